@@ -2,6 +2,7 @@
  * leap day comes last. */
 #include "base/civil.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 #define DAYS_PER_ERA            146097
@@ -39,6 +40,7 @@ int civil_month_days(int year, int month)
 	static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 
+	assert(month >= 1 && month <= 12);
 	return days[month - 1] + (month == 2 && leap);
 }
 

@@ -19,6 +19,7 @@ struct clock {
 };
 
 struct clock *clock_system(void);
+int64_t clock_mono_ns(void); /* clock_system()'s, for what no virtual clock drives */
 void clock_virtual_init(struct clock *c, int64_t start_ns);
 void clock_virtual_advance(struct clock *c, int64_t delta_ns);
 /* Somebody sets the wall clock (NTP, an operator, a leap second), or the machine slept: by delta_ns

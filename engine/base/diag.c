@@ -10,6 +10,7 @@
  */
 #include "base/diag.h"
 
+#include <assert.h>
 #include <string.h>
 #include "base/map.h"
 #include "base/mem.h"
@@ -81,6 +82,7 @@ void diag_addv(struct diag_list *l, enum diag_severity severity, const char *fil
 	struct err one_line; /* for its escaping and its bound */
 	struct entry e = { .d = { .line = line, .col = col, .severity = severity } };
 
+	assert(severity == DIAG_ERROR || severity == DIAG_WARNING);
 	if (l->n_kept[severity] == DIAG_MAX) {
 		l->n_added[severity]++;
 		return;

@@ -3,9 +3,8 @@
  * A message is built in a larger buffer on the stack (format()) and then copied into the object
  * (fill()) with everything escaped that must not reach a terminal or a log line raw: hostile
  * characters (a newline in a file name, text that runs backwards), byte by byte, and bytes that
- * are not UTF-8. Escapes are plain ASCII, so
- * that prepending context later doesn't escape them again. What is too long is cut at a whole
- * character.
+ * are not UTF-8. Escapes are plain ASCII, so that prepending context later doesn't escape them
+ * again. What is too long is cut at a whole character.
  *
  * No allocation, no lock, and errno stays as it was: errors are reported where memory or
  * descriptors ran out.
@@ -92,19 +91,6 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 	return -1;
 }
 
-static enum err_code code_of_errno(int sys)
-{
-	switch (sys) {
-	case ENOSPC:
-	case EDQUOT:
-		return ERR_NO_SPACE;
-	case ENOENT:
-		return ERR_NOT_FOUND;
-	default:
-		return ERR_IO;
-	}
-}
-
 int err_errno(struct err *err, const char *fmt, ...)
 {
 	int saved = errno;
@@ -118,7 +104,9 @@ int err_errno(struct err *err, const char *fmt, ...)
 		snprintf(unknown, sizeof(unknown), "error %d", saved);
 		why = unknown;
 	}
-	err->code = code_of_errno(saved);
+	err->code = saved == ENOSPC || saved == EDQUOT ? ERR_NO_SPACE
+		    : saved == ENOENT                  ? ERR_NOT_FOUND
+						       : ERR_IO;
 	err->sys = saved;
 	va_start(ap, fmt);
 	format(err, why, fmt, ap);

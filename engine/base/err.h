@@ -42,8 +42,8 @@ struct err {
 
 /* Each sets *err and returns -1. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) _printf_(3, 4);
-/* Takes errno: ENOSPC/EDQUOT become ERR_NO_SPACE, EROFS/EACCES/EPERM on writing stay ERR_IO unless
- * set by the caller, ENOENT becomes ERR_NOT_FOUND; appends ": <strerror>". */
+/* Takes errno: ENOSPC and EDQUOT become ERR_NO_SPACE, ENOENT becomes ERR_NOT_FOUND, all others
+ * ERR_IO; appends ": <strerror>". */
 int err_errno(struct err *err, const char *fmt, ...) _printf_(2, 3);
 /* Prepends "<context>: " to the message that is there; keeps the code. */
 int err_wrap(struct err *err, const char *fmt, ...) _printf_(2, 3);

@@ -12,6 +12,7 @@
  */
 #include "base/map.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -202,6 +203,7 @@ void *map_at(const struct map *m, size_t i, const void **ret_key, size_t *ret_le
 {
 	const struct entry *e = &m->entries.v[i];
 
+	assert(i < m->entries.n);
 	if (ret_key)
 		*ret_key = e->key;
 	if (ret_len)

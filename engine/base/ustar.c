@@ -1,4 +1,5 @@
 #include "base/ustar.h"
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ void ustar_seal(struct ustar *h, char type, unsigned mode, uint64_t size)
 {
 	unsigned sum = 0;
 
+	assert(size <= USTAR_SIZE_MAX);
 	octal(h->mode, 7, mode);
 	octal(h->uid, 7, 0);
 	octal(h->gid, 7, 0);

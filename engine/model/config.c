@@ -16,6 +16,7 @@
 #include "base/os/fs.h"
 #include "model/config_read.h"
 #include "model/state.h"
+#include "model/step/placement.h"
 
 static const char *const runners[] = { "local", "kubernetes" };
 static const char *const cache_modes[] = { "read-write", "read-only", "off" };
@@ -43,27 +44,6 @@ static const char *store_location(struct arena *arena, const char *text, const c
 	joined = fs_join(base, text);
 	normal = fs_normalise(joined);
 	return arena_strdup(arena, normal);
-}
-
-static void read_store(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	const char *problem, *uri;
-
-	if (!doc_want_text(d, n, "`store`"))
-		return;
-	uri = store_location(c->arena, n->text, c->project_root, &problem);
-	if (problem)
-		doc_error(d, n, "`store`: `%.80s`: %s", n->text, problem);
-	else
-		c->store_uri = uri;
-}
-
-static void read_workspace(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	if (n->kind == YAML_KIND_SCALAR && strcmp(n->text, "mount") == 0)
-		doc_error(d, n, "`workspace: mount` isn't built; say copy, auto or link");
-	else
-		read_choice(d, n, "`workspace`", workspaces, ARRAY_LEN(workspaces), &c->workspace);
 }
 
 /* NULL after a report. */
@@ -107,64 +87,6 @@ static void read_store_options(const struct doc *d, const struct yaml_node *n, s
 
 		c->store_options.ca = arena_strdup(c->arena, joined);
 	}
-}
-
-static void read_cache_size(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	struct err err = { 0 };
-
-	if (!doc_want_scalar(d, n, "`cache_size`"))
-		return;
-	if (text_parse_bytes(n->text, &c->cache_bytes, &err) < 0)
-		doc_error(d, n, "`cache_size`: %s", err.msg);
-	else if (c->cache_bytes == 0)
-		doc_error(d, n,
-			  "`cache_size` must be more than 0; leave it out to keep everything");
-}
-
-static void read_reference_above(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	struct err err = { 0 };
-
-	if (doc_want_scalar(d, n, "`reference_above`") &&
-	    text_parse_bytes(n->text, &c->reference_above, &err) < 0)
-		doc_error(d, n, "`reference_above`: %s", err.msg);
-}
-
-void config_read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
-			 uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes)
-{
-	const struct yaml_node *v;
-	struct err err = { 0 };
-
-	if ((v = yaml_get(n, "cpu")) && doc_want_scalar(d, v, "`cpu`")) {
-		if (text_parse_cpu(v->text, ret_cpu_milli, &err) < 0)
-			doc_error(d, v, "`cpu`: %s", err.msg);
-		else if (*ret_cpu_milli == 0)
-			doc_error(d, v, "`cpu` must be more than 0; leave it out for %s",
-				  otherwise);
-	}
-	if ((v = yaml_get(n, "memory")) && doc_want_scalar(d, v, "`memory`")) {
-		if (text_parse_bytes(v->text, ret_memory_bytes, &err) < 0)
-			doc_error(d, v, "`memory`: %s", err.msg);
-		else if (*ret_memory_bytes == 0)
-			doc_error(d, v, "`memory` must be more than 0; leave it out for %s",
-				  otherwise);
-	}
-}
-
-static void read_resources(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	static const char *const keys[] = { "cpu", "memory", "gpu" };
-	const struct yaml_node *v;
-	int64_t gpus;
-
-	if (!doc_want_map(d, n, "`resources`"))
-		return;
-	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
-	config_read_machine(d, n, "all that the machine has", &c->cpu_milli, &c->memory_bytes);
-	if ((v = yaml_get(n, "gpu")) && read_count(d, v, "`gpu`", 0, 1024, &gpus))
-		c->gpus = (int32_t)gpus;
 }
 
 static void read_retention(const struct doc *d, const struct yaml_node *n, struct config *c)
@@ -231,15 +153,6 @@ const char *config_server_url(struct arena *arena, const char *text, struct err 
 	return arena_strndup(arena, text, str_len_without(text, '/'));
 }
 
-/* RFC 1123: what names of objects are. */
-static bool is_object_name(const char *s)
-{
-	size_t n = strlen(s);
-
-	return n > 0 && n < 254 && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n &&
-	       s[0] != '-' && s[0] != '.' && s[n - 1] != '-' && s[n - 1] != '.';
-}
-
 static void read_serve(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	static const char *const keys[] = { "lease", "project", "url" };
@@ -249,13 +162,8 @@ static void read_serve(const struct doc *d, const struct yaml_node *n, struct co
 	if (!doc_want_map(d, n, "`serve`"))
 		return;
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "lease")) && (c->serve.lease = config_text(d, v, "`lease`")) &&
-	    !is_object_name(v->text))
-		doc_error(
-			d, v,
-			"`lease`: `%.80s` can't be the name of an object: use lower-case letters, "
-			"digits, - and .",
-			v->text);
+	if ((v = yaml_get(n, "lease")))
+		placement_read_name(d, v, "`lease`", &c->serve.lease);
 	if ((v = yaml_get(n, "project")))
 		c->serve.project = config_text(d, v, "`project`");
 	if ((v = yaml_get(n, "url")) && doc_want_text(d, v, "`url`") &&
@@ -270,34 +178,53 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 					    "kubernetes",    "cache",           "cache_size",
 					    "store_options", "reference_above", "serve",
 					    "ignore",        "workspace" };
+	static const char *const resources[] = { "cpu", "memory", "gpu" };
 	const struct yaml_node *v;
-	int64_t jobs;
+	const char *uri, *problem;
+	int64_t count;
 
 	if (yaml_is_null(root) || !doc_want_map(d, root, "cairn.yaml"))
 		return;
 	doc_check_keys(d, root, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(root, "store")))
-		read_store(d, v, c);
+	if ((v = yaml_get(root, "store")) && doc_want_text(d, v, "`store`")) {
+		uri = store_location(c->arena, v->text, c->project_root, &problem);
+		if (problem)
+			doc_error(d, v, "`store`: `%.80s`: %s", v->text, problem);
+		else
+			c->store_uri = uri;
+	}
 	if ((v = yaml_get(root, "cache")))
 		read_choice(d, v, "`cache`", cache_modes, ARRAY_LEN(cache_modes), &c->cache);
-	if ((v = yaml_get(root, "cache_size")))
-		read_cache_size(d, v, c);
+	if ((v = yaml_get(root, "cache_size")) &&
+	    read_bytes(d, v, "`cache_size`", &c->cache_bytes) && c->cache_bytes == 0)
+		doc_error(d, v,
+			  "`cache_size` must be more than 0; leave it out to keep everything");
 	if ((v = yaml_get(root, "ignore")))
 		read_ignore(d, v, c);
 	if ((v = yaml_get(root, "reference_above")))
-		read_reference_above(d, v, c);
+		read_bytes(d, v, "`reference_above`", &c->reference_above);
 	if ((v = yaml_get(root, "store_options")))
 		read_store_options(d, v, c);
 	if ((v = yaml_get(root, "runner")))
 		read_choice(d, v, "`runner`", runners, ARRAY_LEN(runners), &c->runner);
-	if ((v = yaml_get(root, "workspace")))
-		read_workspace(d, v, c);
+	if ((v = yaml_get(root, "workspace"))) {
+		if (v->kind == YAML_KIND_SCALAR && strcmp(v->text, "mount") == 0)
+			doc_error(d, v, "`workspace: mount` isn't built; say copy, auto or link");
+		else
+			read_choice(d, v, "`workspace`", workspaces, ARRAY_LEN(workspaces),
+				    &c->workspace);
+	}
 	if ((v = yaml_get(root, "salt")) && doc_want_scalar(d, v, "`salt`"))
 		c->salt = doc_text(d, v);
-	if ((v = yaml_get(root, "jobs")) && read_count(d, v, "`jobs`", 0, CONFIG_JOBS_MAX, &jobs))
-		c->jobs = (uint32_t)jobs;
-	if ((v = yaml_get(root, "resources")))
-		read_resources(d, v, c);
+	if ((v = yaml_get(root, "jobs")) && read_count(d, v, "`jobs`", 0, CONFIG_JOBS_MAX, &count))
+		c->jobs = (uint32_t)count;
+	if ((v = yaml_get(root, "resources")) && doc_want_map(d, v, "`resources`")) {
+		doc_check_keys(d, v, resources, ARRAY_LEN(resources));
+		read_machine(d, v, "; leave it out for all that the machine has", &c->cpu_milli,
+			     &c->memory_bytes);
+		if ((v = yaml_get(v, "gpu")) && read_count(d, v, "`gpu`", 0, 1024, &count))
+			c->gpus = (int32_t)count;
+	}
 	if ((v = yaml_get(root, "retention")))
 		read_retention(d, v, c);
 	if ((v = yaml_get(root, "serve")))
@@ -379,21 +306,12 @@ static void read_variables(struct config *c, struct diag_list *diags)
 	}
 }
 
-static void find_state_dir(struct config *c)
-{
-	_cleanup_(freep) char *cwd = getcwd(NULL, 0), *joined = NULL, *normal = NULL;
-	const char *v = variable("CAIRN_DIR");
-
-	joined = v ? fs_join(cwd ? cwd : c->project_root, v) : fs_join(c->project_root, ".cairn");
-	normal = fs_normalise(joined);
-	c->state_dir = arena_strdup(c->arena, normal);
-}
-
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret,
 		struct err *err)
 {
 	static const char *const none[] = { NULL };
-	_cleanup_(freep) char *root = NULL, *store = NULL;
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0), *root = NULL, *joined = NULL, *dir = NULL;
+	const char *named = variable("CAIRN_DIR");
 	struct arena *arena;
 	struct config *c;
 	size_t before = diag_errors(diags);
@@ -413,13 +331,14 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	c->store_options.style = styles[0];
 	c->ignore = none;
 	config_kubernetes_init(c);
-	find_state_dir(c);
-	if (state_check(c->project_root, c->state_dir, variable("CAIRN_DIR"), err) < 0) {
+	joined = named ? fs_join(cwd ? cwd : root, named) : fs_join(root, ".cairn");
+	dir = fs_normalise(joined);
+	c->state_dir = arena_strdup(arena, dir);
+	if (state_check(c->project_root, c->state_dir, named, err) < 0) {
 		config_free(c);
 		return -1;
 	}
-	store = fs_join(c->state_dir, "store");
-	c->local_store = arena_strdup(arena, store);
+	c->local_store = arena_printf(arena, "%s/store", dir);
 	r = load_file(c, diags, err);
 	read_variables(c, diags);
 	if (r == 0 && diag_errors(diags) > before)

@@ -44,22 +44,6 @@ static void read_kubeconfig(const struct doc *d, const struct yaml_node *v, stru
 	c->kubernetes.kubeconfig_is_projects = !real || !root || fs_is_inside(root, real);
 }
 
-static void read_cluster(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	const struct yaml_node *v;
-
-	if ((v = yaml_get(n, "context")) && doc_want_scalar(d, v, "`context`"))
-		c->kubernetes.context = doc_text(d, v);
-	if ((v = yaml_get(n, "namespace")))
-		placement_read_name(d, v, "`namespace`", &c->kubernetes.namespace_);
-	if ((v = yaml_get(n, "kubeconfig")) && doc_want_scalar(d, v, "`kubeconfig`"))
-		read_kubeconfig(d, v, c);
-	if ((v = yaml_get(n, "cloud")))
-		read_choice(d, v, "`cloud`", clouds, ARRAY_LEN(clouds), &c->kubernetes.cloud);
-}
-
-/* Images. */
-
 static void read_registries(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	const char **list;
@@ -84,40 +68,7 @@ static void read_registries(const struct doc *d, const struct yaml_node *n, stru
 	c->kubernetes.registries = list;
 }
 
-static void read_image(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	if (doc_check_image_name(d, n))
-		c->kubernetes.image = doc_text(d, n);
-}
-
-static void read_images(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	const struct yaml_node *v;
-
-	if ((v = yaml_get(n, "image")))
-		read_image(d, v, c);
-	if ((v = yaml_get(n, "image_pull_policy")))
-		read_choice(d, v, "`image_pull_policy`", pull_policies, ARRAY_LEN(pull_policies),
-			    &c->kubernetes.image_pull_policy);
-	if ((v = yaml_get(n, "registries")))
-		read_registries(d, v, c);
-}
-
 /* The store. */
-
-static void read_store_options(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	static const char *const keys[] = { "endpoint", "region", "style", "anonymous" };
-	struct config_access a = { &c->kubernetes.store_options.endpoint,
-				   &c->kubernetes.store_options.region,
-				   &c->kubernetes.store_options.style,
-				   &c->kubernetes.store_options.anonymous };
-
-	if (!doc_want_map(d, n, "`store_options`"))
-		return;
-	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
-	config_read_access(d, n, &a);
-}
 
 static void read_store(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
@@ -130,6 +81,11 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 		{ "store_claim", &c->kubernetes.store_claim },
 		{ "secrets", &c->kubernetes.secrets },
 	};
+	static const char *const keys[] = { "endpoint", "region", "style", "anonymous" };
+	struct config_access a = { &c->kubernetes.store_options.endpoint,
+				   &c->kubernetes.store_options.region,
+				   &c->kubernetes.store_options.style,
+				   &c->kubernetes.store_options.anonymous };
 	const struct yaml_node *v;
 	char what[32];
 
@@ -138,37 +94,13 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 		if ((v = yaml_get(n, names[i].key)))
 			placement_read_name(d, v, what, names[i].ret);
 	}
-	if ((v = yaml_get(n, "store_options")))
-		read_store_options(d, v, c);
+	if ((v = yaml_get(n, "store_options")) && doc_want_map(d, v, "`store_options`")) {
+		doc_check_keys(d, v, keys, ARRAY_LEN(keys));
+		config_read_access(d, v, &a);
+	}
 }
 
 /* Limits. */
-
-static void read_requests(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	static const char *const keys[] = { "per_second", "burst" };
-	const struct yaml_node *v;
-	int64_t count;
-
-	if (!doc_want_map(d, n, "`requests`"))
-		return;
-	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "per_second")) && read_count(d, v, "`per_second`", 1, 100000, &count))
-		c->kubernetes.requests_per_second = (uint32_t)count;
-	if ((v = yaml_get(n, "burst")) && read_count(d, v, "`burst`", 1, 100000, &count))
-		c->kubernetes.requests_burst = (uint32_t)count;
-}
-
-static void read_sidecar(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	static const char *const keys[] = { "cpu", "memory" };
-
-	if (!doc_want_map(d, n, "`sidecar`"))
-		return;
-	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
-	config_read_machine(d, n, "the default", &c->kubernetes.sidecar_cpu_milli,
-			    &c->kubernetes.sidecar_memory_bytes);
-}
 
 static void read_limits(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
@@ -184,7 +116,9 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		{ "upload_within", &c->kubernetes.upload_within_ns },
 		{ "save_within", &c->kubernetes.save_within_ns },
 	};
-	const struct yaml_node *v;
+	static const char *const requests[] = { "per_second", "burst" };
+	static const char *const sidecar[] = { "cpu", "memory" };
+	const struct yaml_node *v, *rate;
 	int64_t count;
 	char what[32];
 
@@ -200,33 +134,39 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		c->kubernetes.jobs = (uint32_t)count;
 	if ((v = yaml_get(n, "array")) && read_count(d, v, "`array`", 1, CONFIG_ARRAY_MAX, &count))
 		c->kubernetes.array = (uint32_t)count;
-	if ((v = yaml_get(n, "requests")))
-		read_requests(d, v, c);
-	if ((v = yaml_get(n, "sidecar")))
-		read_sidecar(d, v, c);
-}
-
-static bool names(const struct yaml_node *list, const char *what)
-{
-	for (size_t i = 0; list && what && i < list->len; i++)
-		if (str_eq(list->items[i]->text, what))
-			return true;
-	return false;
+	if ((v = yaml_get(n, "requests")) && doc_want_map(d, v, "`requests`")) {
+		doc_check_keys(d, v, requests, ARRAY_LEN(requests));
+		if ((rate = yaml_get(v, "per_second")) &&
+		    read_count(d, rate, "`per_second`", 1, 100000, &count))
+			c->kubernetes.requests_per_second = (uint32_t)count;
+		if ((rate = yaml_get(v, "burst")) &&
+		    read_count(d, rate, "`burst`", 1, 100000, &count))
+			c->kubernetes.requests_burst = (uint32_t)count;
+	}
+	if ((v = yaml_get(n, "sidecar")) && doc_want_map(d, v, "`sidecar`")) {
+		doc_check_keys(d, v, sidecar, ARRAY_LEN(sidecar));
+		read_machine(d, v, "; leave it out for the default",
+			     &c->kubernetes.sidecar_cpu_milli, &c->kubernetes.sidecar_memory_bytes);
+	}
 }
 
 /* What holds only together with other keys, once all are read. */
 static void check_together(const struct doc *d, const struct yaml_node *n, const struct config *c)
 {
-	const char *of_steps =
-		json_string_value(json_object_get(c->kubernetes.placement, "service_account"));
+	const json_t *placement = c->kubernetes.placement, *secret;
+	const char *of_steps = json_string_value(json_object_get(placement, "service_account"));
+	size_t i;
 
 	if (c->kubernetes.store_account && of_steps &&
 	    strcmp(of_steps, c->kubernetes.store_account) != 0)
 		doc_error(d, yaml_get(n, "service_account"),
 			  "a pod has one service account: `store_account` is another one");
-	if (names(yaml_get(n, "env_from"), c->kubernetes.store_secret))
+	json_array_foreach(
+		json_object_get(placement, "env_from"), i,
+		secret) if (str_eq(json_string_value(secret), c->kubernetes.store_secret))
 		doc_error(d, yaml_get(n, "env_from"),
-			  "`%s` has the store's credentials, which a step's program doesn't get",
+			  "`%s` has the store's credentials, which a step's program "
+			  "doesn't get",
 			  c->kubernetes.store_secret);
 	if (c->kubernetes.store_claim &&
 	    (c->kubernetes.store_secret || c->kubernetes.store_account))
@@ -236,11 +176,26 @@ static void check_together(const struct doc *d, const struct yaml_node *n, const
 
 void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
+	const struct yaml_node *v;
+
 	if (!doc_want_map(d, n, "`kubernetes`"))
 		return;
 	placement_read_kubernetes(d, n, own_keys, ARRAY_LEN(own_keys), c->kubernetes.placement);
-	read_cluster(d, n, c);
-	read_images(d, n, c);
+	if ((v = yaml_get(n, "context")) && doc_want_scalar(d, v, "`context`"))
+		c->kubernetes.context = doc_text(d, v);
+	if ((v = yaml_get(n, "namespace")))
+		placement_read_name(d, v, "`namespace`", &c->kubernetes.namespace_);
+	if ((v = yaml_get(n, "kubeconfig")) && doc_want_scalar(d, v, "`kubeconfig`"))
+		read_kubeconfig(d, v, c);
+	if ((v = yaml_get(n, "cloud")))
+		read_choice(d, v, "`cloud`", clouds, ARRAY_LEN(clouds), &c->kubernetes.cloud);
+	if ((v = yaml_get(n, "image")) && doc_check_image_name(d, v))
+		c->kubernetes.image = doc_text(d, v);
+	if ((v = yaml_get(n, "image_pull_policy")))
+		read_choice(d, v, "`image_pull_policy`", pull_policies, ARRAY_LEN(pull_policies),
+			    &c->kubernetes.image_pull_policy);
+	if ((v = yaml_get(n, "registries")))
+		read_registries(d, v, c);
 	read_store(d, n, c);
 	read_limits(d, n, c);
 	check_together(d, n, c);

@@ -11,9 +11,6 @@ struct config_access {
 	bool *anonymous;
 };
 void config_read_access(const struct doc *d, const struct yaml_node *n, struct config_access *a);
-/* `cpu` and `memory` of a map; `otherwise`: what leaving one out means. */
-void config_read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
-			 uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes);
 
 void config_kubernetes_init(struct config *c);
 void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c);

@@ -12,6 +12,7 @@
  */
 #include "model/cron.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/civil.h"
@@ -386,6 +387,7 @@ int cron_next(const struct cron *c, int64_t local_s, int64_t limit_s, int64_t *r
 	int64_t from = civil_floor_div(local_s + 59, 60), day = civil_floor_div(from, 1440), found;
 	int minute = next_minute(c, (int)(from - day * 1440));
 
+	assert(!c->every_s);
 	if (minute == 1440 || !cron_matches_day(c, day)) {
 		if (next_day(c, day + 1, civil_floor_div(limit_s, CIVIL_DAY_S), &found) > 0)
 			return 1;

@@ -16,27 +16,13 @@
 #include "base/os/fs.h"
 #include "model/read.h"
 
-static bool is_bucket_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-}
-
-static bool has_bad_char(const char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s <= ' ' || *s == 0x7f)
-			return true;
-	return false;
-}
-
 /* bucket/key; the key may be empty (a whole bucket). */
 static const char *check_bucket(const char *rest)
 {
 	size_t n = strcspn(rest, "/");
 
-	for (size_t i = 0; i < n; i++)
-		if (!is_bucket_char(rest[i]))
-			return "a bucket's name has lower-case letters, digits, `.`, `-` and `_`";
+	if (strspn(rest, "abcdefghijklmnopqrstuvwxyz0123456789.-_") < n)
+		return "a bucket's name has lower-case letters, digits, `.`, `-` and `_`";
 	return n >= 3 && n <= 222 ? NULL : "the name of the bucket is missing or too short";
 }
 
@@ -85,19 +71,6 @@ static const struct {
 	{ "artifact:", INPUT_ARTIFACT, check_artifact },
 };
 
-static bool has_scheme(const char *s)
-{
-	const char *p = strstr(s, "://");
-
-	if (!p || p == s)
-		return false;
-	for (; s < p; s++)
-		if (!((*s | 32) >= 'a' && (*s | 32) <= 'z') && !(*s >= '0' && *s <= '9') &&
-		    *s != '+' && *s != '-' && *s != '.')
-			return false;
-	return true;
-}
-
 /* Of S3, Google, Azure, CloudFront: a query that is as good as a password, until it lapses. */
 static bool holds_signature(const char *url)
 {
@@ -114,13 +87,17 @@ static bool holds_signature(const char *url)
 /* 1 it is a URI of a kind that we know; 0 it is a path; -1 reported. */
 static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_origin *ret)
 {
+	static const char of_scheme[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
+	const char *end;
+
 	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
 		const struct pos at = doc_pos(d, n);
 		const char *problem;
 
 		if (!str_has_prefix(n->text, schemes[i].prefix))
 			continue;
-		problem = has_bad_char(n->text)
+		problem = has_space_or_control(n->text)
 				  ? "it has spaces or control characters"
 				  : schemes[i].check(n->text + strlen(schemes[i].prefix));
 		if (n->len > PATH_TEXT_MAX)
@@ -138,7 +115,8 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
 		*ret = schemes[i].origin;
 		return problem ? -1 : 1;
 	}
-	if (!has_scheme(n->text))
+	end = strstr(n->text, "://");
+	if (!end || end == n->text || strspn(n->text, of_scheme) < (size_t)(end - n->text))
 		return 0;
 	doc_error(d, n,
 		  "`%.80s`: content comes from a path in the project, s3://, gs://, https:// or "
@@ -157,8 +135,7 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 	if (template_text_has_expr(n->text, n->len)) {
 		doc_error(d, n,
 			  "an input of the pipeline can't contain an expression, since inputs are "
-			  "read "
-			  "first; a step may use a path below it: \"${{ inputs.%s }}/…\"",
+			  "read first; a step may use a path below it: \"${{ inputs.%s }}/…\"",
 			  in->name ? in->name : "NAME");
 		return false;
 	}
@@ -189,7 +166,7 @@ static void read_access(const struct doc *d, const struct yaml_node *n, struct i
 		if (!v || !doc_want_text(d, v, names[i]))
 			continue;
 		*fields[i] = doc_text(d, v);
-		if (has_bad_char(v->text) || v->len > 512)
+		if (has_space_or_control(v->text) || v->len > 512)
 			doc_error(d, v, "`%s` is too long, or has spaces or control characters",
 				  names[i]);
 		else if (i == 0 && !str_has_prefix(v->text, "https://") &&
@@ -226,8 +203,7 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct inp
 	    (in->origin == INPUT_PATH || in->origin == INPUT_ARTIFACT))
 		doc_error(d, mode,
 			  "`mode: reference` is for s3://, gs:// and https://; this content is "
-			  "kept in "
-			  "the store anyway");
+			  "kept in the store anyway");
 	if (uri)
 		read_access(d, n, in);
 }

@@ -13,6 +13,7 @@
  * pipeline_load() asks the cache of parsed models first (cache/cache.c). Nothing here is shared
  * between threads: a model belongs to whoever loaded it, and is read-only from then on.
  */
+#include <assert.h>
 #include "base/os/fs.h"
 #include "model/cache/cache.h"
 #include "model/read.h"
@@ -80,43 +81,13 @@ static void loader_deinit(struct loader *l)
 
 /* The parts. */
 
-static void read_head(struct loader *l, const struct yaml_node *root)
+static void read_all(struct loader *l)
 {
 	static const char *const keys[] = { "pipeline", "description", "params",   "inputs",
 					    "defaults", "steps",       "schedules" };
-	const struct yaml_node *name = yaml_get(root, "pipeline"),
-			       *description = yaml_get(root, "description");
-
-	doc_check_keys(&l->doc, root, keys, ARRAY_LEN(keys));
-	l->p->name = "";
-	if (!name)
-		doc_error(
-			&l->doc, root,
-			yaml_get(root, "step")
-				? "this is a step file: a step of a pipeline uses it as `uses: ./…`"
-				: "`pipeline` is missing: a pipeline has a name");
-	else if (doc_check_name(&l->doc, name, NAME_PIPELINE, "pipeline"))
-		l->p->name = doc_text(&l->doc, name);
-	if (description)
-		read_text(&l->doc, description, "`description`", &l->p->description);
-}
-
-static void read_pipeline_params(struct loader *l, const struct yaml_node *n)
-{
-	struct param_decl *decls;
-	size_t count;
-
-	read_params(&l->doc, n, &decls, &count);
-	for (size_t i = 0; i < count; i++) {
-		VEC_PUSH(&l->params, decls[i]);
-		*map_slot_str(l->param_index, decls[i].name) = (void *)(uintptr_t)l->params.n;
-	}
-	l->param_used = arena_alloc(l->scratch, count);
-}
-
-static void read_all(struct loader *l)
-{
-	const struct yaml_node *root = l->doc.tree->root, *steps;
+	const struct yaml_node *root = l->doc.tree->root, *v;
+	struct param_decl *params;
+	size_t n_params;
 
 	if (yaml_is_null(root)) {
 		doc_error(&l->doc, root,
@@ -125,14 +96,29 @@ static void read_all(struct loader *l)
 	}
 	if (!doc_want_map(&l->doc, root, "a pipeline"))
 		return;
-	read_head(l, root);
-	read_pipeline_params(l, yaml_get(root, "params"));
+	doc_check_keys(&l->doc, root, keys, ARRAY_LEN(keys));
+	l->p->name = "";
+	if (!(v = yaml_get(root, "pipeline")))
+		doc_error(
+			&l->doc, root,
+			yaml_get(root, "step")
+				? "this is a step file: a step of a pipeline uses it as `uses: ./…`"
+				: "`pipeline` is missing: a pipeline has a name");
+	else if (doc_check_name(&l->doc, v, NAME_PIPELINE, "pipeline"))
+		l->p->name = doc_text(&l->doc, v);
+	if ((v = yaml_get(root, "description")))
+		read_text(&l->doc, v, "`description`", &l->p->description);
+	read_params(&l->doc, yaml_get(root, "params"), &params, &n_params);
+	for (size_t i = 0; i < n_params; i++) {
+		VEC_PUSH(&l->params, params[i]);
+		*map_slot_str(l->param_index, params[i].name) = (void *)(uintptr_t)l->params.n;
+	}
+	l->param_used = arena_alloc(l->scratch, n_params);
 	read_pipeline_inputs(l, yaml_get(root, "inputs"));
 	l->input_used = arena_alloc(l->scratch, l->inputs.n);
 	read_defaults(l, yaml_get(root, "defaults"));
-	steps = yaml_get(root, "steps");
-	if (steps)
-		read_steps(l, steps);
+	if ((v = yaml_get(root, "steps")))
+		read_steps(l, v);
 	else
 		doc_error(&l->doc, root, "`steps` is missing: a pipeline needs at least one step");
 	read_schedules(l, yaml_get(root, "schedules"));
@@ -140,17 +126,14 @@ static void read_all(struct loader *l)
 	loader_order_steps(l);
 }
 
+/* Of the pipeline's bytes and those of its step files, with their paths. */
 static void digest_sources(struct loader *l)
 {
 	struct str head = { 0 };
 	struct digester *dg = digester_new();
 
-	str_add_field(&head, l->doc.path, strlen(l->doc.path));
-	str_add_u64(&head, l->doc.len);
-	digester_update(dg, head.s, head.len);
-	digester_update(dg, l->doc.bytes, l->doc.len);
-	for (size_t i = 0; i < l->step_file_list.n; i++) {
-		const struct doc *d = &l->step_file_list.v[i]->doc;
+	for (size_t i = 0; i <= l->step_file_list.n; i++) {
+		const struct doc *d = i ? &l->step_file_list.v[i - 1]->doc : &l->doc;
 
 		str_reset(&head);
 		str_add_field(&head, d->path, strlen(d->path));
@@ -241,6 +224,7 @@ int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct d
 			      .fetch = fetch_from_set,
 			      .fetch_arg = &set };
 
+	assert(n_files > 0);
 	return parse(&src, diags, ret, err);
 }
 
@@ -293,23 +277,6 @@ static char *path_in_project(const char *root, const char *path)
 	return fs_normalise(joined);
 }
 
-static int load(const struct source *src, struct disk *disk, const char *cache_dir,
-		struct diag_list *diags, struct pipeline **ret, struct err *err)
-{
-	struct model_cache_key key;
-
-	if (cache_dir) {
-		model_cache_key(src->root, src->display, src->path, src->bytes, src->len, &key);
-		if (model_cache_load(cache_dir, &key, src->fetch, src->fetch_arg, diags, ret))
-			return 0;
-	}
-	if (parse(src, diags, ret, err) < 0)
-		return -1;
-	if (cache_dir)
-		model_cache_store(cache_dir, &key, *ret, src->fetch, src->fetch_arg, diags);
-	return 0;
-}
-
 int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags,
 		  struct pipeline **ret, struct err *err)
 {
@@ -321,6 +288,7 @@ int pipeline_load(const char *path, const struct pipeline_load_options *o, struc
 			      .fetch = fetch_from_disk,
 			      .fetch_arg = &disk,
 			      .root = o->project_root };
+	struct model_cache_key key;
 	int r;
 
 	str_reserve(&bytes, 1);
@@ -328,7 +296,15 @@ int pipeline_load(const char *path, const struct pipeline_load_options *o, struc
 	if (r == 0) {
 		src.bytes = bytes.s;
 		src.len = bytes.len;
-		r = load(&src, &disk, o->cache_dir, diags, ret, err);
+		if (o->cache_dir)
+			model_cache_key(src.root, src.display, src.path, src.bytes, src.len, &key);
+		if (!o->cache_dir ||
+		    !model_cache_load(o->cache_dir, &key, src.fetch, src.fetch_arg, diags, ret)) {
+			r = parse(&src, diags, ret, err);
+			if (r == 0 && o->cache_dir)
+				model_cache_store(o->cache_dir, &key, *ret, src.fetch,
+						  src.fetch_arg, diags);
+		}
 	}
 	for (size_t i = 0; i < disk.contents.n; i++)
 		str_deinit(&disk.contents.v[i]);

@@ -11,14 +11,6 @@
 
 #define TELL_MAX 32 /* notifications of one schedule; receivers of one mail */
 
-static bool has_space_or_control(const char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s <= ' ' || *s == 0x7f)
-			return true;
-	return false;
-}
-
 /* A URL of one of two schemes, with a host. */
 static void read_url(const struct doc *d, const struct yaml_node *n, const char *what,
 		     const char *scheme, const char *safe_scheme, const char **ret)
@@ -78,31 +70,25 @@ static bool read_address(const struct doc *d, const struct yaml_node *n, const c
 	return true;
 }
 
-static void read_receivers(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
-{
-	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
-	const char **to = arena_alloc(d->l->arena, (count + 1) * sizeof(*to));
-
-	if (count == 0 || count > TELL_MAX)
-		doc_error(d, n, "`to` needs 1 to %d mail addresses", TELL_MAX);
-	for (size_t i = 0; i < count && i < TELL_MAX; i++)
-		t->n_to += read_address(d, n->kind == YAML_KIND_SEQ ? n->items[i] : n, "`to`",
-					&to[t->n_to]);
-	t->to = to;
-}
-
 static void read_email(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
 {
 	static const char *const keys[] = { "to", "smtp", "from", "secret" };
 	const struct yaml_node *v;
+	const char **to;
+	size_t count;
 
 	if (!doc_want_map(d, n, "`email`"))
 		return;
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "to")))
-		read_receivers(d, v, t);
-	else
+	if (!(v = yaml_get(n, "to")))
 		doc_error(d, n, "`email` has no `to`");
+	count = !v ? 0 : v->kind == YAML_KIND_SEQ ? v->len : 1;
+	if (v && (count == 0 || count > TELL_MAX))
+		doc_error(d, v, "`to` needs 1 to %d mail addresses", TELL_MAX);
+	t->to = to = arena_alloc(d->l->arena, (count + 1) * sizeof(*to));
+	for (size_t i = 0; i < count && i < TELL_MAX; i++)
+		t->n_to += read_address(d, v->kind == YAML_KIND_SEQ ? v->items[i] : v, "`to`",
+					&to[t->n_to]);
 	if ((v = yaml_get(n, "smtp")))
 		read_url(d, v, "`smtp`", "smtp://", "smtps://", &t->url);
 	else
@@ -152,20 +138,9 @@ static void read_metric_rule(const struct doc *d, const struct yaml_node *n, str
 	t->on |= NOTIFY_METRIC;
 }
 
-static void read_event(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
-{
-	static const char *const names[] = { "failure", "recovery", "missed", "success" };
-	const char *event = NULL;
-
-	if (!read_choice(d, n, "`when`", names, ARRAY_LEN(names), &event))
-		return;
-	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
-		if (event == names[i])
-			t->on |= 1U << i;
-}
-
 static void read_when_to_tell(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
 {
+	static const char *const names[] = { "failure", "recovery", "missed", "success" };
 	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
 	struct notify_metric *metrics = arena_alloc(d->l->arena, (count + 1) * sizeof(*metrics));
 
@@ -173,11 +148,15 @@ static void read_when_to_tell(const struct doc *d, const struct yaml_node *n, st
 		doc_error(d, n, "`when` is empty: no notice would ever be sent");
 	for (size_t i = 0; i < count; i++) {
 		const struct yaml_node *one = n->kind == YAML_KIND_SEQ ? n->items[i] : n;
+		const char *event = NULL;
 
 		if (one->kind == YAML_KIND_MAP)
 			read_metric_rule(d, one, t, &metrics[t->n_metrics]);
 		else
-			read_event(d, one, t);
+			read_choice(d, one, "`when`", names, ARRAY_LEN(names), &event);
+		for (unsigned k = 0; k < ARRAY_LEN(names); k++)
+			if (event == names[k])
+				t->on |= 1U << k;
 	}
 	t->metrics = metrics;
 }

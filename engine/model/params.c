@@ -12,24 +12,13 @@
  * Every value, wherever it comes from, passes param_check_value(). Only what is UTF-8 is taken,
  * since values are on record as text.
  */
+#include <assert.h>
 #include <math.h>
 #include "model/read.h"
 
 static const char *const type_names[] = { "string", "int", "float", "bool", "list" };
 static const enum value_type types[] = { VALUE_STRING, VALUE_INT, VALUE_FLOAT, VALUE_BOOL,
 					 VALUE_LIST };
-
-/* "an integer", … for messages about a value of the wrong type. */
-static const char *wanted(enum value_type t)
-{
-	static const char *const names[] = {
-		[VALUE_NULL] = "null",      [VALUE_BOOL] = "true or false",
-		[VALUE_INT] = "an integer", [VALUE_FLOAT] = "a number",
-		[VALUE_STRING] = "text",    [VALUE_LIST] = "a list",
-	};
-
-	return names[t];
-}
 
 /* Values held against a declaration. */
 
@@ -76,15 +65,21 @@ static int check_range(const struct param_decl *decl, const struct value *v, str
 int param_check_value(const struct param_decl *decl, const struct value *in, struct value *ret,
 		      struct err *err)
 {
+	static const char *const wanted[] = {
+		[VALUE_NULL] = "null",      [VALUE_BOOL] = "true or false",
+		[VALUE_INT] = "an integer", [VALUE_FLOAT] = "a number",
+		[VALUE_STRING] = "text",    [VALUE_LIST] = "a list",
+	};
 	struct value v = *in;
 	struct str text = { 0 };
 	int r;
 
+	assert((size_t)decl->type < ARRAY_LEN(wanted));
 	if (v.type == VALUE_INT && decl->type == VALUE_FLOAT)
 		v = (struct value){ .type = VALUE_FLOAT, .f = (double)in->i };
 	if (v.type != decl->type) {
 		value_add_text(&text, in);
-		r = err_set(err, ERR_INVALID, "must be %s, not %s `%.60s`", wanted(decl->type),
+		r = err_set(err, ERR_INVALID, "must be %s, not %s `%.60s`", wanted[decl->type],
 			    value_type_phrase(in->type), text.s ? text.s : "");
 		str_deinit(&text);
 		return r;
@@ -98,14 +93,6 @@ int param_check_value(const struct param_decl *decl, const struct value *in, str
 }
 
 /* Declarations. */
-
-/* A scalar or a list of scalars. */
-static bool read_any(const struct doc *d, const struct yaml_node *n, const char *what,
-		     struct value *ret)
-{
-	return n->kind == YAML_KIND_SEQ ? read_list_value(d, n, what, ret)
-					: read_value(d, n, what, ret);
-}
 
 static bool read_type(const struct doc *d, const struct yaml_node *n, struct param_decl *decl)
 {
@@ -200,23 +187,6 @@ static bool read_choices(const struct doc *d, const struct yaml_node *n, struct 
 	return true;
 }
 
-static void read_default(const struct doc *d, const struct yaml_node *n, struct param_decl *decl,
-			 bool typed)
-{
-	struct err err = { 0 };
-	struct value v;
-
-	if (!read_any(d, n, "`default`", &v))
-		return;
-	if (!typed)
-		decl->type = v.type;
-	if (param_check_value(decl, &v, &decl->def, &err) < 0) {
-		doc_error(d, n, "the default of param `%s` %s", decl->name, err.msg);
-		return;
-	}
-	decl->has_default = true;
-}
-
 static void read_long(const struct doc *d, const struct yaml_node *n, struct param_decl *decl)
 {
 	static const char *const keys[] = { "type", "default", "min", "max", "enum", "help" };
@@ -224,6 +194,7 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 			       *choices = yaml_get(n, "enum");
 	const struct yaml_node *min = yaml_get(n, "min"), *max = yaml_get(n, "max"),
 			       *help = yaml_get(n, "help");
+	struct err err = { 0 };
 	struct value v;
 	bool typed = false;
 
@@ -247,8 +218,13 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 	decl->has_max = read_bound(d, max, decl, "`max`", &decl->max);
 	if (decl->has_min && decl->has_max && decl->min > decl->max)
 		doc_error(d, min, "`min` is larger than `max`");
-	if (def)
-		read_default(d, def, decl, typed);
+	if (!def || !read_any_value(d, def, "`default`", &v))
+		return;
+	if (!typed)
+		decl->type = v.type;
+	decl->has_default = param_check_value(decl, &v, &decl->def, &err) == 0;
+	if (!decl->has_default)
+		doc_error(d, def, "the default of param `%s` %s", decl->name, err.msg);
 }
 
 void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret,
@@ -276,7 +252,7 @@ void read_params(const struct doc *d, const struct yaml_node *n, struct param_de
 			doc_error(d, key,
 				  "param `%s` has no value: give one, or a type: {type: float}",
 				  decl->name);
-		} else if (read_any(d, value, "a param", &v)) {
+		} else if (read_any_value(d, value, "a param", &v)) {
 			decl->type = v.type;
 			decl->def = v;
 			decl->has_default = true;
@@ -288,33 +264,16 @@ void read_params(const struct doc *d, const struct yaml_node *n, struct param_de
 
 /* The values of a run. */
 
-static int override_value(const struct param_decl *decl, const struct param_override *o,
-			  struct arena *arena, struct value *ret, struct err *err)
-{
-	struct value v;
-
-	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the
-	 * text "1.10". */
-	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING &&
-			  o->value->type != VALUE_LIST && o->text))
-		v = *o->value;
-	else if (o->text &&
-		 !text_is_utf8(o->text, strlen(o->text))) /* on record, and in a resumed run, it
-							     would be another one */
-		return err_set(err, ERR_INVALID,
-			       "must be UTF-8 text; other bytes can come from a file, as an input");
-	else if (value_parse(decl->type, o->text ? o->text : "", arena, &v, err) < 0)
-		return -1;
-	return param_check_value(decl, &v, ret, err);
-}
-
 static void apply_override(const struct pipeline *p, const struct map *index,
 			   const struct param_override *o, struct arena *arena,
 			   struct value *values, bool *given, struct diag_list *diags)
 {
 	size_t i = (size_t)(uintptr_t)map_get_str(index, o->name);
 	const char *where = o->where ? o->where : "-p";
+	const struct param_decl *decl;
 	struct err err = { 0 };
+	struct value v = { 0 };
+	int r = 0;
 
 	if (i == 0) {
 		_cleanup_(freep) const char **names = xcalloc(p->n_params, sizeof(*names));
@@ -329,7 +288,19 @@ static void apply_override(const struct pipeline *p, const struct map *index,
 		return;
 	}
 	given[i - 1] = true;
-	if (override_value(&p->params[i - 1], o, arena, &values[i - 1], &err) < 0)
+	decl = &p->params[i - 1];
+	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the
+	 * text "1.10". */
+	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING &&
+			  o->value->type != VALUE_LIST && o->text))
+		v = *o->value;
+	else if (o->text && !text_is_utf8(o->text, strlen(o->text)))
+		/* On record, and in a resumed run, it would be another one. */
+		r = err_set(&err, ERR_INVALID,
+			    "must be UTF-8 text; other bytes can come from a file, as an input");
+	else
+		r = value_parse(decl->type, o->text ? o->text : "", arena, &v, &err);
+	if (r < 0 || param_check_value(decl, &v, &values[i - 1], &err) < 0)
 		diag_error(diags, where, 0, 0, "param `%s` %s", o->name, err.msg);
 }
 
@@ -362,15 +333,6 @@ int params_resolve(const struct pipeline *p, const struct param_override *overri
 	return 0;
 }
 
-static struct value *value_of_file(const struct doc *d, const struct yaml_node *key,
-				   const struct yaml_node *n)
-{
-	struct value *v = arena_alloc(d->l->arena, sizeof(*v));
-	char *what = arena_printf(d->l->scratch, "param `%s`", key->text);
-
-	return read_any(d, n, what, v) ? v : NULL;
-}
-
 int params_load_file(const char *path, struct arena *arena, struct param_override **ret,
 		     size_t *ret_n, struct diag_list *diags, struct err *err)
 {
@@ -390,10 +352,13 @@ int params_load_file(const char *path, struct arena *arena, struct param_overrid
 		const struct yaml_node *key = tree->root->pairs[i].key,
 				       *value = tree->root->pairs[i].value;
 
+		struct value *v = arena_alloc(arena, sizeof(*v));
+		const char *what = arena_printf(scratch, "param `%s`", key->text);
+
 		list[i] = (struct param_override){
 			.name = doc_text(&d, key),
 			.text = value->kind == YAML_KIND_SCALAR ? doc_text(&d, value) : NULL,
-			.value = value_of_file(&d, key, value),
+			.value = read_any_value(&d, value, what, v) ? v : NULL,
 			.where = arena_printf(arena, "%s:%d:%d", path, key->line, key->col),
 		};
 	}

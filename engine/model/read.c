@@ -11,6 +11,7 @@
  */
 #include "model/read.h"
 
+#include <assert.h>
 #include <math.h>
 #include "base/os/fs.h"
 
@@ -136,26 +137,13 @@ bool read_count(const struct doc *d, const struct yaml_node *n, const char *what
 
 	if (n->kind != YAML_KIND_SCALAR || !yaml_as_int(n, &v))
 		return wrong(d, n, what, "an integer");
+	assert(min <= max);
 	if (v < min || v > max) {
 		doc_error(d, n, "%s must be from %lld to %lld", what, (long long)min,
 			  (long long)max);
 		return false;
 	}
 	*ret = v;
-	return true;
-}
-
-bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what,
-		   int64_t *ret_ns)
-{
-	struct err err = { 0 };
-
-	if (!doc_want_scalar(d, n, what))
-		return false;
-	if (text_parse_duration(n->text, ret_ns, &err) < 0) {
-		doc_error(d, n, "%s: %s", what, err.msg);
-		return false;
-	}
 	return true;
 }
 
@@ -241,6 +229,67 @@ bool read_list_value(const struct doc *d, const struct yaml_node *n, const char 
 	return ok;
 }
 
+bool read_any_value(const struct doc *d, const struct yaml_node *n, const char *what,
+		    struct value *ret)
+{
+	return n->kind == YAML_KIND_SEQ ? read_list_value(d, n, what, ret)
+					: read_value(d, n, what, ret);
+}
+
+/* Quantities. */
+
+bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what,
+		   int64_t *ret_ns)
+{
+	struct err err = { 0 };
+
+	if (!doc_want_scalar(d, n, what))
+		return false;
+	if (text_parse_duration(n->text, ret_ns, &err) == 0)
+		return true;
+	doc_error(d, n, "%s: %s", what, err.msg);
+	return false;
+}
+
+void read_backoff(const struct doc *d, const struct yaml_node *n, int64_t *ret_min_ns,
+		  int64_t *ret_max_ns)
+{
+	struct err err = { 0 };
+
+	if (doc_want_scalar(d, n, "`backoff`") &&
+	    text_parse_duration_range(n->text, ret_min_ns, ret_max_ns, &err) < 0)
+		doc_error(d, n, "`backoff`: %s", err.msg);
+}
+
+bool read_bytes(const struct doc *d, const struct yaml_node *n, const char *what, uint64_t *ret)
+{
+	struct err err = { 0 };
+
+	if (!doc_want_scalar(d, n, what))
+		return false;
+	if (text_parse_bytes(n->text, ret, &err) == 0)
+		return true;
+	doc_error(d, n, "%s: %s", what, err.msg);
+	return false;
+}
+
+void read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+		  uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes)
+{
+	const struct yaml_node *v;
+	struct err err = { 0 };
+
+	if ((v = yaml_get(n, "cpu")) && doc_want_scalar(d, v, "`cpu`")) {
+		if (text_parse_cpu(v->text, ret_cpu_milli, &err) < 0)
+			doc_error(d, v, "`cpu`: %s", err.msg);
+		else if (*ret_cpu_milli == 0)
+			doc_error(d, v, "`cpu` must be more than 0%s", otherwise);
+	}
+	if ((v = yaml_get(n, "memory")) && read_bytes(d, v, "`memory`", ret_memory_bytes) &&
+	    *ret_memory_bytes == 0)
+		doc_error(d, v, "`memory` must be more than 0%s", otherwise);
+}
+
 /* Templates. */
 
 struct expr_template *doc_literal_template(const struct doc *d, const struct yaml_node *n,
@@ -272,6 +321,7 @@ const struct expr_template *read_template(const struct doc *d, const struct yaml
 
 	if (!template_text_has_expr(n->text, n->len))
 		return doc_literal_template(d, n, n->text, n->len);
+	assert(d->bytes);
 	if (!d->index)
 		((struct doc *)(uintptr_t)d)->index =
 			source_index_new(d->bytes, d->len, d->l->scratch);
@@ -312,6 +362,7 @@ bool doc_check_name(const struct doc *d, const struct yaml_node *n, enum name_ki
 		[NAME_ENV] = { 256, "letters, digits and `_`, with no digit first" },
 	};
 
+	assert((size_t)kind < ARRAY_LEN(kinds));
 	if (n->kind != YAML_KIND_SCALAR || !name_is(n->text, n->len, kind)) {
 		doc_error(d, n, "%s `%.60s`: a name has %s", what,
 			  n->kind == YAML_KIND_SCALAR ? n->text : "", kinds[kind].rule);
@@ -358,12 +409,18 @@ void doc_check_keys(const struct doc *d, const struct yaml_node *map, const char
 
 /* Paths. */
 
+bool has_space_or_control(const char *s)
+{
+	while ((unsigned char)*s > ' ' && *s != 0x7f)
+		s++;
+	return *s;
+}
+
 static bool has_control(const char *s)
 {
-	for (; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			return true;
-	return false;
+	while ((unsigned char)*s >= ' ' && *s != 0x7f)
+		s++;
+	return *s;
 }
 
 const char *read_path(const struct doc *d, const struct yaml_node *at, const char *text,

@@ -124,12 +124,21 @@ bool read_value(const struct doc *d, const struct yaml_node *n, const char *what
 		struct value *ret); /* scalar, not null */
 bool read_list_value(const struct doc *d, const struct yaml_node *n, const char *what,
 		     struct value *ret); /* of scalars */
+bool read_any_value(const struct doc *d, const struct yaml_node *n, const char *what,
+		    struct value *ret); /* a scalar or a list of scalars */
+bool read_bytes(const struct doc *d, const struct yaml_node *n, const char *what, uint64_t *ret);
+void read_backoff(const struct doc *d, const struct yaml_node *n, int64_t *ret_min_ns,
+		  int64_t *ret_max_ns);
+/* `cpu` and `memory` of a map; `otherwise` ends the message about a 0. */
+void read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+		  uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes);
 const struct expr_template *read_template(const struct doc *d, const struct yaml_node *n);
 struct expr_template *doc_literal_template(const struct doc *d, const struct yaml_node *n,
 					   const char *text, size_t len);
 
 bool doc_check_image_name(const struct doc *d,
 			  const struct yaml_node *n); /* registry/name:tag, or @sha256:… */
+bool has_space_or_control(const char *s);
 enum name_kind { NAME_PIPELINE, NAME_STEP, NAME_IDENT, NAME_ENV };
 bool doc_check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind,
 		    const char *what);

@@ -20,6 +20,7 @@
  * Unused params, inputs and outputs are warned about only when there is no error, since what
  * looks unused may be what the error is about.
  */
+#include <assert.h>
 #include "model/read.h"
 #include "model/shell/shell.h"
 
@@ -91,43 +92,45 @@ static bool set_ref(const struct resolver *rs, struct ref *ref, enum ref_kind ki
 
 /* Which steps a step needs. */
 
-static void share_axes(struct resolver *rs, struct step_dep *dep, const struct step *needed)
+/* How many axes two steps have in common by name; their pairs go to `ret`, or nowhere if it is
+ * NULL. */
+static size_t shared_axes(const struct step *s, const struct step *needed, struct axis_pair *ret)
 {
-	const struct step *s = rs->s;
-	size_t most = MIN(s->matrix.n_axes, needed->matrix.n_axes);
+	size_t n = 0;
 
-	if (most == 0)
-		return;
-	dep->shared = arena_alloc(rs->l->arena, most * sizeof(*dep->shared));
 	for (uint32_t i = 0; i < s->matrix.n_axes; i++)
 		for (uint32_t k = 0; k < needed->matrix.n_axes; k++)
-			if (strcmp(s->matrix.axes[i].name, needed->matrix.axes[k].name) == 0)
-				dep->shared[dep->n_shared++] = (struct axis_pair){ i, k };
-}
-
-static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const struct pos *pos)
-{
-	struct step_dep dep = { .step = needed, .pos = *pos };
-
-	if (rs->mark[needed] == rs->s->index + 1)
-		return &rs->b->deps.v[rs->mark_dep[needed]];
-	rs->mark[needed] = rs->s->index + 1;
-	rs->mark_dep[needed] = (uint32_t)rs->b->deps.n;
-	share_axes(rs, &dep, &rs->l->steps[needed]);
-	VEC_PUSH(&rs->b->deps, dep);
-	return &rs->b->deps.v[rs->b->deps.n - 1];
+			if (strcmp(s->matrix.axes[i].name, needed->matrix.axes[k].name) == 0) {
+				if (ret)
+					ret[n] = (struct axis_pair){ i, k };
+				n++;
+			}
+	return n;
 }
 
 /* Does a task of this step need several tasks of that one? */
 static bool gathers(const struct resolver *rs, const struct step *needed)
 {
-	size_t shared = 0;
+	return needed->each || shared_axes(rs->s, needed, NULL) < needed->matrix.n_axes;
+}
 
-	for (size_t i = 0; i < rs->s->matrix.n_axes; i++)
-		for (size_t k = 0; k < needed->matrix.n_axes; k++)
-			shared += strcmp(rs->s->matrix.axes[i].name, needed->matrix.axes[k].name) ==
-				  0;
-	return needed->each || shared < needed->matrix.n_axes;
+static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const struct pos *pos)
+{
+	struct step_dep dep = { .step = needed, .pos = *pos };
+	const struct step *t = &rs->l->steps[needed];
+	size_t most = MIN(rs->s->matrix.n_axes, t->matrix.n_axes);
+
+	assert(needed < rs->l->n_steps);
+	if (rs->mark[needed] == rs->s->index + 1)
+		return &rs->b->deps.v[rs->mark_dep[needed]];
+	rs->mark[needed] = rs->s->index + 1;
+	rs->mark_dep[needed] = (uint32_t)rs->b->deps.n;
+	if (most) {
+		dep.shared = arena_alloc(rs->l->arena, most * sizeof(*dep.shared));
+		dep.n_shared = shared_axes(rs->s, t, dep.shared);
+	}
+	VEC_PUSH(&rs->b->deps, dep);
+	return &rs->b->deps.v[rs->b->deps.n - 1];
 }
 
 /* Names. */
@@ -202,18 +205,6 @@ static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dot
 	return set_ref(rs, ref, REF_PARAM, (uint32_t)(i - 1), d->first);
 }
 
-/* In inputs and each: content of the pipeline. */
-static bool resolve_pipeline_input(struct resolver *rs, struct ref *ref, const char *name)
-{
-	uintptr_t i = (uintptr_t)map_get_str(rs->l->input_index, name);
-
-	if (!i)
-		return fail_ref(rs, ref, "the pipeline has no input `%s`%s", name,
-				doc_suggest_key(rs->l, name, rs->l->input_index));
-	rs->l->input_used[i - 1] = true;
-	return set_ref(rs, ref, REF_PIPELINE_INPUT, (uint32_t)(i - 1), name);
-}
-
 static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
 	struct step *s = rs->s;
@@ -223,8 +214,14 @@ static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dot
 		return fail_ref(
 			rs, ref,
 			"write `inputs.NAME`; a path in it goes behind: ${{ inputs.NAME }}/path");
-	if (rs->place == AT_FROM || rs->place == AT_EACH)
-		return resolve_pipeline_input(rs, ref, d->first);
+	if (rs->place == AT_FROM || rs->place == AT_EACH) { /* content of the pipeline */
+		i = (size_t)(uintptr_t)map_get_str(rs->l->input_index, d->first);
+		if (!i)
+			return fail_ref(rs, ref, "the pipeline has no input `%s`%s", d->first,
+					doc_suggest_key(rs->l, d->first, rs->l->input_index));
+		rs->l->input_used[i - 1] = true;
+		return set_ref(rs, ref, REF_PIPELINE_INPUT, (uint32_t)(i - 1), d->first);
+	}
 	if (rs->place != AT_COMMAND)
 		return fail_ref(rs, ref,
 				"`inputs` is content: it can be used in `inputs`, `each` and "
@@ -287,8 +284,7 @@ static bool resolve_step_output(struct resolver *rs, struct ref *ref, uint32_t s
 	return set_ref(rs, ref, REF_STEP_OUTPUT, (uint32_t)i, name);
 }
 
-static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step,
-			   const struct dotted *d, const char *metric)
+static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step, const char *metric)
 {
 	struct build *needed = &rs->l->builds[step];
 
@@ -314,7 +310,7 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 		return fail_ref(rs, ref, "there is no step `%s`%s", d->first,
 				doc_suggest_key(rs->l, d->first, rs->l->step_index));
 	if (strcmp(d->second, "metrics") == 0)
-		return resolve_metric(rs, ref, (uint32_t)(i - 1), d, d->rest);
+		return resolve_metric(rs, ref, (uint32_t)(i - 1), d->rest);
 	if (strcmp(d->second, "outputs") == 0)
 		return resolve_step_output(rs, ref, (uint32_t)(i - 1), d->rest);
 	return fail_ref(rs, ref, "a step has `outputs` and `metrics`, not `%s`", d->second);
@@ -664,22 +660,6 @@ static void resolve_condition(struct resolver *rs)
 			   "`if` must be true or false, not %s", expr_type_name(t));
 }
 
-static void resolve_needs(struct resolver *rs)
-{
-	for (size_t i = 0; i < rs->b->needs.n; i++) {
-		const struct need *need = &rs->b->needs.v[i];
-		uintptr_t found = (uintptr_t)map_get_str(rs->l->step_index, need->name);
-
-		if (found)
-			add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
-		else
-			doc_error_at(rs->l->diags, &need->pos,
-				     "step `%s` needs `%s`, which does not exist%s", rs->s->name,
-				     need->name,
-				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
-	}
-}
-
 struct export_uses {
 	uint64_t axes;
 	bool item, local; /* what a step file's param stands for isn't looked into */
@@ -714,18 +694,8 @@ static void check_export(struct resolver *rs, const struct step_output *o)
 		if (i < 64 && !(uses.axes & 1ULL << i))
 			doc_error_at(rs->l->diags, &o->pos,
 				     "several tasks of step `%s` would export `%s` to one place: "
-				     "put ${{ "
-				     "matrix.%s }} into it",
+				     "put ${{ matrix.%s }} into it",
 				     s->name, o->name, s->matrix.axes[i].name);
-}
-
-static void resolve_exports(struct resolver *rs)
-{
-	for (size_t i = 0; i < rs->s->n_outputs; i++)
-		if (rs->s->outputs[i].export) {
-			resolve_template(rs, rs->s->outputs[i].export, AT_EXPORT);
-			check_export(rs, &rs->s->outputs[i]);
-		}
 }
 
 /* Values in commands. */
@@ -811,14 +781,6 @@ static void warn_of_project_paths(struct resolver *rs, const struct expr_templat
 	}
 }
 
-static const char *written_otherwise(const struct shell_place *place)
-{
-	return place->code ? "give it by `env: {NAME: \"${{ … }}\"}` and let the program read NAME "
-			     "from there"
-			   : "set a variable on a line of its own, NAME=${{ … }}, and use "
-			     "\"$NAME\" here";
-}
-
 /* A value reaches the shell as a variable that the command names. Where none can be named, only
  * what is no code anywhere may stand. */
 static void check_command_places(struct resolver *rs, const struct expr_template *run)
@@ -837,7 +799,10 @@ static void check_command_places(struct resolver *rs, const struct expr_template
 		else if (e && places[i].kind == SHELL_TEXT && (places[i].glued || !is_inert(rs, e)))
 			diag_error(rs->l->diags, e->file, e->line, e->col,
 				   "a value can't stand here: %s; %s", places[i].why,
-				   written_otherwise(&places[i]));
+				   places[i].code ? "give it by `env: {NAME: \"${{ … }}\"}` and "
+						    "let the program read NAME from there"
+						  : "set a variable on a line of its own, "
+						    "NAME=${{ … }}, and use \"$NAME\" here");
 	}
 }
 
@@ -862,37 +827,30 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	resolve_locals(rs);
 	resolve_template(rs, s->keyed.seed, AT_COMMAND);
 	resolve_template(rs, s->concurrency.group, AT_COMMAND);
-	resolve_exports(rs);
+	for (size_t i = 0; i < s->n_outputs; i++)
+		if (s->outputs[i].export) {
+			resolve_template(rs, s->outputs[i].export, AT_EXPORT);
+			check_export(rs, &s->outputs[i]);
+		}
 	resolve_condition(rs);
-	resolve_needs(rs);
+	for (size_t i = 0; i < b->needs.n; i++) {
+		const struct need *need = &b->needs.v[i];
+		uintptr_t found = (uintptr_t)map_get_str(rs->l->step_index, need->name);
+
+		if (found)
+			add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
+		else
+			doc_error_at(rs->l->diags, &need->pos,
+				     "step `%s` needs `%s`, which does not exist%s", s->name,
+				     need->name,
+				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
+	}
 	s->deps = arena_memdup(rs->l->arena, b->deps.n ? (void *)b->deps.v : "",
 			       b->deps.n * sizeof(*b->deps.v));
 	s->n_deps = b->deps.n;
 }
 
 /* What nobody uses. */
-
-/* The launcher's own: nobody wrote it down. */
-static bool is_series(const struct step *s, const struct step_output *o)
-{
-	return step_is_launched(s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
-}
-
-/* The outputs of a last step are what the pipeline is for; one that is left over beside used ones
- * was forgotten. */
-static void warn_unused_outputs(struct loader *l, const struct build *b)
-{
-	bool some = false;
-
-	for (size_t k = 0; k < b->s->n_outputs; k++)
-		some |= b->output_used[k];
-	for (size_t k = 0; some && k < b->s->n_outputs; k++)
-		if (!b->output_used[k] && !b->s->outputs[k].export &&
-		    !is_series(b->s, &b->s->outputs[k]))
-			diag_warn_at(l->diags, &b->s->outputs[k].pos,
-				     "output `%s` of step `%s` is used by no step",
-				     b->s->outputs[k].name, b->s->name);
-}
 
 static void warn_unused(struct loader *l)
 {
@@ -904,8 +862,25 @@ static void warn_unused(struct loader *l)
 		if (!l->input_used[i])
 			diag_warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step",
 				     l->inputs.v[i].name);
-	for (size_t i = 0; i < l->n_steps; i++)
-		warn_unused_outputs(l, &l->builds[i]);
+	/* The outputs of a last step are what the pipeline is for; one that is left over beside
+	 * used ones was forgotten. */
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct build *b = &l->builds[i];
+		bool some = false;
+
+		for (size_t k = 0; k < b->s->n_outputs; k++)
+			some |= b->output_used[k];
+		for (size_t k = 0; some && k < b->s->n_outputs; k++) {
+			const struct step_output *o = &b->s->outputs[k];
+			bool is_launchers =
+				step_is_launched(b->s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
+
+			if (!b->output_used[k] && !o->export && !is_launchers)
+				diag_warn_at(l->diags, &o->pos,
+					     "output `%s` of step `%s` is used by no step", o->name,
+					     b->s->name);
+		}
+	}
 }
 
 /* Constant places of different outputs; others show when tasks have their values. */
@@ -963,7 +938,6 @@ void resolve_all(struct loader *l)
 	for (size_t i = 0; i < l->n_steps; i++)
 		resolve_build(&rs, &l->builds[i]);
 	check_export_places(l);
-	if (diag_errors(l->diags) ==
-	    0) /* else what looks unused may be what the errors are about */
+	if (diag_errors(l->diags) == 0)
 		warn_unused(l);
 }

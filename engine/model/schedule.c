@@ -1,9 +1,8 @@
 /* engine/model/schedule.c — reads `schedules`: cron rules in a time zone, inputs that are
  * watched, and what to do when runs overlap, were missed, or the clock is set.
  *
- * read_schedules() fills a schedule_decl with the defaults, then read_when(), read_what_if(),
- * read_notify() (notify.c) and read_schedule_params() read its keys. Schedules come after params
- * and inputs, which they name. Their params are resolved here, by resolve_schedule_params(), and
+ * read_schedules() fills a schedule_decl with the defaults; read_schedule() reads its keys.
+ * Schedules come after params and inputs, which they name. Their params are resolved at once, and
  * not with those of the steps.
  *
  * Rules are parsed to check them (cron.c) and are kept as text. A time zone must be a file below
@@ -81,44 +80,12 @@ static void read_schedule_param(struct loader *l, const struct yaml_node *key,
 				  key->text, value_type_phrase(l->params.v[i - 1].type));
 		return;
 	}
-	if (!(n->kind == YAML_KIND_SEQ ? read_list_value(d, n, "a param", &v)
-				       : read_value(d, n, "a param", &v)))
+	if (!read_any_value(d, n, "a param", &v))
 		return;
 	if (param_check_value(&l->params.v[i - 1], &v, &fit, &err) < 0)
 		doc_error(d, n, "param `%s` %s", key->text, err.msg);
 	else
 		ret->value = template_of_value(&fit, d->file, n->line, n->col, l->arena);
-}
-
-static void read_schedule_params(struct loader *l, const struct yaml_node *n,
-				 struct schedule_decl *s)
-{
-	struct named_template *params;
-
-	if (!doc_want_map(&l->doc, n, "`params` of a schedule"))
-		return;
-	params = arena_alloc(l->arena, n->len * sizeof(*params));
-	for (size_t i = 0; i < n->len; i++)
-		read_schedule_param(l, n->pairs[i].key, n->pairs[i].value, &params[i]);
-	s->params = params;
-	s->n_params = n->len;
-	resolve_schedule_params(l, s);
-}
-
-/* Without values for the params that have no default, every run of it would fail. */
-static void check_required(struct loader *l, const struct yaml_node *key,
-			   const struct schedule_decl *s)
-{
-	for (size_t i = 0; i < l->params.n; i++) {
-		bool given = l->params.v[i].has_default;
-
-		for (size_t k = 0; k < s->n_params && !given; k++)
-			given = strcmp(s->params[k].name, l->params.v[i].name) == 0;
-		if (!given)
-			doc_error(&l->doc, key,
-				  "schedule `%s` must give param `%s`, which has no default",
-				  s->name, l->params.v[i].name);
-	}
 }
 
 /* When. */
@@ -135,18 +102,6 @@ static void read_moment(const struct doc *d, const struct yaml_node *n, const ch
 
 	if (doc_want_scalar(d, n, what) && text_parse_time(n->text, ret_ns, &err) < 0)
 		doc_error(d, n, "%s: %s", what, err.msg);
-}
-
-static void read_bounds(const struct doc *d, const struct yaml_node *n, struct schedule_decl *s)
-{
-	const struct yaml_node *start = yaml_get(n, "start"), *end = yaml_get(n, "end");
-
-	if (start)
-		read_moment(d, start, "`start`", &s->start_ns);
-	if (end)
-		read_moment(d, end, "`end`", &s->end_ns);
-	if (s->start_ns && s->end_ns && s->end_ns <= s->start_ns)
-		doc_error(d, end, "`end` isn't later than `start`: the schedule would never fire");
 }
 
 /* Inputs of the pipeline, each once. */
@@ -179,7 +134,6 @@ static void read_schedule_retry(const struct doc *d, const struct yaml_node *n,
 {
 	static const char *const keys[] = { "max", "backoff" };
 	const struct yaml_node *max = n, *backoff = NULL;
-	struct err err = { 0 };
 	int64_t v = 0;
 
 	if (n->kind == YAML_KIND_MAP) {
@@ -191,9 +145,8 @@ static void read_schedule_retry(const struct doc *d, const struct yaml_node *n,
 	}
 	if (max && read_count(d, max, "`max`", 0, SCHEDULE_RETRY_MAX, &v))
 		s->retry_max = (uint32_t)v;
-	if (backoff && doc_want_scalar(d, backoff, "`backoff`") &&
-	    text_parse_duration_range(backoff->text, &s->retry_min_ns, &s->retry_max_ns, &err) < 0)
-		doc_error(d, backoff, "`backoff`: %s", err.msg);
+	if (backoff)
+		read_backoff(d, backoff, &s->retry_min_ns, &s->retry_max_ns);
 }
 
 /* The least time between two of the next times of the rule; INT64_MAX: there are none. A clock that
@@ -254,7 +207,12 @@ static void read_when(struct loader *l, const struct yaml_node *key, const struc
 	}
 	if ((v = yaml_get(n, "jitter")))
 		read_jitter(d, v, s);
-	read_bounds(d, n, s);
+	if ((v = yaml_get(n, "start")))
+		read_moment(d, v, "`start`", &s->start_ns);
+	if ((v = yaml_get(n, "end")))
+		read_moment(d, v, "`end`", &s->end_ns);
+	if (s->start_ns && s->end_ns && s->end_ns <= s->start_ns)
+		doc_error(d, v, "`end` isn't later than `start`: the schedule would never fire");
 }
 
 static void read_what_if(const struct doc *d, const struct yaml_node *n, struct schedule_decl *s)
@@ -293,6 +251,7 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 	};
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
+	struct named_template *params;
 
 	if (!doc_want_map(d, n, "a schedule"))
 		return;
@@ -301,9 +260,25 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 	read_what_if(d, n, s);
 	if ((v = yaml_get(n, "notify")))
 		read_notify(l, v, s);
-	if ((v = yaml_get(n, "params")))
-		read_schedule_params(l, v, s);
-	check_required(l, key, s);
+	if ((v = yaml_get(n, "params")) && doc_want_map(d, v, "`params` of a schedule")) {
+		params = arena_alloc(l->arena, v->len * sizeof(*params));
+		for (size_t i = 0; i < v->len; i++)
+			read_schedule_param(l, v->pairs[i].key, v->pairs[i].value, &params[i]);
+		s->params = params;
+		s->n_params = v->len;
+		resolve_schedule_params(l, s);
+	}
+	/* Without values for the params that have no default, every run of it would fail. */
+	for (size_t i = 0; i < l->params.n; i++) {
+		bool given = l->params.v[i].has_default;
+
+		for (size_t k = 0; k < s->n_params && !given; k++)
+			given = strcmp(s->params[k].name, l->params.v[i].name) == 0;
+		if (!given)
+			doc_error(d, key,
+				  "schedule `%s` must give param `%s`, which has no default",
+				  s->name, l->params.v[i].name);
+	}
 }
 
 void read_schedules(struct loader *l, const struct yaml_node *n)

@@ -247,11 +247,6 @@ static bool over_fold(struct source_cursor *c)
 	return true;
 }
 
-static size_t utf8_len(uint32_t codepoint)
-{
-	return codepoint < 0x80 ? 1 : codepoint < 0x800 ? 2 : codepoint < 0x10000 ? 3 : 4;
-}
-
 /* An escape in double quotes. */
 static void over_escape(struct source_cursor *c)
 {
@@ -278,7 +273,7 @@ static void over_escape(struct source_cursor *c)
 		codepoint = codepoint * 16 + (uint32_t)(d <= '9' ? d - '0' : (d | 32) - 'a' + 10);
 		step(c);
 	}
-	c->at += utf8_len(codepoint);
+	c->at += codepoint < 0x80 ? 1 : codepoint < 0x800 ? 2 : codepoint < 0x10000 ? 3 : 4;
 }
 
 static void over_char(struct source_cursor *c)
@@ -294,7 +289,6 @@ static void over_char(struct source_cursor *c)
 		return;
 	}
 	n = text_utf8_decode(c->node->text + c->at, c->node->len - c->at, &codepoint);
-
 	if (n == 0 || (size_t)(file_end(c) - c->p) < n ||
 	    memcmp(c->p, c->node->text + c->at, n) != 0) {
 		c->lost = true;
@@ -310,12 +304,9 @@ static void advance_flow(struct source_cursor *c)
 
 	if (c->quote == '"' && *c->p == '\\') {
 		over_escape(c);
-	} else if ((t == ' ' || t == '\n') && over_fold(c)) {
-		return;
-	} else if (c->quote == '\'' && *c->p == '\'') {
-		step(c);
-		over_char(c);
-	} else {
+	} else if ((t != ' ' && t != '\n') || !over_fold(c)) {
+		if (c->quote == '\'' && *c->p == '\'')
+			step(c);
 		over_char(c);
 	}
 }
@@ -333,18 +324,17 @@ static void advance_block(struct source_cursor *c)
 		return;
 	}
 	if (c->quote == '|' || t == ' ') {
-		step(c);
 		c->at++;
-	} else {
-		while (c->node->text[c->at] == '\n')
-			c->at++;
-		while (at_break(c)) {
-			step(c);
-			skip_block_indent(c);
-		}
+		step(c);
+		skip_block_indent(c);
 		return;
 	}
-	skip_block_indent(c);
+	while (c->node->text[c->at] == '\n')
+		c->at++;
+	while (at_break(c)) {
+		step(c);
+		skip_block_indent(c);
+	}
 }
 
 void source_cursor_seek(struct source_cursor *c, size_t offset, int *ret_line, int *ret_col)

@@ -13,6 +13,7 @@
  * one without `.cairn`.
  */
 #include "model/state.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,7 @@ static int check_owner(const char *root, const char *path, uid_t owner, struct e
 		       path, (unsigned long)owner, root);
 }
 
-static int check_link(const char *path, struct err *err)
+static int refuse_link(const char *path, struct err *err)
 {
 	return err_set(err, ERR_INVALID,
 		       "%s is a symbolic link: state is kept in a directory of its own. Name "
@@ -77,7 +78,7 @@ static int check_entries(const char *root, const char *dir, struct err *err)
 			continue;
 		path = fs_join(dir, e->d_name);
 		if (S_ISLNK(st.st_mode))
-			r = check_link(path, err);
+			r = refuse_link(path, err);
 		else
 			r = check_owner(root, path, st.st_uid, err);
 	}
@@ -211,6 +212,7 @@ int state_check(const char *root, const char *dir, bool named, struct err *err)
 	static const char *const marks[] = { "cairn.yaml", ".cairn", ".git" };
 	struct stat st;
 
+	assert(*root == '/' && *dir == '/');
 	if (check_owner_of(root, root, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
@@ -225,6 +227,6 @@ int state_check(const char *root, const char *dir, bool named, struct err *err)
 		return check_owner_of(root, dir, err) < 0 || check_entries(root, dir, err) < 0 ? -1
 											       : 0;
 	if (S_ISLNK(st.st_mode))
-		return check_link(dir, err);
+		return refuse_link(dir, err);
 	return check_entries(root, dir, err) < 0 ? -1 : check_tracked(root, err);
 }

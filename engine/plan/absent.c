@@ -11,15 +11,21 @@
  * Invariant: a revived task is counted in its step's `n_ended` only after its second end;
  * `n_absent` only grows, and while it is 0 nothing here costs anything.
  */
+#include <assert.h>
 #include "plan/internal.h"
 
-static bool reads_bytes(const struct step *s, uint32_t needed)
+static bool is_at(const struct ref *ref, enum ref_kind kind, uint32_t which)
 {
-	if (s->each && s->each->from.kind == REF_STEP_OUTPUT && s->each->from.step == needed)
+	return ref->kind == kind && (kind == REF_STEP_OUTPUT ? ref->step : ref->index) == which;
+}
+
+bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which)
+{
+	assert(kind == REF_STEP_OUTPUT || kind == REF_PIPELINE_INPUT);
+	if (s->each && is_at(&s->each->from, kind, which))
 		return true;
 	for (size_t i = 0; i < s->n_inputs; i++)
-		if (s->inputs[i].subpath && s->inputs[i].from.kind == REF_STEP_OUTPUT &&
-		    s->inputs[i].from.step == needed)
+		if (s->inputs[i].subpath && is_at(&s->inputs[i].from, kind, which))
 			return true;
 	return false;
 }
@@ -32,11 +38,23 @@ bool absent_may_stay(const struct plan *p, const struct plan_task *t)
 	for (size_t i = 0; i < s->dependents.n; i++) {
 		const struct plan_step *d = &p->steps[s->dependents.v[i].step];
 
-		if (reads_bytes(d->decl, t->step))
+		if (plan_reads_bytes(d->decl, REF_STEP_OUTPUT, t->step))
 			return false;
 		used |= d->selected && d->decl->deps[s->dependents.v[i].dep].data;
 	}
 	return used;
+}
+
+/* Does one of these steps read what this one makes? */
+static bool has_reader(const struct plan *p, const struct plan_step *s, const bool *steps)
+{
+	for (size_t i = 0; i < s->dependents.n; i++) {
+		struct plan_dependent d = s->dependents.v[i];
+
+		if (steps[d.step] && p->steps[d.step].decl->deps[d.dep].data)
+			return true;
+	}
+	return false;
 }
 
 /* Whether tasks of that step may be executed yet: those that haven't ended, and absent ones that
@@ -49,13 +67,7 @@ static bool may_be_executed(const struct plan *p, const struct plan_step *s, con
 		return true;
 	for (size_t i = 0; i < s->n_tasks && !absent; i++)
 		absent = s->tasks[i].absent;
-	for (size_t i = 0; i < s->dependents.n && absent; i++) {
-		const struct plan_step *d = &p->steps[s->dependents.v[i].step];
-
-		if (wanted[s->dependents.v[i].step] && d->decl->deps[s->dependents.v[i].dep].data)
-			return true;
-	}
-	return false;
+	return absent && has_reader(p, s, wanted);
 }
 
 void plan_may_return(const struct plan *p, bool *ret_steps)
@@ -67,17 +79,14 @@ void plan_may_return(const struct plan *p, bool *ret_steps)
 		const struct plan_step *s = &p->steps[at];
 
 		executed[at] = s->selected && may_be_executed(p, s, executed);
-		ret_steps[at] = false;
-		for (size_t k = 0; k < s->dependents.n; k++)
-			ret_steps[at] |= executed[s->dependents.v[k].step] &&
-					 p->steps[s->dependents.v[k].step]
-						 .decl->deps[s->dependents.v[k].dep]
-						 .data;
+		ret_steps[at] = has_reader(p, s, executed);
 	}
 }
 
-static void revive(struct plan *p, struct plan_task *t)
+/* A hit whose content is gone is to be made again. */
+static int revive(struct plan *p, struct plan_task *t, struct err *err)
 {
+	assert(t->state == TASK_STATE_HIT || t->state == TASK_STATE_DONE);
 	if (t->state == TASK_STATE_HIT) {
 		p->counts.hits--;
 		p->counts.saved_ns -= t->duration_ns;
@@ -88,18 +97,7 @@ static void revive(struct plan *p, struct plan_task *t)
 	t->absent = false;
 	t->revived = true;
 	t->miss = MISS_BLOBS_GONE;
-}
-
-static int wait_for(struct plan *p, struct plan_task *producer, struct plan_task *waiter,
-		    struct err *err)
-{
-	VEC_PUSH(&p->waits, ((struct plan_wait){ waiter, producer->last_wait }));
-	producer->last_wait = (uint32_t)p->waits.n;
-	waiter->pending++;
-	if (!producer->absent)
-		return 0; /* revived already */
-	revive(p, producer);
-	return plan_make_ready(p, producer, err); /* which may itself need what is gone */
+	return plan_make_ready(p, t, err);
 }
 
 /* Marks the producers of what `t` reads whose content is gone. */
@@ -134,6 +132,7 @@ static int find_absent(struct plan *p, const struct plan_task *t, struct err *er
 
 int plan_give_back(struct plan *p, struct plan_task *t, struct err *err)
 {
+	assert(t->state == TASK_TAKEN);
 	return find_absent(p, t, err) < 0 ? -1 : plan_make_ready(p, t, err);
 }
 
@@ -150,10 +149,15 @@ int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
 		g = dep_group_of(d, t);
 		for (size_t k = 0; k < dep_group_size(p, d, g); k++) {
 			struct plan_task *producer = dep_group_task(p, d, g, k);
+			bool begun = producer->revived && !task_state_ended(producer->state);
 
-			if ((producer->absent ||
-			     (producer->revived && !task_state_ended(producer->state))) &&
-			    wait_for(p, producer, t, err) < 0)
+			if (!producer->absent && !begun)
+				continue;
+			VEC_PUSH(&p->waits, ((struct plan_wait){ t, producer->last_wait }));
+			producer->last_wait = (uint32_t)p->waits.n;
+			t->pending++;
+			/* A producer may itself need what is gone. */
+			if (producer->absent && revive(p, producer, err) < 0)
 				return -1;
 		}
 	}

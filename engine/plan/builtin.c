@@ -10,7 +10,6 @@
  * that argv behind `--` if the step wraps a command. It runs after the key record, so the path of
  * the program is in no key.
  */
-#include <stdio.h>
 #include "base/text/text.h"
 #include "plan/internal.h"
 #include "steps/spec/spec.h"
@@ -47,36 +46,27 @@ static int json_of_with(const struct with_node *w, struct expr_scope *es, struct
 	return 0;
 }
 
-/* The launcher's settings that stand under `distributed`, not in `with`. */
-static void add_gang(const struct step *s, json_t *with)
-{
-	const struct distributed_decl *d = &s->distributed;
-
-	json_object_set_new(with, "framework", json_string(d->framework ? d->framework : "torch"));
-	json_object_set_new(with, "nodes", json_integer(d->framework ? d->nodes : 1));
-	json_object_set_new(with, "procs_per_node",
-			    json_integer(d->framework ? d->procs_per_node : 1));
-	json_object_set_new(with, "servers", json_integer(d->servers));
-}
-
 /* Complete, in the step's own terms; NULL for a step without. */
-static int task_settings(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-			 size_t n, struct arena *arena, json_t **ret, struct err *err)
+static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 {
-	const struct step *s = p->steps[t->step].decl;
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
+	const struct distributed_decl *d = &s->distributed;
 	const struct step_spec *spec =
 		step_spec_find(s->program.builtin ? s->program.builtin : "train");
-	struct task_scope sc = {
-		.plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	json_t *with = NULL;
-	int r = s->program.with ? json_of_with(s->program.with, &es, arena, &with, err) : 0;
+	int r = s->program.with ? json_of_with(s->program.with, &es, sc->arena, &with, err) : 0;
 
 	if (r == 0 && !with)
 		with = json_object();
-	if (r == 0 && step_is_launched(s))
-		add_gang(s, with);
+	if (r == 0 && step_is_launched(s)) { /* what stands under `distributed`, not in `with` */
+		json_object_set_new(with, "framework",
+				    json_string(d->framework ? d->framework : "torch"));
+		json_object_set_new(with, "nodes", json_integer(d->framework ? d->nodes : 1));
+		json_object_set_new(with, "procs_per_node",
+				    json_integer(d->framework ? d->procs_per_node : 1));
+		json_object_set_new(with, "servers", json_integer(d->servers));
+	}
 	if (r == 0)
 		r = step_spec_complete(spec, with, ret, err);
 	json_decref(with);
@@ -87,51 +77,34 @@ static int task_settings(struct plan *p, const struct plan_task *t, const struct
 
 /* Key. */
 
-/* How many ranks there are is part of what a training gives; how they are started and watched
- * isn't. */
-static void key_gang(const struct step *s, struct str *record)
+int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err)
 {
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
 	const struct distributed_decl *d = &s->distributed;
-	char text[128];
-
-	if (!d->framework)
-		return;
-	snprintf(text, sizeof(text), "%s nodes %u procs_per_node %u servers %u", d->framework,
-		 d->nodes, d->procs_per_node, d->servers);
-	key_record_add(record, KEY_DISTRIBUTED, "", text, strlen(text));
-}
-
-static void key_settings(json_t *with, struct str *record)
-{
-	struct str text = { 0 };
+	_cleanup_(str_deinit) struct str text = { 0 };
 	const char *key;
-	json_t *v;
+	json_t *with, *v;
 
+	if (step_is_launched(s)) {
+		/* How many ranks there are is part of what a training gives; how they are started
+		 * and watched isn't. */
+		if (!d->framework)
+			return 0;
+		str_addf(&text, "%s nodes %u procs_per_node %u servers %u", d->framework, d->nodes,
+			 d->procs_per_node, d->servers);
+		key_record_add(record, KEY_DISTRIBUTED, "", text.s, text.len);
+		return 0;
+	}
+	if (task_settings(sc, &with, err) < 0)
+		return -1;
+	str_addf(&text, "%u", step_spec_find(s->program.builtin)->version);
+	key_record_add(record, KEY_BUILTIN, s->program.builtin, text.s, text.len);
 	json_object_foreach(with, key, v)
 	{
 		str_reset(&text);
 		json_add_canonical(&text, v);
 		key_record_add(record, KEY_WITH, key, text.s, text.len);
 	}
-	str_deinit(&text);
-}
-
-int plan_builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		     size_t n, struct arena *arena, struct str *record, struct err *err)
-{
-	const struct step *s = p->steps[t->step].decl;
-	char version[32];
-	json_t *with;
-
-	if (step_is_launched(s)) {
-		key_gang(s, record);
-		return 0;
-	}
-	if (task_settings(p, t, inputs, n, arena, &with, err) < 0)
-		return -1;
-	snprintf(version, sizeof(version), "%u", step_spec_find(s->program.builtin)->version);
-	key_record_add(record, KEY_BUILTIN, s->program.builtin, version, strlen(version));
-	key_settings(with, record);
 	json_decref(with);
 	return 0;
 }
@@ -156,7 +129,6 @@ void plan_builtin_refs(const struct step *s, void (*fn)(void *arg, const struct 
 
 struct words {
 	VEC(const char *) v;
-	struct arena *arena;
 };
 
 static void add_option(struct words *w, const char *option, const char *value)
@@ -165,50 +137,31 @@ static void add_option(struct words *w, const char *option, const char *value)
 	VEC_PUSH(&w->v, value);
 }
 
-static void add_ports(struct words *w, const struct step *s, const struct task_command *c)
+int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err *err)
 {
-	for (size_t i = 0; i < c->n_inputs; i++)
-		add_option(w, "-i",
-			   arena_printf(w->arena, "%s=%s", c->inputs[i].name, c->inputs[i].path));
-	for (size_t i = 0; i < s->n_outputs; i++)
-		add_option(w, "-o",
-			   arena_printf(w->arena, "%s=%s%s", s->outputs[i].name, s->outputs[i].path,
-					s->outputs[i].is_dir ? "/" : ""));
-}
-
-/* The launcher gives its ranks the time that the step says, and needs a moment itself. */
-static int64_t launcher_grace(const json_t *with)
-{
-	const char *text = json_string_value(json_object_get(with, "grace"));
-	int64_t ns;
-
-	return text && text_parse_duration(text, &ns, NULL) == 0 ? ns + LAUNCHER_GRACE_NS : 0;
-}
-
-/* Ranks are started in the step's own image, where nothing else of ours is. */
-static const char *program_of(const struct plan *p, const struct step *s)
-{
-	if (p->ctx.launch_program && step_is_launched(s))
-		return p->ctx.launch_program;
-	return p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps";
-}
-
-int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
-		      struct task_command *c, struct err *err)
-{
-	const struct step *s = p->steps[t->step].decl;
-	struct words w = { .arena = arena };
+	const struct plan *p = sc->plan;
+	const struct step *s = p->steps[sc->task->step].decl;
+	struct arena *arena = sc->arena;
+	struct words w = { 0 };
 	struct str text = { 0 };
 	uint64_t threads =
 		(uint64_t)resources_cpu_milli(&s->resources) * MAX(s->distributed.nodes, 1) / 1000;
+	const char *program = p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps", *grace;
+	int64_t ns;
 	json_t *with;
 
-	if (task_settings(p, t, c->inputs, c->n_inputs, arena, &with, err) < 0)
+	if (task_settings(sc, &with, err) < 0)
 		return -1;
 	json_add_canonical(&text, with);
-	c->grace_ns = launcher_grace(with);
+	/* The launcher gives its ranks the time that the step says, and needs a moment itself. */
+	grace = json_string_value(json_object_get(with, "grace"));
+	c->grace_ns =
+		grace && text_parse_duration(grace, &ns, NULL) == 0 ? ns + LAUNCHER_GRACE_NS : 0;
 	json_decref(with);
-	VEC_PUSH(&w.v, program_of(p, s));
+	if (p->ctx.launch_program && step_is_launched(s))
+		program = p->ctx.launch_program; /* in the step's image, where nothing else of ours
+						    is */
+	VEC_PUSH(&w.v, program);
 	VEC_PUSH(&w.v, s->program.builtin ? s->program.builtin : "train");
 	add_option(&w, "--with-json", arena_strdup(arena, text.s));
 	if (s->measured.metrics)
@@ -216,7 +169,15 @@ int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *a
 	add_option(&w, "--threads",
 		   arena_printf(arena, "%u", (unsigned)MIN(MAX(threads, 1U), INT32_MAX)));
 	if (!step_is_launched(s)) {
-		add_ports(&w, s, c);
+		for (size_t i = 0; i < c->n_inputs; i++)
+			add_option(
+				&w, "-i",
+				arena_printf(arena, "%s=%s", c->inputs[i].name, c->inputs[i].path));
+		for (size_t i = 0; i < s->n_outputs; i++)
+			add_option(&w, "-o",
+				   arena_printf(arena, "%s=%s%s", s->outputs[i].name,
+						s->outputs[i].path,
+						s->outputs[i].is_dir ? "/" : ""));
 	} else {
 		add_option(&w, "-o", STEP_SERIES_OUTPUT "=" STEP_SERIES_PATH);
 		VEC_PUSH(&w.v, "--");

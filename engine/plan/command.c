@@ -13,6 +13,7 @@
  *
  * What built-in steps add is builtin.c's. Cache look-ups are lookup.c's.
  */
+#include <assert.h>
 #include <stdio.h>
 #include "base/text/json.h"
 #include "base/text/text.h"
@@ -94,15 +95,12 @@ static const struct shell_place *places_of(struct plan *p, struct plan_step *ps)
 	return ps->places;
 }
 
-static int put_together(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-			size_t n, struct script *sc, struct err *err)
+static int put_together(struct task_scope *scope, struct script *sc, struct err *err)
 {
-	struct plan_step *ps = &p->steps[t->step];
+	struct plan *p = scope->plan;
+	struct plan_step *ps = &p->steps[scope->task->step];
 	const struct expr_template *run = ps->decl->program.run;
-	struct task_scope scope = {
-		.plan = p, .task = t, .arena = sc->arena, .inputs = inputs, .n_inputs = n
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &scope };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = scope };
 	const struct shell_place *places = run ? places_of(p, ps) : NULL;
 
 	for (size_t i = 0; run && i < run->n_parts; i++) {
@@ -122,12 +120,11 @@ static int put_together(struct plan *p, const struct plan_task *t, const struct 
 	return 0;
 }
 
-int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		   size_t n, struct arena *arena, struct str *out, struct err *err)
+int command_script(struct task_scope *sc, struct str *out, struct err *err)
 {
-	struct script sc = { .text = out, .arena = arena };
+	struct script script = { .text = out, .arena = sc->arena };
 
-	return put_together(p, t, inputs, n, &sc, err);
+	return put_together(sc, &script, err);
 }
 
 /* Key record. */
@@ -176,16 +173,16 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 	str_deinit(&text);
 }
 
-static int add_env(struct plan *p, const struct plan_task *t, struct expr_scope *es,
-		   struct arena *arena, struct str *record, struct err *err)
+static int add_env(struct task_scope *sc, struct str *record, struct err *err)
 {
-	const struct step *s = p->steps[t->step].decl;
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	struct str text = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; i < s->reads.n_env && r == 0; i++) {
 		str_reset(&text);
-		r = template_render(s->reads.env[i].value, es, arena, &text, err);
+		r = template_render(s->reads.env[i].value, &es, sc->arena, &text, err);
 		if (r == 0)
 			key_record_add(record, KEY_ENV, s->reads.env[i].name,
 				       text.len ? text.s : "", text.len);
@@ -194,37 +191,6 @@ static int add_env(struct plan *p, const struct plan_task *t, struct expr_scope 
 		key_record_add(record, KEY_SECRET, s->reads.secrets[i], "", 0);
 	str_deinit(&text);
 	return r < 0 ? err_wrap(err, "env of step `%s`", s->name) : 0;
-}
-
-static void add_outputs(const struct step *s, struct str *record)
-{
-	struct str path = { 0 };
-
-	for (size_t i = 0; i < s->n_outputs; i++) {
-		str_reset(&path);
-		str_addf(&path, "%s%s", s->outputs[i].path, s->outputs[i].is_dir ? "/" : "");
-		key_record_add(record, KEY_OUTPUT, s->outputs[i].name, path.s, path.len);
-	}
-	str_deinit(&path);
-	if (s->measured.metrics)
-		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
-			       strlen(s->measured.metrics));
-}
-
-static int add_seed(const struct step *s, struct expr_scope *es, struct arena *arena,
-		    struct str *record, struct err *err)
-{
-	struct str text = { 0 };
-	struct value v;
-
-	if (!s->keyed.seed)
-		return 0;
-	if (template_eval(s->keyed.seed, es, arena, &v, err) != 0)
-		return err_wrap(err, "seed of step `%s`", s->name);
-	value_add_canonical(&text, &v);
-	key_record_add(record, KEY_SEED, "", text.s, text.len);
-	str_deinit(&text);
-	return 0;
 }
 
 /* Which device it is matters more than how many; a step that doesn't say keeps its key. */
@@ -248,17 +214,17 @@ static void add_resources(const struct step *s, struct str *record)
 	key_record_add(record, KEY_RESOURCES, "", text.s, text.len);
 }
 
-int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		       size_t n, const char *script, struct arena *arena, struct str *record,
+int command_key_record(struct task_scope *sc, const char *script, struct str *record,
 		       struct err *err)
 {
-	const struct plan_step *ps = &p->steps[t->step];
+	struct plan *p = sc->plan;
+	const struct plan_step *ps = &p->steps[sc->task->step];
 	const struct step *s = ps->decl;
-	struct task_scope sc = {
-		.plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct value seed;
 
+	assert(sc->n_inputs == s->n_inputs); /* without them it would be another key */
 	key_record_init(record);
 	if (p->ctx.config->salt)
 		key_record_add(record, KEY_PROJECT_SALT, "", p->ctx.config->salt,
@@ -269,24 +235,35 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 		key_record_add(record, KEY_SHELL, "", s->program.shell, strlen(s->program.shell));
 		key_record_add(record, KEY_SCRIPT, "", script, strlen(script));
 	}
-	if (add_env(p, t, &es, arena, record, err) < 0)
+	if (add_env(sc, record, err) < 0)
 		return -1;
 	add_params(p, s, record);
-	if (add_seed(s, &es, arena, record, err) < 0)
-		return -1;
+	if (s->keyed.seed) {
+		if (template_eval(s->keyed.seed, &es, sc->arena, &seed, err) != 0)
+			return err_wrap(err, "seed of step `%s`", s->name);
+		value_add_canonical(&text, &seed);
+		key_record_add(record, KEY_SEED, "", text.s, text.len);
+	}
 	for (size_t i = 0; i < s->reads.n_tools && ps->tool_text; i++)
 		key_record_add(record, KEY_TOOL, s->reads.tools[i], ps->tool_text[i],
 			       strlen(ps->tool_text[i]));
-	add_outputs(s, record);
-	for (size_t i = 0; i < n; i++)
-		key_record_add_content(record, KEY_INPUT, inputs[i].name, inputs[i].path,
-				       &inputs[i].id);
+	for (size_t i = 0; i < s->n_outputs; i++) {
+		str_reset(&text);
+		str_addf(&text, "%s%s", s->outputs[i].path, s->outputs[i].is_dir ? "/" : "");
+		key_record_add(record, KEY_OUTPUT, s->outputs[i].name, text.s, text.len);
+	}
+	if (s->measured.metrics)
+		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
+			       strlen(s->measured.metrics));
+	for (size_t i = 0; i < sc->n_inputs; i++)
+		key_record_add_content(record, KEY_INPUT, sc->inputs[i].name, sc->inputs[i].path,
+				       &sc->inputs[i].id);
 	if (ps->code.kind)
 		key_record_add_content(record, KEY_CODE, "", "", &ps->code);
 	if (s->keyed.resources)
 		add_resources(s, record);
 	if ((s->program.builtin || s->distributed.framework) &&
-	    plan_builtin_key(p, t, inputs, n, arena, record, err) < 0)
+	    plan_builtin_key(sc, record, err) < 0)
 		return -1;
 	plan_image_key(p, ps, record);
 	if (ps->packages)
@@ -308,14 +285,12 @@ static const char *upper(struct arena *arena, const char *prefix, const char *na
 }
 
 /* `script`: its variables are part of the environment. */
-static int render_env(struct plan *p, const struct plan_task *t, const struct script *script,
-		      struct arena *arena, struct task_command *c, struct err *err)
+static int render_env(struct task_scope *sc, const struct script *script, struct task_command *c,
+		      struct err *err)
 {
-	const struct step *s = p->steps[t->step].decl;
-	struct task_scope sc = {
-		.plan = p, .task = t, .arena = arena, .inputs = c->inputs, .n_inputs = c->n_inputs
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
+	struct arena *arena = sc->arena;
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	const char **env = arena_alloc(
 		arena, (s->reads.n_env + s->n_inputs + s->n_outputs + script->variables.n + 4) *
 			       sizeof(*env));
@@ -337,9 +312,8 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
-	if (s->reads.n_secrets) { /* `train` reads metrics in what programs print, before that is
-				   * masked
-				   */
+	/* `train` reads metrics in what programs print, before that is masked. */
+	if (s->reads.n_secrets) {
 		str_reset(&text);
 		for (size_t i = 0; i < s->reads.n_secrets; i++)
 			str_addf(&text, "%s%s", i ? " " : "", s->reads.secrets[i]);
@@ -352,19 +326,6 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 	return 0;
 }
 
-static const char *const *shell_argv(const struct step *s, struct arena *arena, const char *script)
-{
-	bool bash = str_eq(s->program.shell, "bash");
-	const char *const words[] = { bash ? "/bin/bash" : "/bin/sh",
-				      bash ? "-eo" : "-ec",
-				      bash ? "pipefail" : script,
-				      bash ? "-c" : NULL,
-				      script,
-				      NULL };
-
-	return arena_memdup(arena, words, sizeof(words));
-}
-
 int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena,
 		      struct task_command *ret, struct err *err)
 {
@@ -374,27 +335,38 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	struct str text = { 0 }, program = { 0 };
 	struct script script = { .text = &text, .program = &program, .arena = arena };
+	bool bash = str_eq(s->program.shell, "bash");
 	int r = plan_task_inputs(p, t, arena, &c.inputs, &c.n_inputs, err);
 
+	sc.inputs = c.inputs;
+	sc.n_inputs = c.n_inputs;
 	if (r == 0)
-		r = put_together(p, t, c.inputs, c.n_inputs, &script, err);
+		r = put_together(&sc, &script, err);
 	if (r == 0)
 		c.script = arena_strdup(arena, text.s);
 	if (r == 0)
-		r = render_env(p, t, &script, arena, &c, err);
+		r = render_env(&sc, &script, &c, err);
 	if (r == 0 && s->concurrency.group) {
 		str_reset(&text);
 		r = template_render(s->concurrency.group, &es, arena, &text, err);
 		c.concurrency_group = r == 0 ? arena_strdup(arena, text.len ? text.s : "") : NULL;
 	}
-	if (r == 0)
-		c.argv = shell_argv(s, arena, arena_strdup(arena, program.len ? program.s : ""));
+	if (r == 0) {
+		const char *executed = arena_strdup(arena, program.len ? program.s : "");
+		const char *const words[] = { bash ? "/bin/bash" : "/bin/sh",
+					      bash ? "-eo" : "-ec",
+					      bash ? "pipefail" : executed,
+					      bash ? "-c" : NULL,
+					      executed,
+					      NULL };
+
+		c.argv = arena_memdup(arena, words, sizeof(words));
+	}
 	VEC_FREE(&script.variables);
 	str_deinit(&text);
 	str_deinit(&program);
 	if (r == 0)
-		r = command_key_record(p, t, c.inputs, c.n_inputs, c.script, arena, &c.key_record,
-				       err);
+		r = command_key_record(&sc, c.script, &c.key_record, err);
 	if (r < 0) {
 		str_deinit(&c.key_record);
 		return -1;
@@ -402,7 +374,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	c.secrets = s->reads.secrets;
 	c.image = plan_step_image(p, t->step);
 	if ((s->program.builtin || s->distributed.framework) &&
-	    plan_builtin_argv(p, t, arena, &c, err) < 0) {
+	    plan_builtin_argv(&sc, &c, err) < 0) {
 		str_deinit(&c.key_record);
 		return -1;
 	}

@@ -31,14 +31,18 @@ void key_differences(const struct key_fact *was, size_t n_was, const struct key_
 
 /* Trees. */
 
-static bool same_reference(const struct tree_entry *a, const struct tree_entry *b)
+/* Is it the same member? Ids of references are held against each other by what they refer to. */
+static bool same_entry(const struct tree_entry *a, const struct tree_entry *b)
 {
 	struct content_id x, y;
 
-	if (a->kind != TREE_REFERENCE)
-		return true;
-	return reference_put(NULL, a->ref, &x, NULL) == 0 &&
-	       reference_put(NULL, b->ref, &y, NULL) == 0 && content_id_eq(&x, &y);
+	if (a->kind != b->kind || !content_id_eq(&a->id, &b->id) ||
+	    a->target_len != b->target_len ||
+	    (a->target_len && memcmp(a->target, b->target, a->target_len) != 0))
+		return false;
+	return a->kind != TREE_REFERENCE ||
+	       (reference_put(NULL, a->ref, &x, NULL) == 0 &&
+		reference_put(NULL, b->ref, &y, NULL) == 0 && content_id_eq(&x, &y));
 }
 
 struct search {
@@ -48,14 +52,6 @@ struct search {
 	struct str path;
 	bool passed_by; /* one of `but` differs */
 };
-
-static bool is_passed_by(struct search *s)
-{
-	for (size_t i = 0; i < s->n_but; i++)
-		if (strcmp(s->path.s, s->but[i]) == 0)
-			return s->passed_by = true;
-	return false;
-}
 
 static void first_place(struct search *s, const struct content_id *was,
 			const struct content_id *now, struct str *out)
@@ -83,16 +79,15 @@ static void first_place(struct search *s, const struct content_id *was,
 		const struct tree_entry *e = order < 0 ? ea : eb;
 		size_t len = path->len;
 
-		if (order == 0 && ea->kind == eb->kind && content_id_eq(&ea->id, &eb->id) &&
-		    ea->target_len == eb->target_len && same_reference(ea, eb) &&
-		    (!ea->target_len || memcmp(ea->target, eb->target, ea->target_len) == 0)) {
+		if (order == 0 && same_entry(ea, eb)) {
 			i++, k++;
 			continue;
 		}
 		str_addf(path, "%s%s", path->len ? "/" : "", e->name);
 		s->passed_by = false;
-		if (!is_passed_by(s) && order == 0 && tree_entry_is_kept(ea) &&
-		    tree_entry_is_kept(eb))
+		for (size_t n = 0; n < s->n_but && !s->passed_by; n++)
+			s->passed_by = strcmp(path->s, s->but[n]) == 0;
+		if (!s->passed_by && order == 0 && tree_entry_is_kept(ea) && tree_entry_is_kept(eb))
 			first_place(s, &ea->id, &eb->id, out);
 		if (out->len == 0 && s->passed_by) {
 			path->len = len;

@@ -43,20 +43,18 @@ static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct 
 	return 0;
 }
 
-static bool rule_matches(const struct plan_step *s, const struct matrix_rule *r, const uint32_t *at)
-{
-	for (size_t a = 0; a < s->decl->matrix.n_axes; a++)
-		if (r->by_axis[a].type != VALUE_NULL &&
-		    !value_eq(&r->by_axis[a], &s->axes[a].v[at[a]]))
-			return false;
-	return true;
-}
-
 static bool excluded(const struct plan_step *s, const uint32_t *at)
 {
-	for (size_t i = 0; i < s->decl->matrix.n_exclude; i++)
-		if (rule_matches(s, &s->decl->matrix.exclude[i], at))
+	for (size_t i = 0; i < s->decl->matrix.n_exclude; i++) {
+		const struct value *rule = s->decl->matrix.exclude[i].by_axis;
+		bool matches = true;
+
+		for (size_t a = 0; a < s->decl->matrix.n_axes && matches; a++)
+			matches = rule[a].type == VALUE_NULL ||
+				  value_eq(&rule[a], &s->axes[a].v[at[a]]);
+		if (matches)
 			return true;
+	}
 	return false;
 }
 
@@ -119,16 +117,6 @@ static int check_fan_out(const struct plan_step *s, const char *what, size_t n, 
 		       PLAN_MAX_FAN_OUT);
 }
 
-/* Is the combination one of the product's? What an include adds lies behind the axes' own values:
- * so no list is searched. */
-static bool in_product(const struct plan_step *s, const uint32_t *at, const uint32_t *n_own)
-{
-	for (size_t a = 0; a < s->decl->matrix.n_axes; a++)
-		if (at[a] >= n_own[a])
-			return false;
-	return !excluded(s, at);
-}
-
 /* All combinations, the last axis fastest, without excluded ones; then the included ones that
  * aren't there yet. */
 static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
@@ -159,11 +147,13 @@ static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 		}
 	}
 	for (size_t i = 0; i < s->decl->matrix.n_include; i++) {
-		bool is_new = false;
+		bool is_new = false, in_product = true;
 
-		for (size_t a = 0; a < n_axes; a++)
+		for (size_t a = 0; a < n_axes; a++) {
 			at[a] = axis_index_of(p, s, a, &s->decl->matrix.include[i].by_axis[a]);
-		if (!in_product(s, at, n_own))
+			in_product &= at[a] < n_own[a]; /* what includes add lies behind those */
+		}
+		if (!in_product || excluded(s, at))
 			map_slot(included, at, n_axes * sizeof(*at), &is_new);
 		for (size_t a = 0; a < n_axes && is_new; a++)
 			VEC_PUSH(&index, at[a]);
@@ -516,21 +506,6 @@ static bool is_named(struct plan *p, const struct task_names *names, const struc
 	return false;
 }
 
-static void make_tasks(struct plan *p, struct plan_step *s)
-{
-	s->tasks = xcalloc(s->n_tasks + 1, sizeof(*s->tasks));
-	for (size_t i = 0; i < s->n_tasks; i++) {
-		struct plan_task *t = &s->tasks[i];
-
-		t->step = s->decl->index;
-		t->index = (uint32_t)i;
-		t->forced = s->forced || is_named(p, &s->forced_tasks, t);
-		t->unselected =
-			!s->selected || (s->only.n && !s->whole && !is_named(p, &s->only, t));
-	}
-	p->counts.total += s->n_tasks;
-}
-
 /* A name that means no task is a mistake: nothing would be done, and that be called a success. */
 static int check_labels(struct plan *p, const struct plan_step *s, const char *what,
 			const struct task_names *names, struct err *err)
@@ -607,7 +582,17 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 		s->deps[i] = (struct plan_dep){ .decl = &s->decl->deps[i], .n_groups = 1 };
 	if (expand_items(p, s, &stand_in, err) < 0)
 		return -1;
-	make_tasks(p, s);
+	s->tasks = xcalloc(s->n_tasks + 1, sizeof(*s->tasks));
+	for (size_t i = 0; i < s->n_tasks; i++) {
+		struct plan_task *t = &s->tasks[i];
+
+		t->step = s->decl->index;
+		t->index = (uint32_t)i;
+		t->forced = s->forced || is_named(p, &s->forced_tasks, t);
+		t->unselected =
+			!s->selected || (s->only.n && !s->whole && !is_named(p, &s->only, t));
+	}
+	p->counts.total += s->n_tasks;
 	s->expanded = true;
 	p->n_expanded++;
 	if (!s->stands_in && (check_labels(p, s, "target", &s->only, err) < 0 ||

@@ -30,21 +30,6 @@ static int at_step(const struct step *s, struct err *err)
 			s->pos.col, s->name, s->place.image);
 }
 
-static int all_have_one(const struct plan *p, struct err *err)
-{
-	for (size_t i = 0; i < p->n_steps; i++) {
-		const struct step *s = p->steps[i].decl;
-
-		if (runs_in_image(p, &p->steps[i]) && !s->place.image)
-			return err_set(
-				err, ERR_INVALID,
-				"%s:%d:%d: step `%s` has no `image`, and on Kubernetes its command "
-				"needs one: say `image:` there, or for all steps under `defaults:`",
-				s->pos.file, s->pos.line, s->pos.col, s->name);
-	}
-	return 0;
-}
-
 /* Pins: "registry/name@sha256:… linux/amd64". */
 
 static char *pin_name(const char *image)
@@ -69,18 +54,6 @@ static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_step
 	return 0;
 }
 
-static int keep_pin(struct plan *p, const char *image, const char *ref, struct err *err)
-{
-	_cleanup_(freep) char *name = pin_name(image),
-			      *text = xasprintf("%s %s", ref, p->ctx.images->platform);
-	struct content_id id;
-
-	if (content_put_bytes(p->ctx.store, text, strlen(text), &id, err) < 0)
-		return -1;
-	plan_pin_add(p, name, ref, &id);
-	return 0;
-}
-
 /* Asking. */
 
 struct asking {
@@ -88,21 +61,6 @@ struct asking {
 	VEC(struct plan_image_wanted) wanted;
 	VEC(const struct step *) by; /* the first step that names it */
 };
-
-static void add_secret(struct plan *p, struct plan_image_wanted *w, const char *name)
-{
-	size_t n = 0;
-	const char **v;
-
-	for (; w->pull_secrets[n]; n++)
-		if (str_eq(w->pull_secrets[n], name))
-			return;
-	v = arena_alloc(p->arena, (n + 2) * sizeof(*v));
-	for (size_t i = 0; i < n; i++)
-		v[i] = w->pull_secrets[i];
-	v[n] = arena_strdup(p->arena, name);
-	w->pull_secrets = v;
-}
 
 /* What lets its pod pull lets us ask. */
 static void add_secrets(struct plan *p, const struct step *s, struct plan_image_wanted *w)
@@ -112,11 +70,19 @@ static void add_secrets(struct plan *p, const struct step *s, struct plan_image_
 
 	json_array_foreach(json_object_get(placement, "image_pull_secrets"), i, entry)
 	{
-		const char *name = json_string_value(
-			json_is_object(entry) ? json_object_get(entry, "name") : entry);
+		const char **v, *name = json_string_value(json_is_object(entry)
+								  ? json_object_get(entry, "name")
+								  : entry);
+		size_t n = 0;
 
-		if (name)
-			add_secret(p, w, name);
+		while (w->pull_secrets[n] && !str_eq(w->pull_secrets[n], name))
+			n++;
+		if (!name || w->pull_secrets[n])
+			continue;
+		v = arena_alloc(p->arena, (n + 2) * sizeof(*v));
+		memcpy(v, w->pull_secrets, n * sizeof(*v));
+		v[n] = arena_strdup(p->arena, name);
+		w->pull_secrets = v;
 	}
 	json_decref(placement);
 }
@@ -152,17 +118,33 @@ static int ask(struct plan *p, const struct asking *a, struct err *err)
 	if (p->ctx.images->resolve(p->ctx.images->arg, a->wanted.v, a->wanted.n, p->arena, refs,
 				   &failed, err) < 0)
 		return at_step(a->by.v[failed], err);
-	for (size_t i = 0; i < a->wanted.n; i++)
-		if (keep_pin(p, a->wanted.v[i].name, refs[i], err) < 0)
+	for (size_t i = 0; i < a->wanted.n; i++) {
+		_cleanup_(freep) char *name = pin_name(a->wanted.v[i].name),
+				      *text = xasprintf("%s %s", refs[i], p->ctx.images->platform);
+		struct content_id id;
+
+		if (content_put_bytes(p->ctx.store, text, strlen(text), &id, err) < 0)
 			return at_step(a->by.v[i], err);
+		plan_pin_add(p, name, refs[i], &id);
+	}
 	return 0;
 }
 
 int plan_pin_images(struct plan *p, struct err *err)
 {
 	struct asking a = { .seen = map_new() };
-	int r = all_have_one(p, err);
+	int r = 0;
 
+	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
+		const struct step *s = p->steps[i].decl;
+
+		if (runs_in_image(p, &p->steps[i]) && !s->place.image)
+			r = err_set(err, ERR_INVALID,
+				    "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its "
+				    "command needs one: say `image:` there, or for all steps under "
+				    "`defaults:`",
+				    s->pos.file, s->pos.line, s->pos.col, s->name);
+	}
 	if (r == 0) {
 		note_unknown(p, &a);
 		r = ask(p, &a, err);

@@ -288,24 +288,11 @@ static void add_gathered(struct plan *p, struct sources *s, const struct plan_ta
 	}
 }
 
-static int add_whole(struct plan *p, struct sources *s, const struct plan_task *t,
-		     const char *input, const struct ref *ref, struct err *err)
-{
-	struct task_scope sc = { .plan = p, .task = t, .arena = s->arena };
-	struct content_id id = { .kind = CONTENT_NONE };
-
-	if (ref->kind == REF_PIPELINE_INPUT)
-		id = p->input_ids[ref->index];
-	else if (ref->kind == REF_STEP_OUTPUT && scope_content(&sc, ref, &id, err) < 0)
-		return -1;
-	add_source(s, input, "(whole)", &id);
-	return 0;
-}
-
 int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena,
 		      struct named_content **ret, size_t *ret_n, struct err *err)
 {
 	const struct step *st = p->steps[t->step].decl;
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
 	struct sources s = { .arena = arena };
 	int r = 0;
 
@@ -313,11 +300,18 @@ int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *a
 		const struct step_input *in = &st->inputs[i];
 		const struct ref *from =
 			in->from.kind == REF_ITEM && st->each ? &st->each->from : &in->from;
+		struct content_id whole = { .kind = CONTENT_NONE };
 
 		if (from->kind == REF_STEP_OUTPUT)
 			add_gathered(p, &s, t, in->name, from);
-		if (in->from.kind == REF_ITEM || in->subpath)
-			r = add_whole(p, &s, t, in->name, from, err);
+		if (in->from.kind != REF_ITEM && !in->subpath)
+			continue;
+		if (from->kind == REF_PIPELINE_INPUT)
+			whole = p->input_ids[from->index];
+		else if (from->kind == REF_STEP_OUTPUT)
+			r = scope_content(&sc, from, &whole, err);
+		if (r == 0)
+			add_source(&s, in->name, "(whole)", &whole);
 	}
 	VEC_TO_ARENA(&s.out, arena, ret, ret_n);
 	str_deinit(&s.name);

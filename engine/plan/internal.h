@@ -150,7 +150,8 @@ void plan_image_key(const struct plan *p, const struct plan_step *s, struct str 
 /* pin.c: the pipeline's inputs, from the project and from outside */
 int plan_pin_inputs(struct plan *p, struct err *err);
 
-/* scope.c: values of references for one task */
+/* scope.c: values of references for one task. Its inputs are set once they are known; command.c and
+ * builtin.c need them. */
 struct task_scope {
 	struct plan *plan;
 	const struct plan_task *task;
@@ -179,10 +180,8 @@ int plan_tree_of_paths(struct store *s, struct map *stored, struct path_entry *e
 		       struct content_id *ret, struct err *err);
 
 /* command.c: the script with its values written in, as it is shown and keyed */
-int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		   size_t n, struct arena *arena, struct str *out, struct err *err);
-int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		       size_t n, const char *script, struct arena *arena, struct str *record,
+int command_script(struct task_scope *sc, struct str *out, struct err *err);
+int command_key_record(struct task_scope *sc, const char *script, struct str *record,
 		       struct err *err);
 
 /* packages.c: what is installed in the Python environments whose programs are on `path` (as PATH is
@@ -190,6 +189,10 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 int plan_packages_on_path(const char *path, struct str *out, struct err *err);
 
 /* absent.c: results on record whose content is gone */
+/* Does planning itself read the bytes of this content for the step: to range over them, or to
+ * follow a path below them? `which`: the step of a REF_STEP_OUTPUT, the index of a
+ * REF_PIPELINE_INPUT. */
+bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which);
 bool absent_may_stay(
 	const struct plan *p,
 	const struct plan_task *t); /* can it be a hit as long as nobody needs its bytes? */
@@ -199,14 +202,12 @@ void absent_returned(struct plan *p, struct plan_task *t); /* a revived task has
 int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err); /* plan.c */
 
 /* builtin.c: built-in steps, and the launcher of ranks */
-int plan_builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		     size_t n, struct arena *arena, struct str *record, struct err *err);
+int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err);
 void plan_builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref),
 		       void *arg);
 /* Replaces c->argv: the step's own command line, with the command that was there behind it if the
  * step wraps one. */
-int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
-		      struct task_command *c, struct err *err);
+int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err *err);
 
 /* label.c */
 void label_add_value(struct str *out, const struct value *v);

@@ -28,6 +28,7 @@ void key_record_init(struct str *record)
 void key_record_add(struct str *record, enum key_fact_kind kind, const char *name,
 		    const void *value, size_t n)
 {
+	assert(kind >= KEY_PROJECT_SALT && kind <= KEY_PACKAGES);
 	str_addc(record, (char)kind);
 	str_add_field(record, name, strlen(name));
 	str_add_field(record, value, n);
@@ -54,11 +55,6 @@ struct reader {
 static uint32_t get_u32(const uint8_t *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static uint64_t get_u64(const uint8_t *p)
-{
-	return get_u32(p) | (uint64_t)get_u32(p + 4) << 32;
 }
 
 static bool read_field(struct reader *r, const char **ret, size_t *ret_len)
@@ -183,7 +179,7 @@ bool key_fact_content(const struct key_fact *f, const char **ret_path, struct co
 	p = end - (1 + 8 + DIGEST_BYTES);
 	*ret_path = f->value;
 	ret->kind = p[0];
-	ret->size_bytes = get_u64(p + 1);
+	ret->size_bytes = get_u32(p + 1) | (uint64_t)get_u32(p + 5) << 32;
 	memcpy(ret->digest.b, p + 9, DIGEST_BYTES);
 	return ret->kind >= CONTENT_BLOB && ret->kind <= CONTENT_KIND_MAX;
 }

@@ -1,4 +1,5 @@
 /* Names of tasks and of their entries in gathered directories. */
+#include "base/os/fs.h"
 #include "plan/internal.h"
 
 /* Longer values are cut and told apart by digest: a file name has at most 255 bytes. */
@@ -27,12 +28,6 @@ void label_add_value(struct str *out, const struct value *v)
 	str_deinit(&text);
 }
 
-static const struct value *axis_value(const struct plan_step *s, const struct plan_task *t,
-				      size_t axis)
-{
-	return &s->axes[axis].v[s->axis_index[t->index * s->decl->matrix.n_axes + axis]];
-}
-
 /* "fold=0,lr=0.1"; axes of `without` are left out. Returns how many were written. */
 static size_t add_axes(const struct plan_step *s, const struct plan_task *t,
 		       const struct plan_dep *without, struct str *out)
@@ -49,7 +44,8 @@ static size_t add_axes(const struct plan_step *s, const struct plan_task *t,
 		if (n++)
 			str_addc(out, ',');
 		str_addf(out, "%s=", s->decl->matrix.axes[a].name);
-		label_add_value(out, axis_value(s, t, a));
+		label_add_value(
+			out, &s->axes[a].v[s->axis_index[t->index * s->decl->matrix.n_axes + a]]);
 	}
 	return n;
 }
@@ -69,19 +65,12 @@ void plan_task_label(const struct plan *p, const struct plan_task *t, struct str
 	}
 }
 
-static const char *suffix_of(const char *path)
-{
-	const char *base = strrchr(path, '/');
-	const char *dot = strrchr(base ? base + 1 : path, '.');
-
-	return dot && dot != (base ? base + 1 : path) ? dot : "";
-}
-
 void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,
 		 const struct step_output *o, struct str *out)
 {
 	const struct plan_step *s = &p->steps[t->step];
-	const char *suffix = o->is_dir ? "" : suffix_of(o->path);
+	const char *base = fs_basename(o->path), *dot = strrchr(base, '.');
+	const char *suffix = dot && dot != base && !o->is_dir ? dot : "";
 
 	str_reset(out);
 	if (s->items)

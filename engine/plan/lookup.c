@@ -141,33 +141,6 @@ static void take_result(struct plan *p, const struct step *s, const struct cache
 	ret->attempt = r->attempt;
 }
 
-static int from_database(struct plan *p, const struct plan_task *t, struct lookup_hit *ret,
-			 struct err *err)
-{
-	struct cached_result r = { 0 };
-	int found = record_lookup(p->ctx.db, &t->key, p->arena, &r, err);
-
-	if (found > 0)
-		take_result(p, p->steps[t->step].decl, &r, ret);
-	return found < 0 ? -1 : 0;
-}
-
-static int metrics_from_blob(struct plan *p, const struct content_id *id, struct lookup_hit *ret,
-			     struct err *err)
-{
-	struct str text = { 0 };
-	int r;
-
-	if (id->kind == CONTENT_NONE)
-		return 0;
-	r = content_read(p->ctx.store, id, METRICS_MAX_BYTES, &text, err);
-	if (r == 0)
-		r = metrics_parse(text.len ? text.s : "", p->arena, &ret->metrics, &ret->n_metrics,
-				  err);
-	str_deinit(&text);
-	return r;
-}
-
 /* A record that can't be read is no hit; it isn't an error either: the task runs and makes a new
  * one. */
 static void from_store(struct plan *p, const struct plan_task *t, struct lookup_hit *ret)
@@ -176,9 +149,14 @@ static void from_store(struct plan *p, const struct plan_task *t, struct lookup_
 	struct action_record a;
 	struct err ignored = { 0 };
 	_cleanup_(freep) struct named_content *named = NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
 
-	if (action_get(p->ctx.store, &t->key, p->arena, &a, &ignored) < 0 ||
-	    metrics_from_blob(p, &a.metrics, ret, &ignored) < 0)
+	if (action_get(p->ctx.store, &t->key, p->arena, &a, &ignored) < 0)
+		return;
+	if (a.metrics.kind != CONTENT_NONE &&
+	    (content_read(p->ctx.store, &a.metrics, METRICS_MAX_BYTES, &text, &ignored) < 0 ||
+	     metrics_parse(text.len ? text.s : "", p->arena, &ret->metrics, &ret->n_metrics,
+			   &ignored) < 0))
 		return;
 	named = xcalloc(a.n_outputs + 1, sizeof(*named));
 	for (size_t i = 0; i < a.n_outputs; i++)
@@ -209,8 +187,13 @@ int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit
 
 int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err)
 {
-	if (p->ctx.db && from_database(p, t, ret, err) < 0)
+	struct cached_result r = { 0 };
+	int found = p->ctx.db ? record_lookup(p->ctx.db, &t->key, p->arena, &r, err) : 0;
+
+	if (found < 0)
 		return -1;
+	if (found)
+		take_result(p, p->steps[t->step].decl, &r, ret);
 	if (!ret->found && config_takes_results(p->ctx.config))
 		from_store(p, t, ret);
 	return 0;

@@ -79,20 +79,6 @@ static int add_site_packages(struct names *n, const char *root, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-/* Lines of pyvenv.cfg that say which Python it is, and whether packages from outside are seen; the
- * others are places. */
-static void add_settings(struct names *n, const char *text)
-{
-	while (*text) {
-		size_t len = strcspn(text, "\n");
-
-		if (str_has_prefix(text, "version") ||
-		    str_has_prefix(text, "include-system-site-packages"))
-			VEC_PUSH(&n->v, xstrndup(text, len));
-		text += len + (text[len] == '\n');
-	}
-}
-
 /* The environment that the directory of programs `bin` belongs to, if any. */
 static int add_environment(struct str *out, const char *bin, struct err *err)
 {
@@ -102,6 +88,7 @@ static int add_environment(struct str *out, const char *bin, struct err *err)
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct names n = { 0 };
 	struct err why = { 0 };
+	size_t len;
 	int r = 0;
 
 	if (fs_read_file(cfg, CFG_MAX, &text, &why) < 0) {
@@ -109,7 +96,14 @@ static int add_environment(struct str *out, const char *bin, struct err *err)
 			return err_set(err, why.code, "%s, which says what Python commands run",
 				       why.msg);
 	} else {
-		add_settings(&n, text.len ? text.s : "");
+		/* Which Python it is, and whether packages from outside are seen; other lines name
+		 * places. */
+		for (const char *line = text.s; line && *line; line += line[len] ? len + 1 : len) {
+			len = strcspn(line, "\n");
+			if (str_has_prefix(line, "version") ||
+			    str_has_prefix(line, "include-system-site-packages"))
+				VEC_PUSH(&n.v, xstrndup(line, len));
+		}
 		r = add_site_packages(&n, root, err);
 	}
 	if (r == 0)

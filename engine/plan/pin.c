@@ -12,25 +12,6 @@
 #include "plan/internal.h"
 #include "storage/origin/origin.h"
 
-/* Its listing is needed to plan: members of `each`, or a path below it. */
-static bool listing_needed(const struct plan *p, size_t input)
-{
-	const struct pipeline *pl = p->ctx.pipeline;
-
-	for (size_t i = 0; i < pl->n_steps; i++) {
-		const struct step *s = &pl->steps[i];
-
-		if (s->each && s->each->from.kind == REF_PIPELINE_INPUT &&
-		    s->each->from.index == input)
-			return true;
-		for (size_t k = 0; k < s->n_inputs; k++)
-			if (s->inputs[k].subpath && s->inputs[k].from.kind == REF_PIPELINE_INPUT &&
-			    s->inputs[k].from.index == input)
-				return true;
-	}
-	return false;
-}
-
 static int at_input(const struct input_decl *in, const char *uri, struct err *err)
 {
 	bool named = !str_eq(in->name, in->uri); /* else it stands where it is used */
@@ -43,10 +24,13 @@ static int at_input(const struct input_decl *in, const char *uri, struct err *er
 static int pin_path(struct plan *p, size_t i, struct err *err)
 {
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
+	const struct pipeline *pl = p->ctx.pipeline;
 	const char *file = in->pos.file;
+	bool hash_only = p->options.hash_only;
 
-	if (plan_put_path(p, in->uri, p->options.hash_only && !listing_needed(p, i),
-			  &p->input_ids[i], err) < 0) {
+	for (size_t k = 0; k < pl->n_steps && hash_only; k++)
+		hash_only = !plan_reads_bytes(&pl->steps[k], REF_PIPELINE_INPUT, (uint32_t)i);
+	if (plan_put_path(p, in->uri, hash_only, &p->input_ids[i], err) < 0) {
 		if (err && err->code == ERR_NOT_FOUND)
 			return err_set(err, ERR_NOT_FOUND,
 				       "%s:%d:%d: input `%s`: %s does not exist in the project",
@@ -58,17 +42,6 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 		return err_set(err, ERR_INVALID,
 			       "%s:%d:%d: input `%s`: %s is a file, but is written as a directory",
 			       file, in->pos.line, in->pos.col, in->name, in->uri);
-	return 0;
-}
-
-static int pin_artifact(struct plan *p, size_t i, struct err *err)
-{
-	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
-	struct digest digest;
-
-	if (digest_parse(in->uri + strlen("artifact:"), &digest, err) < 0 ||
-	    content_find(p->ctx.store, &digest, &p->input_ids[i], err) < 0)
-		return at_input(in, in->uri, err);
 	return 0;
 }
 
@@ -120,6 +93,7 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 	_cleanup_(freep) char *origin =
 		xasprintf("%s%s", in->origin == INPUT_PATH ? "path:" : "", p->input_uris[i]);
 	const struct plan_pin *pin = plan_pin_find(p, name);
+	struct digest digest;
 	int r;
 
 	if (pin) {
@@ -128,21 +102,20 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 	}
 	if (plan_is_resumed(p))
 		return err_set(err, ERR_CORRUPT, "the run's record lacks input `%s`", in->name);
-	r = in->origin == INPUT_PATH       ? pin_path(p, i, err)
-	    : in->origin == INPUT_ARTIFACT ? pin_artifact(p, i, err)
-					   : pin_origin(p, i, err);
+	if (in->origin == INPUT_PATH) {
+		r = pin_path(p, i, err);
+	} else if (in->origin != INPUT_ARTIFACT) {
+		r = pin_origin(p, i, err);
+	} else {
+		r = digest_parse(in->uri + strlen("artifact:"), &digest, err);
+		if (r == 0)
+			r = content_find(p->ctx.store, &digest, &p->input_ids[i], err);
+		if (r < 0)
+			at_input(in, in->uri, err);
+	}
 	if (r == 0)
 		plan_pin_add(p, name, origin, &p->input_ids[i]);
 	return r;
-}
-
-static void note_inputs(const struct plan *p, const struct step *s, bool *needed)
-{
-	for (size_t k = 0; k < s->n_inputs; k++)
-		if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
-			needed[s->inputs[k].from.index] = true;
-	if (s->each && !s->each->is_list && s->each->from.kind == REF_PIPELINE_INPUT)
-		needed[s->each->from.index] = true;
 }
 
 int plan_pin_inputs(struct plan *p, struct err *err)
@@ -150,9 +123,17 @@ int plan_pin_inputs(struct plan *p, struct err *err)
 	const struct pipeline *pl = p->ctx.pipeline;
 	_cleanup_(freep) bool *needed = xcalloc(pl->n_inputs + 1, sizeof(*needed));
 
-	for (size_t i = 0; i < p->n_steps; i++)
-		if (p->steps[i].selected)
-			note_inputs(p, p->steps[i].decl, needed);
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = p->steps[i].decl;
+		bool selected = p->steps[i].selected;
+
+		for (size_t k = 0; k < s->n_inputs && selected; k++)
+			if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
+				needed[s->inputs[k].from.index] = true;
+		if (selected && s->each && !s->each->is_list &&
+		    s->each->from.kind == REF_PIPELINE_INPUT)
+			needed[s->each->from.index] = true;
+	}
 	for (size_t i = 0; i < pl->n_inputs; i++)
 		know_uri(p, i);
 	for (size_t i = 0; i < pl->n_inputs; i++)

@@ -1,7 +1,7 @@
 /* engine/plan/plan.c — resolving tasks in waves.
  *
  * A wave: tasks whose `pending` is 0 are taken from the queue, end without a key where they can
- * (end_without_key()), or are keyed and looked up (key_and_look_up()). Content of hits is checked
+ * (end_without_key()), or are keyed and looked up (look_up()). Content of hits is checked
  * for the whole wave at once, since asking the store costs more than computing keys. Then each
  * task is a hit and ends, or is ready (end_or_ready()). Ends ready further tasks, or let steps
  * expand (expand_again); so it goes on until neither is left.
@@ -14,6 +14,7 @@
  *
  * One thread. Attempts, leases and retries are engine/run's; the plan only hears of ends.
  */
+#include <assert.h>
 #include "base/text/text.h"
 #include "plan/code/code.h"
 
@@ -22,23 +23,6 @@
 #define WAVE_MAX 16384
 
 /* Life. */
-
-static void make_steps(struct plan *p)
-{
-	const struct pipeline *pl = p->ctx.pipeline;
-
-	p->n_steps = pl->n_steps;
-	p->steps = arena_alloc(p->arena, (pl->n_steps + 1) * sizeof(*p->steps));
-	p->input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_ids));
-	p->input_uris = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_uris));
-	for (size_t i = 0; i < pl->n_steps; i++) {
-		p->steps[i].decl = &pl->steps[i];
-		p->steps[pl->order[i]].rank = (uint32_t)i;
-		for (size_t d = 0; d < pl->steps[i].n_deps; d++)
-			VEC_PUSH(&p->steps[pl->steps[i].deps[d].step].dependents,
-				 ((struct plan_dependent){ (uint32_t)i, (uint32_t)d }));
-	}
-}
 
 int plan_expand_all(struct plan *p, struct err *err)
 {
@@ -52,19 +36,29 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	     struct err *err)
 {
 	_cleanup_(plan_freep) struct plan *p = xcalloc(1, sizeof(*p));
+	const struct pipeline *pl = ctx->pipeline;
 
+	assert(ctx->config && ctx->pipeline && ctx->store);
 	p->ctx = *ctx;
 	p->options = *o;
 	p->arena = arena_new();
 	p->pin_by_name = map_new();
 	p->code = code_new(p);
-	make_steps(p);
+	p->n_steps = pl->n_steps;
+	p->steps = arena_alloc(p->arena, (pl->n_steps + 1) * sizeof(*p->steps));
+	p->input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_ids));
+	p->input_uris = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_uris));
+	for (size_t i = 0; i < pl->n_steps; i++) {
+		p->steps[i].decl = &pl->steps[i];
+		p->steps[pl->order[i]].rank = (uint32_t)i;
+		for (size_t d = 0; d < pl->steps[i].n_deps; d++)
+			VEC_PUSH(&p->steps[pl->steps[i].deps[d].step].dependents,
+				 ((struct plan_dependent){ (uint32_t)i, (uint32_t)d }));
+	}
 	if (ctx->recorded)
 		replay_new(p);
 	if (plan_select_tasks(p, err) < 0 || plan_pin_sources(p, err) < 0 ||
-	    lookup_open(p, err) < 0)
-		return -1;
-	if (plan_expand_all(p, err) < 0)
+	    lookup_open(p, err) < 0 || plan_expand_all(p, err) < 0)
 		return -1;
 	*ret = TAKE_PTR(p);
 	return 0;
@@ -204,6 +198,7 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 {
 	struct plan_step *s = &p->steps[t->step];
 
+	assert(task_state_ended(state));
 	t->state = (uint8_t)state;
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
@@ -270,15 +265,16 @@ const char *plan_lost(const struct plan *p, const char *task_or_step)
 
 int plan_task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
 {
-	struct task_input *inputs;
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
+	struct task_input *inputs = NULL;
 	struct str script = { 0 };
-	size_t n;
-	int r = plan_task_inputs(p, t, arena, &inputs, &n, err);
+	int r = plan_task_inputs(p, t, arena, &inputs, &sc.n_inputs, err);
 
+	sc.inputs = inputs;
 	if (r == 0)
-		r = command_script(p, t, inputs, n, arena, &script, err);
+		r = command_script(&sc, &script, err);
 	if (r == 0)
-		r = command_key_record(p, t, inputs, n, script.s, arena, &p->key_record, err);
+		r = command_key_record(&sc, script.s, &p->key_record, err);
 	if (r == 0)
 		digest_bytes(p->key_record.s, p->key_record.len, &t->key);
 	str_deinit(&script);
@@ -347,7 +343,6 @@ static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit
 		p->gate_message = arena_printf(p->arena, "%s (its result is on record): %s",
 					       p->scratch.s, why.msg);
 	}
-
 	t->outputs = hit->outputs;
 	t->metrics = hit->metrics;
 	t->n_metrics = (uint32_t)hit->n_metrics;
@@ -413,8 +408,10 @@ static int make_keys(struct plan *p, struct wave *w, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-static int key_and_look_up(struct plan *p, struct wave *w, struct err *err)
+/* Keys the next wave, looks it up, and asks the store which content of its hits is there. */
+static int look_up(struct plan *p, struct wave *w, bool **ret_present, struct err *err)
 {
+	w->tasks.n = w->hits.n = w->ids.n = 0;
 	if (make_keys(p, w, err) < 0 || lookup_expect(p, w->tasks.v, w->tasks.n, err) < 0)
 		return -1;
 	for (size_t k = 0; k < w->tasks.n; k++) {
@@ -427,7 +424,8 @@ static int key_and_look_up(struct plan *p, struct wave *w, struct err *err)
 		for (size_t i = 0; hit.found && i < p->steps[t->step].decl->n_outputs; i++)
 			VEC_PUSH(&w->ids, hit.outputs[i]);
 	}
-	return 0;
+	*ret_present = xcalloc(w->ids.n + 1, sizeof(**ret_present));
+	return w->ids.n ? content_complete(p->ctx.store, w->ids.v, w->ids.n, *ret_present, err) : 0;
 }
 
 static int end_or_ready(struct plan *p, struct wave *w, const bool *present, struct err *err)
@@ -456,19 +454,6 @@ static int end_or_ready(struct plan *p, struct wave *w, const bool *present, str
 	return 0;
 }
 
-static int resolve_wave(struct plan *p, struct wave *w, struct err *err)
-{
-	_cleanup_(freep) bool *present = NULL;
-
-	w->tasks.n = w->hits.n = w->ids.n = 0;
-	if (key_and_look_up(p, w, err) < 0)
-		return -1;
-	present = xcalloc(w->ids.n + 1, sizeof(*present));
-	if (w->ids.n && content_complete(p->ctx.store, w->ids.v, w->ids.n, present, err) < 0)
-		return -1;
-	return end_or_ready(p, w, present, err);
-}
-
 int plan_resolve(struct plan *p, struct err *err)
 {
 	struct wave w = { 0 };
@@ -477,12 +462,16 @@ int plan_resolve(struct plan *p, struct err *err)
 	if (p->replay)
 		return replay_resolve(p, err);
 	while (r == 0 && (p->wave.n || p->expand_again)) {
+		_cleanup_(freep) bool *present = NULL;
+
 		if (p->expand_again) {
 			p->expand_again = false;
 			r = plan_expand_all(p, err);
 		}
 		if (r == 0)
-			r = resolve_wave(p, &w, err);
+			r = look_up(p, &w, &present, err);
+		if (r == 0)
+			r = end_or_ready(p, &w, present, err);
 	}
 	VEC_FREE(&w.tasks);
 	VEC_FREE(&w.hits);
@@ -496,6 +485,7 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
 	size_t n = p->steps[t->step].decl->n_outputs;
 	_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
 
+	assert(t->state == TASK_TAKEN);
 	if (!p->steps[t->step].decl->cache || t->forced)
 		return 0;
 	if (lookup_recorded(p, t, &hit, err) < 0)
@@ -634,6 +624,7 @@ size_t plan_step_left(const struct plan *p, size_t step)
 
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index)
 {
+	assert(step < p->n_steps && index < p->steps[step].n_tasks);
 	return &p->steps[step].tasks[index];
 }
 

@@ -6,13 +6,14 @@
  * come from there. replay_goes() tells the two halves apart.
  *
  * `outputs` and `metrics` of a task stay the recorded ones to the end; what it gives now is kept
- * beside them, in replay.made. From start_chosen() on, the plan's counts are of the executed
+ * beside them, in replay.made. From replay.goes on, the plan's counts are of the executed
  * tasks only, and plan_end_task() tells no dependents.
  *
  * A task that can't be made again, since content or its step's items are gone, is lost: it ends
  * as BLOCKED and plan_lost() says why. What differs between then and now is
  * engine/cli/reproduce's to say.
  */
+#include <assert.h>
 #include "plan/internal.h"
 
 struct replay {
@@ -37,6 +38,7 @@ void replay_new(struct plan *p)
 	struct results_cursor c;
 	struct result_entry e;
 
+	assert(p->ctx.recorded);
 	r->recorded = map_new();
 	r->made = map_new();
 	r->only = set_of(p->options.only, p->options.n_only);
@@ -64,12 +66,6 @@ bool replay_goes(const struct plan *p)
 	return p->replay && p->replay->goes;
 }
 
-static const struct result_entry *entry_of(struct plan *p, const struct plan_task *t)
-{
-	plan_task_label(p, t, &p->scratch);
-	return map_get_str(p->replay->recorded, p->scratch.s);
-}
-
 void replay_items(struct plan *p, struct plan_step *s)
 {
 	size_t prefix = strlen(s->decl->name) + 1;
@@ -92,46 +88,38 @@ void replay_items(struct plan *p, struct plan_step *s)
 
 /* As it was. */
 
-static bool take_outputs(struct plan *p, struct plan_task *t, const struct result_entry *e)
+static void end_as_recorded(struct plan *p, struct plan_task *t)
 {
-	_cleanup_(freep) struct named_content *named = xcalloc(e->n_outputs + 1, sizeof(*named));
+	_cleanup_(freep) struct named_content *named = NULL;
+	enum task_state state = TASK_STATE_FAILED;
+	const struct result_entry *e;
+	bool shaped;
 
+	plan_task_label(p, t, &p->scratch);
+	e = t->unselected ? NULL : map_get_str(p->replay->recorded, p->scratch.s);
+	if (!e || e->state == RESULT_SKIPPED || e->state == RESULT_BLOCKED) {
+		plan_end_task(p, t,
+			      !e                           ? TASK_STATE_UNSELECTED
+			      : e->state == RESULT_SKIPPED ? TASK_STATE_SKIPPED
+							   : TASK_STATE_BLOCKED);
+		return;
+	}
+	named = xcalloc(e->n_outputs + 1, sizeof(*named));
 	for (size_t i = 0; i < e->n_outputs; i++) {
 		named[i].name = results_output_name(p->ctx.recorded, e, i);
 		results_output(e, i, &named[i].id);
 	}
-	return lookup_order_outputs(p, p->steps[t->step].decl, named, e->n_outputs, &t->outputs);
-}
-
-static void take_recorded(struct plan *p, struct plan_task *t, const struct result_entry *e)
-{
-	bool shaped = take_outputs(p, t, e);
-
+	shaped = lookup_order_outputs(p, p->steps[t->step].decl, named, e->n_outputs, &t->outputs);
 	t->n_metrics = (uint32_t)e->n_metrics;
 	t->metrics = arena_alloc(p->arena, (e->n_metrics + 1) * sizeof(*t->metrics));
 	for (size_t i = 0; i < e->n_metrics; i++)
 		results_metric(e, i, &t->metrics[i]);
-	if (e->state == RESULT_SUCCEEDED && !shaped) {
+	if (e->state == RESULT_SUCCEEDED)
+		state = shaped ? TASK_STATE_HIT : TASK_STATE_BLOCKED;
+	if (state == TASK_STATE_BLOCKED)
 		plan_mark_lost(p, e->task,
 			       "its outputs on record aren't those that the step declares");
-		plan_end_task(p, t, TASK_STATE_BLOCKED);
-		return;
-	}
-	plan_end_task(p, t, e->state == RESULT_SUCCEEDED ? TASK_STATE_HIT : TASK_STATE_FAILED);
-}
-
-static void end_as_recorded(struct plan *p, struct plan_task *t)
-{
-	const struct result_entry *e = t->unselected ? NULL : entry_of(p, t);
-
-	if (!e)
-		plan_end_task(p, t, TASK_STATE_UNSELECTED);
-	else if (e->state == RESULT_SKIPPED)
-		plan_end_task(p, t, TASK_STATE_SKIPPED);
-	else if (e->state == RESULT_BLOCKED)
-		plan_end_task(p, t, TASK_STATE_BLOCKED);
-	else
-		take_recorded(p, t, e);
+	plan_end_task(p, t, state);
 }
 
 /* And once more. */
@@ -227,24 +215,9 @@ static int start_again(struct plan *p, struct plan_task *t, struct arena *arena,
 	return 0;
 }
 
-static int start_chosen(struct plan *p, struct err *err)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-
-	p->counts = (struct run_counts){ 0 };
-	p->replay->goes = true;
-	for (size_t i = 0; i < p->n_steps; i++) {
-		struct plan_step *s = &p->steps[p->ctx.pipeline->order[i]];
-
-		for (size_t k = 0; k < s->n_tasks; k++)
-			if (chosen(p, &s->tasks[k]) && start_again(p, &s->tasks[k], arena, err) < 0)
-				return -1;
-	}
-	return 0;
-}
-
 int replay_resolve(struct plan *p, struct err *err)
 {
+	_cleanup_(arena_freep) struct arena *arena = NULL;
 	struct plan_task *t;
 
 	if (p->replay->goes)
@@ -256,5 +229,15 @@ int replay_resolve(struct plan *p, struct err *err)
 		while ((t = queue_pop(&p->wave)))
 			end_as_recorded(p, t);
 	}
-	return start_chosen(p, err);
+	p->counts = (struct run_counts){ 0 };
+	p->replay->goes = true;
+	arena = arena_new();
+	for (size_t i = 0; i < p->n_steps; i++) {
+		struct plan_step *s = &p->steps[p->ctx.pipeline->order[i]];
+
+		for (size_t k = 0; k < s->n_tasks; k++)
+			if (chosen(p, &s->tasks[k]) && start_again(p, &s->tasks[k], arena, err) < 0)
+				return -1;
+	}
+	return 0;
 }

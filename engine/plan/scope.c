@@ -23,21 +23,16 @@ static int not_here(const struct ref *ref, struct err *err)
 		       ref->col);
 }
 
-/* Numbers that hold an integer stay integers, so that `steps.x.metrics.epochs == 5` reads as
- * written. */
-static void metric_to_value(double v, struct value *ret)
-{
-	if (v == floor(v) && fabs(v) < 9007199254740992.0)
-		*ret = (struct value){ .type = VALUE_INT, .i = (int64_t)v };
-	else
-		*ret = (struct value){ .type = VALUE_FLOAT, .f = v };
-}
-
 static bool find_metric(const struct plan_task *t, const char *name, struct value *ret)
 {
 	for (uint32_t i = 0; i < t->n_metrics; i++)
 		if (str_eq(t->metrics[i].name, name)) {
-			metric_to_value(t->metrics[i].value, ret);
+			double v = t->metrics[i].value;
+
+			*ret = (struct value){ .type = VALUE_FLOAT, .f = v };
+			/* So that `steps.x.metrics.epochs == 5` reads as written. */
+			if (v == floor(v) && fabs(v) < 9007199254740992.0)
+				*ret = (struct value){ .type = VALUE_INT, .i = (int64_t)v };
 			return true;
 		}
 	return false;

@@ -2,30 +2,24 @@
 #include "base/text/text.h"
 #include "plan/internal.h"
 
-static int unknown_step(const struct plan *p, const char *what, const char *name, struct err *err)
-{
-	const struct pipeline *pl = p->ctx.pipeline;
-	_cleanup_(freep) const char **names = xcalloc(pl->n_steps + 1, sizeof(*names));
-	const char *nearest;
-
-	for (size_t i = 0; i < pl->n_steps; i++)
-		names[i] = pl->steps[i].name;
-	nearest = text_nearest(name, names, pl->n_steps);
-	if (nearest)
-		return err_set(err, ERR_INVALID, "%s: no step `%s` in %s (did you mean `%s`?)",
-			       what, name, pl->path, nearest);
-	return err_set(err, ERR_INVALID, "%s: no step `%s` in %s", what, name, pl->path);
-}
-
 /* "train" or "train[fold=0]" → step. */
 static int find_step(const struct plan *p, const char *what, const char *name,
 		     const struct step **ret, struct err *err)
 {
-	size_t n = strcspn(name, "[");
-	_cleanup_(freep) char *step = xstrndup(name, n);
+	const struct pipeline *pl = p->ctx.pipeline;
+	_cleanup_(freep) char *step = xstrndup(name, strcspn(name, "["));
+	_cleanup_(freep) const char **names = NULL;
+	_cleanup_(str_deinit) struct str hint = { 0 };
 
-	*ret = pipeline_find_step(p->ctx.pipeline, step);
-	return *ret ? 0 : unknown_step(p, what, step, err);
+	*ret = pipeline_find_step(pl, step);
+	if (*ret)
+		return 0;
+	names = xcalloc(pl->n_steps + 1, sizeof(*names));
+	for (size_t i = 0; i < pl->n_steps; i++)
+		names[i] = pl->steps[i].name;
+	text_add_suggestion(&hint, step, names, pl->n_steps);
+	return err_set(err, ERR_INVALID, "%s: no step `%s` in %s%s", what, step, pl->path,
+		       hint.s ? hint.s : "");
 }
 
 static void add_name(struct task_names *t, const char *label)
@@ -42,19 +36,6 @@ static int find_whole_step(const struct plan *p, const char *what, const char *n
 		return err_set(err, ERR_INVALID, "%s takes a step, and `%s` is one of its tasks",
 			       what, name);
 	return find_step(p, what, name, ret, err);
-}
-
-static void select_with_needs(struct plan *p, bool *selected)
-{
-	const struct pipeline *pl = p->ctx.pipeline;
-
-	for (size_t i = pl->n_steps; i-- > 0;) {
-		const struct step *s = &pl->steps[pl->order[i]];
-
-		if (selected[s->index])
-			for (size_t d = 0; d < s->n_deps; d++)
-				selected[s->deps[d].step] = true;
-	}
 }
 
 static int select_targets(struct plan *p, bool *selected, struct err *err)
@@ -77,10 +58,14 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 			return -1;
 		selected[s->index] = true;
 	}
-	if (o->n_targets || o->until)
-		select_with_needs(p, selected);
-	else
+	if (!o->n_targets && !o->until)
 		memset(selected, 1, p->n_steps);
+	for (size_t i = p->n_steps; i-- > 0;) { /* and what they need */
+		const struct step *s = p->steps[p->ctx.pipeline->order[i]].decl;
+
+		for (size_t d = 0; d < s->n_deps && selected[s->index]; d++)
+			selected[s->deps[d].step] = true;
+	}
 	return 0;
 }
 

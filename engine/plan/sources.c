@@ -42,13 +42,6 @@ void plan_pin_add(struct plan *p, const char *name, const char *origin, const st
 	*map_slot_str(p->pin_by_name, name) = (void *)(uintptr_t)p->pins.n;
 }
 
-static int take_given_pins(struct plan *p)
-{
-	for (size_t i = 0; i < p->ctx.n_pins; i++)
-		plan_pin_add(p, p->ctx.pins[i].name, p->ctx.pins[i].origin, &p->ctx.pins[i].id);
-	return 0;
-}
-
 bool plan_is_resumed(const struct plan *p)
 {
 	return p->ctx.pins != NULL;
@@ -173,20 +166,6 @@ static int run_tool(const struct plan *p, const char *command, struct str *out, 
 	return 0;
 }
 
-/* With hash_only nothing is run: what the tool printed to the last run counts, while its program is
- * the same file. */
-static void remember_tool(const struct plan *p, const char *name, struct str *out)
-{
-	struct content_id id;
-	struct err lost = { 0 };
-	struct stat st;
-
-	if (!p->ctx.cache || !find_programs(name + strlen("tool:"), &st) ||
-	    !statcache_get(p->ctx.cache, name, &st, &id) ||
-	    content_read(p->ctx.store, &id, TOOL_TEXT_MAX, out, &lost) < 0)
-		str_add(out, TOOL_UNKNOWN);
-}
-
 static int ask_tool(struct plan *p, const char *name, struct str *text, struct err *err)
 {
 	const char *command = name + strlen("tool:");
@@ -218,27 +197,25 @@ static int pin_tool(struct plan *p, const char *command, const char **ret, struc
 	_cleanup_(freep) char *name = xasprintf("tool:%s", command);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const struct plan_pin *pin = plan_pin_find(p, name);
+	struct err lost = { 0 };
+	struct content_id id;
+	struct stat st;
+	bool found = true;
 	int r = 0;
 
 	if (pin)
 		r = content_read(p->ctx.store, &pin->id, TOOL_TEXT_MAX, &text, err);
 	else if (p->options.hash_only)
-		remember_tool(p, name, &text);
+		found = p->ctx.cache && find_programs(command, &st) &&
+			statcache_get(p->ctx.cache, name, &st, &id) &&
+			content_read(p->ctx.store, &id, TOOL_TEXT_MAX, &text, &lost) == 0;
 	else
 		r = ask_tool(p, name, &text, err);
+	if (!found)
+		str_add(&text, TOOL_UNKNOWN);
 	if (r == 0)
 		*ret = arena_strndup(p->arena, text.len ? text.s : "", text.len);
 	return r;
-}
-
-static int pin_tools(struct plan *p, struct plan_step *s, struct err *err)
-{
-	s->tool_text = arena_alloc(p->arena, (s->decl->reads.n_tools + 1) * sizeof(*s->tool_text));
-	for (size_t i = 0; i < s->decl->reads.n_tools; i++)
-		if (pin_tool(p, s->decl->reads.tools[i], &s->tool_text[i], err) < 0)
-			return err_wrap(err, "%s:%d:%d: step `%s`", s->decl->pos.file,
-					s->decl->pos.line, s->decl->pos.col, s->decl->name);
-	return 0;
 }
 
 /* The active environment. */
@@ -253,19 +230,19 @@ static int pin_packages(struct plan *p, const char **ret, struct err *err)
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct content_id id;
 
-	if (pin ? content_read(p->ctx.store, &pin->id, PACKAGES_TEXT_MAX, &text, err) < 0 : false)
-		return -1;
-	if (!pin && (p->ctx.pins || p->ctx.again))
-		return 0;
-	if (!pin && plan_packages_on_path(getenv("PATH"), &text, err) < 0)
-		return -1;
-	if (!text.len)
-		return 0;
-	if (!pin && content_put_bytes(p->ctx.store, text.s, text.len, &id, err) < 0)
-		return -1;
-	if (!pin)
-		plan_pin_add(p, name, "PATH", &id);
-	*ret = arena_strndup(p->arena, text.s, text.len);
+	if (pin) {
+		if (content_read(p->ctx.store, &pin->id, PACKAGES_TEXT_MAX, &text, err) < 0)
+			return -1;
+	} else if (!plan_is_resumed(p) && !p->ctx.again) {
+		if (plan_packages_on_path(getenv("PATH"), &text, err) < 0)
+			return -1;
+		if (text.len && content_put_bytes(p->ctx.store, text.s, text.len, &id, err) < 0)
+			return -1;
+		if (text.len)
+			plan_pin_add(p, name, "PATH", &id);
+	}
+	if (text.len)
+		*ret = arena_strndup(p->arena, text.s, text.len);
 	return 0;
 }
 
@@ -274,18 +251,30 @@ int plan_pin_sources(struct plan *p, struct err *err)
 	const char *packages = NULL;
 	int r;
 
-	take_given_pins(p);
+	for (size_t i = 0; i < p->ctx.n_pins; i++)
+		plan_pin_add(p, p->ctx.pins[i].name, p->ctx.pins[i].origin, &p->ctx.pins[i].id);
 	r = plan_pin_inputs(p, err);
 	if (r == 0 && !p->ctx.images)
 		r = pin_packages(p, &packages, err);
 	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
-		if (!p->steps[i].selected || !p->steps[i].decl->program.run)
+		struct plan_step *s = &p->steps[i];
+		const struct step *d = s->decl;
+
+		if (!s->selected || !d->program.run)
 			continue;
-		r = code_pin(p, &p->steps[i], err);
-		if (r == 0 && p->steps[i].decl->reads.n_tools && !p->ctx.images)
-			r = pin_tools(p, &p->steps[i], err);
-		if (p->steps[i].decl->reads.n_tools == 0)
-			p->steps[i].packages = packages;
+		r = code_pin(p, s, err);
+		if (d->reads.n_tools == 0) {
+			s->packages = packages;
+			continue;
+		}
+		if (p->ctx.images)
+			continue;
+		s->tool_text =
+			arena_alloc(p->arena, (d->reads.n_tools + 1) * sizeof(*s->tool_text));
+		for (size_t k = 0; k < d->reads.n_tools && r == 0; k++)
+			if (pin_tool(p, d->reads.tools[k], &s->tool_text[k], err) < 0)
+				r = err_wrap(err, "%s:%d:%d: step `%s`", d->pos.file, d->pos.line,
+					     d->pos.col, d->name);
 	}
 	return r < 0 ? -1 : plan_pin_images(p, err);
 }

@@ -18,6 +18,7 @@
  * (pod.c), order checkpoints in the store (storage/checkpoint.c).
  */
 #include "storage/checkpoint.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -89,12 +90,13 @@ int pod_lay_over(struct pod *p, struct pod_slot *s, const struct content_id *tre
 	return fs_remove_tree_at(s->w_fd, temp, err);
 }
 
-/* An attempt that is begun anew (its pod was replaced) stands there already. */
-static void take_up(struct pod_checkpoint *c, const struct checkpoint *newest, uint64_t attempt_id)
+/* This attempt continues those of the newest checkpoint. One that is begun anew (its pod was
+ * replaced) stands among them already. */
+static void follow(struct pod_checkpoint *c, const struct checkpoint *newest, uint64_t attempt_id)
 {
 	_cleanup_(freep) char *mine = xasprintf("%llu", (unsigned long long)attempt_id);
 	_cleanup_(freep) char *earlier =
-		newest->tree.kind != CONTENT_NONE ? xstrdup(newest->attempts) : xstrdup("");
+		xstrdup(newest->tree.kind != CONTENT_NONE ? newest->attempts : "");
 	char *last = strrchr(earlier, ' ');
 
 	if (strcmp(last ? last + 1 : earlier, mine) == 0)
@@ -104,11 +106,20 @@ static void take_up(struct pod_checkpoint *c, const struct checkpoint *newest, u
 	c->epoch = newest->epoch + 1;
 }
 
-static int restore(struct pod *p, struct pod_slot *s, struct checkpoint *v, unsigned n, int to,
-		   struct err *err)
+int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err)
 {
 	struct checkpoint newest = { 0 };
+	unsigned n = MAX(s->a->on.gang.nodes, 1u);
+	_cleanup_(freep) struct checkpoint *v = xcalloc(n, sizeof(*v));
+	_cleanup_(fd_closep) int to = -1, place = -1;
 
+	assert(!s->ck.attempts);
+	if (checkpoint_newest(p->store, s->a->key, n, p->arena, v, err) < 0 ||
+	    (place = fs_make_beneath(s->w_fd, s->a->checkpoint_path, 0777, err)) < 0)
+		return -1;
+	to = fs_open_beneath(s->w_fd, s->a->checkpoint_path, O_RDONLY | O_DIRECTORY, false);
+	if (to < 0)
+		return err_errno(err, "cannot put the checkpoint at %s", s->a->checkpoint_path);
 	for (unsigned i = 0; i < n; i++) {
 		if (v[i].tree.kind == CONTENT_NONE)
 			continue;
@@ -119,25 +130,10 @@ static int restore(struct pod *p, struct pod_slot *s, struct checkpoint *v, unsi
 		else
 			VEC_PUSH(&s->ck.others, v[i].tree);
 		if (pod_lay_over(p, s, &v[i].tree, to, err) < 0)
-			return -1;
+			return err_wrap(err, "laying out the checkpoint");
 	}
-	take_up(&s->ck, &newest, s->a->id);
+	follow(&s->ck, &newest, s->a->id);
 	return 0;
-}
-
-int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err)
-{
-	unsigned n = MAX(s->a->on.gang.nodes, 1u);
-	_cleanup_(freep) struct checkpoint *v = xcalloc(n, sizeof(*v));
-	_cleanup_(fd_closep) int to = -1, place = -1;
-
-	if (checkpoint_newest(p->store, s->a->key, n, p->arena, v, err) < 0 ||
-	    (place = fs_make_beneath(s->w_fd, s->a->checkpoint_path, 0777, err)) < 0)
-		return -1;
-	to = fs_open_beneath(s->w_fd, s->a->checkpoint_path, O_RDONLY | O_DIRECTORY, false);
-	if (to < 0)
-		return err_errno(err, "cannot put the checkpoint at %s", s->a->checkpoint_path);
-	return restore(p, s, v, n, to, err) < 0 ? err_wrap(err, "laying out the checkpoint") : 0;
 }
 
 /* What is its own. */
@@ -149,22 +145,6 @@ static bool same_entry(const struct tree_entry *a, const struct tree_entry *b)
 	return a->kind == TREE_SYMLINK ? a->target_len == b->target_len &&
 						 memcmp(a->target, b->target, a->target_len) == 0
 				       : content_id_eq(&a->id, &b->id);
-}
-
-static int subtract(struct store *s, const struct content_id *tree, const struct content_id *other,
-		    int depth, struct content_id *ret, struct err *err);
-
-static int keep_entry(struct store *s, struct tree_builder *b, const struct tree_entry *mine,
-		      const struct tree_entry *theirs, int depth, struct err *err)
-{
-	struct tree_entry kept = *mine;
-
-	if (same_entry(mine, theirs))
-		return 0;
-	if (mine->kind == TREE_DIR && theirs && theirs->kind == TREE_DIR && depth < DEPTH_MAX &&
-	    subtract(s, &mine->id, &theirs->id, depth + 1, &kept.id, err) < 0)
-		return -1;
-	return tree_builder_add(b, &kept, err);
 }
 
 /* `tree` without what `other` has just so. */
@@ -179,9 +159,15 @@ static int subtract(struct store *s, const struct content_id *tree, const struct
 		return -1;
 	b = tree_builder_new();
 	for (size_t i = 0; i < tree_len(mine) && r == 0; i++) {
-		const struct tree_entry *e = tree_at(mine, i);
+		struct tree_entry kept = *tree_at(mine, i);
+		const struct tree_entry *over = tree_find(theirs, kept.name, kept.name_len);
 
-		r = keep_entry(s, b, e, tree_find(theirs, e->name, e->name_len), depth, err);
+		if (same_entry(&kept, over))
+			continue;
+		if (kept.kind == TREE_DIR && over && over->kind == TREE_DIR && depth < DEPTH_MAX)
+			r = subtract(s, &kept.id, &over->id, depth + 1, &kept.id, err);
+		if (r == 0)
+			r = tree_builder_add(b, &kept, err);
 	}
 	if (r == 0)
 		r = tree_builder_store(b, s, ret, err);
@@ -204,22 +190,6 @@ static int snapshot(struct pod *p, struct pod_slot *s, int flags, struct content
 			       : err_set(err, ERR_INVALID, "%s isn't a directory any more",
 					 s->a->checkpoint_path);
 	return e.code == ERR_CHANGED ? 1 : err_set(err, e.code, "%s", e.msg);
-}
-
-static bool is_empty(struct store *s, const struct content_id *id)
-{
-	_cleanup_(tree_freep) struct tree *t = NULL;
-
-	return tree_load(s, id, &t, NULL) == 0 && tree_len(t) == 0;
-}
-
-static int put_own(struct pod *p, struct pod_slot *s, struct content_id *ret, struct err *err)
-{
-	int r = snapshot(p, s, 0, ret, err);
-
-	for (size_t i = 0; i < s->ck.others.n && r == 0; i++)
-		r = subtract(p->store, ret, &s->ck.others.v[i], 0, ret, err);
-	return r;
 }
 
 static int save(struct pod *p, struct pod_slot *s, const struct content_id *own, struct err *err)
@@ -249,9 +219,11 @@ static int save(struct pod *p, struct pod_slot *s, const struct content_id *own,
 
 int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err)
 {
+	_cleanup_(tree_freep) struct tree *tree = NULL;
 	struct content_id own;
 	int r;
 
+	assert(s->a->checkpoint_path);
 	if (s->ck.superseded || !s->ck.attempts)
 		return 0;
 	/* Most looks find nothing new: those cost no copy. */
@@ -260,10 +232,14 @@ int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err)
 		if (r != 0 || content_id_eq(&own, &s->ck.saved))
 			return r;
 	}
-	r = put_own(p, s, &own, err);
-	if (r != 0 || content_id_eq(&own, &s->ck.saved) ||
-	    (s->ck.saved.kind == CONTENT_NONE && is_empty(p->store, &own)))
+	r = snapshot(p, s, 0, &own, err);
+	for (size_t i = 0; i < s->ck.others.n && r == 0; i++)
+		r = subtract(p->store, &own, &s->ck.others.v[i], 0, &own, err);
+	if (r != 0 || content_id_eq(&own, &s->ck.saved))
 		return r;
+	if (s->ck.saved.kind == CONTENT_NONE && tree_load(p->store, &own, &tree, NULL) == 0 &&
+	    tree_len(tree) == 0)
+		return 0;
 	return save(p, s, &own, err);
 }
 
@@ -280,34 +256,30 @@ static json_t *id_text(const struct content_id *id)
 	return j;
 }
 
-static json_t *slot_state(const struct pod_slot *s)
-{
-	const struct pod_checkpoint *c = &s->ck;
-	json_t *o = json_object(), *others = json_array();
-
-	for (size_t i = 0; i < c->others.n; i++)
-		json_array_append_new(others, id_text(&c->others.v[i]));
-	json_object_set_new(o, "others", others);
-	if (!c->attempts)
-		return o;
-	json_object_set_new(o, "attempts", json_string(c->attempts));
-	json_object_set_new(o, "epoch", json_integer((json_int_t)c->epoch));
-	json_object_set_new(o, "sequence", json_integer((json_int_t)c->sequence));
-	if (c->continues)
-		json_object_set_new(o, "continues", json_string(c->continues));
-	if (c->saved.kind != CONTENT_NONE)
-		json_object_set_new(o, "saved", id_text(&c->saved));
-	return o;
-}
-
 int pod_state_write(struct pod *p, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(p->o.state_dir, STATE);
 	_cleanup_(json_decrefp) json_t *top = json_object();
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < p->n; i++)
-		json_array_append_new(list, slot_state(&p->slots[i]));
+	for (size_t i = 0; i < p->n; i++) {
+		const struct pod_checkpoint *c = &p->slots[i].ck;
+		json_t *o = json_object(), *others = json_array();
+
+		json_array_append_new(list, o);
+		for (size_t k = 0; k < c->others.n; k++)
+			json_array_append_new(others, id_text(&c->others.v[k]));
+		json_object_set_new(o, "others", others);
+		if (!c->attempts)
+			continue;
+		json_object_set_new(o, "attempts", json_string(c->attempts));
+		json_object_set_new(o, "epoch", json_integer((json_int_t)c->epoch));
+		json_object_set_new(o, "sequence", json_integer((json_int_t)c->sequence));
+		if (c->continues)
+			json_object_set_new(o, "continues", json_string(c->continues));
+		if (c->saved.kind != CONTENT_NONE)
+			json_object_set_new(o, "saved", id_text(&c->saved));
+	}
 	json_object_set_new(top, "spec", json_string(p->spec));
 	json_object_set_new(top, "slots", list);
 	return json_write_file(path, top, false, err);

@@ -1,9 +1,9 @@
 /* engine/pod/collect.c — after the program: how it ended, what it left, and the result.
  *
- * pod_collect() reads the helper's exit record, metrics and outputs, then log and checkpoint;
- * settle() returns when the store has all of it where others find it. pod_tell() writes the results
- * of all slots as the termination message; when that can't carry its long parts, it is written
- * without them.
+ * pod_collect() reads the helper's exit record, metrics and outputs, then log and checkpoint, and
+ * returns when the store has all of it where others find it (pod_settle()). pod_tell() writes the
+ * results of all slots as the termination message; when that can't carry its long parts, it is
+ * written without them.
  *
  * Invariants: the workspace is the program's: whatever can be a link, a pipe or a gigabyte too
  * much, is one. Everything is opened beneath descriptors of the slot, and every read has a limit. A
@@ -14,6 +14,7 @@
  * Threads: the sidecar's main thread. What it doesn't do: save checkpoints while the program runs
  * (pod.c asks checkpoint.c), decide whether to retry (the engine).
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,17 +32,7 @@
 /* How often it is said again that the store is away. */
 #define SAY_AGAIN_NS (300 * NS_PER_S)
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* The store. */
-
-static bool is_refusal(enum err_code code)
-{
-	return code == ERR_INVALID || code == ERR_READ_ONLY;
-}
 
 /* For how long a program ran: what is lost with its outputs. */
 static int64_t ran_ns(const struct pod *p)
@@ -58,7 +49,7 @@ static int64_t ran_ns(const struct pod *p)
  * (tier.c), so that some tries are none. */
 static int pod_settle(struct pod *p, struct err *err)
 {
-	int64_t began = now_ns(), said = 0;
+	int64_t began = clock_mono_ns(), said = 0;
 	int r = -1;
 
 	for (;;) {
@@ -72,9 +63,10 @@ static int pod_settle(struct pod *p, struct err *err)
 			r = 0;
 			break;
 		}
-		now = now_ns();
-		within = is_refusal(why.code) ? MIN(ran_ns(p), p->o.save_within_ns)
-					      : p->o.save_within_ns;
+		now = clock_mono_ns();
+		within = p->o.save_within_ns;
+		if (why.code == ERR_INVALID || why.code == ERR_READ_ONLY) /* it refuses us */
+			within = MIN(within, ran_ns(p));
 		if (now - began >= within) {
 			err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg);
 			break;
@@ -130,13 +122,12 @@ static void classify(struct pod_slot *s, const struct init_exit *e)
 /* -1: what is there isn't the helper's. */
 static int read_exit(struct pod_slot *s)
 {
-	_cleanup_(fd_closep) int fd = -1;
 	struct init_exit e;
 	struct stat st;
+	_cleanup_(fd_closep) int fd = fs_open_file_beneath(s->run_fd, "exit", false, &st, NULL);
 	char text[EXIT_MAX + 1];
 	ssize_t n;
 
-	fd = fs_open_file_beneath(s->run_fd, "exit", false, &st, NULL);
 	n = fd < 0 ? -1 : read(fd, text, EXIT_MAX);
 	if (n < 0)
 		return -1;
@@ -202,12 +193,6 @@ static int collect_what_there_is(struct pod *p, struct pod_slot *s, struct conte
 	return 0;
 }
 
-static bool is_theirs(enum err_code code)
-{
-	return code == ERR_NOT_FOUND || code == ERR_INVALID || code == ERR_TOO_LARGE ||
-	       code == ERR_CHANGED;
-}
-
 static void collect_outputs(struct pod *p, struct pod_slot *s)
 {
 	struct content_id *ids = arena_alloc(p->arena, (s->a->n_outputs + 1) * sizeof(*ids));
@@ -221,7 +206,10 @@ static void collect_outputs(struct pod *p, struct pod_slot *s)
 		r = first ? staging_collect_hostile(p->store, s->a, s->w_fd, ids, &e)
 			  : collect_what_there_is(p, s, ids, &e);
 	if (r < 0) {
-		fail(s, is_theirs(e.code) ? FAILURE_OUTPUT : FAILURE_STORE, &e);
+		bool is_theirs = e.code == ERR_NOT_FOUND || e.code == ERR_INVALID ||
+				 e.code == ERR_TOO_LARGE || e.code == ERR_CHANGED;
+
+		fail(s, is_theirs ? FAILURE_OUTPUT : FAILURE_STORE, &e);
 		return;
 	}
 	s->result.r.outputs = ids;
@@ -230,20 +218,13 @@ static void collect_outputs(struct pod *p, struct pod_slot *s)
 
 /* The log. */
 
-static char *tail_of(struct pod *p, int fd)
-{
-	_cleanup_(freep) char *tail = workspace_log_tail(fd);
-
-	return tail ? arena_strdup(p->arena, tail) : NULL;
-}
-
 static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
 {
-	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *tail = NULL;
 	struct err e = { 0 };
 	struct stat st;
+	_cleanup_(fd_closep) int fd = fs_open_file_beneath(s->run_fd, "log", false, &st, &e);
 
-	fd = fs_open_file_beneath(s->run_fd, "log", false, &st, &e);
 	if (fd < 0 && e.code == ERR_NOT_FOUND)
 		return s->result.ran ? err_set(err, ERR_IO, "what the program printed wasn't kept")
 				     : 0;
@@ -251,8 +232,8 @@ static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
 		return err_set(err, e.code, "%s", e.msg);
 	if (st.st_size == 0)
 		return 0;
-	if (s->result.r.failure != FAILURE_NONE)
-		s->result.r.log_tail = tail_of(p, fd);
+	if (s->result.r.failure != FAILURE_NONE && (tail = workspace_log_tail(fd)))
+		s->result.r.log_tail = arena_strdup(p->arena, tail);
 	/* The helper keeps no more: the program itself has made it longer. */
 	if ((uint64_t)st.st_size > INIT_LOG_MAX)
 		return err_set(err, ERR_TOO_LARGE, "it is larger than %llu GiB",
@@ -260,59 +241,45 @@ static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
 	return content_put_fd(p->store, fd, &s->result.r.log, err);
 }
 
-static void collect_log(struct pod *p, struct pod_slot *s)
-{
-	struct err e = { 0 };
-
-	if (put_log(p, s, &e) == 0)
-		return;
-	err_wrap(&e, "keeping the log");
-	if (s->result.r.failure == FAILURE_NONE)
-		fail(s, FAILURE_STORE, &e);
-	else
-		pod_say(p, "%s", e.msg);
-}
-
 /* All. */
 
-static void save_checkpoint(struct pod *p, struct pod_slot *s)
-{
-	struct err e = { 0 };
-
-	s->result.r.continues = s->ck.continues;
-	/* That this node ended well doesn't mean that the others do, with which it begins again
-	 * then. */
-	if (s->a->checkpoint_path &&
-	    (s->result.r.failure != FAILURE_NONE || s->a->on.gang.nodes > 1) &&
-	    pod_checkpoint_save(p, s, &e) < 0)
-		pod_say(p, "the checkpoint of %s: %s", s->a->task, e.msg);
-}
-
-static void settle(struct pod *p, struct pod_slot *s)
-{
-	struct err e = { 0 };
-
-	if (pod_settle(p, &e) == 0)
-		return;
-	err_wrap(&e, "keeping what the program made");
-	pod_say(p, "%s", e.msg);
-	s->result.r.log = (struct content_id){ 0 };
-	if (s->result.r.failure != FAILURE_NONE)
-		return;
-	fail(s, FAILURE_STORE, &e);
-	s->result.n_outputs = 0;
-}
-
+/* Log and checkpoint; returns when the store has all of the result where others find it. */
 static void collect_rest(struct pod *p, struct pod_slot *s)
 {
-	collect_log(p, s);
-	save_checkpoint(p, s);
-	settle(p, s);
+	struct pod_result *result = &s->result;
+	struct err e = { 0 };
+
+	if (put_log(p, s, &e) < 0) {
+		err_wrap(&e, "keeping the log");
+		if (result->r.failure == FAILURE_NONE)
+			fail(s, FAILURE_STORE, &e);
+		else
+			pod_say(p, "%s", e.msg);
+	}
+	result->r.continues = s->ck.continues;
+	/* That this node ended well doesn't mean that the others do, with which it begins again
+	 * then. */
+	e = (struct err){ 0 };
+	if (s->a->checkpoint_path &&
+	    (result->r.failure != FAILURE_NONE || s->a->on.gang.nodes > 1) &&
+	    pod_checkpoint_save(p, s, &e) < 0)
+		pod_say(p, "the checkpoint of %s: %s", s->a->task, e.msg);
+	e = (struct err){ 0 };
+	if (pod_settle(p, &e) < 0) {
+		err_wrap(&e, "keeping what the program made");
+		pod_say(p, "%s", e.msg);
+		result->r.log = (struct content_id){ 0 };
+		if (result->r.failure == FAILURE_NONE) {
+			fail(s, FAILURE_STORE, &e);
+			result->n_outputs = 0;
+		}
+	}
 	s->ended = true;
 }
 
 void pod_collect(struct pod *p, struct pod_slot *s)
 {
+	assert(!s->ended);
 	if (read_exit(s) < 0) {
 		pod_collect_remains(p, s);
 		return;

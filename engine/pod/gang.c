@@ -3,7 +3,7 @@
  * wait_for_all() asks for the service's own name until it has as many addresses as there are nodes.
  * Only then is a pod's name asked for, since an answer "no such name" may be kept for a while: the
  * first pod's always, all pods' when launchers must reach each other without resolving names
- * (needs_addresses()). Pauses grow from LOOK_FIRST_NS to LOOK_MOST_NS.
+ * (`all` of pod_gang_meet()). Pauses grow from LOOK_FIRST_NS to LOOK_MOST_NS.
  *
  * Invariants: every wait is bounded (DNS_WITHIN_NS, GANG_WITHIN_NS), and stopped() is asked before
  * each pause. The token is the same in each pod of an attempt: it is made of the specification
@@ -139,62 +139,28 @@ static int wait_for_name(struct meeting *m, unsigned index, struct str *ret_firs
 	return 0;
 }
 
-/* Where launchers must reach each other, which resolve no names. */
-static bool needs_addresses(const struct runner_gang *g)
-{
-	return g->servers || str_eq(g->framework, "mpi") || str_eq(g->framework, "horovod") ||
-	       str_eq(g->framework, "ps");
-}
-
-static int find_members(struct meeting *m, const struct runner_gang *g, struct str *addresses,
-			struct err *err)
-{
-	bool all = needs_addresses(g);
-
-	for (unsigned i = 0; i < (all ? m->nodes : 1); i++) {
-		if (i)
-			str_addc(addresses, ',');
-		if (wait_for_name(m, i, addresses, err) < 0)
-			return -1;
-	}
-	if (addresses->len > ADDRESSES_MAX)
-		return err_set(err, ERR_TOO_LARGE,
-			       "the addresses of %u nodes are too long for the environment of the "
-			       "framework `%s`",
-			       m->nodes, g->framework);
-	if (!all)
-		str_reset(addresses);
-	return 0;
-}
-
-/* The same in each pod of the attempt, and nowhere in the cluster's objects: made of what stands in
- * the specification alone. */
-static const char *token_of(const struct runner_attempt *a, struct arena *arena)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	char hex[DIGEST_HEX_MAX];
-	struct digest d;
-
-	str_addf(&text, "cairn gang %llu %s ", (unsigned long long)a->id,
-		 a->run_id ? a->run_id : "");
-	if (a->key)
-		str_add(&text, digest_hex(a->key, hex));
-	digest_bytes(text.s, text.len, &d);
-	return arena_strdup(arena, digest_hex(&d, hex));
-}
-
 static const char *const *environment(const struct meeting *m, const struct runner_attempt *a,
 				      const struct str *addresses, struct arena *arena)
 {
+	_cleanup_(str_deinit) struct str token = { 0 };
 	const char **env = arena_alloc(arena, 6 * sizeof(*env));
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
 	size_t n = 0;
 
 	env[n++] = arena_printf(arena, "CAIRN_GANG_HOSTS=%s-%%u.%s", m->service, m->service);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODE=%u", m->here);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODES=%u", m->nodes);
 	if (addresses->len) {
+		/* The token is the same in each pod of the attempt, and in none of the cluster's
+		 * objects: it is made of what stands in the specification alone. */
+		str_addf(&token, "cairn gang %llu %s ", (unsigned long long)a->id,
+			 a->run_id ? a->run_id : "");
+		if (a->key)
+			str_add(&token, digest_hex(a->key, hex));
+		digest_bytes(token.s, token.len, &d);
 		env[n++] = arena_printf(arena, "CAIRN_GANG_ADDRESSES=%s", addresses->s);
-		env[n++] = arena_printf(arena, "CAIRN_GANG_TOKEN=%s", token_of(a, arena));
+		env[n++] = arena_printf(arena, "CAIRN_GANG_TOKEN=%s", digest_hex(&d, hex));
 	}
 	env[n] = NULL;
 	return env;
@@ -224,9 +190,13 @@ int pod_gang_meet(const struct runner_attempt *a, const char *service, const cha
 {
 	static const char *const nothing[] = { NULL };
 	_cleanup_(str_deinit) struct str addresses = { 0 };
-	struct meeting m = { .nodes = a->on.gang.nodes };
+	const struct runner_gang *g = &a->on.gang;
+	struct meeting m = { .nodes = g->nodes };
+	/* Launchers that must reach each other, and resolve no names. */
+	bool all = g->servers || str_eq(g->framework, "mpi") || str_eq(g->framework, "horovod") ||
+		   str_eq(g->framework, "ps");
 
-	if (a->on.gang.nodes <= 1) {
+	if (g->nodes <= 1) {
 		*ret_env = nothing;
 		return 0;
 	}
@@ -238,9 +208,21 @@ int pod_gang_meet(const struct runner_attempt *a, const char *service, const cha
 		m.world.wait = wait_a_while;
 	if (!m.world.look_up)
 		m.world.look_up = look_up;
-	if (surroundings(&m, service, index, err) < 0 || wait_for_all(&m, err) < 0 ||
-	    find_members(&m, &a->on.gang, &addresses, err) < 0)
+	if (surroundings(&m, service, index, err) < 0 || wait_for_all(&m, err) < 0)
 		return -1;
+	for (unsigned i = 0; i < (all ? m.nodes : 1); i++) {
+		if (i)
+			str_addc(&addresses, ',');
+		if (wait_for_name(&m, i, &addresses, err) < 0)
+			return -1;
+	}
+	if (addresses.len > ADDRESSES_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+			       "the addresses of %u nodes are too long for the environment of the "
+			       "framework `%s`",
+			       m.nodes, g->framework);
+	if (!all)
+		str_reset(&addresses);
 	*ret_env = environment(&m, a, &addresses, arena);
 	return 0;
 }

@@ -7,7 +7,7 @@
  *
  * The container must not end by itself while the helper's runs, since the kubelet would start it
  * again: so after everything is told it waits for the helper's end, or for SIGTERM. A sidecar that
- * is started again finds the file `ready`, and takes up where the last one was (take_up()).
+ * is started again finds the file `ready`, and takes up where the last one was (serve()).
  *
  * Invariants: signals are blocked before any other thread is there. Until `work` is POD_SERVING,
  * SIGTERM ends the process at once, on the ticker's thread (end_before_start()). The result is told
@@ -81,19 +81,7 @@ int pod_is_well(const char *state_dir, struct err *err)
 	return err_set(err, ERR_IO, "%s", text.s ? text.s : "");
 }
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* The ticker. */
-
-static void beat(struct pod *p)
-{
-	if (utimensat(p->run_fd, "beat", NULL, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
-		return;
-	(void)fs_write_atomic_at(p->run_fd, "beat", "", 0, 0644, FS_WRITE_NO_SYNC, NULL);
-}
 
 /* Nothing runs yet, and nothing is worth a wait: what is being fetched is dropped. */
 _noreturn_ static void end_before_start(struct pod *p)
@@ -133,7 +121,9 @@ static void *tick(void *arg)
 	while (!atomic_load(&p->done)) {
 		int signo;
 
-		beat(p);
+		if (utimensat(p->run_fd, "beat", NULL, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+			(void)fs_write_atomic_at(p->run_fd, "beat", "", 0, 0644, FS_WRITE_NO_SYNC,
+						 NULL);
 		signo = sigtimedwait(&term, NULL, &(struct timespec){ .tv_sec = BEAT_S });
 		if (signo < 0 || atomic_load(&p->done))
 			continue;
@@ -148,18 +138,6 @@ static void *tick(void *arg)
 
 static void ignore_nudge(int signo)
 {
-}
-
-/* A wait for a lock ends only by a signal that somebody handles. */
-static void allow_nudges(void)
-{
-	struct sigaction act = { .sa_handler = ignore_nudge };
-	sigset_t set;
-
-	sigaction(SIGUSR1, &act, NULL);
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR1);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static void end_mourner(struct pod *p)
@@ -182,12 +160,18 @@ static void *mourn(void *arg)
 	struct pod *p = arg;
 	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC);
 	char path[64], buf[512] __attribute__((__aligned__(8)));
+	struct sigaction act = { .sa_handler = ignore_nudge };
 	struct stat st;
+	sigset_t nudges;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->alive_fd);
 	if (inotify < 0 || inotify_add_watch(inotify, path, IN_MODIFY) < 0)
 		return NULL;
-	allow_nudges();
+	/* A wait for a lock ends only by a signal that somebody handles. */
+	sigaction(SIGUSR1, &act, NULL);
+	sigemptyset(&nudges);
+	sigaddset(&nudges, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &nudges, NULL);
 	while (fstat(p->alive_fd, &st) == 0 && st.st_size == 0)
 		if (read(inotify, buf, sizeof(buf)) < 0 &&
 		    (errno != EINTR || atomic_load(&p->done)))
@@ -208,8 +192,8 @@ static int start_threads(struct pod *p, struct err *err)
 	sigaddset(&term, SIGTERM);
 	sigaddset(&term, SIGINT);
 	sigaddset(&term, SIGUSR1); /* the mourner's */
-	pthread_sigmask(SIG_BLOCK, &term,
-			NULL); /* before any other thread is there: all are to have it so */
+	/* Before any other thread is there: all are to have it so. */
+	pthread_sigmask(SIG_BLOCK, &term, NULL);
 	p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	p->alive_fd = openat(p->run_fd, "alive",
 			     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -275,44 +259,25 @@ static void drain(int fd)
 		;
 }
 
-static void watch_slots(struct pod *p, int inotify)
-{
-	for (size_t i = 0; i < p->n; i++) {
-		char path[64];
-
-		snprintf(
-			path, sizeof(path), "/proc/self/fd/%d",
-			p->slots[i]
-				.run_fd); /* not by its name: that may mean something else by now */
-		(void)inotify_add_watch(inotify, path, IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE);
-	}
-}
-
-/* Its own failures are told and forgotten: the next one may go better. */
-static int64_t save_now(struct pod *p, struct pod_slot *s)
-{
-	struct err e = { 0 };
-	int r = s->a->checkpoint_path ? pod_checkpoint_save(p, s, &e) : 0;
-
-	if (r < 0)
-		pod_say(p, "saving the checkpoint of %s: %s", s->a->task, e.msg);
-	return now_ns() + (r > 0 ? p->o.checkpoint_every_ns / 16 : p->o.checkpoint_every_ns);
-}
-
 static int watch(struct pod *p, struct err *err)
 {
 	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	int64_t save_at = now_ns() + p->o.checkpoint_every_ns,
-		say_at = now_ns() + p->o.series_every_ns;
+	int64_t save_at = clock_mono_ns() + p->o.checkpoint_every_ns,
+		say_at = clock_mono_ns() + p->o.series_every_ns;
 	struct pod_slot *s;
 
 	if (inotify < 0)
 		return err_errno(err, "cannot watch %s/run", p->o.root);
-	watch_slots(p, inotify);
+	for (size_t i = 0; i < p->n; i++) {
+		char path[64]; /* not by its name: that may mean something else by now */
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", p->slots[i].run_fd);
+		(void)inotify_add_watch(inotify, path, IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE);
+	}
 	while (conclude_all(p, err) == 0 && (s = current(p))) {
 		struct pollfd fds[] = { { .fd = inotify, .events = POLLIN },
 					{ .fd = p->wake, .events = POLLIN } };
-		int64_t now = now_ns(),
+		int64_t now = clock_mono_ns(),
 			left = s->a->series_path ? MIN(save_at, say_at) - now : save_at - now;
 
 		/* The kubelet ends us after main's container. Its last word may have come between
@@ -322,7 +287,13 @@ static int watch(struct pod *p, struct err *err)
 			return conclude(p, s, err);
 		}
 		if (save_at <= now) {
-			save_at = save_now(p, s);
+			struct err e = { 0 };
+			int r = s->a->checkpoint_path ? pod_checkpoint_save(p, s, &e) : 0;
+
+			/* Told and forgotten: the next one may go better. */
+			if (r < 0)
+				pod_say(p, "saving the checkpoint of %s: %s", s->a->task, e.msg);
+			save_at = clock_mono_ns() + p->o.checkpoint_every_ns / (r > 0 ? 16 : 1);
 		} else if (left <= 0) {
 			pod_series_look(p, s);
 			say_at = now + p->o.series_every_ns;
@@ -403,35 +374,26 @@ static int refuse(struct pod *p, const struct err *why, struct err *err)
 	return 0;
 }
 
-/* 1: refused, and that was told. */
-static int begin(struct pod *p, struct err *err)
+static int serve(struct pod *p, struct err *err)
 {
 	struct err why = { 0 };
 
-	(void)unlinkat(p->run_fd, "failed", 0); /* an earlier sidecar's: this one tries again */
-	if (pod_stage(p, &why) < 0) {
+	if (p->resumed) {
 		atomic_store(&p->work, POD_SERVING);
-		return refuse(p, &why, err) < 0 ? -1 : 1;
+		pod_say(p, "started again; the program goes on");
+		if (pod_read_spec(p, err) < 0 || pod_reopen(p, err) < 0 ||
+		    pod_state_read(p, err) < 0)
+			return -1;
+	} else {
+		(void)unlinkat(p->run_fd, "failed", 0); /* an earlier sidecar's */
+		if (pod_stage(p, &why) < 0) {
+			atomic_store(&p->work, POD_SERVING);
+			return refuse(p, &why, err);
+		}
+		atomic_store(&p->work, POD_SERVING);
+		if (fs_write_atomic_at(p->run_fd, "ready", "", 0, 0644, FS_WRITE_NO_SYNC, err) < 0)
+			return -1;
 	}
-	atomic_store(&p->work, POD_SERVING);
-	return fs_write_atomic_at(p->run_fd, "ready", "", 0, 0644, FS_WRITE_NO_SYNC, err);
-}
-
-static int take_up(struct pod *p, struct err *err)
-{
-	atomic_store(&p->work, POD_SERVING);
-	pod_say(p, "started again; the program goes on");
-	if (pod_read_spec(p, err) < 0 || pod_reopen(p, err) < 0)
-		return -1;
-	return pod_state_read(p, err);
-}
-
-static int serve(struct pod *p, struct err *err)
-{
-	int r = p->resumed ? take_up(p, err) : begin(p, err);
-
-	if (r != 0)
-		return r < 0 ? -1 : 0;
 	if (watch(p, err) < 0)
 		return -1;
 	wait_for_the_end(p);
@@ -509,7 +471,7 @@ int pod_wait_ready(const char *root, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/run", root ? root : POD_ROOT);
 	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), run = -1;
-	int64_t until = now_ns() + HOOK_NS;
+	int64_t until = clock_mono_ns() + HOOK_NS;
 
 	if (inotify < 0 || inotify_add_watch(inotify, root ? root : POD_ROOT, IN_CREATE) < 0)
 		return err_errno(err, "cannot watch %s", root ? root : POD_ROOT);
@@ -518,7 +480,7 @@ int pod_wait_ready(const char *root, struct err *err)
 			(void)inotify_add_watch(inotify, path, IN_CREATE | IN_MOVED_TO);
 		if (is_there(run, "placed") || is_there(run, "failed"))
 			return 0;
-		if (now_ns() >= until)
+		if (clock_mono_ns() >= until)
 			return err_set(err, ERR_BUSY,
 				       "the sidecar hasn't prepared the program's inputs yet");
 		poll(&(struct pollfd){ .fd = inotify, .events = POLLIN }, 1, 1000);

@@ -2,6 +2,7 @@
  * which the engine takes it when somebody does (runners/kubernetes, kubernetes/series.c). Nothing
  * goes into the store, and nobody is asked where nobody looks. */
 #include "runners/series.h"
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include "base/os/fs.h"
@@ -26,6 +27,7 @@ void pod_series_look(struct pod *p, struct pod_slot *s)
 	_cleanup_(json_decrefp) json_t *line = NULL;
 	char *text;
 
+	assert(s->a->series_path);
 	if (!s->series) {
 		s->series = xcalloc(1, sizeof(*s->series));
 		s->series->fd = -1;

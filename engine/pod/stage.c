@@ -14,6 +14,7 @@
  * Threads: the sidecar's main thread; others may read the slots once `knows` is set. What it
  * doesn't do: collect (collect.c), resolve names (gang.c), checkpoints (checkpoint.c).
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include "base/os/fs.h"
@@ -27,6 +28,7 @@ int pod_read_spec(struct pod *p, struct err *err)
 	struct content_id id;
 	struct digest digest;
 
+	assert(!p->slots);
 	if (str_has_prefix(p->spec, "sha256:")) {
 		if (digest_parse(p->spec, &digest, err) < 0 ||
 		    content_find(p->store, &digest, &id, err) < 0)
@@ -55,36 +57,18 @@ int pod_read_spec(struct pod *p, struct err *err)
 
 /* Directories. */
 
-/* Everybody may write there: the program can be any user. */
-static int make_dir(int dir_fd, const char *name, mode_t mode, int *ret, struct err *err)
-{
-	if (mkdirat(dir_fd, name, mode) < 0 && errno != EEXIST)
-		return err_errno(err, "cannot make %s", name);
-	*ret = fs_open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY, false);
-	return *ret < 0 ? err_errno(err, "cannot open %s", name) : 0;
-}
-
 static int open_dir(int dir_fd, const char *name, int *ret, struct err *err)
 {
 	*ret = fs_open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY, false);
 	return *ret < 0 ? err_errno(err, "cannot open %s", name) : 0;
 }
 
-static int make_slot(struct pod *p, size_t i, struct err *err)
+/* The modes are for everybody: the program can be any user. */
+static int make_dir(int dir_fd, const char *name, mode_t mode, int *ret, struct err *err)
 {
-	struct pod_slot *s = &p->slots[i];
-	_cleanup_(fd_closep) int dir = -1, tmp = -1;
-	char name[32];
-
-	snprintf(name, sizeof(name), "%zu", i);
-	/* What a sidecar that died in the middle had laid out is laid out anew. */
-	if (fs_remove_tree_at(p->root_fd, name, err) < 0 ||
-	    make_dir(p->root_fd, name, 0755, &dir, err) < 0 ||
-	    make_dir(dir, "w", 0777, &s->w_fd, err) < 0 ||
-	    make_dir(dir, "tmp", 01777, &tmp, err) < 0 ||
-	    make_dir(p->run_fd, name, 0777, &s->run_fd, err) < 0)
-		return -1;
-	return 0;
+	if (mkdirat(dir_fd, name, mode) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make %s", name);
+	return open_dir(dir_fd, name, ret, err);
 }
 
 int pod_reopen(struct pod *p, struct err *err)
@@ -126,28 +110,21 @@ int pod_put_programs(struct pod *p, struct err *err)
 
 /* The plan. */
 
-static bool has_name(const char *const *env, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (; env && *env; env++)
-		if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
-			return true;
-	return false;
-}
-
 /* As on the local runner: text is UTF-8, whatever the image says. */
 static const char *const *environment(struct pod *p, const struct pod_slot *s)
 {
 	const struct runner_attempt *a = s->a;
 	VEC(const char *) v = { 0 };
 	const char *const *kept;
+	bool has_locale = false;
 
-	for (const char *const *e = a->env; *e; e++)
+	for (const char *const *e = a->env; *e; e++) {
+		has_locale |= str_has_prefix(*e, "LC_ALL=");
 		VEC_PUSH(&v, *e);
+	}
 	for (const char *const *e = s->gang_env; e && *e; e++)
 		VEC_PUSH(&v, *e);
-	if (!has_name(a->env, "LC_ALL"))
+	if (!has_locale)
 		VEC_PUSH(&v, "LC_ALL=C.UTF-8");
 	VEC_PUSH(&v, NULL);
 	kept = arena_memdup(p->arena, v.v, v.n * sizeof(*v.v));
@@ -181,32 +158,37 @@ static int write_plan(struct pod *p, struct err *err)
 
 /* Content. */
 
-/* What main mounts has to be there before it is made, of the right kind: a mount holds the object,
- * so that its content can come later. */
-static int make_place(int dir_fd, const struct runner_input *in, struct err *err)
-{
-	bool is_dir = in->id.kind == CONTENT_TREE;
-	_cleanup_(freep) char *parent = fs_dirname(in->path);
-	_cleanup_(fd_closep) int dir = fs_make_beneath(dir_fd, is_dir ? in->path : parent, 0777,
-						       err),
-				 fd = -1;
-
-	if (dir < 0 || is_dir)
-		return dir < 0 ? -1 : 0;
-	fd = openat(dir, fs_basename(in->path),
-		    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-	return fd < 0 ? err_errno(err, "cannot make %s", in->path) : 0;
-}
-
+/* The directories of a slot, and what main mounts: it has to be there before main is made, of the
+ * right kind. A mount holds the object, so its content can come later. */
 static int make_places(struct pod *p, size_t i, struct err *err)
 {
-	const struct runner_attempt *a = p->slots[i].a;
+	struct pod_slot *s = &p->slots[i];
+	_cleanup_(fd_closep) int dir = -1, tmp = -1;
+	char name[32];
 
-	if (make_slot(p, i, err) < 0)
+	snprintf(name, sizeof(name), "%zu", i);
+	/* What a sidecar that died in the middle had laid out is laid out anew. */
+	if (fs_remove_tree_at(p->root_fd, name, err) < 0 ||
+	    make_dir(p->root_fd, name, 0755, &dir, err) < 0 ||
+	    make_dir(dir, "w", 0777, &s->w_fd, err) < 0 ||
+	    make_dir(dir, "tmp", 01777, &tmp, err) < 0 ||
+	    make_dir(p->run_fd, name, 0777, &s->run_fd, err) < 0)
 		return -1;
-	for (size_t k = 0; k < a->n_inputs; k++)
-		if (make_place(p->slots[i].w_fd, &a->inputs[k], err) < 0)
-			return err_wrap(err, "making room for input `%s`", a->inputs[k].name);
+	for (size_t k = 0; k < s->a->n_inputs; k++) {
+		const struct runner_input *in = &s->a->inputs[k];
+		bool is_dir = in->id.kind == CONTENT_TREE;
+		_cleanup_(freep) char *parent = fs_dirname(in->path);
+		_cleanup_(fd_closep) int at = -1, fd = -1;
+
+		at = fs_make_beneath(s->w_fd, is_dir ? in->path : parent, 0777, err);
+		if (at >= 0 && !is_dir)
+			fd = openat(at, fs_basename(in->path),
+				    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+		if (at >= 0 && !is_dir && fd < 0)
+			err_errno(err, "cannot make %s", in->path);
+		if (at < 0 || (!is_dir && fd < 0))
+			return err_wrap(err, "making room for input `%s`", in->name);
+	}
 	return 0;
 }
 
@@ -236,39 +218,29 @@ static int blame(struct pod *p, size_t i, const struct err *e)
 	return -1;
 }
 
-static int place_all(struct pod *p, struct err *err)
-{
-	for (size_t i = 0; i < p->n; i++)
-		if (make_places(p, i, err) < 0)
-			return blame(p, i, err);
-	return fs_write_atomic_at(p->run_fd, "placed", "", 0, 0644, FS_WRITE_NO_SYNC, err);
-}
-
-static int lay_out_all(struct pod *p, struct err *err)
-{
-	for (size_t i = 0; i < p->n; i++)
-		if (lay_out(p, &p->slots[i], err) < 0)
-			return blame(p, i, err);
-	return 0;
-}
-
-/* Last, so that all pods of the gang bring their inputs at the same time. SIGTERM ends the process
- * (pod.c). */
-static int meet_all(struct pod *p, struct err *err)
-{
-	for (size_t i = 0; i < p->n; i++)
-		if (pod_gang_meet(p->slots[i].a, getenv(POD_GANG_SERVICE), getenv(POD_GANG_INDEX),
-				  NULL, p->arena, &p->slots[i].gang_env, err) < 0)
-			return blame(p, i, err);
-	return 0;
-}
-
 int pod_stage(struct pod *p, struct err *err)
 {
 	if (pod_put_programs(p, err) < 0)
 		return err_wrap(err, "putting the helper where the program's container finds it");
-	if (pod_read_spec(p, err) < 0 || place_all(p, err) < 0 || lay_out_all(p, err) < 0 ||
-	    pod_state_write(p, err) < 0 || meet_all(p, err) < 0 || write_plan(p, err) < 0)
+	if (pod_read_spec(p, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->n; i++)
+		if (make_places(p, i, err) < 0)
+			return blame(p, i, err);
+	if (fs_write_atomic_at(p->run_fd, "placed", "", 0, 0644, FS_WRITE_NO_SYNC, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->n; i++)
+		if (lay_out(p, &p->slots[i], err) < 0)
+			return blame(p, i, err);
+	if (pod_state_write(p, err) < 0)
+		return -1;
+	/* Last, so that all pods of the gang bring their inputs at the same time. SIGTERM ends the
+	 * process (pod.c). */
+	for (size_t i = 0; i < p->n; i++)
+		if (pod_gang_meet(p->slots[i].a, getenv(POD_GANG_SERVICE), getenv(POD_GANG_INDEX),
+				  NULL, p->arena, &p->slots[i].gang_env, err) < 0)
+			return blame(p, i, err);
+	if (write_plan(p, err) < 0)
 		return -1;
 	/* What was fetched is in the workspaces now; the copies may go. */
 	return store_sync(p->store, err);

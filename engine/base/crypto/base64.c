@@ -1,4 +1,5 @@
 #include "base/crypto/base64.h"
+#include <string.h>
 
 static void add(struct str *out, const unsigned char *in, size_t n, const char *digits, bool pad)
 {
@@ -40,11 +41,6 @@ static int value_of(char c)
 	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 int base64_decode(struct str *out, const char *text, size_t n, struct err *err)
 {
 	size_t digits = 0, pads = 0;
@@ -54,7 +50,7 @@ int base64_decode(struct str *out, const char *text, size_t n, struct err *err)
 	for (size_t i = 0; i < n; i++) {
 		int d = value_of(text[i]);
 
-		if (is_space(text[i]))
+		if (memchr(" \n\r\t", text[i], 4))
 			continue;
 		if (text[i] == '=' && (digits + pads) % 4 >= 2) {
 			pads++;

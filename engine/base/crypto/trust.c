@@ -117,12 +117,6 @@ static void file_close(struct trust_file *f)
 	str_deinit(&f->text);
 }
 
-static size_t next_word(const char **at)
-{
-	*at += strspn(*at, " \t\r");
-	return strcspn(*at, " \t\r\n");
-}
-
 /* 1: the next line of this kind, with what stands behind the kind, without blanks around it. 0:
  * there is no more. -1: a line before it isn't understood. */
 static int next_line(struct trust_file *f, const char *kind, const char **ret, size_t *ret_n,
@@ -131,9 +125,9 @@ static int next_line(struct trust_file *f, const char *kind, const char **ret, s
 	static const char *const kinds[] = { "project", "endpoint", "writer" };
 
 	while (*f->next) {
-		const char *at = f->next;
-		size_t n = next_word(&at), k = 0;
-		const char *word = at, *rest = at + n;
+		const char *word = f->next + strspn(f->next, " \t\r");
+		size_t n = strcspn(word, " \t\r\n"), k = 0;
+		const char *rest = word + n;
 
 		f->line++;
 		f->next += strcspn(f->next, "\n");
@@ -188,35 +182,19 @@ static char *bare(const char *text)
 	return xstrndup(text, MAX(str_len_without(text, '/'), MIN(strlen(text), (size_t)1)));
 }
 
-static int in_file(const char *kind, const char *word, struct err *err)
-{
-	struct trust_file f;
-	const char *line;
-	size_t n;
-	int r = file_open(&f, err), found = 0;
-
-	while (r == 0 && !found && (found = next_line(&f, kind, &line, &n, err)) > 0)
-		found = is_word(line, n, word);
-	file_close(&f);
-	return r < 0 ? -1 : found;
-}
-
-/* A place that no store can have would demand nothing. */
-static bool is_place(const char *at, size_t n)
-{
-	return *at == '/' || (n == 1 && *at == '*') || memmem(at, n, "://", 3);
-}
-
 static int writer_of_line(const struct trust_file *f, const char *line, size_t n, const char *store,
 			  int (*fn)(void *arg, const char *key, size_t n, struct err *err),
 			  void *arg, struct err *err)
 {
 	const char *key = line + strcspn(line, " \t\r\n");
 	size_t place_n = (size_t)(key - line), key_n;
+	bool is_place;
 
 	key += strspn(key, " \t\r");
 	key_n = key < line + n ? strcspn(key, " \t\r\n") : 0;
-	if (!key_n || !is_place(line, place_n))
+	is_place =
+		*line == '/' || (place_n == 1 && *line == '*') || memmem(line, place_n, "://", 3);
+	if (!key_n || !is_place) /* a place that no store can have would demand nothing */
 		return err_set(err, ERR_INVALID,
 			       "%s:%u: a writer is `writer STORE ed25519:KEY`, where STORE is the "
 			       "address of a bucket, an absolute path, or * for all",
@@ -245,8 +223,18 @@ int trust_each_writer(const char *store,
 static int allows(const char *kind, const char *variable, const char *word, struct err *err)
 {
 	_cleanup_(freep) char *wanted = bare(word);
+	struct trust_file f;
+	const char *line;
+	size_t n;
+	int r, found = 0;
 
-	return in_words(getenv(variable), wanted) ? 1 : in_file(kind, wanted, err);
+	if (in_words(getenv(variable), wanted))
+		return 1;
+	r = file_open(&f, err);
+	while (r == 0 && !found && (found = next_line(&f, kind, &line, &n, err)) > 0)
+		found = is_word(line, n, wanted);
+	file_close(&f);
+	return r < 0 ? -1 : found;
 }
 
 int trust_allows_project(const char *path, struct err *err)

@@ -98,11 +98,6 @@ static struct http_request *batch_pop(struct http_batch *b)
 	return b->next < b->n ? b->v[b->next++] : NULL;
 }
 
-static bool batch_is_over(const struct http_batch *b)
-{
-	return !b->running && b->next == b->n && b->extra_next == b->extra.n;
-}
-
 static void batch_ended_one(struct http_batch *b, struct http_request *r)
 {
 	struct http_request *more = b->more ? b->more(b->arg, r) : NULL;
@@ -115,7 +110,7 @@ static void batch_ended_one(struct http_batch *b, struct http_request *r)
 static void release_batches(struct http_client *c)
 {
 	for (struct http_batch **p = &c->batches, *b; (b = *p);) {
-		if (!batch_is_over(b)) {
+		if (b->running || b->next < b->n || b->extra_next < b->extra.n) {
 			p = &b->following;
 			continue;
 		}
@@ -223,20 +218,6 @@ int http_pieces_add(struct http_transfer *t, const char *bytes, size_t n)
 	return 0;
 }
 
-/* On the caller's thread. */
-static void sink_piece(struct http_batch *b, const struct http_piece *p)
-{
-	struct refusal no = { .r = p->r };
-
-	if (p->r->sink(p->r->arg, p->bytes, p->n, &no.err) == 0)
-		return;
-	if (!no.err.code)
-		err_set(&no.err, ERR_IO, "the answer cannot be taken");
-	pthread_mutex_lock(&b->client->lock);
-	VEC_PUSH(&b->refusals, no);
-	pthread_mutex_unlock(&b->client->lock);
-}
-
 /* Until the batch is done and all its pieces are taken. */
 static void take_pieces(struct http_batch *b)
 {
@@ -245,7 +226,7 @@ static void take_pieces(struct http_batch *b)
 	pthread_mutex_lock(&c->lock);
 	while (!b->done || b->pieces) {
 		struct http_piece *p = b->pieces;
-		bool refused;
+		struct refusal no = { 0 };
 
 		if (!p) {
 			pthread_cond_wait(&b->news, &c->lock);
@@ -254,11 +235,16 @@ static void take_pieces(struct http_batch *b)
 		b->pieces = p->following;
 		if (!b->pieces)
 			b->last_piece = &b->pieces;
-		refused = refusal_locked(b, p->r);
-		pthread_mutex_unlock(&c->lock);
-		if (!refused)
-			sink_piece(b, p);
-		pthread_mutex_lock(&c->lock);
+		if (!refusal_locked(b, p->r)) {
+			pthread_mutex_unlock(&c->lock);
+			if (p->r->sink(p->r->arg, p->bytes, p->n, &no.err) != 0)
+				no.r = p->r;
+			pthread_mutex_lock(&c->lock);
+		}
+		if (no.r && !no.err.code)
+			err_set(&no.err, ERR_IO, "the answer cannot be taken");
+		if (no.r)
+			VEC_PUSH(&b->refusals, no);
 		spare_locked(c, p);
 		c->n_ahead--;
 		pthread_cond_signal(&c->taken);
@@ -398,14 +384,9 @@ static void collect(struct http_client *c)
 	}
 }
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 static void end_stalled(struct http_client *c)
 {
-	int64_t now = now_ns();
+	int64_t now = clock_mono_ns();
 
 	if (now < c->next_look_ns)
 		return;
@@ -422,7 +403,7 @@ static int poll_ms(const struct http_client *c)
 
 	if (!c->running.n)
 		return IDLE_POLL_MS;
-	left = (c->next_look_ns - now_ns()) / NS_PER_MS + 1;
+	left = (c->next_look_ns - clock_mono_ns()) / NS_PER_MS + 1;
 	return (int)MAX(MIN(left, (int64_t)IDLE_POLL_MS), 0);
 }
 
@@ -506,14 +487,6 @@ static void settings_deinit(struct http_settings *s)
 	free(s->server_name);
 }
 
-static int start_thread(struct http_client *c, struct err *err)
-{
-	if (http_events_init(&c->events, c->api, c->multi, err) < 0)
-		return -1;
-	errno = thread_start(&c->thread, NULL, client_main, c);
-	return errno ? err_errno(err, "cannot start a thread for the network") : 0;
-}
-
 static void client_deinit(struct http_client *c)
 {
 	for (size_t i = 0; i < c->idle.n; i++)
@@ -533,6 +506,7 @@ int http_client_new(const struct http_options *o, struct http_client **ret, stru
 {
 	const struct curl_api *api;
 	struct http_client *c;
+	int r;
 
 	if (curl_api_get(&api, err) < 0)
 		return -1;
@@ -548,7 +522,10 @@ int http_client_new(const struct http_options *o, struct http_client **ret, stru
 	api->multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)c->max_connections);
 	api->multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)c->max_connections);
 	api->multi_setopt(c->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
-	if (start_thread(c, err) < 0) {
+	r = http_events_init(&c->events, api, c->multi, err);
+	if (r == 0 && (errno = thread_start(&c->thread, NULL, client_main, c)) != 0)
+		r = err_errno(err, "cannot start a thread for the network");
+	if (r < 0) {
 		client_deinit(c);
 		return -1;
 	}
@@ -580,6 +557,8 @@ void http_run(struct http_client *c, struct http_request *const *v, size_t n, un
 				.arg = arg };
 	struct http_batch **tail = &c->incoming;
 
+	for (size_t i = 0; i < n; i++)
+		assert(v[i]->sink || !v[i]->piece_bytes);
 	assert(!pthread_equal(pthread_self(),
 			      c->thread)); /* a sink or `more` that waits for its own thread */
 	if (!n)

@@ -11,11 +11,6 @@
 
 #define EVENTS_A_TURN 256
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* libcurl says what it waits for on a socket; before it closes one it says REMOVE. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
@@ -38,7 +33,7 @@ static int on_timer(CURLM *multi, long ms, void *arg)
 {
 	struct http_events *e = arg;
 
-	e->timer_ns = ms < 0 ? -1 : now_ns() + ms * NS_PER_MS;
+	e->timer_ns = ms < 0 ? -1 : clock_mono_ns() + ms * NS_PER_MS;
 	return 0;
 }
 
@@ -76,39 +71,29 @@ void http_events_wake(struct http_events *e)
 	assert(n > 0 || errno == EAGAIN); /* EAGAIN: it was woken 2^64 times */
 }
 
-static int wait_ms(const struct http_events *e, int max_ms)
-{
-	int64_t left;
-
-	if (e->timer_ns < 0)
-		return max_ms;
-	left = (e->timer_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
-	return left <= 0 ? 0 : (int)MIN(left, (int64_t)max_ms);
-}
-
-/* A broken connection shows in the call that finds it: reading and writing are tried. */
-static int bits_of(uint32_t events)
-{
-	int bits = (events & EPOLLIN ? CURL_CSELECT_IN : 0) |
-		   (events & EPOLLOUT ? CURL_CSELECT_OUT : 0);
-
-	return events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_IN | CURL_CSELECT_OUT : bits;
-}
-
 void http_events_turn(struct http_events *e, int max_ms)
 {
 	struct epoll_event v[EVENTS_A_TURN];
-	int n = epoll_wait(e->epoll, v, ARRAY_LEN(v), wait_ms(e, max_ms)), running;
+	int64_t left = (e->timer_ns - clock_mono_ns() + NS_PER_MS - 1) / NS_PER_MS;
+	int n, running, wait_ms = max_ms;
 	uint64_t woken;
 
+	if (e->timer_ns >= 0)
+		wait_ms = (int)MAX(MIN(left, (int64_t)max_ms), 0);
+	n = epoll_wait(e->epoll, v, ARRAY_LEN(v), wait_ms);
 	for (int i = 0; i < n; i++) {
+		/* A broken connection shows in the call that finds it: reading and writing are
+		 * tried. */
+		uint32_t broken = v[i].events & (EPOLLERR | EPOLLHUP);
+		int bits = (v[i].events & EPOLLIN || broken ? CURL_CSELECT_IN : 0) |
+			   (v[i].events & EPOLLOUT || broken ? CURL_CSELECT_OUT : 0);
+
 		if (v[i].data.fd == e->wake)
 			(void)!read(e->wake, &woken, sizeof(woken));
 		else
-			e->api->multi_socket_action(e->multi, v[i].data.fd, bits_of(v[i].events),
-						    &running);
+			e->api->multi_socket_action(e->multi, v[i].data.fd, bits, &running);
 	}
-	if (e->timer_ns >= 0 && e->timer_ns <= now_ns()) {
+	if (e->timer_ns >= 0 && e->timer_ns <= clock_mono_ns()) {
 		e->timer_ns = -1;
 		e->api->multi_socket_action(e->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 	}

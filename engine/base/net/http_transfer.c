@@ -216,22 +216,6 @@ static void set_blob(const struct curl_api *api, CURL *easy, CURLoption option, 
 	api->easy_setopt(easy, option, &blob);
 }
 
-static void set_tls(const struct curl_api *api, CURL *easy, const struct http_settings *s)
-{
-	if (s->ca_pem)
-		set_blob(api, easy, CURLOPT_CAINFO_BLOB, s->ca_pem);
-	else if (s->ca_file)
-		set_text(api, easy, CURLOPT_CAINFO, s->ca_file);
-	if (s->cert_pem && s->key_pem) {
-		set_blob(api, easy, CURLOPT_SSLCERT_BLOB, s->cert_pem);
-		set_blob(api, easy, CURLOPT_SSLKEY_BLOB, s->key_pem);
-	}
-	if (s->insecure) {
-		set_long(api, easy, CURLOPT_SSL_VERIFYPEER, 0);
-		set_long(api, easy, CURLOPT_SSL_VERIFYHOST, 0);
-	}
-}
-
 CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s)
 {
 	CURL *easy = api->easy_init();
@@ -259,7 +243,18 @@ CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s)
 	set_long(api, easy, CURLOPT_EXPECT_100_TIMEOUT_MS, CONTINUE_TIMEOUT_MS);
 	set_text(api, easy, CURLOPT_USERAGENT, s->user_agent);
 	set_text(api, easy, CURLOPT_NOPROXY, s->no_proxy);
-	set_tls(api, easy, s);
+	if (s->ca_pem)
+		set_blob(api, easy, CURLOPT_CAINFO_BLOB, s->ca_pem);
+	else if (s->ca_file)
+		set_text(api, easy, CURLOPT_CAINFO, s->ca_file);
+	if (s->cert_pem && s->key_pem) {
+		set_blob(api, easy, CURLOPT_SSLCERT_BLOB, s->cert_pem);
+		set_blob(api, easy, CURLOPT_SSLKEY_BLOB, s->key_pem);
+	}
+	if (s->insecure) {
+		set_long(api, easy, CURLOPT_SSL_VERIFYPEER, 0);
+		set_long(api, easy, CURLOPT_SSL_VERIFYHOST, 0);
+	}
 	return easy;
 }
 
@@ -292,19 +287,6 @@ static int add_request_header(struct http_transfer *t, const char *line)
 	return add_header(t, empty);
 }
 
-static int set_headers(struct http_transfer *t)
-{
-	const struct http_request *r = t->r;
-
-	for (size_t i = 0; r->headers && r->headers[i]; i++)
-		if (add_request_header(t, r->headers[i]) < 0)
-			return -1;
-	/* Said or not said by us, never by libcurl's own idea of what is large. */
-	add_header(t, r->expect_continue && r->body_len ? "Expect: 100-continue" : "Expect:");
-	t->api->easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
-	return 0;
-}
-
 static void set_method(struct http_transfer *t)
 {
 	const struct http_request *r = t->r;
@@ -326,16 +308,6 @@ static void set_method(struct http_transfer *t)
 static long to_ms(int64_t ns)
 {
 	return ns <= 0 ? 0 : (long)MIN((ns + NS_PER_MS - 1) / NS_PER_MS, (int64_t)INT32_MAX);
-}
-
-static void set_buffers(struct http_transfer *t)
-{
-	const struct http_request *r = t->r;
-	bool small = (r->max_bytes ? r->max_bytes : ANSWER_MAX_DEFAULT) <= SMALL_ANSWER;
-
-	set_long(t->api, t->easy, CURLOPT_BUFFERSIZE, small ? SMALL_BUFFER : BUFFER_BYTES);
-	set_long(t->api, t->easy, CURLOPT_UPLOAD_BUFFERSIZE,
-		 r->body_len <= SMALL_ANSWER ? SMALL_BUFFER : BUFFER_BYTES);
 }
 
 /* The URL names the server as its certificate does; the connection goes where the URL that was
@@ -370,10 +342,18 @@ int http_transfer_setup(struct http_transfer *t)
 		return err_set(&t->r->err, ERR_INVALID, "not a method of HTTP");
 	if (!tls && strncasecmp(r->url, "http:", 5) != 0)
 		return err_set(&t->r->err, ERR_INVALID, "not an http:// or https:// URL");
-	if (set_headers(t) < 0)
-		return -1;
+	for (size_t i = 0; r->headers && r->headers[i]; i++)
+		if (add_request_header(t, r->headers[i]) < 0)
+			return -1;
+	/* Said or not said by us, never by libcurl's own idea of what is large. */
+	add_header(t, r->expect_continue && r->body_len ? "Expect: 100-continue" : "Expect:");
+	t->api->easy_setopt(easy, CURLOPT_HTTPHEADER, t->headers);
 	set_method(t);
-	set_buffers(t);
+	set_long(t->api, easy, CURLOPT_BUFFERSIZE,
+		 (r->max_bytes ? r->max_bytes : ANSWER_MAX_DEFAULT) <= SMALL_ANSWER ? SMALL_BUFFER
+										    : BUFFER_BYTES);
+	set_long(t->api, easy, CURLOPT_UPLOAD_BUFFERSIZE,
+		 r->body_len <= SMALL_ANSWER ? SMALL_BUFFER : BUFFER_BYTES);
 	set_text(t->api, easy, CURLOPT_URL, r->url);
 	set_pointer(t->api, easy, CURLOPT_CONNECT_TO, NULL);
 	if (tls && t->settings->server_name)
@@ -388,7 +368,7 @@ int http_transfer_setup(struct http_transfer *t)
 	set_pointer(t->api, easy, CURLOPT_HEADERDATA, t);
 	set_pointer(t->api, easy, CURLOPT_WRITEDATA, t);
 	set_pointer(t->api, easy, CURLOPT_ERRORBUFFER, t->why);
-	t->started_ns = t->window_ns = clock_system()->mono_ns(clock_system());
+	t->started_ns = t->window_ns = clock_mono_ns();
 	return 0;
 }
 
@@ -448,19 +428,6 @@ static const char *words_of(const struct http_transfer *t, CURLcode code)
 	return t->api->easy_strerror(code);
 }
 
-static void set_error(struct http_transfer *t, CURLcode code)
-{
-	struct http_request *r = t->r;
-	struct str place = { 0 };
-
-	http_add_place(&place, r->method, r->url);
-	if (r->err.code)
-		err_wrap(&r->err, "%s", place.s);
-	else
-		err_set(&r->err, class_of(code), "%s: %s", place.s, words_of(t, code));
-	str_deinit(&place);
-}
-
 /* libcurl does this by itself where the connection's end shows in reading, not where it shows in
  * writing. */
 bool http_transfer_again(struct http_transfer *t, CURLcode code)
@@ -489,13 +456,20 @@ void http_transfer_end(struct http_transfer *t, CURLcode code)
 			t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &r->reply.status);
 		t->api->easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &wait_s);
 		r->reply.retry_after_ns = MIN(MAX(wait_s, 0), RETRY_AFTER_MAX_S) * NS_PER_S;
-		r->reply.duration_ns = clock_system()->mono_ns(clock_system()) - t->started_ns;
+		r->reply.duration_ns = clock_mono_ns() - t->started_ns;
 	}
 	if (code == CURLE_OK && !t->headers_whole) /* libcurl takes a connection that ends among the
 						      headers for a whole answer */
 		err_set(&r->err, ERR_IO, "the connection ended in the answer's headers");
-	if (r->err.code || code != CURLE_OK)
-		set_error(t, code);
+	if (r->err.code || code != CURLE_OK) {
+		_cleanup_(str_deinit) struct str place = { 0 };
+
+		http_add_place(&place, r->method, r->url);
+		if (r->err.code)
+			err_wrap(&r->err, "%s", place.s);
+		else
+			err_set(&r->err, class_of(code), "%s: %s", place.s, words_of(t, code));
+	}
 	t->api->slist_free_all(t->headers);
 	t->api->slist_free_all(t->connect_to);
 	t->headers = t->connect_to = NULL;

@@ -38,14 +38,6 @@ bool mail_address_is_valid(const char *a)
 	return true;
 }
 
-static bool is_plain(const char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < ' ' || (unsigned char)*s >= 0x7f)
-			return false;
-	return true;
-}
-
 /* =?UTF-8?Q?…?= words, each with whole characters. */
 static void add_encoded(struct str *out, const char *s, size_t n)
 {
@@ -73,20 +65,6 @@ static void add_encoded(struct str *out, const char *s, size_t n)
 		}
 	}
 	str_add(out, "?=");
-}
-
-static void add_subject(struct str *out, const char *subject)
-{
-	_cleanup_(str_deinit) struct str line = { 0 };
-
-	str_add(&line, "");
-	text_add_printable(&line, subject, MIN(strlen(subject), 300u));
-	str_add(out, "Subject: ");
-	if (is_plain(line.s) && line.len <= LINE_BYTES_MAX)
-		str_add(out, line.s);
-	else
-		add_encoded(out, line.s, line.len);
-	str_add(out, "\r\n");
 }
 
 static void add_date(struct str *out, int64_t wall_ns)
@@ -130,13 +108,25 @@ static void add_body(struct str *out, const char *s)
 void mail_add_message(struct str *out, const struct mail *m)
 {
 	const char *at = strrchr(m->from, '@');
+	_cleanup_(str_deinit) struct str subject = { 0 };
+	bool plain;
 
 	add_date(out, m->wall_ns);
 	str_addf(out, "From: <%s>\r\n", m->from);
 	for (size_t i = 0; i < m->n_to; i++)
 		str_addf(out, "%s<%s>%s\r\n", i ? " " : "To: ", m->to[i],
 			 i + 1 < m->n_to ? "," : "");
-	add_subject(out, m->subject);
+	str_add(&subject, "");
+	text_add_printable(&subject, m->subject, MIN(strlen(m->subject), 300u));
+	plain = subject.len <= LINE_BYTES_MAX;
+	for (size_t i = 0; i < subject.len && plain; i++)
+		plain = (unsigned char)subject.s[i] >= ' ' && (unsigned char)subject.s[i] < 0x7f;
+	str_add(out, "Subject: ");
+	if (plain)
+		str_addn(out, subject.s, subject.len);
+	else
+		add_encoded(out, subject.s, subject.len);
+	str_add(out, "\r\n");
 	str_addf(out,
 		 "Message-ID: <%s@%s>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; "
 		 "charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n"

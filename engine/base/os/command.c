@@ -1,17 +1,17 @@
 /* engine/base/os/command.c — runs a helper program to its end and takes its output.
  *
- * posix_spawn starts it with pipes, in a process group of its own; read_output() polls the pipe
- * until its end, the deadline or the limit, and await_end() the program until the same deadline;
- * then the group is killed if something was wrong, and the program is waited for. Input is written
- * whole into a pipe before the start, so that nothing can block on it: that is why it is bounded by
- * COMMAND_INPUT_MAX. Descriptors that are passed are first duplicated above the range that they go
- * to.
+ * posix_spawn starts it with pipes, in a process group of its own. read_output() polls the pipe
+ * until its end, the deadline or the limit; then the program's end is awaited until the same
+ * deadline. The group is killed if something was wrong. Input is written whole into a pipe before
+ * the start, so that nothing can block on it: that is why it is bounded by COMMAND_INPUT_MAX.
+ * Descriptors that are passed are first duplicated above the range that they go to.
  *
  * The caller blocks. Nothing is shared between calls. Programs that a run executes are
  * process.c's.
  */
 #include "base/os/command.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,18 +27,13 @@
 
 extern char **environ;
 
-static int64_t mono_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* Until there is something to read, or an end. A signal doesn't stop the wait: what follows it may
  * block. */
 static int wait_ready(int fd, const struct command *c, int64_t end, struct err *err)
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = end - mono_ns();
+		int64_t left = end - clock_mono_ns();
 		int r = left > 0 ? poll(&p, 1, (int)MIN(left / NS_PER_MS + 1, INT32_MAX)) : 0;
 
 		if (r > 0)
@@ -117,24 +112,6 @@ static char **environment(const struct command *c)
 	return v;
 }
 
-/* The other end of a pipe that holds all of it. */
-static int open_input(const struct command *c, int *ret, struct err *err)
-{
-	int fds[2], r = 0;
-
-	*ret = -1;
-	if (!c->input)
-		return 0;
-	if (strlen(c->input) > COMMAND_INPUT_MAX)
-		return err_set(err, ERR_TOO_LARGE, "its input is over %d bytes", COMMAND_INPUT_MAX);
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_errno(err, "no pipe");
-	r = fs_write_all(fds[1], c->input, strlen(c->input), err);
-	close(fds[1]);
-	*ret = fds[0];
-	return r;
-}
-
 static int start(const struct command *c, int in_fd, int out_fd, pid_t *ret, struct err *err)
 {
 	_cleanup_(freep) char **env = environment(c);
@@ -171,34 +148,26 @@ static int start(const struct command *c, int in_fd, int out_fd, pid_t *ret, str
 	return r ? err_errno(err, "cannot start %s", c->argv[0]) : 0;
 }
 
-/* A program that closed its output may go on. Not for one that was reaped already. */
-static int await_end(pid_t pid, const struct command *c, int64_t end, struct err *err)
-{
-	_cleanup_(fd_closep) int fd = pidfd_open(pid, 0);
-
-	return fd < 0 ? 0 : wait_ready(fd, c, end, err);
-}
-
-/* ECHILD: the engine's reaper was faster; then only what it printed counts. */
-static int wait_for(pid_t pid)
-{
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return 0;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 int command_output(const struct command *c, struct str *out, int *ret_status, struct err *err)
 {
 	_cleanup_(fd_closep) int in = -1, input = -1;
-	int64_t end = mono_ns() + c->timeout_ns;
-	int fds[2], r;
-	pid_t pid;
+	int64_t end = clock_mono_ns() + c->timeout_ns;
+	int fds[2], r, status = 0;
+	pid_t pid, reaped;
 
-	if (open_input(c, &input, err) < 0)
-		return -1;
+	assert(c->timeout_ns > 0 && c->max_bytes > 0 && c->n_fds <= COMMAND_FDS_MAX);
+	if (c->input) { /* the pipe holds all of it */
+		if (strlen(c->input) > COMMAND_INPUT_MAX)
+			return err_set(err, ERR_TOO_LARGE, "its input is over %d bytes",
+				       COMMAND_INPUT_MAX);
+		if (pipe2(fds, O_CLOEXEC) < 0)
+			return err_errno(err, "no pipe");
+		input = fds[0];
+		r = fs_write_all(fds[1], c->input, strlen(c->input), err);
+		close(fds[1]);
+		if (r < 0)
+			return -1;
+	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_errno(err, "no pipe");
 	in = fds[0];
@@ -209,11 +178,19 @@ int command_output(const struct command *c, struct str *out, int *ret_status, st
 	if (c->on_loop)
 		process_note_child(pid);
 	r = read_output(in, c, end, out, err);
-	if (r == 0)
-		r = await_end(pid, c, end, err);
+	if (r == 0) { /* a program that closed its output may go on; one may be reaped already */
+		_cleanup_(fd_closep) int fd = pidfd_open(pid, 0);
+
+		r = fd < 0 ? 0 : wait_ready(fd, c, end, err);
+	}
 	if (r < 0)
 		kill(-pid, SIGKILL);
-	*ret_status = wait_for(pid);
+	/* ECHILD: the engine's reaper was faster; then only what it printed counts. */
+	while ((reaped = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+		;
+	if (reaped < 0)
+		status = 0;
+	*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	if (c->on_loop)
 		process_forget_child(pid);
 	return r;

@@ -185,57 +185,33 @@ static int rename_into_place(int dir_fd, const char *temp, const char *path, boo
 	return 0;
 }
 
-static int publish(int dir_fd, const char *temp, const char *path, int flags, struct err *err)
-{
-	_cleanup_(freep) char *dir = fs_dirname(path);
-
-	if (rename_into_place(dir_fd, temp, path, flags & FS_WRITE_NEW) < 0)
-		return fs_errno(err, flags & FS_WRITE_NEW ? "cannot make" : "cannot replace", path);
-	return flags & FS_WRITE_NO_SYNC ? 0 : fs_sync_dir_at(dir_fd, dir, err);
-}
-
-static int fill_temp(int fd, const void *bytes, size_t n, mode_t mode, int flags, struct err *err)
-{
-	if (fs_write_all(fd, bytes, n, err) < 0)
-		return -1;
-	if (!(mode & 0200) && fchmod(fd, mode) < 0)
-		return err_errno(err, "cannot set the mode");
-	if (!(flags & FS_WRITE_NO_SYNC) && fsync(fd) < 0)
-		return err_errno(err, "cannot sync");
-	return 0;
-}
-
 int fs_write_atomic_at(int dir_fd, const char *path, const void *bytes, size_t n, mode_t mode,
 		       int flags, struct err *err)
 {
-	_cleanup_(freep) char *temp = NULL;
+	_cleanup_(freep) char *temp = NULL, *dir = fs_dirname(path);
 	_cleanup_(fd_closep) int fd = -1;
+	bool sync = !(flags & FS_WRITE_NO_SYNC);
 	int r;
 
 	if (fs_temp_at(dir_fd, path, mode | 0200, &fd, &temp, err) < 0)
 		return -1;
-	r = fill_temp(fd, bytes, n, mode, flags, err);
+	r = fs_write_all(fd, bytes, n, err);
+	if (r == 0 && !(mode & 0200) && fchmod(fd, mode) < 0)
+		r = err_errno(err, "cannot set the mode");
+	if (r == 0 && sync && fsync(fd) < 0)
+		r = err_errno(err, "cannot sync");
 	if (r < 0)
 		err_wrap(err, "%s", path);
-	else
-		r = publish(dir_fd, temp, path, flags, err);
+	if (r == 0 && rename_into_place(dir_fd, temp, path, flags & FS_WRITE_NEW) < 0)
+		r = fs_errno(err, flags & FS_WRITE_NEW ? "cannot make" : "cannot replace", path);
+	if (r == 0 && sync)
+		r = fs_sync_dir_at(dir_fd, dir, err);
 	if (r < 0)
 		unlinkat(dir_fd, temp, 0);
 	return r;
 }
 
 /* Directories. */
-
-static int make_parents(int dir_fd, char *path, mode_t mode, struct err *err)
-{
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdirat(dir_fd, path, mode) < 0 && errno != EEXIST)
-			return fs_errno(err, "cannot make directory", path);
-		*slash = '/';
-	}
-	return 0;
-}
 
 int fs_next(DIR *d, const char *what, struct dirent **ret, struct err *err)
 {
@@ -254,8 +230,13 @@ int fs_mkdir_p_at(int dir_fd, const char *path, mode_t mode, struct err *err)
 
 	if (mkdirat(dir_fd, path, mode) == 0)
 		return 0;
-	if (errno == ENOENT && *path && make_parents(dir_fd, copy, mode, err) < 0)
-		return -1;
+	for (char *slash = errno == ENOENT && *path ? strchr(copy + 1, '/') : NULL; slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdirat(dir_fd, copy, mode) < 0 && errno != EEXIST)
+			return fs_errno(err, "cannot make directory", copy);
+		*slash = '/';
+	}
 	if (mkdirat(dir_fd, path, mode) == 0)
 		return 0;
 	if (errno != EEXIST)

@@ -85,28 +85,7 @@ static int open_dir(int parent, const char *name)
 	return fd;
 }
 
-/* The way to the top is the caller's: it may lead over mounts and symlinks; only its last component
- * must not be a symlink. */
-static int open_top(int dir_fd, const char *path)
-{
-	_cleanup_(freep) char *parent = fs_dirname(path);
-	_cleanup_(fd_closep) int fd = openat(dir_fd, parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	return fd < 0 ? -1 : open_dir(fd, fs_basename(path));
-}
-
 static void remove_entry(struct remover *r, int parent, const char *name, bool is_dir, int level);
-
-static void remove_entries(struct remover *r, DIR *dir, int level)
-{
-	struct dirent *e;
-	int more;
-
-	while ((more = fs_next(dir, "", &e, NULL)) > 0)
-		remove_entry(r, dirfd(dir), e->d_name, e->d_type == DT_DIR, level);
-	if (more < 0)
-		note(r, "the entries of a directory");
-}
 
 /* Moving a directory changes its "..", for which it has to be writable too: open_dir() has seen to
  * that. */
@@ -132,9 +111,14 @@ static void remove_open_dir(struct remover *r, int parent, const char *name, DIR
 {
 	for (int passes = 0; passes < PASSES_MAX; passes++) {
 		uint64_t moved_before = r->n_moved;
+		struct dirent *e;
+		int more;
 
 		rewinddir(dir);
-		remove_entries(r, dir, level + 1);
+		while ((more = fs_next(dir, "", &e, NULL)) > 0)
+			remove_entry(r, dirfd(dir), e->d_name, e->d_type == DT_DIR, level + 1);
+		if (more < 0)
+			note(r, "the entries of a directory");
 		if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return;
 		if (r->first.code != ERR_NONE)
@@ -183,7 +167,11 @@ static void remove_entry(struct remover *r, int parent, const char *name, bool i
 
 static int remove_top(int dir_fd, const char *path, struct err *err)
 {
-	int fd = open_top(dir_fd, path);
+	/* The way to the top is the caller's: it may lead over mounts and symlinks; only its last
+	 * component must not be a symlink. */
+	_cleanup_(freep) char *above = fs_dirname(path);
+	_cleanup_(fd_closep) int parent = openat(dir_fd, above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = parent < 0 ? -1 : open_dir(parent, fs_basename(path));
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	struct remover r = { .top_fd = fd };
 

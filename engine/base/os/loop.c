@@ -250,17 +250,6 @@ void loop_remove_idle(struct loop *l, loop_fn fn, void *arg)
 		close_up_hooks(l);
 }
 
-/* A hook may remove itself, or another: no place moves before all have had their turn. */
-static void run_hooks(struct loop *l)
-{
-	l->in_hooks = true;
-	for (size_t i = 0; i < l->n_hooks; i++)
-		if (l->hooks[i].fn)
-			l->hooks[i].fn(l->hooks[i].arg);
-	l->in_hooks = false;
-	close_up_hooks(l);
-}
-
 void loop_post(struct loop *l, loop_fn fn, void *arg)
 {
 	struct mail m = { fn, arg };
@@ -332,20 +321,6 @@ static bool fire_timers(struct loop *l)
 	return any;
 }
 
-static void dispatch(struct loop_source *s, uint32_t events)
-{
-	struct signalfd_siginfo si;
-
-	if (s->dead)
-		return;
-	if (s->kind == SOURCE_FD) {
-		s->on_fd(s->arg, s->fd, events);
-		return;
-	}
-	while (!s->dead && read(s->fd, &si, sizeof(si)) == sizeof(si))
-		s->on_signal(s->arg, s->signo);
-}
-
 static int poll_ready(struct loop *l, int64_t wait_ns, bool *any, struct err *err)
 {
 	struct epoll_event events[EVENTS_MAX];
@@ -360,29 +335,25 @@ static int poll_ready(struct loop *l, int64_t wait_ns, bool *any, struct err *er
 	if (n < 0 && errno != EINTR)
 		return err_errno(err, "cannot wait for events");
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.ptr == l) {
-			eventfd_t v;
+		struct loop_source *s = events[i].data.ptr;
+		struct signalfd_siginfo si;
+		eventfd_t v;
 
+		if (events[i].data.ptr == l) {
 			eventfd_read(l->event, &v);
-		} else {
-			dispatch(events[i].data.ptr, events[i].events);
-			*any = true;
+			continue;
 		}
+		*any = true;
+		if (!s->dead && s->kind == SOURCE_FD)
+			s->on_fd(s->arg, s->fd, events[i].events);
+		else
+			while (!s->dead && read(s->fd, &si, sizeof(si)) == sizeof(si))
+				s->on_signal(s->arg, s->signo);
 	}
 	return 0;
 }
 
 static bool run_inline_jobs(struct loop *l);
-
-static bool mail_waiting(struct loop *l)
-{
-	bool r;
-
-	pthread_mutex_lock(&l->lock);
-	r = l->mailbox.n > 0;
-	pthread_mutex_unlock(&l->lock);
-	return r;
-}
 
 static int64_t wait_time(struct loop *l, int64_t max_wait_ns)
 {
@@ -397,11 +368,6 @@ static int64_t wait_time(struct loop *l, int64_t max_wait_ns)
 		wait = wait < 0 ? until : MIN(wait, until);
 	}
 	return wait;
-}
-
-static bool nothing_left(struct loop *l)
-{
-	return l->all.n == 0 && l->timers.n == 0 && l->jobs_out == 0 && !mail_waiting(l);
 }
 
 static void bury(struct loop *l)
@@ -432,13 +398,22 @@ static int handle_ready(struct loop *l, int64_t max_wait_ns, struct err *err)
 
 int loop_turn(struct loop *l, int64_t max_wait_ns, struct err *err)
 {
+	bool mail;
 	int r;
 
-	if (nothing_left(l))
+	pthread_mutex_lock(&l->lock);
+	mail = l->mailbox.n > 0;
+	pthread_mutex_unlock(&l->lock);
+	if (l->all.n == 0 && l->timers.n == 0 && l->jobs_out == 0 && !mail)
 		return 0;
 	r = handle_ready(l, max_wait_ns, err);
-	if (r > 0)
-		run_hooks(l);
+	/* A hook may remove itself, or another: no place moves before all have had their turn. */
+	l->in_hooks = true;
+	for (size_t i = 0; i < l->n_hooks && r > 0; i++)
+		if (l->hooks[i].fn)
+			l->hooks[i].fn(l->hooks[i].arg);
+	l->in_hooks = false;
+	close_up_hooks(l);
 	bury(l);
 	return r < 0 ? -1 : 1;
 }
@@ -630,22 +605,6 @@ size_t pool_pending(const struct pool *p)
 	return p->pending;
 }
 
-/* What `done` callbacks submit while the pool closes is run here too. No worker is left, so the
- * queue needs no lock. */
-static void finish_jobs(struct pool *p)
-{
-	while (p->pending) {
-		struct job *j = take_job(p);
-
-		if (!j) {
-			read_mail(p->loop);
-			continue;
-		}
-		j->run(j->arg);
-		job_done(j);
-	}
-}
-
 void pool_free(struct pool *p)
 {
 	size_t kept = 0;
@@ -659,7 +618,18 @@ void pool_free(struct pool *p)
 	for (unsigned i = 0; i < p->n_threads; i++)
 		pthread_join(p->threads[i], NULL);
 	p->n_threads = p->max_threads = 0; /* nobody would join one that is started from here on */
-	finish_jobs(p);
+	/* What `done` callbacks submit while the pool closes is run here too. No worker is left, so
+	 * the queue needs no lock. */
+	while (p->pending) {
+		struct job *j = take_job(p);
+
+		if (!j) {
+			read_mail(p->loop);
+			continue;
+		}
+		j->run(j->arg);
+		job_done(j);
+	}
 	for (size_t i = 0; i < p->loop->inline_pools.n; i++)
 		if (p->loop->inline_pools.v[i] != p)
 			p->loop->inline_pools.v[kept++] = p->loop->inline_pools.v[i];

@@ -204,18 +204,12 @@ void process_hide(const char *const *kept)
 
 /* Starting. */
 
-static bool is_program(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
 /* argv[0] along PATH of the environment that the program gets; entries that aren't absolute are
  * below its working directory. */
 static char *find_program(const struct process_spec *s)
 {
 	const char *name = s->argv[0], *path = "/usr/local/bin:/usr/bin:/bin";
+	struct stat st;
 
 	if (strchr(name, '/'))
 		return xstrdup(name);
@@ -228,7 +222,7 @@ static char *find_program(const struct process_spec *s)
 					  : xasprintf("%s/%.*s/%s", s->cwd ? s->cwd : ".", (int)n,
 						      path, name);
 
-		if (*name && is_program(full))
+		if (*name && stat(full, &st) == 0 && S_ISREG(st.st_mode) && access(full, X_OK) == 0)
 			return full;
 		free(full);
 		if (!path[n])
@@ -286,16 +280,6 @@ static void take_terminal_back(int fd)
 
 static int watch(struct process *p, struct err *err);
 
-static int start_failed(const struct process_spec *spec, const struct child *c, pid_t pid,
-			struct err *err)
-{
-	waitpid(pid, NULL, 0);
-	if (spec->foreground)
-		take_terminal_back(spec->stdin_fd);
-	errno = c->failed_errno;
-	return err_errno(err, "%s `%s`", c->failed_at, spec->argv[0]);
-}
-
 int process_start(struct loop *l, const struct process_spec *spec, process_exit_fn on_exit,
 		  void *arg, struct process **ret, struct err *err)
 {
@@ -310,8 +294,13 @@ int process_start(struct loop *l, const struct process_spec *spec, process_exit_
 	pid = clone_child(&c);
 	if (pid < 0)
 		return err_errno(err, "cannot start `%s`", spec->argv[0]);
-	if (c.failed_errno)
-		return start_failed(spec, &c, pid, err);
+	if (c.failed_errno) {
+		waitpid(pid, NULL, 0);
+		if (spec->foreground)
+			take_terminal_back(spec->stdin_fd);
+		errno = c.failed_errno;
+		return err_errno(err, "%s `%s`", c.failed_at, spec->argv[0]);
+	}
 	p = xcalloc(1, sizeof(*p));
 	*p = (struct process){
 		.loop = l, .pid = pid, .on_exit = on_exit, .arg = arg, .since = since, .pidfd = -1

@@ -130,16 +130,6 @@ static bool is_marked(const struct str *env, const char *marker)
 	return false;
 }
 
-/* Empty for one that is gone or another user's. */
-static void read_environ(pid_t pid, struct str *ret)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	str_reset(ret);
-	(void)fs_read_file(path, ENVIRON_MAX, ret, NULL);
-}
-
 static int by_pid(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -202,16 +192,11 @@ static bool may_be_anothers(const struct process *p, const struct entry *e, cons
 	return false;
 }
 
-static bool is_orphan(const struct tree *t, const struct entry *e, const struct str *env)
-{
-	return t->p && e->parent == getpid() && !is_waited_for(e->pid) &&
-	       !may_be_anothers(t->p, e, env);
-}
-
 /* By itself, whatever its parent is. */
 static bool belongs(const struct tree *t, const struct entry *e, struct str *env)
 {
 	const struct process *p = t->p;
+	char path[64];
 
 	if (e->pid == getpid() || (p && e->start < p->since))
 		return false;
@@ -220,8 +205,12 @@ static bool belongs(const struct tree *t, const struct entry *e, struct str *env
 	if (p && (p->reaped ? e->session == p->pid && e->pid != p->pid
 			    : e->session == p->pid || e->pid == p->pid))
 		return true;
-	read_environ(e->pid, env);
-	return (t->marker && is_marked(env, t->marker)) || is_orphan(t, e, env);
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)e->pid);
+	str_reset(env);
+	(void)fs_read_file(path, ENVIRON_MAX, env, NULL); /* none: it is gone, or another user's */
+	if (t->marker && is_marked(env, t->marker))
+		return true;
+	return p && e->parent == getpid() && !is_waited_for(e->pid) && !may_be_anothers(p, e, env);
 }
 
 /* As far up as it takes to know, then all on that way know too. */
@@ -365,18 +354,13 @@ int process_signal_group(struct process *p, int signo)
 
 /* Until nothing is left. */
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* What is killed takes a moment to go. */
 static void wait_for_end(const struct entries *all, int64_t until_ns)
 {
 	for (size_t i = 0; i < all->n; i++) {
 		_cleanup_(fd_closep) int fd = open_pidfd(&all->v[i]);
 		struct pollfd pfd = { .fd = fd, .events = POLLIN };
-		int64_t left = until_ns - now_ns();
+		int64_t left = until_ns - clock_mono_ns();
 
 		if (fd >= 0)
 			(void)poll(&pfd, 1, (int)MAX(left / NS_PER_MS, 0));
@@ -389,11 +373,11 @@ static void reap_orphans(void);
  * KILL_NS. */
 static int kill_until_gone(const struct tree *t)
 {
-	int64_t until = now_ns() + KILL_NS;
+	int64_t until = clock_mono_ns() + KILL_NS;
 	struct entries all = { 0 };
 	int n, sum = 0;
 
-	while ((n = kill_tree(t, &all)) > 0 && now_ns() < until) {
+	while ((n = kill_tree(t, &all)) > 0 && clock_mono_ns() < until) {
 		sum += n;
 		wait_for_end(&all, until);
 		if (t->p)

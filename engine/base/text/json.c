@@ -91,26 +91,18 @@ static void add_escaped(struct str *out, unsigned char c)
 		str_addf(out, "\\u%04x", c);
 }
 
-/* How many bytes may be copied as they are. */
-static size_t plain_run(const char *s, size_t n)
-{
-	size_t i = 0;
-
-	while (i < n && (unsigned char)s[i] >= 0x20 && (unsigned char)s[i] < 0x80 && s[i] != '"' &&
-	       s[i] != '\\')
-		i++;
-	return i;
-}
-
 void json_add_string(struct str *out, const char *s, size_t n)
 {
 	str_addc(out, '"');
 	for (size_t i = 0, len; i < n; i += len) {
+		const char *from = s + i;
 		uint32_t cp;
 
-		len = plain_run(s + i, n - i);
-		if (len) {
-			str_addn(out, s + i, len);
+		for (len = 0; i + len < n && from[len] >= 0x20 && from[len] != '"' &&
+			      from[len] != '\\' && !(from[len] & 0x80);)
+			len++;
+		if (len) { /* what may be copied as it is */
+			str_addn(out, from, len);
 			continue;
 		}
 		len = text_utf8_decode(s + i, n - i, &cp);
@@ -188,21 +180,10 @@ static void add_object(struct str *out, const json_t *j, int level)
 	str_addc(out, '}');
 }
 
-static void add_real(struct str *out, double v)
-{
-	size_t start = out->len;
-
-	if (!isfinite(v)) { /* jansson makes none; JSON has none */
-		str_add(out, "null");
-		return;
-	}
-	text_add_double(out, v);
-	if (!strpbrk(out->s + start, ".e"))
-		str_add(out, ".0");
-}
-
 static void add_value(struct str *out, const json_t *j, int level)
 {
+	size_t start;
+
 	switch (json_typeof(j)) {
 	case JSON_OBJECT:
 		add_object(out, j, level);
@@ -217,7 +198,10 @@ static void add_value(struct str *out, const json_t *j, int level)
 		str_addf(out, "%lld", (long long)json_integer_value(j));
 		break;
 	case JSON_REAL:
-		add_real(out, json_real_value(j));
+		start = out->len;
+		text_add_double(out, json_real_value(j)); /* finite: jansson makes no others */
+		if (!strpbrk(out->s + start, ".e"))
+			str_add(out, ".0");
 		break;
 	default:
 		str_add(out, json_is_true(j) ? "true" : json_is_false(j) ? "false" : "null");
@@ -314,16 +298,6 @@ int json_get_uint(const json_t *obj, const char *key, uint64_t *ret, struct err 
 	return 0;
 }
 
-static int json_get_real(const json_t *obj, const char *key, double *ret, struct err *err)
-{
-	json_t *v;
-
-	if (get(obj, key, TYPE(JSON_REAL) | TYPE(JSON_INTEGER), "a number", &v, err) < 0)
-		return -1;
-	*ret = json_number_value(v);
-	return 0;
-}
-
 int json_get_bool(const json_t *obj, const char *key, bool *ret, struct err *err)
 {
 	json_t *v;
@@ -370,9 +344,15 @@ int json_get_int_opt(const json_t *obj, const char *key, int64_t def, int64_t *r
 
 int json_get_real_opt(const json_t *obj, const char *key, double def, double *ret, struct err *err)
 {
-	if (!absent(obj, key))
-		return json_get_real(obj, key, ret, err);
-	*ret = def;
+	json_t *v;
+
+	if (absent(obj, key)) {
+		*ret = def;
+		return 0;
+	}
+	if (get(obj, key, TYPE(JSON_REAL) | TYPE(JSON_INTEGER), "a number", &v, err) < 0)
+		return -1;
+	*ret = json_number_value(v);
 	return 0;
 }
 

@@ -87,13 +87,6 @@ static char fold(char c)
 	return c == '_' ? '-' : c;
 }
 
-static unsigned substitution_cost(char a, char b)
-{
-	if (a == b)
-		return 0;
-	return fold(a) == fold(b) ? 1 : EDIT;
-}
-
 /* Which characters occur, folded into 64 bits: each edit brings in at most one that wasn't there.
  */
 static uint64_t characters_of(const char *s, size_t n)
@@ -118,7 +111,8 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb, uns
 		unsigned best = row[0] = (unsigned)i * EDIT;
 
 		for (size_t j = 1; j <= nb; j++) {
-			unsigned d = up[j - 1] + substitution_cost(a[i - 1], b[j - 1]);
+			char x = a[i - 1], y = b[j - 1];
+			unsigned d = up[j - 1] + (x == y ? 0 : fold(x) == fold(y) ? 1 : EDIT);
 
 			d = MIN(d, up[j] + EDIT);
 			d = MIN(d, row[j - 1] + EDIT);
@@ -180,19 +174,12 @@ void text_add_suggestion(struct str *out, const char *word, const char *const *c
 
 /* Quoting. */
 
-static bool is_shell_safe(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       (c && strchr("_-./,:@%+=", c));
-}
-
 void text_add_shell_quoted(struct str *out, const char *s)
 {
-	bool safe = *s && *s != '='; /* zsh expands =word */
+	static const char safe[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./,:@%+=";
 
-	for (const char *p = s; *p && safe; p++)
-		safe = is_shell_safe(*p);
-	if (safe) {
+	if (*s && *s != '=' && !s[strspn(s, safe)]) { /* zsh expands =word */
 		str_add(out, s);
 		return;
 	}

@@ -291,32 +291,22 @@ static bool is_in(const struct range *r, size_t n, uint32_t cp)
 	return lo < n && cp >= r[lo].first;
 }
 
-static size_t char_width(uint32_t cp)
-{
-	if (cp < 0x20 || (cp >= 0x7f && cp < 0xa0))
-		return 0;
-	if (cp < 0x300)
-		return 1;
-	if (is_in(zero, ARRAY_LEN(zero), cp))
-		return 0;
-	return is_in(wide, ARRAY_LEN(wide), cp) ? 2 : 1;
-}
-
-/* The character at s and its width; a byte that isn't UTF-8 counts as one column. */
-static size_t next_char(const char *s, size_t n, size_t *ret_width)
-{
-	uint32_t cp;
-	size_t len = text_utf8_decode(s, n, &cp);
-
-	*ret_width = len ? char_width(cp) : 1;
-	return len ? len : 1;
-}
-
 size_t text_width(const char *s, size_t n)
 {
-	size_t columns = 0, w;
+	size_t columns = 0;
 
-	for (size_t i = 0; i < n; i += next_char(s + i, n - i, &w), columns += w)
-		;
+	for (size_t i = 0, len; i < n; i += MAX(len, 1u)) {
+		uint32_t cp = 0;
+
+		len = text_utf8_decode(s + i, n - i, &cp);
+		if (len == 0) /* a byte that isn't UTF-8 counts as one column */
+			columns++;
+		else if (cp < 0x20 || (cp >= 0x7f && cp < 0xa0))
+			continue;
+		else if (cp < 0x300)
+			columns++;
+		else if (!is_in(zero, ARRAY_LEN(zero), cp))
+			columns += is_in(wide, ARRAY_LEN(wide), cp) ? 2 : 1;
+	}
 	return columns;
 }

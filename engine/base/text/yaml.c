@@ -53,11 +53,6 @@ struct builder {
 	struct map *anchors;
 };
 
-static uint64_t node_met(const struct yaml_node *n)
-{
-	return n->kind == YAML_KIND_SCALAR ? 1 : ((const struct extra *)n->internal)->met;
-}
-
 static void fail_at(struct builder *b, int line, int col, const char *fmt, ...) _printf_(4, 5);
 static void fail_at(struct builder *b, int line, int col, const char *fmt, ...)
 {
@@ -85,20 +80,6 @@ static bool yaml11_bool(const char *s)
 
 	return strchr("yYnNoO", *s) &&
 	       one_of(s, words, ARRAY_LEN(words)); /* asked of every plain scalar */
-}
-
-static bool is_core_null(const char *s)
-{
-	static const char *const words[] = { "", "~", "null", "Null", "NULL" };
-
-	return one_of(s, words, ARRAY_LEN(words));
-}
-
-static bool is_core_bool(const char *s)
-{
-	static const char *const words[] = { "true", "True", "TRUE", "false", "False", "FALSE" };
-
-	return one_of(s, words, ARRAY_LEN(words));
 }
 
 /* YAML 1.2.2, 10.3.2: [-+]?[0-9]+ | 0o[0-7]+ | 0x[0-9a-fA-F]+ */
@@ -144,12 +125,15 @@ static bool is_core_float(const char *s)
 
 enum yaml_type yaml_scalar_type(const struct yaml_node *n)
 {
+	static const char *const nulls[] = { "", "~", "null", "Null", "NULL" };
+	static const char *const bools[] = { "true", "True", "TRUE", "false", "False", "FALSE" };
+
 	assert(n->kind == YAML_KIND_SCALAR);
 	if (n->style != YAML_STYLE_PLAIN)
 		return YAML_TYPE_STRING;
-	if (is_core_null(n->text))
+	if (one_of(n->text, nulls, ARRAY_LEN(nulls)))
 		return YAML_TYPE_NULL;
-	if (is_core_bool(n->text))
+	if (one_of(n->text, bools, ARRAY_LEN(bools)))
 		return YAML_TYPE_BOOL;
 	if (is_core_int(n->text))
 		return YAML_TYPE_INT;
@@ -277,14 +261,13 @@ static void check_tag(struct builder *b, const struct yaml_node *n, const yaml_c
 static int add_node(struct builder *b, struct yaml_node *n)
 {
 	struct frame *f;
-	uint64_t met = node_met(n);
 
 	if (b->frames.n == 0) {
 		b->tree->root = n;
 		return 0;
 	}
 	f = &b->frames.v[b->frames.n - 1];
-	f->met += met;
+	f->met += n->kind == YAML_KIND_SCALAR ? 1 : ((const struct extra *)n->internal)->met;
 	f->height = MAX(f->height, n->height + 1);
 	VEC_PUSH(&b->members, n);
 	if (f->height + b->frames.n - 1 > YAML_DEPTH_MAX) {
@@ -330,25 +313,20 @@ static int on_scalar(struct builder *b, const yaml_event_t *e)
 	return add_node(b, n);
 }
 
-static bool is_open_anchor(const struct builder *b, const char *name)
-{
-	for (size_t i = 0; i < b->frames.n; i++)
-		if (str_eq(b->frames.v[i].anchor, name))
-			return true;
-	return false;
-}
-
 static int on_alias(struct builder *b, const yaml_event_t *e)
 {
 	const char *name = (const char *)e->data.alias.anchor;
 	struct yaml_node *n = map_get_str(b->anchors, name);
+	bool is_open = false;
 
 	if (n)
 		return add_node(b, n);
-	n = new_node(b, YAML_KIND_SCALAR,
-		     e); /* stands in for it, so that later errors are found too */
+	/* Stands in for it, so that later errors are found too. */
+	n = new_node(b, YAML_KIND_SCALAR, e);
 	n->text = "";
-	if (is_open_anchor(b, name))
+	for (size_t i = 0; i < b->frames.n; i++)
+		is_open |= str_eq(b->frames.v[i].anchor, name);
+	if (is_open)
 		fail_at(b, n->line, n->col, "`*%s` stands inside of what it names", name);
 	else
 		fail_at(b, n->line, n->col, "`*%s` names nothing: no `&%s` before it", name, name);
@@ -393,32 +371,6 @@ static bool check_key(struct builder *b, const struct yaml_node *k)
 	return true;
 }
 
-static struct map *index_of(struct builder *b, struct yaml_node *n)
-{
-	struct map *m = map_new();
-
-	VEC_PUSH(&b->tree->priv->indexes, m);
-	for (size_t i = 0; i < n->len; i++) {
-		void **slot = map_slot(m, n->pairs[i].key->text, n->pairs[i].key->len, NULL);
-
-		if (!*slot)
-			*slot = (void *)(uintptr_t)(i + 1);
-	}
-	return m;
-}
-
-static void check_duplicates(struct builder *b, struct yaml_node *n)
-{
-	for (size_t i = 0; i < n->len; i++) {
-		const struct yaml_node *k = n->pairs[i].key;
-		const struct yaml_pair *first = yaml_find(n, k->text, k->len);
-
-		if (first != &n->pairs[i])
-			fail_at(b, k->line, k->col, "`%s` is given twice; the first is at line %d",
-				k->text, first->key->line);
-	}
-}
-
 static void close_map(struct builder *b, const struct frame *f, struct extra *extra)
 {
 	struct yaml_node *n = f->node;
@@ -429,9 +381,25 @@ static void close_map(struct builder *b, const struct frame *f, struct extra *ex
 	for (size_t i = 0; i + 1 < count; i += 2)
 		if (check_key(b, m[i]))
 			n->pairs[n->len++] = (struct yaml_pair){ m[i], m[i + 1] };
-	if (n->len > INDEX_FROM)
-		extra->index = index_of(b, n);
-	check_duplicates(b, n);
+	if (n->len > INDEX_FROM) {
+		extra->index = map_new();
+		VEC_PUSH(&b->tree->priv->indexes, extra->index);
+	}
+	for (size_t i = 0; i < n->len && extra->index; i++) {
+		const struct yaml_node *k = n->pairs[i].key;
+		void **slot = map_slot(extra->index, k->text, k->len, NULL);
+
+		if (!*slot)
+			*slot = (void *)(uintptr_t)(i + 1);
+	}
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *k = n->pairs[i].key;
+		const struct yaml_pair *first = yaml_find(n, k->text, k->len);
+
+		if (first != &n->pairs[i])
+			fail_at(b, k->line, k->col, "`%s` is given twice; the first is at line %d",
+				k->text, first->key->line);
+	}
 }
 
 static int close_collection(struct builder *b)

@@ -16,6 +16,7 @@
  */
 #include "model/cache/cache.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
@@ -125,13 +126,6 @@ static uint32_t take_u32(struct cursor *c)
 	return v;
 }
 
-static uint64_t take_u64(struct cursor *c)
-{
-	uint64_t low = take_u32(c);
-
-	return low | (uint64_t)take_u32(c) << 32;
-}
-
 /* A field that ends in a NUL; "" when there is none. */
 static const char *take_text(struct cursor *c, size_t *ret_len)
 {
@@ -148,11 +142,6 @@ static const char *take_text(struct cursor *c, size_t *ret_len)
 	if (ret_len)
 		*ret_len = n - 1;
 	return text;
-}
-
-static void digest_of_file(const char *bytes, size_t len, struct digest *ret)
-{
-	digest_bytes(bytes, len, ret);
 }
 
 /* Are the step files still what they were? */
@@ -172,7 +161,7 @@ static bool same_step_files(struct cursor *c, fetch_fn fetch, void *fetch_arg)
 		c->p += DIGEST_BYTES;
 		if (fetch(fetch_arg, path, &bytes, &len, &err) != 0)
 			return false;
-		digest_of_file(bytes, len, &now);
+		digest_bytes(bytes, len, &now);
 		if (!digest_eq(&then, &now))
 			return false;
 	}
@@ -197,14 +186,17 @@ static bool decode(char *bytes, size_t len, struct arena *arena, fetch_fn fetch,
 		   struct diag_list *diags, struct pipeline **ret)
 {
 	struct cursor c = { bytes, bytes + len, false }, warnings;
+	uint64_t sum;
 
 	if (len < HEAD_BYTES || memcmp(bytes, MAGIC, strlen(MAGIC)) != 0)
 		return false;
 	c.p += strlen(MAGIC);
-	if (take_u32(&c) != MODEL_CACHE_FORMAT ||
-	    take_u64(&c) != checksum(bytes + HEAD_BYTES, len - HEAD_BYTES))
+	if (take_u32(&c) != MODEL_CACHE_FORMAT)
 		return false;
-	if (!same_step_files(&c, fetch, fetch_arg))
+	sum = take_u32(&c);
+	sum |= (uint64_t)take_u32(&c) << 32;
+	if (sum != checksum(bytes + HEAD_BYTES, len - HEAD_BYTES) ||
+	    !same_step_files(&c, fetch, fetch_arg))
 		return false;
 	warnings = c;
 	replay_warnings(&c, NULL);
@@ -243,6 +235,7 @@ bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_
 static bool add_step_files(struct str *out, const struct pipeline *p, fetch_fn fetch,
 			   void *fetch_arg)
 {
+	assert(p->n_files > 0);
 	str_add_u32(out, (uint32_t)(p->n_files - 1));
 	for (size_t i = 1; i < p->n_files; i++) {
 		const char *bytes;
@@ -252,7 +245,7 @@ static bool add_step_files(struct str *out, const struct pipeline *p, fetch_fn f
 
 		if (fetch(fetch_arg, p->files[i], &bytes, &len, &err) != 0)
 			return false;
-		digest_of_file(bytes, len, &digest);
+		digest_bytes(bytes, len, &digest);
 		str_add_field(out, p->files[i], strlen(p->files[i]) + 1);
 		str_addn(out, digest.b, DIGEST_BYTES);
 	}

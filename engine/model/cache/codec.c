@@ -63,11 +63,6 @@ static void c_notify_metric(struct codec *c, struct notify_metric *m)
 	c_name(c, &m->text);
 }
 
-static void c_text(struct codec *c, const char **s)
-{
-	c_name(c, s);
-}
-
 static void c_notify(struct codec *c, struct notify_decl *t)
 {
 	C_ENUM(c, t->kind, NOTIFY_EMAIL + 1);
@@ -76,7 +71,7 @@ static void c_notify(struct codec *c, struct notify_decl *t)
 	c_str(c, &t->command);
 	c_str(c, &t->url);
 	c_str(c, &t->secret);
-	C_ARRAY(c, t->to, t->n_to, ITEM_ANY, c_text);
+	C_ARRAY(c, t->to, t->n_to, ITEM_ANY, c_name);
 	c_str(c, &t->from);
 	c_pos(c, &t->pos);
 }
@@ -290,26 +285,6 @@ static void c_with_at(struct codec *c, struct with_node *w, unsigned depth)
 		c_with_at(c, &w->children[i], depth + 1);
 }
 
-static void c_with(struct codec *c, const struct with_node **w)
-{
-	bool is = *w != NULL;
-
-	C_BOOL(c, is);
-	if (!is)
-		return;
-	*w = c_new(c, *w, sizeof(**w));
-	c_with_at(c, MUTABLE(*w), 0);
-}
-
-static void c_retry(struct codec *c, struct retry_policy *r)
-{
-	for (int i = 0; i < FAILURE_CLASSES; i++)
-		C_U32(c, r->budget[i]);
-	c_i64(c, &r->backoff_min_ns);
-	c_i64(c, &r->backoff_max_ns);
-	c_f64(c, &r->oom_memory_factor);
-}
-
 /* What a step has beside its shape: most have little, and what they don't have costs nothing. */
 enum {
 	HAS_DEPS = 1 << 0,
@@ -320,7 +295,7 @@ enum {
 	HAS_ENV = 1 << 5,
 	HAS_LISTS = 1 << 6, /* code, secrets, tools, env_file */
 	HAS_FILES = 1 << 7, /* metrics, checkpoint */
-	HAS_PLACE = 1 << 8, /* image, description, placement_json */
+	HAS_PLACE = 1 << 8, /* image, description, place.json */
 	HAS_CONDITION = 1 << 9,
 	HAS_POLICY = 1 << 10,  /* other than the step before it in the file */
 	HAS_BUILTIN = 1 << 11, /* beside a command, when it launches that */
@@ -390,7 +365,11 @@ static void c_policy(struct codec *c, struct step *s)
 	c_template(c, &s->keyed.seed);
 	C_BOOL(c, s->keyed.resources);
 	c_i64(c, &s->timeout_ns);
-	c_retry(c, &s->retry);
+	for (int i = 0; i < FAILURE_CLASSES; i++)
+		C_U32(c, s->retry.budget[i]);
+	c_i64(c, &s->retry.backoff_min_ns);
+	c_i64(c, &s->retry.backoff_max_ns);
+	c_f64(c, &s->retry.oom_memory_factor);
 	C_ARRAY(c, s->measured.gates, s->measured.n_gates, ITEM_GATE, c_gate);
 	C_ARRAY(c, s->measured.tolerances, s->measured.n_tolerances, ITEM_TOLERANCE, c_tolerance);
 	C_U32(c, s->resources.cpu_milli);
@@ -407,11 +386,17 @@ static void c_policy(struct codec *c, struct step *s)
 
 static void c_program(struct codec *c, struct step *s, unsigned has)
 {
+	bool has_with = s->program.with != NULL;
+
 	if (has & HAS_RUN)
 		c_template1(c, &s->program.run);
 	if (has & HAS_BUILTIN) {
 		c_name(c, &s->program.builtin);
-		c_with(c, &s->program.with);
+		C_BOOL(c, has_with);
+		if (has_with) {
+			s->program.with = c_new(c, s->program.with, sizeof(*s->program.with));
+			c_with_at(c, MUTABLE(s->program.with), 0);
+		}
 	}
 	if (has & HAS_STEP_FILE)
 		c_name(c, &s->program.step_file);

@@ -316,23 +316,6 @@ void c_ref(struct codec *c, struct ref *r)
 
 static void c_expr_at(struct codec *c, struct expr *e, unsigned depth);
 
-static void c_args(struct codec *c, struct expr *e, unsigned depth)
-{
-	size_t n = e->n_args;
-
-	c_count(c, &n, ITEM_ARG);
-	if (n > EXPR_ARGS_MAX) {
-		codec_fail(c);
-		n = 0;
-	}
-	e->n_args = (uint32_t)n;
-	e->args = c_new(c, e->args, n * sizeof(struct expr *));
-	for (size_t i = 0; i < n && !c->failed; i++) {
-		e->args[i] = c_new(c, e->args[i], sizeof(struct expr));
-		c_expr_at(c, e->args[i], depth + 1);
-	}
-}
-
 static bool args_fit(const struct expr *e)
 {
 	switch ((enum expr_kind)e->kind) {
@@ -352,24 +335,38 @@ static bool args_fit(const struct expr *e)
  */
 static void c_expr_at(struct codec *c, struct expr *e, unsigned depth)
 {
+	size_t n;
+
 	C_ENUM(c, e->kind, EXPR_KINDS);
 	C_ENUM(c, e->op, 256);
 	c_place(c, &e->line, &e->col);
 	if (c->decoding)
 		e->file = c->file;
-	if (e->kind == EXPR_CONST)
+	if (e->kind == EXPR_CONST) {
 		c_value(c, &e->value);
-	else if (e->kind == EXPR_REF)
-		c_ref_to(c, &e->ref); /* its place is the expression's */
-	else if (depth > 4 * EXPR_DEPTH_MAX)
-		codec_fail(c);
-	else
-		c_args(c, e, depth);
-	if (c->decoding && e->kind == EXPR_REF) {
-		e->ref.line = e->line;
-		e->ref.col = e->col;
+		return;
 	}
-	if (!c->failed && e->kind != EXPR_CONST && e->kind != EXPR_REF && !args_fit(e))
+	if (e->kind == EXPR_REF) {
+		c_ref_to(c, &e->ref); /* its place is the expression's */
+		if (c->decoding) {
+			e->ref.line = e->line;
+			e->ref.col = e->col;
+		}
+		return;
+	}
+	n = e->n_args;
+	c_count(c, &n, ITEM_ARG);
+	if (n > EXPR_ARGS_MAX || depth > 4 * EXPR_DEPTH_MAX) {
+		codec_fail(c);
+		n = 0;
+	}
+	e->n_args = (uint32_t)n;
+	e->args = c_new(c, e->args, n * sizeof(struct expr *));
+	for (size_t i = 0; i < n && !c->failed; i++) {
+		e->args[i] = c_new(c, e->args[i], sizeof(struct expr));
+		c_expr_at(c, e->args[i], depth + 1);
+	}
+	if (!c->failed && !args_fit(e))
 		codec_fail(c);
 }
 

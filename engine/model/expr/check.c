@@ -110,39 +110,27 @@ static void want(const struct expr_check *ctx, const struct expr *call, uint32_t
 			 expr_funcs[call->op].name, expr_type_name(wanted), expr_type_name(got));
 }
 
-static void check_aggregate(const struct expr *e, const struct expr_check *ctx)
-{
-	for (uint32_t i = 0; i < e->n_args; i++) {
-		enum expr_type t = check(e->args[i], ctx, e->n_args == 1);
-
-		if (e->op == FUNC_COUNT)
-			want(ctx, e, i, t, TYPE_LIST);
-		else if (t != TYPE_LIST || e->n_args > 1)
-			want(ctx, e, i, t, TYPE_NUMBER);
-	}
-}
-
-static enum expr_type check_choose(const struct expr *e, const struct expr_check *ctx)
-{
-	enum expr_type a, b;
-
-	want(ctx, e, 0, check(e->args[0], ctx, false), TYPE_BOOL);
-	a = check(e->args[1], ctx, false);
-	b = check(e->args[2], ctx, false);
-	return a == b ? a : TYPE_ANY;
-}
-
 static enum expr_type check_call(const struct expr *e, const struct expr_check *ctx)
 {
 	const struct expr_func_info *f = &expr_funcs[e->op];
-	enum expr_type first;
+	enum expr_type first, second;
 
 	if (f->only_if && !ctx->in_if)
 		error_at(ctx, e, "%s() has a meaning in `if` only", f->name);
 	if (f->aggregates) {
-		check_aggregate(e, ctx);
+		for (uint32_t i = 0; i < e->n_args; i++) {
+			enum expr_type t = check(e->args[i], ctx, e->n_args == 1);
+
+			if (e->op == FUNC_COUNT)
+				want(ctx, e, i, t, TYPE_LIST);
+			else if (t != TYPE_LIST || e->n_args > 1)
+				want(ctx, e, i, t, TYPE_NUMBER);
+		}
 	} else if (e->op == FUNC_CHOOSE) {
-		return check_choose(e, ctx);
+		want(ctx, e, 0, check(e->args[0], ctx, false), TYPE_BOOL);
+		first = check(e->args[1], ctx, false);
+		second = check(e->args[2], ctx, false);
+		return first == second ? first : TYPE_ANY;
 	} else if (e->n_args == 2) {
 		first = check(e->args[0], ctx, false);
 		if (e->op == FUNC_JOIN)

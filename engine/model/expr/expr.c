@@ -15,12 +15,12 @@
  */
 #include "model/expr/expr.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "model/internal.h"
 
-/* Help and the documentation of the schema are made from this table. */
 const struct expr_func_info expr_funcs[EXPR_FUNCS] = {
 	[FUNC_ALWAYS] = { "always", 0, 0, TYPE_BOOL, .only_if = true,
 			  .help = "true: the step runs even if steps that it needs failed" },
@@ -102,12 +102,6 @@ static int eval_chain(const struct eval *ev, const struct expr *e, bool decides,
 	return unknown ? 1 : 0;
 }
 
-static bool both_numbers(const struct value *a, const struct value *b)
-{
-	return (a->type == VALUE_INT || a->type == VALUE_FLOAT) &&
-	       (b->type == VALUE_INT || b->type == VALUE_FLOAT);
-}
-
 static int eval_compare(const struct eval *ev, const struct expr *e, struct value *ret)
 {
 	struct value a, b;
@@ -125,7 +119,8 @@ static int eval_compare(const struct eval *ev, const struct expr *e, struct valu
 		ret->b = value_eq(&a, &b) == (e->op == COMPARE_EQ);
 		return 0;
 	}
-	if (both_numbers(&a, &b))
+	if ((a.type == VALUE_INT || a.type == VALUE_FLOAT) &&
+	    (b.type == VALUE_INT || b.type == VALUE_FLOAT))
 		order = value_compare_numbers(&a, &b);
 	else if (a.type == VALUE_STRING && b.type == VALUE_STRING)
 		order = strcmp(a.s, b.s) > 0 ? 1 : strcmp(a.s, b.s) < 0 ? -1 : 0;
@@ -173,22 +168,11 @@ static int sum_of(const struct eval *ev, const struct expr *e, const struct valu
 	return 0;
 }
 
-static void extreme_of(const struct expr *e, const struct value *v, size_t n, struct value *ret)
-{
-	int wanted = e->op == FUNC_MIN ? -1 : 1;
-
-	*ret = v[0];
-	for (size_t i = 1; i < n; i++) {
-		int order = value_compare_numbers(&v[i], ret);
-
-		if (order == wanted || (order == 2 && !(ret->type == VALUE_FLOAT && isnan(ret->f))))
-			*ret = v[i]; /* a NaN anywhere makes the result NaN */
-	}
-}
-
 static int eval_aggregate(const struct eval *ev, const struct expr *e, const struct value *v,
 			  size_t n, struct value *ret)
 {
+	int wanted = e->op == FUNC_MIN ? -1 : 1;
+
 	if (n == 1 && v[0].type == VALUE_LIST) {
 		n = v[0].list.n;
 		v = v[0].list.v;
@@ -207,16 +191,14 @@ static int eval_aggregate(const struct eval *ev, const struct expr *e, const str
 		return fail_at(ev, e, "%s() of an empty list has no value", expr_funcs[e->op].name);
 	if (e->op == FUNC_SUM || e->op == FUNC_MEAN)
 		return sum_of(ev, e, v, n, ret);
-	extreme_of(e, v, n, ret);
-	return 0;
-}
+	*ret = v[0];
+	for (size_t i = 1; i < n; i++) {
+		int order = value_compare_numbers(&v[i], ret);
 
-static bool list_has(const struct value *list, const struct value *item)
-{
-	for (size_t i = 0; i < list->list.n; i++)
-		if (value_eq(&list->list.v[i], item))
-			return true;
-	return false;
+		if (order == wanted || (order == 2 && !(ret->type == VALUE_FLOAT && isnan(ret->f))))
+			*ret = v[i]; /* a NaN anywhere makes the result NaN */
+	}
+	return 0;
 }
 
 static int eval_text_test(const struct eval *ev, const struct expr *e, const struct value *v,
@@ -226,7 +208,9 @@ static int eval_text_test(const struct eval *ev, const struct expr *e, const str
 
 	ret->type = VALUE_BOOL;
 	if (e->op == FUNC_CONTAINS && v[0].type == VALUE_LIST) {
-		ret->b = list_has(&v[0], &v[1]);
+		ret->b = false;
+		for (size_t i = 0; i < v[0].list.n && !ret->b; i++)
+			ret->b = value_eq(&v[0].list.v[i], &v[1]);
 		return 0;
 	}
 	if (v[0].type != VALUE_STRING || v[1].type != VALUE_STRING)
@@ -267,6 +251,7 @@ static int eval_call(const struct eval *ev, const struct expr *e, struct value *
 	bool condition = false;
 	int r;
 
+	assert(e->op < EXPR_FUNCS);
 	if (e->op == FUNC_ALWAYS || e->op == FUNC_FAILED) {
 		*ret = (struct value){ .type = VALUE_BOOL,
 				       .b = e->op == FUNC_ALWAYS || ev->scope->any_failed };
@@ -284,31 +269,10 @@ static int eval_call(const struct eval *ev, const struct expr *e, struct value *
 	return e->op == FUNC_JOIN ? eval_join(ev, e, v, ret) : eval_text_test(ev, e, v, ret);
 }
 
-static int eval_ref(const struct eval *ev, const struct expr *e, struct value *ret)
-{
-	int r;
-
-	if (!ev->scope->resolve)
-		return fail_at(ev, e, "a reference has no value here");
-	r = ev->scope->resolve(ev->scope->arg, &e->ref, ret, ev->err);
-	if (r < 0)
-		return err_wrap(ev->err, "%s:%d:%d", e->file ? e->file : "expression", e->line,
-				e->col);
-	return r;
-}
-
-static int eval_not(const struct eval *ev, const struct expr *e, struct value *ret)
-{
-	bool b = false;
-	int r = eval_bool(ev, e->args[0], &b);
-
-	*ret = (struct value){ .type = VALUE_BOOL, .b = !b };
-	return r;
-}
-
 static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
 {
 	struct value *v;
+	bool b = false;
 	int r;
 
 	switch ((enum expr_kind)e->kind) {
@@ -316,9 +280,17 @@ static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
 		*ret = e->value;
 		return 0;
 	case EXPR_REF:
-		return eval_ref(ev, e, ret);
+		if (!ev->scope->resolve)
+			return fail_at(ev, e, "a reference has no value here");
+		r = ev->scope->resolve(ev->scope->arg, &e->ref, ret, ev->err);
+		if (r < 0)
+			return err_wrap(ev->err, "%s:%d:%d", e->file ? e->file : "expression",
+					e->line, e->col);
+		return r;
 	case EXPR_NOT:
-		return eval_not(ev, e, ret);
+		r = eval_bool(ev, e->args[0], &b);
+		*ret = (struct value){ .type = VALUE_BOOL, .b = !b };
+		return r;
 	case EXPR_AND:
 	case EXPR_OR:
 		return eval_chain(ev, e, e->kind == EXPR_OR, ret);

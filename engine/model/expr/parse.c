@@ -46,11 +46,6 @@ struct parser {
 
 static struct expr *parse_or(struct parser *ps);
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static bool is_name_start(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -130,28 +125,13 @@ static void read_number(struct parser *ps)
 static void read_text(struct parser *ps)
 {
 	struct token *t = &ps->tok;
-	char quote = *ps->p, *out;
-	const char *p = ps->p + 1, *stop = p;
-	size_t n = 0;
+	const char *end = value_parse_quoted(ps->p, ps->end, ps->src->arena, &t->value);
 
-	while (stop < ps->end && (*stop != quote || (stop + 1 < ps->end && stop[1] == quote)))
-		stop += *stop == quote ? 2 : 1;
-	if (stop >= ps->end) {
-		t->kind = TOK_BAD;
-		t->len = 1;
-		ps->p = ps->end;
-		fail(ps, t->line, t->col, "this text has no closing %c", quote);
-		return;
-	}
-	out = arena_alloc(ps->src->arena, (size_t)(stop - p) + 1);
-	for (; p < stop; p++) {
-		p += *p == quote;
-		out[n++] = *p;
-	}
-	ps->p = stop + 1;
-	t->kind = TOK_TEXT;
-	t->len = (size_t)(ps->p - t->start);
-	t->value = (struct value){ .type = VALUE_STRING, .s = out };
+	t->kind = end ? TOK_TEXT : TOK_BAD;
+	t->len = end ? (size_t)(end - t->start) : 1;
+	if (!end)
+		fail(ps, t->line, t->col, "this text has no closing %c", *t->start);
+	ps->p = end ? end : ps->end;
 }
 
 static void read_op(struct parser *ps)
@@ -193,7 +173,7 @@ static void next(struct parser *ps)
 {
 	struct token *t = &ps->tok;
 
-	while (ps->p < ps->end && is_space(*ps->p))
+	while (ps->p < ps->end && memchr(" \t\n\r", *ps->p, 4))
 		ps->p++;
 	*t = (struct token){ .start = ps->p };
 	place_of(ps->src, ps->p, &t->line, &t->col);
@@ -277,32 +257,26 @@ static bool parse_args(struct parser *ps, const char *close, expr_vec *args)
 	}
 }
 
-static const struct expr_func_info *find_function(struct parser *ps, const struct token *name)
+static struct expr *parse_call(struct parser *ps, const struct token *name)
 {
+	const struct expr_func_info *f = NULL;
+	_cleanup_(str_deinit) struct str hint = { 0 };
 	const char *names[EXPR_FUNCS];
-	struct str hint = { 0 };
+	struct expr *e = NULL;
+	expr_vec args = { 0 };
 	char word[41];
 
 	for (size_t i = 0; i < EXPR_FUNCS; i++) {
-		if (is_word(name, expr_funcs[i].name))
-			return &expr_funcs[i];
 		names[i] = expr_funcs[i].name;
+		if (is_word(name, names[i]))
+			f = &expr_funcs[i];
 	}
-	snprintf(word, sizeof(word), "%.*s", (int)MIN(name->len, 40), name->start);
-	text_add_suggestion(&hint, word, names, EXPR_FUNCS);
-	fail(ps, name->line, name->col, "there is no function `%s`%s", word, hint.s ? hint.s : "");
-	str_deinit(&hint);
-	return NULL;
-}
-
-static struct expr *parse_call(struct parser *ps, const struct token *name)
-{
-	const struct expr_func_info *f = find_function(ps, name);
-	struct expr *e = NULL;
-	expr_vec args = { 0 };
-
-	if (!f)
-		return NULL;
+	if (!f) {
+		snprintf(word, sizeof(word), "%.*s", (int)MIN(name->len, 40), name->start);
+		text_add_suggestion(&hint, word, names, EXPR_FUNCS);
+		return fail(ps, name->line, name->col, "there is no function `%s`%s", word,
+			    hint.s ? hint.s : "");
+	}
 	next(ps); /* ( */
 	if (parse_args(ps, ")", &args)) {
 		if (args.n < f->min_args || args.n > f->max_args) {

@@ -11,7 +11,7 @@
  */
 #include "model/expr/value.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/text/json.h"
@@ -62,16 +62,6 @@ int value_compare_numbers(const struct value *a, const struct value *b)
 	return (x > y) - (x < y);
 }
 
-static bool list_eq(const struct value *a, const struct value *b)
-{
-	if (a->list.n != b->list.n)
-		return false;
-	for (size_t i = 0; i < a->list.n; i++)
-		if (!value_eq(&a->list.v[i], &b->list.v[i]))
-			return false;
-	return true;
-}
-
 bool value_eq(const struct value *a, const struct value *b)
 {
 	if (is_number(a) && is_number(b))
@@ -86,7 +76,10 @@ bool value_eq(const struct value *a, const struct value *b)
 	case VALUE_STRING:
 		return strcmp(a->s, b->s) == 0;
 	case VALUE_LIST:
-		return list_eq(a, b);
+		for (size_t i = 0; i < a->list.n && a->list.n == b->list.n; i++)
+			if (!value_eq(&a->list.v[i], &b->list.v[i]))
+				return false;
+		return a->list.n == b->list.n;
 	default:
 		return false;
 	}
@@ -130,22 +123,13 @@ void value_add_text(struct str *out, const struct value *v)
 	}
 }
 
-static void add_canonical_double(struct str *out, double f)
-{
-	uint64_t bits;
-
-	if (isnan(f))
-		f = (double)NAN;
-	if (f == 0)
-		f = 0; /* -0.0 too */
-	memcpy(&bits, &f, sizeof(bits));
-	str_add_u64(out, bits);
-}
-
 void value_add_canonical(struct str *out, const struct value *v)
 {
 	static const char tags[] = "nbifsl";
+	uint64_t bits;
+	double f;
 
+	assert((size_t)v->type < sizeof(tags) - 1);
 	str_addc(out, tags[v->type]);
 	switch (v->type) {
 	case VALUE_NULL:
@@ -157,7 +141,9 @@ void value_add_canonical(struct str *out, const struct value *v)
 		str_add_u64(out, (uint64_t)v->i);
 		break;
 	case VALUE_FLOAT:
-		add_canonical_double(out, v->f);
+		f = isnan(v->f) ? (double)NAN : v->f == 0 ? 0 : v->f; /* -0.0 too */
+		memcpy(&bits, &f, sizeof(bits));
+		str_add_u64(out, bits);
 		break;
 	case VALUE_STRING:
 		str_add_field(out, v->s, strlen(v->s));
@@ -168,19 +154,6 @@ void value_add_canonical(struct str *out, const struct value *v)
 			value_add_canonical(out, &v->list.v[i]);
 		break;
 	}
-}
-
-static void add_json_double(struct str *out, double f)
-{
-	size_t start = out->len;
-
-	if (!isfinite(f)) {
-		str_add(out, "null");
-		return;
-	}
-	add_double(out, f);
-	if (!strpbrk(out->s + start, ".e"))
-		str_add(out, ".0");
 }
 
 json_t *value_json(const struct value *v)
@@ -208,12 +181,21 @@ json_t *value_json(const struct value *v)
 
 void value_add_json(struct str *out, const struct value *v)
 {
+	size_t start;
+
 	switch (v->type) {
 	case VALUE_NULL:
 		str_add(out, "null");
 		break;
 	case VALUE_FLOAT:
-		add_json_double(out, v->f);
+		start = out->len;
+		if (!isfinite(v->f)) {
+			str_add(out, "null");
+			break;
+		}
+		add_double(out, v->f);
+		if (!strpbrk(out->s + start, ".e"))
+			str_add(out, ".0");
 		break;
 	case VALUE_STRING:
 		json_add_string(out, v->s, strlen(v->s));
@@ -252,25 +234,8 @@ static bool parse_bool(const char *text, bool *ret)
 	return *ret || strcmp(text, "false") == 0;
 }
 
-/* What a bare word stands for in a list: null, true, 1, 1.5, text. */
-static void guess(const char *text, struct value *ret)
-{
-	if (strcmp(text, "null") == 0)
-		ret->type = VALUE_NULL;
-	else if (parse_bool(text, &ret->b))
-		ret->type = VALUE_BOOL;
-	else if (text_parse_int(text, &ret->i))
-		ret->type = VALUE_INT;
-	else if (text_parse_double(text, &ret->f) && isfinite(ret->f))
-		ret->type = VALUE_FLOAT;
-	else
-		*ret = (struct value){ .type = VALUE_STRING, .s = text };
-}
-
-/* Text in quotes at `p`, in which '' and "" stand for the quote itself. NULL when it isn't closed,
- * else what follows. */
-static const char *parse_quoted(const char *p, const char *end, struct arena *arena,
-				struct value *ret)
+const char *value_parse_quoted(const char *p, const char *end, struct arena *arena,
+			       struct value *ret)
 {
 	char quote = *p++, *text;
 	const char *stop = p;
@@ -289,21 +254,31 @@ static const char *parse_quoted(const char *p, const char *end, struct arena *ar
 	return stop + 1;
 }
 
-/* One item at `p`: quoted text, or a word up to the next comma. Returns what follows, NULL when a
- * quote isn't closed. */
+/* One item at `p`: quoted text, or a word up to the next comma, whose type is what it looks like.
+ * Returns what follows, NULL when a quote isn't closed. */
 static const char *parse_item(const char *p, const char *end, struct arena *arena,
 			      struct value *ret)
 {
-	const char *stop = p;
+	const char *stop = p, *text;
 
 	if (p < end && (*p == '\'' || *p == '"'))
-		return parse_quoted(p, end, arena, ret);
+		return value_parse_quoted(p, end, arena, ret);
 	while (stop < end && *stop != ',')
 		stop++;
 	end = stop;
 	while (end > p && end[-1] == ' ')
 		end--;
-	guess(arena_strndup(arena, p, (size_t)(end - p)), ret);
+	text = arena_strndup(arena, p, (size_t)(end - p));
+	if (strcmp(text, "null") == 0)
+		ret->type = VALUE_NULL;
+	else if (parse_bool(text, &ret->b))
+		ret->type = VALUE_BOOL;
+	else if (text_parse_int(text, &ret->i))
+		ret->type = VALUE_INT;
+	else if (text_parse_double(text, &ret->f) && isfinite(ret->f))
+		ret->type = VALUE_FLOAT;
+	else
+		*ret = (struct value){ .type = VALUE_STRING, .s = text };
 	return stop;
 }
 

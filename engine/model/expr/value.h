@@ -50,5 +50,9 @@ json_t *value_json(const struct value *v);  /* a new reference; NULL for text th
  * like, text where nothing else fits. */
 int value_parse(enum value_type type, const char *text, struct arena *arena, struct value *ret,
 		struct err *err);
+/* Text in quotes at `p`, in which '' or "" stands for the quote itself. Returns what follows, or
+ * NULL when it isn't closed. */
+const char *value_parse_quoted(const char *p, const char *end, struct arena *arena,
+			       struct value *ret);
 
 #endif

@@ -20,24 +20,9 @@ static bool take_uint(struct reader *r, size_t n, uint64_t *ret)
 	return true;
 }
 
-static bool add_scalar(struct reader *r, uint8_t tag, struct str *out)
-{
-	struct value v = { .type = VALUE_INT };
-	uint64_t bits;
-
-	if (!take_uint(r, 8, &bits))
-		return false;
-	v.i = (int64_t)bits;
-	if (tag == 'f') {
-		v.type = VALUE_FLOAT;
-		memcpy(&v.f, &bits, sizeof(bits));
-	}
-	value_add_text(out, &v);
-	return true;
-}
-
 static bool add_value(struct reader *r, struct str *out, int depth)
 {
+	struct value v;
 	uint64_t n;
 	uint8_t tag;
 
@@ -55,7 +40,15 @@ static bool add_value(struct reader *r, struct str *out, int depth)
 		return true;
 	case 'i':
 	case 'f':
-		return add_scalar(r, tag, out);
+		if (!take_uint(r, 8, &n))
+			return false;
+		v.type = tag == 'i' ? VALUE_INT : VALUE_FLOAT;
+		if (tag == 'i')
+			v.i = (int64_t)n;
+		else
+			memcpy(&v.f, &n, sizeof(n));
+		value_add_text(out, &v);
+		return true;
 	case 's':
 		if (!take_uint(r, 4, &n) || (uint64_t)(r->end - r->at) < n)
 			return false;

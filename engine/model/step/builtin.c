@@ -15,23 +15,17 @@
 
 /* With. */
 
-/* JSON null stands for what only a run will know. */
-static json_t *json_of_scalar(const struct doc *d, const struct yaml_node *n)
-{
-	struct value v;
-
-	if (template_text_has_expr(n->text, n->len) || !read_value(d, n, "a value of `with`", &v))
-		return json_null();
-	return value_json(&v);
-}
-
-/* Recursion is bounded by YAML_DEPTH_MAX. */
+/* JSON null stands for what only a run will know. Recursion is bounded by YAML_DEPTH_MAX. */
 static json_t *json_of_node(const struct doc *d, const struct yaml_node *n)
 {
+	struct value v;
 	json_t *out;
 
 	if (n->kind == YAML_KIND_SCALAR)
-		return json_of_scalar(d, n);
+		return !template_text_has_expr(n->text, n->len) &&
+				       read_value(d, n, "a value of `with`", &v)
+			       ? value_json(&v)
+			       : json_null();
 	out = n->kind == YAML_KIND_MAP ? json_object() : json_array();
 	for (size_t i = 0; i < n->len; i++)
 		if (n->kind == YAML_KIND_MAP)
@@ -119,22 +113,6 @@ static void unknown_port(struct build *b, const struct spec_port *ports, const c
 		     b->s->program.builtin, what, name, loader_suggest(b->doc->l, name, names, n));
 }
 
-static bool has_input(const struct step *s, const char *name)
-{
-	for (size_t i = 0; i < s->n_inputs; i++)
-		if (strcmp(name, "*") == 0 || strcmp(s->inputs[i].name, name) == 0)
-			return true;
-	return false;
-}
-
-static bool has_output(const struct step *s, const char *name)
-{
-	for (size_t i = 0; i < s->n_outputs; i++)
-		if (strcmp(name, "*") == 0 || strcmp(s->outputs[i].name, name) == 0)
-			return true;
-	return false;
-}
-
 static void check_ports(struct build *b, const struct step_spec *spec)
 {
 	const struct step *s = b->s;
@@ -147,17 +125,27 @@ static void check_ports(struct build *b, const struct step_spec *spec)
 		if (!takes(spec->outputs, s->outputs[i].name))
 			unknown_port(b, spec->outputs, "output", s->outputs[i].name,
 				     &s->outputs[i].pos);
-	for (const struct spec_port *p = spec->inputs; p && p->name; p++)
-		if (p->required && !has_input(s, p->name))
+	for (const struct spec_port *p = spec->inputs; p && p->name; p++) {
+		bool there = !p->required;
+
+		for (size_t i = 0; i < s->n_inputs && !there; i++)
+			there = str_eq(p->name, "*") || str_eq(p->name, s->inputs[i].name);
+		if (!there)
 			doc_error(b->doc, b->key,
 				  "step `%s` lacks the input `%s` of the built-in step `%s`: %s",
 				  s->name, p->name, spec->name, p->help);
-	for (const struct spec_port *p = spec->outputs; p && p->name; p++)
-		if (p->required && !has_output(s, p->name))
+	}
+	for (const struct spec_port *p = spec->outputs; p && p->name; p++) {
+		bool there = !p->required;
+
+		for (size_t i = 0; i < s->n_outputs && !there; i++)
+			there = str_eq(p->name, "*") || str_eq(p->name, s->outputs[i].name);
+		if (!there)
 			doc_error(b->doc, b->key,
 				  "step `%s` lacks the output `%s` of the built-in step `%s`: %s",
 				  s->name, strcmp(p->name, "*") ? p->name : "NAME", spec->name,
 				  p->help);
+	}
 }
 
 /* Its metrics over time, which the launcher writes: an output like any other, so that they are

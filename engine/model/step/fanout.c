@@ -11,27 +11,23 @@
  */
 #include "model/read.h"
 
-/* Two values with the same text would give two tasks the same name. Returns false when the list has
- * such. */
-static bool check_distinct(struct reader *r, const struct yaml_node *n, const struct value *v,
+/* Two values with the same text would give two tasks the same name. */
+static void check_distinct(struct reader *r, const struct yaml_node *n, const struct value *v,
 			   const char *what)
 {
 	struct map *seen = map_new();
 	struct str text = { 0 };
-	bool distinct = true, is_new;
+	bool is_new;
 
 	for (size_t i = 0; i < v->list.n; i++) {
 		str_reset(&text);
 		value_add_text(&text, &v->list.v[i]);
 		map_slot(seen, text.s, text.len, &is_new);
-		if (!is_new) {
+		if (!is_new)
 			doc_error(r->d, n->items[i], "%s lists `%.60s` twice", what, text.s);
-			distinct = false;
-		}
 	}
 	str_deinit(&text);
 	map_free(seen);
-	return distinct;
 }
 
 /* Matrix. */
@@ -58,15 +54,6 @@ static void read_axis(struct reader *r, const struct yaml_node *n, struct matrix
 	check_distinct(r, n, &v, what);
 	a->values = v.list.v;
 	a->n_values = v.list.n;
-}
-
-static size_t find_axis(const struct step *s, const char *name)
-{
-	size_t i = 0;
-
-	while (i < s->matrix.n_axes && strcmp(s->matrix.axes[i].name, name) != 0)
-		i++;
-	return i;
 }
 
 /* The literal values of an axis, to look up whether it has one: a number's kind doesn't matter,
@@ -117,14 +104,17 @@ static void read_rule(struct reader *r, const struct yaml_node *n, struct map *c
 		names[i] = s->matrix.axes[i].name;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
-		size_t axis = find_axis(s, key->text);
-		const struct matrix_axis *a = &s->matrix.axes[axis];
+		const struct matrix_axis *a;
+		size_t axis = 0;
 
+		while (axis < s->matrix.n_axes && strcmp(names[axis], key->text) != 0)
+			axis++;
 		if (axis == s->matrix.n_axes) {
 			doc_error(r->d, key, "the matrix has no axis `%.60s`%s", key->text,
 				  loader_suggest(r->l, key->text, names, s->matrix.n_axes));
 			continue;
 		}
+		a = &s->matrix.axes[axis];
 		if (!read_value(r->d, value, "a value of an axis", &rule->by_axis[axis]))
 			continue;
 		if (!include && a->values && !axis_has(values[axis], &rule->by_axis[axis]))
@@ -141,7 +131,8 @@ static void read_rule(struct reader *r, const struct yaml_node *n, struct map *c
 				  names[i]);
 }
 
-static void read_rules(struct reader *r, const struct yaml_node *n, bool include)
+static void read_rules(struct reader *r, const struct yaml_node *n, bool include,
+		       const struct matrix_rule **ret, size_t *ret_n)
 {
 	struct map *values[MATRIX_AXES_MAX] = { 0 };
 	struct matrix_rule *rules;
@@ -155,18 +146,8 @@ static void read_rules(struct reader *r, const struct yaml_node *n, bool include
 		read_rule(r, n->items[i], include ? NULL : values, &rules[i]);
 	for (size_t i = 0; i < MATRIX_AXES_MAX; i++)
 		map_free(values[i]);
-	if (include) {
-		r->s->matrix.include = rules;
-		r->s->matrix.n_include = n->len;
-	} else {
-		r->s->matrix.exclude = rules;
-		r->s->matrix.n_exclude = n->len;
-	}
-}
-
-static bool is_rules_key(const struct yaml_node *key)
-{
-	return strcmp(key->text, "include") == 0 || strcmp(key->text, "exclude") == 0;
+	*ret = rules;
+	*ret_n = n->len;
 }
 
 /* How many tasks at most, as far as the axes' values are known. */
@@ -188,6 +169,7 @@ static void check_fan_out(struct reader *r, const struct yaml_node *n)
 void step_read_matrix(struct reader *r, const struct yaml_node *n)
 {
 	const struct yaml_node *include, *exclude;
+	struct step_matrix *m = &r->s->matrix;
 	struct matrix_axis *axes;
 	size_t count = 0;
 
@@ -197,7 +179,7 @@ void step_read_matrix(struct reader *r, const struct yaml_node *n)
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key;
 
-		if (is_rules_key(key))
+		if (str_eq(key->text, "include") || str_eq(key->text, "exclude"))
 			continue;
 		if (count == MATRIX_AXES_MAX) {
 			doc_error(r->d, key, "a matrix has at most %d axes", MATRIX_AXES_MAX);
@@ -209,29 +191,16 @@ void step_read_matrix(struct reader *r, const struct yaml_node *n)
 	}
 	if (count == 0)
 		doc_error(r->d, n, "`matrix` has no axis: give one as `name: [value, …]`");
-	r->s->matrix.axes = axes;
-	r->s->matrix.n_axes = count;
+	m->axes = axes;
+	m->n_axes = count;
 	if ((exclude = yaml_get(n, "exclude")))
-		read_rules(r, exclude, false);
+		read_rules(r, exclude, false, &m->exclude, &m->n_exclude);
 	if ((include = yaml_get(n, "include")))
-		read_rules(r, include, true);
+		read_rules(r, include, true, &m->include, &m->n_include);
 	check_fan_out(r, n);
 }
 
 /* Each. */
-
-static void read_each_list(struct reader *r, const struct yaml_node *n, struct each_decl *e)
-{
-	struct value v = { 0 };
-
-	e->is_list = true;
-	e->from.kind = REF_BROKEN;
-	if (!read_list_value(r->d, n, "`each`", &v))
-		return;
-	check_distinct(r, n, &v, "`each`");
-	e->values = v.list.v;
-	e->n_values = v.list.n;
-}
 
 static void check_glob(struct reader *r, const struct yaml_node *n, const char *glob)
 {
@@ -255,7 +224,6 @@ static void read_each_reference(struct reader *r, const struct yaml_node *n, str
 	size_t errors = diag_errors(r->l->diags);
 	const struct expr_template *t = read_template(r->d, n);
 
-	e->from.kind = REF_BROKEN;
 	if (diag_errors(r->l->diags) > errors)
 		return;
 	if (t->n_parts == 0 || !t->parts[0].expr || t->parts[0].expr->kind != EXPR_REF ||
@@ -276,12 +244,17 @@ static void read_each_reference(struct reader *r, const struct yaml_node *n, str
 void step_read_each(struct reader *r, const struct yaml_node *n)
 {
 	struct each_decl *e = arena_alloc(r->l->arena, sizeof(*e));
+	struct value v = { 0 };
 
 	r->s->each = e;
-	if (n->kind == YAML_KIND_SEQ)
-		read_each_list(r, n, e);
-	else if (doc_want_text(r->d, n, "`each`"))
-		read_each_reference(r, n, e);
-	else
-		e->from.kind = REF_BROKEN;
+	e->from.kind = REF_BROKEN; /* until it is known to be one */
+	e->is_list = n->kind == YAML_KIND_SEQ;
+	if (!e->is_list) {
+		if (doc_want_text(r->d, n, "`each`"))
+			read_each_reference(r, n, e);
+	} else if (read_list_value(r->d, n, "`each`", &v)) {
+		check_distinct(r, n, &v, "`each`");
+		e->values = v.list.v;
+		e->n_values = v.list.n;
+	}
 }

@@ -11,6 +11,7 @@
  * right behind it, and then one pass finds each clash (`top` is the directory that covers the
  * current place).
  */
+#include <assert.h>
 #include "model/read.h"
 
 /* CAIRN_INPUT_TRAIN_DATA stands for both `train-data` and `train_data`: names must differ there
@@ -132,8 +133,7 @@ static void declare_file_inputs(struct reader *r, const struct yaml_node *n)
 		if (value->kind != YAML_KIND_MAP) {
 			doc_error(r->d, value,
 				  "a step file only names its inputs: %s: {help: …}; what they are "
-				  "is "
-				  "said where the file is used",
+				  "is said where the file is used",
 				  n->pairs[i].key->text);
 			continue;
 		}
@@ -179,6 +179,7 @@ void step_match_file_inputs(struct build *b)
 	struct map *given = map_new();
 	_cleanup_(freep) const char **names = xcalloc(b->n_file_inputs, sizeof(*names));
 
+	assert(b->file && !b->file->broken);
 	for (size_t i = 0; i < b->s->n_inputs; i++)
 		map_slot_str(given, b->s->inputs[i].name);
 	for (size_t i = 0; i < b->n_file_inputs; i++) {
@@ -217,26 +218,10 @@ static const char *plain_path(struct reader *r, const struct yaml_node *n, const
 	return read_path(r->d, n, n->text, dir, what, allow_root, ret_is_dir);
 }
 
-static void read_output(struct reader *r, const struct yaml_node *n, struct step_output *o)
-{
-	static const char *const keys[] = { "path", "export" };
-	const struct yaml_node *path = n, *uri;
-
-	if (n->kind == YAML_KIND_MAP) {
-		doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
-		path = yaml_get(n, "path");
-		uri = yaml_get(n, "export");
-		if (uri)
-			o->export = read_export(r->d, uri);
-	}
-	if (!path)
-		doc_error(r->d, n, "output `%s` has no `path`", o->name);
-	else
-		o->path = plain_path(r, path, ".", "output", false, &o->is_dir);
-}
-
 void step_read_outputs(struct reader *r, const struct yaml_node *n)
 {
+	static const char *const keys[] = { "path", "export" };
+	const struct yaml_node *uri;
 	struct step_output *outputs;
 
 	if (!doc_want_map(r->d, n, "`outputs`"))
@@ -244,10 +229,23 @@ void step_read_outputs(struct reader *r, const struct yaml_node *n)
 	check_variables(r, n, "CAIRN_OUTPUT_");
 	outputs = arena_alloc(r->l->arena, n->len * sizeof(*outputs));
 	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *path = n->pairs[i].value;
+
 		doc_check_name(r->d, n->pairs[i].key, NAME_IDENT, "output");
 		outputs[i] = (struct step_output){ .name = doc_text(r->d, n->pairs[i].key),
 						   .pos = doc_pos(r->d, n->pairs[i].key) };
-		read_output(r, n->pairs[i].value, &outputs[i]);
+		if (path->kind == YAML_KIND_MAP) {
+			doc_check_keys(r->d, path, keys, ARRAY_LEN(keys));
+			if ((uri = yaml_get(path, "export")))
+				outputs[i].export = read_export(r->d, uri);
+			path = yaml_get(path, "path");
+		}
+		if (path)
+			outputs[i].path =
+				plain_path(r, path, ".", "output", false, &outputs[i].is_dir);
+		else
+			doc_error(r->d, n->pairs[i].value, "output `%s` has no `path`",
+				  outputs[i].name);
 	}
 	r->s->outputs = outputs;
 	r->s->n_outputs = n->len;
@@ -391,14 +389,6 @@ static void report_clash(struct build *b, const struct place *x, const struct pl
 		     other);
 }
 
-static bool may_overlap(const struct build *b, const struct place *x, const struct place *y)
-{
-	if (x->kind <= PLACE_CODE && y->kind <= PLACE_CODE) /* files of the project in inputs/
-							       matter only when inputs come there */
-		return x->kind == y->kind || b->s->n_inputs == 0;
-	return false;
-}
-
 static void check_metrics_path(struct build *b)
 {
 	const struct step *s = b->s;
@@ -450,10 +440,15 @@ void step_check_paths(struct build *b)
 					      .pos = b->checkpoint_pos };
 	qsort(places, n, sizeof(*places), by_path);
 	for (size_t i = 1; i < n; i++) {
-		if (!is_in(places[i].path, places[top].path))
+		const struct place *x = &places[top], *y = &places[i];
+		/* Files of the project in inputs/ matter only when inputs come there. */
+		bool may_overlap = x->kind <= PLACE_CODE && y->kind <= PLACE_CODE &&
+				   (x->kind == y->kind || s->n_inputs == 0);
+
+		if (!is_in(y->path, x->path))
 			top = i;
-		else if (!may_overlap(b, &places[top], &places[i]))
-			report_clash(b, &places[top], &places[i]);
+		else if (!may_overlap)
+			report_clash(b, x, y);
 	}
 	free(places);
 }

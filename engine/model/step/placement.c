@@ -13,6 +13,7 @@
  * the objects of the defaults, the step file and the step.
  */
 #include "model/step/placement.h"
+#include <assert.h>
 #include "base/text/yaml_json.h"
 #include "model/read.h"
 
@@ -346,7 +347,8 @@ void placement_read_kubernetes(const struct doc *d, const struct yaml_node *n,
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(placement_keys); i++)
 		names[n_names++] = placement_keys[i].name;
-	for (size_t i = 0; i < n_others && i < OTHERS_MAX; i++)
+	assert(n_others <= OTHERS_MAX);
+	for (size_t i = 0; i < n_others; i++)
 		names[n_names++] = others[i];
 	doc_check_keys(d, n, names, n_names);
 	for (size_t i = 0; i < ARRAY_LEN(placement_keys); i++) {
@@ -359,49 +361,17 @@ void placement_read_kubernetes(const struct doc *d, const struct yaml_node *n,
 
 /* Volumes. */
 
-static bool read_size(const struct doc *d, const struct yaml_node *n, const char *what,
+static void read_size(const struct doc *d, const struct yaml_node *n, const char *what,
 		      const char *key, json_t *into)
 {
-	struct err err = { 0 };
 	uint64_t bytes;
 
-	if (!doc_want_scalar(d, n, what))
-		return false;
-	if (text_parse_bytes(n->text, &bytes, &err) < 0)
-		doc_error(d, n, "%s: %s", what, err.msg);
-	else if (bytes == 0 || bytes > INT64_MAX)
+	if (!read_bytes(d, n, what, &bytes))
+		return;
+	if (bytes == 0 || bytes > INT64_MAX)
 		doc_error(d, n, "%s must be more than 0", what);
 	else
 		json_object_set_new(into, key, json_integer((json_int_t)bytes));
-	return true;
-}
-
-static void read_mount(const struct doc *d, const struct yaml_node *name, const struct yaml_node *n,
-		       json_t *into)
-{
-	const struct yaml_node *v = yaml_get(n, "mount");
-
-	if (!v)
-		doc_error(d, name, "volume `%.60s` has no `mount`", name->text);
-	else if (!doc_want_text(d, v, "`mount`") || has_expression(d, v, "`mount`"))
-		return;
-	else if (v->text[0] != '/' || !v->text[1] || strchr(v->text, ':'))
-		doc_error(d, v,
-			  "`mount` must be an absolute path in the container, such as /scratch");
-	else
-		set_text(into, "mount", v);
-}
-
-/* A relative path in the volume. */
-static void read_sub_path(const struct doc *d, const struct yaml_node *n, json_t *into)
-{
-	if (!doc_want_text(d, n, "`sub_path`") || has_expression(d, n, "`sub_path`"))
-		return;
-	if (n->text[0] == '/' || strcmp(n->text, "..") == 0 || str_has_prefix(n->text, "../") ||
-	    str_has_suffix(n->text, "/..") || strstr(n->text, "/../"))
-		doc_error(d, n, "`sub_path` must be a path inside the volume");
-	else
-		set_text(into, "sub_path", n);
 }
 
 /* What the volume is: one of four. */
@@ -451,9 +421,25 @@ static json_t *read_volume(const struct doc *d, const struct yaml_node *name,
 		return j;
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	read_source(d, name, n, j);
-	read_mount(d, name, n, j);
-	if ((v = yaml_get(n, "sub_path")))
-		read_sub_path(d, v, j);
+	if (!(v = yaml_get(n, "mount"))) {
+		doc_error(d, name, "volume `%.60s` has no `mount`", name->text);
+	} else if (doc_want_text(d, v, "`mount`") && !has_expression(d, v, "`mount`")) {
+		if (v->text[0] == '/' && v->text[1] && !strchr(v->text, ':'))
+			set_text(j, "mount", v);
+		else
+			doc_error(d, v,
+				  "`mount` must be an absolute path in the container, such as "
+				  "/scratch");
+	}
+	if ((v = yaml_get(n, "sub_path")) && doc_want_text(d, v, "`sub_path`") &&
+	    !has_expression(d, v, "`sub_path`")) {
+		if (v->text[0] == '/' || strcmp(v->text, "..") == 0 ||
+		    str_has_prefix(v->text, "../") || str_has_suffix(v->text, "/..") ||
+		    strstr(v->text, "/../"))
+			doc_error(d, v, "`sub_path` must be a path inside the volume");
+		else
+			set_text(j, "sub_path", v);
+	}
 	if ((v = yaml_get(n, "read_only")))
 		read_bool(d, v, "`read_only`", &read_only);
 	if (read_only)

@@ -51,18 +51,6 @@ static void read_max(const struct doc *d, const struct yaml_node *n, struct retr
 		p->budget[FAILURE_FAILED] = p->budget[FAILURE_TIMEOUT] = (uint32_t)max;
 }
 
-static void read_memory_factor(const struct doc *d, const struct yaml_node *n, double *ret)
-{
-	double f;
-
-	if (n->kind == YAML_KIND_SCALAR && n->text[0] == 'x' &&
-	    text_parse_double(n->text + 1, &f) && f >= 1 && f <= RETRY_MEMORY_MAX)
-		*ret = f;
-	else
-		doc_error(d, n, "`memory` must be a factor from x1 to x%d, such as x1.5",
-			  RETRY_MEMORY_MAX);
-}
-
 /* oom: 1, or oom: {max: 1, memory: x1.5}; the other classes have no `memory`. */
 static void read_budget(const struct doc *d, const struct yaml_node *n, enum failure_class c,
 			struct retry_policy *p)
@@ -70,6 +58,7 @@ static void read_budget(const struct doc *d, const struct yaml_node *n, enum fai
 	static const char *const keys[] = { "max", "memory" };
 	const struct yaml_node *max = n, *memory = NULL;
 	char what[40];
+	double factor;
 	int64_t v;
 
 	if (n->kind == YAML_KIND_MAP) {
@@ -82,8 +71,15 @@ static void read_budget(const struct doc *d, const struct yaml_node *n, enum fai
 	snprintf(what, sizeof(what), "`%s`", failure_class_name(c));
 	if (max && read_count(d, max, what, 0, RETRY_MAX, &v))
 		p->budget[c] = (uint32_t)v;
-	if (memory)
-		read_memory_factor(d, memory, &p->oom_memory_factor);
+	if (!memory)
+		return;
+	if (memory->kind == YAML_KIND_SCALAR && memory->text[0] == 'x' &&
+	    text_parse_double(memory->text + 1, &factor) && factor >= 1 &&
+	    factor <= RETRY_MEMORY_MAX)
+		p->oom_memory_factor = factor;
+	else
+		doc_error(d, memory, "`memory` must be a factor from x1 to x%d, such as x1.5",
+			  RETRY_MEMORY_MAX);
 }
 
 static void unknown_retry_key(struct reader *r, const struct yaml_node *key)
@@ -101,7 +97,6 @@ static void unknown_retry_key(struct reader *r, const struct yaml_node *key)
 void step_read_retry(struct reader *r, const struct yaml_node *n)
 {
 	struct retry_policy *p = &r->s->retry;
-	struct err err = { 0 };
 	const struct yaml_node *max;
 
 	retry_defaults(p);
@@ -121,10 +116,7 @@ void step_read_retry(struct reader *r, const struct yaml_node *n)
 		if (strcmp(key->text, "max") == 0)
 			continue;
 		if (strcmp(key->text, "backoff") == 0) {
-			if (doc_want_scalar(r->d, value, "`backoff`") &&
-			    text_parse_duration_range(value->text, &p->backoff_min_ns,
-						      &p->backoff_max_ns, &err) < 0)
-				doc_error(r->d, value, "`backoff`: %s", err.msg);
+			read_backoff(r->d, value, &p->backoff_min_ns, &p->backoff_max_ns);
 		} else if (c == FAILURE_NONE || c >= FAILURE_CANCELLED) {
 			unknown_retry_key(r, key);
 		} else {
@@ -135,17 +127,11 @@ void step_read_retry(struct reader *r, const struct yaml_node *n)
 
 /* Gate. */
 
-static bool parse_gate(const char *text, struct gate_rule *g)
-{
-	size_t n = compare_parse(text, &g->op);
-
-	text += n;
-	return n && text_parse_double(text + strspn(text, " "), &g->bound) && isfinite(g->bound);
-}
-
 void step_read_gate(struct reader *r, const struct yaml_node *n)
 {
 	struct gate_rule *gates;
+	const char *text;
+	size_t op;
 
 	if (!doc_want_map(r->d, n, "`gate`"))
 		return;
@@ -157,7 +143,10 @@ void step_read_gate(struct reader *r, const struct yaml_node *n)
 					       .pos = doc_pos(r->d, key) };
 		if (key->len == 0)
 			doc_error(r->d, key, "`gate` names no metric");
-		if (value->kind != YAML_KIND_SCALAR || !parse_gate(value->text, &gates[i]))
+		text = value->kind == YAML_KIND_SCALAR ? value->text : "";
+		op = compare_parse(text, &gates[i].op);
+		text += op + strspn(text + op, " ");
+		if (!op || !text_parse_double(text, &gates[i].bound) || !isfinite(gates[i].bound))
 			doc_error(r->d, value,
 				  "a gate is a comparison with a number, such as %s: \">= 0.85\"",
 				  gates[i].metric);
@@ -203,8 +192,7 @@ void step_read_tolerance(struct reader *r, const struct yaml_node *n)
 		if (value->kind != YAML_KIND_SCALAR || !parse_tolerance(value->text, &rules[i]))
 			doc_error(r->d, value,
 				  "a tolerance is a distance or a part of the recorded value, such "
-				  "as "
-				  "%s: 0.001 or 1%%",
+				  "as %s: 0.001 or 1%%",
 				  rules[i].metric);
 	}
 	r->s->measured.tolerances = rules;

@@ -228,8 +228,7 @@ static void misplaced_key(struct reader *r, const struct key_rule *rule)
 		if (strcmp(name, "with") == 0)
 			doc_error(r->d, r->key,
 				  "`with` goes with `uses`; a command gets values as ${{ "
-				  "params.NAME }} "
-				  "or by `env`");
+				  "params.NAME }} or by `env`");
 		else
 			doc_error(r->d, r->key, "`%s` belongs into a step file", name);
 		break;
@@ -263,14 +262,6 @@ static void read_layer(struct reader *r, const struct yaml_node *map)
 	}
 }
 
-static void built_in_defaults(struct step *s)
-{
-	*s = (struct step){
-		.program.shell = "sh", .cache = true, .concurrency = { .max = 1 }, .place.pack = 1
-	};
-	retry_defaults(&s->retry);
-}
-
 void read_defaults(struct loader *l, const struct yaml_node *n)
 {
 	struct build b = { .s = &l->defaults, .doc = &l->doc };
@@ -278,7 +269,10 @@ void read_defaults(struct loader *l, const struct yaml_node *n)
 		.l = l, .b = &b, .s = &l->defaults, .d = &l->doc, .context = CONTEXT_DEFAULTS
 	};
 
-	built_in_defaults(&l->defaults);
+	l->defaults = (struct step){
+		.program.shell = "sh", .cache = true, .concurrency = { .max = 1 }, .place.pack = 1
+	};
+	retry_defaults(&l->defaults.retry);
 	if (n && !yaml_is_null(n) && doc_want_map(&l->doc, n, "`defaults`"))
 		read_layer(&r, n);
 	VEC_FREE(&b.needs);
@@ -287,34 +281,14 @@ void read_defaults(struct loader *l, const struct yaml_node *n)
 
 /* One step. */
 
-/* 0 after a report. */
-static unsigned find_builtin(struct build *b, const struct yaml_node *uses)
-{
-	const struct step_spec *spec = step_spec_find(uses->text);
-	const char *names[16];
-	size_t n;
-	const struct step_spec *const *all = step_specs(&n);
-
-	if (spec) {
-		b->s->program.builtin = spec->name;
-		return spec->wraps_command ? CONTEXT_WRAP : CONTEXT_BUILTIN;
-	}
-	for (size_t i = 0; i < n && i < ARRAY_LEN(names); i++)
-		names[i] = all[i]->name;
-	doc_error(b->doc, uses,
-		  "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends "
-		  "in "
-		  ".yaml",
-		  uses->text,
-		  loader_suggest(b->doc->l, uses->text, names, MIN(n, ARRAY_LEN(names))));
-	return 0;
-}
-
 /* What kind of step it is; 0 after a report. */
 static unsigned kind_of_step(struct build *b)
 {
 	const struct doc *d = b->doc;
 	const struct yaml_node *run = yaml_get(b->node, "run"), *uses = yaml_get(b->node, "uses");
+	const struct step_spec *spec, *const *all;
+	const char *names[16];
+	size_t n;
 
 	if (!uses) {
 		if (!run)
@@ -327,38 +301,19 @@ static unsigned kind_of_step(struct build *b)
 		b->file = step_file_get(d->l, uses);
 		return CONTEXT_USE;
 	}
-	return find_builtin(b, uses);
-}
-
-/* What the pipeline says for all of its own commands isn't meant for steps that bring their code
- * themselves. */
-static void drop_foreign_defaults(struct step *s)
-{
-	s->program.shell = "sh";
-	s->reads.code = s->reads.tools = s->reads.env_files = NULL;
-	s->reads.n_code = s->reads.n_tools = s->reads.n_env_files = 0;
-	s->reads.no_imports = false;
-}
-
-/* Keys of a step whose kind isn't known: at least that they exist. */
-static void check_keys_only(struct reader *r, const struct yaml_node *map)
-{
-	r->context = CONTEXT_ANY_STEP;
-	for (size_t i = 0; i < map->len; i++) {
-		r->key = map->pairs[i].key;
-		if (!find_rule(r->key->text))
-			unknown_key(r);
+	spec = step_spec_find(uses->text);
+	if (spec) {
+		b->s->program.builtin = spec->name;
+		return spec->wraps_command ? CONTEXT_WRAP : CONTEXT_BUILTIN;
 	}
-}
-
-static void check_env(struct build *b)
-{
-	for (size_t i = 0; i < b->s->reads.n_secrets; i++)
-		for (size_t k = 0; k < b->s->reads.n_env; k++)
-			if (strcmp(b->s->reads.secrets[i], b->s->reads.env[k].name) == 0)
-				doc_error_at(b->doc->l->diags, &b->s->reads.env[k].pos,
-					     "`%s` is a secret of step `%s` and in its `env` too",
-					     b->s->reads.secrets[i], b->s->name);
+	all = step_specs(&n);
+	for (size_t i = 0; i < n && i < ARRAY_LEN(names); i++)
+		names[i] = all[i]->name;
+	doc_error(d, uses,
+		  "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends "
+		  "in .yaml",
+		  uses->text, loader_suggest(d->l, uses->text, names, MIN(n, ARRAY_LEN(names))));
+	return 0;
 }
 
 static void finish_step(struct build *b, unsigned context)
@@ -393,7 +348,12 @@ static void finish_step(struct build *b, unsigned context)
 		step_check_with(&r, NULL);
 	}
 	step_check_paths(b);
-	check_env(b);
+	for (size_t i = 0; i < s->reads.n_secrets; i++)
+		for (size_t k = 0; k < s->reads.n_env; k++)
+			if (strcmp(s->reads.secrets[i], s->reads.env[k].name) == 0)
+				doc_error_at(b->doc->l->diags, &s->reads.env[k].pos,
+					     "`%s` is a secret of step `%s` and in its `env` too",
+					     s->reads.secrets[i], s->name);
 	retry_finish(s);
 }
 
@@ -414,12 +374,23 @@ static void read_step(struct loader *l, struct build *b)
 		return;
 	}
 	r.context = kind_of_step(b);
-	if (r.context == 0) {
-		check_keys_only(&r, b->node);
+	if (r.context == 0) { /* at least its keys must exist */
+		r.context = CONTEXT_ANY_STEP;
+		for (size_t i = 0; i < b->node->len; i++) {
+			r.key = b->node->pairs[i].key;
+			if (!find_rule(r.key->text))
+				unknown_key(&r);
+		}
 		return;
 	}
-	if (!(r.context & CONTEXT_COMMAND))
-		drop_foreign_defaults(b->s);
+	if (!(r.context & CONTEXT_COMMAND)) {
+		/* What the pipeline says for its own commands isn't meant for steps that bring
+		 * their code themselves. */
+		b->s->program.shell = "sh";
+		b->s->reads.code = b->s->reads.tools = b->s->reads.env_files = NULL;
+		b->s->reads.n_code = b->s->reads.n_tools = b->s->reads.n_env_files = 0;
+		b->s->reads.no_imports = false;
+	}
 	f = b->file;
 	if (f) {
 		b->s->program.step_file = f->doc.path;

@@ -56,76 +56,37 @@ void step_read_kubernetes(struct reader *r, const struct yaml_node *n)
 
 /* Resources. */
 
-static void read_cpu(struct reader *r, const struct yaml_node *n, struct resources_decl *ret)
-{
-	struct err err = { 0 };
-
-	if (!doc_want_scalar(r->d, n, "`cpu`"))
-		return;
-	if (text_parse_cpu(n->text, &ret->cpu_milli, &err) < 0)
-		doc_error(r->d, n, "`cpu`: %s", err.msg);
-	else if (ret->cpu_milli == 0)
-		doc_error(r->d, n, "`cpu` must be more than 0");
-}
-
-static void read_memory(struct reader *r, const struct yaml_node *n, struct resources_decl *ret)
-{
-	struct err err = { 0 };
-
-	if (!doc_want_scalar(r->d, n, "`memory`"))
-		return;
-	if (text_parse_bytes(n->text, &ret->memory_bytes, &err) < 0)
-		doc_error(r->d, n, "`memory`: %s", err.msg);
-	else if (ret->memory_bytes == 0)
-		doc_error(r->d, n, "`memory` must be more than 0");
-}
-
-static void read_gpus(struct reader *r, const struct yaml_node *n, struct resources_decl *ret)
-{
-	int64_t gpus;
-
-	if (read_count(r->d, n, "`gpu`", 0, 1024, &gpus))
-		ret->gpus = (uint32_t)gpus;
-}
-
-/* Contradictions that show without a cluster. */
-static void check_resources(struct reader *r, const struct yaml_node *n,
-			    const struct resources_decl *res, const json_t *placement)
-{
-	uint64_t shm = (uint64_t)json_integer_value(json_object_get(placement, "shm_bytes"));
-
-	if (yaml_get(n, "gpu_type") && res->gpus == 0)
-		doc_error(r->d, yaml_get(n, "gpu_type"),
-			  "`gpu_type` goes with `gpu`: how many of them");
-	if (res->memory_bytes && shm > res->memory_bytes)
-		doc_error(r->d, yaml_get(n, "shm"),
-			  "`shm` is a part of `memory`, and more than it");
-}
-
 void step_read_resources(struct reader *r, const struct yaml_node *n)
 {
 	static const char *const names[] = { "cpu", "memory", "gpu", "gpu_type", "shm", "disk" };
 	struct resources_decl res = { 0 };
+	const struct yaml_node *v;
 	json_t *placement;
+	int64_t gpus;
+	uint64_t shm;
 
 	if (!doc_want_map(r->d, n, "`resources`"))
 		return;
 	placement = placement_begin(r);
 	placement_drop_resources(placement);
+	read_machine(r->d, n, "", &res.cpu_milli, &res.memory_bytes);
+	if ((v = yaml_get(n, "gpu")) && read_count(r->d, v, "`gpu`", 0, 1024, &gpus))
+		res.gpus = (uint32_t)gpus;
 	for (size_t i = 0; i < n->len; i++) {
-		const struct yaml_node *key = n->pairs[i].key, *v = n->pairs[i].value;
+		const struct yaml_node *key = n->pairs[i].key;
 
-		if (strcmp(key->text, "cpu") == 0)
-			read_cpu(r, v, &res);
-		else if (strcmp(key->text, "memory") == 0)
-			read_memory(r, v, &res);
-		else if (strcmp(key->text, "gpu") == 0)
-			read_gpus(r, v, &res);
-		else if (!placement_read_resource(r->d, key, v, placement))
+		if (!str_eq(key->text, "cpu") && !str_eq(key->text, "memory") &&
+		    !str_eq(key->text, "gpu") &&
+		    !placement_read_resource(r->d, key, n->pairs[i].value, placement))
 			doc_error(r->d, key, "unknown key `%.60s`%s", key->text,
 				  loader_suggest(r->l, key->text, names, ARRAY_LEN(names)));
 	}
-	check_resources(r, n, &res, placement);
+	if ((v = yaml_get(n, "gpu_type")) && res.gpus == 0)
+		doc_error(r->d, v, "`gpu_type` goes with `gpu`: how many of them");
+	shm = (uint64_t)json_integer_value(json_object_get(placement, "shm_bytes"));
+	if (res.memory_bytes && shm > res.memory_bytes)
+		doc_error(r->d, yaml_get(n, "shm"),
+			  "`shm` is a part of `memory`, and more than it");
 	placement_end(r, placement);
 	r->s->resources = res;
 }

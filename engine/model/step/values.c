@@ -160,25 +160,11 @@ static int by_key(const void *a, const void *b)
 	return strcmp(((const struct pair_ref *)a)->key, ((const struct pair_ref *)b)->key);
 }
 
-static void read_with_node(struct reader *r, const struct yaml_node *n, struct with_node *ret);
-
-static void read_with_map(struct reader *r, const struct yaml_node *n, struct with_node *ret)
-{
-	struct pair_ref *sorted = arena_alloc(r->l->scratch, n->len * sizeof(*sorted));
-
-	ret->keys = arena_alloc(r->l->arena, n->len * sizeof(*ret->keys));
-	for (size_t i = 0; i < n->len; i++)
-		sorted[i] = (struct pair_ref){ doc_text(r->d, n->pairs[i].key), n->pairs[i].value };
-	qsort(sorted, n->len, sizeof(*sorted), by_key);
-	for (size_t i = 0; i < n->len; i++) {
-		ret->keys[i] = sorted[i].key;
-		read_with_node(r, sorted[i].value, &ret->children[i]);
-	}
-}
-
 /* Recursion is bounded by YAML_DEPTH_MAX. */
 static void read_with_node(struct reader *r, const struct yaml_node *n, struct with_node *ret)
 {
+	struct pair_ref *sorted;
+
 	if (n->kind == YAML_KIND_SCALAR) {
 		ret->kind = WITH_SCALAR;
 		ret->scalar = typed_template(r->d, n);
@@ -187,11 +173,19 @@ static void read_with_node(struct reader *r, const struct yaml_node *n, struct w
 	ret->kind = n->kind == YAML_KIND_MAP ? WITH_MAP : WITH_LIST;
 	ret->n = n->len;
 	ret->children = arena_alloc(r->l->arena, n->len * sizeof(*ret->children));
-	if (n->kind == YAML_KIND_MAP)
-		read_with_map(r, n, ret);
-	else
-		for (size_t i = 0; i < n->len; i++)
-			read_with_node(r, n->items[i], &ret->children[i]);
+	for (size_t i = 0; i < n->len && n->kind == YAML_KIND_SEQ; i++)
+		read_with_node(r, n->items[i], &ret->children[i]);
+	if (n->kind == YAML_KIND_SEQ)
+		return;
+	sorted = arena_alloc(r->l->scratch, n->len * sizeof(*sorted));
+	ret->keys = arena_alloc(r->l->arena, n->len * sizeof(*ret->keys));
+	for (size_t i = 0; i < n->len; i++)
+		sorted[i] = (struct pair_ref){ doc_text(r->d, n->pairs[i].key), n->pairs[i].value };
+	qsort(sorted, n->len, sizeof(*sorted), by_key);
+	for (size_t i = 0; i < n->len; i++) {
+		ret->keys[i] = sorted[i].key;
+		read_with_node(r, sorted[i].value, &ret->children[i]);
+	}
 }
 
 /* The value that a param of a step file gets: held against its declaration now when it is a
@@ -204,8 +198,7 @@ static const struct expr_template *local_value(struct reader *r, const struct pa
 
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len))
 		return read_template(r->d, n);
-	if (!(n->kind == YAML_KIND_SEQ ? read_list_value(r->d, n, "a value of `with`", &v)
-				       : read_value(r->d, n, "a value of `with`", &v)))
+	if (!read_any_value(r->d, n, "a value of `with`", &v))
 		return NULL;
 	if (param_check_value(decl, &v, &fit, &err) < 0) {
 		doc_error(r->d, n, "param `%s` of `%s` %s", decl->name, r->b->file->doc.path,

@@ -129,13 +129,6 @@ static enum code_language language_of_program(const struct word *w)
 	return CODE_OTHER;
 }
 
-static enum code_language language_of_name(const char *path)
-{
-	return str_has_suffix(path, ".py")                                    ? CODE_PYTHON
-	       : str_has_suffix(path, ".sh") || str_has_suffix(path, ".bash") ? CODE_SHELL
-									      : CODE_OTHER;
-}
-
 /* The folders of PYTHONPATH that lie in the project. A command runs in the project's root, as it
  * sees it: there, $PWD is that. */
 static void add_pythonpath(struct code *c, const char *at, size_t n, bool in_command)
@@ -179,9 +172,11 @@ static void add_word(struct code *c, const struct word *w, const struct word *pr
 		   !code_project_may_have(c->project, c->scratch.s)) {
 		return;
 	} else {
-		named.language = language_of_name(c->scratch.s);
-		if (named.language == CODE_OTHER)
-			named.language = language_of_program(program);
+		named.language = str_has_suffix(c->scratch.s, ".py") ? CODE_PYTHON
+				 : str_has_suffix(c->scratch.s, ".sh") ||
+						 str_has_suffix(c->scratch.s, ".bash")
+					 ? CODE_SHELL
+					 : language_of_program(program);
 	}
 	named.text = arena_strndup(c->p->arena, path.at, path.n);
 	VEC_PUSH(&c->wanted.named, named);
@@ -342,22 +337,6 @@ static void drop_covered(struct code *c)
 	c->items.n = kept;
 }
 
-static int make_tree(struct code *c, struct content_id *ret, struct err *err)
-{
-	_cleanup_(freep) struct path_entry *v = xcalloc(c->items.n + 1, sizeof(*v));
-
-	if (c->items.n == 1 && str_eq(c->items.v[0].file.path, ".")) {
-		*ret = c->items.v[0].entry->id;
-		return 0;
-	}
-	for (size_t i = 0; i < c->items.n; i++) {
-		v[i].path = c->items.v[i].file.path;
-		v[i].id = c->items.v[i].entry->id;
-		v[i].kind = tree_entry_kind_of(&v[i].id);
-	}
-	return plan_tree_of_paths(c->p->ctx.store, c->stored, v, c->items.n, ret, err);
-}
-
 /* What the step's own keys name. */
 static int add_declared(struct code *c, const struct step *s, struct err *err)
 {
@@ -384,6 +363,7 @@ static int add_declared(struct code *c, const struct step *s, struct err *err)
 static int make_answer(struct code *c, struct answer *a, struct err *err)
 {
 	const struct step *s = c->wanted.step;
+	_cleanup_(freep) struct path_entry *entries = NULL;
 
 	c->items.n = 0;
 	if (add_declared(c, s, err) < 0)
@@ -395,20 +375,21 @@ static int make_answer(struct code *c, struct answer *a, struct err *err)
 	if (c->items.n == 0)
 		return 0;
 	drop_covered(c);
-	if (make_tree(c, &a->tree, err) < 0)
-		return err_wrap(err, "code of step `%s`", s->name);
 	a->files = arena_alloc(c->p->arena, c->items.n * sizeof(*a->files));
-	for (; a->n < c->items.n; a->n++)
-		a->files[a->n] = c->items.v[a->n].file;
+	entries = xcalloc(c->items.n, sizeof(*entries));
+	for (; a->n < c->items.n; a->n++) {
+		const struct item *i = &c->items.v[a->n];
+
+		a->files[a->n] = i->file;
+		entries[a->n] = (struct path_entry){ .path = i->file.path,
+						     .id = i->entry->id,
+						     .kind = tree_entry_kind_of(&i->entry->id) };
+	}
+	if (a->n == 1 && str_eq(a->files[0].path, "."))
+		a->tree = entries[0].id;
+	else if (plan_tree_of_paths(c->p->ctx.store, c->stored, entries, a->n, &a->tree, err) < 0)
+		return err_wrap(err, "code of step `%s`", s->name);
 	return 0;
-}
-
-/* Both are normal. */
-static bool lies_in(const char *path, const char *dir)
-{
-	size_t n = strlen(dir);
-
-	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
 /* A step would find code where it writes an output: what was there goes into it. For paths of
@@ -419,7 +400,7 @@ static int check_outputs(const struct step *s, const struct answer *a, struct er
 		const struct plan_code_file *f = &a->files[i];
 
 		for (size_t k = 0; f->by && k < s->n_outputs; k++)
-			if (lies_in(f->path, s->outputs[k].path))
+			if (fs_is_inside(s->outputs[k].path, f->path))
 				return err_set(err, ERR_INVALID,
 					       "%s:%d:%d: output `%s` of step `%s` is made at %s, "
 					       "where its code has %s (%s by %s:%u): give the "

@@ -239,15 +239,6 @@ static void resolve_relative(struct search *s, const struct node *from, const st
 	resolve_rest(s, dir, from->root, a->module, a->name, &dir);
 }
 
-static void resolve_source(struct search *s, const char *path)
-{
-	_cleanup_(freep) char *plain = fs_normalise(path);
-
-	if (*plain != '/' && fs_is_inside(".", plain) &&
-	    code_project_may_have(s->m->project, plain))
-		add_file(s, arena_strdup(s->m->p->arena, plain), 0);
-}
-
 static void resolve_node(struct code_modules *m, struct graph *g, uint32_t at)
 {
 	struct node from = g->nodes.v[at]; /* nodes move when there are more of them */
@@ -262,9 +253,13 @@ static void resolve_node(struct code_modules *m, struct graph *g, uint32_t at)
 		const struct code_ask *a = &script->asks[i];
 
 		s.found.n = 0;
-		if (from.language == CODE_SHELL)
-			resolve_source(&s, a->module);
-		else if (a->level)
+		if (from.language == CODE_SHELL) {
+			_cleanup_(freep) char *path = fs_normalise(a->module);
+
+			if (*path != '/' && fs_is_inside(".", path) &&
+			    code_project_may_have(m->project, path))
+				add_file(&s, arena_strdup(m->p->arena, path), 0);
+		} else if (a->level)
 			resolve_relative(&s, &from, a);
 		else
 			resolve_parts(&s, a->module, a->name, &dir, &root);

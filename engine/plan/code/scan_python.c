@@ -81,25 +81,17 @@ static void skip_escape(struct scanner *s, const struct quotes *q)
 
 static void skip_string(struct scanner *s, struct quotes q, unsigned nest);
 
-/* Is `n` bytes at `text` what may stand before a quote? */
-static bool is_prefix(const char *text, size_t n, bool *ret_format)
-{
-	*ret_format = false;
-	for (size_t i = 0; i < n; i++) {
-		if (!memchr("rRbBuUfFtT", text[i], 10))
-			return false;
-		*ret_format |= memchr("fFtT", text[i], 4) != NULL;
-	}
-	return n <= 2;
-}
-
 /* At a quote, behind a prefix of n letters. */
 static void skip_literal(struct scanner *s, const char *prefix, size_t n, unsigned nest)
 {
 	struct quotes q = { .quote = *s->at };
+	bool is_prefix = n <= 2;
 
-	if (!is_prefix(prefix, n, &q.format))
-		q.format = false;
+	for (size_t i = 0; i < n && is_prefix; i++) {
+		is_prefix = memchr("rRbBuUfFtT", prefix[i], 10) != NULL;
+		q.format |= memchr("fFtT", prefix[i], 4) != NULL;
+	}
+	q.format &= is_prefix;
 	q.triple = s->end - s->at >= 3 && s->at[1] == q.quote && s->at[2] == q.quote;
 	s->at += q.triple ? 3 : 1;
 	skip_string(s, q, nest);

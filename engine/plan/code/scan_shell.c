@@ -82,11 +82,6 @@ static void read_double(struct scanner *s, struct word *w)
 		take(s);
 }
 
-static bool ends_word(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || strchr(";&|()<>", c);
-}
-
 /* Past $(( … )) or (( … )), from behind its parentheses; false where they don't close on what may
  * be one expression: then they are two subshells. */
 static bool skip_arithmetic(struct scanner *s)
@@ -117,7 +112,7 @@ static void read_word(struct scanner *s, struct word *w)
 	w->len = 0;
 	w->literal = true;
 	w->quoted = false;
-	while (s->at < s->end && (*s->at == '\0' || !ends_word(*s->at))) {
+	while (s->at < s->end && (*s->at == '\0' || !strchr(" \t\n\r;&|()<>", *s->at))) {
 		char c = *s->at;
 
 		take(s);
@@ -197,12 +192,6 @@ static bool word_is_one_of(const struct word *w, const char *const *names, size_
 	return false;
 }
 
-/* NAME=…: a command may still follow. */
-static bool is_assignment(const struct word *w)
-{
-	return memchr(w->text, '=', w->len) && *w->text != '=';
-}
-
 void scan_shell(const char *bytes, size_t n, void (*fn)(void *arg, const char *path, unsigned line),
 		void *arg)
 {
@@ -241,15 +230,17 @@ void scan_shell(const char *bytes, size_t n, void (*fn)(void *arg, const char *p
 			}
 			expected = c == '<' || c == '>' ? ARGUMENTS : COMMAND;
 		} else {
+			bool assigns;
+
 			read_word(&s, &w);
+			assigns = w.len && *w.text != '=' && memchr(w.text, '=', w.len);
 			if (expected == PATH && w.literal && w.len)
 				fn(arg, w.text, line);
 			if (expected != COMMAND)
 				expected = ARGUMENTS;
 			else if (word_is_one_of(&w, sourcing, ARRAY_LEN(sourcing)))
 				expected = PATH;
-			else if (!is_assignment(&w) &&
-				 !word_is_one_of(&w, before, ARRAY_LEN(before)))
+			else if (!assigns && !word_is_one_of(&w, before, ARRAY_LEN(before)))
 				expected = ARGUMENTS;
 		}
 	}

@@ -345,6 +345,8 @@ static void test_bad_cluster(void **state)
 		  ":1:40: `endpoint`: `s3.test` must begin with" },
 		{ "kubernetes: {store_account: a, service_account: b}",
 		  ":1:49: a pod has one service account" },
+		{ "kubernetes: {store_secret: a, env_from: a}",
+		  ":1:41: `env_from` must be a list" },
 		{ "kubernetes: {store_claim: a, store_secret: b}",
 		  ":1:27: `store_claim` is a store in a volume" },
 		{ "kubernetes: {tolerations: [{key: a, efect: x}]}",
