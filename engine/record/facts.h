@@ -11,7 +11,12 @@ json_t *facts_run(const struct run_row *r); /* as `cairn runs --json` documents 
 /* The same and "tags", the names that it has. */
 json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena);
 json_t *facts_text(const char *s); /* null for NULL; any bytes */
-json_t *facts_number(double v);    /* null for NaN and the infinities, which JSON has not */
+/* And back, in `arena`: NULL when it isn't what facts_text() gives, or C can't hold it. */
+const char *facts_read_text(const char *text, struct arena *arena);
+/* A member of `o` that facts_text() gave; NULL also when there is none. */
+const char *facts_get_text(const json_t *o, const char *key, struct arena *arena);
+
+json_t *facts_number(double v); /* null for NaN and the infinities, which JSON has not */
 
 /* A run that says it is running, but whose engine is gone. */
 bool facts_engine_died(const struct run_row *r);

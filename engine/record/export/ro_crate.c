@@ -208,15 +208,6 @@ static json_t *objects(struct crate *c, const char *task, const struct named_con
 	return list;
 }
 
-static void add_params(struct crate *c, json_t *object)
-{
-	const char *name;
-	json_t *v;
-
-	json_object_foreach(c->x->params, name, v)
-		json_array_append_new(object, ref(arena_printf(c->x->arena, "#param-%s", name)));
-}
-
 static void describe_params(struct crate *c)
 {
 	const char *name;
@@ -240,9 +231,12 @@ static void add_action(struct crate *c, const struct attempt_record *a)
 	const char *id = arena_printf(c->x->arena, "#attempt-%lld", (long long)a->row.id);
 	json_t *o = entity(c, id, "CreateAction"),
 	       *object = objects(c, NULL, a->inputs, a->n_inputs);
-	const char *problem = export_problem(c->x, &a->row);
+	const char *problem = export_problem(c->x, &a->row), *param;
+	json_t *v;
 
-	add_params(c, object);
+	json_object_foreach(c->x->params, param, v)
+		json_array_append_new(object, ref(arena_printf(c->x->arena, "#param-%s", param)));
+
 	json_object_set_new(o, "name", facts_text(a->row.task));
 	json_object_set_new(o, "description",
 			    json_sprintf("attempt %u of task %s", a->row.number, a->row.task));

@@ -24,6 +24,10 @@
 #define KEY_RECORD_MAX (16 * MIB)
 #define ATTEMPT_ID_MAX (1ll << 53) /* as exact numbers of JSON are */
 
+struct renaming {
+	int64_t was, is;
+};
+
 struct import {
 	struct db *db;
 	struct store *s;
@@ -31,11 +35,8 @@ struct import {
 	struct arena *arena;
 	int64_t run;
 	enum run_state state;
-	int64_t ended_ns; /* of the run */
-	struct map_of_ids {
-		int64_t was, is;
-	} * renamed; /* in the order of `was` as they came; only those that changed */
-	size_t n_renamed, cap;
+	int64_t ended_ns;             /* of the run */
+	VEC(struct renaming) renamed; /* only those that changed, as they came */
 	uint64_t attempts;
 	bool clash;
 };
@@ -105,9 +106,9 @@ static int add_pins(struct db *db, const struct manifest *m, struct arena *arena
 
 static int64_t renamed(const struct import *im, int64_t was)
 {
-	for (size_t i = im->n_renamed; i-- > 0;)
-		if (im->renamed[i].was == was)
-			return im->renamed[i].is;
+	for (size_t i = im->renamed.n; i-- > 0;)
+		if (im->renamed.v[i].was == was)
+			return im->renamed.v[i].is;
 	return im->ids == IMPORT_NEW_IDS ? 0 : was;
 }
 
@@ -145,11 +146,8 @@ static int add_row(struct import *im, struct attempt_row *a, struct err *err)
 		r = attempt_insert(im->db, a, 0, err);
 	if (r != 0 || a->id == was)
 		return r;
-	if (im->n_renamed == im->cap) {
-		im->cap = im->cap ? im->cap * 2 : 16;
-		im->renamed = xreallocarray(im->renamed, im->cap, sizeof(*im->renamed));
-	}
-	im->renamed[im->n_renamed++] = (struct map_of_ids){ was, a->id };
+	VEC_PUSH(&im->renamed, ((struct renaming){ was, a->id }));
+
 	return 0;
 }
 
@@ -215,7 +213,7 @@ int manifest_import(struct db *db, struct store *s, struct manifest *m, enum imp
 	r = m->attempts_blob.kind
 		    ? manifest_each_attempt(s, &m->attempts_blob, add_attempt, &im, &e)
 		    : 0;
-	free(im.renamed);
+	VEC_FREE(&im.renamed);
 	*ret_attempts += im.attempts;
 	if (im.clash)
 		return IMPORT_CLASH;

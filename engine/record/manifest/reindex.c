@@ -294,30 +294,25 @@ static int write_entry(struct reindex *x, const struct entry *en, struct err *er
 	return r;
 }
 
-static int write_some(struct reindex *x, size_t from, size_t to, struct err *err)
-{
-	int r = 0;
-
-	if (db_begin(x->db, err) < 0)
-		return -1;
-	for (size_t i = from; i < to && r >= 0 && r != IMPORT_CLASH; i++)
-		r = write_entry(x, &x->entries.v[i], err);
-	if (r >= 0 && r != IMPORT_CLASH)
-		return db_commit(x->db, err);
-	db_rollback(x->db);
-	return r;
-}
-
+/* IMPORT_CLASH: numbers of attempts are taken, and nothing of this transaction was written. */
 static int write_all(struct reindex *x, struct err *err)
 {
-	for (size_t at = 0; at < x->entries.n; at += RUNS_PER_TRANSACTION) {
-		int r = write_some(x, at, MIN(at + RUNS_PER_TRANSACTION, x->entries.n), err);
+	for (size_t at = 0, end; at < x->entries.n; at = end) {
+		int r = 0;
 
+		end = MIN(at + RUNS_PER_TRANSACTION, x->entries.n);
+		if (db_begin(x->db, err) < 0)
+			return -1;
+		for (size_t i = at; i < end && r >= 0 && r != IMPORT_CLASH; i++)
+			r = write_entry(x, &x->entries.v[i], err);
+		if (r == IMPORT_CLASH)
+			db_rollback(x->db);
+		else
+			r = db_finish(x->db, MIN(r, 0), err);
 		if (r != 0)
 			return r;
 		if (x->o->on_progress)
-			x->o->on_progress(x->o->arg, MIN(at + RUNS_PER_TRANSACTION, x->entries.n),
-					  x->entries.n);
+			x->o->on_progress(x->o->arg, end, x->entries.n);
 	}
 	return 0;
 }
@@ -326,16 +321,10 @@ static int write_rest(struct reindex *x, struct err *err)
 {
 	int n;
 
-	if (x->has_old) {
-		if (db_begin(x->db, err) < 0)
-			return -1;
-		if (carry_rest(x->db, err) < 0) {
-			db_rollback(x->db);
-			return -1;
-		}
-		if (db_commit(x->db, err) < 0 || carry_detach(x->db, err) < 0)
-			return -1;
-	}
+	if (x->has_old &&
+	    (db_begin(x->db, err) < 0 || db_finish(x->db, carry_rest(x->db, err), err) < 0 ||
+	     carry_detach(x->db, err) < 0))
+		return -1;
 	n = tag_store_take_in(x->db, x->s, err);
 	x->res->tags = n < 0 ? 0 : (uint64_t)n;
 	return n < 0 ? -1 : 0;
@@ -491,10 +480,8 @@ int record_import_run(struct db *db, struct store *s, const struct digest *hash,
 	if (manifest_load(s, hash, arena, &m, err) < 0 || db_begin(db, err) < 0)
 		return -1;
 	r = manifest_import(db, s, &m, IMPORT_IDS_IF_FREE, arena, &attempts, &lost, err);
-	if (r < 0) {
-		db_rollback(db);
+	if (db_finish(db, r, err) < 0)
 		return -1;
-	}
 	*ret = *m.run;
-	return db_commit(db, err) < 0 ? -1 : r == IMPORT_DONE;
+	return r == IMPORT_DONE;
 }
