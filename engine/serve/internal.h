@@ -3,6 +3,8 @@
 #define CAIRN_SERVE_INTERNAL_H
 
 #include <stdatomic.h>
+#include "base/clock.h"
+
 #include "runners/kubernetes/api/lease.h"
 #include "serve/calls.h"
 #include "serve/daemon.h"
@@ -169,7 +171,14 @@ API_HANDLER(launch);
 /* /metrics: OpenMetrics text. */
 void api_metrics_text(struct daemon *d, struct str *out);
 
-/* Daemon's, on the loop's thread. */
+/* The rest is for the loop's thread. */
+
+static inline int64_t daemon_mono_ns(const struct daemon *d)
+{
+	struct clock *c = loop_clock(d->loop);
+
+	return c->mono_ns(c);
+}
 
 /* What the holder of the lease opens, and where serving begins. */
 int daemon_open_projects(struct daemon *d, struct err *err);

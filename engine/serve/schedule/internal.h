@@ -128,6 +128,9 @@ int scheduler_tell(struct scheduler_project *p, enum schedule_alert kind, const 
 		   const struct firing *f, const char *text, struct err *err);
 void scheduler_alert(struct scheduler_project *p, enum schedule_alert kind,
 		     const struct schedule *sc, const struct firing *f, const char *text);
+/* Also a file that was dropped. */
+struct watched_file *scheduler_find_file(const struct scheduler_project *p, const char *path);
+void scheduler_each_schedule(struct scheduler *s, void (*fn)(struct schedule *sc));
 struct schedule *scheduler_find_schedule(const struct scheduler_project *p, const char *path,
 					 const char *name);
 /* Transactions that tell trouble. begin: 0, or -1 told. */
