@@ -128,6 +128,8 @@ int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct 
 int past_run_load(const struct run_context *ctx, const struct digest *hash, const char *salt,
 		  struct arena *arena, struct past_run *ret, struct err *err);
 void past_run_deinit(struct past_run *past);
+/* Was it left out on request, by its step or by its own name? */
+bool reproduce_leaves_out(const struct run_options *o, const char *step, const char *task);
 /* Before it is executed: 1 it can be; 2 what it reads is gone, but may come back when *ret_after
  * has been executed again; 0 something that it needs is not here, and it has ended; -1 error. */
 int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_after,

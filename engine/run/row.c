@@ -2,24 +2,17 @@
 #include "base/os/fs.h"
 #include "run/internal.h"
 
-static const char *path_in_project(const struct config *c, const struct pipeline *p,
-				   struct arena *arena)
-{
-	_cleanup_(freep) char *real = realpath(p->path, NULL);
-	_cleanup_(freep) char *rel = real ? fs_relative(c->project_root, real) : NULL;
-
-	return arena_strdup(arena, rel ? rel : p->path);
-}
-
 int row_describe(const struct run_context *ctx, const struct pipeline *p,
 		 const struct value *params, const struct run_options *o, struct arena *arena,
 		 struct run_row *row, struct err *err)
 {
+	_cleanup_(freep) char *real = realpath(p->path, NULL);
+	_cleanup_(freep) char *rel = real ? fs_relative(ctx->config->project_root, real) : NULL;
 	struct run_options asked = *o;
 
 	asked.salt = ctx->config->salt;
 	row->pipeline = p->name;
-	row->path = path_in_project(ctx->config, p, arena);
+	row->path = arena_strdup(arena, rel ? rel : p->path);
 	row->params_json = params_to_json(p, params, arena);
 	row->options_json = options_to_json(&asked, arena);
 	return pipeline_files_store(p, ctx->config->project_root, ctx->store, &row->pipeline_blob,

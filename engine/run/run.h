@@ -57,7 +57,14 @@ struct run_options {
 	const char *request;
 };
 
-enum task_outcome { TASK_HIT, TASK_DONE, TASK_FAILED, TASK_SKIPPED, TASK_BLOCKED, TASK_CANCELLED };
+enum task_outcome {
+	OUTCOME_HIT,
+	OUTCOME_DONE,
+	OUTCOME_FAILED,
+	OUTCOME_SKIPPED,
+	OUTCOME_BLOCKED,
+	OUTCOME_CANCELLED
+};
 
 /* What a person may want to see while it goes. All on the loop's thread; every function may be
  * NULL. Strings are borrowed for the call. */

@@ -9,6 +9,7 @@
  * results (report.c).
  */
 #include "base/text/json.h"
+#include "record/facts.h"
 #include "run/internal.h"
 
 #define TOOL_TEXT_MAX (64 * KIB)
@@ -71,16 +72,16 @@ static void add_words(struct differences *d, const char *what, const char *was, 
 static const char *text_of(struct arena *arena, const json_t *v)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
+	const char *read;
 
 	if (!v || json_is_null(v))
 		return "-";
 	if (json_is_string(v)) {
-		if (json_name_decode(&text, json_string_value(v), NULL) < 0)
-			return "-";
-	} else {
-		json_add_canonical(&text, v);
+		read = facts_read_text(json_string_value(v), arena);
+		return read ? read : "-";
 	}
-	return arena_strndup(arena, text.len ? text.s : "", text.len);
+	json_add_canonical(&text, v);
+	return arena_strndup(arena, text.s, text.len);
 }
 
 static const char *title_of(const char *key)
@@ -131,8 +132,11 @@ static void add_object(struct differences *d, const char *prefix, const json_t *
 
 	json_object_foreach((json_t *)was, key, v)
 		add_member(d, prefix, key, v, json_object_get(is, key));
-	json_object_foreach((json_t *)is, key, v) if (!json_object_get(was, key))
-		add_member(d, prefix, key, NULL, v);
+	json_object_foreach((json_t *)is, key, v)
+	{
+		if (!json_object_get(was, key))
+			add_member(d, prefix, key, NULL, v);
+	}
 }
 
 static int parse_environment(const struct manifest *m, json_t **ret, struct err *err)
@@ -145,16 +149,12 @@ static int parse_environment(const struct manifest *m, json_t **ret, struct err 
 static int add_machine(struct differences *d, const struct manifest *was, const struct manifest *is,
 		       struct err *err)
 {
-	json_t *a = NULL, *b = NULL;
-	int result = parse_environment(was, &a, err);
+	_cleanup_(json_decrefp) json_t *a = NULL, *b = NULL;
 
-	if (result == 0)
-		result = parse_environment(is, &b, err);
-	if (result == 0)
-		add_object(d, "", a, b);
-	json_decref(a);
-	json_decref(b);
-	return result;
+	if (parse_environment(was, &a, err) < 0 || parse_environment(is, &b, err) < 0)
+		return -1;
+	add_object(d, "", a, b);
+	return 0;
 }
 
 /* Steps: images and threads, where the pipeline doesn't fix them. */
@@ -175,14 +175,6 @@ static void add_step(struct differences *d, const struct manifest_step *was,
 	for (size_t i = 0; i < was->n_threads; i++)
 		add(d, arena_printf(d->arena, "%s of %s", was->threads[i].name, was->name),
 		    was->threads[i].value, variable_of(is, was->threads[i].name));
-}
-
-static void add_steps(struct differences *d, const struct manifest *was, const struct manifest *is)
-{
-	for (size_t i = 0; i < was->n_steps; i++)
-		for (size_t k = 0; k < is->n_steps; k++)
-			if (str_eq(was->steps[i].name, is->steps[k].name))
-				add_step(d, &was->steps[i], &is->steps[k]);
 }
 
 /* Tools. */
@@ -222,13 +214,17 @@ static void add_tools(struct run *r, struct differences *d)
 int reproduce_environment(struct run *r, struct reproduction *rep, struct err *err)
 {
 	struct differences d = { .arena = r->arena };
+	const struct manifest *was = &r->past->manifest;
 	struct manifest is;
 
 	if (manifest_load(r->ctx->store, &r->row.hash, r->arena, &is, err) < 0)
 		return err_wrap(err, "the manifest of run %s", r->row.id);
 	add_tools(r, &d);
-	add_steps(&d, &r->past->manifest, &is);
-	if (add_machine(&d, &r->past->manifest, &is, err) < 0) {
+	for (size_t i = 0; i < was->n_steps; i++)
+		for (size_t k = 0; k < is.n_steps; k++)
+			if (str_eq(was->steps[i].name, is.steps[k].name))
+				add_step(&d, &was->steps[i], &is.steps[k]);
+	if (add_machine(&d, was, &is, err) < 0) {
 		VEC_FREE(&d.v);
 		return err_wrap(err, "comparing the surroundings");
 	}
