@@ -241,25 +241,11 @@ static int check_identity(struct db *db, int64_t *ret_version, struct err *err)
 	return 0;
 }
 
-static int migrate_locked(struct db *db, struct err *err)
+static int migrate(struct db *db, struct err *err)
 {
 	char pragma[64];
 	int64_t version;
-
-	/* Another process may have done it while we waited. */
-	if (check_identity(db, &version, err) < 0)
-		return -1;
-	for (; version < (int64_t)ARRAY_LEN(db_migrations); version++)
-		if (db_exec(db, db_migrations[version], err) < 0)
-			return -1;
-	snprintf(pragma, sizeof(pragma), "PRAGMA application_id=%d; PRAGMA user_version=%d",
-		 DB_APPLICATION_ID, (int)version);
-	return db_exec(db, pragma, err);
-}
-
-static int migrate(struct db *db, struct err *err)
-{
-	int64_t version;
+	int r;
 
 	if (check_identity(db, &version, err) < 0)
 		return -1;
@@ -275,7 +261,16 @@ static int migrate(struct db *db, struct err *err)
 					      db->path);
 	if (db_begin(db, err) < 0)
 		return -1;
-	return db_finish(db, migrate_locked(db, err), err) < 0 ? err_wrap(err, "upgrading") : 0;
+	/* Another process may have done it while we waited. */
+	r = check_identity(db, &version, err);
+	for (; r == 0 && version < (int64_t)ARRAY_LEN(db_migrations); version++)
+		r = db_exec(db, db_migrations[version], err);
+	if (r == 0) {
+		snprintf(pragma, sizeof(pragma), "PRAGMA application_id=%d; PRAGMA user_version=%d",
+			 DB_APPLICATION_ID, (int)version);
+		r = db_exec(db, pragma, err);
+	}
+	return db_finish(db, r, err) < 0 ? err_wrap(err, "upgrading") : 0;
 }
 
 /* The journal's mode is the file's. SQLite doesn't wait for another process that changes it at the
@@ -345,28 +340,26 @@ static int open_file(struct db *db, const char *path, struct err *err)
 	return r == SQLITE_OK ? 0 : db_fail(db, err, "cannot open");
 }
 
-static int open_lock(struct db *db, const char *path, struct err *err)
-{
-	_cleanup_(freep) char *lock = xasprintf("%s.lock", path);
-
-	db->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-	if (db->lock_fd >= 0)
-		return 0;
-	if (errno == EROFS || errno == EACCES)
-		return err_set(err, ERR_READ_ONLY, "%s can't be written to", lock);
-	return err_errno(err, "cannot open %s", lock);
-}
-
 int db_open(const char *path, enum db_open_flags flags, struct db **ret, struct err *err)
 {
+	_cleanup_(freep) char *lock = xasprintf("%s.lock", path);
 	struct db *db = xcalloc(1, sizeof(*db));
-	bool memory = str_eq(path, ":memory:");
 
 	db->path = xstrdup(path);
 	db->lock_fd = -1;
 	db->writable = flags & DB_WRITE;
-	if ((db->writable && !memory && open_lock(db, path, err) < 0) ||
-	    open_file(db, path, err) < 0 || configure(db, err) < 0 || migrate(db, err) < 0) {
+	if (db->writable && !str_eq(path, ":memory:")) {
+		db->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		if (db->lock_fd < 0) {
+			if (errno == EROFS || errno == EACCES)
+				err_set(err, ERR_READ_ONLY, "%s can't be written to", lock);
+			else
+				err_errno(err, "cannot open %s", lock);
+			db_close(db);
+			return -1;
+		}
+	}
+	if (open_file(db, path, err) < 0 || configure(db, err) < 0 || migrate(db, err) < 0) {
 		db_close(db);
 		return -1;
 	}

@@ -213,22 +213,6 @@ void facts_of_entry(const struct results *r, const struct result_entry *e, struc
 	}
 }
 
-static int from_table(struct store *s, const struct run_row *run, struct arena *arena,
-		      struct task_list *l, struct err *err)
-{
-	struct results_cursor c;
-	struct result_entry e;
-	struct results *r;
-
-	if (results_open(s, &run->results, &r, err) < 0)
-		return err_wrap(err, "results of run %s", run->id);
-	results_first(r, &c);
-	while (results_next(&c, &e))
-		facts_of_entry(r, &e, arena, VEC_ADD(&l->v));
-	results_free(r);
-	return 0;
-}
-
 static int from_attempts(struct db *db, const struct run_row *run, struct arena *arena,
 			 struct task_list *l, struct err *err)
 {
@@ -271,8 +255,22 @@ int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, 
 		     struct facts_task **ret, size_t *ret_n, struct err *err)
 {
 	struct task_list l = { 0 };
-	int r = run->results.kind ? from_table(s, run, arena, &l, err)
-				  : from_attempts(db, run, arena, &l, err);
+	struct results_cursor c;
+	struct result_entry e;
+	struct results *table;
+	int r;
+
+	if (run->results.kind) {
+		r = results_open(s, &run->results, &table, err);
+		if (r < 0)
+			return err_wrap(err, "results of run %s", run->id);
+		results_first(table, &c);
+		while (results_next(&c, &e))
+			facts_of_entry(table, &e, arena, VEC_ADD(&l.v));
+		results_free(table);
+	} else {
+		r = from_attempts(db, run, arena, &l, err);
+	}
 
 	VEC_TO_ARENA(&l.v, arena, ret, ret_n);
 	return r;

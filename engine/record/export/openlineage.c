@@ -2,7 +2,7 @@
  *
  * Each function makes one facet or one part of an event; a facet's _schemaURL names the version of
  * it that is written here. The run gives a first and a last event, each attempt two in between.
- * in_order() sorts those by their time as text and leaves the run's own at the ends.
+ * Those are sorted by their time as text; the run's own stay at the ends.
  *
  * Datasets get their names as the specification's "Naming" says: an input that the run pinned by
  * its URI; what a task of this run made by pipeline, task and output; anything else by pipeline and
@@ -304,23 +304,6 @@ static int by_time(const void *pa, const void *pb)
 		      json_string_value(json_object_get(*(json_t *const *)pb, "eventTime")));
 }
 
-static json_t *in_order(struct arena *a, json_t *events)
-{
-	size_t n = json_array_size(events);
-	json_t **v = arena_alloc(a, (n + 1) * sizeof(json_t *)), *sorted = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		v[i] = json_array_get(events, i);
-	/* The run's own first and last event hold the others, also when clocks were set meanwhile.
-	 */
-	if (n > 2)
-		qsort(v + 1, n - 2, sizeof(json_t *), by_time);
-	for (size_t i = 0; i < n; i++)
-		json_array_append(sorted, v[i]);
-	json_decref(events);
-	return sorted;
-}
-
 int export_openlineage(struct export_run *x, const char *job_namespace, json_t **ret,
 		       struct err *err)
 {
@@ -329,6 +312,8 @@ int export_openlineage(struct export_run *x, const char *job_namespace, json_t *
 			    .events = json_array() };
 	const struct run_row *run = x->run;
 	const char *uuid = export_uuid(x->arena, "run", run, 0), *message = NULL;
+	json_t **v;
+	size_t n;
 
 	if (run->state != RUN_SUCCEEDED)
 		message = run->message ? run->message : run_state_name(run->state);
@@ -342,6 +327,15 @@ int export_openlineage(struct export_run *x, const char *job_namespace, json_t *
 					      : "ABORT",
 		  run->ended_ns, run_json(&w, uuid, NULL, message), job(&w, run->pipeline, false),
 		  json_array(), json_array());
-	*ret = in_order(x->arena, w.events);
+	n = json_array_size(w.events);
+	v = arena_alloc(x->arena, n * sizeof(json_t *));
+	for (size_t i = 0; i < n; i++)
+		v[i] = json_array_get(w.events, i);
+	/* The run's own hold the others, also when clocks were set meanwhile. */
+	qsort(v + 1, n - 2, sizeof(json_t *), by_time);
+	*ret = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append(*ret, v[i]);
+	json_decref(w.events);
 	return 0;
 }

@@ -135,19 +135,6 @@ static const char *place(struct crate *c, const char *where, const char *name)
 	return arena_printf(c->x->arena, "%s/%s", where, safe);
 }
 
-static int add_inputs(struct crate *c, struct err *err)
-{
-	for (size_t i = 0; i < c->x->n_pins; i++) {
-		const struct run_input_row *p = &c->x->pins[i];
-		const char *name =
-			str_has_prefix(p->name, "input:") ? p->name + strlen("input:") : NULL;
-
-		if (name && add_data(c, place(c, "inputs", name), name, p->origin, &p->id, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static const char *output_path(struct crate *c, const char *task, const char *output)
 {
 	return place(c, place(c, "outputs", task), output);
@@ -304,7 +291,15 @@ static int fill(struct crate *c, struct err *err)
 	if (c->x->run->pipeline_blob.kind &&
 	    add_data(c, "pipeline", "the pipeline", NULL, &c->x->run->pipeline_blob, err) < 0)
 		return -1;
-	if (add_inputs(c, err) < 0 || add_outputs(c, err) < 0)
+	for (size_t i = 0; i < c->x->n_pins; i++) {
+		const struct run_input_row *p = &c->x->pins[i];
+		const char *name =
+			str_has_prefix(p->name, "input:") ? p->name + strlen("input:") : NULL;
+
+		if (name && add_data(c, place(c, "inputs", name), name, p->origin, &p->id, err) < 0)
+			return -1;
+	}
+	if (add_outputs(c, err) < 0)
 		return -1;
 	describe_params(c);
 	for (size_t i = 0; i < c->x->n_attempts; i++)

@@ -88,20 +88,6 @@ static int add_run(struct db *db, struct store *s, struct run_row *r, struct are
 	return record_run_results(db, s, r, &e) < 0 ? unless_damaged(&e, err) : 0;
 }
 
-static int add_pins(struct db *db, const struct manifest *m, struct arena *arena, struct err *err)
-{
-	for (size_t i = 0; i < m->n_inputs; i++)
-		if (record_run_input(db, m->run->rowid, m->inputs[i].name, m->inputs[i].origin,
-				     &m->inputs[i].id, err) < 0)
-			return -1;
-	for (size_t i = 0; i < m->n_code; i++)
-		if (record_run_input(db, m->run->rowid,
-				     arena_printf(arena, "code:%s", m->code[i].step), "code",
-				     &m->code[i].tree, err) < 0)
-			return -1;
-	return 0;
-}
-
 /* Attempts. */
 
 static int64_t renamed(const struct import *im, int64_t was)
@@ -208,8 +194,15 @@ int manifest_import(struct db *db, struct store *s, struct manifest *m, enum imp
 	im.run = row.rowid;
 	im.state = row.state;
 	im.ended_ns = row.ended_ns;
-	if (add_pins(db, m, arena, err) < 0)
-		return -1;
+	for (size_t i = 0; i < m->n_inputs; i++)
+		if (record_run_input(db, row.rowid, m->inputs[i].name, m->inputs[i].origin,
+				     &m->inputs[i].id, err) < 0)
+			return -1;
+	for (size_t i = 0; i < m->n_code; i++)
+		if (record_run_input(db, row.rowid, arena_printf(arena, "code:%s", m->code[i].step),
+				     "code", &m->code[i].tree, err) < 0)
+			return -1;
+
 	r = m->attempts_blob.kind
 		    ? manifest_each_attempt(s, &m->attempts_blob, add_attempt, &im, &e)
 		    : 0;

@@ -393,24 +393,19 @@ static bool is_name(const char *s)
 	return true;
 }
 
-/* One that `cairn status ID` takes for an id, not for the newest run or for a run hash. */
-static bool is_run_id(const char *id)
-{
-	struct digest hash;
-
-	return is_name(id) && !str_eq(id, "last") && !str_has_prefix(id, "last:") &&
-	       digest_parse(id, &hash, NULL) < 0;
-}
-
 /* Whoever writes to the store wrote this. Names become parts of paths and words of commands that we
  * suggest. */
 static int check(const struct manifest *m, struct err *err)
 {
 	const struct run_row *run = m->run;
+	struct digest hash;
 
 	if (!run->id || !run->pipeline)
 		return err_set(err, ERR_CORRUPT, "a run manifest is damaged");
-	if (!is_run_id(run->id))
+	/* What `cairn status ID` takes for an id, not for the newest run or for a run hash. */
+	if (!is_name(run->id) || str_eq(run->id, "last") || str_has_prefix(run->id, "last:") ||
+	    digest_parse(run->id, &hash, NULL) == 0)
+
 		return err_set(err, ERR_CORRUPT, "a run manifest is refused: `%.60s` is no run id",
 			       run->id);
 	if (!is_name(run->pipeline) ||
