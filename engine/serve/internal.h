@@ -194,7 +194,7 @@ void leader_end(struct daemon *d);       /* when nothing is done any more */
 int served_take_up(struct daemon *d, struct err *err);
 void served_add(struct daemon *d, struct project *p, const char *run);
 void served_look(struct daemon *d); /* starts what is due and has a place */
-/* One that waits to be gone on with, instead: 1 it is cancelled, 0 it is no such. */
+/* Of a run that waits for its next engine: 1 it is cancelled now, 0 there is no such run. */
 int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err);
 void served_free(struct daemon *d);
 

@@ -172,7 +172,7 @@ static int open_files(const struct project *p, const char *name, int *ret_log, i
 	return 0;
 }
 
-/* It says only what went wrong, so this is for one that went mad. */
+/* A log holds errors only: one that grows so large is of a run that never stops printing them. */
 static void look_at_logs(void *arg)
 {
 	static const char cut[] = "cairn serve: the log grew too long and was emptied here\n";

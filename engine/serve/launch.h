@@ -42,12 +42,12 @@ const char *launch_name(const struct launch *l);
 /* Once: stop in order; twice: at once. Its run stays resumable. */
 void launch_stop(struct launch *l);
 
-/* From now on they die with this process: runs of an engine that must be the only one. Before the
- * first. */
+/* From now on runs die with this process, for a server that must be the only one. Before the first
+ * run. */
 void launches_leash(struct launches *v);
 size_t launches_running(struct launches *v); /* any thread */
-/* Kills those of `p` (NULL: all) as a crash would: what runs elsewhere on their behalf goes on.
- * Nothing is started afterwards (for NULL). Any thread. */
+/* Kills the runs of `p` as a crash would: what they started elsewhere goes on. NULL: all runs, and
+ * none is started afterwards. Any thread. */
 void launches_kill(struct launches *v, const struct project *p);
 void launches_stop_all(struct launches *v);
 

@@ -1,8 +1,8 @@
-/* One server of several at a time: the one that holds the Lease (runners/kubernetes/api/lease.h).
- * The others stand by, with nothing open but HTTP, which says so.
+/* Of several servers only one works at a time: the one that holds the Lease
+ * (runners/kubernetes/api/lease.h). The others stand by, with nothing open but HTTP, which says so.
  *
- * Who loses it ends: its runs are killed as a crash would kill them, so that the Jobs that they
- * started go on, and whoever is next takes the runs up from the journal. That happens on the
+ * A server that loses the Lease ends. It kills its runs as a crash would, so that the Jobs that
+ * they started go on, and the next server takes the runs up from the journal. That happens on the
  * Lease's own thread, whatever the loop is doing. */
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* engine/serve/served.c — runs that this server answers for, beside those of schedules: what was
- * handed over to it. Their rows say so (run_options.served), so the next server knows as well.
+/* engine/serve/served.c — runs that this server is responsible for, beside those of schedules: what
+ * was handed over to it. Their rows say so (run_options.served), so the next server knows as well.
  *
- * Each is a row in the database before anything starts, and is started by `cairn resume`, again and
- * again, until it has ended by itself: after a crash of its engine, of this server, of the machine;
- * and after an error that a run doesn't survive (the store is gone, the disk full), with a growing
- * pause.
+ * Each is a row in the database before anything starts. `cairn resume` starts it, again and again
+ * with a growing pause, until it has ended by itself: after a crash of its engine, of this server
+ * or of the machine, and after an error that a run doesn't survive (the store is gone, the disk is
+ * full).
  *
  * Invariants: a run is in the list once, and has at most one launch. One whose engine lives
  * (is_alive()) is never started a second time. `useless` counts engines that ended before the run

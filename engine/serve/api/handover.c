@@ -1,6 +1,6 @@
-/* POST /api/v1/handovers: takes a run that somebody else prepared (run/handover/handover.h). It is
- * checked here, on the request's thread; its row is written on the loop's, and from then on this
- * server answers for it. */
+/* POST /api/v1/handovers: takes a run that somebody else prepared (run/handover/handover.h). The
+ * request's thread checks it; the loop's thread writes its row, and from then on this server is
+ * responsible for the run. */
 #include "run/handover/handover.h"
 #include "record/facts.h"
 #include "run/store.h"

@@ -1,5 +1,5 @@
-/* Is it alive, is it ready, what does it count. Asked by machines every few seconds: cheap, and
- * without waiting for the loop, for a disk or for a network. */
+/* Health, readiness, metrics, and lists of projects and routes. Machines ask for them every few
+ * seconds: an answer is cheap, and waits neither for the loop nor for a disk or a network. */
 #include "serve/health.h"
 #include <string.h>
 #include "base/clock.h"

@@ -1,5 +1,6 @@
-/* Which content came from which: the closure as a graph of contents and attempts, bounded; the same
- * that `cairn lineage --json` gives. */
+/* Lineage as a graph of contents and attempts, bounded: the same that `cairn lineage --json`
+ * prints.
+ */
 #include "record/lineage/graph.h"
 #include "serve/internal.h"
 

@@ -357,6 +357,8 @@ int scheduler_add_project(struct scheduler *s, const char *root, const char *cac
 	struct scheduler_project *p = xcalloc(1, sizeof(*p));
 	int r;
 
+	assert(*root == '/');
+
 	*p = (struct scheduler_project){ .s = s,
 					 .root = xstrdup(root),
 					 .cache_dir = cache_dir ? xstrdup(cache_dir) : NULL,
