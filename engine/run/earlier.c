@@ -16,6 +16,7 @@
  *
  * Threads: the loop's. What it doesn't do: submit what goes on (start.c).
  */
+#include <assert.h>
 #include "run/internal.h"
 
 /* It isn't the task's failure and costs no retry. */
@@ -154,6 +155,7 @@ int earlier_take_up(struct run *r, struct err *err)
 	const bool durable = r->ctx->runner->ops->durable;
 	const struct attempt_row *v;
 
+	assert(r->earlier.seen);
 	if (run_in_transaction(r, write_claim, err) < 0)
 		return -1;
 	v = r->earlier.attempts;

@@ -13,6 +13,7 @@
  * Threads: the loop's, when nothing of the run executes any more. What it doesn't do: decide how
  * tasks ended (turn.c).
  */
+#include <assert.h>
 #include "base/text/text.h"
 #include "record/manifest/manifest.h"
 #include "record/rows/firings.h"
@@ -200,24 +201,13 @@ static void tell_of_store(struct run *r)
 			   n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "has" : "have");
 }
 
-static int write_end(struct run *r, struct err *err)
+int run_finish(struct run *r, struct err *err)
 {
 	const struct run_context *ctx = r->ctx;
 	int result;
 
-	if (write_manifest(r, err) < 0 || store_sync(ctx->store, err) < 0 ||
-	    db_begin(ctx->db, err) < 0)
-		return -1;
-	result = record_run_update(ctx->db, &r->row, err);
-	if (result == 0)
-		result = record_run_results(ctx->db, ctx->store, &r->row, err);
-	if (result == 0 && r->row.schedule)
-		result = record_firing_ended(ctx->db, &r->row, r->arena, err);
-	return db_finish_durable(ctx->db, result, err);
-}
+	assert(r->tasks.in[PHASE_RUNNING].n == 0);
 
-int run_finish(struct run *r, struct err *err)
-{
 	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0 ||
 	    run_export(r, err) < 0)
 		return -1;
@@ -233,7 +223,15 @@ int run_finish(struct run *r, struct err *err)
 
 	r->row.engine.pid = 0;
 	r->row.engine.start = 0;
-	if (write_end(r, err) < 0)
+	if (write_manifest(r, err) < 0 || store_sync(ctx->store, err) < 0 ||
+	    db_begin(ctx->db, err) < 0)
+		return -1;
+	result = record_run_update(ctx->db, &r->row, err);
+	if (result == 0)
+		result = record_run_results(ctx->db, ctx->store, &r->row, err);
+	if (result == 0 && r->row.schedule)
+		result = record_firing_ended(ctx->db, &r->row, r->arena, err);
+	if (db_finish_durable(ctx->db, result, err) < 0)
 		return -1;
 	tell_of_store(r);
 	return 0;

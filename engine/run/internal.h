@@ -226,7 +226,9 @@ int run_prove_end(struct run *r, struct err *err);
 /* finish.c */
 int run_finish(struct run *r, struct err *err);
 
-/* row.c: what the row of a run says of what is run, whether that happens here or is handed over */
+/* options.c: what the row of a run says of what is run, whether that happens here or is handed over
+ */
+
 /* Path, params, options (with our salt: keys can be made again where there is no cairn.yaml), the
  * pipeline's files. The name is its own. */
 int row_describe(const struct run_context *ctx, const struct pipeline *p,
@@ -235,7 +237,8 @@ int row_describe(const struct run_context *ctx, const struct pipeline *p,
 /* Waits for the look (NULL is fine) and frees it. */
 void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena);
 
-/* options.c: what resume needs, as canonical JSON in `arena` */
+/* What resume needs, as canonical JSON in `arena`. */
+
 const char *options_to_json(const struct run_options *o, struct arena *arena);
 int options_from_json(const char *json, struct arena *arena, struct run_options *ret,
 		      struct err *err);

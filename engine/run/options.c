@@ -1,5 +1,5 @@
-/* engine/run/options.c — what a run was asked for, as canonical JSON in its row, so that resume and
- * the manifest have it.
+/* engine/run/options.c — what the row of a run says of what is run: what was asked for, as
+ * canonical JSON, so that resume and the manifest have it; path, files and commit.
  *
  * A list of members, written and read side by side; a member that is missing reads as not asked
  * for. A new option needs a line in options_to_json() and in options_from_json(). Names of tasks
@@ -8,9 +8,10 @@
  * Params are written by their values, after overrides and defaults; reading gives an integer back
  * as float where the pipeline declares a float, because JSON has one kind of number.
  *
- * Pure; any thread. What it doesn't do: check names and params against the pipeline (plan/,
+ * Any thread. What it doesn't do: check names and params against the pipeline (plan/,
  * model/params.c).
  */
+#include "base/os/fs.h"
 #include "base/text/json.h"
 #include "record/facts.h"
 #include "run/internal.h"
@@ -211,4 +212,34 @@ bool run_is_left(const struct run_row *r)
 
 	return facts_engine_died(r) ||
 	       (r->state == RUN_INTERRUPTED && !run_durable_runner(r->options_json, arena));
+}
+
+/* The row. */
+
+int row_describe(const struct run_context *ctx, const struct pipeline *p,
+		 const struct value *params, const struct run_options *o, struct arena *arena,
+		 struct run_row *row, struct err *err)
+{
+	_cleanup_(freep) char *real = realpath(p->path, NULL);
+	_cleanup_(freep) char *rel = real ? fs_relative(ctx->config->project_root, real) : NULL;
+	struct run_options asked = *o;
+
+	asked.salt = ctx->config->salt;
+	row->pipeline = p->name;
+	row->path = arena_strdup(arena, rel ? rel : p->path);
+	row->params_json = params_to_json(p, params, arena);
+	row->options_json = options_to_json(&asked, arena);
+	return pipeline_files_store(p, ctx->config->project_root, ctx->store, &row->pipeline_blob,
+				    err);
+}
+
+void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena)
+{
+	struct git_facts git;
+
+	git_look_end(look, arena, &git);
+	row->git.commit = git.commit;
+	row->git.dirty = git.dirty;
+	row->git.remote = git.remote;
+	row->git.submodules = git.submodules_json;
 }

@@ -4,14 +4,6 @@
 #include "storage/bucket/bucket.h"
 #include "storage/origin/origin.h"
 
-/* What pods make comes through the store, even where results of others aren't wanted. */
-static enum store_mode store_mode(const struct config *c)
-{
-	if (str_eq(c->cache, "off"))
-		return str_eq(c->runner, "kubernetes") ? STORE_READ_WRITE : STORE_OFF;
-	return str_eq(c->cache, "read-only") ? STORE_READ_ONLY : STORE_READ_WRITE;
-}
-
 int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
 {
 	const struct bucket_options bucket = {
@@ -24,10 +16,14 @@ int run_open_store(const struct config *c, bool create, struct store **ret, stru
 			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
 								     : BUCKET_STYLE_AUTO,
 	};
+	/* What pods make comes through the store, even where results of others aren't wanted. */
+	bool is_off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
 	struct store_options o = {
 		.local = c->local_store,
 		.cache_max = c->cache_bytes,
-		.mode = store_mode(c),
+		.mode = is_off                          ? STORE_OFF
+			: str_eq(c->cache, "read-only") ? STORE_READ_ONLY
+							: STORE_READ_WRITE,
 		.bucket = &bucket,
 		.names = &manifest_names,
 	};

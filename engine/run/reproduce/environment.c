@@ -59,16 +59,6 @@ static void words_only_in(const char *a, const char *b, struct str *out)
 		str_add(out, "-");
 }
 
-/* Some hundred words: only those that one machine has and the other hasn't say something. */
-static void add_words(struct differences *d, const char *what, const char *was, const char *is)
-{
-	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
-
-	words_only_in(was, is, &a);
-	words_only_in(is, was, &b);
-	add(d, what, a.s, b.s);
-}
-
 static const char *text_of(struct arena *arena, const json_t *v)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -110,18 +100,25 @@ static void add_member(struct differences *d, const char *prefix, const char *ke
 		       const json_t *was, const json_t *is)
 {
 	const char *title = arena_printf(d->arena, "%s%s", prefix, title_of(key));
+	const char *a = text_of(d->arena, was), *b = text_of(d->arena, is);
 
 	if (str_eq(key, "host")) /* another machine by itself makes no difference */
 		return;
-	if (json_is_object(was) || json_is_object(is))
+	if (json_is_object(was) || json_is_object(is)) {
 		add_object(d,
 			   str_eq(key, "variables") ? "variable "
 						    : arena_printf(d->arena, "%s ", title),
 			   was, is);
-	else if (str_eq(key, "cpu_flags"))
-		add_words(d, title, text_of(d->arena, was), text_of(d->arena, is));
-	else
-		add(d, title, text_of(d->arena, was), text_of(d->arena, is));
+	} else if (str_eq(key, "cpu_flags")) {
+		/* Some hundred words: only those that one machine has and the other hasn't. */
+		_cleanup_(str_deinit) struct str only_a = { 0 }, only_b = { 0 };
+
+		words_only_in(a, b, &only_a);
+		words_only_in(b, a, &only_b);
+		add(d, title, only_a.s, only_b.s);
+	} else {
+		add(d, title, a, b);
+	}
 }
 
 static void add_object(struct differences *d, const char *prefix, const json_t *was,
@@ -144,17 +141,6 @@ static int parse_environment(const struct manifest *m, json_t **ret, struct err 
 	const char *text = m->environment_json ? m->environment_json : "{}";
 
 	return json_parse("the environment of a run", text, strlen(text), ret, err);
-}
-
-static int add_machine(struct differences *d, const struct manifest *was, const struct manifest *is,
-		       struct err *err)
-{
-	_cleanup_(json_decrefp) json_t *a = NULL, *b = NULL;
-
-	if (parse_environment(was, &a, err) < 0 || parse_environment(is, &b, err) < 0)
-		return -1;
-	add_object(d, "", a, b);
-	return 0;
 }
 
 /* Steps: images and threads, where the pipeline doesn't fix them. */
@@ -215,19 +201,22 @@ int reproduce_environment(struct run *r, struct reproduction *rep, struct err *e
 {
 	struct differences d = { .arena = r->arena };
 	const struct manifest *was = &r->past->manifest;
+	_cleanup_(json_decrefp) json_t *around_was = NULL, *around_is = NULL;
 	struct manifest is;
 
 	if (manifest_load(r->ctx->store, &r->row.hash, r->arena, &is, err) < 0)
 		return err_wrap(err, "the manifest of run %s", r->row.id);
+	if (parse_environment(was, &around_was, err) < 0 ||
+	    parse_environment(&is, &around_is, err) < 0)
+		return err_wrap(err, "comparing the surroundings");
+
 	add_tools(r, &d);
 	for (size_t i = 0; i < was->n_steps; i++)
 		for (size_t k = 0; k < is.n_steps; k++)
 			if (str_eq(was->steps[i].name, is.steps[k].name))
 				add_step(&d, &was->steps[i], &is.steps[k]);
-	if (add_machine(&d, was, &is, err) < 0) {
-		VEC_FREE(&d.v);
-		return err_wrap(err, "comparing the surroundings");
-	}
+	add_object(&d, "", around_was, around_is);
+
 	VEC_TO_ARENA(&d.v, r->arena, &rep->environment, &rep->n_environment);
 	return 0;
 }

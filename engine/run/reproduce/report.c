@@ -14,6 +14,7 @@
  * Threads: the loop's, after the run's end. What it doesn't do: environments (environment.c),
  * printing (cli/).
  */
+#include <assert.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,20 +47,6 @@ static double tolerance_of(const struct step *s, const char *metric, double was)
 	return 0;
 }
 
-static void compare_metric(const struct step *s, struct reproduced_metric *m)
-{
-	m->tolerance = m->had ? tolerance_of(s, m->name, m->was) : 0;
-	if (!m->had)
-		m->verdict = COMPARE_EXTRA;
-	else if (!m->has)
-		m->verdict = COMPARE_MISSING;
-	else if (m->was == m->is || (isnan(m->was) && isnan(m->is)))
-		m->verdict = COMPARE_IDENTICAL;
-	else
-		m->verdict = fabs(m->is - m->was) <= m->tolerance ? COMPARE_TOLERATED
-								  : COMPARE_DIFFERENT;
-}
-
 /* Both lists are sorted by name. */
 static void compare_metrics(struct report *rp, const struct step *s, const struct result_entry *was,
 			    const struct result_entry *is, struct reproduced_task *t)
@@ -85,7 +72,16 @@ static void compare_metrics(struct report *rp, const struct step *s, const struc
 		m->is = m->has ? b.value : 0;
 		i += m->had;
 		k += m->has;
-		compare_metric(s, m);
+		m->tolerance = m->had ? tolerance_of(s, m->name, m->was) : 0;
+		if (!m->had)
+			m->verdict = COMPARE_EXTRA;
+		else if (!m->has)
+			m->verdict = COMPARE_MISSING;
+		else if (m->was == m->is || (isnan(m->was) && isnan(m->is)))
+			m->verdict = COMPARE_IDENTICAL;
+		else
+			m->verdict = fabs(m->is - m->was) <= m->tolerance ? COMPARE_TOLERATED
+									  : COMPARE_DIFFERENT;
 	}
 }
 
@@ -395,6 +391,8 @@ int reproduce_report(struct run *r, struct reproduction **ret, struct err *err)
 	_cleanup_(freep) char *temp = NULL;
 	struct results *is = NULL;
 	int result;
+
+	assert(r->past->results);
 
 	if (r->row.state != RUN_SUCCEEDED && r->row.state != RUN_FAILED)
 		return 0;

@@ -169,22 +169,9 @@ static int lacks_content(struct run *r, struct attempt *a, struct str *why, stru
 	return 0;
 }
 
-static void lacks_secrets(struct run *r, struct attempt *a, struct str *why)
-{
-	_cleanup_(str_deinit) struct str value = { 0 };
-
-	for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
-		struct err e = { 0 };
-
-		str_reset(&value);
-		if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, &e) < 0)
-			str_addf(why, "%s%s", why->len ? "; " : "", e.msg);
-	}
-}
-
 int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_after, struct err *err)
 {
-	_cleanup_(str_deinit) struct str why = { 0 };
+	_cleanup_(str_deinit) struct str why = { 0 }, value = { 0 };
 
 	if (reproduce_leaves_out(r->o, a->step->name, a->label))
 		str_add(&why, "left out (--skip)");
@@ -193,7 +180,14 @@ int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_aft
 	else if (why.len && (*ret_after = plan_pending_need(r->plan, a->task->plan)))
 		return 2;
 	else
-		lacks_secrets(r, a, &why);
+		for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
+			struct err e = { 0 };
+
+			str_reset(&value);
+			if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, &e) < 0)
+				str_addf(&why, "%s%s", why.len ? "; " : "", e.msg);
+		}
+	str_wipe(&value);
 	if (why.len == 0)
 		return 1;
 	plan_lose(r->plan, a->task->plan, why.s);

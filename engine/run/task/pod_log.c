@@ -3,7 +3,7 @@
  *
  * pod_log_print() asks the Job how many nodes there are. One node is printed or followed directly.
  * Several that aren't followed come node by node, each under a heading; several that are followed
- * have a thread each (follow_node()), and the caller's thread waits and asks whether the attempt is
+ * have a thread each (run()), and the caller's thread waits and asks whether the attempt is
  * over. Where only the last lines are wanted, logs are read twice (log_part.h): once to count,
  * without following.
  *
@@ -225,25 +225,20 @@ static int print_in_turn(struct printing *p, struct err *err)
 
 /* Several at once, as they print. */
 
-static int follow_node(struct node *n)
-{
-	struct pollfd wake = { .fd = n->p->o->wake_fd, .events = POLLIN };
-
-	for (;;) {
-		bool over = n->p->over;
-		int r = print_once(n, &n->err);
-
-		if (r != POD_LOG_NO_POD || over || poll(&wake, 1, LOOK_AGAIN_MS) > 0)
-			return r;
-	}
-}
-
 static void *run(void *arg)
 {
 	struct node *n = arg;
 	struct printing *p = n->p;
+	struct pollfd wake = { .fd = p->o->wake_fd, .events = POLLIN };
 
-	n->result = follow_node(n);
+	for (;;) {
+		bool over = p->over;
+
+		n->result = print_once(n, &n->err);
+		if (n->result != POD_LOG_NO_POD || over || poll(&wake, 1, LOOK_AGAIN_MS) > 0)
+			break;
+	}
+
 	if (n->result >= 0 && n->line.len && hand_on_lines(n, "\n", 1, &n->err) < 0)
 		n->result = -1;
 	pthread_mutex_lock(&p->lock);
