@@ -426,36 +426,17 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	return execute_and_tell(r, ret, err);
 }
 
-static int resume_row(const struct run_context *ctx, const struct run_row *row,
-		      const struct run_options *o, const struct past_run *past, struct arena *arena,
-		      struct run_row *ret, struct reproduction **ret_reproduction, struct err *err)
-{
-	struct pipeline *p;
-	struct run r;
-	int result;
-
-	if (pipeline_files_load(ctx->store, &row->pipeline_blob, row->path, &p, err) < 0)
-		return -1;
-	run_init(&r, ctx, p, o, arena);
-	r.row = *row;
-	r.past = past;
-	result = resume(&r, ret, err);
-	if (result == 0 && past)
-		result = reproduce_report(&r, ret_reproduction, err);
-	run_deinit(&r);
-	pipeline_free(p);
-	return result;
-}
-
 int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 	       struct arena *arena, struct run_row *ret, struct reproduction **ret_reproduction,
 	       struct err *err)
 {
 	struct config config = *ctx->config;
 	struct run_context here = *ctx;
-	struct past_run past = { 0 };
+	_cleanup_(past_run_deinit) struct past_run past = { 0 };
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	struct run_options o;
 	struct run_row row;
+	struct run r;
 	int result;
 
 	*ret = (struct run_row){ 0 };
@@ -489,8 +470,14 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 	}
 	if (o.kind != RUN_NEW && past_run_load(ctx, &row.reproduces, o.salt, arena, &past, err) < 0)
 		return err_wrap(err, "run %s reproduces a past one", row.id);
-	result = resume_row(ctx, &row, &o, o.kind != RUN_NEW ? &past : NULL, arena, ret,
-			    ret_reproduction, err);
-	past_run_deinit(&past);
+	if (pipeline_files_load(ctx->store, &row.pipeline_blob, row.path, &p, err) < 0)
+		return -1;
+	run_init(&r, ctx, p, &o, arena);
+	r.row = row;
+	r.past = o.kind != RUN_NEW ? &past : NULL;
+	result = resume(&r, ret, err);
+	if (result == 0 && r.past)
+		result = reproduce_report(&r, ret_reproduction, err);
+	run_deinit(&r);
 	return result;
 }

@@ -167,8 +167,16 @@ static int write_end(struct run *r, struct attempt *a, struct err *err)
 		in[n_in++] = a->sources[i];
 	for (size_t i = 0; i < n_out; i++)
 		out[i] = (struct named_content){ a->step->outputs[i].name, res->outputs[i] };
-	differs = record_result(r->ctx->db, a->row.id, &a->task->plan->key,
-				a->step->cache && !r->past, in, n_in, out, n_out, err);
+	differs = record_result(r->ctx->db,
+				&(struct observation){ .attempt = a->row.id,
+						       .key = &a->task->plan->key,
+						       .cacheable = a->step->cache && !r->past,
+						       .inputs = in,
+						       .n_inputs = n_in,
+						       .outputs = out,
+						       .n_outputs = n_out },
+				err);
+
 	a->differs = differs > 0;
 	return differs < 0 ? -1
 			   : record_metrics(r->ctx->db, a->row.id, a->metrics, a->n_metrics, err);

@@ -321,8 +321,8 @@ static int start_process(struct launch *l, const char *const *args, int facts_fd
 	return r;
 }
 
-int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args,
-		 launch_end_fn on_end, void *arg, struct launch **ret, struct err *err)
+int launch_start(struct launches *v, const struct launch_options *o, struct launch **ret,
+		 struct err *err)
 {
 	struct clock *c = loop_clock(v->loop);
 	_cleanup_(fd_closep) int facts = -1;
@@ -336,14 +336,14 @@ int launch_start(struct launches *v, struct project *p, const char *what, const 
 		return err_set(err, ERR_BUSY, "this server starts no more runs");
 	l = xcalloc(1, sizeof(*l));
 	*l = (struct launch){ .owner = v,
-			      .project = p,
+			      .project = o->project,
 			      .started_ns = c->wall_ns(c),
-			      .on_end = on_end,
-			      .arg = arg,
+			      .on_end = o->on_end,
+			      .arg = o->arg,
 			      .log_fd = -1 };
-	l->name = new_name(what, l->started_ns);
-	if (open_files(p, l->name, &l->log_fd, &facts, err) < 0 ||
-	    start_process(l, args, facts, err) < 0) {
+	l->name = new_name(o->what, l->started_ns);
+	if (open_files(o->project, l->name, &l->log_fd, &facts, err) < 0 ||
+	    start_process(l, o->args, facts, err) < 0) {
 		launch_free(l);
 		return -1;
 	}
@@ -353,8 +353,8 @@ int launch_start(struct launches *v, struct project *p, const char *what, const 
 	if (v->closed) /* in this very moment */
 		kill(l->pid, SIGKILL);
 	pthread_mutex_unlock(&v->lock);
-	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", p->name, "launch", l->name,
-	      "pid", (int)l->pid);
+	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", o->project->name, "launch",
+	      l->name, "pid", (int)l->pid);
 	*ret = l;
 	return 0;
 }

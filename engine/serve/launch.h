@@ -34,10 +34,15 @@ typedef void (*launch_end_fn)(void *arg, const struct launch_end *end);
 int launches_new(struct loop *l, struct launches **ret, struct err *err);
 void launches_free(struct launches *v); /* NULL is fine; leaves the processes alone */
 
-/* `args`: what stands behind `cairn`, NULL-terminated, without -C. `what`: for its name, such as a
- * schedule's. Calls on_end once, later. */
-int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args,
-		 launch_end_fn on_end, void *arg, struct launch **ret, struct err *err);
+struct launch_options {
+	struct project *project;
+	const char *what;        /* for its name, such as a schedule's */
+	const char *const *args; /* what stands behind `cairn`, NULL-terminated, without -C */
+	launch_end_fn on_end;    /* called once, later; or NULL */
+	void *arg;
+};
+int launch_start(struct launches *v, const struct launch_options *o, struct launch **ret,
+		 struct err *err);
 const char *launch_name(const struct launch *l);
 /* Once: stop in order; twice: at once. Its run stays resumable. */
 void launch_stop(struct launch *l);

@@ -91,7 +91,12 @@ static int on_start(void *arg, const struct scheduled *f, struct err *err)
 			   .path = xstrdup(f->firing.path),
 			   .schedule = xstrdup(f->firing.schedule),
 			   .nominal_ns = f->firing.nominal_ns };
-	if (launch_start(d->launches, o->project, f->firing.schedule, argv, on_run_end, o,
+	if (launch_start(d->launches,
+			 &(struct launch_options){ .project = o->project,
+						   .what = f->firing.schedule,
+						   .args = argv,
+						   .on_end = on_run_end,
+						   .arg = o },
 			 &o->launch, err) < 0) {
 		out_free(o);
 		return -1;

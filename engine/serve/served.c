@@ -158,14 +158,18 @@ void served_look(struct daemon *d)
 		return;
 	for (struct served *s = d->served; s && out < room; s = s->next) {
 		const char *argv[] = { "resume", "-q", "--json", s->run, NULL };
+		const struct launch_options o = { .project = s->project,
+						  .what = s->run,
+						  .args = argv,
+						  .on_end = on_end,
+						  .arg = s };
 		struct err err = { 0 };
 
 		if (s->launch || s->due_ns > now)
 			continue;
 		if (is_alive(s)) {
 			s->due_ns = now + PAUSE_MIN_NS;
-		} else if (launch_start(d->launches, s->project, s->run, argv, on_end, s,
-					&s->launch, &err) < 0) {
+		} else if (launch_start(d->launches, &o, &s->launch, &err) < 0) {
 			event_err("run-not-started", s->run, &err);
 			s->due_ns = now + PAUSE_MIN_NS;
 		} else {

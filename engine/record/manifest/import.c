@@ -154,6 +154,12 @@ static int add_attempt(void *arg, const struct attempt_record *rec, struct err *
 {
 	struct import *im = arg;
 	struct attempt_row a = rec->row;
+	struct observation o = { .key = &a.key,
+				 .cacheable = rec->cacheable,
+				 .inputs = rec->inputs,
+				 .n_inputs = rec->n_inputs,
+				 .outputs = rec->outputs,
+				 .n_outputs = rec->n_outputs };
 	int r;
 
 	a.run = im->run;
@@ -171,8 +177,8 @@ static int add_attempt(void *arg, const struct attempt_record *rec, struct err *
 	im->attempts++;
 	if (record_attempt_end(im->db, &a, err) < 0 || add_key(im, rec, err) < 0)
 		return -1;
-	if (rec->has_result && record_result(im->db, a.id, &a.key, rec->cacheable, rec->inputs,
-					     rec->n_inputs, rec->outputs, rec->n_outputs, err) < 0)
+	o.attempt = a.id;
+	if (rec->has_result && record_result(im->db, &o, err) < 0)
 		return -1;
 	return record_metrics(im->db, a.id, rec->metrics, rec->n_metrics, err);
 }

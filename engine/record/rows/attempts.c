@@ -126,27 +126,25 @@ static void outputs_digest(const struct named_content *v, size_t n, struct diges
 	digest_bytes(text.s, text.len, ret);
 }
 
-int record_result(struct db *db, int64_t attempt, const struct digest *key, bool cacheable,
-		  const struct named_content *inputs, size_t n_inputs,
-		  const struct named_content *outputs, size_t n_outputs, struct err *err)
+int record_result(struct db *db, const struct observation *o, struct err *err)
 {
 	struct digest d;
 	int one, other;
 
-	assert(attempt > 0);
-	if (add_io(db, attempt, 0, inputs, n_inputs, err) < 0 ||
-	    add_io(db, attempt, 1, outputs, n_outputs, err) < 0)
+	assert(o->attempt > 0);
+	if (add_io(db, o->attempt, 0, o->inputs, o->n_inputs, err) < 0 ||
+	    add_io(db, o->attempt, 1, o->outputs, o->n_outputs, err) < 0)
 		return -1;
-	outputs_digest(outputs, n_outputs, &d);
+	outputs_digest(o->outputs, o->n_outputs, &d);
 	other = db_get(db, "SELECT 1 FROM result WHERE key = ? AND outputs <> ? LIMIT 1",
-		       DB_IN(key, &d), NULL, DB_OUT(&one), err);
+		       DB_IN(o->key, &d), NULL, DB_OUT(&one), err);
 	if (other < 0 ||
 	    db_do(db,
 		  "INSERT OR REPLACE INTO result (attempt, key, cacheable, outputs) VALUES "
 		  "(?,?,?,?)",
-		  DB_IN(attempt, key, cacheable, &d), err) < 0 ||
+		  DB_IN(o->attempt, o->key, o->cacheable, &d), err) < 0 ||
 	    (other && db_do(db, "INSERT OR IGNORE INTO nondeterministic (key) VALUES (?)",
-			    DB_IN(key), err) < 0))
+			    DB_IN(o->key), err) < 0))
 		return -1;
 	return other;
 }

@@ -45,12 +45,17 @@ int record_attempt_waiting(struct db *db, int64_t id, const char *why, struct er
 /* The key record's bytes, once per key; for `why`. */
 int record_key(struct db *db, const struct digest *key, const void *bytes, size_t n,
 	       struct err *err);
-/* What an attempt that succeeded (or failed only at its gate) read and made; one observation.
- * Returns 1 when an earlier observation under the same key has other outputs (nondeterminism), else
- * 0. `cacheable`: later runs may take it as a hit. */
-int record_result(struct db *db, int64_t attempt, const struct digest *key, bool cacheable,
-		  const struct named_content *inputs, size_t n_inputs,
-		  const struct named_content *outputs, size_t n_outputs, struct err *err);
+/* What an attempt that succeeded (or failed only at its gate) read and made. */
+struct observation {
+	int64_t attempt;
+	const struct digest *key;
+	bool cacheable; /* later runs may take it as a hit */
+	const struct named_content *inputs, *outputs;
+	size_t n_inputs, n_outputs;
+};
+/* Returns 1 when an earlier observation under the same key has other outputs (nondeterminism), else
+ * 0. */
+int record_result(struct db *db, const struct observation *o, struct err *err);
 struct metric_value {
 	const char *name; /* flattened: "val.accuracy" */
 	double value;

@@ -203,8 +203,13 @@ static void start_on_loop(void *arg)
 		s->result = err_set(&s->err, ERR_BUSY,
 				    "the server is stopping and starts no more runs");
 	else if (!s->busy)
-		s->result = launch_start(d->launches, s->a->project, "api", s->argv, on_end, d, &l,
-					 &s->err);
+		s->result = launch_start(d->launches,
+					 &(struct launch_options){ .project = s->a->project,
+								   .what = "api",
+								   .args = s->argv,
+								   .on_end = on_end,
+								   .arg = d },
+					 &l, &s->err);
 	if (!s->busy && s->result == 0)
 		s->launch = arena_strdup(s->a->arena, launch_name(l));
 }
