@@ -114,6 +114,5 @@ json_t *environment_json(void)
 			json_object_set_new(variables, passed[i], json_name(v, strnlen(v, 4096)));
 	}
 	json_object_set_new(env, "variables", variables);
-
 	return env;
 }

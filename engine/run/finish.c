@@ -220,7 +220,6 @@ int run_finish(struct run *r, struct err *err)
 		r->row.state = run_cancel_requested(r) ? RUN_CANCELLED : RUN_INTERRUPTED;
 	else
 		r->row.state = r->end.failed ? RUN_FAILED : RUN_SUCCEEDED;
-
 	r->row.engine.pid = 0;
 	r->row.engine.start = 0;
 	if (write_manifest(r, err) < 0 || store_sync(ctx->store, err) < 0 ||

@@ -126,7 +126,6 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 		po.n_force = 1;
 	}
 	if (o->shell_step) { /* that task, whatever is on record, and what it needs */
-
 		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
 
 		po.targets = arena_memdup(r->arena, shell, sizeof(shell));
@@ -254,7 +253,6 @@ static int execute(struct run *r, struct err *err)
 {
 	/* A pod is asked for its metrics only when somebody looks at them. */
 	bool watched = r->ctx->observer && r->ctx->observer->metric;
-
 	int turned = 1;
 
 	r->ctx->runner->events = (struct runner_events){ .started = run_on_started,
@@ -304,7 +302,6 @@ static int execute_and_tell(struct run *r, struct run_row *ret, struct err *err)
 		r->row.engine.pid = 0;
 		run_in_transaction(r, write_row, NULL);
 	}
-
 	if (r->row.message)
 		r->row.message = arena_strdup(r->arena, r->row.message);
 	*ret = r->row;

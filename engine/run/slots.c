@@ -76,7 +76,6 @@ bool slots_take(struct slots *s, struct runner_resources *r)
 	uint32_t free_gpus = 0, got = 0;
 
 	assert(r->gpus <= ARRAY_LEN(r->gpu_ids));
-
 	if (s->remote)
 		return s->jobs_used < s->jobs && ++s->jobs_used;
 	for (uint32_t g = 0; g < s->gpus; g++)
@@ -98,7 +97,6 @@ bool slots_take(struct slots *s, struct runner_resources *r)
 void slots_give(struct slots *s, const struct runner_resources *r)
 {
 	assert(s->jobs_used > 0);
-
 	s->jobs_used--;
 	if (s->remote)
 		return;

@@ -176,7 +176,6 @@ static int write_end(struct run *r, struct attempt *a, struct err *err)
 						       .outputs = out,
 						       .n_outputs = n_out },
 				err);
-
 	a->differs = differs > 0;
 	return differs < 0 ? -1
 			   : record_metrics(r->ctx->db, a->row.id, a->metrics, a->n_metrics, err);

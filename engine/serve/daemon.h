@@ -41,7 +41,6 @@ struct daemon_options {
 	unsigned max_runs; /* at once; 0: no limit for schedules, RUNS_AT_ONCE for all others */
 	bool log_json;
 	int verbosity;
-
 	const struct daemon_lease *lease; /* or NULL */
 };
 

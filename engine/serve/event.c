@@ -80,7 +80,6 @@ void event(enum event_level level, const char *name, const char *fmt, ...)
 	va_list ap;
 
 	assert(level <= EVENT_DEBUG);
-
 	atomic_fetch_add_explicit(&events.count[level], 1, memory_order_relaxed);
 	if (fmt) { /* also when it isn't shown: it takes references */
 		va_start(ap, fmt);

@@ -118,7 +118,6 @@ static void on_end(void *arg, const struct launch_end *end)
 		}
 		/* It is looked at again, and resumed if it is to be. */
 		event_err("run-not-looked-up", s->run, &err);
-
 		s->due_ns = daemon_mono_ns(s->d) + PAUSE_MIN_NS;
 		return;
 	}

@@ -98,7 +98,6 @@ static json_t *columns_of(struct export_run *x, const struct content_id *id)
 static void add_schema(struct export_run *x, const struct content_id *id, json_t *facets)
 {
 	json_t *names = columns_of(x, id), *fields, *name;
-
 	size_t i;
 
 	if (!names)
@@ -196,7 +195,6 @@ static json_t *job(struct writer *w, const char *name, bool is_task)
 		f = facet("1-1-0/SourceCodeLocationJobFacet.json#/$defs/SourceCodeLocationJobFacet",
 			  "{s:s, s:o, s:o}", "type", "git", "url", facts_text(run->git.remote),
 			  "repoUrl", facts_text(run->git.remote));
-
 		if (run->path)
 			json_object_set_new(f, "path", facts_text(run->path));
 		if (run->git.commit)

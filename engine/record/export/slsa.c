@@ -81,9 +81,8 @@ static int add_subject(struct export_run *x, json_t *list, const char *name,
 {
 	if (content_is_file(id))
 		return add_file(x, list, name, id, err);
-	json_array_append_new(list, descriptor(name, NULL, algorithm_of(id),
-
-					       export_hex(x->arena, &id->digest)));
+	json_array_append_new(
+		list, descriptor(name, NULL, algorithm_of(id), export_hex(x->arena, &id->digest)));
 	return id->kind == CONTENT_TREE ? add_tree(x, list, name, id, 0, err) : 0;
 }
 

@@ -133,7 +133,6 @@ static int add_row(struct import *im, struct attempt_row *a, struct err *err)
 	if (r != 0 || a->id == was)
 		return r;
 	VEC_PUSH(&im->renamed, ((struct renaming){ was, a->id }));
-
 	return 0;
 }
 
@@ -208,7 +207,6 @@ int manifest_import(struct db *db, struct store *s, struct manifest *m, enum imp
 		if (record_run_input(db, row.rowid, arena_printf(arena, "code:%s", m->code[i].step),
 				     "code", &m->code[i].tree, err) < 0)
 			return -1;
-
 	r = m->attempts_blob.kind
 		    ? manifest_each_attempt(s, &m->attempts_blob, add_attempt, &im, &e)
 		    : 0;

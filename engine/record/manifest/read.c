@@ -163,7 +163,6 @@ static int read_attempts(struct attempt_reader *a, const struct window *w, size_
 		r = attempt_record_decode((const char *)w->bytes + at, n, a->arena, &rec, err);
 		if (r == 0)
 			r = a->fn(a->arg, &rec, err);
-
 		at += n + (end != NULL);
 	}
 	*ret_used = at;
@@ -405,7 +404,6 @@ static int check(const struct manifest *m, struct err *err)
 	/* What `cairn status ID` takes for an id, not for the newest run or for a run hash. */
 	if (!is_name(run->id) || str_eq(run->id, "last") || str_has_prefix(run->id, "last:") ||
 	    digest_parse(run->id, &hash, NULL) == 0)
-
 		return err_set(err, ERR_CORRUPT, "a run manifest is refused: `%.60s` is no run id",
 			       run->id);
 	if (!is_name(run->pipeline) ||
@@ -468,7 +466,6 @@ int manifest_load(struct store *s, const struct digest *hash, struct arena *aren
 	 */
 	if (run->state == RUN_SUCCEEDED || run->state == RUN_FAILED)
 		run->results = ret->results;
-
 	ret->pipeline_tree = run->pipeline_blob;
 	json_decref(o);
 	return check(ret, err);

@@ -372,7 +372,6 @@ static int replace(struct reindex *x, const char *path, const char *built, struc
 	if (x->has_old && (db_open(path, DB_READ, &old, err) < 0 || db_settle(old, err) < 0))
 		return -1;
 	db_close(TAKE_PTR(old));
-
 	remove_database(before);
 	if (access(path, F_OK) == 0) {
 		if (link(path, before) < 0)
@@ -386,7 +385,6 @@ static int replace(struct reindex *x, const char *path, const char *built, struc
 	fd = open(built, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fsync(fd) < 0)
 		return err_errno(err, "cannot make %s durable", built);
-
 	if (rename(built, path) < 0)
 		return err_errno(err, "cannot put the new database in place of %s", path);
 	return fs_sync_dir_at(AT_FDCWD, dir, err);
@@ -406,7 +404,6 @@ static int read_and_build(struct reindex *x, const char *path, const char *built
 			return -1;
 	}
 	drop_superseded(x);
-
 	x->ids = IMPORT_KEEP_IDS;
 	r = build(x, built, path, err);
 	if (r == IMPORT_CLASH) {

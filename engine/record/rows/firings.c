@@ -369,7 +369,6 @@ int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool
 	r = record_server_beat_of(db, server, &beat_ns, err);
 	/* A `cairn run` of another machine never notes that it lives. */
 	*ret = r == 0 || beat_is_fresh(beat_ns, wall_ns);
-
 	return r < 0 ? -1 : 0;
 }
 

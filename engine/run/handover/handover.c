@@ -85,7 +85,6 @@ int handover_prepare(const struct run_context *ctx, const struct pipeline *p,
 	*ret = (struct handover){ .from_store = store_uri(ctx->store) };
 	ret->request = arena_printf(arena, "%016llx%016llx", (unsigned long long)random_u64(),
 				    (unsigned long long)random_u64());
-
 	if (params_resolve(p, o->overrides, o->n_overrides, arena, params, diags, err) < 0)
 		return -1;
 	asked.served = true;

@@ -401,7 +401,6 @@ static int compare_entries(struct walk *w, const struct tree_entry *a, const str
 				   arena_printf(w->c->arena, "link to %s → %s",
 						shown(w, a->target, a->target_len),
 						shown(w, b->target, b->target_len)));
-
 	} else if (a->kind == TREE_REFERENCE && b->kind == TREE_REFERENCE) {
 		compare_references(w, a->ref, b->ref);
 	} else if (!is_file(a) || !is_file(b)) {

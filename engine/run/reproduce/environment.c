@@ -209,14 +209,12 @@ int reproduce_environment(struct run *r, struct reproduction *rep, struct err *e
 	if (parse_environment(was, &around_was, err) < 0 ||
 	    parse_environment(&is, &around_is, err) < 0)
 		return err_wrap(err, "comparing the surroundings");
-
 	add_tools(r, &d);
 	for (size_t i = 0; i < was->n_steps; i++)
 		for (size_t k = 0; k < is.n_steps; k++)
 			if (str_eq(was->steps[i].name, is.steps[k].name))
 				add_step(&d, &was->steps[i], &is.steps[k]);
 	add_object(&d, "", around_was, around_is);
-
 	VEC_TO_ARENA(&d.v, r->arena, &rep->environment, &rep->n_environment);
 	return 0;
 }

@@ -393,7 +393,6 @@ int reproduce_report(struct run *r, struct reproduction **ret, struct err *err)
 	int result;
 
 	assert(r->past->results);
-
 	if (r->row.state != RUN_SUCCEEDED && r->row.state != RUN_FAILED)
 		return 0;
 	temp = make_temp(r, err);

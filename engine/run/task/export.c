@@ -185,7 +185,6 @@ static void tell_failures(struct exporter *x)
 				    j->ask.output, j->ask.task, j->place, j->err.msg);
 		/* A place outside isn't as the pipeline says; the store is well. */
 		r->end.failed = r->end.itself = true;
-
 		if (r->row.message)
 			OBSERVE(r, notice, text);
 		else
@@ -213,6 +212,5 @@ int run_export(struct run *r, struct err *err)
 	VEC_FREE(&x.jobs);
 	map_free(x.places);
 	arena_free(x.arena);
-
 	return result;
 }

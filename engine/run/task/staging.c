@@ -96,7 +96,6 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64
 	for (size_t i = 0; i < a->n_inputs && !*ret_linked && link_from != UINT64_MAX; i++)
 		if (content_takes(s, &a->inputs[i].id, link_from, ret_linked, err) < 0)
 			return err_wrap(err, "looking at input `%s`", a->inputs[i].name);
-
 	if (a->code && lay_out_code(s, a->code, dir_fd, err) < 0)
 		return err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs; i++)
@@ -124,7 +123,6 @@ static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
 		return err_set(err, ERR_NOT_FOUND,
 			       "the command ended well but did not make its output `%s` (%s%s)",
 			       o->name, o->path, o->is_dir ? "/" : "");
-
 	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
 		return err_set(err, ERR_INVALID,
 			       "output `%s` (%s) is a symbolic link that leads out of the working "
@@ -241,7 +239,6 @@ static int publish(void *arg, const struct runner_attempt *const *attempts, size
 		free(needs.names.v[i]);
 	VEC_FREE(&needs.names);
 	VEC_FREE(&needs.ids);
-
 	if (r < 0 || store_sync(arg, err) < 0)
 		return err_wrap(err, "copying it to the store that pods use");
 	return store_unsent(arg, &why)

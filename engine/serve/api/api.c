@@ -208,7 +208,6 @@ void api_handle(void *arg, struct web_exchange *x)
 	json_decref(a.body);
 	/* A server that stands by says so to each question about its health. */
 	if (x->status >= 500 && !(r->flags & API_HEALTH))
-
 		event(EVENT_ERROR, "request-failed", "{s:s, s:o, s:i, s:o}", "method", x->method,
 		      "path", json_name(x->path, strlen(x->path)), "status", (int)x->status,
 		      "answer", json_name(x->out.s ? x->out.s : "", x->out.len));

@@ -59,7 +59,6 @@ struct notifier {
 	const char *server;
 	VEC(struct served_project) projects;
 	VEC(struct delivery *) out;
-
 	struct notify_counts counts;
 	bool closing;
 };
@@ -159,13 +158,16 @@ static void write_end(struct delivery *d, bool again)
 				  .tries = d->tries,
 				  .message = d->err.msg };
 	struct err err = { 0 };
+	int r = db_begin(db, &err);
 
 	row.next_ns = again ? wall(d->n) + pause_after(d->tries) : 0;
 	row.ended_ns = again ? 0 : wall(d->n);
-	if (db_begin(db, &err) < 0 || db_finish(db,
-						d->err.code ? record_notice_update(db, &row, &err)
-							    : record_notice_remove(db, d->id, &err),
-						&err) < 0)
+	if (r == 0) {
+		r = d->err.code ? record_notice_update(db, &row, &err)
+				: record_notice_remove(db, d->id, &err);
+		r = db_finish(db, r, &err);
+	}
+	if (r < 0)
 		event_err("notify-not-recorded", d->id, &err);
 }
 
@@ -194,7 +196,6 @@ static void end_try(struct delivery *d)
 		n->counts.failed[d->kind]++;
 		if (sp)
 			sp->given_up++;
-
 		event(EVENT_ERROR, "notify-failed", "{s:s, s:s*, s:s, s:s, s:i, s:o, s:s}",
 		      "project", d->project->name, "schedule", schedule, "by", kind_names[d->kind],
 		      "delivery", d->id, "tries", (int)d->tries, "error",
@@ -580,7 +581,6 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 		notify_rules_write(to, decl, what->before);
 	/* Stable, and unlikely to be given twice, also by two servers. */
 	snprintf(id, sizeof(id), "%016llx", (unsigned long long)random_u64());
-
 	told = notice_json(what, id, now);
 	json_add_canonical(&receiver, to);
 	json_add_canonical(&body, told);
@@ -669,7 +669,6 @@ static void deliver(struct notifier *n, struct project *p, const struct notice_r
 	str_add(&d->body, row->body);
 	d->what = json_loads(row->body, 0, NULL);
 	VEC_PUSH(&n->out, d);
-
 	if (row->kind < 0 || row->kind >= (int)ARRAY_LEN(kind_names) || !d->what ||
 	    !read_receiver(d, row->receiver)) {
 		d->kind = NOTIFY_COMMAND;
@@ -768,7 +767,6 @@ void notifier_add_project(struct notifier *n, struct project *p)
 {
 	struct served_project sp = { .project = p };
 	struct err err = { 0 };
-
 	int r = db_begin(p->db, &err);
 
 	if (r == 0) {

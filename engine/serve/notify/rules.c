@@ -74,7 +74,6 @@ static int read_rules(const json_t *row, struct arena *arena, struct notify_metr
 		      size_t *ret_n, struct err *err)
 {
 	json_t *texts = json_object_get(row, "rules");
-
 	struct notify_metric *v = arena_alloc(arena, (json_array_size(texts) + 1) * sizeof(*v));
 
 	for (size_t i = 0; i < json_array_size(texts); i++) {

@@ -44,13 +44,11 @@ int project_open(const char *dir, struct project **ret, struct err *err)
 	p = xcalloc(1, sizeof(*p));
 	pthread_mutex_init(&p->lock, NULL);
 	p->arena = arena_new();
-
 	p->config = config;
 	p->root = arena_strdup(p->arena, config->project_root);
 	base = *fs_basename(p->root) ? fs_basename(p->root) : "root";
 	json_name_encode(&name, base, strlen(base)); /* it stands in JSON, logs and addresses */
 	p->name = arena_strdup(p->arena, name.s);
-
 	p->db_path = fs_join(config->state_dir, "cairn.db");
 	if (fs_mkdir_p(config->state_dir, err) < 0 ||
 	    db_open(p->db_path, DB_WRITE, &p->db, err) < 0) {
@@ -88,7 +86,6 @@ int project_reload(struct project *p, struct err *err)
 	if (load_config(p->root, &fresh, err) < 0)
 		return -1;
 	config_free(fresh); /* runs read their own: this was to see whether they can */
-
 	return 0;
 }
 

@@ -259,7 +259,6 @@ int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 	f->seen[0] = main;
 	for (size_t i = 1; i < p->n_files; i++)
 		f->seen[i] = look_at(f, p->files[i]);
-
 	replace_pipeline(f, p);
 	return 0;
 }

@@ -327,7 +327,6 @@ void scheduler_on_dead_man(void *arg)
 	str_add(&text, " or later, ");
 	text_add_duration(&text, sc->decl->alert_after_ns);
 	str_add(&text, " after that time");
-
 	if (r == 0)
 		r = project_end(p, is_missed(sc, &of, text.s, arena, &err), &err);
 	if (r < 0) {

@@ -444,7 +444,6 @@ void scheduler_finish(struct scheduler_project *p, struct begun *b)
 		if (p->begun.v[i] == b)
 			p->begun.v[i--] = p->begun.v[--p->begun.n];
 	schedule_begun_free(b);
-
 	announce(p, sc, &o);
 	if (sc)
 		schedule_pump(sc);

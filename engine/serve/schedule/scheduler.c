@@ -231,7 +231,6 @@ static void on_timer(void *arg)
 	}
 	if (rebased)
 		s->last_wall_ns = wall;
-
 	for (int n = 0; n < TURN_MAX && (d = next_due(s, wall, mono)); n++) {
 		due_clear(d);
 		d->fn(d->arg);
@@ -294,7 +293,6 @@ int scheduler_new(struct loop *l, const struct scheduler_ops *ops, void *arg,
 	struct scheduler *s = xcalloc(1, sizeof(*s));
 
 	assert(ops->start);
-
 	*s = (struct scheduler){
 		.loop = l, .clock = loop_clock(l), .ops = ops, .arg = arg, .arena = arena_new()
 	};
@@ -358,7 +356,6 @@ int scheduler_add_project(struct scheduler *s, const char *root, const char *cac
 	int r;
 
 	assert(*root == '/');
-
 	*p = (struct scheduler_project){ .s = s,
 					 .root = xstrdup(root),
 					 .cache_dir = cache_dir ? xstrdup(cache_dir) : NULL,

@@ -357,7 +357,6 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 	bool crowded;
 
 	r->mhd = mhd;
-
 	r->connection = connection_of(w, mhd);
 	r->is_head = strcmp(method, "HEAD") == 0;
 	r->x.arena = arena_new();
@@ -378,7 +377,6 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 		web_problem(&r->x, 421,
 			    "this server answers to localhost and 127.0.0.1 only; its Host header "
 			    "named something else");
-
 	w->api->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, add_param, r);
 	if (!r->x.status)
 		w->o.route(w->o.arg, &r->x);
@@ -452,7 +450,6 @@ static void fill(void *arg)
 	s->came = s->s.read(s->s.arg, s->block, sizeof(s->block));
 	s->sent = 0;
 	if (s->came == WEB_STREAM_WAIT && recv(s->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-
 		s->came = WEB_STREAM_FAILED;
 	pthread_mutex_lock(&w->lock);
 	waits = s->came == WEB_STREAM_WAIT && !w->stopping;
@@ -685,7 +682,6 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
 	str_deinit(&r->x.out);
 	arena_free(r->x.arena);
 	free(r);
-
 	*context = NULL;
 }
 
