@@ -23,8 +23,8 @@ bool facts_engine_died(const struct run_row *r);
 /* "running", "succeeded", …, or "died" for the above. */
 const char *facts_state(const struct run_row *r);
 
-json_t *facts_attempt(const struct attempt_row *a,
-		      bool died); /* as `cairn status --json` documents */
+/* As `cairn status --json` documents. */
+json_t *facts_attempt(const struct attempt_row *a, bool died);
 
 /* What the run exported or couldn't: [{"task", "output", "uri", "state": "exported" or "failed",
  * "message" where it failed}]. */
@@ -55,13 +55,11 @@ int facts_logged_by(struct db *db, struct store *s, const struct run_row *run,
 		    struct err *err);
 
 json_t *facts_id(const struct content_id *id); /* "sha256:<hex>", or null for none */
-json_t *facts_content(
-	const struct content_id
-		*id); /* {"id": "sha256:…", "kind": content_kind_name(), "size"}; null for none */
+/* {"id": "sha256:…", "kind": content_kind_name(), "size"}; null for none */
+json_t *facts_content(const struct content_id *id);
 json_t *facts_metrics(const struct facts_task *t); /* {NAME: NUMBER|null} */
-json_t *
-facts_task_json(const struct facts_task *t); /* {"task", "step", "state", "key", "duration_ns",
-						"outputs": {NAME: content}, "metrics"} */
+/* {"task", "step", "state", "key", "duration_ns", "outputs": {NAME: content}, "metrics"} */
+json_t *facts_task_json(const struct facts_task *t);
 /* From the results table in `s`; for a run that has none yet (then `s` may be NULL), from its
  * attempts that ended well or failed only at their gate. In `arena`. */
 int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, struct arena *arena,

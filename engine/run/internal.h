@@ -32,8 +32,8 @@ struct past_run {
 
 /* The tasks, by phase (run/task.h). */
 struct run_tasks {
-	struct task_list
-		in[PHASES]; /* but for PHASE_BEHIND and PHASE_IN_LINE, whose lists are others' */
+	/* But for PHASE_BEHIND and PHASE_IN_LINE, whose lists are others'. */
+	struct task_list in[PHASES];
 	size_t n;
 	struct map *by_attempt;         /* attempt id → struct task *, NULL when it has ended */
 	struct map *by_key;             /* key → struct task * that has it, NULL when free */
@@ -177,11 +177,13 @@ bool group_admits(struct task *t);
 /* 1 it has a place in the group of that name, or needs none (NULL); 0 it stands in line, -1 error
  */
 int group_enter(struct task *t, const char *name, struct err *err);
-void group_turn_over(
-	struct task *t);          /* a called one was looked at: it has a place now, or will not */
-void group_leave(struct task *t); /* gives its place back, if it has one, and calls who is next */
+/* A called one was looked at: it has a place now, or will not. */
+void group_turn_over(struct task *t);
+/* Gives its place back, if it has one, and calls who is next. */
+void group_leave(struct task *t);
 void group_look_all(struct run *r);
-void group_check(struct run *r, const struct group *g); /* aborts when nobody would call its line */
+/* Aborts when nobody would call its line. */
+void group_check(struct run *r, const struct group *g);
 
 /* earlier.c: attempts of this run that an earlier engine left */
 /* The run is this engine's from here on. ERR_BUSY when another process has taken it up since
@@ -209,8 +211,8 @@ void publisher_add(struct publisher *p, const struct attempt *a);
 /* Of hits that the database answered: records that no store has, since the engine that made the
  * results was killed before it wrote them. */
 int publisher_make_up(struct publisher *p, struct err *err);
-int publisher_finish(struct publisher *p,
-		     struct err *err); /* waits until the last batch is written */
+/* Waits until the last batch is written. */
+int publisher_finish(struct publisher *p, struct err *err);
 /* How many records couldn't be written, and why the first of them. */
 uint64_t publisher_failed(const struct publisher *p, struct err *ret_first);
 void publisher_free(struct publisher *p);

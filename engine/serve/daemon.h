@@ -32,8 +32,8 @@ struct daemon_options {
 	const char *const *pipelines; /* relative to the (only) project's root; none: all that have
 					 schedules are found */
 	size_t n_pipelines;
-	const char *const
-		*listen; /* addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN */
+	/* Addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN. */
+	const char *const *listen;
 	size_t n_listen;
 	bool no_http;
 	const char *token; /* or NULL */

@@ -136,8 +136,8 @@ bool api_run(struct api *a, struct run_row *ret);
  * order, without two in one place: else those at a page's border are lost. */
 void api_answer_page(struct api *a, const char *key, json_t *list, const char *next);
 const char *api_cursor(struct api *a, uint64_t next); /* a number as a cursor; 0: NULL */
-bool api_call(struct api *a, loop_fn fn,
-	      void *arg); /* calls_run(); false: a problem was answered */
+/* calls_run(); false: a problem was answered. */
+bool api_call(struct api *a, loop_fn fn, void *arg);
 
 #define API_LIMIT_DEFAULT 50
 #define API_LIMIT_MAX     500

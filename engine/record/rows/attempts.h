@@ -76,8 +76,8 @@ struct cached_result {
 };
 int record_lookup(struct db *db, const struct digest *key, struct arena *arena,
 		  struct cached_result *ret, struct err *err);
-int record_forget(struct db *db, const struct digest *key,
-		  struct err *err); /* its blobs are gone: not a hit any more */
+/* Its blobs are gone: not a hit any more. */
+int record_forget(struct db *db, const struct digest *key, struct err *err);
 
 /* Reading. */
 
@@ -117,8 +117,8 @@ int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attemp
 int record_previous_attempt(struct db *db, const char *pipeline, const char *task,
 			    int64_t before_attempt, struct arena *arena, struct attempt_row *ret,
 			    struct err *err);
-int record_key_bytes(struct db *db, const struct digest *key, struct str *ret,
-		     struct err *err); /* ERR_NOT_FOUND */
+/* ERR_NOT_FOUND when it isn't on record. */
+int record_key_bytes(struct db *db, const struct digest *key, struct str *ret, struct err *err);
 /* Median duration of the last 20 successful attempts of a step; 1 known, 0 not. */
 int record_step_duration(struct db *db, const char *pipeline, const char *step, int64_t *ret_ns,
 			 struct err *err);
