@@ -85,8 +85,6 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 /* create: make an absent one, and reach a shared one; else ERR_NOT_FOUND. Only the call that opens
  * the store looks at `create`. */
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err);
-/* The same for any configuration; the caller frees the store. */
-int cli_open_store(const struct config *c, bool create, struct store **ret, struct err *err);
 /* Path of the program that runs, and of the built-in steps' program, which lies beside it; in
  * cli->arena. */
 const char *cli_program(struct cli *cli);

@@ -11,10 +11,7 @@
  * caret; the error that goes back to the command only counts them. `struct source` keeps the last
  * file, since diagnostics come sorted by file.
  *
- * Invariants: the database is reopened when DB_WRITE follows DB_READ, and never the other way. A
- * store that is opened with `create` has been reached once (store_attach()): hours of work don't
- * begin when nothing could be shared. On Kubernetes `--cache off` still reads and writes the store,
- * because what pods make comes through it.
+ * Invariants: the database is reopened when DB_WRITE follows DB_READ, and never the other way.
  *
  * Threads: one. What it doesn't do: give out loop and runner (session.c), or decide what a name
  * means (what.c).
@@ -28,9 +25,7 @@
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "model/cache/cache.h"
-#include "record/manifest/manifest.h"
-#include "storage/bucket/bucket.h"
-#include "storage/origin/origin.h"
+#include "run/store.h"
 
 #define LINE_SHOWN_MAX 160 /* bytes of a source line: longer ones say more in an editor */
 
@@ -244,45 +239,13 @@ int64_t cli_test_duration(const char *name, int64_t normal_ns)
 	return v && text_parse_duration(v, &ns, NULL) == 0 ? ns : normal_ns;
 }
 
-int cli_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
-{
-	const struct bucket_options bucket = {
-		.endpoint = c->store_options.endpoint,
-		.region = c->store_options.region,
-		.profile = c->store_options.profile,
-		.ca_file = c->store_options.ca,
-		.anonymous = c->store_options.anonymous,
-		.style = str_eq(c->store_options.style, "path")      ? BUCKET_STYLE_PATH
-			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
-								     : BUCKET_STYLE_AUTO,
-	};
-	/* What pods make comes through the store, even where results of others aren't wanted. */
-	bool off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
-	const struct store_options o = {
-		.local = c->local_store,
-		.cache_max = c->cache_bytes,
-		.mode = off                             ? STORE_OFF
-			: str_eq(c->cache, "read-only") ? STORE_READ_ONLY
-							: STORE_READ_WRITE,
-		.bucket = &bucket,
-		.lease_ns = cli_test_duration("CAIRN_TEST_LEASE", 0),
-		.names = &manifest_names,
-	};
-
-	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)
-		return -1;
-	store_set_origins(*ret, &bucket);
-	/* A store that can't be reached is an error now, not after hours of work. */
-	return create ? store_attach(*ret, err) : 0;
-}
-
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 {
 	const struct config *config = NULL;
 
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
-	if (!cli->store && cli_open_store(config, create, &cli->store, err) < 0)
+	if (!cli->store && run_open_store(config, create, &cli->store, err) < 0)
 		return -1;
 	*ret = cli->store;
 	return 0;

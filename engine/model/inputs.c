@@ -145,7 +145,7 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 	if (r != 0)
 		return r == 1;
 	in->origin = INPUT_PATH;
-	in->uri = read_path(d, n, n->text, ".", "input", true, &in->optional_dir);
+	in->uri = read_path(d, n, n->text, ".", "input", true, &in->must_be_dir);
 	if (in->uri && fs_is_inside(".cairn", in->uri)) {
 		doc_error(d, n, "`%s` belongs to cairn's own state and can't be an input", in->uri);
 		return false;
@@ -237,13 +237,13 @@ uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct
 	if (!read_location(d, n, &in))
 		return UINT32_MAX;
 	slot = map_slot_str(l->implicit_inputs,
-			    arena_printf(l->scratch, "%s%s", in.uri, in.optional_dir ? "/" : ""));
+			    arena_printf(l->scratch, "%s%s", in.uri, in.must_be_dir ? "/" : ""));
 	if (!*slot) {
 		/* A declared input has a name without `/` and `.`, and may have the very name of a
 		 * file at the root. */
 		in.name = arena_printf(l->arena, "%s%s%s",
 				       map_get_str(l->input_index, in.uri) ? "./" : "", in.uri,
-				       in.origin == INPUT_PATH && in.optional_dir ? "/" : "");
+				       in.origin == INPUT_PATH && in.must_be_dir ? "/" : "");
 		VEC_PUSH(&l->inputs, in);
 		*slot = (void *)(uintptr_t)l->inputs.n;
 	}

@@ -72,8 +72,7 @@ struct input_decl {
 				     store_options */
 		bool anonymous;
 	} access;
-	bool optional_dir; /* written with a trailing slash: must be a directory. `uri` has no slash
-			      at its end then */
+	bool must_be_dir; /* written with a trailing slash, which `uri` doesn't have */
 	struct pos pos;
 };
 

@@ -38,7 +38,7 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 		return err_wrap(err, "%s:%d:%d: input `%s`", file, in->pos.line, in->pos.col,
 				in->name);
 	}
-	if (in->optional_dir && p->input_ids[i].kind != CONTENT_TREE)
+	if (in->must_be_dir && p->input_ids[i].kind != CONTENT_TREE)
 		return err_set(err, ERR_INVALID,
 			       "%s:%d:%d: input `%s`: %s is a file, but is written as a directory",
 			       file, in->pos.line, in->pos.col, in->name, in->uri);

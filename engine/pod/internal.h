@@ -50,8 +50,8 @@ struct pod {
 	bool resumed; /* the program may run already: an earlier sidecar of this pod laid everything
 			 out */
 	int alive_fd; /* POD_RUN/alive */
-	pthread_t ticker, mourner;
-	bool has_ticker, has_mourner;
+	pthread_t ticker, waiter;
+	bool has_ticker, has_waiter;
 	atomic_int work;              /* enum pod_work */
 	atomic_bool knows;            /* the slots are there */
 	atomic_bool told, gone, done; /* SIGTERM came; the helper has ended; the threads may end */

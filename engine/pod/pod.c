@@ -2,8 +2,8 @@
  * end with the helper.
  *
  * What takes long (fetching, sending) is done on the main thread. A ticker beside it touches the
- * beat that the helper looks at, and takes SIGTERM; a mourner waits for the lock that the helper
- * holds as long as it lives. Both wake the main thread by `wake`.
+ * beat that the helper looks at, and takes SIGTERM; another thread waits for the lock that the
+ * helper holds as long as it lives. Both wake the main thread by `wake`.
  *
  * The container must not end by itself while the helper's runs, since the kubelet would start it
  * again: so after everything is told it waits for the helper's end, or for SIGTERM. A sidecar that
@@ -134,28 +134,28 @@ static void *tick(void *arg)
 	return NULL;
 }
 
-/* The mourner. */
+/* The waiter. */
 
 static void ignore_nudge(int signo)
 {
 }
 
-static void end_mourner(struct pod *p)
+static void end_waiter(struct pod *p)
 {
 	struct timespec until;
 
 	do { /* it may have been just before its wait */
-		pthread_kill(p->mourner, SIGUSR1);
+		pthread_kill(p->waiter, SIGUSR1);
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += 10 * NS_PER_MS;
 		until.tv_sec += until.tv_nsec / NS_PER_S;
 		until.tv_nsec %= NS_PER_S;
-	} while (pthread_clockjoin_np(p->mourner, NULL, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
+	} while (pthread_clockjoin_np(p->waiter, NULL, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
 }
 
 /* The helper writes a byte when it has the lock. A program that has it too only keeps us longer,
  * until its container is gone. */
-static void *mourn(void *arg)
+static void *wait_for_helper(void *arg)
 {
 	struct pod *p = arg;
 	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC);
@@ -191,7 +191,7 @@ static int start_threads(struct pod *p, struct err *err)
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
 	sigaddset(&term, SIGINT);
-	sigaddset(&term, SIGUSR1); /* the mourner's */
+	sigaddset(&term, SIGUSR1); /* the waiter's */
 	/* Before any other thread is there: all are to have it so. */
 	pthread_sigmask(SIG_BLOCK, &term, NULL);
 	p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -200,8 +200,8 @@ static int start_threads(struct pod *p, struct err *err)
 	if (p->wake < 0 || p->alive_fd < 0)
 		return err_errno(err, "cannot make %s/run/alive", p->o.root);
 	p->has_ticker = thread_start(&p->ticker, NULL, tick, p) == 0;
-	p->has_mourner = thread_start(&p->mourner, NULL, mourn, p) == 0;
-	return p->has_ticker && p->has_mourner ? 0 : err_set(err, ERR_IO, "cannot start a thread");
+	p->has_waiter = thread_start(&p->waiter, NULL, wait_for_helper, p) == 0;
+	return p->has_ticker && p->has_waiter ? 0 : err_set(err, ERR_IO, "cannot start a thread");
 }
 
 /* While programs run. */
@@ -407,8 +407,8 @@ static void pod_deinit(struct pod *p)
 		pthread_kill(p->ticker, SIGTERM);
 		pthread_join(p->ticker, NULL);
 	}
-	if (p->has_mourner)
-		end_mourner(p);
+	if (p->has_waiter)
+		end_waiter(p);
 	for (size_t i = 0; i < p->n && p->slots; i++) {
 		pod_checkpoint_deinit(&p->slots[i].ck);
 		pod_series_deinit(&p->slots[i]);

@@ -9,6 +9,7 @@
  * processes and other handles meet only at the lock file. Statements and what they bind are
  * db_sql.c's.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,22 +65,16 @@ int db_exec(struct db *db, const char *text, struct err *err)
 
 /* Transactions. */
 
-/* What would be written into a file that has lost its name would be lost. */
-static bool was_replaced(const struct db *db)
+int db_begin(struct db *db, struct err *err)
 {
 	struct stat st;
 
-	return db->lock_fd >= 0 && db->ino &&
-	       (stat(db->path, &st) < 0 || st.st_dev != db->dev || st.st_ino != db->ino);
-}
-
-int db_begin(struct db *db, struct err *err)
-{
-	if (db->in_txn)
-		abort(); /* they don't nest */
+	assert(db->writable && !db->in_txn);
 	if (db->lock_fd >= 0 && fs_lock(db->lock_fd, true, err) < 0)
 		return err_wrap(err, "database %s", db->path);
-	if (was_replaced(db)) {
+	/* What would be written into a file that has lost its name would be lost. */
+	if (db->lock_fd >= 0 && db->ino &&
+	    (stat(db->path, &st) < 0 || st.st_dev != db->dev || st.st_ino != db->ino)) {
 		fs_unlock(db->lock_fd);
 		return err_set(err, ERR_BUSY,
 			       "`cairn store reindex` has replaced the database %s meanwhile; run "
@@ -150,8 +145,10 @@ static void checkpoint_if_due(struct db *db, uint64_t max_bytes)
 
 static int end_txn(struct db *db, const char *how, uint64_t wal_max_bytes, struct err *err)
 {
-	int r = db_exec(db, how, err);
+	int r;
 
+	assert(db->in_txn);
+	r = db_exec(db, how, err);
 	if (r < 0)
 		sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
 	db->in_txn = false;
@@ -187,6 +184,22 @@ void db_rollback(struct db *db)
 {
 	if (db->in_txn)
 		end_txn(db, "ROLLBACK", WAL_MAX_BYTES, NULL);
+}
+
+int db_finish(struct db *db, int r, struct err *err)
+{
+	if (r >= 0)
+		return db_commit(db, err) < 0 ? -1 : r;
+	db_rollback(db);
+	return r;
+}
+
+int db_finish_durable(struct db *db, int r, struct err *err)
+{
+	if (r >= 0)
+		return db_commit_durable(db, err) < 0 ? -1 : r;
+	db_rollback(db);
+	return r;
 }
 
 /* Opening. */
@@ -228,25 +241,11 @@ static int check_identity(struct db *db, int64_t *ret_version, struct err *err)
 	return 0;
 }
 
-static int migrate_locked(struct db *db, struct err *err)
+static int migrate(struct db *db, struct err *err)
 {
 	char pragma[64];
 	int64_t version;
-
-	if (check_identity(db, &version, err) <
-	    0) /* another process may have done it while we waited */
-		return -1;
-	for (; version < (int64_t)ARRAY_LEN(db_migrations); version++)
-		if (db_exec(db, db_migrations[version], err) < 0)
-			return -1;
-	snprintf(pragma, sizeof(pragma), "PRAGMA application_id=%d; PRAGMA user_version=%d",
-		 DB_APPLICATION_ID, (int)version);
-	return db_exec(db, pragma, err);
-}
-
-static int migrate(struct db *db, struct err *err)
-{
-	int64_t version;
+	int r;
 
 	if (check_identity(db, &version, err) < 0)
 		return -1;
@@ -262,11 +261,16 @@ static int migrate(struct db *db, struct err *err)
 					      db->path);
 	if (db_begin(db, err) < 0)
 		return -1;
-	if (migrate_locked(db, err) < 0) {
-		db_rollback(db);
-		return err_wrap(err, "upgrading");
+	/* Another process may have done it while we waited. */
+	r = check_identity(db, &version, err);
+	for (; r == 0 && version < (int64_t)ARRAY_LEN(db_migrations); version++)
+		r = db_exec(db, db_migrations[version], err);
+	if (r == 0) {
+		snprintf(pragma, sizeof(pragma), "PRAGMA application_id=%d; PRAGMA user_version=%d",
+			 DB_APPLICATION_ID, (int)version);
+		r = db_exec(db, pragma, err);
 	}
-	return db_commit(db, err);
+	return db_finish(db, r, err) < 0 ? err_wrap(err, "upgrading") : 0;
 }
 
 /* The journal's mode is the file's. SQLite doesn't wait for another process that changes it at the
@@ -294,20 +298,26 @@ static int set_journal_mode(struct db *db, struct err *err)
 
 static int configure(struct db *db, struct err *err)
 {
-	bool memory = db->lock_fd < 0 && str_eq(db->path, ":memory:");
+	struct stat st;
 
 	sqlite3_busy_timeout(db->sql, BUSY_MS);
 	sqlite3_db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-	if (memory)
+	if (str_eq(db->path, ":memory:"))
 		return 0;
 	if (db->writable && set_journal_mode(db, err) < 0)
 		return -1;
-	return db_exec(db,
-		       "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0; PRAGMA "
-		       "cache_size=-65536; PRAGMA mmap_size=0",
-		       err);
+	if (db_exec(db,
+		    "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0; PRAGMA "
+		    "cache_size=-65536; PRAGMA mmap_size=0",
+		    err) < 0)
+		return -1;
+	if (db->lock_fd >= 0 && stat(db->path, &st) == 0) {
+		db->dev = st.st_dev;
+		db->ino = st.st_ino;
+	}
+	return 0;
 }
 
 static int open_file(struct db *db, const char *path, struct err *err)
@@ -330,39 +340,26 @@ static int open_file(struct db *db, const char *path, struct err *err)
 	return r == SQLITE_OK ? 0 : db_fail(db, err, "cannot open");
 }
 
-static int open_lock(struct db *db, const char *path, struct err *err)
-{
-	_cleanup_(freep) char *lock = xasprintf("%s.lock", path);
-
-	db->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-	if (db->lock_fd >= 0)
-		return 0;
-	if (errno == EROFS || errno == EACCES)
-		return err_set(err, ERR_READ_ONLY, "%s can't be written to", lock);
-	return err_errno(err, "cannot open %s", lock);
-}
-
-static void remember_file(struct db *db)
-{
-	struct stat st;
-
-	if (db->lock_fd < 0 || stat(db->path, &st) < 0)
-		return;
-	db->dev = st.st_dev;
-	db->ino = st.st_ino;
-}
-
 int db_open(const char *path, enum db_open_flags flags, struct db **ret, struct err *err)
 {
+	_cleanup_(freep) char *lock = xasprintf("%s.lock", path);
 	struct db *db = xcalloc(1, sizeof(*db));
-	bool memory = str_eq(path, ":memory:");
 
 	db->path = xstrdup(path);
 	db->lock_fd = -1;
 	db->writable = flags & DB_WRITE;
-	if ((db->writable && !memory && open_lock(db, path, err) < 0) ||
-	    open_file(db, path, err) < 0 || configure(db, err) < 0 ||
-	    (remember_file(db), migrate(db, err)) < 0) {
+	if (db->writable && !str_eq(path, ":memory:")) {
+		db->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		if (db->lock_fd < 0) {
+			if (errno == EROFS || errno == EACCES)
+				err_set(err, ERR_READ_ONLY, "%s can't be written to", lock);
+			else
+				err_errno(err, "cannot open %s", lock);
+			db_close(db);
+			return -1;
+		}
+	}
+	if (open_file(db, path, err) < 0 || configure(db, err) < 0 || migrate(db, err) < 0) {
 		db_close(db);
 		return -1;
 	}

@@ -40,6 +40,10 @@ bool db_in_transaction(const struct db *db);
 int db_commit(struct db *db, struct err *err);         /* visible to others; survives kill -9 */
 int db_commit_durable(struct db *db, struct err *err); /* and power loss */
 void db_rollback(struct db *db);
+/* Ends a transaction as `r` says: below 0 it is rolled back, else committed. Returns r, or -1 when
+ * it can't be committed. */
+int db_finish(struct db *db, int r, struct err *err);
+int db_finish_durable(struct db *db, int r, struct err *err);
 
 /* Many reads as of one moment: each by itself would lock and unlock the file. Best effort, and
  * nothing inside of a transaction. End it before anything that can take long, like printing: as

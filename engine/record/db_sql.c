@@ -125,6 +125,8 @@ static int ask(struct db *db, struct db_query *q, const char *text, bool keep_st
 
 	if (prepare(db, q, text, keep_statement, err) < 0)
 		return -1;
+	/* Who writes holds the lock of all writers. */
+	assert(db->in_txn || db->lock_fd < 0 || sqlite3_stmt_readonly(q->stmt));
 	while (in[n].type != DB_END)
 		n++;
 	assert(n == sqlite3_bind_parameter_count(q->stmt));

@@ -37,18 +37,6 @@ static void add_cpu(json_t *env)
 	}
 }
 
-static void add_counts(json_t *env)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-	struct cpus all;
-
-	json_object_set_new(env, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-	if (cpus_get(&all) == 0)
-		json_object_set_new(env, "cpus_usable", json_integer(cpus_count(&all)));
-	if (pages > 0 && page > 0)
-		json_object_set_new(env, "memory_bytes", json_integer((json_int_t)pages * page));
-}
-
 /* "Model: \t\t NVIDIA H200" */
 static const char *field_of(const char *text, const char *name, size_t *ret_n)
 {
@@ -93,26 +81,15 @@ static void add_nvidia(json_t *env)
 		json_object_set_new(env, "gpu_driver", json_name(text.s, strcspn(text.s, "\n")));
 }
 
-/* What the local runner lets tasks see of the machine (runners/workspace.c), but for who runs it;
- * anything else that a task sees is declared, and keyed. */
-static void add_variables(json_t *env)
-{
-	static const char *const passed[] = { "PATH", "VIRTUAL_ENV", "CONDA_PREFIX" };
-	json_t *o = json_object();
-
-	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
-		const char *v = getenv(passed[i]);
-
-		if (v)
-			json_object_set_new(o, passed[i], json_name(v, strnlen(v, 4096)));
-	}
-	json_object_set_new(env, "variables", o);
-}
-
 json_t *environment_json(void)
 {
-	json_t *env = json_object();
+	/* What the local runner lets tasks see of the machine (runners/workspace.c), but for who
+	 * runs it; anything else that a task sees is declared, and keyed. */
+	static const char *const passed[] = { "PATH", "VIRTUAL_ENV", "CONDA_PREFIX" };
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	json_t *env = json_object(), *variables = json_object();
 	struct utsname u;
+	struct cpus all;
 	char libc[128] = "";
 
 	if (uname(&u) == 0) {
@@ -124,8 +101,18 @@ json_t *environment_json(void)
 	json_object_set_new(env, "libc", json_string(libc));
 	json_object_set_new(env, "cairn", json_string(CAIRN_VERSION));
 	add_cpu(env);
-	add_counts(env);
+	json_object_set_new(env, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+	if (cpus_get(&all) == 0)
+		json_object_set_new(env, "cpus_usable", json_integer(cpus_count(&all)));
+	if (pages > 0 && page > 0)
+		json_object_set_new(env, "memory_bytes", json_integer((json_int_t)pages * page));
 	add_nvidia(env);
-	add_variables(env);
+	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
+		const char *v = getenv(passed[i]);
+
+		if (v)
+			json_object_set_new(variables, passed[i], json_name(v, strnlen(v, 4096)));
+	}
+	json_object_set_new(env, "variables", variables);
 	return env;
 }

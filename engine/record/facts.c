@@ -26,6 +26,23 @@ json_t *facts_text(const char *s)
 	return s ? json_name(s, strlen(s)) : json_null();
 }
 
+const char *facts_read_text(const char *text, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str raw = { 0 };
+
+	str_add(&raw, "");
+	if (json_name_decode(&raw, text, NULL) < 0 || memchr(raw.s, '\0', raw.len))
+		return NULL;
+	return arena_strndup(arena, raw.s, raw.len);
+}
+
+const char *facts_get_text(const json_t *o, const char *key, struct arena *arena)
+{
+	const char *s;
+
+	return json_get_str(o, key, &s, NULL) < 0 ? NULL : facts_read_text(s, arena);
+}
+
 json_t *facts_number(double v)
 {
 	return isfinite(v) ? json_real(v) : json_null();
@@ -99,22 +116,6 @@ const char *facts_state(const struct run_row *r)
 
 /* Attempts. */
 
-/* "running", "lost" (its engine died), "succeeded" or "failed". */
-static const char *attempt_state(const struct attempt_row *a, bool died)
-{
-	if (a->ended_ns == 0)
-		return died ? "lost" : "running";
-	return a->failure == FAILURE_NONE ? "succeeded" : "failed";
-}
-
-/* So far, when it runs. */
-static int64_t attempt_duration_ns(const struct attempt_row *a)
-{
-	struct clock *c = clock_system();
-
-	return (a->ended_ns ? a->ended_ns : c->wall_ns(c)) - a->started_ns;
-}
-
 /* "12 15" → [12, 15] */
 static json_t *continues_json(const char *ids)
 {
@@ -133,6 +134,11 @@ static json_t *continues_json(const char *ids)
 
 json_t *facts_attempt(const struct attempt_row *a, bool died)
 {
+	struct clock *c = clock_system();
+	int64_t until_ns = a->ended_ns ? a->ended_ns : c->wall_ns(c);
+	const char *state = !a->ended_ns                 ? died ? "lost" : "running"
+			    : a->failure == FAILURE_NONE ? "succeeded"
+							 : "failed";
 	json_t *o = json_object();
 
 	json_object_set_new(o, "task", facts_text(a->task));
@@ -140,9 +146,9 @@ json_t *facts_attempt(const struct attempt_row *a, bool died)
 	json_object_set_new(o, "attempt", json_integer(a->number));
 	json_object_set_new(o, "id", json_integer(a->id));
 	json_object_set_new(o, "continues", continues_json(a->continues));
-	json_object_set_new(o, "state", json_string(attempt_state(a, died)));
+	json_object_set_new(o, "state", json_string(state));
 	json_object_set_new(o, "started", facts_time(a->started_ns));
-	json_object_set_new(o, "duration_ns", json_integer(attempt_duration_ns(a)));
+	json_object_set_new(o, "duration_ns", json_integer(until_ns - a->started_ns));
 	json_object_set_new(o, "exit", a->ended_ns ? json_integer(a->exit_status) : json_null());
 	json_object_set_new(o, "failure",
 			    a->failure == FAILURE_NONE
@@ -207,22 +213,6 @@ void facts_of_entry(const struct results *r, const struct result_entry *e, struc
 	}
 }
 
-static int from_table(struct store *s, const struct run_row *run, struct arena *arena,
-		      struct task_list *l, struct err *err)
-{
-	struct results_cursor c;
-	struct result_entry e;
-	struct results *r;
-
-	if (results_open(s, &run->results, &r, err) < 0)
-		return err_wrap(err, "results of run %s", run->id);
-	results_first(r, &c);
-	while (results_next(&c, &e))
-		facts_of_entry(r, &e, arena, VEC_ADD(&l->v));
-	results_free(r);
-	return 0;
-}
-
 static int from_attempts(struct db *db, const struct run_row *run, struct arena *arena,
 			 struct task_list *l, struct err *err)
 {
@@ -265,8 +255,22 @@ int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, 
 		     struct facts_task **ret, size_t *ret_n, struct err *err)
 {
 	struct task_list l = { 0 };
-	int r = run->results.kind ? from_table(s, run, arena, &l, err)
-				  : from_attempts(db, run, arena, &l, err);
+	struct results_cursor c;
+	struct result_entry e;
+	struct results *table;
+	int r;
+
+	if (run->results.kind) {
+		r = results_open(s, &run->results, &table, err);
+		if (r < 0)
+			return err_wrap(err, "results of run %s", run->id);
+		results_first(table, &c);
+		while (results_next(&c, &e))
+			facts_of_entry(table, &e, arena, VEC_ADD(&l.v));
+		results_free(table);
+	} else {
+		r = from_attempts(db, run, arena, &l, err);
+	}
 
 	VEC_TO_ARENA(&l.v, arena, ret, ret_n);
 	return r;

@@ -11,15 +11,20 @@ json_t *facts_run(const struct run_row *r); /* as `cairn runs --json` documents 
 /* The same and "tags", the names that it has. */
 json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena);
 json_t *facts_text(const char *s); /* null for NULL; any bytes */
-json_t *facts_number(double v);    /* null for NaN and the infinities, which JSON has not */
+/* And back, in `arena`: NULL when it isn't what facts_text() gives, or C can't hold it. */
+const char *facts_read_text(const char *text, struct arena *arena);
+/* A member of `o` that facts_text() gave; NULL also when there is none. */
+const char *facts_get_text(const json_t *o, const char *key, struct arena *arena);
+
+json_t *facts_number(double v); /* null for NaN and the infinities, which JSON has not */
 
 /* A run that says it is running, but whose engine is gone. */
 bool facts_engine_died(const struct run_row *r);
 /* "running", "succeeded", …, or "died" for the above. */
 const char *facts_state(const struct run_row *r);
 
-json_t *facts_attempt(const struct attempt_row *a,
-		      bool died); /* as `cairn status --json` documents */
+/* As `cairn status --json` documents. */
+json_t *facts_attempt(const struct attempt_row *a, bool died);
 
 /* What the run exported or couldn't: [{"task", "output", "uri", "state": "exported" or "failed",
  * "message" where it failed}]. */
@@ -50,14 +55,12 @@ int facts_logged_by(struct db *db, struct store *s, const struct run_row *run,
 		    struct err *err);
 
 const char *facts_result_state(enum result_state s); /* "succeeded", "failed", … */
-json_t *facts_id(const struct content_id *id);       /* "sha256:<hex>", or null for none */
-json_t *facts_content(
-	const struct content_id
-		*id); /* {"id": "sha256:…", "kind": content_kind_name(), "size"}; null for none */
+json_t *facts_id(const struct content_id *id); /* "sha256:<hex>", or null for none */
+/* {"id": "sha256:…", "kind": content_kind_name(), "size"}; null for none */
+json_t *facts_content(const struct content_id *id);
 json_t *facts_metrics(const struct facts_task *t); /* {NAME: NUMBER|null} */
-json_t *
-facts_task_json(const struct facts_task *t); /* {"task", "step", "state", "key", "duration_ns",
-						"outputs": {NAME: content}, "metrics"} */
+/* {"task", "step", "state", "key", "duration_ns", "outputs": {NAME: content}, "metrics"} */
+json_t *facts_task_json(const struct facts_task *t);
 /* From the results table in `s`; for a run that has none yet (then `s` may be NULL), from its
  * attempts that ended well or failed only at their gate. In `arena`. */
 int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, struct arena *arena,

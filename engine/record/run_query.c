@@ -7,6 +7,7 @@
  * handle. What it doesn't do: how runs are printed or paged (serve/, cli/).
  */
 #include "record/run_query.h"
+#include <assert.h>
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "record/manifest/results.h"
@@ -42,8 +43,11 @@ int record_run_params(struct db *db, const struct run_row *r, struct err *err)
 	const char *name;
 	int result = 0;
 
-	json_object_foreach(params, name, v) if (result == 0) result =
-		add_param(db, r->rowid, name, v, err);
+	json_object_foreach(params, name, v)
+	{
+		if (result == 0)
+			result = add_param(db, r->rowid, name, v, err);
+	}
 	json_decref(params);
 	return result;
 }
@@ -172,6 +176,7 @@ static const char *operator_text(enum compare_op op)
 		[COMPARE_LE] = "<=", [COMPARE_GT] = ">",  [COMPARE_GE] = ">="
 	};
 
+	assert((unsigned)op < ARRAY_LEN(text));
 	return text[op];
 }
 
@@ -271,8 +276,33 @@ static void metric_sets(struct builder *b, const struct run_condition *c)
 	ADD(b, rest - 1 - c->name);
 }
 
-static void add_conditions(struct builder *b, const struct run_query *q)
+static void add_filters(struct builder *b, const struct run_query *q)
 {
+	const struct {
+		bool asked;
+		const char *sql;
+		struct db_value value;
+	} filters[] = {
+		{ q->pipeline, "run.pipeline = ?", db_text(q->pipeline) },
+		{ q->has_state, "run.state = ?", db_int(q->state) },
+		{ q->schedule, "run.schedule = ?", db_text(q->schedule) },
+		{ q->commit, "run.git_commit >= ?", db_text(q->commit) },
+		{ q->commit, "run.git_commit < ? || 'g'", db_text(q->commit) },
+		{ q->since_ns, "run.started_ns >= ?", db_int(q->since_ns) },
+		{ q->until_ns, "run.started_ns < ?", db_int(q->until_ns) },
+		{ q->before, "run.rowid_ < ?", db_int(q->before) },
+		/* A name that was moved away from a run doesn't find it any more. */
+		{ q->tag,
+		  "run.hash = (SELECT run FROM tag WHERE name = ? ORDER BY at_ns DESC, digest DESC "
+		  "LIMIT 1)",
+		  db_text(q->tag) },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+		if (filters[i].asked) {
+			where(b, filters[i].sql);
+			ADD(b, filters[i].value);
+		}
 	for (size_t i = 0; i < q->n_params; i++)
 		where_param(b, &q->params[i]);
 	for (size_t i = 0; i < q->n_metrics; i++) {
@@ -284,46 +314,6 @@ static void add_conditions(struct builder *b, const struct run_query *q)
 		metric_sets(b, &q->metrics[i]);
 		str_addc(&b->sql, ')');
 	}
-}
-
-static void add_filters(struct builder *b, const struct run_query *q)
-{
-	if (q->pipeline) {
-		where(b, "run.pipeline = ?");
-		ADD(b, q->pipeline);
-	}
-	if (q->has_state) {
-		where(b, "run.state = ?");
-		ADD(b, q->state);
-	}
-	if (q->schedule) {
-		where(b, "run.schedule = ?");
-		ADD(b, q->schedule);
-	}
-	if (q->commit) {
-		where(b, "run.git_commit >= ? AND run.git_commit < ? || 'g'");
-		ADD(b, q->commit);
-		ADD(b, q->commit);
-	}
-	if (q->since_ns) {
-		where(b, "run.started_ns >= ?");
-		ADD(b, q->since_ns);
-	}
-	if (q->until_ns) {
-		where(b, "run.started_ns < ?");
-		ADD(b, q->until_ns);
-	}
-	if (q->before) {
-		where(b, "run.rowid_ < ?");
-		ADD(b, q->before);
-	}
-	/* A name that was moved away from a run doesn't find it any more. */
-	if (q->tag) {
-		where(b, "run.hash = (SELECT run FROM tag WHERE name = ? ORDER BY at_ns DESC, "
-			 "digest DESC LIMIT 1)");
-		ADD(b, q->tag);
-	}
-	add_conditions(b, q);
 }
 
 /* Is there a condition that few runs meet? */
@@ -340,28 +330,25 @@ static bool few_meet(struct builder *b, const struct run_query *q)
 
 /* By a metric, each run once, by the best of its tasks: the metric's index in order, until enough
  * runs have come; or, when few can come, those, and then sorted. */
-static void build_sorted(struct builder *b, const struct run_query *q)
-{
-	str_addf(&b->sql,
-		 "SELECT " RUN_COLUMNS
-		 " FROM %s ON run.result_set = set_metric.result_set WHERE set_metric.name = ?",
-		 few_meet(b, q) ? "run CROSS JOIN set_metric" : "set_metric CROSS JOIN run");
-	ADD(b, q->sort);
-	add_filters(b, q);
-	str_addf(&b->sql, " ORDER BY set_metric.value %s", q->largest_first ? "DESC" : "ASC");
-}
-
 static void build(struct builder *b, const struct run_query *q)
 {
 	if (q->sort) {
-		build_sorted(b, q);
-		return;
+		str_addf(&b->sql,
+			 "SELECT " RUN_COLUMNS " FROM %s ON run.result_set = "
+			 "set_metric.result_set WHERE set_metric.name = ?",
+			 few_meet(b, q) ? "run CROSS JOIN set_metric"
+					: "set_metric CROSS JOIN run");
+		ADD(b, q->sort);
+		add_filters(b, q);
+		str_addf(&b->sql, " ORDER BY set_metric.value %s",
+			 q->largest_first ? "DESC" : "ASC");
+	} else {
+		str_add(&b->sql, "SELECT " RUN_COLUMNS " FROM run");
+		add_filters(b, q);
+		str_add(&b->sql, (q->since_ns || q->until_ns) && !q->paged
+					 ? " ORDER BY run.started_ns DESC, run.rowid_ DESC"
+					 : " ORDER BY run.rowid_ DESC");
 	}
-	str_add(&b->sql, "SELECT " RUN_COLUMNS " FROM run");
-	add_filters(b, q);
-	str_add(&b->sql, (q->since_ns || q->until_ns) && !q->paged
-				 ? " ORDER BY run.started_ns DESC, run.rowid_ DESC"
-				 : " ORDER BY run.rowid_ DESC");
 }
 
 static bool has_row(const struct run_row *v, size_t n, int64_t rowid)

@@ -35,8 +35,8 @@ struct run_query {
 	int64_t since_ns, until_ns;                   /* of the start; 0: any */
 	const struct run_condition *params, *metrics; /* all must hold */
 	size_t n_params, n_metrics;
-	const char *
-		sort; /* by this metric; runs that don't have it are left out. NULL: newest first */
+	/* By this metric; runs that don't have it are left out. NULL: newest first. */
+	const char *sort;
 	bool largest_first;
 	uint64_t limit; /* 0: all */
 	/* A page at a time: by row, newest first, whatever the times of the starts; before: only

@@ -12,17 +12,6 @@
 /* Somebody waits for the answer. */
 #define PATIENCE_NS (20 * NS_PER_S)
 
-static int request(struct db *db, const struct run_row *r, bool now, struct err *err)
-{
-	if (db_begin(db, err) < 0)
-		return -1;
-	if (record_run_request_cancel(db, r->rowid, now, err) < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err);
-}
-
 /* The number could be another process's by now: its start time tells. A row can say anything:
  * kill(0) and kill(-1) reach far more than an engine, and a process that isn't there "started" at
  * 0. An engine that can't be told finds the request by itself, or is gone. */
@@ -55,7 +44,8 @@ int run_cancel(struct db *db, const struct run_row *r, bool now, struct err *err
 	default:
 		break;
 	}
-	if (request(db, r, now, err) < 0)
+	if (db_begin(db, err) < 0 ||
+	    db_finish(db, record_run_request_cancel(db, r->rowid, now, err), err) < 0)
 		return -1;
 	return signal_engine(r, now) < 0
 		       ? err_errno(err, "cannot signal the engine of run %s (process %d)", r->id,
@@ -110,11 +100,7 @@ static int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_n
 	}
 	if (result == 0)
 		result = record_run_update(db, &now, err);
-	if (result < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err);
+	return db_finish(db, result, err);
 }
 
 /* Jobs without an engine. */

@@ -1,4 +1,4 @@
-/* engine/run/cancel.h — asking the engine of a run, another process, to stop. */
+/* engine/run/cancel.h — asks the engine of a run, which is another process, to stop. */
 #ifndef CAIRN_RUN_CANCEL_H
 #define CAIRN_RUN_CANCEL_H
 

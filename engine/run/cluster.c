@@ -55,33 +55,27 @@ static int read_id(const char *path, char ret[ID_DIGITS + 1], struct err *err)
 	return 0;
 }
 
-/* Whole when it is there, and the first one's when two make it at once. */
-static int make_id(const char *path, struct err *err)
-{
-	_cleanup_(freep) char *temp = xasprintf("%s.%d", path, (int)getpid());
-	char text[ID_DIGITS + 2];
-	int r = 0;
-
-	snprintf(text, sizeof(text), "%016" PRIx64 "\n", random_u64());
-	if (fs_write_atomic(temp, text, strlen(text), err) < 0)
-		return -1;
-	if (link(temp, path) < 0 && errno != EEXIST)
-		r = err_errno(err, "cannot make %s", path);
-	unlink(temp);
-	return r;
-}
-
+/* The file is whole when it is there, and holds the first one's id when two make it at once. */
 static int project_id(const struct config *c, struct arena *arena, const char **ret,
 		      struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/project-id", c->state_dir);
-	char id[ID_DIGITS + 1];
+	_cleanup_(freep) char *temp = xasprintf("%s.%d", path, (int)getpid());
+	char id[ID_DIGITS + 1], text[ID_DIGITS + 2];
 	int r = read_id(path, id, err);
 
-	if (r > 0 && (fs_mkdir_p(c->state_dir, err) < 0 || make_id(path, err) < 0 ||
-		      read_id(path, id, err) < 0))
-		return -1;
-	if (r < 0)
+	if (r > 0) {
+		snprintf(text, sizeof(text), "%016" PRIx64 "\n", random_u64());
+		if (fs_mkdir_p(c->state_dir, err) < 0 ||
+		    fs_write_atomic(temp, text, strlen(text), err) < 0)
+			return -1;
+		r = link(temp, path) < 0 && errno != EEXIST ? err_errno(err, "cannot make %s", path)
+							    : 0;
+		unlink(temp);
+		if (r == 0)
+			r = read_id(path, id, err);
+	}
+	if (r != 0)
 		return -1;
 	*ret = arena_strdup(arena, id);
 	return 0;

@@ -1,5 +1,5 @@
-/* run/cluster.h — a project's cluster, out of cairn.yaml: how it is reached, and what pods have to
- * have there. */
+/* run/cluster.h — a project's cluster as cairn.yaml describes it: how to reach it, and what pods
+ * need there. */
 #ifndef CAIRN_RUN_CLUSTER_H
 #define CAIRN_RUN_CLUSTER_H
 
@@ -16,7 +16,7 @@ int cluster_access(const struct config *c, struct arena *arena, struct kube_acce
 int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena,
 		    struct kube_profile *ret, struct err *err);
 
-/* Both, and a client: for who asks the cluster about this project. Stays where it was opened. */
+/* Both, and a client. The struct may not be moved while it is open. */
 struct cluster {
 	struct arena *arena;
 	struct kube_access access;

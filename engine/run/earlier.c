@@ -16,6 +16,7 @@
  *
  * Threads: the loop's. What it doesn't do: submit what goes on (start.c).
  */
+#include <assert.h>
 #include "run/internal.h"
 
 /* It isn't the task's failure and costs no retry. */
@@ -137,24 +138,6 @@ static int write_claim(struct run *r, struct err *err)
 		       : 0;
 }
 
-/* Before anything of it is submitted or forgotten, a durable runner hears that there were attempts:
- * what they left is to be found first. The other one ends what is left of each. */
-static int adopt_all(struct run *r, struct err *err)
-{
-	const bool durable = r->ctx->runner->ops->durable;
-	const struct attempt_row *v = r->earlier.attempts;
-
-	if (durable && r->earlier.n && adopt(r, &v[r->earlier.n - 1], err) < 0)
-		return -1;
-	for (size_t i = 0; i < r->earlier.n; i++) {
-		if (v[i].ended_ns && !v[i].workspace)
-			forget(r, (uint64_t)v[i].id);
-		if (v[i].ended_ns == 0 && !durable && adopt(r, &v[i], err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int write_lost(struct run *r, struct err *err)
 {
 	for (size_t i = 0; i < r->earlier.n && !r->ctx->runner->ops->durable; i++)
@@ -165,10 +148,25 @@ static int write_lost(struct run *r, struct err *err)
 	return 0;
 }
 
+/* Before anything of it is submitted or forgotten, a durable runner hears that there were attempts:
+ * what they left is to be found first. The other one ends what is left of each. */
 int earlier_take_up(struct run *r, struct err *err)
 {
-	if (run_in_transaction(r, write_claim, err) < 0 || adopt_all(r, err) < 0)
+	const bool durable = r->ctx->runner->ops->durable;
+	const struct attempt_row *v;
+
+	assert(r->earlier.seen);
+	if (run_in_transaction(r, write_claim, err) < 0)
 		return -1;
+	v = r->earlier.attempts;
+	if (durable && r->earlier.n && adopt(r, &v[r->earlier.n - 1], err) < 0)
+		return -1;
+	for (size_t i = 0; i < r->earlier.n; i++) {
+		if (v[i].ended_ns && !v[i].workspace)
+			forget(r, (uint64_t)v[i].id);
+		if (v[i].ended_ns == 0 && !durable && adopt(r, &v[i], err) < 0)
+			return -1;
+	}
 	return commit_and_forget(r, write_lost, err);
 }
 

@@ -13,19 +13,13 @@
  * Threads: the loop's, when nothing of the run executes any more. What it doesn't do: decide how
  * tasks ended (turn.c).
  */
+#include <assert.h>
 #include "base/text/text.h"
 #include "record/manifest/manifest.h"
 #include "record/rows/firings.h"
 #include "record/run_query.h"
 #include "run/internal.h"
 #include "storage/remote/tier.h"
-
-static enum run_state end_state(const struct run *r, bool cancelled)
-{
-	if (r->end.interrupted)
-		return cancelled ? RUN_CANCELLED : RUN_INTERRUPTED;
-	return r->end.failed ? RUN_FAILED : RUN_SUCCEEDED;
-}
 
 /* What there is to say of steps. */
 
@@ -140,8 +134,12 @@ static int keep_attempts(struct run *r, struct content_id *ret, struct err *err)
 	return result;
 }
 
-static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
+/* A run that was stopped can go on, and has no table in the database; its manifest has one of what
+ * it had come to. */
+static int write_manifest(struct run *r, struct err *err)
 {
+	const struct run_context *ctx = r->ctx;
+	struct manifest m = { .run = &r->row, .pipeline_tree = r->row.pipeline_blob };
 	size_t n_pins;
 	const struct plan_pin *pins = plan_pins(r->plan, &n_pins);
 	struct manifest_input *in = arena_alloc(r->arena, (n_pins + 1) * sizeof(*in));
@@ -149,26 +147,17 @@ static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
 
 	for (size_t i = 0; i < n_pins; i++) {
 		if (str_has_prefix(pins[i].name, "code:"))
-			code[m->n_code++] = (struct manifest_code){ pins[i].name + 5, pins[i].id };
+			code[m.n_code++] = (struct manifest_code){ pins[i].name + 5, pins[i].id };
 		else
-			in[m->n_inputs++] =
+			in[m.n_inputs++] =
 				(struct manifest_input){ pins[i].name, pins[i].origin, pins[i].id };
 	}
-	m->inputs = in;
-	m->code = code;
-	add_steps(r, m);
-	return add_tools(r, pins, n_pins, m, err);
-}
-
-/* A run that was stopped can go on, and has no table in the database; its manifest has one of what
- * it had come to. */
-static int write_manifest(struct run *r, struct err *err)
-{
-	const struct run_context *ctx = r->ctx;
-	struct manifest m = { .run = &r->row, .pipeline_tree = r->row.pipeline_blob };
-
+	m.inputs = in;
+	m.code = code;
+	add_steps(r, &m);
 	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 ||
-	    fill_manifest(r, &m, err) < 0 || keep_attempts(r, &m.attempts_blob, err) < 0 ||
+	    add_tools(r, pins, n_pins, &m, err) < 0 ||
+	    keep_attempts(r, &m.attempts_blob, err) < 0 ||
 	    manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
 		return -1;
 	if (!r->end.interrupted)
@@ -212,25 +201,13 @@ static void tell_of_store(struct run *r)
 			   n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "has" : "have");
 }
 
-static int write_end(struct run *r, struct err *err)
-{
-	const struct run_context *ctx = r->ctx;
-
-	if (write_manifest(r, err) < 0 || store_sync(ctx->store, err) < 0)
-		return -1;
-	if (db_begin(ctx->db, err) < 0)
-		return -1;
-	if (record_run_update(ctx->db, &r->row, err) < 0 ||
-	    record_run_results(ctx->db, ctx->store, &r->row, err) < 0 ||
-	    (r->row.schedule && record_firing_ended(ctx->db, &r->row, r->arena, err) < 0)) {
-		db_rollback(ctx->db);
-		return -1;
-	}
-	return db_commit_durable(ctx->db, err);
-}
-
 int run_finish(struct run *r, struct err *err)
 {
+	const struct run_context *ctx = r->ctx;
+	int result;
+
+	assert(r->tasks.in[PHASE_RUNNING].n == 0);
+
 	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0 ||
 	    run_export(r, err) < 0)
 		return -1;
@@ -239,10 +216,21 @@ int run_finish(struct run *r, struct err *err)
 	plan_count(r->plan, &r->row.counts);
 	r->row.ended_ns = run_wall_ns(r);
 	r->row.only_store_failed = r->end.failed && !r->end.itself && !plan_gate_message(r->plan);
-	r->row.state = end_state(r, r->end.interrupted && run_cancel_requested(r));
+	if (r->end.interrupted)
+		r->row.state = run_cancel_requested(r) ? RUN_CANCELLED : RUN_INTERRUPTED;
+	else
+		r->row.state = r->end.failed ? RUN_FAILED : RUN_SUCCEEDED;
 	r->row.engine.pid = 0;
 	r->row.engine.start = 0;
-	if (write_end(r, err) < 0)
+	if (write_manifest(r, err) < 0 || store_sync(ctx->store, err) < 0 ||
+	    db_begin(ctx->db, err) < 0)
+		return -1;
+	result = record_run_update(ctx->db, &r->row, err);
+	if (result == 0)
+		result = record_run_results(ctx->db, ctx->store, &r->row, err);
+	if (result == 0 && r->row.schedule)
+		result = record_firing_ended(ctx->db, &r->row, r->arena, err);
+	if (db_finish_durable(ctx->db, result, err) < 0)
 		return -1;
 	tell_of_store(r);
 	return 0;

@@ -108,6 +108,7 @@ int group_enter(struct task *t, const char *name, struct err *err)
 	const int leases_fd = t->run->ctx->leases_fd;
 	struct group *g = name ? group_named(t->run, name) : NULL;
 
+	assert(!t->has_group_place);
 	if (t->group != g) { /* the name is known now, or what it is made of has changed */
 		group_turn_over(t);
 		t->group = g;

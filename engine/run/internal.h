@@ -32,8 +32,8 @@ struct past_run {
 
 /* The tasks, by phase (run/task.h). */
 struct run_tasks {
-	struct task_list
-		in[PHASES]; /* but for PHASE_BEHIND and PHASE_IN_LINE, whose lists are others' */
+	/* But for PHASE_BEHIND and PHASE_IN_LINE, whose lists are others'. */
+	struct task_list in[PHASES];
 	size_t n;
 	struct map *by_attempt;         /* attempt id → struct task *, NULL when it has ended */
 	struct map *by_key;             /* key → struct task * that has it, NULL when free */
@@ -128,6 +128,8 @@ int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct 
 int past_run_load(const struct run_context *ctx, const struct digest *hash, const char *salt,
 		  struct arena *arena, struct past_run *ret, struct err *err);
 void past_run_deinit(struct past_run *past);
+/* Was it left out on request, by its step or by its own name? */
+bool reproduce_leaves_out(const struct run_options *o, const char *step, const char *task);
 /* Before it is executed: 1 it can be; 2 what it reads is gone, but may come back when *ret_after
  * has been executed again; 0 something that it needs is not here, and it has ended; -1 error. */
 int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_after,
@@ -175,11 +177,13 @@ bool group_admits(struct task *t);
 /* 1 it has a place in the group of that name, or needs none (NULL); 0 it stands in line, -1 error
  */
 int group_enter(struct task *t, const char *name, struct err *err);
-void group_turn_over(
-	struct task *t);          /* a called one was looked at: it has a place now, or will not */
-void group_leave(struct task *t); /* gives its place back, if it has one, and calls who is next */
+/* A called one was looked at: it has a place now, or will not. */
+void group_turn_over(struct task *t);
+/* Gives its place back, if it has one, and calls who is next. */
+void group_leave(struct task *t);
 void group_look_all(struct run *r);
-void group_check(struct run *r, const struct group *g); /* aborts when nobody would call its line */
+/* Aborts when nobody would call its line. */
+void group_check(struct run *r, const struct group *g);
 
 /* earlier.c: attempts of this run that an earlier engine left */
 /* The run is this engine's from here on. ERR_BUSY when another process has taken it up since
@@ -207,8 +211,8 @@ void publisher_add(struct publisher *p, const struct attempt *a);
 /* Of hits that the database answered: records that no store has, since the engine that made the
  * results was killed before it wrote them. */
 int publisher_make_up(struct publisher *p, struct err *err);
-int publisher_finish(struct publisher *p,
-		     struct err *err); /* waits until the last batch is written */
+/* Waits until the last batch is written. */
+int publisher_finish(struct publisher *p, struct err *err);
 /* How many records couldn't be written, and why the first of them. */
 uint64_t publisher_failed(const struct publisher *p, struct err *ret_first);
 void publisher_free(struct publisher *p);
@@ -224,7 +228,9 @@ int run_prove_end(struct run *r, struct err *err);
 /* finish.c */
 int run_finish(struct run *r, struct err *err);
 
-/* row.c: what the row of a run says of what is run, whether that happens here or is handed over */
+/* options.c: what the row of a run says of what is run, whether that happens here or is handed over
+ */
+
 /* Path, params, options (with our salt: keys can be made again where there is no cairn.yaml), the
  * pipeline's files. The name is its own. */
 int row_describe(const struct run_context *ctx, const struct pipeline *p,
@@ -233,7 +239,8 @@ int row_describe(const struct run_context *ctx, const struct pipeline *p,
 /* Waits for the look (NULL is fine) and frees it. */
 void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena);
 
-/* options.c: what resume needs, as canonical JSON in `arena` */
+/* What resume needs, as canonical JSON in `arena`. */
+
 const char *options_to_json(const struct run_options *o, struct arena *arena);
 int options_from_json(const char *json, struct arena *arena, struct run_options *ret,
 		      struct err *err);

@@ -1,5 +1,5 @@
-/* engine/run/options.c — what a run was asked for, as canonical JSON in its row, so that resume and
- * the manifest have it.
+/* engine/run/options.c — what the row of a run says of what is run: what was asked for, as
+ * canonical JSON, so that resume and the manifest have it; path, files and commit.
  *
  * A list of members, written and read side by side; a member that is missing reads as not asked
  * for. A new option needs a line in options_to_json() and in options_from_json(). Names of tasks
@@ -8,9 +8,10 @@
  * Params are written by their values, after overrides and defaults; reading gives an integer back
  * as float where the pipeline declares a float, because JSON has one kind of number.
  *
- * Pure; any thread. What it doesn't do: check names and params against the pipeline (plan/,
+ * Any thread. What it doesn't do: check names and params against the pipeline (plan/,
  * model/params.c).
  */
+#include "base/os/fs.h"
 #include "base/text/json.h"
 #include "record/facts.h"
 #include "run/internal.h"
@@ -24,19 +25,8 @@ static json_t *names(const char *const *v, size_t n)
 	json_t *a = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(a, json_name(v[i], strlen(v[i])));
+		json_array_append_new(a, facts_text(v[i]));
 	return a;
-}
-
-static json_t *schedule_json(const struct schedule_times *t)
-{
-	json_t *j = json_object();
-
-	json_object_set_new(j, "name", json_string(t->name));
-	json_object_set_new(j, "time", json_string(t->time));
-	json_object_set_new(j, "interval_start", json_string(t->interval_start));
-	json_object_set_new(j, "interval_end", json_string(t->interval_end));
-	return j;
 }
 
 static const char *canonical(json_t *j, struct arena *arena)
@@ -50,20 +40,23 @@ static const char *canonical(json_t *j, struct arena *arena)
 
 const char *options_to_json(const struct run_options *o, struct arena *arena)
 {
+	const struct schedule_times *t = o->firing.times;
 	json_t *j = json_object();
 
 	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
 	json_object_set_new(j, "force", names(o->force, o->n_force));
-	json_object_set_new(j, "from", o->from ? json_name(o->from, strlen(o->from)) : json_null());
-	json_object_set_new(j, "until",
-			    o->until ? json_name(o->until, strlen(o->until)) : json_null());
+	json_object_set_new(j, "from", facts_text(o->from));
+	json_object_set_new(j, "until", facts_text(o->until));
 	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
 	json_object_set_new(j, "keep_workspace", json_boolean(o->keep_workspace));
 	json_object_set_new(j, "jobs", json_integer(o->jobs));
-	if (o->firing.times)
-		json_object_set_new(j, "schedule", schedule_json(o->firing.times));
+	if (t)
+		json_object_set_new(j, "schedule",
+				    json_pack("{s:s, s:s, s:s, s:s}", "name", t->name, "time",
+					      t->time, "interval_start", t->interval_start,
+					      "interval_end", t->interval_end));
 	if (o->salt)
-		json_object_set_new(j, "salt", json_name(o->salt, strlen(o->salt)));
+		json_object_set_new(j, "salt", facts_text(o->salt));
 	if (o->runner)
 		json_object_set_new(j, "runner", json_string(o->runner));
 	if (o->served)
@@ -158,12 +151,11 @@ const char *params_to_json(const struct pipeline *p, const struct value *params,
 	json_t *j = json_object();
 
 	for (size_t i = 0; i < p->n_params; i++) {
-		struct str text = { 0 };
+		_cleanup_(str_deinit) struct str text = { 0 };
 
 		value_add_json(&text, &params[i]);
 		json_object_set_new(j, p->params[i].name,
 				    json_loads(text.s, JSON_DECODE_ANY, NULL));
-		str_deinit(&text);
 	}
 	return canonical(j, arena);
 }
@@ -220,4 +212,34 @@ bool run_is_left(const struct run_row *r)
 
 	return facts_engine_died(r) ||
 	       (r->state == RUN_INTERRUPTED && !run_durable_runner(r->options_json, arena));
+}
+
+/* The row. */
+
+int row_describe(const struct run_context *ctx, const struct pipeline *p,
+		 const struct value *params, const struct run_options *o, struct arena *arena,
+		 struct run_row *row, struct err *err)
+{
+	_cleanup_(freep) char *real = realpath(p->path, NULL);
+	_cleanup_(freep) char *rel = real ? fs_relative(ctx->config->project_root, real) : NULL;
+	struct run_options asked = *o;
+
+	asked.salt = ctx->config->salt;
+	row->pipeline = p->name;
+	row->path = arena_strdup(arena, rel ? rel : p->path);
+	row->params_json = params_to_json(p, params, arena);
+	row->options_json = options_to_json(&asked, arena);
+	return pipeline_files_store(p, ctx->config->project_root, ctx->store, &row->pipeline_blob,
+				    err);
+}
+
+void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena)
+{
+	struct git_facts git;
+
+	git_look_end(look, arena, &git);
+	row->git.commit = git.commit;
+	row->git.dirty = git.dirty;
+	row->git.remote = git.remote;
+	row->git.submodules = git.submodules_json;
 }

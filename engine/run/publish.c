@@ -62,25 +62,14 @@ static void batch_free(struct batch *b)
 }
 
 /* A reproduction's result is no answer for others, but an observation beside the one that is. */
-static bool answers_alone(struct batch *b, size_t i)
-{
-	struct err ignored = { 0 };
-	struct action_record first;
-
-	return b->p->run->past && action_get(b->p->run->ctx->store, &b->records.v[i].key, b->arena,
-					     &first, &ignored) < 0;
-}
-
 static int write_record(struct batch *b, size_t i, struct err *err)
 {
 	struct store *s = b->p->run->ctx->store;
+	struct action_record *rec = &b->records.v[i], first;
 
-	if (answers_alone(b, i))
+	if (b->p->run->past && action_get(s, &rec->key, b->arena, &first, NULL) < 0)
 		return 0;
-	return (b->replace.v[i] ? action_replace(s, &b->records.v[i], err)
-				: action_put(s, &b->records.v[i], err)) < 0
-		       ? -1
-		       : 0;
+	return b->replace.v[i] ? action_replace(s, rec, err) : action_put(s, rec, err);
 }
 
 static void write_batch(void *arg)
@@ -105,13 +94,13 @@ static void write_batch(void *arg)
 	for (size_t i = 0; i < b->records.n; i++) {
 		struct err e = { 0 };
 
-		if (write_record(b, i, &e) == 0)
+		if (write_record(b, i, &e) >= 0)
 			continue;
 		if (b->failed++ == 0)
 			b->err = e;
 	}
-	if (b->p->shares && b->failed == 0 &&
-	    store_sync(s, &b->err) < 0) /* the records themselves */
+	/* The records themselves. */
+	if (b->p->shares && b->failed == 0 && store_sync(s, &b->err) < 0)
 		b->failed = b->records.n;
 }
 
@@ -143,16 +132,6 @@ static void time_is_up(void *arg)
 	send_off(p);
 }
 
-static void send_off_soon(struct publisher *p)
-{
-	int64_t at_ns = p->sent_off_ns ? p->sent_off_ns + SHARE_EVERY_NS : 0;
-
-	if (p->open->records.n >= BATCH || (p->shares && at_ns <= run_mono_ns(p->run)))
-		send_off(p);
-	else if (p->shares && !p->timer)
-		p->timer = loop_add_timer(p->run->ctx->loop, at_ns, time_is_up, p);
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct action_output *)a)->name,
@@ -174,13 +153,17 @@ static void add(struct publisher *p, struct action_record *rec, const struct str
 		const struct str *metrics, bool replace)
 {
 	struct batch *b = p->open;
+	int64_t at_ns = p->sent_off_ns ? p->sent_off_ns + SHARE_EVERY_NS : 0;
 
 	qsort(rec->outputs, rec->n_outputs, sizeof(*rec->outputs), by_name);
 	VEC_PUSH(&b->records, *rec);
 	VEC_PUSH(&b->keys, *key);
 	VEC_PUSH(&b->metrics, *metrics);
 	VEC_PUSH(&b->replace, replace);
-	send_off_soon(p);
+	if (b->records.n >= BATCH || (p->shares && at_ns <= run_mono_ns(p->run)))
+		send_off(p);
+	else if (p->shares && !p->timer)
+		p->timer = loop_add_timer(p->run->ctx->loop, at_ns, time_is_up, p);
 }
 
 void publisher_add(struct publisher *p, const struct attempt *a)
@@ -243,12 +226,6 @@ static int add_recorded(struct publisher *p, const struct plan_task *t, struct e
 	return 0;
 }
 
-static bool is_recorded_hit(const struct run *r, const struct plan_task *t)
-{
-	return t->state == TASK_STATE_HIT && !t->from_store && !t->absent && t->attempt &&
-	       plan_pipeline(r->plan)->steps[t->step].cache;
-}
-
 int publisher_make_up(struct publisher *p, struct err *err)
 {
 	struct run *r = p->run;
@@ -264,7 +241,8 @@ int publisher_make_up(struct publisher *p, struct err *err)
 		     i++) {
 			const struct plan_task *t = plan_task_at(r->plan, s, i);
 
-			if (!is_recorded_hit(r, t))
+			if (t->state != TASK_STATE_HIT || t->from_store || t->absent ||
+			    !t->attempt || !plan_pipeline(r->plan)->steps[t->step].cache)
 				continue;
 			VEC_PUSH(&hits, t);
 			VEC_PUSH(&keys, t->key);

@@ -125,8 +125,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 		po.force = everything;
 		po.n_force = 1;
 	}
-	if (o->shell_step) { /* only that task and what it needs, and that one whatever is on record
-			      */
+	if (o->shell_step) { /* that task, whatever is on record, and what it needs */
 		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
 
 		po.targets = arena_memdup(r->arena, shell, sizeof(shell));
@@ -250,23 +249,10 @@ static int watch_signals(struct run *r, struct err *err)
 	return stop_listen(r->ctx->loop, last_words.s, run_on_signal, r, err);
 }
 
-/* Stops what runs after an error that the run can't survive, so that nothing is left behind by an
- * engine that ends. What lives without it goes on, for the run that is resumed. */
-static void stop_runner(struct run *r)
-{
-	struct err ignored = { 0 };
-
-	if (r->ctx->runner->ops->durable)
-		return;
-	run_cancel_attempts(r, false);
-	while (r->tasks.in[PHASE_RUNNING].n && loop_turn(r->ctx->loop, 5 * NS_PER_S, &ignored) > 0)
-		;
-}
-
 static int execute(struct run *r, struct err *err)
 {
-	bool watched =
-		r->ctx->observer && r->ctx->observer->metric; /* a pod's are asked for only then */
+	/* A pod is asked for its metrics only when somebody looks at them. */
+	bool watched = r->ctx->observer && r->ctx->observer->metric;
 	int turned = 1;
 
 	r->ctx->runner->events = (struct runner_events){ .started = run_on_started,
@@ -285,7 +271,14 @@ static int execute(struct run *r, struct err *err)
 		err_set(&r->end.fatal, ERR_IO, "the run came to a halt with tasks left; resume it");
 	if (r->end.fatal.code) {
 		r->end.done = true;
-		stop_runner(r);
+		/* An engine that ends leaves nothing behind on this machine; what lives without it
+		 * goes on, for the run that is resumed. */
+		if (!r->ctx->runner->ops->durable) {
+			run_cancel_attempts(r, false);
+			while (r->tasks.in[PHASE_RUNNING].n &&
+			       loop_turn(r->ctx->loop, 5 * NS_PER_S, NULL) > 0)
+				;
+		}
 		*err = r->end.fatal;
 		return -1;
 	}
@@ -297,23 +290,18 @@ static int write_row(struct run *r, struct err *err)
 	return record_run_update(r->ctx->db, &r->row, err);
 }
 
-/* A run whose engine stops on an error stays resumable, and says why it stopped. */
-static void note_fatal(struct run *r, const struct err *why)
-{
-	plan_count(r->plan, &r->row.counts);
-	r->row.state = RUN_INTERRUPTED;
-	r->row.message = why->msg;
-	r->row.ended_ns = run_wall_ns(r);
-	r->row.engine.pid = 0;
-	run_in_transaction(r, write_row, NULL);
-}
-
 static int execute_and_tell(struct run *r, struct run_row *ret, struct err *err)
 {
 	int result = execute(r, err);
 
-	if (result < 0)
-		note_fatal(r, err);
+	if (result < 0) { /* it stays resumable, and says why it stopped */
+		plan_count(r->plan, &r->row.counts);
+		r->row.state = RUN_INTERRUPTED;
+		r->row.message = err->msg;
+		r->row.ended_ns = run_wall_ns(r);
+		r->row.engine.pid = 0;
+		run_in_transaction(r, write_row, NULL);
+	}
 	if (r->row.message)
 		r->row.message = arena_strdup(r->arena, r->row.message);
 	*ret = r->row;
@@ -391,21 +379,6 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 
 /* Resume. */
 
-static int load_pins(struct run *r, struct plan_pin **ret, size_t *ret_n, struct err *err)
-{
-	struct run_input_row *rows;
-	size_t n;
-
-	if (record_run_inputs(r->ctx->db, r->row.rowid, r->arena, &rows, &n, err) < 0)
-		return -1;
-	*ret = arena_alloc(r->arena, (n + 1) * sizeof(**ret));
-	for (size_t i = 0; i < n; i++)
-		(*ret)[i] = (struct plan_pin){ rows[i].name, rows[i].origin ? rows[i].origin : "",
-					       rows[i].id };
-	*ret_n = n;
-	return 0;
-}
-
 static int write_new_pins(struct run *r, struct err *err)
 {
 	return write_pins(r, r->earlier.n_pins, err);
@@ -414,13 +387,19 @@ static int write_new_pins(struct run *r, struct err *err)
 static int resume(struct run *r, struct run_row *ret, struct err *err)
 {
 	const struct run_row seen = r->row;
+	struct run_input_row *rows;
 	struct plan_pin *pins;
 	size_t n;
 
 	r->earlier.seen = &seen;
 	if (params_from_json(r->pipeline, r->row.params_json, r->arena, r->params, err) < 0 ||
-	    load_pins(r, &pins, &r->earlier.n_pins, err) < 0)
+	    record_run_inputs(r->ctx->db, r->row.rowid, r->arena, &rows, &r->earlier.n_pins, err) <
+		    0)
 		return -1;
+	pins = arena_alloc(r->arena, (r->earlier.n_pins + 1) * sizeof(*pins));
+	for (size_t i = 0; i < r->earlier.n_pins; i++)
+		pins[i] = (struct plan_pin){ rows[i].name, rows[i].origin ? rows[i].origin : "",
+					     rows[i].id };
 	r->earlier.goes_on = r->ctx->runner->ops->durable &&
 			     (r->row.state == RUN_RUNNING ||
 			      (r->row.state == RUN_INTERRUPTED && !r->row.has_hash));
@@ -444,36 +423,17 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	return execute_and_tell(r, ret, err);
 }
 
-static int resume_row(const struct run_context *ctx, const struct run_row *row,
-		      const struct run_options *o, const struct past_run *past, struct arena *arena,
-		      struct run_row *ret, struct reproduction **ret_reproduction, struct err *err)
-{
-	struct pipeline *p;
-	struct run r;
-	int result;
-
-	if (pipeline_files_load(ctx->store, &row->pipeline_blob, row->path, &p, err) < 0)
-		return -1;
-	run_init(&r, ctx, p, o, arena);
-	r.row = *row;
-	r.past = past;
-	result = resume(&r, ret, err);
-	if (result == 0 && past)
-		result = reproduce_report(&r, ret_reproduction, err);
-	run_deinit(&r);
-	pipeline_free(p);
-	return result;
-}
-
 int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 	       struct arena *arena, struct run_row *ret, struct reproduction **ret_reproduction,
 	       struct err *err)
 {
 	struct config config = *ctx->config;
 	struct run_context here = *ctx;
-	struct past_run past = { 0 };
+	_cleanup_(past_run_deinit) struct past_run past = { 0 };
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	struct run_options o;
 	struct run_row row;
+	struct run r;
 	int result;
 
 	*ret = (struct run_row){ 0 };
@@ -507,8 +467,14 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 	}
 	if (o.kind != RUN_NEW && past_run_load(ctx, &row.reproduces, o.salt, arena, &past, err) < 0)
 		return err_wrap(err, "run %s reproduces a past one", row.id);
-	result = resume_row(ctx, &row, &o, o.kind != RUN_NEW ? &past : NULL, arena, ret,
-			    ret_reproduction, err);
-	past_run_deinit(&past);
+	if (pipeline_files_load(ctx->store, &row.pipeline_blob, row.path, &p, err) < 0)
+		return -1;
+	run_init(&r, ctx, p, &o, arena);
+	r.row = row;
+	r.past = o.kind != RUN_NEW ? &past : NULL;
+	result = resume(&r, ret, err);
+	if (result == 0 && r.past)
+		result = reproduce_report(&r, ret_reproduction, err);
+	run_deinit(&r);
 	return result;
 }

@@ -24,17 +24,17 @@ struct run_options {
 	size_t n_targets;
 	const char *from;  /* this step and everything after it; what is before must be cached */
 	const char *until; /* everything up to this step, included */
-	const char *const
-		*force; /* steps to execute whatever the cache says; "*": all that is selected */
+	/* Steps to execute whatever the cache says; "*": all that is selected. */
+	const char *const *force;
 	size_t n_force;
 	bool keep_going; /* after a failure: everything that doesn't need it */
 	bool keep_workspace;
 	unsigned jobs;          /* tasks at once; 0: from the configuration */
 	const char *shell_step; /* open a shell in this task's workspace instead of running it */
 	struct run_firing {
-		const struct schedule_times *times; /* the run is a schedule's firing, which must
-						       not have run (record/rows/firings.h); or
-						       NULL */
+		/* The run is a schedule's firing, which must not have run
+		 * (record/rows/firings.h); or NULL. */
+		const struct schedule_times *times;
 		int64_t nominal_ns;
 		enum firing_cause cause;
 		bool again; /* unless it failed, was cancelled or skipped */
@@ -46,24 +46,31 @@ struct run_options {
 		const char *const *only, *const *skip; /* tasks or steps */
 		size_t n_only, n_skip;
 	} tasks;
-	const char *runner; /* where attempts outlive the engine; NULL: nowhere. Filled in when the
-			       run starts */
-	const char *salt;   /* the project's, as it was; NULL: as it is */
+	/* Where attempts outlive the engine; NULL: nowhere. Filled in when the run starts. */
+	const char *runner;
+	const char *salt; /* the project's, as it was; NULL: as it is */
 	/* A server has it, and goes on with it by itself when its engine dies. `request`: what a
 	 * run that was handed over was asked for by (run/handover/handover.h), or NULL. */
 	bool served;
-	unsigned
-		unbegun; /* of one that is served: its last so many engines ended before it began */
+	/* Of one that is served: its last so many engines ended before it began. */
+	unsigned unbegun;
 	const char *request;
 };
 
-enum task_outcome { TASK_HIT, TASK_DONE, TASK_FAILED, TASK_SKIPPED, TASK_BLOCKED, TASK_CANCELLED };
+enum task_outcome {
+	OUTCOME_HIT,
+	OUTCOME_DONE,
+	OUTCOME_FAILED,
+	OUTCOME_SKIPPED,
+	OUTCOME_BLOCKED,
+	OUTCOME_CANCELLED
+};
 
 /* What a person may want to see while it goes. All on the loop's thread; every function may be
  * NULL. Strings are borrowed for the call. */
 struct run_observer {
-	void (*started)(void *arg, const struct run_row *run,
-			int64_t estimate_ns); /* estimate from past runs; 0 unknown */
+	/* The estimate is from past runs; 0: unknown. */
+	void (*started)(void *arg, const struct run_row *run, int64_t estimate_ns);
 	/* Totals after any change; total grows when a fan-out becomes known. */
 	void (*progress)(void *arg, const struct run_counts *counts, uint64_t running,
 			 int64_t remaining_ns /* estimate, -1 unknown */);
@@ -76,14 +83,12 @@ struct run_observer {
 	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number,
 			       const struct runner_result *result, bool will_retry,
 			       int64_t delay_ns);
-	void (*metric)(void *arg, uint64_t attempt, const char *name,
-		       double value); /* the newest number of a running task */
-	void (*waiting)(void *arg, uint64_t attempt, const char *task,
-			const char *why); /* a started task doesn't run yet; NULL: nothing holds it
-					     up any more */
-	void (*notice)(
-		void *arg,
-		const char *text); /* one line: waiting for another run, nondeterminism found, … */
+	/* The newest number of a running task. */
+	void (*metric)(void *arg, uint64_t attempt, const char *name, double value);
+	/* A started task doesn't run yet. NULL: nothing holds it up any more. */
+	void (*waiting)(void *arg, uint64_t attempt, const char *task, const char *why);
+	/* One line: waiting for another run, nondeterminism found, … */
+	void (*notice)(void *arg, const char *text);
 	void (*ended)(void *arg, const struct run_row *run);
 	void *arg;
 };
@@ -96,15 +101,16 @@ struct run_context {
 	struct store *store;
 	struct statcache *cache; /* or NULL */
 	struct runner *runner;
-	const struct plan_images *
-		images; /* where the runner's attempts run in containers (plan/plan.h); else NULL */
-	const char *steps_program; /* path of the built-in steps' program where the runner's
-				      attempts run; NULL: found on PATH */
-	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own;
-				       NULL: the same */
-	const char *steps_here;     /* … of the former on this machine; NULL: the same */
-	int leases_fd; /* file whose byte ranges are key leases between engines; -1: no other engine
-			  (tests) */
+	/* Where the runner's attempts run in containers (plan/plan.h); else NULL. */
+	const struct plan_images *images;
+	/* Path of the built-in steps' program where the runner's attempts run; NULL: on PATH. */
+	const char *steps_program;
+	/* … of the launcher of ranks, where it is a program of its own; NULL: the same. */
+	const char *launch_program;
+	/* … of the steps' program on this machine; NULL: the same. */
+	const char *steps_here;
+	/* File whose byte ranges are key leases between engines; -1: no other engine (tests). */
+	int leases_fd;
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */
 	/* SIGINT, SIGTERM, SIGHUP: once stops gently (running tasks get TERM and their grace time),

@@ -1,4 +1,5 @@
 #include "run/slots.h"
+#include <assert.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
@@ -74,6 +75,7 @@ bool slots_take(struct slots *s, struct runner_resources *r)
 {
 	uint32_t free_gpus = 0, got = 0;
 
+	assert(r->gpus <= ARRAY_LEN(r->gpu_ids));
 	if (s->remote)
 		return s->jobs_used < s->jobs && ++s->jobs_used;
 	for (uint32_t g = 0; g < s->gpus; g++)
@@ -94,9 +96,11 @@ bool slots_take(struct slots *s, struct runner_resources *r)
 
 void slots_give(struct slots *s, const struct runner_resources *r)
 {
+	assert(s->jobs_used > 0);
 	s->jobs_used--;
 	if (s->remote)
 		return;
+	assert(s->cpu_used >= r->cpu_milli && s->memory_used >= r->memory_bytes);
 	s->cpu_used -= r->cpu_milli;
 	s->memory_used -= r->memory_bytes;
 	for (uint32_t i = 0; i < r->gpus; i++)

@@ -134,8 +134,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	a->given.key = &a->task->plan->key;
 	a->given.resources = resources;
 	a->given.keep_workspace = r->o->keep_workspace;
-	if (r->past) { /* checkpoints are kept under it: a reproduction goes on from its own, and
-			  from nobody else's */
+	/* Checkpoints are kept under the key: a reproduction goes on from its own alone. */
+	if (r->past) {
 		struct digest *d = arena_alloc(a->arena, sizeof(*d));
 		const char *text = arena_printf(a->arena, "%s %s", r->row.id, a->label);
 
@@ -324,8 +324,8 @@ static int prepare(struct task *t, struct attempt **ret, struct err *err)
 
 	if (shares_key(t) && (result = claim(t, err)) <= 0)
 		return result;
-	if (!plan_may_begin(r->plan,
-			    t->plan)) { /* it waited for another's result, and there is none */
+	/* It may have waited for another's result, and there is none. */
+	if (!plan_may_begin(r->plan, t->plan)) {
 		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
 		start_task_over(t, false);
 		return 0;
@@ -368,9 +368,8 @@ static int look(struct task *t, struct err *err)
 		start_task_over(t, false);
 		return plan_give_back(r->plan, t->plan, err);
 	}
-	if (!t->history &&
-	    earlier_history(
-		    t, &last)) { /* it had failed for good before the engine died: that stands */
+	/* It had failed for good before the engine died: that stands. */
+	if (!t->history && earlier_history(t, &last)) {
 		if (!r->row.message)
 			r->row.message = arena_printf(
 				r->arena, "%s: %s", last->task,

@@ -46,6 +46,7 @@ void task_move_to_front(struct task *t, struct task_list *to)
 
 void task_set_phase(struct task *t, enum task_phase phase)
 {
+	assert(phase != PHASE_BEHIND && phase != PHASE_IN_LINE); /* whose lists are others' */
 	task_move(t, &t->run->tasks.in[phase]);
 }
 

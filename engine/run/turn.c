@@ -167,8 +167,15 @@ static int write_end(struct run *r, struct attempt *a, struct err *err)
 		in[n_in++] = a->sources[i];
 	for (size_t i = 0; i < n_out; i++)
 		out[i] = (struct named_content){ a->step->outputs[i].name, res->outputs[i] };
-	differs = record_result(r->ctx->db, a->row.id, &a->task->plan->key,
-				a->step->cache && !r->past, in, n_in, out, n_out, err);
+	differs = record_result(r->ctx->db,
+				&(struct observation){ .attempt = a->row.id,
+						       .key = &a->task->plan->key,
+						       .cacheable = a->step->cache && !r->past,
+						       .inputs = in,
+						       .n_inputs = n_in,
+						       .outputs = out,
+						       .n_outputs = n_out },
+				err);
 	a->differs = differs > 0;
 	return differs < 0 ? -1
 			   : record_metrics(r->ctx->db, a->row.id, a->metrics, a->n_metrics, err);
@@ -185,26 +192,17 @@ static void backed_off(void *arg)
 	t->run->wake = true;
 }
 
-/* Full jitter: anywhere between the first delay and what doubling has come to. */
-static int64_t backoff(const struct retry_policy *p, uint32_t failures, uint64_t seed)
-{
-	int64_t high = backoff_ns(p->backoff_min_ns, p->backoff_max_ns, failures);
-
-	if (high <= p->backoff_min_ns)
-		return p->backoff_min_ns;
-	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-	return p->backoff_min_ns + (int64_t)((seed >> 11) % (uint64_t)(high - p->backoff_min_ns));
-}
-
 static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 {
 	const struct retry_policy *p = &a->step->retry;
 	struct task_history *h = task_history_of(a->task);
 	enum failure_class f = a->result.failure;
+	int64_t low = p->backoff_min_ns, high;
+	uint64_t seed = a->given.id;
 
 	h->attempts = a->given.number;
-	if (r->past &&
-	    f == FAILURE_STORE) /* content that is gone stays gone: nothing makes it again here */
+	/* Content that is gone stays gone: nothing makes it again here. */
+	if (r->past && f == FAILURE_STORE)
 		return false;
 	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || a->given.shell || r->end.stopping)
 		return false;
@@ -216,8 +214,11 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 		return false;
 	if (f == FAILURE_OOM && p->oom_memory_factor > 1)
 		h->memory_factor *= p->oom_memory_factor;
-	/* What held two gangs up at once mustn't do so again: never the same moment for both. */
-	*ret_delay_ns = backoff(p, h->failures[f] + (f == FAILURE_UNSCHEDULABLE), a->given.id);
+	/* Full jitter: anywhere between the first delay and what doubling has come to. What held
+	 * two gangs up at once mustn't do so again: never the same moment for both. */
+	high = backoff_ns(low, p->backoff_max_ns, h->failures[f] + (f == FAILURE_UNSCHEDULABLE));
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	*ret_delay_ns = high <= low ? low : low + (int64_t)((seed >> 11) % (uint64_t)(high - low));
 	return true;
 }
 
@@ -310,9 +311,9 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 			delay_ns >= 0, MAX(delay_ns, 0));
 	if (delay_ns < 0 && !(a->given.shell && f == FAILURE_NONE))
 		OBSERVE(r, task_ended, a->given.id, a->label,
-			f == FAILURE_NONE        ? TASK_DONE
-			: f == FAILURE_CANCELLED ? TASK_CANCELLED
-						 : TASK_FAILED,
+			f == FAILURE_NONE        ? OUTCOME_DONE
+			: f == FAILURE_CANCELLED ? OUTCOME_CANCELLED
+						 : OUTCOME_FAILED,
 			res->ended_ns - res->started_ns);
 	*map_slot(r->tasks.by_attempt, &a->given.id, sizeof(a->given.id), NULL) = NULL;
 	VEC_PUSH(&r->journal.settled, a->given.id);
@@ -381,8 +382,8 @@ static int act(struct run *r, struct err *err)
 		ended = c.hits + c.failed;
 		if (r->end.interrupted)
 			return 0;
-		if (c.failed && !r->end.failed) { /* a gate that a hit failed, or what had failed
-						     before an engine died */
+		/* A gate that a hit failed, or what had failed before an engine died. */
+		if (c.failed && !r->end.failed) {
 			r->end.failed = true;
 			if (!r->row.message)
 				r->row.message = plan_gate_message(r->plan);
@@ -391,8 +392,8 @@ static int act(struct run *r, struct err *err)
 			if (!r->o->keep_going)
 				stop_starting(r);
 		}
-		if (!r->earlier.looked_at && !r->o->keep_going &&
-		    earlier_failed(r)) /* what has no place yet is not begun before that is told */
+		/* What has no place yet is not begun before that is told. */
+		if (!r->earlier.looked_at && !r->o->keep_going && earlier_failed(r))
 			stop_starting(r);
 		r->earlier.looked_at = true;
 		if (look_at_all(r, err) < 0)
@@ -432,17 +433,6 @@ static void estimate(struct run *r)
 	r->estimate.remaining_ns = sum / MAX(r->slots.jobs, 1);
 }
 
-static void tell_progress(struct run *r)
-{
-	struct run_counts c;
-
-	if (!r->ctx->observer || !r->ctx->observer->progress)
-		return;
-	plan_count(r->plan, &c);
-	estimate(r);
-	OBSERVE(r, progress, &c, r->tasks.in[PHASE_RUNNING].n, r->estimate.remaining_ns);
-}
-
 /* The turn. */
 
 static int write_ends(struct run *r, struct err *err)
@@ -465,13 +455,7 @@ static int write_ends(struct run *r, struct err *err)
 
 int run_in_transaction(struct run *r, int (*write)(struct run *r, struct err *err), struct err *err)
 {
-	if (db_begin(r->ctx->db, err) < 0)
-		return -1;
-	if (write(r, err) < 0) {
-		db_rollback(r->ctx->db);
-		return -1;
-	}
-	return db_commit(r->ctx->db, err);
+	return db_begin(r->ctx->db, err) < 0 ? -1 : db_finish(r->ctx->db, write(r, err), err);
 }
 
 static int take_ends(struct run *r, struct err *err)
@@ -515,19 +499,12 @@ static int submit_starts(struct run *r, struct err *err)
 	return 0;
 }
 
-static bool nothing_to_do(const struct run *r)
-{
-	const struct run_tasks *t = &r->tasks;
-
-	if (r->end.interrupted)
-		return t->in[PHASE_RUNNING].n == 0;
-	return t->in[PHASE_PLANNED].n == t->n && plan_n_ready(r->plan) == 0;
-}
-
 void run_turn(void *arg)
 {
 	struct run *r = arg;
+	const struct run_tasks *t = &r->tasks;
 	struct err *err = &r->end.fatal;
+	struct run_counts c;
 
 	if (r->end.done || !r->wake)
 		return;
@@ -537,10 +514,16 @@ void run_turn(void *arg)
 			r->end.done = true;
 			return;
 		}
-	} while (r->tasks.in[PHASE_ENDED].n); /* what failed at once */
+	} while (t->in[PHASE_ENDED].n); /* what failed at once */
 	task_check_all(r);
-	tell_progress(r);
-	r->end.done = nothing_to_do(r);
+	if (r->ctx->observer && r->ctx->observer->progress) {
+		plan_count(r->plan, &c);
+		estimate(r);
+		OBSERVE(r, progress, &c, t->in[PHASE_RUNNING].n, r->estimate.remaining_ns);
+	}
+	r->end.done = r->end.interrupted
+			      ? t->in[PHASE_RUNNING].n == 0
+			      : t->in[PHASE_PLANNED].n == t->n && plan_n_ready(r->plan) == 0;
 }
 
 /* Stopping. */

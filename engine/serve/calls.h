@@ -1,8 +1,8 @@
-/* serve/calls.h — a thread that answers HTTP has something done by the loop's thread, and waits for
+/* serve/calls.h — lets a thread that answers HTTP run a function on the loop's thread and wait for
  * it.
  *
- * The wait ends when the loop has run it, or when the calls are closed (the daemon is about to
- * end): so web_free() may be called on the loop's thread after calls_close().
+ * The wait ends when the function has run, or when calls_close() says that the daemon is about to
+ * end: so web_free() may be called on the loop's thread after calls_close().
  */
 #ifndef CAIRN_SERVE_CALLS_H
 #define CAIRN_SERVE_CALLS_H

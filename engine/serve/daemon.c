@@ -37,16 +37,8 @@
 #define LAG_WINDOW  60              /* beats that lag_max covers */
 #define END_WAIT_NS (30 * NS_PER_S) /* for runs that were asked to stop */
 
-static int64_t mono(const struct daemon *d)
-{
-	struct clock *c = loop_clock(d->loop);
-
-	return c->mono_ns(c);
-}
-
 /* Pipelines. */
 
-/* Entries are PROJECT:PATH. */
 struct found {
 	VEC(char *) v;
 };
@@ -57,17 +49,6 @@ static bool is_in(char *const *v, size_t n, const char *s)
 		if (str_eq(v[i], s))
 			return true;
 	return false;
-}
-
-/* Not all could be read: what was known, or missed at the last look, stays as it is. */
-static void keep_known(const struct daemon *d, size_t project, struct found *f)
-{
-	for (size_t i = 0; i < d->found.n; i++) {
-		const char *entry = d->found.v[i] + (d->found.v[i][0] == '-');
-
-		if (strtoul(entry, NULL, 10) == project && !is_in(f->v.v, f->v.n, entry))
-			VEC_PUSH(&f->v, xstrdup(d->found.v[i]));
-	}
 }
 
 static void look_in(struct daemon *d, size_t project, struct found *f)
@@ -82,19 +63,16 @@ static void look_in(struct daemon *d, size_t project, struct found *f)
 	whole = project_discover(p->root, arena, &paths, &n, &err) == 0;
 	for (size_t i = 0; i < n; i++)
 		VEC_PUSH(&f->v, xasprintf("%zu:%s", project, paths[i]));
-	if (!whole)
-		keep_known(d, project, f);
+	/* Not all could be read: what was known, or missed at the last look, stays as it is. */
+	for (size_t i = 0; !whole && i < d->found.n; i++) {
+		const char *entry = d->found.v[i] + (d->found.v[i][0] == '-');
+
+		if (strtoul(entry, NULL, 10) == project && !is_in(f->v.v, f->v.n, entry))
+			VEC_PUSH(&f->v, xstrdup(d->found.v[i]));
+	}
 	if (!whole && !p->unread)
 		event_err("pipelines-unread", p->root, &err);
 	p->unread = !whole;
-}
-
-/* Also one that was missed at the last look. */
-static bool is_known(const struct daemon *d, const char *entry)
-{
-	_cleanup_(freep) char *missed = xasprintf("-%s", entry);
-
-	return is_in(d->found.v, d->found.n, entry) || is_in(d->found.v, d->found.n, missed);
 }
 
 static struct scheduler_project *scheduled_of(struct daemon *d, const char *entry,
@@ -108,16 +86,17 @@ static struct scheduler_project *scheduled_of(struct daemon *d, const char *entr
 
 static void take_found(struct daemon *d, const struct found *f)
 {
-	const char *path;
-
 	for (size_t i = 0; i < f->v.n; i++) {
+		const char *entry = f->v.v[i], *path;
+		_cleanup_(freep) char *missed = xasprintf("-%s", entry);
 		struct scheduler_project *p;
 		struct err err = { 0 };
 
-		if (f->v.v[i][0] == '-')
+		if (entry[0] == '-' || is_in(d->found.v, d->found.n, entry) ||
+		    is_in(d->found.v, d->found.n, missed))
 			continue;
-		p = scheduled_of(d, f->v.v[i], &path);
-		if (!is_known(d, f->v.v[i]) && scheduler_add_pipeline(p, path, &err) < 0)
+		p = scheduled_of(d, entry, &path);
+		if (scheduler_add_pipeline(p, path, &err) < 0)
 			event_err("pipeline-failed", path, &err);
 	}
 }
@@ -144,7 +123,6 @@ static void drop_gone(struct daemon *d, struct found *f)
 	}
 }
 
-/* Pipeline files with schedules that came or went since the last look. */
 static void daemon_find_pipelines(struct daemon *d)
 {
 	struct found f = { 0 };
@@ -167,26 +145,21 @@ static void daemon_find_pipelines(struct daemon *d)
 
 /* Projects. */
 
-static bool name_taken(const struct daemon *d, const char *name)
-{
-	for (size_t i = 0; i < d->n_projects; i++)
-		if (str_eq(d->projects[i]->name, name))
-			return true;
-	return false;
-}
-
 static int add_project(struct daemon *d, const char *dir, struct err *err)
 {
 	struct project *p;
+	bool taken = false;
 
-	if (project_open(dir, d->o->open_store, &p, err) < 0)
+	if (project_open(dir, &p, err) < 0)
 		return -1;
-	for (size_t i = 0; i < d->n_projects; i++)
+	for (size_t i = 0; i < d->n_projects; i++) {
 		if (str_eq(d->projects[i]->root, p->root)) {
 			project_free(p); /* named twice */
 			return 0;
 		}
-	if (name_taken(d, p->name))
+		taken |= str_eq(d->projects[i]->name, p->name);
+	}
+	if (taken)
 		project_rename(p, (unsigned)d->n_projects + 1);
 	d->projects[d->n_projects++] = p;
 	return 0;
@@ -303,7 +276,7 @@ static void ask_to_stop(void *arg)
 	event(EVENT_WARNING, "stopping-runs", "{s:i, s:s}", "runs",
 	      (int)launches_running(d->launches), "hint", "cairn resume goes on with them");
 	launches_stop_all(d->launches);
-	d->drain.timer = loop_add_timer(d->loop, mono(d) + END_WAIT_NS, leave_them, d);
+	d->drain.timer = loop_add_timer(d->loop, daemon_mono_ns(d) + END_WAIT_NS, leave_them, d);
 }
 
 static void drain(struct daemon *d)
@@ -315,7 +288,8 @@ static void drain(struct daemon *d)
 	leader_hand_over(d);
 	event(EVENT_INFO, "draining", "{s:i, s:I}", "runs", (int)launches_running(d->launches),
 	      "seconds", (json_int_t)(d->o->drain_ns / NS_PER_S));
-	d->drain.timer = loop_add_timer(d->loop, mono(d) + d->o->drain_ns, ask_to_stop, d);
+	d->drain.timer =
+		loop_add_timer(d->loop, daemon_mono_ns(d) + d->o->drain_ns, ask_to_stop, d);
 	end_if_idle(d);
 }
 
@@ -339,8 +313,9 @@ static void on_stop_signal(void *arg, int signo)
 
 /* Reload and the beat. */
 
-static void daemon_reload(struct daemon *d)
+static void on_reload_signal(void *arg, int signo)
 {
+	struct daemon *d = arg;
 	int broken;
 
 	sdnotify_reloading(&d->systemd);
@@ -354,11 +329,6 @@ static void daemon_reload(struct daemon *d)
 	broken = d->scheduler ? scheduler_reload(d->scheduler) : 0;
 	event(broken ? EVENT_WARNING : EVENT_INFO, "reloaded", "{s:i}", "broken", broken);
 	sdnotify_ready(&d->systemd);
-}
-
-static void on_reload_signal(void *arg, int signo)
-{
-	daemon_reload(arg);
 }
 
 static void tell_status(struct daemon *d)
@@ -377,37 +347,26 @@ static void tell_status(struct daemon *d)
 	sdnotify_status(&d->systemd, text);
 }
 
-static void measure_lag(struct daemon *d, int64_t now, unsigned beats)
+static void on_beat(void *arg)
 {
-	int64_t lag = MAX(now - d->beat.due_ns, 0);
+	struct daemon *d = arg;
+	int64_t now = daemon_mono_ns(d), lag = MAX(now - d->beat.due_ns, 0), pause = BEAT_NS;
+	unsigned beats = ++d->beat.n;
 
 	atomic_store(&d->turn.lag_ns, lag);
 	atomic_store(&d->turn.at_ns, now);
 	if (beats % LAG_WINDOW == 0 || lag > atomic_load(&d->turn.lag_max_ns))
 		atomic_store(&d->turn.lag_max_ns, lag);
-}
-
-/* What other threads may read of what is ours. */
-static void publish(struct daemon *d)
-{
 	pthread_mutex_lock(&d->lock);
 	d->seen = (struct daemon_seen){ .notify = notifier_counts(d->notifier),
 					.notify_pending = notifier_pending(d->notifier) };
 	if (d->scheduler)
 		d->seen.scheduler = scheduler_counts(d->scheduler);
 	pthread_mutex_unlock(&d->lock);
-}
-
-static void on_beat(void *arg)
-{
-	struct daemon *d = arg;
-	int64_t now = mono(d);
-	unsigned beats = ++d->beat.n;
-
-	measure_lag(d, now, beats);
-	publish(d);
-	if (d->systemd.watchdog_ns)
+	if (d->systemd.watchdog_ns) {
 		sdnotify_watchdog(&d->systemd);
+		pause = MIN(pause, MAX(d->systemd.watchdog_ns / 3, NS_PER_MS));
+	}
 	if (beats % LOOK_BEATS == 0 && atomic_load(&d->phase) == DAEMON_SERVING)
 		daemon_find_pipelines(d);
 	served_look(d);
@@ -416,30 +375,21 @@ static void on_beat(void *arg)
 	if (atomic_load(&d->phase) == DAEMON_SERVING)
 		notifier_look(d->notifier);
 	end_if_idle(d);
-	d->beat.due_ns = now + MIN(BEAT_NS, d->systemd.watchdog_ns
-						    ? MAX(d->systemd.watchdog_ns / 3, NS_PER_MS)
-						    : BEAT_NS);
+	d->beat.due_ns = now + pause;
 	d->beat.timer = loop_add_timer(d->loop, d->beat.due_ns, on_beat, d);
 }
 
 /* Life. */
 
-static int add_signals(struct daemon *d, struct err *err)
-{
-	static const int ends[] = { SIGTERM, SIGINT };
-
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (loop_add_signal(d->loop, ends[i], on_stop_signal, d, NULL, err) < 0)
-			return -1;
-	return loop_add_signal(d->loop, SIGHUP, on_reload_signal, d, NULL, err);
-}
-
-/* Signals first: threads that are made later have them blocked. */
+/* Signals come before what has threads, which then have them blocked. */
 static int open_all(struct daemon *d, struct err *err)
 {
 	if (sdnotify_init(&d->systemd, err) < 0 ||
 	    (!d->o->lease && daemon_open_projects(d, err) < 0) ||
-	    loop_new(clock_system(), &d->loop, err) < 0 || add_signals(d, err) < 0 ||
+	    loop_new(clock_system(), &d->loop, err) < 0 ||
+	    loop_add_signal(d->loop, SIGTERM, on_stop_signal, d, NULL, err) < 0 ||
+	    loop_add_signal(d->loop, SIGINT, on_stop_signal, d, NULL, err) < 0 ||
+	    loop_add_signal(d->loop, SIGHUP, on_reload_signal, d, NULL, err) < 0 ||
 	    launches_new(d->loop, &d->launches, err) < 0 ||
 	    notifier_new(d->loop, &d->notifier, err) < 0)
 		return -1;
@@ -452,7 +402,7 @@ int daemon_begin(struct daemon *d, struct err *err)
 	atomic_store(&d->phase, DAEMON_STARTING);
 	if (schedule_projects(d, err) < 0 || served_take_up(d, err) < 0)
 		return -1;
-	atomic_store(&d->turn.at_ns, mono(d)); /* it may have taken long */
+	atomic_store(&d->turn.at_ns, daemon_mono_ns(d)); /* it may have taken long */
 	atomic_store(&d->phase, DAEMON_SERVING);
 	served_look(d);
 	sdnotify_ready(&d->systemd);
@@ -497,6 +447,8 @@ int daemon_run(const struct daemon_options *o, struct err *err)
 	struct clock *c = clock_system();
 	int r;
 
+	assert(o->n_projects > 0 && o->n_projects <= DAEMON_PROJECTS_MAX);
+	assert(o->n_listen <= DAEMON_LISTEN_MAX);
 	event_init(o->log_json, o->verbosity < 0   ? EVENT_WARNING
 				: o->verbosity > 0 ? EVENT_DEBUG
 						   : EVENT_INFO);
@@ -506,7 +458,7 @@ int daemon_run(const struct daemon_options *o, struct err *err)
 	if (r == 0)
 		r = o->lease ? leader_start(&d, err) : daemon_begin(&d, err);
 	if (r == 0) {
-		d.beat.due_ns = mono(&d);
+		d.beat.due_ns = daemon_mono_ns(&d);
 		on_beat(&d);
 		r = loop_run(d.loop, err);
 		event(EVENT_INFO, "ended", NULL);

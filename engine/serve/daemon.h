@@ -32,8 +32,8 @@ struct daemon_options {
 	const char *const *pipelines; /* relative to the (only) project's root; none: all that have
 					 schedules are found */
 	size_t n_pipelines;
-	const char *const
-		*listen; /* addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN */
+	/* Addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN. */
+	const char *const *listen;
 	size_t n_listen;
 	bool no_http;
 	const char *token; /* or NULL */
@@ -41,7 +41,6 @@ struct daemon_options {
 	unsigned max_runs; /* at once; 0: no limit for schedules, RUNS_AT_ONCE for all others */
 	bool log_json;
 	int verbosity;
-	project_open_store_fn open_store;
 	const struct daemon_lease *lease; /* or NULL */
 };
 

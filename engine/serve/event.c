@@ -1,4 +1,5 @@
 #include "serve/event.h"
+#include <assert.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -41,15 +42,6 @@ static void add_text(struct str *out, const char *s)
 		json_add_string(out, s, strlen(s));
 }
 
-static void add_field(struct str *out, const char *key, const json_t *v)
-{
-	str_addf(out, " %s=", key);
-	if (json_is_string(v))
-		add_text(out, json_string_value(v));
-	else
-		json_add_canonical(out, v);
-}
-
 static void add_line(struct str *line, enum event_level level, const char *name, json_t *fields)
 {
 	static const char priority[] = { '3', '4', '6', '7' }; /* syslog(3) */
@@ -69,26 +61,25 @@ static void add_line(struct str *line, enum event_level level, const char *name,
 			str_addf(line, "<%c>%s", priority[level], name);
 		else
 			str_addf(line, "%s %s %s", time.s, level_names[level], name);
-		json_object_foreach(fields, key, v) add_field(line, key, v);
+		json_object_foreach(fields, key, v)
+		{
+			str_addf(line, " %s=", key);
+			if (json_is_string(v))
+				add_text(line, json_string_value(v));
+			else
+				json_add_canonical(line, v);
+		}
 	}
 	str_addc(line, '\n');
 }
 
-static void say(enum event_level level, const char *name, json_t *fields)
-{
-	_cleanup_(str_deinit) struct str line = { 0 };
-
-	add_line(&line, level, name, fields);
-	if (write(2, line.s, line.len) < 0) {
-		/* Nowhere left to say it. */
-	}
-}
-
 void event(enum event_level level, const char *name, const char *fmt, ...)
 {
+	_cleanup_(str_deinit) struct str line = { 0 };
 	json_t *fields = NULL;
 	va_list ap;
 
+	assert(level <= EVENT_DEBUG);
 	atomic_fetch_add_explicit(&events.count[level], 1, memory_order_relaxed);
 	if (fmt) { /* also when it isn't shown: it takes references */
 		va_start(ap, fmt);
@@ -97,8 +88,12 @@ void event(enum event_level level, const char *name, const char *fmt, ...)
 	}
 	if (!fields)
 		fields = json_object();
-	if (level <= events.max)
-		say(level, name, fields);
+	if (level <= events.max) {
+		add_line(&line, level, name, fields);
+		if (write(2, line.s, line.len) < 0) {
+			/* Nowhere left to say it. */
+		}
+	}
 	json_decref(fields);
 }
 

@@ -1,4 +1,4 @@
-/* serve/event.h — what the daemon says of itself: one event, one line, on standard error.
+/* serve/event.h — the daemon's log: one event, one line, on standard error.
  *
  * As text: `2026-03-01T12:00:00.123Z info run-ended run=digits-7kq2m state=succeeded`; as JSON: an
  * object a line with "time", "level", "event" and the same fields. Under systemd's journal a line
@@ -18,7 +18,7 @@ void event_init(bool json, enum event_level max);
 void event(enum event_level level, const char *name, const char *fmt, ...);
 /* The same with {"error": message}; `what` says which thing it was about, or NULL. */
 void event_err(const char *name, const char *what, const struct err *err);
-uint64_t
-event_count(enum event_level level); /* how many there were, also of those that weren't shown */
+/* How many there were, also of those that weren't shown. */
+uint64_t event_count(enum event_level level);
 
 #endif

@@ -3,6 +3,8 @@
 #define CAIRN_SERVE_INTERNAL_H
 
 #include <stdatomic.h>
+#include "base/clock.h"
+
 #include "runners/kubernetes/api/lease.h"
 #include "serve/calls.h"
 #include "serve/daemon.h"
@@ -134,8 +136,8 @@ bool api_run(struct api *a, struct run_row *ret);
  * order, without two in one place: else those at a page's border are lost. */
 void api_answer_page(struct api *a, const char *key, json_t *list, const char *next);
 const char *api_cursor(struct api *a, uint64_t next); /* a number as a cursor; 0: NULL */
-bool api_call(struct api *a, loop_fn fn,
-	      void *arg); /* calls_run(); false: a problem was answered */
+/* calls_run(); false: a problem was answered. */
+bool api_call(struct api *a, loop_fn fn, void *arg);
 
 #define API_LIMIT_DEFAULT 50
 #define API_LIMIT_MAX     500
@@ -169,7 +171,14 @@ API_HANDLER(launch);
 /* /metrics: OpenMetrics text. */
 void api_metrics_text(struct daemon *d, struct str *out);
 
-/* Daemon's, on the loop's thread. */
+/* The rest is for the loop's thread. */
+
+static inline int64_t daemon_mono_ns(const struct daemon *d)
+{
+	struct clock *c = loop_clock(d->loop);
+
+	return c->mono_ns(c);
+}
 
 /* What the holder of the lease opens, and where serving begins. */
 int daemon_open_projects(struct daemon *d, struct err *err);
@@ -185,7 +194,7 @@ void leader_end(struct daemon *d);       /* when nothing is done any more */
 int served_take_up(struct daemon *d, struct err *err);
 void served_add(struct daemon *d, struct project *p, const char *run);
 void served_look(struct daemon *d); /* starts what is due and has a place */
-/* One that waits to be gone on with, instead: 1 it is cancelled, 0 it is no such. */
+/* Of a run that waits for its next engine: 1 it is cancelled now, 0 there is no such run. */
 int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err);
 void served_free(struct daemon *d);
 

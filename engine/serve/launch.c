@@ -7,7 +7,7 @@
  * last line of the log becomes the problem.
  *
  * Invariants: on_end is called once, after the launch's fields are complete and before it moves to
- * `ended`. The daemon's token and its own directory don't reach the child (is_passed_on()). Once
+ * `ended`. The daemon's token and its own directory don't reach the child (start_process()). Once
  * `closed` is set under the lock, no process stays running that was started meanwhile.
  *
  * Threads: the loop's owns everything. `lock` holds both lists and the fields of launches against
@@ -15,6 +15,7 @@
  * (schedules.c, served.c, api/actions.c), or follow runs that a former server started.
  */
 #include "serve/launch.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -171,7 +172,7 @@ static int open_files(const struct project *p, const char *name, int *ret_log, i
 	return 0;
 }
 
-/* It says only what went wrong, so this is for one that went mad. */
+/* A log holds errors only: one that grows so large is of a run that never stops printing them. */
 static void look_at_logs(void *arg)
 {
 	static const char cut[] = "cairn serve: the log grew too long and was emptied here\n";
@@ -212,20 +213,6 @@ static char *last_line(const struct project *p, const char *name)
 	return str_take(&shown);
 }
 
-/* One that was killed said nothing of it itself. */
-static char *problem_of(const struct launch *l)
-{
-	char *said = last_line(l->project, l->name), *text;
-	const char *signal = l->signo ? sigabbrev_np(l->signo) : NULL;
-
-	if (!l->signo)
-		return said;
-	text = xasprintf("its process was killed by SIG%s%s%s", signal ? signal : "?",
-			 said ? "; its last output: " : "", said ? said : "");
-	free(said);
-	return text;
-}
-
 static void read_facts(struct launch *l)
 {
 	_cleanup_(freep) char *path = path_of(l->project, l->name, ".json");
@@ -238,8 +225,14 @@ static void read_facts(struct launch *l)
 	    json_get_str(j, "id", &id, NULL) == 0 && json_get_str(j, "state", &state, NULL) == 0) {
 		l->run = xstrdup(id);
 		l->state = xstrdup(state);
-	} else {
-		l->problem = problem_of(l);
+	} else if (!l->signo) {
+		l->problem = last_line(l->project, l->name);
+	} else { /* one that was killed said nothing of it itself */
+		_cleanup_(freep) char *said = last_line(l->project, l->name);
+		const char *signal = sigabbrev_np(l->signo);
+
+		l->problem = xasprintf("its process was killed by SIG%s%s%s", signal ? signal : "?",
+				       said ? "; its last output: " : "", said ? said : "");
 	}
 }
 
@@ -293,89 +286,64 @@ static void on_exit_of(void *arg, const struct process_exit *ex)
 
 /* The beginning. */
 
-static bool is_passed_on(const char *variable)
-{
-	static const char *const ours[] = { "CAIRN_SERVE_TOKEN=", "CAIRN_DIR=", "CAIRN_SERVED=" };
-
-	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-		if (str_has_prefix(variable, ours[i]))
-			return false;
-	return true;
-}
-
-/* Ours, but for what is the daemon's own business. served: what dies with this server is the next
- * one's to go on with. */
-static const char **environment(const struct project *p, bool served, char **ret_dir)
-{
-	VEC(const char *) v = { 0 };
-
-	for (char **e = environ; *e; e++)
-		if (is_passed_on(*e))
-			VEC_PUSH(&v, *e);
-	*ret_dir = NULL;
-	if (getenv("CAIRN_DIR")) { /* relative to where we were started; the run is elsewhere */
-		*ret_dir = xasprintf("CAIRN_DIR=%s", p->config->state_dir);
-		VEC_PUSH(&v, *ret_dir);
-	}
-	if (served)
-		VEC_PUSH(&v, "CAIRN_SERVED=1");
-	VEC_PUSH(&v, NULL);
-	return v.v;
-}
-
+/* Its environment is ours, but for what is the daemon's own business. */
 static int start_process(struct launch *l, const char *const *args, int facts_fd, struct err *err)
 {
 	_cleanup_(freep) char *dir = NULL;
-	const char **env = environment(l->project, l->owner->leashed, &dir);
-	VEC(const char *) argv = { 0 };
-	struct process_spec spec = { .env = env,
-				     .cwd = l->project->root,
+	VEC(const char *) argv = { 0 }, env = { 0 };
+	struct process_spec spec = { .cwd = l->project->root,
 				     .stdin_fd = -1,
 				     .stdout_fd = facts_fd,
 				     .stderr_fd = l->log_fd,
 				     .outlives = !l->owner->leashed };
 	int r;
 
+	for (char **e = environ; *e; e++)
+		if (!str_has_prefix(*e, "CAIRN_SERVE_TOKEN=") &&
+		    !str_has_prefix(*e, "CAIRN_DIR=") && !str_has_prefix(*e, "CAIRN_SERVED="))
+			VEC_PUSH(&env, *e);
+	if (getenv("CAIRN_DIR")) { /* relative to where we were started; the run is elsewhere */
+		dir = xasprintf("CAIRN_DIR=%s", l->project->config->state_dir);
+		VEC_PUSH(&env, dir);
+	}
+	if (l->owner->leashed) /* what dies with this server is the next one's to go on with */
+		VEC_PUSH(&env, "CAIRN_SERVED=1");
+	VEC_PUSH(&env, NULL);
 	VEC_PUSH(&argv, l->owner->program);
 	for (size_t i = 0; args[i]; i++)
 		VEC_PUSH(&argv, args[i]);
 	VEC_PUSH(&argv, NULL);
+	spec.env = env.v;
 	spec.argv = argv.v;
 	r = process_start(l->owner->loop, &spec, on_exit_of, l, &l->process, err);
 	VEC_FREE(&argv);
-	free(env);
+	VEC_FREE(&env);
 	return r;
 }
 
-static bool is_closed(struct launches *v)
+int launch_start(struct launches *v, const struct launch_options *o, struct launch **ret,
+		 struct err *err)
 {
+	struct clock *c = loop_clock(v->loop);
+	_cleanup_(fd_closep) int facts = -1;
+	struct launch *l;
 	bool closed;
 
 	pthread_mutex_lock(&v->lock);
 	closed = v->closed;
 	pthread_mutex_unlock(&v->lock);
-	return closed;
-}
-
-int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args,
-		 launch_end_fn on_end, void *arg, struct launch **ret, struct err *err)
-{
-	struct clock *c = loop_clock(v->loop);
-	_cleanup_(fd_closep) int facts = -1;
-	struct launch *l;
-
-	if (is_closed(v))
+	if (closed)
 		return err_set(err, ERR_BUSY, "this server starts no more runs");
 	l = xcalloc(1, sizeof(*l));
 	*l = (struct launch){ .owner = v,
-			      .project = p,
+			      .project = o->project,
 			      .started_ns = c->wall_ns(c),
-			      .on_end = on_end,
-			      .arg = arg,
+			      .on_end = o->on_end,
+			      .arg = o->arg,
 			      .log_fd = -1 };
-	l->name = new_name(what, l->started_ns);
-	if (open_files(p, l->name, &l->log_fd, &facts, err) < 0 ||
-	    start_process(l, args, facts, err) < 0) {
+	l->name = new_name(o->what, l->started_ns);
+	if (open_files(o->project, l->name, &l->log_fd, &facts, err) < 0 ||
+	    start_process(l, o->args, facts, err) < 0) {
 		launch_free(l);
 		return -1;
 	}
@@ -385,8 +353,8 @@ int launch_start(struct launches *v, struct project *p, const char *what, const 
 	if (v->closed) /* in this very moment */
 		kill(l->pid, SIGKILL);
 	pthread_mutex_unlock(&v->lock);
-	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", p->name, "launch", l->name,
-	      "pid", (int)l->pid);
+	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", o->project->name, "launch",
+	      l->name, "pid", (int)l->pid);
 	*ret = l;
 	return 0;
 }
@@ -452,6 +420,7 @@ size_t launches_running(struct launches *v)
 
 void launches_leash(struct launches *v)
 {
+	assert(launches_running(v) == 0);
 	v->leashed = true;
 }
 

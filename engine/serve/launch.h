@@ -34,20 +34,25 @@ typedef void (*launch_end_fn)(void *arg, const struct launch_end *end);
 int launches_new(struct loop *l, struct launches **ret, struct err *err);
 void launches_free(struct launches *v); /* NULL is fine; leaves the processes alone */
 
-/* `args`: what stands behind `cairn`, NULL-terminated, without -C. `what`: for its name, such as a
- * schedule's. Calls on_end once, later. */
-int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args,
-		 launch_end_fn on_end, void *arg, struct launch **ret, struct err *err);
+struct launch_options {
+	struct project *project;
+	const char *what;        /* for its name, such as a schedule's */
+	const char *const *args; /* what stands behind `cairn`, NULL-terminated, without -C */
+	launch_end_fn on_end;    /* called once, later; or NULL */
+	void *arg;
+};
+int launch_start(struct launches *v, const struct launch_options *o, struct launch **ret,
+		 struct err *err);
 const char *launch_name(const struct launch *l);
 /* Once: stop in order; twice: at once. Its run stays resumable. */
 void launch_stop(struct launch *l);
 
-/* From now on they die with this process: runs of an engine that must be the only one. Before the
- * first. */
+/* From now on runs die with this process, for a server that must be the only one. Before the first
+ * run. */
 void launches_leash(struct launches *v);
 size_t launches_running(struct launches *v); /* any thread */
-/* Kills those of `p` (NULL: all) as a crash would: what runs elsewhere on their behalf goes on.
- * Nothing is started afterwards (for NULL). Any thread. */
+/* Kills the runs of `p` as a crash would: what they started elsewhere goes on. NULL: all runs, and
+ * none is started afterwards. Any thread. */
 void launches_kill(struct launches *v, const struct project *p);
 void launches_stop_all(struct launches *v);
 

@@ -1,8 +1,8 @@
-/* One server of several at a time: the one that holds the Lease (runners/kubernetes/api/lease.h).
- * The others stand by, with nothing open but HTTP, which says so.
+/* Of several servers only one works at a time: the one that holds the Lease
+ * (runners/kubernetes/api/lease.h). The others stand by, with nothing open but HTTP, which says so.
  *
- * Who loses it ends: its runs are killed as a crash would kill them, so that the Jobs that they
- * started go on, and whoever is next takes the runs up from the journal. That happens on the
+ * A server that loses the Lease ends. It kills its runs as a crash would, so that the Jobs that
+ * they started go on, and the next server takes the runs up from the journal. That happens on the
  * Lease's own thread, whatever the loop is doing. */
 #include <stdio.h>
 #include <string.h>
@@ -42,15 +42,6 @@ static void on_held(struct daemon *d)
 		loop_stop(d->loop);
 }
 
-static void on_lost(struct daemon *d, const char *why)
-{
-	event(EVENT_ERROR, "lease-lost", "{s:s, s:s}", "lease", d->o->lease->name, "why", why);
-	err_set(&d->failure, ERR_BUSY,
-		"the Lease %s was lost: %s; the runs now belong to the server that holds it",
-		d->o->lease->name, why);
-	loop_stop(d->loop);
-}
-
 /* What was told last: an older word that the loop hasn't heard is of no use any more. */
 static void on_told(void *arg)
 {
@@ -60,13 +51,20 @@ static void on_told(void *arg)
 	pthread_mutex_lock(&d->lock);
 	now = d->leader;
 	pthread_mutex_unlock(&d->lock);
-	if (now.state == KUBE_LEASE_HELD)
+	if (now.state == KUBE_LEASE_HELD) {
 		on_held(d);
-	else if (now.state == KUBE_LEASE_LOST)
-		on_lost(d, now.why);
-	else
+	} else if (now.state == KUBE_LEASE_LOST) {
+		event(EVENT_ERROR, "lease-lost", "{s:s, s:s}", "lease", d->o->lease->name, "why",
+		      now.why);
+		err_set(&d->failure, ERR_BUSY,
+			"the Lease %s was lost: %s; the runs now belong to the server that holds "
+			"it",
+			d->o->lease->name, now.why);
+		loop_stop(d->loop);
+	} else {
 		event(EVENT_INFO, "standing-by", "{s:s, s:s, s:s}", "lease", d->o->lease->name,
 		      "holder", now.holder, "why", now.why);
+	}
 }
 
 /* The Lease's thread. */

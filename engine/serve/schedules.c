@@ -43,16 +43,6 @@ static void out_free(struct out *o)
 	free(o);
 }
 
-static void forget(struct out *o)
-{
-	struct daemon *d = o->d;
-
-	for (size_t i = 0; i < d->n_outs; i++)
-		if (d->outs[i] == o)
-			d->outs[i--] = d->outs[--d->n_outs];
-	out_free(o);
-}
-
 void daemon_outs_free(struct daemon *d)
 {
 	for (size_t i = 0; i < d->n_outs; i++)
@@ -67,10 +57,14 @@ void daemon_outs_free(struct daemon *d)
 static void on_run_end(void *arg, const struct launch_end *end)
 {
 	struct out *o = arg;
+	struct daemon *d = o->d;
 
-	scheduler_run_ended(o->d->scheduler, o->project->scheduled, o->path, o->schedule,
+	scheduler_run_ended(d->scheduler, o->project->scheduled, o->path, o->schedule,
 			    o->nominal_ns, end->run ? NULL : end->problem);
-	forget(o);
+	for (size_t i = 0; i < d->n_outs; i++)
+		if (d->outs[i] == o)
+			d->outs[i--] = d->outs[--d->n_outs];
+	out_free(o);
 }
 
 static int on_start(void *arg, const struct scheduled *f, struct err *err)
@@ -97,7 +91,12 @@ static int on_start(void *arg, const struct scheduled *f, struct err *err)
 			   .path = xstrdup(f->firing.path),
 			   .schedule = xstrdup(f->firing.schedule),
 			   .nominal_ns = f->firing.nominal_ns };
-	if (launch_start(d->launches, o->project, f->firing.schedule, argv, on_run_end, o,
+	if (launch_start(d->launches,
+			 &(struct launch_options){ .project = o->project,
+						   .what = f->firing.schedule,
+						   .args = argv,
+						   .on_end = on_run_end,
+						   .arg = o },
 			 &o->launch, err) < 0) {
 		out_free(o);
 		return -1;

@@ -1,5 +1,5 @@
-/* serve/sdnotify.h — what systemd and its likes are told and tell: readiness, watchdog, sockets
- * (sd_notify(3), sd_listen_fds(3)).
+/* serve/sdnotify.h — systemd's protocols for services: readiness and watchdog (sd_notify(3)),
+ * sockets (sd_listen_fds(3)).
  *
  * The protocol is a datagram to $NOTIFY_SOCKET and two variables; no library is needed. Without the
  * variables every call does nothing. sdnotify_init() takes the variables out of the environment, so

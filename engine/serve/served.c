@@ -1,10 +1,10 @@
-/* engine/serve/served.c — runs that this server answers for, beside those of schedules: what was
- * handed over to it. Their rows say so (run_options.served), so the next server knows as well.
+/* engine/serve/served.c — runs that this server is responsible for, beside those of schedules: what
+ * was handed over to it. Their rows say so (run_options.served), so the next server knows as well.
  *
- * Each is a row in the database before anything starts, and is started by `cairn resume`, again and
- * again, until it has ended by itself: after a crash of its engine, of this server, of the machine;
- * and after an error that a run doesn't survive (the store is gone, the disk full), with a growing
- * pause.
+ * Each is a row in the database before anything starts. `cairn resume` starts it, again and again
+ * with a growing pause, until it has ended by itself: after a crash of its engine, of this server
+ * or of the machine, and after an error that a run doesn't survive (the store is gone, the disk is
+ * full).
  *
  * Invariants: a run is in the list once, and has at most one launch. One whose engine lives
  * (is_alive()) is never started a second time. `useless` counts engines that ended before the run
@@ -14,7 +14,7 @@
  * (launch.c).
  */
 #include "run/handover/served.h"
-#include "base/clock.h"
+
 #include "serve/event.h"
 #include "serve/internal.h"
 
@@ -32,13 +32,6 @@ struct served {
 	unsigned tries, useless;
 	struct served *next;
 };
-
-static int64_t mono(const struct daemon *d)
-{
-	struct clock *c = loop_clock(d->loop);
-
-	return c->mono_ns(c);
-}
 
 static void forget(struct served *s)
 {
@@ -69,7 +62,7 @@ static bool add(struct daemon *d, struct project *p, const char *run, unsigned u
 	*s = (struct served){ .d = d,
 			      .project = p,
 			      .run = xstrdup(run),
-			      .due_ns = mono(d),
+			      .due_ns = daemon_mono_ns(d),
 			      .tries = unbegun,
 			      .useless = unbegun };
 	return true;
@@ -123,9 +116,9 @@ static void on_end(void *arg, const struct launch_end *end)
 			forget(s);
 			return;
 		}
-		event_err("run-not-looked-up", s->run,
-			  &err); /* it is looked at again, and resumed if it is to be */
-		s->due_ns = mono(s->d) + PAUSE_MIN_NS;
+		/* It is looked at again, and resumed if it is to be. */
+		event_err("run-not-looked-up", s->run, &err);
+		s->due_ns = daemon_mono_ns(s->d) + PAUSE_MIN_NS;
 		return;
 	}
 	if (row.state != RUN_RUNNING && row.state != RUN_INTERRUPTED) {
@@ -137,22 +130,9 @@ static void on_end(void *arg, const struct launch_end *end)
 		give_up(s, end->problem ? end->problem : "its engine ends before the run begins");
 		return;
 	}
-	pause = backoff_ns(PAUSE_MIN_NS, PAUSE_MAX_NS, s->tries + 1);
-	s->tries++;
-	s->due_ns = mono(s->d) + pause;
+	pause = backoff_ns(PAUSE_MIN_NS, PAUSE_MAX_NS, ++s->tries);
+	s->due_ns = daemon_mono_ns(s->d) + pause;
 	tell_wait(s, end->problem, pause);
-}
-
-static void start(struct served *s)
-{
-	const char *argv[] = { "resume", "-q", "--json", s->run, NULL };
-	struct err err = { 0 };
-
-	if (launch_start(s->d->launches, s->project, s->run, argv, on_end, s, &s->launch, &err) ==
-	    0)
-		return;
-	event_err("run-not-started", s->run, &err);
-	s->due_ns = mono(s->d) + PAUSE_MIN_NS;
 }
 
 /* An engine that outlived the last server goes on by itself. */
@@ -171,20 +151,29 @@ void served_look(struct daemon *d)
 {
 	size_t room = d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE,
 	       out = launches_running(d->launches);
-	int64_t now = mono(d);
+	int64_t now = daemon_mono_ns(d);
 
 	if (atomic_load(&d->phase) != DAEMON_SERVING)
 		return;
-	for (struct served *s = d->served, *next; s && out < room; s = next) {
-		next = s->next;
+	for (struct served *s = d->served; s && out < room; s = s->next) {
+		const char *argv[] = { "resume", "-q", "--json", s->run, NULL };
+		const struct launch_options o = { .project = s->project,
+						  .what = s->run,
+						  .args = argv,
+						  .on_end = on_end,
+						  .arg = s };
+		struct err err = { 0 };
+
 		if (s->launch || s->due_ns > now)
 			continue;
 		if (is_alive(s)) {
 			s->due_ns = now + PAUSE_MIN_NS;
-			continue;
+		} else if (launch_start(d->launches, &o, &s->launch, &err) < 0) {
+			event_err("run-not-started", s->run, &err);
+			s->due_ns = now + PAUSE_MIN_NS;
+		} else {
+			out++;
 		}
-		start(s);
-		out += s->launch != NULL;
 	}
 }
 

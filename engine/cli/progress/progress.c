@@ -302,12 +302,12 @@ static void say_ended(struct progress *p, const char *task, enum task_outcome ou
 		enum cli_style style;
 		const char *utf8, *ascii, *word;
 	} forms[] = {
-		[TASK_HIT] = { STYLE_CYAN, "=", "=", "on record" },
-		[TASK_DONE] = { STYLE_GREEN, "✓", "+", "" },
-		[TASK_FAILED] = { STYLE_RED, "✗", "FAILED", "failed" },
-		[TASK_SKIPPED] = { STYLE_DIM, "-", "-", "skipped" },
-		[TASK_BLOCKED] = { STYLE_DIM, "-", "-", "not run" },
-		[TASK_CANCELLED] = { STYLE_YELLOW, "-", "-", "stopped" },
+		[OUTCOME_HIT] = { STYLE_CYAN, "=", "=", "on record" },
+		[OUTCOME_DONE] = { STYLE_GREEN, "✓", "+", "" },
+		[OUTCOME_FAILED] = { STYLE_RED, "✗", "FAILED", "failed" },
+		[OUTCOME_SKIPPED] = { STYLE_DIM, "-", "-", "skipped" },
+		[OUTCOME_BLOCKED] = { STYLE_DIM, "-", "-", "not run" },
+		[OUTCOME_CANCELLED] = { STYLE_YELLOW, "-", "-", "stopped" },
 	};
 	lines_begin(p);
 	add_unsaid(p);
@@ -315,8 +315,8 @@ static void say_ended(struct progress *p, const char *task, enum task_outcome ou
 	add_text(p, task);
 	str_addf(&p->buf, "%s%s%s", progress_style(p, STYLE_DIM), *forms[outcome].word ? " " : "",
 		 forms[outcome].word);
-	if (duration_ns > 0 && outcome <= TASK_FAILED) {
-		str_add(&p->buf, outcome == TASK_HIT ? ", saves " : " ");
+	if (duration_ns > 0 && outcome <= OUTCOME_FAILED) {
+		str_add(&p->buf, outcome == OUTCOME_HIT ? ", saves " : " ");
 		text_add_duration(&p->buf, duration_ns);
 	}
 	str_addf(&p->buf, "%s\n", progress_style(p, STYLE_PLAIN));
@@ -327,16 +327,16 @@ static void on_task_ended(void *arg, uint64_t attempt, const char *task, enum ta
 			  int64_t duration_ns)
 {
 	struct progress *p = arg;
-	bool told = outcome == TASK_FAILED && attempt && p->failed_attempt == attempt;
+	bool told = outcome == OUTCOME_FAILED && attempt && p->failed_attempt == attempt;
 
 	row_remove(p, attempt);
-	if (outcome == TASK_FAILED && !told)
+	if (outcome == OUTCOME_FAILED && !told)
 		remember_failed(p, task);
 	if (told)
 		live_touch(p);
-	else if (outcome == TASK_FAILED || p->o.verbosity >= 1)
+	else if (outcome == OUTCOME_FAILED || p->o.verbosity >= 1)
 		say_ended(p, task, outcome, duration_ns);
-	else if (p->o.verbosity == 0 && !p->o.live && outcome == TASK_DONE && line_allowed(p))
+	else if (p->o.verbosity == 0 && !p->o.live && outcome == OUTCOME_DONE && line_allowed(p))
 		say_ended(p, task, outcome, duration_ns);
 	else
 		live_touch(p);

@@ -73,8 +73,7 @@ int cmd_serve(struct cli *cli, const struct cli_args *args)
 	struct daemon_options o = { .projects = args->n_operands ? args->operands : here,
 				    .n_projects = args->n_operands ? args->n_operands : 1,
 				    .drain_ns = 300 * NS_PER_S,
-				    .verbosity = cli->verbosity,
-				    .open_store = cli_open_store };
+				    .verbosity = cli->verbosity };
 	struct daemon_lease lease = { 0 };
 	uint64_t max_runs = 0;
 	struct err err = { 0 };

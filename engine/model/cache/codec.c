@@ -50,7 +50,7 @@ static void c_input(struct codec *c, struct input_decl *in)
 	c_str(c, &in->access.region);
 	c_str(c, &in->access.profile);
 	C_BOOL(c, in->access.anonymous);
-	C_BOOL(c, in->optional_dir);
+	C_BOOL(c, in->must_be_dir);
 	c_pos(c, &in->pos);
 }
 

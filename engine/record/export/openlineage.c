@@ -2,7 +2,7 @@
  *
  * Each function makes one facet or one part of an event; a facet's _schemaURL names the version of
  * it that is written here. The run gives a first and a last event, each attempt two in between.
- * in_order() sorts those by their time as text and leaves the run's own at the ends.
+ * Those are sorted by their time as text; the run's own stay at the ends.
  *
  * Datasets get their names as the specification's "Naming" says: an input that the run pinned by
  * its URI; what a task of this run made by pipeline, task and output; anything else by pipeline and
@@ -14,6 +14,7 @@
  *
  * Threads: that of the handle. What it doesn't do: read the record (export.c), print or send.
  */
+#include <stdarg.h>
 #include "base/text/text.h"
 #include "record/export/export.h"
 
@@ -27,16 +28,15 @@ struct writer {
 	json_t *events;
 };
 
-static json_t *text(const char *s)
+/* A facet: its own members, as for json_pack(), and the two that all have. */
+static json_t *facet(const char *schema, const char *fmt, ...)
 {
-	return facts_text(s);
-}
+	json_t *o;
+	va_list ap;
 
-/* A facet with its two common members; the rest is added by who asks. */
-static json_t *facet(const char *schema)
-{
-	json_t *o = json_object();
-
+	va_start(ap, fmt);
+	o = json_vpack_ex(NULL, 0, fmt, ap);
+	va_end(ap);
 	json_object_set_new(o, "_producer", json_string(EXPORT_PRODUCER));
 	json_object_set_new(o, "_schemaURL", json_sprintf(SPEC "facets/%s", schema));
 	return o;
@@ -97,23 +97,20 @@ static json_t *columns_of(struct export_run *x, const struct content_id *id)
 
 static void add_schema(struct export_run *x, const struct content_id *id, json_t *facets)
 {
-	json_t *names = columns_of(x, id), *fields, *f, *name;
+	json_t *names = columns_of(x, id), *fields, *name;
 	size_t i;
 
 	if (!names)
 		return;
-	f = facet("1-2-0/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet");
 	fields = json_array();
 	json_array_foreach(names, i, name)
 	{
-		json_t *o = json_object();
-
-		json_object_set(o, "name", name);
-		json_array_append_new(fields, o);
+		json_array_append_new(fields, json_pack("{s:O}", "name", name));
 	}
 	json_decref(names);
-	json_object_set_new(f, "fields", fields);
-	json_object_set_new(facets, "schema", f);
+	json_object_set_new(facets, "schema",
+			    facet("1-2-0/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet",
+				  "{s:o}", "fields", fields));
 }
 
 /* Where a URI's data lies, and what it is called there (OpenLineage, "Naming"): s3://bucket + key;
@@ -138,7 +135,7 @@ static json_t *dataset(struct writer *w, const char *name, const struct content_
 	const struct run_input_row *pin = made ? NULL : export_input(w->x, id);
 	const char *output, *space = w->job_namespace, *called, *uri;
 	const struct facts_task *maker = export_maker(w->x, id, &output);
-	json_t *o = json_object(), *facets = json_object(), *f;
+	json_t *o = json_object(), *facets = json_object();
 
 	called = maker ? arena_printf(a, "%s.%s.%s", w->x->run->pipeline, maker->task, output)
 		       : arena_printf(a, "%s.%s", w->x->run->pipeline, name);
@@ -147,31 +144,30 @@ static json_t *dataset(struct writer *w, const char *name, const struct content_
 		name_of_origin(a, pin->origin, &space, &called);
 		uri = export_uri(a, pin->origin);
 	}
-	f = facet("1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet");
-	json_object_set_new(f, "datasetVersion",
-			    json_sprintf("sha256:%s", export_hex(a, &id->digest)));
-	json_object_set_new(facets, "version", f);
-	f = facet("1-0-1/DatasourceDatasetFacet.json#/$defs/DatasourceDatasetFacet");
-	json_object_set_new(f, "name", text(space));
-	json_object_set_new(f, "uri", text(uri));
-	json_object_set_new(facets, "dataSource", f);
+	json_object_set_new(
+		facets, "version",
+		facet("1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet",
+		      "{s:s+}", "datasetVersion", "sha256:", export_hex(a, &id->digest)));
+	json_object_set_new(facets, "dataSource",
+			    facet("1-0-1/DatasourceDatasetFacet.json#/$defs/DatasourceDatasetFacet",
+				  "{s:o, s:o}", "name", facts_text(space), "uri", facts_text(uri)));
 	add_schema(w->x, id, facets);
-	if (made) {
-		f = facet("1-0-1/LifecycleStateChangeDatasetFacet.json#/$defs/"
-			  "LifecycleStateChangeDatasetFacet");
-		json_object_set_new(f, "lifecycleStateChange", json_string("CREATE"));
-		json_object_set_new(facets, "lifecycleStateChange", f);
-	}
-	json_object_set_new(o, "namespace", text(space));
-	json_object_set_new(o, "name", text(called));
+	if (made)
+		json_object_set_new(facets, "lifecycleStateChange",
+				    facet("1-0-1/LifecycleStateChangeDatasetFacet.json#/$defs/"
+					  "LifecycleStateChangeDatasetFacet",
+					  "{s:s}", "lifecycleStateChange", "CREATE"));
+	json_object_set_new(o, "namespace", facts_text(space));
+	json_object_set_new(o, "name", facts_text(called));
 	json_object_set_new(o, "facets", facets);
-	if (made && content_is_file(id)) {
-		f = facet("1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/"
-			  "OutputStatisticsOutputDatasetFacet");
-		json_object_set_new(f, "size", json_integer((json_int_t)id->size_bytes));
-		json_object_set_new(f, "fileCount", json_integer(1));
-		json_object_set_new(o, "outputFacets", json_pack("{s:o}", "outputStatistics", f));
-	}
+	if (made && content_is_file(id))
+		json_object_set_new(
+			o, "outputFacets",
+			json_pack("{s:o}", "outputStatistics",
+				  facet("1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/"
+					"OutputStatisticsOutputDatasetFacet",
+					"{s:I, s:i}", "size", (json_int_t)id->size_bytes,
+					"fileCount", 1)));
 	return o;
 }
 
@@ -189,107 +185,78 @@ static json_t *datasets(struct writer *w, const struct named_content *v, size_t 
 static json_t *job(struct writer *w, const char *name, bool is_task)
 {
 	const struct run_row *run = w->x->run;
-	json_t *o = json_object(), *facets = json_object(),
-	       *f = facet("2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet");
+	json_t *o = json_object(), *facets = json_object(), *f;
 
-	json_object_set_new(f, "processingType", json_string("BATCH"));
-	json_object_set_new(f, "integration", json_string("CAIRN"));
-	json_object_set_new(f, "jobType", json_string(is_task ? "TASK" : "PIPELINE"));
-	json_object_set_new(facets, "jobType", f);
+	json_object_set_new(facets, "jobType",
+			    facet("2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet",
+				  "{s:s, s:s, s:s}", "processingType", "BATCH", "integration",
+				  "CAIRN", "jobType", is_task ? "TASK" : "PIPELINE"));
 	if (run->git.remote && *run->git.remote) {
-		f = facet(
-			"1-1-0/SourceCodeLocationJobFacet.json#/$defs/SourceCodeLocationJobFacet");
-		json_object_set_new(f, "type", json_string("git"));
-		json_object_set_new(f, "url", text(run->git.remote));
-		json_object_set_new(f, "repoUrl", text(run->git.remote));
+		f = facet("1-1-0/SourceCodeLocationJobFacet.json#/$defs/SourceCodeLocationJobFacet",
+			  "{s:s, s:o, s:o}", "type", "git", "url", facts_text(run->git.remote),
+			  "repoUrl", facts_text(run->git.remote));
 		if (run->path)
-			json_object_set_new(f, "path", text(run->path));
+			json_object_set_new(f, "path", facts_text(run->path));
 		if (run->git.commit)
-			json_object_set_new(f, "version", text(run->git.commit));
+			json_object_set_new(f, "version", facts_text(run->git.commit));
 		json_object_set_new(facets, "sourceCodeLocation", f);
 	}
-	json_object_set_new(o, "namespace", text(w->job_namespace));
-	json_object_set_new(o, "name", text(name));
+	json_object_set_new(o, "namespace", facts_text(w->job_namespace));
+	json_object_set_new(o, "name", facts_text(name));
 	json_object_set_new(o, "facets", facets);
 	return o;
 }
 
 static json_t *params_facet(struct writer *w)
 {
-	json_t *f = facet(
-		       "1-0-0/ExecutionParametersRunFacet.json#/$defs/ExecutionParametersRunFacet"),
-	       *list = json_array(), *v;
+	json_t *list = json_array(), *v;
 	const char *name;
 
 	json_object_foreach(w->x->params, name, v)
 	{
 		_cleanup_(str_deinit) struct str s = { 0 };
-		json_t *o = json_object();
 
 		json_add_canonical(&s, v);
-		json_object_set_new(o, "key", json_string(name));
-		json_object_set_new(o, "value",
-				    json_is_string(v) ? json_incref(v) : json_stringn(s.s, s.len));
-		json_array_append_new(list, o);
+		json_array_append_new(
+			list,
+			json_pack("{s:s, s:o}", "key", name, "value",
+				  json_is_string(v) ? json_incref(v) : json_stringn(s.s, s.len)));
 	}
-	json_object_set_new(f, "parameters", list);
-	return f;
-}
-
-static json_t *engine_facet(void)
-{
-	json_t *f = facet("1-1-1/ProcessingEngineRunFacet.json#/$defs/ProcessingEngineRunFacet");
-
-	json_object_set_new(f, "version", json_string(CAIRN_VERSION));
-	json_object_set_new(f, "name", json_string("cairn"));
-	return f;
-}
-
-static json_t *error_facet(const char *message)
-{
-	json_t *f = facet("1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet");
-
-	json_object_set_new(f, "message", text(message));
-	json_object_set_new(f, "programmingLanguage", json_string("unknown"));
-	return f;
-}
-
-static json_t *parent_facet(struct writer *w)
-{
-	json_t *f = facet("1-2-0/ParentRunFacet.json#/$defs/ParentRunFacet");
-
-	json_object_set_new(
-		f, "run",
-		json_pack("{s:s}", "runId", export_uuid(w->x->arena, "run", w->x->run, 0)));
-	json_object_set_new(f, "job",
-			    json_pack("{s:o, s:o}", "namespace", text(w->job_namespace), "name",
-				      text(w->x->run->pipeline)));
-	return f;
-}
-
-static json_t *nominal_facet(struct writer *w)
-{
-	json_t *f = facet("1-0-1/NominalTimeRunFacet.json#/$defs/NominalTimeRunFacet");
-
-	json_object_set_new(f, "nominalStartTime",
-			    json_string(export_time(w->x->arena, w->x->run->nominal_ns)));
-	return f;
+	return facet("1-0-0/ExecutionParametersRunFacet.json#/$defs/ExecutionParametersRunFacet",
+		     "{s:o}", "parameters", list);
 }
 
 static json_t *run_json(struct writer *w, const char *uuid, const struct attempt_record *a,
 			const char *message)
 {
+	const struct export_run *x = w->x;
 	json_t *facets = json_object();
 
-	json_object_set_new(facets, "processing_engine", engine_facet());
-	if (w->x->run->nominal_ns)
-		json_object_set_new(facets, "nominalTime", nominal_facet(w));
+	json_object_set_new(
+		facets, "processing_engine",
+		facet("1-1-1/ProcessingEngineRunFacet.json#/$defs/ProcessingEngineRunFacet",
+		      "{s:s, s:s}", "version", CAIRN_VERSION, "name", "cairn"));
+	if (x->run->nominal_ns)
+		json_object_set_new(facets, "nominalTime",
+				    facet("1-0-1/NominalTimeRunFacet.json#/$defs/"
+					  "NominalTimeRunFacet",
+					  "{s:s}", "nominalStartTime",
+					  export_time(x->arena, x->run->nominal_ns)));
 	if (a)
-		json_object_set_new(facets, "parent", parent_facet(w));
-	else if (json_object_size(w->x->params))
+		json_object_set_new(facets, "parent",
+				    facet("1-2-0/ParentRunFacet.json#/$defs/ParentRunFacet",
+					  "{s:{s:s}, s:{s:o, s:o}}", "run", "runId",
+					  export_uuid(x->arena, "run", x->run, 0), "job",
+					  "namespace", facts_text(w->job_namespace), "name",
+					  facts_text(x->run->pipeline)));
+	else if (json_object_size(x->params))
 		json_object_set_new(facets, "executionParameters", params_facet(w));
 	if (message)
-		json_object_set_new(facets, "errorMessage", error_facet(message));
+		json_object_set_new(
+			facets, "errorMessage",
+			facet("1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet",
+			      "{s:o, s:s}", "message", facts_text(message), "programmingLanguage",
+			      "unknown"));
 	return json_pack("{s:s, s:o}", "runId", uuid, "facets", facets);
 }
 
@@ -335,28 +302,6 @@ static int by_time(const void *pa, const void *pb)
 		      json_string_value(json_object_get(*(json_t *const *)pb, "eventTime")));
 }
 
-static json_t *in_order(struct arena *a, json_t *events)
-{
-	size_t n = json_array_size(events);
-	json_t **v = arena_alloc(a, (n + 1) * sizeof(json_t *)), *sorted = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		v[i] = json_array_get(events, i);
-	/* The run's own first and last event hold the others, also when clocks were set meanwhile.
-	 */
-	if (n > 2)
-		qsort(v + 1, n - 2, sizeof(json_t *), by_time);
-	for (size_t i = 0; i < n; i++)
-		json_array_append(sorted, v[i]);
-	json_decref(events);
-	return sorted;
-}
-
-static const char *end_type(enum run_state s)
-{
-	return s == RUN_SUCCEEDED ? "COMPLETE" : s == RUN_FAILED ? "FAIL" : "ABORT";
-}
-
 int export_openlineage(struct export_run *x, const char *job_namespace, json_t **ret,
 		       struct err *err)
 {
@@ -365,6 +310,8 @@ int export_openlineage(struct export_run *x, const char *job_namespace, json_t *
 			    .events = json_array() };
 	const struct run_row *run = x->run;
 	const char *uuid = export_uuid(x->arena, "run", run, 0), *message = NULL;
+	json_t **v;
+	size_t n;
 
 	if (run->state != RUN_SUCCEEDED)
 		message = run->message ? run->message : run_state_name(run->state);
@@ -372,8 +319,21 @@ int export_openlineage(struct export_run *x, const char *job_namespace, json_t *
 		  job(&w, run->pipeline, false), json_array(), json_array());
 	for (size_t i = 0; i < x->n_attempts; i++)
 		add_attempt(&w, &x->attempts[i]);
-	add_event(&w, end_type(run->state), run->ended_ns, run_json(&w, uuid, NULL, message),
-		  job(&w, run->pipeline, false), json_array(), json_array());
-	*ret = in_order(x->arena, w.events);
+	add_event(&w,
+		  run->state == RUN_SUCCEEDED ? "COMPLETE"
+		  : run->state == RUN_FAILED  ? "FAIL"
+					      : "ABORT",
+		  run->ended_ns, run_json(&w, uuid, NULL, message), job(&w, run->pipeline, false),
+		  json_array(), json_array());
+	n = json_array_size(w.events);
+	v = arena_alloc(x->arena, n * sizeof(json_t *));
+	for (size_t i = 0; i < n; i++)
+		v[i] = json_array_get(w.events, i);
+	/* The run's own hold the others, also when clocks were set meanwhile. */
+	qsort(v + 1, n - 2, sizeof(json_t *), by_time);
+	*ret = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append(*ret, v[i]);
+	json_decref(w.events);
 	return 0;
 }

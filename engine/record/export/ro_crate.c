@@ -135,19 +135,6 @@ static const char *place(struct crate *c, const char *where, const char *name)
 	return arena_printf(c->x->arena, "%s/%s", where, safe);
 }
 
-static int add_inputs(struct crate *c, struct err *err)
-{
-	for (size_t i = 0; i < c->x->n_pins; i++) {
-		const struct run_input_row *p = &c->x->pins[i];
-		const char *name =
-			str_has_prefix(p->name, "input:") ? p->name + strlen("input:") : NULL;
-
-		if (name && add_data(c, place(c, "inputs", name), name, p->origin, &p->id, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static const char *output_path(struct crate *c, const char *task, const char *output)
 {
 	return place(c, place(c, "outputs", task), output);
@@ -208,15 +195,6 @@ static json_t *objects(struct crate *c, const char *task, const struct named_con
 	return list;
 }
 
-static void add_params(struct crate *c, json_t *object)
-{
-	const char *name;
-	json_t *v;
-
-	json_object_foreach(c->x->params, name, v)
-		json_array_append_new(object, ref(arena_printf(c->x->arena, "#param-%s", name)));
-}
-
 static void describe_params(struct crate *c)
 {
 	const char *name;
@@ -240,9 +218,12 @@ static void add_action(struct crate *c, const struct attempt_record *a)
 	const char *id = arena_printf(c->x->arena, "#attempt-%lld", (long long)a->row.id);
 	json_t *o = entity(c, id, "CreateAction"),
 	       *object = objects(c, NULL, a->inputs, a->n_inputs);
-	const char *problem = export_problem(c->x, &a->row);
+	const char *problem = export_problem(c->x, &a->row), *param;
+	json_t *v;
 
-	add_params(c, object);
+	json_object_foreach(c->x->params, param, v)
+		json_array_append_new(object, ref(arena_printf(c->x->arena, "#param-%s", param)));
+
 	json_object_set_new(o, "name", facts_text(a->row.task));
 	json_object_set_new(o, "description",
 			    json_sprintf("attempt %u of task %s", a->row.number, a->row.task));
@@ -310,7 +291,15 @@ static int fill(struct crate *c, struct err *err)
 	if (c->x->run->pipeline_blob.kind &&
 	    add_data(c, "pipeline", "the pipeline", NULL, &c->x->run->pipeline_blob, err) < 0)
 		return -1;
-	if (add_inputs(c, err) < 0 || add_outputs(c, err) < 0)
+	for (size_t i = 0; i < c->x->n_pins; i++) {
+		const struct run_input_row *p = &c->x->pins[i];
+		const char *name =
+			str_has_prefix(p->name, "input:") ? p->name + strlen("input:") : NULL;
+
+		if (name && add_data(c, place(c, "inputs", name), name, p->origin, &p->id, err) < 0)
+			return -1;
+	}
+	if (add_outputs(c, err) < 0)
 		return -1;
 	describe_params(c);
 	for (size_t i = 0; i < c->x->n_attempts; i++)

@@ -19,6 +19,13 @@
 #define SUBJECTS_MAX 20000
 #define DEPTH_MAX    64
 
+static const char *algorithm_of(const struct content_id *id)
+{
+	return id->kind == CONTENT_TREE        ? "cairnTree"
+	       : id->kind == CONTENT_REFERENCE ? "cairnReference"
+					       : "sha256";
+}
+
 static json_t *descriptor(const char *name, const char *uri, const char *algorithm, const char *hex)
 {
 	json_t *o = json_object();
@@ -74,10 +81,8 @@ static int add_subject(struct export_run *x, json_t *list, const char *name,
 {
 	if (content_is_file(id))
 		return add_file(x, list, name, id, err);
-	json_array_append_new(list,
-			      descriptor(name, NULL,
-					 id->kind == CONTENT_TREE ? "cairnTree" : "cairnReference",
-					 export_hex(x->arena, &id->digest)));
+	json_array_append_new(
+		list, descriptor(name, NULL, algorithm_of(id), export_hex(x->arena, &id->digest)));
 	return id->kind == CONTENT_TREE ? add_tree(x, list, name, id, 0, err) : 0;
 }
 
@@ -101,13 +106,6 @@ static int subjects(struct export_run *x, const struct facts_task *task, const c
 }
 
 /* Where they came from. */
-
-static const char *algorithm_of(const struct content_id *id)
-{
-	return id->kind == CONTENT_TREE        ? "cairnTree"
-	       : id->kind == CONTENT_REFERENCE ? "cairnReference"
-					       : "sha256";
-}
 
 static int add_content(struct export_run *x, json_t *list, const char *name, const char *uri,
 		       const struct content_id *id, struct err *err)
@@ -174,18 +172,6 @@ static int dependencies(struct export_run *x, const struct facts_task *task, jso
 	return 0;
 }
 
-static json_t *external(struct export_run *x, const struct facts_task *task)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "pipeline", facts_text(x->run->pipeline));
-	json_object_set_new(o, "path", facts_text(x->run->path));
-	json_object_set(o, "params", x->params);
-	if (task)
-		json_object_set_new(o, "task", facts_text(task->task));
-	return o;
-}
-
 static json_t *run_details(struct export_run *x, const struct facts_task *task)
 {
 	const struct run_row *run = x->run;
@@ -226,7 +212,8 @@ static json_t *run_details(struct export_run *x, const struct facts_task *task)
 int export_slsa(struct export_run *x, const struct facts_task *task, const char *output,
 		json_t **ret, struct err *err)
 {
-	json_t *list = json_array(), *from = json_array(), *definition, *internal = json_object();
+	json_t *list = json_array(), *from = json_array(), *definition, *internal = json_object(),
+	       *external;
 
 	if (subjects(x, task, output, list, err) < 0 || dependencies(x, task, from, err) < 0) {
 		json_decref(list);
@@ -238,10 +225,14 @@ int export_slsa(struct export_run *x, const struct facts_task *task, const char 
 	json_object_set_new(internal, "gitDirty", json_boolean(x->run->git.dirty));
 	if (task)
 		json_object_set_new(internal, "key", json_string(export_hex(x->arena, &task->key)));
+	external = json_pack("{s:o, s:o, s:O}", "pipeline", facts_text(x->run->pipeline), "path",
+			     facts_text(x->run->path), "params", x->params);
+	if (task)
+		json_object_set_new(external, "task", facts_text(task->task));
 	definition = json_pack("{s:s, s:o, s:o, s:o}", "buildType",
 			       task ? "urn:cairn:buildtype:task:1" : "urn:cairn:buildtype:run:1",
-			       "externalParameters", external(x, task), "internalParameters",
-			       internal, "resolvedDependencies", from);
+			       "externalParameters", external, "internalParameters", internal,
+			       "resolvedDependencies", from);
 	*ret = json_pack("{s:s, s:o, s:s, s:{s:o, s:o}}", "_type",
 			 "https://in-toto.io/Statement/v1", "subject", list, "predicateType",
 			 "https://slsa.dev/provenance/v1", "predicate", "buildDefinition",

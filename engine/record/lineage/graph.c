@@ -298,21 +298,15 @@ int lineage_graph_of_attempt(struct lineage_graph *g, struct db *db, int64_t att
 
 static json_t *content_json(const struct lineage_node *n)
 {
-	json_t *o = json_object(), *origin = json_null();
+	json_t *origin =
+		n->has_origin
+			? json_pack("{s:o, s:o, s:o}", "input", facts_text(n->origin.input), "uri",
+				    facts_text(n->origin.uri), "run", facts_text(n->origin.run))
+			: json_null();
 
-	if (n->has_origin) {
-		origin = json_object();
-		json_object_set_new(origin, "input", facts_text(n->origin.input));
-		json_object_set_new(origin, "uri", facts_text(n->origin.uri));
-		json_object_set_new(origin, "run", facts_text(n->origin.run));
-	}
-	json_object_set_new(o, "id", json_string(n->key));
-	json_object_set_new(o, "kind", json_string("artifact"));
-	json_object_set_new(o, "name", facts_text(n->name));
-	json_object_set_new(o, "content", json_string(content_kind_name(n->id.kind)));
-	json_object_set_new(o, "size", json_integer((json_int_t)n->id.size_bytes));
-	json_object_set_new(o, "origin", origin);
-	return o;
+	return json_pack("{s:s, s:s, s:o, s:s, s:I, s:o}", "id", n->key, "kind", "artifact", "name",
+			 facts_text(n->name), "content", content_kind_name(n->id.kind), "size",
+			 (json_int_t)n->id.size_bytes, "origin", origin);
 }
 
 static json_t *attempt_json(const struct lineage_node *n)
@@ -341,7 +335,7 @@ json_t *lineage_graph_json(const struct lineage_graph *g,
 			   void (*more)(void *arg, const struct lineage_node *attempt, json_t *o),
 			   void *arg)
 {
-	json_t *nodes = json_array(), *edges = json_array(), *all = json_object();
+	json_t *nodes = json_array(), *edges = json_array();
 
 	for (size_t i = 0; i < g->nodes.n; i++) {
 		const struct lineage_node *n = &g->nodes.v[i];
@@ -353,17 +347,11 @@ json_t *lineage_graph_json(const struct lineage_graph *g,
 	}
 	for (size_t i = 0; i < g->edges.n; i++) {
 		const struct lineage_edge *e = &g->edges.v[i];
-		json_t *o = json_object();
 
-		json_object_set_new(o, "from", json_string(g->nodes.v[e->from].key));
-		json_object_set_new(o, "to", json_string(g->nodes.v[e->to].key));
-		json_object_set_new(o, "name", facts_text(e->name));
-		json_array_append_new(edges, o);
+		json_array_append_new(
+			edges, json_pack("{s:s, s:s, s:o}", "from", g->nodes.v[e->from].key, "to",
+					 g->nodes.v[e->to].key, "name", facts_text(e->name)));
 	}
-	json_object_set_new(all, "artifact",
-			    g->nodes.n ? json_string(g->nodes.v[0].key) : json_null());
-	json_object_set_new(all, "truncated", json_boolean(g->truncated));
-	json_object_set_new(all, "nodes", nodes);
-	json_object_set_new(all, "edges", edges);
-	return all;
+	return json_pack("{s:s?, s:b, s:o, s:o}", "artifact", g->nodes.n ? g->nodes.v[0].key : NULL,
+			 "truncated", g->truncated, "nodes", nodes, "edges", edges);
 }

@@ -1,4 +1,4 @@
-/* What came from outside, and what went there. */
+/* Origins of inputs, and exports. */
 #include "record/lineage/outside.h"
 #include "record/rows/rows.h"
 

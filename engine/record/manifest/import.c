@@ -24,6 +24,10 @@
 #define KEY_RECORD_MAX (16 * MIB)
 #define ATTEMPT_ID_MAX (1ll << 53) /* as exact numbers of JSON are */
 
+struct renaming {
+	int64_t was, is;
+};
+
 struct import {
 	struct db *db;
 	struct store *s;
@@ -31,11 +35,8 @@ struct import {
 	struct arena *arena;
 	int64_t run;
 	enum run_state state;
-	int64_t ended_ns; /* of the run */
-	struct map_of_ids {
-		int64_t was, is;
-	} * renamed; /* in the order of `was` as they came; only those that changed */
-	size_t n_renamed, cap;
+	int64_t ended_ns;             /* of the run */
+	VEC(struct renaming) renamed; /* only those that changed, as they came */
 	uint64_t attempts;
 	bool clash;
 };
@@ -87,27 +88,13 @@ static int add_run(struct db *db, struct store *s, struct run_row *r, struct are
 	return record_run_results(db, s, r, &e) < 0 ? unless_damaged(&e, err) : 0;
 }
 
-static int add_pins(struct db *db, const struct manifest *m, struct arena *arena, struct err *err)
-{
-	for (size_t i = 0; i < m->n_inputs; i++)
-		if (record_run_input(db, m->run->rowid, m->inputs[i].name, m->inputs[i].origin,
-				     &m->inputs[i].id, err) < 0)
-			return -1;
-	for (size_t i = 0; i < m->n_code; i++)
-		if (record_run_input(db, m->run->rowid,
-				     arena_printf(arena, "code:%s", m->code[i].step), "code",
-				     &m->code[i].tree, err) < 0)
-			return -1;
-	return 0;
-}
-
 /* Attempts. */
 
 static int64_t renamed(const struct import *im, int64_t was)
 {
-	for (size_t i = im->n_renamed; i-- > 0;)
-		if (im->renamed[i].was == was)
-			return im->renamed[i].is;
+	for (size_t i = im->renamed.n; i-- > 0;)
+		if (im->renamed.v[i].was == was)
+			return im->renamed.v[i].is;
 	return im->ids == IMPORT_NEW_IDS ? 0 : was;
 }
 
@@ -145,11 +132,7 @@ static int add_row(struct import *im, struct attempt_row *a, struct err *err)
 		r = attempt_insert(im->db, a, 0, err);
 	if (r != 0 || a->id == was)
 		return r;
-	if (im->n_renamed == im->cap) {
-		im->cap = im->cap ? im->cap * 2 : 16;
-		im->renamed = xreallocarray(im->renamed, im->cap, sizeof(*im->renamed));
-	}
-	im->renamed[im->n_renamed++] = (struct map_of_ids){ was, a->id };
+	VEC_PUSH(&im->renamed, ((struct renaming){ was, a->id }));
 	return 0;
 }
 
@@ -170,6 +153,12 @@ static int add_attempt(void *arg, const struct attempt_record *rec, struct err *
 {
 	struct import *im = arg;
 	struct attempt_row a = rec->row;
+	struct observation o = { .key = &a.key,
+				 .cacheable = rec->cacheable,
+				 .inputs = rec->inputs,
+				 .n_inputs = rec->n_inputs,
+				 .outputs = rec->outputs,
+				 .n_outputs = rec->n_outputs };
 	int r;
 
 	a.run = im->run;
@@ -187,8 +176,8 @@ static int add_attempt(void *arg, const struct attempt_record *rec, struct err *
 	im->attempts++;
 	if (record_attempt_end(im->db, &a, err) < 0 || add_key(im, rec, err) < 0)
 		return -1;
-	if (rec->has_result && record_result(im->db, a.id, &a.key, rec->cacheable, rec->inputs,
-					     rec->n_inputs, rec->outputs, rec->n_outputs, err) < 0)
+	o.attempt = a.id;
+	if (rec->has_result && record_result(im->db, &o, err) < 0)
 		return -1;
 	return record_metrics(im->db, a.id, rec->metrics, rec->n_metrics, err);
 }
@@ -210,12 +199,18 @@ int manifest_import(struct db *db, struct store *s, struct manifest *m, enum imp
 	im.run = row.rowid;
 	im.state = row.state;
 	im.ended_ns = row.ended_ns;
-	if (add_pins(db, m, arena, err) < 0)
-		return -1;
+	for (size_t i = 0; i < m->n_inputs; i++)
+		if (record_run_input(db, row.rowid, m->inputs[i].name, m->inputs[i].origin,
+				     &m->inputs[i].id, err) < 0)
+			return -1;
+	for (size_t i = 0; i < m->n_code; i++)
+		if (record_run_input(db, row.rowid, arena_printf(arena, "code:%s", m->code[i].step),
+				     "code", &m->code[i].tree, err) < 0)
+			return -1;
 	r = m->attempts_blob.kind
 		    ? manifest_each_attempt(s, &m->attempts_blob, add_attempt, &im, &e)
 		    : 0;
-	free(im.renamed);
+	VEC_FREE(&im.renamed);
 	*ret_attempts += im.attempts;
 	if (im.clash)
 		return IMPORT_CLASH;

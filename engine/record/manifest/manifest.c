@@ -16,11 +16,13 @@
  * make the results table (results.c), write rows (rows/).
  */
 #include "record/manifest/manifest.h"
+#include <assert.h>
 #include <string.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
 #include "record/environment.h"
+#include "record/facts.h"
 #include "record/rows/attempts.h"
 #include "storage/signature.h"
 
@@ -35,11 +37,6 @@ static json_t *json_id(const struct content_id *id)
 	digest_hex(&id->digest, hex);
 	return json_pack("{s:s+, s:s, s:I}", "digest", "sha256:", hex, "kind",
 			 content_kind_name(id->kind), "size", (json_int_t)id->size_bytes);
-}
-
-static json_t *json_text(const char *s)
-{
-	return s ? json_name(s, strlen(s)) : json_null();
 }
 
 /* Attempts. */
@@ -77,15 +74,6 @@ static int add_attempt(void *arg, const struct attempt_record *r, struct err *er
 	return w->lines.len < WRITE_BYTES ? 0 : write_lines(w, err);
 }
 
-/* A few lines don't need a file. */
-static int put_lines(struct attempts_writer *w, struct store *s, struct content_id *ret,
-		     struct err *err)
-{
-	if (w->fd < 0)
-		return content_put_bytes(s, w->lines.len ? w->lines.s : "", w->lines.len, ret, err);
-	return write_lines(w, err) < 0 ? -1 : content_put_fd(s, w->fd, ret, err);
-}
-
 int manifest_put_attempts(struct db *db, struct store *s, int64_t run,
 			  int (*each)(void *arg, const struct attempt_record *r, struct err *err),
 			  void *arg, struct content_id *ret, struct err *err)
@@ -93,8 +81,10 @@ int manifest_put_attempts(struct db *db, struct store *s, int64_t run,
 	struct attempts_writer w = { .fd = -1, .db = db, .each = each, .arg = arg };
 	int r = record_each_record(db, run, add_attempt, &w, err);
 
-	if (r == 0)
-		r = put_lines(&w, s, ret, err);
+	if (r == 0 && w.fd < 0) /* a few lines don't need a file */
+		r = content_put_bytes(s, w.lines.len ? w.lines.s : "", w.lines.len, ret, err);
+	else if (r == 0)
+		r = write_lines(&w, err) < 0 ? -1 : content_put_fd(s, w.fd, ret, err);
 	str_deinit(&w.lines);
 	fd_closep(&w.fd);
 	return r < 0 ? err_wrap(err, "keeping the run's attempts") : 0;
@@ -102,41 +92,27 @@ int manifest_put_attempts(struct db *db, struct store *s, int64_t run,
 
 /* The manifest. */
 
-static json_t *named_list(const struct manifest *m)
+static json_t *inputs_json(const struct manifest *m)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < m->n_inputs; i++) {
-		json_t *o = json_object();
-
-		json_object_set_new(o, "name", json_text(m->inputs[i].name));
-		json_object_set_new(o, "origin", json_text(m->inputs[i].origin));
-		json_object_set_new(o, "content", json_id(&m->inputs[i].id));
-		json_array_append_new(list, o);
-	}
+	for (size_t i = 0; i < m->n_inputs; i++)
+		json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "name",
+						      facts_text(m->inputs[i].name), "origin",
+						      facts_text(m->inputs[i].origin), "content",
+						      json_id(&m->inputs[i].id)));
 	return list;
 }
 
-static json_t *code_list(const struct manifest *m)
+static json_t *code_json(const struct manifest *m)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < m->n_code; i++) {
-		json_t *o = json_object();
-
-		json_object_set_new(o, "step", json_text(m->code[i].step));
-		json_object_set_new(o, "tree", json_id(&m->code[i].tree));
-		json_array_append_new(list, o);
-	}
+	for (size_t i = 0; i < m->n_code; i++)
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o}", "step", facts_text(m->code[i].step),
+						"tree", json_id(&m->code[i].tree)));
 	return list;
-}
-
-static json_t *counts_json(const struct run_counts *c)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->total,
-			 "executed", (json_int_t)c->executed, "hits", (json_int_t)c->hits, "failed",
-			 (json_int_t)c->failed, "skipped", (json_int_t)c->skipped, "blocked",
-			 (json_int_t)c->blocked, "saved_ns", (json_int_t)c->saved_ns);
 }
 
 static json_t *parse_or_null(const char *text)
@@ -146,51 +122,12 @@ static json_t *parse_or_null(const char *text)
 	return j ? j : json_null();
 }
 
-static json_t *git_json(const struct run_row *r)
-{
-	json_t *o = json_pack("{s:b}", "dirty", r->git.dirty);
-
-	json_object_set_new(o, "commit", json_text(r->git.commit));
-	json_object_set_new(o, "remote", json_text(r->git.remote));
-	json_object_set_new(o, "submodules",
-			    r->git.submodules ? parse_or_null(r->git.submodules) : json_array());
-	return o;
-}
-
-static json_t *schedule_json(const struct run_row *r)
-{
-	json_t *o;
-
-	if (!r->schedule)
-		return json_null();
-	o = json_object();
-	json_object_set_new(o, "name", json_text(r->schedule));
-	json_object_set_new(o, "nominal_ns", json_integer(r->nominal_ns));
-	return o;
-}
-
 static json_t *variables_json(const struct manifest_variable *v, size_t n)
 {
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < n; i++)
-		json_object_set_new(o, v[i].name, json_text(v[i].value));
-	return o;
-}
-
-static json_t *step_json(const struct manifest_step *s)
-{
-	json_t *o = json_object(), *secrets = json_array();
-
-	for (size_t i = 0; i < s->n_secrets; i++)
-		json_array_append_new(secrets, json_text(s->secrets[i]));
-	json_object_set_new(o, "name", json_text(s->name));
-	json_object_set_new(o, "uses", json_text(s->builtin));
-	json_object_set_new(o, "code", json_id(&s->code));
-	json_object_set_new(o, "secrets", secrets);
-	json_object_set_new(o, "threads", variables_json(s->threads, s->n_threads));
-	json_object_set_new(o, "image", json_text(s->image));
-	json_object_set_new(o, "image_digest", json_text(s->image_digest));
+		json_object_set_new(o, v[i].name, facts_text(v[i].value));
 	return o;
 }
 
@@ -198,8 +135,21 @@ static json_t *steps_json(const struct manifest *m)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < m->n_steps; i++)
-		json_array_append_new(list, step_json(&m->steps[i]));
+	for (size_t i = 0; i < m->n_steps; i++) {
+		const struct manifest_step *s = &m->steps[i];
+		json_t *o = json_object(), *secrets = json_array();
+
+		for (size_t k = 0; k < s->n_secrets; k++)
+			json_array_append_new(secrets, facts_text(s->secrets[k]));
+		json_object_set_new(o, "name", facts_text(s->name));
+		json_object_set_new(o, "uses", facts_text(s->builtin));
+		json_object_set_new(o, "code", json_id(&s->code));
+		json_object_set_new(o, "secrets", secrets);
+		json_object_set_new(o, "threads", variables_json(s->threads, s->n_threads));
+		json_object_set_new(o, "image", facts_text(s->image));
+		json_object_set_new(o, "image_digest", facts_text(s->image_digest));
+		json_array_append_new(list, o);
+	}
 	return list;
 }
 
@@ -208,31 +158,46 @@ int manifest_store(struct store *s, const struct manifest *m, struct digest *ret
 	char hex[DIGEST_HEX_MAX];
 	_cleanup_(str_deinit) struct str out = { 0 };
 	const struct run_row *r = m->run;
-	json_t *o;
+	const struct run_counts *c = &r->counts;
+	json_t *o, *git = json_null(), *schedule = json_null(), *counts;
 
+	assert(r->state != RUN_RUNNING);
 	if (store_sync(s, err) < 0)
 		return err_wrap(err, "keeping what the run's manifest names");
+	if (r->git.commit)
+		git = json_pack("{s:b, s:o, s:o, s:o}", "dirty", r->git.dirty, "commit",
+				facts_text(r->git.commit), "remote", facts_text(r->git.remote),
+				"submodules",
+				r->git.submodules ? parse_or_null(r->git.submodules)
+						  : json_array());
+	if (r->schedule)
+		schedule = json_pack("{s:o, s:I}", "name", facts_text(r->schedule), "nominal_ns",
+				     (json_int_t)r->nominal_ns);
+	counts = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->total,
+			   "executed", (json_int_t)c->executed, "hits", (json_int_t)c->hits,
+			   "failed", (json_int_t)c->failed, "skipped", (json_int_t)c->skipped,
+			   "blocked", (json_int_t)c->blocked, "saved_ns", (json_int_t)c->saved_ns);
 	o = json_object();
 	json_object_set_new(o, "cairn_manifest", json_integer(FORMAT));
-	json_object_set_new(o, "run", json_text(r->id));
-	json_object_set_new(o, "pipeline", json_text(r->pipeline));
-	json_object_set_new(o, "path", json_text(r->path));
+	json_object_set_new(o, "run", facts_text(r->id));
+	json_object_set_new(o, "pipeline", facts_text(r->pipeline));
+	json_object_set_new(o, "path", facts_text(r->path));
 	json_object_set_new(o, "pipeline_files", json_id(&r->pipeline_blob));
 	json_object_set_new(o, "state", json_string(run_state_name(r->state)));
 	json_object_set_new(o, "started_ns", json_integer(r->started_ns));
 	json_object_set_new(o, "ended_ns", json_integer(r->ended_ns));
 	json_object_set_new(o, "params", parse_or_null(r->params_json));
 	json_object_set_new(o, "options", parse_or_null(r->options_json));
-	json_object_set_new(o, "git", r->git.commit ? git_json(r) : json_null());
-	json_object_set_new(o, "schedule", schedule_json(r));
+	json_object_set_new(o, "git", git);
+	json_object_set_new(o, "schedule", schedule);
 	json_object_set_new(o, "reproduces",
 			    r->has_reproduces
 				    ? json_sprintf("sha256:%s", digest_hex(&r->reproduces, hex))
 				    : json_null());
-	json_object_set_new(o, "message", json_text(r->message));
-	json_object_set_new(o, "counts", counts_json(&r->counts));
-	json_object_set_new(o, "inputs", named_list(m));
-	json_object_set_new(o, "code", code_list(m));
+	json_object_set_new(o, "message", facts_text(r->message));
+	json_object_set_new(o, "counts", counts);
+	json_object_set_new(o, "inputs", inputs_json(m));
+	json_object_set_new(o, "code", code_json(m));
 	json_object_set_new(o, "results", json_id(&m->results));
 	json_object_set_new(o, "attempts", json_id(&m->attempts_blob));
 	json_object_set_new(o, "steps", steps_json(m));

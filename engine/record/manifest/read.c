@@ -13,8 +13,7 @@
  * the attempts name. Invariant: gc deletes what isn't named, so a failure is never an empty answer.
  * Only content that is gone or damaged (lost()) names nothing; every other failure ends the walk.
  *
- * A run that was stopped can go on, so its row gets no results table, though its manifest has one
- * (read_results()).
+ * A run that was stopped can go on, so its row gets no results table, though its manifest has one.
  *
  * Threads: any; nothing is kept between calls. What it doesn't do: write (manifest.c), put runs
  * into the database (import.c).
@@ -23,6 +22,7 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
+#include "record/facts.h"
 #include "record/manifest/manifest.h"
 #include "storage/bucket/window.h"
 #include "storage/closure.h"
@@ -80,10 +80,17 @@ static int emit_ids(const json_t *j, int (*emit)(void *arg, const struct content
 	if (read_id(j, &id))
 		return emit(arg, &id);
 	if (json_is_object(j)) {
-		json_object_foreach((json_t *)j, key,
-				    v) if ((r = emit_ids(v, emit, arg)) != 0) break;
+		json_object_foreach((json_t *)j, key, v)
+		{
+			if ((r = emit_ids(v, emit, arg)) != 0)
+				break;
+		}
 	} else if (json_is_array(j)) {
-		json_array_foreach(j, i, v) if ((r = emit_ids(v, emit, arg)) != 0) break;
+		json_array_foreach(j, i, v)
+		{
+			if ((r = emit_ids(v, emit, arg)) != 0)
+				break;
+		}
 	}
 	return r;
 }
@@ -125,35 +132,11 @@ static int walk_task(void *arg, const struct result_entry *e)
 	return 0;
 }
 
-static int walk_results(struct store *s, const struct content_id *table,
-			const struct closure_sink *sink, struct err *err)
-{
-	struct closure_sink copy = *sink;
-	struct err why = { 0 };
-
-	if (results_each(s, table, walk_task, &copy, &why) == 0)
-		return 0;
-	return why.code ? lost(&why, err) : -1;
-}
-
 struct attempt_reader {
 	int (*fn)(void *arg, const struct attempt_record *r, struct err *err);
 	void *arg;
 	struct arena *arena;
 };
-
-static int read_attempt(struct attempt_reader *a, const uint8_t *line, size_t n, struct err *err)
-{
-	struct attempt_record rec;
-
-	if (arena_bytes(a->arena) > ATTEMPTS_ARENA_BYTES) {
-		arena_free(a->arena);
-		a->arena = arena_new();
-	}
-	return attempt_record_decode((const char *)line, n, a->arena, &rec, err) < 0
-		       ? -1
-		       : a->fn(a->arg, &rec, err);
-}
 
 /* The whole lines that the window shows. */
 static int read_attempts(struct attempt_reader *a, const struct window *w, size_t *ret_used,
@@ -164,6 +147,7 @@ static int read_attempts(struct attempt_reader *a, const struct window *w, size_
 
 	while (r == 0 && at < w->n) {
 		const uint8_t *end = memchr(w->bytes + at, '\n', w->n - at);
+		struct attempt_record rec;
 		size_t n = end ? (size_t)(end - w->bytes) - at : w->n - at;
 
 		if (n > ATTEMPT_LINE_MAX)
@@ -172,7 +156,13 @@ static int read_attempts(struct attempt_reader *a, const struct window *w, size_
 				       "writes");
 		if (!end && !w->is_last)
 			break;
-		r = read_attempt(a, w->bytes + at, n, err);
+		if (arena_bytes(a->arena) > ATTEMPTS_ARENA_BYTES) {
+			arena_free(a->arena);
+			a->arena = arena_new();
+		}
+		r = attempt_record_decode((const char *)w->bytes + at, n, a->arena, &rec, err);
+		if (r == 0)
+			r = a->fn(a->arg, &rec, err);
 		at += n + (end != NULL);
 	}
 	*ret_used = at;
@@ -222,45 +212,29 @@ static int walk_attempt(void *arg, const struct attempt_record *a, struct err *e
 		       : 0;
 }
 
-static int walk_attempts(struct store *s, const struct content_id *attempts,
-			 const struct closure_sink *sink, struct err *err)
-{
-	struct closure_sink copy = *sink;
-	struct err why = { 0 };
-
-	if (manifest_each_attempt(s, attempts, walk_attempt, &copy, &why) == 0)
-		return 0;
-	return why.code ? lost(&why, err) : -1;
-}
-
 int manifest_walk(struct store *s, const void *bytes, size_t n, const struct closure_sink *sink,
 		  struct err *err)
 {
+	struct closure_sink copy = *sink;
+	struct err why = { 0 };
 	struct content_id id;
 	json_t *j;
 	int r = 0;
 
 	if (parse(bytes, n, &j, err) < 0)
 		return -1;
-	if (read_id(json_object_get(j, "results"), &id))
-		r = walk_results(s, &id, sink, err);
-	if (r == 0 && read_id(json_object_get(j, "attempts"), &id))
-		r = walk_attempts(s, &id, sink, err);
+	if (read_id(json_object_get(j, "results"), &id) &&
+	    results_each(s, &id, walk_task, &copy, &why) != 0)
+		r = why.code ? lost(&why, err) : -1;
+	why = (struct err){ 0 };
+	if (r == 0 && read_id(json_object_get(j, "attempts"), &id) &&
+	    manifest_each_attempt(s, &id, walk_attempt, &copy, &why) != 0)
+		r = why.code ? lost(&why, err) : -1;
 	json_decref(j);
 	return r;
 }
 
 const struct closure_names manifest_names = { .refs = manifest_refs, .walk = manifest_walk };
-
-static const char *keep_text(const json_t *o, const char *key, struct arena *arena)
-{
-	_cleanup_(str_deinit) struct str raw = { 0 };
-	const char *s;
-
-	if (json_get_str(o, key, &s, NULL) < 0 || json_name_decode(&raw, s, NULL) < 0)
-		return NULL;
-	return arena_strndup(arena, raw.len ? raw.s : "", raw.len);
-}
 
 static const char *keep_json(const json_t *o, const char *key, struct arena *arena)
 {
@@ -273,29 +247,24 @@ static const char *keep_json(const json_t *o, const char *key, struct arena *are
 	return arena_strndup(arena, out.s, out.len);
 }
 
-static void read_cause(const json_t *o, struct arena *arena, struct run_row *r)
-{
-	json_t *schedule = json_object_get(o, "schedule");
-	const char *hash = keep_text(o, "reproduces", arena);
-
-	if (json_is_object(schedule)) {
-		r->schedule = keep_text(schedule, "name", arena);
-		json_get_int(schedule, "nominal_ns", &r->nominal_ns, NULL);
-	}
-	r->has_reproduces = hash && digest_parse(hash, &r->reproduces, NULL) == 0;
-}
-
 static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
 {
-	json_t *git = json_object_get(o, "git"), *counts = json_object_get(o, "counts");
-	const char *state = keep_text(o, "state", arena);
+	json_t *git = json_object_get(o, "git"), *counts = json_object_get(o, "counts"),
+	       *schedule = json_object_get(o, "schedule");
+	const char *state = facts_get_text(o, "state", arena),
+		   *reproduces = facts_get_text(o, "reproduces", arena);
 
 	r->state = RUN_RUNNING; /* check() refuses it: a run that goes on has no manifest */
-	read_cause(o, arena, r);
-	r->id = keep_text(o, "run", arena);
-	r->pipeline = keep_text(o, "pipeline", arena);
-	r->path = keep_text(o, "path", arena);
-	r->message = keep_text(o, "message", arena);
+	if (json_is_object(schedule)) {
+		r->schedule = facts_get_text(schedule, "name", arena);
+		json_get_int(schedule, "nominal_ns", &r->nominal_ns, NULL);
+	}
+	r->has_reproduces = reproduces && digest_parse(reproduces, &r->reproduces, NULL) == 0;
+
+	r->id = facts_get_text(o, "run", arena);
+	r->pipeline = facts_get_text(o, "pipeline", arena);
+	r->path = facts_get_text(o, "path", arena);
+	r->message = facts_get_text(o, "message", arena);
 	r->params_json = keep_json(o, "params", arena);
 	r->options_json = keep_json(o, "options", arena);
 	for (int s = RUN_SUCCEEDED; state && s <= RUN_INTERRUPTED; s++)
@@ -306,8 +275,8 @@ static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
 	if (r->ended_ns == 0) /* it would go on */
 		r->ended_ns = r->started_ns;
 	read_id(json_object_get(o, "pipeline_files"), &r->pipeline_blob);
-	r->git.commit = git ? keep_text(git, "commit", arena) : NULL;
-	r->git.remote = git ? keep_text(git, "remote", arena) : NULL;
+	r->git.commit = git ? facts_get_text(git, "commit", arena) : NULL;
+	r->git.remote = git ? facts_get_text(git, "remote", arena) : NULL;
 	r->git.submodules = git && json_array_size(json_object_get(git, "submodules"))
 				    ? keep_json(git, "submodules", arena)
 				    : NULL;
@@ -333,8 +302,8 @@ static void read_lists(const json_t *o, struct arena *arena, struct manifest *m)
 	for (size_t i = 0; i < json_array_size(inputs); i++) {
 		const json_t *e = json_array_get(inputs, i);
 
-		in[m->n_inputs].name = keep_text(e, "name", arena);
-		in[m->n_inputs].origin = keep_text(e, "origin", arena);
+		in[m->n_inputs].name = facts_get_text(e, "name", arena);
+		in[m->n_inputs].origin = facts_get_text(e, "origin", arena);
 		if (in[m->n_inputs].name &&
 		    read_id(json_object_get(e, "content"), &in[m->n_inputs].id))
 			m->n_inputs++;
@@ -342,7 +311,7 @@ static void read_lists(const json_t *o, struct arena *arena, struct manifest *m)
 	for (size_t i = 0; i < json_array_size(code); i++) {
 		const json_t *e = json_array_get(code, i);
 
-		c[m->n_code].step = keep_text(e, "step", arena);
+		c[m->n_code].step = facts_get_text(e, "step", arena);
 		if (c[m->n_code].step && read_id(json_object_get(e, "tree"), &c[m->n_code].tree))
 			m->n_code++;
 	}
@@ -362,28 +331,11 @@ static void read_variables(const json_t *o, const char *key, struct arena *arena
 	json_object_foreach(list, name, v)
 	{
 		out[n].name = arena_strdup(arena, name);
-		out[n].value = keep_text(list, name, arena);
+		out[n].value = facts_get_text(list, name, arena);
 		n += out[n].value != NULL;
 	}
 	*ret = out;
 	*ret_n = n;
-}
-
-static void read_step(const json_t *o, struct arena *arena, struct manifest_step *ret)
-{
-	json_t *secrets = json_object_get(o, "secrets");
-	const char **names = arena_alloc(arena, (json_array_size(secrets) + 1) * sizeof(*names));
-
-	for (size_t i = 0; i < json_array_size(secrets); i++)
-		if (json_is_string(json_array_get(secrets, i)))
-			names[ret->n_secrets++] =
-				arena_strdup(arena, json_string_value(json_array_get(secrets, i)));
-	ret->secrets = names;
-	ret->builtin = keep_text(o, "uses", arena);
-	read_id(json_object_get(o, "code"), &ret->code);
-	read_variables(o, "threads", arena, &ret->threads, &ret->n_threads);
-	ret->image = keep_text(o, "image", arena);
-	ret->image_digest = keep_text(o, "image_digest", arena);
 }
 
 static void read_steps(const json_t *o, struct arena *arena, struct manifest *m)
@@ -391,12 +343,30 @@ static void read_steps(const json_t *o, struct arena *arena, struct manifest *m)
 	json_t *list = json_object_get(o, "steps");
 	struct manifest_step *v = arena_alloc(arena, (json_array_size(list) + 1) * sizeof(*v));
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		v[m->n_steps].name = keep_text(json_array_get(list, i), "name", arena);
-		if (v[m->n_steps].name)
-			read_step(json_array_get(list, i), arena, &v[m->n_steps++]);
-	}
 	m->steps = v;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *one = json_array_get(list, i), *secrets = json_object_get(one, "secrets");
+		const char **names =
+			arena_alloc(arena, (json_array_size(secrets) + 1) * sizeof(*names));
+		struct manifest_step *s = &v[m->n_steps];
+
+		s->name = facts_get_text(one, "name", arena);
+		if (!s->name)
+			continue;
+		m->n_steps++;
+		for (size_t k = 0; k < json_array_size(secrets); k++) {
+			const char *name = json_string_value(json_array_get(secrets, k));
+
+			if (name)
+				names[s->n_secrets++] = arena_strdup(arena, name);
+		}
+		s->secrets = names;
+		s->builtin = facts_get_text(one, "uses", arena);
+		read_id(json_object_get(one, "code"), &s->code);
+		read_variables(one, "threads", arena, &s->threads, &s->n_threads);
+		s->image = facts_get_text(one, "image", arena);
+		s->image_digest = facts_get_text(one, "image_digest", arena);
+	}
 	read_variables(o, "tools", arena, &m->tools, &m->n_tools);
 	m->environment_json = keep_json(o, "environment", arena);
 }
@@ -405,17 +375,6 @@ static void read_blob(const json_t *o, const char *key, struct content_id *ret)
 {
 	if (read_id(json_object_get(o, key), ret) && !content_is_file(ret))
 		*ret = (struct content_id){ 0 };
-}
-
-/* A run that was stopped has no table of its own, for it can still go on: that of its manifest is
- * of what it had come to. */
-static void read_results(const json_t *o, struct run_row *run, struct manifest *m)
-{
-	read_blob(o, "results", &m->results);
-	read_blob(o, "attempts", &m->attempts_blob);
-	run->results = run->state == RUN_SUCCEEDED || run->state == RUN_FAILED
-			       ? m->results
-			       : (struct content_id){ 0 };
 }
 
 /* What a stranger may have written. */
@@ -433,32 +392,22 @@ static bool is_name(const char *s)
 	return true;
 }
 
-/* One that `cairn status ID` takes for an id, not for the newest run or for a run hash. */
-static bool is_run_id(const char *id)
-{
-	struct digest hash;
-
-	return is_name(id) && !str_eq(id, "last") && !str_has_prefix(id, "last:") &&
-	       digest_parse(id, &hash, NULL) < 0;
-}
-
-static bool is_path_inside(const char *path)
-{
-	return !path || (*path && path[0] != '/' && fs_is_inside(".", path));
-}
-
 /* Whoever writes to the store wrote this. Names become parts of paths and words of commands that we
  * suggest. */
 static int check(const struct manifest *m, struct err *err)
 {
 	const struct run_row *run = m->run;
+	struct digest hash;
 
 	if (!run->id || !run->pipeline)
 		return err_set(err, ERR_CORRUPT, "a run manifest is damaged");
-	if (!is_run_id(run->id))
+	/* What `cairn status ID` takes for an id, not for the newest run or for a run hash. */
+	if (!is_name(run->id) || str_eq(run->id, "last") || str_has_prefix(run->id, "last:") ||
+	    digest_parse(run->id, &hash, NULL) == 0)
 		return err_set(err, ERR_CORRUPT, "a run manifest is refused: `%.60s` is no run id",
 			       run->id);
-	if (!is_name(run->pipeline) || !is_path_inside(run->path))
+	if (!is_name(run->pipeline) ||
+	    (run->path && (!*run->path || run->path[0] == '/' || !fs_is_inside(".", run->path))))
 		return err_set(err, ERR_CORRUPT,
 			       "the manifest of run %s is refused: it names a pipeline outside of "
 			       "its project",
@@ -511,7 +460,12 @@ int manifest_load(struct store *s, const struct digest *hash, struct arena *aren
 	run->hash = *hash;
 	read_lists(o, arena, ret);
 	read_steps(o, arena, ret);
-	read_results(o, run, ret);
+	read_blob(o, "results", &ret->results);
+	read_blob(o, "attempts", &ret->attempts_blob);
+	/* A run that was stopped can still go on: its manifest's table is of what it had come to.
+	 */
+	if (run->state == RUN_SUCCEEDED || run->state == RUN_FAILED)
+		run->results = ret->results;
 	ret->pipeline_tree = run->pipeline_blob;
 	json_decref(o);
 	return check(ret, err);

@@ -1,7 +1,7 @@
 /* engine/record/manifest/reindex.c — the database made anew from the store, and one run taken in
  * from it.
  *
- * A reindex has three passes. read_manifests() loads every manifest and keeps id, times and hash
+ * A reindex has three passes. read_and_build() loads every manifest and keeps id, times and hash
  * (struct entry); of the manifests of one run the last counts. build() goes through the entries in
  * the order of their start and imports each manifest, or carries the run over from the old database
  * when only that has it. write_rest() carries over what isn't a run's, and takes in the names.
@@ -144,19 +144,6 @@ static void drop_superseded(struct reindex *x)
 	x->entries.n = n;
 }
 
-static int read_manifests(struct reindex *x, struct err *err)
-{
-	for (size_t i = 0; i < x->n_hashes; i++) {
-		if (i % EXPECTED_AT_ONCE == 0)
-			store_expect(x->s, STORE_RUN, x->hashes + i,
-				     MIN(x->n_hashes - i, EXPECTED_AT_ONCE));
-		if (read_entry(x, &x->hashes[i], err) < 0)
-			return -1;
-	}
-	drop_superseded(x);
-	return 0;
-}
-
 /* The old database. */
 
 static int by_start(const void *a, const void *b)
@@ -294,30 +281,25 @@ static int write_entry(struct reindex *x, const struct entry *en, struct err *er
 	return r;
 }
 
-static int write_some(struct reindex *x, size_t from, size_t to, struct err *err)
-{
-	int r = 0;
-
-	if (db_begin(x->db, err) < 0)
-		return -1;
-	for (size_t i = from; i < to && r >= 0 && r != IMPORT_CLASH; i++)
-		r = write_entry(x, &x->entries.v[i], err);
-	if (r >= 0 && r != IMPORT_CLASH)
-		return db_commit(x->db, err);
-	db_rollback(x->db);
-	return r;
-}
-
+/* IMPORT_CLASH: numbers of attempts are taken, and nothing of this transaction was written. */
 static int write_all(struct reindex *x, struct err *err)
 {
-	for (size_t at = 0; at < x->entries.n; at += RUNS_PER_TRANSACTION) {
-		int r = write_some(x, at, MIN(at + RUNS_PER_TRANSACTION, x->entries.n), err);
+	for (size_t at = 0, end; at < x->entries.n; at = end) {
+		int r = 0;
 
+		end = MIN(at + RUNS_PER_TRANSACTION, x->entries.n);
+		if (db_begin(x->db, err) < 0)
+			return -1;
+		for (size_t i = at; i < end && r >= 0 && r != IMPORT_CLASH; i++)
+			r = write_entry(x, &x->entries.v[i], err);
+		if (r == IMPORT_CLASH)
+			db_rollback(x->db);
+		else
+			r = db_finish(x->db, MIN(r, 0), err);
 		if (r != 0)
 			return r;
 		if (x->o->on_progress)
-			x->o->on_progress(x->o->arg, MIN(at + RUNS_PER_TRANSACTION, x->entries.n),
-					  x->entries.n);
+			x->o->on_progress(x->o->arg, end, x->entries.n);
 	}
 	return 0;
 }
@@ -326,16 +308,10 @@ static int write_rest(struct reindex *x, struct err *err)
 {
 	int n;
 
-	if (x->has_old) {
-		if (db_begin(x->db, err) < 0)
-			return -1;
-		if (carry_rest(x->db, err) < 0) {
-			db_rollback(x->db);
-			return -1;
-		}
-		if (db_commit(x->db, err) < 0 || carry_detach(x->db, err) < 0)
-			return -1;
-	}
+	if (x->has_old &&
+	    (db_begin(x->db, err) < 0 || db_finish(x->db, carry_rest(x->db, err), err) < 0 ||
+	     carry_detach(x->db, err) < 0))
+		return -1;
 	n = tag_store_take_in(x->db, x->s, err);
 	x->res->tags = n < 0 ? 0 : (uint64_t)n;
 	return n < 0 ? -1 : 0;
@@ -382,26 +358,6 @@ static int build(struct reindex *x, const char *path, const char *old_path, stru
 
 /* Taking its place. */
 
-static int sync_file(const char *path, struct err *err)
-{
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	return fd < 0 || fsync(fd) < 0 ? err_errno(err, "cannot make %s durable", path) : 0;
-}
-
-/* All of the old one into its one file, so that it is whole without its WAL. */
-static int settle_old(const char *path, struct err *err)
-{
-	struct db *db;
-	int r;
-
-	if (db_open(path, DB_READ, &db, err) < 0)
-		return -1;
-	r = db_settle(db, err);
-	db_close(db);
-	return r;
-}
-
 /* Under the lock of all writers. A WAL beside a database that it isn't of would be taken for its
  * own: it goes first. */
 static int replace(struct reindex *x, const char *path, const char *built, struct err *err)
@@ -409,9 +365,13 @@ static int replace(struct reindex *x, const char *path, const char *built, struc
 	_cleanup_(freep) char *before = xasprintf("%s.before-reindex", path),
 			      *wal = xasprintf("%s-wal", path), *shm = xasprintf("%s-shm", path),
 			      *wal_before = xasprintf("%s-wal", before), *dir = fs_dirname(path);
+	_cleanup_(db_closep) struct db *old = NULL;
+	_cleanup_(fd_closep) int fd = -1;
 
-	if (x->has_old && settle_old(path, err) < 0)
+	/* All of the old one into its one file, so that it is whole without its WAL. */
+	if (x->has_old && (db_open(path, DB_READ, &old, err) < 0 || db_settle(old, err) < 0))
 		return -1;
+	db_close(TAKE_PTR(old));
 	remove_database(before);
 	if (access(path, F_OK) == 0) {
 		if (link(path, before) < 0)
@@ -422,8 +382,9 @@ static int replace(struct reindex *x, const char *path, const char *built, struc
 		unlink(wal);
 		unlink(shm);
 	}
-	if (sync_file(built, err) < 0)
-		return -1;
+	fd = open(built, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd) < 0)
+		return err_errno(err, "cannot make %s durable", built);
 	if (rename(built, path) < 0)
 		return err_errno(err, "cannot put the new database in place of %s", path);
 	return fs_sync_dir_at(AT_FDCWD, dir, err);
@@ -433,9 +394,16 @@ static int read_and_build(struct reindex *x, const char *path, const char *built
 {
 	int r;
 
-	if (tier_names(x->s, STORE_RUN, &x->hashes, &x->n_hashes, err) < 0 ||
-	    read_manifests(x, err) < 0)
+	if (tier_names(x->s, STORE_RUN, &x->hashes, &x->n_hashes, err) < 0)
 		return -1;
+	for (size_t i = 0; i < x->n_hashes; i++) {
+		if (i % EXPECTED_AT_ONCE == 0)
+			store_expect(x->s, STORE_RUN, x->hashes + i,
+				     MIN(x->n_hashes - i, EXPECTED_AT_ONCE));
+		if (read_entry(x, &x->hashes[i], err) < 0)
+			return -1;
+	}
+	drop_superseded(x);
 	x->ids = IMPORT_KEEP_IDS;
 	r = build(x, built, path, err);
 	if (r == IMPORT_CLASH) {
@@ -491,10 +459,8 @@ int record_import_run(struct db *db, struct store *s, const struct digest *hash,
 	if (manifest_load(s, hash, arena, &m, err) < 0 || db_begin(db, err) < 0)
 		return -1;
 	r = manifest_import(db, s, &m, IMPORT_IDS_IF_FREE, arena, &attempts, &lost, err);
-	if (r < 0) {
-		db_rollback(db);
+	if (db_finish(db, r, err) < 0)
 		return -1;
-	}
 	*ret = *m.run;
-	return db_commit(db, err) < 0 ? -1 : r == IMPORT_DONE;
+	return r == IMPORT_DONE;
 }

@@ -18,6 +18,7 @@
 #include "record/manifest/tag_store.h"
 #include "base/text/json.h"
 #include "record/db_sql.h"
+#include "record/facts.h"
 #include "record/manifest/manifest.h"
 #include "storage/remote/tier.h"
 #include "storage/signature.h"
@@ -25,23 +26,18 @@
 #define RECORD_MAX (64 * KIB)
 #define FORMAT     1
 
-static json_t *text(const char *s)
-{
-	return s ? json_name(s, strlen(s)) : json_null();
-}
-
 int tag_store_put(struct store *s, struct tag_row *t, struct err *err)
 {
 	_cleanup_(str_deinit) struct str out = { 0 };
 	char hex[DIGEST_HEX_MAX];
 	json_t *o = json_pack("{s:i, s:I}", "cairn_tag", FORMAT, "at_ns", (json_int_t)t->at_ns);
 
-	json_object_set_new(o, "name", text(t->name));
+	json_object_set_new(o, "name", facts_text(t->name));
 	json_object_set_new(o, "run",
 			    t->has_run ? json_string(digest_hex(&t->run, hex)) : json_null());
-	json_object_set_new(o, "run_id", text(t->run_id));
-	json_object_set_new(o, "author", text(t->author));
-	json_object_set_new(o, "note", text(t->note));
+	json_object_set_new(o, "run_id", facts_text(t->run_id));
+	json_object_set_new(o, "author", facts_text(t->author));
+	json_object_set_new(o, "note", facts_text(t->note));
 	signature_make_json(s, STORE_TAG, o);
 	json_add_canonical(&out, o);
 	json_decref(o);
@@ -51,26 +47,15 @@ int tag_store_put(struct store *s, struct tag_row *t, struct err *err)
 		       : 0;
 }
 
-static const char *keep(const json_t *o, const char *key, struct arena *arena)
-{
-	_cleanup_(str_deinit) struct str raw = { 0 };
-	const char *s;
-
-	if (json_get_str(o, key, &s, NULL) < 0 || json_name_decode(&raw, s, NULL) < 0 ||
-	    memchr(raw.len ? raw.s : "", '\0', raw.len))
-		return NULL;
-	return arena_strndup(arena, raw.len ? raw.s : "", raw.len);
-}
-
 static bool read_tag(const json_t *o, struct arena *arena, struct tag_row *ret)
 {
-	const char *run = keep(o, "run", arena);
+	const char *run = facts_get_text(o, "run", arena);
 	json_t *j = json_object_get(o, "run");
 
-	ret->name = keep(o, "name", arena);
-	ret->run_id = keep(o, "run_id", arena);
-	ret->author = keep(o, "author", arena);
-	ret->note = keep(o, "note", arena);
+	ret->name = facts_get_text(o, "name", arena);
+	ret->run_id = facts_get_text(o, "run_id", arena);
+	ret->author = facts_get_text(o, "author", arena);
+	ret->note = facts_get_text(o, "note", arena);
 	ret->has_run = run && digest_parse(run, &ret->run, NULL) == 0;
 	return ret->name && tag_name_check(ret->name, NULL) == 0 &&
 	       json_get_int(o, "at_ns", &ret->at_ns, NULL) == 0 && ret->at_ns > 0 &&
@@ -106,11 +91,18 @@ int tag_store_load(struct store *s, const struct digest *name, struct arena *are
 
 /* All. */
 
-/* Those that aren't on record yet, read. A damaged one names nothing. */
-static int read_new(struct db *db, struct store *s, const struct digest *names, size_t n,
-		    struct arena *arena, struct tag_row *out, size_t *ret_n, struct err *err)
+int tag_store_take_in(struct db *db, struct store *s, struct err *err)
 {
-	for (size_t i = 0; i < n; i++) {
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(freep) struct digest *names = NULL;
+	struct tag_row *rows;
+	size_t n_names, n = 0;
+	int r = 0;
+
+	if (tier_names(s, STORE_TAG, &names, &n_names, err) < 0)
+		return -1;
+	rows = arena_alloc(arena, (n_names + 1) * sizeof(*rows));
+	for (size_t i = 0; i < n_names; i++) {
 		struct err e = { 0 };
 		int one, known = db_get(db, "SELECT 1 FROM tag WHERE digest = ?", DB_IN(&names[i]),
 					NULL, DB_OUT(&one), err);
@@ -119,37 +111,18 @@ static int read_new(struct db *db, struct store *s, const struct digest *names, 
 			return -1;
 		if (known)
 			continue;
-		if (tag_store_load(s, &names[i], arena, &out[*ret_n], &e) == 0)
-			++*ret_n;
-		else if (!manifest_is_damage(&e))
+		if (tag_store_load(s, &names[i], arena, &rows[n], &e) == 0)
+			n++;
+		else if (!manifest_is_damage(&e)) /* a damaged one names nothing */
 			return err_set(err, e.code, "%s", e.msg);
 	}
-	return 0;
-}
-
-int tag_store_take_in(struct db *db, struct store *s, struct err *err)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	_cleanup_(freep) struct digest *names = NULL;
-	struct tag_row *rows;
-	size_t n_names, n = 0;
-	int r = tier_names(s, STORE_TAG, &names, &n_names, err);
-
-	if (r < 0)
-		return -1;
-	rows = arena_alloc(arena, (n_names + 1) * sizeof(*rows));
-	r = read_new(db, s, names, n_names, arena, rows, &n, err);
-	if (r < 0 || n == 0)
-		return r < 0 ? -1 : 0;
+	if (n == 0)
+		return 0;
 	if (db_begin(db, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n && r >= 0; i++)
 		r = record_tag_add(db, &rows[i], err);
-	if (r < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err) < 0 ? -1 : (int)n;
+	return db_finish(db, r, err) < 0 ? -1 : (int)n;
 }
 
 int tag_store_each_run(struct store *s, void (*fn)(void *arg, const struct digest *run), void *arg,

@@ -12,6 +12,7 @@
 #include <math.h>
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "record/facts.h"
 #include "record/rows/rows.h"
 
 /* Inputs and outputs of one attempt: more than a gathered directory may have members. */
@@ -332,24 +333,6 @@ void attempt_record_encode(const struct attempt_record *r, struct str *out)
 
 /* And back. */
 
-static const char *keep_name(struct arena *arena, const char *text)
-{
-	_cleanup_(str_deinit) struct str raw = { 0 };
-
-	if (json_name_decode(&raw, text, NULL) < 0)
-		return NULL;
-	return memchr(raw.len ? raw.s : "", '\0', raw.len)
-		       ? NULL
-		       : arena_strndup(arena, raw.len ? raw.s : "", raw.len);
-}
-
-static const char *keep_text(const json_t *o, const char *key, struct arena *arena)
-{
-	const char *s;
-
-	return json_get_str(o, key, &s, NULL) < 0 ? NULL : keep_name(arena, s);
-}
-
 static bool read_id(const json_t *j, struct content_id *ret)
 {
 	const char *text = json_string_value(j), *at = text ? strchr(text, ':') : NULL;
@@ -368,12 +351,6 @@ static bool read_id(const json_t *j, struct content_id *ret)
 	return ret->kind != CONTENT_NONE;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct named_content *)a)->name,
-		      ((const struct named_content *)b)->name);
-}
-
 static bool read_contents(const json_t *o, const char *key, struct arena *arena,
 			  struct named_content **ret, size_t *ret_n)
 {
@@ -389,12 +366,12 @@ static bool read_contents(const json_t *o, const char *key, struct arena *arena,
 	{
 		struct named_content *c = &(*ret)[*ret_n];
 
-		c->name = keep_name(arena, name);
+		c->name = facts_read_text(name, arena);
 		if (!c->name || !read_id(v, &c->id))
 			return false;
 		++*ret_n;
 	}
-	qsort(*ret, *ret_n, sizeof(**ret), by_name);
+	qsort(*ret, *ret_n, sizeof(**ret), named_content_by_name);
 	return true;
 }
 
@@ -418,7 +395,7 @@ static bool read_metrics(const json_t *o, struct arena *arena, struct attempt_re
 	{
 		struct metric_value *m = &ret->metrics[ret->n_metrics];
 
-		m->name = keep_name(arena, name);
+		m->name = facts_read_text(name, arena);
 		m->value = json_number_value(v);
 		if (!m->name || !json_is_number(v))
 			return false;
@@ -428,7 +405,7 @@ static bool read_metrics(const json_t *o, struct arena *arena, struct attempt_re
 	{
 		struct metric_value *m = &ret->metrics[ret->n_metrics];
 
-		m->name = keep_name(arena, name);
+		m->name = facts_read_text(name, arena);
 		m->value = json_integer_value(v) < 0 ? -INFINITY : INFINITY;
 		if (!m->name || !json_is_integer(v))
 			return false;
@@ -479,15 +456,16 @@ static bool read_record(const json_t *o, struct arena *arena, struct attempt_rec
 {
 	struct attempt_row *a = &ret->row;
 	json_t *log = json_object_get(o, "log");
-	const char *key = keep_text(o, "key", arena), *result = keep_text(o, "result", arena);
+	const char *key = facts_get_text(o, "key", arena),
+		   *result = facts_get_text(o, "result", arena);
 
-	a->task = keep_text(o, "task", arena);
-	a->step = keep_text(o, "step", arena);
-	a->node = keep_text(o, "node", arena);
-	a->message = keep_text(o, "message", arena);
-	a->reason = keep_text(o, "reason", arena);
-	a->continues = keep_text(o, "continues", arena);
-	a->image = keep_text(o, "image", arena);
+	a->task = facts_get_text(o, "task", arena);
+	a->step = facts_get_text(o, "step", arena);
+	a->node = facts_get_text(o, "node", arena);
+	a->message = facts_get_text(o, "message", arena);
+	a->reason = facts_get_text(o, "reason", arena);
+	a->continues = facts_get_text(o, "continues", arena);
+	a->image = facts_get_text(o, "image", arena);
 	ret->has_result = result != NULL;
 	ret->cacheable = str_eq(result, "cacheable");
 	return a->task && a->step && key && digest_parse(key, &a->key, NULL) == 0 &&

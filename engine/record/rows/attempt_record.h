@@ -15,8 +15,7 @@
 #include "record/rows/attempts.h"
 
 struct attempt_record {
-	struct attempt_row
-		row; /* workspace isn't in it: a place of one machine; run isn't either */
+	struct attempt_row row; /* without run, and without workspace: a place of one machine */
 	bool has_result, cacheable;
 	struct named_content *inputs, *outputs; /* sorted by name */
 	size_t n_inputs, n_outputs;

@@ -8,6 +8,7 @@
  * (rows/attempt_record.c).
  */
 #include "record/rows/attempts.h"
+#include <assert.h>
 #include "record/rows/rows.h"
 
 int attempt_insert(struct db *db, struct attempt_row *a, int64_t id, struct err *err)
@@ -37,6 +38,7 @@ int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err)
 
 int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *err)
 {
+	assert(a->id > 0);
 	return db_do(db,
 		     "UPDATE attempt SET started_ns=?, ended_ns=?, failure=?, exit_status=?, "
 		     "signo=?, max_rss_bytes=?, cpu_ns=?, log=?, node=?, message=?, "
@@ -101,7 +103,7 @@ static int add_io(struct db *db, int64_t attempt, int dir, const struct named_co
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
+int named_content_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct named_content *)a)->name,
 		      ((const struct named_content *)b)->name);
@@ -110,11 +112,11 @@ static int by_name(const void *a, const void *b)
 /* One digest for all outputs: whether two observations agree is then one comparison. */
 static void outputs_digest(const struct named_content *v, size_t n, struct digest *ret)
 {
-	struct named_content *sorted = xcalloc(n + 1, sizeof(*sorted));
-	struct str text = { 0 };
+	_cleanup_(freep) struct named_content *sorted = xcalloc(n + 1, sizeof(*sorted));
+	_cleanup_(str_deinit) struct str text = { 0 };
 
 	memcpy(sorted, v, n * sizeof(*v));
-	qsort(sorted, n, sizeof(*sorted), by_name);
+	qsort(sorted, n, sizeof(*sorted), named_content_by_name);
 	str_add(&text, "");
 	for (size_t i = 0; i < n; i++) {
 		str_add_field(&text, sorted[i].name, strlen(sorted[i].name));
@@ -122,30 +124,27 @@ static void outputs_digest(const struct named_content *v, size_t n, struct diges
 		str_addn(&text, sorted[i].id.digest.b, DIGEST_BYTES);
 	}
 	digest_bytes(text.s, text.len, ret);
-	str_deinit(&text);
-	free(sorted);
 }
 
-int record_result(struct db *db, int64_t attempt, const struct digest *key, bool cacheable,
-		  const struct named_content *inputs, size_t n_inputs,
-		  const struct named_content *outputs, size_t n_outputs, struct err *err)
+int record_result(struct db *db, const struct observation *o, struct err *err)
 {
 	struct digest d;
 	int one, other;
 
-	if (add_io(db, attempt, 0, inputs, n_inputs, err) < 0 ||
-	    add_io(db, attempt, 1, outputs, n_outputs, err) < 0)
+	assert(o->attempt > 0);
+	if (add_io(db, o->attempt, 0, o->inputs, o->n_inputs, err) < 0 ||
+	    add_io(db, o->attempt, 1, o->outputs, o->n_outputs, err) < 0)
 		return -1;
-	outputs_digest(outputs, n_outputs, &d);
+	outputs_digest(o->outputs, o->n_outputs, &d);
 	other = db_get(db, "SELECT 1 FROM result WHERE key = ? AND outputs <> ? LIMIT 1",
-		       DB_IN(key, &d), NULL, DB_OUT(&one), err);
+		       DB_IN(o->key, &d), NULL, DB_OUT(&one), err);
 	if (other < 0 ||
 	    db_do(db,
 		  "INSERT OR REPLACE INTO result (attempt, key, cacheable, outputs) VALUES "
 		  "(?,?,?,?)",
-		  DB_IN(attempt, key, cacheable, &d), err) < 0 ||
+		  DB_IN(o->attempt, o->key, o->cacheable, &d), err) < 0 ||
 	    (other && db_do(db, "INSERT OR IGNORE INTO nondeterministic (key) VALUES (?)",
-			    DB_IN(key), err) < 0))
+			    DB_IN(o->key), err) < 0))
 		return -1;
 	return other;
 }
@@ -194,13 +193,6 @@ static int read_io(struct db *db, int64_t attempt, int dir, struct arena *arena,
 static const struct db_row metric_value_of_columns =
 	DB_ROW(struct metric_value, NULL, DB_COLUMN(struct metric_value, name),
 	       DB_COLUMN(struct metric_value, value));
-
-static int read_metrics(struct db *db, int64_t attempt, struct arena *arena,
-			struct metric_value **ret, size_t *ret_n, struct err *err)
-{
-	return db_get_rows(db, "SELECT name, value FROM metric WHERE attempt = ? ORDER BY name",
-			   DB_IN(attempt), arena, &metric_value_of_columns, ret, ret_n, err);
-}
 
 int record_each_end(struct db *db, int64_t run,
 		    int (*fn)(void *arg, const struct attempt_end *e, struct err *err), void *arg,
@@ -255,7 +247,9 @@ int record_outputs(struct db *db, int64_t attempt, struct arena *arena, struct c
 	    read_io(db, attempt, 1, arena, &ret->outputs, &ret->n_outputs, err) < 0)
 		return -1;
 	ret->duration_ns = MAX(ns, 0);
-	return read_metrics(db, attempt, arena, &ret->metrics, &ret->n_metrics, err);
+	return db_get_rows(db, "SELECT name, value FROM metric WHERE attempt = ? ORDER BY name",
+			   DB_IN(attempt), arena, &metric_value_of_columns, &ret->metrics,
+			   &ret->n_metrics, err);
 }
 
 int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct named_content **ret,

@@ -45,12 +45,17 @@ int record_attempt_waiting(struct db *db, int64_t id, const char *why, struct er
 /* The key record's bytes, once per key; for `why`. */
 int record_key(struct db *db, const struct digest *key, const void *bytes, size_t n,
 	       struct err *err);
-/* What an attempt that succeeded (or failed only at its gate) read and made; one observation.
- * Returns 1 when an earlier observation under the same key has other outputs (nondeterminism), else
- * 0. `cacheable`: later runs may take it as a hit. */
-int record_result(struct db *db, int64_t attempt, const struct digest *key, bool cacheable,
-		  const struct named_content *inputs, size_t n_inputs,
-		  const struct named_content *outputs, size_t n_outputs, struct err *err);
+/* What an attempt that succeeded (or failed only at its gate) read and made. */
+struct observation {
+	int64_t attempt;
+	const struct digest *key;
+	bool cacheable; /* later runs may take it as a hit */
+	const struct named_content *inputs, *outputs;
+	size_t n_inputs, n_outputs;
+};
+/* Returns 1 when an earlier observation under the same key has other outputs (nondeterminism), else
+ * 0. */
+int record_result(struct db *db, const struct observation *o, struct err *err);
 struct metric_value {
 	const char *name; /* flattened: "val.accuracy" */
 	double value;
@@ -71,8 +76,8 @@ struct cached_result {
 };
 int record_lookup(struct db *db, const struct digest *key, struct arena *arena,
 		  struct cached_result *ret, struct err *err);
-int record_forget(struct db *db, const struct digest *key,
-		  struct err *err); /* its blobs are gone: not a hit any more */
+/* Its blobs are gone: not a hit any more. */
+int record_forget(struct db *db, const struct digest *key, struct err *err);
 
 /* Reading. */
 
@@ -112,8 +117,8 @@ int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attemp
 int record_previous_attempt(struct db *db, const char *pipeline, const char *task,
 			    int64_t before_attempt, struct arena *arena, struct attempt_row *ret,
 			    struct err *err);
-int record_key_bytes(struct db *db, const struct digest *key, struct str *ret,
-		     struct err *err); /* ERR_NOT_FOUND */
+/* ERR_NOT_FOUND when it isn't on record. */
+int record_key_bytes(struct db *db, const struct digest *key, struct str *ret, struct err *err);
 /* Median duration of the last 20 successful attempts of a step; 1 known, 0 not. */
 int record_step_duration(struct db *db, const char *pipeline, const char *step, int64_t *ret_ns,
 			 struct err *err);

@@ -116,21 +116,18 @@ int record_firing_take(struct db *db, const struct firing *f, const char *from, 
 
 static int already(const struct firing *f, struct err *err)
 {
-	struct str name = { 0 };
+	_cleanup_(str_deinit) struct str name = { 0 };
 
 	firing_add_name(&name, f->schedule, f->nominal_ns);
 	if (f->state == FIRING_WAITING)
-		err_set(err, ERR_BUSY, "%s waits for its turn in a server", name.s);
-	else if (f->state == FIRING_RETRYING)
-		err_set(err, ERR_BUSY, "a server is going to try %s again", name.s);
-	else if (f->state == FIRING_STARTED)
-		err_set(err, ERR_BUSY, "%s is running as %s", name.s,
-			f->run ? f->run : "a run that begins");
-	else
-		err_set(err, ERR_EXISTS, "%s has fired already: %s%s%s", name.s,
-			firing_state_name(f->state), f->run ? ", run " : "", f->run ? f->run : "");
-	str_deinit(&name);
-	return -1;
+		return err_set(err, ERR_BUSY, "%s waits for its turn in a server", name.s);
+	if (f->state == FIRING_RETRYING)
+		return err_set(err, ERR_BUSY, "a server is going to try %s again", name.s);
+	if (f->state == FIRING_STARTED)
+		return err_set(err, ERR_BUSY, "%s is running as %s", name.s,
+			       f->run ? f->run : "a run that begins");
+	return err_set(err, ERR_EXISTS, "%s has fired already: %s%s%s", name.s,
+		       firing_state_name(f->state), f->run ? ", run " : "", f->run ? f->run : "");
 }
 
 /* May a run begin for a firing that is there? */
@@ -370,10 +367,8 @@ int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool
 		return 0;
 	}
 	r = record_server_beat_of(db, server, &beat_ns, err);
-	*ret = r == 0 ||
-	       beat_is_fresh(
-		       beat_ns,
-		       wall_ns); /* a `cairn run` of another machine has no heart that beats */
+	/* A `cairn run` of another machine never notes that it lives. */
+	*ret = r == 0 || beat_is_fresh(beat_ns, wall_ns);
 	return r < 0 ? -1 : 0;
 }
 

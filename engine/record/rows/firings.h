@@ -34,8 +34,8 @@ enum firing_state {
 	FIRING_SKIPPED,
 	FIRING_MISSED
 };
-const char *
-firing_cause_name(enum firing_cause c); /* "time", "catch-up", "change", "manual", "backfill" */
+/* "time", "catch-up", "change", "manual", "backfill" */
+const char *firing_cause_name(enum firing_cause c);
 const char *firing_state_name(enum firing_state s); /* "waiting", "started", … */
 
 struct firing {
@@ -119,8 +119,8 @@ struct schedule_row {
 	int64_t seen_ns;   /* every nominal time up to this one has been handled */
 	int64_t paused_ns; /* since when it is paused; 0: it isn't */
 	const char *rule;  /* the rule that seen_ns belongs to: another one starts anew; or NULL */
-	const char
-		*inputs; /* fingerprint of the inputs of `on_change` when it last fired; or NULL */
+	/* Fingerprint of the inputs of `on_change` when it last fired; or NULL. */
+	const char *inputs;
 	int64_t alerted_ns; /* the nominal time whose absence was told last */
 };
 /* 1 found, 0 none (*ret is zero but for its key). */

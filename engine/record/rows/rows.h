@@ -25,6 +25,7 @@ extern const struct db_row run_input_of_columns; /* name, origin, content: struc
 	"attempt.image"
 extern const struct db_row attempt_of_columns; /* struct attempt_row */
 
+int named_content_by_name(const void *a, const void *b); /* of struct named_content, for qsort() */
 /* Row of `content` for an id: 1 it has one, 0 it has none. */
 int content_row_find(struct db *db, const struct content_id *id, int64_t *ret, struct err *err);
 /* A new row, under `id` or the next one that is free (0); sets a->id. 1: the id is taken, or the

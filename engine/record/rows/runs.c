@@ -7,6 +7,7 @@
  * doesn't do: queries by params and metrics (run_query.c), names (rows/tags.c).
  */
 #include "record/rows/runs.h"
+#include <assert.h>
 #include "base/os/machine.h"
 #include "base/os/process.h"
 #include "record/rows/rows.h"
@@ -38,14 +39,6 @@ enum run_engine record_run_engine(const struct run_row *r)
 		       : RUN_ENGINE_DIED;
 }
 
-static void make_id(struct run_row *r, struct arena *arena)
-{
-	char suffix[RANDOM_LETTERS + 1];
-
-	random_letters(suffix);
-	r->id = arena_printf(arena, "%s-%s", r->pipeline, suffix);
-}
-
 int record_run_insert(struct db *db, struct run_row *r, struct err *err)
 {
 	int n = db_change(
@@ -68,10 +61,13 @@ int record_run_insert(struct db *db, struct run_row *r, struct err *err)
 
 int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err)
 {
+	char suffix[RANDOM_LETTERS + 1];
+
 	for (int tries = 0; tries < 100; tries++) {
 		int taken;
 
-		make_id(r, arena);
+		random_letters(suffix);
+		r->id = arena_printf(arena, "%s-%s", r->pipeline, suffix);
 		taken = record_run_insert(db, r, err);
 		if (taken <= 0)
 			return taken;
@@ -104,6 +100,7 @@ int record_run_update(struct db *db, const struct run_row *r, struct err *err)
 {
 	const struct run_counts *c = &r->counts;
 
+	assert(r->rowid > 0);
 	return db_do(db,
 		     "UPDATE run SET state=?, ended_ns=?, hash=?, results=?, total=?, "
 		     "executed=?, hits=?, failed=?, skipped=?, blocked=?, saved_ns=?, "

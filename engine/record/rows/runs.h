@@ -42,10 +42,9 @@ struct run_row {
 	bool has_hash;
 	struct digest hash;              /* the manifest's digest: the run hash */
 	struct content_id pipeline_blob; /* tree with the pipeline file and its step files */
-	struct content_id
-		results; /* results table (record/manifest/results.h), when it ended by itself */
-	const char *params_json;  /* canonical object of all resolved params */
-	const char *options_json; /* targets, force, keep_going …: what resume needs */
+	struct content_id results; /* the table (manifest/results.h), when it ended by itself */
+	const char *params_json;   /* canonical object of all resolved params */
+	const char *options_json;  /* targets, force, keep_going …: what resume needs */
 	struct run_counts counts;
 	struct run_git git;
 	const char *message;   /* first error, when it failed; or NULL */

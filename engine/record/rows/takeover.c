@@ -12,45 +12,32 @@ int record_run_left(struct db *db, struct run_row *r, const char *why, int64_t w
 	return record_run_update(db, r, err);
 }
 
-static int interrupt_runs(struct db *db, int64_t wall_ns, struct arena *arena, size_t *ret_runs,
-			  struct err *err)
-{
-	struct run_row *rows;
-	size_t n;
-
-	if (record_running(db, arena, &rows, &n, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		if (record_run_engine(&rows[i]) != RUN_ENGINE_ELSEWHERE)
-			continue;
-		if (record_run_left(db, &rows[i], "the host of its engine is gone", wall_ns, err) <
-		    0)
-			return -1;
-		++*ret_runs;
-	}
-	return 0;
-}
-
 int record_take_over(struct db *db, const char *server, int64_t wall_ns, size_t *ret_runs,
 		     struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct run_row *rows;
+	size_t n;
+	int r = -1;
 
 	*ret_runs = 0;
 	if (db_begin(db, err) < 0)
 		return -1;
 	/* A firing of a server that never beat (a `cairn run` elsewhere) is trusted for ever
 	 * otherwise. */
-	if (db_do(db, "UPDATE server SET beat_ns=0 WHERE name<>?", DB_IN(server), err) < 0 ||
+	if (db_do(db, "UPDATE server SET beat_ns=0 WHERE name<>?", DB_IN(server), err) == 0 &&
 	    db_do(db,
 		  "UPDATE firing SET server=NULL WHERE state<3 AND server<>?1 AND "
 		  "substr(server,1,instr(server,':'))<>substr(?1,1,instr(?1,':'))",
-		  DB_IN(server), err) < 0 ||
+		  DB_IN(server), err) == 0 &&
 	    db_do(db, "UPDATE notice SET server=NULL WHERE state=0 AND server<>?", DB_IN(server),
-		  err) < 0 ||
-	    interrupt_runs(db, wall_ns, arena, ret_runs, err) < 0) {
-		db_rollback(db);
-		return -1;
+		  err) == 0)
+		r = record_running(db, arena, &rows, &n, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (record_run_engine(&rows[i]) != RUN_ENGINE_ELSEWHERE)
+			continue;
+		r = record_run_left(db, &rows[i], "the host of its engine is gone", wall_ns, err);
+		++*ret_runs;
 	}
-	return db_commit(db, err);
+	return db_finish(db, r, err);
 }

@@ -35,17 +35,6 @@
 
 /* The sender's side. */
 
-static const char *new_request(struct arena *arena)
-{
-	uint8_t rnd[16];
-	char hex[33];
-
-	random_bytes(rnd, sizeof(rnd));
-	for (size_t i = 0; i < sizeof(rnd); i++)
-		snprintf(hex + 2 * i, 3, "%02x", rnd[i]);
-	return arena_strdup(arena, hex);
-}
-
 static int plan_pins_of(const struct run_context *ctx, const struct pipeline *p,
 			const struct value *params, const struct run_options *o,
 			struct arena *arena, struct handover *h, struct err *err)
@@ -93,10 +82,9 @@ int handover_prepare(const struct run_context *ctx, const struct pipeline *p,
 	struct git_look *look;
 	int r;
 
-	*ret = (struct handover){ .request = new_request(arena),
-				  .from_store = store_uri(ctx->store) };
-	if (!ret->request)
-		return err_errno(err, "cannot get random bytes");
+	*ret = (struct handover){ .from_store = store_uri(ctx->store) };
+	ret->request = arena_printf(arena, "%016llx%016llx", (unsigned long long)random_u64(),
+				    (unsigned long long)random_u64());
 	if (params_resolve(p, o->overrides, o->n_overrides, arena, params, diags, err) < 0)
 		return -1;
 	asked.served = true;
@@ -133,8 +121,8 @@ int handover_send(struct store *s, const struct handover *h, struct err *err)
 {
 	const char *missing = NULL;
 	struct err why = { 0 };
-	int r = is_complete(s, h, &missing,
-			    err); /* a shared store sends all that it was asked for and has here */
+	/* A shared store sends all that it is asked for and has here. */
+	int r = is_complete(s, h, &missing, err);
 
 	if (r == 0)
 		return err_set(err, ERR_NOT_FOUND, "%s isn't in the store %s any more", missing,
@@ -150,27 +138,19 @@ int handover_send(struct store *s, const struct handover *h, struct err *err)
 json_t *handover_to_json(const struct handover *h)
 {
 	const struct run_row *r = &h->row;
-	json_t *inputs = json_array(), *git = json_object(), *j = json_object();
+	json_t *inputs = json_array(), *git, *j = json_object();
 
 	for (size_t i = 0; i < h->n_inputs; i++)
-		json_array_append_new(
-			inputs,
-			json_pack("{s:o, s:o, s:o}", "name",
-				  json_name(h->inputs[i].name, strlen(h->inputs[i].name)), "origin",
-				  json_name(h->inputs[i].origin, strlen(h->inputs[i].origin)),
-				  "content", facts_content(&h->inputs[i].id)));
-	json_object_set_new(git, "commit",
-			    r->git.commit ? json_string(r->git.commit) : json_null());
-	json_object_set_new(git, "dirty", json_boolean(r->git.dirty));
-	json_object_set_new(git, "remote",
-			    r->git.remote ? json_name(r->git.remote, strlen(r->git.remote))
-					  : json_null());
-	json_object_set_new(git, "submodules",
-			    r->git.submodules ? json_string(r->git.submodules) : json_null());
+		json_array_append_new(inputs, json_pack("{s:o, s:o, s:o}", "name",
+							facts_text(h->inputs[i].name), "origin",
+							facts_text(h->inputs[i].origin), "content",
+							facts_content(&h->inputs[i].id)));
+	git = json_pack("{s:s?, s:b, s:o, s:s?}", "commit", r->git.commit, "dirty", r->git.dirty,
+			"remote", facts_text(r->git.remote), "submodules", r->git.submodules);
 	json_object_set_new(j, "request", json_string(h->request));
-	json_object_set_new(j, "store", json_name(h->from_store, strlen(h->from_store)));
+	json_object_set_new(j, "store", facts_text(h->from_store));
 	json_object_set_new(j, "pipeline", json_string(r->pipeline));
-	json_object_set_new(j, "path", json_name(r->path, strlen(r->path)));
+	json_object_set_new(j, "path", facts_text(r->path));
 	json_object_set_new(j, "files", facts_content(&r->pipeline_blob));
 	json_object_set_new(j, "params", json_loads(r->params_json, 0, NULL));
 	json_object_set_new(j, "options", json_loads(r->options_json, 0, NULL));
@@ -365,17 +345,6 @@ static int check_params(const json_t *j, const struct pipeline *p, struct arena 
 	return 0;
 }
 
-/* Says to the sender why content is missing: another store is meant, or it was never put there. */
-static int not_here(const struct handover *h, struct store *s, const char *what, struct err *err)
-{
-	return err_set(err, ERR_NOT_FOUND,
-		       "%s isn't in this server's store, %s%s%s: it must be the store that the "
-		       "run's content was put into",
-		       what, store_uri(s),
-		       str_eq(h->from_store, store_uri(s)) ? "" : "; it came from ",
-		       str_eq(h->from_store, store_uri(s)) ? "" : h->from_store);
-}
-
 static int check_pipeline(const json_t *j, struct store *s, const struct run_options *o,
 			  struct arena *arena, struct handover *ret, struct err *err)
 {
@@ -387,8 +356,18 @@ static int check_pipeline(const json_t *j, struct store *s, const struct run_opt
 	if (ret->row.pipeline_blob.kind != CONTENT_TREE)
 		return err_set(err, ERR_INVALID, "`files` must be a tree");
 	r = is_complete(s, ret, &missing, err);
-	if (r <= 0)
-		return r < 0 ? -1 : not_here(ret, s, missing, err);
+	if (r < 0)
+		return -1;
+	if (r == 0) { /* another store is meant, or it was never put there */
+		bool same = str_eq(ret->from_store, store_uri(s));
+
+		return err_set(err, ERR_NOT_FOUND,
+			       "%s isn't in this server's store, %s%s%s: it must be the store that "
+			       "the run's content was put into",
+			       missing, store_uri(s), same ? "" : "; it came from ",
+			       same ? "" : ret->from_store);
+	}
+
 	if (pipeline_files_load(s, &ret->row.pipeline_blob, ret->row.path, &p, &why) < 0)
 		return err_set(err, why.code == ERR_IO ? ERR_IO : ERR_INVALID, "%s", why.msg);
 	r = json_get_str(j, "pipeline", &name, err);
@@ -481,7 +460,6 @@ static int insert(struct db *db, struct handover *h, struct arena *arena, struct
 int handover_record(struct db *db, struct handover *h, struct arena *arena, struct err *err)
 {
 	char host[MACHINE_NAME_BYTES];
-	int r;
 
 	/* Whoever may hand runs over begins them here, as if he had typed it: a row without a host
 	 * is a stranger's. */
@@ -489,10 +467,5 @@ int handover_record(struct db *db, struct handover *h, struct arena *arena, stru
 	if (db_begin(db, err) < 0)
 		return -1;
 	h->row.rowid = 0;
-	r = insert(db, h, arena, err);
-	if (r < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit_durable(db, err) < 0 ? -1 : r;
+	return db_finish_durable(db, insert(db, h, arena, err), err);
 }

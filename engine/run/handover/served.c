@@ -66,13 +66,9 @@ int served_run_wait(struct db *db, const char *run, unsigned unbegun, const char
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 
-	if (db_begin(db, err) < 0)
-		return -1;
-	if (write_wait(db, run, unbegun, why, arena, err) < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err);
+	return db_begin(db, err) < 0
+		       ? -1
+		       : db_finish(db, write_wait(db, run, unbegun, why, arena, err), err);
 }
 
 int served_run_end(struct db *db, const char *run, enum run_state state, const char *why,
@@ -81,20 +77,17 @@ int served_run_end(struct db *db, const char *run, enum run_state state, const c
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct clock *c = clock_system();
 	struct run_row row;
+	int r;
 
 	if (db_begin(db, err) < 0)
 		return -1;
-	if (record_find_run(db, run, arena, &row, err) < 0) {
-		db_rollback(db);
-		return -1;
+	r = record_find_run(db, run, arena, &row, err);
+	if (r == 0) {
+		row.state = state;
+		row.message = why;
+		row.ended_ns = c->wall_ns(c);
+		row.engine.pid = 0;
+		r = record_run_update(db, &row, err);
 	}
-	row.state = state;
-	row.message = why;
-	row.ended_ns = c->wall_ns(c);
-	row.engine.pid = 0;
-	if (record_run_update(db, &row, err) < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err);
+	return db_finish(db, r, err);
 }

@@ -347,17 +347,6 @@ static const char *shown(struct walk *w, const char *s, size_t n)
 	return arena_strndup(w->c->arena, out.len ? out.s : "", out.len);
 }
 
-static int compare_links(struct walk *w, const struct tree_entry *a, const struct tree_entry *b)
-{
-	w->ret->n_files++;
-	if (a->target_len != b->target_len || memcmp(a->target, b->target, a->target_len) != 0)
-		note_plain(w, COMPARE_DIFFERENT,
-			   arena_printf(w->c->arena, "link to %s → %s",
-					shown(w, a->target, a->target_len),
-					shown(w, b->target, b->target_len)));
-	return 0;
-}
-
 /* Objects outside aren't fetched: the same version of the same object, or another one. */
 static void compare_references(struct walk *w, const struct reference *a, const struct reference *b)
 {
@@ -405,7 +394,13 @@ static int compare_entries(struct walk *w, const struct tree_entry *a, const str
 	if (a->kind == TREE_DIR && b->kind == TREE_DIR) {
 		r = compare_trees(w, &a->id, &b->id, err);
 	} else if (a->kind == TREE_SYMLINK && b->kind == TREE_SYMLINK) {
-		r = compare_links(w, a, b);
+		w->ret->n_files++;
+		if (a->target_len != b->target_len ||
+		    memcmp(a->target, b->target, a->target_len) != 0)
+			note_plain(w, COMPARE_DIFFERENT,
+				   arena_printf(w->c->arena, "link to %s → %s",
+						shown(w, a->target, a->target_len),
+						shown(w, b->target, b->target_len)));
 	} else if (a->kind == TREE_REFERENCE && b->kind == TREE_REFERENCE) {
 		compare_references(w, a->ref, b->ref);
 	} else if (!is_file(a) || !is_file(b)) {
@@ -427,25 +422,6 @@ static int order(const struct tree_entry *a, const struct tree_entry *b)
 	return r || !a || !b ? r : a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
 }
 
-static int merge(struct walk *w, const struct tree *a, const struct tree *b, struct err *err)
-{
-	size_t i = 0, k = 0;
-	int r = 0;
-
-	while (r == 0 && (i < tree_len(a) || k < tree_len(b))) {
-		const struct tree_entry *ea = i < tree_len(a) ? tree_at(a, i) : NULL,
-					*eb = k < tree_len(b) ? tree_at(b, k) : NULL;
-		int o = order(ea, eb);
-
-		r = o < 0   ? count_alone(w, ea, COMPARE_MISSING, err)
-		    : o > 0 ? count_alone(w, eb, COMPARE_EXTRA, err)
-			    : compare_entries(w, ea, eb, err);
-		i += o <= 0;
-		k += o >= 0;
-	}
-	return r;
-}
-
 /* How many files are in it: only so that the number of those compared is right. */
 static uint64_t count_files(struct walk *w, const struct content_id *id, unsigned depth)
 {
@@ -465,7 +441,8 @@ static int compare_trees(struct walk *w, const struct content_id *was, const str
 {
 	_cleanup_(tree_freep) struct tree *a = NULL, *b = NULL;
 	struct err why = { 0 };
-	int r;
+	size_t i = 0, k = 0;
+	int r = 0;
 
 	if (content_id_eq(was, is)) {
 		w->ret->n_files += count_files(w, was, w->depth);
@@ -476,7 +453,18 @@ static int compare_trees(struct walk *w, const struct content_id *was, const str
 	if (tree_load(w->c->store, was, &a, &why) < 0 || tree_load(w->c->store, is, &b, &why) < 0)
 		return note_unreadable(w, a ? is : was, &why, err) < 0 ? -1 : 0;
 	w->depth++;
-	r = merge(w, a, b, err);
+	while (r == 0 && (i < tree_len(a) || k < tree_len(b))) {
+		const struct tree_entry *ea = i < tree_len(a) ? tree_at(a, i) : NULL,
+					*eb = k < tree_len(b) ? tree_at(b, k) : NULL;
+		int o = order(ea, eb);
+
+		r = o < 0   ? count_alone(w, ea, COMPARE_MISSING, err)
+		    : o > 0 ? count_alone(w, eb, COMPARE_EXTRA, err)
+			    : compare_entries(w, ea, eb, err);
+		i += o <= 0;
+		k += o >= 0;
+	}
+
 	w->depth--;
 	return r;
 }

@@ -29,15 +29,15 @@ enum compare_verdict {
 	COMPARE_MISSING, /* only the old one has it */
 	COMPARE_UNKNOWN, /* could not be compared: bytes that aren't in the store any more */
 };
-const char *
-compare_verdict_name(enum compare_verdict v); /* "identical", "identical after normalisation", … */
+/* "identical", "identical after normalisation", … */
+const char *compare_verdict_name(enum compare_verdict v);
 
 struct compare_result {
 	enum compare_verdict verdict;
-	const char
-		*normaliser; /* of that file, when it is the same after it: "gzip+tar"; else NULL */
-	const char *path;    /* the first file, in tree order, of the worst verdict; "" for a single
-				file; NULL when all are identical */
+	/* Of that file, when it is the same after it: "gzip+tar"; else NULL. */
+	const char *normaliser;
+	const char *path; /* the first file, in tree order, of the worst verdict; "" for a single
+			     file; NULL when all are identical */
 	bool has_offset;
 	uint64_t offset;    /* first differing byte of that file */
 	const char *detail; /* one line for people: "array `weights` differs at [3,17]: 0.25 →

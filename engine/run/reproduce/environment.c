@@ -9,6 +9,7 @@
  * results (report.c).
  */
 #include "base/text/json.h"
+#include "record/facts.h"
 #include "run/internal.h"
 
 #define TOOL_TEXT_MAX (64 * KIB)
@@ -58,29 +59,19 @@ static void words_only_in(const char *a, const char *b, struct str *out)
 		str_add(out, "-");
 }
 
-/* Some hundred words: only those that one machine has and the other hasn't say something. */
-static void add_words(struct differences *d, const char *what, const char *was, const char *is)
-{
-	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
-
-	words_only_in(was, is, &a);
-	words_only_in(is, was, &b);
-	add(d, what, a.s, b.s);
-}
-
 static const char *text_of(struct arena *arena, const json_t *v)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
+	const char *read;
 
 	if (!v || json_is_null(v))
 		return "-";
 	if (json_is_string(v)) {
-		if (json_name_decode(&text, json_string_value(v), NULL) < 0)
-			return "-";
-	} else {
-		json_add_canonical(&text, v);
+		read = facts_read_text(json_string_value(v), arena);
+		return read ? read : "-";
 	}
-	return arena_strndup(arena, text.len ? text.s : "", text.len);
+	json_add_canonical(&text, v);
+	return arena_strndup(arena, text.s, text.len);
 }
 
 static const char *title_of(const char *key)
@@ -109,18 +100,25 @@ static void add_member(struct differences *d, const char *prefix, const char *ke
 		       const json_t *was, const json_t *is)
 {
 	const char *title = arena_printf(d->arena, "%s%s", prefix, title_of(key));
+	const char *a = text_of(d->arena, was), *b = text_of(d->arena, is);
 
 	if (str_eq(key, "host")) /* another machine by itself makes no difference */
 		return;
-	if (json_is_object(was) || json_is_object(is))
+	if (json_is_object(was) || json_is_object(is)) {
 		add_object(d,
 			   str_eq(key, "variables") ? "variable "
 						    : arena_printf(d->arena, "%s ", title),
 			   was, is);
-	else if (str_eq(key, "cpu_flags"))
-		add_words(d, title, text_of(d->arena, was), text_of(d->arena, is));
-	else
-		add(d, title, text_of(d->arena, was), text_of(d->arena, is));
+	} else if (str_eq(key, "cpu_flags")) {
+		/* Some hundred words: only those that one machine has and the other hasn't. */
+		_cleanup_(str_deinit) struct str only_a = { 0 }, only_b = { 0 };
+
+		words_only_in(a, b, &only_a);
+		words_only_in(b, a, &only_b);
+		add(d, title, only_a.s, only_b.s);
+	} else {
+		add(d, title, a, b);
+	}
 }
 
 static void add_object(struct differences *d, const char *prefix, const json_t *was,
@@ -131,8 +129,11 @@ static void add_object(struct differences *d, const char *prefix, const json_t *
 
 	json_object_foreach((json_t *)was, key, v)
 		add_member(d, prefix, key, v, json_object_get(is, key));
-	json_object_foreach((json_t *)is, key, v) if (!json_object_get(was, key))
-		add_member(d, prefix, key, NULL, v);
+	json_object_foreach((json_t *)is, key, v)
+	{
+		if (!json_object_get(was, key))
+			add_member(d, prefix, key, NULL, v);
+	}
 }
 
 static int parse_environment(const struct manifest *m, json_t **ret, struct err *err)
@@ -140,21 +141,6 @@ static int parse_environment(const struct manifest *m, json_t **ret, struct err 
 	const char *text = m->environment_json ? m->environment_json : "{}";
 
 	return json_parse("the environment of a run", text, strlen(text), ret, err);
-}
-
-static int add_machine(struct differences *d, const struct manifest *was, const struct manifest *is,
-		       struct err *err)
-{
-	json_t *a = NULL, *b = NULL;
-	int result = parse_environment(was, &a, err);
-
-	if (result == 0)
-		result = parse_environment(is, &b, err);
-	if (result == 0)
-		add_object(d, "", a, b);
-	json_decref(a);
-	json_decref(b);
-	return result;
 }
 
 /* Steps: images and threads, where the pipeline doesn't fix them. */
@@ -175,14 +161,6 @@ static void add_step(struct differences *d, const struct manifest_step *was,
 	for (size_t i = 0; i < was->n_threads; i++)
 		add(d, arena_printf(d->arena, "%s of %s", was->threads[i].name, was->name),
 		    was->threads[i].value, variable_of(is, was->threads[i].name));
-}
-
-static void add_steps(struct differences *d, const struct manifest *was, const struct manifest *is)
-{
-	for (size_t i = 0; i < was->n_steps; i++)
-		for (size_t k = 0; k < is->n_steps; k++)
-			if (str_eq(was->steps[i].name, is->steps[k].name))
-				add_step(d, &was->steps[i], &is->steps[k]);
 }
 
 /* Tools. */
@@ -222,16 +200,21 @@ static void add_tools(struct run *r, struct differences *d)
 int reproduce_environment(struct run *r, struct reproduction *rep, struct err *err)
 {
 	struct differences d = { .arena = r->arena };
+	const struct manifest *was = &r->past->manifest;
+	_cleanup_(json_decrefp) json_t *around_was = NULL, *around_is = NULL;
 	struct manifest is;
 
 	if (manifest_load(r->ctx->store, &r->row.hash, r->arena, &is, err) < 0)
 		return err_wrap(err, "the manifest of run %s", r->row.id);
-	add_tools(r, &d);
-	add_steps(&d, &r->past->manifest, &is);
-	if (add_machine(&d, &r->past->manifest, &is, err) < 0) {
-		VEC_FREE(&d.v);
+	if (parse_environment(was, &around_was, err) < 0 ||
+	    parse_environment(&is, &around_is, err) < 0)
 		return err_wrap(err, "comparing the surroundings");
-	}
+	add_tools(r, &d);
+	for (size_t i = 0; i < was->n_steps; i++)
+		for (size_t k = 0; k < is.n_steps; k++)
+			if (str_eq(was->steps[i].name, is.steps[k].name))
+				add_step(&d, &was->steps[i], &is.steps[k]);
+	add_object(&d, "", around_was, around_is);
 	VEC_TO_ARENA(&d.v, r->arena, &rep->environment, &rep->n_environment);
 	return 0;
 }

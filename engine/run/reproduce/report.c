@@ -14,6 +14,7 @@
  * Threads: the loop's, after the run's end. What it doesn't do: environments (environment.c),
  * printing (cli/).
  */
+#include <assert.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,11 +37,6 @@ struct report {
 
 /* Metrics. */
 
-static bool same_number(double a, double b)
-{
-	return a == b || (isnan(a) && isnan(b));
-}
-
 static double tolerance_of(const struct step *s, const char *metric, double was)
 {
 	for (size_t i = 0; i < s->measured.n_tolerances; i++)
@@ -49,20 +45,6 @@ static double tolerance_of(const struct step *s, const char *metric, double was)
 				       ? s->measured.tolerances[i].bound * fabs(was)
 				       : s->measured.tolerances[i].bound;
 	return 0;
-}
-
-static void compare_metric(const struct step *s, struct reproduced_metric *m)
-{
-	m->tolerance = m->had ? tolerance_of(s, m->name, m->was) : 0;
-	if (!m->had)
-		m->verdict = COMPARE_EXTRA;
-	else if (!m->has)
-		m->verdict = COMPARE_MISSING;
-	else if (same_number(m->was, m->is))
-		m->verdict = COMPARE_IDENTICAL;
-	else
-		m->verdict = fabs(m->is - m->was) <= m->tolerance ? COMPARE_TOLERATED
-								  : COMPARE_DIFFERENT;
 }
 
 /* Both lists are sorted by name. */
@@ -90,7 +72,16 @@ static void compare_metrics(struct report *rp, const struct step *s, const struc
 		m->is = m->has ? b.value : 0;
 		i += m->had;
 		k += m->has;
-		compare_metric(s, m);
+		m->tolerance = m->had ? tolerance_of(s, m->name, m->was) : 0;
+		if (!m->had)
+			m->verdict = COMPARE_EXTRA;
+		else if (!m->has)
+			m->verdict = COMPARE_MISSING;
+		else if (m->was == m->is || (isnan(m->was) && isnan(m->is)))
+			m->verdict = COMPARE_IDENTICAL;
+		else
+			m->verdict = fabs(m->is - m->was) <= m->tolerance ? COMPARE_TOLERATED
+									  : COMPARE_DIFFERENT;
 	}
 }
 
@@ -182,25 +173,10 @@ static bool has_made(const struct step *s, const struct result_entry *e)
 	       (e->state == RESULT_FAILED && (s->n_outputs ? e->n_outputs : e->n_metrics));
 }
 
-static const char *lost(const struct report *rp, const struct step *s, const char *task)
-{
-	const char *why = plan_lost(rp->run->plan, task);
-
-	return why ? why : plan_lost(rp->run->plan, s->name);
-}
-
 static void set(struct reproduced_task *t, enum reproduce_verdict v, const char *why)
 {
 	t->verdict = v;
 	t->why = why;
-}
-
-static bool named(const char *const *names, size_t n, const struct reproduced_task *t)
-{
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(names[i], t->task) || str_eq(names[i], t->step))
-			return true;
-	return false;
 }
 
 /* It wasn't executed now. */
@@ -208,9 +184,11 @@ static void judge_absent(struct report *rp, const struct step *s, const struct r
 			 const struct result_entry *is, struct reproduced_task *t)
 {
 	const struct run_options *o = rp->run->o;
-	const char *why = lost(rp, s, t->task);
+	const char *why = plan_lost(rp->run->plan, t->task);
 
-	if (named(o->tasks.skip, o->tasks.n_skip, t))
+	if (!why)
+		why = plan_lost(rp->run->plan, s->name);
+	if (reproduce_leaves_out(o, t->step, t->task))
 		set(t, NOT_SELECTED, "left out (--skip)");
 	else if (why)
 		set(t, NOT_COMPARABLE, arena_strdup(rp->arena, why));
@@ -361,8 +339,9 @@ static void conclude(struct report *rp)
 	}
 }
 
-static int read_new(struct report *rp, struct err *err)
+static int fill(struct report *rp, struct err *err)
 {
+	const struct pipeline *p = rp->run->pipeline;
 	struct attempt_row *rows;
 	struct results_cursor c;
 	struct result_entry e;
@@ -376,15 +355,7 @@ static int read_new(struct report *rp, struct err *err)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		*map_slot_str(rp->attempts, rows[i].task) = &rows[i];
-	return 0;
-}
 
-static int fill(struct report *rp, struct err *err)
-{
-	const struct pipeline *p = rp->run->pipeline;
-
-	if (read_new(rp, err) < 0)
-		return -1;
 	for (size_t i = 0; i < p->n_steps; i++)
 		if (add_step(rp, &p->steps[p->order[i]], err) < 0)
 			return -1;
@@ -392,9 +363,12 @@ static int fill(struct report *rp, struct err *err)
 	return reproduce_environment(rp->run, rp->rep, err);
 }
 
-/* What an engine left that died while it compared. */
-static void clear_temps(const char *state_dir)
+/* Where the normaliser's files lie, for as long as the comparison takes. What an engine left that
+ * died meanwhile goes. */
+static char *make_temp(const struct run *r, struct err *err)
 {
+	const char *state_dir = r->ctx->config->state_dir;
+	char *dir = xasprintf("%s/compare-%d-XXXXXX", state_dir, (int)getpid());
 	DIR *d = opendir(state_dir);
 	struct dirent *e;
 	int pid;
@@ -404,14 +378,6 @@ static void clear_temps(const char *state_dir)
 			fs_remove_tree_at(dirfd(d), e->d_name, NULL);
 	if (d)
 		closedir(d);
-}
-
-/* Where the normaliser's files lie, for as long as the comparison takes. */
-static char *make_temp(const struct run *r, struct err *err)
-{
-	char *dir = xasprintf("%s/compare-%d-XXXXXX", r->ctx->config->state_dir, (int)getpid());
-
-	clear_temps(r->ctx->config->state_dir);
 	if (mkdtemp(dir))
 		return dir;
 	err_errno(err, "cannot make %s", dir);
@@ -426,6 +392,7 @@ int reproduce_report(struct run *r, struct reproduction **ret, struct err *err)
 	struct results *is = NULL;
 	int result;
 
+	assert(r->past->results);
 	if (r->row.state != RUN_SUCCEEDED && r->row.state != RUN_FAILED)
 		return 0;
 	temp = make_temp(r, err);

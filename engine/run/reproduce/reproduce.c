@@ -83,30 +83,25 @@ static struct map *names_of(const struct past_run *past, const struct pipeline *
 	return names;
 }
 
-static int unknown_name(const struct past_run *past, const struct pipeline *p, const char *name,
-			struct err *err)
-{
-	_cleanup_(freep) const char **steps = xcalloc(p->n_steps + 1, sizeof(*steps));
-	const char *nearest;
-
-	for (size_t i = 0; i < p->n_steps; i++)
-		steps[i] = p->steps[i].name;
-	nearest = text_nearest(name, steps, p->n_steps);
-	return err_set(err, ERR_INVALID, "run %s has no step or task `%s`%s%s%s",
-		       past->manifest.run->id, name, nearest ? " (did you mean `" : "",
-		       nearest ? nearest : "", nearest ? "`?)" : "");
-}
-
 static int check_names(const struct past_run *past, const struct pipeline *p,
 		       const struct reproduce_options *o, struct err *err)
 {
 	_cleanup_(map_freep) struct map *known = o->n_only + o->n_skip ? names_of(past, p) : NULL;
+	_cleanup_(freep) const char **steps = xcalloc(p->n_steps + 1, sizeof(*steps));
+	_cleanup_(str_deinit) struct str hint = { 0 };
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		steps[i] = p->steps[i].name;
 
 	for (size_t i = 0; i < o->n_only + o->n_skip; i++) {
 		const char *name = i < o->n_only ? o->only[i] : o->skip[i - o->n_only];
 
-		if (!map_get_str(known, name))
-			return unknown_name(past, p, name, err);
+		if (map_get_str(known, name))
+			continue;
+		str_add(&hint, "");
+		text_add_suggestion(&hint, name, steps, p->n_steps);
+		return err_set(err, ERR_INVALID, "run %s has no step or task `%s`%s",
+			       past->manifest.run->id, name, hint.s);
 	}
 	return 0;
 }
@@ -142,11 +137,10 @@ static int options_of(const struct past_run *past, const struct reproduce_option
 
 /* Before a task starts. */
 
-static bool left_out(const struct run *r, const struct attempt *a)
+bool reproduce_leaves_out(const struct run_options *o, const char *step, const char *task)
 {
-	for (size_t i = 0; i < r->o->tasks.n_skip; i++)
-		if (str_eq(r->o->tasks.skip[i], a->step->name) ||
-		    str_eq(r->o->tasks.skip[i], a->label))
+	for (size_t i = 0; i < o->tasks.n_skip; i++)
+		if (str_eq(o->tasks.skip[i], step) || str_eq(o->tasks.skip[i], task))
 			return true;
 	return false;
 }
@@ -175,32 +169,25 @@ static int lacks_content(struct run *r, struct attempt *a, struct str *why, stru
 	return 0;
 }
 
-static void lacks_secrets(struct run *r, struct attempt *a, struct str *why)
-{
-	struct str value = { 0 };
-
-	for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
-		struct err e = { 0 };
-
-		str_reset(&value);
-		if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, &e) < 0)
-			str_addf(why, "%s%s", why->len ? "; " : "", e.msg);
-	}
-	str_deinit(&value);
-}
-
 int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_after, struct err *err)
 {
-	_cleanup_(str_deinit) struct str why = { 0 };
+	_cleanup_(str_deinit) struct str why = { 0 }, value = { 0 };
 
-	if (left_out(r, a))
+	if (reproduce_leaves_out(r->o, a->step->name, a->label))
 		str_add(&why, "left out (--skip)");
 	else if (lacks_content(r, a, &why, err) < 0)
 		return -1;
 	else if (why.len && (*ret_after = plan_pending_need(r->plan, a->task->plan)))
 		return 2;
 	else
-		lacks_secrets(r, a, &why);
+		for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
+			struct err e = { 0 };
+
+			str_reset(&value);
+			if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, &e) < 0)
+				str_addf(&why, "%s%s", why.len ? "; " : "", e.msg);
+		}
+	str_wipe(&value);
 	if (why.len == 0)
 		return 1;
 	plan_lose(r->plan, a->task->plan, why.s);

@@ -69,11 +69,11 @@ struct reproduction {
 
 struct reproduce_options {
 	enum reproduce_mode mode;
-	const char *const
-		*only; /* tasks or steps; none: all. Chained: what they need comes along */
+	/* Tasks or steps; none: all. Chained: what they need comes along. */
+	const char *const *only;
 	size_t n_only;
-	const char *const
-		*skip; /* tasks or steps to leave out, such as those that act on the world */
+	/* Tasks or steps to leave out, such as those that act on the world. */
+	const char *const *skip;
 	size_t n_skip;
 	unsigned jobs; /* 0: from the configuration */
 	bool keep_workspace;

@@ -41,35 +41,14 @@ struct exporter {
 	atomic_bool stop;
 };
 
-static int64_t now_ns(const struct run *r)
-{
-	return run_wall_ns(r);
-}
-
-static bool went_well(const struct plan_task *t)
-{
-	return (t->state == TASK_STATE_HIT || t->state == TASK_STATE_DONE) && t->outputs;
-}
-
-/* Two tasks that would write to one place: both would be there by halves. */
-static void check_place(struct exporter *x, struct job *j)
-{
-	void **slot = map_slot_str(x->places, j->place);
-
-	if (*slot)
-		j->result = err_set(&j->err, ERR_INVALID, "task %s is exported to the same place",
-				    (char *)*slot);
-	else
-		*slot = (void *)(uintptr_t)j->ask.task;
-}
-
 static int add_output(struct exporter *x, const struct plan_task *t, size_t i, struct err *err)
 {
 	struct run *r = x->run;
 	const struct step_output *o = &r->pipeline->steps[t->step].outputs[i];
-	struct str label = { 0 };
+	_cleanup_(str_deinit) struct str label = { 0 };
 	const char *uri;
 	struct job *j;
+	void **slot;
 
 	if (plan_task_export(r->plan, t, i, x->arena, &uri, err) < 0)
 		return -1;
@@ -85,16 +64,19 @@ static int add_output(struct exporter *x, const struct plan_task *t, size_t i, s
 				      .output = o->name,
 				      .run = r->row.id,
 				      .task = arena_strndup(x->arena, label.s, label.len),
-				      .now_ns = now_ns(r) };
-	str_deinit(&label);
+				      .now_ns = run_wall_ns(r) };
 	j->place = export_place(&j->ask);
 	VEC_PUSH(&x->jobs, j);
-	check_place(x, j);
-	if (j->result == 0) {
+	slot = map_slot_str(x->places, j->place);
+	if (*slot) { /* both would be there by halves */
+		j->result = err_set(&j->err, ERR_INVALID, "task %s is exported to the same place",
+				    (char *)*slot);
+	} else {
 		int done = record_exported(r->ctx->db, j->place, &j->ask.id, err);
 
 		if (done < 0)
 			return -1;
+		*slot = (void *)(uintptr_t)j->ask.task;
 		j->recorded = done > 0;
 		j->skipped = j->recorded && *j->place != '/' && t->state == TASK_STATE_HIT;
 	}
@@ -111,11 +93,16 @@ static int add_all(struct exporter *x, struct err *err)
 
 		for (size_t k = 0; k < decl->n_outputs; k++)
 			any |= decl->outputs[k].export != NULL;
-		for (size_t i = 0; any && i < plan_n_tasks(r->plan, s); i++)
+		for (size_t i = 0; any && i < plan_n_tasks(r->plan, s); i++) {
+			const struct plan_task *t = plan_task_at(r->plan, s, i);
+
+			if ((t->state != TASK_STATE_HIT && t->state != TASK_STATE_DONE) ||
+			    !t->outputs)
+				continue;
 			for (size_t k = 0; k < decl->n_outputs; k++)
-				if (went_well(plan_task_at(r->plan, s, i)) &&
-				    add_output(x, plan_task_at(r->plan, s, i), k, err) < 0)
+				if (add_output(x, t, k, err) < 0)
 					return -1;
+		}
 	}
 	return 0;
 }
@@ -174,17 +161,13 @@ static int write_down(struct exporter *x, struct err *err)
 					  .output = j->ask.output,
 					  .uri = j->place,
 					  .id = j->ask.id,
-					  .at_ns = now_ns(x->run) };
+					  .at_ns = run_wall_ns(x->run) };
 
 		row.message = j->result < 0 ? j->err.msg : NULL;
 		if (!j->skipped)
 			r = record_export(db, &row, err);
 	}
-	if (r < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err);
+	return db_finish(db, r, err);
 }
 
 static void tell_failures(struct exporter *x)
@@ -200,8 +183,8 @@ static void tell_failures(struct exporter *x)
 		text = arena_printf(r->arena,
 				    "store: output `%s` of %s could not be exported to %s: %s",
 				    j->ask.output, j->ask.task, j->place, j->err.msg);
-		r->end.failed = r->end.itself =
-			true; /* a place outside that isn't as the pipeline says, not the store */
+		/* A place outside isn't as the pipeline says; the store is well. */
+		r->end.failed = r->end.itself = true;
 		if (r->row.message)
 			OBSERVE(r, notice, text);
 		else
@@ -209,23 +192,13 @@ static void tell_failures(struct exporter *x)
 	}
 }
 
-static void exporter_deinit(struct exporter *x)
-{
-	pool_free(x->pool);
-	for (size_t i = 0; i < x->jobs.n; i++)
-		free(x->jobs.v[i]->place);
-	VEC_FREE(&x->jobs);
-	map_free(x->places);
-	arena_free(x->arena);
-}
-
 int run_export(struct run *r, struct err *err)
 {
 	struct exporter x = { .run = r, .arena = arena_new(), .places = map_new() };
 	int result = 0;
 
-	if (!r->end.interrupted && !r->o->shell_step &&
-	    !r->past) /* a reproduction replaces nothing of anybody's */
+	/* A reproduction replaces nothing of anybody's. */
+	if (!r->end.interrupted && !r->o->shell_step && !r->past)
 		result = add_all(&x, err);
 	if (result == 0 && x.jobs.n)
 		result = carry_out(&x, err);
@@ -233,6 +206,11 @@ int run_export(struct run *r, struct err *err)
 		result = write_down(&x, err);
 	if (result == 0)
 		tell_failures(&x);
-	exporter_deinit(&x);
+	pool_free(x.pool);
+	for (size_t i = 0; i < x.jobs.n; i++)
+		free(x.jobs.v[i]->place);
+	VEC_FREE(&x.jobs);
+	map_free(x.places);
+	arena_free(x.arena);
 	return result;
 }

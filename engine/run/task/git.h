@@ -19,8 +19,8 @@ struct git_facts {
 	const char *commit; /* 40 or 64 hex digits; NULL: unknown, or there is none yet (then
 			       nothing else is set either) */
 	bool dirty; /* tracked files differ, or there are untracked ones that aren't ignored */
-	const char
-		*remote; /* URL of `origin`, or of the only remote, without credentials; or NULL */
+		    /* URL of `origin`, or of the only remote, without credentials; or NULL. */
+	const char *remote;
 	const char *submodules_json; /* [{"path", "commit", "dirty"}] in the order of their names;
 					NULL: none */
 };

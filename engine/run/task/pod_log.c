@@ -3,7 +3,7 @@
  *
  * pod_log_print() asks the Job how many nodes there are. One node is printed or followed directly.
  * Several that aren't followed come node by node, each under a heading; several that are followed
- * have a thread each (follow_node()), and the caller's thread waits and asks whether the attempt is
+ * have a thread each (run()), and the caller's thread waits and asks whether the attempt is
  * over. Where only the last lines are wanted, logs are read twice (log_part.h): once to count,
  * without following.
  *
@@ -225,25 +225,20 @@ static int print_in_turn(struct printing *p, struct err *err)
 
 /* Several at once, as they print. */
 
-static int follow_node(struct node *n)
-{
-	struct pollfd wake = { .fd = n->p->o->wake_fd, .events = POLLIN };
-
-	for (;;) {
-		bool over = n->p->over;
-		int r = print_once(n, &n->err);
-
-		if (r != POD_LOG_NO_POD || over || poll(&wake, 1, LOOK_AGAIN_MS) > 0)
-			return r;
-	}
-}
-
 static void *run(void *arg)
 {
 	struct node *n = arg;
 	struct printing *p = n->p;
+	struct pollfd wake = { .fd = p->o->wake_fd, .events = POLLIN };
 
-	n->result = follow_node(n);
+	for (;;) {
+		bool over = p->over;
+
+		n->result = print_once(n, &n->err);
+		if (n->result != POD_LOG_NO_POD || over || poll(&wake, 1, LOOK_AGAIN_MS) > 0)
+			break;
+	}
+
 	if (n->result >= 0 && n->line.len && hand_on_lines(n, "\n", 1, &n->err) < 0)
 		n->result = -1;
 	pthread_mutex_lock(&p->lock);
@@ -278,44 +273,25 @@ static void wait_for(struct printing *p, unsigned n)
 	}
 }
 
-/* The error that isn't only the others' end; else whether any had a pod. */
-static int outcome(const struct node *v, unsigned n, struct err *err)
-{
-	const struct node *failed = NULL;
-	bool found = false;
-
-	for (unsigned i = 0; i < n; i++) {
-		found |= v[i].found;
-		if (v[i].result < 0 && (!failed || failed->err.code == ERR_CANCELLED))
-			failed = &v[i];
-	}
-	if (failed) {
-		*err = failed->err;
-		return -1;
-	}
-	return found ? POD_LOG_WHOLE : POD_LOG_NO_POD;
-}
-
-/* In the log itself, whatever part of it is wanted: a rank may be on a node that isn't followed. */
-static int say_how_many(const struct printing *p, unsigned n, struct err *err)
-{
-	_cleanup_(freep) char *line =
-		n < p->nodes ? xasprintf("=== only the first %u of %u nodes are followed; without "
-					 "-f the logs of all nodes are shown ===\n",
-					 n, p->nodes)
-			     : NULL;
-
-	return line ? p->o->sink(p->o->arg, line, strlen(line), err) : 0;
-}
-
 static int follow_all(struct printing *p, struct err *err)
 {
 	unsigned n = MIN(p->nodes, POD_LOG_NODES_MAX), started = 0;
 	_cleanup_(freep) struct node *v = xcalloc(n, sizeof(*v));
+	const struct node *failed = NULL;
+	bool found = false;
 	int r = 0;
 
-	if (say_how_many(p, n, err) < 0)
-		return -1;
+	/* In the log itself, whatever part of it is wanted: a rank may be on a node that isn't
+	 * followed. */
+	if (n < p->nodes) {
+		_cleanup_(freep) char *line =
+			xasprintf("=== only the first %u of %u nodes are followed; without -f the "
+				  "logs of all nodes are shown ===\n",
+				  n, p->nodes);
+
+		if (p->o->sink(p->o->arg, line, strlen(line), err) < 0)
+			return -1;
+	}
 	for (; r == 0 && started < n; started += r == 0) {
 		v[started] = (struct node){ .p = p, .index = started, .lines_only = true };
 		log_part_init(&v[started].part, &p->o->wanted);
@@ -332,7 +308,17 @@ static int follow_all(struct printing *p, struct err *err)
 		errno = r;
 		return err_errno(err, "cannot start a thread");
 	}
-	return outcome(v, n, err);
+	/* The error that isn't only the others' end. */
+	for (unsigned i = 0; i < n; i++) {
+		found |= v[i].found;
+		if (v[i].result < 0 && (!failed || failed->err.code == ERR_CANCELLED))
+			failed = &v[i];
+	}
+	if (failed) {
+		*err = failed->err;
+		return -1;
+	}
+	return found ? POD_LOG_WHOLE : POD_LOG_NO_POD;
 }
 
 /* Which. */

@@ -227,19 +227,6 @@ static int by_name(const void *a, const void *b)
 		      ((const struct secret_entry *)b)->name);
 }
 
-static void list_environment(struct list *l)
-{
-	for (char **e = environ; *e; e++) {
-		const char *eq = strchr(*e, '=');
-		_cleanup_(freep) char *name = NULL;
-
-		if (!eq || !str_has_prefix(*e, ENV_PREFIX))
-			continue;
-		name = xstrndup(*e + strlen(ENV_PREFIX), (size_t)(eq - *e) - strlen(ENV_PREFIX));
-		add(l, name, true);
-	}
-}
-
 static int list_files(struct list *l, const struct config *c, struct err *err)
 {
 	struct err why = { 0 };
@@ -265,7 +252,15 @@ int secret_list(const struct config *c, struct secret_entry **ret, size_t *ret_n
 {
 	struct list l = { 0 };
 
-	list_environment(&l);
+	for (char **e = environ; *e; e++) {
+		const char *eq = strchr(*e, '=');
+		_cleanup_(freep) char *name = NULL;
+
+		if (!eq || !str_has_prefix(*e, ENV_PREFIX))
+			continue;
+		name = xstrndup(*e + strlen(ENV_PREFIX), (size_t)(eq - *e) - strlen(ENV_PREFIX));
+		add(&l, name, true);
+	}
 	if (list_files(&l, c, err) < 0) {
 		for (size_t i = 0; i < l.entries.n; i++)
 			free(l.entries.v[i].name);

@@ -87,23 +87,15 @@ static int lead_away(const char *path, int dir_fd, struct err *err)
 		       : 0;
 }
 
-static int are_large(struct store *s, const struct runner_attempt *a, uint64_t bytes, bool *ret,
-		     struct err *err)
-{
-	*ret = false;
-	for (size_t i = 0; i < a->n_inputs && !*ret && bytes != UINT64_MAX; i++)
-		if (content_takes(s, &a->inputs[i].id, bytes, ret, err) < 0)
-			return err_wrap(err, "looking at input `%s`", a->inputs[i].name);
-	return 0;
-}
-
 static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
 		   bool *ret_linked, struct err *err)
 {
 	struct store *s = arg;
 
-	if (are_large(s, a, link_from, ret_linked, err) < 0)
-		return -1;
+	*ret_linked = false;
+	for (size_t i = 0; i < a->n_inputs && !*ret_linked && link_from != UINT64_MAX; i++)
+		if (content_takes(s, &a->inputs[i].id, link_from, ret_linked, err) < 0)
+			return err_wrap(err, "looking at input `%s`", a->inputs[i].name);
 	if (a->code && lay_out_code(s, a->code, dir_fd, err) < 0)
 		return err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs; i++)
@@ -120,13 +112,6 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64
 		       : 0;
 }
 
-static int missing(const struct runner_output *o, struct err *err)
-{
-	return err_set(err, ERR_NOT_FOUND,
-		       "the command ended well but did not make its output `%s` (%s%s)", o->name,
-		       o->path, o->is_dir ? "/" : "");
-}
-
 /* A link may stand for the output as long as it stays in the working directory. What it leads to
  * elsewhere isn't even looked at. */
 static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
@@ -135,7 +120,9 @@ static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
 	struct stat st;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return missing(o, err);
+		return err_set(err, ERR_NOT_FOUND,
+			       "the command ended well but did not make its output `%s` (%s%s)",
+			       o->name, o->path, o->is_dir ? "/" : "");
 	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
 		return err_set(err, ERR_INVALID,
 			       "output `%s` (%s) is a symbolic link that leads out of the working "
@@ -201,23 +188,6 @@ static void need(struct needs *n, const struct content_id *id, char *name)
 	VEC_PUSH(&n->names, name);
 }
 
-static void gather(struct needs *n, const struct runner_attempt *a)
-{
-	if (a->code)
-		need(n, a->code, xasprintf("the code of %s", a->task));
-	for (size_t i = 0; i < a->n_inputs; i++)
-		need(n, &a->inputs[i].id,
-		     xasprintf("input `%s` of %s", a->inputs[i].name, a->task));
-}
-
-static void needs_deinit(struct needs *n)
-{
-	for (size_t i = 0; i < n->names.n; i++)
-		free(n->names.v[i]);
-	VEC_FREE(&n->names);
-	VEC_FREE(&n->ids);
-}
-
 static const char *first_missing(const struct needs *n, const bool *there)
 {
 	for (size_t i = 0; i < n->ids.n; i++)
@@ -252,12 +222,23 @@ static int publish(void *arg, const struct runner_attempt *const *attempts, size
 	struct err why = { 0 };
 	int r;
 
-	for (size_t i = 0; i < n; i++)
-		gather(&needs, attempts[i]);
+	for (size_t i = 0; i < n; i++) {
+		const struct runner_attempt *a = attempts[i];
+
+		if (a->code)
+			need(&needs, a->code, xasprintf("the code of %s", a->task));
+		for (size_t k = 0; k < a->n_inputs; k++)
+			need(&needs, &a->inputs[k].id,
+			     xasprintf("input `%s` of %s", a->inputs[k].name, a->task));
+	}
+
 	r = content_put_bytes(arg, bytes, n_bytes, ret, err);
 	if (r == 0)
 		r = check_complete(arg, &needs, err);
-	needs_deinit(&needs);
+	for (size_t i = 0; i < needs.names.n; i++)
+		free(needs.names.v[i]);
+	VEC_FREE(&needs.names);
+	VEC_FREE(&needs.ids);
 	if (r < 0 || store_sync(arg, err) < 0)
 		return err_wrap(err, "copying it to the store that pods use");
 	return store_unsent(arg, &why)

@@ -90,16 +90,6 @@ static bool choose_pipeline(struct start *s)
 	return !s->a->x->status;
 }
 
-static const char *param_text(struct api *a, const json_t *v)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	if (json_is_string(v))
-		return json_string_value(v);
-	json_add_canonical(&text, v);
-	return arena_strdup(a->arena, text.s);
-}
-
 static bool read_params(struct start *s)
 {
 	json_t *params = json_object_get(s->a->body, "params"), *v;
@@ -111,9 +101,13 @@ static bool read_params(struct start *s)
 		return !s->a->x->status;
 	json_object_foreach(params, name, v)
 	{
-		const char *text = json_is_object(v) || json_is_array(v) || json_is_null(v)
-					   ? NULL
-					   : param_text(s->a, v);
+		_cleanup_(str_deinit) struct str canonical = { 0 };
+		const char *text = json_string_value(v);
+
+		if (json_is_number(v) || json_is_boolean(v)) {
+			json_add_canonical(&canonical, v);
+			text = arena_strdup(s->a->arena, canonical.s);
+		}
 
 		if (!text || !*name || strchr(name, '=') ||
 		    strlen(name) + strlen(text) > PARAM_BYTES_MAX || s->n_overrides == PARAMS_MAX) {
@@ -128,20 +122,6 @@ static bool read_params(struct start *s)
 		};
 	}
 	return true;
-}
-
-static void problem_of_diags(struct api *a, struct diag_list *diags, const struct err *err)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	for (size_t i = 0; i < diag_len(diags) && text.len < 4000; i++) {
-		const struct diag *d = diag_at(diags, i);
-
-		if (d->severity == DIAG_ERROR)
-			str_addf(&text, "%s%s:%d:%d: %s", text.len ? "; " : "", d->file, d->line,
-				 d->col, d->message);
-	}
-	web_problem(a->x, 400, "%s", text.len ? text.s : err->msg);
 }
 
 static bool check_steps(struct start *s, const struct pipeline *p)
@@ -188,13 +168,15 @@ static bool check_pipeline(struct start *s)
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	_cleanup_(freep) char *absolute = fs_join(project->root, s->pipeline);
 	struct pipeline_load_options o = { .project_root = project->root };
+	_cleanup_(str_deinit) struct str errors = { 0 };
 	struct err err = { 0 };
 
 	if (pipeline_load(absolute, &o, diags, &p, &err) < 0 ||
 	    params_resolve(p, s->overrides, s->n_overrides, s->a->arena,
 			   arena_alloc(s->a->arena, (p->n_params + 1) * sizeof(struct value)),
 			   diags, &err) < 0) {
-		problem_of_diags(s->a, diags, &err);
+		project_add_errors(&errors, diags, 4000);
+		web_problem(s->a->x, 400, "%s", errors.len ? errors.s : err.msg);
 		return false;
 	}
 	return check_steps(s, p);
@@ -221,34 +203,22 @@ static void start_on_loop(void *arg)
 		s->result = err_set(&s->err, ERR_BUSY,
 				    "the server is stopping and starts no more runs");
 	else if (!s->busy)
-		s->result = launch_start(d->launches, s->a->project, "api", s->argv, on_end, d, &l,
-					 &s->err);
+		s->result = launch_start(d->launches,
+					 &(struct launch_options){ .project = s->a->project,
+								   .what = "api",
+								   .args = s->argv,
+								   .on_end = on_end,
+								   .arg = d },
+					 &l, &s->err);
 	if (!s->busy && s->result == 0)
 		s->launch = arena_strdup(s->a->arena, launch_name(l));
-}
-
-static void answer_start(struct start *s)
-{
-	struct web_exchange *x = s->a->x;
-
-	if (s->busy) {
-		x->retry_after_s = 10;
-		web_problem(x, 429,
-			    "this server already has as many runs as it may; try again later");
-	} else if (s->result < 0) {
-		web_problem_err(x, &s->err);
-	} else {
-		x->location = arena_printf(s->a->arena, "/api/v1/launches/%s", s->launch);
-		web_answer_json(x, 202,
-				json_pack("{s:s, s:o}", "launch", s->launch, "project",
-					  facts_text(s->a->project->name)));
-	}
 }
 
 void api_run_start(struct api *a)
 {
 	static const char *const keys[] = { "pipeline", "params", "steps", "keep_going" };
 	struct start *s = arena_alloc(a->arena, sizeof(*s));
+	struct web_exchange *x = a->x;
 	struct err err = { 0 };
 	bool keep_going;
 
@@ -256,7 +226,7 @@ void api_run_start(struct api *a)
 	if (!known_keys(a, keys, ARRAY_LEN(keys)))
 		return;
 	if (json_get_bool_opt(a->body, "keep_going", false, &keep_going, &err) < 0) {
-		web_problem(a->x, 400, "body: %s", err.msg);
+		web_problem(x, 400, "body: %s", err.msg);
 		return;
 	}
 	if (!choose_pipeline(s) || !read_params(s))
@@ -274,8 +244,20 @@ void api_run_start(struct api *a)
 		s->argv[s->n_argv++] =
 			arena_printf(a->arena, "%s=%s", s->overrides[i].name, s->overrides[i].text);
 	}
-	if (api_call(a, start_on_loop, s))
-		answer_start(s);
+	if (!api_call(a, start_on_loop, s))
+		return;
+	if (s->busy) {
+		x->retry_after_s = 10;
+		web_problem(x, 429,
+			    "this server already has as many runs as it may; try again later");
+	} else if (s->result < 0) {
+		web_problem_err(x, &s->err);
+	} else {
+		x->location = arena_printf(a->arena, "/api/v1/launches/%s", s->launch);
+		web_answer_json(x, 202,
+				json_pack("{s:s, s:o}", "launch", s->launch, "project",
+					  facts_text(a->project->name)));
+	}
 }
 
 void api_launch(struct api *a)

@@ -13,6 +13,7 @@
  * Threads: api_route() on the server's I/O threads, where it may not wait; api_handle() on the
  * crew's. Neither touches what is the loop's; api_call() asks the loop.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/text/text.h"
@@ -62,27 +63,6 @@ static const struct api_route *find_route(struct web_exchange *x, struct str *al
 	return NULL;
 }
 
-static void no_route(struct web_exchange *x, const struct str *allow)
-{
-	if (!allow->len) {
-		web_problem(x, 404,
-			    "there is nothing at this path; /api/v1/openapi.json lists the paths");
-		return;
-	}
-	x->allow = arena_strdup(x->arena, allow->s);
-	web_problem(x, 405, "this path answers to %s", allow->s);
-}
-
-static bool takes(const struct api_route *r, const char *name)
-{
-	if ((r->flags & API_PROJECT) && strcmp(name, "project") == 0)
-		return true;
-	for (const struct api_param *p = r->params; p && p->name; p++)
-		if (p->in == API_QUERY && strcmp(p->name, name) == 0)
-			return true;
-	return false;
-}
-
 /* A word that was mistyped must not become an answer to another question. */
 static void check_params(const struct api_route *r, struct web_exchange *x)
 {
@@ -96,8 +76,11 @@ static void check_params(const struct api_route *r, struct web_exchange *x)
 			names[n++] = p->name;
 	for (size_t i = 0; i < x->n_params && !x->status; i++) {
 		_cleanup_(str_deinit) struct str hint = { 0 };
+		size_t k = 0;
 
-		if (takes(r, x->params[i].name))
+		while (k < n && !str_eq(names[k], x->params[i].name))
+			k++;
+		if (k < n)
 			continue;
 		str_add(&hint, "");
 		text_add_suggestion(&hint, x->params[i].name, names, n);
@@ -130,8 +113,14 @@ void api_route(void *arg, struct web_exchange *x)
 
 	if (!web_may(d->web, x, access))
 		return;
+	if (!r && !allow.len) {
+		web_problem(x, 404,
+			    "there is nothing at this path; /api/v1/openapi.json lists the paths");
+		return;
+	}
 	if (!r) {
-		no_route(x, &allow);
+		x->allow = arena_strdup(x->arena, allow.s);
+		web_problem(x, 405, "this path answers to %s", allow.s);
 		return;
 	}
 	if (atomic_load(&d->phase) < DAEMON_SERVING && !(r->flags & API_HEALTH)) {
@@ -192,41 +181,33 @@ static void parse_body(struct api *a)
 		web_problem(a->x, 400, "body: must be an object, not %s", json_describe(a->body));
 }
 
-static void open_reader(struct api *a)
-{
-	struct err err = { 0 };
-
-	if (project_reader(a->project, &a->db, &err) < 0)
-		web_problem_err(a->x, &err);
-	else
-		db_snapshot(a->db);
-}
-
-static void close_reader(struct api *a)
-{
-	if (!a->db)
-		return;
-	db_snapshot_end(a->db);
-	project_reader_return(a->project, a->db);
-}
-
 void api_handle(void *arg, struct web_exchange *x)
 {
 	const struct api_route *r = x->route;
 	struct api a = { .d = arg, .x = x, .arena = x->arena };
+	struct err err = { 0 };
+
+	assert(r && !x->status); /* api_route() let it through */
 
 	if (r->flags & API_PROJECT)
 		choose_project(&a);
 	if (!x->status && r->body)
 		parse_body(&a);
-	if (!x->status && (r->flags & API_DB))
-		open_reader(&a);
+	if (!x->status && (r->flags & API_DB)) {
+		if (project_reader(a.project, &a.db, &err) < 0)
+			web_problem_err(x, &err);
+		else
+			db_snapshot(a.db);
+	}
 	if (!x->status)
 		r->handle(&a);
-	close_reader(&a);
+	if (a.db) {
+		db_snapshot_end(a.db);
+		project_reader_return(a.project, a.db);
+	}
 	json_decref(a.body);
-	if (x->status >= 500 &&
-	    !(r->flags & API_HEALTH)) /* one that stands by says so every two seconds */
+	/* A server that stands by says so to each question about its health. */
+	if (x->status >= 500 && !(r->flags & API_HEALTH))
 		event(EVENT_ERROR, "request-failed", "{s:s, s:o, s:i, s:o}", "method", x->method,
 		      "path", json_name(x->path, strlen(x->path)), "status", (int)x->status,
 		      "answer", json_name(x->out.s ? x->out.s : "", x->out.len));

@@ -1,8 +1,9 @@
-/* POST /api/v1/handovers: takes a run that somebody else prepared (run/handover/handover.h). It is
- * checked here, on the request's thread; its row is written on the loop's, and from then on this
- * server answers for it. */
+/* POST /api/v1/handovers: takes a run that somebody else prepared (run/handover/handover.h). The
+ * request's thread checks it; the loop's thread writes its row, and from then on this server is
+ * responsible for the run. */
 #include "run/handover/handover.h"
 #include "record/facts.h"
+#include "run/store.h"
 #include "serve/event.h"
 #include "serve/internal.h"
 
@@ -32,26 +33,17 @@ static void take_on_loop(void *arg)
 		served_add(d, t->a->project, t->h.row.id);
 }
 
-/* The sender has just put things there: a handle that has been open for long may remember that they
- * weren't. */
-static int read_request(struct taking *t)
-{
-	struct project *p = t->a->project;
-	_cleanup_(store_freep) struct store *s = NULL;
-
-	if (p->open_store(p->config, true, &s, &t->err) < 0)
-		return -1;
-	t->h.from_store = NULL;
-	return handover_from_json(t->a->body, s, t->a->arena, &t->h, &t->err);
-}
-
 void api_handover(struct api *a)
 {
 	struct taking *t = arena_alloc(a->arena, sizeof(*t));
+	_cleanup_(store_freep) struct store *s = NULL;
 	struct web_exchange *x = a->x;
 
 	t->a = a;
-	if (read_request(t) < 0) {
+	/* The sender has just put things into the store: the project's own handle may remember that
+	 * they weren't there. */
+	if (run_open_store(a->project->config, true, &s, &t->err) < 0 ||
+	    handover_from_json(a->body, s, a->arena, &t->h, &t->err) < 0) {
 		if (t->err.code == ERR_NOT_FOUND) /* the path is right: its store lacks something */
 			web_problem(x, 409, "%s", t->err.msg);
 		else if (t->err.code == ERR_INVALID || t->err.code == ERR_TOO_LARGE)

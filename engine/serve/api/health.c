@@ -1,5 +1,5 @@
-/* Is it alive, is it ready, what does it count. Asked by machines every few seconds: cheap, and
- * without waiting for the loop, for a disk or for a network. */
+/* Health, readiness, metrics, and lists of projects and routes. Machines ask for them every few
+ * seconds: an answer is cheap, and waits neither for the loop nor for a disk or a network. */
 #include "serve/health.h"
 #include <string.h>
 #include "base/clock.h"
@@ -44,31 +44,27 @@ static const char *leader_text(struct api *a)
 	return text;
 }
 
-static void check_loop(struct api *a, json_t *checks, bool *all)
+void api_readyz(struct api *a)
 {
 	int phase = atomic_load(&a->d->phase);
 	int64_t stuck_ns = stuck_for(a);
-	const char *stuck =
-		arena_printf(a->arena, "not for %lld s", (long long)(stuck_ns / NS_PER_S));
+	json_t *checks = json_array();
+	bool all = true;
 
 	if (a->d->o->lease)
 		health_add_check(checks, "lease held", phase > DAEMON_STANDBY,
-				 phase > DAEMON_STANDBY ? NULL : leader_text(a), all);
+				 phase > DAEMON_STANDBY ? NULL : leader_text(a), &all);
 	health_add_check(checks, "schedules loaded", phase == DAEMON_SERVING,
 			 phase < DAEMON_SERVING   ? "starting"
 			 : phase > DAEMON_SERVING ? "ending"
 						  : NULL,
-			 all);
-	health_add_check(checks, "loop turns", !stuck_ns, stuck_ns ? stuck : NULL, all);
-}
-
-void api_readyz(struct api *a)
-{
-	json_t *checks = json_array();
-	bool all = true;
-
-	check_loop(a, checks, &all);
-	if (atomic_load(&a->d->phase) >= DAEMON_SERVING)
+			 &all);
+	health_add_check(checks, "loop turns", !stuck_ns,
+			 stuck_ns ? arena_printf(a->arena, "not for %lld s",
+						 (long long)(stuck_ns / NS_PER_S))
+				  : NULL,
+			 &all);
+	if (phase >= DAEMON_SERVING)
 		health_add_projects(a->d->health, checks, &all);
 	web_answer_json(a->x, all ? 200 : 503,
 			json_pack("{s:b, s:o}", "ready", all, "checks", checks));

@@ -1,25 +1,11 @@
-/* Which content came from which: the closure as a graph of contents and attempts, bounded; the same
- * that `cairn lineage --json` gives. */
+/* Lineage as a graph of contents and attempts, bounded: the same that `cairn lineage --json`
+ * prints.
+ */
 #include "record/lineage/graph.h"
 #include "serve/internal.h"
 
 #define ATTEMPTS_DEFAULT 1000
 #define ATTEMPTS_MAX     10000
-
-static void answer(struct api *a, const struct content_id *id, enum lineage_direction direction,
-		   uint64_t limit)
-{
-	struct lineage_graph g;
-	struct err err = { 0 };
-
-	lineage_graph_init(&g, direction, a->arena);
-	g.attempts_max = limit;
-	if (lineage_graph_of_content(&g, a->db, id, NULL, LINEAGE_DEPTH_ALL, &err) < 0)
-		web_problem_err(a->x, &err);
-	else
-		web_answer_json(a->x, 200, lineage_graph_json(&g, NULL, NULL));
-	lineage_graph_deinit(&g);
-}
 
 void api_lineage(struct api *a)
 {
@@ -27,6 +13,7 @@ void api_lineage(struct api *a)
 	uint64_t limit = ATTEMPTS_DEFAULT;
 	struct err err = { 0 };
 	struct content_id id;
+	struct lineage_graph g;
 
 	if (!what)
 		web_problem(
@@ -36,8 +23,15 @@ void api_lineage(struct api *a)
 		web_problem(a->x, 400, "parameter `direction` must be up or down");
 	if (a->x->status || !api_uint(a, "limit", 1, ATTEMPTS_MAX, &limit))
 		return;
-	if (lineage_find(a->db, what, &id, &err) < 0)
+	if (lineage_find(a->db, what, &id, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return;
+	}
+	lineage_graph_init(&g, str_eq(direction, "down") ? LINEAGE_DOWN : LINEAGE_UP, a->arena);
+	g.attempts_max = limit;
+	if (lineage_graph_of_content(&g, a->db, &id, NULL, LINEAGE_DEPTH_ALL, &err) < 0)
 		web_problem_err(a->x, &err);
 	else
-		answer(a, &id, str_eq(direction, "down") ? LINEAGE_DOWN : LINEAGE_UP, limit);
+		web_answer_json(a->x, 200, lineage_graph_json(&g, NULL, NULL));
+	lineage_graph_deinit(&g);
 }

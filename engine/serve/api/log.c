@@ -310,29 +310,21 @@ static bool open_log(struct api *a, struct log_stream *s, const struct run_row *
 	return false;
 }
 
-static bool read_wanted(struct api *a, struct log_wanted *ret)
-{
-	uint64_t rank = 0;
-
-	if (!api_uint(a, "lines", 1, UINT32_MAX, &ret->lines) ||
-	    !api_uint(a, "rank", 0, UINT32_MAX, &rank))
-		return false;
-	ret->of_rank = web_param(a->x, "rank") != NULL;
-	ret->rank = (uint32_t)rank;
-	return true;
-}
-
 void api_run_log(struct api *a)
 {
 	struct log_wanted wanted = { 0 };
 	struct log_stream *s;
 	struct attempt_row row;
 	struct run_row run;
+	uint64_t rank = 0;
 	bool follow = false;
 
-	if (!api_run(a, &run) || !api_bool(a, "follow", &follow) || !read_wanted(a, &wanted) ||
-	    !find_attempt(a, &run, &row))
+	if (!api_run(a, &run) || !api_bool(a, "follow", &follow) ||
+	    !api_uint(a, "lines", 1, UINT32_MAX, &wanted.lines) ||
+	    !api_uint(a, "rank", 0, UINT32_MAX, &rank) || !find_attempt(a, &run, &row))
 		return;
+	wanted.of_rank = web_param(a->x, "rank") != NULL;
+	wanted.rank = (uint32_t)rank;
 	s = xcalloc(1, sizeof(*s));
 	*s = (struct log_stream){
 		.project = a->project, .attempt = row.id, .fd = -1, .follow = follow

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include "base/os/fs.h"
+#include "base/os/thread.h"
 #include "serve/event.h"
 #include "serve/web/web.h"
 
@@ -50,31 +51,26 @@ static int hand_on(void *arg, const void *bytes, size_t n, struct err *err)
 	return 0;
 }
 
-static int print(struct api_log_pod *p, struct err *err)
-{
-	struct pod_log *log = NULL;
-	bool gone;
-
-	if (pod_log_open(p->asked.config, &log, err) < 0)
-		return -1;
-	pthread_mutex_lock(&p->lock);
-	p->log = log;
-	gone = p->gone;
-	pthread_mutex_unlock(&p->lock);
-	return gone ? err_set(err, ERR_CANCELLED, "nobody reads on")
-		    : pod_log_print(log, &p->o, err);
-}
-
 static void *run(void *arg)
 {
 	struct api_log_pod *p = arg;
+	struct pod_log *log = NULL;
+	bool gone;
 
-	p->result = print(p, &p->err);
+	p->result = pod_log_open(p->asked.config, &log, &p->err);
+	if (p->result == 0) {
+		pthread_mutex_lock(&p->lock);
+		p->log = log;
+		gone = p->gone;
+		pthread_mutex_unlock(&p->lock);
+		p->result = gone ? err_set(&p->err, ERR_CANCELLED, "nobody reads on")
+				 : pod_log_print(log, &p->o, &p->err);
+	}
 	if (p->result < 0 && p->err.code != ERR_CANCELLED)
 		event_err("log-not-followed", NULL, &p->err);
+	/* What was written comes before the end, and the result before both. */
 	p->told = true;
-	shutdown(p->ours,
-		 SHUT_WR); /* what was written comes before the end, and the result before both */
+	shutdown(p->ours, SHUT_WR);
 	return NULL;
 }
 
@@ -91,7 +87,7 @@ struct api_log_pod *api_log_pod_new(const struct api_log_pod_options *o)
 	p->theirs = ends[1];
 	p->o = (struct pod_log_options){ o->attempt_id, o->wanted, o->follow, p->ours,
 					 runs,          hand_on,   p };
-	p->threaded = pthread_create(&p->thread, NULL, run, p) == 0;
+	p->threaded = thread_start(&p->thread, NULL, run, p) == 0;
 	if (!p->threaded)
 		fd_closep(&p->ours);
 	return p;

@@ -47,9 +47,9 @@ static void add_label(struct str *out, const char *name, const char *value)
 	str_addc(out, '"');
 }
 
-static void sample(struct str *out, const char *name, double value)
+static void add_value(struct str *out, double value)
 {
-	str_addf(out, "%s ", name);
+	str_addc(out, ' ');
 	text_add_double(out, value);
 	str_addc(out, '\n');
 }
@@ -58,16 +58,16 @@ static void add_gauge(struct str *out, const char *name, const char *unit, const
 		      double value)
 {
 	family(out, name, "gauge", unit, help);
-	sample(out, name, value);
+	str_add(out, name);
+	add_value(out, value);
 }
 
 static void add_counter(struct str *out, const char *name, const char *unit, const char *help,
 			double value)
 {
 	family(out, name, "counter", unit, help);
-	str_addf(out, "%s_total ", name);
-	text_add_double(out, value);
-	str_addc(out, '\n');
+	str_addf(out, "%s_total", name);
+	add_value(out, value);
 }
 
 static double seconds(int64_t ns)
@@ -100,9 +100,8 @@ static void each_run(struct str *out, const struct sums *v, size_t n, const char
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < v[i].n; k++) {
 			run_labels(out, name, v[i].project, &v[i].v[k]);
-			str_add(out, "} ");
-			text_add_double(out, value(&v[i].v[k]));
-			str_addc(out, '\n');
+			str_addc(out, '}');
+			add_value(out, value(&v[i].v[k]));
 		}
 }
 
@@ -145,8 +144,11 @@ static double saved_seconds(const struct run_sum *s)
 	return seconds(s->counts.saved_ns);
 }
 
-static void read_sums(struct daemon *d, struct sums *v, struct arena *arena)
+static void make_sums(struct daemon *d, struct str *out)
 {
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct sums *v = arena_alloc(arena, d->n_projects * sizeof(*v));
+
 	for (size_t i = 0; i < d->n_projects; i++) {
 		struct db *db;
 
@@ -157,14 +159,6 @@ static void read_sums(struct daemon *d, struct sums *v, struct arena *arena)
 			v[i].n = 0;
 		project_reader_return(d->projects[i], db);
 	}
-}
-
-static void make_sums(struct daemon *d, struct str *out)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct sums *v = arena_alloc(arena, d->n_projects * sizeof(*v));
-
-	read_sums(d, v, arena);
 	family(out, "cairn_runs", "gauge", NULL, "Runs on record, by state");
 	each_run(out, v, d->n_projects, "cairn_runs", run_count);
 	family(out, "cairn_run_duration_seconds", "summary", "seconds",
@@ -333,19 +327,11 @@ static void add_process(struct daemon *d, struct str *out)
 		  "When this process began, Unix time", seconds(d->started_wall_ns));
 }
 
-static void add_events(struct str *out)
-{
-	family(out, "cairn_events", "counter", NULL, "Lines of this server's log, by level");
-	str_addf(out, "cairn_events_total{level=\"error\"} %llu\n",
-		 (unsigned long long)event_count(EVENT_ERROR));
-	str_addf(out, "cairn_events_total{level=\"warning\"} %llu\n",
-		 (unsigned long long)event_count(EVENT_WARNING));
-	str_addf(out, "cairn_events_total{level=\"info\"} %llu\n",
-		 (unsigned long long)event_count(EVENT_INFO));
-}
-
 void api_metrics_text(struct daemon *d, struct str *out)
 {
+	static const char *const levels[] = {
+		[EVENT_ERROR] = "error", [EVENT_WARNING] = "warning", [EVENT_INFO] = "info"
+	};
 	struct daemon_seen seen;
 
 	pthread_mutex_lock(&d->lock);
@@ -361,7 +347,10 @@ void api_metrics_text(struct daemon *d, struct str *out)
 	add_gauge(out, "cairn_loop_lag_max_seconds", "seconds",
 		  "The latest beat of the last minute", seconds(atomic_load(&d->turn.lag_max_ns)));
 	add_http(d, out);
-	add_events(out);
+	family(out, "cairn_events", "counter", NULL, "Lines of this server's log, by level");
+	for (size_t i = 0; i < ARRAY_LEN(levels); i++)
+		str_addf(out, "cairn_events_total{level=\"%s\"} %llu\n", levels[i],
+			 (unsigned long long)event_count((enum event_level)i));
 	add_process(d, out);
 	str_add(out, "# EOF\n");
 }

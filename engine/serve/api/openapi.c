@@ -26,9 +26,11 @@ static json_t *parameter(const char *name, const char *in, json_t *schema, const
 			 strcmp(in, "path") == 0, "schema", schema, "description", help);
 }
 
-static void add_path_params(json_t *list, const char *path)
+static json_t *parameters(const struct api_route *r)
 {
-	for (const char *at = strchr(path, '{'); at; at = strchr(at + 1, '{')) {
+	json_t *list = json_array();
+
+	for (const char *at = strchr(r->path, '{'); at; at = strchr(at + 1, '{')) {
 		char name[40];
 
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at + 1, "}"), at + 1);
@@ -37,13 +39,6 @@ static void add_path_params(json_t *list, const char *path)
 						parse("{\"type\":\"string\",\"minLength\":1}"),
 						"Its name"));
 	}
-}
-
-static json_t *parameters(const struct api_route *r)
-{
-	json_t *list = json_array();
-
-	add_path_params(list, r->path);
 	if (r->flags & API_PROJECT)
 		json_array_append_new(list,
 				      parameter("project", "query", parse("{\"type\":\"string\"}"),

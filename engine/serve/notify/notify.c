@@ -58,8 +58,7 @@ struct notifier {
 	struct arena *arena;
 	const char *server;
 	VEC(struct served_project) projects;
-	struct delivery **out;
-	size_t n_out, cap_out;
+	VEC(struct delivery *) out;
 	struct notify_counts counts;
 	bool closing;
 };
@@ -115,11 +114,24 @@ static int64_t wall(const struct notifier *n)
 	return c->wall_ns(c);
 }
 
+static struct served_project *served_by(struct notifier *n, const struct project *p)
+{
+	for (size_t i = 0; i < n->projects.n; i++)
+		if (n->projects.v[i].project == p)
+			return &n->projects.v[i];
+	return NULL;
+}
+
 /* The end of a delivery. */
 
-static void delivery_free(struct delivery *d)
+static void forget(struct delivery *d)
 {
-	loop_remove(d->n->loop, d->timer);
+	struct notifier *n = d->n;
+
+	for (size_t i = 0; i < n->out.n; i++)
+		if (n->out.v[i] == d)
+			n->out.v[i--] = n->out.v[--n->out.n];
+	loop_remove(n->loop, d->timer);
 	process_free(d->process);
 	json_decref(d->what);
 	json_decref(d->rules);
@@ -129,27 +141,11 @@ static void delivery_free(struct delivery *d)
 	free(d);
 }
 
-static void forget(struct delivery *d)
-{
-	struct notifier *n = d->n;
-
-	for (size_t i = 0; i < n->n_out; i++)
-		if (n->out[i] == d)
-			n->out[i--] = n->out[--n->n_out];
-	delivery_free(d);
-}
-
 static void begin(void *arg);
 
 static int64_t pause_after(unsigned tries)
 {
 	return backoff_ns(BACKOFF_NS, NOTIFY_PAUSE_MAX_NS, tries);
-}
-
-static void count_given_up(struct notifier *n, const struct project *p)
-{
-	for (size_t i = 0; i < n->projects.n; i++)
-		n->projects.v[i].given_up += n->projects.v[i].project == p;
 }
 
 /* What came of a try, in the row. When it can't be written the row stays as it was, and the next
@@ -164,15 +160,12 @@ static void write_end(struct delivery *d, bool again)
 	struct err err = { 0 };
 	int r = db_begin(db, &err);
 
+	row.next_ns = again ? wall(d->n) + pause_after(d->tries) : 0;
+	row.ended_ns = again ? 0 : wall(d->n);
 	if (r == 0) {
-		row.next_ns = again ? wall(d->n) + pause_after(d->tries) : 0;
-		row.ended_ns = again ? 0 : wall(d->n);
 		r = d->err.code ? record_notice_update(db, &row, &err)
 				: record_notice_remove(db, d->id, &err);
-		if (r < 0)
-			db_rollback(db);
-		else
-			r = db_commit(db, &err);
+		r = db_finish(db, r, &err);
 	}
 	if (r < 0)
 		event_err("notify-not-recorded", d->id, &err);
@@ -182,6 +175,7 @@ static void end_try(struct delivery *d)
 {
 	struct notifier *n = d->n;
 	struct clock *c = loop_clock(n->loop);
+	struct served_project *sp = served_by(n, d->project);
 	const char *schedule = json_string_value(json_object_get(d->what, "schedule"));
 	bool again = d->err.code && d->again && d->tries < NOTIFY_TRIES;
 
@@ -200,7 +194,8 @@ static void end_try(struct delivery *d)
 		d->timer = loop_add_timer(n->loop, c->mono_ns(c) + pause_after(d->tries), begin, d);
 	} else {
 		n->counts.failed[d->kind]++;
-		count_given_up(n, d->project);
+		if (sp)
+			sp->given_up++;
 		event(EVENT_ERROR, "notify-failed", "{s:s, s:s*, s:s, s:s, s:i, s:o, s:s}",
 		      "project", d->project->name, "schedule", schedule, "by", kind_names[d->kind],
 		      "delivery", d->id, "tries", (int)d->tries, "error",
@@ -519,6 +514,8 @@ static void begin(void *arg)
 		send_it(d);
 }
 
+/* Into the database. */
+
 static json_t *notice_json(const struct notice *w, const char *id, int64_t now_ns)
 {
 	json_t *o = json_object();
@@ -549,8 +546,6 @@ static const char *sender(struct arena *arena)
 	return mail_address_is_valid(address) ? address : "cairn@localhost";
 }
 
-/* Into the database. */
-
 static json_t *receiver_json(const struct notify_decl *d)
 {
 	json_t *o = json_object(), *to = json_array();
@@ -563,20 +558,6 @@ static json_t *receiver_json(const struct notify_decl *d)
 		json_array_append_new(to, facts_text(d->to[i]));
 	json_object_set_new(o, "to", to);
 	return o;
-}
-
-/* Stable and unlikely to be given twice, also by two servers. */
-static void make_id(char ret[24])
-{
-	snprintf(ret, 24, "%016llx", (unsigned long long)random_u64());
-}
-
-static struct served_project *served_by(struct notifier *n, const struct project *p)
-{
-	for (size_t i = 0; i < n->projects.n; i++)
-		if (n->projects.v[i].project == p)
-			return &n->projects.v[i];
-	return NULL;
 }
 
 static int add_one(struct notifier *n, const struct notify_decl *decl, const struct notice *what,
@@ -598,7 +579,8 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 	}
 	if (what->event == NOTIFY_METRIC)
 		notify_rules_write(to, decl, what->before);
-	make_id(id);
+	/* Stable, and unlikely to be given twice, also by two servers. */
+	snprintf(id, sizeof(id), "%016llx", (unsigned long long)random_u64());
 	told = notice_json(what, id, now);
 	json_add_canonical(&receiver, to);
 	json_add_canonical(&body, told);
@@ -637,13 +619,7 @@ int notify(struct notifier *n, const struct notify_decl *v, size_t n_v, const st
 		wanted |= v[i].on & what->event;
 	if (!wanted || db_in_transaction(db))
 		return wanted ? add_all(n, v, n_v, what, err) : 0;
-	if (db_begin(db, err) < 0)
-		return -1;
-	if (add_all(n, v, n_v, what, err) < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err);
+	return db_begin(db, err) < 0 ? -1 : db_finish(db, add_all(n, v, n_v, what, err), err);
 }
 
 /* Out of the database. */
@@ -676,14 +652,6 @@ static bool read_receiver(struct delivery *d, const char *text)
 	return d->kind == NOTIFY_COMMAND ? d->command != NULL : d->url != NULL;
 }
 
-static struct delivery *find_delivery(const struct notifier *n, const char *id)
-{
-	for (size_t i = 0; i < n->n_out; i++)
-		if (str_eq(n->out[i]->id, id))
-			return n->out[i];
-	return NULL;
-}
-
 static void deliver(struct notifier *n, struct project *p, const struct notice_row *row)
 {
 	struct delivery *d = xcalloc(1, sizeof(*d));
@@ -700,11 +668,7 @@ static void deliver(struct notifier *n, struct project *p, const struct notice_r
 	snprintf(d->id, sizeof(d->id), "%s", row->id);
 	str_add(&d->body, row->body);
 	d->what = json_loads(row->body, 0, NULL);
-	if (n->n_out == n->cap_out) {
-		n->cap_out = n->cap_out ? n->cap_out * 2 : 16;
-		n->out = xreallocarray(n->out, n->cap_out, sizeof(*n->out));
-	}
-	n->out[n->n_out++] = d;
+	VEC_PUSH(&n->out, d);
 	if (row->kind < 0 || row->kind >= (int)ARRAY_LEN(kind_names) || !d->what ||
 	    !read_receiver(d, row->receiver)) {
 		d->kind = NOTIFY_COMMAND;
@@ -721,7 +685,6 @@ static void deliver(struct notifier *n, struct project *p, const struct notice_r
 static int own(struct notifier *n, struct project *p, const struct notice_row *row, struct err *err)
 {
 	bool lives = false;
-	int r;
 
 	if (str_eq(row->server, n->server))
 		return 1;
@@ -731,12 +694,16 @@ static int own(struct notifier *n, struct project *p, const struct notice_row *r
 		return 0;
 	if (db_begin(p->db, err) < 0)
 		return -1;
-	r = record_notice_take(p->db, row->id, row->server, n->server, err);
-	if (r < 0) {
-		db_rollback(p->db);
-		return -1;
-	}
-	return db_commit(p->db, err) < 0 ? -1 : r;
+	return db_finish(p->db, record_notice_take(p->db, row->id, row->server, n->server, err),
+			 err);
+}
+
+static bool is_out(const struct notifier *n, const char *id)
+{
+	for (size_t i = 0; i < n->out.n; i++)
+		if (str_eq(n->out.v[i]->id, id))
+			return true;
+	return false;
 }
 
 static int look_at(struct notifier *n, struct served_project *sp, struct err *err)
@@ -753,8 +720,8 @@ static int look_at(struct notifier *n, struct served_project *sp, struct err *er
 	if (record_notices(p->db, NOTICE_WAITING, 2 * NOTIFY_QUEUE_MAX, arena, &rows, &n_rows,
 			   err) < 0)
 		return -1;
-	for (size_t i = 0; i < n_rows && n->n_out < NOTIFY_QUEUE_MAX; i++) {
-		int r = find_delivery(n, rows[i].id) ? 0 : own(n, p, &rows[i], err);
+	for (size_t i = 0; i < n_rows && n->out.n < NOTIFY_QUEUE_MAX; i++) {
+		int r = is_out(n, rows[i].id) ? 0 : own(n, p, &rows[i], err);
 
 		if (r < 0)
 			return -1;
@@ -800,35 +767,17 @@ void notifier_add_project(struct notifier *n, struct project *p)
 {
 	struct served_project sp = { .project = p };
 	struct err err = { 0 };
+	int r = db_begin(p->db, &err);
 
-	if (db_begin(p->db, &err) < 0) {
-		event_err("notices-unreadable", p->name, &err);
-	} else if (record_notice_forget(p->db, wall(n) - NOTICE_KEEP_NS, &err) < 0 ||
-		   record_notice_count(p->db, NOTICE_GIVEN_UP, &sp.given_up, &err) < 0) {
-		db_rollback(p->db);
-		event_err("notices-unreadable", p->name, &err);
-	} else if (db_commit(p->db, &err) < 0) {
-		event_err("notices-unreadable", p->name, &err);
+	if (r == 0) {
+		r = record_notice_forget(p->db, wall(n) - NOTICE_KEEP_NS, &err);
+		if (r == 0)
+			r = record_notice_count(p->db, NOTICE_GIVEN_UP, &sp.given_up, &err);
+		r = db_finish(p->db, r, &err);
 	}
+	if (r < 0)
+		event_err("notices-unreadable", p->name, &err);
 	VEC_PUSH(&n->projects, sp);
-}
-
-/* What waits is for whoever comes next. */
-static void release(struct notifier *n)
-{
-	for (size_t i = 0; i < n->projects.n; i++) {
-		struct db *db = n->projects.v[i].project->db;
-		struct err err = { 0 };
-
-		if (db_begin(db, &err) == 0) {
-			if (record_notice_release(db, n->server, &err) < 0)
-				db_rollback(db);
-			else
-				db_commit(db, &err);
-		}
-		if (err.code)
-			event_err("notices-not-released", n->projects.v[i].project->name, &err);
-	}
 }
 
 void notifier_free(struct notifier *n)
@@ -837,18 +786,25 @@ void notifier_free(struct notifier *n)
 		return;
 	n->closing = true;
 	pool_free(n->pool); /* deliveries that were on a worker end here */
-	while (n->n_out)
-		forget(n->out[n->n_out - 1]);
-	release(n);
+	while (n->out.n)
+		forget(n->out.v[n->out.n - 1]);
+	for (size_t i = 0; i < n->projects.n; i++) { /* what waits is for whoever comes next */
+		struct project *p = n->projects.v[i].project;
+		struct err err = { 0 };
+
+		if (db_begin(p->db, &err) < 0 ||
+		    db_finish(p->db, record_notice_release(p->db, n->server, &err), &err) < 0)
+			event_err("notices-not-released", p->name, &err);
+	}
 	VEC_FREE(&n->projects);
-	free(n->out);
+	VEC_FREE(&n->out);
 	arena_free(n->arena);
 	free(n);
 }
 
 size_t notifier_pending(const struct notifier *n)
 {
-	return n->n_out;
+	return n->out.n;
 }
 
 struct notify_counts notifier_counts(const struct notifier *n)

@@ -19,75 +19,58 @@
 #include "plan/plan.h"
 
 /* The schedule of that name; ERR_NOT_FOUND with the nearest right one. */
-static int occasion_schedule(const struct pipeline *p, const char *name,
-			     const struct schedule_decl **ret, struct err *err)
+static int find_schedule(const struct pipeline *p, const char *name,
+			 const struct schedule_decl **ret, struct err *err)
 {
-	const char **names = xcalloc(p->n_schedules + 1, sizeof(*names));
-	struct str hint = { 0 };
+	_cleanup_(freep) const char **names = xcalloc(p->n_schedules + 1, sizeof(*names));
+	_cleanup_(str_deinit) struct str hint = { 0 };
 
-	*ret = NULL;
 	for (size_t i = 0; i < p->n_schedules; i++) {
 		names[i] = p->schedules[i].name;
-		if (str_eq(names[i], name))
+		if (str_eq(names[i], name)) {
 			*ret = &p->schedules[i];
+			return 0;
+		}
 	}
-	if (!*ret) {
-		text_add_suggestion(&hint, name, names, p->n_schedules);
-		err_set(err, ERR_NOT_FOUND, "%s has no schedule `%.60s`%s", p->path, name,
-			hint.s ? hint.s : "");
-	}
-	free(names);
-	str_deinit(&hint);
-	return *ret ? 0 : -1;
+	text_add_suggestion(&hint, name, names, p->n_schedules);
+	return err_set(err, ERR_NOT_FOUND, "%s has no schedule `%.60s`%s", p->path, name,
+		       hint.s ? hint.s : "");
 }
 
 static const char *time_text(struct arena *arena, int64_t ns)
 {
-	struct str s = { 0 };
-	const char *text;
+	_cleanup_(str_deinit) struct str s = { 0 };
 
 	text_add_time(&s, ns, ns % NS_PER_S ? 9 : 0);
-	text = arena_strdup(arena, s.s);
-	str_deinit(&s);
-	return text;
+	return arena_strdup(arena, s.s);
 }
 
-/* From the nominal time before this one, up to this one. */
-static int interval_start(const struct calendar *c, const struct schedule_decl *d, const char *path,
-			  int64_t nominal_ns, struct db *db, struct arena *arena, int64_t *ret_ns,
-			  struct err *err)
+int occasion_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns, struct db *db,
+		struct arena *arena, struct occasion *ret, struct err *err)
 {
 	struct firing_filter before = { .path = path,
 					.schedule = d->name,
 					.before_ns = nominal_ns,
 					.ended_runs = true,
 					.limit = 1 };
-	struct firing *f;
-	size_t n = 0;
-
-	*ret_ns = c->none ? INT64_MIN : calendar_interval_start(c, nominal_ns);
-	if (c->none && db && record_firings(db, &before, arena, &f, &n, err) < 0)
-		return -1;
-	if (n)
-		*ret_ns = f[0].nominal_ns;
-	if (*ret_ns == INT64_MIN)
-		*ret_ns = nominal_ns; /* nothing came before: an empty interval */
-	return 0;
-}
-
-int occasion_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns, struct db *db,
-		struct arena *arena, struct occasion *ret, struct err *err)
-{
 	struct zone_set *zones = zone_set_new(NULL);
 	struct calendar c;
-	int64_t start = 0;
+	int64_t start = INT64_MIN;
+	struct firing *f;
+	size_t n = 0;
 	int r = calendar_of(d, zones, &c, err);
 
-	if (r == 0)
-		r = interval_start(&c, d, path, nominal_ns, db, arena, &start, err);
+	if (r == 0 && !c.none)
+		start = calendar_interval_start(&c, nominal_ns);
+	else if (r == 0 && db)
+		r = record_firings(db, &before, arena, &f, &n, err);
 	zone_set_free(zones);
 	if (r < 0)
 		return -1;
+	if (n)
+		start = f[0].nominal_ns;
+	if (start == INT64_MIN)
+		start = nominal_ns; /* nothing came before: an empty interval */
 	*ret = (struct occasion){ .decl = d, .nominal_ns = nominal_ns };
 	ret->times = (struct schedule_times){ .name = arena_strdup(arena, d->name),
 					      .time = time_text(arena, nominal_ns),
@@ -118,7 +101,7 @@ int occasion_parse(const struct pipeline *p, const char *text, const char *path,
 	const struct schedule_decl *d;
 	int64_t nominal;
 
-	if (occasion_schedule(p, name, &d, err) < 0)
+	if (find_schedule(p, name, &d, err) < 0)
 		return -1;
 	if (at ? text_parse_time(at + 1, &nominal, err) < 0
 	       : newest_nominal(d, wall_ns, &nominal, err) < 0)

@@ -73,17 +73,16 @@ static json_t *holding(const struct notify_metric *rules, size_t n, const struct
 static int read_rules(const json_t *row, struct arena *arena, struct notify_metric **ret,
 		      size_t *ret_n, struct err *err)
 {
-	json_t *texts = json_object_get(row, "rules"), *text;
+	json_t *texts = json_object_get(row, "rules");
 	struct notify_metric *v = arena_alloc(arena, (json_array_size(texts) + 1) * sizeof(*v));
-	size_t i;
 
-	json_array_foreach(
-		texts, i,
-		text) if (!json_is_string(text) ||
-			  !notify_metric_parse(json_string_value(text), arena,
-					       &v[i])) return err_set(err, ERR_CORRUPT,
-								      "the record of a metric rule "
-								      "can't be read");
+	for (size_t i = 0; i < json_array_size(texts); i++) {
+		const char *text = json_string_value(json_array_get(texts, i));
+
+		if (!text || !notify_metric_parse(text, arena, &v[i]))
+			return err_set(err, ERR_CORRUPT,
+				       "the record of a metric rule can't be read");
+	}
 	*ret = v;
 	*ret_n = json_array_size(texts);
 	return 0;

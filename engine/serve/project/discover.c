@@ -38,12 +38,6 @@ struct found {
 	VEC(const char *) v;
 };
 
-static bool is_candidate(const char *name)
-{
-	return name[0] != '.' && !str_eq(name, "cairn.yaml") &&
-	       (str_has_suffix(name, ".yaml") || str_has_suffix(name, ".yml"));
-}
-
 static int look_in(const char *root, const char *folder, struct arena *arena, struct found *f,
 		   struct err *err)
 {
@@ -58,7 +52,9 @@ static int look_in(const char *root, const char *folder, struct arena *arena, st
 	while (f->v.n < PIPELINE_FILES_MAX && (r = fs_next(d, dir, &e, err)) != 0) {
 		_cleanup_(freep) char *path = r < 0 ? NULL : xasprintf("%s/%s", dir, e->d_name);
 
-		if (r > 0 && !is_candidate(e->d_name))
+		if (r > 0 &&
+		    (e->d_name[0] == '.' || str_eq(e->d_name, "cairn.yaml") ||
+		     (!str_has_suffix(e->d_name, ".yaml") && !str_has_suffix(e->d_name, ".yml"))))
 			continue;
 		if (r > 0)
 			r = is_scheduled(path, err);

@@ -1,50 +1,41 @@
 #include "serve/project/project.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
+#include "run/store.h"
 
 /* There are up to PROJECT_READERS_MAX, for months: the system keeps the file in its own cache as
  * well. */
 #define READER_CACHE_BYTES (8 * MIB)
 
-static int add_diags(struct diag_list *diags, const char *what, struct err *err)
+void project_add_errors(struct str *out, struct diag_list *diags, size_t max)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	for (size_t i = 0; i < diag_len(diags) && text.len < 800; i++) {
+	for (size_t i = 0; i < diag_len(diags) && out->len < max; i++) {
 		const struct diag *d = diag_at(diags, i);
 
 		if (d->severity == DIAG_ERROR)
-			str_addf(&text, "%s%s:%d:%d: %s", text.len ? "; " : "", d->file, d->line,
+			str_addf(out, "%s%s:%d:%d: %s", out->len ? "; " : "", d->file, d->line,
 				 d->col, d->message);
 	}
-	return text.len ? err_set(err, ERR_INVALID, "%s", text.s) : err_wrap(err, "%s", what);
 }
 
 static int load_config(const char *dir, struct config **ret, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	_cleanup_(str_deinit) struct str errors = { 0 };
 
-	return config_load(dir, diags, ret, err) < 0 ? add_diags(diags, dir, err) : 0;
+	if (config_load(dir, diags, ret, err) == 0)
+		return 0;
+	project_add_errors(&errors, diags, 800);
+	return errors.len ? err_set(err, ERR_INVALID, "%s", errors.s) : err_wrap(err, "%s", dir);
 }
 
-/* It stands in JSON, logs and addresses. */
-static const char *name_of(const char *root, struct arena *arena)
-{
-	_cleanup_(str_deinit) struct str name = { 0 };
-	const char *base = fs_basename(root);
-
-	if (!*base)
-		base = "root";
-	json_name_encode(&name, base, strlen(base));
-	return arena_strdup(arena, name.s);
-}
-
-int project_open(const char *dir, project_open_store_fn open_store, struct project **ret,
-		 struct err *err)
+int project_open(const char *dir, struct project **ret, struct err *err)
 {
 	_cleanup_(freep) char *absolute = realpath(dir, NULL);
+	_cleanup_(str_deinit) struct str name = { 0 };
 	struct project *p;
 	struct config *config;
+	const char *base;
 
 	if (!absolute)
 		return err_errno(err, "cannot serve %s", dir);
@@ -53,10 +44,11 @@ int project_open(const char *dir, project_open_store_fn open_store, struct proje
 	p = xcalloc(1, sizeof(*p));
 	pthread_mutex_init(&p->lock, NULL);
 	p->arena = arena_new();
-	p->open_store = open_store;
 	p->config = config;
 	p->root = arena_strdup(p->arena, config->project_root);
-	p->name = name_of(p->root, p->arena);
+	base = *fs_basename(p->root) ? fs_basename(p->root) : "root";
+	json_name_encode(&name, base, strlen(base)); /* it stands in JSON, logs and addresses */
+	p->name = arena_strdup(p->arena, name.s);
 	p->db_path = fs_join(config->state_dir, "cairn.db");
 	if (fs_mkdir_p(config->state_dir, err) < 0 ||
 	    db_open(p->db_path, DB_WRITE, &p->db, err) < 0) {
@@ -93,8 +85,7 @@ int project_reload(struct project *p, struct err *err)
 
 	if (load_config(p->root, &fresh, err) < 0)
 		return -1;
-	config_free(fresh); /* runs are processes of their own: each reads its own; this was to see
-			       whether they can */
+	config_free(fresh); /* runs read their own: this was to see whether they can */
 	return 0;
 }
 
@@ -136,7 +127,7 @@ int project_store(struct project *p, struct store **ret, struct err *err)
 
 	pthread_mutex_lock(&p->lock);
 	if (!p->store)
-		r = p->open_store(p->config, false, &p->store, err);
+		r = run_open_store(p->config, false, &p->store, err);
 	*ret = p->store;
 	pthread_mutex_unlock(&p->lock);
 	return r;

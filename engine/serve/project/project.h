@@ -17,10 +17,6 @@
 
 struct scheduler_project;
 
-/* As the command line opens a store of a configuration; the daemon is told how. */
-typedef int (*project_open_store_fn)(const struct config *c, bool create, struct store **ret,
-				     struct err *err);
-
 struct project {
 	const char *name; /* of the root directory; "-2", "-3" behind it when it is taken */
 	const char *root; /* absolute */
@@ -30,7 +26,7 @@ struct project {
 	struct scheduler_project *scheduled;
 	bool unread; /* at the last look for pipelines, some file or directory */
 	struct arena *arena;
-	project_open_store_fn open_store;
+
 	pthread_mutex_t lock; /* what follows */
 	struct db *readers[PROJECT_READERS_MAX];
 	size_t n_readers;
@@ -39,13 +35,15 @@ struct project {
 
 /* `dir`: the project's root or a directory in it. What is wrong with cairn.yaml goes into the
  * error, all of it. */
-int project_open(const char *dir, project_open_store_fn open_store, struct project **ret,
-		 struct err *err);
+int project_open(const char *dir, struct project **ret, struct err *err);
 void project_free(struct project *p); /* NULL is fine; all readers are back */
 void project_rename(struct project *p, unsigned number);
 /* cairn.yaml again; an error leaves what was. The state directory and the store stay where they
  * were. */
 int project_reload(struct project *p, struct err *err);
+
+/* The errors of a list in one line, "FILE:LINE:COL: message; …"; none begins behind `max` bytes. */
+void project_add_errors(struct str *out, struct diag_list *diags, size_t max);
 
 int project_reader(struct project *p, struct db **ret, struct err *err);
 void project_reader_return(struct project *p, struct db *db);

@@ -71,18 +71,14 @@ static int64_t next_of_rule(const struct calendar *c, int64_t t)
 	return NEVER_S;
 }
 
-static int64_t next_every(const struct calendar *c, int64_t t)
-{
-	return (civil_floor_div(t - 1, c->cron.every_s) + 1) * c->cron.every_s;
-}
-
 static int64_t next_in(const struct calendar *c, int64_t after_ns)
 {
 	int64_t t = civil_floor_div(after_ns, NS_PER_S) + 1;
 
 	if (c->none)
 		return CALENDAR_NEVER;
-	t = c->cron.every_s ? next_every(c, t) : next_of_rule(c, t);
+	t = c->cron.every_s ? (civil_floor_div(t - 1, c->cron.every_s) + 1) * c->cron.every_s
+			    : next_of_rule(c, t);
 	return t >= NEVER_S ? CALENDAR_NEVER : t * NS_PER_S;
 }
 

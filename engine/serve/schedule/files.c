@@ -31,33 +31,21 @@ static struct stat look_at(const struct watched_file *f, const char *path)
 	return st;
 }
 
-static bool looks_the_same(const struct stat *a, const struct stat *b)
-{
-	return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
-	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 static bool unchanged(const struct watched_file *f)
 {
 	for (size_t i = 0; i < f->n_seen; i++) {
 		struct stat now = look_at(f, f->pipeline->files[i]);
 
-		if (!looks_the_same(&now, &f->seen[i]))
+		const struct stat *seen = &f->seen[i];
+
+		if (now.st_ino != seen->st_ino || now.st_dev != seen->st_dev ||
+		    now.st_size != seen->st_size || now.st_mtim.tv_sec != seen->st_mtim.tv_sec ||
+		    now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec ||
+		    now.st_ctim.tv_sec != seen->st_ctim.tv_sec ||
+		    now.st_ctim.tv_nsec != seen->st_ctim.tv_nsec)
 			return false;
 	}
 	return f->n_seen > 0;
-}
-
-/* Before it is read: a change that comes meanwhile is one that will be seen. Step files are known
- * only afterwards. */
-static void remember(struct watched_file *f, const struct pipeline *p, const struct stat *main)
-{
-	f->n_seen = p->n_files;
-	f->seen = xreallocarray(f->seen, p->n_files, sizeof(*f->seen));
-	f->seen[0] = *main;
-	for (size_t i = 1; i < p->n_files; i++)
-		f->seen[i] = look_at(f, p->files[i]);
 }
 
 /* Schedules. */
@@ -104,12 +92,6 @@ void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns)
 			 nominal_ns + sc->decl->alert_after_ns);
 }
 
-static char *rule_of(const struct schedule_decl *d)
-{
-	return xasprintf("%s %s %s %lld %lld", d->cron ? d->cron : "", d->timezone, d->dst,
-			 (long long)d->start_ns, (long long)d->end_ns);
-}
-
 /* The last nominal time that was handled is watched, unless somebody was told of it already. */
 void schedule_follow(struct schedule *sc, const struct schedule_row *row)
 {
@@ -128,7 +110,10 @@ void schedule_follow(struct schedule *sc, const struct schedule_row *row)
 static int take_up_row(struct schedule *sc, struct arena *arena, struct err *err)
 {
 	struct db *db = sc->file->project->db;
-	_cleanup_(freep) char *rule = rule_of(sc->decl);
+	const struct schedule_decl *d = sc->decl;
+	_cleanup_(freep) char *rule =
+		xasprintf("%s %s %s %lld %lld", d->cron ? d->cron : "", d->timezone, d->dst,
+			  (long long)d->start_ns, (long long)d->end_ns);
 	int64_t now = scheduler_wall_ns(sc->file->project->s);
 	struct schedule_row row;
 
@@ -182,8 +167,10 @@ static int adopt(struct watched_file *f, const struct pipeline *p, struct err *e
 {
 	struct scheduler *s = f->project->s;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	int r = db_begin(f->project->db, err);
+	int r = 0;
 
+	if (db_begin(f->project->db, err) < 0)
+		return -1;
 	for (size_t i = 0; r == 0 && i < p->n_schedules; i++) {
 		struct schedule *sc = schedule_named(f, p->schedules[i].name);
 		struct err why = { 0 };
@@ -192,19 +179,15 @@ static int adopt(struct watched_file *f, const struct pipeline *p, struct err *e
 		scheduler_inputs_forget(sc);
 		due_clear(&sc->dead_man);
 		sc->unusable = calendar_of(sc->decl, s->zones, &sc->calendar, &why) < 0;
-		if (sc->unusable)
+		if (sc->unusable) {
 			scheduler_alert(f->project, SCHEDULE_ALERT_RELOAD_BROKEN, sc, NULL,
 					why.msg);
-		if (sc->unusable)
 			schedule_arm(sc); /* takes it out of the heaps */
-		else
+		} else {
 			r = take_up_row(sc, arena, err);
+		}
 	}
-	if (r < 0) {
-		db_rollback(f->project->db);
-		return -1;
-	}
-	return db_commit(f->project->db, err);
+	return db_finish(f->project->db, r, err);
 }
 
 /* Loading. */
@@ -271,7 +254,11 @@ int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 		f->n_seen = 0;
 		return -1;
 	}
-	remember(f, p, &main);
+	f->n_seen = p->n_files;
+	f->seen = xreallocarray(f->seen, p->n_files, sizeof(*f->seen));
+	f->seen[0] = main;
+	for (size_t i = 1; i < p->n_files; i++)
+		f->seen[i] = look_at(f, p->files[i]);
 	replace_pipeline(f, p);
 	return 0;
 }

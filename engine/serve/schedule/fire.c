@@ -41,23 +41,11 @@ static int64_t due_at(const struct schedule *sc, int64_t nominal)
 	return calendar_due(&sc->calendar, sc->file->path, sc->name, nominal, sc->decl->jitter_ns);
 }
 
-static int64_t window_of(const struct schedule_decl *d)
-{
-	if (str_eq(d->catch_up, "none"))
-		return GRACE_NS;
-	return d->catch_up_window_ns ? d->catch_up_window_ns : CATCH_UP_WINDOW_NS;
-}
-
 static void span_add(struct span *s, int64_t nominal)
 {
 	if (!s->n++)
 		s->first = nominal;
 	s->last = nominal;
-}
-
-static int64_t due_time(const struct due_times *t, size_t i)
-{
-	return t->v[(t->begin + i) % CATCH_UP_MAX];
 }
 
 static void add_due(struct due_times *t, int64_t nominal)
@@ -74,9 +62,13 @@ static void add_due(struct due_times *t, int64_t nominal)
  * all of them. */
 static void collect_due(const struct schedule *sc, int64_t seen, int64_t now, struct due_times *t)
 {
-	int64_t oldest = now - window_of(sc->decl), nominal = calendar_next(&sc->calendar, seen);
+	const struct schedule_decl *d = sc->decl;
+	int64_t window = str_eq(d->catch_up, "none") ? GRACE_NS
+			 : d->catch_up_window_ns     ? d->catch_up_window_ns
+						     : CATCH_UP_WINDOW_NS;
+	int64_t oldest = now - window, nominal = calendar_next(&sc->calendar, seen);
 
-	t->max = str_eq(sc->decl->catch_up, "all") ? CATCH_UP_MAX : 1;
+	t->max = str_eq(d->catch_up, "all") ? CATCH_UP_MAX : 1;
 	for (; nominal != CALENDAR_NEVER && nominal <= now;
 	     nominal = calendar_next(&sc->calendar, nominal)) {
 		int64_t due = due_at(sc, nominal);
@@ -89,8 +81,7 @@ static void collect_due(const struct schedule *sc, int64_t seen, int64_t now, st
 		else
 			span_add(&t->old, nominal);
 		if (t->old.n >= COUNT_MAX && t->n == 0) {
-			int64_t skip_to =
-				calendar_previous(&sc->calendar, oldest - sc->decl->jitter_ns);
+			int64_t skip_to = calendar_previous(&sc->calendar, oldest - d->jitter_ns);
 
 			if (skip_to > nominal)
 				nominal = t->newest = t->old.last = skip_to;
@@ -123,36 +114,23 @@ static int find_open(struct claims *c, struct err *err)
 	return 0;
 }
 
-static int close_firing(struct claims *c, struct firing *f, enum firing_state state,
-			const char *message, struct err *err)
-{
-	f->state = state;
-	f->message = message;
-	f->ended_ns = c->now;
-	return record_firing_update(c->db, f, err);
-}
-
 /* Those that wait give way; the one that runs is asked to stop by schedule_pump(), which sees the
  * message.
  */
 static int replace_open(struct claims *c, int64_t by, struct err *err)
 {
-	const char *message = arena_printf(c->arena, "%s", REPLACED);
-
 	for (size_t i = 0; i < c->n_before; i++) {
 		struct firing *f = &c->open[i];
 
-		if (f->state == FIRING_STARTED) {
-			f->message = message;
-			if (record_firing_update(c->db, f, err) < 0)
-				return -1;
-		} else if (f->nominal_ns < by &&
-			   close_firing(c, f,
-					f->state == FIRING_WAITING ? FIRING_SKIPPED
-								   : FIRING_CANCELLED,
-					message, err) < 0) {
-			return -1;
+		if (f->state != FIRING_STARTED) {
+			if (f->nominal_ns >= by)
+				continue;
+			f->state = f->state == FIRING_WAITING ? FIRING_SKIPPED : FIRING_CANCELLED;
+			f->ended_ns = c->now;
 		}
+		f->message = REPLACED;
+		if (record_firing_update(c->db, f, err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -237,7 +215,7 @@ static int claim_due(struct claims *c, const struct due_times *t, struct err *er
 	    claim_missed(c, &t->over, why, err) < 0)
 		return -1;
 	for (size_t i = 0; i < t->n; i++) {
-		int64_t nominal = due_time(t, i);
+		int64_t nominal = t->v[(t->begin + i) % CATCH_UP_MAX];
 		bool on_time = i == t->n - 1 && c->now - due_at(c->sc, nominal) <= GRACE_NS;
 
 		if (claim(c, nominal, on_time ? FIRING_TIME : FIRING_CATCH_UP, err) < 0)
@@ -304,15 +282,6 @@ int schedule_claim(struct schedule *sc, int64_t nominal, enum firing_cause cause
 
 /* Dead man. */
 
-static void add_missed_text(const struct schedule *sc, int64_t nominal, struct str *out)
-{
-	str_addf(out, "no run of schedule %s has succeeded for ", sc->name);
-	text_add_time(out, nominal, 0);
-	str_add(out, " or later, ");
-	text_add_duration(out, sc->decl->alert_after_ns);
-	str_add(out, " after that time");
-}
-
 /* 1 somebody has to be told, and that is written down; 0 not. In a transaction. */
 static int is_missed(struct schedule *sc, const struct firing *of, const char *text,
 		     struct arena *arena, struct err *err)
@@ -353,7 +322,11 @@ void scheduler_on_dead_man(void *arg)
 	struct err err = { 0 };
 	int r = project_begin(p);
 
-	add_missed_text(sc, sc->watch_ns, &text);
+	str_addf(&text, "no run of schedule %s has succeeded for ", sc->name);
+	text_add_time(&text, sc->watch_ns, 0);
+	str_add(&text, " or later, ");
+	text_add_duration(&text, sc->decl->alert_after_ns);
+	str_add(&text, " after that time");
 	if (r == 0)
 		r = project_end(p, is_missed(sc, &of, text.s, arena, &err), &err);
 	if (r < 0) {

@@ -37,7 +37,7 @@ struct input_look {
 
 static void add(struct input_look *k, const char *name, const struct stat *st)
 {
-	struct str s = { 0 };
+	_cleanup_(str_deinit) struct str s = { 0 };
 
 	str_add_field(&s, name, strlen(name));
 	str_add_u64(&s, st->st_mode);
@@ -48,7 +48,6 @@ static void add(struct input_look *k, const char *name, const struct stat *st)
 		str_add_u64(&s, (uint64_t)st->st_mtim.tv_nsec);
 	}
 	digester_update(k->digester, s.s, s.len);
-	str_deinit(&s);
 }
 
 static int by_name(const void *a, const void *b)

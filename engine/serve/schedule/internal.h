@@ -28,8 +28,8 @@
 #include "serve/schedule/due.h"
 #include "serve/schedule/scheduler.h"
 
-#define LOOK_NS \
-	(30 * NS_PER_S) /* the clock may jump, the machine may sleep: look again after so long */
+/* The clock may jump, the machine may sleep: look again after so long. */
+#define LOOK_NS            (30 * NS_PER_S)
 #define POLL_NS            (2 * NS_PER_S)
 #define BEAT_NS            (30 * NS_PER_S)
 #define ZONES_NS           (60 * NS_PER_S) /* how often tzdata is looked at */
@@ -41,8 +41,8 @@
 #define AGAIN_NS           (5 * NS_PER_S) /* after trouble with the database */
 #define RESUMES_MAX        20             /* of one run: something interrupts it each time */
 
-#define REPLACED \
-	"replaced by a later firing" /* message of a firing that is asked to stop for that */
+/* Message of a firing that is asked to stop for that. */
+#define REPLACED "replaced by a later firing"
 
 struct schedule {
 	struct watched_file *file;
@@ -117,10 +117,10 @@ struct scheduler {
 /* --- scheduler.c */
 int64_t scheduler_wall_ns(const struct scheduler *s);
 int64_t scheduler_mono_ns(const struct scheduler *s);
-void scheduler_due_at(struct scheduler *s, struct due *d,
-		      int64_t wall_ns); /* when the calendar says so */
-void scheduler_due_in(struct scheduler *s, struct due *d,
-		      int64_t ns); /* so long from now, whatever the clock shows */
+/* When the calendar says so. */
+void scheduler_due_at(struct scheduler *s, struct due *d, int64_t wall_ns);
+/* So long from now, whatever the clock shows. */
+void scheduler_due_in(struct scheduler *s, struct due *d, int64_t ns);
 void scheduler_rearm(struct scheduler *s);
 void scheduler_note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f,
 		    const char *fmt, ...) _printf_(4, 5);
@@ -128,17 +128,20 @@ int scheduler_tell(struct scheduler_project *p, enum schedule_alert kind, const 
 		   const struct firing *f, const char *text, struct err *err);
 void scheduler_alert(struct scheduler_project *p, enum schedule_alert kind,
 		     const struct schedule *sc, const struct firing *f, const char *text);
+/* Also a file that was dropped. */
+struct watched_file *scheduler_find_file(const struct scheduler_project *p, const char *path);
+void scheduler_each_schedule(struct scheduler *s, void (*fn)(struct schedule *sc));
 struct schedule *scheduler_find_schedule(const struct scheduler_project *p, const char *path,
 					 const char *name);
-/* Transactions that tell trouble. begin: 0, or -1 told. */
+/* Transactions that tell trouble: what returns -1 has told it. project_end() commits when `result`
+ * isn't negative. */
 int project_begin(struct scheduler_project *p);
-int project_end(struct scheduler_project *p, int result,
-		const struct err *err); /* commits when result >= 0; -1 told */
+int project_end(struct scheduler_project *p, int result, const struct err *err);
 void project_trouble(struct scheduler_project *p, const struct err *err);
 
 /* --- schedule/files.c */
-int scheduler_file_load(struct watched_file *f, bool always,
-			struct err *err); /* 0 loaded or unchanged, 1 broken, -1 database */
+/* 0 loaded or unchanged, 1 broken, -1: the database can't be used. */
+int scheduler_file_load(struct watched_file *f, bool always, struct err *err);
 void scheduler_file_free(struct watched_file *f);
 void schedule_arm(struct schedule *sc); /* its next firing, from seen_ns */
 void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns);

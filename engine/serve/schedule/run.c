@@ -35,33 +35,12 @@ struct begun *scheduler_find_begun(const struct scheduler_project *p, const char
 	return NULL;
 }
 
-static struct begun *add_begun(struct scheduler_project *p, const struct firing *f)
-{
-	struct begun *b = xcalloc(1, sizeof(*b));
-
-	*b = (struct begun){ .path = xstrdup(f->path),
-			     .schedule = xstrdup(f->schedule),
-			     .nominal_ns = f->nominal_ns };
-	VEC_PUSH(&p->begun, b);
-	return b;
-}
-
 void schedule_begun_free(struct begun *b)
 {
 	free(b->path);
 	free(b->schedule);
 	free(b->problem);
 	free(b);
-}
-
-static void remove_begun(struct scheduler_project *p, struct begun *b)
-{
-	for (size_t i = 0; i < p->begun.n; i++)
-		if (p->begun.v[i] == b) {
-			p->begun.v[i] = p->begun.v[--p->begun.n];
-			break;
-		}
-	schedule_begun_free(b);
 }
 
 /* Starting. */
@@ -187,9 +166,13 @@ static void begin(struct schedule *sc, const struct firing *f)
 {
 	struct scheduler_project *p = sc->file->project;
 	struct scheduled d = described(sc, f);
-	struct begun *b = add_begun(p, f);
+	struct begun *b = xcalloc(1, sizeof(*b));
 	struct err err = { 0 };
 
+	*b = (struct begun){ .path = xstrdup(f->path),
+			     .schedule = xstrdup(f->schedule),
+			     .nominal_ns = f->nominal_ns };
+	VEC_PUSH(&p->begun, b);
 	p->s->counts.started++;
 	p->s->running++;
 	if (p->s->ops->start(p->s->arg, &d, &err) == 0)
@@ -432,20 +415,12 @@ static void announce(struct scheduler_project *p, struct schedule *sc, const str
 	}
 }
 
-static void pump_starved(struct scheduler *s)
+static void pump_starved(struct schedule *sc)
 {
-	for (size_t i = 0; i < s->projects.n; i++)
-		for (size_t k = 0; k < s->projects.v[i]->files.n; k++) {
-			struct map *m = s->projects.v[i]->files.v[k]->schedules;
+	const struct scheduler *s = sc->file->project->s;
 
-			for (size_t j = 0; j < map_len(m); j++) {
-				struct schedule *sc = map_at(m, j, NULL, NULL);
-
-				if (sc && sc->starved &&
-				    (!s->options.max_runs || s->running < s->options.max_runs))
-					schedule_pump(sc);
-			}
-		}
+	if (sc->starved && (!s->options.max_runs || s->running < s->options.max_runs))
+		schedule_pump(sc);
 }
 
 void scheduler_finish(struct scheduler_project *p, struct begun *b)
@@ -465,12 +440,15 @@ void scheduler_finish(struct scheduler_project *p, struct begun *b)
 	}
 	if (r < 0)
 		return; /* it stays `ended`; the next sweep tries again */
-	remove_begun(p, b);
+	for (size_t i = 0; i < p->begun.n; i++)
+		if (p->begun.v[i] == b)
+			p->begun.v[i--] = p->begun.v[--p->begun.n];
+	schedule_begun_free(b);
 	announce(p, sc, &o);
 	if (sc)
 		schedule_pump(sc);
 	if (p->s->options.max_runs)
-		pump_starved(p->s);
+		scheduler_each_schedule(p->s, pump_starved);
 }
 
 static void finish_ended(struct scheduler_project *p)
@@ -514,11 +492,9 @@ static int is_ours_to_take(struct scheduler_project *p, const struct firing *f, 
 
 static bool file_is_certain(const struct scheduler_project *p, const char *path)
 {
-	for (size_t i = 0; i < p->files.n; i++)
-		if (str_eq(p->files.v[i]->path, path))
-			return p->files.v[i]->pipeline && !p->files.v[i]->broken &&
-			       !p->files.v[i]->dropped;
-	return false;
+	const struct watched_file *f = scheduler_find_file(p, path);
+
+	return f && f->pipeline && !f->broken && !f->dropped;
 }
 
 /* By a clock that went back since: its pause before the next try would last until the old time
@@ -577,16 +553,6 @@ static bool needs_sweep(struct scheduler_project *p, const struct firing *f)
 		       : !scheduler_find_schedule(p, f->path, f->schedule);
 }
 
-static int sweep_all(struct scheduler_project *p, struct firing *open, size_t n,
-		     struct arena *arena, struct outcome *outcomes, struct err *ret_unread,
-		     struct err *err)
-{
-	for (size_t i = 0; i < n; i++)
-		if (sweep_one(p, &open[i], arena, &outcomes[i], ret_unread, err) < 0)
-			return -1;
-	return 0;
-}
-
 static void pump_of(struct scheduler_project *p, const struct firing *open, size_t n)
 {
 	_cleanup_(map_freep) struct map *seen = map_new();
@@ -636,7 +602,7 @@ void scheduler_sweep(struct scheduler_project *p)
 	struct err err = { 0 }, unread = { 0 };
 	bool any = false;
 	size_t n;
-	int r = 0;
+	int r;
 
 	finish_ended(p);
 	if (p->s->draining)
@@ -648,21 +614,21 @@ void scheduler_sweep(struct scheduler_project *p)
 	}
 	for (size_t i = 0; i < n && !any; i++)
 		any = needs_sweep(p, &open[i]);
-	outcomes = arena_alloc(arena, (n + 1) * sizeof(*outcomes));
 	if (any) {
-		r = project_begin(p);
-		if (r == 0 && record_firings(p->db, &filter, arena, &open, &n, &err) < 0)
-			r = project_end(p, -1, &err);
+		if (project_begin(p) < 0)
+			return;
+		r = record_firings(p->db, &filter, arena, &open, &n, &err);
 		outcomes = arena_alloc(arena, (n + 1) * sizeof(*outcomes));
-		if (r == 0)
-			r = project_end(p, sweep_all(p, open, n, arena, outcomes, &unread, &err),
-					&err);
-		if (r == 0 && unread.code)
+		for (size_t i = 0; r == 0 && i < n; i++)
+			if (sweep_one(p, &open[i], arena, &outcomes[i], &unread, &err) < 0)
+				r = -1;
+		if (project_end(p, r, &err) < 0)
+			return;
+		if (unread.code)
 			project_trouble(p, &unread);
+		for (size_t i = 0; i < n; i++)
+			announce(p, scheduler_find_schedule(p, open[i].path, open[i].schedule),
+				 &outcomes[i]);
 	}
-	for (size_t i = 0; r == 0 && any && i < n; i++)
-		announce(p, scheduler_find_schedule(p, open[i].path, open[i].schedule),
-			 &outcomes[i]);
-	if (r == 0)
-		pump_of(p, open, n);
+	pump_of(p, open, n);
 }

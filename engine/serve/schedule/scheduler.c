@@ -17,6 +17,7 @@
  */
 #include "serve/schedule/scheduler.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include "serve/schedule/internal.h"
@@ -41,24 +42,24 @@ void scheduler_due_in(struct scheduler *s, struct due *d, int64_t ns)
 	due_set(&s->mono, d, scheduler_mono_ns(s) + MAX(ns, 0));
 }
 
-/* Telling. */
-
-/* The last good one of the file; NULL while there was none. */
-static const struct pipeline *pipeline_at(const struct scheduler_project *p, const char *path)
+struct watched_file *scheduler_find_file(const struct scheduler_project *p, const char *path)
 {
 	for (size_t i = 0; i < p->files.n; i++)
-		if (!p->files.v[i]->dropped && str_eq(p->files.v[i]->path, path))
-			return p->files.v[i]->pipeline;
+		if (str_eq(p->files.v[i]->path, path))
+			return p->files.v[i];
 	return NULL;
 }
+
+/* Telling. */
 
 static struct scheduled about(struct scheduler_project *p, const struct schedule *sc,
 			      const struct firing *f)
 {
+	const struct watched_file *file = sc             ? sc->file
+					  : f && f->path ? scheduler_find_file(p, f->path)
+							 : NULL;
 	struct scheduled d = { .project = p,
-			       .pipeline = sc             ? sc->file->pipeline
-					   : f && f->path ? pipeline_at(p, f->path)
-							  : NULL,
+			       .pipeline = file && (sc || !file->dropped) ? file->pipeline : NULL,
 			       .decl = sc ? sc->decl : NULL };
 
 	if (f)
@@ -199,22 +200,6 @@ static int rebase(struct scheduler_project *p, int64_t now)
 	return project_end(p, r, &err);
 }
 
-static void look_at_clock(struct scheduler *s, int64_t now)
-{
-	int r = 0;
-
-	if (now < s->last_wall_ns) {
-		for (size_t i = 0; i < s->projects.n; i++)
-			if (rebase(s->projects.v[i], now) < 0)
-				r = -1;
-		scheduler_due_in(s, &s->poll, 0); /* rows with times of the future */
-	}
-	if (r == 0)
-		s->last_wall_ns = now;
-	else
-		scheduler_due_in(s, &s->poll, AGAIN_NS);
-}
-
 /* A turn handles so much; the rest is due at once. */
 #define TURN_MAX 1000
 
@@ -233,10 +218,19 @@ static void on_timer(void *arg)
 	struct scheduler *s = arg;
 	int64_t wall = scheduler_wall_ns(s), mono = scheduler_mono_ns(s);
 	struct due *d;
+	bool rebased = true;
 
 	s->timer = NULL;
 	s->ticking = true;
-	look_at_clock(s, wall);
+	if (wall < s->last_wall_ns) {
+		for (size_t i = 0; i < s->projects.n; i++)
+			if (rebase(s->projects.v[i], wall) < 0)
+				rebased = false;
+		/* Sooner than the next poll: rows have times of the future. */
+		scheduler_due_in(s, &s->poll, rebased ? 0 : AGAIN_NS);
+	}
+	if (rebased)
+		s->last_wall_ns = wall;
 	for (int n = 0; n < TURN_MAX && (d = next_due(s, wall, mono)); n++) {
 		due_clear(d);
 		d->fn(d->arg);
@@ -247,43 +241,30 @@ static void on_timer(void *arg)
 
 /* Polling. */
 
-static void beat(struct scheduler_project *p, int64_t now)
+/* The command line and other servers change rows and files. */
+static void on_poll(void *arg)
 {
-	struct err err = { 0 };
+	struct scheduler *s = arg;
 
-	if (scheduler_mono_ns(p->s) - p->beat_mono_ns < BEAT_NS)
-		return;
-	if (project_begin(p) == 0 &&
-	    project_end(p, record_server_beat(p->db, p->s->server, now, &err), &err) == 0)
-		p->beat_mono_ns = scheduler_mono_ns(p->s);
-}
+	for (size_t i = 0; i < s->projects.n; i++) {
+		struct scheduler_project *p = s->projects.v[i];
+		struct err err = { 0 };
 
-static void poll_project(struct scheduler_project *p)
-{
-	struct err err = { 0 };
-
-	beat(p, scheduler_wall_ns(p->s));
-	for (size_t i = 0; i < p->files.n; i++)
-		if (!p->files.v[i]->dropped && scheduler_file_load(p->files.v[i], false, &err) < 0)
-			project_trouble(p, &err);
-	scheduler_sweep(p);
-}
-
-/* Looks at the databases now, as every poll does: the command line may have made a trigger. */
-static void scheduler_poke(struct scheduler *s)
-{
-	for (size_t i = 0; i < s->projects.n; i++)
-		poll_project(s->projects.v[i]);
+		if (scheduler_mono_ns(s) - p->beat_mono_ns >= BEAT_NS && project_begin(p) == 0 &&
+		    project_end(p, record_server_beat(p->db, s->server, scheduler_wall_ns(s), &err),
+				&err) == 0)
+			p->beat_mono_ns = scheduler_mono_ns(s);
+		for (size_t k = 0; k < p->files.n; k++)
+			if (!p->files.v[k]->dropped &&
+			    scheduler_file_load(p->files.v[k], false, &err) < 0)
+				project_trouble(p, &err);
+		scheduler_sweep(p);
+	}
 	scheduler_due_in(s, &s->poll, s->options.poll_ns);
 	scheduler_rearm(s);
 }
 
-static void on_poll(void *arg)
-{
-	scheduler_poke(arg);
-}
-
-static void each_schedule(struct scheduler *s, void (*fn)(struct schedule *sc))
+void scheduler_each_schedule(struct scheduler *s, void (*fn)(struct schedule *sc))
 {
 	for (size_t i = 0; i < s->projects.n; i++)
 		for (size_t k = 0; k < s->projects.v[i]->files.n; k++) {
@@ -300,7 +281,7 @@ static void on_refresh(void *arg)
 	struct scheduler *s = arg;
 
 	if (zone_refresh(s->zones))
-		each_schedule(s, schedule_arm);
+		scheduler_each_schedule(s, schedule_arm);
 	scheduler_due_in(s, &s->refresh, ZONES_NS);
 }
 
@@ -311,6 +292,7 @@ int scheduler_new(struct loop *l, const struct scheduler_ops *ops, void *arg,
 {
 	struct scheduler *s = xcalloc(1, sizeof(*s));
 
+	assert(ops->start);
 	*s = (struct scheduler){
 		.loop = l, .clock = loop_clock(l), .ops = ops, .arg = arg, .arena = arena_new()
 	};
@@ -373,6 +355,7 @@ int scheduler_add_project(struct scheduler *s, const char *root, const char *cac
 	struct scheduler_project *p = xcalloc(1, sizeof(*p));
 	int r;
 
+	assert(*root == '/');
 	*p = (struct scheduler_project){ .s = s,
 					 .root = xstrdup(root),
 					 .cache_dir = cache_dir ? xstrdup(cache_dir) : NULL,
@@ -385,10 +368,7 @@ int scheduler_add_project(struct scheduler *s, const char *root, const char *cac
 		if (r == 0)
 			r = peers_look(p->peers, db, scheduler_wall_ns(s), scheduler_mono_ns(s),
 				       err);
-		if (r < 0)
-			db_rollback(db);
-		else
-			r = db_commit(db, err);
+		r = db_finish(db, r, err);
 	}
 	if (r < 0) {
 		project_free(p);
@@ -407,25 +387,17 @@ void *scheduler_project_owner(const struct scheduler_project *p)
 
 /* Files. */
 
-static struct watched_file *find_file(const struct scheduler_project *p, const char *path)
-{
-	for (size_t i = 0; i < p->files.n; i++)
-		if (str_eq(p->files.v[i]->path, path))
-			return p->files.v[i];
-	return NULL;
-}
-
 struct schedule *scheduler_find_schedule(const struct scheduler_project *p, const char *path,
 					 const char *name)
 {
-	struct watched_file *f = find_file(p, path);
+	struct watched_file *f = scheduler_find_file(p, path);
 
 	return f ? map_get_str(f->schedules, name) : NULL;
 }
 
 int scheduler_add_pipeline(struct scheduler_project *p, const char *path, struct err *err)
 {
-	struct watched_file *f = find_file(p, path);
+	struct watched_file *f = scheduler_find_file(p, path);
 	int r;
 
 	if (!f) {
@@ -445,7 +417,7 @@ int scheduler_add_pipeline(struct scheduler_project *p, const char *path, struct
 
 void scheduler_drop_pipeline(struct scheduler_project *p, const char *path)
 {
-	struct watched_file *f = find_file(p, path);
+	struct watched_file *f = scheduler_find_file(p, path);
 
 	if (!f)
 		return;
@@ -475,7 +447,7 @@ int scheduler_reload(struct scheduler *s)
 		}
 	}
 	if (zone_refresh(s->zones))
-		each_schedule(s, schedule_arm);
+		scheduler_each_schedule(s, schedule_arm);
 	scheduler_rearm(s);
 	return broken;
 }
@@ -485,9 +457,9 @@ int scheduler_reload(struct scheduler *s)
 static int need_schedule(struct scheduler_project *p, const char *path, const char *name,
 			 struct schedule **ret, struct err *err)
 {
-	struct watched_file *f = find_file(p, path);
-	struct str hint = { 0 };
-	const char **names;
+	struct watched_file *f = scheduler_find_file(p, path);
+	_cleanup_(str_deinit) struct str hint = { 0 };
+	_cleanup_(freep) const char **names = NULL;
 
 	*ret = scheduler_find_schedule(p, path, name);
 	if (*ret)
@@ -501,11 +473,8 @@ static int need_schedule(struct scheduler_project *p, const char *path, const ch
 	for (size_t n = 0; names[n]; n++)
 		if (!hint.len && text_nearest(name, &names[n], 1))
 			text_add_suggestion(&hint, name, &names[n], 1);
-	err_set(err, ERR_NOT_FOUND, "%s has no schedule `%.60s`%s", path, name,
-		hint.s ? hint.s : "");
-	free(names);
-	str_deinit(&hint);
-	return -1;
+	return err_set(err, ERR_NOT_FOUND, "%s has no schedule `%.60s`%s", path, name,
+		       hint.s ? hint.s : "");
 }
 
 int scheduler_trigger(struct scheduler_project *p, const char *path, const char *name,
@@ -519,11 +488,7 @@ int scheduler_trigger(struct scheduler_project *p, const char *path, const char 
 		return -1;
 	while ((r = schedule_claim(sc, nominal, FIRING_MANUAL, err)) == 0)
 		nominal++;
-	if (r < 0) {
-		db_rollback(p->db);
-		return -1;
-	}
-	if (db_commit(p->db, err) < 0)
+	if (db_finish(p->db, r, err) < 0)
 		return -1;
 	*ret_nominal_ns = nominal;
 	p->s->counts.fired++;
@@ -536,7 +501,6 @@ int scheduler_pause(struct scheduler_project *p, const char *path, const char *n
 		    struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	int64_t now = scheduler_wall_ns(p->s);
 	struct schedule_row row;
 	struct schedule *sc;
 	int r;
@@ -545,14 +509,10 @@ int scheduler_pause(struct scheduler_project *p, const char *path, const char *n
 		return -1;
 	r = record_schedule(p->db, path, name, arena, &row, err);
 	if (r >= 0) {
-		schedule_row_pause(&row, paused, now);
+		schedule_row_pause(&row, paused, scheduler_wall_ns(p->s));
 		r = record_schedule_put(p->db, &row, err);
 	}
-	if (r < 0) {
-		db_rollback(p->db);
-		return -1;
-	}
-	if (db_commit(p->db, err) < 0)
+	if (db_finish(p->db, r, err) < 0)
 		return -1;
 	schedule_follow(sc, &row);
 	scheduler_rearm(p->s);
@@ -580,7 +540,7 @@ void scheduler_drain(struct scheduler *s)
 	struct err err = { 0 };
 
 	s->draining = true;
-	each_schedule(s, schedule_arm);
+	scheduler_each_schedule(s, schedule_arm);
 	for (size_t i = 0; i < s->projects.n; i++) {
 		struct scheduler_project *p = s->projects.v[i];
 

@@ -105,7 +105,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 static int load(const char *dir, const char *name, struct zone **ret, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/%s", dir, name);
-	struct str bytes = { 0 };
+	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct stat st = { 0 };
 	int r;
 
@@ -114,7 +114,6 @@ static int load(const char *dir, const char *name, struct zone **ret, struct err
 	r = fs_read_file(path, ZONE_FILE_MAX, &bytes, err);
 	if (r == 0)
 		r = zone_parse(bytes.s ? bytes.s : "", bytes.len, ret, err);
-	str_deinit(&bytes);
 	if (r < 0)
 		return err_wrap(err, "time zone %s", name);
 	(*ret)->file = st;
@@ -139,20 +138,6 @@ int zone_get(struct zone_set *set, const char *name, struct zone **ret, struct e
 	return 0;
 }
 
-static bool refresh(const struct zone_set *set, const char *name, struct zone *z)
-{
-	_cleanup_(freep) char *path = xasprintf("%s/%s", set->dir, name);
-	struct zone *now;
-	struct stat st;
-
-	if (stat(path, &st) < 0 || same_file(&st, &z->file) || load(set->dir, name, &now, NULL) < 0)
-		return false;
-	zone_deinit(z);
-	*z = *now;
-	free(now);
-	return true;
-}
-
 size_t zone_refresh(struct zone_set *set)
 {
 	size_t changed = 0;
@@ -162,8 +147,17 @@ size_t zone_refresh(struct zone_set *set)
 		size_t len;
 		struct zone *z = map_at(set->zones, i, &name, &len);
 		_cleanup_(freep) char *text = xstrndup(name, len);
+		_cleanup_(freep) char *path = xasprintf("%s/%s", set->dir, text);
+		struct zone *now;
+		struct stat st;
 
-		changed += refresh(set, text, z);
+		if (stat(path, &st) < 0 || same_file(&st, &z->file) ||
+		    load(set->dir, text, &now, NULL) < 0)
+			continue;
+		zone_deinit(z);
+		*z = *now;
+		free(now);
+		changed++;
 	}
 	return changed;
 }

@@ -34,47 +34,36 @@ union address {
 
 /* What it is. */
 
-static bool is_loopback(const union address *a)
-{
-	if (a->any.sa_family == AF_UNIX)
-		return true;
-	if (a->any.sa_family == AF_INET)
-		return (ntohl(a->in.sin_addr.s_addr) >> 24) == 127;
-	return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
-}
-
-static char *address_text(const union address *a, socklen_t len)
-{
-	char host[INET6_ADDRSTRLEN] = "";
-
-	if (a->any.sa_family == AF_UNIX)
-		return xasprintf("unix:%.*s",
-				 (int)(len > offsetof(struct sockaddr_un, sun_path)
-					       ? len - offsetof(struct sockaddr_un, sun_path)
-					       : 0),
-				 a->un.sun_path);
-	if (a->any.sa_family == AF_INET6)
-		return xasprintf("[%s]:%u",
-				 inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host)),
-				 ntohs(a->in6.sin6_port));
-	return xasprintf("%s:%u", inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof(host)),
-			 ntohs(a->in.sin_port));
-}
-
 int listener_adopt(int fd, struct listener *ret, struct err *err)
 {
 	union address a = { 0 };
-	socklen_t len = sizeof(a);
+	socklen_t len = sizeof(a), skipped = offsetof(struct sockaddr_un, sun_path);
+	struct listener l = { .fd = fd };
+	char host[INET6_ADDRSTRLEN] = "";
 
 	if (getsockname(fd, &a.any, &len) < 0)
 		return err_errno(err, "cannot tell where descriptor %d listens", fd);
-	if (a.any.sa_family != AF_UNIX && a.any.sa_family != AF_INET && a.any.sa_family != AF_INET6)
+	switch (a.any.sa_family) {
+	case AF_UNIX:
+		l.local = l.is_unix = true;
+		l.text = xasprintf("unix:%.*s", (int)(MAX(len, skipped) - skipped), a.un.sun_path);
+		break;
+	case AF_INET:
+		l.local = (ntohl(a.in.sin_addr.s_addr) >> 24) == 127;
+		l.text = xasprintf("%s:%u", inet_ntop(AF_INET, &a.in.sin_addr, host, sizeof(host)),
+				   ntohs(a.in.sin_port));
+		break;
+	case AF_INET6:
+		l.local = IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr);
+		l.text = xasprintf("[%s]:%u",
+				   inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof(host)),
+				   ntohs(a.in6.sin6_port));
+		break;
+	default:
 		return err_set(err, ERR_USAGE,
 			       "descriptor %d is a socket of a family that can't be served", fd);
-	*ret = (struct listener){ .fd = fd,
-				  .local = is_loopback(&a),
-				  .is_unix = a.any.sa_family == AF_UNIX,
-				  .text = address_text(&a, len) };
+	}
+	*ret = l;
 	return 0;
 }
 

@@ -227,18 +227,6 @@ static bool names_loopback(const char *host)
 	       b < 256 && c < 256 && d < 256;
 }
 
-static void check_host(struct request *r)
-{
-	const char *host = header(r, "Host");
-
-	if (!r->connection->listener->local || r->connection->listener->is_unix)
-		return;
-	if (!host || !names_loopback(host))
-		web_problem(&r->x, 421,
-			    "this server answers to localhost and 127.0.0.1 only; its Host header "
-			    "named something else");
-}
-
 /* 1 the right one, 0 none, -1 a wrong one. In constant time for tokens of any length: digests are
  * compared. */
 static int check_token(struct web *w, struct request *r)
@@ -361,23 +349,12 @@ static void check_framing(struct web *w, struct request *r, const char *version)
 	r->close = r->x.status != 0;
 }
 
-static void check_crowd(struct web *w, struct request *r)
-{
-	bool crowded;
-
-	pthread_mutex_lock(&w->lock);
-	crowded = w->stopping || w->connections.n > WEB_CONNECTIONS_MAX;
-	pthread_mutex_unlock(&w->lock);
-	if (crowded) {
-		r->x.retry_after_s = 1;
-		web_problem(&r->x, 503, "too many connections: try again");
-	}
-}
-
 static struct request *request_new(struct web *w, struct MHD_Connection *mhd, const char *path,
 				   const char *method, const char *version)
 {
 	struct request *r = xcalloc(1, sizeof(*r));
+	const char *host;
+	bool crowded;
 
 	r->mhd = mhd;
 	r->connection = connection_of(w, mhd);
@@ -387,22 +364,23 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 	r->x.path = arena_strdup(r->x.arena, path);
 	r->x.content_type = header(r, "Content-Type");
 	check_framing(w, r, version);
-	check_crowd(w, r);
-	check_host(r);
+	pthread_mutex_lock(&w->lock);
+	crowded = w->stopping || w->connections.n > WEB_CONNECTIONS_MAX;
+	pthread_mutex_unlock(&w->lock);
+	if (crowded) {
+		r->x.retry_after_s = 1;
+		web_problem(&r->x, 503, "too many connections: try again");
+	}
+	host = header(r, "Host");
+	if (r->connection->listener->local && !r->connection->listener->is_unix &&
+	    (!host || !names_loopback(host)))
+		web_problem(&r->x, 421,
+			    "this server answers to localhost and 127.0.0.1 only; its Host header "
+			    "named something else");
 	w->api->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, add_param, r);
 	if (!r->x.status)
 		w->o.route(w->o.arg, &r->x);
 	return r;
-}
-
-static void request_free(struct request *r)
-{
-	if (r->x.stream.free)
-		r->x.stream.free(r->x.stream.arg);
-	str_deinit(&r->x.body);
-	str_deinit(&r->x.out);
-	arena_free(r->x.arena);
-	free(r);
 }
 
 /* Streams. */
@@ -422,13 +400,6 @@ struct streaming {
 	size_t sent;  /* of them */
 	char block[STREAM_BLOCK];
 };
-
-static bool client_is_gone(int fd)
-{
-	char c;
-
-	return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
 
 static ssize_t fail_stream(struct streaming *s, const char *why)
 {
@@ -474,10 +445,11 @@ static void fill(void *arg)
 	struct streaming *s = arg;
 	struct web *w = s->web;
 	bool waits;
+	char c;
 
 	s->came = s->s.read(s->s.arg, s->block, sizeof(s->block));
 	s->sent = 0;
-	if (s->came == WEB_STREAM_WAIT && client_is_gone(s->fd))
+	if (s->came == WEB_STREAM_WAIT && recv(s->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
 		s->came = WEB_STREAM_FAILED;
 	pthread_mutex_lock(&w->lock);
 	waits = s->came == WEB_STREAM_WAIT && !w->stopping;
@@ -527,7 +499,6 @@ static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 static void on_stream_free(void *arg)
 {
 	struct streaming *s = arg;
-
 	struct web *w = s->web;
 
 	if (s->s.free)
@@ -645,21 +616,11 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 	    strcmp(r->x.method, "GET") == 0)
 		tag(w, r, &response);
 	add_headers(w, r, response);
-	if (r->x.status < 600)
-		atomic_fetch_add(&w->status[r->x.status], 1);
+	assert(r->x.status < ARRAY_LEN(w->status));
+	atomic_fetch_add(&w->status[r->x.status], 1);
 	result = w->api->queue_response(r->mhd, r->x.status, response);
 	w->api->destroy_response(response);
 	return result;
-}
-
-static enum MHD_Result take_body(struct web *w, struct request *r, const char *bytes, size_t *n)
-{
-	if (!r->x.status && r->x.body.len + *n > WEB_BODY_MAX)
-		web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
-	if (!r->x.status)
-		str_addn(&r->x.body, bytes, *n);
-	*n = 0; /* what is too much goes nowhere; the answer comes when it ends */
-	return MHD_YES;
 }
 
 /* A crew's thread; what is resumed may end, and the request with it, before this does. */
@@ -688,8 +649,15 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 		set_phase(r->connection, PHASE_BODY);
 		return r->x.status ? answer(w, r) : MHD_YES;
 	}
-	if (*n_bytes)
-		return take_body(w, r, bytes, n_bytes);
+	if (*n_bytes) {
+		if (!r->x.status && r->x.body.len + *n_bytes > WEB_BODY_MAX)
+			web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
+		if (!r->x.status)
+			str_addn(&r->x.body, bytes, *n_bytes);
+		*n_bytes = 0; /* what is too much goes nowhere; the answer comes when it ends */
+		return MHD_YES;
+	}
+
 	if (!r->x.status && !r->handled) {
 		set_phase(r->connection, PHASE_ANSWER);
 		r->job = (struct crew_job){ .run = handle, .arg = r };
@@ -708,7 +676,12 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
 	if (!r)
 		return;
 	set_phase(r->connection, PHASE_HEADERS);
-	request_free(r);
+	if (r->x.stream.free)
+		r->x.stream.free(r->x.stream.arg);
+	str_deinit(&r->x.body);
+	str_deinit(&r->x.out);
+	arena_free(r->x.arena);
+	free(r);
 	*context = NULL;
 }
 
@@ -767,6 +740,7 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 {
 	struct web *w = xcalloc(1, sizeof(*w));
 
+	assert(o->n_listeners <= ARRAY_LEN(w->daemons));
 	w->loop = l;
 	w->o = *o;
 	pthread_mutex_init(&w->lock, NULL);
@@ -780,7 +754,7 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 		return -1;
 	}
 	*ret = w; /* the first request may come before we are through */
-	assert(o->n_listeners <= ARRAY_LEN(w->daemons));
+
 	for (w->n_listeners = 0; w->n_listeners < o->n_listeners; w->n_listeners++)
 		if (start(w, w->n_listeners, err) < 0) {
 			w->n_listeners++;
@@ -792,17 +766,20 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 	return 0;
 }
 
-/* libmicrohttpd cuts what is under way when it is stopped. */
-static void end_streams(struct web *w)
+void web_free(struct web *w)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += LAST_WORDS_S;
+	if (!w)
+		return;
+	loop_remove(w->loop, w->tick);
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
 	pthread_mutex_unlock(&w->lock);
 	ask_waiting(w);
+	/* libmicrohttpd cuts what is under way when it is stopped: streams end before. */
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += LAST_WORDS_S;
 	pthread_mutex_lock(&w->lock);
 	while (atomic_load(&w->n_streams) &&
 	       pthread_cond_timedwait(&w->stream_ended, &w->lock, &until) == 0)
@@ -811,14 +788,7 @@ static void end_streams(struct web *w)
 	pthread_mutex_unlock(&w->lock);
 	crew_free(w->work);
 	crew_free(w->health);
-}
 
-void web_free(struct web *w)
-{
-	if (!w)
-		return;
-	loop_remove(w->loop, w->tick);
-	end_streams(w);
 	for (size_t i = 0; i < w->n_listeners; i++) {
 		if (w->daemons[i])
 			w->api->stop_daemon(w->daemons[i]);

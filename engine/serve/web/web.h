@@ -105,9 +105,8 @@ bool web_may(struct web *w, struct web_exchange *x, enum web_access access);
 void web_answer_json(struct web_exchange *x, unsigned status, json_t *j); /* takes the reference */
 /* RFC 9457: {"type": "about:blank", "title", "status", "detail"}. */
 void web_problem(struct web_exchange *x, unsigned status, const char *fmt, ...) _printf_(3, 4);
-void web_problem_err(
-	struct web_exchange *x,
-	const struct err *err); /* 404, 400, 409, 503 or 500, as the error's code says */
+/* 404, 400, 409, 503 or 500, as the error's code says. */
+void web_problem_err(struct web_exchange *x, const struct err *err);
 const char *web_param(const struct web_exchange *x, const char *name); /* or NULL */
 
 struct web_counts {

@@ -185,7 +185,7 @@ static void failed(struct fixture *f, uint64_t attempt, const char *task, const 
 	r.log_tail = (char *)(uintptr_t)tail;
 	f->o->attempt_failed(f->o->arg, attempt, task, 1, &r, retry, retry ? 10 * NS_PER_S : 0);
 	if (!retry)
-		f->o->task_ended(f->o->arg, attempt, task, TASK_FAILED, 2400 * NS_PER_MS);
+		f->o->task_ended(f->o->arg, attempt, task, OUTCOME_FAILED, 2400 * NS_PER_MS);
 }
 
 #define COUNTS(...) ((struct run_counts){ __VA_ARGS__ })
@@ -216,7 +216,7 @@ static void test_live(void **state)
 	assert_int_equal(f.seen, f.size);
 	pass(&f, 50);
 	progress_metric(f.p, 1, "loss", 0.29);
-	f.o->task_ended(f.o->arg, 2, "shard", TASK_DONE, 12 * NS_PER_S);
+	f.o->task_ended(f.o->arg, 2, "shard", OUTCOME_DONE, 12 * NS_PER_S);
 	pass(&f, 100);
 	PROGRESS(&f, COUNTS(.total = 8, .hits = 3, .executed = 1, .saved_ns = 123 * NS_PER_S), 1,
 		 -1);
@@ -303,7 +303,7 @@ static void test_plain_from_now_on(void **state)
 	pass(&f, 1000);
 	PROGRESS(&f, COUNTS(.total = 2, .executed = 1), 1, -1);
 	progress_draw(f.p, true);
-	f.o->task_ended(f.o->arg, 1, "a", TASK_DONE, NS_PER_S);
+	f.o->task_ended(f.o->arg, 1, "a", OUTCOME_DONE, NS_PER_S);
 	shows(&f, "✓ a 1.0s\n");
 	close_fixture(&f);
 }
@@ -391,7 +391,7 @@ static void test_live_random(void **state)
 				break;
 			case 1:
 				f.o->task_ended(f.o->arg, 1 + (uint64_t)rand_r(&seed) % next, "t",
-						TASK_DONE, 5);
+						OUTCOME_DONE, 5);
 				ended++;
 				break;
 			case 2:
@@ -430,9 +430,9 @@ static void test_plain(void **state)
 	open_fixture(&f, false, 0, 80, 24);
 	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
 	f.o->task_started(f.o->arg, 1, "a", 1, "first run");
-	f.o->task_ended(f.o->arg, 1, "a", TASK_DONE, 1500 * NS_PER_MS);
+	f.o->task_ended(f.o->arg, 1, "a", OUTCOME_DONE, 1500 * NS_PER_MS);
 	for (int i = 0; i < 5000; i++) /* hits are summed up, never listed */
-		f.o->task_ended(f.o->arg, 0, "h", TASK_HIT, NS_PER_S);
+		f.o->task_ended(f.o->arg, 0, "h", OUTCOME_HIT, NS_PER_S);
 	f.o->task_started(f.o->arg, 2, "b", 1, NULL);
 	failed(&f, 2, "b", "exit status 1", "Traceback\nValueError\n", false);
 	f.o->ended(f.o->arg,
@@ -466,7 +466,7 @@ static void test_plain_waiting(void **state)
 	f.o->waiting(f.o->arg, 2, "b", "no room: 0/3 nodes"); /* another task */
 	f.o->waiting(f.o->arg, 1, "a", "no image");
 	f.o->waiting(f.o->arg, 1, "a", "no image, nor room");
-	f.o->task_ended(f.o->arg, 1, "a", TASK_DONE, 1500 * NS_PER_MS);
+	f.o->task_ended(f.o->arg, 1, "a", OUTCOME_DONE, 1500 * NS_PER_MS);
 	f.o->task_started(f.o->arg, 3, "a", 2, NULL);
 	f.o->waiting(f.o->arg, 3, "a", "no image, nor room"); /* another attempt */
 	prints(&f, "digits-7kq2m: pipeline.yaml\n"
@@ -487,7 +487,7 @@ static void test_quiet(void **state)
 	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
 	f.o->task_started(f.o->arg, 1, "a", 1, NULL);
 	f.o->notice(f.o->arg, "nothing that matters");
-	f.o->task_ended(f.o->arg, 1, "a", TASK_DONE, 5);
+	f.o->task_ended(f.o->arg, 1, "a", OUTCOME_DONE, 5);
 	f.o->ended(f.o->arg, row(RUN_SUCCEEDED, COUNTS(.total = 1, .executed = 1)));
 	prints(&f, "✓ digits-7kq2m succeeded in 1m23s\n");
 	close_fixture(&f);
@@ -499,11 +499,11 @@ static void test_verbose(void **state)
 
 	open_fixture(&f, false, 1, 80, 24);
 	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
-	f.o->task_ended(f.o->arg, 0, "h", TASK_HIT, NS_PER_S);
+	f.o->task_ended(f.o->arg, 0, "h", OUTCOME_HIT, NS_PER_S);
 	f.o->task_started(f.o->arg, 1, "a", 1, "param lr changed: 0.1 → 0.2");
-	f.o->task_ended(f.o->arg, 1, "a", TASK_DONE, 5 * NS_PER_S);
-	f.o->task_ended(f.o->arg, 0, "c", TASK_SKIPPED, 0);
-	f.o->task_ended(f.o->arg, 0, "d", TASK_BLOCKED, 0);
+	f.o->task_ended(f.o->arg, 1, "a", OUTCOME_DONE, 5 * NS_PER_S);
+	f.o->task_ended(f.o->arg, 0, "c", OUTCOME_SKIPPED, 0);
+	f.o->task_ended(f.o->arg, 0, "d", OUTCOME_BLOCKED, 0);
 	prints(&f, "digits-7kq2m: pipeline.yaml\n"
 		   "= h on record, saves 1.0s\n"
 		   "▶ a param lr changed: 0.1 → 0.2\n"
@@ -521,7 +521,7 @@ static void test_plain_is_bounded(void **state)
 	open_fixture(&f, false, 0, 80, 24);
 	for (uint64_t i = 1; i <= 10000; i++) {
 		f.o->task_started(f.o->arg, i, "t", 1, NULL);
-		f.o->task_ended(f.o->arg, i, "t", TASK_DONE, NS_PER_MS);
+		f.o->task_ended(f.o->arg, i, "t", OUTCOME_DONE, NS_PER_MS);
 		pass(&f, 1);
 	}
 	fflush(f.out);
@@ -598,7 +598,7 @@ static void test_cost(void **state)
 	for (uint64_t i = 1; i <= 10000; i++) {
 		f.o->task_started(f.o->arg, i, "t[i=12345]", 1, NULL);
 		PROGRESS(&f, COUNTS(.total = 10000, .executed = i), 1, -1);
-		f.o->task_ended(f.o->arg, i, "t[i=12345]", TASK_DONE, NS_PER_MS);
+		f.o->task_ended(f.o->arg, i, "t[i=12345]", OUTCOME_DONE, NS_PER_MS);
 		clock_virtual_advance(&f.clock, 50000);
 	}
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);

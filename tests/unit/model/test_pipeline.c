@@ -166,7 +166,7 @@ static void test_fashion(void **state)
 	assert_int_equal(p->n_steps, 5);
 	assert_int_equal(p->n_inputs, 3);
 	assert_string_equal(p->inputs[0].uri, "data/raw");
-	assert_true(p->inputs[0].optional_dir);
+	assert_true(p->inputs[0].must_be_dir);
 	assert_int_equal(p->inputs[1].origin, INPUT_S3);
 	assert_int_equal(p->inputs[2].mode, INPUT_REFERENCE);
 

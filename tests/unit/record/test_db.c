@@ -596,7 +596,14 @@ static void result_of(struct db *db, int64_t run, unsigned key, unsigned content
 	assert_int_equal(record_attempt_start(db, &a, NULL), 0);
 	a.ended_ns = 1 + duration_ns;
 	assert_int_equal(record_attempt_end(db, &a, NULL), 0);
-	assert_int_equal(record_result(db, a.id, &a.key, true, NULL, 0, &out, 1, NULL), want);
+	assert_int_equal(record_result(db,
+				       &(struct observation){ .attempt = a.id,
+							      .key = &a.key,
+							      .cacheable = true,
+							      .outputs = &out,
+							      .n_outputs = 1 },
+				       NULL),
+			 want);
 }
 
 static void the_first_observation_counts_and_a_second_one_is_noticed(void **state)

@@ -62,7 +62,12 @@ static void add(struct fixture *f, const char *task, uint32_t number, int64_t en
 	a.key.b[0] = 7;
 	assert_int_equal(record_attempt_end(f->db, &a, NULL), 0);
 	assert_int_equal(content_put_bytes(f->s, made, strlen(made), &out.id, NULL), 0);
-	assert_true(record_result(f->db, a.id, &a.key, false, NULL, 0, &out, 1, NULL) >= 0);
+	assert_true(record_result(f->db,
+				  &(struct observation){ .attempt = a.id,
+							 .key = &a.key,
+							 .outputs = &out,
+							 .n_outputs = 1 },
+				  NULL) >= 0);
 }
 
 static void test_a_task_that_was_tried_again_is_one(void **state)

@@ -54,8 +54,15 @@ static void fill(struct db *db, struct arena *arena, struct model *m, uint32_t s
 							.id = content(m->in[i][k]) };
 		}
 		assert_int_equal(record_attempt_start(db, &a, &err), 0);
-		assert_true(record_result(db, a.id, &a.key, true, in, m->n_in[i], &out, 1, &err) >=
-			    0);
+		assert_true(record_result(db,
+					  &(struct observation){ .attempt = a.id,
+								 .key = &a.key,
+								 .cacheable = true,
+								 .inputs = in,
+								 .n_inputs = m->n_in[i],
+								 .outputs = &out,
+								 .n_outputs = 1 },
+					  &err) >= 0);
 		m->id[i] = a.id;
 	}
 	assert_int_equal(db_commit(db, &err), 0);

@@ -252,9 +252,17 @@ static void add_attempts(struct db *db, int64_t run, int64_t other, unsigned n)
 		if (i % 7 == 0)
 			assert_int_equal(record_key(db, &a.key, "key", 3, NULL), 0);
 		if (i % 3 != 2)
-			assert_int_equal(record_result(db, a.id, &a.key, i % 3 == 0, &in, i % 2,
-						       out, i % 5 ? 2 : 1, NULL),
-					 0);
+			assert_int_equal(
+				record_result(db,
+					      &(struct observation){ .attempt = a.id,
+								     .key = &a.key,
+								     .cacheable = i % 3 == 0,
+								     .inputs = &in,
+								     .n_inputs = i % 2,
+								     .outputs = out,
+								     .n_outputs = i % 5 ? 2 : 1 },
+					      NULL),
+				0);
 		if (i % 11 == 0)
 			assert_int_equal(record_metrics(db, a.id, &metric, 1, NULL), 0);
 	}

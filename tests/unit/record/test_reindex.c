@@ -114,7 +114,15 @@ static void fill(struct db *db, struct store *s, struct arena *arena)
 		a.number = i;
 		assert_int_equal(record_attempt_start(db, &a, NULL), 0);
 		assert_int_equal(record_attempt_end(db, &a, NULL), 0);
-		assert_true(record_result(db, a.id, &a.key, true, &in, 1, &made, 1, NULL) >= 0);
+		assert_true(record_result(db,
+					  &(struct observation){ .attempt = a.id,
+								 .key = &a.key,
+								 .cacheable = true,
+								 .inputs = &in,
+								 .n_inputs = 1,
+								 .outputs = &made,
+								 .n_outputs = 1 },
+					  NULL) >= 0);
 		assert_int_equal(record_metrics(db, a.id, metrics, ARRAY_LEN(metrics), NULL), 0);
 	}
 	assert_int_equal(record_key(db, &a.key, "the key", 7, NULL), 0);

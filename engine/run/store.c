@@ -1,0 +1,38 @@
+#include "run/store.h"
+#include "base/text/text.h"
+#include "record/manifest/manifest.h"
+#include "storage/bucket/bucket.h"
+#include "storage/origin/origin.h"
+
+int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
+{
+	const struct bucket_options bucket = {
+		.endpoint = c->store_options.endpoint,
+		.region = c->store_options.region,
+		.profile = c->store_options.profile,
+		.ca_file = c->store_options.ca,
+		.anonymous = c->store_options.anonymous,
+		.style = str_eq(c->store_options.style, "path")      ? BUCKET_STYLE_PATH
+			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
+								     : BUCKET_STYLE_AUTO,
+	};
+	/* What pods make comes through the store, even where results of others aren't wanted. */
+	bool is_off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
+	struct store_options o = {
+		.local = c->local_store,
+		.cache_max = c->cache_bytes,
+		.mode = is_off                          ? STORE_OFF
+			: str_eq(c->cache, "read-only") ? STORE_READ_ONLY
+							: STORE_READ_WRITE,
+		.bucket = &bucket,
+		.names = &manifest_names,
+	};
+	const char *lease = getenv("CAIRN_TEST_LEASE");
+
+	if (lease && text_parse_duration(lease, &o.lease_ns, NULL) < 0)
+		o.lease_ns = 0;
+	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)
+		return -1;
+	store_set_origins(*ret, &bucket);
+	return create ? store_attach(*ret, err) : 0;
+}
