@@ -13,9 +13,8 @@
 #include "storage/local/statcache.h"
 #include <fcntl.h>
 #include <pthread.h>
-#include "base/map.h"
-#include "base/mem.h"
 #include "base/os/fs.h"
+#include "storage/internal.h"
 
 /* 3: entries of 2 may be of file systems whose times don't tell. */
 #define MAGIC "cairn-statcache/3"
@@ -135,11 +134,6 @@ void statcache_free(struct statcache *c)
 	str_deinit(&c->old.bytes);
 	free(c->path);
 	free(c);
-}
-
-static int64_t ns_of(struct timespec t)
-{
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 /* Could the file have been changed after it was hashed without its times showing it? */
