@@ -150,8 +150,10 @@ int bucket_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, str
 	int r;
 
 	keys_init(&k, n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		assert(v[i]->fd >= 0 || v[i]->bytes || !v[i]->size);
 		keys_add_in_place(&k, b, &v[i]->key);
+	}
 	r = b->ops->put_many(b, v, n, err);
 	keys_deinit(&k);
 	return r;
@@ -163,8 +165,10 @@ int bucket_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, str
 	int r;
 
 	keys_init(&k, n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		assert(v[i]->fd >= 0 || !v[i]->hash);
 		keys_add_in_place(&k, b, &v[i]->key);
+	}
 	r = b->ops->get_many(b, v, n, err);
 	keys_deinit(&k);
 	return r;

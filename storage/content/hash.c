@@ -9,6 +9,7 @@
  * A hole of a sparse file is hashed as zeros without being read. struct blob_hasher gives the same
  * digest for bytes that arrive in order.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,6 +51,7 @@ void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n)
 		h->left_in_part -= take;
 		if (h->left_in_part == 0) {
 			digester_final(h->part, &d);
+			assert(h->whole); /* not more bytes than were announced */
 			digester_update(h->whole, d.b, DIGEST_BYTES);
 			h->left_in_part = h->part_bytes;
 		}

@@ -11,6 +11,7 @@
  * `lock` guards `fresh` and is held while the file is saved.
  */
 #include "storage/local/statcache.h"
+#include <assert.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include "base/os/fs.h"
@@ -174,6 +175,7 @@ void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 	struct entry *e = xcalloc(1, sizeof(*e));
 	void **slot;
 
+	assert(content_is_file(id));
 	hash_path(path, e->path);
 	e->dev = st->st_dev;
 	e->ino = st->st_ino;

@@ -18,6 +18,7 @@
  * because this machine may have slept. The mark itself is local/gc.c's, over a view (struct view)
  * whose records are those that the bucket lists.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -852,6 +853,7 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	struct err e = { 0 };
 	int got;
 
+	assert(o->reader && o->lease_expiry_ns >= 0);
 	*ret = (struct remote_gc_result){ 0 };
 	c.fresh = lease_number(r) == 0;
 	got = remote_attach(r, err);

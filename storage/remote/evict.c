@@ -15,6 +15,7 @@
  * deletes through the store's table.
  */
 #include "storage/remote/evict.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -192,6 +193,7 @@ int evict(struct store *s, const char *local, struct remote *r, uint64_t max_byt
 	struct eviction ev = { .s = s, .r = r, .res = ret };
 	int got = fs_lock_path(lock_path, false, &lock, err);
 
+	assert(max_bytes > 0); /* 0 is a directory without a bound */
 	*ret = (struct evicted){ 0 };
 	if (got)
 		return got;

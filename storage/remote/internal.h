@@ -167,8 +167,7 @@ const struct condemned *condemned_find(const struct remote *r, enum remote_kind 
 				       const struct digest *name);
 int condemned_order(const void *a, const void *b);
 size_t condemned_max(void); /* entries of the longest list that is read (CONDEMNED_MAX) */
-/* transfer.c, for verify.c: sends those records (all of one space) whose contents are all in the
- * bucket. */
+/* transfer.c, for verify.c: sends those records whose contents are all in the bucket. */
 int transfer_send_whole(struct store *tier, const struct closure_names *names,
 			struct remote_object *v, size_t n, struct remote_sent *ret,
 			struct err *err);

@@ -222,6 +222,7 @@ bool lease_is_good(struct remote *r)
 void lease_trust(struct remote *r)
 {
 	pthread_mutex_lock(&r->lock);
+	assert(r->lease.key);
 	r->leases += !r->lease.trusted;
 	r->lease.trusted = true;
 	pthread_mutex_unlock(&r->lock);

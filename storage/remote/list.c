@@ -82,9 +82,12 @@ int remote_drop(struct remote *r, enum store_space space, const struct digest *n
 		struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
-	const char *v = remote_key(key, space, name);
+	const char *v;
 
-	return space == STORE_TREE ? 0 : bucket_delete_many(r->bucket, &v, 1, err);
+	if (space == STORE_TREE)
+		return 0;
+	v = remote_key(key, space, name);
+	return bucket_delete_many(r->bucket, &v, 1, err);
 }
 
 /* Numbers. */

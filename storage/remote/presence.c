@@ -5,7 +5,7 @@
  * record that was read since names it: a record is written after the packs in which its contents
  * lie. Indexes never change, so they are kept in the directory. `slots` has all members of all
  * packs, sorted by the first eight bytes of their names; it is built anew when it is needed after
- * packs were added (slots_old).
+ * packs were added (slots.old).
  *
  * What was seen alone is remembered between processes for half an hour, counted from the beginning
  * of the lease under which it was seen: a collector removes nothing that it condemned less than an
@@ -17,6 +17,7 @@
  * r->io is held while packs are listed, r->lock for every look at the tables; no request is sent
  * under r->lock.
  */
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -154,6 +155,7 @@ bool presence_find_locked(struct remote *r, const struct remote_object *o, bool 
 	size_t lo = 0, hi;
 	bool found = false;
 
+	assert(o->space <= STORE_TREE);
 	if (r->slots.old)
 		build_slots(r);
 	for (hi = r->slots.n; lo < hi;) {

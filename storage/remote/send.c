@@ -13,8 +13,10 @@
  *
  * Bytes are hashed before they are sent, unless this process has hashed them already. What the
  * local store lacks is counted as missing and is no error. `lock` guards the counters while threads
- * are at work. What belongs together, and what to send at all, is decided in transfer.c and tier.c.
+ * are at work. What belongs together, and what to send at all, is decided in transfer.c and
+ * tier_queue.c.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include "base/os/fs.h"
@@ -86,6 +88,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 	char key[REMOTE_KEY_MAX];
 	struct digest name;
 
+	assert(pack_writer_members(w) > 0);
 	pack_writer_finish(w, &p.fd, &p.size, &index, &name);
 	p.key = remote_pack_key(key, &name, false);
 	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||

@@ -14,7 +14,7 @@
  * ends the call, since then nobody knows what is named.
  *
  * A call belongs to one thread. Bytes are moved by send.c and fetch.c; the queue of a running
- * process is in tier.c.
+ * process is in tier_queue.c.
  */
 #include "storage/closure.h"
 #include "storage/remote/internal.h"
