@@ -131,7 +131,7 @@ static int send_queue(struct tier *t, struct err *err)
 	if (n && !t->lapsed)
 		r = remote_send(t->remote, t->local, v, n, &sent, err);
 	held = records_unsent(v, n);
-	if (r == 0 && held) {
+	if (r == 0 && n && (t->lapsed || held)) { /* contents, too, when no record is with them */
 		r = send_carefully(t, v, n, &sent, err);
 		held = records_unsent(v, n);
 	}

@@ -461,7 +461,8 @@ static void test_leases(void **state)
 	world_deinit(&w);
 }
 
-/* A sync that finds the lease lapsed takes a new one, and sends what waits all the same. */
+/* A sync that finds the lease lapsed takes a new one, and sends what waits all the same: also
+ * contents that no record of the queue names. */
 static void test_woken_sync(void **state)
 {
 	struct content_id ids[2];
