@@ -148,11 +148,9 @@ static const uint8_t *take(struct reader *r, size_t n)
 static uint64_t take_uint(struct reader *r, size_t n)
 {
 	const uint8_t *p = take(r, n);
-	uint64_t v = 0;
 
-	while (n--)
-		v = v << 8 | p[n];
-	return v;
+	assert(n == 4 || n == 8);
+	return n == 4 ? get_le32(p) : get_le64(p);
 }
 
 static void take_id(struct reader *r, struct content_id *ret)
@@ -211,16 +209,18 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 	return 0;
 }
 
-/* As it lies there, whoever signed it. */
-static int read_named(struct store *s, const struct digest *name, const struct digest *key,
-		      struct arena *arena, struct str *bytes, struct action_record *ret,
-		      struct err *err)
+/* As it lies there, whoever signed it. *bytes: the whole record. */
+static int read_named(struct store *s, const struct digest *name, struct arena *arena,
+		      struct str *bytes, struct action_record *ret, struct err *err)
 {
 	if (store_get(s, STORE_ACTION, name, ACTION_RECORD_MAX, bytes, err) < 0)
 		return -1;
-	if (action_decode(bytes->s ? bytes->s : "", bytes->len, arena, ret, err) < 0)
-		return -1;
-	return digest_eq(&ret->key, key)
+	return action_decode(bytes->s ? bytes->s : "", bytes->len, arena, ret, err);
+}
+
+static int of_key(const struct action_record *a, const struct digest *key, struct err *err)
+{
+	return digest_eq(&a->key, key)
 		       ? 0
 		       : err_set(err, ERR_CORRUPT, "an action record belongs to another key");
 }
@@ -230,9 +230,9 @@ static int get_named(struct store *s, const struct digest *name, const struct di
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
-	return read_named(s, name, key, arena, &bytes, ret, err) < 0
-		       ? -1
-		       : action_believe(s, name, bytes.s, bytes.len, ret, err);
+	if (read_named(s, name, arena, &bytes, ret, err) < 0 || of_key(ret, key, err) < 0)
+		return -1;
+	return action_believe(s, name, bytes.s, bytes.len, ret, err);
 }
 
 /* Tells whether the error of a read means that nobody can use what is there. */
@@ -368,7 +368,8 @@ int action_observations(struct store *s, const struct digest *key, struct arena 
 		struct err e = { 0 };
 
 		action_name(key, i, &names[n]);
-		if (read_named(s, &names[n], key, arena, &bytes, &v[n], &e) == 0)
+		if (read_named(s, &names[n], arena, &bytes, &v[n], &e) == 0 &&
+		    of_key(&v[n], key, &e) == 0)
 			n++;
 		else if (e.code != ERR_NOT_FOUND && !is_damaged(&e))
 			return err_set(err, e.code, "%s", e.msg);

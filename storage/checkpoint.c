@@ -11,6 +11,7 @@
  * machines write them.
  */
 #include "storage/checkpoint.h"
+#include <assert.h>
 #include <string.h>
 #include "base/text/json.h"
 #include "storage/internal.h"
@@ -70,19 +71,19 @@ static int read_note(struct store *s, const struct action_record *a, struct aren
 }
 
 /* 1: nothing that could be used is there. A record that is damaged, or whose content has gone, is
- * as if it weren't. */
-static int read_slot(struct store *s, const struct digest *key, unsigned index, unsigned slot,
+ * as if it weren't. `node`: key and index of the one that is looked for. */
+static int read_slot(struct store *s, const struct checkpoint *node, unsigned slot,
 		     struct arena *arena, struct checkpoint *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct checkpoint c = { .key = *key };
+	struct checkpoint c = { .key = node->key };
 	struct action_record a;
 	struct err e = { 0 };
 	struct digest name, record;
 	bool whole = false;
 
-	slot_name(key, index, slot, &name);
-	record_key(key, index, &record);
+	slot_name(&node->key, node->index, slot, &name);
+	record_key(&node->key, node->index, &record);
 	if (store_get(s, STORE_ACTION, &name, ACTION_RECORD_MAX, &bytes, &e) < 0)
 		return e.code == ERR_NOT_FOUND ? 1 : err_set(err, e.code, "%s", e.msg);
 	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 ||
@@ -99,35 +100,29 @@ static int read_slot(struct store *s, const struct digest *key, unsigned index, 
 	c.task = a.task;
 	c.node = a.node;
 	c.saved_ns = a.ended_ns;
-	c.index = index;
+	c.index = node->index;
 	*ret = c;
 	return whole ? 0 : 1;
 }
 
-static bool is_newer(const struct checkpoint *a, const struct checkpoint *b)
+/* The newest of the node that *ret names by key and index. Returns its slot; -1. */
+static int newest_of(struct store *s, struct checkpoint *ret, struct arena *arena, struct err *err)
 {
-	return b->tree.kind == CONTENT_NONE || a->epoch > b->epoch ||
-	       (a->epoch == b->epoch && a->sequence > b->sequence);
-}
+	int newest = SLOTS - 1; /* the first is written to slot 0 */
 
-/* *ret_slot: where the newest lies. */
-static int newest_of(struct store *s, const struct digest *key, unsigned index, struct arena *arena,
-		     struct checkpoint *ret, unsigned *ret_slot, struct err *err)
-{
-	*ret = (struct checkpoint){ .key = *key, .index = index };
-	*ret_slot = SLOTS - 1; /* the first is written to slot 0 */
-	for (unsigned slot = 0; slot < SLOTS; slot++) {
+	for (int slot = 0; slot < SLOTS; slot++) {
 		struct checkpoint c;
-		int r = read_slot(s, key, index, slot, arena, &c, err);
+		int r = read_slot(s, ret, (unsigned)slot, arena, &c, err);
 
 		if (r < 0)
 			return -1;
-		if (r == 0 && is_newer(&c, ret)) {
+		if (r == 0 && (ret->tree.kind == CONTENT_NONE || c.epoch > ret->epoch ||
+			       (c.epoch == ret->epoch && c.sequence > ret->sequence))) {
 			*ret = c;
-			*ret_slot = slot;
+			newest = slot;
 		}
 	}
-	return 0;
+	return newest;
 }
 
 static int refresh(struct store *s, const struct digest *key, unsigned first, unsigned n,
@@ -143,29 +138,18 @@ static int refresh(struct store *s, const struct digest *key, unsigned first, un
 int checkpoint_newest(struct store *s, const struct digest *key, unsigned n, struct arena *arena,
 		      struct checkpoint *ret, struct err *err)
 {
-	unsigned slot;
-
+	assert(n > 0);
 	if (refresh(s, key, 0, n, err) < 0)
 		return err_wrap(err, "looking for a checkpoint");
-	for (unsigned i = 0; i < n; i++)
-		if (newest_of(s, key, i, arena, &ret[i], &slot, err) < 0)
+	for (unsigned i = 0; i < n; i++) {
+		ret[i] = (struct checkpoint){ .key = *key, .index = i };
+		if (newest_of(s, &ret[i], arena, err) < 0)
 			return err_wrap(err, "looking for a checkpoint");
+	}
 	return 0;
 }
 
 /* Writing. */
-
-static int put_note(struct store *s, const struct checkpoint *c, struct content_id *ret,
-		    struct err *err)
-{
-	_cleanup_(json_decrefp) json_t *note = json_pack(
-		"{s:I, s:I, s:I, s:s}", "epoch", (json_int_t)c->epoch, "sequence",
-		(json_int_t)c->sequence, "index", (json_int_t)c->index, "attempts", c->attempts);
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	json_add_canonical(&text, note);
-	return content_put_bytes(s, text.s, text.len, ret, err);
-}
 
 static int arrived(struct store *s, struct err *err)
 {
@@ -179,6 +163,9 @@ static int arrived(struct store *s, struct err *err)
 
 static int put_record(struct store *s, const struct checkpoint *c, unsigned slot, struct err *err)
 {
+	_cleanup_(json_decrefp) json_t *note = json_pack(
+		"{s:I, s:I, s:I, s:s}", "epoch", (json_int_t)c->epoch, "sequence",
+		(json_int_t)c->sequence, "index", (json_int_t)c->index, "attempts", c->attempts);
 	struct action_output output = { CHECKPOINT_OUTPUT, c->tree };
 	struct action_record a = { .outputs = &output,
 				   .n_outputs = 1,
@@ -187,11 +174,12 @@ static int put_record(struct store *s, const struct checkpoint *c, unsigned slot
 				   .run_id = c->run_id,
 				   .task = c->task,
 				   .node = c->node };
-	_cleanup_(str_deinit) struct str bytes = { 0 };
+	_cleanup_(str_deinit) struct str text = { 0 }, bytes = { 0 };
 	struct digest name;
 
 	record_key(&c->key, c->index, &a.key);
-	if (put_note(s, c, &a.metrics, err) < 0 ||
+	json_add_canonical(&text, note);
+	if (content_put_bytes(s, text.s, text.len, &a.metrics, err) < 0 ||
 	    arrived(s, err) < 0) /* nothing names content that isn't there for good */
 		return -1;
 	action_encode_signed(s, &a, &bytes);
@@ -204,16 +192,18 @@ static int put_record(struct store *s, const struct checkpoint *c, unsigned slot
 int checkpoint_save(struct store *s, const struct checkpoint *c, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct checkpoint there;
-	unsigned slot;
+	struct checkpoint there = { .key = c->key, .index = c->index };
+	int slot;
 
+	assert(c->tree.kind == CONTENT_TREE && c->attempts);
 	if (refresh(s, &c->key, c->index, 1, err) < 0 ||
-	    newest_of(s, &c->key, c->index, arena, &there, &slot, err) < 0)
+	    (slot = newest_of(s, &there, arena, err)) < 0)
 		return err_wrap(err, "saving a checkpoint");
 	if (there.epoch > c->epoch)
 		return 1;
-	return put_record(s, c, (slot + 1) % SLOTS, err) < 0 ? err_wrap(err, "saving a checkpoint")
-							     : 0;
+	return put_record(s, c, ((unsigned)slot + 1) % SLOTS, err) < 0
+		       ? err_wrap(err, "saving a checkpoint")
+		       : 0;
 }
 
 /* How many nodes there were isn't known: on until a whole lot of them has none. */
@@ -226,12 +216,11 @@ int checkpoint_forget(struct store *s, const struct digest *key, struct err *err
 		if (refresh(s, key, first, AT_ONCE, err) < 0)
 			return err_wrap(err, "dropping a checkpoint");
 		for (unsigned i = 0; i < AT_ONCE * SLOTS; i++) {
-			uint64_t size = UINT64_MAX;
 			struct digest name;
 			bool there;
 
 			slot_name(key, first + i / SLOTS, i % SLOTS, &name);
-			if (s->ops->has(s, STORE_ACTION, &name, &size, 1, &there, err) < 0 ||
+			if (store_has_object(s, STORE_ACTION, &name, UINT64_MAX, &there, err) < 0 ||
 			    (there && store_drop(s, STORE_ACTION, &name, err) < 0))
 				return err_wrap(err, "dropping a checkpoint");
 			any |= there;

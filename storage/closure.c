@@ -37,28 +37,8 @@ int closure_of_action(const struct action_record *a, const struct closure_sink *
 		       : 0;
 }
 
-static int name_members(struct store *s, const struct content_id *tree,
-			const struct closure_sink *sink,
-			int (*unread)(void *arg, const struct content_id *tree,
-				      const struct err *why, struct err *err),
-			struct err *err)
-{
-	_cleanup_(tree_freep) struct tree *t = NULL;
-	struct err why = { 0 };
-
-	if (tree_load(s, tree, &t, &why) < 0)
-		return unread(sink->arg, tree, &why, err);
-	for (size_t i = 0; i < tree_len(t); i++)
-		if (tree_entry_is_kept(tree_at(t, i)) &&
-		    sink->content(sink->arg, &tree_at(t, i)->id) < 0)
-			return -1;
-	return 0;
-}
-
 int closure_of_trees(struct store *s, closure_trees *trees, const struct closure_sink *sink,
-		     int (*unread)(void *arg, const struct content_id *tree, const struct err *why,
-				   struct err *err),
-		     struct err *err)
+		     closure_unread_fn *unread, struct err *err)
 {
 	while (trees->n) {
 		size_t n = MIN(trees->n, (size_t)BATCH_MAX);
@@ -68,9 +48,18 @@ int closure_of_trees(struct store *s, closure_trees *trees, const struct closure
 		memcpy(batch, trees->v + trees->n, n * sizeof(*batch));
 		if (n > 1 && store_bring(s, batch, n, true, err) < 0)
 			return -1;
-		for (size_t i = 0; i < n; i++)
-			if (name_members(s, &batch[i], sink, unread, err) < 0)
+		for (size_t i = 0; i < n; i++) {
+			_cleanup_(tree_freep) struct tree *t = NULL;
+			struct err why = { 0 };
+
+			if (tree_load(s, &batch[i], &t, &why) < 0 &&
+			    unread(sink->arg, &batch[i], &why, err) < 0)
 				return -1;
+			for (size_t k = 0; t && k < tree_len(t); k++)
+				if (tree_entry_is_kept(tree_at(t, k)) &&
+				    sink->content(sink->arg, &tree_at(t, k)->id) < 0)
+					return -1;
+		}
 	}
 	return 0;
 }

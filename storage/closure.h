@@ -37,12 +37,12 @@ int closure_of_action(const struct action_record *a, const struct closure_sink *
 
 /* Trees whose members are still to be named. */
 typedef VEC(struct content_id) closure_trees;
+/* Is told of a tree that can't be read, and why. -1 with *err ends the walk. */
+typedef int closure_unread_fn(void *arg, const struct content_id *tree, const struct err *why,
+			      struct err *err);
 /* Names the members of each tree of the list, and empties it; what the sink adds to the list
- * meanwhile is next. A tier brings many trees at once. `unread`: of a tree that can't be read, and
- * why; -1 with *err ends the walk. */
+ * meanwhile is next. A tier brings many trees at once. */
 int closure_of_trees(struct store *s, closure_trees *trees, const struct closure_sink *sink,
-		     int (*unread)(void *arg, const struct content_id *tree, const struct err *why,
-				   struct err *err),
-		     struct err *err);
+		     closure_unread_fn *unread, struct err *err);
 
 #endif

@@ -48,8 +48,7 @@ void digest_set_free(struct digest_set *s)
 	free(s);
 }
 
-/* Multiply and xor-shift over all words: a stranger can choose digests, but not what they come to
- * with our seed. */
+/* Multiply and xor-shift over all words. */
 static uint64_t hash(const struct digest_set *s, const struct digest *d)
 {
 	uint64_t w[4], h = s->seed;
@@ -135,17 +134,11 @@ bool digest_set_has(const struct digest_set *s, const struct digest *d)
 	return t->n && digest_eq(&t->v[find(t, d, h)], d);
 }
 
-/* Is `at` in the cyclic range (from, to]? */
-static bool between(size_t from, size_t at, size_t to)
-{
-	return from <= to ? from < at && at <= to : from < at || at <= to;
-}
-
 void digest_set_remove(struct digest_set *s, const struct digest *d)
 {
 	uint64_t h = hash(s, d);
 	struct table *t;
-	size_t gap;
+	size_t gap, at;
 
 	if (!digest_set_has(s, d))
 		return;
@@ -162,7 +155,9 @@ void digest_set_remove(struct digest_set *s, const struct digest *d)
 		i = i + 1 == t->cap ? 0 : i + 1;
 		if (digest_eq(&t->v[i], &zero))
 			return;
-		if (between(gap, home(t, hash(s, &t->v[i])), i))
+		/* One whose home is in the cyclic range (gap, i] stays. */
+		at = home(t, hash(s, &t->v[i]));
+		if (gap <= i ? gap < at && at <= i : gap < at || at <= i)
 			continue;
 		t->v[gap] = t->v[i];
 		t->v[i] = zero;

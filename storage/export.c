@@ -158,10 +158,15 @@ static int collect(struct export *x, struct err *err)
 
 /* The mark. */
 
+static const char *name_of(const struct export *x, const struct file *f)
+{
+	return *f->path ? f->path : fs_basename(x->place);
+}
+
 static json_t *mark_file(const struct export *x, const struct file *f)
 {
 	char hex[DIGEST_HEX_MAX];
-	const char *name = *f->path ? f->path : fs_basename(x->place);
+	const char *name = name_of(x, f);
 	json_t *j = json_pack("{s:o, s:I, s:s}", "name", json_name(name, strlen(name)), "bytes",
 			      (json_int_t)f->id.size_bytes, "sha256", digest_hex(&f->sha256, hex));
 
@@ -229,11 +234,6 @@ static const char *key_of(const struct export *x, const struct target *t, const 
 	return arena_printf(x->arena, "%s%s", t->key, path);
 }
 
-static const char *name_of(const struct export *x, const struct file *f)
-{
-	return *f->path ? f->path : fs_basename(x->place);
-}
-
 static int find_target(struct export *x, struct target *t, struct err *err)
 {
 	bool tree = x->ask->id.kind == CONTENT_TREE;
@@ -297,12 +297,14 @@ static void note_seen(const struct export *x, struct file *f, const struct bucke
 					 : NULL;
 }
 
+struct looking {
+	struct export *x;
+	const struct target *t;
+};
+
 static int note_object(void *arg, const struct bucket_object *o)
 {
-	const struct {
-		struct export *x;
-		const struct target *t;
-	} *at = arg;
+	const struct looking *at = arg;
 	struct file *f = map_get_str(at->t->by_name, o->key + strlen(at->t->key));
 
 	if (f)
@@ -313,10 +315,7 @@ static int note_object(void *arg, const struct bucket_object *o)
 /* Gives each file its size and tag, as they are there now. */
 static int look(struct export *x, const struct target *t, struct err *err)
 {
-	struct {
-		struct export *x;
-		const struct target *t;
-	} at = { x, t };
+	struct looking at = { x, t };
 	_cleanup_(str_deinit) struct str strings = { 0 };
 	struct bucket_object o;
 	struct err e = { 0 };
@@ -394,16 +393,6 @@ static void make_pending(const struct map *named, struct str *out)
 	json_decref(j);
 }
 
-static int put_pending(struct export *x, struct target *t, struct err *err)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	for (size_t i = 0; i < x->files.n; i++)
-		map_slot_str(t->named, name_of(x, &x->files.v[i]));
-	make_pending(t->named, &text);
-	return put_note(t, t->pending, &text, err);
-}
-
 static int begin_put(struct export *x, const struct target *t, const struct file *f,
 		     struct bucket_put *p, struct str *bytes, struct err *err)
 {
@@ -460,19 +449,6 @@ static int put_files(struct export *x, const struct target *t, struct err *err)
 	return 0;
 }
 
-/* What the mark is going to say is looked at first. */
-static int check_arrived(struct export *x, const struct target *t, struct err *err)
-{
-	if (look(x, t, err) < 0)
-		return -1;
-	for (size_t i = 0; i < x->files.n; i++)
-		if (!x->files.v[i].seen || x->files.v[i].size_there != x->files.v[i].id.size_bytes)
-			return err_set(err, ERR_CHANGED,
-				       "`%s` was removed or written by somebody else meanwhile",
-				       name_of(x, &x->files.v[i]));
-	return 0;
-}
-
 static int put_mark(struct export *x, const struct target *t, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -501,21 +477,24 @@ static void delete_stale(struct export *x, const struct target *t)
 		bucket_delete_many(t->bucket, &t->pending, 1, NULL);
 }
 
-static bool nothing_to_do(const struct export *x, const struct target *t)
-{
-	bool same = map_len(t->named) == x->files.n;
-
-	for (size_t i = 0; i < x->files.n && same; i++)
-		same = x->files.v[i].there;
-	return same;
-}
-
+/* Steps 3 to 6. */
 static int change(struct export *x, struct target *t, bool marked, struct err *err)
 {
-	if (put_pending(x, t, err) < 0 ||
-	    (marked && bucket_delete_many(t->bucket, &t->mark, 1, err) < 0))
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (size_t i = 0; i < x->files.n; i++)
+		map_slot_str(t->named, name_of(x, &x->files.v[i]));
+	make_pending(t->named, &text);
+	if (put_note(t, t->pending, &text, err) < 0 ||
+	    (marked && bucket_delete_many(t->bucket, &t->mark, 1, err) < 0) ||
+	    put_files(x, t, err) < 0 || look(x, t, err) < 0)
 		return -1;
-	if (put_files(x, t, err) < 0 || check_arrived(x, t, err) < 0 || put_mark(x, t, err) < 0)
+	for (size_t i = 0; i < x->files.n; i++)
+		if (!x->files.v[i].seen || x->files.v[i].size_there != x->files.v[i].id.size_bytes)
+			return err_set(err, ERR_CHANGED,
+				       "`%s` was removed or written by somebody else meanwhile",
+				       name_of(x, &x->files.v[i]));
+	if (put_mark(x, t, err) < 0)
 		return -1;
 	delete_stale(x, t);
 	return 0;
@@ -524,24 +503,19 @@ static int change(struct export *x, struct target *t, bool marked, struct err *e
 static int to_bucket(struct export *x, struct err *err)
 {
 	_cleanup_(map_freep) struct map *by_name = map_new(), *named = map_new();
+	_cleanup_(json_decrefp) json_t *mark = NULL, *pending = NULL;
 	struct target t = { .by_name = by_name, .named = named };
-	json_t *mark = NULL, *pending = NULL;
-	int r = find_target(x, &t, err);
+	bool same;
 
-	if (r == 0)
-		r = read_note(x, &t, t.mark, is_mark, &mark, err);
-	if (r == 0)
-		r = read_note(x, &t, t.pending, is_pending, &pending, err);
-	if (r == 0 && mark)
-		r = look(x, &t, err);
-	if (r == 0) {
-		compare_old(&t, mark, pending);
-		r = mark && !pending && nothing_to_do(x, &t) ? put_mark(x, &t, err)
-							     : change(x, &t, mark != NULL, err);
-	}
-	json_decref(mark);
-	json_decref(pending);
-	return r;
+	if (find_target(x, &t, err) < 0 || read_note(x, &t, t.mark, is_mark, &mark, err) < 0 ||
+	    read_note(x, &t, t.pending, is_pending, &pending, err) < 0 ||
+	    (mark && look(x, &t, err) < 0))
+		return -1;
+	compare_old(&t, mark, pending);
+	same = mark && !pending && map_len(t.named) == x->files.n;
+	for (size_t i = 0; i < x->files.n && same; i++)
+		same = x->files.v[i].there;
+	return same ? put_mark(x, &t, err) : change(x, &t, mark != NULL, err);
 }
 
 /* A directory of this machine. */
@@ -553,19 +527,6 @@ static bool is_ours(const char *path, bool (*is)(const json_t *j))
 
 	json_decref(j);
 	return ours;
-}
-
-/* `temp` gets the name of the place; what was there goes. */
-static int replace_dir(const char *temp, const char *place, struct err *err)
-{
-	if (renameat2(AT_FDCWD, temp, AT_FDCWD, place, RENAME_NOREPLACE) == 0)
-		return 0;
-	if (errno == EINVAL && access(place, F_OK) < 0 &&
-	    rename(temp, place) == 0) /* a file system that knows no flags */
-		return 0;
-	if (renameat2(AT_FDCWD, temp, AT_FDCWD, place, RENAME_EXCHANGE) < 0)
-		return err_errno(err, "cannot replace %s", place);
-	return fs_remove_tree(temp, err);
 }
 
 static int write_mark(struct export *x, const char *path, struct err *err)
@@ -588,19 +549,32 @@ static int make_lasting(struct export *x, const char *temp, struct err *err)
 	return fd < 0 || syncfs(fd) < 0 ? err_errno(err, "cannot write %s", temp) : 0;
 }
 
+static int not_ours(const char *place, struct err *err)
+{
+	return err_set(err, ERR_EXISTS,
+		       "%s is there already, and cairn didn't export it; remove it, or export to "
+		       "another place",
+		       place);
+}
+
 static int to_dir(struct export *x, const char *temp, struct err *err)
 {
 	_cleanup_(freep) char *mark = fs_join(x->place, EXPORT_MARK),
 			      *own = fs_join(temp, EXPORT_MARK);
 
 	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark))
-		return err_set(err, ERR_EXISTS,
-			       "%s is there already, and cairn didn't export it; remove it, or "
-			       "export to another place",
-			       x->place);
+		return not_ours(x->place, err);
 	if (make_lasting(x, temp, err) < 0 || write_mark(x, own, err) < 0)
 		return -1;
-	return replace_dir(temp, x->place, err);
+	/* The new directory gets the name of the place; what was there goes. */
+	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->place, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno == EINVAL && access(x->place, F_OK) < 0 &&
+	    rename(temp, x->place) == 0) /* a file system that knows no flags */
+		return 0;
+	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->place, RENAME_EXCHANGE) < 0)
+		return err_errno(err, "cannot replace %s", x->place);
+	return fs_remove_tree(temp, err);
 }
 
 static int to_file(struct export *x, const char *temp, struct err *err)
@@ -611,10 +585,7 @@ static int to_file(struct export *x, const char *temp, struct err *err)
 	_cleanup_(str_deinit) struct str text = { 0 };
 
 	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark) && !is_ours(pending, is_pending))
-		return err_set(err, ERR_EXISTS,
-			       "%s is there already, and cairn didn't export it; remove it, or "
-			       "export to another place",
-			       x->place);
+		return not_ours(x->place, err);
 	map_slot_str(named, fs_basename(x->place));
 	make_pending(named, &text);
 	if (make_lasting(x, temp, err) < 0 || fs_write_atomic(pending, text.s, text.len, err) < 0)

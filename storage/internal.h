@@ -3,8 +3,10 @@
 #ifndef CAIRN_STORAGE_INTERNAL_H
 #define CAIRN_STORAGE_INTERNAL_H
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 #include "base/map.h"
 #include "base/mem.h"
 #include "storage/content/content.h"
@@ -14,12 +16,15 @@
 #define STORE_FRESH_NS (30 * 60 * NS_PER_S)
 
 enum store_leftover { LEFTOVER_TEMPORARY, LEFTOVER_CORRUPT };
+struct store_leftovers {
+	uint64_t n, bytes;
+};
 extern const char *const store_space_names[STORE_SPACES]; /* blobs, trees, actions, runs, tags */
 
 /* One table a kind of store. Objects are whole files of a space; names are digests. All may be
  * called from any thread. */
 struct store_ops {
-	/* sizes[i] UINT64_MAX: any size. */
+	/* sizes NULL, or sizes[i] UINT64_MAX: any size. */
 	int (*has)(struct store *s, enum store_space space, const struct digest *names,
 		   const uint64_t *sizes, size_t n, bool *ret, struct err *err);
 	int (*get)(struct store *s, enum store_space space, const struct digest *name,
@@ -28,10 +33,8 @@ struct store_ops {
 		   const void *bytes, size_t n, bool replace, struct err *err);
 	int (*del)(struct store *s, enum store_space space, const struct digest *name,
 		   struct err *err);
-	int (*list)(struct store *s, enum store_space space,
-		    int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			      int64_t mtime_ns),
-		    void *arg, struct err *err);
+	int (*list)(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
+		    struct err *err);
 	int (*sync)(struct store *s, struct err *err);
 	/* A blob's bytes on a descriptor, for streaming, and how many there are. `size`: how many
 	 * whoever names it expects, which bounds what is fetched; UINT64_MAX: not known. */
@@ -80,7 +83,7 @@ struct store_gc_ops {
 	/* What crashes and set_aside() left, older than before_ns: counted, and deleted unless dry.
 	 */
 	int (*leftovers)(struct store *s, enum store_leftover which, int64_t before_ns, bool dry,
-			 uint64_t *ret_n, uint64_t *ret_bytes, struct err *err);
+			 struct store_leftovers *ret, struct err *err);
 };
 
 /* What a directory in front of a bucket can, beside (remote/tier.c). In a view only the first two
@@ -118,8 +121,7 @@ struct store {
 	struct store
 		*here; /* where its objects lie on this machine: itself, or a tier's directory */
 	char *uri;
-	pthread_mutex_t
-		lock; /* guards what follows, and the implementation's own state where it says so */
+	pthread_mutex_t lock; /* guards what follows, and what the implementation says */
 	atomic_ulong
 		healed; /* damaged objects that were replaced when their content was put again */
 	struct signing *signing; /* signature.c: who signs, and who is believed; or NULL */
@@ -129,6 +131,35 @@ struct store {
 	struct digest_set *arrived;  /* blobs that were hashed on their way into files of this
 					store, and not used since */
 };
+
+/* Whether the store has this one object. size UINT64_MAX: any. */
+static inline int store_has_object(struct store *s, enum store_space space,
+				   const struct digest *name, uint64_t size, bool *ret,
+				   struct err *err)
+{
+	return s->ops->has(s, space, name, &size, 1, ret, err);
+}
+
+static inline int64_t ns_of(struct timespec t)
+{
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+/* Fixed fields of our formats, as str_add_u32() and str_add_u64() write them. */
+static inline uint32_t get_le32(const void *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le32toh(v);
+}
+static inline uint64_t get_le64(const void *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le64toh(v);
+}
 
 /* Files up to this size go through memory: one read, one write. */
 #define CONTENT_SMALL_BYTES (256 * KIB)
@@ -168,12 +199,11 @@ void blob_hasher_init(struct blob_hasher *h, uint64_t size);
 void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n);
 void blob_hasher_final(struct blob_hasher *h, struct digest *ret); /* also frees */
 
-/* walk.c: every listing that a tree reaches, its own first, each once; what fn
- * returns ends it unless it is 0. By a list,
- * not by recursion: how deep it is nested is a stranger's choice. */
-int tree_each_listing(struct store *s, const struct content_id *root,
-		      int (*fn)(void *arg, const struct tree *t, struct err *err), void *arg,
-		      struct err *err);
+/* walk.c: every listing that a tree reaches, its own first, each once; what fn returns ends it
+ * unless it is 0. */
+typedef int tree_listing_fn(void *arg, const struct tree *t, struct err *err);
+int tree_each_listing(struct store *s, const struct content_id *root, tree_listing_fn *fn,
+		      void *arg, struct err *err);
 
 /* Refuses an object that no reader would take: ERR_TOO_LARGE. */
 int store_check_size(enum store_space space, uint64_t n, struct err *err);

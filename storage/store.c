@@ -13,6 +13,7 @@
  * Any thread calls any function. s->lock guards the sets, and is never held while a store's own
  * function runs. Who is believed is in signature.c, how content is laid out in content/.
  */
+#include <assert.h>
 #include "storage/internal.h"
 #include "storage/origin/internal.h"
 #include "storage/remote/tier.h"
@@ -151,34 +152,26 @@ int store_damaged(struct store *s, enum store_space space, const struct digest *
 			     : "the store can't be written to, so the copy stays");
 }
 
-static int verify_bytes(struct store *s, enum store_space space, const struct digest *name,
-			const struct str *got, size_t from, struct err *err)
-{
-	const char *bytes = got->s ? got->s + from : "";
-	size_t n = got->len - from;
-	struct content_id id;
-
-	if (space == STORE_BLOB)
-		content_id_of_bytes(bytes, n, &id);
-	else
-		digest_bytes(bytes, n, &id.digest);
-	return digest_eq(&id.digest, name) ? 0 : store_damaged(s, space, name, err);
-}
-
 int store_get(struct store *s, enum store_space space, const struct digest *name,
 	      uint64_t max_bytes, struct str *ret, struct err *err)
 {
+	struct content_id id = { 0 };
 	size_t from = ret->len;
+	const char *bytes;
 
 	if (s->ops->get(s, space, name, max_bytes, ret, err) < 0)
 		return -1;
 	if (space == STORE_ACTION)
 		return 0; /* named by what it answers, not by its bytes */
-	if (verify_bytes(s, space, name, ret, from, err) < 0) {
-		ret->len = from;
-		return -1;
-	}
-	return 0;
+	bytes = ret->s ? ret->s + from : "";
+	if (space == STORE_BLOB)
+		content_id_of_bytes(bytes, ret->len - from, &id);
+	else
+		digest_bytes(bytes, ret->len - from, &id.digest);
+	if (digest_eq(&id.digest, name))
+		return 0;
+	ret->len = from;
+	return store_damaged(s, space, name, err);
 }
 
 static const struct {
@@ -194,12 +187,13 @@ static const struct {
 
 uint64_t store_max_size(enum store_space space)
 {
+	assert(space < STORE_SPACES);
 	return limits[space].max;
 }
 
 int store_check_size(enum store_space space, uint64_t n, struct err *err)
 {
-	if (n <= limits[space].max)
+	if (n <= store_max_size(space))
 		return 0;
 	return err_set(err, ERR_TOO_LARGE, "%s has %llu bytes; a store keeps at most %llu",
 		       limits[space].what, (unsigned long long)n,
@@ -221,10 +215,8 @@ int store_delete(struct store *s, enum store_space space, const struct digest *n
 	return s->ops->del(s, space, name, err);
 }
 
-int store_list(struct store *s, enum store_space space,
-	       int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			 int64_t mtime_ns),
-	       void *arg, struct err *err)
+int store_list(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
+	       struct err *err)
 {
 	return s->ops->list(s, space, fn, arg, err);
 }
@@ -354,7 +346,7 @@ void store_note_complete(struct store *s, const struct digest *d)
 void store_forget(struct store *s, const struct digest *d)
 {
 	pthread_mutex_lock(&s->lock);
-	if (digest_set_len(s->complete)) { /* any tree may have had it as a member */
+	if (digest_set_len(s->complete)) {
 		digest_set_free(s->complete);
 		s->complete = digest_set_new();
 	}

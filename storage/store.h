@@ -91,12 +91,12 @@ int store_put(struct store *s, enum store_space space, const struct digest *name
  */
 int store_delete(struct store *s, enum store_space space, const struct digest *name,
 		 struct err *err);
+typedef int store_list_fn(void *arg, const struct digest *name, uint64_t size_bytes,
+			  int64_t mtime_ns);
 /* Calls fn for each object; fn's return != 0 stops and is returned. Streams; order is not stated.
  */
-int store_list(struct store *s, enum store_space space,
-	       int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			 int64_t mtime_ns),
-	       void *arg, struct err *err);
+int store_list(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
+	       struct err *err);
 
 /* Makes all that was put before the call durable, in as few flushes as the file system allows. With
  * a shared store, sends it there too. A failure to send is no error here: store_unsent() counts it,

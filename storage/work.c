@@ -42,19 +42,14 @@ static void start_threads(struct work_queue *q, size_t wanted)
 	pthread_attr_destroy(&attr);
 }
 
-static void add(struct work_queue *q, struct work w)
+void work_push(struct work_queue *q, struct work w)
 {
 	if (!w.n)
 		return;
+	pthread_mutex_lock(&q->lock);
 	VEC_PUSH(&q->stack, ((struct work_item){ .w = w }));
 	start_threads(q, w.n);
 	pthread_cond_broadcast(&q->changed);
-}
-
-void work_push(struct work_queue *q, struct work w)
-{
-	pthread_mutex_lock(&q->lock);
-	add(q, w);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -117,4 +112,39 @@ void work_run(unsigned threads, struct work w)
 	VEC_FREE(&q.threads);
 	pthread_mutex_destroy(&q.lock);
 	pthread_cond_destroy(&q.changed);
+}
+
+struct each {
+	int (*fn)(void *arg, size_t i, struct err *err);
+	void *arg;
+	bool all;
+	pthread_mutex_t lock;
+	struct err err; /* the first; under `lock` */
+};
+
+static void each_one(struct work_queue *q, void *arg, size_t i)
+{
+	struct each *e = arg;
+	struct err err = { 0 };
+	bool stop;
+
+	pthread_mutex_lock(&e->lock);
+	stop = e->err.code && !e->all;
+	pthread_mutex_unlock(&e->lock);
+	if (stop || e->fn(e->arg, i, &err) >= 0)
+		return;
+	assert(err.code);
+	pthread_mutex_lock(&e->lock);
+	if (!e->err.code)
+		e->err = err;
+	pthread_mutex_unlock(&e->lock);
+}
+
+int work_each(unsigned threads, size_t n, bool all, int (*fn)(void *arg, size_t i, struct err *err),
+	      void *arg, struct err *err)
+{
+	struct each e = { .fn = fn, .arg = arg, .all = all, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+	work_run(threads, (struct work){ each_one, &e, n });
+	return e.err.code ? err_set(err, e.err.code, "%s", e.err.msg) : 0;
 }

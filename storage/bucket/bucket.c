@@ -11,6 +11,8 @@
  */
 #include "storage/bucket/internal.h"
 
+#include <assert.h>
+#include "base/os/machine.h"
 #include "base/text/str.h"
 
 /* Life. */
@@ -96,6 +98,12 @@ bool bucket_has_answered(const struct bucket *b)
 	return atomic_load(&b->answered);
 }
 
+char *bucket_probe_key(const struct bucket *b)
+{
+	return xasprintf("%scairn-probe-%016llx%016llx", b->prefix,
+			 (unsigned long long)random_u64(), (unsigned long long)random_u64());
+}
+
 /* Keys. */
 
 /* Whole keys of a batch. */
@@ -142,8 +150,10 @@ int bucket_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, str
 	int r;
 
 	keys_init(&k, n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		assert(v[i]->fd >= 0 || v[i]->bytes || !v[i]->size);
 		keys_add_in_place(&k, b, &v[i]->key);
+	}
 	r = b->ops->put_many(b, v, n, err);
 	keys_deinit(&k);
 	return r;
@@ -155,8 +165,10 @@ int bucket_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, str
 	int r;
 
 	keys_init(&k, n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		assert(v[i]->fd >= 0 || !v[i]->hash);
 		keys_add_in_place(&k, b, &v[i]->key);
+	}
 	r = b->ops->get_many(b, v, n, err);
 	keys_deinit(&k);
 	return r;
@@ -207,8 +219,8 @@ int bucket_delete_if(struct bucket *b, const char *key, const char *version, str
 	return b->ops->delete_if(b, k, version, err);
 }
 
-struct listing {
-	int (*fn)(void *arg, const struct bucket_object *o);
+struct relative {
+	bucket_list_fn *fn;
 	void *arg;
 	const char *prefix;
 	size_t skip;
@@ -216,7 +228,7 @@ struct listing {
 
 static int list_one(void *arg, const struct bucket_object *o)
 {
-	struct listing *l = arg;
+	struct relative *l = arg;
 	struct bucket_object relative = *o;
 
 	if (!str_has_prefix(o->key, l->prefix)) /* a server that gives what wasn't asked for */
@@ -226,14 +238,21 @@ static int list_one(void *arg, const struct bucket_object *o)
 }
 
 int bucket_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
-		int (*fn)(void *arg, const struct bucket_object *o), void *arg, struct err *err)
+		bucket_list_fn *fn, void *arg, struct err *err)
 {
 	_cleanup_(freep) char *p = xasprintf("%s%s", b->prefix, prefix ? prefix : "");
 	_cleanup_(freep) char *after =
 		start_after ? xasprintf("%s%s", b->prefix, start_after) : NULL;
-	struct listing l = { .fn = fn, .arg = arg, .prefix = p, .skip = strlen(b->prefix) };
+	struct relative r = { .fn = fn, .arg = arg, .prefix = p, .skip = strlen(b->prefix) };
 
-	return b->ops->list(b, p, after, delimiter, list_one, &l, err);
+	assert(delimiter == '\0' || delimiter == '/');
+	return b->ops->list(b,
+			    &(struct bucket_listing){ .prefix = p,
+						      .start_after = after,
+						      .delimiter = delimiter,
+						      .fn = list_one,
+						      .arg = &r },
+			    err);
 }
 
 int bucket_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err)

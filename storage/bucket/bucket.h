@@ -112,11 +112,12 @@ int bucket_delete_many(struct bucket *b, const char *const *keys, size_t n,
 /* Deletes it only if it is still this version (generation, version id, ETag). 1: it isn't. */
 int bucket_delete_if(struct bucket *b, const char *key, const char *version, struct err *err);
 
+typedef int bucket_list_fn(void *arg, const struct bucket_object *o);
 /* All objects whose key begins with `prefix`, in order, from after `start_after` (or NULL).
  * delimiter: 0, or '/': common prefixes come as objects of size 0 whose key ends in it. fn returns
  * 0 to go on. Streams, page by page. */
 int bucket_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
-		int (*fn)(void *arg, const struct bucket_object *o), void *arg, struct err *err);
+		bucket_list_fn *fn, void *arg, struct err *err);
 /* Multipart uploads that were begun before `before_ns` and never ended: aborted. */
 int bucket_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err);
 

@@ -8,7 +8,6 @@
  * Gets go through ranged.c, retries through transfer.c. The other entries of the table are NULL:
  * origin/ calls nothing else of such a bucket (origin_in_bucket()).
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/crypto/trust.h"
@@ -229,27 +228,12 @@ static int stop_here(void *arg, const void *bytes, size_t n, struct err *err)
 
 static uint64_t size_of(const struct http_request *r, bool part)
 {
-	_cleanup_(freep) char *length = transfer_header(r, "Content-Length", 20),
-			      *range = part ? transfer_header(r, "Content-Range", 128) : NULL;
+	_cleanup_(freep) char *range = part ? transfer_header(r, "Content-Range", 128) : NULL;
 	uint64_t first, last, total;
-	char *end;
 
 	if (range && transfer_parse_range(range, &first, &last, &total))
 		return total;
-	if ((part && r->reply.status == 206) || !length || !*length ||
-	    strspn(length, "0123456789") != strlen(length))
-		return UINT64_MAX;
-	errno = 0;
-	total = strtoull(length, &end, 10);
-	return errno ? UINT64_MAX : total;
-}
-
-static int add_text(struct str *strings, const char *s)
-{
-	size_t at = strings->len;
-
-	str_addn(strings, s, strlen(s) + 1);
-	return (int)at;
+	return (part && r->reply.status == 206) || !transfer_length(r, &total) ? UINT64_MAX : total;
 }
 
 static int https_head(struct bucket *b, const char *key, struct bucket_object *ret,
@@ -260,7 +244,8 @@ static int https_head(struct bucket *b, const char *key, struct bucket_object *r
 				.headers = { "Accept-Encoding: identity" } };
 	char version[RANGED_ETAG_MAX];
 	struct err e = { 0 };
-	int r = send_call(https_of(b), &c, &e), empty, at;
+	int r = send_call(https_of(b), &c, &e);
+	size_t empty, at;
 	long status = c.reply.reply.status;
 	bool again = r < 0 && !c.reply.err.code &&
 		     (status == 400 || status == 403 || status == 405 || status == 501);
@@ -278,8 +263,8 @@ static int https_head(struct bucket *b, const char *key, struct bucket_object *r
 	}
 	if (r == 0 || (r == 1 && again)) { /* 416: it has no first byte */
 		version_of(&c.reply, version);
-		empty = add_text(strings, "");
-		at = add_text(strings, version);
+		empty = bucket_add_string(strings, "");
+		at = bucket_add_string(strings, version);
 		*ret = (struct bucket_object){ .key = key,
 					       .size = r ? 0 : size_of(&c.reply, again),
 					       .etag = strings->s + at };

@@ -8,6 +8,13 @@
 #include "storage/bucket/bucket.h"
 #include "storage/limits.h"
 
+struct bucket_listing {
+	const char *prefix, *start_after; /* start_after: or NULL */
+	char delimiter;                   /* 0: none */
+	bucket_list_fn *fn;
+	void *arg;
+};
+
 /* Meanings, threads and errors as in bucket.h. Keys are whole: bucket.c has put the prefix before
  * them, and takes it off what list gives. */
 struct bucket_ops {
@@ -19,9 +26,7 @@ struct bucket_ops {
 		    struct str *strings, struct err *err);
 	int (*delete_many)(struct bucket *b, const char *const *keys, size_t n, struct err *err);
 	int (*delete_if)(struct bucket *b, const char *key, const char *version, struct err *err);
-	int (*list)(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
-		    int (*fn)(void *arg, const struct bucket_object *o), void *arg,
-		    struct err *err);
+	int (*list)(struct bucket *b, const struct bucket_listing *l, struct err *err);
 	int (*abort_stale)(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err);
 	int (*probe)(struct bucket *b, struct bucket_abilities *ret, struct err *err);
 	void (*free)(struct bucket *b);
@@ -53,6 +58,18 @@ static inline int bucket_may_put(bool (*may)(void *arg), void *arg, const char *
 		       ? err_set(err, ERR_CHANGED,
 				 "writing %s came too late: what it relied on holds no more", key)
 		       : 0;
+}
+
+/* A key that nobody else has, to try with what a server can do. The caller frees. */
+char *bucket_probe_key(const struct bucket *b);
+
+/* Adds a text of a bucket_object; returns where, since `strings` may move. */
+static inline size_t bucket_add_string(struct str *strings, const char *s)
+{
+	size_t at = strings->len;
+
+	str_addn(strings, s, strlen(s) + 1);
+	return at;
 }
 
 int bucket_s3_open(const char *uri, const struct bucket_options *o, struct bucket **ret,

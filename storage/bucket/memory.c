@@ -248,15 +248,6 @@ static void wait_latency(const struct space *s)
 		clock_sleep(s->faults.latency_ns);
 }
 
-static int64_t now_ns(struct space *s)
-{
-	struct clock *c = s->clock ? s->clock : clock_system();
-	int64_t t = c->wall_ns(c);
-
-	s->last_ns = MAX(t, s->last_ns + 1000);
-	return s->last_ns;
-}
-
 static int not_found(const struct bucket *b, const char *key, struct err *err)
 {
 	return err_set(err, ERR_NOT_FOUND, "%s is not in %s", key, b->uri);
@@ -289,6 +280,7 @@ static int read_put(const struct bucket_put *p, uint8_t **ret, struct err *err)
 static int apply_put(struct space *s, const char *key, uint8_t *bytes, uint64_t size,
 		     bool if_absent, const char *encoding)
 {
+	struct clock *clock = s->clock ? s->clock : clock_system();
 	void **slot = map_slot_str(s->objects, key);
 	struct object *o = *slot;
 
@@ -304,7 +296,7 @@ static int apply_put(struct space *s, const char *key, uint8_t *bytes, uint64_t 
 	o->bytes = bytes;
 	o->size = size;
 	o->present = true;
-	o->mtime_ns = now_ns(s);
+	o->mtime_ns = s->last_ns = MAX(clock->wall_ns(clock), s->last_ns + 1000);
 	snprintf(o->version, sizeof(o->version), "%llu", (unsigned long long)++s->generation);
 	snprintf(o->encoding, sizeof(o->encoding), "%s", encoding);
 	return 0;
@@ -441,13 +433,6 @@ static int memory_head_many(struct bucket *b, const char *const *keys, size_t n,
 	return 0;
 }
 
-static const char *keep_text(struct str *strings, size_t *at, const char *text)
-{
-	*at = strings->len;
-	str_addn(strings, text, strlen(text) + 1);
-	return text;
-}
-
 static int memory_head(struct bucket *b, const char *key, struct bucket_object *ret,
 		       struct str *strings, struct err *err)
 {
@@ -465,8 +450,8 @@ static int memory_head(struct bucket *b, const char *key, struct bucket_object *
 		return not_found(b, key, err);
 	}
 	describe(s, o, ret);
-	keep_text(strings, &version, o->version);
-	keep_text(strings, &encoding, o->encoding);
+	version = bucket_add_string(strings, o->version);
+	encoding = bucket_add_string(strings, o->encoding);
 	ret->key = key;
 	ret->version = ret->etag = strings->s + version;
 	ret->encoding = strings->s + encoding;
@@ -594,9 +579,7 @@ static struct listed *snapshot(struct space *s, const char *prefix, const char *
 	return v.v;
 }
 
-static int memory_list(struct bucket *b, const char *prefix, const char *start_after,
-		       char delimiter, int (*fn)(void *arg, const struct bucket_object *o),
-		       void *arg, struct err *err)
+static int memory_list(struct bucket *b, const struct bucket_listing *l, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct space *s = space_in(b);
@@ -606,13 +589,14 @@ static int memory_list(struct bucket *b, const char *prefix, const char *start_a
 	int r = 0;
 
 	wait_latency(s);
-	if (begin(s, "list", prefix, false, err) < 0)
+	if (begin(s, "list", l->prefix, false, err) < 0)
 		return -1;
-	v = snapshot(s, prefix, start_after, arena, &n);
+	v = snapshot(s, l->prefix, l->start_after, arena, &n);
 	s->counts.lists += 1 + n / 1000;
 	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < n && r == 0; i++) {
-		const char *cut = delimiter ? strchr(v[i].key + strlen(prefix), delimiter) : NULL;
+		const char *cut =
+			l->delimiter ? strchr(v[i].key + strlen(l->prefix), l->delimiter) : NULL;
 
 		v[i].o.key = v[i].key;
 		v[i].o.version = v[i].o.etag = v[i].version;
@@ -627,7 +611,7 @@ static int memory_list(struct bucket *b, const char *prefix, const char *start_a
 				.key = common, .version = "", .etag = "", .encoding = ""
 			};
 		}
-		r = fn(arg, &v[i].o);
+		r = l->fn(l->arg, &v[i].o);
 	}
 	return r;
 }

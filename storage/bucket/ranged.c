@@ -28,7 +28,6 @@
 #include "base/mem.h"
 #include "storage/bucket/internal.h"
 
-#define ETAG_MAX 256
 /* Fewer, larger writes, and hashed while they are in the processor's cache. */
 #define PIECE_BYTES (256 * KIB)
 
@@ -38,7 +37,7 @@ struct fetch {
 	pthread_mutex_t lock;       /* guards what follows */
 	uint64_t part_bytes, total; /* of what is asked, known after the first answer */
 	size_t parts_left;
-	char etag[ETAG_MAX];
+	char etag[RANGED_ETAG_MAX];
 	uint64_t end;               /* how far bytes came, relative to g->offset */
 	uint64_t got;               /* how many: as many, unless a server left out some */
 	VEC(struct digest) digests; /* of the blob's parts, place by place, as far as hashed */
@@ -373,26 +372,6 @@ static void fan_out(struct fetch *f, const struct part *first, struct work_queue
 	work_push(q, (struct work){ fetch_part, f, n });
 }
 
-static int check_size(struct fetch *f, const struct part *first, struct err *err)
-{
-	uint64_t limit = bucket_get_limit(f->g);
-
-	if (f->g->size == UINT64_MAX && first->object_size != UINT64_MAX &&
-	    first->object_size - f->g->offset > limit)
-		return err_set(err, ERR_TOO_LARGE, "%s is larger than %llu bytes", f->g->key,
-			       (unsigned long long)limit);
-	return 0;
-}
-
-/* A server that ignores ranges: everything in one answer. */
-static int get_whole(struct fetch *f, struct part *p, struct err *err)
-{
-	*f->r->no_ranges = true;
-	f->end = f->got = 0;
-	f->unhashed = false;
-	return request_part(f, 0, f->g->size, p, err);
-}
-
 /* One get, from inside a queue, which may get more work; sets what is answered in *g when all is
  * done. */
 static void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_queue *q)
@@ -400,7 +379,7 @@ static void ranged_get(const struct ranged *store, struct bucket_get *g, struct 
 	struct fetch *f = xcalloc(1, sizeof(*f));
 	struct err err = { 0 };
 	struct part p = { 0 };
-	uint64_t first;
+	uint64_t limit = bucket_get_limit(g), first;
 	int r = 0;
 
 	*f = (struct fetch){
@@ -419,13 +398,22 @@ static void ranged_get(const struct ranged *store, struct bucket_get *g, struct 
 		r = request_part(f, 0, first, &p, &err);
 	if (r == 0 && first && p.ignored && g->offset)
 		*store->no_ranges = true;
-	if (r == 0 && first && p.ignored && first < g->size && p.got == first)
-		r = get_whole(f, &p, &err);
+	if (r == 0 && first && p.ignored && first < g->size &&
+	    p.got == first) { /* it ignores ranges: everything in one answer */
+		*store->no_ranges = true;
+		f->end = f->got = 0;
+		f->unhashed = false;
+		r = request_part(f, 0, g->size, &p, &err);
+	}
 	/* 416: nothing from there on. An empty object is answered so too, but its encoding only
 	 * without a range. */
 	if (r == 1 && g->offset == 0)
 		r = request_part(f, 0, UINT64_MAX, &p, &err);
-	else if (r == 0 && first && (r = check_size(f, &p, &err)) == 0)
+	else if (r == 0 && first && g->size == UINT64_MAX && p.object_size != UINT64_MAX &&
+		 p.object_size - g->offset > limit)
+		r = err_set(&err, ERR_TOO_LARGE, "%s is larger than %llu bytes", g->key,
+			    (unsigned long long)limit);
+	else if (r == 0 && first)
 		fan_out(f, &p, q);
 	if (r < 0)
 		fail(f, &err);

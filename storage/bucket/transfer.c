@@ -12,6 +12,7 @@
  */
 #include "storage/bucket/transfer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -97,8 +98,7 @@ static void adapt(struct transfer *t, enum transfer_outcome outcome)
 		t->budget = MIN(t->budget + 1, BUDGET);
 	} else if (outcome == TRANSFER_THROTTLED) {
 		now = mono_ns();
-		if (now - t->decreased_ns >=
-		    DECREASE_PAUSE_NS) { /* those under way were sent before we knew */
+		if (now - t->decreased_ns >= DECREASE_PAUSE_NS) {
 			t->limit = MAX(t->limit / 2, 1.0);
 			t->decreased_ns = now;
 		}
@@ -108,6 +108,7 @@ static void adapt(struct transfer *t, enum transfer_outcome outcome)
 void transfer_end(struct transfer *t, enum transfer_outcome outcome)
 {
 	pthread_mutex_lock(&t->lock);
+	assert(t->active);
 	t->active--;
 	adapt(t, outcome);
 	if (t->active + 1 >= (unsigned)t->limit)
@@ -155,15 +156,13 @@ static int64_t spend(struct transfer *t)
 
 bool transfer_retry(struct transfer *t, unsigned tries, const struct http_request *answer)
 {
-	int64_t wait, budget_wait;
+	int64_t wait;
 
 	if (tries >= t->tries)
 		return false;
 	wait = transfer_jitter_ns(tries, random_u64());
 	wait = MAX(wait, MIN(answer->reply.retry_after_ns, RETRY_AFTER_MAX_NS));
-	budget_wait = spend(t); /* not within MAX, which may evaluate it twice */
-	wait = MAX(wait, budget_wait);
-	clock_sleep(wait);
+	clock_sleep(MAX(wait, spend(t)));
 	return true;
 }
 
@@ -185,6 +184,25 @@ char *transfer_header(const struct http_request *r, const char *name, size_t max
 		if ((unsigned char)v[i] < 0x20 || (unsigned char)v[i] > 0x7e)
 			return NULL;
 	return xstrndup(v, n);
+}
+
+bool transfer_length(const struct http_request *r, uint64_t *ret)
+{
+	_cleanup_(freep) char *v = transfer_header(r, "Content-Length", 20);
+	char *end;
+
+	if (!v || !*v || strspn(v, "0123456789") != strlen(v))
+		return false;
+	errno = 0;
+	*ret = strtoull(v, &end, 10);
+	return errno == 0;
+}
+
+void transfer_add_param(struct str *query, const char *name, const char *value)
+{
+	str_addf(query, "%s%s=", query->len ? "&" : "", name);
+	if (value)
+		http_escape(query, value, strlen(value), false);
 }
 
 /* Decimal digits at *p, which moves on; false when there are none or too many. */

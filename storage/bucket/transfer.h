@@ -32,6 +32,11 @@ bool transfer_throttled(long status);
 /* A header's value as text of the caller's, at most `max` bytes; NULL when there is none, or it is
  * longer or not printable ASCII. */
 char *transfer_header(const struct http_request *r, const char *name, size_t max);
+/* Of Content-Length; false when there is none, or it is no number. */
+bool transfer_length(const struct http_request *r, uint64_t *ret);
+/* "NAME=VALUE" of a query or a form, escaped, behind a `&` if it isn't the first. value NULL: "".
+ */
+void transfer_add_param(struct str *query, const char *name, const char *value);
 /* "bytes 0-99/1234" of Content-Range; false when it is malformed. */
 bool transfer_parse_range(const char *s, uint64_t *ret_first, uint64_t *ret_last,
 			  uint64_t *ret_total);
@@ -50,6 +55,10 @@ struct work {
 void work_run(unsigned threads, struct work w);
 /* From inside: done before what was there. */
 void work_push(struct work_queue *q, struct work w);
+/* Calls fn for i from 0 to n - 1 likewise, and returns the first failure (-1 with *err). `all`: the
+ * other calls are made all the same; else those that haven't begun aren't. */
+int work_each(unsigned threads, size_t n, bool all, int (*fn)(void *arg, size_t i, struct err *err),
+	      void *arg, struct err *err);
 unsigned transfer_threads(const struct transfer *t);
 
 #endif

@@ -1,5 +1,6 @@
 #include "storage/bucket/window.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <unistd.h>
 #include "base/mem.h"
@@ -45,6 +46,7 @@ int window_open(struct store *s, const struct content_id *id, struct window *ret
 
 int window_move(struct window *w, size_t used, struct err *err)
 {
+	assert(!w->is_last && used <= w->n);
 	if (used == 0) {
 		w->cap *= 2;
 		w->buf = xrealloc(w->buf, w->cap);

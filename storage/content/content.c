@@ -15,6 +15,7 @@
  * CONTENT_PUT_BENEATH the kernel resolves the path at the moment of opening, so that nobody can
  * change it in between.
  */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -108,23 +109,16 @@ static int put_small(struct putter *p, int fd, const struct stat *st, bool store
 		     struct content_id *ret, struct err *err)
 {
 	uint8_t stack[16384];
-	size_t n = (size_t)st->st_size, done = 0;
+	size_t n = (size_t)st->st_size;
 	_cleanup_(freep) uint8_t *heap = n >= sizeof(stack) ? xmalloc(n + 1) : NULL;
 	uint8_t *buf = heap ? heap : stack;
+	ssize_t got;
 
 	/* One byte more than there should be: growth shows. */
-	for (;;) {
-		ssize_t got = read(fd, buf + done, n + 1 - done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return err_errno(err, "cannot read %s", p->path.s);
-		done += (size_t)got;
-		if (got == 0 || done > n)
-			break;
-	}
-	if (done != n)
+	got = fs_read_at(fd, buf, n + 1, 0);
+	if (got < 0)
+		return err_errno(err, "cannot read %s", p->path.s);
+	if ((size_t)got != n)
 		return changed(p, err);
 	content_id_of_bytes(buf, n, ret);
 	if (store && store_put(p->store, STORE_BLOB, &ret->digest, buf, n, err) < 0)
@@ -149,64 +143,64 @@ static int put_large_copy(struct putter *p, int fd, const struct stat *st, struc
 	return r < 0 ? err_wrap(err, "storing %s", p->path.s) : 0;
 }
 
-static bool blob_present(struct store *s, const struct content_id *id)
-{
-	bool present = false;
+/* A regular file that is open for reading. */
+struct source {
+	int fd;
+	struct stat st;
+	int dir_fd; /* where it lies, and its name there; or NULL: it can't be moved */
+	const char *name;
+};
 
-	return store_has(s, id, 1, &present, NULL) == 0 && present;
-}
-
-static int put_open_file(struct putter *p, int dir_fd, const char *name, int fd,
-			 const struct stat *st, struct content_id *ret, struct err *err)
+static int put_open_file(struct putter *p, const struct source *f, struct content_id *ret,
+			 struct err *err)
 {
-	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY,
-	     small = (uint64_t)st->st_size <= CONTENT_SMALL_BYTES;
-	bool move = (p->o->flags & CONTENT_PUT_MOVE) && p->store->ops->files && st->st_nlink == 1;
-	struct stat still;
+	uint64_t size = (uint64_t)f->st.st_size;
+	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY, small = size <= CONTENT_SMALL_BYTES;
+	bool move = (p->o->flags & CONTENT_PUT_MOVE) && p->store->ops->files && f->st.st_nlink == 1;
+	struct stat st = f->st;
 	int r;
 
+	assert(f->name || !move);
 	ret->kind = CONTENT_BLOB;
-	ret->size_bytes = (uint64_t)st->st_size;
-	if (store_check_size(STORE_BLOB, ret->size_bytes, err) < 0)
+	ret->size_bytes = size;
+	if (store_check_size(STORE_BLOB, size, err) < 0)
 		return err_wrap(err, "%s", p->path.s);
 	if (hash_only || move) {
-		r = small ? put_small(p, fd, st, false, ret, err)
-			  : content_hash_fd(fd, (uint64_t)st->st_size, p->o->n_threads,
-					    &ret->digest, err);
-		if (r < 0 || check_unchanged(p, fd, st, err) < 0)
+		r = small ? put_small(p, f->fd, &st, false, ret, err)
+			  : content_hash_fd(f->fd, size, p->o->n_threads, &ret->digest, err);
+		if (r < 0 || check_unchanged(p, f->fd, &st, err) < 0)
 			return -1;
 		if (hash_only)
 			return 0;
-		r = p->store->ops->files->move_in(p->store, dir_fd, name, &ret->digest, err);
+		r = p->store->ops->files->move_in(p->store, f->dir_fd, f->name, &ret->digest, err);
 		if (r <= 0)
 			return r;
 		/* It stays where it is, but its mode may have been changed on the way, and its
 		 * ctime with it. */
-		if (fstat(fd, &still) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		if (fstat(f->fd, &st) < 0)
 			return err_errno(err, "cannot read %s", p->path.s);
-		if (still.st_size != st->st_size || still.st_mtim.tv_sec != st->st_mtim.tv_sec ||
-		    still.st_mtim.tv_nsec != st->st_mtim.tv_nsec)
+		if (st.st_size != f->st.st_size || !same_time(&st.st_mtim, &f->st.st_mtim))
 			return changed(p, err);
-		st = &still;
 	}
 	if (small || !p->store->ops->files)
-		return put_small(p, fd, st, true, ret, err) < 0 ? -1
-								: check_unchanged(p, fd, st, err);
-	return put_large_copy(p, fd, st, ret, err);
+		return put_small(p, f->fd, &st, true, ret, err) < 0
+			       ? -1
+			       : check_unchanged(p, f->fd, &st, err);
+	return put_large_copy(p, f->fd, &st, ret, err);
 }
 
 int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *err)
 {
 	static const struct content_put_options defaults;
 	struct putter p = { .store = s, .o = &defaults };
+	struct source f = { .fd = fd };
 	struct content_id id = { 0 };
-	struct stat st;
 	int r;
 
-	if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+	if (fstat(fd, &f.st) < 0)
 		return err_errno(err, "cannot read a file");
 	str_add(&p.path, "the file");
-	r = put_open_file(&p, -1, NULL, fd, &st, &id, err);
+	r = put_open_file(&p, &f, &id, err);
 	if (r == 0)
 		*ret = id;
 	str_deinit(&p.path);
@@ -240,25 +234,26 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 {
 	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY;
 	_cleanup_(fd_closep) int fd = -1;
-	bool remember = false;
+	struct source f = { .dir_fd = dir_fd, .name = name };
+	bool remember = false, present;
 	int64_t began;
-	struct stat st;
 
 	if (p->o->cache && statcache_get(p->o->cache, p->path.s, seen, ret) &&
-	    (hash_only || blob_present(p->store, ret)))
+	    (hash_only || (store_has(p->store, ret, 1, &present, NULL) == 0 && present)))
 		return 0;
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	began = clock_system()->wall_ns(clock_system()); /* as files have it */
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0 || fstat(fd, &f.st) < 0)
 		return err_errno(err, "cannot read %s", p->path.s);
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(f.st.st_mode))
 		return changed(p, err);
 	if (p->o->cache && !(p->o->flags & CONTENT_PUT_MOVE))
-		remember = times_tell(fd, &st, began);
-	if (put_open_file(p, dir_fd, name, fd, &st, ret, err) < 0)
+		remember = times_tell(fd, &f.st, began);
+	f.fd = fd;
+	if (put_open_file(p, &f, ret, err) < 0)
 		return -1;
 	if (remember)
-		statcache_put(p->o->cache, p->path.s, &st, began - p->clock_lag_ns, ret);
+		statcache_put(p->o->cache, p->path.s, &f.st, began - p->clock_lag_ns, ret);
 	return 0;
 }
 
@@ -558,6 +553,7 @@ static int put_beneath(struct putter *p, int dir_fd, const char *path, struct co
 {
 	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, path, O_PATH, true);
 	struct content_put_options o = *p->o;
+	struct source f = { 0 };
 	struct stat st;
 
 	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
@@ -574,10 +570,10 @@ static int put_beneath(struct putter *p, int dir_fd, const char *path, struct co
 		return put_dir(p, fd, ".", ret, err);
 	}
 	fd_closep(&fd);
-	fd = fs_open_file_beneath(dir_fd, path, true, &st, err);
-	if (fd < 0 || put_open_file(p, -1, NULL, fd, &st, ret, err) < 0)
+	fd = f.fd = fs_open_file_beneath(dir_fd, path, true, &f.st, err);
+	if (fd < 0 || put_open_file(p, &f, ret, err) < 0)
 		return -1;
-	ret->kind = kind_of_file(&st);
+	ret->kind = kind_of_file(&f.st);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
  * A hole of a sparse file is hashed as zeros without being read. struct blob_hasher gives the same
  * digest for bytes that arrive in order.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,6 +51,7 @@ void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n)
 		h->left_in_part -= take;
 		if (h->left_in_part == 0) {
 			digester_final(h->part, &d);
+			assert(h->whole); /* not more bytes than were announced */
 			digester_update(h->whole, d.b, DIGEST_BYTES);
 			h->left_in_part = h->part_bytes;
 		}
@@ -83,16 +85,6 @@ static uint64_t hole_at(int fd, uint64_t from, uint64_t n)
 	return errno == ENXIO && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= from + n ? n : 0;
 }
 
-static ssize_t read_piece(int fd, uint8_t *buf, uint64_t from, uint64_t n, bool sparse)
-{
-	uint64_t hole = sparse ? hole_at(fd, from, n) : 0;
-
-	if (!hole)
-		return pread(fd, buf, n, (off_t)from);
-	memset(buf, 0, hole);
-	return (ssize_t)hole;
-}
-
 static int hash_range(int fd, uint64_t from, uint64_t n, bool sparse, struct digest *ret,
 		      struct err *err)
 {
@@ -101,10 +93,11 @@ static int hash_range(int fd, uint64_t from, uint64_t n, bool sparse, struct dig
 	int r = 0;
 
 	while (n && r == 0) {
-		ssize_t got = read_piece(fd, buf, from, MIN(n, (uint64_t)PIECE_BYTES), sparse);
+		size_t want = MIN(n, (uint64_t)PIECE_BYTES);
+		uint64_t hole = sparse ? hole_at(fd, from, want) : 0;
+		ssize_t got = hole ? (ssize_t)hole : fs_read_at(fd, buf, want, (off_t)from);
 
-		if (got < 0 && errno == EINTR)
-			continue;
+		memset(buf, 0, hole);
 		if (got < 0)
 			r = err_errno(err, "cannot read");
 		else if (got == 0)

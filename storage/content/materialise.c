@@ -18,6 +18,7 @@
  *
  * One call, one thread; only the copy of a large file uses more.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -145,23 +146,15 @@ static int copy_small(struct store *s, const struct content_id *id, int in, int 
 		      struct err *err)
 {
 	uint8_t stack[16384];
-	size_t n = (size_t)id->size_bytes, done = 0;
+	size_t n = (size_t)id->size_bytes;
 	_cleanup_(freep) uint8_t *heap = n > sizeof(stack) ? xmalloc(n) : NULL;
 	uint8_t *buf = heap ? heap : stack;
+	ssize_t done = fs_read_at(in, buf, n, 0);
 	struct content_id got;
 
-	while (done < n) {
-		ssize_t r = read(in, buf + done, n - done);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return err_errno(err, "cannot read from the store %s", s->uri);
-		if (r == 0)
-			break;
-		done += (size_t)r;
-	}
-	content_id_of_bytes(buf, done, &got);
+	if (done < 0)
+		return err_errno(err, "cannot read from the store %s", s->uri);
+	content_id_of_bytes(buf, (size_t)done, &got);
 	if (!digest_eq(&got.digest, &id->digest))
 		return store_damaged(s, STORE_BLOB, &id->digest, err);
 	return fs_write_all(out, buf, n, err);
@@ -202,15 +195,6 @@ static int exists_or_errno(const struct maker *m, const char *what, struct err *
 static bool is_in_place(const struct maker *m)
 {
 	return m->in_place && m->depth == 0;
-}
-
-/* NFS and quotas may say only now that what was written couldn't be kept. */
-static int close_whole(const struct maker *m, int *fd, struct err *err)
-{
-	int r = close(*fd);
-
-	*fd = -1;
-	return r < 0 ? err_errno(err, "cannot write %s", m->path.s) : 0;
 }
 
 /* 0 linked, 1 it has to be a copy, -1 error. What is linked is the very file that was checked,
@@ -263,7 +247,10 @@ static int make_file(struct maker *m, const struct content_id *id, int dir_fd, c
 	} else if ((is_in_place(m) || m->mode != CONTENT_COPY_WRITABLE) &&
 		   fs_set_mode(out, mode) < 0) {
 		err_errno(err, "cannot protect %s", m->path.s);
-	} else if (close_whole(m, &out, err) == 0) {
+	} else if (close(TAKE_FD(out)) <
+		   0) { /* NFS and quotas may say only now that it isn't kept */
+		err_errno(err, "cannot write %s", m->path.s);
+	} else {
 		return 0;
 	}
 	if (!is_in_place(m))
@@ -404,6 +391,7 @@ static int make_any(struct maker *m, int dir_fd, const char *path, struct err *e
 	const struct content_id *id = m->root;
 	int r = 0;
 
+	assert(m->mode <= CONTENT_HARD_LINK);
 	if (store_bring(m->store, id, 1, false, err) < 0)
 		return -1;
 	str_add(&m->path, path);

@@ -12,12 +12,14 @@
  * A tree is immutable, so any thread may read it. A builder belongs to one thread. Globs recurse,
  * at most CONTENT_DEPTH_MAX levels.
  */
+#include <assert.h>
 #include <fnmatch.h>
 #include "storage/internal.h"
 #include "storage/origin/reference.h"
 
-#define MAGIC     "cairn-tree/1\n"
-#define MAGIC_LEN (sizeof(MAGIC) - 1)
+#define MAGIC           "cairn-tree/1\n"
+#define MAGIC_LEN       (sizeof(MAGIC) - 1)
+#define TREE_TARGET_MAX 4095 /* of a symbolic link; Linux takes no more */
 
 struct tree {
 	uint8_t *bytes;
@@ -33,16 +35,6 @@ struct reader {
 	struct arena *arena;        /* made when it is needed */
 	const char *options, *base; /* of the reference before; NULL */
 };
-
-static bool read_u32(struct reader *r, uint32_t *ret)
-{
-	if (r->end - r->at < 4)
-		return false;
-	*ret = (uint32_t)r->at[0] | (uint32_t)r->at[1] << 8 | (uint32_t)r->at[2] << 16 |
-	       (uint32_t)r->at[3] << 24;
-	r->at += 4;
-	return true;
-}
 
 static bool read_bytes(struct reader *r, size_t n, uint8_t **ret)
 {
@@ -105,21 +97,23 @@ static bool read_id(struct reader *r, enum content_kind kind, struct content_id 
 	if (!read_bytes(r, 8 + DIGEST_BYTES, &p))
 		return false;
 	ret->kind = (uint8_t)kind;
-	ret->size_bytes = 0;
-	for (int i = 7; i >= 0; i--)
-		ret->size_bytes = ret->size_bytes << 8 | p[i];
+	ret->size_bytes = get_le64(p);
 	memcpy(ret->digest.b, p + 8, DIGEST_BYTES);
 	return true;
 }
 
-static const char *read_text(struct reader *r, size_t max)
+/* A text with its NUL, lent; NULL when it isn't one. */
+static const char *read_text(struct reader *r, size_t max, size_t *ret_len)
 {
 	uint8_t *p;
 	uint32_t n;
 
-	if (!read_u32(r, &n) || n > max || !read_bytes(r, (size_t)n + 1, &p) || p[n] != '\0' ||
-	    memchr(p, '\0', n))
+	if (!read_bytes(r, 4, &p))
 		return NULL;
+	n = get_le32(p);
+	if (n > max || !read_bytes(r, (size_t)n + 1, &p) || p[n] != '\0' || memchr(p, '\0', n))
+		return NULL;
+	*ret_len = n;
 	return (char *)p;
 }
 
@@ -140,14 +134,15 @@ static bool read_place(struct reader *r)
 {
 	const char *options, *base;
 	uint8_t *p;
+	size_t n;
 	bool same;
 
 	if (!read_bytes(r, 1, &p) || *p > 1)
 		return false;
 	if (*p == 0)
 		return r->base != NULL;
-	options = read_text(r, REFERENCE_OPTIONS_MAX);
-	base = options ? read_text(r, REFERENCE_URI_MAX) : NULL;
+	options = read_text(r, REFERENCE_OPTIONS_MAX, &n);
+	base = options ? read_text(r, REFERENCE_URI_MAX, &n) : NULL;
 	same = base && r->base && str_eq(options, r->options) && str_eq(base, r->base);
 	r->options = options;
 	r->base = base;
@@ -158,6 +153,7 @@ static bool read_reference(struct reader *r, struct tree_entry *e)
 {
 	struct reference *ref;
 	uint8_t *p;
+	size_t n;
 	bool whole;
 
 	if (!r->arena)
@@ -165,9 +161,8 @@ static bool read_reference(struct reader *r, struct tree_entry *e)
 	ref = arena_alloc(r->arena, sizeof(*ref));
 	if (!read_bytes(r, 8, &p))
 		return false;
-	for (int i = 7; i >= 0; i--)
-		ref->size_bytes = ref->size_bytes << 8 | p[i];
-	ref->version = read_text(r, REFERENCE_VERSION_MAX);
+	ref->size_bytes = get_le64(p);
+	ref->version = read_text(r, REFERENCE_VERSION_MAX, &n);
 	if (!ref->version || !read_place(r))
 		return false;
 	whole = !str_has_suffix(r->base, "/");
@@ -183,26 +178,19 @@ static bool read_reference(struct reader *r, struct tree_entry *e)
 static bool read_entry(struct reader *r, struct tree_entry *e)
 {
 	uint8_t *p;
-	uint32_t n;
 
 	if (!read_bytes(r, 1, &p) || *p < TREE_FILE || *p > TREE_REFERENCE)
 		return false;
 	e->kind = *p;
-	if (!read_u32(r, &n) || !read_bytes(r, (size_t)n + 1, &p) || p[n] != '\0' ||
-	    !good_name((char *)p, n))
+	e->name = read_text(r, TREE_NAME_MAX, &e->name_len);
+	if (!e->name || !good_name(e->name, e->name_len))
 		return false;
-	e->name = (char *)p;
-	e->name_len = n;
 	if (e->kind == TREE_REFERENCE)
 		return read_reference(r, e);
 	if (e->kind != TREE_SYMLINK)
 		return read_id(r, tree_entry_content_kind(e->kind), &e->id);
-	if (!read_u32(r, &n) || n == 0 || n > 4095 || !read_bytes(r, (size_t)n + 1, &p) ||
-	    p[n] != '\0' || memchr(p, '\0', n))
-		return false;
-	e->target = (char *)p;
-	e->target_len = n;
-	return true;
+	e->target = read_text(r, TREE_TARGET_MAX, &e->target_len);
+	return e->target && e->target_len > 0;
 }
 
 static int bad_tree(struct err *err)
@@ -275,6 +263,7 @@ size_t tree_len(const struct tree *t)
 
 const struct tree_entry *tree_at(const struct tree *t, size_t i)
 {
+	assert(i < t->n);
 	return &t->entries[i];
 }
 
@@ -320,24 +309,30 @@ void tree_builder_free(struct tree_builder *b)
 	free(b);
 }
 
-static struct reference *keep_reference(struct arena *arena, const struct reference *r)
+/* A copy, all of it in `arena`. */
+static void keep_entry(struct arena *arena, const struct tree_entry *e, struct tree_entry *ret)
 {
-	struct reference *copy = arena_memdup(arena, r, sizeof(*r));
+	*ret = *e;
+	ret->name = arena_strndup(arena, e->name, e->name_len);
+	ret->target = e->target ? arena_strndup(arena, e->target, e->target_len) : NULL;
+	if (e->ref) {
+		struct reference *ref = arena_memdup(arena, e->ref, sizeof(*ref));
 
-	copy->uri = arena_strdup(arena, r->uri);
-	copy->version = arena_strdup(arena, r->version);
-	copy->options = *r->options ? arena_strdup(arena, r->options) : "";
-	return copy;
+		ref->uri = arena_strdup(arena, e->ref->uri);
+		ref->version = arena_strdup(arena, e->ref->version);
+		ref->options = *e->ref->options ? arena_strdup(arena, e->ref->options) : "";
+		ret->ref = ref;
+	}
 }
 
 int tree_builder_add(struct tree_builder *b, const struct tree_entry *e, struct err *err)
 {
-	struct tree_entry copy = *e;
+	struct tree_entry copy;
 
 	if (!good_name(e->name, e->name_len))
 		return err_set(err, ERR_INVALID, "`%.*s` can't be the name of a file",
 			       (int)MIN(e->name_len, (size_t)300), e->name);
-	if (e->kind == TREE_SYMLINK && (e->target_len == 0 || e->target_len > 4095))
+	if (e->kind == TREE_SYMLINK && (e->target_len == 0 || e->target_len > TREE_TARGET_MAX))
 		return err_set(err, ERR_INVALID, "symbolic link `%s` has no usable target",
 			       e->name);
 	if (e->kind == TREE_REFERENCE && reference_check(e->ref, err) < 0)
@@ -345,10 +340,7 @@ int tree_builder_add(struct tree_builder *b, const struct tree_entry *e, struct 
 	if (tree_entry_is_kept(e) && e->id.kind != tree_entry_content_kind(e->kind))
 		return err_set(err, ERR_INVALID, "entry `%s` has content of the wrong kind",
 			       e->name);
-	copy.name = arena_strndup(b->arena, e->name, e->name_len);
-	copy.target =
-		e->kind == TREE_SYMLINK ? arena_strndup(b->arena, e->target, e->target_len) : NULL;
-	copy.ref = e->kind == TREE_REFERENCE ? keep_reference(b->arena, e->ref) : NULL;
+	keep_entry(b->arena, e, &copy);
 	VEC_PUSH(&b->entries, copy);
 	return 0;
 }
@@ -430,14 +422,6 @@ int tree_builder_store(struct tree_builder *b, struct store *s, struct content_i
 
 /* Paths. */
 
-static void keep_entry(struct arena *arena, const struct tree_entry *e, struct tree_entry *ret)
-{
-	*ret = *e;
-	ret->name = arena_strndup(arena, e->name, e->name_len);
-	ret->target = e->target ? arena_strndup(arena, e->target, e->target_len) : NULL;
-	ret->ref = e->ref ? keep_reference(arena, e->ref) : NULL;
-}
-
 int tree_entry_resolve(struct store *s, struct tree_entry *e, struct err *err)
 {
 	return e->kind == TREE_REFERENCE && e->id.kind == CONTENT_NONE
@@ -509,22 +493,6 @@ static int glob_entry(struct globber *g, const struct tree_entry *e, const char 
 	return r;
 }
 
-/* `**`: this directory and all below it. */
-static int glob_deep(struct globber *g, const struct tree *t, const struct content_id *tree,
-		     const char *pattern, const char *rest, int depth, struct err *err)
-{
-	if (glob_level(g, tree, *rest ? rest : "*", depth, err) < 0)
-		return -1;
-	for (size_t i = 0; i < tree_len(t); i++) {
-		const struct tree_entry *e = tree_at(t, i);
-
-		if (e->kind == TREE_DIR && e->name[0] != '.' &&
-		    glob_entry(g, e, pattern, depth, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int glob_level(struct globber *g, const struct content_id *tree, const char *pattern,
 		      int depth, struct err *err)
 {
@@ -532,19 +500,21 @@ static int glob_level(struct globber *g, const struct content_id *tree, const ch
 	size_t n = strcspn(pattern, "/");
 	const char *rest = pattern + n + strspn(pattern + n, "/");
 	_cleanup_(freep) char *part = xstrndup(pattern, n);
+	bool deep = str_eq(part, "**"); /* this directory and all below it */
 
 	if (depth > CONTENT_DEPTH_MAX)
 		return err_set(err, ERR_TOO_LARGE, "directories are nested deeper than %d levels",
 			       CONTENT_DEPTH_MAX);
 	if (tree_load(g->store, tree, &t, err) < 0)
 		return -1;
-	if (str_eq(part, "**"))
-		return glob_deep(g, t, tree, pattern, rest, depth, err);
+	if (deep && glob_level(g, tree, *rest ? rest : "*", depth, err) < 0)
+		return -1;
 	for (size_t i = 0; i < tree_len(t); i++) {
 		const struct tree_entry *e = tree_at(t, i);
+		bool hit = deep ? e->kind == TREE_DIR && e->name[0] != '.'
+				: fnmatch(part, e->name, FNM_PERIOD | FNM_NOESCAPE) == 0;
 
-		if (fnmatch(part, e->name, FNM_PERIOD | FNM_NOESCAPE) == 0 &&
-		    glob_entry(g, e, rest, depth, err) < 0)
+		if (hit && glob_entry(g, e, deep ? pattern : rest, depth, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -48,11 +48,6 @@ static int all_present(struct walk *w, bool *ret, struct err *err)
 	return 0;
 }
 
-static bool is_missing(const struct err *e)
-{
-	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT;
-}
-
 /* Looks at one listing; *ret false when it is missing or damaged, or one of its members is missing.
  */
 static int complete_listing(struct walk *w, const struct content_id *tree, bool *ret,
@@ -64,7 +59,7 @@ static int complete_listing(struct walk *w, const struct content_id *tree, bool 
 	*ret = true;
 	if (tree_load(w->store, tree, &t, &e) < 0) {
 		*ret = false;
-		if (is_missing(&e))
+		if (e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT)
 			return 0;
 		if (err)
 			*err = e;
@@ -125,7 +120,6 @@ int content_complete(struct store *s, const struct content_id *ids, size_t n, bo
 /* Reading it all back. */
 
 struct check {
-	struct store *store;
 	struct map *seen;
 	VEC(struct check_item {
 		struct content_id id;
@@ -165,30 +159,23 @@ static void check_later(struct check *c, const char *dir, const struct tree_entr
 	VEC_PUSH(&c->todo, item);
 }
 
-static int check_tree(struct check *c, const struct check_item *item, struct err *err)
-{
-	_cleanup_(tree_freep) struct tree *t = NULL;
-
-	if (tree_load(c->store, &item->id, &t, err) < 0)
-		return -1;
-	for (size_t i = tree_len(t);
-	     i-- > 0;) /* the last that is put on the list is the next to be looked at */
-		if (tree_entry_is_kept(tree_at(t, i)))
-			check_later(c, item->path, tree_at(t, i));
-	return 0;
-}
-
 int content_verify(struct store *s, const struct content_id *id, struct err *err)
 {
-	struct check c = { .store = s, .seen = map_new() };
+	struct check c = { .seen = map_new() };
 	struct check_item item = { .id = *id, .path = xstrdup("") };
 	int r = 0;
 
 	VEC_PUSH(&c.todo, item);
 	while (c.todo.n && r == 0) {
+		_cleanup_(tree_freep) struct tree *t = NULL;
+
 		item = c.todo.v[--c.todo.n];
-		r = item.id.kind == CONTENT_TREE ? check_tree(&c, &item, err)
+		r = item.id.kind == CONTENT_TREE ? tree_load(s, &item.id, &t, err)
 						 : check_blob(s, &item.id, err);
+		/* The last that is put on the list is the next to be looked at. */
+		for (size_t i = t ? tree_len(t) : 0; i-- > 0;)
+			if (tree_entry_is_kept(tree_at(t, i)))
+				check_later(&c, item.path, tree_at(t, i));
 		if (r < 0 && *item.path)
 			err_wrap(err, "%s", item.path);
 		free(item.path);
@@ -202,9 +189,8 @@ int content_verify(struct store *s, const struct content_id *id, struct err *err
 
 /* Its listings. */
 
-int tree_each_listing(struct store *s, const struct content_id *root,
-		      int (*fn)(void *arg, const struct tree *t, struct err *err), void *arg,
-		      struct err *err)
+int tree_each_listing(struct store *s, const struct content_id *root, tree_listing_fn *fn,
+		      void *arg, struct err *err)
 {
 	_cleanup_(map_freep) struct map *seen = map_new();
 	VEC(struct content_id) todo = { 0 };

@@ -143,8 +143,8 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 		ret[i] = false;
 		if (fstatat(d->root, object_path(path, space, &names[i]), &st,
 			    AT_SYMLINK_NOFOLLOW) == 0)
-			ret[i] = S_ISREG(st.st_mode) &&
-				 (sizes[i] == UINT64_MAX || sizes[i] == (uint64_t)st.st_size);
+			ret[i] = S_ISREG(st.st_mode) && (!sizes || sizes[i] == UINT64_MAX ||
+							 sizes[i] == (uint64_t)st.st_size);
 		else if (errno != ENOENT && errno != ENOTDIR)
 			return err_errno(err, "cannot look into %s", path);
 		if (ret[i] && d->lease >= 0)
@@ -182,7 +182,7 @@ static int dir_get(struct store *s, enum store_space space, const struct digest 
 {
 	struct stat st;
 	_cleanup_(fd_closep) int fd = open_object(dir_of(s), space, name, &st, err);
-	size_t n;
+	ssize_t got;
 
 	if (fd < 0)
 		return -1;
@@ -190,20 +190,11 @@ static int dir_get(struct store *s, enum store_space space, const struct digest 
 		return err_set(err, ERR_TOO_LARGE,
 			       "an object of the store has %llu bytes; at most %llu are read here",
 			       (unsigned long long)st.st_size, (unsigned long long)max_bytes);
-	n = (size_t)st.st_size;
-	str_reserve(ret, n + 1);
-	for (size_t done = 0; done < n;) {
-		ssize_t got = read(fd, ret->s + ret->len, n - done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return err_errno(err, "cannot read from the store %s", s->uri);
-		if (got == 0)
-			break; /* shorter than it was: the digest will tell */
-		ret->len += (size_t)got;
-		done += (size_t)got;
-	}
+	str_reserve(ret, (size_t)st.st_size + 1);
+	got = fs_read_at(fd, ret->s + ret->len, (size_t)st.st_size, 0);
+	if (got < 0)
+		return err_errno(err, "cannot read from the store %s", s->uri);
+	ret->len += (size_t)got; /* fewer than there were: the digest will tell */
 	ret->s[ret->len] = '\0';
 	return 0;
 }
@@ -256,20 +247,16 @@ static bool already_there(struct dir_store *d, enum store_space space, const str
 static bool same_bytes(struct dir_store *d, const char *path, const void *bytes, size_t n)
 {
 	_cleanup_(fd_closep) int fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	const char *want = bytes;
 	char buf[16 * KIB];
-	ssize_t got = 0;
 
-	while (fd >= 0 && n &&
-	       ((got = read(fd, buf, MIN(n, sizeof(buf)))) > 0 || (got < 0 && errno == EINTR))) {
-		if (got < 0)
-			continue;
-		if (memcmp(buf, want, (size_t)got) != 0)
+	for (size_t at = 0; fd >= 0 && at < n;) {
+		ssize_t got = fs_read_at(fd, buf, MIN(n - at, sizeof(buf)), (off_t)at);
+
+		if (got <= 0 || memcmp(buf, (const char *)bytes + at, (size_t)got) != 0)
 			return false;
-		want += got;
-		n -= (size_t)got;
+		at += (size_t)got;
 	}
-	return fd >= 0 && n == 0;
+	return fd >= 0;
 }
 
 static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name);
@@ -302,21 +289,28 @@ static bool is_sound(struct dir_store *d, const struct digest *name, const char 
 	return true;
 }
 
-/* from_dir/from → path in the store. 0 published, 1 one is there already (from is left), 2 another
- * file system, -1 error. */
-static int rename_in(struct dir_store *d, int from_dir, const char *from, const char *path,
-		     bool replace)
+/* An object on its way into the store. */
+struct incoming {
+	int dir;
+	const char *path; /* below `dir` */
+	uint64_t size;
+	bool replace;
+};
+
+/* Gives it `path` in the store. 0 published, 1 one is there already (it is left), 2 another file
+ * system, -1 error. */
+static int rename_in(struct dir_store *d, const struct incoming *in, const char *path, bool replace)
 {
 	for (int tries = 0;; tries++) {
-		int r = replace ? renameat(from_dir, from, d->root, path)
-				: renameat2(from_dir, from, d->root, path, RENAME_NOREPLACE);
+		int r = replace ? renameat(in->dir, in->path, d->root, path)
+				: renameat2(in->dir, in->path, d->root, path, RENAME_NOREPLACE);
 
 		if (r == 0)
 			return 0;
 		if (errno == EINVAL && !replace) { /* a file system without NOREPLACE */
-			r = linkat(from_dir, from, d->root, path, 0);
+			r = linkat(in->dir, in->path, d->root, path, 0);
 			if (r == 0)
-				return unlinkat(from_dir, from, 0);
+				return unlinkat(in->dir, in->path, 0);
 		}
 		if (errno == EEXIST)
 			return 1;
@@ -337,19 +331,19 @@ static int rename_in(struct dir_store *d, int from_dir, const char *from, const 
 	}
 }
 
-/* A truncated or damaged object of that name must not keep the good one out. */
-static int publish(struct dir_store *d, int from_dir, const char *from, enum store_space space,
-		   const struct digest *name, uint64_t size, bool replace, struct err *err)
+/* As rename_in(). A truncated or damaged object of that name must not keep the good one out. */
+static int publish(struct dir_store *d, const struct incoming *in, enum store_space space,
+		   const struct digest *name, struct err *err)
 {
 	char path[PATH_MAX_OBJECT];
-	int r = rename_in(d, from_dir, from, object_path(path, space, name), replace);
+	int r = rename_in(d, in, object_path(path, space, name), in->replace);
 
 	if (r == 1 && space == STORE_BLOB && !is_sound(d, name, path)) {
 		set_damaged_aside(d, space, name);
-		r = rename_in(d, from_dir, from, path, true);
+		r = rename_in(d, in, path, true);
 	}
-	if (r == 1 && space != STORE_ACTION && !already_there(d, space, name, path, size))
-		r = rename_in(d, from_dir, from, path, true);
+	if (r == 1 && space != STORE_ACTION && !already_there(d, space, name, path, in->size))
+		r = rename_in(d, in, path, true);
 	if (r < 0)
 		return dir_errno(d, "cannot write", err);
 	if (r == 0)
@@ -405,7 +399,7 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 	if (close(fd) < 0 && r == 0) /* NFS and quotas say it only now */
 		r = dir_errno(d, "cannot write", err);
 	if (r == 0)
-		r = publish(d, d->root, temp, space, name, n, replace, err);
+		r = publish(d, &(struct incoming){ d->root, temp, n, replace }, space, name, err);
 	if (r != 0)
 		unlinkat(d->root, temp, 0);
 	free(temp);
@@ -429,7 +423,8 @@ static int dir_publish_temp(struct store *s, int fd, char *temp, const struct di
 	if (close(fd) < 0 && name && r == 0)
 		r = dir_errno(d, "cannot write", err);
 	if (name && r == 0)
-		r = publish(d, d->root, temp, STORE_BLOB, name, (uint64_t)st.st_size, false, err);
+		r = publish(d, &(struct incoming){ d->root, temp, (uint64_t)st.st_size, false },
+			    STORE_BLOB, name, err);
 	if (!name || r != 0)
 		unlinkat(d->root, temp, 0);
 	free(temp);
@@ -447,7 +442,8 @@ static int dir_move_in(struct store *s, int dir_fd, const char *path, const stru
 		return err_errno(err, "cannot read %s", path);
 	if ((st.st_mode & 07777) != 0444 && fchmodat(dir_fd, path, 0444, 0) < 0)
 		return 1; /* somebody else's file: copy it */
-	r = publish(d, dir_fd, path, STORE_BLOB, name, (uint64_t)st.st_size, false, err);
+	r = publish(d, &(struct incoming){ dir_fd, path, (uint64_t)st.st_size, false }, STORE_BLOB,
+		    name, err);
 	if (r == 1)
 		unlinkat(dir_fd, path, 0);
 	return r < 0 ? -1 : r == 2;
@@ -477,7 +473,7 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 		return 1; /* somebody puts it */
 	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s/%s", s->uri, path);
-	if (st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= unless_since_ns)
+	if (ns_of(st.st_mtim) >= unless_since_ns)
 		return 1;
 	return dir_del(s, space, name, err);
 }
@@ -590,9 +586,7 @@ static int dir_sync(struct store *s, struct err *err)
 /* Listing. */
 
 static int list_shard(struct dir_store *d, enum store_space space, const char *shard,
-		      int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-				int64_t mtime_ns),
-		      void *arg, struct err *err)
+		      store_list_fn *fn, void *arg, struct err *err)
 {
 	char path[64];
 	struct dirent *e;
@@ -623,17 +617,14 @@ static int list_shard(struct dir_store *d, enum store_space space, const char *s
 			continue;
 		}
 		if (S_ISREG(st.st_mode))
-			r = fn(arg, &name, (uint64_t)st.st_size,
-			       st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+			r = fn(arg, &name, (uint64_t)st.st_size, ns_of(st.st_mtim));
 	}
 	closedir(dir);
 	return r;
 }
 
-static int dir_list(struct store *s, enum store_space space,
-		    int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			      int64_t mtime_ns),
-		    void *arg, struct err *err)
+static int dir_list(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
+		    struct err *err)
 {
 	int r = 0;
 
@@ -648,26 +639,25 @@ static int dir_list(struct store *s, enum store_space space,
 
 /* What gc needs. */
 
-static int leftover(int fd, const char *name, int64_t before_ns, bool dry, uint64_t *n,
-		    uint64_t *bytes)
+static int leftover(int fd, const char *name, int64_t before_ns, bool dry,
+		    struct store_leftovers *l)
 {
 	struct stat st;
 
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= before_ns)
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || ns_of(st.st_mtim) >= before_ns)
 		return 0;
 	/* A directory is somebody's scratch store, who was killed. */
 	if (!dry && S_ISDIR(st.st_mode) && fs_remove_tree_at(fd, name, NULL) < 0)
 		return -1;
 	if (!dry && !S_ISDIR(st.st_mode) && unlinkat(fd, name, 0) < 0)
 		return errno == ENOENT ? 0 : -1;
-	++*n;
-	*bytes += (uint64_t)st.st_size;
+	l->n++;
+	l->bytes += (uint64_t)st.st_size;
 	return 0;
 }
 
 static int dir_leftovers(struct store *s, enum store_leftover which, int64_t before_ns, bool dry,
-			 uint64_t *ret_n, uint64_t *ret_bytes, struct err *err)
+			 struct store_leftovers *ret, struct err *err)
 {
 	static const char *const dirs[] = {
 		[LEFTOVER_TEMPORARY] = "tmp", [LEFTOVER_CORRUPT] = "corrupt"
@@ -676,7 +666,7 @@ static int dir_leftovers(struct store *s, enum store_leftover which, int64_t bef
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
-	*ret_n = *ret_bytes = 0;
+	*ret = (struct store_leftovers){ 0 };
 	if (!dir) {
 		if (fd >= 0)
 			close(fd);
@@ -685,7 +675,7 @@ static int dir_leftovers(struct store *s, enum store_leftover which, int64_t bef
 			       : err_errno(err, "cannot look into %s/%s", s->uri, dirs[which]);
 	}
 	while (r == 0 && (r = fs_next(dir, dirs[which], &e, err)) == 1) {
-		r = leftover(fd, e->d_name, before_ns, dry, ret_n, ret_bytes);
+		r = leftover(fd, e->d_name, before_ns, dry, ret);
 		if (r < 0)
 			dir_errno(dir_of(s), "cannot remove what a crash left", err);
 	}
@@ -775,7 +765,7 @@ static int lease_begin(int dir, const char *name, int64_t *ret_ns, struct err *e
 			       ? err_errno(err, "cannot remove leases/%s", name)
 			       : 0;
 	if (r > 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		*ret_ns = MIN(*ret_ns, st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+		*ret_ns = MIN(*ret_ns, ns_of(st.st_mtim));
 	else if (r > 0 && errno != ENOENT)
 		return err_errno(err, "cannot look at leases/%s", name);
 	return r < 0 ? -1 : 0;

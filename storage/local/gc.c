@@ -16,6 +16,7 @@
  * that it is missing or damaged ends everything before the sweep. store_mark() is the mark alone,
  * for remote/collect.c.
  */
+#include <assert.h>
 #include "base/os/fs.h"
 #include "storage/checkpoint.h"
 #include "storage/closure.h"
@@ -80,7 +81,6 @@ static bool mark(struct collector *c, enum store_space space, const struct diges
 static int mark_content(void *arg, const struct content_id *id)
 {
 	struct collector *c = arg;
-
 	enum store_space space = content_space(id);
 
 	if (space != STORE_SPACES && mark(c, space, &id->digest) && space == STORE_TREE)
@@ -168,15 +168,6 @@ static bool outputs_are_live(const struct collector *c, const struct action_reco
 	return a->n_outputs > 0;
 }
 
-static bool keeps_action(struct collector *c, const struct action_record *a, int64_t mtime_ns)
-{
-	if (checkpoint_is_record(a) && mtime_ns > c->o->now_ns - CHECKPOINT_KEEP_NS)
-		return true;
-	return is_young(c, mtime_ns) || digest_set_has(c->keys, &a->key) ||
-	       (c->o->keep_action && c->o->keep_action(c->o->arg, &a->key)) ||
-	       outputs_are_live(c, a);
-}
-
 static int mark_action(struct collector *c, const struct digest *name, int64_t mtime_ns)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -193,7 +184,10 @@ static int mark_action(struct collector *c, const struct digest *name, int64_t m
 		return e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT
 			       ? 0
 			       : err_set(&c->err, e.code, "%s", e.msg); /* damaged: dead */
-	if (!keeps_action(c, &a, mtime_ns))
+	if (!(checkpoint_is_record(&a) && mtime_ns > c->o->now_ns - CHECKPOINT_KEEP_NS) &&
+	    !is_young(c, mtime_ns) && !digest_set_has(c->keys, &a.key) &&
+	    !(c->o->keep_action && c->o->keep_action(c->o->arg, &a.key)) &&
+	    !outputs_are_live(c, &a))
 		return 0;
 	given_up = !digest_set_has(c->keys, &a.key) && is_given_up(c, STORE_ACTION, name, mtime_ns);
 	if (!given_up)
@@ -205,24 +199,16 @@ static int mark_action(struct collector *c, const struct digest *name, int64_t m
 	return r;
 }
 
-static int bring_records(struct collector *c)
-{
-	_cleanup_(freep) struct digest *names = NULL;
-
-	if (!store_is_shared(c->s))
-		return 0;
-	names = xcalloc(c->records.n + 1, sizeof(*names));
-	for (size_t i = 0; i < c->records.n; i++)
-		names[i] = c->records.v[i].name;
-	return store_bring_records(c->s, STORE_ACTION, names, c->records.n, &c->err);
-}
-
 static int mark_records(struct collector *c)
 {
-	if (bring_records(c) < 0)
+	_cleanup_(freep) struct digest *names = xcalloc(c->records.n + 1, sizeof(*names));
+
+	for (size_t i = 0; i < c->records.n; i++)
+		names[i] = c->records.v[i].name;
+	if (store_bring_records(c->s, STORE_ACTION, names, c->records.n, &c->err) < 0)
 		return -1;
 	for (size_t i = 0; i < c->records.n; i++)
-		if (mark_action(c, &c->records.v[i].name, c->records.v[i].mtime_ns) < 0)
+		if (mark_action(c, &names[i], c->records.v[i].mtime_ns) < 0)
 			return -1;
 	c->records.n = 0;
 	return 0;
@@ -239,10 +225,7 @@ static int mark_action_later(void *arg, const struct digest *name, uint64_t size
 }
 
 /* Errors of a visitor come through c->err, those of the listing itself through err. */
-static int visit(struct collector *c, enum store_space space,
-		 int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			   int64_t mtime_ns),
-		 struct err *err)
+static int visit(struct collector *c, enum store_space space, store_list_fn *fn, struct err *err)
 {
 	c->space = space;
 	c->err.code = ERR_NONE;
@@ -318,18 +301,13 @@ static int read_note(struct collector *c, struct err *err)
 static int64_t condemned_since(const struct collector *c, const uint8_t key[KEY_LEN])
 {
 	const struct str *note = &c->condemned;
-	uint64_t when = 0;
 	const char *entry;
 
 	if (note->len <= MAGIC_LEN)
 		return 0;
 	entry = bsearch(key, note->s + MAGIC_LEN, (note->len - MAGIC_LEN) / ENTRY_LEN, ENTRY_LEN,
 			by_key);
-	if (!entry)
-		return 0;
-	for (int i = 7; i >= 0; i--)
-		when = when << 8 | (uint8_t)entry[KEY_LEN + i];
-	return (int64_t)MIN(when, (uint64_t)c->o->now_ns);
+	return entry ? (int64_t)MIN(get_le64(entry + KEY_LEN), (uint64_t)c->o->now_ns) : 0;
 }
 
 /* A list that no reader takes would stop all later collections. What comes first when it is full is
@@ -424,17 +402,17 @@ static int sweep_leftovers(struct collector *c, struct err *err)
 {
 	int64_t temporary_ns = c->o->now_ns - MAX(c->o->grace_ns, TEMPORARY_MIN_NS);
 	struct store *here = c->s->here;
-	uint64_t n, bytes;
+	struct store_leftovers temporary, corrupt;
 
 	if (!here->ops->gc->leftovers)
 		return 0;
 	if (here->ops->gc->leftovers(here, LEFTOVER_TEMPORARY, temporary_ns, c->o->dry_run,
-				     &c->res->temporaries, &c->res->temporary_bytes, err) < 0 ||
+				     &temporary, err) < 0 ||
 	    here->ops->gc->leftovers(here, LEFTOVER_CORRUPT, c->o->now_ns - CORRUPT_KEEP_NS,
-				     c->o->dry_run, &n, &bytes, err) < 0)
+				     c->o->dry_run, &corrupt, err) < 0)
 		return -1;
-	c->res->temporaries += n;
-	c->res->temporary_bytes += bytes;
+	c->res->temporaries = temporary.n + corrupt.n;
+	c->res->temporary_bytes = temporary.bytes + corrupt.bytes;
 	return 0;
 }
 
@@ -453,29 +431,23 @@ static int sweep(struct collector *c, struct err *err)
 	return sweep_leftovers(c, err);
 }
 
-/* What a run at work has found is as young as the run. */
-static int mind_runs(struct collector *c, struct err *err)
-{
-	struct store *here = c->s->here;
-	int64_t begin_ns = INT64_MAX;
-
-	if (here->ops->gc->oldest_use && here->ops->gc->oldest_use(here, &begin_ns, err) < 0)
-		return -1;
-	if (begin_ns != INT64_MAX)
-		c->young_ns = MIN(c->young_ns, begin_ns - STORE_FRESH_NS - NS_PER_S);
-	return 0;
-}
-
 static int collect(struct collector *c, struct err *err)
 {
 	_cleanup_(fd_closep) int lock = -1;
 	struct store *here = c->s->here;
+	int64_t begin_ns = INT64_MAX;
 	int r = c->o->dry_run ? 0 : here->ops->gc->lock(here, &lock, err);
 
 	if (r > 0)
 		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s",
 			       c->s->uri);
-	if (r < 0 || mind_runs(c, err) < 0 || read_note(c, err) < 0 || mark_all(c, err) < 0)
+	if (r < 0 ||
+	    (here->ops->gc->oldest_use && here->ops->gc->oldest_use(here, &begin_ns, err) < 0))
+		return -1;
+	/* What a run at work has found is as young as the run. */
+	if (begin_ns != INT64_MAX)
+		c->young_ns = MIN(c->young_ns, begin_ns - STORE_FRESH_NS - NS_PER_S);
+	if (read_note(c, err) < 0 || mark_all(c, err) < 0)
 		return -1;
 	return sweep(c, err);
 }
@@ -494,6 +466,8 @@ static void collector_deinit(struct collector *c)
 static void collector_init(struct collector *c, struct store *s, const struct store_gc_options *o,
 			   struct store_gc_result *res)
 {
+	assert(o->grace_ns >= 0 && o->mark_gap_ns >= 0);
+	assert(o->names || !o->n_manifests);
 	*c = (struct collector){ .s = s,
 				 .o = o,
 				 .res = res,

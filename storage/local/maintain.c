@@ -9,8 +9,8 @@
  * log again, and the outputs are as good. That changes what its writer signed, so a signed record
  * is changed only by who holds the key of its signature, and an unsigned one stays unsigned.
  *
- * One thread; others may write and collect meanwhile. has_gone() therefore looks again: an object
- * that went while it was read is no problem.
+ * One thread; others may write and collect meanwhile, so an object that went while it was read is
+ * no problem.
  */
 #include "storage/local/maintain.h"
 #include "base/os/fs.h"
@@ -36,7 +36,7 @@ int store_stat_all(struct store *s, struct store_stat *ret, struct err *err)
 {
 	struct store *here = s->here;
 	struct store_stat st = { 0 };
-	uint64_t bytes;
+	struct store_leftovers temporary = { 0 }, corrupt = { 0 };
 
 	for (int space = 0; space < STORE_SPACES; space++) {
 		struct counter c = { &st.objects[space], &st.bytes[space] };
@@ -45,11 +45,13 @@ int store_stat_all(struct store *s, struct store_stat *ret, struct err *err)
 			return -1;
 	}
 	if (here->ops->gc->leftovers &&
-	    (here->ops->gc->leftovers(here, LEFTOVER_TEMPORARY, INT64_MAX, true, &st.temporaries,
-				      &st.temporary_bytes, err) < 0 ||
-	     here->ops->gc->leftovers(here, LEFTOVER_CORRUPT, INT64_MAX, true, &st.set_aside,
-				      &bytes, err) < 0))
+	    (here->ops->gc->leftovers(here, LEFTOVER_TEMPORARY, INT64_MAX, true, &temporary, err) <
+		     0 ||
+	     here->ops->gc->leftovers(here, LEFTOVER_CORRUPT, INT64_MAX, true, &corrupt, err) < 0))
 		return -1;
+	st.temporaries = temporary.n;
+	st.temporary_bytes = temporary.bytes;
+	st.set_aside = corrupt.n;
 	*ret = st;
 	return 0;
 }
@@ -66,15 +68,6 @@ struct verifier {
 	uint64_t done, total;
 	int64_t problems;
 };
-
-static void problem(struct verifier *v, const struct digest *name, const struct err *e)
-{
-	struct store_problem p = { .space = v->space, .name = *name, .err = *e };
-
-	v->problems++;
-	if (v->on_problem)
-		v->on_problem(v->arg, &p);
-}
 
 static int verify_tree(struct verifier *v, const struct content_id *id, struct err *e)
 {
@@ -185,16 +178,12 @@ static int verify_action(struct verifier *v, const struct digest *name, struct e
 	return e->code == ERR_NOT_FOUND ? go_on_without_log(v, name, &bytes, &a, e) : -1;
 }
 
-struct named {
-	VEC(struct content_id) ids;
-};
-
 static int note_named(void *arg, const struct content_id *id)
 {
-	struct named *n = arg;
+	closure_trees *named = arg;
 
 	if (id->kind != CONTENT_NONE)
-		VEC_PUSH(&n->ids, *id);
+		VEC_PUSH(named, *id);
 	return 0;
 }
 
@@ -203,7 +192,7 @@ static int verify_manifest(struct verifier *v, const struct digest *name, struct
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	_cleanup_(freep) bool *present = NULL;
-	struct named named = { 0 };
+	closure_trees named = { 0 };
 	const struct closure_sink sink = { note_named, NULL, &named };
 	const struct digest *first = NULL;
 	char hex[DIGEST_HEX_MAX];
@@ -212,30 +201,20 @@ static int verify_manifest(struct verifier *v, const struct digest *name, struct
 
 	if (r == 0)
 		r = closure_of_manifest(v->s, v->names, bytes.s, bytes.len, &sink, e);
-	present = xcalloc(named.ids.n + 1, sizeof(*present));
-	if (r == 0 && named.ids.n)
-		r = store_has(v->s, named.ids.v, named.ids.n, present, e);
-	for (size_t i = 0; r == 0 && i < named.ids.n; i++)
+	present = xcalloc(named.n + 1, sizeof(*present));
+	if (r == 0 && named.n)
+		r = store_has(v->s, named.v, named.n, present, e);
+	for (size_t i = 0; r == 0 && i < named.n; i++)
 		if (!present[i]) {
-			first = first ? first : &named.ids.v[i].digest;
+			first = first ? first : &named.v[i].digest;
 			n_missing++;
 		}
 	if (first)
 		r = err_set(e, ERR_NOT_FOUND,
 			    "%zu of the contents that it names are missing, one is sha256:%s",
 			    n_missing, digest_hex(first, hex));
-	VEC_FREE(&named.ids);
+	VEC_FREE(&named);
 	return r < 0 ? -1 : 0;
-}
-
-/* Whoever collects or replaces while we read isn't a problem of the store. */
-static bool has_gone(struct verifier *v, const struct digest *name, const struct err *e)
-{
-	const uint64_t any = UINT64_MAX;
-	bool present = true;
-
-	return e->code == ERR_NOT_FOUND &&
-	       v->s->ops->has(v->s, v->space, name, &any, 1, &present, NULL) == 0 && !present;
 }
 
 static int verify_object(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
@@ -246,6 +225,7 @@ static int verify_object(void *arg, const struct digest *name, uint64_t size, in
 				 .size_bytes = size,
 				 .kind = v->space == STORE_TREE ? CONTENT_TREE : CONTENT_BLOB };
 	struct err e = { 0 };
+	bool present = true;
 	int r;
 
 	switch (v->space) {
@@ -264,8 +244,15 @@ static int verify_object(void *arg, const struct digest *name, uint64_t size, in
 	default:
 		r = store_get(v->s, v->space, name, RUN_MANIFEST_MAX, &bytes, &e);
 	}
-	if (r < 0 && !has_gone(v, name, &e))
-		problem(v, name, &e);
+	/* Whoever collects or replaces while we read isn't a problem of the store. */
+	if (r < 0 && e.code == ERR_NOT_FOUND &&
+	    store_has_object(v->s, v->space, name, UINT64_MAX, &present, NULL) == 0 && !present)
+		r = 0;
+	if (r < 0) {
+		v->problems++;
+		if (v->on_problem)
+			v->on_problem(v->arg, &(struct store_problem){ v->space, *name, e });
+	}
 	v->done++;
 	if (v->on_progress)
 		v->on_progress(v->arg, v->done, v->total);

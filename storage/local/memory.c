@@ -42,30 +42,25 @@ static int memory_has(struct store *s, enum store_space space, const struct dige
 	for (size_t i = 0; i < n; i++) {
 		struct object *o = find(m, space, &names[i]);
 
-		ret[i] = o && (sizes[i] == UINT64_MAX || sizes[i] == o->n);
+		ret[i] = o && (!sizes || sizes[i] == UINT64_MAX || sizes[i] == o->n);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return 0;
-}
-
-static int not_found(const struct digest *name, struct err *err)
-{
-	char hex[DIGEST_HEX_MAX];
-
-	return err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store", digest_hex(name, hex));
 }
 
 static int memory_get(struct store *s, enum store_space space, const struct digest *name,
 		      uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	struct memory_store *m = CONTAINER_OF(s, struct memory_store, base);
+	char hex[DIGEST_HEX_MAX];
 	struct object *o;
 	int r = 0;
 
 	pthread_mutex_lock(&s->lock);
 	o = find(m, space, name);
 	if (!o)
-		r = not_found(name, err);
+		r = err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store",
+			    digest_hex(name, hex));
 	else if (o->n > max_bytes)
 		r = err_set(err, ERR_TOO_LARGE,
 			    "an object has %zu bytes; at most %llu are read here", o->n,
@@ -156,10 +151,8 @@ static struct listed *snapshot(struct memory_store *m, enum store_space space, s
 	return l;
 }
 
-static int memory_list(struct store *s, enum store_space space,
-		       int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-				 int64_t mtime_ns),
-		       void *arg, struct err *err)
+static int memory_list(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
+		       struct err *err)
 {
 	size_t n;
 	_cleanup_(freep) struct listed *l =

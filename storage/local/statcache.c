@@ -11,11 +11,11 @@
  * `lock` guards `fresh` and is held while the file is saved.
  */
 #include "storage/local/statcache.h"
+#include <assert.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include "base/map.h"
-#include "base/mem.h"
 #include "base/os/fs.h"
+#include "storage/internal.h"
 
 /* 3: entries of 2 may be of file systems whose times don't tell. */
 #define MAGIC "cairn-statcache/3"
@@ -137,11 +137,6 @@ void statcache_free(struct statcache *c)
 	free(c);
 }
 
-static int64_t ns_of(struct timespec t)
-{
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
 /* Could the file have been changed after it was hashed without its times showing it? */
 static bool racy(const struct entry *e)
 {
@@ -180,6 +175,7 @@ void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 	struct entry *e = xcalloc(1, sizeof(*e));
 	void **slot;
 
+	assert(content_is_file(id));
 	hash_path(path, e->path);
 	e->dev = st->st_dev;
 	e->ino = st->st_ino;

@@ -129,7 +129,7 @@ static bool in_one_place(const struct reference *a, const struct reference *b)
 	       str_eq(a->options, b->options) && (*a->version == '"') == (*b->version == '"');
 }
 
-static int check_refs(struct checking *k, const struct reference *refs, size_t n)
+static void check_refs(struct checking *k, const struct reference *refs, size_t n)
 {
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && in_one_place(&refs[i], &refs[end]); end++)
@@ -141,7 +141,6 @@ static int check_refs(struct checking *k, const struct reference *refs, size_t n
 			work_run(ASKERS, (struct work){ ask_one, k, end - i });
 		}
 	}
-	return 0;
 }
 
 /* A content. */
@@ -154,23 +153,24 @@ static int check_listing(void *arg, const struct tree *t, struct err *err)
 	for (size_t i = 0; i < tree_len(t); i++)
 		if (tree_at(t, i)->kind == TREE_REFERENCE)
 			refs[n++] = *tree_at(t, i)->ref;
-	return check_refs(arg, refs, n);
-}
-
-static int check_one(struct checking *k, const struct content_id *id, struct err *err)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct reference ref;
-
-	return reference_load(k->s, id, arena, &ref, err) < 0 ? -1 : check_refs(k, &ref, 1);
+	check_refs(arg, refs, n);
+	return 0;
 }
 
 int origin_check(struct store *s, const struct content_id *id, struct origin_check *c,
 		 struct err *err)
 {
 	struct checking k = { .s = s, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER };
+	_cleanup_(arena_freep) struct arena *arena = NULL;
+	struct reference ref;
 
-	return id->kind == CONTENT_REFERENCE ? check_one(&k, id, err)
-	       : id->kind == CONTENT_TREE    ? tree_each_listing(s, id, check_listing, &k, err)
-					     : 0;
+	if (id->kind == CONTENT_TREE)
+		return tree_each_listing(s, id, check_listing, &k, err);
+	if (id->kind != CONTENT_REFERENCE)
+		return 0;
+	arena = arena_new();
+	if (reference_load(s, id, arena, &ref, err) < 0)
+		return -1;
+	check_refs(&k, &ref, 1);
+	return 0;
 }

@@ -114,15 +114,6 @@ static void finish(struct work_queue *q, void *arg, size_t i)
 		f->result = publish(g, f, &f->err);
 }
 
-static void release(struct group *g, struct fetching *f)
-{
-	str_deinit(&f->get.body);
-	if (f->temp)
-		g->into->ops->files->publish_temp(g->into, f->get.fd, f->temp, NULL, NULL);
-	else if (f->get.fd >= 0)
-		close(f->get.fd);
-}
-
 /* A group. */
 
 /* Those of one bucket go in one batch. An empty object needs no request: its bytes are known. */
@@ -191,20 +182,28 @@ static int fetch_group(struct store *s, struct store *into, const struct referen
 		r = remember(s, &g, err);
 	}
 	for (size_t i = 0; i < g.n; i++) {
+		struct bucket_get *get = &v[i].get;
+
 		*ret[i] = v[i].id;
-		release(&g, &v[i]);
+		str_deinit(&get->body);
+		if (v[i].temp)
+			into->ops->files->publish_temp(into, get->fd, v[i].temp, NULL, NULL);
+		else if (get->fd >= 0)
+			close(get->fd);
 	}
 	return r;
 }
 
 /* Many. */
 
-/* Fills those that are remembered and still there; *ret_known[i] says which. */
-static int look_up(struct store *s, struct store *into, const struct reference *refs, size_t n,
-		   struct content_id *ret, bool *ret_known, struct err *err)
+static int fetch_batch(struct store *s, struct origin_sink *to, const struct reference *refs,
+		       size_t n, struct content_id *ret, struct err *err)
 {
+	_cleanup_(freep) bool *known = xcalloc(n + 1, sizeof(*known));
 	struct origin_memo *memo = origin_memo_of(s);
-	struct content_id record;
+	const struct reference *want[GROUP];
+	struct content_id *places[GROUP], record;
+	size_t m = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = (struct content_id){ .kind = CONTENT_NONE };
@@ -212,18 +211,7 @@ static int look_up(struct store *s, struct store *into, const struct reference *
 		if (*refs[i].version)
 			origin_memo_get(memo, &record.digest, &ret[i]);
 	}
-	return store_has(into, ret, n, ret_known, err);
-}
-
-static int fetch_batch(struct store *s, struct store *into, const struct reference *refs, size_t n,
-		       struct content_id *ret, uint64_t *ret_fetched, struct err *err)
-{
-	_cleanup_(freep) bool *known = xcalloc(n + 1, sizeof(*known));
-	const struct reference *want[GROUP];
-	struct content_id *places[GROUP];
-	size_t m = 0;
-
-	if (look_up(s, into, refs, n, ret, known, err) < 0)
+	if (store_has(to->store, ret, n, known, err) < 0)
 		return -1;
 	for (size_t i = 0; i <= n; i++) {
 		if (i < n && !known[i]) {
@@ -232,20 +220,19 @@ static int fetch_batch(struct store *s, struct store *into, const struct referen
 		}
 		if (m == 0 || (m < GROUP && i < n))
 			continue;
-		if (fetch_group(s, into, want, places, m, err) < 0)
+		if (fetch_group(s, to->store, want, places, m, err) < 0)
 			return -1;
-		*ret_fetched += m;
+		to->fetched += m;
 		m = 0;
 	}
 	return 0;
 }
 
-int origin_fetch_into(struct store *s, struct store *into, const struct reference *refs, size_t n,
-		      struct content_id *ret, uint64_t *ret_fetched, struct err *err)
+int origin_fetch_into(struct store *s, struct origin_sink *to, const struct reference *refs,
+		      size_t n, struct content_id *ret, struct err *err)
 {
 	for (size_t i = 0; i < n; i += BATCH)
-		if (fetch_batch(s, into, refs + i, MIN(n - i, (size_t)BATCH), ret + i, ret_fetched,
-				err) < 0)
+		if (fetch_batch(s, to, refs + i, MIN(n - i, (size_t)BATCH), ret + i, err) < 0)
 			return -1;
 	return 0;
 }
@@ -253,22 +240,11 @@ int origin_fetch_into(struct store *s, struct store *into, const struct referenc
 int origin_fetch(struct store *s, const struct reference *refs, size_t n, struct content_id *ret,
 		 struct err *err)
 {
-	uint64_t fetched = 0;
-
-	return origin_fetch_into(s, origin_cache(s), refs, n, ret, &fetched, err);
+	return origin_fetch_into(s, &(struct origin_sink){ .store = origin_cache(s) }, refs, n, ret,
+				 err);
 }
 
 /* What a content reaches. */
-
-static int bring_one(struct store *s, const struct content_id *id, struct err *err)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct reference ref;
-	struct content_id blob;
-
-	return reference_load(s, id, arena, &ref, err) < 0 ? -1
-							   : origin_fetch(s, &ref, 1, &blob, err);
-}
 
 static int bring_listing(void *arg, const struct tree *t, struct err *err)
 {
@@ -284,7 +260,15 @@ static int bring_listing(void *arg, const struct tree *t, struct err *err)
 
 int origin_bring(struct store *s, const struct content_id *id, struct err *err)
 {
+	_cleanup_(arena_freep) struct arena *arena = NULL;
+	struct reference ref;
+	struct content_id blob;
+
 	if (id->kind == CONTENT_TREE)
 		return tree_each_listing(s, id, bring_listing, s, err);
-	return id->kind == CONTENT_REFERENCE ? bring_one(s, id, err) : 0;
+	if (id->kind != CONTENT_REFERENCE)
+		return 0;
+	arena = arena_new();
+	return reference_load(s, id, arena, &ref, err) < 0 ? -1
+							   : origin_fetch(s, &ref, 1, &blob, err);
 }

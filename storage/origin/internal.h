@@ -18,9 +18,13 @@ bool origin_in_bucket(const char *uri); /* not http */
 
 /* The store that bytes are kept in which belong to nobody: not the shared one. */
 struct store *origin_cache(struct store *s);
-/* Fetches into `into`, and remembers; version "" can't be remembered. *ret_fetched is added to. */
-int origin_fetch_into(struct store *s, struct store *into, const struct reference *refs, size_t n,
-		      struct content_id *ret, uint64_t *ret_fetched, struct err *err);
+struct origin_sink {
+	struct store *store;
+	uint64_t fetched; /* answered, added to what is there: objects that weren't known */
+};
+/* Fetches into to->store, and remembers; version "" can't be remembered. */
+int origin_fetch_into(struct store *s, struct origin_sink *to, const struct reference *refs,
+		      size_t n, struct content_id *ret, struct err *err);
 
 /* https.c: one host as a bucket that knows head and get. Keys are what follows the host:
  * "/path?query". */

@@ -65,10 +65,9 @@ static bool decode(const uint8_t *p, struct digest *record, struct content_id *b
 	digest_bytes(p, BODY, &check);
 	if (memcmp(check.b, p + BODY, ENTRY - BODY) != 0)
 		return false;
-	*blob = (struct content_id){ .kind = CONTENT_BLOB };
+	*blob = (struct content_id){ .kind = CONTENT_BLOB,
+				     .size_bytes = get_le64(p + DIGEST_BYTES) };
 	memcpy(record->b, p, DIGEST_BYTES);
-	for (int i = 7; i >= 0; i--)
-		blob->size_bytes = blob->size_bytes << 8 | p[DIGEST_BYTES + i];
 	memcpy(blob->digest.b, p + DIGEST_BYTES + 8, DIGEST_BYTES);
 	return true;
 }

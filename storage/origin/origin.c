@@ -24,6 +24,7 @@
 struct origins {
 	pthread_mutex_t lock;
 	struct arena *arena;
+	const char *scheme; /* of the buckets that the defaults are for */
 	struct bucket_options defaults;
 	struct map *buckets; /* options, address → struct bucket * */
 	struct map *urls;    /* public URI → the URL with its credentials */
@@ -33,7 +34,7 @@ struct origins {
 
 /* Life. */
 
-/* made when first asked for; the store's */
+/* Lent by the store, which makes it when it is first asked for. */
 static struct origins *origins_of(struct store *s)
 {
 	struct origins *o;
@@ -44,6 +45,7 @@ static struct origins *origins_of(struct store *s)
 		o = s->origins = xcalloc(1, sizeof(*o));
 		pthread_mutex_init(&o->lock, NULL);
 		o->arena = arena_new();
+		o->scheme = str_has_prefix(s->uri, "gs://") ? "gs://" : "s3://";
 		o->buckets = map_new();
 		o->urls = map_new();
 		o->trusted = map_new();
@@ -169,25 +171,10 @@ static bool is_secret(const char *name, size_t n)
 	return false;
 }
 
-static void public_query(const char *query, struct str *out)
-{
-	char before = '?';
-
-	while (*query && *query != '#') {
-		size_t n = strcspn(query, "&#"), name = strcspn(query, "=&#");
-
-		if (n && !is_secret(query, name)) {
-			str_addc(out, before);
-			str_addn(out, query, n);
-			before = '&';
-		}
-		query += n + (query[n] == '&');
-	}
-}
-
 void origin_public_uri(const char *uri, struct str *out)
 {
 	const char *rest = strstr(uri, "://"), *at;
+	char before = '?';
 	size_t host, path;
 
 	str_add(out, "");
@@ -202,8 +189,18 @@ void origin_public_uri(const char *uri, struct str *out)
 	str_addn(out, at ? at + 1 : rest, at ? host - (size_t)(at + 1 - rest) : host);
 	path = strcspn(rest + host, "?#");
 	str_addn(out, rest + host, path);
-	if (rest[host + path] == '?')
-		public_query(rest + host + path + 1, out);
+	if (rest[host + path] != '?')
+		return;
+	for (const char *q = rest + host + path + 1; *q && *q != '#';) {
+		size_t n = strcspn(q, "&#");
+
+		if (n && !is_secret(q, strcspn(q, "=&#"))) {
+			str_addc(out, before);
+			str_addn(out, q, n);
+			before = '&';
+		}
+		q += n + (q[n] == '&');
+	}
 }
 
 void store_know_origin(struct store *s, const char *uri)
@@ -228,17 +225,16 @@ bool origin_in_bucket(const char *uri)
 
 /* An input that says how its bucket is reached says all of it; but a certificate is a matter of the
  * machine. */
-static int options_for(const struct origins *o, const struct store *s, const char *uri,
-		       const char *text, struct arena *arena, struct bucket_options *ret,
-		       struct err *err)
+static int options_for(const struct origins *o, const char *uri, const char *text,
+		       struct arena *arena, struct bucket_options *ret, struct err *err)
 {
 	struct reference_options own = { 0 };
-	bool named, stores_kind = str_has_prefix(uri, str_has_prefix(s->uri, "gs://") ? "gs://"
-										      : "s3://");
+	bool named;
 
-	*ret = *text || !stores_kind ? (struct bucket_options){ .ca_file = o->defaults.ca_file,
-								.tries = o->defaults.tries }
-				     : o->defaults;
+	*ret = *text || !str_has_prefix(uri, o->scheme)
+		       ? (struct bucket_options){ .ca_file = o->defaults.ca_file,
+						  .tries = o->defaults.tries }
+		       : o->defaults;
 	if (!*text)
 		return 0;
 	if (!reference_options_parse(text, arena, &own))
@@ -268,21 +264,6 @@ static int options_for(const struct origins *o, const struct store *s, const cha
 	return 0;
 }
 
-static int open_bucket(struct origins *o, const struct store *s, const char *address,
-		       const char *options, struct arena *arena, struct bucket **ret,
-		       struct err *err)
-{
-	struct bucket_options b;
-
-	if (!origin_in_bucket(address)) {
-		b = (struct bucket_options){ .tries = o->defaults.tries };
-		return bucket_https_open(address, &b, ret, err);
-	}
-	return options_for(o, s, address, options, arena, &b, err) < 0
-		       ? -1
-		       : bucket_open(address, &b, ret, err);
-}
-
 int origin_locate(struct store *s, const char *uri, const char *options, struct arena *arena,
 		  struct bucket **ret, const char **ret_key, struct err *err)
 {
@@ -301,11 +282,14 @@ int origin_locate(struct store *s, const char *uri, const char *options, struct 
 	name = arena_printf(arena, "%s\n%s", address, options);
 	slot = map_slot_str(o->buckets, name);
 	if (!*slot) {
-		struct bucket *b;
+		struct bucket_options bo = { .tries = o->defaults.tries };
+		struct bucket *b = NULL;
 
-		r = open_bucket(o, s, address, options, arena, &b, err);
-		if (r == 0)
-			*slot = b;
+		if (!origin_in_bucket(address))
+			r = bucket_https_open(address, &bo, &b, err);
+		else if ((r = options_for(o, address, options, arena, &bo, err)) == 0)
+			r = bucket_open(address, &bo, &b, err);
+		*slot = r == 0 ? b : NULL;
 	}
 	if (r == 0) {
 		*ret = *slot;

@@ -29,6 +29,7 @@ struct pinning {
 	struct store *s;
 	const struct origin_ask *ask;
 	struct origin_pinned *res;
+	struct origin_sink to; /* of what is copied: the store itself */
 	struct bucket *bucket;
 	const char *base;    /* "s3://BUCKET/": what comes before keys */
 	const char *fixed;   /* of the keys: up to the slash where what is laid out begins */
@@ -122,16 +123,6 @@ static int take_object(void *arg, const struct bucket_object *o)
 	return 0;
 }
 
-static int list(struct pinning *p, const char *prefix, struct err *err)
-{
-	bool flat = p->pattern && !strchr(p->pattern, '/') && !strstr(p->pattern, "**");
-	int r = bucket_list(p->bucket, prefix, NULL, flat ? '/' : '\0', take_object, p, err);
-
-	if (p->err.code && err)
-		*err = p->err;
-	return r || p->err.code ? -1 : 0;
-}
-
 /* Trees. */
 
 static int refer(struct pinning *p, const char *dir, const struct file *f, struct arena *arena,
@@ -163,7 +154,7 @@ static int files_of(struct pinning *p, struct tree_builder *b, const struct dir 
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = refer(p, uri, &d->files.v[i], arena, &refs[i], err);
 	if (r == 0 && p->copy)
-		r = origin_fetch_into(p->s, p->s, refs, n, blobs, &p->res->fetched, err);
+		r = origin_fetch_into(p->s, &p->to, refs, n, blobs, err);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		struct tree_entry e = { .name = d->files.v[i].name,
 					.name_len = strlen(d->files.v[i].name),
@@ -216,24 +207,18 @@ static bool wants_copy(const struct pinning *p)
 	       (p->ask->mode == ORIGIN_AUTO && p->res->bytes <= p->ask->copy_max);
 }
 
-static void free_files(struct pinning *p)
-{
-	for (size_t i = 0; i < map_len(p->dirs); i++) {
-		struct dir *d = map_at(p->dirs, i, NULL, NULL);
-
-		VEC_FREE(&d->files);
-	}
-}
-
 /* `prefix`: all that can match begins so. */
 static int pin_listing(struct pinning *p, const char *prefix, struct err *err)
 {
 	_cleanup_(freep) char *uri = xasprintf("%s%s", p->base, p->fixed);
+	bool flat = p->pattern && !strchr(p->pattern, '/') && !strstr(p->pattern, "**");
 	int r;
 
 	p->dirs = map_new();
 	dir_at(p, "", 0);
-	r = list(p, prefix, err);
+	r = bucket_list(p->bucket, prefix, NULL, flat ? '/' : '\0', take_object, p, err);
+	if (p->err.code)
+		r = err_set(err, p->err.code, "%s", p->err.msg);
 	if (r == 0 && p->res->objects == 0)
 		r = err_set(err, ERR_NOT_FOUND,
 			    p->pattern ? "no object matches it" : "there is no object under it");
@@ -241,7 +226,11 @@ static int pin_listing(struct pinning *p, const char *prefix, struct err *err)
 	p->res->by_reference = !p->copy;
 	if (r == 0)
 		r = store_dir(p, dir_at(p, "", 0), uri, 0, &p->res->id, err);
-	free_files(p);
+	for (size_t i = 0; i < map_len(p->dirs); i++) {
+		struct dir *d = map_at(p->dirs, i, NULL, NULL);
+
+		VEC_FREE(&d->files);
+	}
 	map_free(p->dirs);
 	return r;
 }
@@ -289,7 +278,7 @@ static int pin_object(struct pinning *p, const char *key, const char *uri, struc
 		   (wants_copy(p) || !*ref.version || o.size == UINT64_MAX));
 	p->res->by_reference = !p->copy;
 	if (p->copy)
-		return origin_fetch_into(p->s, p->s, &ref, 1, &p->res->id, &p->res->fetched, err);
+		return origin_fetch_into(p->s, &p->to, &ref, 1, &p->res->id, err);
 	if (!*ref.version || o.size == UINT64_MAX)
 		return err_set(
 			err, ERR_INVALID,
@@ -320,7 +309,9 @@ int origin_pin(struct store *s, const struct origin_ask *ask, struct origin_pinn
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str uri = { 0 };
 	struct origin_pinned res = { 0 };
-	struct pinning p = { .s = s, .ask = ask, .res = &res, .arena = arena };
+	struct pinning p = {
+		.s = s, .ask = ask, .res = &res, .to = { .store = s }, .arena = arena
+	};
 	const char *key;
 
 	store_know_origin(s, ask->uri);
@@ -330,6 +321,7 @@ int origin_pin(struct store *s, const struct origin_ask *ask, struct origin_pinn
 	if (origin_locate(s, uri.s, ask->options, arena, &p.bucket, &key, err) < 0 ||
 	    pin_key(&p, key, uri.s, err) < 0)
 		return -1;
+	res.fetched = p.to.fetched;
 	*ret = res;
 	return 0;
 }

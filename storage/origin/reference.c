@@ -9,7 +9,7 @@
 #include "storage/origin/reference.h"
 
 #include "base/mem.h"
-#include "storage/content/content.h"
+#include "storage/internal.h"
 
 #define MAGIC     "cairn-reference/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
@@ -27,18 +27,6 @@ void reference_options_text(const struct reference_options *o, struct str *out)
 		str_addf(out, "region=%s\n", o->region);
 }
 
-static void take_option(struct reference_options *o, const char *name, const char *value)
-{
-	if (str_eq(name, "anonymous"))
-		o->anonymous = str_eq(value, "true");
-	else if (str_eq(name, "endpoint"))
-		o->endpoint = value;
-	else if (str_eq(name, "profile"))
-		o->profile = value;
-	else if (str_eq(name, "region"))
-		o->region = value;
-}
-
 bool reference_options_parse(const char *text, struct arena *arena, struct reference_options *ret)
 {
 	_cleanup_(str_deinit) struct str again = { 0 };
@@ -46,11 +34,19 @@ bool reference_options_parse(const char *text, struct arena *arena, struct refer
 
 	for (const char *line = text; *line;) {
 		size_t n = strcspn(line, "\n"), name = strcspn(line, "=\n");
+		const char *value;
 
 		if (line[n] != '\n' || line[name] != '=')
 			return false;
-		take_option(&o, arena_strndup(arena, line, name),
-			    arena_strndup(arena, line + name + 1, n - name - 1));
+		value = arena_strndup(arena, line + name + 1, n - name - 1);
+		if (str_has_prefix(line, "anonymous="))
+			o.anonymous = str_eq(value, "true");
+		else if (str_has_prefix(line, "endpoint="))
+			o.endpoint = value;
+		else if (str_has_prefix(line, "profile="))
+			o.profile = value;
+		else if (str_has_prefix(line, "region="))
+			o.region = value;
 		line += n + 1;
 	}
 	reference_options_text(&o, &again);
@@ -72,17 +68,6 @@ static bool plain(const char *s, size_t max)
 	return true;
 }
 
-static bool known_kind(const char *uri)
-{
-	static const char *const schemes[] = { "s3://", "gs://", "https://", "http://",
-					       "mem-bucket://" };
-
-	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
-		if (str_has_prefix(uri, schemes[i]))
-			return true;
-	return false;
-}
-
 static bool options_fine(const char *text)
 {
 	_cleanup_(arena_freep) struct arena *arena = *text ? arena_new() : NULL;
@@ -98,7 +83,13 @@ static bool options_fine(const char *text)
 
 int reference_check(const struct reference *r, struct err *err)
 {
-	if (!plain(r->uri, REFERENCE_URI_MAX) || !known_kind(r->uri))
+	static const char *const schemes[] = { "s3://", "gs://", "https://", "http://",
+					       "mem-bucket://" };
+	bool known = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		known |= str_has_prefix(r->uri, schemes[i]);
+	if (!plain(r->uri, REFERENCE_URI_MAX) || !known)
 		return err_set(err, ERR_INVALID,
 			       "the address of an object outside is too long, has control "
 			       "characters, or is of no known kind");
@@ -139,7 +130,7 @@ static const char *take_text(const uint8_t **at, const uint8_t *end, struct aren
 
 	if (end - p < 4)
 		return NULL;
-	n = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+	n = get_le32(p);
 	p += 4;
 	if ((size_t)(end - p) < (size_t)n + 1 || p[n] != '\0' || memchr(p, '\0', n))
 		return NULL;
@@ -156,8 +147,7 @@ int reference_decode(const void *bytes, size_t n, struct arena *arena, struct re
 	if (n < MAGIC_LEN + 8 || memcmp(p, MAGIC, MAGIC_LEN) != 0)
 		return err_set(err, ERR_CORRUPT, "a reference is damaged");
 	p += MAGIC_LEN;
-	for (int i = 7; i >= 0; i--)
-		r.size_bytes = r.size_bytes << 8 | p[i];
+	r.size_bytes = get_le64(p);
 	p += 8;
 	r.uri = take_text(&p, end, arena);
 	r.version = r.uri ? take_text(&p, end, arena) : NULL;

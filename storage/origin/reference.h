@@ -41,8 +41,7 @@ int reference_put(struct store *s, const struct reference *r, struct content_id 
 int reference_load(struct store *s, const struct content_id *id, struct arena *arena,
 		   struct reference *ret, struct err *err);
 
-/* Options as text, and the value of one of them (NULL: not said), lent until the next call with the
- * same buffer. */
+/* What the options say, and their canonical text. */
 struct reference_options {
 	const char *endpoint, *region, *profile; /* NULL: not said */
 	bool anonymous;

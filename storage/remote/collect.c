@@ -18,6 +18,7 @@
  * because this machine may have slept. The mark itself is local/gc.c's, over a view (struct view)
  * whose records are those that the bucket lists.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -97,15 +98,6 @@ static int see_lock(void *arg, const struct bucket_object *o)
 	other.key = xstrdup(o->key);
 	VEC_PUSH(&l->others, other);
 	return 0;
-}
-
-static void unlock(struct collector *c)
-{
-	const char *key = c->lock;
-
-	if (key)
-		bucket_delete_many(c->r->bucket, &key, 1, NULL);
-	free(TAKE_PTR(c->lock));
 }
 
 static int write_lock(struct collector *c, struct err *err)
@@ -228,7 +220,7 @@ static int view_get(struct store *s, enum store_space space, const struct digest
 
 struct view_listing {
 	struct view *view;
-	int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns);
+	store_list_fn *fn;
 	void *arg;
 };
 
@@ -243,10 +235,8 @@ static int view_listed(void *arg, const struct digest *name, uint64_t size_bytes
 	return l->fn(l->arg, name, size_bytes, mtime_ns);
 }
 
-static int view_list(struct store *s, enum store_space space,
-		     int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			       int64_t mtime_ns),
-		     void *arg, struct err *err)
+static int view_list(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
+		     struct err *err)
 {
 	struct view_listing l = { CONTAINER_OF(s, struct view, base), fn, arg };
 
@@ -284,21 +274,11 @@ static int view_bring_records(struct store *s, enum store_space space, const str
 	return store_bring_records(reader, space, names, n, err);
 }
 
-static const struct condemned *was_condemned(const struct collector *c, enum remote_kind kind,
-					     const struct digest *name)
-{
-	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
-
-	return c->r->condemned.n ? bsearch(&key, c->r->condemned.v, c->r->condemned.n, sizeof(key),
-					   condemned_order)
-				 : NULL;
-}
-
 /* It is on the last list, and wasn't written since. */
 static const struct condemned *still_condemned(const struct collector *c, enum remote_kind kind,
 					       const struct digest *name, int64_t mtime_ns)
 {
-	const struct condemned *before = was_condemned(c, kind, name);
+	const struct condemned *before = condemned_find(c->r, kind, name);
 
 	return before && mtime_ns <= before->since_ns ? before : NULL;
 }
@@ -727,38 +707,31 @@ static int delete_run(struct collector *c, const struct doomed *d, const char *k
 	return bucket_delete_many(c->r->bucket, &key, 1, err);
 }
 
-static int delete_doomed(struct deletion *del, const struct doomed *d, bool index, struct err *err)
+static int sweep_kind(struct deletion *del, enum remote_kind kind, bool index, struct err *err)
 {
 	static const enum store_space spaces[] = {
 		[KIND_BLOB] = STORE_BLOB, [KIND_ACTION] = STORE_ACTION, [KIND_RUN] = STORE_RUN
 	};
-	char key[REMOTE_KEY_MAX];
-
-	if (d->kind == KIND_PACK)
-		return delete_later(del, remote_pack_key(key, &d->name, index), err);
-	remote_key(key, spaces[d->kind], &d->name);
-	return d->kind == KIND_RUN ? delete_run(del->c, d, key, err) : delete_later(del, key, err);
-}
-
-static int sweep_kind(struct deletion *del, enum remote_kind kind, bool index, struct err *err)
-{
 	struct collector *c = del->c;
 
-	for (size_t i = 0; i < c->doomed.n; i++)
-		if (c->doomed.v[i].kind == kind &&
-		    delete_doomed(del, &c->doomed.v[i], index, err) < 0)
+	for (size_t i = 0; i < c->doomed.n; i++) {
+		const struct doomed *d = &c->doomed.v[i];
+		char key[REMOTE_KEY_MAX];
+
+		if (d->kind != kind)
+			continue;
+		if (kind == KIND_PACK)
+			remote_pack_key(key, &d->name, index);
+		else
+			remote_key(key, spaces[kind], &d->name);
+		if ((kind == KIND_RUN ? delete_run(c, d, key, err) : delete_later(del, key, err)) <
+		    0)
 			return -1;
+	}
 	return flush_deletes(del, err);
 }
 
-static int sweep_plain(struct deletion *del, struct err *err)
-{
-	for (size_t i = 0; i < del->c->plain.n; i++)
-		if (delete_later(del, del->c->plain.v[i], err) < 0)
-			return -1;
-	return flush_deletes(del, err);
-}
-
+/* Records before what they name, indexes before their packs. */
 static int sweep(struct collector *c, struct err *err)
 {
 	struct deletion del = { .c = c, .arena = arena_new() };
@@ -769,10 +742,16 @@ static int sweep(struct collector *c, struct err *err)
 	    sweep_kind(&del, KIND_ACTION, false, err) < 0 ||
 	    sweep_kind(&del, KIND_PACK, true, err) < 0 ||
 	    sweep_kind(&del, KIND_PACK, false, err) < 0 ||
-	    sweep_kind(&del, KIND_BLOB, false, err) < 0 || sweep_plain(&del, err) < 0 ||
-	    bucket_abort_stale(c->r->bucket, MIN(c->now_ns - UPLOAD_STALE_NS, c->oldest_lease_ns),
-			       &n, err) < 0)
+	    sweep_kind(&del, KIND_BLOB, false, err) < 0)
 		got = -1;
+	for (size_t i = 0; i < c->plain.n && got == 0; i++)
+		got = delete_later(&del, c->plain.v[i], err);
+	if (got == 0)
+		got = flush_deletes(&del, err);
+	if (got == 0)
+		got = bucket_abort_stale(c->r->bucket,
+					 MIN(c->now_ns - UPLOAD_STALE_NS, c->oldest_lease_ns), &n,
+					 err);
 	arena_free(del.arena);
 	VEC_FREE(&del.keys);
 	return got;
@@ -836,15 +815,15 @@ static int sweep_directory(struct collector *c, struct err *err)
 	struct store *here = c->o->reader->here;
 	struct clock *clock = c->r->o.clock;
 	int64_t now_ns = clock->wall_ns(clock);
-	uint64_t n, bytes;
+	struct store_leftovers l;
 
 	if (!here->ops->gc->leftovers)
 		return 0;
 	if (here->ops->gc->leftovers(here, LEFTOVER_TEMPORARY,
-				     now_ns - MAX(c->base.grace_ns, expiry_ns(c)), false, &n,
-				     &bytes, err) < 0 ||
-	    here->ops->gc->leftovers(here, LEFTOVER_CORRUPT, now_ns - UPLOAD_STALE_NS, false, &n,
-				     &bytes, err) < 0)
+				     now_ns - MAX(c->base.grace_ns, expiry_ns(c)), false, &l,
+				     err) < 0 ||
+	    here->ops->gc->leftovers(here, LEFTOVER_CORRUPT, now_ns - UPLOAD_STALE_NS, false, &l,
+				     err) < 0)
 		return -1;
 	return 0;
 }
@@ -874,6 +853,7 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	struct err e = { 0 };
 	int got;
 
+	assert(o->reader && o->lease_expiry_ns >= 0);
 	*ret = (struct remote_gc_result){ 0 };
 	c.fresh = lease_number(r) == 0;
 	got = remote_attach(r, err);
@@ -886,7 +866,12 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 		got = collect(&c, err ? err : &e);
 	if (got < 0 && err && err->code == ERR_CHANGED)
 		held_up(err);
-	unlock(&c);
+	if (c.lock) {
+		const char *key = c.lock;
+
+		bucket_delete_many(r->bucket, &key, 1, NULL);
+	}
+	free(c.lock);
 	for (int i = 0; i < STORE_SPACES; i++)
 		digest_set_free(c.live[i]);
 	for (size_t i = 0; i < c.plain.n; i++)

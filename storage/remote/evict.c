@@ -15,6 +15,7 @@
  * deletes through the store's table.
  */
 #include "storage/remote/evict.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -74,11 +75,6 @@ void evict_user_free(struct evict_user *u)
 	free(u);
 }
 
-static int64_t ns_of(struct timespec t)
-{
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
 /* When the first process began that is still there; 0 (all is in use) if that can't be told. */
 static int64_t oldest_user(const char *local)
 {
@@ -120,52 +116,41 @@ struct candidate {
 	int64_t used_ns;
 };
 
-struct scan {
-	VEC(struct candidate) v;
+struct eviction {
+	struct store *s;
+	struct remote *r;
 	struct evicted *res;
 	int64_t in_use_since_ns;
+	VEC(struct candidate) v;
+	uint64_t excess; /* bytes that still have to go */
 };
 
-static void see(struct scan *s, enum store_space space, int fd, const char *name)
-{
-	struct candidate c = { .space = space };
-	struct stat st;
-
-	if (strlen(name) != 64 || digest_parse(name, &c.name, NULL) < 0 ||
-	    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-		return;
-	c.size = (uint64_t)st.st_size;
-	c.used_ns = MAX(ns_of(st.st_atim), ns_of(st.st_mtim));
-	s->res->objects++;
-	s->res->bytes += c.size;
-	/* A file that was moved in keeps its times, but for the change time. */
-	if (MAX(c.used_ns, ns_of(st.st_ctim)) < s->in_use_since_ns)
-		VEC_PUSH(&s->v, c);
-}
-
-static void scan_shard(struct scan *s, enum store_space space, const char *path)
+/* Counts the objects of a directory; those that nobody uses become candidates. */
+static void scan_shard(struct eviction *ev, enum store_space space, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
-	while (d && fs_next(d, path, &e, NULL) > 0)
-		see(s, space, fd, e->d_name);
+	while (d && fs_next(d, path, &e, NULL) > 0) {
+		struct candidate c = { .space = space };
+		struct stat st;
+
+		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &c.name, NULL) < 0 ||
+		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+			continue;
+		c.size = (uint64_t)st.st_size;
+		c.used_ns = MAX(ns_of(st.st_atim), ns_of(st.st_mtim));
+		ev->res->objects++;
+		ev->res->bytes += c.size;
+		/* A file that was moved in keeps its times, but for the change time. */
+		if (MAX(c.used_ns, ns_of(st.st_ctim)) < ev->in_use_since_ns)
+			VEC_PUSH(&ev->v, c);
+	}
 	if (d)
 		closedir(d);
 	else if (fd >= 0)
 		close(fd);
-}
-
-static void scan_all(struct scan *s, const char *local)
-{
-	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
-		for (int i = 0; i < 256; i++) {
-			_cleanup_(freep) char *path =
-				xasprintf("%s/%s/%02x", local, store_space_names[space], i);
-
-			scan_shard(s, (enum store_space)space, path);
-		}
 }
 
 static int least_recent_first(const void *a, const void *b)
@@ -177,29 +162,26 @@ static int least_recent_first(const void *a, const void *b)
 
 /* Out. */
 
-static int evict_batch(struct store *s, struct remote *r, const struct candidate *v, size_t n,
-		       uint64_t *excess, struct evicted *res, struct err *err)
+static int evict_batch(struct eviction *ev, const struct candidate *v, size_t n, struct err *err)
 {
-	struct remote_object *o = xcalloc(n + 1, sizeof(*o));
-	int got;
+	_cleanup_(freep) struct remote_object *o = xcalloc(n + 1, sizeof(*o));
 
 	for (size_t i = 0; i < n; i++)
 		o[i] = (struct remote_object){ .space = v[i].space,
 					       .name = v[i].name,
 					       .size = v[i].size };
-	got = remote_has(r, o, n, err);
-	for (size_t i = 0; i < n && got == 0 && *excess; i++) {
+	if (remote_has(ev->r, o, n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n && ev->excess; i++) {
 		if (!o[i].there)
 			continue;
-		got = s->ops->del(s, v[i].space, &v[i].name, err);
-		if (got < 0)
-			break;
-		*excess -= MIN(*excess, v[i].size);
-		res->evicted++;
-		res->evicted_bytes += v[i].size;
+		if (ev->s->ops->del(ev->s, v[i].space, &v[i].name, err) < 0)
+			return -1;
+		ev->excess -= MIN(ev->excess, v[i].size);
+		ev->res->evicted++;
+		ev->res->evicted_bytes += v[i].size;
 	}
-	free(o);
-	return got;
+	return 0;
 }
 
 /* A tenth more goes than has to, so that the next run needn't begin with this. */
@@ -208,21 +190,26 @@ int evict(struct store *s, const char *local, struct remote *r, uint64_t max_byt
 {
 	_cleanup_(freep) char *lock_path = fs_join(local, LOCK);
 	_cleanup_(fd_closep) int lock = -1;
-	struct scan scan = { .res = ret };
-	uint64_t excess;
+	struct eviction ev = { .s = s, .r = r, .res = ret };
 	int got = fs_lock_path(lock_path, false, &lock, err);
 
+	assert(max_bytes > 0); /* 0 is a directory without a bound */
 	*ret = (struct evicted){ 0 };
 	if (got)
 		return got;
-	scan.in_use_since_ns = oldest_user(local);
-	scan_all(&scan, local);
-	excess = ret->bytes > max_bytes ? ret->bytes - max_bytes + max_bytes / 10 : 0;
-	if (excess && scan.v.n)
-		qsort(scan.v.v, scan.v.n, sizeof(*scan.v.v), least_recent_first);
-	for (size_t i = 0; i < scan.v.n && excess && got == 0; i += BATCH)
-		got = evict_batch(s, r, scan.v.v + i, MIN(scan.v.n - i, (size_t)BATCH), &excess,
-				  ret, err);
-	VEC_FREE(&scan.v);
+	ev.in_use_since_ns = oldest_user(local);
+	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
+		for (int i = 0; i < 256; i++) {
+			_cleanup_(freep) char *path =
+				xasprintf("%s/%s/%02x", local, store_space_names[space], i);
+
+			scan_shard(&ev, (enum store_space)space, path);
+		}
+	ev.excess = ret->bytes > max_bytes ? ret->bytes - max_bytes + max_bytes / 10 : 0;
+	if (ev.excess && ev.v.n)
+		qsort(ev.v.v, ev.v.n, sizeof(*ev.v.v), least_recent_first);
+	for (size_t i = 0; i < ev.v.n && ev.excess && got == 0; i += BATCH)
+		got = evict_batch(&ev, ev.v.v + i, MIN(ev.v.n - i, (size_t)BATCH), err);
+	VEC_FREE(&ev.v);
 	return got;
 }

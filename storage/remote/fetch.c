@@ -12,8 +12,8 @@
  * counts as gone. After that remote_fetch() tries again, with a new list of packs if something is
  * missing, because another copy may be sound.
  *
- * The first failure of the bucket ends the fetch: `lock` guards it, and batches that haven't begun
- * don't begin. r->lock is held only to look up packs, never while bytes arrive.
+ * The first failure of the bucket ends the fetch: batches that haven't begun don't begin. r->lock
+ * is held only to look up packs, never while bytes arrive.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,8 +41,6 @@ struct fetcher {
 	struct store *to;
 	VEC(struct item) packed;
 	VEC(struct remote_object *) small, large; /* that lie alone, if anywhere */
-	pthread_mutex_t lock;
-	struct err err; /* the first failure: batches that haven't begun won't */
 };
 
 /* What is fetched together: a part of one of the lists, by places. */
@@ -58,28 +56,19 @@ struct batches {
 	VEC(struct batch) v;
 };
 
-static void run_batch(struct work_queue *q, void *arg, size_t i)
+static int run_batch(void *arg, size_t i, struct err *err)
 {
 	struct batches *b = arg;
-	struct err e = { 0 };
-	bool stop;
 
-	pthread_mutex_lock(&b->f->lock);
-	stop = b->f->err.code != ERR_NONE;
-	pthread_mutex_unlock(&b->f->lock);
-	if (stop || b->fn(b->f, &b->v.v[i], &e) == 0)
-		return;
-	pthread_mutex_lock(&b->f->lock);
-	if (b->f->err.code == ERR_NONE)
-		b->f->err = e;
-	pthread_mutex_unlock(&b->f->lock);
+	return b->fn(b->f, &b->v.v[i], err);
 }
 
 static int run_batches(struct batches *b, struct err *err)
 {
-	work_run(THREADS, (struct work){ run_batch, b, b->v.n });
+	int got = work_each(THREADS, b->v.n, false, run_batch, b, err);
+
 	VEC_FREE(&b->v);
-	return b->f->err.code ? err_set(err, b->f->err.code, "%s", b->f->err.msg) : 0;
+	return got;
 }
 
 /* Pieces of a list of n. */
@@ -331,8 +320,17 @@ static void landing_drop(struct fetcher *f, struct landing *l)
 	l->fd = -1;
 }
 
-static int decode_landed(struct fetcher *f, const struct remote_object *o, struct landing *l,
-			 struct digest *ret, struct err *err)
+/* Stored bytes of an object that came into a file. */
+struct arrival {
+	struct remote_object *o;
+	uint32_t pack; /* or BAD_ALONE */
+	struct landing *l;
+	const struct bucket_get *g; /* which brought them */
+	bool encoded;
+};
+
+static int decode_landed(struct fetcher *f, const struct arrival *a, struct digest *ret,
+			 struct err *err)
 {
 	struct landing plain;
 	uint64_t size;
@@ -340,82 +338,71 @@ static int decode_landed(struct fetcher *f, const struct remote_object *o, struc
 
 	if (landing_open(f, &plain, err) < 0)
 		return -1;
-	got = pack_decode_file(l->fd, plain.fd, o->size, &size, ret, err);
-	landing_drop(f, l);
-	*l = plain;
+	got = pack_decode_file(a->l->fd, plain.fd, a->o->size, &size, ret, err);
+	landing_drop(f, a->l);
+	*a->l = plain;
 	return got;
-}
-
-/* What landed, by its own digest. */
-static int digest_landed(const struct landing *l, const struct bucket_get *g, struct digest *ret,
-			 struct err *err)
-{
-	if (!g->hashed)
-		return content_hash_fd(l->fd, g->n, THREADS, ret, err);
-	*ret = g->digest;
-	return 0;
 }
 
 /* Damaged: that copy isn't there. Larger than whatever names it says: that is the fault of what
  * names it. */
-static int not_taken(struct fetcher *f, const struct remote_object *o, uint32_t pack,
-		     const struct err *e, struct err *err)
+static int not_taken(struct fetcher *f, const struct arrival *a, const struct err *e,
+		     struct err *err)
 {
 	if (e->code != ERR_CORRUPT && e->code != ERR_TOO_LARGE)
 		return err_set(err, e->code, "%s", e->msg);
 	if (e->code == ERR_CORRUPT)
-		presence_note_bad(f->r, o->space, &o->name, pack);
-	return 0;
-}
-
-/* From a file of stored bytes, which `g` brought, into the store. Takes l. */
-static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l,
-		       bool encoded, const struct bucket_get *g, struct err *err)
-{
-	struct err e = { 0 };
-	struct digest d;
-	int got = encoded ? decode_landed(f, o, l, &d, &e) : digest_landed(l, g, &d, &e);
-
-	if (got == 0 && !digest_eq(&d, &o->name))
-		got = err_set(&e, ERR_CORRUPT, "it doesn't match its name");
-	if (got < 0) {
-		landing_drop(f, l);
-		return not_taken(f, o, pack, &e, err);
-	}
-	got = f->to->ops->files->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), &o->name, err);
-	if (got < 0)
-		return -1;
-	o->there = true;
-	store_note_verified(f->to, &o->name);
-	if (got == 0)
-		store_note_arrived(f->to, &o->name);
+		presence_note_bad(f->r, a->o->space, &a->o->name, a->pack);
 	return 0;
 }
 
 /* A store without files takes it from memory. */
-static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uint32_t pack,
-				 struct landing *l, bool encoded, struct err *err)
+static int accept_file_in_memory(struct fetcher *f, const struct arrival *a, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct err e = { 0 };
 	struct digest ignored; /* accept() looks at the bytes */
 	char path[64];
-	int got = encoded ? decode_landed(f, o, l, &ignored, &e) : 0;
+	int got = a->encoded ? decode_landed(f, a, &ignored, &e) : 0;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", l->fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->l->fd);
 	if (got == 0)
 		got = fs_read_file(path, CONTENT_BLOB_MAX, &bytes, &e);
-	landing_drop(f, l);
-	if (got == 0)
-		return accept(f, o, pack, &bytes, err);
-	return not_taken(f, o, pack, &e, err);
+	landing_drop(f, a->l);
+	return got == 0 ? accept(f, a->o, a->pack, &bytes, err) : not_taken(f, a, &e, err);
 }
 
-static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l,
-		      bool encoded, const struct bucket_get *g, struct err *err)
+/* Checks it and puts it into the store. Takes what a->l holds. */
+static int accept_file(struct fetcher *f, const struct arrival *a, struct err *err)
 {
-	return f->to->ops->files ? accept_file(f, o, pack, l, encoded, g, err)
-				 : accept_file_in_memory(f, o, pack, l, encoded, err);
+	struct err e = { 0 };
+	struct digest d;
+	int got = 0;
+
+	if (!f->to->ops->files)
+		return accept_file_in_memory(f, a, err);
+	if (a->encoded)
+		got = decode_landed(f, a, &d, &e);
+	else if (a->g->hashed)
+		d = a->g->digest;
+	else
+		got = content_hash_fd(a->l->fd, a->g->n, THREADS, &d, &e);
+	if (got == 0 && !digest_eq(&d, &a->o->name))
+		got = err_set(&e, ERR_CORRUPT, "it doesn't match its name");
+	if (got < 0) {
+		landing_drop(f, a->l);
+		return not_taken(f, a, &e, err);
+	}
+	got = f->to->ops->files->publish_temp(f->to, a->l->fd, TAKE_PTR(a->l->temp), &a->o->name,
+					      err);
+	a->l->fd = -1;
+	if (got < 0)
+		return -1;
+	a->o->there = true;
+	store_note_verified(f->to, &a->o->name);
+	if (got == 0)
+		store_note_arrived(f->to, &a->o->name);
+	return 0;
 }
 
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err)
@@ -442,14 +429,8 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 		return 0;
 	}
 	it->o->size = it->m.size;
-	return accept_any(f, it->o, it->pack, &l, it->m.encoding == PACK_ZSTD, &g, err);
-}
-
-/* Stored bytes of a content: compressed ones may have a few more, since only samples of it were
- * tried. */
-static uint64_t stored_max(uint64_t size)
-{
-	return size == UINT64_MAX ? CONTENT_BLOB_MAX : size + size / 64 + 64 * KIB;
+	return accept_file(
+		f, &(struct arrival){ it->o, it->pack, &l, &g, it->m.encoding == PACK_ZSTD }, err);
 }
 
 static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err)
@@ -462,14 +443,20 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 	int got = 0;
 
 	for (size_t i = 0; i < n; i++) {
+		uint64_t size = v[i]->size;
+
 		l[i].fd = -1;
 		if (got == 0)
 			got = landing_open(f, &l[i], err);
+		/* Compressed bytes may be a few more than the content's, since only samples of it
+		 * were tried. */
 		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name),
 					    .size = UINT64_MAX,
 					    .fd = l[i].fd,
 					    .hash = true,
-					    .max_bytes = stored_max(v[i]->size) };
+					    .max_bytes = size == UINT64_MAX
+								 ? CONTENT_BLOB_MAX
+								 : size + size / 64 + 64 * KIB };
 		gets[i] = &g[i];
 	}
 	if (got == 0)
@@ -480,11 +467,11 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
 		if (got == 0 && g[i].result < 0)
 			presence_lost(f->r, STORE_BLOB, &v[i]->name);
-		if (got == 0 && g[i].result == 0) {
-			got = accept_any(f, v[i], BAD_ALONE, &l[i], str_eq(g[i].encoding, "zstd"),
-					 &g[i], err);
-			l[i] = (struct landing){ .fd = -1 };
-		}
+		if (got == 0 && g[i].result == 0)
+			got = accept_file(f,
+					  &(struct arrival){ v[i], BAD_ALONE, &l[i], &g[i],
+							     str_eq(g[i].encoding, "zstd") },
+					  err);
 		landing_drop(f, &l[i]);
 	}
 	free(g);
@@ -541,7 +528,7 @@ static bool lacks_content(const struct remote_object *v, size_t n)
 int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, size_t n,
 		 struct err *err)
 {
-	struct fetcher f = { .r = r, .to = to, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct fetcher f = { .r = r, .to = to };
 	bool again = false;
 	uint64_t damaged, seen;
 	int got;

@@ -91,6 +91,13 @@ const char *remote_key(char buf[REMOTE_KEY_MAX], enum store_space space, const s
 const char *remote_pack_key(char buf[REMOTE_KEY_MAX], const struct digest *name, bool index);
 /* The name in a key, after `skip` characters. */
 bool remote_name_in(const char *key, size_t skip, struct digest *ret);
+/* An object as the key of a map. */
+static inline void remote_name_key(uint8_t key[NAME_LEN], enum store_space space,
+				   const struct digest *name)
+{
+	key[0] = (uint8_t)space;
+	memcpy(key + 1, name->b, DIGEST_BYTES);
+}
 enum remote_kind remote_kind_of(enum store_space space);
 int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, struct str *ret,
 		     struct err *err); /* one small object */
@@ -119,9 +126,6 @@ bool presence_is_damaged(struct remote *r, enum store_space space, const struct 
 #define BAD_ALONE UINT32_MAX
 void presence_note_bad(struct remote *r, enum store_space space, const struct digest *name,
 		       uint32_t pack);
-/* Is it on the list? */
-bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind,
-				  const struct digest *name);
 /* The copy that lies alone is damaged, or on the list: it counts as absent. */
 bool presence_is_unusable_locked(const struct remote *r, enum store_space space,
 				 const struct digest *name);
@@ -158,15 +162,15 @@ int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condem
 		    size_t *ret_n);
 void condemned_encode(const struct condemned *v, size_t n,
 		      struct str *ret); /* since_ns 0: new in this one */
+/* Its entry, lent; NULL: it isn't on the list. With `lock` held, where another thread may load. */
+const struct condemned *condemned_find(const struct remote *r, enum remote_kind kind,
+				       const struct digest *name);
 int condemned_order(const void *a, const void *b);
 size_t condemned_max(void); /* entries of the longest list that is read (CONDEMNED_MAX) */
-/* transfer.c, for verify.c: sends those records (all of one space) whose contents are all in the
- * bucket. */
+/* transfer.c, for verify.c: sends those records whose contents are all in the bucket. */
 int transfer_send_whole(struct store *tier, const struct closure_names *names,
 			struct remote_object *v, size_t n, struct remote_sent *ret,
 			struct err *err);
-/* All contents that these records reach, each once: fn's -1 ends it. Records that can't be read
- * name nothing. */
 struct transfer_named {
 	const struct closure_names *names; /* NULL: manifests name nothing */
 	const struct digest *manifests;
@@ -176,9 +180,11 @@ struct transfer_named {
 	struct digest_set *unread; /* listings that couldn't be read: what they name isn't among the
 				      contents; or NULL */
 };
-int transfer_each_named(struct store *s, const struct transfer_named *named,
-			int (*fn)(void *arg, enum store_space space, const struct digest *name,
-				  uint64_t size),
+/* All contents that these records reach, each once: fn's -1 ends it. Records that can't be read
+ * name nothing. */
+typedef int transfer_name_fn(void *arg, enum store_space space, const struct digest *name,
+			     uint64_t size);
+int transfer_each_named(struct store *s, const struct transfer_named *named, transfer_name_fn *fn,
 			void *arg, struct err *err);
 /* tier.c, for verify.c and collect.c: a store for what is only looked at or moved, of any size: a
  * directory at `path`, or in memory where the tier has no files either. */
@@ -187,15 +193,16 @@ void tier_scratch_drop(struct store *tier, const char *path, struct store **s);
 /* Puts it into the pack from there; a blob that isn't small goes through its file. */
 int tier_pack_add(struct pack_writer *w, struct store *scratch, const struct remote_object *o,
 		  struct err *err);
-/* tier.c, for transfer.c */
+/* tier_queue.c, for transfer.c: what ended processes left unsent, if the bucket may be asked now.
+ */
 struct unsent_record;
 void tier_take_unsent(struct store *s, struct unsent_record **ret,
-		      size_t *ret_n); /* the caller's */
-/* How often the bucket failed so far; and -1 when it did since then, or is left alone for a while:
- * what couldn't be read may be there. */
+		      size_t *ret_n);                              /* the caller's */
+void tier_sent_unsent(struct store *s, const struct err *failure); /* NULL: all of it */
+/* tier.c, for transfer.c: how often the bucket failed so far; and -1 when it did since then, or is
+ * left alone for a while: what couldn't be read may be there. */
 uint64_t tier_failures(struct store *s);
 int tier_failed_since(struct store *s, uint64_t before, struct err *err);
-void tier_sent_unsent(struct store *s, const struct err *failure); /* NULL: all of it */
 
 #define CONDEMNED_KEY "gc/condemned"
 #define LEASES_PREFIX "leases/"

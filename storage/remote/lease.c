@@ -36,6 +36,17 @@ int condemned_order(const void *a, const void *b)
 	return memcmp(x->name.b, y->name.b, DIGEST_BYTES);
 }
 
+const struct condemned *condemned_find(const struct remote *r, enum remote_kind kind,
+				       const struct digest *name)
+{
+	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
+
+	assert(kind < REMOTE_KINDS);
+	return r->condemned.n
+		       ? bsearch(&key, r->condemned.v, r->condemned.n, sizeof(key), condemned_order)
+		       : NULL;
+}
+
 /* A damaged list is none. -1 then. */
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret,
 		    size_t *ret_n)
@@ -50,12 +61,10 @@ int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condem
 	v = xcalloc(len + 1, sizeof(*v));
 	p += MAGIC_LEN;
 	for (size_t i = 0; i < len; i++, p += ENTRY_LEN) {
-		uint64_t since = 0;
+		uint64_t since = get_le64(p + 1 + DIGEST_BYTES);
 
 		v[i].kind = p[0];
 		memcpy(v[i].name.b, p + 1, DIGEST_BYTES);
-		for (int k = 7; k >= 0; k--)
-			since = since << 8 | p[1 + DIGEST_BYTES + k];
 		v[i].since_ns = since ? (int64_t)MIN(since, (uint64_t)mtime_ns) : mtime_ns;
 	}
 	qsort(v, len, sizeof(*v), condemned_order);
@@ -106,20 +115,13 @@ int condemned_load(struct remote *r, struct err *err)
 	r->condemned.n = n;
 	r->condemned.written_ns = v ? when : 0;
 	for (size_t i = 0; i < r->packs.n; i++)
-		r->packs.v[i].condemned =
-			presence_is_condemned_locked(r, KIND_PACK, &r->packs.v[i].name);
+		r->packs.v[i].condemned = condemned_find(r, KIND_PACK, &r->packs.v[i].name) != NULL;
 	r->slots.old = true;
 	pthread_mutex_unlock(&r->lock);
 	return 0;
 }
 
 /* The lease. */
-
-static char *new_key(void)
-{
-	return xasprintf(LEASES_PREFIX "%016llx%016llx", (unsigned long long)random_u64(),
-			 (unsigned long long)random_u64());
-}
 
 /* Its text is the time when it began, by the server's clock; empty the first time, when that isn't
  * known yet: then it began when it was written. */
@@ -148,7 +150,8 @@ static int begin_lease(struct remote *r, struct err *err)
 	for (int tries = 0;
 	     tries < BEGIN_TRIES && got < 0 && (tries == 0 || e.code == ERR_NOT_FOUND); tries++) {
 		free(key);
-		key = new_key();
+		key = xasprintf(LEASES_PREFIX "%016llx%016llx", (unsigned long long)random_u64(),
+				(unsigned long long)random_u64());
 		before_ns = remote_boottime_ns(r);
 		got = write_lease(r, key, 0, &e);
 		if (got == 0)
@@ -219,6 +222,7 @@ bool lease_is_good(struct remote *r)
 void lease_trust(struct remote *r)
 {
 	pthread_mutex_lock(&r->lock);
+	assert(r->lease.key);
 	r->leases += !r->lease.trusted;
 	r->lease.trusted = true;
 	pthread_mutex_unlock(&r->lock);

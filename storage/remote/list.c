@@ -5,7 +5,7 @@
 struct listing {
 	struct remote *r;
 	enum store_space space;
-	int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns);
+	store_list_fn *fn;
 	void *arg;
 };
 
@@ -61,10 +61,8 @@ static int list_packed(struct listing *l, struct err *err)
 	return 0;
 }
 
-int remote_list(struct remote *r, enum store_space space,
-		int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			  int64_t mtime_ns),
-		void *arg, struct err *err)
+int remote_list(struct remote *r, enum store_space space, store_list_fn *fn, void *arg,
+		struct err *err)
 {
 	struct listing l = { r, space, fn, arg };
 	char prefix[16];
@@ -84,9 +82,12 @@ int remote_drop(struct remote *r, enum store_space space, const struct digest *n
 		struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
-	const char *v = remote_key(key, space, name);
+	const char *v;
 
-	return space == STORE_TREE ? 0 : bucket_delete_many(r->bucket, &v, 1, err);
+	if (space == STORE_TREE)
+		return 0;
+	v = remote_key(key, space, name);
+	return bucket_delete_many(r->bucket, &v, 1, err);
 }
 
 /* Numbers. */

@@ -55,11 +55,8 @@ struct pack_writer {
 
 static int read_some(int fd, void *buf, size_t room, uint64_t at, size_t *ret, struct err *err)
 {
-	ssize_t n;
+	ssize_t n = fs_read_at(fd, buf, room, (off_t)at);
 
-	do
-		n = pread(fd, buf, room, (off_t)at);
-	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_errno(err, "cannot read what is to be (de)compressed");
 	*ret = (size_t)n;
@@ -134,32 +131,21 @@ static bool is_member(const struct pack_writer *w, enum store_space space,
 	return digest_set_has(w->names[space], name);
 }
 
+/* Its bytes were written. */
 static void add_member(struct pack_writer *w, const struct pack_member *m)
 {
+	assert(m->offset == w->at);
+	w->at += m->stored;
 	digest_set_add(w->names[m->space], &m->name);
 	VEC_PUSH(&w->members, *m);
-}
-
-/* Appends a member whose bytes are encoded already. */
-static int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m,
-				  const void *stored, struct err *err)
-{
-	struct pack_member mine = *m;
-
-	if (is_member(w, m->space, &m->name))
-		return 0;
-	mine.offset = w->at;
-	if (fs_write_all(w->fd, stored, m->stored, err) < 0)
-		return err_wrap(err, "making a pack");
-	w->at += m->stored;
-	add_member(w, &mine);
-	return 0;
 }
 
 int pack_writer_add(struct pack_writer *w, enum store_space space, const struct digest *name,
 		    const void *bytes, size_t n, struct err *err)
 {
-	struct pack_member m = { .name = *name, .space = (uint8_t)space, .size = n, .stored = n };
+	struct pack_member m = {
+		.name = *name, .space = (uint8_t)space, .size = n, .offset = w->at, .stored = n
+	};
 	size_t small;
 
 	if (is_member(w, space, name))
@@ -169,7 +155,10 @@ int pack_writer_add(struct pack_writer *w, enum store_space space, const struct 
 		m.encoding = PACK_ZSTD;
 		m.stored = small;
 	}
-	return pack_writer_add_stored(w, &m, small ? w->buf : bytes, err);
+	if (fs_write_all(w->fd, small ? w->buf : bytes, m.stored, err) < 0)
+		return err_wrap(err, "making a pack");
+	add_member(w, &m);
+	return 0;
 }
 
 int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const struct digest *name,
@@ -199,7 +188,6 @@ int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const stru
 			return -1;
 		at += n;
 	}
-	w->at += m.stored;
 	add_member(w, &m);
 	return 0;
 }
@@ -255,32 +243,22 @@ void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size,
 
 /* Reading. */
 
-static uint64_t get_u64(const uint8_t *p)
-{
-	uint64_t v = 0;
-
-	for (int i = 7; i >= 0; i--)
-		v = v << 8 | p[i];
-	return v;
-}
-
 size_t pack_index_len(const void *bytes)
 {
-	const uint8_t *p = (const uint8_t *)bytes + INDEX_MAGIC_LEN + NONCE_LEN;
-
-	return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+	return get_le32((const uint8_t *)bytes + INDEX_MAGIC_LEN + NONCE_LEN);
 }
 
 void pack_index_at(const void *bytes, size_t i, struct pack_member *ret)
 {
 	const uint8_t *p = (const uint8_t *)bytes + INDEX_HEADER_LEN + i * MEMBER_LEN;
 
+	assert(i < pack_index_len(bytes));
 	ret->space = p[0];
 	ret->encoding = p[1];
 	memcpy(ret->name.b, p + 2, DIGEST_BYTES);
-	ret->size = get_u64(p + 2 + DIGEST_BYTES);
-	ret->offset = get_u64(p + 10 + DIGEST_BYTES);
-	ret->stored = get_u64(p + 18 + DIGEST_BYTES);
+	ret->size = get_le64(p + 2 + DIGEST_BYTES);
+	ret->offset = get_le64(p + 10 + DIGEST_BYTES);
+	ret->stored = get_le64(p + 18 + DIGEST_BYTES);
 }
 
 uint64_t pack_index_pack_size(const void *bytes)
@@ -432,14 +410,22 @@ static int bound_by_header(const uint8_t *in, size_t n, int to, uint64_t *max_by
 	return 0;
 }
 
+static void zstd_freep(ZSTD_DCtx **d)
+{
+	ZSTD_freeDCtx(*d);
+}
+
 /* *max_bytes becomes what is announced, and `h` hashes as many. */
-static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t *max_bytes, uint64_t *ret_size,
+static int decode_stream(int from, int to, uint64_t *max_bytes, uint64_t *ret_size,
 			 struct blob_hasher *h, struct err *err)
 {
+	_cleanup_(zstd_freep) ZSTD_DCtx *d = ZSTD_createDCtx();
 	size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize(), n = 0, state = 1;
 	_cleanup_(freep) uint8_t *in = xmalloc(in_room), *out = xmalloc(out_room);
 	uint64_t at = 0, size = 0;
 
+	if (!d)
+		mem_die(out_room);
 	for (;;) {
 		ZSTD_inBuffer i = { in, 0, 0 };
 
@@ -477,14 +463,9 @@ static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t *max_bytes, ui
 int pack_decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size,
 		     struct digest *ret_digest, struct err *err)
 {
-	ZSTD_DCtx *d = ZSTD_createDCtx();
 	struct blob_hasher h = { 0 };
-	int r;
+	int r = decode_stream(from, to, &max_bytes, ret_size, &h, err);
 
-	if (!d)
-		mem_die(1);
-	r = decode_stream(d, from, to, &max_bytes, ret_size, &h, err);
-	ZSTD_freeDCtx(d);
 	if (h.part)
 		blob_hasher_final(&h, ret_digest);
 	/* A stranger's stream that doesn't announce its size: it was hashed as one of another. */

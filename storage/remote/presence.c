@@ -5,7 +5,7 @@
  * record that was read since names it: a record is written after the packs in which its contents
  * lie. Indexes never change, so they are kept in the directory. `slots` has all members of all
  * packs, sorted by the first eight bytes of their names; it is built anew when it is needed after
- * packs were added (slots_old).
+ * packs were added (slots.old).
  *
  * What was seen alone is remembered between processes for half an hour, counted from the beginning
  * of the lease under which it was seen: a collector removes nothing that it condemned less than an
@@ -17,6 +17,7 @@
  * r->io is held while packs are listed, r->lock for every look at the tables; no request is sent
  * under r->lock.
  */
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,12 +33,6 @@
 /* So many heads are in flight as one batch; beyond, their answers would only take memory. */
 #define HEADS_AT_ONCE   4096
 #define INDEXES_AT_ONCE 256
-
-static void name_key(uint8_t key[NAME_LEN], enum store_space space, const struct digest *name)
-{
-	key[0] = (uint8_t)space;
-	memcpy(key + 1, name->b, DIGEST_BYTES);
-}
 
 static uint64_t prefix_of(const struct digest *d)
 {
@@ -57,7 +52,7 @@ static bool is_bad_locked(const struct remote *r, enum store_space space, const 
 
 	if (map_len(r->bad) == 0)
 		return false;
-	name_key(key, space, name);
+	remote_name_key(key, space, name);
 	memcpy(key + NAME_LEN, &pack, 4);
 	return map_has(r->bad, key, sizeof(key));
 }
@@ -67,21 +62,12 @@ void presence_note_bad(struct remote *r, enum store_space space, const struct di
 {
 	uint8_t key[NAME_LEN + 4];
 
-	name_key(key, space, name);
+	remote_name_key(key, space, name);
 	memcpy(key + NAME_LEN, &pack, 4);
 	pthread_mutex_lock(&r->lock);
 	*map_slot(r->bad, key, sizeof(key), NULL) = r;
 	r->damaged++;
 	pthread_mutex_unlock(&r->lock);
-}
-
-bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind,
-				  const struct digest *name)
-{
-	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
-
-	return r->condemned.n &&
-	       bsearch(&key, r->condemned.v, r->condemned.n, sizeof(key), condemned_order);
 }
 
 /* A bad copy is as good as condemned: what is sent in its place gets another name. Nobody condemns
@@ -90,7 +76,7 @@ bool presence_is_unusable_locked(const struct remote *r, enum store_space space,
 				 const struct digest *name)
 {
 	return is_bad_locked(r, space, name, BAD_ALONE) ||
-	       (space != STORE_TAG && presence_is_condemned_locked(r, remote_kind_of(space), name));
+	       (space != STORE_TAG && condemned_find(r, remote_kind_of(space), name));
 }
 
 /* Takes the index. */
@@ -105,7 +91,7 @@ static void add_pack_locked(struct remote *r, const struct digest *name, uint8_t
 			  .mtime_ns = mtime_ns };
 
 	p.size = pack_index_pack_size(index);
-	p.condemned = presence_is_condemned_locked(r, KIND_PACK, name);
+	p.condemned = condemned_find(r, KIND_PACK, name) != NULL;
 	VEC_PUSH(&r->packs, p);
 	*slot = (void *)(uintptr_t)r->packs.n;
 	r->slots.old = true;
@@ -169,6 +155,7 @@ bool presence_find_locked(struct remote *r, const struct remote_object *o, bool 
 	size_t lo = 0, hi;
 	bool found = false;
 
+	assert(o->space <= STORE_TREE);
 	if (r->slots.old)
 		build_slots(r);
 	for (hi = r->slots.n; lo < hi;) {
@@ -254,17 +241,6 @@ static bool take_index(struct remote *r, const struct wanted_index *w, struct st
 	return true;
 }
 
-static bool index_from_dir(struct remote *r, const struct wanted_index *w)
-{
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	char path[REMOTE_KEY_MAX];
-
-	return r->dir >= 0 &&
-	       fs_read_file_at(r->dir, remote_pack_key(path, &w->name, true), PACK_INDEX_MAX,
-			       &bytes, NULL) == 0 &&
-	       take_index(r, w, &bytes);
-}
-
 /* One that is damaged, too large or gone again is passed over: what lies in its pack counts as
  * absent. */
 static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t n, struct err *err)
@@ -340,9 +316,17 @@ static int load_wanted(struct remote *r, struct pack_listing *l, struct err *err
 {
 	size_t far = 0;
 
-	for (size_t i = 0; i < l->wanted.n; i++)
-		if (!index_from_dir(r, &l->wanted.v[i]))
-			l->wanted.v[far++] = l->wanted.v[i];
+	for (size_t i = 0; i < l->wanted.n; i++) {
+		const struct wanted_index w = l->wanted.v[i];
+		_cleanup_(str_deinit) struct str bytes = { 0 };
+		char path[REMOTE_KEY_MAX];
+
+		if (r->dir < 0 ||
+		    fs_read_file_at(r->dir, remote_pack_key(path, &w.name, true), PACK_INDEX_MAX,
+				    &bytes, NULL) < 0 ||
+		    !take_index(r, &w, &bytes))
+			l->wanted.v[far++] = w;
+	}
 	for (size_t i = 0; i < far; i += INDEXES_AT_ONCE)
 		if (fetch_indexes(r, l->wanted.v + i, MIN(far - i, (size_t)INDEXES_AT_ONCE), err) <
 		    0)
@@ -438,7 +422,7 @@ void presence_note(struct remote *r, enum store_space space, const struct digest
 	uint8_t key[NAME_LEN];
 	void **slot;
 
-	name_key(key, space, name);
+	remote_name_key(key, space, name);
 	pthread_mutex_lock(&r->lock);
 	slot = map_slot(r->known, key, NAME_LEN, NULL);
 	if (!*slot)
@@ -456,7 +440,7 @@ void presence_lost(struct remote *r, enum store_space space, const struct digest
 {
 	uint8_t key[NAME_LEN];
 
-	name_key(key, space, name);
+	remote_name_key(key, space, name);
 	pthread_mutex_lock(&r->lock);
 	if (map_get(r->known, key, NAME_LEN)) {
 		*map_slot(r->known, key, NAME_LEN, NULL) = NULL;
@@ -477,23 +461,6 @@ void presence_forget(struct remote *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static bool is_known_locked(struct remote *r, enum store_space space, const struct digest *name)
-{
-	uint8_t key[NAME_LEN];
-
-	name_key(key, space, name);
-	return map_get(r->known, key, NAME_LEN) != NULL;
-}
-
-static int64_t get_time(const char *p)
-{
-	uint64_t v = 0;
-
-	for (int i = 7; i >= 0; i--)
-		v = v << 8 | (uint8_t)p[i];
-	return (int64_t)v;
-}
-
 /* fn for each entry that is young enough. */
 static void each_remembered(struct remote *r,
 			    void (*fn)(struct remote *r, const char *entry, struct str *out),
@@ -504,10 +471,12 @@ static void each_remembered(struct remote *r,
 	if (r->dir < 0 || fs_read_file_at(r->dir, KNOWN_FILE, KNOWN_FILE_MAX, &bytes, NULL) < 0 ||
 	    bytes.len < KNOWN_MAGIC_LEN || memcmp(bytes.s, KNOWN_MAGIC, KNOWN_MAGIC_LEN) != 0)
 		return;
-	for (size_t at = KNOWN_MAGIC_LEN; at + KNOWN_LEN <= bytes.len; at += KNOWN_LEN)
-		if (get_time(bytes.s + at + NAME_LEN) > r->lease.started_ns - TRUST_NS &&
-		    get_time(bytes.s + at + NAME_LEN) <= r->lease.started_ns)
+	for (size_t at = KNOWN_MAGIC_LEN; at + KNOWN_LEN <= bytes.len; at += KNOWN_LEN) {
+		int64_t seen_ns = (int64_t)get_le64(bytes.s + at + NAME_LEN);
+
+		if (seen_ns > r->lease.started_ns - TRUST_NS && seen_ns <= r->lease.started_ns)
 			fn(r, bytes.s + at, out);
+	}
 }
 
 static void recall_one(struct remote *r, const char *entry, struct str *out)
@@ -566,36 +535,38 @@ void presence_free(struct remote *r)
 
 /* Asking. */
 
-/* Can it lie alone, under its own name? */
-static bool may_lie_alone(struct remote *r, const struct remote_object *o)
-{
-	if (o->space == STORE_TREE || (o->space == STORE_BLOB && o->size < REMOTE_LOOSE_MIN))
-		return false;
-	return !presence_is_unusable_locked(r, o->space, &o->name);
-}
+/* What `has` finds out without a request. */
+struct answer {
+	size_t *ask; /* places of what may lie alone: has to be asked for */
+	size_t n_ask, missing;
+	uint64_t lists; /* how many had been made */
+};
 
-/* Marks what is known to be there; the places of what has to be asked for go to *ask. */
-static void look(struct remote *r, struct remote_object *v, size_t n, size_t *ask, size_t *ret_ask,
-		 size_t *ret_missing, uint64_t *ret_seen)
+/* Marks what is known to be there. */
+static void look(struct remote *r, struct remote_object *v, size_t n, struct answer *a)
 {
-	struct pack_member m;
-	uint32_t pack;
-
-	*ret_ask = *ret_missing = 0;
+	a->n_ask = a->missing = 0;
 	pthread_mutex_lock(&r->lock);
-	*ret_seen = r->n_lists;
+	a->lists = r->n_lists;
 	for (size_t i = 0; i < n; i++) {
-		if (v[i].there)
+		struct remote_object *o = &v[i];
+		uint8_t key[NAME_LEN];
+		struct pack_member m;
+		uint32_t pack;
+
+		if (o->there)
 			continue;
-		if (v[i].space <= STORE_TREE && presence_find_locked(r, &v[i], false, &pack, &m))
-			v[i].there = true;
-		else if (may_lie_alone(r, &v[i])) {
-			if (is_known_locked(r, v[i].space, &v[i].name))
-				v[i].there = true;
-			else
-				ask[(*ret_ask)++] = i;
+		remote_name_key(key, o->space, &o->name);
+		if (o->space <= STORE_TREE && presence_find_locked(r, o, false, &pack, &m))
+			o->there = true;
+		else if (o->space != STORE_TREE &&
+			 (o->space != STORE_BLOB || o->size >= REMOTE_LOOSE_MIN) &&
+			 !presence_is_unusable_locked(r, o->space, &o->name)) {
+			o->there = map_get(r->known, key, NAME_LEN) != NULL;
+			if (!o->there)
+				a->ask[a->n_ask++] = i;
 		}
-		*ret_missing += !v[i].there;
+		a->missing += !o->there;
 	}
 	pthread_mutex_unlock(&r->lock);
 }
@@ -627,26 +598,25 @@ static int ask_heads(struct remote *r, struct remote_object *v, const size_t *as
 static int has(struct remote *r, struct remote_object *v, size_t n, bool fresh, struct err *err)
 {
 	_cleanup_(freep) size_t *ask = xcalloc(n + 1, sizeof(*ask));
-	size_t n_ask, missing;
-	uint64_t seen;
+	struct answer a = { .ask = ask };
 	bool did = false;
 
 	if (remote_attach(r, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		v[i].there = false;
-	look(r, v, n, ask, &n_ask, &missing, &seen);
+	look(r, v, n, &a);
 	/* A list that another thread made meanwhile may have begun before this call; the one after
 	 * it hasn't. */
-	for (int lists = 0; fresh && lists < 2 && missing > n_ask; lists++) {
-		if (presence_refresh_if_old(r, seen, &did, err) < 0)
+	for (int lists = 0; fresh && lists < 2 && a.missing > a.n_ask; lists++) {
+		if (presence_refresh_if_old(r, a.lists, &did, err) < 0)
 			return -1;
 		if (!did)
 			break;
-		look(r, v, n, ask, &n_ask, &missing, &seen);
+		look(r, v, n, &a);
 	}
-	for (size_t i = 0; i < n_ask; i += HEADS_AT_ONCE)
-		if (ask_heads(r, v, ask + i, MIN(n_ask - i, (size_t)HEADS_AT_ONCE), err) < 0)
+	for (size_t i = 0; i < a.n_ask; i += HEADS_AT_ONCE)
+		if (ask_heads(r, v, ask + i, MIN(a.n_ask - i, (size_t)HEADS_AT_ONCE), err) < 0)
 			return err_wrap(err, "looking into %s", remote_uri(r));
 	return 0;
 }

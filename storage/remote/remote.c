@@ -12,6 +12,7 @@
  * `io` is held for a whole attach, and is taken before `lock`. The other parts of a struct remote
  * are in presence.c (what is there), lease.c, send.c, fetch.c, list.c and collect.c.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
@@ -29,6 +30,7 @@ const char *remote_key(char buf[REMOTE_KEY_MAX], enum store_space space, const s
 {
 	char hex[DIGEST_HEX_MAX];
 
+	assert(space < STORE_SPACES && space != STORE_TREE); /* trees lie in packs only */
 	digest_hex(name, hex);
 	snprintf(buf, REMOTE_KEY_MAX, "%s/%.2s/%s", store_space_names[space], hex, hex);
 	return buf;
@@ -210,6 +212,7 @@ int remote_open(struct bucket *b, const struct remote_options *o, struct remote 
 {
 	struct remote *r = xcalloc(1, sizeof(*r));
 
+	assert(o->lease_ns >= 0);
 	r->bucket = b;
 	r->o = *o;
 	r->o.dir = NULL;

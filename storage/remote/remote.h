@@ -89,10 +89,8 @@ void remote_expect_news(struct remote *r);
 
 /* All objects of a space, each once, condemned ones too, with the content's size where it is known
  * and else the stored one's. */
-int remote_list(struct remote *r, enum store_space space,
-		int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
-			  int64_t mtime_ns),
-		void *arg, struct err *err);
+int remote_list(struct remote *r, enum store_space space, store_list_fn *fn, void *arg,
+		struct err *err);
 /* Forgets that it is there, and removes it when it lies alone: it was found damaged. */
 int remote_drop(struct remote *r, enum store_space space, const struct digest *name,
 		struct err *err);

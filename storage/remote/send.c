@@ -13,8 +13,10 @@
  *
  * Bytes are hashed before they are sent, unless this process has hashed them already. What the
  * local store lacks is counted as missing and is no error. `lock` guards the counters while threads
- * are at work. What belongs together, and what to send at all, is decided in transfer.c and tier.c.
+ * are at work. What belongs together, and what to send at all, is decided in transfer.c and
+ * tier_queue.c.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include "base/os/fs.h"
@@ -48,19 +50,30 @@ struct sender {
 	struct err left_err;
 };
 
-static bool is_absent(const struct err *e)
-{
-	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT;
-}
-
 /* What the local store lacks can't be sent; that is no failure of the bucket. */
 static int missing(struct sender *s, const struct err *e, struct err *err)
 {
-	if (!is_absent(e))
+	if (e->code != ERR_NOT_FOUND && e->code != ERR_CORRUPT)
 		return err_set(err, e->code, "%s", e->msg);
 	pthread_mutex_lock(&s->lock);
 	s->sent->missing++;
 	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* One that went up alone. With the lock held, where others send, too. `size`: the content's. */
+static int count_put(struct sender *s, const struct bucket_put *p, struct remote_object *o,
+		     uint64_t size, struct err *err)
+{
+	s->sent->requests++;
+	if (p->result < 0)
+		return err_set(err, p->err.code, "%s", p->err.msg);
+	o->there = true;
+	presence_note(s->r, o->space, &o->name);
+	s->sent->objects += p->result == 0;
+	s->sent->skipped += p->result == 1;
+	s->sent->bytes += p->result == 0 ? size : 0;
+	s->sent->sent_bytes += p->result == 0 ? p->size : 0;
 	return 0;
 }
 
@@ -75,6 +88,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 	char key[REMOTE_KEY_MAX];
 	struct digest name;
 
+	assert(pack_writer_members(w) > 0);
 	pack_writer_finish(w, &p.fd, &p.size, &index, &name);
 	p.key = remote_pack_key(key, &name, false);
 	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||
@@ -142,12 +156,6 @@ static int close_pack(struct sender *s, struct err *err)
 	if (!s->has_thread)
 		send_leaving(s);
 	return 0;
-}
-
-static void drop_packs(struct sender *s)
-{
-	await_pack(s, NULL);
-	parcel_deinit(&s->filling);
 }
 
 static int room_for(struct sender *s, uint64_t n, struct err *err)
@@ -258,21 +266,6 @@ static int prepare_loose(struct sender *s, struct loose *l, struct remote_object
 	return got ? got : encode_loose(s, l, err);
 }
 
-/* With the lock held. */
-static int sent_loose(struct sender *s, struct loose *l, struct err *err)
-{
-	s->sent->requests++;
-	if (l->p.result < 0)
-		return err_set(err, l->p.err.code, "%s", l->p.err.msg);
-	l->o->there = true;
-	presence_note(s->r, l->o->space, &l->o->name);
-	s->sent->objects += l->p.result == 0;
-	s->sent->skipped += l->p.result == 1;
-	s->sent->bytes += l->p.result == 0 ? l->size : 0;
-	s->sent->sent_bytes += l->p.result == 0 ? l->p.size : 0;
-	return 0;
-}
-
 /* Each that arrived counts, also when others fail. */
 static int send_loose(struct sender *s, struct remote_object *const *v, size_t n, struct err *err)
 {
@@ -293,7 +286,7 @@ static int send_loose(struct sender *s, struct remote_object *const *v, size_t n
 		got = bucket_put_many(s->r->bucket, puts, m, err);
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0, sent = got == 0 ? m : 0; i < sent; i++)
-		if (sent_loose(s, &l[i], got == 0 ? err : NULL) < 0)
+		if (count_put(s, &l[i].p, l[i].o, l[i].size, got == 0 ? err : NULL) < 0)
 			got = -1;
 	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < n; i++)
@@ -336,20 +329,6 @@ static int read_record(struct sender *s, struct record *rec, struct remote_objec
 	return 0;
 }
 
-static int sent_record(struct sender *s, struct record *rec, struct err *err)
-{
-	s->sent->requests++;
-	if (rec->p.result < 0)
-		return err_set(err, rec->p.err.code, "%s", rec->p.err.msg);
-	rec->o->there = true;
-	presence_note(s->r, rec->o->space, &rec->o->name);
-	s->sent->objects += rec->p.result == 0;
-	s->sent->skipped += rec->p.result == 1;
-	s->sent->bytes += rec->p.result == 0 ? rec->p.size : 0;
-	s->sent->sent_bytes += rec->p.result == 0 ? rec->p.size : 0;
-	return 0;
-}
-
 static int send_records(struct sender *s, struct remote_object *const *v, size_t n, struct err *err)
 {
 	struct record *recs = xcalloc(n, sizeof(*recs));
@@ -367,7 +346,8 @@ static int send_records(struct sender *s, struct remote_object *const *v, size_t
 	got = got < 0 ? -1 : 0;
 	if (got == 0 && m && (got = bucket_put_many(s->r->bucket, puts, m, err)) == 0)
 		for (size_t i = 0; i < m; i++)
-			if (sent_record(s, &recs[i], got == 0 ? err : NULL) < 0)
+			if (count_put(s, &recs[i].p, recs[i].o, recs[i].p.size,
+				      got == 0 ? err : NULL) < 0)
 				got = -1;
 	for (size_t i = 0; i < n; i++)
 		str_deinit(&recs[i].bytes);
@@ -378,111 +358,74 @@ static int send_records(struct sender *s, struct remote_object *const *v, size_t
 
 /* All. */
 
-typedef VEC(struct remote_object *) object_list;
-
 struct crew {
 	struct sender *s;
 	struct remote_object *const *v;
 	size_t n;
-	struct err err; /* the first failure; under the sender's lock */
 };
 
-static void crew_send(struct work_queue *q, void *arg, size_t i)
+static int crew_send(void *arg, size_t i, struct err *err)
 {
 	struct crew *c = arg;
-	struct err e = { 0 };
-	bool stop;
 
-	pthread_mutex_lock(&c->s->lock);
-	stop = c->err.code != ERR_NONE;
-	pthread_mutex_unlock(&c->s->lock);
-	if (stop || send_loose(c->s, c->v + i * LOOSE_AT_ONCE,
-			       MIN((size_t)LOOSE_AT_ONCE, c->n - i * LOOSE_AT_ONCE), &e) == 0)
-		return;
-	pthread_mutex_lock(&c->s->lock);
-	if (!c->err.code)
-		c->err = e;
-	pthread_mutex_unlock(&c->s->lock);
-}
-
-static int send_alone(struct sender *s, const object_list *l, struct err *err)
-{
-	struct crew c = { .s = s, .v = l->v, .n = l->n };
-
-	work_run(THREADS,
-		 (struct work){ crew_send, &c, (l->n + LOOSE_AT_ONCE - 1) / LOOSE_AT_ONCE });
-	return c.err.code ? err_set(err, c.err.code, "%s", c.err.msg) : 0;
-}
-
-static int in_batches(struct sender *s, const object_list *l, size_t at_once,
-		      int (*fn)(struct sender *s, struct remote_object *const *v, size_t n,
-				struct err *err),
-		      struct err *err)
-{
-	for (size_t i = 0; i < l->n; i += at_once)
-		if (fn(s, l->v + i, MIN(at_once, l->n - i), err) < 0)
-			return -1;
-	return 0;
-}
-
-/* Which way a blob goes is decided by its size, and not everybody who asks for one to be sent knows
- * it. */
-static void find_size(struct sender *s, struct remote_object *o)
-{
-	uint64_t size;
-	int fd;
-
-	if (o->space != STORE_BLOB || o->size != UINT64_MAX ||
-	    s->from->ops->open(s->from, &o->name, UINT64_MAX, &fd, &size, NULL) < 0)
-		return;
-	close(fd);
-	o->size = size;
+	return send_loose(c->s, c->v + i * LOOSE_AT_ONCE,
+			  MIN((size_t)LOOSE_AT_ONCE, c->n - i * LOOSE_AT_ONCE), err);
 }
 
 /* Large ones alone, in parallel; small ones and those whose name can't be used in packs. */
 static int send_contents(struct sender *s, struct remote_object *v, size_t n, struct err *err)
 {
-	object_list alone = { 0 };
+	VEC(struct remote_object *) alone = { 0 };
+	struct crew c = { .s = s };
 	int got = 0;
 
 	for (size_t i = 0; i < n && got == 0; i++) {
-		bool large, condemned;
+		struct remote_object *o = &v[i];
+		bool unusable;
+		int fd;
 
-		if (v[i].there || v[i].space > STORE_TREE)
+		if (o->there || o->space > STORE_TREE)
 			continue;
-		find_size(s, &v[i]);
-		large = v[i].space == STORE_BLOB && v[i].size != UINT64_MAX &&
-			v[i].size >= REMOTE_LOOSE_MIN;
+		/* Which way a blob goes is decided by its size, and not everybody who asks for one
+		 * to be sent knows it. */
+		if (o->space == STORE_BLOB && o->size == UINT64_MAX &&
+		    s->from->ops->open(s->from, &o->name, UINT64_MAX, &fd, &o->size, NULL) == 0)
+			close(fd);
 		pthread_mutex_lock(&s->r->lock);
-		condemned = presence_is_unusable_locked(s->r, v[i].space, &v[i].name);
+		unusable = presence_is_unusable_locked(s->r, o->space, &o->name);
 		pthread_mutex_unlock(&s->r->lock);
-		if (!large)
-			got = pack_small(s, &v[i], err);
-		else if (condemned)
-			got = pack_large(s, &v[i], err);
+		if (o->space == STORE_TREE || o->size == UINT64_MAX || o->size < REMOTE_LOOSE_MIN)
+			got = pack_small(s, o, err);
+		else if (unusable)
+			got = pack_large(s, o, err);
 		else
-			VEC_PUSH(&alone, &v[i]);
+			VEC_PUSH(&alone, o);
 	}
 	if (got == 0)
 		got = close_pack(s, err);
 	if (got == 0)
 		got = await_pack(s, err);
+	c.v = alone.v;
+	c.n = alone.n;
 	if (got == 0)
-		got = send_alone(s, &alone, err);
+		got = work_each(THREADS, (c.n + LOOSE_AT_ONCE - 1) / LOOSE_AT_ONCE, false,
+				crew_send, &c, err);
 	VEC_FREE(&alone);
 	return got;
 }
 
+/* The records of one space, a batch at a time. */
 static int send_space(struct sender *s, enum store_space space, struct remote_object *v, size_t n,
 		      struct err *err)
 {
-	object_list l = { 0 };
-	int got;
+	VEC(struct remote_object *) l = { 0 };
+	int got = 0;
 
 	for (size_t i = 0; i < n; i++)
 		if (v[i].space == space && !v[i].there)
 			VEC_PUSH(&l, &v[i]);
-	got = in_batches(s, &l, RECORDS_AT_ONCE, send_records, err);
+	for (size_t i = 0; i < l.n && got == 0; i += RECORDS_AT_ONCE)
+		got = send_records(s, l.v + i, MIN((size_t)RECORDS_AT_ONCE, l.n - i), err);
 	VEC_FREE(&l);
 	return got;
 }
@@ -501,8 +444,7 @@ static bool can_send(struct sender *s, const struct remote_object *v, size_t n)
 		if (v[i].there)
 			continue;
 		if (++lacks > WORTH_A_LIST ||
-		    s->from->ops->has(s->from, v[i].space, &v[i].name, &v[i].size, 1, &here, NULL) <
-			    0 ||
+		    store_has_object(s->from, v[i].space, &v[i].name, v[i].size, &here, NULL) < 0 ||
 		    !here)
 			return false;
 	}
@@ -531,15 +473,6 @@ static int ask_contents(struct sender *s, struct remote_object *v, size_t n, str
 	return got;
 }
 
-/* What is missing here, too, may be what a record names. */
-static bool all_contents_there(const struct remote_object *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (v[i].space <= STORE_TREE && !v[i].there)
-			return false;
-	return true;
-}
-
 int remote_send(struct remote *r, struct store *from, struct remote_object *v, size_t n,
 		struct remote_sent *ret, struct err *err)
 {
@@ -563,13 +496,17 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 			      "the lease in %s lapsed while contents were sent (did this machine "
 			      "sleep?); send them again: `cairn store push`",
 			      remote_uri(r));
-	whole = got == 0 && all_contents_there(v, n);
+	/* What is missing here, too, may be what a record names. */
+	whole = got == 0;
+	for (size_t i = 0; i < n; i++)
+		whole &= v[i].space > STORE_TREE || v[i].there;
 	if (whole)
 		got = send_space(&s, STORE_ACTION, v, n, err);
 	if (whole && got == 0)
 		got = send_space(&s, STORE_RUN, v, n, err);
 	if (got == 0)
 		got = send_space(&s, STORE_TAG, v, n, err);
-	drop_packs(&s);
+	await_pack(&s, NULL);
+	parcel_deinit(&s.filling);
 	return got;
 }

@@ -14,7 +14,7 @@
  * ends the call, since then nobody knows what is named.
  *
  * A call belongs to one thread. Bytes are moved by send.c and fetch.c; the queue of a running
- * process is in tier.c.
+ * process is in tier_queue.c.
  */
 #include "storage/closure.h"
 #include "storage/remote/internal.h"
@@ -58,7 +58,6 @@ static bool add_object(struct closure *c, enum store_space space, const struct d
 static int add_content(void *arg, const struct content_id *id)
 {
 	struct closure *c = arg;
-
 	enum store_space space = content_space(id);
 
 	if (space != STORE_SPACES && add_object(c, space, &id->digest, id->size_bytes) &&
@@ -168,27 +167,20 @@ static void closure_deinit(struct closure *c)
 	VEC_FREE(&c->keys);
 }
 
-/* One manifest that can't be read names nothing, and doesn't hide what the others name. */
-static int add_readable_manifest(struct closure *c, const struct digest *hash, struct err *err)
-{
-	struct err e = { 0 };
-
-	if (add_manifest(c, hash, &e) == 0 || is_gone(&e))
-		return 0;
-	return err_set(err, e.code, "%s", e.msg);
-}
-
-int transfer_each_named(struct store *s, const struct transfer_named *named,
-			int (*fn)(void *arg, enum store_space space, const struct digest *name,
-				  uint64_t size),
+int transfer_each_named(struct store *s, const struct transfer_named *named, transfer_name_fn *fn,
 			void *arg, struct err *err)
 {
 	struct closure c = { .s = s, .names = named->names, .unread_names = named->unread };
 	int r = 0;
 
 	closure_init(&c);
-	for (size_t i = 0; i < named->n_manifests && named->names && r == 0; i++)
-		r = add_readable_manifest(&c, &named->manifests[i], err);
+	for (size_t i = 0; i < named->n_manifests && named->names && r == 0; i++) {
+		struct err e = { 0 };
+
+		/* One that can't be read doesn't hide what the others name. */
+		if (add_manifest(&c, &named->manifests[i], &e) < 0 && !is_gone(&e))
+			r = err_set(err, e.code, "%s", e.msg);
+	}
 	for (size_t i = 0; i < named->n_contents; i++)
 		add_content(&c, &named->contents[i]);
 	if (r == 0)
@@ -221,13 +213,18 @@ static int flush(struct everything *e)
 	return r;
 }
 
+static int add_to_batch(struct everything *e, const struct remote_object *o)
+{
+	VEC_PUSH(&e->batch, *o);
+	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
+}
+
 static int take_listed(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
 {
 	struct everything *e = arg;
-	struct remote_object o = { .space = e->space, .name = *name, .size = size };
 
-	VEC_PUSH(&e->batch, o);
-	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
+	return add_to_batch(
+		e, &(struct remote_object){ .space = e->space, .name = *name, .size = size });
 }
 
 /* Contents first, and all of them before the first record: the order in which things may become
@@ -249,16 +246,6 @@ static int move_everything(struct everything *e, struct store *local, struct rem
 	return r;
 }
 
-static int take_found(struct everything *e, const struct found_object *f)
-{
-	struct remote_object o = {
-		.space = e->space, .name = f->name, .size = f->size, .replace = f->replace
-	};
-
-	VEC_PUSH(&e->batch, o);
-	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
-}
-
 static int move_closure(struct everything *e, const struct closure *c, struct err *err)
 {
 	int r = 0;
@@ -266,8 +253,14 @@ static int move_closure(struct everything *e, const struct closure *c, struct er
 	e->err = err;
 	for (int space = 0; space < STORE_SPACES && r == 0; space++) {
 		e->space = (enum store_space)space;
-		for (size_t i = 0; i < c->objects[space].v.n && r == 0; i++)
-			r = take_found(e, &c->objects[space].v.v[i]);
+		for (size_t i = 0; i < c->objects[space].v.n && r == 0; i++) {
+			const struct found_object *f = &c->objects[space].v.v[i];
+
+			r = add_to_batch(e, &(struct remote_object){ .space = e->space,
+								     .name = f->name,
+								     .size = f->size,
+								     .replace = f->replace });
+		}
 		if (r == 0)
 			r = flush(e);
 	}
@@ -283,8 +276,8 @@ struct push {
 	struct remote_sent *sent;
 	const struct closure_names *names;
 	struct store *tier;
-	bool closed;  /* what is moved has all that its records name */
-	bool lacking; /* some content that was to be moved is in neither place */
+	bool closed;  /* what is sent has all that its records name */
+	bool lacking; /* some content that was to be sent is in neither place */
 };
 
 /* One that is gone meanwhile (collected, damaged) can't be sent, and isn't waited for. */
@@ -404,34 +397,6 @@ static int send_batch(void *arg, struct remote_object *v, size_t n, struct err *
 	return 0;
 }
 
-static int push_once(struct store *s, const struct tier_wanted *w, struct remote_sent *ret,
-		     struct err *err)
-{
-	struct push p = { .local = tier_local(s),
-			  .remote = tier_remote(s),
-			  .sent = ret,
-			  .names = w->names,
-			  .tier = s };
-	struct everything all = { .move = send_batch, .arg = &p };
-	struct closure c = { .s = p.local };
-	int r;
-
-	*ret = (struct remote_sent){ 0 };
-	if (!p.remote)
-		return err_set(err, ERR_USAGE,
-			       "%s is a directory: there is nowhere to push to; name an object "
-			       "store (`store:` in cairn.yaml, or --store)",
-			       s->uri);
-	if (w->n_manifests == 0)
-		return move_everything(&all, p.local, NULL, err);
-	r = find_closure(&c, w, err);
-	p.closed = !c.unread;
-	if (r == 0)
-		r = move_closure(&all, &c, err);
-	closure_deinit(&c);
-	return r;
-}
-
 int transfer_send_whole(struct store *tier, const struct closure_names *names,
 			struct remote_object *v, size_t n, struct remote_sent *ret, struct err *err)
 {
@@ -444,48 +409,42 @@ int transfer_send_whole(struct store *tier, const struct closure_names *names,
 	return n ? send_whole(&p, v, n, err) : 0;
 }
 
-/* A lease that lapsed meanwhile (this machine slept): what was there needn't be there any more. All
- * again. */
-int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret,
-	      struct err *err)
+/* What a push sends: the unsent records with what they name, or else what is wanted. */
+struct cargo {
+	struct tier_wanted wanted;
+	const struct unsent_record *unsent;
+	size_t n_unsent;
+};
+
+static int find_unsent(struct closure *c, const struct cargo *cargo, struct err *err)
 {
-	struct err e = { 0 };
-	int r = 0;
-
-	for (int tries = 0;
-	     tries < PUSH_TRIES && (r = push_once(s, w, ret, &e)) < 0 && e.code == ERR_CHANGED;
-	     tries++)
-		if (remote_renew(tier_remote(s), NULL) < 0)
-			break;
-	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
-}
-
-/* What was left unsent. */
-
-static int send_unsent_once(struct store *s, const struct closure_names *names,
-			    const struct unsent_record *v, size_t n, struct remote_sent *ret,
-			    struct err *err)
-{
-	struct closure c = { .s = tier_local(s), .names = names };
-	struct push p = {
-		.local = c.s, .remote = tier_remote(s), .sent = ret, .names = names, .tier = s
-	};
-	struct everything all = { .move = send_batch, .arg = &p };
-	int r = 0;
-
-	*ret = (struct remote_sent){ 0 };
-	closure_init(&c);
-	for (size_t i = 0; i < n && r == 0; i++) {
-		struct err why = { 0 };
+	closure_init(c);
+	for (size_t i = 0; i < cargo->n_unsent; i++) {
+		struct err e = { 0 };
 
 		/* One that can't be read today is waited for. */
-		if (add_unsent(&c, &v[i], &why) < 0 && !is_gone(&why))
-			r = err_set(err, why.code, "%s", why.msg);
+		if (add_unsent(c, &cargo->unsent[i], &e) < 0 && !is_gone(&e))
+			return err_set(err, e.code, "%s", e.msg);
 	}
-	if (r == 0)
-		r = add_records(&c, err);
-	if (r == 0)
-		r = add_trees(&c, err);
+	return add_records(c, err) < 0 ? -1 : add_trees(c, err);
+}
+
+static int push_once(struct store *s, const struct cargo *cargo, struct remote_sent *ret,
+		     struct err *err)
+{
+	struct push p = { .local = tier_local(s),
+			  .remote = tier_remote(s),
+			  .sent = ret,
+			  .names = cargo->wanted.names,
+			  .tier = s };
+	struct everything all = { .move = send_batch, .arg = &p };
+	struct closure c = { .s = p.local, .names = p.names };
+	int r;
+
+	*ret = (struct remote_sent){ 0 };
+	if (cargo->n_unsent == 0 && cargo->wanted.n_manifests == 0)
+		return move_everything(&all, p.local, NULL, err);
+	r = cargo->n_unsent ? find_unsent(&c, cargo, err) : find_closure(&c, &cargo->wanted, err);
 	p.closed = !c.unread; /* a listing that was evicted names what nobody has looked for */
 	if (r == 0)
 		r = move_closure(&all, &c, err);
@@ -493,26 +452,48 @@ static int send_unsent_once(struct store *s, const struct closure_names *names,
 	return r;
 }
 
-/* As tier_push() when a lease lapses. */
+/* A lease that lapsed meanwhile (this machine slept): what was there needn't be there any more. All
+ * again. */
+static int push(struct store *s, const struct cargo *cargo, struct remote_sent *ret,
+		struct err *err)
+{
+	struct err e = { 0 };
+	int r = 0;
+
+	for (int tries = 0; tries < PUSH_TRIES; tries++) {
+		r = push_once(s, cargo, ret, &e);
+		if (r == 0 || e.code != ERR_CHANGED || remote_renew(tier_remote(s), NULL) < 0)
+			break;
+	}
+	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
+}
+
+int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret,
+	      struct err *err)
+{
+	if (!tier_remote(s))
+		return err_set(err, ERR_USAGE,
+			       "%s is a directory: there is nowhere to push to; name an object "
+			       "store (`store:` in cairn.yaml, or --store)",
+			       s->uri);
+	return push(s, &(struct cargo){ .wanted = *w }, ret, err);
+}
+
 int tier_send_unsent(struct store *s, const struct closure_names *names, struct remote_sent *ret,
 		     struct err *err)
 {
 	_cleanup_(freep) struct unsent_record *v = NULL;
+	struct cargo cargo = { .wanted.names = names };
 	struct err e = { 0 };
-	size_t n = 0;
-	int r = 0;
+	int r;
 
 	*ret = (struct remote_sent){ 0 };
 	if (tier_remote(s))
-		tier_take_unsent(s, &v, &n);
-	if (n == 0)
+		tier_take_unsent(s, &v, &cargo.n_unsent);
+	if (cargo.n_unsent == 0)
 		return 0;
-	for (int tries = 0;
-	     tries < PUSH_TRIES && (r = send_unsent_once(s, names, v, n, ret, &e)) < 0 &&
-	     e.code == ERR_CHANGED;
-	     tries++)
-		if (remote_renew(tier_remote(s), NULL) < 0)
-			break;
+	cargo.unsent = v;
+	r = push(s, &cargo, ret, &e);
 	tier_sent_unsent(s, r < 0 ? &e : NULL);
 	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
 }
@@ -526,26 +507,19 @@ struct pull {
 	struct digest_set *not_had[2]; /* by space: contents that were asked for in vain; or NULL */
 };
 
-static int look_locally(struct store *local, struct remote_object *v, size_t n, struct err *err)
-{
-	for (size_t i = 0; i < n; i++)
-		if (local->ops->has(local, v[i].space, &v[i].name, &v[i].size, 1, &v[i].there,
-				    err) < 0)
-			return -1;
-	return 0;
-}
-
 static int fetch_batch(void *arg, struct remote_object *v, size_t n, struct err *err)
 {
 	struct pull *p = arg;
 	size_t m = 0;
 
-	if (look_locally(p->local, v, n, err) < 0)
-		return -1;
-	p->pulled->objects += n;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		if (store_has_object(p->local, v[i].space, &v[i].name, v[i].size, &v[i].there,
+				     err) < 0)
+			return -1;
 		if (!v[i].there)
 			v[m++] = v[i];
+	}
+	p->pulled->objects += n;
 	if (m && remote_fetch(p->remote, p->local, v, m, err) < 0)
 		return -1;
 	for (size_t i = 0; i < m; i++) {
@@ -611,7 +585,7 @@ static int count_missing(void *arg, enum store_space space, const struct digest 
 	struct named *n = arg;
 	bool here = false;
 
-	if (n->pull->local->ops->has(n->pull->local, space, name, &size, 1, &here, n->err) < 0)
+	if (store_has_object(n->pull->local, space, name, size, &here, n->err) < 0)
 		return -1;
 	n->missing += !here && !digest_set_has(n->pull->not_had[space], name);
 	return 0;

@@ -116,6 +116,7 @@ void unsent_add(struct unsent *u, const struct unsent_record *r)
 void unsent_added(struct unsent *u)
 {
 	pthread_mutex_lock(&u->lock);
+	assert(u->adding);
 	u->adding--;
 	pthread_mutex_unlock(&u->lock);
 }

@@ -133,16 +133,6 @@ static int salvage(struct verifier *v, const struct pack *p, bool *ret_all, stru
 	return got;
 }
 
-static bool is_condemned_pack(struct verifier *v, const struct digest *name)
-{
-	bool condemned;
-
-	pthread_mutex_lock(&v->r->lock);
-	condemned = presence_is_condemned_locked(v->r, KIND_PACK, name);
-	pthread_mutex_unlock(&v->r->lock);
-	return condemned;
-}
-
 static int drop_index(struct verifier *v, size_t at, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
@@ -178,12 +168,14 @@ static int repair_index(struct verifier *v, size_t at, const struct pack *p, str
 static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
-	bool there = false;
+	bool there = false, condemned;
 
 	if (condemned_load(v->r, err) < 0)
 		return -1;
-	if (!is_condemned_pack(v, &p->name) &&
-	    is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
+	pthread_mutex_lock(&v->r->lock);
+	condemned = condemned_find(v->r, KIND_PACK, &p->name) != NULL;
+	pthread_mutex_unlock(&v->r->lock);
+	if (!condemned && is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
 		return -1;
 	if (!there) {
 		pthread_mutex_lock(&v->r->lock);
@@ -537,7 +529,6 @@ static int list_here(struct verifier *v, bool records, object_list *ret, struct 
 
 	for (size_t i = 0; i < v->damaged.n; i++) {
 		struct remote_object o = v->damaged.v[i];
-		const uint64_t any = UINT64_MAX;
 		bool here = false;
 		int fd;
 
@@ -545,7 +536,7 @@ static int list_here(struct verifier *v, bool records, object_list *ret, struct 
 			continue;
 		o.there = false;
 		o.replace = true;
-		if (local->ops->has(local, o.space, &o.name, &any, 1, &here, err) < 0)
+		if (store_has_object(local, o.space, &o.name, UINT64_MAX, &here, err) < 0)
 			return -1;
 		if (!here)
 			continue;

@@ -92,15 +92,6 @@ static int say(const struct gcs *g, const struct gcs_call *c, enum err_code kind
 		       c->reply.reply.status);
 }
 
-static int denied(const struct gcs *g, const struct gcs_call *c, struct err *err)
-{
-	if (!g->tokens)
-		return say(g, c, ERR_INVALID, "this isn't public: credentials are needed", err);
-	if (str_eq(c->method, "GET"))
-		return say(g, c, ERR_INVALID, "these credentials may not read here", err);
-	return say(g, c, ERR_READ_ONLY, "these credentials may not write here", err);
-}
-
 int gcs_error(const struct gcs *g, const struct gcs_call *c, struct err *err)
 {
 	if (c->reply.err.code) {
@@ -117,7 +108,13 @@ int gcs_error(const struct gcs *g, const struct gcs_call *c, struct err *err)
 	case 403:
 		if (strstr(c->error.reason, "uota") || strstr(c->error.reason, "storageLimit"))
 			return say(g, c, ERR_NO_SPACE, "a quota is used up", err);
-		return denied(g, c, err);
+		if (!g->tokens)
+			return say(g, c, ERR_INVALID, "this isn't public: credentials are needed",
+				   err);
+		return str_eq(c->method, "GET")
+			       ? say(g, c, ERR_INVALID, "these credentials may not read here", err)
+			       : say(g, c, ERR_READ_ONLY, "these credentials may not write here",
+				     err);
 	case 404:
 		return say(g, c, ERR_NOT_FOUND,
 			   c->key ? "it doesn't exist"
@@ -257,21 +254,9 @@ int gcs_send(struct gcs *g, struct gcs_call *c, struct err *err)
 
 /* Objects. */
 
-static const char *encoding_of(const json_t *j)
-{
-	json_t *metadata = json_object_get(j, "metadata");
-	const char *v = json_string_value(json_object_get(metadata, GCS_ENCODING_KEY)),
-		   *type = json_string_value(json_object_get(j, "contentType"));
-
-	if (v)
-		return v;
-	return type && str_has_prefix(type, GCS_ENCODED_TYPE) ? type + strlen(GCS_ENCODED_TYPE)
-							      : "";
-}
-
 int gcs_read_object(const json_t *j, struct gcs_object *ret, struct err *err)
 {
-	const char *size, *updated;
+	const char *size, *updated, *type;
 	int64_t n;
 
 	*ret = (struct gcs_object){ 0 };
@@ -287,7 +272,13 @@ int gcs_read_object(const json_t *j, struct gcs_object *ret, struct err *err)
 	if (!text_parse_int(size, &n) || n < 0)
 		return err_set(err, ERR_CORRUPT, "an object's size is no number");
 	ret->size = (uint64_t)n;
-	ret->encoding = encoding_of(j);
+	ret->encoding = json_string_value(
+		json_object_get(json_object_get(j, "metadata"), GCS_ENCODING_KEY));
+	type = json_string_value(json_object_get(j, "contentType"));
+	if (!ret->encoding)
+		ret->encoding = type && str_has_prefix(type, GCS_ENCODED_TYPE)
+					? type + strlen(GCS_ENCODED_TYPE)
+					: "";
 	return updated ? text_parse_time(updated, &ret->mtime_ns, err) : 0;
 }
 

@@ -85,10 +85,12 @@ int gcs_head(struct bucket *b, const char *key, struct bucket_object *ret, struc
 	     struct err *err);
 int gcs_delete_many(struct bucket *b, const char *const *keys, size_t n, struct err *err);
 int gcs_delete_if(struct bucket *b, const char *key, const char *version, struct err *err);
-int gcs_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
-	     int (*fn)(void *arg, const struct bucket_object *o), void *arg, struct err *err);
+int gcs_list(struct bucket *b, const struct bucket_listing *l, struct err *err);
 int gcs_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err);
 int gcs_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err);
+/* An object's resource; the caller decrefs *ret_json, which lends the strings. */
+int gcs_resource(struct gcs *g, const char *key, struct gcs_object *ret, json_t **ret_json,
+		 struct err *err);
 /* 0; 1: it is another version by now (or gone); -1 */
 int gcs_delete(struct gcs *g, const char *key, const char *generation, struct err *err);
 

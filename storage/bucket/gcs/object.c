@@ -5,10 +5,8 @@
  * quotes is taken as well, since other stores have nothing else. A deletion that depends on a
  * version looks first, because emulators ignore the condition.
  *
- * A listing's page has objects and prefixes apart; page_objects() sorts them together. Batches run
- * on the queue of work, and keep the first error under `lock`.
+ * A listing's page has objects and prefixes apart; page_objects() sorts them together.
  */
-#include "base/os/machine.h"
 #include "storage/bucket/gcs/client.h"
 
 #include <stdio.h>
@@ -94,9 +92,8 @@ int gcs_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct
 
 /* Head. */
 
-/* Its resource; the caller decrefs *ret_json, which lends the strings. */
-static int resource(struct gcs *g, const char *key, struct gcs_object *ret, json_t **ret_json,
-		    struct err *err)
+int gcs_resource(struct gcs *g, const char *key, struct gcs_object *ret, json_t **ret_json,
+		 struct err *err)
 {
 	struct gcs_call c = { .method = "GET", .key = key, .body_fd = -1 };
 	struct str url = { 0 };
@@ -117,14 +114,6 @@ static int resource(struct gcs *g, const char *key, struct gcs_object *ret, json
 	return r;
 }
 
-static size_t add(struct str *strings, const char *s)
-{
-	size_t at = strings->len;
-
-	str_addn(strings, s, strlen(s) + 1);
-	return at;
-}
-
 int gcs_head(struct bucket *b, const char *key, struct bucket_object *ret, struct str *strings,
 	     struct err *err)
 {
@@ -132,11 +121,11 @@ int gcs_head(struct bucket *b, const char *key, struct bucket_object *ret, struc
 	json_t *j = NULL;
 	size_t etag, version, encoding;
 
-	if (resource(CONTAINER_OF(b, struct gcs, base), key, &o, &j, err) < 0)
+	if (gcs_resource(CONTAINER_OF(b, struct gcs, base), key, &o, &j, err) < 0)
 		return -1;
-	etag = add(strings, o.etag);
-	version = add(strings, o.generation);
-	encoding = add(strings, o.encoding);
+	etag = bucket_add_string(strings, o.etag);
+	version = bucket_add_string(strings, o.generation);
+	encoding = bucket_add_string(strings, o.encoding);
 	*ret = (struct bucket_object){ .key = key,
 				       .size = o.size,
 				       .mtime_ns = o.mtime_ns,
@@ -152,45 +141,21 @@ struct batch {
 	const char *const *keys;
 	bool *there;
 	uint64_t *sizes;
-	pthread_mutex_t lock;
-	struct err err; /* the first */
 };
 
-static void note_error(struct batch *b, const struct err *err)
-{
-	pthread_mutex_lock(&b->lock);
-	if (!b->err.code)
-		b->err = *err;
-	pthread_mutex_unlock(&b->lock);
-}
-
-static int run_batch(struct batch *b, void (*fn)(struct work_queue *q, void *arg, size_t i),
-		     size_t n, struct err *err)
-{
-	pthread_mutex_init(&b->lock, NULL);
-	work_run(transfer_threads(b->g->transfer), (struct work){ fn, b, n });
-	pthread_mutex_destroy(&b->lock);
-	if (!b->err.code)
-		return 0;
-	if (err)
-		*err = b->err;
-	return -1;
-}
-
-static void head_one(struct work_queue *q, void *arg, size_t i)
+static int head_one(void *arg, size_t i, struct err *err)
 {
 	struct batch *b = arg;
 	struct gcs_object o = { 0 };
-	struct err err = { 0 };
+	struct err e = { 0 };
 	json_t *j = NULL;
-	bool there = resource(b->g, b->keys[i], &o, &j, &err) == 0;
+	bool there = gcs_resource(b->g, b->keys[i], &o, &j, &e) == 0;
 
 	b->there[i] = there;
 	if (b->sizes)
 		b->sizes[i] = there ? o.size : 0;
-	if (!there && err.code != ERR_NOT_FOUND)
-		note_error(b, &err);
 	json_decref(j);
+	return there || e.code == ERR_NOT_FOUND ? 0 : err_set(err, e.code, "%s", e.msg);
 }
 
 int gcs_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there,
@@ -201,7 +166,7 @@ int gcs_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret
 			       .there = ret_there,
 			       .sizes = ret_sizes };
 
-	return run_batch(&batch, head_one, n, err);
+	return work_each(transfer_threads(batch.g->transfer), n, true, head_one, &batch, err);
 }
 
 /* Delete. */
@@ -229,20 +194,18 @@ int gcs_delete(struct gcs *g, const char *key, const char *generation, struct er
 	return r;
 }
 
-static void delete_one(struct work_queue *q, void *arg, size_t i)
+static int delete_one(void *arg, size_t i, struct err *err)
 {
 	struct batch *b = arg;
-	struct err err = { 0 };
 
-	if (gcs_delete(b->g, b->keys[i], NULL, &err) < 0)
-		note_error(b, &err);
+	return gcs_delete(b->g, b->keys[i], NULL, err);
 }
 
 int gcs_delete_many(struct bucket *b, const char *const *keys, size_t n, struct err *err)
 {
 	struct batch batch = { .g = CONTAINER_OF(b, struct gcs, base), .keys = keys };
 
-	return run_batch(&batch, delete_one, n, err);
+	return work_each(transfer_threads(batch.g->transfer), n, true, delete_one, &batch, err);
 }
 
 /* An ETag in quotes, as other stores have, or a generation. Emulators ignore the condition: looked
@@ -253,7 +216,7 @@ int gcs_delete_if(struct bucket *b, const char *key, const char *version, struct
 	struct gcs_object o;
 	struct err why = { 0 };
 	json_t *j = NULL;
-	int r = resource(g, key, &o, &j, &why);
+	int r = gcs_resource(g, key, &o, &j, &why);
 
 	if (r < 0 && why.code == ERR_NOT_FOUND)
 		return 1;
@@ -313,10 +276,7 @@ static int page_objects(const json_t *j, struct bucket_object **ret, size_t *ret
 
 struct listing {
 	struct gcs *g;
-	const char *prefix, *start_after;
-	char delimiter;
-	int (*fn)(void *arg, const struct bucket_object *o);
-	void *arg;
+	const struct bucket_listing *asked;
 	char *token, *last; /* of the page before */
 };
 
@@ -339,13 +299,13 @@ static int read_page(struct listing *l, json_t **ret, struct err *err)
 	int r;
 
 	gcs_object_url(l->g, NULL, &url);
-	gcs_add_param(&url, "prefix", l->prefix);
+	gcs_add_param(&url, "prefix", l->asked->prefix);
 	gcs_add_param(&url, "fields",
 		      "kind,prefixes,nextPageToken,items(name,size,updated,generation,etag)");
-	if (l->delimiter)
-		gcs_add_param(&url, "delimiter", (const char[]){ l->delimiter, '\0' });
-	if (l->start_after)
-		gcs_add_param(&url, "startOffset", l->start_after);
+	if (l->asked->delimiter)
+		gcs_add_param(&url, "delimiter", (const char[]){ l->asked->delimiter, '\0' });
+	if (l->asked->start_after)
+		gcs_add_param(&url, "startOffset", l->asked->start_after);
 	if (l->token)
 		gcs_add_param(&url, "pageToken", l->token);
 	c.url = url.s;
@@ -386,8 +346,8 @@ static int list_page(struct listing *l, struct err *err)
 		l->last = xstrdup(v[n - 1].key);
 	}
 	for (size_t i = 0; r == 0 && i < n; i++)
-		if (!(l->start_after && strcmp(v[i].key, l->start_after) <= 0))
-			r = l->fn(l->arg, &v[i]);
+		if (!(l->asked->start_after && strcmp(v[i].key, l->asked->start_after) <= 0))
+			r = l->asked->fn(l->asked->arg, &v[i]);
 	free(l->token);
 	l->token = r == 0 && *token ? xstrdup(token) : NULL;
 	free(v);
@@ -395,15 +355,9 @@ static int list_page(struct listing *l, struct err *err)
 	return r;
 }
 
-int gcs_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
-	     int (*fn)(void *arg, const struct bucket_object *o), void *arg, struct err *err)
+int gcs_list(struct bucket *b, const struct bucket_listing *asked, struct err *err)
 {
-	struct listing l = { .g = CONTAINER_OF(b, struct gcs, base),
-			     .prefix = prefix,
-			     .start_after = start_after,
-			     .delimiter = delimiter,
-			     .fn = fn,
-			     .arg = arg };
+	struct listing l = { .g = CONTAINER_OF(b, struct gcs, base), .asked = asked };
 	int r;
 
 	do
@@ -415,12 +369,6 @@ int gcs_list(struct bucket *b, const char *prefix, const char *start_after, char
 }
 
 /* Probe. */
-
-static char *probe_key(const struct gcs *g)
-{
-	return xasprintf("%scairn-probe-%016llx%016llx", g->base.prefix,
-			 (unsigned long long)random_u64(), (unsigned long long)random_u64());
-}
 
 /* Ours minus the server's, by the Date of an answer. */
 static int64_t skew(struct gcs *g, const char *key)
@@ -442,7 +390,7 @@ static int64_t skew(struct gcs *g, const char *key)
 int gcs_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err)
 {
 	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
-	_cleanup_(freep) char *key = probe_key(g);
+	_cleanup_(freep) char *key = bucket_probe_key(b);
 	struct bucket_put p = {
 		.key = key, .bytes = "probe ok", .size = 8, .fd = -1, .if_absent = true
 	};

@@ -23,7 +23,6 @@
 #define SINGLE_MAX    CONTENT_PART_BYTES
 #define CHUNK_BYTES   CONTENT_PART_BYTES /* a multiple of 256 KiB, as the service wants */
 #define PIECE         (256 * KIB)
-#define COMPARE_MAX   MIB
 #define CORRUPT_TRIES 3
 
 static int crc_of(const struct bucket_put *p, char out[9], struct err *err)
@@ -74,22 +73,11 @@ static char *type_header(const struct bucket_put *p, const char *name)
 /* We got no answer to an earlier try, and now it is there: is it ours? */
 static bool is_ours(struct gcs *g, const struct bucket_put *p, const char *crc)
 {
-	struct str url = { 0 };
-	struct gcs_call c = { .method = "GET", .key = p->key, .body_fd = -1 };
+	_cleanup_(json_decrefp) json_t *j = NULL;
 	struct gcs_object o;
-	json_t *j = NULL;
-	bool same = false;
 
-	gcs_object_url(g, p->key, &url);
-	c.url = url.s;
-	if (gcs_send(g, &c, NULL) == 0 &&
-	    json_parse("object", c.reply.reply.body.s, c.reply.reply.body.len, &j, NULL) == 0 &&
-	    gcs_read_object(j, &o, NULL) == 0)
-		same = o.size == p->size && str_eq(o.crc32c, crc);
-	json_decref(j);
-	gcs_call_deinit(&c);
-	str_deinit(&url);
-	return same;
+	return gcs_resource(g, p->key, &o, &j, NULL) == 0 && o.size == p->size &&
+	       str_eq(o.crc32c, crc);
 }
 
 /* What the service has taken. 0; 1: other bytes, which are deleted again. */
@@ -231,91 +219,100 @@ static int read_session(struct gcs_call *c, int sent, uint64_t *at)
 	return 1;
 }
 
-/* One chunk, or (n = 0) the question how far it came. */
-static int session_step(struct gcs *g, struct bucket_put *p, const char *session, uint64_t *at,
-			uint64_t n, bool ask, struct gcs_call *c, struct err *err)
+/* A resumable session under way. */
+struct session {
+	struct gcs *g;
+	const struct bucket_put *p;
+	const char *url;
+	uint64_t at; /* bytes that the server has */
+	struct gcs_call c;
+};
+
+/* Sends the next chunk of n bytes; n 0: asks how far the session came. Answers as read_session().
+ */
+static int session_step(struct session *s, uint64_t n, struct err *err)
 {
-	unsigned long long first = *at, last = *at + n - 1, size = p->size;
+	const struct bucket_put *p = s->p;
+	unsigned long long first = s->at, last = s->at + n - 1, size = p->size;
 	_cleanup_(freep) char *range =
-		ask ? xasprintf("Content-Range: bytes */%llu", size)
-		    : xasprintf("Content-Range: bytes %llu-%llu/%llu", first, last, size);
+		n ? xasprintf("Content-Range: bytes %llu-%llu/%llu", first, last, size)
+		  : xasprintf("Content-Range: bytes */%llu", size);
 	const char *headers[] = { range, NULL };
 	int sent;
 
-	gcs_call_deinit(c);
-	*c = (struct gcs_call){ .method = "PUT",
-				.url = session,
-				.key = p->key,
-				.headers = headers,
-				.body_fd = -1,
-				.accept_308 = true,
-				.once = !ask };
-	if (!ask) {
-		c->may = p->may;
-		c->may_arg = p->may_arg;
-		c->body_len = n;
-		c->body_fd = p->fd;
-		c->body_offset = p->offset + *at;
-		c->body = p->fd >= 0 ? NULL : (const char *)p->bytes + *at;
+	gcs_call_deinit(&s->c);
+	s->c = (struct gcs_call){ .method = "PUT",
+				  .url = s->url,
+				  .key = p->key,
+				  .headers = headers,
+				  .body_fd = -1,
+				  .accept_308 = true,
+				  .once = n > 0 };
+	if (n) {
+		s->c.may = p->may;
+		s->c.may_arg = p->may_arg;
+		s->c.body_len = n;
+		s->c.body_fd = p->fd;
+		s->c.body_offset = p->offset + s->at;
+		s->c.body = p->fd >= 0 ? NULL : (const char *)p->bytes + s->at;
 	}
-	sent = gcs_send(g, c, err);
-	c->headers = NULL;
-	return read_session(c, sent, at);
+	sent = gcs_send(s->g, &s->c, err);
+	s->c.headers = NULL;
+	return read_session(&s->c, sent, &s->at);
 }
 
 /* 0 written, 1 was there, 2 begin anew, -1. `ask`: somebody else may have sent some of it. */
-static int run_session(struct gcs *g, struct bucket_put *p, const char *session, bool ask,
-		       struct gcs_call *c, struct err *err)
+static int run_session(struct session *s, bool ask, struct err *err)
 {
-	uint64_t at = 0, before;
+	const struct gcs *g = s->g;
 	unsigned tries = 0;
 
 	for (;;) {
+		uint64_t before = s->at;
 		int r = 1;
 
-		before = at;
 		if (ask)
-			r = session_step(g, p, session, &at, 0, true, c, err);
+			r = session_step(s, 0, err);
 		if (ask && r != 1)
 			return r == 0 ? 0 : 2;
 		ask = false;
-		if (at >= p->size)
+		if (s->at >= s->p->size)
 			return 2;
-		r = session_step(g, p, session, &at, MIN(CHUNK_BYTES, p->size - at), false, c, err);
-		if (r == -1 && http_is_transient(&c->reply)) {
-			if (!transfer_retry(g->transfer, ++tries, &c->reply))
+		r = session_step(s, MIN(CHUNK_BYTES, s->p->size - s->at), err);
+		if (r == -1 && http_is_transient(&s->c.reply)) {
+			if (!transfer_retry(g->transfer, ++tries, &s->c.reply))
 				return -1;
 			if (g->emulator)
 				return 2;
-			r = session_step(g, p, session, &at, 0, true, c, err);
+			r = session_step(s, 0, err);
 		}
-		if (r == 1 && at > before)
+		if (r == 1 && s->at > before)
 			tries = 0;
 		else if (r == 1 && ++tries >= transfer_tries(g->transfer))
 			return err_set(err, ERR_IO,
 				       "gs://%s/%s: the server doesn't continue the upload",
-				       g->base.name, p->key);
-		if (r == 1 && at < p->size)
+				       g->base.name, s->p->key);
+		if (r == 1 && s->at < s->p->size)
 			continue;
 		if (r == 1) /* all is there, but it isn't done */
 			return err_set(err, ERR_CORRUPT,
 				       "gs://%s/%s: the server has all bytes, but no object",
-				       g->base.name, p->key);
+				       g->base.name, s->p->key);
 		return r == 3 ? 1 : r;
 	}
 }
 
-static int put_by_session(struct gcs *g, struct bucket_put *p, const char *crc, const char *session,
+static int put_by_session(struct gcs *g, struct bucket_put *p, const char *crc, const char *url,
 			  bool ask, struct err *err)
 {
-	struct gcs_call c = { 0 };
-	int r = run_session(g, p, session, ask, &c, err);
+	struct session s = { .g = g, .p = p, .url = url };
+	int r = run_session(&s, ask, err);
 
 	if (r == 0) {
-		r = check_taken(g, p, &c, crc, err);
+		r = check_taken(g, p, &s.c, crc, err);
 		r = r == 1 ? 2 : r;
 	}
-	gcs_call_deinit(&c);
+	gcs_call_deinit(&s.c);
 	return r;
 }
 

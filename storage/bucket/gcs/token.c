@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
+#include "storage/bucket/transfer.h"
 
 #define SCOPE_PATH "/auth/devstorage.read_write"
 #define TOKEN_URI        \
@@ -109,6 +110,8 @@ static int sign_jwt(const char *what, const json_t *key, int64_t now_ns, struct 
 {
 	const char *email, *pem, *id, *uri;
 	json_int_t now = now_ns / NS_PER_S;
+	struct str text = { 0 };
+	int r;
 
 	if (json_get_str(key, "client_email", &email, err) < 0 ||
 	    json_get_str(key, "private_key", &pem, err) < 0 ||
@@ -120,13 +123,10 @@ static int sign_jwt(const char *what, const json_t *key, int64_t now_ns, struct 
 	add_json_part(out, json_pack("{s:s, s:s, s:s, s:I, s:I}", "iss", email, "scope",
 				     SCOPE_HOST SCOPE_PATH, "aud", uri, "iat", now, "exp",
 				     now + JWT_LIFE_S));
-	struct str text = { 0 };
-
 	str_addn(&text, out->s, out->len);
 	str_addc(out, '.');
 	*ret_uri = uri;
-	int r = sign_rs256(what, pem, &text, out, err);
-
+	r = sign_rs256(what, pem, &text, out, err);
 	str_deinit(&text);
 	return r;
 }
@@ -231,12 +231,6 @@ static int post(struct token_source *s, const char *what, const char *url, const
 	return result;
 }
 
-static void add_field(struct str *form, const char *name, const char *value)
-{
-	str_addf(form, "%s%s=", form->len ? "&" : "", name);
-	http_escape(form, value, strlen(value), false);
-}
-
 /* Files. */
 
 static int from_service_account(struct token_source *s, const char *path, const json_t *j,
@@ -247,8 +241,9 @@ static int from_service_account(struct token_source *s, const char *path, const 
 	int r = sign_jwt(path, j, now, &jwt, &uri, err);
 
 	if (r == 0) {
-		add_field(&form, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
-		add_field(&form, "assertion", jwt.s);
+		transfer_add_param(&form, "grant_type",
+				   "urn:ietf:params:oauth:grant-type:jwt-bearer");
+		transfer_add_param(&form, "assertion", jwt.s);
 		r = post(s, path, uri, &form, now, err);
 	}
 	str_wipe(&jwt);
@@ -268,10 +263,10 @@ static int from_user(struct token_source *s, const char *path, const json_t *j, 
 	    json_get_str(j, "refresh_token", &refresh, err) < 0 ||
 	    json_get_str_opt(j, "token_uri", TOKEN_URI, &uri, err) < 0)
 		return err_wrap(err, "%s", path);
-	add_field(&form, "grant_type", "refresh_token");
-	add_field(&form, "client_id", id);
-	add_field(&form, "client_secret", secret);
-	add_field(&form, "refresh_token", refresh);
+	transfer_add_param(&form, "grant_type", "refresh_token");
+	transfer_add_param(&form, "client_id", id);
+	transfer_add_param(&form, "client_secret", secret);
+	transfer_add_param(&form, "refresh_token", refresh);
 	r = post(s, path, uri, &form, now, err);
 	str_wipe(&form);
 	return r;

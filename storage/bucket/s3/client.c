@@ -35,13 +35,6 @@ void s3_call_deinit(struct s3_call *c)
 	http_request_deinit(&c->reply);
 }
 
-void s3_add_param(struct str *query, const char *name, const char *value)
-{
-	str_addf(query, "%s%s=", query->len ? "&" : "", name);
-	if (value)
-		http_escape(query, value, strlen(value), false);
-}
-
 /* What is sent. */
 
 /* One try: everything that the request lends. */
@@ -231,15 +224,6 @@ bool s3_code_transient(const char *code)
 	return false;
 }
 
-static void note_date(struct s3_call *c)
-{
-	size_t n;
-	const char *v = http_header(&c->reply, "Date", &n);
-	int64_t t;
-
-	c->server_ns = v && http_parse_date(v, n, &t) ? t : 0;
-}
-
 /* The region in which the bucket is, when the answer names another one. */
 static bool correct_region(struct s3 *s, const struct s3_call *c, const char *used)
 {
@@ -309,11 +293,15 @@ static enum verdict judge_refusal(struct s3 *s, struct s3_call *c, const struct 
 static enum verdict judge(struct s3 *s, struct s3_call *c, const struct attempt *a)
 {
 	long status = s3_status(c);
+	const char *date;
+	size_t n;
 
 	memset(&c->error, 0, sizeof(c->error));
 	if (c->reply.err.code)
 		return http_is_transient(&c->reply) ? WAIT : REFUSED;
-	note_date(c);
+	date = http_header(&c->reply, "Date", &n);
+	if (!date || !http_parse_date(date, n, &c->server_ns))
+		c->server_ns = 0;
 	if (status >= 200 && status < 300) {
 		if ((c->error_in_200 || !str_eq(c->method, "GET")) &&
 		    xml_read_error(c->reply.reply.body.s, c->reply.reply.body.len, &c->error))

@@ -85,12 +85,13 @@ int s3_head(struct bucket *b, const char *key, struct bucket_object *ret, struct
 	    struct err *err);
 int s3_delete_many(struct bucket *b, const char *const *keys, size_t n, struct err *err);
 int s3_delete_if(struct bucket *b, const char *key, const char *version, struct err *err);
-int s3_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
-	    int (*fn)(void *arg, const struct bucket_object *o), void *arg, struct err *err);
+int s3_list(struct bucket *b, const struct bucket_listing *l, struct err *err);
 int s3_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err);
 int s3_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err);
 
-/* put.c, for its parts */
+/* put.c */
+/* Nothing can be tried without credentials: said once, not for every object. */
+int s3_check_credentials(struct s3 *s, struct err *err);
 int s3_put_headers(const struct s3 *s, const struct bucket_put *p, struct sigv4_header h[4],
 		   bool creating);
 /* A `check` of PUT and HEAD: fails when the answer doesn't come from an object storage. */
@@ -104,9 +105,7 @@ struct s3_upload_info {
 	const char *key, *id;
 	int64_t begun_ns;
 };
-int s3_list_uploads(struct s3 *s, const char *prefix,
-		    int (*fn)(void *arg, const struct s3_upload_info *u, struct err *err),
-		    void *arg, struct err *err);
-void s3_add_param(struct str *query, const char *name, const char *value);
+typedef int s3_upload_fn(void *arg, const struct s3_upload_info *u, struct err *err);
+int s3_list_uploads(struct s3 *s, const char *prefix, s3_upload_fn *fn, void *arg, struct err *err);
 
 #endif

@@ -101,39 +101,22 @@ static int from_environment(const struct credentials_search *s, struct credentia
 	return 0;
 }
 
-static int from_environment_web(const struct credentials_search *s, struct credentials *ret,
-				struct err *err)
-{
-	const char *file = credentials_env("AWS_WEB_IDENTITY_TOKEN_FILE"),
-		   *role = credentials_env("AWS_ROLE_ARN");
-
-	if (s->o->profile || !file || !role)
-		return 1;
-	return credentials_from_web_identity(s, file, role,
-					     credentials_env("AWS_ROLE_SESSION_NAME"), ret, err);
-}
-
-static int from_files(const struct credentials_search *s, const struct ini *ini,
-		      struct credentials *ret, struct err *err)
-{
-	if (ini_has_profile(ini, s->profile))
-		return credentials_from_profile(s, ini, s->profile, ret, err);
-	if (s->asked)
-		return err_set(err, ERR_INVALID,
-			       "profile `%s` is in neither ~/.aws/credentials nor ~/.aws/config",
-			       s->profile);
-	return 1;
-}
-
 static int search(const struct credentials_search *s, const struct ini *ini,
 		  struct credentials *ret, struct err *err)
 {
+	const char *file = credentials_env("AWS_WEB_IDENTITY_TOKEN_FILE"),
+		   *role = credentials_env("AWS_ROLE_ARN");
 	int r = from_environment(s, ret, err);
 
-	if (r == 1)
-		r = from_environment_web(s, ret, err);
-	if (r == 1)
-		r = from_files(s, ini, ret, err);
+	if (r == 1 && !s->o->profile && file && role)
+		r = credentials_from_web_identity(
+			s, file, role, credentials_env("AWS_ROLE_SESSION_NAME"), ret, err);
+	if (r == 1 && ini_has_profile(ini, s->profile))
+		r = credentials_from_profile(s, ini, s->profile, ret, err);
+	else if (r == 1 && s->asked)
+		return err_set(err, ERR_INVALID,
+			       "profile `%s` is in neither ~/.aws/credentials nor ~/.aws/config",
+			       s->profile);
 	if (r == 1)
 		r = credentials_from_container(s, ret, err);
 	if (r == 1)
@@ -211,18 +194,6 @@ void credentials_chain_free(struct credentials_chain *c)
 	free(c);
 }
 
-static void keep(struct credentials_chain *c, const struct credentials *fresh, int64_t now)
-{
-	int64_t left = fresh->expires_ns == INT64_MAX ? INT64_MAX : fresh->expires_ns - now;
-
-	credentials_deinit(&c->have);
-	c->have = *fresh;
-	if (left == INT64_MAX)
-		c->renew_at_ns = INT64_MAX;
-	else
-		c->renew_at_ns = now + MAX(left - RENEW_BEFORE_NS, left / 4 * 3);
-}
-
 static int renew(struct credentials_chain *c, bool must, struct err *err)
 {
 	struct credentials fresh = { 0 };
@@ -230,7 +201,13 @@ static int renew(struct credentials_chain *c, bool must, struct err *err)
 	struct err why = { 0 };
 
 	if (look(&c->o, &fresh, &why) == 0) {
-		keep(c, &fresh, now);
+		int64_t left = fresh.expires_ns - now;
+
+		credentials_deinit(&c->have);
+		c->have = fresh;
+		c->renew_at_ns = fresh.expires_ns == INT64_MAX
+					 ? INT64_MAX
+					 : now + MAX(left - RENEW_BEFORE_NS, left / 4 * 3);
 		return 0;
 	}
 	if (!must && c->have.key_id && now < c->have.expires_ns) {

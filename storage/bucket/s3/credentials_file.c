@@ -74,23 +74,22 @@ static char *heading_profile(char *heading, bool config)
 	return name;
 }
 
-static void **value_slot(const struct ini *i, const char *profile, const char *key)
+/* The caller's. */
+static struct str value_key(const char *profile, const char *key)
 {
 	struct str k = { 0 };
-	void **slot;
 
 	str_addn(&k, profile, strlen(profile) + 1);
 	str_add(&k, key);
-	slot = map_slot(i->values, k.s, k.len, NULL);
-	str_deinit(&k);
-	return slot;
+	return k;
 }
 
 /* `service`: "s3." for what is indented below it, "" elsewhere. */
 static void take_line(struct ini *i, const char *profile, const char *service, char *line)
 {
 	char *eq = strchr(line, '=');
-	_cleanup_(freep) char *key = NULL;
+	_cleanup_(freep) char *name = NULL;
+	_cleanup_(str_deinit) struct str key = { 0 };
 	void **slot;
 
 	if (!eq)
@@ -100,8 +99,9 @@ static void take_line(struct ini *i, const char *profile, const char *service, c
 		if (*p >= 'A' && *p <= 'Z')
 			*p = (char)(*p + 32);
 	cut_comment(eq + 1);
-	key = xasprintf("%s%s", service, trim(line));
-	slot = value_slot(i, profile, key);
+	name = xasprintf("%s%s", service, trim(line));
+	key = value_key(profile, name);
+	slot = map_slot(i->values, key.s, key.len, NULL);
 	if (!*slot)
 		*slot = arena_strdup(i->arena, trim(eq + 1));
 }
@@ -210,13 +210,9 @@ bool ini_has_profile(const struct ini *i, const char *profile)
 
 const char *ini_get(const struct ini *i, const char *profile, const char *key)
 {
-	struct str k = { 0 };
-	const char *v;
+	_cleanup_(str_deinit) struct str k = value_key(profile, key);
+	const char *v = map_get(i->values, k.s, k.len);
 
-	str_addn(&k, profile, strlen(profile) + 1);
-	str_add(&k, key);
-	v = map_get(i->values, k.s, k.len);
-	str_deinit(&k);
 	return v && *v ? v : NULL;
 }
 

@@ -19,21 +19,18 @@
 #define CONTAINER_TIMEOUT_NS (5 * NS_PER_S)
 #define ROLE_PATH            "/latest/meta-data/iam/security-credentials/"
 
-/* One request with at most one header. */
-static int ask(const struct credentials_search *s, const char *method, const char *url,
-	       const char *header, int64_t timeout_ns, struct http_request *r, struct err *err)
+/* Sends *r, with at most one header. 0 with an answer of any status. */
+static int ask(const struct credentials_search *s, struct http_request *r, const char *header,
+	       struct err *err)
 {
 	const char *headers[] = { header, NULL };
+	int got;
 
-	*r = (struct http_request){ .method = method,
-				    .url = url,
-				    .headers = headers,
-				    .body_fd = -1,
-				    .timeout_ns = timeout_ns };
-	if (s->o->fetch(s->o->arg, r, err) < 0)
-		return -1;
+	r->headers = headers;
+	r->body_fd = -1;
+	got = s->o->fetch(s->o->arg, r, err);
 	r->headers = NULL;
-	return 0;
+	return got;
 }
 
 /* Container. */
@@ -89,7 +86,7 @@ int credentials_from_container(const struct credentials_search *s, struct creden
 				     : full   ? xstrdup(full)
 					      : NULL;
 	struct str token = { 0 }, header = { 0 };
-	struct http_request r = { 0 };
+	struct http_request r = { .method = "GET", .url = url, .timeout_ns = CONTAINER_TIMEOUT_NS };
 	int result = -1;
 
 	if (!url)
@@ -102,7 +99,7 @@ int credentials_from_container(const struct credentials_search *s, struct creden
 		goto out;
 	if (token.len)
 		str_addf(&header, "Authorization: %s", token.s);
-	if (ask(s, "GET", url, header.s, CONTAINER_TIMEOUT_NS, &r, err) < 0)
+	if (ask(s, &r, header.s, err) < 0)
 		err_wrap(err, "asking the container's credential endpoint");
 	else if (r.reply.status != 200)
 		err_set(err, r.reply.status >= 500 ? ERR_IO : ERR_INVALID,
@@ -122,33 +119,23 @@ out:
 
 /* Instance. */
 
-static const char *instance_host(void)
-{
-	const char *own = credentials_env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-
-	return own ? own : INSTANCE_HOST;
-}
-
 static char *instance_url(const char *path)
 {
-	const char *host = instance_host();
-	size_t n = strlen(host);
+	const char *own = credentials_env("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+		   *host = own ? own : INSTANCE_HOST;
+	size_t n = str_len_without(host, '/');
 
-	while (n && host[n - 1] == '/')
-		n--;
 	return xasprintf("%.*s%s", (int)MIN(n, (size_t)1024), host, path);
 }
 
 /* 0: a header with a token; 1: no metadata service here. */
-static int instance_token(const struct credentials_search *s, struct str *header, struct err *err)
+static int instance_token(const struct credentials_search *s, struct str *header)
 {
 	_cleanup_(freep) char *url = instance_url("/latest/api/token");
-	struct http_request r = { 0 };
-	struct err why = { 0 };
+	struct http_request r = { .method = "PUT", .url = url, .timeout_ns = INSTANCE_TIMEOUT_NS };
 	int result = 1;
 
-	if (ask(s, "PUT", url, "X-aws-ec2-metadata-token-ttl-seconds: 21600", INSTANCE_TIMEOUT_NS,
-		&r, &why) == 0 &&
+	if (ask(s, &r, "X-aws-ec2-metadata-token-ttl-seconds: 21600", NULL) == 0 &&
 	    r.reply.status == 200 && r.reply.body.len && r.reply.body.len < 4096 &&
 	    !strpbrk(r.reply.body.s, "\r\n")) {
 		str_addf(header, "X-aws-ec2-metadata-token: %s", r.reply.body.s);
@@ -163,10 +150,10 @@ static int instance_role(const struct credentials_search *s, const char *header,
 			 struct credentials *ret, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf(ROLE_PATH "%s", role), *url = instance_url(path);
-	struct http_request r = { 0 };
+	struct http_request r = { .method = "GET", .url = url, .timeout_ns = INSTANCE_TIMEOUT_NS };
 	int result = -1;
 
-	if (ask(s, "GET", url, header, INSTANCE_TIMEOUT_NS, &r, err) < 0)
+	if (ask(s, &r, header, err) < 0)
 		err_wrap(err, "asking the instance's metadata for the role %s", role);
 	else if (r.reply.status != 200)
 		err_set(err, ERR_INVALID,
@@ -185,15 +172,14 @@ int credentials_from_instance(const struct credentials_search *s, struct credent
 			      struct err *err)
 {
 	_cleanup_(freep) char *url = instance_url(ROLE_PATH);
-	struct http_request r = { 0 };
+	struct http_request r = { .method = "GET", .url = url, .timeout_ns = INSTANCE_TIMEOUT_NS };
 	struct str header = { 0 };
 	const char *off = credentials_env("AWS_EC2_METADATA_DISABLED");
 	int result = 1;
 
 	if (off && strcasecmp(off, "true") == 0)
 		return 1;
-	if (instance_token(s, &header, err) == 0 &&
-	    ask(s, "GET", url, header.s, INSTANCE_TIMEOUT_NS, &r, err) == 0 &&
+	if (instance_token(s, &header) == 0 && ask(s, &r, header.s, err) == 0 &&
 	    r.reply.status == 200 && r.reply.body.len) {
 		char *role = r.reply.body.s;
 

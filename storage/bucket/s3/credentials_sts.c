@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "storage/bucket/s3/sigv4.h"
 #include "storage/bucket/s3/xml.h"
+#include "storage/bucket/transfer.h"
 
 #define TIMEOUT_NS (30 * NS_PER_S)
 
@@ -82,18 +83,12 @@ static int read_answer(const struct http_request *r, const char *role, struct cr
 	return result;
 }
 
-static void add_field(struct str *form, const char *name, const char *value)
-{
-	str_addf(form, "%s%s=", form->len ? "&" : "", name);
-	http_escape(form, value, strlen(value), false);
-}
-
 static void session_name(struct str *form, const char *given)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "cairn-%ld", (long)getpid());
-	add_field(form, "RoleSessionName", given ? given : name);
+	transfer_add_param(form, "RoleSessionName", given ? given : name);
 }
 
 /* Posts the form; signed when `by` is given. */
@@ -179,11 +174,11 @@ int credentials_from_web_identity(const struct credentials_search *s, const char
 	}
 	while (token.len && strchr(" \t\r\n", token.s[token.len - 1]))
 		token.s[--token.len] = '\0';
-	add_field(&form, "Action", "AssumeRoleWithWebIdentity");
-	add_field(&form, "Version", "2011-06-15");
-	add_field(&form, "RoleArn", role);
+	transfer_add_param(&form, "Action", "AssumeRoleWithWebIdentity");
+	transfer_add_param(&form, "Version", "2011-06-15");
+	transfer_add_param(&form, "RoleArn", role);
 	session_name(&form, session);
-	add_field(&form, "WebIdentityToken", token.s ? token.s : "");
+	transfer_add_param(&form, "WebIdentityToken", token.s ? token.s : "");
 	r = post(s, role, &form, NULL, ret, err);
 	str_wipe(&token);
 	str_wipe(&form);
@@ -206,14 +201,14 @@ int credentials_assume_role(const struct credentials_search *s, const struct ini
 			"the role of the profile `%s` wants an MFA code: use credential_process, "
 			"or export session credentials into the environment",
 			profile);
-	add_field(&form, "Action", "AssumeRole");
-	add_field(&form, "Version", "2011-06-15");
-	add_field(&form, "RoleArn", role);
+	transfer_add_param(&form, "Action", "AssumeRole");
+	transfer_add_param(&form, "Version", "2011-06-15");
+	transfer_add_param(&form, "RoleArn", role);
 	session_name(&form, ini_get(ini, profile, "role_session_name"));
 	if (external)
-		add_field(&form, "ExternalId", external);
+		transfer_add_param(&form, "ExternalId", external);
 	if (duration)
-		add_field(&form, "DurationSeconds", duration);
+		transfer_add_param(&form, "DurationSeconds", duration);
 	r = post(s, role, &form, by, ret, err);
 	str_deinit(&form);
 	return r;

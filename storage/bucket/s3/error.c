@@ -2,17 +2,12 @@
  * the request is shown but its object; of the answer, only code and message. */
 #include "storage/bucket/s3/client.h"
 
-static bool writes(const struct s3_call *c)
-{
-	return !str_eq(c->method, "GET") && !str_eq(c->method, "HEAD");
-}
-
 #define UNKNOWN_KEY                                                                               \
 	"the server doesn't know the access key: check which credentials are used (AWS_PROFILE, " \
 	"AWS_ACCESS_KEY_ID), and whether they are "                                               \
 	"for this endpoint"
 
-/* One row a code; status 0: any. The message ends in what to do. */
+/* One row a code. The message ends in what to do. */
 static const struct {
 	const char *code;
 	enum err_code kind;
@@ -74,7 +69,7 @@ static int denied(const struct s3 *s, const struct s3_call *c, struct err *err)
 {
 	if (!s->chain)
 		return say(s, c, ERR_INVALID, "this isn't public: credentials are needed", err);
-	if (writes(c))
+	if (!str_eq(c->method, "GET") && !str_eq(c->method, "HEAD"))
 		return say(s, c, ERR_READ_ONLY, "these credentials may not write here", err);
 	return say(s, c, ERR_INVALID,
 		   "these credentials may not read here (or, without the right to list, it doesn't "

@@ -33,7 +33,7 @@ static int request(void *store, const struct bucket_get *g, struct ranged_part *
 	if (g->version && *g->version == '"') {
 		h[c.n_headers++] = (struct sigv4_header){ "if-match", g->version };
 	} else if (g->version && *g->version) {
-		s3_add_param(&query, "versionId", g->version);
+		transfer_add_param(&query, "versionId", g->version);
 		c.query = query.s;
 	}
 	r = s3_send(store, &c, err);
@@ -52,14 +52,12 @@ int s3_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct 
 {
 	struct s3 *s = CONTAINER_OF(b, struct s3, base);
 	struct ranged ranged = { .request = request, .store = s, .no_ranges = &s->no_ranges };
-	struct credentials c = { 0 };
 
-	if (s->chain && credentials_get(s->chain, NULL, &c, err) < 0) {
+	if (s3_check_credentials(s, err) < 0) {
 		for (size_t i = 0; i < n; i++)
 			v[i]->result = err_set(&v[i]->err, ERR_INVALID, "no credentials");
 		return -1;
 	}
-	credentials_deinit(&c);
 	ranged_get_many(&ranged, transfer_threads(s->transfer), v, n);
 	return 0;
 }

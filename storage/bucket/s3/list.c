@@ -1,7 +1,7 @@
 /* storage/bucket/s3/list.c — lists objects (version 2) and uploads, page by page.
  *
  * Names come percent-encoded (encoding-type=url), since XML can't hold every byte. A server that
- * doesn't say that it encoded, didn't. A page's keys and common prefixes come apart; settle_page()
+ * doesn't say that it encoded, didn't. A page's keys and common prefixes come apart; read_page()
  * decodes and sorts them together.
  *
  * A page that doesn't go beyond the one before is an error, not an endless loop (note_progress(),
@@ -140,15 +140,6 @@ static int compare_entries(const void *a, const void *b, void *arg)
 	return strcmp(strings + x->key, strings + y->key);
 }
 
-static void settle_page(struct page *p)
-{
-	if (p->encoded)
-		for (size_t i = 0; i < p->v.n; i++)
-			decode(p->strings.s + p->v.v[i].key);
-	if (p->v.n)
-		qsort_r(p->v.v, p->v.n, sizeof(*p->v.v), compare_entries, p->strings.s);
-}
-
 static int read_page(struct s3 *s, const char *query, struct page *p, struct err *err)
 {
 	struct s3_call c = { .method = "GET",
@@ -159,36 +150,36 @@ static int read_page(struct s3 *s, const char *query, struct page *p, struct err
 	int r = s3_send(s, &c, err);
 
 	if (r == 0)
-		r = xml_read_as("ListBucketResult", "listing", c.reply.reply.body.s,
-				c.reply.reply.body.len, list_element, p, err);
+		r = xml_read_as("ListBucketResult", "listing", &c.reply.reply.body, list_element, p,
+				err);
 	if (r == 0 && p->truncated && (!p->token || !*p->token))
 		r = err_set(err, ERR_CORRUPT,
 			    "listing s3://%s: the server says there is more, but not where",
 			    s->base.name);
 	s3_call_deinit(&c);
-	if (r == 0)
-		settle_page(p);
+	for (size_t i = 0; r == 0 && p->encoded && i < p->v.n; i++)
+		decode(p->strings.s + p->v.v[i].key);
+	if (r == 0 && p->v.n)
+		qsort_r(p->v.v, p->v.n, sizeof(*p->v.v), compare_entries, p->strings.s);
 	return r;
 }
 
-static void make_query(struct str *q, const char *prefix, const char *start_after, char delimiter,
-		       const char *token)
+static void make_query(struct str *q, const struct bucket_listing *l, const char *token)
 {
 	str_reset(q);
 	if (token)
-		s3_add_param(q, "continuation-token", token);
-	if (delimiter)
-		s3_add_param(q, "delimiter", (const char[]){ delimiter, '\0' });
-	s3_add_param(q, "encoding-type", "url");
-	s3_add_param(q, "list-type", "2");
-	s3_add_param(q, "prefix", prefix);
-	if (start_after && !token)
-		s3_add_param(q, "start-after", start_after);
+		transfer_add_param(q, "continuation-token", token);
+	if (l->delimiter)
+		transfer_add_param(q, "delimiter", (const char[]){ l->delimiter, '\0' });
+	transfer_add_param(q, "encoding-type", "url");
+	transfer_add_param(q, "list-type", "2");
+	transfer_add_param(q, "prefix", l->prefix);
+	if (l->start_after && !token)
+		transfer_add_param(q, "start-after", l->start_after);
 }
 
 /* Gives a page's objects; returns what fn did. */
-static int give_page(const struct page *p, const char *start_after,
-		     int (*fn)(void *arg, const struct bucket_object *o), void *arg)
+static int give_page(const struct page *p, const struct bucket_listing *l)
 {
 	for (size_t i = 0; i < p->v.n; i++) {
 		const struct entry *e = &p->v.v[i];
@@ -200,10 +191,10 @@ static int give_page(const struct page *p, const char *start_after,
 					   .encoding = "" };
 		int r;
 
-		if (start_after &&
-		    strcmp(o.key, start_after) <= 0) /* not every server knows start-after */
+		if (l->start_after &&
+		    strcmp(o.key, l->start_after) <= 0) /* not every server knows start-after */
 			continue;
-		r = fn(arg, &o);
+		r = l->fn(l->arg, &o);
 		if (r)
 			return r;
 	}
@@ -223,8 +214,7 @@ static int note_progress(struct s3 *s, char **last, const struct page *p, struct
 	return 0;
 }
 
-int s3_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
-	    int (*fn)(void *arg, const struct bucket_object *o), void *arg, struct err *err)
+int s3_list(struct bucket *b, const struct bucket_listing *l, struct err *err)
 {
 	struct s3 *s = CONTAINER_OF(b, struct s3, base);
 	struct str query = { 0 };
@@ -235,14 +225,14 @@ int s3_list(struct bucket *b, const char *prefix, const char *start_after, char 
 		struct page p = { 0 };
 
 		keep(&p, ""); /* offset 0: none */
-		make_query(&query, prefix, start_after, delimiter, token);
+		make_query(&query, l, token);
 		free(token);
 		token = NULL;
 		r = read_page(s, query.s, &p, err);
 		if (r == 0)
 			r = note_progress(s, &last, &p, err);
 		if (r == 0)
-			r = give_page(&p, start_after, fn, arg);
+			r = give_page(&p, l);
 		if (r == 0 && p.truncated)
 			token = TAKE_PTR(p.token);
 		str_deinit(&p.strings);
@@ -332,17 +322,16 @@ static int read_uploads(struct s3 *s, const char *prefix, const char *key_marker
 	int r;
 
 	if (key_marker)
-		s3_add_param(&query, "key-marker", key_marker);
-	s3_add_param(&query, "prefix", prefix);
+		transfer_add_param(&query, "key-marker", key_marker);
+	transfer_add_param(&query, "prefix", prefix);
 	if (key_marker && id_marker)
-		s3_add_param(&query, "upload-id-marker", id_marker);
-	s3_add_param(&query, "uploads", NULL);
+		transfer_add_param(&query, "upload-id-marker", id_marker);
+	transfer_add_param(&query, "uploads", NULL);
 	c.query = query.s;
 	r = s3_send(s, &c, err);
 	if (r == 0)
 		r = xml_read_as("ListMultipartUploadsResult", "listing uploads",
-				c.reply.reply.body.s, c.reply.reply.body.len, upload_element, p,
-				err);
+				&c.reply.reply.body, upload_element, p, err);
 	for (size_t i = 0; r == 0 && p->encoded && i < p->v.n; i++)
 		decode(p->v.v[i].key);
 	if (r == 0 && p->encoded && p->next_key)
@@ -373,9 +362,7 @@ static int check_next_uploads(struct s3 *s, const struct uploads_page *p, const 
 				 s->base.name);
 }
 
-int s3_list_uploads(struct s3 *s, const char *prefix,
-		    int (*fn)(void *arg, const struct s3_upload_info *u, struct err *err),
-		    void *arg, struct err *err)
+int s3_list_uploads(struct s3 *s, const char *prefix, s3_upload_fn *fn, void *arg, struct err *err)
 {
 	char *key = NULL, *id = NULL;
 	bool more;

@@ -39,20 +39,15 @@ struct upload {
 	unsigned restarts;
 };
 
-static void upload_free(struct upload *u)
-{
-	pthread_mutex_destroy(&u->lock);
-	free(u->parts);
-	free(u->id);
-	free(u);
-}
-
 static void end_upload(struct upload *u, int result, const struct err *err)
 {
 	u->p->result = result;
 	if (result < 0)
 		u->p->err = *err;
-	upload_free(u);
+	pthread_mutex_destroy(&u->lock);
+	free(u->parts);
+	free(u->id);
+	free(u);
 }
 
 static uint64_t part_size(const struct upload *u, size_t i)
@@ -66,9 +61,9 @@ static void upload_query(struct str *q, size_t part, const char *id)
 
 	if (part) {
 		snprintf(number, sizeof(number), "%zu", part);
-		s3_add_param(q, "partNumber", number);
+		transfer_add_param(q, "partNumber", number);
 	}
-	s3_add_param(q, "uploadId", id);
+	transfer_add_param(q, "uploadId", id);
 }
 
 static int s3_abort_upload(struct s3 *s, const char *key, const char *id, struct err *err)
@@ -111,10 +106,7 @@ struct part_list {
 
 static uint64_t number_of(const char *text)
 {
-	char *end;
-	unsigned long long v = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
-
-	return v;
+	return *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : 0;
 }
 
 static int part_element(void *arg, const char *path, const char *text, struct err *err)
@@ -165,14 +157,14 @@ static int list_parts(struct upload *u, const char *id, struct err *err)
 		l.truncated = false;
 		if (before) {
 			snprintf(marker, sizeof(marker), "%llu", (unsigned long long)before);
-			s3_add_param(&q, "part-number-marker", marker);
+			transfer_add_param(&q, "part-number-marker", marker);
 		}
 		upload_query(&q, 0, id);
 		c.query = q.s;
 		r = s3_send(u->s, &c, err);
 		if (r == 0)
-			r = xml_read_as("ListPartsResult", "listing parts", c.reply.reply.body.s,
-					c.reply.reply.body.len, part_element, &l, err);
+			r = xml_read_as("ListPartsResult", "listing parts", &c.reply.reply.body,
+					part_element, &l, err);
 		s3_call_deinit(&c);
 		str_deinit(&q);
 	} while (r == 0 && l.truncated && l.next > before);
@@ -417,23 +409,12 @@ static int send_part(struct upload *u, size_t i, struct s3_call *c, struct err *
 	return r;
 }
 
-static void part_ended(struct upload *u, struct work_queue *q)
-{
-	bool last;
-
-	pthread_mutex_lock(&u->lock);
-	last = --u->left == 0;
-	pthread_mutex_unlock(&u->lock);
-	if (last)
-		finish(u, q);
-}
-
 static void upload_part(struct work_queue *q, void *arg, size_t i)
 {
 	struct upload *u = arg;
 	struct s3_call c = { 0 };
 	struct err err = { 0 };
-	bool stop;
+	bool stop, last;
 
 	pthread_mutex_lock(&u->lock);
 	stop = u->failed;
@@ -448,7 +429,11 @@ static void upload_part(struct work_queue *q, void *arg, size_t i)
 		pthread_mutex_unlock(&u->lock);
 	}
 	s3_call_deinit(&c);
-	part_ended(u, q);
+	pthread_mutex_lock(&u->lock);
+	last = --u->left == 0;
+	pthread_mutex_unlock(&u->lock);
+	if (last)
+		finish(u, q);
 }
 
 static void begin(struct upload *u, struct work_queue *q)

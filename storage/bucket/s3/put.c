@@ -124,8 +124,7 @@ static void put_one(struct work_queue *q, void *arg, size_t i)
 		p->result = put_single(b->s, p);
 }
 
-/* Nothing can be tried without credentials: said once, not for every object. */
-static int have_credentials(struct s3 *s, struct err *err)
+int s3_check_credentials(struct s3 *s, struct err *err)
 {
 	struct credentials c = { 0 };
 
@@ -142,7 +141,7 @@ int s3_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct 
 	struct s3 *s = CONTAINER_OF(b, struct s3, base);
 	struct put_batch batch = { s, v };
 
-	if (have_credentials(s, err) < 0) {
+	if (s3_check_credentials(s, err) < 0) {
 		for (size_t i = 0; i < n; i++)
 			v[i]->result = err_set(&v[i]->err, ERR_INVALID, "no credentials");
 		return -1;
@@ -197,17 +196,7 @@ struct delete_batch {
 	struct s3 *s;
 	const char *const *keys;
 	size_t n;
-	pthread_mutex_t lock;
-	struct err err; /* the first */
 };
-
-static void delete_failed(struct delete_batch *b, const struct err *err)
-{
-	pthread_mutex_lock(&b->lock);
-	if (!b->err.code)
-		b->err = *err;
-	pthread_mutex_unlock(&b->lock);
-}
 
 struct delete_answer {
 	const char *const *keys;
@@ -283,8 +272,8 @@ static int delete_page(struct s3 *s, const char *const *keys, size_t n, bool *la
 	    !str_eq(c.error.code, "NoSuchBucket"))
 		r = 1;
 	if (r == 0)
-		r = xml_read_as("DeleteResult", "deleting", c.reply.reply.body.s,
-				c.reply.reply.body.len, delete_element, &a, err);
+		r = xml_read_as("DeleteResult", "deleting", &c.reply.reply.body, delete_element, &a,
+				err);
 	if (r == 0 && a.first.code[0]) {
 		c.error = a.first;
 		c.reply.reply.status = str_eq(a.first.code, "AccessDenied") ? 403 : 500;
@@ -295,57 +284,42 @@ static int delete_page(struct s3 *s, const char *const *keys, size_t n, bool *la
 	return r;
 }
 
-static int delete_alone(struct delete_batch *b, const char *key)
-{
-	struct err err = { 0 };
-	int r = s3_delete(b->s, key, NULL, NULL, &err);
-
-	if (r < 0)
-		delete_failed(b, &err);
-	return r;
-}
-
-static void delete_single(struct work_queue *q, void *arg, size_t i)
+static int delete_single(void *arg, size_t i, struct err *err)
 {
 	struct delete_batch *b = arg;
 
-	delete_alone(b, b->keys[i]);
+	return s3_delete(b->s, b->keys[i], NULL, NULL, err);
 }
 
 /* What a page couldn't delete just now goes by itself, where each request is tried again. */
-static void delete_pages(struct work_queue *q, void *arg, size_t i)
+static int delete_pages(void *arg, size_t i, struct err *err)
 {
 	struct delete_batch *b = arg;
 	size_t first = i * DELETE_BATCH, n = MIN(b->n - first, (size_t)DELETE_BATCH);
-	bool later[DELETE_BATCH] = { false };
-	struct err err = { 0 };
-	int r = b->s->no_multi_delete ? 1 : delete_page(b->s, b->keys + first, n, later, &err);
+	bool later[DELETE_BATCH] = { false }, failed = false;
+	int r = b->s->no_multi_delete ? 1 : delete_page(b->s, b->keys + first, n, later, err);
 
 	if (r < 0)
-		delete_failed(b, &err);
+		return -1;
 	if (r == 1)
 		b->s->no_multi_delete = true;
-	for (size_t k = 0; r >= 0 && k < n; k++)
-		if ((r == 1 || later[k]) && delete_alone(b, b->keys[first + k]) < 0 && r == 0)
-			break;
+	for (size_t k = 0; k < n && !(failed && r == 0); k++)
+		if (r == 1 || later[k])
+			failed |= s3_delete(b->s, b->keys[first + k], NULL, NULL,
+					    failed ? NULL : err) < 0;
+	return failed ? -1 : 0;
 }
 
 int s3_delete_many(struct bucket *b, const char *const *keys, size_t n, struct err *err)
 {
 	struct s3 *s = CONTAINER_OF(b, struct s3, base);
 	struct delete_batch batch = { .s = s, .keys = keys, .n = n };
-	bool single = n <= 2 || s->no_multi_delete;
+	unsigned threads = transfer_threads(s->transfer);
 
-	pthread_mutex_init(&batch.lock, NULL);
-	work_run(transfer_threads(s->transfer),
-		 (struct work){ single ? delete_single : delete_pages, &batch,
-				single ? n : (n + DELETE_BATCH - 1) / DELETE_BATCH });
-	pthread_mutex_destroy(&batch.lock);
-	if (!batch.err.code)
-		return 0;
-	if (err)
-		*err = batch.err;
-	return -1;
+	if (n <= 2 || s->no_multi_delete)
+		return work_each(threads, n, true, delete_single, &batch, err);
+	return work_each(threads, (n + DELETE_BATCH - 1) / DELETE_BATCH, true, delete_pages, &batch,
+			 err);
 }
 
 int s3_delete_if(struct bucket *b, const char *key, const char *version, struct err *err)
@@ -358,7 +332,7 @@ int s3_delete_if(struct bucket *b, const char *key, const char *version, struct 
 	int r;
 
 	if (*version != '"') {
-		s3_add_param(&query, "versionId", version);
+		transfer_add_param(&query, "versionId", version);
 		r = s3_delete(s, key, query.s, NULL, err);
 		str_deinit(&query);
 		return r;

@@ -179,18 +179,13 @@ static void add_headers(struct str *out, const struct sigv4_request *r)
 	str_addc(out, '\n');
 }
 
-static void add_path(struct str *out, const struct sigv4_request *r)
+void sigv4_canonical(const struct sigv4_request *r, struct str *out)
 {
+	str_addf(out, "%s\n", r->method);
 	if (str_eq(r->service, "s3"))
 		str_add(out, r->path);
 	else
 		http_escape(out, r->path, strlen(r->path), true);
-}
-
-void sigv4_canonical(const struct sigv4_request *r, struct str *out)
-{
-	str_addf(out, "%s\n", r->method);
-	add_path(out, r);
 	str_addc(out, '\n');
 	add_query(out, r->query);
 	str_addc(out, '\n');

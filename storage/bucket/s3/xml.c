@@ -81,47 +81,50 @@ static void XMLCALL on_doctype(void *arg, const XML_Char *name, const XML_Char *
 	refuse(arg, "it has a document type");
 }
 
-static int failed(struct reader *r, const char *what, struct err *err)
+static int read_root(struct reader *r, const char *what, const void *bytes, size_t n,
+		     struct err *err)
 {
-	if (r->err.code) {
-		if (err)
-			*err = r->err;
-		return -1;
-	}
-	return err_set(err, ERR_CORRUPT,
-		       "%s: the answer isn't the XML of an object store: line %lu: %s", what,
-		       (unsigned long)XML_GetCurrentLineNumber(r->parser),
-		       r->why ? r->why : XML_ErrorString(XML_GetErrorCode(r->parser)));
-}
-
-int xml_read_as(const char *root, const char *what, const void *bytes, size_t n, xml_element_fn fn,
-		void *arg, struct err *err)
-{
-	struct reader r = { .root = root, .fn = fn, .arg = arg };
 	int result = 0;
 
 	if (n > 64 * MIB)
 		return err_set(err, ERR_TOO_LARGE, "%s: the answer is larger than 64 MiB", what);
-	r.parser = XML_ParserCreate("UTF-8");
-	if (!r.parser)
+	r->parser = XML_ParserCreate("UTF-8");
+	if (!r->parser)
 		return err_set(err, ERR_IO, "%s: no XML parser", what);
-	XML_SetUserData(r.parser, &r);
-	XML_SetElementHandler(r.parser, on_start, on_end);
-	XML_SetCharacterDataHandler(r.parser, on_text);
-	XML_SetStartDoctypeDeclHandler(r.parser, on_doctype);
-	if (XML_Parse(r.parser, bytes ? bytes : "", (int)n, 1) != XML_STATUS_OK || r.why ||
-	    r.err.code)
-		result = failed(&r, what, err);
-	XML_ParserFree(r.parser);
-	str_deinit(&r.path);
-	str_deinit(&r.text);
+	XML_SetUserData(r->parser, r);
+	XML_SetElementHandler(r->parser, on_start, on_end);
+	XML_SetCharacterDataHandler(r->parser, on_text);
+	XML_SetStartDoctypeDeclHandler(r->parser, on_doctype);
+	if (XML_Parse(r->parser, bytes ? bytes : "", (int)n, 1) != XML_STATUS_OK || r->why ||
+	    r->err.code)
+		result = r->err.code
+				 ? err_set(err, r->err.code, "%s", r->err.msg)
+				 : err_set(err, ERR_CORRUPT,
+					   "%s: the answer isn't the XML of an object store: line "
+					   "%lu: %s",
+					   what, (unsigned long)XML_GetCurrentLineNumber(r->parser),
+					   r->why ? r->why
+						  : XML_ErrorString(XML_GetErrorCode(r->parser)));
+	XML_ParserFree(r->parser);
+	str_deinit(&r->path);
+	str_deinit(&r->text);
 	return result;
+}
+
+int xml_read_as(const char *root, const char *what, const struct str *body, xml_element_fn fn,
+		void *arg, struct err *err)
+{
+	struct reader r = { .root = root, .fn = fn, .arg = arg };
+
+	return read_root(&r, what, body->s, body->len, err);
 }
 
 int xml_read(const char *what, const void *bytes, size_t n, xml_element_fn fn, void *arg,
 	     struct err *err)
 {
-	return xml_read_as(NULL, what, bytes, n, fn, arg, err);
+	struct reader r = { .fn = fn, .arg = arg };
+
+	return read_root(&r, what, bytes, n, err);
 }
 
 /* Errors. */

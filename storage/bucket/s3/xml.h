@@ -22,7 +22,7 @@ int xml_read(const char *what, const void *bytes, size_t n, xml_element_fn fn, v
 	     struct err *err);
 /* The same, where the root must be `root`: a success that holds an error, or a page of HTML, isn't
  * an empty answer. */
-int xml_read_as(const char *root, const char *what, const void *bytes, size_t n, xml_element_fn fn,
+int xml_read_as(const char *root, const char *what, const struct str *body, xml_element_fn fn,
 		void *arg, struct err *err);
 
 /* An S3 or STS error: <Error><Code>… or <ErrorResponse><Error><Code>…. Texts are printable and

@@ -461,6 +461,31 @@ static void test_leases(void **state)
 	world_deinit(&w);
 }
 
+/* A sync that finds the lease lapsed takes a new one, and sends what waits all the same: also
+ * contents that no record of the queue names. */
+static void test_woken_sync(void **state)
+{
+	struct content_id ids[2];
+	struct err err = { 0 };
+	struct store *s, *other;
+	bool there[2];
+	struct world w;
+
+	world_init(&w, 1);
+	s = open_store(&w, STORE_READ_WRITE);
+	assert_int_equal(content_put_bytes(s, "before", 6, &ids[0], &err), 0);
+	assert_int_equal(store_sync(s, &err), 0);
+	pass_time(&w, 3 * HOUR);
+	assert_int_equal(content_put_bytes(s, "after", 5, &ids[1], &err), 0);
+	assert_int_equal(store_sync(s, &err), 0);
+	other = open_store(&w, STORE_READ_ONLY);
+	assert_int_equal(store_has(other, ids, 2, there, &err), 0);
+	assert_true(there[0] && there[1]);
+	store_free(other);
+	store_free(s);
+	world_deinit(&w);
+}
+
 static void test_one_collector_at_a_time(void **state)
 {
 	struct remote_gc_result res;
@@ -603,6 +628,7 @@ int main(void)
 		cmocka_unit_test(test_leases),
 		cmocka_unit_test(test_one_new_lease),
 		cmocka_unit_test(test_attaching_again),
+		cmocka_unit_test(test_woken_sync),
 		cmocka_unit_test(test_one_collector_at_a_time),
 		cmocka_unit_test(test_nothing_live_is_lost),
 	};

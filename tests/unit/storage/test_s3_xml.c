@@ -32,15 +32,19 @@ static void test_elements(void **state)
 /* An answer to something else isn't one without elements: nothing of it is told. */
 static void test_root(void **state)
 {
-	const char *good = "<?xml version=\"1.0\"?><x:L xmlns:x=\"y\"><x:K>1</x:K></x:L>";
-	const char *bad = "<Error><Code>X</Code></Error>";
+	char good[] = "<?xml version=\"1.0\"?><x:L xmlns:x=\"y\"><x:K>1</x:K></x:L>";
+	char bad[] = "<Error><Code>X</Code></Error>";
 	struct str s = { 0 };
 	struct err err = { 0 };
 
-	assert_int_equal(xml_read_as("L", "test", good, strlen(good), note, &s, &err), 0);
+	assert_int_equal(xml_read_as("L", "test", &(struct str){ .s = good, .len = strlen(good) },
+				     note, &s, &err),
+			 0);
 	assert_string_equal(s.s, "L/K=1\nL=\n");
 	str_reset(&s);
-	assert_int_equal(xml_read_as("L", "test", bad, strlen(bad), note, &s, &err), -1);
+	assert_int_equal(xml_read_as("L", "test", &(struct str){ .s = bad, .len = strlen(bad) },
+				     note, &s, &err),
+			 -1);
 	assert_int_equal(err.code, ERR_CORRUPT);
 	assert_non_null(strstr(err.msg, "another answer"));
 	assert_int_equal(s.len, 0);

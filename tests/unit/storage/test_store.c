@@ -398,7 +398,7 @@ static int fill(struct store *s, const char *dir)
 	char bytes[8192] = { 0 };
 	struct err err = { 0 };
 	struct content_id id;
-	uint64_t n = 0, size = 0;
+	struct store_leftovers left = { 0 };
 	int i;
 
 	for (i = 0; i < 100; i++) {
@@ -408,8 +408,8 @@ static int fill(struct store *s, const char *dir)
 	}
 	if (i == 100 || err.code != ERR_NO_SPACE || !strstr(err.msg, dir))
 		return 2;
-	if (s->ops->gc->leftovers(s, LEFTOVER_TEMPORARY, INT64_MAX, true, &n, &size, NULL) < 0 ||
-	    n != 0)
+	if (s->ops->gc->leftovers(s, LEFTOVER_TEMPORARY, INT64_MAX, true, &left, NULL) < 0 ||
+	    left.n != 0)
 		return 3; /* the half-written one is gone */
 	if (store_delete(s, STORE_BLOB, &id.digest, NULL) < 0)
 		return 4;
