@@ -28,7 +28,7 @@ struct image_config {
 };
 
 /* What is to be in the image. Programs and targets: `n` files of this machine and where they lie in
- * the image ("usr/bin/cairn"). */
+ * the image ("usr/bin/cairn"); at least one. */
 struct image_ask {
 	const char *const *programs, *const *targets;
 	size_t n;

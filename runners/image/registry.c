@@ -21,6 +21,7 @@
  */
 #include "runners/image/registry.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -219,8 +220,7 @@ static int say_who(struct registry_call *c, const struct login *l, const char *b
 {
 	for (;;) {
 		struct grant g;
-		int r = registry_grant_get(c->r, c->ref, c->scope, base, &l->challenge, from, &g,
-					   err);
+		int r = registry_grant_get(c, base, &l->challenge, from, &g, err);
 
 		if (r < 0)
 			return c->refused.len ? err_wrap(err, "%s refuses the credentials from %s",
@@ -276,6 +276,7 @@ static int send_once(struct registry_call *c, const char *authorization, struct 
 			      *range = c->range ? xasprintf("Content-Range: %s", c->range) : NULL;
 	const char *headers[5], *all[] = { authorization, accept, type, range };
 	size_t n = 0;
+	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i])
@@ -291,18 +292,9 @@ static int send_once(struct registry_call *c, const char *authorization, struct 
 					  .body_offset = c->body_offset,
 					  .max_bytes = REGISTRY_DOCUMENT_MAX,
 					  .timeout_ns = c->body_from_fd ? 0 : REQUEST_NS };
-	int r = http_do(c->r->http, &c->reply, err);
-
+	r = http_do(c->r->http, &c->reply, err);
 	c->reply.headers = NULL;
 	return r;
-}
-
-/* scheme://authority of a URL. */
-static size_t origin_len(const char *url)
-{
-	const char *slashes = strstr(url, "://");
-
-	return slashes ? (size_t)(slashes + 3 - url) + strcspn(slashes + 3, "/?#") : 0;
 }
 
 char *registry_location(const struct registry_call *c)
@@ -325,8 +317,7 @@ static int follow(struct registry_call *c, unsigned *redirects, struct err *err)
 		return err_set(err, ERR_INVALID, "%s redirects us %s", c->ref->host,
 			       to ? "round in circles" : "to a URL that is not allowed");
 	free(c->at);
-	c->at = to;
-	to = NULL;
+	c->at = TAKE_PTR(to);
 	if (c->reply.reply.status == 303) {
 		c->method = strcmp(c->method, "HEAD") == 0 ? "HEAD" : "GET";
 		c->body = NULL;
@@ -337,9 +328,12 @@ static int follow(struct registry_call *c, unsigned *redirects, struct err *err)
 	return 0;
 }
 
+/* Whether the URL's scheme and authority are `base`. */
 static bool is_at(const char *url, const char *base)
 {
-	return origin_len(url) == strlen(base) && strncmp(url, base, strlen(base)) == 0;
+	size_t n = strlen(base);
+
+	return strncmp(url, base, n) == 0 && strchr("/?#", url[n]);
 }
 
 /* 0: that is the answer; 1: once more. */
@@ -363,6 +357,7 @@ int registry_do(struct registry_call *c, struct err *err)
 	struct patience p;
 	int r;
 
+	assert(c->scope && !c->below != !c->url);
 	registry_patience_begin(&p, c->r);
 	str_reset(&c->refused);
 	free(c->at);
