@@ -12,9 +12,10 @@
  * member that failed is cancelled.
  *
  * A store that is away doesn't cost the result: the bundle is open again, and asked again, until
- * save_within_ns has passed (put_off()). The bundle stays in BUNDLE_ENDING while the worker has
- * it, and isn't freed then. Whether a bundle has ended is judge.c's to say.
+ * save_within_ns has passed. The bundle stays in BUNDLE_ENDING while the worker has it, and isn't
+ * freed then. Whether a bundle has ended is judge.c's to say.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -191,16 +192,11 @@ static void judge_death(const struct ending *e, struct runner_result *r)
 	fail(r, FAILURE_FAILED, text);
 }
 
-/* It ended before whatever ended the pod. */
-static bool stands(const struct pod_result *p)
-{
-	return p && p->ran && !p->stopped && !p->main_died;
-}
-
 static void judge_attempt(const struct ending *e, const struct pod_result *p, bool packed,
 			  struct runner_result *r)
 {
-	bool reached = stands(p);
+	/* It ended before whatever ended the pod. */
+	bool reached = p && p->ran && !p->stopped && !p->main_died;
 
 	if (e->v.class != FAILURE_NONE && !(reached && packed))
 		fail(r, e->v.class, e->v.text);
@@ -261,28 +257,22 @@ static void ending_free(struct ending *e)
 	free(e);
 }
 
-/* What a program made isn't thrown away since we can't read of it just now. */
-static void put_off(struct ending *e)
-{
-	struct bundle *b = e->b;
-
-	b->state = BUNDLE_OPEN;
-	b->fetched_ns = kube_mono(e->k) + FETCH_AGAIN_NS;
-	free(b->trouble);
-	b->trouble = xasprintf(
-		"it has ended; its result is in the store, which does not answer: %s", e->err.msg);
-	ending_free(e);
-	bundle_look(b);
-}
-
 static void ended(void *arg)
 {
 	struct ending *e = arg;
 	struct bundle *b = e->b;
 	bool packed = b->ids.n > 1;
 
+	/* What a program made isn't thrown away since we can't read of it just now. */
 	if (e->away) {
-		put_off(e);
+		b->state = BUNDLE_OPEN;
+		b->fetched_ns = kube_mono(e->k) + FETCH_AGAIN_NS;
+		free(b->trouble);
+		b->trouble = xasprintf(
+			"it has ended; its result is in the store, which does not answer: %s",
+			e->err.msg);
+		ending_free(e);
+		bundle_look(b);
 		return;
 	}
 	/* Until all have been reported it stays in BUNDLE_ENDING: an engine that settles within its
@@ -317,6 +307,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 	const struct pod_facts *f = spokesman(b, v);
 	struct ending *e = xcalloc(1, sizeof(*e));
 
+	assert(b->state == BUNDLE_OPEN && v->stage == STAGE_ENDED);
 	e->b = b;
 	e->k = b->k;
 	e->arena = arena_new();

@@ -154,7 +154,6 @@ static void probe_rights(struct probe *p)
 {
 	_cleanup_(str_deinit) struct str lacking = { 0 };
 	struct err err = { 0 };
-
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rights); i++)

@@ -20,6 +20,7 @@
  */
 #include "runners/kubernetes/runner.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,16 +96,6 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 	return a;
 }
 
-static struct member *member_new(struct kube *k, const struct runner_attempt *a)
-{
-	struct member *m = xcalloc(1, sizeof(*m));
-
-	m->k = k;
-	m->arena = arena_new();
-	m->a = copy_attempt(m->arena, a);
-	return m;
-}
-
 /* Members. */
 
 static void member_free(struct member *m)
@@ -134,20 +125,14 @@ void member_report(struct member *m, struct runner_result *r)
 
 /* Jobs for them. */
 
-/* Of one that is being filled, pod by pod. */
-static size_t n_members(const struct job *j)
-{
-	size_t last = j->bundles.n - 1;
-
-	return last * j->room.per_pod + j->bundles.v[last]->members.n;
-}
-
 /* The place in a Job that is made in this turn: its index. NULL: there is none. */
 static struct bundle *shared(const struct member *m, struct job *const *fresh, size_t n)
 {
 	for (size_t i = n; i-- > 0 && n - i <= FRESH_LOOK;) {
-		struct job *j = fresh[i];
-		size_t there = n_members(j), index = there / j->room.per_pod;
+		struct job *j = fresh[i]; /* filled pod by pod */
+		size_t last = j->bundles.n - 1,
+		       there = last * j->room.per_pod + j->bundles.v[last]->members.n,
+		       index = there / j->room.per_pod;
 
 		if (index < j->room.pods &&
 		    kube_job_takes(j->bundles.v[0]->members.v[0]->a, m->a, j->room.pods == 1))
@@ -242,17 +227,21 @@ static void tick(void *arg)
 static int kube_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct kube *k = kube_of(r);
-	struct member **slot =
-		(struct member **)map_slot(k->by_id.members, &a->id, sizeof(a->id), NULL);
+	void **slot = map_slot(k->by_id.members, &a->id, sizeof(a->id), NULL);
+	struct member *m;
 
+	assert(r->events.started && r->events.finished);
 	if (*slot)
 		return 0;
 	if (a->shell)
 		return err_set(err, ERR_UNSUPPORTED, "a shell needs the local runner (--on local)");
 	if (runner_watch(k, a->run_id, err) < 0)
 		return -1;
-	*slot = member_new(k, a);
-	runner_hold(k, *slot);
+	*slot = m = xcalloc(1, sizeof(*m));
+	m->k = k;
+	m->arena = arena_new();
+	m->a = copy_attempt(m->arena, a);
+	runner_hold(k, m);
 	if (!k->ticker)
 		k->ticker = loop_add_timer(k->loop, kube_mono(k) + TICK_NS, tick, k);
 	return 0;
@@ -320,15 +309,6 @@ static void cancel_held(struct kube *k, struct member *m)
 	member_report(m, &r);
 }
 
-static void end_job(struct job *j, bool hard)
-{
-	if (j->state == JOB_THERE)
-		job_delete(j);
-	for (size_t i = 0; i < j->bundles.n && j->state == JOB_THERE && hard; i++)
-		bundle_delete_pods(j->bundles.v[i], true);
-	job_look(j);
-}
-
 /* Only a pod as a whole can be ended: one of a pack ends with the last. Others of the Job go on; a
  * look at it finds what has to go (kubernetes/reconcile.c), once all that are cancelled together
  * have been. */
@@ -336,6 +316,7 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct kube *k = kube_of(r);
 	struct member *m = map_get(k->by_id.members, &attempt_id, sizeof(attempt_id));
+	struct job *j;
 
 	if (!m)
 		return;
@@ -349,8 +330,14 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 		if (!m->b->members.v[i]->cancelled)
 			return;
 	m->b->cancelled = true;
-	if (job_is_cancelled(m->b->j))
-		end_job(m->b->j, !gentle);
+	j = m->b->j;
+	if (!job_is_cancelled(j))
+		return;
+	if (j->state == JOB_THERE)
+		job_delete(j);
+	for (size_t i = 0; i < j->bundles.n && j->state == JOB_THERE && !gentle; i++)
+		bundle_delete_pods(j->bundles.v[i], true);
+	job_look(j);
 }
 
 /* Life. */
@@ -378,25 +365,19 @@ static void free_all(struct kube *k)
 	free(k);
 }
 
-/* Nobody will be there any more to see them counted. */
-static void leave(struct kube *k)
-{
-	k->leaving = true;
-	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
-		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
-
-		if (j)
-			job_settle(j);
-	}
-}
-
 /* Jobs live on. What is on its way to be deleted is, when the server answers; what was to be made
  * isn't any more. */
 static void kube_free(struct runner *r)
 {
 	struct kube *k = kube_of(r);
 
-	leave(k);
+	k->leaving = true; /* nobody will be there any more to see them counted */
+	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
+		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
+
+		if (j)
+			job_settle(j);
+	}
 	atomic_store(&k->closing, true);
 	loop_remove(k->loop, k->ticker);
 	loop_remove(k->loop, k->flusher);
@@ -424,8 +405,8 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	struct kube *k = xcalloc(1, sizeof(*k));
 	struct kube_client_options co = o->client;
 
+	assert(o->access && o->profile);
 	co.patience_ns = co.patience_ns ? co.patience_ns : PATIENCE_NS;
-
 	k->base.ops = &kube_ops;
 	k->loop = l;
 	k->o = *o;

@@ -41,14 +41,18 @@ struct runner_kubernetes_options {
 int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options *o,
 			  struct runner **ret, struct err *err);
 
-/* For `cairn logs -f`: what `main` of the attempt's pod has printed so far and prints on, to
- * `sink`, until it ends (0) or `sink` returns != 0. Blocks; any thread. From one pod of several:
- * `index`. ERR_NOT_FOUND: there is no such pod (any more). A stream that breaks off is taken up
- * where it ended. Without `follow`: only what there is so far. */
-int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id,
-		    const char *project, unsigned index, bool follow,
-		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg,
-		    struct err *err);
+struct kube_log {
+	const char *namespace_, *project;
+	uint64_t attempt_id;
+	unsigned index; /* of its pod, where it has several */
+	bool follow;    /* false: only what there is so far */
+	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	void *arg;
+};
+/* For `cairn logs -f`: gives `sink` what `main` of the attempt's pod has printed and goes on to
+ * print, until it ends (0) or `sink` returns != 0. A stream that breaks off is taken up where it
+ * ended. Blocks; any thread. ERR_NOT_FOUND: there is no such pod (any more). */
+int kube_follow_log(struct kube_client *c, const struct kube_log *log, struct err *err);
 
 /* Deletes all Jobs of a run, whose engine is dead; *ret_n: so many. Their pods get their grace
  * time. */

@@ -18,19 +18,9 @@ struct series_question {
 static void ask(void *arg)
 {
 	struct series_question *q = arg;
-	_cleanup_(str_deinit) struct str path = { 0 };
-	struct kube_call call = {
-		.method = "GET", .accept = "*/*", .once = true, .timeout_ns = 10 * NS_PER_S
-	};
 
-	if (atomic_load(&q->k->closing))
-		return;
-	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "pods", q->pod);
-	str_add(&path, "/log?container=" KUBE_SIDECAR "&tailLines=4&limitBytes=8192");
-	call.path = path.s;
-	if (kube_do(q->k->client, &call, NULL) == 0 && call.text.len)
-		q->text = xstrndup(call.text.s, call.text.len);
-	kube_call_deinit(&call);
+	if (!atomic_load(&q->k->closing))
+		q->text = kube_sidecar_log(q->k, q->pod, 4, false);
 }
 
 /* The last line that has some. */
