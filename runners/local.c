@@ -178,32 +178,27 @@ static void report(struct local_attempt *la)
 
 /* Collecting. */
 
-static int read_metrics(struct local_attempt *la)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	struct err e = { 0 };
-
-	if (!la->a->metrics_path)
-		return 0;
-	if (fs_read_file_at(la->w.dir_fd, la->a->metrics_path, METRICS_MAX_BYTES, &text, &e) < 0) {
-		la->result.failure = FAILURE_OUTPUT;
-		if (e.code != ERR_NOT_FOUND)
-			return err_set(la->err, e.code, "metrics file: %s", e.msg);
-		return err_set(la->err, ERR_NOT_FOUND,
-			       "the command ended well but did not write its metrics file `%s`",
-			       la->a->metrics_path);
-	}
-	str_addn(&text, "", 0);
-	la->result.metrics_json = str_take(&text);
-	return 0;
-}
-
 static void collect_outputs(struct local_attempt *la)
 {
 	const struct runner_staging *s = &la->l->o.staging;
+	const char *metrics = la->a->metrics_path;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
 
-	if (read_metrics(la) < 0)
+	if (metrics && fs_read_file_at(la->w.dir_fd, metrics, METRICS_MAX_BYTES, &text, &e) < 0) {
+		la->result.failure = FAILURE_OUTPUT;
+		if (e.code == ERR_NOT_FOUND)
+			err_set(la->err, ERR_NOT_FOUND,
+				"the command ended well but did not write its metrics file `%s`",
+				metrics);
+		else
+			err_set(la->err, e.code, "metrics file: %s", e.msg);
 		return;
+	}
+	if (metrics) {
+		str_addn(&text, "", 0);
+		la->result.metrics_json = str_take(&text);
+	}
 	la->result.outputs = xcalloc(la->a->n_outputs + 1, sizeof(*la->result.outputs));
 	if (s->collect(s->arg, la->a, la->w.dir_fd, la->result.outputs, la->err) < 0)
 		la->result.failure = la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID
@@ -598,16 +593,6 @@ static void start_guard(struct local *l)
 		process_note_child(l->guard); /* not something that a program left behind */
 }
 
-static void stop_guard(struct local *l)
-{
-	if (l->guard > 0) {
-		kill(l->guard, SIGKILL); /* nothing is left to guard */
-		waitpid(l->guard, NULL, 0);
-		process_forget_child(l->guard);
-	}
-	fd_closep(&l->guard_pipe);
-}
-
 static uint64_t link_from(const struct local *l)
 {
 	switch (l->o.inputs) {
@@ -713,7 +698,12 @@ static void local_free(struct runner *r)
 	struct local *l = local_of(r);
 
 	pool_free(l->pool);
-	stop_guard(l);
+	if (l->guard > 0) {
+		kill(l->guard, SIGKILL); /* nothing is left to guard */
+		waitpid(l->guard, NULL, 0);
+		process_forget_child(l->guard);
+	}
+	fd_closep(&l->guard_pipe);
 	workspace_shelf_deinit(&l->shelf);
 	map_free(l->attempts);
 	free(l->state_dir);

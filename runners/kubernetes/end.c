@@ -116,21 +116,19 @@ static void take_log(struct ending *e)
 		e->log = (struct content_id){ 0 };
 }
 
-/* A log of what ran, by the sidecar or the one that is told. */
-static bool has_log(const struct ending *e)
+/* No sidecar has kept a log of what ran, and one of them failed. */
+static bool lacks_log(const struct ending *e)
 {
-	for (size_t i = 0; i < e->n_results; i++)
-		if (e->results[i].r.log.kind != CONTENT_NONE)
-			return true;
-	return false;
-}
+	bool failed = e->n_results == 0;
 
-static bool sidecar_failed(const struct ending *e)
-{
-	for (size_t i = 0; i < e->n_results; i++)
-		if (e->results[i].r.failure == FAILURE_STORE || e->results[i].main_died)
-			return true;
-	return e->n_results == 0;
+	for (size_t i = 0; i < e->n_results; i++) {
+		const struct pod_result *p = &e->results[i];
+
+		if (p->r.log.kind != CONTENT_NONE)
+			return false;
+		failed |= p->r.failure == FAILURE_STORE || p->main_died;
+	}
+	return failed;
 }
 
 static void end(void *arg)
@@ -145,7 +143,7 @@ static void end(void *arg)
 	e->away = e->n_results == 0 && e->err.code == ERR_IO && kube_mono(e->k) < e->until_ns;
 	if (e->away)
 		return;
-	if (e->wants_log && !has_log(e) && sidecar_failed(e))
+	if (e->wants_log && lacks_log(e))
 		take_log(e);
 	if (e->parts)
 		gang_log(e->k, e->parts, e->nodes, e->attempt_id, e->pod, &e->log, &e->gang_log);

@@ -5,8 +5,8 @@
  * object without a name or uid is none (-1).
  *
  * Of a pod's containers `main` and the sidecar have facts of their own; of all others the first
- * that is in trouble does (take_other()). Labels are anybody's to write: whose a pod is, its
- * controller's uid says (take_owner()), and callers compare it.
+ * that is in trouble does (take_other()). Anybody can write labels. Whose a pod is, its
+ * controller's uid says (the garbage collector acts on it), and callers compare it.
  *
  * Pure functions; they run on the watches' threads. What facts mean is judge.c's.
  */
@@ -208,23 +208,10 @@ static unsigned index_of(const json_t *meta)
 	return v && text_parse_int(v, &n) && n >= 0 && n < INT32_MAX ? (unsigned)n : 0;
 }
 
-/* Labels are anybody's to write; who controls a pod, the garbage collector acts on. */
-static void take_owner(const json_t *meta, struct pod_facts *f)
-{
-	const json_t *owners = at(meta, "ownerReferences");
-
-	for (size_t i = 0; i < json_array_size(owners); i++) {
-		const json_t *o = json_array_get(owners, i);
-
-		if (json_is_true(at(o, "controller")) && str_eq(text_at(o, "kind"), "Job"))
-			TAKE_WORD(o, "uid", f->job_uid);
-	}
-}
-
 int pod_facts_of(const json_t *object, struct pod_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
-		     *conditions = at(status, "conditions");
+		     *conditions = at(status, "conditions"), *owners = at(meta, "ownerReferences");
 	const char *ids;
 
 	*ret = (struct pod_facts){ 0 };
@@ -233,7 +220,12 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 	if (!*ret->uid || !*ret->name)
 		return -1;
 	ret->attempt_id = attempt_of(meta);
-	take_owner(meta, ret);
+	for (size_t i = 0; i < json_array_size(owners); i++) {
+		const json_t *o = json_array_get(owners, i);
+
+		if (json_is_true(at(o, "controller")) && str_eq(text_at(o, "kind"), "Job"))
+			TAKE_WORD(o, "uid", ret->job_uid);
+	}
 	ret->index = index_of(meta);
 	ids = text_at(at(meta, "annotations"), KUBE_NOTE_ATTEMPTS);
 	ret->array = ids && strchr(ids, ',');

@@ -57,26 +57,11 @@ static const char *const *copy_texts(struct arena *arena, const char *const *v)
 	return v ? out : NULL;
 }
 
-static void copy_io(struct arena *arena, struct runner_attempt *a)
-{
-	struct runner_input *in = arena_alloc(arena, (a->n_inputs + 1) * sizeof(*in));
-	struct runner_output *out = arena_alloc(arena, (a->n_outputs + 1) * sizeof(*out));
-
-	for (size_t i = 0; i < a->n_inputs; i++)
-		in[i] = (struct runner_input){ arena_strdup(arena, a->inputs[i].name),
-					       arena_strdup(arena, a->inputs[i].path),
-					       a->inputs[i].id };
-	for (size_t i = 0; i < a->n_outputs; i++)
-		out[i] = (struct runner_output){ arena_strdup(arena, a->outputs[i].name),
-						 arena_strdup(arena, a->outputs[i].path),
-						 a->outputs[i].is_dir };
-	a->inputs = in;
-	a->outputs = out;
-}
-
 static struct runner_attempt *copy_attempt(struct arena *arena, const struct runner_attempt *from)
 {
 	struct runner_attempt *a = arena_memdup(arena, from, sizeof(*from));
+	struct runner_input *in = arena_alloc(arena, (a->n_inputs + 1) * sizeof(*in));
+	struct runner_output *out = arena_alloc(arena, (a->n_outputs + 1) * sizeof(*out));
 
 	a->run_id = copy_text(arena, from->run_id);
 	a->task = copy_text(arena, from->task);
@@ -92,7 +77,16 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 	a->on.image = copy_text(arena, from->on.image);
 	a->on.placement_json = copy_text(arena, from->on.placement_json);
 	a->on.gang.framework = copy_text(arena, from->on.gang.framework);
-	copy_io(arena, a);
+	for (size_t i = 0; i < a->n_inputs; i++)
+		in[i] = (struct runner_input){ arena_strdup(arena, from->inputs[i].name),
+					       arena_strdup(arena, from->inputs[i].path),
+					       from->inputs[i].id };
+	for (size_t i = 0; i < a->n_outputs; i++)
+		out[i] = (struct runner_output){ arena_strdup(arena, from->outputs[i].name),
+						 arena_strdup(arena, from->outputs[i].path),
+						 from->outputs[i].is_dir };
+	a->inputs = in;
+	a->outputs = out;
 	return a;
 }
 

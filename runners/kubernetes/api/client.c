@@ -442,16 +442,19 @@ static int64_t again_ns(const struct kube_call *call, const struct http_request 
 	return result < 0 || r->reply.status == 429 || r->reply.status >= 500 ? wait_ns(tries) : -1;
 }
 
-static int run(struct kube_client *c, struct kube_call *call, const struct str *body,
-	       struct err *err)
+int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
 {
+	_cleanup_(str_deinit) struct str body = { 0 };
 	int64_t end = mono_ns() + c->o.patience_ns;
 	bool refused = false;
 
+	assert(call->method && call->path);
+	if (call->body)
+		json_add_canonical(&body, call->body);
 	for (unsigned tries = 0;; tries++) {
 		struct http_request r = { 0 };
 		struct err why = { 0 };
-		int result = try_once(c, call, body, refused, &r, &why);
+		int result = try_once(c, call, &body, refused, &r, &why);
 		int64_t wait = r.method ? again_ns(call, &r, result, tries, end - mono_ns()) : -1;
 		bool new_credentials = result == 0 && r.reply.status == 401 && !refused &&
 				       (c->access->exec || c->access->token_file);
@@ -470,19 +473,6 @@ static int run(struct kube_client *c, struct kube_call *call, const struct str *
 		if (!new_credentials && pause_for(c, wait, err) < 0)
 			return -1;
 	}
-}
-
-int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
-{
-	struct str body = { 0 };
-	int r;
-
-	assert(call->method && call->path);
-	if (call->body)
-		json_add_canonical(&body, call->body);
-	r = run(c, call, &body, err);
-	str_deinit(&body);
-	return r;
 }
 
 void kube_call_deinit(struct kube_call *call)

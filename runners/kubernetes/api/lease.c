@@ -275,25 +275,22 @@ static int acquire_or_renew(struct kube_lease *l, struct err *err)
 
 /* The threads. */
 
-/* Contenders that began together don't ask together for ever. */
-static int64_t pause_ns(struct kube_lease *l)
-{
-	return is_ours(l) ? l->o.retry_ns
-			  : l->o.retry_ns + (int64_t)((double)l->o.retry_ns * 0.2 *
-						      (double)random_u64() / (double)UINT64_MAX);
-}
-
 static void *asking(void *arg)
 {
 	struct kube_lease *l = arg;
 
 	while (!is_over(l)) {
+		int64_t pause = l->o.retry_ns;
 		struct err err = { 0 };
 
 		if (acquire_or_renew(l, &err) < 0 && err.code != ERR_CHANGED &&
 		    err.code != ERR_EXISTS) /* those: somebody was faster */
 			know_trouble(l, &err);
-		for (int64_t end = now_ns() + pause_ns(l); now_ns() < end && !is_over(l);) {
+		/* Contenders that began together don't ask together for ever. */
+		if (!is_ours(l))
+			pause += (int64_t)((double)l->o.retry_ns * 0.2 * (double)random_u64() /
+					   (double)UINT64_MAX);
+		for (int64_t end = now_ns() + pause; now_ns() < end && !is_over(l);) {
 			pthread_mutex_lock(&l->lock);
 			if (!l->stop)
 				sleep_locked(l, end - now_ns());

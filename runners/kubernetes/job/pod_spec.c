@@ -56,15 +56,10 @@ int pod_content_read(const char *text, struct content_id *ret, struct err *err)
 
 /* Writing. */
 
-static json_t *text_of(const char *s)
-{
-	return json_name(s, strlen(s));
-}
-
 static void set_text(json_t *o, const char *key, const char *s)
 {
 	if (s)
-		json_object_set_new(o, key, text_of(s));
+		json_object_set_new(o, key, json_name(s, strlen(s)));
 }
 
 static void set_int(json_t *o, const char *key, int64_t v)
@@ -132,21 +127,10 @@ static json_t *outputs_of(const struct runner_attempt *a)
 	return list;
 }
 
-static json_t *gang_of(const struct runner_gang *g)
-{
-	json_t *o = json_object();
-
-	set_text(o, "framework", g->framework);
-	set_int(o, "nodes", g->nodes);
-	set_int(o, "procs_per_node", g->procs_per_node);
-	set_int(o, "servers", g->servers);
-	return o;
-}
-
 static json_t *attempt_of(const struct runner_attempt *a)
 {
 	char hex[DIGEST_HEX_MAX];
-	json_t *o = json_object();
+	json_t *o = json_object(), *gang;
 
 	set_int(o, "id", (int64_t)a->id);
 	set_int(o, "number", a->number);
@@ -167,8 +151,13 @@ static json_t *attempt_of(const struct runner_attempt *a)
 	set_int(o, "timeout_ns", a->timeout_ns);
 	set_int(o, "grace_ns", a->grace_ns);
 	set_true(o, "forwards_signals", a->forwards_signals);
-	if (a->on.gang.framework)
-		json_object_set_new(o, "gang", gang_of(&a->on.gang));
+	if (a->on.gang.framework) {
+		json_object_set_new(o, "gang", gang = json_object());
+		set_text(gang, "framework", a->on.gang.framework);
+		set_int(gang, "nodes", a->on.gang.nodes);
+		set_int(gang, "procs_per_node", a->on.gang.procs_per_node);
+		set_int(gang, "servers", a->on.gang.servers);
+	}
 	return o;
 }
 
@@ -380,29 +369,6 @@ static int read_outputs(struct reader *r, const json_t *o, struct runner_attempt
 	return 0;
 }
 
-static int read_key(struct reader *r, const json_t *o, struct runner_attempt *a)
-{
-	struct digest *key = arena_alloc(r->arena, sizeof(*key));
-	const char *text;
-
-	if (json_get_str(o, "key", &text, r->err) < 0 || digest_parse(text, key, r->err) < 0)
-		return -1;
-	a->key = key;
-	return 0;
-}
-
-static int read_code(struct reader *r, const json_t *o, struct runner_attempt *a)
-{
-	struct content_id *code = arena_alloc(r->arena, sizeof(*code));
-
-	if (take_id(r, o, "code", code) < 0)
-		return -1;
-	if (code->kind != CONTENT_NONE && code->kind != CONTENT_TREE)
-		return bad(r, "code", "must be a tree");
-	a->code = code->kind == CONTENT_TREE ? code : NULL;
-	return 0;
-}
-
 static int read_gang(struct reader *r, const json_t *o, struct runner_gang *ret)
 {
 	const json_t *g = json_object_get(o, "gang");
@@ -443,8 +409,13 @@ static int read_program(struct reader *r, const json_t *o, struct runner_attempt
 
 static int read_attempt(struct reader *r, const json_t *o, struct runner_attempt *a)
 {
-	if (read_program(r, o, a) < 0 || read_key(r, o, a) < 0 || read_inputs(r, o, a) < 0 ||
-	    read_outputs(r, o, a) < 0 || read_code(r, o, a) < 0 ||
+	struct digest *key = arena_alloc(r->arena, sizeof(*key));
+	struct content_id *code = arena_alloc(r->arena, sizeof(*code));
+	const char *text;
+
+	if (read_program(r, o, a) < 0 || json_get_str(o, "key", &text, r->err) < 0 ||
+	    digest_parse(text, key, r->err) < 0 || read_inputs(r, o, a) < 0 ||
+	    read_outputs(r, o, a) < 0 || take_id(r, o, "code", code) < 0 ||
 	    take_path(r, o, "metrics", &a->metrics_path) < 0 ||
 	    take_path(r, o, "series", &a->series_path) < 0 ||
 	    take_path(r, o, "checkpoint", &a->checkpoint_path) < 0 ||
@@ -452,6 +423,10 @@ static int read_attempt(struct reader *r, const json_t *o, struct runner_attempt
 	    take_ns(r, o, "grace_ns", &a->grace_ns) < 0 ||
 	    json_get_bool_opt(o, "forwards_signals", false, &a->forwards_signals, r->err) < 0)
 		return -1;
+	if (code->kind != CONTENT_NONE && code->kind != CONTENT_TREE)
+		return bad(r, "code", "must be a tree");
+	a->key = key;
+	a->code = code->kind == CONTENT_TREE ? code : NULL;
 	return read_gang(r, o, &a->on.gang);
 }
 
@@ -683,11 +658,20 @@ static int read_result(struct reader *r, const json_t *o, struct pod_result *p)
 	return read_error(r, o, &p->r);
 }
 
-static int read_results(const json_t *top, struct reader *r, struct pod_result **ret, size_t *ret_n)
+/* 1: the results are elsewhere. */
+static int read_results(const json_t *top, struct reader *r, struct pod_result **ret, size_t *ret_n,
+			struct content_id *ret_where)
 {
 	json_t *list;
 	size_t n;
 
+	if (json_object_get(top, "result")) {
+		if (take_id(r, top, "result", ret_where) < 0)
+			return -1;
+		return content_is_file(ret_where) && ret_where->size_bytes <= POD_RESULT_MAX
+			       ? 1
+			       : bad(r, "result", "must be a blob, and not too large");
+	}
 	if (json_get_array(top, "results", &list, r->err) < 0)
 		return -1;
 	n = json_array_size(list);
@@ -702,18 +686,6 @@ static int read_results(const json_t *top, struct reader *r, struct pod_result *
 	return 0;
 }
 
-static int read_where_or_results(const json_t *top, struct reader *r, struct pod_result **ret,
-				 size_t *ret_n, struct content_id *ret_where)
-{
-	if (!json_object_get(top, "result"))
-		return read_results(top, r, ret, ret_n);
-	if (take_id(r, top, "result", ret_where) < 0)
-		return -1;
-	return content_is_file(ret_where) && ret_where->size_bytes <= POD_RESULT_MAX
-		       ? 1
-		       : bad(r, "result", "must be a blob, and not too large");
-}
-
 int kube_pod_result_read(const char *text, size_t len, struct arena *arena, struct pod_result **ret,
 			 size_t *ret_n, struct content_id *ret_where, struct err *err)
 {
@@ -721,7 +693,7 @@ int kube_pod_result_read(const char *text, size_t len, struct arena *arena, stru
 	json_t *top = NULL;
 	int result = parse(&pods_result, text, len, &top, err);
 
-	if (result == 0 && (result = read_where_or_results(top, &r, ret, ret_n, ret_where)) < 0)
+	if (result == 0 && (result = read_results(top, &r, ret, ret_n, ret_where)) < 0)
 		err_wrap(err, "%s", pods_result.what);
 	json_decref(top);
 	return result;

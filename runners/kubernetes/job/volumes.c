@@ -185,27 +185,22 @@ static int add_shm(struct pod_build *b, struct err *err)
 
 /* The sidecar's. */
 
-/* The store's service takes the token as proof of who the pod is, and nobody else's does. */
-static void add_store_token(struct pod_build *b)
-{
-	const char *audience =
-		str_has_prefix(b->p->store_uri, "s3://") ? "sts.amazonaws.com" : NULL;
-	json_t *token = json_pack("{s:s, s:i}", "path", "token", "expirationSeconds", 3600);
-
-	kube_set_str(token, "audience", audience);
-	add_volume(b, "store-token", "projected",
-		   json_pack("{s:[{s:o}]}", "sources", "serviceAccountToken", token));
-	add_read_only(b->sidecar_mounts, "store-token", "/var/run/secrets/cairn");
-}
-
 static void add_sidecar_volumes(struct pod_build *b)
 {
+	json_t *token;
+
 	add_mount(b->sidecar_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
 	add_volume(b, "cairn-tmp", "emptyDir",
 		   json_object()); /* its own: the program mustn't see what lies there */
 	add_mount(b->sidecar_mounts, "cairn-tmp", "/tmp");
-	if (b->p->store_account)
-		add_store_token(b);
+	if (b->p->store_account) { /* a token by which the store's service knows the pod */
+		token = json_pack("{s:s, s:i}", "path", "token", "expirationSeconds", 3600);
+		if (str_has_prefix(b->p->store_uri, "s3://"))
+			kube_set_str(token, "audience", "sts.amazonaws.com");
+		add_volume(b, "store-token", "projected",
+			   json_pack("{s:[{s:o}]}", "sources", "serviceAccountToken", token));
+		add_read_only(b->sidecar_mounts, "store-token", "/var/run/secrets/cairn");
+	}
 	if (b->p->store_ca) {
 		add_volume(b, "store-ca", "configMap", json_pack("{s:s}", "name", b->p->store_ca));
 		add_read_only(b->sidecar_mounts, "store-ca", "/etc/cairn/ca");
