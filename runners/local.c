@@ -50,11 +50,12 @@
 /* A program that gets a TERM has this long when its step doesn't say. */
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 #define COPY_BYTES       (64 * KIB)
-/* Of a pipe, before others get their turn. */
+/* So much of a pipe is read before others get their turn. */
 #define DRAIN_BYTES (1 * MIB)
 /* A device with less than this free is full: a file needs blocks and a name. */
 #define NO_ROOM_BYTES (16 * KIB)
-/* Nobody tells us when the last of a tree has gone, once its leader has. */
+/* Nothing tells us when the last process of a tree has ended, once its leader has: we look again so
+ * often. */
 #define LOOK_AGAIN_NS (20 * NS_PER_MS)
 
 struct local {
@@ -88,7 +89,7 @@ struct local_attempt {
 	struct redactor *redactor;
 	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
 	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
-	bool exited; /* never asked of clocks: those may be set back */
+	bool exited; /* not derived from times: clocks may be set back */
 	struct process_exit ex;
 	struct runner_result result;
 	struct err *err;    /* &result.err */
@@ -521,16 +522,15 @@ static void add_marker(const struct local *l, uint64_t attempt_id, char ret[stat
 		 (unsigned long long)attempt_id);
 }
 
-/* Two must not write one checkpoint: what an attempt of a dead engine left running ends before this
- * one begins. */
+/* Two processes must not write one checkpoint: what an attempt of a dead engine left running is
+ * killed first. */
 static int attach_checkpoint(struct local_attempt *la)
 {
 	struct runner_result *r = &la->result;
 	char marker[64];
 	const char *last;
 
-	if (checkpoint_attach(la->l->state_dir, la->a->key, la->a->id, la->w.dir_fd,
-			      la->a->checkpoint_path, &r->continues, la->err) < 0)
+	if (checkpoint_attach(la->l->state_dir, la->a, la->w.dir_fd, &r->continues, la->err) < 0)
 		return -1;
 	if (r->continues && la->a->number == 1) {
 		last = strrchr(r->continues, ' ');

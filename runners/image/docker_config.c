@@ -169,7 +169,7 @@ static bool is_docker_hub(const char *host, size_t n)
 	return false;
 }
 
-/* How well does the key name this image? 0: not at all; a longer path is better. */
+/* How well the key names this image: 0 not at all; a longer path is better. */
 static size_t key_fits(const char *key, const struct image_ref *ref)
 {
 	const char *at = strstr(key, "://") ? strstr(key, "://") + 3 : key,

@@ -117,8 +117,8 @@ static int take_secret(const json_t *secret, const char *name, struct secret_tex
 	return 0;
 }
 
-/* One that isn't there, or that we may not read, is the kubelet's business: what it holds isn't
- * needed where Docker's configuration, or nobody, is let in as well. */
+/* A Secret that isn't there, or that we may not read, is no error: Docker's configuration may have
+ * the credentials, or none may be needed. The kubelet reads it itself. */
 static int read_secret(const struct images *i, const char *name, struct secret_texts *t,
 		       struct err *err)
 {
@@ -191,6 +191,7 @@ struct question {
 };
 
 struct batch {
+	struct arena *arena; /* of the references */
 	struct question *v;
 	size_t n, next;
 };
@@ -232,31 +233,26 @@ static void ask_all(struct batch *b)
 		pthread_join(threads[--n], NULL);
 }
 
-/* Known ones and those with a digest are answered here; *ret_asked is how many others there are,
- * which come first in q. */
-static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n,
-		    struct arena *arena, struct question *q, size_t *ret_asked, size_t *ret_failed,
-		    struct err *err)
+/* Answers known names and those with a digest; the others go into the batch. */
+static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n, struct batch *b,
+		    size_t *ret_failed, struct err *err)
 {
-	size_t asked = 0;
-
 	for (size_t k = 0; k < n; k++) {
-		struct image_ref ref;
+		struct question q = { .name = wanted[k].name, .number = k };
 
 		*ret_failed = k;
 		if (map_get_str(i->known, wanted[k].name))
 			continue;
-		if (image_ref_parse(wanted[k].name, arena, &ref, err) < 0)
+		if (image_ref_parse(q.name, b->arena, &q.ref, err) < 0)
 			return -1;
-		if (ref.digest) {
-			*map_slot_str(i->known, wanted[k].name) = pinned(&ref, ref.digest);
+		if (q.ref.digest) {
+			*map_slot_str(i->known, q.name) = pinned(&q.ref, q.ref.digest);
 			continue;
 		}
-		q[asked] = (struct question){ .name = wanted[k].name, .number = k, .ref = ref };
-		if (open_registry(i, wanted[k].pull_secrets, &q[asked++].registry, err) < 0)
+		if (open_registry(i, wanted[k].pull_secrets, &q.registry, err) < 0)
 			return -1;
+		b->v[b->n++] = q;
 	}
-	*ret_asked = asked;
 	return 0;
 }
 
@@ -264,9 +260,9 @@ int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n
 		   struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
 {
 	_cleanup_(freep) struct question *q = xcalloc(n + 1, sizeof(*q));
-	struct batch b = { .v = q };
+	struct batch b = { .arena = arena, .v = q };
 
-	if (sort_out(i, wanted, n, arena, q, &b.n, ret_failed, err) < 0)
+	if (sort_out(i, wanted, n, &b, ret_failed, err) < 0)
 		return -1;
 	ask_all(&b);
 	for (size_t k = 0; k < b.n; k++) {

@@ -112,7 +112,7 @@ static int begin_upload(struct push *p, struct upload *u, struct err *err)
 	return r;
 }
 
-/* After a piece that failed: what has arrived? */
+/* Asks what has arrived, after a piece that failed. */
 static int ask_progress(struct push *p, struct upload *u, struct err *err)
 {
 	struct registry_call c = call_of(p, "GET", NULL);

@@ -166,7 +166,7 @@ static char *grant_key(const struct registry_call *c)
 	return xasprintf("%s %s %s", c->ref->host, c->ref->path, c->scope);
 }
 
-/* What is said to the registry in one call, and what it said to it. */
+/* The authentication of one call. */
 struct login {
 	struct arena *arena; /* of the challenge */
 	struct auth_challenge challenge;
@@ -238,8 +238,8 @@ static int say_who(struct registry_call *c, const struct login *l, const char *b
 	}
 }
 
-/* 401: the first one asks who we are. A credential that was granted before may only be out of date.
- * After that, it wasn't taken. */
+/* After a 401. The first one asks who we are; a token that was granted before may only be out of
+ * date. A second one says that the credential is refused. */
 static int answer_challenge(struct registry_call *c, struct login *l, const char *base,
 			    struct err *err)
 {

@@ -82,7 +82,7 @@ struct registry_call {
 	int body_fd; /* used when body_from_fd */
 	bool body_from_fd;
 	uint64_t body_offset;
-	bool once; /* what can't be repeated as it is: the caller goes on from where it stands */
+	bool once; /* not tried again after a failure: the caller asks how far it got */
 
 	struct http_request reply;
 	char *at;           /* where the answer came from */
@@ -92,7 +92,7 @@ struct registry_call {
  * long as there is patience. */
 int registry_do(struct registry_call *c, struct err *err);
 void registry_call_deinit(struct registry_call *c);
-/* What an answer that isn't welcome means. */
+/* Makes an error of an answer that isn't welcome; -1. */
 int registry_refused(const struct registry_call *c, struct err *err);
 /* Location of the answer, whole; the caller frees. NULL: it has none that can be used. */
 char *registry_location(const struct registry_call *c);

@@ -26,9 +26,10 @@
 #include "runners/kubernetes/internal.h"
 #include "runners/workspace.h"
 
-/* A result in a store that doesn't answer is asked for again so much later. */
+/* After a store that doesn't answer, its result is asked for again so much later. */
 #define FETCH_AGAIN_NS (10 * NS_PER_S)
-/* Of a log that the sidecar couldn't keep: what the kubelet keeps of one (containerLogMaxSize). */
+/* So much of a log that the sidecar couldn't keep is read: more than the kubelet keeps of one
+ * (containerLogMaxSize). */
 #define LOG_MAX_BYTES (64 * MIB)
 
 /* What the worker reads is copied: the bundle is the loop's. */
@@ -322,7 +323,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 	e->parts = gang_parts(b);
 	e->nodes = b->nodes;
 	e->attempt_id = b->ids.n ? b->ids.v[0] : 0;
-	e->until_ns = b->stage_ns + b->k->o.save_within_ns;
+	e->until_ns = b->stage_ns + b->k->save_within_ns;
 	b->state = BUNDLE_ENDING;
 	pool_submit(b->k->pool, end, ended, e);
 }

@@ -146,6 +146,7 @@ struct kube {
 	struct runner base;
 	struct loop *loop;
 	struct runner_kubernetes_options o;
+	int64_t save_within_ns; /* a store that is away is awaited so long: the profile's */
 	struct kube_client *client;
 	struct pool *pool;
 	char *run_id; /* that is watched; NULL: none yet */

@@ -17,10 +17,10 @@
 #include <string.h>
 #include "runners/kubernetes/internal.h"
 
-/* A pod that has ended keeps its files on its node. Where its Job goes on for others, it goes so
- * long after its end is on record. */
+/* A pod that has ended keeps its files on its node. Where its Job goes on for others, the pod is
+ * deleted so long after its end is on record. */
 #define FORGET_NS (30 * NS_PER_S)
-/* The controller is given so long for its accounts. */
+/* The Job's controller is given so long to count pods that have ended. */
 #define COUNT_NS (5 * NS_PER_S)
 
 /* Bundles. */

@@ -26,16 +26,18 @@
 #include "base/text/text.h"
 #include "runners/kubernetes/init/protocol.h"
 
-/* The sidecar of a pod whose containers have all ended is told to have ended so long after them at
- * the latest. */
+/* When all other containers of a pod have ended, its sidecar's end is known so much later at the
+ * latest. */
 #define SIDECAR_LATE_NS (30 * NS_PER_S)
-/* Ends of pods that are told by clocks of different machines, in seconds. */
+/* Two ends within this time count as simultaneous: clocks of different machines, in whole seconds.
+ */
 #define SAME_TIME_NS (2 * NS_PER_S)
-/* After one node's failure: more than any pod has to save and to go. */
+/* After one node's failure the others are awaited so long: more than any pod has to save and to
+ * go. */
 #define GANG_LATE_NS (15 * 60 * NS_PER_S)
-/* A sidecar that ends so often before the program could start won't do better. */
+/* A sidecar that ends so often before the program could start is given up. */
 #define SIDECAR_RESTARTS 3
-/* A start is worth a word, and one only, when it takes longer than starts do. */
+/* A start that takes longer than this is mentioned, once. */
 #define WORTH_A_WORD_NS (30 * NS_PER_S)
 
 static void say(struct kube_verdict *v, const char *fmt, ...) _printf_(2, 3);

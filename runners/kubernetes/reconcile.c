@@ -129,14 +129,14 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 
 static int64_t slack(const struct kube *k)
 {
-	return MIN(SLACK_NS, k->o.save_within_ns);
+	return MIN(SLACK_NS, k->save_within_ns);
 }
 
 /* The helper holds the program to its own limit, and the sidecar itself to the one for saving: what
  * is here is for a pod in which nobody does. 0: there is none. */
 static int64_t program_within(const struct bundle *b)
 {
-	int64_t ns = b->k->o.save_within_ns + slack(b->k);
+	int64_t ns = b->k->save_within_ns + slack(b->k);
 
 	for (size_t i = 0; i < b->members.n; i++) {
 		const struct runner_attempt *a = b->members.v[i]->a;
@@ -150,7 +150,7 @@ static int64_t program_within(const struct bundle *b)
 
 static int64_t save_within(const struct bundle *b)
 {
-	return b->k->o.save_within_ns + slack(b->k);
+	return b->k->save_within_ns + slack(b->k);
 }
 
 static int64_t schedule_within(const struct bundle *b)

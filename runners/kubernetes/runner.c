@@ -32,12 +32,11 @@
 #define GATHER_MAX_NS   (100 * NS_PER_MS) /* but no longer than so */
 #define GATHER_LONG_NS  (500 * NS_PER_MS) /* where so many are made and haven't started: BACKLOG */
 #define BACKLOG         32
-#define FRESH_LOOK      64              /* of the newest Jobs of a turn, whether one has a place */
-#define PATIENCE_NS     (10 * NS_PER_S) /* then it is told, and tried again */
+#define FRESH_LOOK      64              /* so many of a turn's newest Jobs are searched for room */
+#define PATIENCE_NS     (10 * NS_PER_S) /* after that the user is told, and it is tried again */
 #define SKEW_UNKNOWN    (-(1LL << 60))
 
-/* What was asked for, as a copy: workers read it, and an engine that leaves doesn't wait for them.
- */
+/* Attempts are copied: workers read them, and an engine that leaves doesn't wait for workers. */
 
 static const char *copy_text(struct arena *arena, const char *s)
 {
@@ -241,8 +240,8 @@ static int kube_submit(struct runner *r, const struct runner_attempt *a, struct 
 	return 0;
 }
 
-/* Nothing is asked for it: it says that this run was there before, and which it is. What lives of
- * it is found when it is submitted again. */
+/* Tells only that this run was there before, and which it is. What lives of the attempt is found
+ * when it is submitted again. */
 static int kube_adopt(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct kube *k = kube_of(r);
@@ -303,9 +302,8 @@ static void cancel_held(struct kube *k, struct member *m)
 	member_report(m, &r);
 }
 
-/* Only a pod as a whole can be ended: one of a pack ends with the last. Others of the Job go on; a
- * look at it finds what has to go (kubernetes/reconcile.c), once all that are cancelled together
- * have been. */
+/* Only a whole pod can be ended, so an attempt of a pack ends when all of the pack are cancelled.
+ * Other pods of the Job go on; job_look() finds later which have to go (kubernetes/reconcile.c). */
 static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct kube *k = kube_of(r);
@@ -409,7 +407,7 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	k->o.image_within_ns = o->image_within_ns ? o->image_within_ns : 5 * 60 * NS_PER_S;
 	k->o.gang_within_ns = o->gang_within_ns ? o->gang_within_ns : 10 * 60 * NS_PER_S;
 	k->o.lost_within_ns = o->lost_within_ns ? o->lost_within_ns : 30 * NS_PER_S;
-	k->o.save_within_ns = o->profile->save_ns ? o->profile->save_ns : KUBE_SAVE_DEFAULT_NS;
+	k->save_within_ns = o->profile->save_ns ? o->profile->save_ns : KUBE_SAVE_DEFAULT_NS;
 	k->skew_ns = SKEW_UNKNOWN;
 	k->by_id.members = map_new();
 	k->by_id.jobs = map_new();

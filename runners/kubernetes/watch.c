@@ -87,7 +87,7 @@ static void on_trouble(void *arg, const struct err *err, bool denied)
 
 /* Taking in. */
 
-/* Of a Job that was deleted, late news may come. */
+/* False of a Job whose deletion is on record: news of it may be late. */
 static bool of_interest(struct kube *k, uint64_t id)
 {
 	return id && map_get(k->by_id.done, &id, sizeof(id)) != DELETED;

@@ -300,8 +300,8 @@ static json_t *job_spec(const struct pod_build *b, json_t *template)
 	return spec;
 }
 
-/* What the placement says of labels or annotations, and ours: on every object of the attempt, since
- * policies that want some ask it of all. */
+/* The placement's labels or annotations, and ours. They are on every object of the attempt, since a
+ * policy that demands some does so of all. */
 static json_t *with_notes(const struct pod_build *b, const char *what, json_t *ours)
 {
 	json_t *all = json_object(), *said = json_object_get(b->placement, what);

@@ -637,7 +637,7 @@ static int read_ending(struct reader *r, const json_t *o, struct runner_result *
 	return 0;
 }
 
-/* The id is looked at by whoever reads: it knows which attempts it asked for. */
+/* The caller checks the id: it knows which attempts it asked for. */
 static int read_result(struct reader *r, const json_t *o, struct pod_result *p)
 {
 	const char *metrics, *tail, *continues;

@@ -87,7 +87,7 @@ static int check_container(const json_t *before, const json_t *after, const char
 	return check_same(was, is, keys, n_keys, what, err);
 }
 
-/* As it was made. What it may use is said in cairn.yaml, and a template may say it, too. */
+/* It must be as it was made, but for its resources, which cairn.yaml or a template may set. */
 static int check_sidecar(const json_t *before, const json_t *after, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *was = NULL, *is = NULL;
