@@ -8,7 +8,7 @@
  * them a frame is deleted.
  *
  * Trash and shelf lie in one directory that is named after our process and its start time. So
- * sweep_trash() can tell the trash of a dead engine from that of one that lives beside us.
+ * workspace_shelf_init() can tell the trash of a dead engine from that of one that lives beside us.
  *
  * Workers call these functions at the same time. The shelf's lock covers `dirs`, `n_trash` and
  * `has_trash`; a frame that was taken off the shelf belongs to one attempt. The shelf itself is
@@ -81,33 +81,26 @@ static int make_dir(const char *dir, struct err *err)
 #define TRASH_ENTRIES 32
 #define TRASH_MAX     50000
 
-/* Trash of engines that are gone. */
-static void sweep_trash(const char *work)
+void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 {
+	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
 	DIR *d = opendir(work);
 	struct dirent *e;
 
+	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
+	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
+			     (unsigned long long)process_start_time(getpid()));
 	while (d && fs_next(d, work, &e, NULL) > 0) {
 		_cleanup_(freep) char *path = xasprintf("%s/%s", work, e->d_name);
 		unsigned long long start;
 		int pid;
 
 		if (sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 &&
-		    process_start_time(pid) != start)
+		    process_start_time(pid) != start) /* of an engine that is gone */
 			fs_remove_tree(path, NULL);
 	}
 	if (d)
 		closedir(d);
-}
-
-void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
-{
-	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
-
-	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
-	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
-			     (unsigned long long)process_start_time(getpid()));
-	sweep_trash(work);
 }
 
 void workspace_shelf_deinit(struct workspace_shelf *s)
@@ -156,16 +149,6 @@ static char *place_in_trash(struct workspace_shelf *shelf)
 	return xasprintf("%s/%llu", shelf->trash, (unsigned long long)shelf->n_trash++);
 }
 
-static int move_to_trash(struct workspace_shelf *shelf, int top, const char *name)
-{
-	_cleanup_(freep) char *to = NULL;
-
-	pthread_mutex_lock(&shelf->lock);
-	to = place_in_trash(shelf);
-	pthread_mutex_unlock(&shelf->lock);
-	return to ? renameat(top, name, AT_FDCWD, to) : -1;
-}
-
 /* The program sees its mode: ours must not depend on the umask of whoever runs it. */
 static int make_open(int top, const char *name)
 {
@@ -183,12 +166,18 @@ static int renew(struct workspace_shelf *shelf, int top, const char *name)
 	unsigned entries = 0;
 	uint64_t bytes = 0;
 	bool small = is_small(top, name, 1, &bytes, &entries);
+	_cleanup_(freep) char *to = NULL;
 	struct stat st;
 
 	if (small && entries == 0 && fstatat(top, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (st.st_mode & 07777) == 0755)
 		return 0;
-	if (!(small && move_to_trash(shelf, top, name) == 0) &&
+	if (small) {
+		pthread_mutex_lock(&shelf->lock);
+		to = place_in_trash(shelf);
+		pthread_mutex_unlock(&shelf->lock);
+	}
+	if (!(to && renameat(top, name, AT_FDCWD, to) == 0) &&
 	    fs_remove_tree_at(top, name, NULL) < 0)
 		return -1;
 	return make_open(top, name);

@@ -79,7 +79,7 @@ struct secret_texts {
 static void secret_texts_wipe(struct secret_texts *t)
 {
 	for (size_t i = 0; i < t->v.n; i++) {
-		char *text = (char *)t->v.v[i].text;
+		char *text = (char *)t->v.v[i].text; /* NULL in the last */
 
 		if (text)
 			explicit_bzero(text, strlen(text));

@@ -100,11 +100,20 @@ static void blob_of(struct digester *d, uint64_t size, const char *type, struct 
 	snprintf(ret->media_type, sizeof(ret->media_type), OCI "%s", type);
 }
 
-static int fill_layer(struct layer *l, const struct image_content *content, struct err *err)
+static int write_layer(const char *dir, const struct image_content *content, struct image_blob *ret,
+		       char ret_diff[IMAGE_DIGEST_MAX], struct err *err)
 {
+	_cleanup_(freep) char *temporary = xasprintf("%s/blobs/sha256/layer", dir), *path = NULL;
+	_cleanup_(freep) struct layer *l = xcalloc(1, sizeof(*l));
 	struct tar_writer w = { layer_write, l };
+	struct image_blob plain;
 	int r = 0;
 
+	l->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (l->fd < 0)
+		return err_errno(err, "cannot make %s", temporary);
+	l->plain = digester_new();
+	l->packed = digester_new();
 	if (deflateInit2(&l->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WRAPPER + MAX_WBITS, 8,
 			 Z_DEFAULT_STRATEGY) != Z_OK)
 		mem_die(sizeof(*l));
@@ -115,23 +124,6 @@ static int fill_layer(struct layer *l, const struct image_content *content, stru
 	if (r == 0)
 		r = drain(l, Z_FINISH, err);
 	deflateEnd(&l->z);
-	return r;
-}
-
-static int write_layer(const char *dir, const struct image_content *content, struct image_blob *ret,
-		       char ret_diff[IMAGE_DIGEST_MAX], struct err *err)
-{
-	_cleanup_(freep) char *temporary = xasprintf("%s/blobs/sha256/layer", dir), *path = NULL;
-	_cleanup_(freep) struct layer *l = xcalloc(1, sizeof(*l));
-	struct image_blob plain;
-	int r;
-
-	l->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (l->fd < 0)
-		return err_errno(err, "cannot make %s", temporary);
-	l->plain = digester_new();
-	l->packed = digester_new();
-	r = fill_layer(l, content, err);
 	if (close(l->fd) < 0 && r == 0)
 		r = err_errno(err, "cannot write %s", temporary);
 	blob_of(l->plain, 0, "", &plain);

@@ -116,27 +116,24 @@ void registry_free(struct registry *r)
 
 /* Hosts. */
 
-static bool speaks_tls(struct registry *r, const char *host)
-{
-	_cleanup_(freep) char *url = xasprintf("https://%s/v2/", host);
-	struct http_request q = {
-		.method = "GET", .url = url, .body_fd = -1, .timeout_ns = PROBE_NS
-	};
-	bool does = http_do(r->http, &q, NULL) == 0;
-
-	http_request_deinit(&q);
-	return does;
-}
-
 static char *find_base(struct registry *r, const char *host)
 {
+	_cleanup_(freep) char *url = xasprintf("https://%s/v2/", host);
+	struct http_request probe = {
+		.method = "GET", .url = url, .body_fd = -1, .timeout_ns = PROBE_NS
+	};
+	bool tls = true;
+
 	for (const char **plain = r->plain_http; *plain; plain++)
 		if (strcmp(*plain, host) == 0)
 			return xasprintf("http://%s", host);
 	if (strcmp(host, "docker.io") == 0)
 		return xstrdup("https://registry-1.docker.io");
-	return xasprintf("%s://%s",
-			 trust_is_loopback(host) && !speaks_tls(r, host) ? "http" : "https", host);
+	if (trust_is_loopback(host)) {
+		tls = http_do(r->http, &probe, NULL) == 0;
+		http_request_deinit(&probe);
+	}
+	return xasprintf("%s://%s", tls ? "https" : "http", host);
 }
 
 /* Lent by the map. */
@@ -262,13 +259,6 @@ static int answer_challenge(struct registry_call *c, struct login *l, const char
 
 /* One request. */
 
-static void wipe(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	free(secret);
-}
-
 static int send_once(struct registry_call *c, const char *authorization, struct err *err)
 {
 	_cleanup_(freep) char *accept = c->accept ? xasprintf("Accept: %s", c->accept) : NULL,
@@ -367,7 +357,7 @@ int registry_do(struct registry_call *c, struct err *err)
 		struct err why = { 0 };
 
 		r = send_once(c, authorization, &why);
-		wipe(authorization);
+		registry_secret_free(authorization);
 		if (r == 0)
 			r = judge(c, base, &p, &l, &redirects, err);
 		else if (why.code == ERR_IO && !c->once && registry_patience_wait(&p, NULL))

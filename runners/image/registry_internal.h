@@ -112,5 +112,6 @@ int registry_grant_get(const struct registry_call *c, const char *base,
 		       const struct auth_challenge *challenge, size_t from, struct grant *ret,
 		       struct err *err);
 void registry_grant_free(struct grant *g);
+void registry_secret_free(char *secret); /* overwrites it first; NULL is fine */
 
 #endif

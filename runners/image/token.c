@@ -28,13 +28,18 @@
 #define TOKEN_S_MAX     86400
 #define TOKEN_NS        (30 * NS_PER_S)
 
+void registry_secret_free(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
 void registry_grant_free(struct grant *g)
 {
 	if (!g)
 		return;
-	if (g->header)
-		explicit_bzero(g->header, strlen(g->header));
-	free(g->header);
+	registry_secret_free(g->header);
 	free(g);
 }
 

@@ -158,13 +158,18 @@ static int start(struct running *r)
 
 /* Signals. */
 
-/* Not process 1 (a test's): only what is below us. */
-static void kill_children(int signo)
+/* As process 1 we reach all processes, in a test only the program's group and our children. */
+static void signal_all(struct running *r, int signo)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	char path[64], text[4096], *at = text;
 	ssize_t n;
 
+	if (r->s->alone) {
+		kill(-1, signo);
+		return;
+	}
+	kill(-r->pid, signo);
 	snprintf(path, sizeof(path), "/proc/self/task/%ld/children", (long)syscall(SYS_gettid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -173,16 +178,6 @@ static void kill_children(int signo)
 	text[n] = '\0';
 	for (long pid; (pid = strtol(at, &at, 10)) > 1;)
 		kill((pid_t)pid, signo);
-}
-
-static void signal_all(struct running *r, int signo)
-{
-	if (r->s->alone) {
-		kill(-1, signo);
-		return;
-	}
-	kill(-r->pid, signo);
-	kill_children(signo);
 }
 
 static void pass_on(struct running *r, int signo)
