@@ -32,8 +32,8 @@ static int is_empty(const char *path, bool *ret, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-/* Who had it before; then this one is added. An attempt that is tried again after a crash of ours
- * stands there already. */
+/* Gives the attempts that had it before, and adds this one. An attempt that is tried again after a
+ * crash of ours stands there already. */
 static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char **ret,
 			struct err *err)
 {
@@ -61,13 +61,13 @@ static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char *
 	return 0;
 }
 
-int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id,
-		      int dir_fd, const char *path, char **ret_continues, struct err *err)
+int checkpoint_attach(const char *state_dir, const struct runner_attempt *a, int dir_fd,
+		      char **ret_continues, struct err *err)
 {
-	_cleanup_(freep) char *dir = directory_of(state_dir, key),
+	_cleanup_(freep) char *dir = directory_of(state_dir, a->key),
 			      *data = xasprintf("%s/data", dir),
 			      *series = xasprintf("%s/series.jsonl", dir);
-	_cleanup_(freep) char *continues = NULL, *parent = fs_dirname(path);
+	_cleanup_(freep) char *continues = NULL, *parent = fs_dirname(a->checkpoint_path);
 	_cleanup_(fd_closep) int parent_fd = -1;
 	bool empty = false;
 
@@ -75,13 +75,13 @@ int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t 
 		return err_wrap(err, "keeping a checkpoint");
 	if (empty) /* nothing was saved: the program begins anew, and so do its metrics */
 		(void)unlink(series);
-	if (note_attempt(dir, attempt_id, empty, &continues, err) < 0)
+	if (note_attempt(dir, a->id, empty, &continues, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");
 	parent_fd = fs_make_beneath(dir_fd, parent, 0755, err);
 	if (parent_fd < 0)
 		return err_wrap(err, "making room for the checkpoint");
-	if (symlinkat(data, parent_fd, fs_basename(path)) < 0)
-		return err_errno(err, "cannot put the checkpoint at %s", path);
+	if (symlinkat(data, parent_fd, fs_basename(a->checkpoint_path)) < 0)
+		return err_errno(err, "cannot put the checkpoint at %s", a->checkpoint_path);
 	*ret_continues = TAKE_PTR(continues);
 	return 0;
 }

@@ -9,16 +9,14 @@
 #ifndef CAIRN_RUNNERS_CHECKPOINT_H
 #define CAIRN_RUNNERS_CHECKPOINT_H
 
-#include "base/crypto/digest.h"
-#include "base/err.h"
+#include "runners/runner.h"
 
-/* Makes the key's directory appear at `path` below dir_fd and notes the attempt. *ret_continues:
- * ids of the earlier attempts that left something
- * ("12 15", the caller frees), NULL when there is nothing. */
-int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id,
-		      int dir_fd, const char *path, char **ret_continues, struct err *err);
-void checkpoint_drop(
-	const char *state_dir,
-	const struct digest *key); /* what can't be removed stays; nothing relies on it */
+/* Makes the directory of the attempt's key appear at its checkpoint_path below dir_fd, and notes
+ * the attempt. *ret_continues: ids of the earlier attempts that left something ("12 15", the caller
+ * frees), NULL when there is nothing. */
+int checkpoint_attach(const char *state_dir, const struct runner_attempt *a, int dir_fd,
+		      char **ret_continues, struct err *err);
+/* What can't be removed stays; nothing relies on it. */
+void checkpoint_drop(const char *state_dir, const struct digest *key);
 
 #endif

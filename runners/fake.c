@@ -47,8 +47,9 @@ static void forget(struct fake *f, struct fake_attempt *fa)
 	free(fa);
 }
 
-static void end(struct fake_attempt *fa)
+static void on_timer(void *arg)
 {
+	struct fake_attempt *fa = arg;
 	struct fake *f = fa->fake;
 	struct clock *c = loop_clock(f->loop);
 	struct runner_result r = { .failure = fa->failure,
@@ -58,19 +59,12 @@ static void end(struct fake_attempt *fa)
 				   .metrics_json = fa->metrics_json,
 				   .node = "fake" };
 
+	fa->timer = NULL;
 	r.exit_status = fa->failure == FAILURE_FAILED ? 1 : fa->failure == FAILURE_NONE ? 0 : -1;
 	if (fa->failure != FAILURE_NONE)
 		err_set(&r.err, ERR_FAILED, "fake failure: %s", failure_class_name(fa->failure));
 	f->base.events.finished(f->base.events.arg, fa->a->id, &r);
 	forget(f, fa);
-}
-
-static void on_timer(void *arg)
-{
-	struct fake_attempt *fa = arg;
-
-	fa->timer = NULL;
-	end(fa);
 }
 
 static int fake_submit(struct runner *r, const struct runner_attempt *a, struct err *err)

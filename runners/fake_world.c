@@ -109,7 +109,6 @@ static void execute(struct runner_fake_world *w, struct job *j, const struct run
 	VEC_PUSH(&j->programs, p);
 }
 
-/* That of this name: no second one is made. */
 static struct job *job_named(struct runner_fake_world *w, uint64_t first)
 {
 	for (size_t i = 0; i < w->jobs.n; i++)
@@ -124,16 +123,6 @@ static struct job *job_with(struct runner_fake_world *w, uint64_t id)
 		if (!w->jobs.v[i]->gone && program_in(w->jobs.v[i], id))
 			return w->jobs.v[i];
 	return NULL;
-}
-
-static void job_delete(struct runner_fake_world *w, struct job *j)
-{
-	for (size_t i = 0; i < w->jobs.n; i++)
-		if (w->jobs.v[i] == j) {
-			w->jobs.v[i] = w->jobs.v[--w->jobs.n];
-			break;
-		}
-	job_free(j);
 }
 
 /* Ends. */
@@ -214,8 +203,10 @@ static void sweep(struct durable *d, bool all)
 		struct job *j = d->world->jobs.v[i];
 
 		if ((all || j->maker == d->number) && all_done(d, j) && !is_awaited(d, j) &&
-		    alive(d))
-			job_delete(d->world, j);
+		    alive(d)) {
+			d->world->jobs.v[i] = d->world->jobs.v[--d->world->jobs.n];
+			job_free(j);
+		}
 	}
 }
 
@@ -260,7 +251,7 @@ static void make(struct durable *d, struct member *first)
 			v[n++] = m;
 	if (!alive(d))
 		return;
-	if (!j) {
+	if (!j) { /* no second one of this name is made */
 		j = xcalloc(1, sizeof(*j));
 		j->maker = d->number;
 		j->ended_ns = w->clock->wall_ns(w->clock) + roll(w, 3) * NS_PER_S;
@@ -378,25 +369,11 @@ static bool all_cancelled(const struct durable *d, const struct job *j)
 	return true;
 }
 
-/* Whoever waits for the Job is told now; what had ended well in it stands. */
-static void cancel_job(struct durable *d, struct job *j)
-{
-	struct clock *c = d->world->clock;
-	int64_t now = c->wall_ns(c);
-
-	for (size_t i = 0; i < j->programs.n; i++)
-		if (j->programs.v[i].ended_ns > now) {
-			j->programs.v[i].failure = FAILURE_CANCELLED;
-			j->programs.v[i].ended_ns = now;
-		}
-	j->ended_ns = MIN(j->ended_ns, now);
-	j->gone = true;
-}
-
 static void durable_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct durable *d = durable_of(r);
 	struct clock *c = d->world->clock;
+	int64_t now = c->wall_ns(c);
 	struct job *j;
 	struct member *m = d->members;
 
@@ -408,8 +385,16 @@ static void durable_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 	j = m->job;
 	if (j && !all_cancelled(d, j))
 		return;
-	if (j)
-		cancel_job(d, j);
+	/* Whoever waits for the Job is told now; what had ended well in it stands. */
+	for (size_t i = 0; j && i < j->programs.n; i++)
+		if (j->programs.v[i].ended_ns > now) {
+			j->programs.v[i].failure = FAILURE_CANCELLED;
+			j->programs.v[i].ended_ns = now;
+		}
+	if (j) {
+		j->ended_ns = MIN(j->ended_ns, now);
+		j->gone = true;
+	}
 	for (struct member *o = d->members; o; o = o->next)
 		if (o == m || (j && o->job == j)) {
 			loop_remove(d->loop, o->timer);

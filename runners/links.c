@@ -9,6 +9,7 @@
  * it was given. A file with one link is a copy, and nobody else's.
  */
 #include "runners/links.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,18 +50,6 @@ static char *unescape(const char *s, size_t n)
 	return out;
 }
 
-static bool parse_mount(const char *line, struct mount *ret)
-{
-	int root, root_end, at, at_end;
-
-	if (sscanf(line, "%*d %*d %31s %n%*s%n %n%*s%n", ret->device, &root, &root_end, &at,
-		   &at_end) != 1)
-		return false;
-	ret->root = unescape(line + root, (size_t)(root_end - root));
-	ret->at = unescape(line + at, (size_t)(at_end - at));
-	return true;
-}
-
 struct mounts {
 	VEC(struct mount) list;
 };
@@ -82,16 +71,21 @@ static int read_mounts(struct mounts *ret, struct err *err)
 		return -1;
 	str_addn(&text, "", 0);
 	for (char *line = text.s, *end; *line; line = end + (*end != '\0')) {
+		int root, root_end, at, at_end;
 		struct mount m;
 
 		end = line + strcspn(line, "\n");
-		if (parse_mount(line, &m))
-			VEC_PUSH(&ret->list, m);
+		if (sscanf(line, "%*d %*d %31s %n%*s%n %n%*s%n", m.device, &root, &root_end, &at,
+			   &at_end) != 1)
+			continue;
+		m.root = unescape(line + root, (size_t)(root_end - root));
+		m.at = unescape(line + at, (size_t)(at_end - at));
+		VEC_PUSH(&ret->list, m);
 	}
 	return 0;
 }
 
-/* Is `dir`, or part of it, to be seen at a second place? */
+/* Fails when a second mount shows `dir`, or part of it. */
 static int check_mounts(const struct mounts *m, const char *dir, struct err *err)
 {
 	_cleanup_(freep) char *below = NULL, *inner = NULL;
@@ -120,7 +114,7 @@ static int check_mounts(const struct mounts *m, const char *dir, struct err *err
 
 /* Checks. */
 
-/* Where `dir`/`name` really is, or will be: somebody may have put it on another disk by a link. */
+/* The real path of `dir`/`name`, which need not exist yet and may be a link to another disk. */
 static char *real_place(const char *dir, const char *name)
 {
 	_cleanup_(freep) char *path = fs_join(dir, name);
@@ -132,26 +126,37 @@ static char *real_place(const char *dir, const char *name)
 	return real;
 }
 
-enum { STORE, BLOBS, WORK, CLOSED };
+/* What the rule closes. */
+struct closed {
+	char *store, *blobs, *work;
+};
 
-static void closed_deinit(char *closed[CLOSED])
+static void closed_deinit(struct closed *c)
 {
-	for (size_t i = 0; i < CLOSED; i++)
-		free(closed[i]);
+	free(c->store);
+	free(c->blobs);
+	free(c->work);
 }
 
-static int closed_dirs(const char *store_dir, const char *state_dir, char *ret[CLOSED],
+static int closed_find(const char *store_dir, const char *state_dir, struct closed *ret,
 		       struct err *err)
 {
-	ret[STORE] = realpath(store_dir, NULL);
-	ret[BLOBS] = real_place(store_dir, "blobs");
-	ret[WORK] = real_place(state_dir, "work");
-	if (!ret[STORE] || !ret[BLOBS] || !ret[WORK])
-		return err_errno(err, "cannot look at %s", ret[BLOBS] ? state_dir : store_dir);
+	ret->store = realpath(store_dir, NULL);
+	ret->blobs = real_place(store_dir, "blobs");
+	ret->work = real_place(state_dir, "work");
+	if (!ret->store || !ret->blobs || !ret->work)
+		return err_errno(err, "cannot look at %s", ret->blobs ? state_dir : store_dir);
 	return 0;
 }
 
-/* An empty file in each directory: can the one be the other's link, or share its bytes? */
+static int close_dirs(const struct closed *c, int *ret_rules, struct err *err)
+{
+	return landlock_close_dirs((const char *const[]){ c->store, c->blobs, c->work }, 3,
+				   ret_rules, err);
+}
+
+/* Makes a file in each directory and tries whether the one can be a link to the other, or share its
+ * bytes. */
 static int probe(const char *from_dir, const char *to_dir, bool reflink, struct err *err)
 {
 	_cleanup_(freep) char *from_path = fs_join(from_dir, "probe"),
@@ -190,21 +195,18 @@ bool links_reflinks(const char *store_dir, const char *state_dir)
 
 int links_check(const char *store_dir, const char *state_dir, struct err *err)
 {
-	struct mounts mounts = { 0 };
-	char *closed[CLOSED] = { 0 };
-	int rules = -1, r = -1;
+	_cleanup_(mounts_deinit) struct mounts mounts = { 0 };
+	_cleanup_(closed_deinit) struct closed closed = { 0 };
+	_cleanup_(fd_closep) int rules = -1;
 
-	if (probe(store_dir, state_dir, false, err) == 0 &&
-	    closed_dirs(store_dir, state_dir, closed, err) == 0 && read_mounts(&mounts, err) == 0)
-		r = 0;
-	for (size_t i = 0; i < CLOSED && r == 0; i++)
-		r = check_mounts(&mounts, closed[i], err);
-	if (r == 0)
-		r = landlock_close_dirs((const char *const *)closed, CLOSED, &rules, err);
-	fd_closep(&rules);
-	mounts_deinit(&mounts);
-	closed_deinit(closed);
-	return r;
+	if (probe(store_dir, state_dir, false, err) < 0 ||
+	    closed_find(store_dir, state_dir, &closed, err) < 0 || read_mounts(&mounts, err) < 0)
+		return -1;
+	if (check_mounts(&mounts, closed.store, err) < 0 ||
+	    check_mounts(&mounts, closed.blobs, err) < 0 ||
+	    check_mounts(&mounts, closed.work, err) < 0)
+		return -1;
+	return close_dirs(&closed, &rules, err);
 }
 
 /* An attempt. */
@@ -226,17 +228,15 @@ int links_rules(const char *store_dir, const char *state_dir, const struct works
 {
 	_cleanup_(fd_closep) int frame = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 				 rules = -1;
-	char *closed[CLOSED] = { 0 };
-	int r = frame < 0 ? err_errno(err, "cannot open %s", w->dir)
-			  : closed_dirs(store_dir, state_dir, closed, err);
+	_cleanup_(closed_deinit) struct closed closed = { 0 };
 
-	if (r == 0)
-		r = landlock_close_dirs((const char *const *)closed, CLOSED, &rules, err);
-	if (r == 0 && (landlock_open_entries(rules, frame, "w", err) < 0 ||
-		       landlock_open_entries(rules, w->dir_fd, "inputs", err) < 0))
-		r = -1;
-	closed_deinit(closed);
-	if (r < 0)
+	assert(w->dir && w->dir_fd >= 0);
+	if (frame < 0)
+		return err_errno(err, "protecting the inputs: cannot open %s", w->dir);
+	if (closed_find(store_dir, state_dir, &closed, err) < 0 ||
+	    close_dirs(&closed, &rules, err) < 0 ||
+	    landlock_open_entries(rules, frame, "w", err) < 0 ||
+	    landlock_open_entries(rules, w->dir_fd, "inputs", err) < 0)
 		return err_wrap(err, "protecting the inputs");
 	*ret_fd = TAKE_FD(rules);
 	return 0;
@@ -244,25 +244,9 @@ int links_rules(const char *store_dir, const char *state_dir, const struct works
 
 /* Mending. */
 
-static int64_t ns_of(const struct timespec *t)
-{
-	return t->tv_sec * NS_PER_S + t->tv_nsec;
-}
-
-static void mend_file(int dir_fd, const char *name, const struct stat *st, bool touched)
-{
-	static const struct timespec now[2] = { { 0, UTIME_NOW }, { 0, UTIME_NOW } };
-
-	if (st->st_uid != geteuid()) /* root's programs can give it away */
-		(void)!fchownat(dir_fd, name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW);
-	if ((st->st_mode & 07777) != 0444)
-		(void)!fchmodat(dir_fd, name, 0444, 0);
-	if (touched)
-		(void)!utimensat(dir_fd, name, now, AT_SYMLINK_NOFOLLOW);
-}
-
 static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 {
+	static const struct timespec now[2] = { { 0, UTIME_NOW }, { 0, UTIME_NOW } };
 	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *d;
 	struct dirent *e;
@@ -280,8 +264,14 @@ static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 			continue;
 		if (S_ISDIR(st.st_mode))
 			mend_dir(fd, e->d_name, since_ns);
-		else if (S_ISREG(st.st_mode) && st.st_nlink > 1)
-			mend_file(fd, e->d_name, &st, ns_of(&st.st_ctim) >= since_ns);
+		if (!S_ISREG(st.st_mode) || st.st_nlink == 1)
+			continue;
+		if (st.st_uid != geteuid()) /* root's programs can give it away */
+			(void)!fchownat(fd, e->d_name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW);
+		if ((st.st_mode & 07777) != 0444)
+			(void)!fchmodat(fd, e->d_name, 0444, 0);
+		if (st.st_ctim.tv_sec * NS_PER_S + st.st_ctim.tv_nsec >= since_ns)
+			(void)!utimensat(fd, e->d_name, now, AT_SYMLINK_NOFOLLOW);
 	}
 	if (d)
 		closedir(d);

@@ -15,10 +15,10 @@
 /* Inputs of fewer bytes in all are copied in less time than anybody notices. */
 #define LINKS_WORTH_BYTES (64 * MIB)
 
-/* Can files of store_dir be linked into workspaces below state_dir, and be protected there? Tried,
- * not guessed. -1 says why not. */
+/* Tries whether files of store_dir can be linked into workspaces below state_dir and protected
+ * there. On failure *err says why not. */
 int links_check(const char *store_dir, const char *state_dir, struct err *err);
-/* Do copies share the store's bytes? */
+/* Whether copies share the store's bytes. */
 bool links_reflinks(const char *store_dir, const char *state_dir);
 /* False: an output is a file at the top of the workspace, or all of it, where nothing new can be
  * made. */

@@ -2,7 +2,7 @@
  *
  * An attempt goes: prepare (worker) → program (process) → collect (worker) → report → remove the
  * workspace (worker, nobody waits). prepare(), prepared(), on_exit_status(), after_exit(),
- * conclude(), collect() and report() are these steps. A cancel may come at any of them; it is
+ * collect() and report() are these steps. A cancel may come at any of them; it is
  * noted in the attempt and acted on at the next step. Output goes straight into the log file,
  * whose size costs the engine nothing. Only a program that is given secrets writes through a pipe
  * of ours, so that the redactor can take them out.
@@ -24,6 +24,7 @@
  * gone. Directories are workspace.c's, checkpoints checkpoint.c's, masking redact.c's, links to the
  * store's files links.c's.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -49,11 +50,12 @@
 /* A program that gets a TERM has this long when its step doesn't say. */
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 #define COPY_BYTES       (64 * KIB)
-/* Of a pipe, before others get their turn. */
+/* So much of a pipe is read before others get their turn. */
 #define DRAIN_BYTES (1 * MIB)
 /* A device with less than this free is full: a file needs blocks and a name. */
 #define NO_ROOM_BYTES (16 * KIB)
-/* Nobody tells us when the last of a tree has gone, once its leader has. */
+/* Nothing tells us when the last process of a tree has ended, once its leader has: we look again so
+ * often. */
 #define LOOK_AGAIN_NS (20 * NS_PER_MS)
 
 struct local {
@@ -87,7 +89,7 @@ struct local_attempt {
 	struct redactor *redactor;
 	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
 	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
-	bool exited; /* never asked of clocks: those may be set back */
+	bool exited; /* not derived from times: clocks may be set back */
 	struct process_exit ex;
 	struct runner_result result;
 	struct err *err;    /* &result.err */
@@ -140,96 +142,69 @@ static void free_attempt(struct local_attempt *la)
 	free(la);
 }
 
-static void add_device_full(struct local_attempt *la)
-{
-	struct err why = *la->err;
-
-	if (la->device_full || la->log_err.code == ERR_NO_SPACE)
-		err_set(la->err, why.code, "%s; no space is left on the device that holds %s",
-			why.msg, la->l->state_dir);
-}
-
-/* What a program says when it is kept from writing is "permission denied", or nothing. */
-static void add_links(struct local_attempt *la)
-{
-	struct err why = *la->err;
-
-	err_set(la->err, why.code,
-		"%s; its inputs are read-only links, beside which nothing new can be made "
-		"(`workspace: copy` gives the step copies of its own)",
-		why.msg);
-}
-
 static void report(struct local_attempt *la)
 {
 	struct local *l = la->l;
 	uint64_t id = la->a->id;
-	char *dir = la->w.dir ? xstrdup(la->w.dir) : NULL;
+	enum failure_class failure = la->result.failure;
+	struct err why = *la->err;
 
-	if (la->result.failure == FAILURE_FAILED)
-		add_device_full(la);
-	if (la->linked &&
-	    (la->result.failure == FAILURE_FAILED || la->result.failure == FAILURE_OUTPUT))
-		add_links(la);
+	if (failure == FAILURE_FAILED && (la->device_full || la->log_err.code == ERR_NO_SPACE))
+		err_set(la->err, why.code, "%s; no space is left on the device that holds %s",
+			why.msg, l->state_dir);
+	/* What a program says when it is kept from writing is "permission denied", or nothing. */
+	why = *la->err;
+	if (la->linked && (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT))
+		err_set(la->err, why.code,
+			"%s; its inputs are read-only links, beside which nothing new can be made "
+			"(`workspace: copy` gives the step copies of its own)",
+			why.msg);
 	if (la->cancelled && la->result.failure != FAILURE_NONE) {
 		la->result.failure = FAILURE_CANCELLED;
 		err_set(la->err, ERR_CANCELLED, "stopped on request");
 	}
 	if (la->a->keep_workspace && la->w.path)
 		la->result.workspace = xstrdup(la->w.path);
-	if (dir && !la->a->keep_workspace) {
+	if (la->w.dir && !la->a->keep_workspace) {
 		struct removal *m = xcalloc(1, sizeof(*m));
 
 		m->l = l;
-		m->dir = dir;
+		m->dir = xstrdup(la->w.dir);
 		pool_submit(l->pool, remove_workspace, removed, m);
-	} else {
-		free(dir);
 	}
 	*map_slot(l->attempts, &id, sizeof(id), NULL) = NULL;
 	l->base.events.finished(l->base.events.arg, id, &la->result);
 	free_attempt(la);
 }
 
-static void fail(struct local_attempt *la, enum failure_class class)
-{
-	la->result.failure = class;
-}
-
 /* Collecting. */
-
-static int read_metrics(struct local_attempt *la)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	struct err e = { 0 };
-
-	if (!la->a->metrics_path)
-		return 0;
-	if (fs_read_file_at(la->w.dir_fd, la->a->metrics_path, METRICS_MAX_BYTES, &text, &e) < 0) {
-		fail(la, FAILURE_OUTPUT);
-		return e.code == ERR_NOT_FOUND
-			       ? err_set(la->err, ERR_NOT_FOUND,
-					 "the command ended well but did not write its metrics "
-					 "file `%s`",
-					 la->a->metrics_path)
-			       : err_set(la->err, e.code, "metrics file: %s", e.msg);
-	}
-	str_addn(&text, "", 0);
-	la->result.metrics_json = str_take(&text);
-	return 0;
-}
 
 static void collect_outputs(struct local_attempt *la)
 {
 	const struct runner_staging *s = &la->l->o.staging;
+	const char *metrics = la->a->metrics_path;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
 
-	if (read_metrics(la) < 0)
+	if (metrics && fs_read_file_at(la->w.dir_fd, metrics, METRICS_MAX_BYTES, &text, &e) < 0) {
+		la->result.failure = FAILURE_OUTPUT;
+		if (e.code == ERR_NOT_FOUND)
+			err_set(la->err, ERR_NOT_FOUND,
+				"the command ended well but did not write its metrics file `%s`",
+				metrics);
+		else
+			err_set(la->err, e.code, "metrics file: %s", e.msg);
 		return;
+	}
+	if (metrics) {
+		str_addn(&text, "", 0);
+		la->result.metrics_json = str_take(&text);
+	}
 	la->result.outputs = xcalloc(la->a->n_outputs + 1, sizeof(*la->result.outputs));
 	if (s->collect(s->arg, la->a, la->w.dir_fd, la->result.outputs, la->err) < 0)
-		fail(la, la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID
-				 ? FAILURE_OUTPUT
-				 : FAILURE_STORE);
+		la->result.failure = la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID
+					     ? FAILURE_OUTPUT
+					     : FAILURE_STORE;
 }
 
 static void collect(void *arg)
@@ -252,7 +227,7 @@ static void collect(void *arg)
 	    la->log_err.code == ERR_NONE)
 		la->log_err = put_err;
 	if (la->log_err.code != ERR_NONE && la->result.failure == FAILURE_NONE) {
-		fail(la, FAILURE_STORE);
+		la->result.failure = FAILURE_STORE;
 		*la->err = la->log_err;
 		err_wrap(la->err, "keeping the log");
 	}
@@ -304,34 +279,23 @@ static void classify(struct local_attempt *la)
 	if (la->a->shell)
 		return;
 	if (la->timed_out) {
-		fail(la, FAILURE_TIMEOUT);
+		la->result.failure = FAILURE_TIMEOUT;
 		err_set(la->err, ERR_FAILED, "took longer than its timeout of %.6gs",
 			(double)la->a->timeout_ns / NS_PER_S);
 	} else if (la->ex.signo && was_oom(la)) {
-		fail(la, FAILURE_OOM);
+		la->result.failure = FAILURE_OOM;
 		err_set(la->err, ERR_FAILED, "killed by the kernel for memory");
 	} else if (la->ex.signo) {
-		fail(la, FAILURE_FAILED);
+		la->result.failure = FAILURE_FAILED;
 		err_set(la->err, ERR_FAILED, "killed by SIG%s",
 			sigabbrev_np(la->ex.signo) ? sigabbrev_np(la->ex.signo) : "?");
 	} else if (la->ex.status != 0) {
-		fail(la, FAILURE_FAILED);
+		la->result.failure = FAILURE_FAILED;
 		err_set(la->err, ERR_FAILED, "exit status %d", la->ex.status);
 	}
 }
 
 static void drain_pipe(struct local_attempt *la, bool end);
-static void after_exit(void *arg);
-
-static void conclude(struct local_attempt *la)
-{
-	if (process_left_orphans(la->process))
-		process_kill_leftovers(la->process);
-	if (la->pipe_fd >= 0)
-		drain_pipe(la, true);
-	classify(la);
-	pool_submit(la->l->pool, collect, collected, la);
-}
 
 /* A shell dies at once of the TERM that its child still saves its work for: then the grace time is
  * the whole tree's. One that chose to end has ended it. */
@@ -342,12 +306,18 @@ static void after_exit(void *arg)
 	int64_t now = c->mono_ns(c);
 
 	la->timer = NULL;
-	if (la->cancel_hard || la->ex.signo != SIGTERM || now >= la->grace_end_ns ||
-	    !process_left_orphans(la->process))
-		conclude(la);
-	else
+	if (!la->cancel_hard && la->ex.signo == SIGTERM && now < la->grace_end_ns &&
+	    process_left_orphans(la->process)) {
 		la->timer = loop_add_timer(la->l->loop, MIN(now + LOOK_AGAIN_NS, la->grace_end_ns),
 					   after_exit, la);
+		return;
+	}
+	if (process_left_orphans(la->process))
+		process_kill_leftovers(la->process);
+	if (la->pipe_fd >= 0)
+		drain_pipe(la, true);
+	classify(la);
+	pool_submit(la->l->pool, collect, collected, la);
 }
 
 static void on_exit_status(void *arg, const struct process_exit *ex)
@@ -527,9 +497,9 @@ static void prepared(void *arg)
 
 	la->result.started_ns = la->result.ended_ns = c->wall_ns(c);
 	if (la->result.failure == FAILURE_NONE && la->cancelled)
-		fail(la, FAILURE_CANCELLED);
+		la->result.failure = FAILURE_CANCELLED;
 	if (la->result.failure == FAILURE_NONE && start_program(la, la->err) < 0) {
-		fail(la, FAILURE_FAILED);
+		la->result.failure = FAILURE_FAILED;
 		la->result.exit_status = 127;
 	}
 	if (la->result.failure != FAILURE_NONE) {
@@ -552,16 +522,15 @@ static void add_marker(const struct local *l, uint64_t attempt_id, char ret[stat
 		 (unsigned long long)attempt_id);
 }
 
-/* Two must not write one checkpoint: what an attempt of a dead engine left running ends before this
- * one begins. */
+/* Two processes must not write one checkpoint: what an attempt of a dead engine left running is
+ * killed first. */
 static int attach_checkpoint(struct local_attempt *la)
 {
 	struct runner_result *r = &la->result;
 	char marker[64];
 	const char *last;
 
-	if (checkpoint_attach(la->l->state_dir, la->a->key, la->a->id, la->w.dir_fd,
-			      la->a->checkpoint_path, &r->continues, la->err) < 0)
+	if (checkpoint_attach(la->l->state_dir, la->a, la->w.dir_fd, &r->continues, la->err) < 0)
 		return -1;
 	if (r->continues && la->a->number == 1) {
 		last = strrchr(r->continues, ' ');
@@ -586,7 +555,7 @@ static void prepare(void *arg)
 	    (a->checkpoint_path && attach_checkpoint(la) < 0) ||
 	    (la->linked &&
 	     links_rules(l->o.store_dir, l->state_dir, &la->w, &la->rules, la->err) < 0))
-		fail(la, FAILURE_STORE);
+		la->result.failure = FAILURE_STORE;
 }
 
 static void run_guard(int fd, const char *engine_marker)
@@ -624,16 +593,6 @@ static void start_guard(struct local *l)
 		process_note_child(l->guard); /* not something that a program left behind */
 }
 
-static void stop_guard(struct local *l)
-{
-	if (l->guard > 0) {
-		kill(l->guard, SIGKILL); /* nothing is left to guard */
-		waitpid(l->guard, NULL, 0);
-		process_forget_child(l->guard);
-	}
-	fd_closep(&l->guard_pipe);
-}
-
 static uint64_t link_from(const struct local *l)
 {
 	switch (l->o.inputs) {
@@ -656,6 +615,7 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 	void **slot = map_slot(l->attempts, &a->id, sizeof(a->id), NULL);
 	struct local_attempt *la;
 
+	assert(l->base.events.started && l->base.events.finished);
 	if (*slot)
 		return 0;
 	start_guard(l);
@@ -696,16 +656,6 @@ static void local_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 
 /* After a dead engine. */
 
-static uint64_t hash_state_dir(const char *state_dir)
-{
-	struct digest d;
-	uint64_t h;
-
-	digest_bytes(state_dir, strlen(state_dir), &d);
-	memcpy(&h, d.b, sizeof(h));
-	return h;
-}
-
 /* The engine may have died while a program was at its links. */
 static int remove_left(const char *dir, struct err *err)
 {
@@ -714,34 +664,19 @@ static int remove_left(const char *dir, struct err *err)
 
 	if (fd >= 0)
 		links_mend(fd, INT64_MAX);
-	return workspace_remove(dir, err);
-}
-
-/* Kills what a dead engine left running under this state directory, removes its workspaces that are
- * not kept. */
-static int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_t n,
-			      struct err *err)
-{
-	uint64_t hash = hash_state_dir(state_dir);
-
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_(freep) char *dir = workspace_dir(state_dir, attempt_ids[i]);
-		char marker[64];
-
-		snprintf(marker, sizeof(marker), "CAIRN_ATTEMPT=%016llx/%llu",
-			 (unsigned long long)hash, (unsigned long long)attempt_ids[i]);
-		process_signal_marked(marker, SIGKILL);
-		if (remove_left(dir, err) < 0)
-			return -1;
-	}
-	return 0;
+	return fs_remove_tree(dir, err);
 }
 
 static int local_adopt(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
+	_cleanup_(freep) char *dir = workspace_dir(local_of(r)->state_dir, a->id);
+	char marker[64];
+
 	/* Its exit status went to the engine that died, so it can't be taken up: end what is left
 	 * of it. */
-	return runner_local_sweep(local_of(r)->state_dir, &a->id, 1, err);
+	add_marker(local_of(r), a->id, marker);
+	process_signal_marked(marker, SIGKILL);
+	return remove_left(dir, err);
 }
 
 static void local_forget(struct runner *r, uint64_t attempt_id)
@@ -763,7 +698,12 @@ static void local_free(struct runner *r)
 	struct local *l = local_of(r);
 
 	pool_free(l->pool);
-	stop_guard(l);
+	if (l->guard > 0) {
+		kill(l->guard, SIGKILL); /* nothing is left to guard */
+		waitpid(l->guard, NULL, 0);
+		process_forget_child(l->guard);
+	}
+	fd_closep(&l->guard_pipe);
 	workspace_shelf_deinit(&l->shelf);
 	map_free(l->attempts);
 	free(l->state_dir);
@@ -789,12 +729,16 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 {
 	struct local *r = xcalloc(1, sizeof(*r));
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct digest state;
 
+	assert(o->state_dir[0] == '/');
+	assert(o->store_dir || o->inputs == RUNNER_INPUTS_COPIED);
 	r->base.ops = &local_ops;
 	r->loop = l;
 	r->o = *o;
 	r->state_dir = xstrdup(o->state_dir);
-	r->state_hash = hash_state_dir(o->state_dir);
+	digest_bytes(o->state_dir, strlen(o->state_dir), &state);
+	memcpy(&r->state_hash, state.b, sizeof(r->state_hash));
 	r->attempts = map_new();
 	workspace_shelf_init(&r->shelf, r->state_dir);
 	r->oom_kills = machine_oom_kills();
@@ -804,11 +748,7 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	r->guard_pipe = -1;
 	if (process_become_subreaper(err) < 0 ||
 	    pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {
-		stop_guard(r);
-		workspace_shelf_deinit(&r->shelf);
-		map_free(r->attempts);
-		free(r->state_dir);
-		free(r);
+		local_free(&r->base);
 		return -1;
 	}
 	*ret = &r->base;

@@ -150,8 +150,7 @@ static size_t longest_at(const struct redactor *r, const char *s, size_t n)
 	return 0;
 }
 
-/* Are these n bytes, and more, the beginning of a piece? Such a one would be the first that is
- * greater. */
+/* Whether a longer piece begins with these n bytes. It would be the first that is greater. */
 static bool may_begin(const struct redactor *r, const char *s, size_t n)
 {
 	size_t i = first_from(r, s, n);
@@ -159,16 +158,6 @@ static bool may_begin(const struct redactor *r, const char *s, size_t n)
 	while (i < r->pieces.n && r->pieces.v[i].n == n && memcmp(r->pieces.v[i].s, s, n) == 0)
 		i++;
 	return i < r->pieces.n && r->pieces.v[i].n > n && memcmp(r->pieces.v[i].s, s, n) == 0;
-}
-
-/* Where what can't be told yet begins. */
-static size_t undecided_from(const struct redactor *r, const char *s, size_t n)
-{
-	size_t at = n - MIN(n, REDACT_PIECE - 1);
-
-	while (at < n && !may_begin(r, s + at, n - at))
-		at++;
-	return at;
 }
 
 static bool may_match(const struct redactor *r, const char *s)
@@ -211,7 +200,9 @@ void redactor_feed(struct redactor *r, const char *bytes, size_t n, bool end, st
 	size_t until;
 
 	str_addn(&r->held, bytes, n);
-	until = end ? r->held.len : undecided_from(r, r->held.s, r->held.len);
+	until = end ? r->held.len : r->held.len - MIN(r->held.len, REDACT_PIECE - 1);
+	while (until < r->held.len && !may_begin(r, r->held.s + until, r->held.len - until))
+		until++;
 	give(r, r->held.s, r->held.len, until, out);
 	memmove(r->held.s, r->held.s + until, r->held.len - until);
 	r->held.len -= until;

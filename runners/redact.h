@@ -23,7 +23,7 @@
 #define REDACT_PIECE 80
 #define REDACT_MASK  "***"
 
-/* Is it masked at all? Not when each of its lines is shorter than REDACT_MIN. */
+/* False when each line of the value is shorter than REDACT_MIN: then it is not masked. */
 bool redact_can_mask(const char *value, size_t n);
 
 struct redactor;

@@ -17,8 +17,8 @@
 #include "base/os/loop.h"
 #include "base/text/str.h"
 
-/* That every attempt starts with, wherever it runs: modes that reach a result (in an archive) are
- * the same for every user. */
+/* Every attempt starts with this umask, wherever it runs, so that the modes in a result (in an
+ * archive) are the same for every user. */
 #define RUNNER_UMASK 022
 
 struct runner_input {
@@ -160,8 +160,8 @@ struct runner {
 	struct runner_events events; /* set by the engine before the first submit */
 };
 
-/* Brings content to a working directory and back. Called on a worker thread; one call a workspace
- * at a time. */
+/* Brings content to a working directory and back. Called on worker threads, for one workspace by
+ * one thread at a time. */
 struct runner_staging {
 	/* Makes `a`'s code and inputs appear under dir_fd, and the parents of its outputs. Inputs
 	 * of `link_from` bytes or more in all (UINT64_MAX: none) are hard links of the store's

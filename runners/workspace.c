@@ -8,13 +8,14 @@
  * them a frame is deleted.
  *
  * Trash and shelf lie in one directory that is named after our process and its start time. So
- * sweep_trash() can tell the trash of a dead engine from that of one that lives beside us.
+ * workspace_shelf_init() can tell the trash of a dead engine from that of one that lives beside us.
  *
  * Workers call these functions at the same time. The shelf's lock covers `dirs`, `n_trash` and
  * `has_trash`; a frame that was taken off the shelf belongs to one attempt. The shelf itself is
  * best effort: an error there means a removal, and a new directory.
  */
 #include "runners/workspace.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +67,7 @@ static int make_dir(const char *dir, struct err *err)
 		return 0;
 	if (errno == ENOENT && fs_mkdir_p(parent, err) < 0)
 		return -1;
-	if (errno == EEXIST && workspace_remove(dir, err) < 0)
+	if (errno == EEXIST && fs_remove_tree(dir, err) < 0)
 		return -1;
 	return mkdir(dir, 0777) < 0 ? err_errno(err, "cannot make workspace %s", dir) : 0;
 }
@@ -80,39 +81,32 @@ static int make_dir(const char *dir, struct err *err)
 #define TRASH_ENTRIES 32
 #define TRASH_MAX     50000
 
-/* Trash of engines that are gone. */
-static void sweep_trash(const char *work)
+void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 {
+	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
 	DIR *d = opendir(work);
 	struct dirent *e;
 
+	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
+	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
+			     (unsigned long long)process_start_time(getpid()));
 	while (d && fs_next(d, work, &e, NULL) > 0) {
 		_cleanup_(freep) char *path = xasprintf("%s/%s", work, e->d_name);
 		unsigned long long start;
 		int pid;
 
 		if (sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 &&
-		    process_start_time(pid) != start)
+		    process_start_time(pid) != start) /* of an engine that is gone */
 			fs_remove_tree(path, NULL);
 	}
 	if (d)
 		closedir(d);
 }
 
-void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
-{
-	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
-
-	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
-	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
-			     (unsigned long long)process_start_time(getpid()));
-	sweep_trash(work);
-}
-
 void workspace_shelf_deinit(struct workspace_shelf *s)
 {
 	for (size_t i = 0; i < s->dirs.n; i++) {
-		workspace_remove(s->dirs.v[i], NULL);
+		fs_remove_tree(s->dirs.v[i], NULL);
 		free(s->dirs.v[i]);
 	}
 	VEC_FREE(&s->dirs);
@@ -155,16 +149,6 @@ static char *place_in_trash(struct workspace_shelf *shelf)
 	return xasprintf("%s/%llu", shelf->trash, (unsigned long long)shelf->n_trash++);
 }
 
-static int move_to_trash(struct workspace_shelf *shelf, int top, const char *name)
-{
-	_cleanup_(freep) char *to = NULL;
-
-	pthread_mutex_lock(&shelf->lock);
-	to = place_in_trash(shelf);
-	pthread_mutex_unlock(&shelf->lock);
-	return to ? renameat(top, name, AT_FDCWD, to) : -1;
-}
-
 /* The program sees its mode: ours must not depend on the umask of whoever runs it. */
 static int make_open(int top, const char *name)
 {
@@ -182,12 +166,18 @@ static int renew(struct workspace_shelf *shelf, int top, const char *name)
 	unsigned entries = 0;
 	uint64_t bytes = 0;
 	bool small = is_small(top, name, 1, &bytes, &entries);
+	_cleanup_(freep) char *to = NULL;
 	struct stat st;
 
 	if (small && entries == 0 && fstatat(top, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (st.st_mode & 07777) == 0755)
 		return 0;
-	if (!(small && move_to_trash(shelf, top, name) == 0) &&
+	if (small) {
+		pthread_mutex_lock(&shelf->lock);
+		to = place_in_trash(shelf);
+		pthread_mutex_unlock(&shelf->lock);
+	}
+	if (!(to && renameat(top, name, AT_FDCWD, to) == 0) &&
 	    fs_remove_tree_at(top, name, NULL) < 0)
 		return -1;
 	return make_open(top, name);
@@ -228,7 +218,7 @@ void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
 		free(to);
 	}
 	if (!kept)
-		workspace_remove(dir, NULL);
+		fs_remove_tree(dir, NULL);
 }
 
 static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir)
@@ -242,7 +232,7 @@ static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir)
 	pthread_mutex_unlock(&shelf->lock);
 	taken = old && renameat2(AT_FDCWD, old, AT_FDCWD, dir, RENAME_NOREPLACE) == 0;
 	if (old && !taken)
-		workspace_remove(old, NULL);
+		fs_remove_tree(old, NULL);
 	free(old);
 	return taken;
 }
@@ -277,27 +267,17 @@ void workspace_close(struct workspace *w)
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 }
 
-int workspace_remove(const char *dir, struct err *err)
-{
-	return fs_remove_tree(dir, err);
-}
-
 /* Environment. */
 
-/* What a program may know of the host without being told: where programs are, and who runs it. A
- * Python environment that PATH leads to is in the key (plan/packages.c). Zone, language and
- * libraries would be inputs that no key has: the first two are the same everywhere, a search path
- * of libraries has to be declared in `env`. */
-
-static bool names(const char *assignment, const char *name, size_t n)
-{
-	return strncmp(assignment, name, n) == 0 && assignment[n] == '=';
-}
+/* A program gets from the host only where programs are, and who runs it. A Python environment that
+ * PATH leads to is in the key (plan/packages.c). Time zone, language and libraries would be inputs
+ * that no key has: so the first two are the same everywhere, and a search path of libraries has to
+ * be declared in `env`. */
 
 static bool given(const char *const *env, const char *name)
 {
 	for (; env && *env; env++)
-		if (names(*env, name, strlen(name)))
+		if (str_has_prefix(*env, name) && (*env)[strlen(name)] == '=')
 			return true;
 	return false;
 }
@@ -314,23 +294,12 @@ static void add_default(struct env_list *l, const char *name, const char *value)
 		VEC_PUSH(&l->v, xasprintf("%s=%s", name, value));
 }
 
-static void add_gpus(struct env_list *l)
-{
-	struct str ids = { 0 };
-
-	str_add(&ids, "");
-	for (uint32_t i = 0; i < l->a->resources.gpus && i < ARRAY_LEN(l->a->resources.gpu_ids);
-	     i++)
-		str_addf(&ids, "%s%u", i ? "," : "", l->a->resources.gpu_ids[i]);
-	add_default(l, "CUDA_VISIBLE_DEVICES", ids.s);
-	str_deinit(&ids);
-}
-
 char **workspace_env(const struct runner_attempt *a, const struct workspace *w,
 		     const char *attempt_marker, const char *engine_marker)
 {
 	struct env_list l = { .a = a };
 	_cleanup_(freep) char *tmp = xasprintf("%s/tmp", w->dir);
+	_cleanup_(str_deinit) struct str gpus = { 0 };
 
 	for (const char *const *v = command_step_variables; *v; v++)
 		add_default(&l, *v, getenv(*v));
@@ -338,11 +307,15 @@ char **workspace_env(const struct runner_attempt *a, const struct workspace *w,
 	add_default(&l, "LC_ALL", "C.UTF-8");
 	add_default(&l, "TZ", "UTC");
 	add_default(&l, "TMPDIR", tmp);
-	add_gpus(&l);
+	str_add(&gpus, "");
+	for (uint32_t i = 0; i < a->resources.gpus && i < ARRAY_LEN(a->resources.gpu_ids); i++)
+		str_addf(&gpus, "%s%u", i ? "," : "", a->resources.gpu_ids[i]);
+	add_default(&l, "CUDA_VISIBLE_DEVICES", gpus.s);
 	for (const char *const *e = a->env; e && *e; e++)
 		VEC_PUSH(&l.v, xstrdup(*e));
 	for (const char *const *e = a->secrets; e && *e; e++)
 		VEC_PUSH(&l.v, xstrdup(*e));
+	assert(strchr(attempt_marker, '=') && strchr(engine_marker, '='));
 	VEC_PUSH(&l.v, xstrdup(attempt_marker));
 	VEC_PUSH(&l.v, xstrdup(engine_marker));
 	VEC_PUSH(&l.v, NULL);

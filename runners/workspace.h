@@ -36,13 +36,13 @@ struct workspace_shelf {
 void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir);
 void workspace_shelf_deinit(struct workspace_shelf *s); /* empties it all */
 
-/* From the shelf, else new. A left-over directory of that number is removed first. */
+/* Takes a frame from the shelf, or else makes one. A directory that is left over from this attempt
+ * is removed first. After a failure, too, *w is to be closed. */
 int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
 		   uint64_t attempt_id, struct err *err);
 /* Empties it and puts it on the shelf; removes it when that can't be done. */
 void workspace_recycle(struct workspace_shelf *shelf, const char *dir);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */
-int workspace_remove(const char *dir, struct err *err);
 /* Attempts that have a workspace; the caller frees *ret. */
 size_t workspace_list(const char *state_dir, uint64_t **ret);
 char *workspace_dir(const char *state_dir, uint64_t attempt_id);

@@ -158,29 +158,21 @@ static int add_docker_manifest(struct tar_writer *w, const struct image_layout *
 	return tar_add_bytes(w, "manifest.json", 0644, text.s, text.len, err);
 }
 
-static int add_all(struct tar_writer *w, const char *dir, const char *ref,
-		   const struct image_layout *l, struct arena *arena, struct err *err)
-{
-	_cleanup_(freep) char *index = fs_join(dir, "index.json"),
-			      *version = fs_join(dir, "oci-layout");
-
-	if (tar_add_dir(w, "blobs", 0755, err) < 0 ||
-	    tar_add_dir(w, "blobs/sha256", 0755, err) < 0 || add_blobs(w, dir, l, arena, err) < 0)
-		return -1;
-	if (tar_add_file(w, "index.json", 0644, index, err) < 0 ||
-	    add_docker_manifest(w, l, ref, err) < 0 ||
-	    tar_add_file(w, "oci-layout", 0644, version, err) < 0)
-		return -1;
-	return tar_end(w, err);
-}
-
 int image_tar_write(const char *layout_dir, const char *ref, int fd, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(freep) char *index = fs_join(layout_dir, "index.json"),
+			      *version = fs_join(layout_dir, "oci-layout");
 	struct tar_writer w = { to_fd, &fd };
 	struct image_layout l;
 
-	if (image_layout_read(layout_dir, arena, &l, err) < 0)
+	if (image_layout_read(layout_dir, arena, &l, err) < 0 ||
+	    tar_add_dir(&w, "blobs", 0755, err) < 0 ||
+	    tar_add_dir(&w, "blobs/sha256", 0755, err) < 0 ||
+	    add_blobs(&w, layout_dir, &l, arena, err) < 0 ||
+	    tar_add_file(&w, "index.json", 0644, index, err) < 0 ||
+	    add_docker_manifest(&w, &l, ref, err) < 0 ||
+	    tar_add_file(&w, "oci-layout", 0644, version, err) < 0)
 		return -1;
-	return add_all(&w, layout_dir, ref, &l, arena, err);
+	return tar_end(&w, err);
 }

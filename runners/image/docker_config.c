@@ -13,6 +13,7 @@
  * Read once and never changed: any thread may ask. Secrets are wiped by whoever holds the
  * credential; messages never quote what was read.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/crypto/base64.h"
@@ -24,8 +25,8 @@
 #define CONFIG_MAX   (4 * MIB)
 #define HELPER_NS    (60 * NS_PER_S) /* it may ask a cloud, or unlock a ring */
 #define HELPER_BYTES (256 * KIB)
-#define TOKEN_USER \
-	"<token>" /* what helpers say instead of a name when the secret is an identity token */
+/* What helpers say instead of a name when the secret is an identity token. */
+#define TOKEN_USER     "<token>"
 #define DOCKER_HUB_KEY "https://index.docker.io/v1/"
 
 struct docker_file {
@@ -64,23 +65,19 @@ static int take_text(struct docker_config *c, const char *name, const char *path
 	return 0;
 }
 
-static char *own_path(void)
-{
-	const char *dir = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
-
-	if (dir && *dir)
-		return xasprintf("%s/config.json", dir);
-	return home && *home ? xasprintf("%s/.docker/config.json", home) : NULL;
-}
-
 static int take_own(struct docker_config *c, struct err *err)
 {
-	_cleanup_(freep) char *path = own_path();
+	const char *dir = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
+	_cleanup_(freep) char *path = NULL;
 	struct str text = { 0 };
 	struct err why = { 0 };
 	int r;
 
-	if (!path)
+	if (dir && *dir)
+		path = xasprintf("%s/config.json", dir);
+	else if (home && *home)
+		path = xasprintf("%s/.docker/config.json", home);
+	else
 		return 0;
 	r = fs_read_file(path, CONFIG_MAX, &text, &why);
 	if (r < 0 && why.code == ERR_NOT_FOUND)
@@ -172,24 +169,27 @@ static bool is_docker_hub(const char *host, size_t n)
 	return false;
 }
 
-/* How well does the key name this image? 0: not at all; a longer path is better. */
-static size_t key_fits(const char *key, const char *host, const char *path)
+/* How well the key names this image: 0 not at all; a longer path is better. */
+static size_t key_fits(const char *key, const struct image_ref *ref)
 {
 	const char *at = strstr(key, "://") ? strstr(key, "://") + 3 : key,
 		   *slash = strchrnul(at, '/'), *below = *slash ? slash + 1 : slash;
 	size_t n = strlen(below);
-	bool hub = is_docker_hub(host, strlen(host)) && is_docker_hub(at, (size_t)(slash - at));
+	bool hub = is_docker_hub(ref->host, strlen(ref->host)) &&
+		   is_docker_hub(at, (size_t)(slash - at));
 
-	if (!hub && !host_fits(at, slash, host))
+	if (!hub && !host_fits(at, slash, ref->host))
 		return 0;
 	while (n > 0 && below[n - 1] == '/')
 		n--;
 	if (n == 0 || (n == 2 && (memcmp(below, "v1", 2) == 0 || memcmp(below, "v2", 2) == 0)))
 		return 1;
-	return strncmp(path, below, n) == 0 && (path[n] == '\0' || path[n] == '/') ? 1 + n : 0;
+	return strncmp(ref->path, below, n) == 0 && (ref->path[n] == '\0' || ref->path[n] == '/')
+		       ? 1 + n
+		       : 0;
 }
 
-static const json_t *best_entry(const json_t *map, const char *host, const char *path)
+static const json_t *best_entry(const json_t *map, const struct image_ref *ref)
 {
 	const json_t *best = NULL;
 	size_t best_fit = 0, fit;
@@ -200,7 +200,7 @@ static const json_t *best_entry(const json_t *map, const char *host, const char 
 		return NULL;
 	json_object_foreach((json_t *)map, key, entry)
 	{
-		fit = key_fits(key, host, path);
+		fit = key_fits(key, ref);
 		if (fit > best_fit) {
 			best = entry;
 			best_fit = fit;
@@ -289,13 +289,6 @@ static int take_answer(const char *name, const struct str *out, struct registry_
 	return r;
 }
 
-static bool is_helper_name(const char *s)
-{
-	return *s &&
-	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-		       strlen(s);
-}
-
 static int ask_helper(const char *helper, const char *host, struct registry_credential *ret,
 		      struct err *err)
 {
@@ -308,7 +301,8 @@ static int ask_helper(const char *helper, const char *host, struct registry_cred
 	struct str out = { 0 };
 	int status, r;
 
-	if (!is_helper_name(helper))
+	if (!*helper || helper[strspn(helper, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					      "0123456789._-")])
 		return err_set(err, ERR_INVALID,
 			       "Docker's configuration: the name of a credential helper has "
 			       "letters, digits, `.`, `_` and `-` only");
@@ -322,21 +316,20 @@ static int ask_helper(const char *helper, const char *host, struct registry_cred
 	return r;
 }
 
-static int find_in(const json_t *config, const char *host, const char *path,
+static int find_in(const json_t *config, const struct image_ref *ref,
 		   struct registry_credential *ret, struct err *err)
 {
-	const json_t *entry = best_entry(json_object_get(config, "auths"), host, path);
+	const json_t *entry = best_entry(json_object_get(config, "auths"), ref);
 	const char *helper =
-		json_string_value(best_entry(json_object_get(config, "credHelpers"), host, path));
-
+		json_string_value(best_entry(json_object_get(config, "credHelpers"), ref));
 	struct err why = { 0 };
 
 	if (helper)
-		return ask_helper(helper, host, ret, err);
-	if (entry && take_entry(entry, host, ret, err) < 0)
+		return ask_helper(helper, ref->host, ret, err);
+	if (entry && take_entry(entry, ref->host, ret, err) < 0)
 		return -1;
 	helper = json_string_value(json_object_get(config, "credsStore"));
-	if (!helper || is_said(ret) || ask_helper(helper, host, ret, &why) == 0)
+	if (!helper || is_said(ret) || ask_helper(helper, ref->host, ret, &why) == 0)
 		return 0;
 	/* One that isn't installed keeps nobody from a registry that nobody has logged in to. */
 	if (!entry && why.code == ERR_NOT_FOUND)
@@ -345,12 +338,11 @@ static int find_in(const json_t *config, const char *host, const char *path,
 	return -1;
 }
 
-int docker_config_find(const struct docker_config *c, const char *host, const char *path,
-		       size_t from, struct registry_credential *ret, size_t *ret_which,
-		       struct err *err)
+int docker_config_find(const struct docker_config *c, const struct image_ref *ref, size_t from,
+		       struct registry_credential *ret, size_t *ret_which, struct err *err)
 {
 	for (size_t i = from; i < c->files.n; i++) {
-		if (find_in(c->files.v[i].json, host, path, ret, err) < 0) {
+		if (find_in(c->files.v[i].json, ref, ret, err) < 0) {
 			registry_credential_wipe(ret);
 			return -1;
 		}
@@ -364,5 +356,6 @@ int docker_config_find(const struct docker_config *c, const char *host, const ch
 
 const char *docker_config_name(const struct docker_config *c, size_t which)
 {
+	assert(which < c->files.n);
 	return c->files.v[which].name;
 }

@@ -37,6 +37,7 @@
 struct elf_file {
 	const char *path;
 	int fd;
+	struct arena *arena;
 	Elf64_Phdr *headers;
 	size_t n_headers;
 };
@@ -64,7 +65,7 @@ static const Elf64_Phdr *header_of(const struct elf_file *f, uint32_t type)
 	return NULL;
 }
 
-/* Where in the file lies what is loaded there? False: nowhere. */
+/* Where in the file lies what is loaded at `address`; false: nowhere. */
 static bool offset_of(const struct elf_file *f, uint64_t address, uint64_t *ret)
 {
 	for (size_t i = 0; i < f->n_headers; i++) {
@@ -79,8 +80,7 @@ static bool offset_of(const struct elf_file *f, uint64_t address, uint64_t *ret)
 	return false;
 }
 
-static int read_headers(struct elf_file *f, struct arena *arena, uint16_t *ret_machine,
-			struct err *err)
+static int read_headers(struct elf_file *f, uint16_t *ret_machine, struct err *err)
 {
 	static const unsigned char magic[] = {
 		ELFMAG0,    ELFMAG1,
@@ -95,17 +95,17 @@ static int read_headers(struct elf_file *f, struct arena *arena, uint16_t *ret_m
 	    e.e_phnum == 0 || e.e_phnum > HEADERS_MAX)
 		return damaged(f, err);
 	f->n_headers = e.e_phnum;
-	f->headers = arena_alloc(arena, f->n_headers * sizeof(*f->headers));
+	f->headers = arena_alloc(f->arena, f->n_headers * sizeof(*f->headers));
 	*ret_machine = e.e_machine;
 	return take(f, e.e_phoff, f->headers, f->n_headers * sizeof(*f->headers), err);
 }
 
-static int read_text(const struct elf_file *f, uint64_t at, uint64_t n, uint64_t max,
-		     struct arena *arena, char **ret, struct err *err)
+static int read_text(const struct elf_file *f, uint64_t at, uint64_t n, uint64_t max, char **ret,
+		     struct err *err)
 {
 	if (n == 0 || n > max)
 		return damaged(f, err);
-	*ret = arena_alloc(arena, (size_t)n + 1); /* zeroed: text ends */
+	*ret = arena_alloc(f->arena, (size_t)n + 1); /* zeroed: text ends */
 	return take(f, at, *ret, (size_t)n, err);
 }
 
@@ -122,11 +122,29 @@ static const char *string_at(const char *strings, uint64_t n, uint64_t at)
 	return at < n ? strings + at : NULL;
 }
 
-static int note_needed(const struct elf_file *f, const Elf64_Dyn *d, size_t n, const char *strings,
-		       uint64_t n_strings, struct arena *arena, struct elf_facts *ret,
-		       struct err *err)
+static int read_dynamic(const struct elf_file *f, const Elf64_Phdr *p, struct elf_facts *ret,
+			struct err *err)
 {
-	ret->needed = arena_alloc(arena, NEEDED_MAX * sizeof(*ret->needed));
+	uint64_t n_strings, at, n = p->p_filesz / sizeof(Elf64_Dyn);
+	Elf64_Dyn *d;
+	char *strings;
+
+	if (n == 0 || p->p_filesz > DYNAMIC_MAX)
+		return damaged(f, err);
+	d = arena_alloc(f->arena, n * sizeof(*d));
+	if (take(f, p->p_offset, d, n * sizeof(*d), err) < 0)
+		return -1;
+	n_strings = dynamic_value(d, n, DT_STRSZ);
+	if (n_strings == UINT64_MAX) /* a static program that can be moved */
+		return 0;
+	if (!offset_of(f, dynamic_value(d, n, DT_STRTAB), &at))
+		return damaged(f, err);
+	if (read_text(f, at, n_strings, STRINGS_MAX, &strings, err) < 0)
+		return -1;
+	ret->soname = string_at(strings, n_strings, dynamic_value(d, n, DT_SONAME));
+	ret->rpath = string_at(strings, n_strings, dynamic_value(d, n, DT_RPATH));
+	ret->runpath = string_at(strings, n_strings, dynamic_value(d, n, DT_RUNPATH));
+	ret->needed = arena_alloc(f->arena, NEEDED_MAX * sizeof(*ret->needed));
 	for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++) {
 		const char *name = d[i].d_tag == DT_NEEDED
 					   ? string_at(strings, n_strings, d[i].d_un.d_val)
@@ -140,35 +158,10 @@ static int note_needed(const struct elf_file *f, const Elf64_Dyn *d, size_t n, c
 	return 0;
 }
 
-static int read_dynamic(const struct elf_file *f, const Elf64_Phdr *p, struct arena *arena,
-			struct elf_facts *ret, struct err *err)
-{
-	uint64_t n_strings, at, n = p->p_filesz / sizeof(Elf64_Dyn);
-	Elf64_Dyn *d;
-	char *strings;
-
-	if (n == 0 || p->p_filesz > DYNAMIC_MAX)
-		return damaged(f, err);
-	d = arena_alloc(arena, n * sizeof(*d));
-	if (take(f, p->p_offset, d, n * sizeof(*d), err) < 0)
-		return -1;
-	n_strings = dynamic_value(d, n, DT_STRSZ);
-	if (n_strings == UINT64_MAX) /* a static program that can be moved */
-		return 0;
-	if (!offset_of(f, dynamic_value(d, n, DT_STRTAB), &at))
-		return damaged(f, err);
-	if (read_text(f, at, n_strings, STRINGS_MAX, arena, &strings, err) < 0)
-		return -1;
-	ret->soname = string_at(strings, n_strings, dynamic_value(d, n, DT_SONAME));
-	ret->rpath = string_at(strings, n_strings, dynamic_value(d, n, DT_RPATH));
-	ret->runpath = string_at(strings, n_strings, dynamic_value(d, n, DT_RUNPATH));
-	return note_needed(f, d, n, strings, n_strings, arena, ret, err);
-}
-
 int elf_read(const char *path, struct arena *arena, struct elf_facts *ret, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct elf_file f = { .path = path, .fd = fd };
+	struct elf_file f = { .path = path, .fd = fd, .arena = arena };
 	struct elf_facts e = { .path = arena_strdup(arena, path) };
 	const Elf64_Phdr *p;
 	struct stat st;
@@ -178,14 +171,14 @@ int elf_read(const char *path, struct arena *arena, struct elf_facts *ret, struc
 		return err_errno(err, "cannot read %s", path);
 	if (!S_ISREG(st.st_mode))
 		return damaged(&f, err);
-	if (read_headers(&f, arena, &e.machine, err) < 0)
+	if (read_headers(&f, &e.machine, err) < 0)
 		return -1;
 	p = header_of(&f, PT_INTERP);
-	if (p && read_text(&f, p->p_offset, p->p_filesz, 4096, arena, &text, err) < 0)
+	if (p && read_text(&f, p->p_offset, p->p_filesz, 4096, &text, err) < 0)
 		return -1;
 	e.interp = p ? text : NULL;
 	p = header_of(&f, PT_DYNAMIC);
-	if (p && read_dynamic(&f, p, arena, &e, err) < 0)
+	if (p && read_dynamic(&f, p, &e, err) < 0)
 		return -1;
 	*ret = e;
 	return 0;
@@ -301,7 +294,6 @@ static bool in_rpaths(const struct search *s)
 		struct search of = *s;
 
 		of.origin = f;
-
 		if (f->rpath && !f->runpath && in_dirs(&of, f->rpath))
 			return true;
 	}

@@ -13,6 +13,7 @@
  * Only names and sources are collected: layout.c reads the contents, elf.c knows the format. One
  * thread.
  */
+#include <assert.h>
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
@@ -67,16 +68,6 @@ static void add_text(struct builder *b, const char *path, const char *text)
 	add(b, &(struct image_file){ .path = path, .text = text, .mode = 0644 });
 }
 
-static void add_parents(struct builder *b)
-{
-	for (size_t i = 0, n = b->files.n; i < n; i++) {
-		const char *path = b->files.v[i].path;
-
-		for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
-			add_dir(b, arena_strndup(b->arena, path, (size_t)(slash - path)), 0755);
-	}
-}
-
 /* Programs and libraries. */
 
 static void note(struct builder *b, const struct elf_facts *f, const char *name)
@@ -85,18 +76,13 @@ static void note(struct builder *b, const struct elf_facts *f, const char *name)
 	VEC_PUSH(&b->names, name);
 }
 
-/* The loader itself is among what libraries need: it has its own place. */
-static bool is_loader(const char *name)
-{
-	return str_has_prefix(name, "ld-linux") || str_has_prefix(name, "ld64.so") ||
-	       str_has_prefix(name, "ld.so");
-}
-
 static int want(struct builder *b, const char *name, const struct elf_facts *by, struct err *err)
 {
 	struct elf_facts f;
 
-	if (is_loader(name) || map_has(b->libraries, name, strlen(name)))
+	/* The loader itself is among what libraries need: it has its own place. */
+	if (str_has_prefix(name, "ld-linux") || str_has_prefix(name, "ld64.so") ||
+	    str_has_prefix(name, "ld.so") || map_has(b->libraries, name, strlen(name)))
 		return 0;
 	if (b->found.n == LIBRARIES_MAX)
 		return err_set(err, ERR_TOO_LARGE, "%s needs more than %d libraries",
@@ -217,16 +203,12 @@ static int add_libraries(struct builder *b, struct err *err)
 
 static int gather_programs(struct builder *b, const struct image_ask *ask, struct err *err)
 {
-	if (read_programs(b, ask, err) < 0)
-		return -1;
-	if (want_needed(b, err) < 0)
+	if (read_programs(b, ask, err) < 0 || want_needed(b, err) < 0)
 		return -1;
 	for (const char *const *name = ask->dlopened; name && *name; name++)
 		if (want_opened(b, *name, err) < 0)
 			return -1;
-	if (want_needed(b, err) < 0)
-		return -1;
-	return add_libraries(b, err);
+	return want_needed(b, err) < 0 ? -1 : add_libraries(b, err);
 }
 
 /* What else the C library, curl and the calendar look for. */
@@ -329,14 +311,22 @@ int image_files(const struct image_ask *ask, struct arena *arena, struct image_c
 			     .paths = map_new(),
 			     .libraries = map_new() };
 	const char *architecture = NULL;
-	int r = gather_programs(&b, ask, err);
+	int r;
 
+	assert(ask->n > 0);
+	r = gather_programs(&b, ask, err);
 	if (r == 0)
 		r = architecture_of(b.found.v[0]->machine, &architecture, err);
 	if (r == 0)
 		r = add_surroundings(&b, ask, err);
+	/* The directories on the way to each file. */
+	for (size_t i = 0, n = b.files.n; i < n && r == 0; i++) {
+		const char *path = b.files.v[i].path;
+
+		for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
+			add_dir(&b, arena_strndup(arena, path, (size_t)(slash - path)), 0755);
+	}
 	if (r == 0) {
-		add_parents(&b);
 		qsort(b.files.v, b.files.n, sizeof(*b.files.v), by_path);
 		*ret = (struct image_content){ arena_memdup(arena, b.files.v,
 							    b.files.n * sizeof(*b.files.v)),

@@ -2,8 +2,8 @@
  *
  * images_resolve() goes in three steps. sort_out() answers what is known and what has a digest,
  * and finds a registry client for each other name. ask_all() asks the registries on up to
- * WORKERS_MAX threads, which take questions from the batch by an atomic counter. keep_answers()
- * then adds what came back to `known`, also when another question failed.
+ * WORKERS_MAX threads, which take questions from the batch by an atomic counter. Then what came
+ * back is added to `known`, also when another question failed.
  *
  * There is one registry client for each set of pull secrets (`registries`, by their names), since
  * a client tries the credentials that it was made with. Secrets are read from the cluster once,
@@ -79,7 +79,7 @@ struct secret_texts {
 static void secret_texts_wipe(struct secret_texts *t)
 {
 	for (size_t i = 0; i < t->v.n; i++) {
-		char *text = (char *)t->v.v[i].text;
+		char *text = (char *)t->v.v[i].text; /* NULL in the last */
 
 		if (text)
 			explicit_bzero(text, strlen(text));
@@ -117,8 +117,8 @@ static int take_secret(const json_t *secret, const char *name, struct secret_tex
 	return 0;
 }
 
-/* One that isn't there, or that we may not read, is the kubelet's business: what it holds isn't
- * needed where Docker's configuration, or nobody, is let in as well. */
+/* A Secret that isn't there, or that we may not read, is no error: Docker's configuration may have
+ * the credentials, or none may be needed. The kubelet reads it itself. */
 static int read_secret(const struct images *i, const char *name, struct secret_texts *t,
 		       struct err *err)
 {
@@ -154,34 +154,29 @@ static int read_secrets(const struct images *i, const char *const *names, struct
 	return 0;
 }
 
-/* The one where who asks has these Secrets. */
+/* The client that has these Secrets. */
 static int open_registry(struct images *i, const char *const *own, struct registry **ret,
 			 struct err *err)
 {
 	_cleanup_(str_deinit) struct str who = { 0 };
-	struct secret_texts t = { .v = { 0 } };
-	struct registry *registry;
-	int r;
+	_cleanup_(secret_texts_wipe) struct secret_texts t = { .v = { 0 } };
 
 	str_add(&who, "");
 	for (const char *const *name = own; name && *name; name++)
 		str_addf(&who, "%s\n", *name);
 	if ((*ret = map_get_str(i->registries, who.s)))
 		return 0;
-	r = read_secrets(i, own, &t, err);
-	if (r == 0)
-		r = read_secrets(i, i->o.pull_secrets, &t, err);
+	if (read_secrets(i, own, &t, err) < 0 || read_secrets(i, i->o.pull_secrets, &t, err) < 0)
+		return -1;
 	VEC_PUSH(&t.v, (struct docker_text){ 0 });
-	if (r == 0)
-		r = registry_new(&(struct registry_options){ .docker_configs = t.v.v,
-							     .plain_http = i->o.plain_http,
-							     .ca_pem = i->o.ca_pem,
-							     .patience_ns = i->o.patience_ns },
-				 &registry, err);
-	if (r == 0)
-		*map_slot_str(i->registries, who.s) = *ret = registry;
-	secret_texts_wipe(&t);
-	return r;
+	if (registry_new(&(struct registry_options){ .docker_configs = t.v.v,
+						     .plain_http = i->o.plain_http,
+						     .ca_pem = i->o.ca_pem,
+						     .patience_ns = i->o.patience_ns },
+			 ret, err) < 0)
+		return -1;
+	*map_slot_str(i->registries, who.s) = *ret;
+	return 0;
 }
 
 /* Asking. */
@@ -196,6 +191,7 @@ struct question {
 };
 
 struct batch {
+	struct arena *arena; /* of the references */
 	struct question *v;
 	size_t n, next;
 };
@@ -209,21 +205,19 @@ static char *pinned(const struct image_ref *r, const char *digest)
 	return str_take(&out);
 }
 
-static void answer(struct question *q)
-{
-	char digest[80];
-
-	if (registry_resolve(q->registry, q->name, images_platform(), digest, NULL, &q->err) == 0)
-		q->answer = pinned(&q->ref, digest);
-}
-
 static void *work(void *arg)
 {
 	struct batch *b = arg;
 	size_t i;
 
-	while ((i = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < b->n)
-		answer(&b->v[i]);
+	while ((i = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < b->n) {
+		struct question *q = &b->v[i];
+		char digest[IMAGE_DIGEST_MAX];
+
+		if (registry_resolve(q->registry, q->name, images_platform(), digest, NULL,
+				     &q->err) == 0)
+			q->answer = pinned(&q->ref, digest);
+	}
 	return NULL;
 }
 
@@ -239,55 +233,25 @@ static void ask_all(struct batch *b)
 		pthread_join(threads[--n], NULL);
 }
 
-/* Known ones and those with a digest are answered here; *ret_asked is how many others there are,
- * which come first in q. */
-static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n,
-		    struct arena *arena, struct question *q, size_t *ret_asked, size_t *ret_failed,
-		    struct err *err)
+/* Answers known names and those with a digest; the others go into the batch. */
+static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n, struct batch *b,
+		    size_t *ret_failed, struct err *err)
 {
-	size_t asked = 0;
-
 	for (size_t k = 0; k < n; k++) {
-		struct image_ref ref;
+		struct question q = { .name = wanted[k].name, .number = k };
 
 		*ret_failed = k;
 		if (map_get_str(i->known, wanted[k].name))
 			continue;
-		if (image_ref_parse(wanted[k].name, arena, &ref, err) < 0)
+		if (image_ref_parse(q.name, b->arena, &q.ref, err) < 0)
 			return -1;
-		if (ref.digest) {
-			*map_slot_str(i->known, wanted[k].name) = pinned(&ref, ref.digest);
+		if (q.ref.digest) {
+			*map_slot_str(i->known, q.name) = pinned(&q.ref, q.ref.digest);
 			continue;
 		}
-		q[asked] = (struct question){ .name = wanted[k].name, .number = k, .ref = ref };
-		if (open_registry(i, wanted[k].pull_secrets, &q[asked++].registry, err) < 0)
+		if (open_registry(i, wanted[k].pull_secrets, &q.registry, err) < 0)
 			return -1;
-	}
-	*ret_asked = asked;
-	return 0;
-}
-
-static void keep_answers(struct images *i, struct question *q, size_t n)
-{
-	for (size_t k = 0; k < n; k++) {
-		void **slot = q[k].answer ? map_slot_str(i->known, q[k].name) : NULL;
-
-		if (!slot)
-			continue;
-		free(*slot); /* asked for twice in one call */
-		*slot = TAKE_PTR(q[k].answer);
-	}
-}
-
-static int fail(const struct question *q, size_t n_asked, size_t *ret_failed, struct err *err)
-{
-	for (size_t k = 0; k < n_asked; k++) {
-		if (!q[k].err.code)
-			continue;
-		*ret_failed = q[k].number;
-		if (err)
-			*err = q[k].err;
-		return -1;
+		b->v[b->n++] = q;
 	}
 	return 0;
 }
@@ -296,14 +260,27 @@ int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n
 		   struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
 {
 	_cleanup_(freep) struct question *q = xcalloc(n + 1, sizeof(*q));
-	struct batch b = { .v = q };
+	struct batch b = { .arena = arena, .v = q };
 
-	if (sort_out(i, wanted, n, arena, q, &b.n, ret_failed, err) < 0)
+	if (sort_out(i, wanted, n, &b, ret_failed, err) < 0)
 		return -1;
 	ask_all(&b);
-	keep_answers(i, q, b.n);
-	if (fail(q, b.n, ret_failed, err) < 0)
+	for (size_t k = 0; k < b.n; k++) {
+		void **slot = q[k].answer ? map_slot_str(i->known, q[k].name) : NULL;
+
+		if (!slot)
+			continue;
+		free(*slot); /* asked for twice in one call */
+		*slot = TAKE_PTR(q[k].answer);
+	}
+	for (size_t k = 0; k < b.n; k++) {
+		if (!q[k].err.code)
+			continue;
+		*ret_failed = q[k].number;
+		if (err)
+			*err = q[k].err;
 		return -1;
+	}
 	for (size_t k = 0; k < n; k++)
 		ret_refs[k] = arena_strdup(arena, map_get_str(i->known, wanted[k].name));
 	return 0;

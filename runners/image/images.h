@@ -1,9 +1,8 @@
 /* runners/image/images.h — the images of a run: each name is asked for once, several at a time.
  *
- * Credentials, in the order in which they are tried (registry.h): the image pull Secrets of the
- * cluster, an image's own before all images', if they are named and the account may read them, then
- * Docker's configuration. A name that has a digest isn't asked about at all: then no registry has
- * to be there. Any thread; one call at a time.
+ * Credentials are tried in this order (registry.h): the image pull Secrets of the cluster that are
+ * named and that the account may read, an image's own before those for all images; then Docker's
+ * configuration. For a name with a digest no registry is asked. Any thread; one call at a time.
  */
 #ifndef CAIRN_RUNNERS_IMAGE_IMAGES_H
 #define CAIRN_RUNNERS_IMAGE_IMAGES_H
@@ -14,8 +13,8 @@
 
 /* All borrowed until images_free(). */
 struct images_options {
-	/* The client that reads Secrets, asked for when there are some to read first;
-	 * *ret_namespace: where. */
+	/* Gives the client that reads Secrets, and their namespace. Called only when there are some
+	 * to read. */
 	int (*client)(void *arg, struct kube_client **ret, const char **ret_namespace,
 		      struct err *err);
 	void *arg;

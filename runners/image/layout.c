@@ -12,9 +12,11 @@
  */
 #include "runners/image/layout.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -24,15 +26,15 @@
 #include "runners/image/tar.h"
 
 #define GZIP_LEVEL 6
-#define GZIP_WRAPPER                                                                \
-	16 /* zlib.h, deflateInit2: a gzip header, which says neither name nor time \
-	    */
-#define EPOCH  "1970-01-01T00:00:00Z"
-#define OCI    "application/vnd.oci.image."
-#define BUFFER (64 * KIB)
+/* zlib.h, deflateInit2: a gzip header, which says neither name nor time. */
+#define GZIP_WRAPPER 16
+#define EPOCH        "1970-01-01T00:00:00Z"
+#define OCI          "application/vnd.oci.image."
+#define BUFFER       (64 * KIB)
 
 char *image_blob_path(const char *dir, const char *digest)
 {
+	assert(str_has_prefix(digest, "sha256:"));
 	return xasprintf("%s/blobs/sha256/%s", dir, digest + strlen("sha256:"));
 }
 
@@ -69,9 +71,10 @@ static int layer_write(void *arg, const void *bytes, size_t n, struct err *err)
 {
 	struct layer *l = arg;
 
+	assert(n <= UINT_MAX); /* tar.c's buffer, or a small text */
 	digester_update(l->plain, bytes, n);
 	l->z.next_in = (unsigned char *)bytes;
-	l->z.avail_in = (unsigned)n; /* at most tar.c's buffer, or a small text */
+	l->z.avail_in = (unsigned)n;
 	return drain(l, Z_NO_FLUSH, err);
 }
 
@@ -97,11 +100,20 @@ static void blob_of(struct digester *d, uint64_t size, const char *type, struct 
 	snprintf(ret->media_type, sizeof(ret->media_type), OCI "%s", type);
 }
 
-static int fill_layer(struct layer *l, const struct image_content *content, struct err *err)
+static int write_layer(const char *dir, const struct image_content *content, struct image_blob *ret,
+		       char ret_diff[IMAGE_DIGEST_MAX], struct err *err)
 {
+	_cleanup_(freep) char *temporary = xasprintf("%s/blobs/sha256/layer", dir), *path = NULL;
+	_cleanup_(freep) struct layer *l = xcalloc(1, sizeof(*l));
 	struct tar_writer w = { layer_write, l };
+	struct image_blob plain;
 	int r = 0;
 
+	l->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (l->fd < 0)
+		return err_errno(err, "cannot make %s", temporary);
+	l->plain = digester_new();
+	l->packed = digester_new();
 	if (deflateInit2(&l->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WRAPPER + MAX_WBITS, 8,
 			 Z_DEFAULT_STRATEGY) != Z_OK)
 		mem_die(sizeof(*l));
@@ -112,23 +124,6 @@ static int fill_layer(struct layer *l, const struct image_content *content, stru
 	if (r == 0)
 		r = drain(l, Z_FINISH, err);
 	deflateEnd(&l->z);
-	return r;
-}
-
-static int write_layer(const char *dir, const struct image_content *content, struct image_blob *ret,
-		       char ret_diff[IMAGE_DIGEST_MAX], struct err *err)
-{
-	_cleanup_(freep) char *temporary = xasprintf("%s/blobs/sha256/layer", dir), *path = NULL;
-	_cleanup_(freep) struct layer *l = xcalloc(1, sizeof(*l));
-	struct image_blob plain;
-	int r;
-
-	l->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (l->fd < 0)
-		return err_errno(err, "cannot make %s", temporary);
-	l->plain = digester_new();
-	l->packed = digester_new();
-	r = fill_layer(l, content, err);
 	if (close(l->fd) < 0 && r == 0)
 		r = err_errno(err, "cannot write %s", temporary);
 	blob_of(l->plain, 0, "", &plain);
@@ -255,11 +250,8 @@ int image_layout_write(const char *dir, const struct image_content *content,
 	struct image_blob layer, config, manifest;
 	char diff[IMAGE_DIGEST_MAX];
 
-	if (make_empty(dir, err) < 0)
-		return -1;
-	if (write_layer(dir, content, &layer, diff, err) < 0)
-		return -1;
-	if (write_document(dir, configuration(c, diff), "config.v1+json", &config, err) < 0)
+	if (make_empty(dir, err) < 0 || write_layer(dir, content, &layer, diff, err) < 0 ||
+	    write_document(dir, configuration(c, diff), "config.v1+json", &config, err) < 0)
 		return -1;
 	if (write_document(dir,
 			   json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType",
@@ -267,10 +259,9 @@ int image_layout_write(const char *dir, const struct image_content *content,
 				     "layers", descriptor(&layer)),
 			   "manifest.v1+json", &manifest, err) < 0)
 		return -1;
-	if (write_json(dir, "index.json", index_of(&manifest, c, ref), err) < 0)
-		return -1;
-	if (write_json(dir, "oci-layout", json_pack("{s:s}", "imageLayoutVersion", "1.0.0"), err) <
-	    0)
+	if (write_json(dir, "index.json", index_of(&manifest, c, ref), err) < 0 ||
+	    write_json(dir, "oci-layout", json_pack("{s:s}", "imageLayoutVersion", "1.0.0"), err) <
+		    0)
 		return -1;
 	memcpy(ret_digest, manifest.digest, sizeof(manifest.digest));
 	return 0;

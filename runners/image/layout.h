@@ -28,7 +28,7 @@ struct image_config {
 };
 
 /* What is to be in the image. Programs and targets: `n` files of this machine and where they lie in
- * the image ("usr/bin/cairn"). */
+ * the image ("usr/bin/cairn"); at least one. */
 struct image_ask {
 	const char *const *programs, *const *targets;
 	size_t n;
@@ -59,8 +59,8 @@ int image_layout_write(const char *dir, const struct image_content *content,
 /* The same as one tar, `docker load`able: to fd. */
 int image_tar_write(const char *layout_dir, const char *ref, int fd, struct err *err);
 
-/* The one image of a layout, for those who send or pack it: digests and sizes of manifest,
- * configuration and layers. Hostile input. */
+/* The one image of a layout: digests and sizes of manifest, configuration and layers. It may be
+ * hostile. */
 struct image_blob {
 	char digest[IMAGE_DIGEST_MAX], media_type[128];
 	uint64_t size;

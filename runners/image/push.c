@@ -112,7 +112,7 @@ static int begin_upload(struct push *p, struct upload *u, struct err *err)
 	return r;
 }
 
-/* After a piece that failed: what has arrived? */
+/* Asks what has arrived, after a piece that failed. */
 static int ask_progress(struct push *p, struct upload *u, struct err *err)
 {
 	struct registry_call c = call_of(p, "GET", NULL);
@@ -195,17 +195,6 @@ static int finish_upload(struct push *p, struct upload *u, const struct image_bl
 	return r;
 }
 
-static int send_bytes(struct push *p, struct upload *u, const struct image_blob *b, struct err *err)
-{
-	if (begin_upload(p, u, err) < 0)
-		return -1;
-	registry_patience_begin(&u->patience, p->r);
-	while (b->size > u->chunk && u->sent < u->size)
-		if (send_chunk(p, u, err) < 0)
-			return -1;
-	return finish_upload(p, u, b, err);
-}
-
 static int send_blob(struct push *p, const struct image_blob *b, struct err *err)
 {
 	_cleanup_(freep) char *path = image_blob_path(p->dir, b->digest);
@@ -222,7 +211,12 @@ static int send_blob(struct push *p, const struct image_blob *b, struct err *err
 	if ((uint64_t)st.st_size != b->size)
 		return err_set(err, ERR_CORRUPT, "%s has %lld bytes instead of %llu", path,
 			       (long long)st.st_size, (unsigned long long)b->size);
-	r = send_bytes(p, &u, b, err);
+	r = begin_upload(p, &u, err);
+	registry_patience_begin(&u.patience, p->r);
+	while (r == 0 && b->size > u.chunk && u.sent < u.size)
+		r = send_chunk(p, &u, err);
+	if (r == 0)
+		r = finish_upload(p, &u, b, err);
 	free(u.url);
 	return r < 0 ? err_wrap(err, "sending %s", b->digest) : 0;
 }
@@ -257,16 +251,15 @@ static int send_manifest(struct push *p, const struct image_blob *m, struct err 
 	return r;
 }
 
-int registry_push(struct registry *r, const char *layout_dir, const char *ref, char ret_digest[80],
-		  struct err *err)
+int registry_push(struct registry *r, const char *layout_dir, const char *ref,
+		  char ret_digest[IMAGE_DIGEST_MAX], struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct push p = { .r = r, .dir = layout_dir };
 	struct image_layout l;
 
-	if (image_ref_parse(ref, arena, &p.ref, err) < 0)
-		return -1;
-	if (image_layout_read(layout_dir, arena, &l, err) < 0)
+	if (image_ref_parse(ref, arena, &p.ref, err) < 0 ||
+	    image_layout_read(layout_dir, arena, &l, err) < 0)
 		return -1;
 	if (p.ref.digest && strcmp(p.ref.digest, l.manifest.digest) != 0)
 		return err_set(err, ERR_INVALID, "%s names another digest than the image's, %s",

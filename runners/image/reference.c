@@ -117,8 +117,8 @@ static bool is_tag(const char *s, size_t n)
 	return true;
 }
 
-/* Does the first part name a host? "team/train" doesn't, "localhost/train", "a.b/train" and
- * "a:5000/train" do. */
+/* Whether the first part is a host: not of "team/train", but of "localhost/train", "a.b/train" and
+ * "a:5000/train". */
 static bool names_host(const char *s, size_t n)
 {
 	if (memchr(s, '.', n) || memchr(s, ':', n) || *s == '[' ||

@@ -21,6 +21,7 @@
  */
 #include "runners/image/registry.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -115,27 +116,24 @@ void registry_free(struct registry *r)
 
 /* Hosts. */
 
-static bool speaks_tls(struct registry *r, const char *host)
-{
-	_cleanup_(freep) char *url = xasprintf("https://%s/v2/", host);
-	struct http_request q = {
-		.method = "GET", .url = url, .body_fd = -1, .timeout_ns = PROBE_NS
-	};
-	bool does = http_do(r->http, &q, NULL) == 0;
-
-	http_request_deinit(&q);
-	return does;
-}
-
 static char *find_base(struct registry *r, const char *host)
 {
+	_cleanup_(freep) char *url = xasprintf("https://%s/v2/", host);
+	struct http_request probe = {
+		.method = "GET", .url = url, .body_fd = -1, .timeout_ns = PROBE_NS
+	};
+	bool tls = true;
+
 	for (const char **plain = r->plain_http; *plain; plain++)
 		if (strcmp(*plain, host) == 0)
 			return xasprintf("http://%s", host);
 	if (strcmp(host, "docker.io") == 0)
 		return xstrdup("https://registry-1.docker.io");
-	return xasprintf("%s://%s",
-			 trust_is_loopback(host) && !speaks_tls(r, host) ? "http" : "https", host);
+	if (trust_is_loopback(host)) {
+		tls = http_do(r->http, &probe, NULL) == 0;
+		http_request_deinit(&probe);
+	}
+	return xasprintf("%s://%s", tls ? "https" : "http", host);
 }
 
 /* Lent by the map. */
@@ -165,7 +163,7 @@ static char *grant_key(const struct registry_call *c)
 	return xasprintf("%s %s %s", c->ref->host, c->ref->path, c->scope);
 }
 
-/* What is said to the registry in one call, and what it said to it. */
+/* The authentication of one call. */
 struct login {
 	struct arena *arena; /* of the challenge */
 	struct auth_challenge challenge;
@@ -219,8 +217,7 @@ static int say_who(struct registry_call *c, const struct login *l, const char *b
 {
 	for (;;) {
 		struct grant g;
-		int r = registry_grant_get(c->r, c->ref, c->scope, base, &l->challenge, from, &g,
-					   err);
+		int r = registry_grant_get(c, base, &l->challenge, from, &g, err);
 
 		if (r < 0)
 			return c->refused.len ? err_wrap(err, "%s refuses the credentials from %s",
@@ -238,8 +235,8 @@ static int say_who(struct registry_call *c, const struct login *l, const char *b
 	}
 }
 
-/* 401: the first one asks who we are. A credential that was granted before may only be out of date.
- * After that, it wasn't taken. */
+/* After a 401. The first one asks who we are; a token that was granted before may only be out of
+ * date. A second one says that the credential is refused. */
 static int answer_challenge(struct registry_call *c, struct login *l, const char *base,
 			    struct err *err)
 {
@@ -262,13 +259,6 @@ static int answer_challenge(struct registry_call *c, struct login *l, const char
 
 /* One request. */
 
-static void wipe(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	free(secret);
-}
-
 static int send_once(struct registry_call *c, const char *authorization, struct err *err)
 {
 	_cleanup_(freep) char *accept = c->accept ? xasprintf("Accept: %s", c->accept) : NULL,
@@ -276,6 +266,7 @@ static int send_once(struct registry_call *c, const char *authorization, struct 
 			      *range = c->range ? xasprintf("Content-Range: %s", c->range) : NULL;
 	const char *headers[5], *all[] = { authorization, accept, type, range };
 	size_t n = 0;
+	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i])
@@ -291,18 +282,9 @@ static int send_once(struct registry_call *c, const char *authorization, struct 
 					  .body_offset = c->body_offset,
 					  .max_bytes = REGISTRY_DOCUMENT_MAX,
 					  .timeout_ns = c->body_from_fd ? 0 : REQUEST_NS };
-	int r = http_do(c->r->http, &c->reply, err);
-
+	r = http_do(c->r->http, &c->reply, err);
 	c->reply.headers = NULL;
 	return r;
-}
-
-/* scheme://authority of a URL. */
-static size_t origin_len(const char *url)
-{
-	const char *slashes = strstr(url, "://");
-
-	return slashes ? (size_t)(slashes + 3 - url) + strcspn(slashes + 3, "/?#") : 0;
 }
 
 char *registry_location(const struct registry_call *c)
@@ -325,8 +307,7 @@ static int follow(struct registry_call *c, unsigned *redirects, struct err *err)
 		return err_set(err, ERR_INVALID, "%s redirects us %s", c->ref->host,
 			       to ? "round in circles" : "to a URL that is not allowed");
 	free(c->at);
-	c->at = to;
-	to = NULL;
+	c->at = TAKE_PTR(to);
 	if (c->reply.reply.status == 303) {
 		c->method = strcmp(c->method, "HEAD") == 0 ? "HEAD" : "GET";
 		c->body = NULL;
@@ -337,9 +318,12 @@ static int follow(struct registry_call *c, unsigned *redirects, struct err *err)
 	return 0;
 }
 
+/* Whether the URL's scheme and authority are `base`. */
 static bool is_at(const char *url, const char *base)
 {
-	return origin_len(url) == strlen(base) && strncmp(url, base, strlen(base)) == 0;
+	size_t n = strlen(base);
+
+	return strncmp(url, base, n) == 0 && strchr("/?#", url[n]);
 }
 
 /* 0: that is the answer; 1: once more. */
@@ -363,6 +347,7 @@ int registry_do(struct registry_call *c, struct err *err)
 	struct patience p;
 	int r;
 
+	assert(c->scope && !c->below != !c->url);
 	registry_patience_begin(&p, c->r);
 	str_reset(&c->refused);
 	free(c->at);
@@ -372,7 +357,7 @@ int registry_do(struct registry_call *c, struct err *err)
 		struct err why = { 0 };
 
 		r = send_once(c, authorization, &why);
-		wipe(authorization);
+		registry_secret_free(authorization);
 		if (r == 0)
 			r = judge(c, base, &p, &l, &redirects, err);
 		else if (why.code == ERR_IO && !c->once && registry_patience_wait(&p, NULL))

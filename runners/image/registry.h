@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/text/json.h"
 #include "base/text/str.h"
+#include "runners/image/layout.h"
 
 /* "team/train:2.4", "registry.example:5000/team/train@sha256:…". Without a host: docker.io, without
  * a tag: latest. In `arena`. */
@@ -45,17 +46,17 @@ struct registry;
 int registry_new(const struct registry_options *o, struct registry **ret, struct err *err);
 void registry_free(struct registry *r); /* NULL is fine */
 
-/* The digest that `ref` stands for now: "sha256:…", what a pod is given (an index's own where there
- * is one, so that any node finds its own). ret_platform_digest: of the image's manifest for
- * `platform` ("linux/amd64"); ERR_NOT_FOUND when it isn't made for that. NULL: isn't asked; then
- * the registry's word is enough where it gives one (HEAD, which no registry counts as a pull). Any
- * thread. */
-int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80],
-		     char *ret_platform_digest, struct err *err);
+/* The digest that `ref` stands for now: "sha256:…", what a pod is given. Where there is an index,
+ * it is the index's, so that any node finds its own image. ret_platform_digest: the digest of the
+ * manifest for `platform` ("linux/amd64"); ERR_NOT_FOUND when there is none. With NULL it isn't
+ * asked for, and the digest that the registry announces is enough (HEAD, which no registry counts
+ * as a pull). Any thread. */
+int registry_resolve(struct registry *r, const char *ref, const char *platform,
+		     char ret_digest[IMAGE_DIGEST_MAX], char *ret_platform_digest, struct err *err);
 
 /* Sends an OCI layout (a directory, layout.h) as `ref`: blobs that aren't there yet, then the
  * manifest. */
-int registry_push(struct registry *r, const char *layout_dir, const char *ref, char ret_digest[80],
-		  struct err *err);
+int registry_push(struct registry *r, const char *layout_dir, const char *ref,
+		  char ret_digest[IMAGE_DIGEST_MAX], struct err *err);
 
 #endif

@@ -8,9 +8,8 @@
 #include "base/net/http.h"
 #include "runners/image/registry.h"
 
-#define REGISTRY_DOCUMENT_MAX \
-	(4 * MIB) /* manifests: what the specification tells registries to take */
-#define REGISTRY_URL_MAX 8192
+#define REGISTRY_DOCUMENT_MAX (4 * MIB) /* of manifests: the specification's */
+#define REGISTRY_URL_MAX      8192
 
 /* docker_config.c: who we are there. */
 
@@ -26,12 +25,11 @@ struct registry_credential {
 	struct str identity;       /* a refresh token instead */
 	struct str bearer;         /* a token to be used as it is */
 };
-/* For an image of this host and path: 1, the first that is said from the *from'th of the texts on;
- * *ret_which is whose it is. 0: nobody says anything. Asks a credential helper when the
- * configuration says so. Any thread. */
-int docker_config_find(const struct docker_config *c, const char *host, const char *path,
-		       size_t from, struct registry_credential *ret, size_t *ret_which,
-		       struct err *err);
+/* The first credential for this image, from the `from`th text on: 1, and *ret_which is the text
+ * that has it. 0: there is none. Runs a credential helper when the configuration names one. Any
+ * thread. */
+int docker_config_find(const struct docker_config *c, const struct image_ref *ref, size_t from,
+		       struct registry_credential *ret, size_t *ret_which, struct err *err);
 const char *docker_config_name(const struct docker_config *c, size_t which); /* lent */
 void registry_credential_wipe(struct registry_credential *c);
 
@@ -84,7 +82,7 @@ struct registry_call {
 	int body_fd; /* used when body_from_fd */
 	bool body_from_fd;
 	uint64_t body_offset;
-	bool once; /* what can't be repeated as it is: the caller goes on from where it stands */
+	bool once; /* not tried again after a failure: the caller asks how far it got */
 
 	struct http_request reply;
 	char *at;           /* where the answer came from */
@@ -94,7 +92,7 @@ struct registry_call {
  * long as there is patience. */
 int registry_do(struct registry_call *c, struct err *err);
 void registry_call_deinit(struct registry_call *c);
-/* What an answer that isn't welcome means. */
+/* Makes an error of an answer that isn't welcome; -1. */
 int registry_refused(const struct registry_call *c, struct err *err);
 /* Location of the answer, whole; the caller frees. NULL: it has none that can be used. */
 char *registry_location(const struct registry_call *c);
@@ -108,10 +106,12 @@ struct grant {
 	size_t which;     /* … this one of docker_config's */
 };
 enum grant_end { GRANT_GIVEN = 0, GRANT_REFUSED = 1 /* by the realm, to that credential */ };
-/* With the first credential from the `from`th on; 0 and none left: with no name. */
-int registry_grant_get(struct registry *r, const struct image_ref *ref, const char *scope,
-		       const char *base, const struct auth_challenge *challenge, size_t from,
-		       struct grant *ret, struct err *err);
+/* With the first credential from the `from`th on; without any when `from` is 0 and there is none.
+ */
+int registry_grant_get(const struct registry_call *c, const char *base,
+		       const struct auth_challenge *challenge, size_t from, struct grant *ret,
+		       struct err *err);
 void registry_grant_free(struct grant *g);
+void registry_secret_free(char *secret); /* overwrites it first; NULL is fine */
 
 #endif

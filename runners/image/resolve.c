@@ -20,14 +20,13 @@
 #define DOCKER_INDEX    "application/vnd.docker.distribution.manifest.list.v2+json"
 #define DOCKER_MANIFEST "application/vnd.docker.distribution.manifest.v2+json"
 #define ACCEPT          OCI_INDEX ", " DOCKER_INDEX ", " OCI_MANIFEST ", " DOCKER_MANIFEST
-#define DIGEST_TEXT     80
 #define ENTRIES_MAX     4096
 
 struct resolution {
 	struct registry_call call;
 	struct image_ref ref;
 	const char *given, *platform;
-	char digest[DIGEST_TEXT], below[160];
+	char digest[IMAGE_DIGEST_MAX], below[160];
 };
 
 static bool is_digest(const char *s, size_t n)
@@ -36,39 +35,21 @@ static bool is_digest(const char *s, size_t n)
 	       strspn(s + 7, "0123456789abcdef") >= 64;
 }
 
-/* What the registry says it is; "" when it doesn't, or in a way that we don't know. */
-static void announced(const struct registry_call *c, char ret[DIGEST_TEXT])
+/* The digest that the registry announces; "" when it gives none of a kind that we know. */
+static void announced(const struct registry_call *c, char ret[IMAGE_DIGEST_MAX])
 {
 	size_t n;
 	const char *v = http_header(&c->reply, "Docker-Content-Digest", &n);
-	char text[DIGEST_TEXT] = "";
+	char text[IMAGE_DIGEST_MAX] = "";
 
 	if (v && n < sizeof(text))
 		memcpy(text, v, n);
-	snprintf(ret, DIGEST_TEXT, "%s", is_digest(text, strlen(text)) ? text : "");
-}
-
-static void digest_text(const void *bytes, size_t n, char ret[DIGEST_TEXT])
-{
-	struct digest d;
-	char hex[DIGEST_HEX_MAX];
-
-	digest_bytes(bytes, n, &d);
-	snprintf(ret, DIGEST_TEXT, "sha256:%s", digest_hex(&d, hex));
+	snprintf(ret, IMAGE_DIGEST_MAX, "%s", is_digest(text, strlen(text)) ? text : "");
 }
 
 /* An index: one manifest a platform. */
 
-static void add_platform(struct str *out, const json_t *entry)
-{
-	const json_t *p = json_object_get(entry, "platform");
-	const char *os = json_string_value(json_object_get(p, "os")),
-		   *arch = json_string_value(json_object_get(p, "architecture"));
-
-	str_addf(out, "%s/%s", os ? os : "unknown", arch ? arch : "unknown");
-}
-
-static int pick(const struct resolution *s, const json_t *list, char ret[DIGEST_TEXT],
+static int pick(const struct resolution *s, const json_t *list, char ret[IMAGE_DIGEST_MAX],
 		struct err *err)
 {
 	_cleanup_(str_deinit) struct str seen = { 0 }, one = { 0 }, shown = { 0 };
@@ -81,14 +62,17 @@ static int pick(const struct resolution *s, const json_t *list, char ret[DIGEST_
 	json_array_foreach((json_t *)list, i, entry)
 	{
 		const char *digest = json_string_value(json_object_get(entry, "digest"));
+		const json_t *p = json_object_get(entry, "platform");
+		const char *os = json_string_value(json_object_get(p, "os")),
+			   *arch = json_string_value(json_object_get(p, "architecture"));
 
 		str_reset(&one);
-		add_platform(&one, entry);
+		str_addf(&one, "%s/%s", os ? os : "unknown", arch ? arch : "unknown");
 		if (strcmp(one.s, s->platform) == 0) {
 			if (!digest || !is_digest(digest, strlen(digest)))
 				return err_set(err, ERR_INVALID, "%s: %s gives no digest for %s",
 					       s->given, s->ref.host, s->platform);
-			snprintf(ret, DIGEST_TEXT, "%s", digest);
+			snprintf(ret, IMAGE_DIGEST_MAX, "%s", digest);
 			return 0;
 		}
 		if (!strstr(one.s, "unknown") && seen.len < 200)
@@ -99,7 +83,7 @@ static int pick(const struct resolution *s, const json_t *list, char ret[DIGEST_
 		       s->platform, shown.s);
 }
 
-static int read_manifest(const struct resolution *s, char ret_platform[DIGEST_TEXT],
+static int read_manifest(const struct resolution *s, char ret_platform[IMAGE_DIGEST_MAX],
 			 struct err *err)
 {
 	const struct str *body = &s->call.reply.reply.body;
@@ -113,7 +97,7 @@ static int read_manifest(const struct resolution *s, char ret_platform[DIGEST_TE
 	if (json_is_array(list))
 		r = pick(s, list, ret_platform, err);
 	else if (json_is_object(json_object_get(j, "config")))
-		snprintf(ret_platform, DIGEST_TEXT, "%s", s->digest);
+		snprintf(ret_platform, IMAGE_DIGEST_MAX, "%s", s->digest);
 	else
 		r = err_set(err, ERR_UNSUPPORTED,
 			    "%s: %s gives a manifest of a kind that isn't known (schema version 1, "
@@ -137,13 +121,15 @@ static int get(struct resolution *s, struct err *err)
 {
 	const struct str *body = &s->call.reply.reply.body;
 	const char *wanted = s->ref.digest;
-	char said[DIGEST_TEXT];
+	char said[IMAGE_DIGEST_MAX], hex[DIGEST_HEX_MAX];
+	struct digest d;
 
 	if (ask(s, "GET", err) < 0)
 		return -1;
 	if (s->call.reply.reply.status != 200)
 		return registry_refused(&s->call, err);
-	digest_text(body->len ? body->s : "", body->len, s->digest);
+	digest_bytes(body->len ? body->s : "", body->len, &d);
+	snprintf(s->digest, sizeof(s->digest), "sha256:%s", digest_hex(&d, hex));
 	announced(&s->call, said);
 	if (!wanted && *said)
 		wanted = said;
@@ -173,12 +159,12 @@ static int head(struct resolution *s, struct err *err)
 	return *s->digest != '\0';
 }
 
-int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80],
-		     char *ret_platform_digest, struct err *err)
+int registry_resolve(struct registry *r, const char *ref, const char *platform,
+		     char ret_digest[IMAGE_DIGEST_MAX], char *ret_platform_digest, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct resolution s = { .given = ref, .platform = platform };
-	char for_platform[DIGEST_TEXT];
+	char for_platform[IMAGE_DIGEST_MAX];
 	int result;
 
 	if (image_ref_parse(ref, arena, &s.ref, err) < 0)
@@ -195,8 +181,8 @@ int registry_resolve(struct registry *r, const char *ref, const char *platform, 
 	registry_call_deinit(&s.call);
 	if (result < 0)
 		return -1;
-	memcpy(ret_digest, s.digest, DIGEST_TEXT);
+	memcpy(ret_digest, s.digest, IMAGE_DIGEST_MAX);
 	if (ret_platform_digest)
-		memcpy(ret_platform_digest, for_platform, DIGEST_TEXT);
+		memcpy(ret_platform_digest, for_platform, IMAGE_DIGEST_MAX);
 	return 0;
 }

@@ -6,6 +6,7 @@
  */
 #include "runners/image/tar.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #include <sys/stat.h>
 #include "base/mem.h"
 #include "base/ustar.h"
+
+#define BUFFER (256 * KIB)
 
 struct entry {
 	const char *path, *target; /* target: "" when it is no link */
@@ -74,6 +77,7 @@ static int begin(struct tar_writer *w, const struct entry *e, struct err *err)
 	struct ustar h = { 0 };
 	char digits[24];
 
+	assert(e->path[0] && e->path[0] != '/');
 	if (strlen(e->target) > sizeof(h.linkname))
 		ustar_add_record(&records, "linkpath", e->target, strlen(e->target));
 	if (!set_name(&h, e->path))
@@ -107,13 +111,21 @@ int tar_add_bytes(struct tar_writer *w, const char *path, unsigned mode, const v
 	return pad(w, n, err);
 }
 
-static int put_content(struct tar_writer *w, int fd, const char *source, uint64_t size,
-		       struct err *err)
+int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source,
+		 struct err *err)
 {
-	_cleanup_(freep) char *buf = xmalloc(256 * KIB);
+	_cleanup_(fd_closep) int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_(freep) char *buf = xmalloc(BUFFER);
+	struct stat st;
 
-	for (uint64_t left = size; left > 0;) {
-		ssize_t n = read(fd, buf, MIN(left, 256 * KIB));
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", source);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s is not a regular file", source);
+	if (begin(w, &(struct entry){ path, "", '0', mode, (uint64_t)st.st_size }, err) < 0)
+		return -1;
+	for (uint64_t left = (uint64_t)st.st_size; left > 0;) {
+		ssize_t n = read(fd, buf, MIN(left, BUFFER));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -126,22 +138,7 @@ static int put_content(struct tar_writer *w, int fd, const char *source, uint64_
 			return -1;
 		left -= (uint64_t)n;
 	}
-	return pad(w, size, err);
-}
-
-int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source,
-		 struct err *err)
-{
-	_cleanup_(fd_closep) int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, "cannot read %s", source);
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID, "%s is not a regular file", source);
-	if (begin(w, &(struct entry){ path, "", '0', mode, (uint64_t)st.st_size }, err) < 0)
-		return -1;
-	return put_content(w, fd, source, (uint64_t)st.st_size, err);
+	return pad(w, (uint64_t)st.st_size, err);
 }
 
 int tar_end(struct tar_writer *w, struct err *err)

@@ -15,11 +15,12 @@ struct tar_writer {
 	void *arg;
 };
 
+/* `path`: in the archive, without a leading slash. */
 int tar_add_dir(struct tar_writer *w, const char *path, unsigned mode, struct err *err);
 int tar_add_link(struct tar_writer *w, const char *path, const char *target, struct err *err);
 int tar_add_bytes(struct tar_writer *w, const char *path, unsigned mode, const void *bytes,
 		  size_t n, struct err *err);
-/* ERR_CHANGED when it gets shorter meanwhile. */
+/* ERR_CHANGED when `source` gets shorter while it is read. */
 int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source,
 		 struct err *err);
 int tar_end(struct tar_writer *w, struct err *err);

@@ -12,6 +12,7 @@
  *
  * Nothing is kept here: registry.c keeps grants under its lock. Any thread.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -27,13 +28,18 @@
 #define TOKEN_S_MAX     86400
 #define TOKEN_NS        (30 * NS_PER_S)
 
+void registry_secret_free(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
 void registry_grant_free(struct grant *g)
 {
 	if (!g)
 		return;
-	if (g->header)
-		explicit_bzero(g->header, strlen(g->header));
-	free(g->header);
+	registry_secret_free(g->header);
 	free(g);
 }
 
@@ -88,34 +94,6 @@ static int take_token(const struct http_request *q, const char *realm, struct gr
 	return r;
 }
 
-static void compose(struct http_request *q, const char *realm, const struct str *query,
-		    const struct registry_credential *who, const char **headers, struct str *url,
-		    struct str *body, struct str *basic)
-{
-	*q = (struct http_request){ .method = "GET",
-				    .body_fd = -1,
-				    .max_bytes = TOKEN_BYTES_MAX,
-				    .timeout_ns = TOKEN_NS,
-				    .headers = headers };
-	str_add(url, realm);
-	if (who->identity.len) {
-		str_add(body, query->s);
-		add_query(body, "grant_type", "refresh_token");
-		add_query(body, "client_id", "cairn");
-		add_query(body, "refresh_token", who->identity.s);
-		q->method = "POST";
-		q->body = body->s;
-		q->body_len = body->len;
-		headers[0] = "Content-Type: application/x-www-form-urlencoded";
-	} else {
-		str_addf(url, "%c%s", strchr(realm, '?') ? '&' : '?', query->s);
-		if (who->user.len)
-			add_basic(basic, who);
-		headers[0] = who->user.len ? basic->s : NULL;
-	}
-	q->url = url->s;
-}
-
 static int judge(const struct http_request *q, const char *realm, const char *host,
 		 struct grant *ret, struct err *err)
 {
@@ -129,32 +107,54 @@ static int judge(const struct http_request *q, const char *realm, const char *ho
 		       host);
 }
 
-static int ask_realm(struct registry *r, const char *host, const char *realm,
-		     const struct str *query, const struct registry_credential *who,
-		     struct grant *ret, struct err *err)
+static int ask_realm(const struct registry_call *c, const char *realm, const struct str *query,
+		     const struct registry_credential *who, struct grant *ret, struct err *err)
 {
+	struct str url = { 0 }, body = { 0 }, basic = { 0 };
+	const char *headers[] = { NULL, NULL };
+	struct http_request ask = { .method = "GET",
+				    .body_fd = -1,
+				    .max_bytes = TOKEN_BYTES_MAX,
+				    .timeout_ns = TOKEN_NS,
+				    .headers = headers };
 	struct patience p;
 	bool again;
 	int result;
 
-	registry_patience_begin(&p, r);
+	str_add(&url, realm);
+	if (who->identity.len) {
+		str_add(&body, query->s);
+		add_query(&body, "grant_type", "refresh_token");
+		add_query(&body, "client_id", "cairn");
+		add_query(&body, "refresh_token", who->identity.s);
+		ask.method = "POST";
+		ask.body = body.s;
+		ask.body_len = body.len;
+		headers[0] = "Content-Type: application/x-www-form-urlencoded";
+	} else {
+		str_addf(&url, "%c%s", strchr(realm, '?') ? '&' : '?', query->s);
+		if (who->user.len)
+			add_basic(&basic, who);
+		headers[0] = who->user.len ? basic.s : NULL;
+	}
+	ask.url = url.s;
+	registry_patience_begin(&p, c->r);
 	do {
-		struct str url = { 0 }, body = { 0 }, basic = { 0 };
-		const char *headers[] = { NULL, NULL };
-		struct http_request q;
+		struct http_request q = ask;
 		struct err why = { 0 };
 
-		compose(&q, realm, query, who, headers, &url, &body, &basic);
-		result = http_do(r->http, &q, &why) < 0 ? -1 : judge(&q, realm, host, ret, &why);
+		result = http_do(c->r->http, &q, &why) < 0
+				 ? -1
+				 : judge(&q, realm, c->ref->host, ret, &why);
 		again = result < 0 && why.code == ERR_IO && registry_patience_wait(&p, &q);
 		if (result < 0 && !again)
 			*err = why;
 		str_wipe(&q.reply.body);
 		http_request_deinit(&q);
-		str_deinit(&url);
-		str_wipe(&body);
-		str_wipe(&basic);
 	} while (again);
+	str_deinit(&url);
+	str_wipe(&body);
+	str_wipe(&basic);
 	return result;
 }
 
@@ -170,31 +170,32 @@ static bool may_be_told(const char *realm, const char *base)
 		(str_has_prefix(base, "http://") || trust_is_loopback(realm)));
 }
 
-static int get_bearer(struct registry *r, const struct image_ref *ref, const char *scope,
-		      const char *base, const struct auth_challenge *challenge,
-		      const struct registry_credential *who, struct grant *ret, struct err *err)
+static int get_bearer(const struct registry_call *c, const char *base,
+		      const struct auth_challenge *challenge, const struct registry_credential *who,
+		      struct grant *ret, struct err *err)
 {
-	_cleanup_(freep) char *own_scope = xasprintf("repository:%s:%s", ref->path, scope);
+	_cleanup_(freep) char *own_scope = xasprintf("repository:%s:%s", c->ref->path, c->scope);
 	_cleanup_(str_deinit) struct str query = { 0 };
 
 	if (!may_be_told(challenge->realm, base))
 		return err_set(err, ERR_INVALID,
 			       "%s wants tokens from `%.200s`, which isn't reached over TLS",
-			       ref->host, challenge->realm);
+			       c->ref->host, challenge->realm);
 	add_query(&query, "service", challenge->service);
 	add_query(&query, "scope", challenge->scope ? challenge->scope : own_scope);
-	return ask_realm(r, ref->host, challenge->realm, &query, who, ret, err);
+	return ask_realm(c, challenge->realm, &query, who, ret, err);
 }
 
-int registry_grant_get(struct registry *r, const struct image_ref *ref, const char *scope,
-		       const char *base, const struct auth_challenge *challenge, size_t from,
-		       struct grant *ret, struct err *err)
+int registry_grant_get(const struct registry_call *c, const char *base,
+		       const struct auth_challenge *challenge, size_t from, struct grant *ret,
+		       struct err *err)
 {
 	struct registry_credential who = { 0 };
 	int result;
 
+	assert(challenge->scheme != AUTH_NONE);
 	*ret = (struct grant){ .until_ns = INT64_MAX };
-	result = docker_config_find(r->docker, ref->host, ref->path, from, &who, &ret->which, err);
+	result = docker_config_find(c->r->docker, c->ref, from, &who, &ret->which, err);
 	if (result < 0)
 		return -1;
 	ret->named = result > 0;
@@ -204,8 +205,8 @@ int registry_grant_get(struct registry *r, const struct image_ref *ref, const ch
 	if (who.bearer.len) {
 		ret->header = xasprintf("Authorization: Bearer %s", who.bearer.s);
 	} else if (challenge->scheme == AUTH_BEARER) {
-		result = get_bearer(r, ref, scope, base, challenge, &who, ret, err);
-	} else if (challenge->scheme == AUTH_BASIC && who.user.len) {
+		result = get_bearer(c, base, challenge, &who, ret, err);
+	} else if (who.user.len) {
 		struct str header = { 0 };
 
 		add_basic(&header, &who);

@@ -12,9 +12,10 @@
  * member that failed is cancelled.
  *
  * A store that is away doesn't cost the result: the bundle is open again, and asked again, until
- * save_within_ns has passed (put_off()). The bundle stays in BUNDLE_ENDING while the worker has
- * it, and isn't freed then. Whether a bundle has ended is judge.c's to say.
+ * save_within_ns has passed. The bundle stays in BUNDLE_ENDING while the worker has it, and isn't
+ * freed then. Whether a bundle has ended is judge.c's to say.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,9 +26,10 @@
 #include "runners/kubernetes/internal.h"
 #include "runners/workspace.h"
 
-/* A result in a store that doesn't answer is asked for again so much later. */
+/* After a store that doesn't answer, its result is asked for again so much later. */
 #define FETCH_AGAIN_NS (10 * NS_PER_S)
-/* Of a log that the sidecar couldn't keep: what the kubelet keeps of one (containerLogMaxSize). */
+/* So much of a log that the sidecar couldn't keep is read: more than the kubelet keeps of one
+ * (containerLogMaxSize). */
 #define LOG_MAX_BYTES (64 * MIB)
 
 /* What the worker reads is copied: the bundle is the loop's. */
@@ -115,21 +117,19 @@ static void take_log(struct ending *e)
 		e->log = (struct content_id){ 0 };
 }
 
-/* A log of what ran, by the sidecar or the one that is told. */
-static bool has_log(const struct ending *e)
+/* No sidecar has kept a log of what ran, and one of them failed. */
+static bool lacks_log(const struct ending *e)
 {
-	for (size_t i = 0; i < e->n_results; i++)
-		if (e->results[i].r.log.kind != CONTENT_NONE)
-			return true;
-	return false;
-}
+	bool failed = e->n_results == 0;
 
-static bool sidecar_failed(const struct ending *e)
-{
-	for (size_t i = 0; i < e->n_results; i++)
-		if (e->results[i].r.failure == FAILURE_STORE || e->results[i].main_died)
-			return true;
-	return e->n_results == 0;
+	for (size_t i = 0; i < e->n_results; i++) {
+		const struct pod_result *p = &e->results[i];
+
+		if (p->r.log.kind != CONTENT_NONE)
+			return false;
+		failed |= p->r.failure == FAILURE_STORE || p->main_died;
+	}
+	return failed;
 }
 
 static void end(void *arg)
@@ -144,7 +144,7 @@ static void end(void *arg)
 	e->away = e->n_results == 0 && e->err.code == ERR_IO && kube_mono(e->k) < e->until_ns;
 	if (e->away)
 		return;
-	if (e->wants_log && !has_log(e) && sidecar_failed(e))
+	if (e->wants_log && lacks_log(e))
 		take_log(e);
 	if (e->parts)
 		gang_log(e->k, e->parts, e->nodes, e->attempt_id, e->pod, &e->log, &e->gang_log);
@@ -191,16 +191,11 @@ static void judge_death(const struct ending *e, struct runner_result *r)
 	fail(r, FAILURE_FAILED, text);
 }
 
-/* It ended before whatever ended the pod. */
-static bool stands(const struct pod_result *p)
-{
-	return p && p->ran && !p->stopped && !p->main_died;
-}
-
 static void judge_attempt(const struct ending *e, const struct pod_result *p, bool packed,
 			  struct runner_result *r)
 {
-	bool reached = stands(p);
+	/* It ended before whatever ended the pod. */
+	bool reached = p && p->ran && !p->stopped && !p->main_died;
 
 	if (e->v.class != FAILURE_NONE && !(reached && packed))
 		fail(r, e->v.class, e->v.text);
@@ -261,28 +256,22 @@ static void ending_free(struct ending *e)
 	free(e);
 }
 
-/* What a program made isn't thrown away since we can't read of it just now. */
-static void put_off(struct ending *e)
-{
-	struct bundle *b = e->b;
-
-	b->state = BUNDLE_OPEN;
-	b->fetched_ns = kube_mono(e->k) + FETCH_AGAIN_NS;
-	free(b->trouble);
-	b->trouble = xasprintf(
-		"it has ended; its result is in the store, which does not answer: %s", e->err.msg);
-	ending_free(e);
-	bundle_look(b);
-}
-
 static void ended(void *arg)
 {
 	struct ending *e = arg;
 	struct bundle *b = e->b;
 	bool packed = b->ids.n > 1;
 
+	/* What a program made isn't thrown away since we can't read of it just now. */
 	if (e->away) {
-		put_off(e);
+		b->state = BUNDLE_OPEN;
+		b->fetched_ns = kube_mono(e->k) + FETCH_AGAIN_NS;
+		free(b->trouble);
+		b->trouble = xasprintf(
+			"it has ended; its result is in the store, which does not answer: %s",
+			e->err.msg);
+		ending_free(e);
+		bundle_look(b);
 		return;
 	}
 	/* Until all have been reported it stays in BUNDLE_ENDING: an engine that settles within its
@@ -317,6 +306,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 	const struct pod_facts *f = spokesman(b, v);
 	struct ending *e = xcalloc(1, sizeof(*e));
 
+	assert(b->state == BUNDLE_OPEN && v->stage == STAGE_ENDED);
 	e->b = b;
 	e->k = b->k;
 	e->arena = arena_new();
@@ -333,7 +323,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 	e->parts = gang_parts(b);
 	e->nodes = b->nodes;
 	e->attempt_id = b->ids.n ? b->ids.v[0] : 0;
-	e->until_ns = b->stage_ns + b->k->o.save_within_ns;
+	e->until_ns = b->stage_ns + b->k->save_within_ns;
 	b->state = BUNDLE_ENDING;
 	pool_submit(b->k->pool, end, ended, e);
 }

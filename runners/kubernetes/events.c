@@ -85,36 +85,38 @@ static char *ask_of(struct question *q, const char *selector, const char *value,
 	return answer;
 }
 
-/* Its own words are better than the kubelet's of it ("PostStartHook failed"). Numbers of a training
- * aren't meant. */
-static char *last_words(struct question *q)
+char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool before)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = {
 		.method = "GET", .accept = "*/*", .once = true, .timeout_ns = 10 * NS_PER_S
 	};
-	char *words = NULL;
+	char *text = NULL;
 
-	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "pods", q->pod);
-	str_addf(&path, "/log?container=" KUBE_SIDECAR "&tailLines=8&limitBytes=8192%s",
-		 q->before ? "&previous=true" : "");
+	kube_add_path(&path, "", "v1", k->o.profile->namespace_, "pods", pod);
+	str_addf(&path, "/log?container=" KUBE_SIDECAR "&tailLines=%u&limitBytes=8192%s", lines,
+		 before ? "&previous=true" : "");
 	call.path = path.s;
-	if (kube_do(q->k->client, &call, NULL) == 0 && call.text.len) {
-		static const char begin[] = "cairn pod: ";
-
-		for (const char *at = call.text.s, *line; (line = strstr(at, begin));
-		     at = line + 1) {
-			size_t n = strcspn(line, "\n");
-
-			if (strncmp(line + strlen(begin), "{", 1) == 0)
-				continue;
-			free(words);
-			words = xstrndup(line + strlen(begin),
-					 MIN(n - strlen(begin), (size_t)1024));
-		}
-	}
+	if (kube_do(k->client, &call, NULL) == 0 && call.text.len)
+		text = xstrndup(call.text.s, call.text.len);
 	kube_call_deinit(&call);
-	return words;
+	return text;
+}
+
+/* Its own words are better than the kubelet's of it ("PostStartHook failed"). Numbers of a training
+ * aren't meant. */
+static char *last_words(struct question *q)
+{
+	static const char begin[] = "cairn pod: ";
+	_cleanup_(freep) char *log = kube_sidecar_log(q->k, q->pod, 8, q->before);
+	const char *words = NULL;
+
+	for (const char *at = log; at && (at = strstr(at, begin));) {
+		at += strlen(begin);
+		if (*at != '{')
+			words = at;
+	}
+	return words ? xstrndup(words, MIN(strcspn(words, "\n"), (size_t)1024)) : NULL;
 }
 
 static void ask(void *arg)

@@ -5,8 +5,8 @@
  * object without a name or uid is none (-1).
  *
  * Of a pod's containers `main` and the sidecar have facts of their own; of all others the first
- * that is in trouble does (take_other()). Labels are anybody's to write: whose a pod is, its
- * controller's uid says (take_owner()), and callers compare it.
+ * that is in trouble does (take_other()). Anybody can write labels. Whose a pod is, its
+ * controller's uid says (the garbage collector acts on it), and callers compare it.
  *
  * Pure functions; they run on the watches' threads. What facts mean is judge.c's.
  */
@@ -76,33 +76,7 @@ static uint64_t attempt_of(const json_t *meta)
 	return v && text_parse_int(v, &id) && id > 0 ? (uint64_t)id : 0;
 }
 
-/* -1: an object without a name or uid is none. */
-static int take_identity(const json_t *meta, char *uid, size_t uid_cap, char *name, size_t name_cap,
-			 char *version, size_t version_cap)
-{
-	take_word(meta, "uid", uid, uid_cap);
-	take_word(meta, "name", name, name_cap);
-	take_word(meta, "resourceVersion", version, version_cap);
-	return *uid && *name ? 0 : -1;
-}
-#define TAKE_IDENTITY(meta, f)                                                        \
-	take_identity(meta, (f)->uid, sizeof((f)->uid), (f)->name, sizeof((f)->name), \
-		      (f)->version, sizeof((f)->version))
-
 /* Containers. */
-
-static void take_terminated(const json_t *t, struct container_facts *c)
-{
-	c->state = CONTAINER_TERMINATED;
-	TAKE_WORD(t, "reason", c->reason);
-	c->message = take_message(t, "message");
-	c->exit_code = (int)number_at(t, "exitCode", -1, 255);
-	c->signal = (int)number_at(t, "signal", 0, 64);
-	if (c->signal == 0 && c->exit_code > 128 && c->exit_code <= 128 + 64)
-		c->signal = c->exit_code - 128;
-	c->started_ns = time_at(t, "startedAt");
-	c->ended_ns = time_at(t, "finishedAt");
-}
 
 static void take_container(const json_t *status, struct container_facts *c)
 {
@@ -110,7 +84,15 @@ static void take_container(const json_t *status, struct container_facts *c)
 		     *last = at(at(status, "lastState"), "terminated"), *s;
 
 	if ((s = at(state, "terminated"))) {
-		take_terminated(s, c);
+		c->state = CONTAINER_TERMINATED;
+		TAKE_WORD(s, "reason", c->reason);
+		c->message = take_message(s, "message");
+		c->exit_code = (int)number_at(s, "exitCode", -1, 255);
+		c->signal = (int)number_at(s, "signal", 0, 64);
+		if (c->signal == 0 && c->exit_code > 128 && c->exit_code <= 128 + 64)
+			c->signal = c->exit_code - 128;
+		c->started_ns = time_at(s, "startedAt");
+		c->ended_ns = time_at(s, "finishedAt");
 	} else if ((s = at(state, "running"))) {
 		c->state = CONTAINER_RUNNING;
 		c->started_ns = time_at(s, "startedAt");
@@ -126,7 +108,6 @@ static void take_container(const json_t *status, struct container_facts *c)
 	}
 	c->restarts = (unsigned)number_at(status, "restartCount", 0, INT32_MAX);
 	c->ready = json_is_true(at(status, "ready"));
-	c->started = json_is_true(at(status, "started"));
 }
 
 static void container_deinit(struct container_facts *c)
@@ -227,30 +208,24 @@ static unsigned index_of(const json_t *meta)
 	return v && text_parse_int(v, &n) && n >= 0 && n < INT32_MAX ? (unsigned)n : 0;
 }
 
-/* Labels are anybody's to write; who controls a pod, the garbage collector acts on. */
-static void take_owner(const json_t *meta, struct pod_facts *f)
+int pod_facts_of(const json_t *object, struct pod_facts *ret)
 {
-	const json_t *owners = at(meta, "ownerReferences");
+	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
+		     *conditions = at(status, "conditions"), *owners = at(meta, "ownerReferences");
+	const char *ids;
 
+	*ret = (struct pod_facts){ 0 };
+	TAKE_WORD(meta, "uid", ret->uid);
+	TAKE_WORD(meta, "name", ret->name);
+	if (!*ret->uid || !*ret->name)
+		return -1;
+	ret->attempt_id = attempt_of(meta);
 	for (size_t i = 0; i < json_array_size(owners); i++) {
 		const json_t *o = json_array_get(owners, i);
 
 		if (json_is_true(at(o, "controller")) && str_eq(text_at(o, "kind"), "Job"))
-			TAKE_WORD(o, "uid", f->job_uid);
+			TAKE_WORD(o, "uid", ret->job_uid);
 	}
-}
-
-int pod_facts_of(const json_t *object, struct pod_facts *ret)
-{
-	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
-		     *conditions = at(status, "conditions");
-	const char *ids;
-
-	*ret = (struct pod_facts){ 0 };
-	if (TAKE_IDENTITY(meta, ret) < 0)
-		return -1;
-	ret->attempt_id = attempt_of(meta);
-	take_owner(meta, ret);
 	ret->index = index_of(meta);
 	ids = text_at(at(meta, "annotations"), KUBE_NOTE_ATTEMPTS);
 	ret->array = ids && strchr(ids, ',');
@@ -258,7 +233,6 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 		return -1;
 	ret->created_ns = time_at(meta, "creationTimestamp");
 	ret->deleted_ns = time_at(meta, "deletionTimestamp");
-	ret->grace_s = number_at(meta, "deletionGracePeriodSeconds", 0, INT32_MAX);
 	TAKE_WORD(at(object, "spec"), "nodeName", ret->node);
 	ret->scheduled = *ret->node;
 	ret->phase = phase_of(text_at(status, "phase"));
@@ -325,16 +299,6 @@ static void take_attempts(const json_t *notes, struct job_facts *f)
 	f->n_attempts = ids.n;
 }
 
-static void take_indexes(const json_t *status, struct job_facts *f)
-{
-	const char *well = text_at(status, "completedIndexes"),
-		   *ill = text_at(status, "failedIndexes");
-
-	if ((well && *well) || (ill && *ill))
-		f->over = xasprintf("%.*s,%.*s", INDEXES_MAX, well ? well : "", INDEXES_MAX,
-				    ill ? ill : "");
-}
-
 unsigned job_index_of(const struct job_facts *f, size_t i)
 {
 	return f->per_pod ? (unsigned)(i / f->per_pod) : 0;
@@ -372,9 +336,12 @@ int job_facts_of(const json_t *object, struct job_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
 		     *conditions = at(status, "conditions"), *notes = at(meta, "annotations");
+	const char *well, *ill;
 
 	*ret = (struct job_facts){ 0 };
-	if (TAKE_IDENTITY(meta, ret) < 0)
+	TAKE_WORD(meta, "uid", ret->uid);
+	TAKE_WORD(meta, "name", ret->name);
+	if (!*ret->uid || !*ret->name)
 		return -1;
 	ret->attempt_id = attempt_of(meta);
 	ret->owner = take_message(notes, KUBE_NOTE_OWNER);
@@ -385,11 +352,11 @@ int job_facts_of(const json_t *object, struct job_facts *ret)
 	ret->suspended = json_is_true(at(at(object, "spec"), "suspend"));
 	for (size_t i = 0; i < json_array_size(conditions); i++)
 		take_job_condition(json_array_get(conditions, i), ret);
-	ret->active = (unsigned)number_at(status, "active", 0, INT32_MAX);
-	ret->ready = (unsigned)number_at(status, "ready", 0, INT32_MAX);
-	ret->succeeded = (unsigned)number_at(status, "succeeded", 0, INT32_MAX);
-	ret->failed_pods = (unsigned)number_at(status, "failed", 0, INT32_MAX);
-	take_indexes(status, ret);
+	well = text_at(status, "completedIndexes");
+	ill = text_at(status, "failedIndexes");
+	if ((well && *well) || (ill && *ill))
+		ret->over = xasprintf("%.*s,%.*s", INDEXES_MAX, well ? well : "", INDEXES_MAX,
+				      ill ? ill : "");
 	return 0;
 }
 

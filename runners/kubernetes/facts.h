@@ -23,7 +23,7 @@ struct container_facts {
 	int exit_code, signal;
 	int64_t started_ns, ended_ns; /* wall clock; 0 unknown */
 	unsigned restarts;
-	bool ready, started;
+	bool ready;
 	char last_reason[64]; /* of the time before a restart; "" when there was none */
 	char *last_message;   /* or NULL */
 	int64_t last_ended_ns;
@@ -31,7 +31,7 @@ struct container_facts {
 };
 
 struct pod_facts {
-	char uid[64], name[254], node[254], version[32];
+	char uid[64], name[254], node[254];
 	char job_uid[64];    /* of the Job that controls it; "" none does */
 	uint64_t attempt_id; /* KUBE_LABEL_ATTEMPT; 0: not ours */
 	unsigned index;      /* in its Job; 0 */
@@ -44,10 +44,9 @@ struct pod_facts {
 	char *unschedulable_message; /* or NULL */
 	char disruption[64]; /* reason of the condition DisruptionTarget: "PreemptionByScheduler", …
 				or "" */
-	int64_t created_ns, scheduled_ns,
-		deleted_ns /* deletionTimestamp: when it was to be gone, its grace time included */,
-		grace_s;
-	bool gone; /* DELETED was seen */
+	int64_t created_ns, scheduled_ns;
+	int64_t deleted_ns; /* deletionTimestamp: when it was to be gone, its grace time included */
+	bool gone;          /* DELETED was seen */
 	struct container_facts main, sidecar;
 	char other_name[64]; /* of another container (a template's) that failed, or can't start; ""
 				none */
@@ -59,7 +58,7 @@ static inline bool pod_is_over(const struct pod_facts *f)
 	return f->phase == POD_SUCCEEDED || f->phase == POD_FAILED;
 }
 struct job_facts {
-	char uid[64], name[254], version[32];
+	char uid[64], name[254];
 	uint64_t attempt_id;
 	char *owner; /* KUBE_NOTE_OWNER */
 	char *spec;  /* KUBE_NOTE_SPEC */
@@ -73,7 +72,6 @@ struct job_facts {
 	char reason[64]; /* of the condition Failed or FailureTarget: "PodFailurePolicy",
 			    "BackoffLimitExceeded", "DeadlineExceeded" */
 	char *message;
-	unsigned active, ready, succeeded, failed_pods;
 	int64_t created_ns, failed_ns; /* of the condition Failed */
 	int64_t suspension_ns;         /* when it was last suspended, or let in again; 0 never */
 };

@@ -13,6 +13,7 @@
  * No state outlives the call; it blocks and sleeps on its caller's thread. It doesn't know the
  * runner.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -30,9 +31,7 @@
 
 struct follower {
 	struct kube_client *c;
-	const char *ns;
-	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
-	void *arg;
+	const struct kube_log *log;
 	bool any;     /* something was printed */
 	bool refused; /* by the sink */
 
@@ -83,7 +82,7 @@ static int pass(struct follower *f, const char *bytes, size_t n, struct err *err
 	f->n_last = f->n_line;
 	f->last_partial = f->passed;
 	f->any = true;
-	f->refused = f->sink(f->arg, bytes + known, n - known, err) != 0;
+	f->refused = f->log->sink(f->log->arg, bytes + known, n - known, err) != 0;
 	return f->refused ? -1 : 0;
 }
 
@@ -137,7 +136,7 @@ static int stream(struct follower *f, const char *pod, bool follow, struct err *
 				  .quiet_timeout_ns = QUIET_NS };
 	int r;
 
-	kube_add_path(&path, "", "v1", f->ns, "pods", pod);
+	kube_add_path(&path, "", "v1", f->log->namespace_, "pods", pod);
 	str_add(&path, "/log?container=" KUBE_MAIN "&timestamps=true");
 	if (follow)
 		str_add(&path, "&follow=true");
@@ -190,9 +189,10 @@ static int take_newer(void *arg, const json_t *object, struct err *err)
 
 /* The newest one. 0: none is there (yet). Only where there are several has a pod's index a label,
  * so that the first of a gang is looked for among all of them. */
-static int find_pod(struct follower *f, const char *project, const struct place *at,
-		    struct pod_facts *ret, struct err *err)
+static int find_pod(struct follower *f, const struct place *at, struct pod_facts *ret,
+		    struct err *err)
 {
+	const char *project = f->log->project;
 	_cleanup_(freep) char *selector =
 		at->array || at->index
 			? kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu," KUBE_INDEX "=%u",
@@ -202,7 +202,7 @@ static int find_pod(struct follower *f, const char *project, const struct place 
 	struct newest newest = { .at = at, .pod = ret };
 	const struct kube_list l = { .group = "",
 				     .version = "v1",
-				     .ns = f->ns,
+				     .ns = f->log->namespace_,
 				     .resource = "pods",
 				     .label_selector = selector,
 				     .item = take_newer,
@@ -242,14 +242,13 @@ static int is_in(void *arg, const json_t *job, struct err *err)
 }
 
 /* A Job for several attempts is labelled with the first: all Jobs of the project are looked at. */
-static int find_place(struct follower *f, const char *project, uint64_t attempt_id,
-		      struct place *ret, struct err *err)
+static int find_place(struct follower *f, struct place *ret, struct err *err)
 {
-	_cleanup_(freep) char *selector = kube_selector(project, NULL);
-	struct holder holder = { attempt_id, ret };
+	_cleanup_(freep) char *selector = kube_selector(f->log->project, NULL);
+	struct holder holder = { f->log->attempt_id, ret };
 	const struct kube_list l = { .group = "batch",
 				     .version = "v1",
-				     .ns = f->ns,
+				     .ns = f->log->namespace_,
 				     .resource = "jobs",
 				     .label_selector = selector,
 				     .accept = KUBE_METADATA_LIST,
@@ -259,34 +258,31 @@ static int find_place(struct follower *f, const char *project, uint64_t attempt_
 	return kube_list_each(f->c, &l, err);
 }
 
-static int look(struct follower *f, const char *project, uint64_t attempt_id, unsigned index,
-		struct pod_facts *ret, struct err *err)
+static int look(struct follower *f, struct pod_facts *ret, struct err *err)
 {
-	struct place at = { .label = attempt_id, .index = index };
-	int found = find_pod(f, project, &at, ret, err);
+	struct place at = { .label = f->log->attempt_id, .index = f->log->index };
+	int found = find_pod(f, &at, ret, err);
 
-	if (found == 0 && (found = find_place(f, project, attempt_id, &at, err)) > 0)
-		found = find_pod(f, project, &at, ret, err);
+	if (found == 0 && (found = find_place(f, &at, err)) > 0)
+		found = find_pod(f, &at, ret, err);
 	return found;
 }
 
-int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id,
-		    const char *project, unsigned index, bool follow,
-		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg,
-		    struct err *err)
+int kube_follow_log(struct kube_client *c, const struct kube_log *log, struct err *err)
 {
-	struct follower f = { .c = c, .ns = namespace_, .sink = sink, .arg = arg };
+	struct follower f = { .c = c, .log = log };
 	unsigned broken = 0;
 
+	assert(log->sink && log->attempt_id);
 	for (;;) {
 		struct pod_facts p = { 0 };
 		struct err why = { 0 };
-		int found = look(&f, project, attempt_id, index, &p, err), r = 0;
+		int found = look(&f, &p, err), r = 0;
 		bool ended = found > 0 && p.main.state == CONTAINER_TERMINATED, before = f.any;
 		int64_t at = f.last_ns;
 
 		if (found > 0 && p.main.state != CONTAINER_WAITING)
-			r = stream(&f, p.name, follow && !ended, &why);
+			r = stream(&f, p.name, log->follow && !ended, &why);
 		pod_facts_deinit(&p);
 		if (found < 0)
 			return -1;
@@ -294,8 +290,9 @@ int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t atte
 			return before ? 0
 				      : err_set(err, ERR_NOT_FOUND,
 						"attempt %llu has no pod in %s (any more)",
-						(unsigned long long)attempt_id, namespace_);
-		if (r == 0 && (ended || !follow))
+						(unsigned long long)log->attempt_id,
+						log->namespace_);
+		if (r == 0 && (ended || !log->follow))
 			return 0;
 		if (r < 0 && (why.code == ERR_CANCELLED || f.refused ||
 			      (broken > BROKEN_MAX && f.last_ns == at))) {

@@ -74,19 +74,24 @@ static struct part_log log_of(struct kube *k, const struct gang_part *part, uint
 	return log;
 }
 
-/* Adds to *used what it takes of GANG_LOG_MAX; what earlier nodes left is for later ones. 1:
- * something of a log is there. */
-static int add_part(struct kube *k, const struct gang_part *part, unsigned index, unsigned nodes,
-		    const struct part_log *log, int fd, uint64_t *used)
+struct joined {
+	const struct runner_staging *s;
+	int fd;
+	unsigned nodes;
+	uint64_t used; /* of GANG_LOG_MAX; what earlier nodes left is for later ones */
+};
+
+/* 1: something of a log is there. */
+static int add_part(struct joined *to, const struct gang_part *part, unsigned index,
+		    const struct part_log *log)
 {
-	const struct runner_staging *s = &k->o.staging;
+	uint64_t max = (GANG_LOG_MAX - to->used) / (to->nodes - index);
 	_cleanup_(str_deinit) struct str text = { 0 }, head = { 0 };
 	struct err err = { 0 };
 	bool there = log->id.kind != CONTENT_NONE &&
-		     s->fetch(s->arg, &log->id, (GANG_LOG_MAX - *used) / (nodes - index), &text,
-			      &err) == 0;
+		     to->s->fetch(to->s->arg, &log->id, max, &text, &err) == 0;
 
-	str_addf(&head, "=== node %u of %u", index, nodes);
+	str_addf(&head, "=== node %u of %u", index, to->nodes);
 	if (*part->node)
 		str_addf(&head, ", on %s", part->node);
 	if (log->id.kind == CONTENT_NONE)
@@ -95,20 +100,20 @@ static int add_part(struct kube *k, const struct gang_part *part, unsigned index
 	else if (!there)
 		str_addf(&head, ": %s", err.msg);
 	str_add(&head, " ===\n");
-	*used += there ? text.len : 0;
+	to->used += there ? text.len : 0;
 	if (there && text.len && text.s[text.len - 1] != '\n')
 		str_addc(&text, '\n');
-	return fs_write_all(fd, head.s, head.len, NULL) < 0 ||
-			       (there && text.len && fs_write_all(fd, text.s, text.len, NULL) < 0)
-		       ? -1
-		       : there;
+	if (fs_write_all(to->fd, head.s, head.len, NULL) < 0 ||
+	    (there && text.len && fs_write_all(to->fd, text.s, text.len, NULL) < 0))
+		return -1;
+	return there;
 }
 
 void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uint64_t attempt_id,
 	      const char *other_pod, const struct content_id *other, struct content_id *ret)
 {
 	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
-	uint64_t used = 0;
+	struct joined to = { .s = &k->o.staging, .fd = fd, .nodes = nodes };
 	int r = 0, any = 0;
 
 	for (unsigned i = 0; i < nodes && fd >= 0 && r >= 0; i++) {
@@ -116,7 +121,7 @@ void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uin
 
 		if (log.id.kind == CONTENT_NONE && strcmp(parts[i].pod, other_pod) == 0)
 			log.id = *other;
-		r = add_part(k, &parts[i], i, nodes, &log, fd, &used);
+		r = add_part(&to, &parts[i], i, &log);
 		any |= r > 0;
 	}
 	if (r < 0 || !any || lseek(fd, 0, SEEK_SET) < 0 ||

@@ -146,6 +146,7 @@ struct kube {
 	struct runner base;
 	struct loop *loop;
 	struct runner_kubernetes_options o;
+	int64_t save_within_ns; /* a store that is away is awaited so long: the profile's */
 	struct kube_client *client;
 	struct pool *pool;
 	char *run_id; /* that is watched; NULL: none yet */
@@ -201,15 +202,16 @@ static inline int64_t kube_wall(const struct kube *k)
 struct job *job_of(struct kube *k,
 		   uint64_t id); /* by its first attempt; made when it isn't known */
 struct bundle *job_bundle(struct job *j, unsigned index); /* made when it isn't there */
-void job_take_layout(
-	struct job *j,
-	const struct job_facts *f); /* which attempts are whose, as it stands on the Job. Members
-				       that it isn't made for are held again. */
+/* Which attempts are whose, as it stands on the Job. Members that it isn't made for are held again.
+ */
+void job_take_layout(struct job *j, const struct job_facts *f);
 /* Forgets pods that its Job (whose uid is known now) doesn't control. */
 void job_purge(struct job *j);
 bool job_is_cancelled(const struct job *j); /* all that wait for it are */
-void job_settle(struct job *j); /* deletes it when the ends of all its attempts are on record, and
-				   else what isn't needed any more of it */
+/* Deletes it when the ends of all its attempts are on record, and else what isn't needed any more
+ * of it. May free the job and its bundles. */
+void job_settle(struct job *j);
+/* Not while a worker has it (JOB_MAKING) or one of its bundles (BUNDLE_ENDING). */
 void job_free(struct job *j);
 void bundle_join(struct bundle *b, struct member *m);
 bool bundle_hard(const struct bundle *b); /* all that wait for it were cancelled without grace */
@@ -232,10 +234,10 @@ void bundle_impose(struct bundle *b, enum failure_class class, const char *fmt, 
 void runner_look_all(struct kube *k);
 
 /* kubernetes/requests.c: blocking work */
-void job_make(struct job *j);
-void job_mend(struct job *j);   /* of a gang that waits for it: makes what an earlier engine didn't
-				   come to */
-void job_delete(struct job *j); /* Background, precondition: its uid */
+void job_make(struct job *j); /* one that is paused, for at least one member */
+/* Of a gang that waits for it: makes what an earlier engine didn't come to. */
+void job_mend(struct job *j);
+void job_delete(struct job *j);                          /* Background, precondition: its uid */
 void bundle_delete_pods(struct bundle *b, bool at_once); /* those that live */
 void bundle_forget_pods(struct bundle *b);               /* those that have ended */
 /* Deletes Jobs of the run whose attempts' ends are on record; on the caller's thread. */
@@ -243,6 +245,9 @@ void runner_sweep(struct kube *k);
 
 /* kubernetes/events.c: the newest warning becomes the `trouble` of the Job or of the bundle */
 void kube_ask_events(struct job *j); /* or of Kueue's Workload for it */
+/* On a worker: the last lines of a sidecar's log (before: of the one before its last start), which
+ * the caller frees; NULL when there are none. */
+char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool before);
 /* What the sidecar said last, or else the newest warning. */
 void kube_ask_about_pod(struct bundle *b, const struct pod_facts *f);
 

@@ -13,18 +13,18 @@
  * it is awaited, and frees it when it is gone; so a pointer to a job or bundle isn't valid after
  * it. Loop's thread only; a bundle in BUNDLE_ENDING is never freed, since a worker has it.
  */
+#include <assert.h>
 #include <string.h>
 #include "runners/kubernetes/internal.h"
 
-/* A pod that has ended keeps its files on its node. Where its Job goes on for others, it goes so
- * long after its end is on record. */
+/* A pod that has ended keeps its files on its node. Where its Job goes on for others, the pod is
+ * deleted so long after its end is on record. */
 #define FORGET_NS (30 * NS_PER_S)
-/* The controller is given so long for its accounts. */
+/* The Job's controller is given so long to count pods that have ended. */
 #define COUNT_NS (5 * NS_PER_S)
 
 /* Bundles. */
 
-/* one more of `ids` */
 static void bundle_hold(struct bundle *b, uint64_t attempt_id)
 {
 	for (size_t i = 0; i < b->ids.n; i++)
@@ -54,6 +54,7 @@ static void bundle_let_go(struct bundle *b)
 
 static void bundle_free(struct bundle *b)
 {
+	assert(b->state != BUNDLE_ENDING);
 	bundle_let_go(b);
 	for (size_t i = 0; i < b->pods.n; i++) {
 		pod_facts_deinit(&b->pods.v[i]->f);
@@ -120,6 +121,7 @@ struct job *job_of(struct kube *k, uint64_t id)
 
 void job_free(struct job *j)
 {
+	assert(j->state != JOB_MAKING);
 	*map_slot(j->k->by_id.jobs, &j->id, sizeof(j->id), NULL) = NULL;
 	for (size_t i = 0; i < j->bundles.n; i++)
 		bundle_free(j->bundles.v[i]);
@@ -202,7 +204,7 @@ void job_take_layout(struct job *j, const struct job_facts *f)
 
 /* The end. */
 
-static void job_is_gone(struct job *j)
+static void forget(struct job *j)
 {
 	for (size_t b = 0; b < j->bundles.n && j->gone; b++)
 		for (size_t i = 0; i < j->bundles.v[b]->ids.n; i++) {
@@ -211,16 +213,6 @@ static void job_is_gone(struct job *j)
 			*map_slot(j->k->by_id.done, id, sizeof(*id), NULL) = DELETED;
 		}
 	job_free(j);
-}
-
-/* What is still there of one that nobody waits for, while its Job goes on for others. */
-static void release(struct bundle *b)
-{
-	if (b->j->gone)
-		return;
-	bundle_delete_pods(b, false);
-	if (kube_mono(b->k) > b->reported_ns + FORGET_NS)
-		bundle_forget_pods(b);
 }
 
 /* The Job's controller lets go of each pod that has ended (a finalizer), in turns of a second. Of a
@@ -245,15 +237,22 @@ void job_settle(struct job *j)
 		return;
 	for (size_t i = 0; i < j->bundles.n; i++)
 		settled &= on_record(j->bundles.v[i]);
-	for (size_t i = 0; i < j->bundles.n && !settled && j->bundles.n > 1; i++)
-		if (on_record(j->bundles.v[i]))
-			release(j->bundles.v[i]);
+	/* What is still there of one that nobody waits for, while its Job goes on for others. */
+	for (size_t i = 0; i < j->bundles.n && !settled && j->bundles.n > 1 && !j->gone; i++) {
+		struct bundle *b = j->bundles.v[i];
+
+		if (!on_record(b))
+			continue;
+		bundle_delete_pods(b, false);
+		if (kube_mono(b->k) > b->reported_ns + FORGET_NS)
+			bundle_forget_pods(b);
+	}
 	if (!settled)
 		return;
 	if (!j->gone && *j->uid) {
 		if (!is_counting(j))
 			job_delete(j);
 	} else if (j->gone || j->state != JOB_SEEN) {
-		job_is_gone(j);
+		forget(j);
 	}
 }

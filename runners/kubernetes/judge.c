@@ -17,6 +17,7 @@
  */
 #include "runners/kubernetes/facts.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,16 +26,18 @@
 #include "base/text/text.h"
 #include "runners/kubernetes/init/protocol.h"
 
-/* The sidecar of a pod whose containers have all ended is told to have ended so long after them at
- * the latest. */
+/* When all other containers of a pod have ended, its sidecar's end is known so much later at the
+ * latest. */
 #define SIDECAR_LATE_NS (30 * NS_PER_S)
-/* Ends of pods that are told by clocks of different machines, in seconds. */
+/* Two ends within this time count as simultaneous: clocks of different machines, in whole seconds.
+ */
 #define SAME_TIME_NS (2 * NS_PER_S)
-/* After one node's failure: more than any pod has to save and to go. */
+/* After one node's failure the others are awaited so long: more than any pod has to save and to
+ * go. */
 #define GANG_LATE_NS (15 * 60 * NS_PER_S)
-/* A sidecar that ends so often before the program could start won't do better. */
+/* A sidecar that ends so often before the program could start is given up. */
 #define SIDECAR_RESTARTS 3
-/* A start is worth a word, and one only, when it takes longer than starts do. */
+/* A start that takes longer than this is mentioned, once. */
 #define WORTH_A_WORD_NS (30 * NS_PER_S)
 
 static void say(struct kube_verdict *v, const char *fmt, ...) _printf_(2, 3);
@@ -302,34 +305,24 @@ static void judge_end(const struct job_facts *job, const struct pod_facts *p,
 
 /* Why it doesn't run yet. */
 
-static bool no_image(const struct container_facts *c)
-{
-	return c->state == CONTAINER_WAITING &&
-	       ONE_OF(c->reason, "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
-		      "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
-		      "SignatureValidationFailed");
-}
-
-static bool refused(const struct container_facts *c)
-{
-	return c->state == CONTAINER_WAITING &&
-	       ONE_OF(c->reason, "CreateContainerConfigError", "CreateContainerError",
-		      "RunContainerError", "PreStartHookError", "PreCreateHookError", "StartError",
-		      "ContainerCannotRun");
-}
-
 static bool judge_container(const struct container_facts *c, const char *name,
 			    struct kube_verdict *v)
 {
-	if (no_image(c)) {
+	if (c->state != CONTAINER_WAITING)
+		return false;
+	if (ONE_OF(c->reason, "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
+		   "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+		   "SignatureValidationFailed")) {
 		v->stage = STAGE_IMAGE;
-		if (ONE_OF(c->reason, "InvalidImageName",
-			   "ErrImageNeverPull")) /* nothing is tried again */
+		/* Of these nothing is tried again. */
+		if (ONE_OF(c->reason, "InvalidImageName", "ErrImageNeverPull"))
 			end_as(v, FAILURE_IMAGE);
 		say(v, "the image of %s can't be had: %s", name, or_else(c->message, c->reason));
 		return true;
 	}
-	if (!refused(c))
+	if (!ONE_OF(c->reason, "CreateContainerConfigError", "CreateContainerError",
+		    "RunContainerError", "PreStartHookError", "PreCreateHookError", "StartError",
+		    "ContainerCannotRun"))
 		return false;
 	v->stage = STAGE_REFUSED;
 	say(v, "%s can't be made: %s", name, or_else(c->message, c->reason));
@@ -470,21 +463,18 @@ static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
 	}
 }
 
-/* A pod whose end nobody saw, though all is over. */
-static bool is_overdue(const struct job_facts *job, const struct kube_verdict *v, int64_t now_ns)
-{
-	return v->stage != STAGE_ENDED && job && job->failed && job->failed_ns &&
-	       now_ns - job->failed_ns > SIDECAR_LATE_NS;
-}
-
 /* Several nodes. */
 
 /* How much the end of one node says of why the gang ended, when others ended at the same time:
- * times are told in whole seconds, and a rank whose peer was killed fails within milliseconds. */
+ * times are told in whole seconds, and a rank whose peer was killed fails within milliseconds.
+ * -1: it has not failed. A program that didn't end well has, for its sidecar knows more. */
 static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 {
-	int code = p && p->main.state == CONTAINER_TERMINATED ? p->main.exit_code : 0;
+	bool terminated = p && p->main.state == CONTAINER_TERMINATED;
+	int code = terminated ? p->main.exit_code : 0;
 
+	if (v->stage != STAGE_ENDED || (v->class == FAILURE_NONE && terminated && code == 0))
+		return -1;
 	if (v->class == FAILURE_LOST || code == 128 + SIGTERM)
 		return 0; /* the other pods of a Job that failed are deleted */
 	if (v->class != FAILURE_NONE && v->class != FAILURE_FAILED)
@@ -511,32 +501,12 @@ static bool is_cause(const struct culprit *a, const struct culprit *than)
 	return a->v.since_ns && (than->v.since_ns == 0 || apart < 0);
 }
 
-/* Failed: a class of the cluster's, or a program that didn't end well (its sidecar knows more). */
-static bool has_failed(const struct kube_verdict *v, const struct pod_facts *p)
-{
-	return v->stage == STAGE_ENDED &&
-	       (v->class != FAILURE_NONE || !p || p->main.exit_code != 0 ||
-		p->main.state != CONTAINER_TERMINATED);
-}
-
 static void prefix(struct kube_verdict *v, unsigned index, unsigned nodes)
 {
 	struct kube_verdict copy = *v;
 
 	if (*copy.text)
 		say(v, "node %u of %u: %s", index, nodes, copy.text);
-}
-
-/* The others save what they have before they go: until then the gang isn't at its end, and nothing
- * of it is started anew. */
-static void await_others(const struct kube_verdict *cause, const struct kube_verdict *slowest,
-			 int64_t now_ns, struct kube_verdict *ret)
-{
-	*ret = *cause;
-	if (slowest->stage == STAGE_ENDED || now_ns - cause->since_ns > GANG_LATE_NS)
-		return;
-	ret->stage = STAGE_SAVING;
-	ret->class = FAILURE_NONE;
 }
 
 static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret)
@@ -546,6 +516,7 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 	_cleanup_(freep) const struct pod_facts **pods = xcalloc(s->nodes, sizeof(*pods));
 	bool set = false;
 
+	assert(s->nodes > 0);
 	for (size_t i = 0; i < s->n; i++) {
 		unsigned node = s->pods[i]->index;
 
@@ -561,7 +532,7 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 			continue;
 		p ? judge_pod(s->job, p, now_ns, &c.v) : judge_no_pod(s, &c.v);
 		prefix(&c.v, i, s->nodes);
-		c.weight = has_failed(&c.v, p) ? weight(&c.v, p) : -1;
+		c.weight = weight(&c.v, p);
 		if (c.weight >= 0 && is_cause(&c, &cause))
 			cause = c;
 		if (i == 0)
@@ -571,27 +542,36 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 			slowest = c.v;
 		set = true;
 	}
-	if (cause.weight >= 0)
-		await_others(&cause.v, &slowest, now_ns, ret);
-	else
+	if (cause.weight < 0) {
 		*ret = slowest.stage == STAGE_ENDED ? first : slowest;
-	if (cause.weight >= 0 && !ret->result)
-		ret->result = first.result;
+	} else {
+		*ret = cause.v;
+		/* The others save what they have before they go: until then the gang isn't at its
+		 * end, and nothing of it is started anew. */
+		if (slowest.stage != STAGE_ENDED && now_ns - cause.v.since_ns <= GANG_LATE_NS) {
+			ret->stage = STAGE_SAVING;
+			ret->class = FAILURE_NONE;
+		}
+		if (!ret->result)
+			ret->result = first.result;
+	}
 	ret->program_ran |= first.program_ran;
 }
 
 void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret)
 {
+	const struct job_facts *job = s->job;
 	const struct pod_facts *p = NULL;
 
-	for (size_t i = 0; i < s->n && s->nodes <= 1; i++)
+	if (s->nodes > 1) {
+		s->n ? judge_gang(s, now_ns, ret) : judge_no_pod(s, ret);
+		return;
+	}
+	for (size_t i = 0; i < s->n; i++)
 		p = better(p, s->pods[i], now_ns);
-	if (s->nodes > 1 && s->n > 0)
-		judge_gang(s, now_ns, ret);
-	else if (p)
-		judge_pod(s->job, p, now_ns, ret);
-	else
-		judge_no_pod(s, ret);
-	if (s->nodes <= 1 && is_overdue(s->job, ret, now_ns))
-		judge_job_end(s->job, ret);
+	p ? judge_pod(job, p, now_ns, ret) : judge_no_pod(s, ret);
+	/* A pod whose end nobody saw, though all is over. */
+	if (ret->stage != STAGE_ENDED && job && job->failed && job->failed_ns &&
+	    now_ns - job->failed_ns > SIDECAR_LATE_NS)
+		judge_job_end(job, ret);
 }

@@ -154,7 +154,6 @@ static void probe_rights(struct probe *p)
 {
 	_cleanup_(str_deinit) struct str lacking = { 0 };
 	struct err err = { 0 };
-
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rights); i++)
@@ -287,12 +286,6 @@ static void probe_quotas(struct probe *p)
 	kube_call_deinit(&call);
 }
 
-static int64_t allocatable(const json_t *node, const char *resource)
-{
-	return number_of(
-		text_of(json_object_get(json_object_get(node, "status"), "allocatable"), resource));
-}
-
 static void probe_nodes(struct probe *p)
 {
 	static const char *const kinds[] = { "nvidia.com/gpu", "amd.com/gpu" };
@@ -315,7 +308,9 @@ static void probe_nodes(struct probe *p)
 		int64_t gpus = 0, nodes = 0;
 
 		for (size_t i = 0; i < n; i++) {
-			int64_t has = allocatable(json_array_get(items, i), kinds[k]);
+			const json_t *status = json_object_get(json_array_get(items, i), "status");
+			int64_t has = number_of(
+				text_of(json_object_get(status, "allocatable"), kinds[k]));
 
 			gpus += has;
 			nodes += has > 0;

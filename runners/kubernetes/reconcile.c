@@ -101,15 +101,6 @@ static void add_late(struct str *out, const char *what, int64_t within_ns, const
 	str_addf(out, "%s%.400s", why && *why ? ": " : "", why ? why : "");
 }
 
-static void say_late(struct bundle *b, enum failure_class class, const char *what,
-		     int64_t within_ns, const char *why)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	add_late(&text, what, within_ns, why);
-	bundle_impose(b, class, "%s", text.s);
-}
-
 static bool no_sidecar(const struct bundle *b)
 {
 	for (size_t i = 0; i < b->pods.n; i++)
@@ -138,33 +129,28 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 
 static int64_t slack(const struct kube *k)
 {
-	return MIN(SLACK_NS, k->o.save_within_ns);
-}
-
-static int64_t grace_of(const struct runner_attempt *a)
-{
-	return a->grace_ns ? a->grace_ns : GRACE_DEFAULT_NS;
+	return MIN(SLACK_NS, k->save_within_ns);
 }
 
 /* The helper holds the program to its own limit, and the sidecar itself to the one for saving: what
  * is here is for a pod in which nobody does. 0: there is none. */
 static int64_t program_within(const struct bundle *b)
 {
-	int64_t ns = b->k->o.save_within_ns + slack(b->k);
+	int64_t ns = b->k->save_within_ns + slack(b->k);
 
 	for (size_t i = 0; i < b->members.n; i++) {
 		const struct runner_attempt *a = b->members.v[i]->a;
 
 		if (!a->timeout_ns)
 			return 0;
-		ns += a->timeout_ns + grace_of(a);
+		ns += a->timeout_ns + (a->grace_ns ? a->grace_ns : GRACE_DEFAULT_NS);
 	}
 	return ns;
 }
 
 static int64_t save_within(const struct bundle *b)
 {
-	return b->k->o.save_within_ns + slack(b->k);
+	return b->k->save_within_ns + slack(b->k);
 }
 
 static int64_t schedule_within(const struct bundle *b)
@@ -211,15 +197,13 @@ static const struct stage_limit {
  * be a token that is renewed, or a Role that is being replaced. */
 static void limit_sight(struct kube *k)
 {
-	int64_t now = kube_mono(k);
+	const struct view *const views[] = { &k->jobs, &k->pods };
 
 	k->shut_out = false;
-	for (const struct view *v = &k->jobs;; v = &k->pods) {
-		int64_t within = v->synced ? k->o.schedule_within_ns : DENIED_NS;
+	for (size_t i = 0; i < ARRAY_LEN(views); i++) {
+		int64_t within = views[i]->synced ? k->o.schedule_within_ns : DENIED_NS;
 
-		k->shut_out |= v->denied_ns && now - v->denied_ns >= within;
-		if (v == &k->pods)
-			break;
+		k->shut_out |= views[i]->denied_ns && kube_mono(k) - views[i]->denied_ns >= within;
 	}
 }
 
@@ -240,9 +224,12 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		const struct stage_limit *l = &limits[i];
 		int64_t within = l->stage == v->stage ? l->within(b) : 0;
+		_cleanup_(str_deinit) struct str text = { 0 };
 
-		if (b->imposed == FAILURE_NONE && !b->k->trouble && within && waited > within)
-			say_late(b, l->class, l->what, within, why);
+		if (b->imposed != FAILURE_NONE || b->k->trouble || !within || waited <= within)
+			continue;
+		add_late(&text, l->what, within, why);
+		bundle_impose(b, l->class, "%s", text.s);
 	}
 }
 
@@ -317,18 +304,6 @@ static void say_why(struct bundle *b, const struct kube_verdict *v)
 
 /* One bundle. */
 
-/* A node that is gone never says that its pods have ended. */
-static void give_up_pods(struct bundle *b, int64_t now_ns)
-{
-	for (size_t i = 0; i < b->pods.n; i++) {
-		struct pod_facts *f = &b->pods.v[i]->f;
-
-		if (f->deleted_ns && !pod_is_over(f) &&
-		    now_ns > f->deleted_ns + b->k->o.lost_within_ns)
-			f->gone = true;
-	}
-}
-
 /* Pods and Jobs are told by two watches, which may be apart: that it is over without a pod counts
  * after a while. */
 static bool is_podless(struct bundle *b)
@@ -378,9 +353,15 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 				  .n = b->pods.n,
 				  .nodes = b->nodes };
 
-	give_up_pods(b, now);
-	for (size_t i = 0; i < b->pods.n; i++)
-		pods[i] = &b->pods.v[i]->f;
+	for (size_t i = 0; i < b->pods.n; i++) {
+		struct pod_facts *f = &b->pods.v[i]->f;
+
+		/* A node that is gone never says that its pods have ended. */
+		if (f->deleted_ns && !pod_is_over(f) &&
+		    now > f->deleted_ns + b->k->o.lost_within_ns)
+			f->gone = true;
+		pods[i] = f;
+	}
 	kube_judge(&seen, now, v);
 	await_word(b, v);
 	if (v->stage == b->stage)

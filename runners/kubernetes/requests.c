@@ -15,6 +15,7 @@
  * Deletions name the uid, so that a later Job of the same name is safe. "Not found" is success.
  * runner_sweep() and kube_delete_run() block their caller.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "runners/kubernetes/internal.h"
@@ -70,9 +71,7 @@ static int publish(struct making *m)
 	if (pod_spec_write(m->attempts, m->n, m->per_pod, &bytes, &m->err) < 0)
 		return -1;
 	m->outcome = NO_STORE;
-	if (s->publish(s->arg, m->attempts, m->n, bytes.s, bytes.len, &m->spec, &m->err) < 0)
-		return -1;
-	return 0;
+	return s->publish(s->arg, m->attempts, m->n, bytes.s, bytes.len, &m->spec, &m->err);
 }
 
 static int create(struct kube *k, const char *group, const char *resource, const json_t *object,
@@ -207,15 +206,6 @@ static void make(void *arg)
 	m->outcome = MADE;
 }
 
-static void give_up(struct job *j, enum failure_class class, const struct err *why)
-{
-	j->state = JOB_THERE;
-	for (size_t i = 0; i < j->bundles.n; i++) {
-		bundle_impose(j->bundles.v[i], class, "%.500s", why->msg);
-		j->bundles.v[i]->imposed_code = why->code;
-	}
-}
-
 /* `class`: what it is when it goes on; NONE: nobody has answered, which has no limit of time. */
 static void pause_making(struct job *j, enum failure_class class, const char *what, const char *why)
 {
@@ -265,7 +255,13 @@ static void made(void *arg)
 	} else if (m->outcome == MADE) {
 		is_there(j, m);
 	} else {
-		give_up(j, m->outcome == NO_STORE ? FAILURE_STORE : FAILURE_FAILED, &m->err);
+		j->state = JOB_THERE;
+		for (size_t i = 0; i < j->bundles.n; i++) {
+			bundle_impose(j->bundles.v[i],
+				      m->outcome == NO_STORE ? FAILURE_STORE : FAILURE_FAILED,
+				      "%.500s", m->err.msg);
+			j->bundles.v[i]->imposed_code = m->err.code;
+		}
 	}
 	job_facts_deinit(&m->found);
 	arena_free(m->arena);
@@ -279,6 +275,7 @@ void job_make(struct job *j)
 {
 	struct making *m = xcalloc(1, sizeof(*m));
 
+	assert(j->state == JOB_PAUSED);
 	m->j = j;
 	m->k = j->k;
 	m->arena = arena_new();
@@ -288,6 +285,7 @@ void job_make(struct job *j)
 	for (size_t b = 0; b < j->bundles.n; b++)
 		for (size_t i = 0; i < j->bundles.v[b]->members.n; i++)
 			m->attempts[m->n++] = j->bundles.v[b]->members.v[i]->a;
+	assert(m->n > 0 && m->n <= j->bundles.n * j->room.per_pod);
 	m->spec = j->spec;
 	kube_job_name(m->attempts[0], m->name);
 	j->state = JOB_MAKING;

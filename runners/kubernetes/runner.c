@@ -20,6 +20,7 @@
  */
 #include "runners/kubernetes/runner.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,12 +32,11 @@
 #define GATHER_MAX_NS   (100 * NS_PER_MS) /* but no longer than so */
 #define GATHER_LONG_NS  (500 * NS_PER_MS) /* where so many are made and haven't started: BACKLOG */
 #define BACKLOG         32
-#define FRESH_LOOK      64              /* of the newest Jobs of a turn, whether one has a place */
-#define PATIENCE_NS     (10 * NS_PER_S) /* then it is told, and tried again */
+#define FRESH_LOOK      64              /* so many of a turn's newest Jobs are searched for room */
+#define PATIENCE_NS     (10 * NS_PER_S) /* after that the user is told, and it is tried again */
 #define SKEW_UNKNOWN    (-(1LL << 60))
 
-/* What was asked for, as a copy: workers read it, and an engine that leaves doesn't wait for them.
- */
+/* Attempts are copied: workers read them, and an engine that leaves doesn't wait for workers. */
 
 static const char *copy_text(struct arena *arena, const char *s)
 {
@@ -56,26 +56,11 @@ static const char *const *copy_texts(struct arena *arena, const char *const *v)
 	return v ? out : NULL;
 }
 
-static void copy_io(struct arena *arena, struct runner_attempt *a)
-{
-	struct runner_input *in = arena_alloc(arena, (a->n_inputs + 1) * sizeof(*in));
-	struct runner_output *out = arena_alloc(arena, (a->n_outputs + 1) * sizeof(*out));
-
-	for (size_t i = 0; i < a->n_inputs; i++)
-		in[i] = (struct runner_input){ arena_strdup(arena, a->inputs[i].name),
-					       arena_strdup(arena, a->inputs[i].path),
-					       a->inputs[i].id };
-	for (size_t i = 0; i < a->n_outputs; i++)
-		out[i] = (struct runner_output){ arena_strdup(arena, a->outputs[i].name),
-						 arena_strdup(arena, a->outputs[i].path),
-						 a->outputs[i].is_dir };
-	a->inputs = in;
-	a->outputs = out;
-}
-
 static struct runner_attempt *copy_attempt(struct arena *arena, const struct runner_attempt *from)
 {
 	struct runner_attempt *a = arena_memdup(arena, from, sizeof(*from));
+	struct runner_input *in = arena_alloc(arena, (a->n_inputs + 1) * sizeof(*in));
+	struct runner_output *out = arena_alloc(arena, (a->n_outputs + 1) * sizeof(*out));
 
 	a->run_id = copy_text(arena, from->run_id);
 	a->task = copy_text(arena, from->task);
@@ -91,18 +76,17 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 	a->on.image = copy_text(arena, from->on.image);
 	a->on.placement_json = copy_text(arena, from->on.placement_json);
 	a->on.gang.framework = copy_text(arena, from->on.gang.framework);
-	copy_io(arena, a);
+	for (size_t i = 0; i < a->n_inputs; i++)
+		in[i] = (struct runner_input){ arena_strdup(arena, from->inputs[i].name),
+					       arena_strdup(arena, from->inputs[i].path),
+					       from->inputs[i].id };
+	for (size_t i = 0; i < a->n_outputs; i++)
+		out[i] = (struct runner_output){ arena_strdup(arena, from->outputs[i].name),
+						 arena_strdup(arena, from->outputs[i].path),
+						 from->outputs[i].is_dir };
+	a->inputs = in;
+	a->outputs = out;
 	return a;
-}
-
-static struct member *member_new(struct kube *k, const struct runner_attempt *a)
-{
-	struct member *m = xcalloc(1, sizeof(*m));
-
-	m->k = k;
-	m->arena = arena_new();
-	m->a = copy_attempt(m->arena, a);
-	return m;
 }
 
 /* Members. */
@@ -134,20 +118,14 @@ void member_report(struct member *m, struct runner_result *r)
 
 /* Jobs for them. */
 
-/* Of one that is being filled, pod by pod. */
-static size_t n_members(const struct job *j)
-{
-	size_t last = j->bundles.n - 1;
-
-	return last * j->room.per_pod + j->bundles.v[last]->members.n;
-}
-
 /* The place in a Job that is made in this turn: its index. NULL: there is none. */
 static struct bundle *shared(const struct member *m, struct job *const *fresh, size_t n)
 {
 	for (size_t i = n; i-- > 0 && n - i <= FRESH_LOOK;) {
-		struct job *j = fresh[i];
-		size_t there = n_members(j), index = there / j->room.per_pod;
+		struct job *j = fresh[i]; /* filled pod by pod */
+		size_t last = j->bundles.n - 1,
+		       there = last * j->room.per_pod + j->bundles.v[last]->members.n,
+		       index = there / j->room.per_pod;
 
 		if (index < j->room.pods &&
 		    kube_job_takes(j->bundles.v[0]->members.v[0]->a, m->a, j->room.pods == 1))
@@ -242,24 +220,28 @@ static void tick(void *arg)
 static int kube_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct kube *k = kube_of(r);
-	struct member **slot =
-		(struct member **)map_slot(k->by_id.members, &a->id, sizeof(a->id), NULL);
+	void **slot = map_slot(k->by_id.members, &a->id, sizeof(a->id), NULL);
+	struct member *m;
 
+	assert(r->events.started && r->events.finished);
 	if (*slot)
 		return 0;
 	if (a->shell)
 		return err_set(err, ERR_UNSUPPORTED, "a shell needs the local runner (--on local)");
 	if (runner_watch(k, a->run_id, err) < 0)
 		return -1;
-	*slot = member_new(k, a);
-	runner_hold(k, *slot);
+	*slot = m = xcalloc(1, sizeof(*m));
+	m->k = k;
+	m->arena = arena_new();
+	m->a = copy_attempt(m->arena, a);
+	runner_hold(k, m);
 	if (!k->ticker)
 		k->ticker = loop_add_timer(k->loop, kube_mono(k) + TICK_NS, tick, k);
 	return 0;
 }
 
-/* Nothing is asked for it: it says that this run was there before, and which it is. What lives of
- * it is found when it is submitted again. */
+/* Tells only that this run was there before, and which it is. What lives of the attempt is found
+ * when it is submitted again. */
 static int kube_adopt(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct kube *k = kube_of(r);
@@ -320,22 +302,13 @@ static void cancel_held(struct kube *k, struct member *m)
 	member_report(m, &r);
 }
 
-static void end_job(struct job *j, bool hard)
-{
-	if (j->state == JOB_THERE)
-		job_delete(j);
-	for (size_t i = 0; i < j->bundles.n && j->state == JOB_THERE && hard; i++)
-		bundle_delete_pods(j->bundles.v[i], true);
-	job_look(j);
-}
-
-/* Only a pod as a whole can be ended: one of a pack ends with the last. Others of the Job go on; a
- * look at it finds what has to go (kubernetes/reconcile.c), once all that are cancelled together
- * have been. */
+/* Only a whole pod can be ended, so an attempt of a pack ends when all of the pack are cancelled.
+ * Other pods of the Job go on; job_look() finds later which have to go (kubernetes/reconcile.c). */
 static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct kube *k = kube_of(r);
 	struct member *m = map_get(k->by_id.members, &attempt_id, sizeof(attempt_id));
+	struct job *j;
 
 	if (!m)
 		return;
@@ -349,8 +322,14 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 		if (!m->b->members.v[i]->cancelled)
 			return;
 	m->b->cancelled = true;
-	if (job_is_cancelled(m->b->j))
-		end_job(m->b->j, !gentle);
+	j = m->b->j;
+	if (!job_is_cancelled(j))
+		return;
+	if (j->state == JOB_THERE)
+		job_delete(j);
+	for (size_t i = 0; i < j->bundles.n && j->state == JOB_THERE && !gentle; i++)
+		bundle_delete_pods(j->bundles.v[i], true);
+	job_look(j);
 }
 
 /* Life. */
@@ -378,25 +357,19 @@ static void free_all(struct kube *k)
 	free(k);
 }
 
-/* Nobody will be there any more to see them counted. */
-static void leave(struct kube *k)
-{
-	k->leaving = true;
-	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
-		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
-
-		if (j)
-			job_settle(j);
-	}
-}
-
 /* Jobs live on. What is on its way to be deleted is, when the server answers; what was to be made
  * isn't any more. */
 static void kube_free(struct runner *r)
 {
 	struct kube *k = kube_of(r);
 
-	leave(k);
+	k->leaving = true; /* nobody will be there any more to see them counted */
+	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
+		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
+
+		if (j)
+			job_settle(j);
+	}
 	atomic_store(&k->closing, true);
 	loop_remove(k->loop, k->ticker);
 	loop_remove(k->loop, k->flusher);
@@ -424,8 +397,8 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	struct kube *k = xcalloc(1, sizeof(*k));
 	struct kube_client_options co = o->client;
 
+	assert(o->access && o->profile);
 	co.patience_ns = co.patience_ns ? co.patience_ns : PATIENCE_NS;
-
 	k->base.ops = &kube_ops;
 	k->loop = l;
 	k->o = *o;
@@ -434,7 +407,7 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	k->o.image_within_ns = o->image_within_ns ? o->image_within_ns : 5 * 60 * NS_PER_S;
 	k->o.gang_within_ns = o->gang_within_ns ? o->gang_within_ns : 10 * 60 * NS_PER_S;
 	k->o.lost_within_ns = o->lost_within_ns ? o->lost_within_ns : 30 * NS_PER_S;
-	k->o.save_within_ns = o->profile->save_ns ? o->profile->save_ns : KUBE_SAVE_DEFAULT_NS;
+	k->save_within_ns = o->profile->save_ns ? o->profile->save_ns : KUBE_SAVE_DEFAULT_NS;
 	k->skew_ns = SKEW_UNKNOWN;
 	k->by_id.members = map_new();
 	k->by_id.jobs = map_new();

@@ -27,30 +27,34 @@ struct runner_kubernetes_options {
 	struct kube_client_options client;
 	struct runner_staging staging; /* publish, fetch, put_log, drop_checkpoint are used */
 	unsigned n_workers;            /* 0: 8 */
-	int64_t schedule_within_ns; /* that a pod may wait for a place, or a quota, before it fails
-				       as `unschedulable`; 0: 15 min */
-	int64_t image_within_ns;    /* … for an image; 0: 5 min */
-	int64_t gang_within_ns; /* … all pods of several nodes to start after the first has; 0: 10
+	/* How long is waited … */
+	int64_t schedule_within_ns; /* for a node or a quota, before the attempt fails as
+				       `unschedulable`; 0: 15 min */
+	int64_t image_within_ns;    /* for an image; 0: 5 min */
+	int64_t gang_within_ns; /* for all pods of several nodes, after the first has started; 0: 10
 				   min */
-	int64_t save_within_ns; /* … what it made to be kept: as the profile says */
-	int64_t series_every_ns; /* that the newest numbers of a training are asked for, where
-				    events.metric is there; 0: 10 s */
-	int64_t lost_within_ns;  /* a pod that was to be gone and isn't counts as lost so long after
-				    its grace time; 0: 30 s */
+	int64_t lost_within_ns; /* for a pod that was deleted to be gone, after its grace time: then
+				   it counts as lost; 0: 30 s */
+	int64_t series_every_ns; /* the newest numbers of a training are asked for so often, when
+				    events.metric is set; 0: 10 s */
 };
 int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options *o,
 			  struct runner **ret, struct err *err);
 
-/* For `cairn logs -f`: what `main` of the attempt's pod has printed so far and prints on, to
- * `sink`, until it ends (0) or `sink` returns != 0. Blocks; any thread. From one pod of several:
- * `index`. ERR_NOT_FOUND: there is no such pod (any more). A stream that breaks off is taken up
- * where it ended. Without `follow`: only what there is so far. */
-int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id,
-		    const char *project, unsigned index, bool follow,
-		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg,
-		    struct err *err);
+struct kube_log {
+	const char *namespace_, *project;
+	uint64_t attempt_id;
+	unsigned index; /* of its pod, where it has several */
+	bool follow;    /* false: only what there is so far */
+	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	void *arg;
+};
+/* For `cairn logs -f`: gives `sink` what `main` of the attempt's pod has printed and goes on to
+ * print, until it ends (0) or `sink` returns != 0. A stream that breaks off is taken up where it
+ * ended. Blocks; any thread. ERR_NOT_FOUND: there is no such pod (any more). */
+int kube_follow_log(struct kube_client *c, const struct kube_log *log, struct err *err);
 
-/* Deletes all Jobs of a run, whose engine is dead; *ret_n: so many. Their pods get their grace
+/* Deletes all Jobs of a run whose engine is dead; *ret_n: how many. Their pods get their grace
  * time. */
 int kube_delete_run(struct kube_client *c, const char *namespace_, const char *project,
 		    const char *run_id, size_t *ret_n, struct err *err);

@@ -18,19 +18,9 @@ struct series_question {
 static void ask(void *arg)
 {
 	struct series_question *q = arg;
-	_cleanup_(str_deinit) struct str path = { 0 };
-	struct kube_call call = {
-		.method = "GET", .accept = "*/*", .once = true, .timeout_ns = 10 * NS_PER_S
-	};
 
-	if (atomic_load(&q->k->closing))
-		return;
-	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "pods", q->pod);
-	str_add(&path, "/log?container=" KUBE_SIDECAR "&tailLines=4&limitBytes=8192");
-	call.path = path.s;
-	if (kube_do(q->k->client, &call, NULL) == 0 && call.text.len)
-		q->text = xstrndup(call.text.s, call.text.len);
-	kube_call_deinit(&call);
+	if (!atomic_load(&q->k->closing))
+		q->text = kube_sidecar_log(q->k, q->pod, 4, false);
 }
 
 /* The last line that has some. */
@@ -50,30 +40,22 @@ static json_t *newest(const char *text)
 	return last;
 }
 
-static void tell(struct bundle *b, const json_t *numbers)
-{
-	struct runner *r = &b->k->base;
-	uint64_t attempt = (uint64_t)json_integer_value(json_object_get(numbers, POD_SERIES_KEY));
-	const struct member *m = map_get(b->k->by_id.members, &attempt, sizeof(attempt));
-	const char *name;
-	json_t *v;
-
-	if (!m || m->b != b || !r->events.metric)
-		return;
-	json_object_foreach((json_t *)numbers, name,
-			    v) if (json_is_number(v) && strcmp(name, POD_SERIES_KEY) != 0)
-		r->events.metric(r->events.arg, attempt, name, json_number_value(v));
-}
-
 static void asked(void *arg)
 {
 	struct series_question *q = arg;
-	struct bundle *b = map_get(q->k->by_id.holders, &q->id, sizeof(q->id));
-	json_t *numbers = q->text ? newest(q->text) : NULL;
+	const struct runner_events *events = &q->k->base.events;
+	const struct bundle *b = map_get(q->k->by_id.holders, &q->id, sizeof(q->id));
+	json_t *numbers = q->text ? newest(q->text) : NULL, *v;
+	uint64_t id = (uint64_t)json_integer_value(json_object_get(numbers, POD_SERIES_KEY));
+	const struct member *m = map_get(q->k->by_id.members, &id, sizeof(id));
+	const char *name;
 
 	q->k->questions.series = false;
-	if (b && numbers)
-		tell(b, numbers);
+	json_object_foreach(numbers, name, v)
+	{
+		if (b && m && m->b == b && json_is_number(v) && strcmp(name, POD_SERIES_KEY) != 0)
+			events->metric(events->arg, id, name, json_number_value(v));
+	}
 	json_decref(numbers);
 	free(q->text);
 	free(q);

@@ -87,7 +87,7 @@ static void on_trouble(void *arg, const struct err *err, bool denied)
 
 /* Taking in. */
 
-/* Of a Job that was deleted, late news may come. */
+/* False of a Job whose deletion is on record: news of it may be late. */
 static bool of_interest(struct kube *k, uint64_t id)
 {
 	return id && map_get(k->by_id.done, &id, sizeof(id)) != DELETED;
@@ -141,12 +141,11 @@ static struct pod *pod_of(struct bundle *b, const char *uid)
 
 static void take_pod(struct kube *k, struct news *n)
 {
-	struct job *j;
+	struct job *j = job_of(k, n->pod.attempt_id);
 	struct bundle *b;
 	struct pod *p;
 	bool was_gone;
 
-	j = job_of(k, n->pod.attempt_id);
 	if (*j->uid && !str_eq(n->pod.job_uid, j->uid))
 		return; /* of an earlier Job, or of somebody who has copied our labels */
 	b = job_bundle(j, n->pod.array ? n->pod.index : 0);
@@ -211,6 +210,7 @@ static void take_trouble(struct kube *k, struct view *v, struct news *n)
 static void take(struct kube *k, struct news *n)
 {
 	struct view *v = n->kind == NEWS_JOB ? &k->jobs : &k->pods;
+
 	if (n->trouble) {
 		take_trouble(k, v, n);
 	} else if (n->event == KUBE_SYNC_BEGIN) {

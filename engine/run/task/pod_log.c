@@ -159,10 +159,16 @@ static int on_bytes(void *arg, const void *bytes, size_t len, struct err *err)
 static int ask_once(struct node *n, bool follow, struct err *err)
 {
 	const struct cluster *k = &n->p->l->cluster;
+	const struct kube_log log = { .namespace_ = k->access.namespace_,
+				      .project = k->profile.project,
+				      .attempt_id = n->p->o->attempt_id,
+				      .index = n->index,
+				      .follow = follow,
+				      .sink = on_bytes,
+				      .arg = n };
 	struct err why = { 0 };
 
-	if (kube_follow_log(k->client, k->access.namespace_, n->p->o->attempt_id,
-			    k->profile.project, n->index, follow, on_bytes, n, &why) == 0) {
+	if (kube_follow_log(k->client, &log, &why) == 0) {
 		n->found = true;
 		return POD_LOG_WHOLE;
 	}

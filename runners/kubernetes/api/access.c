@@ -75,6 +75,16 @@ static const char *keep(struct kubeconfig *k, const char *s)
 	return s ? arena_strdup(k->arena, s) : NULL;
 }
 
+/* As get_text(), in the arena. */
+static int get_copy(struct kubeconfig *k, const struct place *p, const char *key, const char **ret,
+		    struct err *err)
+{
+	if (get_text(p, key, ret, err) < 0)
+		return -1;
+	*ret = keep(k, *ret);
+	return 0;
+}
+
 /* Paths are seen from the file's own directory. */
 static const char *path_of(struct kubeconfig *k, const struct place *p, const char *path)
 {
@@ -136,12 +146,6 @@ static int get_texts(struct kubeconfig *k, const struct place *p, const char *ke
 
 /* Names. */
 
-static void note_name(struct str *names, const char *name)
-{
-	if (names->len < 512)
-		str_addf(names, "%s%s", names->len ? ", " : "", name);
-}
-
 /* The entry `name` of the list `list`, its member `member`; the first file that has one wins. */
 static int find(struct kubeconfig *k, const char *list, const char *member, const char *name,
 		struct place *ret, struct err *err)
@@ -159,8 +163,8 @@ static int find(struct kubeconfig *k, const char *list, const char *member, cons
 			p.node = v->items[i];
 			if (get_text(&p, "name", &its, err) < 0)
 				return -1;
-			if (its)
-				note_name(&known, its);
+			if (its && known.len < 512)
+				str_addf(&known, "%s%s", known.len ? ", " : "", its);
 			if (!str_eq(its, name))
 				continue;
 			p.node = yaml_get(v->items[i], member);
@@ -195,13 +199,13 @@ static int current_context(struct kubeconfig *k, const char **ret, struct err *e
 static int read_cluster(struct kubeconfig *k, const struct place *p, struct kube_access *a,
 			struct err *err)
 {
-	const char *server, *name, *proxy;
+	const char *server;
 
 	if (!p->node)
 		return err_set(err, ERR_INVALID, "%s: the cluster is empty", p->file->file);
 	if (get_text(p, "server", &server, err) < 0 ||
-	    get_text(p, "tls-server-name", &name, err) < 0 ||
-	    get_text(p, "proxy-url", &proxy, err) < 0 ||
+	    get_copy(k, p, "tls-server-name", &a->tls_server_name, err) < 0 ||
+	    get_copy(k, p, "proxy-url", &a->proxy, err) < 0 ||
 	    get_bool(p, "insecure-skip-tls-verify", &a->insecure, err) < 0 ||
 	    get_pem(k, p, "certificate-authority", &a->ca_pem, err) < 0)
 		return -1;
@@ -210,8 +214,6 @@ static int read_cluster(struct kubeconfig *k, const struct place *p, struct kube
 	if (!str_has_prefix(server, "https://") && !str_has_prefix(server, "http://"))
 		return bad(p, yaml_get(p->node, "server"), err, "must be an https:// URL");
 	a->server = arena_strndup(k->arena, server, str_len_without(server, '/'));
-	a->tls_server_name = keep(k, name);
-	a->proxy = keep(k, proxy);
 	return 0;
 }
 
@@ -265,24 +267,22 @@ static int read_exec(struct kubeconfig *k, const struct place *p, struct kube_ac
 		     struct err *err)
 {
 	struct kube_exec *e = arena_alloc(k->arena, sizeof(*e));
-	const char *command, *version, *hint;
+	const char *command;
 
 	if (get_text(p, "command", &command, err) < 0 ||
-	    get_text(p, "apiVersion", &version, err) < 0 ||
-	    get_text(p, "installHint", &hint, err) < 0 ||
+	    get_copy(k, p, "apiVersion", &e->api_version, err) < 0 ||
+	    get_copy(k, p, "installHint", &e->install_hint, err) < 0 ||
 	    get_bool(p, "provideClusterInfo", &e->provide_cluster_info, err) < 0 ||
 	    get_texts(k, p, "args", &e->args, err) < 0 || read_exec_env(k, p, e, err) < 0)
 		return -1;
 	if (!command)
 		return bad(p, p->node, err, "`exec` has no `command`");
-	if (!str_eq(version, "client.authentication.k8s.io/v1") &&
-	    !str_eq(version, "client.authentication.k8s.io/v1beta1"))
+	if (!str_eq(e->api_version, "client.authentication.k8s.io/v1") &&
+	    !str_eq(e->api_version, "client.authentication.k8s.io/v1beta1"))
 		return bad(p, p->node, err,
 			   "`exec.apiVersion` must be client.authentication.k8s.io/v1 or v1beta1");
 	/* A command with a slash is a path; a bare name is looked up in PATH. */
 	e->command = strchr(command, '/') ? path_of(k, p, command) : keep(k, command);
-	e->api_version = keep(k, version);
-	e->install_hint = keep(k, hint);
 	a->exec = e;
 	return 0;
 }
@@ -292,7 +292,7 @@ static int read_user(struct kubeconfig *k, const struct place *p, struct kube_ac
 {
 	struct place exec = { p->file, yaml_get(p->node, "exec") };
 	const struct yaml_node *provider = yaml_get(p->node, "auth-provider");
-	const char *token, *file, *user, *password, *as, *uid;
+	const char *file;
 
 	if (!p->node)
 		return 0;
@@ -301,10 +301,12 @@ static int read_user(struct kubeconfig *k, const struct place *p, struct kube_ac
 			       "%s:%d:%d: `auth-provider` isn't part of Kubernetes any more: use "
 			       "an exec plugin",
 			       p->file->file, provider->line, provider->col);
-	if (get_text(p, "token", &token, err) < 0 || get_text(p, "tokenFile", &file, err) < 0 ||
-	    get_text(p, "username", &user, err) < 0 ||
-	    get_text(p, "password", &password, err) < 0 || get_text(p, "as", &as, err) < 0 ||
-	    get_text(p, "as-uid", &uid, err) < 0 ||
+	if (get_copy(k, p, "token", &a->token, err) < 0 ||
+	    get_text(p, "tokenFile", &file, err) < 0 ||
+	    get_copy(k, p, "username", &a->username, err) < 0 ||
+	    get_copy(k, p, "password", &a->password, err) < 0 ||
+	    get_copy(k, p, "as", &a->as_user, err) < 0 ||
+	    get_copy(k, p, "as-uid", &a->as_uid, err) < 0 ||
 	    get_texts(k, p, "as-groups", &a->as_groups, err) < 0 ||
 	    get_pem(k, p, "client-certificate", &a->cert_pem, err) < 0 ||
 	    get_pem(k, p, "client-key", &a->key_pem, err) < 0)
@@ -313,12 +315,7 @@ static int read_user(struct kubeconfig *k, const struct place *p, struct kube_ac
 		return bad(
 			p, p->node, err,
 			"a client certificate and its key belong together: one of them is missing");
-	a->token = keep(k, token);
 	a->token_file = path_of(k, p, file);
-	a->username = keep(k, user);
-	a->password = keep(k, password);
-	a->as_user = keep(k, as);
-	a->as_uid = keep(k, uid);
 	return exec.node && exec.node->kind == YAML_KIND_MAP ? read_exec(k, &exec, a, err) : 0;
 }
 
@@ -379,28 +376,6 @@ static int load_file(struct kubeconfig *k, const char *path, struct err *err)
 	return 0;
 }
 
-static int load_files(struct kubeconfig *k, const char *list, struct err *err)
-{
-	for (const char *at = list; *at;) {
-		size_t n = strcspn(at, ":");
-		_cleanup_(freep) char *path = xstrndup(at, n);
-
-		if (n && load_file(k, path, err) < 0)
-			return -1;
-		at += n + (at[n] == ':');
-	}
-	return 0;
-}
-
-static char *default_list(void)
-{
-	const char *env = getenv("KUBECONFIG"), *home = getenv("HOME");
-
-	if (env && *env)
-		return xstrdup(env);
-	return home && *home ? xasprintf("%s/.kube/config", home) : xstrdup("");
-}
-
 /* In a pod. */
 
 static int read_account(const struct kube_access_options *o, struct arena *arena,
@@ -436,11 +411,19 @@ static int read_account(const struct kube_access_options *o, struct arena *arena
 static int load(struct kubeconfig *k, const struct kube_access_options *o, struct kube_access *a,
 		struct err *err)
 {
-	_cleanup_(freep) char *list = o->kubeconfig ? xstrdup(o->kubeconfig) : default_list();
-	const char *host = getenv("KUBERNETES_SERVICE_HOST");
+	const char *list = o->kubeconfig ? o->kubeconfig : getenv("KUBECONFIG"),
+		   *home = getenv("HOME"), *host = getenv("KUBERNETES_SERVICE_HOST");
 
-	if (load_files(k, list, err) < 0)
-		return -1;
+	if (!o->kubeconfig && !(list && *list))
+		list = home && *home ? arena_printf(k->arena, "%s/.kube/config", home) : "";
+	for (const char *at = list; *at;) {
+		size_t n = strcspn(at, ":");
+		_cleanup_(freep) char *path = xstrndup(at, n);
+
+		if (n && load_file(k, path, err) < 0)
+			return -1;
+		at += n + (at[n] == ':');
+	}
 	if (k->n == 0 && !o->kubeconfig && host && *host)
 		return read_account(o, k->arena, a, err);
 	if (k->n == 0)

@@ -17,6 +17,7 @@
  */
 #include "runners/kubernetes/api/client.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -322,18 +323,13 @@ static int try_once(struct kube_client *c, const struct kube_call *call, const s
 		    bool refused, struct http_request *r, struct err *err)
 {
 	_cleanup_(freep) char *url = xasprintf("%s%s", c->access->server, call->path);
-	struct headers h = { 0 };
+	_cleanup_(headers_deinit) struct headers h = { 0 };
 	struct connection *n = NULL;
-	int result = take_token(c, err);
+	int result;
 
-	if (result == 0)
-		result = fill_headers(c, call, refused, &h, err);
-	if (result == 0)
-		result = take_connection(c, &n, err);
-	if (result < 0) {
-		headers_deinit(&h);
+	if (take_token(c, err) < 0 || fill_headers(c, call, refused, &h, err) < 0 ||
+	    take_connection(c, &n, err) < 0)
 		return -1;
-	}
 	*r = (struct http_request){ .method = call->method,
 				    .url = url,
 				    .headers = (const char *const *)h.v.v,
@@ -352,8 +348,8 @@ static int try_once(struct kube_client *c, const struct kube_call *call, const s
 	pthread_mutex_lock(&c->lock);
 	n->users--;
 	pthread_mutex_unlock(&c->lock);
-	headers_deinit(&h);
 	r->url = NULL;
+	r->headers = NULL;
 	return result;
 }
 
@@ -446,16 +442,19 @@ static int64_t again_ns(const struct kube_call *call, const struct http_request 
 	return result < 0 || r->reply.status == 429 || r->reply.status >= 500 ? wait_ns(tries) : -1;
 }
 
-static int run(struct kube_client *c, struct kube_call *call, const struct str *body,
-	       struct err *err)
+int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
 {
+	_cleanup_(str_deinit) struct str body = { 0 };
 	int64_t end = mono_ns() + c->o.patience_ns;
 	bool refused = false;
 
+	assert(call->method && call->path);
+	if (call->body)
+		json_add_canonical(&body, call->body);
 	for (unsigned tries = 0;; tries++) {
 		struct http_request r = { 0 };
 		struct err why = { 0 };
-		int result = try_once(c, call, body, refused, &r, &why);
+		int result = try_once(c, call, &body, refused, &r, &why);
 		int64_t wait = r.method ? again_ns(call, &r, result, tries, end - mono_ns()) : -1;
 		bool new_credentials = result == 0 && r.reply.status == 401 && !refused &&
 				       (c->access->exec || c->access->token_file);
@@ -474,18 +473,6 @@ static int run(struct kube_client *c, struct kube_call *call, const struct str *
 		if (!new_credentials && pause_for(c, wait, err) < 0)
 			return -1;
 	}
-}
-
-int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
-{
-	struct str body = { 0 };
-	int r;
-
-	if (call->body)
-		json_add_canonical(&body, call->body);
-	r = run(c, call, &body, err);
-	str_deinit(&body);
-	return r;
 }
 
 void kube_call_deinit(struct kube_call *call)
@@ -538,6 +525,7 @@ int kube_list_each(struct kube_client *c, const struct kube_list *l, struct err 
 {
 	_cleanup_(str_deinit) struct str token = { 0 };
 
+	assert(l->item && l->label_selector);
 	for (unsigned begun = 1;;) {
 		struct err why = { 0 };
 		bool forgotten;

@@ -33,8 +33,8 @@
 struct kube_client;
 
 struct kube_client_options {
-	double qps; /* 0: 100: a task costs two or three, and a server that has enough of them says
-		       so (429) */
+	double qps; /* requests a second; 0: 100. A task costs two or three, and a server for which
+		       that is too much says so (429) */
 	unsigned burst;           /* 0: 200 */
 	unsigned max_connections; /* 0: 16 */
 	int64_t patience_ns; /* how long GETs and repeatable requests are tried while the server
@@ -44,12 +44,12 @@ struct kube_client_options {
 int kube_client_new(const struct kube_access *a, const struct kube_client_options *o,
 		    struct kube_client **ret, struct err *err);
 void kube_client_free(struct kube_client *c); /* NULL is fine */
-void kube_client_cancel(
-	struct kube_client *c); /* any thread: all that is under way and comes later ends */
+/* Ends all calls that are under way or come later with ERR_CANCELLED. Any thread. */
+void kube_client_cancel(struct kube_client *c);
 const struct kube_access *kube_client_access(const struct kube_client *c);
 
-/* `accept` of who needs an object's metadata only: much less to write and to read. A server that
- * can't leaves the rest in. */
+/* `accept` of a caller that needs metadata only: much less to write and to read. A server that
+ * can't leave out the rest sends it. */
 #define KUBE_METADATA_ONLY \
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 #define KUBE_METADATA_LIST \

@@ -1,8 +1,8 @@
 /* runners/kubernetes/api/credential.c — the token or certificate that is sent now.
  *
- * Renewed when it is asked for, never in the background: renew() runs the program when what it
- * gave runs out within RENEW_BEFORE_NS, reads a token file again after TOKEN_FILE_NS, and does
- * either at once when the server has refused the last one. A program's time is the wall clock's,
+ * Renewed when it is asked for, never in the background: the program runs again when what it gave
+ * runs out within RENEW_BEFORE_NS, a token file is read again after TOKEN_FILE_NS, and either is
+ * done at once when the server has refused the last one. A program's time is the wall clock's,
  * since it says a date; a file's is monotonic. `generation` grows with each new certificate, by
  * which client.c sees that it needs a new connection.
  *
@@ -213,39 +213,29 @@ static int ask_program(struct kube_credential *c, bool refused, struct err *err)
 
 /* What is asked. */
 
-/* Under lock. */
-static int renew(struct kube_credential *c, bool refused, struct err *err)
-{
-	if (c->access->exec)
-		return ask_program(c, refused, err);
-	return c->access->token_file ? read_token_file(c, refused, err) : 0;
-}
-
-static void add_basic(const struct kube_access *a, struct str *out)
-{
-	_cleanup_(freep) char *pair =
-		xasprintf("%s:%s", a->username, a->password ? a->password : "");
-
-	str_add(out, "Basic ");
-	base64_add(out, pair, strlen(pair));
-	explicit_bzero(pair, strlen(pair));
-}
-
 int kube_credential_header(struct kube_credential *c, bool refused, struct str *out,
 			   struct err *err)
 {
 	const struct kube_access *a = c->access;
-	int r;
+	int r = 0;
 
 	pthread_mutex_lock(&c->lock);
-	r = renew(c, refused, err);
+	if (a->exec)
+		r = ask_program(c, refused, err);
+	else if (a->token_file)
+		r = read_token_file(c, refused, err);
 	/* A file comes before a token that is written out, as in client-go. */
-	if (r == 0 && c->token.len)
+	if (r == 0 && c->token.len) {
 		str_addf(out, "Bearer %s", c->token.s);
-	else if (r == 0 && a->token)
+	} else if (r == 0 && a->token) {
 		str_addf(out, "Bearer %s", a->token);
-	else if (r == 0 && a->username)
-		add_basic(a, out);
+	} else if (r == 0 && a->username) {
+		_cleanup_(str_wipe) struct str pair = { 0 };
+
+		str_addf(&pair, "%s:%s", a->username, a->password ? a->password : "");
+		str_add(out, "Basic ");
+		base64_add(out, pair.s, pair.len);
+	}
 	pthread_mutex_unlock(&c->lock);
 	return r;
 }

@@ -17,6 +17,7 @@
  */
 #include "runners/kubernetes/api/lease.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -217,15 +218,14 @@ static int ask(struct kube_lease *l, const char *method, const json_t *body, int
 	return r;
 }
 
-/* Writes the next record in place of the one that was seen: taken only if it is still there. */
-static int put(struct kube_lease *l, int64_t within_ns, struct err *err)
+/* Writes a Lease that names us, and takes the reference. */
+static int write_ours(struct kube_lease *l, const char *method, json_t *body, int64_t within_ns,
+		      struct err *err)
 {
-	json_t *body = json_deep_copy(l->seen), *answer;
 	int64_t asked = now_ns();
-	int r;
+	json_t *answer;
+	int r = ask(l, method, body, within_ns, &answer, err);
 
-	json_object_set_new(body, "spec", next_record(l, l->seen));
-	r = ask(l, "PUT", body, within_ns, &answer, err);
 	json_decref(body);
 	if (r < 0)
 		return -1;
@@ -233,21 +233,23 @@ static int put(struct kube_lease *l, int64_t within_ns, struct err *err)
 	return know_held(l, asked) ? 0 : err_set(err, ERR_IO, "the answer came too late");
 }
 
+/* In place of the record that was seen: taken only if that is still there. */
+static int put(struct kube_lease *l, int64_t within_ns, struct err *err)
+{
+	json_t *body = json_deep_copy(l->seen);
+
+	json_object_set_new(body, "spec", next_record(l, l->seen));
+	return write_ours(l, "PUT", body, within_ns, err);
+}
+
 static int create(struct kube_lease *l, int64_t within_ns, struct err *err)
 {
-	json_t *body = json_pack("{s:s, s:s, s:{s:s, s:{s:s}}, s:o}", "apiVersion",
-				 "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name",
-				 l->o.name, "labels", "app.kubernetes.io/managed-by", "cairn",
-				 "spec", next_record(l, NULL)),
-	       *answer;
-	int64_t asked = now_ns();
-	int r = ask(l, "POST", body, within_ns, &answer, err);
-
-	json_decref(body);
-	if (r < 0)
-		return -1;
-	see(l, answer);
-	return know_held(l, asked) ? 0 : err_set(err, ERR_IO, "the answer came too late");
+	return write_ours(l, "POST",
+			  json_pack("{s:s, s:s, s:{s:s, s:{s:s}}, s:o}", "apiVersion",
+				    "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name",
+				    l->o.name, "labels", "app.kubernetes.io/managed-by", "cairn",
+				    "spec", next_record(l, NULL)),
+			  within_ns, err);
 }
 
 static int acquire_or_renew(struct kube_lease *l, struct err *err)
@@ -273,25 +275,22 @@ static int acquire_or_renew(struct kube_lease *l, struct err *err)
 
 /* The threads. */
 
-/* Contenders that began together don't ask together for ever. */
-static int64_t pause_ns(struct kube_lease *l)
-{
-	return is_ours(l) ? l->o.retry_ns
-			  : l->o.retry_ns + (int64_t)((double)l->o.retry_ns * 0.2 *
-						      (double)random_u64() / (double)UINT64_MAX);
-}
-
 static void *asking(void *arg)
 {
 	struct kube_lease *l = arg;
 
 	while (!is_over(l)) {
+		int64_t pause = l->o.retry_ns;
 		struct err err = { 0 };
 
 		if (acquire_or_renew(l, &err) < 0 && err.code != ERR_CHANGED &&
 		    err.code != ERR_EXISTS) /* those: somebody was faster */
 			know_trouble(l, &err);
-		for (int64_t end = now_ns() + pause_ns(l); now_ns() < end && !is_over(l);) {
+		/* Contenders that began together don't ask together for ever. */
+		if (!is_ours(l))
+			pause += (int64_t)((double)l->o.retry_ns * 0.2 * (double)random_u64() /
+					   (double)UINT64_MAX);
+		for (int64_t end = now_ns() + pause; now_ns() < end && !is_over(l);) {
 			pthread_mutex_lock(&l->lock);
 			if (!l->stop)
 				sleep_locked(l, end - now_ns());
@@ -354,23 +353,6 @@ static void *telling(void *arg)
 
 /* Life. */
 
-static char *own_name(void)
-{
-	char host[MACHINE_NAME_BYTES];
-
-	return xasprintf("%.127s_%016llx", machine_name(host), (unsigned long long)random_u64());
-}
-
-static void add_paths(struct kube_lease *l, const char *ns)
-{
-	struct str one = { 0 }, all = { 0 };
-
-	kube_add_path(&one, "coordination.k8s.io", "v1", ns, "leases", l->o.name);
-	kube_add_path(&all, "coordination.k8s.io", "v1", ns, "leases", NULL);
-	l->path = str_take(&one);
-	l->collection = str_take(&all);
-}
-
 int kube_lease_new(const struct kube_access *a, const struct kube_lease_options *o,
 		   struct kube_lease **ret, struct err *err)
 {
@@ -378,14 +360,22 @@ int kube_lease_new(const struct kube_access *a, const struct kube_lease_options 
 		.qps = 100, .burst = 100, .max_connections = 2, .patience_ns = NS_PER_S
 	};
 	struct kube_lease *l = xcalloc(1, sizeof(*l));
+	struct str one = { 0 }, all = { 0 };
+	char host[MACHINE_NAME_BYTES];
 
+	assert(o->name && o->told);
 	l->o = *o;
 	l->o.name = xstrdup(o->name);
 	l->o.duration_ns = o->duration_ns ? o->duration_ns : DURATION_NS;
 	l->o.renew_within_ns = o->renew_within_ns ? o->renew_within_ns : RENEW_WITHIN_NS;
 	l->o.retry_ns = o->retry_ns ? o->retry_ns : RETRY_NS;
-	l->identity = o->identity ? xstrdup(o->identity) : own_name();
-	add_paths(l, a->namespace_);
+	l->identity = o->identity ? xstrdup(o->identity)
+				  : xasprintf("%.127s_%016llx", machine_name(host),
+					      (unsigned long long)random_u64());
+	kube_add_path(&one, "coordination.k8s.io", "v1", a->namespace_, "leases", o->name);
+	kube_add_path(&all, "coordination.k8s.io", "v1", a->namespace_, "leases", NULL);
+	l->path = str_take(&one);
+	l->collection = str_take(&all);
 	pthread_mutex_init(&l->lock, NULL);
 	thread_cond_init(&l->wake);
 	if (l->o.renew_within_ns >= l->o.duration_ns || l->o.duration_ns < NS_PER_S ||

@@ -1,5 +1,5 @@
-/* runners/kubernetes/api/lease.h — one of several at a time: a Lease of coordination.k8s.io/v1,
- * held and renewed.
+/* runners/kubernetes/api/lease.h — a Lease of coordination.k8s.io/v1, held and renewed: of several
+ * processes one has it at a time.
  *
  * Whoever writes his name into the Lease holds it, and writes again every `retry_ns`; the server
  * takes a write only if the object is still as it was read (resourceVersion), so that of two at
@@ -47,7 +47,7 @@ int kube_lease_new(const struct kube_access *a, const struct kube_lease_options 
 /* release: gives the Lease up if it is held, so that others needn't wait for it to lapse. `told`
  * isn't called any more. NULL is fine. */
 void kube_lease_free(struct kube_lease *l, bool release);
-/* Is it ours at this moment? Any thread. */
+/* Whether it is ours at this moment. Any thread. */
 bool kube_lease_is_held(struct kube_lease *l);
 const char *kube_lease_identity(const struct kube_lease *l);
 

@@ -1,7 +1,7 @@
 /* runners/kubernetes/api/watch.c — list and watch.
  *
- * State is one resource version: "" means that the past is lost and a new list is needed. list(),
- * stream() and follow() each end with it set or lost. The thread does nothing but call them again
+ * State is one resource version: "" means that the past is lost and a new list is needed. list()
+ * and run_stream() each end with it set or lost. The thread does nothing but call them again
  * (once()), with a pause that grows while nothing works. stream() is tried first, list() when the
  * server refuses its query.
  *
@@ -15,8 +15,8 @@
  */
 #include "runners/kubernetes/api/watch.h"
 
+#include <assert.h>
 #include <errno.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -103,15 +103,6 @@ static void add_query(struct kube_watch *w, struct str *path, const char *fmt, .
 		str_addf(path, "&%s", w->selector);
 }
 
-static void tell_items(struct kube_watch *w, const json_t *list)
-{
-	const json_t *items = json_object_get(list, "items");
-
-	for (size_t i = 0; i < json_array_size(items); i++)
-		if (json_is_object(json_array_get(items, i)))
-			tell(w, KUBE_ADDED, json_array_get(items, i));
-}
-
 static void end_sync(struct kube_watch *w)
 {
 	w->synced_ns = mono_ns();
@@ -124,7 +115,7 @@ static int list_page(struct kube_watch *w, char **token, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 }, escaped = { 0 };
 	struct kube_call call = { .method = "GET" };
-	const json_t *meta;
+	const json_t *meta, *items;
 	const char *more;
 	int r;
 
@@ -138,7 +129,10 @@ static int list_page(struct kube_watch *w, char **token, struct err *err)
 	if (r == 0) {
 		meta = json_object_get(call.json, "metadata");
 		more = json_string_value(json_object_get(meta, "continue"));
-		tell_items(w, call.json);
+		items = json_object_get(call.json, "items");
+		for (size_t i = 0; i < json_array_size(items); i++)
+			if (json_is_object(json_array_get(items, i)))
+				tell(w, KUBE_ADDED, json_array_get(items, i));
 		set_version(w, json_string_value(json_object_get(meta, "resourceVersion")));
 		if (more && *more && str_eq(more, *token))
 			r = err_set(err, ERR_INVALID,
@@ -173,17 +167,13 @@ static int list(struct kube_watch *w, struct err *err)
 
 /* A stream of events. */
 
-static bool ends_initial_events(const json_t *object)
+static void take_bookmark(struct kube_watch *w, const json_t *object)
 {
 	const json_t *notes = json_object_get(json_object_get(object, "metadata"), "annotations");
 
-	return str_eq(json_string_value(json_object_get(notes, "k8s.io/initial-events-end")),
-		      "true");
-}
-
-static void take_bookmark(struct kube_watch *w, const json_t *object)
-{
-	if (w->in_sync && ends_initial_events(object)) {
+	if (w->in_sync &&
+	    str_eq(json_string_value(json_object_get(notes, "k8s.io/initial-events-end")),
+		   "true")) {
 		w->in_sync = false;
 		end_sync(w);
 	}
@@ -296,16 +286,6 @@ static int run_stream(struct kube_watch *w, const char *path, struct err *err)
 	return r;
 }
 
-/* From what is known on. */
-static int follow(struct kube_watch *w, struct err *err)
-{
-	_cleanup_(str_deinit) struct str path = { 0 };
-
-	add_query(w, &path, "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s",
-		  watch_seconds(), w->version);
-	return run_stream(w, path.s, err);
-}
-
 /* List and watch in one (WatchList). A server that lacks it says so by 400, 422, or an event of
  * type ERROR before the first object. */
 static int stream(struct kube_watch *w, struct err *err)
@@ -342,21 +322,26 @@ static void pause_for(struct kube_watch *w, int64_t ns)
 
 static int once(struct kube_watch *w, struct err *err)
 {
-	bool tried_stream = w->streams;
+	_cleanup_(str_deinit) struct str path = { 0 };
 
 	w->good_ns = 0;
 	/* An event that the server forgot to tell shows in the next list alone. */
 	if (*w->version &&
 	    mono_ns() - w->synced_ns >= (w->o.resync_ns ? w->o.resync_ns : RESYNC_NS))
 		set_version(w, NULL);
-	if (*w->version)
-		return follow(w, err);
-	if (!tried_stream)
-		return list(w, err);
-	if (stream(w, err) == 0)
-		return 0;
-	/* Not offered: at once by pages. */
-	return w->streams ? -1 : list(w, err);
+	if (*w->version) { /* from what is known on */
+		add_query(w, &path,
+			  "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s",
+			  watch_seconds(), w->version);
+		return run_stream(w, path.s, err);
+	}
+	if (w->streams) {
+		if (stream(w, err) == 0)
+			return 0;
+		if (w->streams)
+			return -1;
+	}
+	return list(w, err);
 }
 
 static void *watch_main(void *arg)
@@ -402,6 +387,7 @@ int kube_watch_new(const struct kube_access *a, const struct kube_watch_options 
 	struct kube_watch *w = xcalloc(1, sizeof(*w));
 	struct str escaped = { 0 };
 
+	assert(o->event);
 	w->o = *o;
 	w->streams = !o->no_stream;
 	w->version = xstrdup("");

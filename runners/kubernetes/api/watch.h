@@ -1,5 +1,4 @@
-/* runners/kubernetes/api/watch.h — what is there of one kind, and every change of it, for as long
- * as it takes.
+/* runners/kubernetes/api/watch.h — all objects of one kind, and every change of them.
  *
  * A watch has a thread of its own that lists and then watches, and does what it takes to go on:
  * pages, bookmarks, a history that was forgotten (410 as an answer and as an event in mid-stream),

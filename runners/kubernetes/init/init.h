@@ -18,12 +18,12 @@ int64_t init_now_ns(void); /* monotonic */
 
 struct redactor;
 struct init_log {
-	int fd; /* of I/log; -1: it can't be made, which is no reason to stop anybody: the sidecar
-		   tells */
+	int fd; /* of I/log; -1: it can't be made. The program runs all the same; the sidecar
+		   reports it */
 	uint64_t kept, max;        /* bytes of I/log, and how many there may be */
-	bool is_over;              /* it has as many */
-	uint64_t lost;             /* bytes that it didn't take since the last that it did */
-	bool unread;               /* nobody takes our output any more: I/log alone has it */
+	bool is_over;              /* it has `max` bytes */
+	uint64_t lost;             /* bytes that I/log could not take since the last that it took */
+	bool unread;               /* nobody reads our output any more: only I/log is written */
 	struct redactor *redactor; /* or NULL */
 	struct str clean, out;     /* out: what our own output hasn't taken yet */
 };

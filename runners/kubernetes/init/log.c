@@ -21,7 +21,7 @@
 #include "runners/kubernetes/init/init.h"
 #include "runners/redact.h"
 
-/* That our output may be behind before the program has to wait. */
+/* Our output may be so far behind before the program has to wait. */
 #define OUT_MAX (1 * MIB)
 /* Of I/log, taken before the program can fill the disk: to say that it did. */
 #define ROOM_BYTES 4096

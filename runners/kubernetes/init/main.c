@@ -80,15 +80,8 @@ static bool has_fallen_silent(struct helper *h)
 	return now - h->beat_seen_ns >= h->stale_ns;
 }
 
-/* Before anything runs, there is nothing to wait for. */
-static void end_if_told(const struct signalfd_siginfo *info, bool running)
-{
-	if (!running && (info->ssi_signo == SIGTERM || info->ssi_signo == SIGINT))
-		_exit(128 + (int)info->ssi_signo);
-}
-
-/* Something happened in a directory that is watched, or it is time to look at the beat.
- * After the programs nothing that we are told matters any more: we end when the sidecar is done. */
+/* Until something happens in a directory that is watched, or it is time to look at the beat. A
+ * signal ends us before the programs. After them none matters: we end when the sidecar is done. */
 static void wait_for_sidecar(struct helper *h)
 {
 	struct pollfd fds[] = { { .fd = h->inotify, .events = POLLIN },
@@ -101,7 +94,8 @@ static void wait_for_sidecar(struct helper *h)
 		while (read(h->inotify, events, sizeof(events)) > 0)
 			;
 		while (read(h->s.signals, &info, sizeof(info)) > 0)
-			end_if_told(&info, h->ran);
+			if (!h->ran && (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT))
+				_exit(128 + (int)info.ssi_signo);
 	}
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
@@ -162,33 +156,12 @@ static void read_plan(struct helper *h)
 
 /* The ends. */
 
-/* Room for how it ended is taken before it starts, so that a disk that it fills can't keep us from
- * saying so. */
-static int open_exit(int dir)
-{
-	char room[EXIT_ROOM];
-	int fd = openat(dir, ".exit", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-
-	memset(room, ' ', sizeof(room));
-	if (fd >= 0)
-		(void)!write(fd, room, sizeof(room));
-	return fd;
-}
-
-static bool tell_exit(int dir, int fd, const struct init_exit *e)
-{
-	char text[EXIT_ROOM];
-	size_t n = init_exit_encode(e, text, sizeof(text));
-
-	return fd >= 0 && pwrite(fd, text, n, 0) == (ssize_t)n && ftruncate(fd, (off_t)n) == 0 &&
-	       renameat(dir, ".exit", dir, "exit") == 0;
-}
-
 /* false: nobody will hear of it. */
 static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *ret)
 {
 	_cleanup_(fd_closep) int dir = -1, exit_fd = -1;
-	char name[32];
+	char name[32], text[EXIT_ROOM];
+	size_t n;
 
 	snprintf(name, sizeof(name), "%zu", i);
 	dir = openat(h->run, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -196,10 +169,17 @@ static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *re
 		stop(INIT_EXIT_REFUSED, "cairn-init: cannot open the directory of the program",
 		     strerrordesc_np(errno));
 	watch_dir(h, name);
-	exit_fd = open_exit(dir);
+	/* Room for how it ended is taken before it starts, so that a disk that it fills can't keep
+	 * us from saying so. */
+	exit_fd = openat(dir, ".exit", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	memset(text, ' ', sizeof(text));
+	if (exit_fd >= 0)
+		(void)!write(exit_fd, text, sizeof(text));
 	init_run(&h->programs[i], &h->s, dir, told, ret);
 	init_open_up(h->programs[i].dir);
-	return tell_exit(dir, exit_fd, ret);
+	n = init_exit_encode(ret, text, sizeof(text));
+	return exit_fd >= 0 && pwrite(exit_fd, text, n, 0) == (ssize_t)n &&
+	       ftruncate(exit_fd, (off_t)n) == 0 && renameat(dir, ".exit", dir, "exit") == 0;
 }
 
 /* 0: its outputs are kept. */
@@ -237,15 +217,6 @@ static int run_all(struct helper *h)
 	return last.status == 0 && unsaved ? INIT_EXIT_UPLOAD : last.status;
 }
 
-/* Held until the kernel lets go of it, with our end. The byte says that we were here. */
-static void hold_alive(struct helper *h)
-{
-	int fd = openat(h->run, "alive", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-
-	if (fd >= 0 && flock(fd, LOCK_EX) == 0)
-		(void)!write(fd, "1", 1);
-}
-
 /* Life. */
 
 static void read_options(struct helper *h, int argc, char **argv)
@@ -275,6 +246,7 @@ int main(int argc, char **argv)
 	_cleanup_(freep) char *run = NULL;
 	struct helper h;
 	sigset_t set;
+	int alive;
 
 	read_options(&h, argc, argv);
 	init_signals(&set);
@@ -289,7 +261,10 @@ int main(int argc, char **argv)
 	h.run = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h.s.signals < 0 || h.inotify < 0 || h.run < 0)
 		stop(INIT_EXIT_REFUSED, "cairn-init: cannot begin", strerrordesc_np(errno));
-	hold_alive(&h);
+	/* Held until the kernel lets go of it, with our end. The byte says that we were here. */
+	alive = openat(h.run, "alive", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (alive >= 0 && flock(alive, LOCK_EX) == 0)
+		(void)!write(alive, "1", 1);
 	h.beat_seen_ns = init_now_ns();
 	watch_dir(&h, NULL);
 	read_plan(&h);

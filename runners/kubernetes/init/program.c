@@ -8,8 +8,7 @@
  * tests only the program's process group and our children.
  *
  * The grace time belongs to the whole tree when a shell dies at once of the TERM that its child
- * still saves its work for (others_may_go_on()). A leader that chose to end has ended it: the
- * rest is killed.
+ * still saves its work for. A leader that chose to end has ended it: the rest is killed.
  *
  * Output is read in bounded rounds, so that a signal never waits for it; finish_log() takes what
  * the pipe still has. One thread. What is done with output is log.c's; whether memory was the
@@ -95,21 +94,20 @@ static bool has_name(const char *const *env, const char *name)
 	return false;
 }
 
-/* Ours, not the program's: TMPDIR, and the index of a pod that isn't one of a gang. */
-static bool is_hidden(const char *assignment)
-{
-	return is_named(assignment, "TMPDIR") ||
-	       (is_named(assignment, "JOB_COMPLETION_INDEX") && !getenv("CAIRN_POD_SERVICE"));
-}
-
 /* The container's environment, with the program's over it. */
 static char **environment(const struct init_program *p)
 {
 	VEC(char *) v = { 0 };
 
-	for (char **e = environ; *e; e++)
-		if (!has_name(p->env, *e) && !is_hidden(*e))
+	for (char **e = environ; *e; e++) {
+		/* Ours, not the program's: TMPDIR, and the index of a pod that isn't one of a gang.
+		 */
+		bool hidden = is_named(*e, "TMPDIR") || (is_named(*e, "JOB_COMPLETION_INDEX") &&
+							 !getenv("CAIRN_POD_SERVICE"));
+
+		if (!hidden && !has_name(p->env, *e))
 			VEC_PUSH(&v, *e);
+	}
 	for (const char *const *e = p->env; *e; e++)
 		VEC_PUSH(&v, (char *)*e);
 	if (!has_name(p->env, "TMPDIR"))
@@ -160,13 +158,18 @@ static int start(struct running *r)
 
 /* Signals. */
 
-/* Not process 1 (a test's): only what is below us. */
-static void kill_children(int signo)
+/* As process 1 we reach all processes, in a test only the program's group and our children. */
+static void signal_all(struct running *r, int signo)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	char path[64], text[4096], *at = text;
 	ssize_t n;
 
+	if (r->s->alone) {
+		kill(-1, signo);
+		return;
+	}
+	kill(-r->pid, signo);
 	snprintf(path, sizeof(path), "/proc/self/task/%ld/children", (long)syscall(SYS_gettid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -175,16 +178,6 @@ static void kill_children(int signo)
 	text[n] = '\0';
 	for (long pid; (pid = strtol(at, &at, 10)) > 1;)
 		kill((pid_t)pid, signo);
-}
-
-static void signal_all(struct running *r, int signo)
-{
-	if (r->s->alone) {
-		kill(-1, signo);
-		return;
-	}
-	kill(-r->pid, signo);
-	kill_children(signo);
 }
 
 static void pass_on(struct running *r, int signo)
@@ -292,31 +285,24 @@ static void wait_for_something(struct running *r, int64_t until_ns)
 		on_output(r, false);
 }
 
-static void on_time(struct running *r)
-{
-	int64_t now = init_now_ns();
-
-	if (now >= r->timeout_at && !r->ended) {
-		r->e->timed_out = true;
-		pass_on(r, SIGTERM);
-		begin_end(r);
-	}
-	if (now >= r->kill_at)
-		kill_all(r);
-}
-
-/* Others may go on after the leader's end only when it died of the TERM that they still work on. */
-static bool others_may_go_on(const struct running *r)
-{
-	return r->e->signo == SIGTERM && r->kill_at != NEVER && !r->killed;
-}
-
 static void watch(struct running *r)
 {
 	while (!r->ended || !r->childless) {
+		int64_t now;
+		bool others_may_go_on;
+
 		wait_for_something(r, MIN(MIN(r->timeout_at, r->kill_at), r->give_up_at));
-		on_time(r);
-		if (r->ended && !r->childless && !r->killed && !others_may_go_on(r))
+		now = init_now_ns();
+		if (now >= r->timeout_at && !r->ended) {
+			r->e->timed_out = true;
+			pass_on(r, SIGTERM);
+			begin_end(r);
+		}
+		if (now >= r->kill_at)
+			kill_all(r);
+		/* After the leader's end: only when it died of the TERM that they still work on. */
+		others_may_go_on = r->e->signo == SIGTERM && r->kill_at != NEVER && !r->killed;
+		if (r->ended && !r->childless && !r->killed && !others_may_go_on)
 			kill_all(r);
 		if (init_now_ns() >= r->give_up_at)
 			break;

@@ -9,6 +9,7 @@
  * base/text/str.c. Pure functions.
  */
 #include "runners/kubernetes/init/protocol.h"
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
@@ -43,6 +44,7 @@ char *init_plan_encode(const struct init_program *programs, size_t n, size_t *re
 {
 	struct str out = { 0 };
 
+	assert(n >= 1 && n <= INIT_PROGRAMS_MAX);
 	str_addn(&out, MAGIC, MAGIC_LEN);
 	add_number(&out, (int64_t)n);
 	for (const struct init_program *p = programs; p < programs + n; p++) {
@@ -139,19 +141,6 @@ static const char *const *take_list(struct cursor *c)
 	return v;
 }
 
-static void take_program(struct cursor *c, struct init_program *p)
-{
-	p->dir = take_text(c);
-	p->tmp = take_text(c);
-	p->argv = take_list(c);
-	p->env = take_list(c);
-	p->redact = take_list(c);
-	p->timeout_ns = take_number(c);
-	p->grace_ns = take_number(c);
-	p->forwards_signals = take_number(c);
-	c->bad |= p->timeout_ns < 0 || p->grace_ns < 0 || (!c->bad && !p->argv[0]);
-}
-
 void init_plan_free(struct init_program *programs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -172,8 +161,17 @@ int init_plan_decode(char *bytes, size_t len, struct init_program **ret, size_t 
 	if (c.bad || n < 1 || n > INIT_PROGRAMS_MAX)
 		return -1;
 	v = xcalloc((size_t)n, sizeof(*v));
-	for (int64_t i = 0; i < n && !c.bad; i++)
-		take_program(&c, &v[i]);
+	for (struct init_program *p = v; p < v + n && !c.bad; p++) {
+		p->dir = take_text(&c);
+		p->tmp = take_text(&c);
+		p->argv = take_list(&c);
+		p->env = take_list(&c);
+		p->redact = take_list(&c);
+		p->timeout_ns = take_number(&c);
+		p->grace_ns = take_number(&c);
+		p->forwards_signals = take_number(&c);
+		c.bad |= p->timeout_ns < 0 || p->grace_ns < 0 || (!c.bad && !p->argv[0]);
+	}
 	if (c.bad || c.at != c.end) {
 		init_plan_free(v, (size_t)n);
 		return -1;

@@ -65,8 +65,8 @@ struct init_exit {
 	uint64_t max_rss_bytes;
 };
 
-/* A plan as bytes: magic "cairn-plan 1\n", then fields of a 4-byte little-endian length each.
- * malloc'ed; *ret_n bytes. */
+/* A plan of 1 to INIT_PROGRAMS_MAX programs as bytes: magic "cairn-plan 1\n", then fields of a
+ * 4-byte little-endian length each. The caller frees; *ret_len bytes. */
 char *init_plan_encode(const struct init_program *programs, size_t n, size_t *ret_len);
 /* The strings point into `bytes`, which is written to. -1: malformed. */
 int init_plan_decode(char *bytes, size_t len, struct init_program **ret, size_t *ret_n);

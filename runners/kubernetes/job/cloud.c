@@ -120,19 +120,6 @@ static void place_aks(struct pod_build *b, bool spot, const char *product)
 		select_node(b, "nvidia.com/gpu.product", product);
 }
 
-/* GPU nodes are tainted by the resource's name, so that others stay away. */
-static void tolerate_gpus(struct pod_build *b, const char *gpu_type, const char *cloud)
-{
-	const char *vendor =
-		kube_gpu_type_is_resource(gpu_type) && !str_has_prefix(gpu_type, "nvidia.com/")
-			? gpu_type
-			: "nvidia.com/gpu";
-
-	tolerate(b, vendor, NULL);
-	if (cloud && strcmp(cloud, "aks") == 0)
-		tolerate(b, "sku", "gpu");
-}
-
 int kube_place_cloud(struct pod_build *b, struct err *err)
 {
 	bool spot = json_is_true(json_object_get(b->placement, "spot"));
@@ -142,8 +129,16 @@ int kube_place_cloud(struct pod_build *b, struct err *err)
 	if (gpu_type && b->a->resources.gpus == 0)
 		return err_set(err, ERR_INVALID,
 			       "`resources.gpu_type` is `%s`, but no `gpu` is asked for", gpu_type);
-	if (b->a->resources.gpus)
-		tolerate_gpus(b, gpu_type, cloud);
+	if (b->a->resources.gpus) { /* their nodes are tainted by the resource's name */
+		tolerate(b,
+			 kube_gpu_type_is_resource(gpu_type) &&
+					 !str_has_prefix(gpu_type, "nvidia.com/")
+				 ? gpu_type
+				 : "nvidia.com/gpu",
+			 NULL);
+		if (str_eq(cloud, "aks"))
+			tolerate(b, "sku", "gpu");
+	}
 	if (!cloud) {
 		if (product)
 			select_node(b, "nvidia.com/gpu.product", product);

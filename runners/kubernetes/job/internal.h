@@ -14,13 +14,12 @@
 #include "runners/kubernetes/job/job.h"
 #include "runners/kubernetes/job/pod_spec.h"
 
-#define KUBE_USER                                                                              \
-	10001 /* both containers': the sidecar reads what the program wrote, and the other way \
-		 round */
-#define KUBE_TOLERATE_S 60 /* that a pod stays on a node that isn't ready */
-#define KUBE_OBJECT_MAX                                                           \
-	(1 * MIB) /* etcd's limit is 1.5 MiB, and the server adds to what we send \
-		   */
+/* Of both containers: each reads what the other wrote. */
+#define KUBE_USER 10001
+/* A pod stays so long on a node that isn't ready. */
+#define KUBE_TOLERATE_S 60
+/* etcd's limit is 1.5 MiB, and the server adds to what we send. */
+#define KUBE_OBJECT_MAX    (1 * MIB)
 #define KUBE_PATH_MAX      4096
 #define KUBE_VOLUME_SHARED "cairn"
 

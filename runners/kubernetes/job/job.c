@@ -7,13 +7,14 @@
  *
  * A name is a slug of the task and a digest of run, task and attempt number, so whoever makes the
  * Job makes the same one. Who owns it stands in an annotation (kube_job_owner()), and which
- * attempts it was made for in another (add_attempts()). Labels and annotations of the placement
- * are on every object; ours win.
+ * attempts it was made for in another. Labels and annotations of the placement are on every object;
+ * ours win.
  *
  * Pure functions, any thread; build_deinit() frees what the build has. Containers are pod.c's,
  * volumes volumes.c's, where the pod runs placement.c's and cloud.c's, who shares a Job
  * share.c's. Nothing is sent: that is requests.c's.
  */
+#include <assert.h>
 #include <stdarg.h>
 #include "runners/kubernetes/job/internal.h"
 
@@ -119,25 +120,10 @@ static json_t *our_labels(const struct pod_build *b)
 	return labels;
 }
 
-/* Who takes a Job up after a crash has to know whom it holds. */
-static void add_attempts(const struct pod_build *b, json_t *notes)
-{
-	_cleanup_(str_deinit) struct str ids = { 0 };
-
-	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
-		str_addf(&ids, "%s%llu",
-			 i == 0           ? ""
-			 : i % b->per_pod ? " "
-					  : ",",
-			 (unsigned long long)b->job->attempts[i]->id);
-	if (ids.len)
-		json_object_set_new(notes, KUBE_NOTE_ATTEMPTS, json_string(ids.s));
-}
-
 static json_t *our_annotations(const struct pod_build *b)
 {
 	_cleanup_(freep) char *owner = kube_job_owner(b->p, b->a);
-	_cleanup_(str_deinit) struct str task = { 0 }, spec = { 0 };
+	_cleanup_(str_deinit) struct str task = { 0 }, spec = { 0 }, ids = { 0 };
 	json_t *notes = json_object();
 
 	text_add_printable(&task, b->a->task, MIN(strlen(b->a->task), (size_t)KUBE_PATH_MAX));
@@ -147,7 +133,15 @@ static json_t *our_annotations(const struct pod_build *b)
 	json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
 	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
 	json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
-	add_attempts(b, notes);
+	/* Who takes a Job up after a crash has to know whom it holds. */
+	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
+		str_addf(&ids, "%s%llu",
+			 i == 0           ? ""
+			 : i % b->per_pod ? " "
+					  : ",",
+			 (unsigned long long)b->job->attempts[i]->id);
+	if (ids.len)
+		json_object_set_new(notes, KUBE_NOTE_ATTEMPTS, json_string(ids.s));
 	return notes;
 }
 
@@ -157,17 +151,6 @@ void kube_set_str(json_t *object, const char *key, const char *value)
 {
 	if (value)
 		json_object_set_new(object, key, json_string(value));
-}
-
-/* ["a"] → [{"name": "a"}] */
-static json_t *kube_names(const json_t *list)
-{
-	json_t *out = json_array(), *name;
-	size_t i;
-
-	json_array_foreach(list, i, name)
-		json_array_append_new(out, json_pack("{s:O}", "name", name));
-	return out;
 }
 
 /* The longest that any of its programs may take to end, and then the sidecar to save what there is.
@@ -183,33 +166,28 @@ static int64_t termination_grace_s(const struct pod_build *b)
 	return (ns + NS_PER_S - 1) / NS_PER_S;
 }
 
-/* The pod's one account: the store's when the sidecar proves who it is by it, else the step's. */
-static int pick_account(const struct pod_build *b, const char **ret, struct err *err)
+static int set_identity(const struct pod_build *b, json_t *spec, struct err *err)
 {
+	const json_t *pull = json_object_get(b->placement, "image_pull_secrets");
 	const char *of_step = kube_placement_str(b->placement, "service_account"),
 		   *of_store = b->p->store_account;
+	json_t *secrets, *name;
+	size_t i;
 
+	/* The pod's one account: the store's when the sidecar proves who it is by it. */
 	if (of_step && of_store && strcmp(of_step, of_store) != 0)
 		return err_set(err, ERR_INVALID,
 			       "a pod has one service account: the step wants `%s`, the store `%s` "
 			       "(kubernetes.store_account in cairn.yaml)",
 			       of_step, of_store);
-	*ret = of_store ? of_store : of_step;
-	return 0;
-}
-
-static int set_identity(const struct pod_build *b, json_t *spec, struct err *err)
-{
-	const json_t *pull = json_object_get(b->placement, "image_pull_secrets");
-	const char *account = NULL;
-
-	if (pick_account(b, &account, err) < 0)
-		return -1;
-	kube_set_str(spec, "serviceAccountName", account);
+	kube_set_str(spec, "serviceAccountName", of_store ? of_store : of_step);
 	kube_set_str(spec, "priorityClassName", kube_placement_str(b->placement, "priority_class"));
 	kube_set_str(spec, "runtimeClassName", kube_placement_str(b->placement, "runtime_class"));
-	if (json_array_size(pull))
-		json_object_set_new(spec, "imagePullSecrets", kube_names(pull));
+	if (json_array_size(pull) == 0)
+		return 0;
+	json_object_set_new(spec, "imagePullSecrets", secrets = json_array());
+	json_array_foreach(pull, i, name)
+		json_array_append_new(secrets, json_pack("{s:O}", "name", name));
 	return 0;
 }
 
@@ -233,22 +211,9 @@ static json_t *topology_spread(const struct pod_build *b)
 	return list;
 }
 
-static void set_places(const struct pod_build *b, json_t *spec)
-{
-	_cleanup_(json_decrefp) json_t *spread = topology_spread(b);
-
-	if (json_object_size(b->selector))
-		json_object_set(spec, "nodeSelector", b->selector);
-	if (b->affinity)
-		json_object_set(spec, "affinity", b->affinity);
-	if (json_array_size(spread))
-		json_object_set(spec, "topologySpreadConstraints", spread);
-	json_object_set(spec, "tolerations", b->tolerations);
-}
-
 static int pod_spec_object(struct pod_build *b, json_t **ret, struct err *err)
 {
-	_cleanup_(json_decrefp) json_t *spec = NULL;
+	_cleanup_(json_decrefp) json_t *spec = NULL, *spread = topology_spread(b);
 	json_t *main_ = NULL, *sidecar = NULL;
 
 	if (kube_add_volumes(b, err) < 0 || kube_containers(b, &main_, &sidecar, err) < 0)
@@ -263,7 +228,13 @@ static int pod_spec_object(struct pod_build *b, json_t **ret, struct err *err)
 		"initContainers", sidecar, "containers", main_, "volumes", b->volumes);
 	if (set_identity(b, spec, err) < 0)
 		return -1;
-	set_places(b, spec);
+	if (json_object_size(b->selector))
+		json_object_set(spec, "nodeSelector", b->selector);
+	if (b->affinity)
+		json_object_set(spec, "affinity", b->affinity);
+	if (json_array_size(spread))
+		json_object_set(spec, "topologySpreadConstraints", spread);
+	json_object_set(spec, "tolerations", b->tolerations);
 	if (b->a->on.gang.nodes > 1)
 		kube_set_str(spec, "subdomain", b->name);
 	*ret = TAKE_PTR(spec);
@@ -287,6 +258,7 @@ static void build_deinit(struct pod_build *b)
 
 static int build_init(struct pod_build *b, const struct kube_job *j, struct err *err)
 {
+	assert(j->n > 0 && j->spec);
 	*b = (struct pod_build){ .job = j, .p = j->profile, .a = j->attempts[0] };
 	b->per_pod = j->per_pod ? MIN(j->per_pod, j->n) : j->n;
 	b->n_pods = (j->n + b->per_pod - 1) / b->per_pod;
@@ -328,8 +300,8 @@ static json_t *job_spec(const struct pod_build *b, json_t *template)
 	return spec;
 }
 
-/* What the placement says of labels or annotations, and ours: on every object of the attempt, since
- * policies that want some ask it of all. */
+/* The placement's labels or annotations, and ours. They are on every object of the attempt, since a
+ * policy that demands some does so of all. */
 static json_t *with_notes(const struct pod_build *b, const char *what, json_t *ours)
 {
 	json_t *all = json_object(), *said = json_object_get(b->placement, what);
@@ -341,14 +313,10 @@ static json_t *with_notes(const struct pod_build *b, const char *what, json_t *o
 	return all;
 }
 
-static json_t *job_metadata(const struct pod_build *b)
+static json_t *metadata(const struct pod_build *b)
 {
-	json_t *labels = with_notes(b, "labels", our_labels(b));
-
-	kube_set_str(labels, "kueue.x-k8s.io/queue-name",
-		     kube_placement_str(b->placement, "queue"));
 	return json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace", b->p->namespace_,
-			 "labels", labels, "annotations",
+			 "labels", with_notes(b, "labels", our_labels(b)), "annotations",
 			 with_notes(b, "annotations", our_annotations(b)));
 }
 
@@ -356,6 +324,7 @@ static int make_job(struct pod_build *b, json_t **ret, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *spec = NULL, *job = NULL;
 	_cleanup_(json_decrefp) json_t *template = NULL;
+	json_t *meta;
 
 	if (pod_spec_object(b, &spec, err) < 0)
 		return -1;
@@ -363,8 +332,11 @@ static int make_job(struct pod_build *b, json_t **ret, struct err *err)
 			     b->annotations, "spec", spec);
 	if (kube_merge_templates(b, template, err) < 0)
 		return -1;
+	meta = metadata(b);
+	kube_set_str(json_object_get(meta, "labels"), "kueue.x-k8s.io/queue-name",
+		     kube_placement_str(b->placement, "queue"));
 	job = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", "batch/v1", "kind", "Job", "metadata",
-			job_metadata(b), "spec", job_spec(b, template));
+			meta, "spec", job_spec(b, template));
 	if (json_dumpb(job, NULL, 0, JSON_COMPACT) > KUBE_OBJECT_MAX)
 		return err_set(err, ERR_TOO_LARGE,
 			       "the Job of %s has more than 1 MiB: give the step fewer inputs (a "
@@ -390,9 +362,7 @@ int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
 /* Goes when its Job does. */
 static json_t *owned_metadata(const struct pod_build *b, const char *job_uid)
 {
-	json_t *m = json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace",
-			      b->p->namespace_, "labels", with_notes(b, "labels", our_labels(b)),
-			      "annotations", with_notes(b, "annotations", our_annotations(b)));
+	json_t *m = metadata(b);
 
 	if (job_uid)
 		json_object_set_new(m, "ownerReferences",

@@ -36,20 +36,17 @@
 #define KUBE_LABEL_RUN     "cairn.internal/run"
 #define KUBE_LABEL_STEP    "cairn.internal/step"
 #define KUBE_LABEL_ATTEMPT "cairn.internal/attempt" /* id of the (first) attempt */
-#define KUBE_NOTE_OWNER                                                                         \
-	"cairn.internal/owner" /* annotation: kube_job_owner(): a Job of our name without it is \
-			 somebody else's */
-#define KUBE_NOTE_TASK "cairn.internal/task" /* annotation: the task, for people */
-#define KUBE_NOTE_SPEC \
-	"cairn.internal/spec" /* annotation of pods and Jobs: content id of the specification */
-#define KUBE_STORE_CA \
-	"/etc/cairn/ca/ca.crt" /* where the sidecar finds store_ca: its CAIRN_STORE_CA */
-#define KUBE_NOTE_ATTEMPTS                                                                        \
-	"cairn.internal/attempts" /* annotation of pods and Jobs for several attempts: their ids, \
-			    those of a pod "12 13 14", of several pods "12 13,14 15" */
-#define KUBE_INDEX                                                                             \
-	"batch.kubernetes.io/job-completion-index" /* label and annotation of an Indexed Job's \
-						      pods, by Kubernetes */
+/* Annotations of pods and Jobs: kube_job_owner() (a Job of our name without it is somebody else's);
+ * the task, for people; the specification's content id; of several attempts, their ids: in one pod
+ * "12 13 14", in several "12 13,14 15". */
+#define KUBE_NOTE_OWNER    "cairn.internal/owner"
+#define KUBE_NOTE_TASK     "cairn.internal/task"
+#define KUBE_NOTE_SPEC     "cairn.internal/spec"
+#define KUBE_NOTE_ATTEMPTS "cairn.internal/attempts"
+/* Label and annotation that Kubernetes gives the pods of an Indexed Job. */
+#define KUBE_INDEX "batch.kubernetes.io/job-completion-index"
+/* Where the sidecar finds store_ca: its CAIRN_STORE_CA. */
+#define KUBE_STORE_CA         "/etc/cairn/ca/ca.crt"
 #define KUBE_JOB_ATTEMPTS_MAX 1024
 #define KUBE_ARRAY_DEFAULT    64
 /* For how long a store that is away is awaited at the end of a step: a night, and the morning in
@@ -116,7 +113,7 @@ struct kube_room {
 };
 void kube_job_room(const struct kube_profile *p, const struct runner_attempt *a,
 		   struct kube_room *ret);
-/* May `a` share the Job of `first`; in its pod, or in one of its own? */
+/* Whether `a` may share the Job of `first`: its pod (one_pod), or with one of its own. */
 bool kube_job_takes(const struct runner_attempt *first, const struct runner_attempt *a,
 		    bool one_pod);
 /* For several nodes: Service and NetworkPolicy, in this order, owned by the Job of that uid (NULL:

@@ -6,7 +6,7 @@
  * (patchStrategy and patchMergeKey in k8s.io/api). A list that isn't in it is replaced.
  *
  * A list goes through three steps: directives take items away (take_directives()), the others are
- * merged or added (merge_item()), and the result is put in kubectl's order (put_in_order()): the
+ * merged or added (merge_objects()), and the result is put in kubectl's order (put_in_order()): the
  * patch's items in the patch's order, and in between those that only the object has, each before
  * the first patched one that it stood before.
  *
@@ -76,14 +76,6 @@ static int directive_of(const json_t *patch, enum directive *ret, struct err *er
 	return 0;
 }
 
-static int check_directive(const char *key, struct err *err)
-{
-	if (strcmp(key, "$patch") == 0 || strcmp(key, "$retainKeys") == 0)
-		return 0;
-	return err_set(err, ERR_INVALID,
-		       "`%.80s` has no meaning here: directives are $patch and $retainKeys", key);
-}
-
 /* The items of a list that isn't merged, as they are. New reference. */
 static int plain_copy(const json_t *patch, json_t **ret, struct err *err)
 {
@@ -137,6 +129,7 @@ static int retain_keys(json_t *into, const json_t *patch, struct err *err)
 
 /* Lists. */
 
+/* The index; SIZE_MAX: there is none. */
 static size_t find_by_key(const json_t *list, const char *key, const json_t *value)
 {
 	json_t *item;
@@ -182,18 +175,6 @@ static int take_directives(json_t *into, const json_t *patch, const char *key, j
 	return 0;
 }
 
-static int merge_item(json_t *into, const json_t *item, const struct field *f, struct err *err)
-{
-	const json_t *value = json_object_get(item, f->key);
-	size_t at = find_by_key(into, f->key, value);
-	json_t *made;
-
-	if (at != SIZE_MAX)
-		return merge_map(json_array_get(into, at), item, f->is, err);
-	json_array_append_new(into, made = json_object());
-	return merge_map(made, item, f->is, err);
-}
-
 /* `into`, merged, in kubectl's order. `before`: the keys' order in the object; `patch`: in the
  * patch. */
 static void put_in_order(json_t *into, const json_t *before, const json_t *patch, const char *key)
@@ -237,11 +218,17 @@ static int merge_objects(json_t *into, const json_t *patch, const struct field *
 	if (take_directives(into, patch, f->key, items, err) < 0)
 		return -1;
 	before = json_copy(into);
-	json_array_foreach(items, i, item) if (merge_item(into, item, f, err) < 0)
+	json_array_foreach(items, i, item)
 	{
-		const char *name = json_string_value(json_object_get(item, f->key));
+		const json_t *value = json_object_get(item, f->key);
+		const char *name = json_string_value(value);
+		json_t *have = json_array_get(into, find_by_key(into, f->key, value));
 
-		return name ? err_wrap(err, "[%s=%.60s]", f->key, name) : err_wrap(err, "[%zu]", i);
+		if (!have)
+			json_array_append_new(into, have = json_object());
+		if (merge_map(have, item, f->is, err) < 0)
+			return name ? err_wrap(err, "[%s=%.60s]", f->key, name)
+				    : err_wrap(err, "[%zu]", i);
 	}
 	put_in_order(into, before, items, f->key);
 	return 0;
@@ -300,12 +287,15 @@ static int merge_map(json_t *into, const json_t *patch, enum shape shape, struct
 		return -1;
 	json_object_foreach((json_t *)patch, key, v)
 	{
-		if (*key == '$') {
-			if (check_directive(key, err) < 0)
-				return -1;
-		} else if (merge_member(into, key, v, find_field(shape, key), err) < 0) {
+		if (strcmp(key, "$patch") == 0 || strcmp(key, "$retainKeys") == 0)
+			continue;
+		if (*key == '$')
+			return err_set(err, ERR_INVALID,
+				       "`%.80s` has no meaning here: directives are $patch and "
+				       "$retainKeys",
+				       key);
+		if (merge_member(into, key, v, find_field(shape, key), err) < 0)
 			return err_wrap(err, "%.80s", key);
-		}
 	}
 	return 0;
 }

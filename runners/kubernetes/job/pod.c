@@ -29,18 +29,7 @@
 
 static json_t *quantity(uint64_t v)
 {
-	char text[24];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-	return json_string(text);
-}
-
-static json_t *milli(uint32_t v)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%um", v);
-	return json_string(text);
+	return json_sprintf("%llu", (unsigned long long)v);
 }
 
 /* What is the same asked for and at most: memory and devices can't be overcommitted without
@@ -60,7 +49,8 @@ static json_t *resources_new(uint32_t cpu_milli, uint64_t memory_bytes)
 	json_t *r = json_pack("{s:{}, s:{}}", "requests", "limits");
 
 	if (cpu_milli)
-		json_object_set_new(json_object_get(r, "requests"), "cpu", milli(cpu_milli));
+		json_object_set_new(json_object_get(r, "requests"), "cpu",
+				    json_sprintf("%um", cpu_milli));
 	set_both(r, "memory", memory_bytes);
 	return r;
 }
@@ -156,17 +146,6 @@ static void add_secrets(const struct pod_build *b, json_t *env)
 	map_free(seen);
 }
 
-static json_t *main_env(const struct pod_build *b)
-{
-	json_t *env = json_array();
-
-	add_env(env, "HOME", 4, "/tmp"); /* the user has no entry in the image's passwd, and `/`
-					    can't be written to */
-	add_both_env(b, env);
-	add_secrets(b, env);
-	return env;
-}
-
 static json_t *sidecar_env(const struct pod_build *b)
 {
 	_cleanup_(str_deinit) struct str spec = { 0 };
@@ -203,13 +182,12 @@ static json_t *container(const struct pod_build *b, const char *name, const char
 static json_t *sidecar_container(const struct pod_build *b)
 {
 	json_t *c = container(b, KUBE_SIDECAR, b->p->cairn_image);
-	char save[32];
+	int64_t save_ns = b->p->save_ns ? b->p->save_ns : KUBE_SAVE_DEFAULT_NS;
 
 	kube_set_str(c, "restartPolicy", "Always");
-	snprintf(save, sizeof(save), "%llds",
-		 (long long)((b->p->save_ns ? b->p->save_ns : KUBE_SAVE_DEFAULT_NS) / NS_PER_S));
 	json_object_set_new(c, "command",
-			    json_pack("[s, s, s, s]", POD_CAIRN, "pod", "--save-within", save));
+			    json_pack("[s, s, s, o]", POD_CAIRN, "pod", "--save-within",
+				      json_sprintf("%llds", (long long)(save_ns / NS_PER_S))));
 	json_object_set_new(c, "env", sidecar_env(b));
 	if (b->p->store_secret)
 		json_object_set_new(
@@ -234,7 +212,7 @@ static int main_container(const struct pod_build *b, json_t **ret, struct err *e
 		container(b, KUBE_MAIN, b->a->on.image ? b->a->on.image : b->p->cairn_image);
 	const json_t *env_from = json_object_get(b->placement, "env_from");
 	char dir[64];
-	json_t *resources = NULL, *list, *name;
+	json_t *resources = NULL, *env, *list, *name;
 	size_t i;
 
 	if (main_resources(b, &resources, err) < 0)
@@ -242,7 +220,11 @@ static int main_container(const struct pod_build *b, json_t **ret, struct err *e
 	snprintf(dir, sizeof(dir), POD_WORKSPACE_FMT, (size_t)0);
 	json_object_set_new(c, "command", json_pack("[s]", POD_INIT));
 	kube_set_str(c, "workingDir", dir);
-	json_object_set_new(c, "env", main_env(b));
+	json_object_set_new(c, "env", env = json_array());
+	/* The user has no entry in the image's passwd, and `/` can't be written to. */
+	add_env(env, "HOME", 4, "/tmp");
+	add_both_env(b, env);
+	add_secrets(b, env);
 	json_object_set_new(c, "resources", resources);
 	json_object_set_new(c, "volumeMounts", json_deep_copy(b->main_mounts));
 	if (json_array_size(env_from)) {

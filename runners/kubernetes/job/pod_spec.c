@@ -15,6 +15,7 @@
  * messages, which are no JSON.
  */
 #include "runners/kubernetes/job/pod_spec.h"
+#include <assert.h>
 #include <string.h>
 #include "base/text/json.h"
 #include "runners/kubernetes/init/protocol.h"
@@ -55,15 +56,10 @@ int pod_content_read(const char *text, struct content_id *ret, struct err *err)
 
 /* Writing. */
 
-static json_t *text_of(const char *s)
-{
-	return json_name(s, strlen(s));
-}
-
 static void set_text(json_t *o, const char *key, const char *s)
 {
 	if (s)
-		json_object_set_new(o, key, text_of(s));
+		json_object_set_new(o, key, json_name(s, strlen(s)));
 }
 
 static void set_int(json_t *o, const char *key, int64_t v)
@@ -91,21 +87,13 @@ static json_t *id_of(const struct content_id *id)
 	return j;
 }
 
-static json_t *texts_of(const char *const *v)
+/* names: of "NAME=value" the names alone. */
+static json_t *texts_of(const char *const *v, bool names)
 {
 	json_t *list = json_array();
 
 	for (; v && *v; v++)
-		json_array_append_new(list, text_of(*v));
-	return list;
-}
-
-static json_t *secret_names(const char *const *v)
-{
-	json_t *list = json_array();
-
-	for (; v && *v; v++)
-		json_array_append_new(list, json_name(*v, strcspn(*v, "=")));
+		json_array_append_new(list, json_name(*v, names ? strcspn(*v, "=") : strlen(*v)));
 	return list;
 }
 
@@ -139,21 +127,10 @@ static json_t *outputs_of(const struct runner_attempt *a)
 	return list;
 }
 
-static json_t *gang_of(const struct runner_gang *g)
-{
-	json_t *o = json_object();
-
-	set_text(o, "framework", g->framework);
-	set_int(o, "nodes", g->nodes);
-	set_int(o, "procs_per_node", g->procs_per_node);
-	set_int(o, "servers", g->servers);
-	return o;
-}
-
 static json_t *attempt_of(const struct runner_attempt *a)
 {
 	char hex[DIGEST_HEX_MAX];
-	json_t *o = json_object();
+	json_t *o = json_object(), *gang;
 
 	set_int(o, "id", (int64_t)a->id);
 	set_int(o, "number", a->number);
@@ -161,9 +138,9 @@ static json_t *attempt_of(const struct runner_attempt *a)
 	set_text(o, "task", a->task);
 	set_text(o, "step", a->on.step);
 	json_object_set_new(o, "key", json_string(digest_hex(a->key, hex)));
-	json_object_set_new(o, "argv", texts_of(a->argv));
-	json_object_set_new(o, "env", texts_of(a->env));
-	json_object_set_new(o, "secrets", secret_names(a->secrets));
+	json_object_set_new(o, "argv", texts_of(a->argv, false));
+	json_object_set_new(o, "env", texts_of(a->env, false));
+	json_object_set_new(o, "secrets", texts_of(a->secrets, true));
 	json_object_set_new(o, "inputs", inputs_of(a));
 	json_object_set_new(o, "outputs", outputs_of(a));
 	if (a->code)
@@ -174,8 +151,13 @@ static json_t *attempt_of(const struct runner_attempt *a)
 	set_int(o, "timeout_ns", a->timeout_ns);
 	set_int(o, "grace_ns", a->grace_ns);
 	set_true(o, "forwards_signals", a->forwards_signals);
-	if (a->on.gang.framework)
-		json_object_set_new(o, "gang", gang_of(&a->on.gang));
+	if (a->on.gang.framework) {
+		json_object_set_new(o, "gang", gang = json_object());
+		set_text(gang, "framework", a->on.gang.framework);
+		set_int(gang, "nodes", a->on.gang.nodes);
+		set_int(gang, "procs_per_node", a->on.gang.procs_per_node);
+		set_int(gang, "servers", a->on.gang.servers);
+	}
 	return o;
 }
 
@@ -185,6 +167,7 @@ int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, size_
 	json_t *top = json_object(), *list = json_array();
 	size_t from = out->len;
 
+	assert(n > 0 && per_pod <= INIT_PROGRAMS_MAX);
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, attempt_of(attempts[i]));
 	json_object_set_new(top, "cairn_pod", json_integer(VERSION));
@@ -342,15 +325,6 @@ static int take_id(struct reader *r, const json_t *o, const char *key, struct co
 	return 0;
 }
 
-static int read_input(struct reader *r, const json_t *o, struct runner_input *ret)
-{
-	if (take_needed(r, o, "name", &ret->name) < 0 ||
-	    take_needed(r, o, "path", &ret->path) < 0 || check_path(r, "path", ret->path) < 0 ||
-	    take_id(r, o, "id", &ret->id) < 0)
-		return -1;
-	return ret->id.kind != CONTENT_NONE ? 0 : bad(r, "id", "is missing");
-}
-
 static int read_inputs(struct reader *r, const json_t *o, struct runner_attempt *a)
 {
 	struct runner_input *v;
@@ -359,9 +333,15 @@ static int read_inputs(struct reader *r, const json_t *o, struct runner_attempt 
 	if (take_list(r, o, "inputs", &list) < 0)
 		return -1;
 	v = arena_alloc(r->arena, (json_array_size(list) + 1) * sizeof(*v));
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (read_input(r, json_array_get(list, i), &v[i]) < 0)
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *one = json_array_get(list, i);
+
+		if (take_needed(r, one, "name", &v[i].name) < 0 ||
+		    take_needed(r, one, "path", &v[i].path) < 0 ||
+		    check_path(r, "path", v[i].path) < 0 || take_id(r, one, "id", &v[i].id) < 0 ||
+		    (v[i].id.kind == CONTENT_NONE && bad(r, "id", "is missing") < 0))
 			return err_wrap(r->err, "input %zu", i);
+	}
 	a->inputs = v;
 	a->n_inputs = json_array_size(list);
 	return 0;
@@ -386,29 +366,6 @@ static int read_outputs(struct reader *r, const json_t *o, struct runner_attempt
 	}
 	a->outputs = v;
 	a->n_outputs = json_array_size(list);
-	return 0;
-}
-
-static int read_key(struct reader *r, const json_t *o, struct runner_attempt *a)
-{
-	struct digest *key = arena_alloc(r->arena, sizeof(*key));
-	const char *text;
-
-	if (json_get_str(o, "key", &text, r->err) < 0 || digest_parse(text, key, r->err) < 0)
-		return -1;
-	a->key = key;
-	return 0;
-}
-
-static int read_code(struct reader *r, const json_t *o, struct runner_attempt *a)
-{
-	struct content_id *code = arena_alloc(r->arena, sizeof(*code));
-
-	if (take_id(r, o, "code", code) < 0)
-		return -1;
-	if (code->kind != CONTENT_NONE && code->kind != CONTENT_TREE)
-		return bad(r, "code", "must be a tree");
-	a->code = code->kind == CONTENT_TREE ? code : NULL;
 	return 0;
 }
 
@@ -437,27 +394,28 @@ static int check_names(struct reader *r, const char *key, const char *const *v, 
 
 static int read_program(struct reader *r, const json_t *o, struct runner_attempt *a)
 {
-	uint64_t id;
-	uint32_t number;
-
-	if (take_uint(r, o, "id", INT64_MAX, &id) < 0 || take_u32(r, o, "number", &number) < 0 ||
-	    take_needed(r, o, "run", &a->run_id) < 0 || take_needed(r, o, "task", &a->task) < 0 ||
-	    take_text(r, o, "step", &a->on.step) < 0 || take_texts(r, o, "argv", &a->argv) < 0 ||
-	    take_texts(r, o, "env", &a->env) < 0 || take_texts(r, o, "secrets", &a->secrets) < 0 ||
+	if (take_uint(r, o, "id", INT64_MAX, &a->id) < 0 ||
+	    take_u32(r, o, "number", &a->number) < 0 || take_needed(r, o, "run", &a->run_id) < 0 ||
+	    take_needed(r, o, "task", &a->task) < 0 || take_text(r, o, "step", &a->on.step) < 0 ||
+	    take_texts(r, o, "argv", &a->argv) < 0 || take_texts(r, o, "env", &a->env) < 0 ||
+	    take_texts(r, o, "secrets", &a->secrets) < 0 ||
 	    check_names(r, "env", a->env, true) < 0 ||
 	    check_names(r, "secrets", a->secrets, false) < 0)
 		return -1;
-	a->id = id;
-	a->number = number;
-	if (!id)
+	if (!a->id)
 		return bad(r, "id", "is missing");
 	return a->argv[0] && *a->argv[0] ? 0 : bad(r, "argv", "names no program");
 }
 
 static int read_attempt(struct reader *r, const json_t *o, struct runner_attempt *a)
 {
-	if (read_program(r, o, a) < 0 || read_key(r, o, a) < 0 || read_inputs(r, o, a) < 0 ||
-	    read_outputs(r, o, a) < 0 || read_code(r, o, a) < 0 ||
+	struct digest *key = arena_alloc(r->arena, sizeof(*key));
+	struct content_id *code = arena_alloc(r->arena, sizeof(*code));
+	const char *text;
+
+	if (read_program(r, o, a) < 0 || json_get_str(o, "key", &text, r->err) < 0 ||
+	    digest_parse(text, key, r->err) < 0 || read_inputs(r, o, a) < 0 ||
+	    read_outputs(r, o, a) < 0 || take_id(r, o, "code", code) < 0 ||
 	    take_path(r, o, "metrics", &a->metrics_path) < 0 ||
 	    take_path(r, o, "series", &a->series_path) < 0 ||
 	    take_path(r, o, "checkpoint", &a->checkpoint_path) < 0 ||
@@ -465,25 +423,37 @@ static int read_attempt(struct reader *r, const json_t *o, struct runner_attempt
 	    take_ns(r, o, "grace_ns", &a->grace_ns) < 0 ||
 	    json_get_bool_opt(o, "forwards_signals", false, &a->forwards_signals, r->err) < 0)
 		return -1;
+	if (code->kind != CONTENT_NONE && code->kind != CONTENT_TREE)
+		return bad(r, "code", "must be a tree");
+	a->key = key;
+	a->code = code->kind == CONTENT_TREE ? code : NULL;
 	return read_gang(r, o, &a->on.gang);
 }
 
-static int parse(const char *what, const char *name, uint64_t max, const char *text, size_t len,
-		 json_t **ret, struct err *err)
+static const struct message {
+	const char *what; /* for people */
+	const char *key;  /* of its version */
+	uint64_t max;
+} specification = { "the pod's specification", "cairn_pod", POD_SPEC_MAX },
+  pods_result = { "the pod's result", "cairn_result", POD_RESULT_MAX };
+
+static int parse(const struct message *m, const char *text, size_t len, json_t **ret,
+		 struct err *err)
 {
 	int64_t version;
 
-	if (len > max)
-		return err_set(err, ERR_INVALID, "%s is larger than any that cairn writes", what);
-	if (json_parse(what, text, len, ret, err) < 0)
+	if (len > m->max)
+		return err_set(err, ERR_INVALID, "%s is larger than any that cairn writes",
+			       m->what);
+	if (json_parse(m->what, text, len, ret, err) < 0)
 		return -1;
-	if (!json_is_object(*ret) || json_get_int(*ret, name, &version, NULL) < 0)
-		return err_set(err, ERR_INVALID, "%s was not written by cairn", what);
+	if (!json_is_object(*ret) || json_get_int(*ret, m->key, &version, NULL) < 0)
+		return err_set(err, ERR_INVALID, "%s was not written by cairn", m->what);
 	return version == VERSION ? 0
 				  : err_set(err, ERR_INVALID,
 					    "%s is of version %lld; this cairn knows %d: use the "
 					    "same version on both sides",
-					    what, (long long)version, VERSION);
+					    m->what, (long long)version, VERSION);
 }
 
 static int read_attempts(const json_t *top, unsigned index, struct reader *r,
@@ -517,30 +487,20 @@ int pod_spec_read(const char *text, size_t len, unsigned index, struct arena *ar
 {
 	struct reader r = { arena, err };
 	json_t *top = NULL;
-	int result =
-		parse("the pod's specification", "cairn_pod", POD_SPEC_MAX, text, len, &top, err);
+	int result = parse(&specification, text, len, &top, err);
 
 	if (result == 0 && read_attempts(top, index, &r, ret, ret_n) < 0)
-		result = err_wrap(err, "the pod's specification");
+		result = err_wrap(err, "%s", specification.what);
 	json_decref(top);
 	return result;
 }
 
 /* The result. */
 
-static json_t *ids_of(const struct content_id *ids, size_t n)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, id_of(&ids[i]));
-	return list;
-}
-
 static json_t *result_of(const struct pod_result *p)
 {
 	const struct runner_result *r = &p->r;
-	json_t *o = json_object();
+	json_t *o = json_object(), *ids;
 
 	set_int(o, "attempt", (int64_t)p->attempt_id);
 	set_int(o, "index", p->index);
@@ -556,7 +516,9 @@ static json_t *result_of(const struct pod_result *p)
 	set_int(o, "rss", (int64_t)r->max_rss_bytes);
 	set_int(o, "cpu_ns", r->cpu_ns);
 	if (p->n_outputs)
-		json_object_set_new(o, "outputs", ids_of(r->outputs, p->n_outputs));
+		json_object_set_new(o, "outputs", ids = json_array());
+	for (size_t i = 0; i < p->n_outputs; i++)
+		json_array_append_new(ids, id_of(&r->outputs[i]));
 	set_text(o, "metrics", r->metrics_json);
 	if (r->log.kind != CONTENT_NONE)
 		json_object_set_new(o, "log", id_of(&r->log));
@@ -658,31 +620,30 @@ static int read_result_outputs(struct reader *r, const json_t *o, struct pod_res
 
 static int read_ending(struct reader *r, const json_t *o, struct runner_result *ret)
 {
-	int64_t status, rss;
+	int64_t status;
 	uint64_t signo;
 
 	if (json_get_int_opt(o, "exit", 0, &status, r->err) < 0 ||
 	    take_uint(r, o, "signal", 128, &signo) < 0 ||
 	    take_ns(r, o, "started_ns", &ret->started_ns) < 0 ||
 	    take_ns(r, o, "ended_ns", &ret->ended_ns) < 0 ||
-	    take_ns(r, o, "cpu_ns", &ret->cpu_ns) < 0 || take_ns(r, o, "rss", &rss) < 0)
+	    take_ns(r, o, "cpu_ns", &ret->cpu_ns) < 0 ||
+	    take_uint(r, o, "rss", INT64_MAX, &ret->max_rss_bytes) < 0)
 		return -1;
 	if (status < -1 || status > 255)
 		return bad(r, "exit", "is out of range");
 	ret->exit_status = (int)status;
 	ret->signo = (int)signo;
-	ret->max_rss_bytes = (uint64_t)rss;
 	return 0;
 }
 
-/* The id is looked at by whoever reads: it knows which attempts it asked for. */
+/* The caller checks the id: it knows which attempts it asked for. */
 static int read_result(struct reader *r, const json_t *o, struct pod_result *p)
 {
 	const char *metrics, *tail, *continues;
-	uint32_t index;
 
 	if (take_uint(r, o, "attempt", INT64_MAX, &p->attempt_id) < 0 ||
-	    take_u32(r, o, "index", &index) < 0 ||
+	    take_u32(r, o, "index", &p->index) < 0 ||
 	    json_get_bool_opt(o, "ran", false, &p->ran, r->err) < 0 ||
 	    json_get_bool_opt(o, "main_died", false, &p->main_died, r->err) < 0 ||
 	    json_get_bool_opt(o, "stopped", false, &p->stopped, r->err) < 0 ||
@@ -691,18 +652,26 @@ static int read_result(struct reader *r, const json_t *o, struct pod_result *p)
 	    take_text(r, o, "log_tail", &tail) < 0 ||
 	    take_text(r, o, "continues", &continues) < 0 || take_id(r, o, "log", &p->r.log) < 0)
 		return -1;
-	p->index = index;
 	p->r.metrics_json = (char *)metrics; /* const because the arena's, as all of it */
 	p->r.log_tail = (char *)tail;
 	p->r.continues = (char *)continues;
 	return read_error(r, o, &p->r);
 }
 
-static int read_results(const json_t *top, struct reader *r, struct pod_result **ret, size_t *ret_n)
+/* 1: the results are elsewhere. */
+static int read_results(const json_t *top, struct reader *r, struct pod_result **ret, size_t *ret_n,
+			struct content_id *ret_where)
 {
 	json_t *list;
 	size_t n;
 
+	if (json_object_get(top, "result")) {
+		if (take_id(r, top, "result", ret_where) < 0)
+			return -1;
+		return content_is_file(ret_where) && ret_where->size_bytes <= POD_RESULT_MAX
+			       ? 1
+			       : bad(r, "result", "must be a blob, and not too large");
+	}
 	if (json_get_array(top, "results", &list, r->err) < 0)
 		return -1;
 	n = json_array_size(list);
@@ -717,28 +686,15 @@ static int read_results(const json_t *top, struct reader *r, struct pod_result *
 	return 0;
 }
 
-static int read_where_or_results(const json_t *top, struct reader *r, struct pod_result **ret,
-				 size_t *ret_n, struct content_id *ret_where)
-{
-	if (!json_object_get(top, "result"))
-		return read_results(top, r, ret, ret_n);
-	if (take_id(r, top, "result", ret_where) < 0)
-		return -1;
-	return content_is_file(ret_where) && ret_where->size_bytes <= POD_RESULT_MAX
-		       ? 1
-		       : bad(r, "result", "must be a blob, and not too large");
-}
-
 int kube_pod_result_read(const char *text, size_t len, struct arena *arena, struct pod_result **ret,
 			 size_t *ret_n, struct content_id *ret_where, struct err *err)
 {
 	struct reader r = { arena, err };
 	json_t *top = NULL;
-	int result =
-		parse("the pod's result", "cairn_result", POD_RESULT_MAX, text, len, &top, err);
+	int result = parse(&pods_result, text, len, &top, err);
 
-	if (result == 0 && (result = read_where_or_results(top, &r, ret, ret_n, ret_where)) < 0)
-		err_wrap(err, "the pod's result");
+	if (result == 0 && (result = read_results(top, &r, ret, ret_n, ret_where)) < 0)
+		err_wrap(err, "%s", pods_result.what);
 	json_decref(top);
 	return result;
 }

@@ -16,29 +16,27 @@
 #include "base/text/str.h"
 #include "runners/runner.h"
 
-#define POD_MESSAGE_MAX \
-	4096 /* k8s.io/kubelet: the end of a longer termination message is cut off */
-#define POD_SPEC_MAX   (16 * MIB)
-#define POD_RESULT_MAX (16 * MIB) /* of one in the store */
+/* k8s.io/kubelet: the end of a longer termination message is cut off. */
+#define POD_MESSAGE_MAX 4096
+#define POD_SPEC_MAX    (16 * MIB)
+#define POD_RESULT_MAX  (16 * MIB) /* of one in the store */
 
 /* Where things are in a pod. One emptyDir, seen by both containers. */
 #define POD_ROOT "/cairn"
-#define POD_BIN                                                                                    \
-	POD_ROOT "/bin" /* the sidecar puts the helper there: POD_INIT, and the launcher of ranks: \
-			   POD_LAUNCH */
+/* The sidecar puts the helper and the launcher of ranks there. */
+#define POD_BIN    POD_ROOT "/bin"
 #define POD_INIT   POD_BIN "/cairn-init"
 #define POD_LAUNCH POD_BIN "/cairn-launch"
-#define POD_RUN                                                             \
-	POD_ROOT "/run" /* what the sidecar and the helper tell each other: \
-			   runners/kubernetes/init/protocol.h */
+/* What the sidecar and the helper tell each other (runners/kubernetes/init/protocol.h). */
+#define POD_RUN POD_ROOT "/run"
 /* Of attempt i of the pod (0 unless it is packed): POD_ROOT/I/w is its workspace, POD_ROOT/I/tmp
  * its TMPDIR. Inputs are mounted over it, read-only. */
 #define POD_WORKSPACE_FMT POD_ROOT "/%zu/w"
-#define POD_SERIES_KEY                                                                             \
-	"cairn_series" /* in a line of the sidecar's log, the newest numbers of a training: {this: \
-			  attempt id, "loss": 0.2, …} */
-#define POD_STEPS "/usr/bin/cairn-steps" /* the built-in steps, in Cairn's own image */
-#define POD_CAIRN "/usr/bin/cairn"
+/* In a line of the sidecar's log, the newest numbers of a training: {this: attempt id, "loss": 0.2,
+ * …}. */
+#define POD_SERIES_KEY "cairn_series"
+#define POD_STEPS      "/usr/bin/cairn-steps" /* the built-in steps, in Cairn's own image */
+#define POD_CAIRN      "/usr/bin/cairn"
 
 /* "blob:SIZE:HEX": a content id as text, as it stands in the specification, in CAIRN_POD_SPEC and
  * in KUBE_NOTE_SPEC. */
@@ -47,8 +45,9 @@ int pod_content_read(const char *text, struct content_id *ret, struct err *err);
 
 /* Of an attempt goes in what the pod needs: not image, placement, resources, pack; of `secrets` the
  * names alone, and they come back as names. Several attempts of a pod run one after the other, in
- * this order. Paths of inputs, outputs … are relative to each one's workspace. per_pod: so many of
- * them are each pod's of an array; 0: all are every pod's. */
+ * this order. Paths of inputs, outputs … are relative to each one's workspace. n: 1 at least.
+ * per_pod: so many of them, INIT_PROGRAMS_MAX at most, are each pod's of an array; 0: all are every
+ * pod's. */
 int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, size_t per_pod,
 		   struct str *out, struct err *err);
 /* Those of the pod with that index in its Job. */

@@ -1,4 +1,5 @@
 /* runners/kubernetes/job/share.c — which attempts share a Job, and which of these a pod. */
+#include <assert.h>
 #include "runners/kubernetes/init/protocol.h"
 #include "runners/kubernetes/job/internal.h"
 
@@ -30,6 +31,7 @@ static bool same_template(const struct runner_attempt *a, const struct runner_at
 bool kube_job_takes(const struct runner_attempt *first, const struct runner_attempt *a,
 		    bool one_pod)
 {
+	assert(first->run_id && a->run_id);
 	return str_eq(first->run_id, a->run_id) && str_eq(first->on.step, a->on.step) &&
 	       str_eq(first->on.image, a->on.image) &&
 	       str_eq(first->on.placement_json, a->on.placement_json) &&

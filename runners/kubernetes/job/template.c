@@ -87,7 +87,7 @@ static int check_container(const json_t *before, const json_t *after, const char
 	return check_same(was, is, keys, n_keys, what, err);
 }
 
-/* As it was made. What it may use is said in cairn.yaml, and a template may say it, too. */
+/* It must be as it was made, but for its resources, which cairn.yaml or a template may set. */
 static int check_sidecar(const json_t *before, const json_t *after, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *was = NULL, *is = NULL;
@@ -263,18 +263,11 @@ static int check_apart(const struct pod_build *b, const json_t *spec, struct err
 	return 0;
 }
 
-static int check_labels(const json_t *before, const json_t *after, struct err *err)
-{
-	static const char *const keys[] = { KUBE_LABEL_MANAGED, KUBE_LABEL_PROJECT, KUBE_LABEL_RUN,
-					    KUBE_LABEL_STEP, KUBE_LABEL_ATTEMPT };
-
-	return check_same(json_object_get(before, "labels"), json_object_get(after, "labels"), keys,
-			  ARRAY_LEN(keys), "the labels", err);
-}
-
 static int check_works(const struct pod_build *b, const json_t *before, const json_t *after,
 		       struct err *err)
 {
+	static const char *const labels[] = { KUBE_LABEL_MANAGED, KUBE_LABEL_PROJECT,
+					      KUBE_LABEL_RUN, KUBE_LABEL_STEP, KUBE_LABEL_ATTEMPT };
 	static const char *const account = "serviceAccountName";
 	static const char *const keys[] = { "restartPolicy", "subdomain", "hostname",
 					    "automountServiceAccountToken" };
@@ -287,8 +280,9 @@ static int check_works(const struct pod_build *b, const json_t *before, const js
 		return -1;
 	if (b->p->store_account && check_same(was, is, &account, 1, "the pod", err) < 0)
 		return -1;
-	return check_labels(json_object_get(before, "metadata"), json_object_get(after, "metadata"),
-			    err);
+	return check_same(json_object_get(json_object_get(before, "metadata"), "labels"),
+			  json_object_get(json_object_get(after, "metadata"), "labels"), labels,
+			  ARRAY_LEN(labels), "the labels", err);
 }
 
 int kube_merge_templates(const struct pod_build *b, json_t *template, struct err *err)

@@ -19,6 +19,12 @@ static void add_mount(json_t *mounts, const char *volume, const char *path)
 	json_array_append_new(mounts, json_pack("{s:s, s:s}", "name", volume, "mountPath", path));
 }
 
+static void add_read_only(json_t *mounts, const char *volume, const char *path)
+{
+	json_array_append_new(mounts, json_pack("{s:s, s:s, s:b}", "name", volume, "mountPath",
+						path, "readOnly", 1));
+}
+
 static void add_volume(struct pod_build *b, const char *name, const char *kind, json_t *source)
 {
 	json_array_append_new(b->volumes, json_pack("{s:s, s:o}", "name", name, kind, source));
@@ -27,13 +33,12 @@ static void add_volume(struct pod_build *b, const char *name, const char *kind, 
 static json_t *empty_dir(uint64_t size_bytes, bool memory)
 {
 	json_t *dir = json_object();
-	char text[24];
 
 	if (memory)
 		kube_set_str(dir, "medium", "Memory");
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)size_bytes);
 	if (size_bytes)
-		kube_set_str(dir, "sizeLimit", text);
+		json_object_set_new(dir, "sizeLimit",
+				    json_sprintf("%llu", (unsigned long long)size_bytes));
 	return dir;
 }
 
@@ -154,15 +159,6 @@ static int add_step_volume(struct pod_build *b, const char *name, const json_t *
 	return 0;
 }
 
-static int add_step_volumes(struct pod_build *b, struct err *err)
-{
-	json_t *volumes = json_object_get(b->placement, "volumes"), *v;
-	const char *name;
-
-	json_object_foreach(volumes, name, v) if (add_step_volume(b, name, v, err) < 0) return -1;
-	return 0;
-}
-
 /* Memory, temporary files. */
 
 /* A runtime gives 64 MiB, too little for loaders that hand samples over and for collectives; what
@@ -189,34 +185,25 @@ static int add_shm(struct pod_build *b, struct err *err)
 
 /* The sidecar's. */
 
-/* The store's service takes the token as proof of who the pod is, and nobody else's does. */
-static void add_store_token(struct pod_build *b)
-{
-	const char *audience =
-		str_has_prefix(b->p->store_uri, "s3://") ? "sts.amazonaws.com" : NULL;
-	json_t *token = json_pack("{s:s, s:i}", "path", "token", "expirationSeconds", 3600);
-
-	kube_set_str(token, "audience", audience);
-	add_volume(b, "store-token", "projected",
-		   json_pack("{s:[{s:o}]}", "sources", "serviceAccountToken", token));
-	json_array_append_new(b->sidecar_mounts,
-			      json_pack("{s:s, s:s, s:b}", "name", "store-token", "mountPath",
-					"/var/run/secrets/cairn", "readOnly", 1));
-}
-
 static void add_sidecar_volumes(struct pod_build *b)
 {
+	json_t *token;
+
 	add_mount(b->sidecar_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
 	add_volume(b, "cairn-tmp", "emptyDir",
 		   json_object()); /* its own: the program mustn't see what lies there */
 	add_mount(b->sidecar_mounts, "cairn-tmp", "/tmp");
-	if (b->p->store_account)
-		add_store_token(b);
+	if (b->p->store_account) { /* a token by which the store's service knows the pod */
+		token = json_pack("{s:s, s:i}", "path", "token", "expirationSeconds", 3600);
+		if (str_has_prefix(b->p->store_uri, "s3://"))
+			kube_set_str(token, "audience", "sts.amazonaws.com");
+		add_volume(b, "store-token", "projected",
+			   json_pack("{s:[{s:o}]}", "sources", "serviceAccountToken", token));
+		add_read_only(b->sidecar_mounts, "store-token", "/var/run/secrets/cairn");
+	}
 	if (b->p->store_ca) {
 		add_volume(b, "store-ca", "configMap", json_pack("{s:s}", "name", b->p->store_ca));
-		json_array_append_new(b->sidecar_mounts,
-				      json_pack("{s:s, s:s, s:b}", "name", "store-ca", "mountPath",
-						"/etc/cairn/ca", "readOnly", 1));
+		add_read_only(b->sidecar_mounts, "store-ca", "/etc/cairn/ca");
 	}
 	if (b->p->store_claim) {
 		add_volume(b, "store", "persistentVolumeClaim",
@@ -238,21 +225,27 @@ static void add_account_token(struct pod_build *b)
 			    "path", "ca.crt", "downwardAPI", "items", "path", "namespace",
 			    "fieldRef", "fieldPath", "metadata.namespace");
 	add_volume(b, "account-token", "projected", json_pack("{s:o}", "sources", sources));
-	json_array_append_new(b->main_mounts,
-			      json_pack("{s:s, s:s, s:b}", "name", "account-token", "mountPath",
-					"/var/run/secrets/kubernetes.io/serviceaccount", "readOnly",
-					1));
+	add_read_only(b->main_mounts, "account-token",
+		      "/var/run/secrets/kubernetes.io/serviceaccount");
 }
 
 int kube_add_volumes(struct pod_build *b, struct err *err)
 {
+	json_t *of_step = json_object_get(b->placement, "volumes"), *v;
+	const char *name;
+
 	add_volume(b, KUBE_VOLUME_SHARED, "emptyDir",
 		   empty_dir(kube_placement_uint(b->placement, "disk_bytes"), false));
 	add_mount(b->main_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
 	for (size_t i = 0; i < b->per_pod; i++)
 		if (mount_inputs(b, i, err) < 0)
 			return -1;
-	if (add_step_volumes(b, err) < 0 || add_shm(b, err) < 0)
+	json_object_foreach(of_step, name, v)
+	{
+		if (add_step_volume(b, name, v, err) < 0)
+			return -1;
+	}
+	if (add_shm(b, err) < 0)
 		return -1;
 	if (!is_mounted(b->main_mounts, "/tmp")) {
 		add_volume(b, "tmp", "emptyDir", json_object());

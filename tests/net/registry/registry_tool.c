@@ -27,7 +27,7 @@ static int make_layout(const char *dir, const char *file, struct err *err)
 
 static int ask(struct registry *r, int argc, char **argv, struct err *err)
 {
-	char digest[80], platform[80];
+	char digest[IMAGE_DIGEST_MAX], platform[IMAGE_DIGEST_MAX];
 
 	if (argc >= 3 && strcmp(argv[1], "resolve") == 0) {
 		if (registry_resolve(r, argv[2], argv[3] ? argv[3] : "linux/amd64", digest,

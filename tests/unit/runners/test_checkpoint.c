@@ -32,13 +32,14 @@ static void attempt(const struct digest *k, uint64_t id, const char *path, const
 			      *file = xasprintf("%s/%s", path, saves ? saves : "");
 	_cleanup_(fd_closep) int fd = -1;
 	_cleanup_(freep) char *continues = NULL;
+	const struct runner_attempt a = { .key = k, .id = id, .checkpoint_path = path };
 	struct err err = { 0 };
 
 	fs_remove_tree(work, NULL);
 	assert_int_equal(fs_mkdir_p(work, &err), 0);
 	fd = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd >= 0);
-	if (checkpoint_attach(dir, k, id, fd, path, &continues, &err) < 0)
+	if (checkpoint_attach(dir, &a, fd, &continues, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (want)
 		assert_string_equal(continues, want);
@@ -89,11 +90,12 @@ static void test_place_is_taken(void **state)
 			      *place = xasprintf("%s/taken/ckpt", dir);
 	_cleanup_(fd_closep) int fd = -1;
 	char *continues = NULL;
+	const struct runner_attempt a = { .key = &key, .id = 30, .checkpoint_path = "ckpt" };
 	struct err err = { 0 };
 
 	assert_int_equal(fs_mkdir_p(place, &err), 0);
 	fd = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(checkpoint_attach(dir, &key, 30, fd, "ckpt", &continues, &err), -1);
+	assert_int_equal(checkpoint_attach(dir, &a, fd, &continues, &err), -1);
 	assert_non_null(strstr(err.msg, "ckpt"));
 	assert_null(continues);
 }
@@ -104,6 +106,7 @@ static void test_cannot_look(void **state)
 	_cleanup_(freep) char *work = xasprintf("%s/blind", dir);
 	_cleanup_(fd_closep) int fd = -1;
 	char *continues = NULL;
+	const struct runner_attempt a = { .key = &key, .id = 42, .checkpoint_path = "ckpt" };
 	struct err err = { 0 };
 
 	attempt(&key, 40, "ckpt", NULL, "saved");
@@ -111,7 +114,7 @@ static void test_cannot_look(void **state)
 	assert_int_equal(fs_mkdir_p(work, &err), 0);
 	fd = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir_breaks_after = 0;
-	assert_int_equal(checkpoint_attach(dir, &key, 42, fd, "ckpt", &continues, &err), -1);
+	assert_int_equal(checkpoint_attach(dir, &a, fd, &continues, &err), -1);
 	dir_breaks_after = -1;
 	assert_int_equal(err.code, ERR_IO);
 	attempt(&key, 43, "ckpt", "40 41", NULL);

@@ -164,13 +164,14 @@ static void test_challenges(void **state)
 static void find(const char *config, const char *host, const char *path, char *out, size_t size)
 {
 	const struct docker_text texts[] = { { "a secret", config }, { 0 } };
+	const struct image_ref ref = { .host = host, .path = path };
 	struct registry_credential who = { 0 };
 	struct docker_config *c;
 	struct err err = { 0 };
 	size_t which;
 
 	assert_int_equal(docker_config_new(texts, &c, &err), 0);
-	if (docker_config_find(c, host, path, 0, &who, &which, &err) < 0)
+	if (docker_config_find(c, &ref, 0, &who, &which, &err) < 0)
 		snprintf(out, size, "error %d", err.code);
 	else
 		snprintf(out, size, "%s%s%s%s%s", who.user.len ? who.user.s : "",
@@ -290,6 +291,7 @@ static void test_one_after_the_other(void **state)
 		     { 2, 1, "c", "three" },
 		     { 3, 0 },
 		     { 9, 0 } };
+	const struct image_ref ref = { .host = "r.example", .path = "team/a" };
 	struct docker_config *c;
 
 	assert_int_equal(docker_config_new(texts, &c, NULL), 0);
@@ -297,8 +299,7 @@ static void test_one_after_the_other(void **state)
 		struct registry_credential who = { 0 };
 		size_t which = 99;
 
-		assert_int_equal(docker_config_find(c, "r.example", "team/a", rows[i].from, &who,
-						    &which, NULL),
+		assert_int_equal(docker_config_find(c, &ref, rows[i].from, &who, &which, NULL),
 				 rows[i].found);
 		if (rows[i].found) {
 			assert_string_equal(who.user.s, rows[i].user);

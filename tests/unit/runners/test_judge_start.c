@@ -7,7 +7,7 @@
 #define AT(s) ((1000 + (s)) * NS_PER_S)
 
 /* A pod that was given a node in second 1. */
-static struct pod_facts pod(const char *sidecar, bool sidecar_started, const char *main)
+static struct pod_facts pod(const char *sidecar, const char *main)
 {
 	struct pod_facts p = { .node = "n1",
 			       .phase = POD_PENDING,
@@ -16,7 +16,6 @@ static struct pod_facts pod(const char *sidecar, bool sidecar_started, const cha
 			       .scheduled_ns = AT(1) };
 
 	p.sidecar.state = *sidecar ? CONTAINER_WAITING : CONTAINER_RUNNING;
-	p.sidecar.started = sidecar_started;
 	p.main.state = CONTAINER_WAITING;
 	snprintf(p.sidecar.reason, sizeof(p.sidecar.reason), "%s", sidecar);
 	snprintf(p.main.reason, sizeof(p.main.reason), "%s", main);
@@ -33,13 +32,10 @@ static const char *says(const struct pod_facts *p, int64_t now)
 
 static void test_start(void **state)
 {
-	static const struct {
-		const char *sidecar;
-		bool started;
-	} phases[] = { { "PodInitializing", false }, { "", false }, { "", true } };
+	static const char *const sidecars[] = { "PodInitializing", "" };
 
-	for (size_t i = 0; i < ARRAY_LEN(phases); i++) {
-		struct pod_facts p = pod(phases[i].sidecar, phases[i].started, "PodInitializing");
+	for (size_t i = 0; i < ARRAY_LEN(sidecars); i++) {
+		struct pod_facts p = pod(sidecars[i], "PodInitializing");
 
 		assert_string_equal(says(&p, 2), "");
 		assert_string_equal(says(&p, 30), "");
@@ -53,10 +49,10 @@ static void test_start(void **state)
 
 static void test_held_up(void **state)
 {
-	struct pod_facts p = pod("ImagePullBackOff", false, "PodInitializing");
+	struct pod_facts p = pod("ImagePullBackOff", "PodInitializing");
 
 	assert_string_equal(says(&p, 2), "the image of the sidecar can't be had: ImagePullBackOff");
-	p = pod("", true, "CreateContainerConfigError");
+	p = pod("", "CreateContainerConfigError");
 	assert_string_equal(says(&p, 2), "the step can't be made: CreateContainerConfigError");
 	p = (struct pod_facts){ .phase = POD_PENDING, .unschedulable = true, .created_ns = AT(0) };
 	assert_string_equal(says(&p, 1), "no node has room for it: the scheduler does not say why");

@@ -13,6 +13,14 @@ int __wrap_thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(
 	return ++started == fails_at ? EAGAIN : __real_thread_start(ret, attr, fn, arg);
 }
 
+static void on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid)
+{
+}
+
+static void on_finished(void *arg, uint64_t attempt_id, struct runner_result *result)
+{
+}
+
 /* Each watch takes two threads, its HTTP client's and its own. Whichever of the four can't be
  * started: one that was begun whole isn't begun again. */
 static void a_watch_that_cannot_begin_is_begun_later(void **state)
@@ -40,6 +48,8 @@ static void a_watch_that_cannot_begin_is_begun_later(void **state)
 
 		assert_int_equal(loop_new(clock_system(), &l, &err), 0);
 		assert_int_equal(runner_kubernetes_new(l, &o, &r, &err), 0);
+		r->events =
+			(struct runner_events){ .started = on_started, .finished = on_finished };
 		started = 0;
 		fails_at = at;
 		assert_int_equal(r->ops->submit(r, &a, &err), -1);
