@@ -37,25 +37,17 @@
 
 static int map_part(struct frame *t, const char *path, struct err *err)
 {
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct mapped m;
 	struct part *p;
-	struct stat st;
-	void *m = NULL;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, "cannot read %s", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
-	if (st.st_size) {
-		m = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-		if (m == MAP_FAILED)
-			return err_errno(err, "cannot map %s", path);
-	}
+	if (mapped_open(&m, path, MAP_POPULATE, err) < 0)
+		return -1;
 	p = VEC_ADD(&t->parts);
 	*p = (struct part){ .path = xstrdup(path),
-			    .text = m ? m : "",
-			    .size = (size_t)st.st_size,
-			    .end = (size_t)st.st_size,
+			    .bytes = m,
+			    .text = m.text,
+			    .size = m.n,
+			    .end = m.n,
 			    .body_line = 1 };
 	return 0;
 }
@@ -380,8 +372,7 @@ void frame_free(struct frame *t)
 	if (!t)
 		return;
 	for (size_t i = 0; i < t->parts.n; i++) {
-		if (t->parts.v[i].size)
-			munmap((void *)(uintptr_t)t->parts.v[i].text, t->parts.v[i].size);
+		mapped_close(&t->parts.v[i].bytes);
 		free(t->parts.v[i].path);
 	}
 	VEC_FREE(&t->parts);
