@@ -2,7 +2,7 @@
  *
  * rule_read() makes a rule of a setting's variant (`folder`, `pattern`, `column`, `field`, or
  * `auto`: the member cls, else the outermost folder). rule_word() applies it to a draft: it finds
- * the text, trims it, and refuses one that is no word (check_word()). 0 means that the sample has
+ * the text, trims it, and refuses one that is too long or isn't UTF-8. 0 means that the sample has
  * none; whether that is bad is set.c's to say.
  *
  * `column` asks the row that the draft came from (draft.column). A sample that is no row may carry
@@ -34,10 +34,16 @@ uint32_t words_id(struct words *w, const char *s, size_t n)
 	return (uint32_t)((uintptr_t)*slot - 1);
 }
 
+size_t words_count(const struct words *w)
+{
+	return w->ids ? map_len(w->ids) : 0;
+}
+
 const char *words_at(const struct words *w, uint32_t id, size_t *ret_n)
 {
 	const void *key;
 
+	assert(id < words_count(w));
 	map_at(w->ids, id, &key, ret_n);
 	return key;
 }
@@ -95,7 +101,7 @@ void rule_deinit(struct rule *r)
 
 /* Rules for a sample. */
 
-/* The n-th folder of a/b/c/name, from 1, or from the end. */
+/* The folder number `depth` of a/b/c/name: from 1, or from the end with -1. */
 static bool folder_of(const char *key, int depth, const char **ret, size_t *ret_n)
 {
 	int folders = 0, want;
@@ -184,8 +190,8 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 
 	if (found <= 0)
 		return found;
-	for (size_t i = 0; i < text.len;
-	     i++) /* the object may be written over several lines; a string never is */
+	/* The object may be written over several lines; a string never is. */
+	for (size_t i = 0; i < text.len; i++)
 		if (text.s[i] == '\n')
 			text.s[i] = ' ';
 	j = jsonl_new("json", text.s ? text.s : "", text.len, 1);
@@ -196,19 +202,6 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 		found = jsonl_column_text(v, n, r->name, out);
 	jsonl_free(j);
 	return found;
-}
-
-static int check_word(const struct draft *d, const struct str *word, struct err *err)
-{
-	if (word->len > WORD_MAX)
-		return err_set(err, ERR_INVALID,
-			       "sample `%.200s`: a class, group or split with a name of %zu bytes",
-			       d->key, word->len);
-	if (!text_is_utf8(word->s, word->len) || memchr(word->s, '\0', word->len))
-		return err_set(err, ERR_INVALID,
-			       "sample `%.200s`: a class, group or split whose name is not UTF-8",
-			       d->key);
-	return 1;
 }
 
 static void trim(struct str *s)
@@ -249,5 +242,15 @@ int rule_word(const struct set *s, const struct rule *r, const struct draft *d, 
 		found = 1;
 	}
 	trim(out);
-	return found && out->len ? check_word(d, out, err) : 0;
+	if (!found || !out->len)
+		return 0;
+	if (out->len > WORD_MAX)
+		return err_set(err, ERR_INVALID,
+			       "sample `%.200s`: a class, group or split with a name of %zu bytes",
+			       d->key, out->len);
+	if (!text_is_utf8(out->s, out->len) || memchr(out->s, '\0', out->len))
+		return err_set(err, ERR_INVALID,
+			       "sample `%.200s`: a class, group or split whose name is not UTF-8",
+			       d->key);
+	return 1;
 }

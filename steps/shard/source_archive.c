@@ -87,20 +87,10 @@ static int read_archive(struct archive_reading *r, struct member_reader *m, stru
 	return 0;
 }
 
-/* The sample in which a damaged archive breaks off may lack members, so it is dropped. `from`: the
- * archive's first member. */
-static void drop_last_sample(struct archive_reading *r, size_t from)
-{
-	struct loose_list *l = r->list;
-
-	while (r->key && l->all.n > from && strcmp(l->all.v[l->all.n - 1].key, r->key) == 0)
-		l->all.n--;
-}
-
 static int read_one(struct archive_reading *r, struct err *err)
 {
-	size_t from = r->list->all.n;
-
+	struct loose_list *l = r->list;
+	size_t from = l->all.n; /* the archive's first member */
 	const struct settings *w = &r->set->with;
 	struct member_limits limits = { .member_max = w->max_file,
 					.total_max = w->max_unpacked,
@@ -116,7 +106,9 @@ static int read_one(struct archive_reading *r, struct err *err)
 	code = read_archive(r, m, err);
 	member_reader_free(m);
 	if (code < 0 && err->code == ERR_INVALID) {
-		drop_last_sample(r, from);
+		/* The sample in which it breaks off may lack members. */
+		while (r->key && l->all.n > from && strcmp(l->all.v[l->all.n - 1].key, r->key) == 0)
+			l->all.n--;
 		code = set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
 	}
 	return code;

@@ -224,13 +224,6 @@ static char *name_before(const char *path, const char *what)
 							: NULL;
 }
 
-static char *plain_stem(const char *path)
-{
-	const char *base = fs_basename(path);
-
-	return xstrndup(base, strcspn(base, "."));
-}
-
 static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t **ret,
 		       struct err *err)
 {
@@ -257,25 +250,21 @@ static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t *
 		       : 0;
 }
 
-static const char *find_labels(const struct input *in, const char *name)
+static int read_arrays(struct set *s, const struct input *in, const char *path, struct err *err)
 {
-	for (size_t i = 0; i < in->n; i++) {
+	_cleanup_(freep) char *name = name_before(path, "images");
+	const char *base = fs_basename(path), *labels_path = NULL;
+	_cleanup_(freep) uint8_t *labels = NULL;
+	_cleanup_(idx_close) struct idx x = { 0 };
+
+	for (size_t i = 0; name && !labels_path && i < in->n; i++) {
 		_cleanup_(freep) char *other = name_before(in->files[i].path, "labels");
 
 		if (other && strcmp(other, name) == 0)
-			return in->files[i].path;
+			labels_path = in->files[i].path;
 	}
-	return NULL;
-}
-
-static int read_arrays(struct set *s, const struct input *in, const char *path, struct err *err)
-{
-	_cleanup_(freep) char *named = name_before(path, "images"),
-			      *name = named ? xstrdup(named) : plain_stem(path);
-	const char *labels_path = named ? find_labels(in, named) : NULL;
-	_cleanup_(freep) uint8_t *labels = NULL;
-	_cleanup_(idx_close) struct idx x;
-
+	if (!name)
+		name = xstrndup(base, strcspn(base, "."));
 	if (idx_open(&x, path, err) < 0 || check_size(s, &x, err) < 0)
 		return -1;
 	if (labels_path && read_labels(s, labels_path, x.dims[0], &labels, err) < 0)
