@@ -416,6 +416,16 @@ void frame_rely(struct frame *t, const char *pattern)
 	VEC_PUSH(&t->relied, arena_strdup(t->arena, pattern));
 }
 
+bool frame_matches(const char *pattern, const char *name, size_t n)
+{
+	const char *star = strchr(pattern, '*');
+	size_t head = star ? (size_t)(star - pattern) : strlen(pattern),
+	       tail = star ? strlen(star + 1) : 0;
+
+	return (star ? n > head + tail : n == head) && memcmp(name, pattern, head) == 0 &&
+	       (!tail || memcmp(name + n - tail, star + 1, tail) == 0);
+}
+
 char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_dimensions)
 {
 	const struct npy *a = &t->parts.v[0].npy;

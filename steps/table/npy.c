@@ -13,14 +13,15 @@
  * thread. The index of an item is the caller's to check.
  */
 #include "steps/table/npy.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/macros.h"
 #include "base/text/text.h"
+#include "steps/table/utf8.h"
 
-#define HEADER_MAX                                                                             \
-	(64 * KIB) /* NumPy writes 128 bytes; records with very many fields more, which aren't \
-		      read anyway */
+/* NumPy writes 128 bytes. Records with very many fields have more, but aren't read anyway. */
+#define HEADER_MAX        (64 * KIB)
 #define ITEM_MAX          (1 << 20)
 #define EMPTY_COLUMNS_MAX 65536 /* of an array without rows; as many as a CSV's first row has */
 
@@ -72,9 +73,7 @@ static int read_shape(struct header *h, struct err *err)
 			if (__builtin_mul_overflow(v, 10, &v) ||
 			    __builtin_add_overflow(v, (uint64_t)(*h->at - '0'), &v))
 				return broken(h, err);
-		if (h->at == from)
-			return broken(h, err);
-		if (h->is->dimensions == NPY_DIMENSIONS_MAX)
+		if (h->at == from || h->is->dimensions == NPY_DIMENSIONS_MAX)
 			return broken(h, err);
 		h->is->shape[h->is->dimensions++] = v;
 		if (!skip(h, ",") && !(skip(h, ")") && h->at--))
@@ -175,6 +174,7 @@ void npy_add_header(struct str *out, const char *descr, const uint64_t *shape, u
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 
+	assert(dimensions <= NPY_DIMENSIONS_MAX);
 	str_addf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
 	for (unsigned i = 0; i < dimensions; i++)
 		str_addf(&text, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
@@ -340,25 +340,6 @@ bool npy_integer(const struct npy *a, size_t row, size_t column, int64_t *ret)
 	return true;
 }
 
-static void add_utf8(struct str *out, uint32_t c)
-{
-	if (c < 0x80) {
-		str_addc(out, (char)c);
-	} else if (c < 0x800) {
-		str_addc(out, (char)(0xc0 | c >> 6));
-		str_addc(out, (char)(0x80 | (c & 63)));
-	} else if (c < 0x10000) {
-		str_addc(out, (char)(0xe0 | c >> 12));
-		str_addc(out, (char)(0x80 | (c >> 6 & 63)));
-		str_addc(out, (char)(0x80 | (c & 63)));
-	} else {
-		str_addc(out, (char)(0xf0 | c >> 18));
-		str_addc(out, (char)(0x80 | (c >> 12 & 63)));
-		str_addc(out, (char)(0x80 | (c >> 6 & 63)));
-		str_addc(out, (char)(0x80 | (c & 63)));
-	}
-}
-
 static bool add_characters(const unsigned char *p, unsigned bytes, bool swap, struct str *out)
 {
 	unsigned n = bytes / 4;
@@ -370,7 +351,7 @@ static bool add_characters(const unsigned char *p, unsigned bytes, bool swap, st
 
 		if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 			return false;
-		add_utf8(out, c);
+		utf8_add(out, c);
 	}
 	return true;
 }

@@ -23,8 +23,8 @@
 #include "steps/evaluate/measure/sweep.h"
 
 #define SUM_TOLERANCE 1e-5 /* of a row's probabilities: 32-bit softmax is off by 1e-7 a class */
-#define COUNT_CLASSES_MAX \
-	256 /* above, counting on several threads takes more memory than it is worth */
+/* Above, counting on several threads takes more memory than it is worth. */
+#define COUNT_CLASSES_MAX 256
 
 /* By row. */
 
@@ -393,8 +393,8 @@ static void add_confusion(const struct meter *m, const uint32_t *w, unsigned thr
 	if (is_binary(m))
 		add_positive(&v[m->d->positive], why, ret);
 	add_averages(m, v, n, why, ret);
-	measures_add(ret, "f1_micro", (double)right / (double)MAX(n, 1),
-		     why); /* each row has one class: micro precision and recall are the same */
+	/* Each row has one class: micro precision and recall are the same. */
+	measures_add(ret, "f1_micro", (double)right / (double)MAX(n, 1), why);
 	measures_add(ret, "mcc", correlation(v, k, right, n), why);
 	*ret_rows = n;
 	free(confusion);
