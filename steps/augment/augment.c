@@ -127,17 +127,6 @@ static void *next_item(void *arg, struct err *err)
 
 /* Work. */
 
-static struct workspace *borrow(struct step *s)
-{
-	struct workspace *ws = NULL;
-
-	pthread_mutex_lock(&s->lock);
-	if (s->idle.n > 0)
-		ws = s->idle.v[--s->idle.n];
-	pthread_mutex_unlock(&s->lock);
-	return ws ? ws : workspace_new();
-}
-
 /* Keys are an archive's: any bytes, which must not reach a terminal as they are, and so many that
  * they would leave no room for what is wrong. */
 static void name_sample(struct err *err, const char *shard, const char *key)
@@ -178,10 +167,16 @@ static int work_on(void *arg, void *p, struct err *err)
 	struct step *s = arg;
 	struct item *item = p;
 	const struct shard_sample *sample = item->shared->sample;
-	struct workspace *ws = borrow(s);
+	struct workspace *ws = NULL;
 	struct err bad = { 0 };
 	int r;
 
+	pthread_mutex_lock(&s->lock);
+	if (s->idle.n > 0)
+		ws = s->idle.v[--s->idle.n];
+	pthread_mutex_unlock(&s->lock);
+	if (!ws)
+		ws = workspace_new();
 	item->images = sample_augment(&s->plan, sample, item->first, item->n, ws, item->made, &bad);
 	pthread_mutex_lock(&s->lock);
 	VEC_PUSH(&s->idle, ws);

@@ -120,18 +120,6 @@ void colour_solarize(struct workspace *ws, double threshold)
 	look_up_same(ws, table);
 }
 
-static void count_levels(const struct image *im, uint64_t counts[3][256])
-{
-	unsigned bytes = image_pixel_bytes(im);
-
-	memset(counts, 0, 3 * sizeof(counts[0]));
-	for (uint32_t y = 0; y < im->h; y++)
-		for (const uint8_t *p = image_row(im, y), *end = p + (size_t)im->w * bytes; p < end;
-		     p += bytes)
-			for (unsigned c = 0; c < im->channels; c++)
-				counts[c][p[c]]++;
-}
-
 static void stretch_table(const uint64_t counts[256], uint8_t table[256])
 {
 	int lo = 0, hi = 255;
@@ -167,10 +155,16 @@ static void equal_table(const uint64_t counts[256], uint8_t table[256])
 static void by_histogram(struct workspace *ws,
 			 void (*make)(const uint64_t counts[256], uint8_t table[256]))
 {
-	uint64_t counts[3][256];
+	const struct image *im = &ws->cur;
+	unsigned bytes = image_pixel_bytes(im);
+	uint64_t counts[3][256] = { 0 };
 	uint8_t table[3][256];
 
-	count_levels(&ws->cur, counts);
+	for (uint32_t y = 0; y < im->h; y++)
+		for (const uint8_t *p = image_row(im, y), *end = p + (size_t)im->w * bytes; p < end;
+		     p += bytes)
+			for (unsigned c = 0; c < im->channels; c++)
+				counts[c][p[c]]++;
 	for (int c = 0; c < 3; c++)
 		make(counts[c], table[c]);
 	look_up(ws, table);
@@ -296,18 +290,18 @@ void colour_sharpness(struct workspace *ws, double factor)
 
 /* The ops. */
 
+static const char *const factors[] = { "brightness", "contrast", "saturation", "hue" };
+
 static int jitter_compile(struct op *op, const json_t *with, struct err *err)
 {
-	static const char *const names[] = { "brightness", "contrast", "saturation", "hue" };
-
 	for (int i = 0; i < 4; i++) {
 		struct range *f = &op->jitter.factor[i];
 
-		*f = op_range(with, names[i], i < 3 ? 1 : 0);
+		*f = op_range(with, factors[i], i < 3 ? 1 : 0);
 		f->lo = i < 3 ? MAX(f->lo, 0) : f->lo;
 		if (f->lo > f->hi || (i == 3 && (f->lo < -0.5 || f->hi > 0.5)))
 			return err_set(err, ERR_INVALID,
-				       "color_jitter: `%s` must be [least, most]%s", names[i],
+				       "color_jitter: `%s` must be [least, most]%s", factors[i],
 				       i == 3 ? ", within -0.5 and 0.5" : "");
 	}
 	return 0;
@@ -349,12 +343,11 @@ static void jitter_apply(const struct op *op, const struct drawn *d, struct work
 
 static void jitter_record(const struct op *op, const struct drawn *d, json_t *to)
 {
-	static const char *const names[] = { "brightness", "contrast", "saturation", "hue" };
 	json_t *order = json_array();
 
 	for (int i = 0; i < 4; i++) {
-		json_object_set_new(to, names[i], json_real(d->v[i]));
-		json_array_append_new(order, json_string(names[(int)d->v[4 + i]]));
+		json_object_set_new(to, factors[i], json_real(d->v[i]));
+		json_array_append_new(order, json_string(factors[(int)d->v[4 + i]]));
 	}
 	json_object_set_new(to, "order", order);
 }
