@@ -114,10 +114,6 @@ void window_apply(const struct op *op, const struct drawn *d, const struct box *
 
 /* Warps: warp.c. */
 
-/* From a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in
- * the image; pixels' middles are at halves. */
-void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear,
-		const uint8_t fill[3]);
 /* About a centre, clockwise; then sheared; larger by scale; moved by (tx, ty). Angles in degrees.
  */
 struct affine {

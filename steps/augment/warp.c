@@ -9,7 +9,7 @@
  * The matrices come from cos() and sin(), in doubles. A rotation by quarter turns is exact
  * instead: quarter_turns() moves pixels.
  *
- * image_warp() and warp_rotate() serve the ops rotate and affine, at the end of the file, and
+ * warp_affine() and warp_rotate() serve the ops rotate and affine, at the end of the file, and
  * op_rand_augment.c. All read ws->cur, make ws->spare and swap. Masks take the nearest pixel:
  * their callers see to that.
  */
@@ -94,8 +94,10 @@ static void bilinear_row(const struct image *from, uint8_t *to, uint32_t w, int6
 	}
 }
 
-void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear,
-		const uint8_t fill[3])
+/* From a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in
+ * the image; pixels' middles are at halves. */
+static void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h,
+		       bool bilinear, const uint8_t fill[3])
 {
 	const uint8_t fill4[4] = { fill[0], fill[1], fill[2], 255 };
 	int bits = bilinear ? 32 : 16;
