@@ -1,5 +1,5 @@
-/* `cairn-steps normalise [--max BYTES] A B`: for the engine, which reads the one line that it
- * prints. */
+/* steps/normalise/program.c — `cairn-steps normalise [--max BYTES] A B`: for the engine, which
+ * reads the one line that it prints. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
