@@ -125,20 +125,6 @@ static int by_name(const void *a, const void *b)
 	return c ? c : (x->n > y->n) - (x->n < y->n);
 }
 
-static void number_by_rank(struct set *s, size_t n)
-{
-	struct class_name *v = xcalloc(n, sizeof(*v));
-
-	for (size_t i = 0; i < n; i++) {
-		v[i].s = words_at(&s->classes, (uint32_t)i, &v[i].n);
-		v[i].id = (uint32_t)i;
-	}
-	qsort(v, n, sizeof(*v), by_name);
-	for (size_t i = 0; i < n; i++)
-		s->class_numbers[v[i].id] = (int64_t)i;
-	free(v);
-}
-
 static int number_as_given(struct set *s, size_t n, struct err *err)
 {
 	size_t kept = 0, len;
@@ -174,6 +160,7 @@ static int number_as_given(struct set *s, size_t n, struct err *err)
 static int number_classes(struct set *s, struct err *err)
 {
 	size_t n = words_count(&s->classes), numbers = 0, len;
+	struct class_name *v;
 
 	s->class_numbers = xcalloc(n, sizeof(*s->class_numbers));
 	if (s->with.classes)
@@ -183,8 +170,17 @@ static int number_classes(struct set *s, struct err *err)
 
 		numbers += is_number(word, len, &s->class_numbers[i]);
 	}
-	if (numbers < n)
-		number_by_rank(s, n);
+	if (numbers == n)
+		return 0;
+	v = xcalloc(n, sizeof(*v)); /* by rank */
+	for (size_t i = 0; i < n; i++) {
+		v[i].s = words_at(&s->classes, (uint32_t)i, &v[i].n);
+		v[i].id = (uint32_t)i;
+	}
+	qsort(v, n, sizeof(*v), by_name);
+	for (size_t i = 0; i < n; i++)
+		s->class_numbers[v[i].id] = (int64_t)i;
+	free(v);
 	return 0;
 }
 

@@ -2,7 +2,7 @@
  *
  * index.json can be as long as all keys together, so it is never one JSON value: write.c has made
  * the text of each shard's entry without its name (a text for each part, a NUL behind it), and
- * put_index() puts the name in front. stats.json is small and goes through jansson.
+ * write_index() puts the name in front. stats.json is small and goes through jansson.
  *
  * Samples with the same content ("twins") are found by sorting the fingerprints that write.c took.
  * Fingerprints differ from one execution to the next, so what is shown is ordered by keys.
@@ -61,13 +61,21 @@ static void add_classes(const struct set *s, struct str *out)
 	json_decref(classes);
 }
 
-static void put_index(FILE *f, const struct set *s, size_t split, const struct shard_result *v,
-		      size_t n)
+static int write_index(const struct set *s, size_t split, const struct shard_result *v, size_t n,
+		       struct err *err)
 {
+	_cleanup_(freep) char *path = fs_join(s->splits[split].path, "index.json"), *temp = NULL;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct totals sum = add_up(v, n);
 	bool first = true;
+	FILE *f;
+	int fd, failed;
 
+	if (fs_temp_at(AT_FDCWD, path, 0644, &fd, &temp, err) < 0)
+		return -1;
+	f = fdopen(fd, "w");
+	if (!f)
+		mem_die(0);
 	str_add(&text, "{\n  \"format\": \"cairn-shards\",\n  \"version\": 1,\n  \"split\": ");
 	json_add_string(&text, s->splits[split].name, strlen(s->splits[split].name));
 	str_addf(&text,
@@ -90,21 +98,6 @@ static void put_index(FILE *f, const struct set *s, size_t split, const struct s
 		}
 	}
 	fputs("\n  ]\n}\n", f);
-}
-
-static int write_index(const struct set *s, size_t split, const struct shard_result *v, size_t n,
-		       struct err *err)
-{
-	_cleanup_(freep) char *path = fs_join(s->splits[split].path, "index.json"), *temp = NULL;
-	FILE *f;
-	int fd, failed;
-
-	if (fs_temp_at(AT_FDCWD, path, 0644, &fd, &temp, err) < 0)
-		return -1;
-	f = fdopen(fd, "w");
-	if (!f)
-		mem_die(0);
-	put_index(f, s, split, v, n);
 	failed = ferror(f);
 	if (fclose(f) != 0 || failed || rename(temp, path) < 0) {
 		err_errno(err, "writing %s", path);
@@ -164,27 +157,12 @@ static void find_twins(const struct set *s, struct twins *t)
 		qsort_r(t->groups.v, t->groups.n, sizeof(*t->groups.v), by_first, t);
 }
 
-static void add_example(json_t *examples, const struct set *s, const struct twins *t, size_t from,
-			size_t to)
-{
-	json_t *group;
-
-	if (json_array_size(examples) >= TWIN_GROUPS_MAX)
-		return;
-	group = json_array();
-	for (size_t i = from; i < to && i < from + TWINS_MAX; i++)
-		json_array_append_new(group,
-				      json_pack("{ssss}", "split", s->splits[t->v[i]->split].name,
-						"key", t->v[i]->key));
-	json_array_append_new(examples, group);
-}
-
 /* Of one split: how many samples have the content of an earlier one, and how many that of a sample
  * in another split. */
 static json_t *twins_of(const struct set *s, const struct twins *t, size_t split)
 {
 	uint64_t within = 0, across = 0;
-	json_t *examples = json_array();
+	json_t *examples = json_array(), *group;
 
 	for (size_t i = 0; i < t->groups.n; i++) {
 		const struct twin_group *g = &t->groups.v[i];
@@ -194,8 +172,14 @@ static json_t *twins_of(const struct set *s, const struct twins *t, size_t split
 			here += t->v[k]->split == split;
 		within += here ? here - 1 : 0;
 		across += here < g->to - g->from ? here : 0;
-		if (here)
-			add_example(examples, s, t, g->from, g->to);
+		if (!here || json_array_size(examples) >= TWIN_GROUPS_MAX)
+			continue;
+		group = json_array();
+		for (size_t k = g->from; k < g->to && k < g->from + TWINS_MAX; k++)
+			json_array_append_new(group, json_pack("{ssss}", "split",
+							       s->splits[t->v[k]->split].name,
+							       "key", t->v[k]->key));
+		json_array_append_new(examples, group);
 	}
 	return json_pack("{sIsIso}", "within", (json_int_t)within, "across_splits",
 			 (json_int_t)across, "examples", examples);

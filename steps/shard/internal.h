@@ -41,6 +41,9 @@ uint32_t words_id(struct words *w, const char *s, size_t n);
 size_t words_count(const struct words *w);
 const char *words_at(const struct words *w, uint32_t id, size_t *ret_n);
 
+/* Takes blanks and line ends off both ends. */
+void trim_blanks(const char **s, size_t *n);
+
 /* Where a word about a sample comes from. */
 struct rule {
 	enum { RULE_NONE, RULE_AUTO, RULE_FOLDER, RULE_PATTERN, RULE_COLUMN, RULE_FIELD } kind;

@@ -50,20 +50,6 @@ const char *words_at(const struct words *w, uint32_t id, size_t *ret_n)
 
 /* Rules as given. */
 
-static int read_pattern(struct rule *r, const json_t *body, const char *name, struct err *err)
-{
-	char why[128];
-	int code = regcomp(&r->regex, step_text(body, "regex"), REG_EXTENDED);
-
-	if (code == 0) {
-		r->kind = RULE_PATTERN;
-		return 0;
-	}
-	regerror(code, &r->regex, why, sizeof(why));
-	return err_set(err, ERR_INVALID, "with.%s.pattern: `%.100s`: %s", name,
-		       step_text(body, "regex"), why);
-}
-
 int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err)
 {
 	const json_t *given = step_value(with, name), *body;
@@ -71,8 +57,18 @@ int rule_read(struct rule *r, const json_t *with, const char *name, struct err *
 	*r = (struct rule){ 0 };
 	if (!given || json_object_get(given, "none"))
 		return 0;
-	if ((body = json_object_get(given, "pattern")))
-		return read_pattern(r, body, name, err);
+	if ((body = json_object_get(given, "pattern"))) {
+		const char *regex = step_text(body, "regex");
+		int code = regcomp(&r->regex, regex, REG_EXTENDED);
+		char why[128];
+
+		if (code == 0) {
+			r->kind = RULE_PATTERN;
+			return 0;
+		}
+		regerror(code, &r->regex, why, sizeof(why));
+		return err_set(err, ERR_INVALID, "with.%s.pattern: `%.100s`: %s", name, regex, why);
+	}
 	if ((body = json_object_get(given, "folder"))) {
 		r->kind = RULE_FOLDER;
 		r->depth = (int)step_int(body, "depth");
@@ -204,19 +200,16 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 	return found;
 }
 
-static void trim(struct str *s)
+void trim_blanks(const char **s, size_t *n)
 {
-	size_t lead = 0;
+	static const char blanks[] = { ' ', '\t', '\r', '\n' };
 
-	while (s->len && strchr(" \t\r\n", s->s[s->len - 1]))
-		s->len--;
-	while (lead < s->len && strchr(" \t\r\n", s->s[lead]))
-		lead++;
-	if (lead)
-		memmove(s->s, s->s + lead, s->len - lead);
-	s->len -= lead;
-	if (s->s)
-		s->s[s->len] = '\0';
+	while (*n && memchr(blanks, (*s)[*n - 1], sizeof(blanks)))
+		--*n;
+	while (*n && memchr(blanks, **s, sizeof(blanks))) {
+		++*s;
+		--*n;
+	}
 }
 
 int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out,
@@ -241,9 +234,14 @@ int rule_word(const struct set *s, const struct rule *r, const struct draft *d, 
 		str_addn(out, word, n);
 		found = 1;
 	}
-	trim(out);
-	if (!found || !out->len)
+	word = out->s;
+	n = out->len;
+	trim_blanks(&word, &n);
+	if (!found || !n)
 		return 0;
+	memmove(out->s, word, n);
+	out->s[n] = '\0';
+	out->len = n;
 	if (out->len > WORD_MAX)
 		return err_set(err, ERR_INVALID,
 			       "sample `%.200s`: a class, group or split with a name of %zu bytes",

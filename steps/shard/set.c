@@ -36,31 +36,26 @@ const char *set_bad_name(enum bad why)
 	return names[why];
 }
 
-static void keep_example(struct set *s, const char *msg)
-{
-	size_t n = 0, at = 0;
-
-	while (n < BAD_EXAMPLES && s->bad_examples[n])
-		n++;
-	while (at < n && strcmp(s->bad_examples[at], msg) <= 0)
-		at++;
-	if (at == BAD_EXAMPLES)
-		return;
-	memmove(s->bad_examples + at + 1, s->bad_examples + at,
-		(n - at) * sizeof(*s->bad_examples));
-	s->bad_examples[at] = xstrdup(msg);
-	free(s->bad_examples[BAD_EXAMPLES]);
-	s->bad_examples[BAD_EXAMPLES] = NULL;
-}
-
 int set_bad(struct set *s, enum bad why, struct err *err)
 {
+	size_t n = 0, at = 0;
+	char **v = s->bad_examples;
+
 	assert(why <= BAD_LAST && err->code);
 	if (!s->with.skip_bad || err->code == ERR_NO_SPACE)
 		return -1;
 	pthread_mutex_lock(&s->bad_lock);
 	s->bad[why]++;
-	keep_example(s, err->msg);
+	while (n < BAD_EXAMPLES && v[n])
+		n++;
+	while (at < n && strcmp(v[at], err->msg) <= 0)
+		at++;
+	if (at < BAD_EXAMPLES) {
+		memmove(v + at + 1, v + at, (n - at) * sizeof(*v));
+		v[at] = xstrdup(err->msg);
+		free(v[BAD_EXAMPLES]);
+		v[BAD_EXAMPLES] = NULL;
+	}
 	pthread_mutex_unlock(&s->bad_lock);
 	*err = (struct err){ 0 };
 	return 1;

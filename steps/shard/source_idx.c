@@ -52,14 +52,30 @@ static void idx_close(struct idx *x)
 
 static int idx_read(struct idx *x, void *to, size_t n, struct err *err)
 {
-	int got = gzread(x->gz, to, (unsigned)n), code;
+	for (size_t done = 0; done < n;) {
+		size_t step = MIN(n - done, COPY_STEP);
+		int got = gzread(x->gz, (char *)to + done, (unsigned)step), code;
 
-	if (got >= 0 && (size_t)got == n)
-		return 0;
-	gzerror(x->gz, &code);
-	return err_set(err, ERR_INVALID, "%s: %s", x->path,
-		       got < 0 && code != Z_BUF_ERROR ? "its gzip stream is damaged"
-						      : "truncated: it ends before its last array");
+		done += step;
+		if (got >= 0 && (size_t)got == step)
+			continue;
+		gzerror(x->gz, &code);
+		return err_set(err, ERR_INVALID, "%s: %s", x->path,
+			       got < 0 && code != Z_BUF_ERROR
+				       ? "its gzip stream is damaged"
+				       : "truncated: it ends before its last array");
+	}
+	return 0;
+}
+
+/* `what`: its items. */
+static int idx_end(struct idx *x, const char *what, struct err *err)
+{
+	char more;
+
+	return gzread(x->gz, &more, 1) != 0
+		       ? err_set(err, ERR_INVALID, "%s: goes on after its last %s", x->path, what)
+		       : 0;
 }
 
 static const char *descr_of(uint8_t type, uint64_t *ret_bytes)
@@ -177,9 +193,7 @@ static int copy_to_spool(struct set *s, struct idx *x, uint64_t n, struct err *e
 			return -1;
 		done += step;
 	}
-	if (gzread(x->gz, buf, 1) != 0)
-		return err_set(err, ERR_INVALID, "%s: goes on after its last array", x->path);
-	return 0;
+	return idx_end(x, "array", err);
 }
 
 static int add_arrays(struct set *s, struct idx *x, const char *name, const uint8_t *labels,
@@ -227,8 +241,7 @@ static char *name_before(const char *path, const char *what)
 static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t **ret,
 		       struct err *err)
 {
-	_cleanup_(idx_close) struct idx x;
-	uint8_t more;
+	_cleanup_(idx_close) struct idx x = { 0 };
 
 	if (idx_open(&x, path, err) < 0 || check_size(s, &x, err) < 0)
 		return -1;
@@ -238,16 +251,7 @@ static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t *
 		return err_set(err, ERR_INVALID, "%s has %u labels, but there are %u arrays", path,
 			       x.dims[0], want);
 	*ret = xmalloc(want);
-	for (uint32_t done = 0; done < want;) {
-		uint32_t step = (uint32_t)MIN(want - done, COPY_STEP);
-
-		if (idx_read(&x, *ret + done, step, err) < 0)
-			return -1;
-		done += step;
-	}
-	return gzread(x.gz, &more, 1) != 0
-		       ? err_set(err, ERR_INVALID, "%s: goes on after its last label", path)
-		       : 0;
+	return idx_read(&x, *ret, want, err) < 0 ? -1 : idx_end(&x, "label", err);
 }
 
 static int read_arrays(struct set *s, const struct input *in, const char *path, struct err *err)

@@ -236,39 +236,25 @@ static int csv_row_json(struct table *t, struct err *err)
 	return 0;
 }
 
-static int read_csv(struct table *t, struct csv *c, struct err *err)
-{
-	size_t n;
-	int r;
-
-	if (read_header(t, c, err) < 0 || check_columns(t, err) < 0)
-		return -1;
-	while ((r = csv_next(c, &t->cells, &n, err)) > 0) {
-		struct draft d = { .column = csv_column };
-
-		t->line = csv_line(c);
-		if (csv_row_json(t, err) < 0) {
-			if (set_bad(t->set, BAD_ROW, err) < 0)
-				return -1;
-		} else if (add_row(t, &d, err) < 0) {
-			return -1;
-		}
-	}
-	return r;
-}
-
-static int read_csv_text(struct table *t, const char *text, size_t n, struct err *err)
+static int read_csv(struct table *t, const char *text, size_t size, struct err *err)
 {
 	char separator = t->set->with.separator            ? t->set->with.separator
 			 : str_has_suffix(t->path, ".tsv") ? '\t'
 							   : ',';
 	struct csv *c;
+	size_t n;
 	int r;
 
-	if (csv_open(t->path, text, n, separator, &c, err) < 0)
+	if (csv_open(t->path, text, size, separator, &c, err) < 0)
 		return -1;
 	t->columns = map_new();
-	r = read_csv(t, c, err);
+	r = read_header(t, c, err) < 0 ? -1 : check_columns(t, err);
+	while (r >= 0 && (r = csv_next(c, &t->cells, &n, err)) > 0) {
+		struct draft d = { .column = csv_column };
+
+		t->line = csv_line(c);
+		r = csv_row_json(t, err) < 0 ? set_bad(t->set, BAD_ROW, err) : add_row(t, &d, err);
+	}
 	map_free(TAKE_PTR(t->columns));
 	csv_free(c);
 	return r;
@@ -276,44 +262,32 @@ static int read_csv_text(struct table *t, const char *text, size_t n, struct err
 
 /* JSON lines. */
 
-/* 1: a row to add, whose members are lent by *ret; 0: nothing in the line or a bad row that was
- * skipped; -1. */
-static int parse_line(struct table *t, const char *s, size_t n, struct jsonl **ret, struct err *err)
+static int read_jsonl(struct table *t, const char *text, size_t size, struct err *err)
 {
-	int r;
+	const char *end = text + size;
 
-	while (n && strchr(" \t\r", s[n - 1]))
-		n--;
-	while (n && strchr(" \t\r", *s)) {
-		s++;
-		n--;
-	}
-	*ret = jsonl_new(t->path, s, n, t->line);
-	r = jsonl_next(*ret, &t->members, &t->n_members, err);
-	if (r <= 0)
-		return r < 0 && set_bad(t->set, BAD_ROW, err) < 0 ? -1 : 0;
-	str_reset(&t->json);
-	str_addn(&t->json, s, n);
-	return 1;
-}
-
-static int read_jsonl_text(struct table *t, const char *text, size_t n, struct err *err)
-{
-	const char *end = text + n;
-
-	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+	if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
 		text += 3;
 	for (const char *p = text, *eol; p < end; p = eol + 1) {
 		struct draft d = { .column = json_column };
-		struct jsonl *row = NULL;
+		const char *line = p;
+		struct jsonl *row;
+		size_t n;
 		int r;
 
 		eol = memchr(p, '\n', (size_t)(end - p));
 		eol = eol ? eol : end;
-		t->line++;
-		r = parse_line(t, p, (size_t)(eol - p), &row, err);
-		if (r > 0)
+		n = (size_t)(eol - p);
+		trim_blanks(&line, &n);
+		row = jsonl_new(t->path, line, n, ++t->line);
+		r = jsonl_next(row, &t->members, &t->n_members, err);
+		if (r < 0) {
+			r = set_bad(t->set, BAD_ROW, err);
+		} else if (r > 0) {
+			str_reset(&t->json);
+			str_addn(&t->json, line, n);
 			r = add_row(t, &d, err);
+		}
 		jsonl_free(row);
 		if (r < 0)
 			return -1;
@@ -322,15 +296,6 @@ static int read_jsonl_text(struct table *t, const char *text, size_t n, struct e
 }
 
 /* Files. */
-
-static int read_table(struct table *t, bool jsonl, struct err *err)
-{
-	_cleanup_(mapped_close) struct mapped m = { 0 };
-
-	if (mapped_open(&m, t->path, 0, err) < 0)
-		return -1;
-	return jsonl ? read_jsonl_text(t, m.text, m.n, err) : read_csv_text(t, m.text, m.n, err);
-}
 
 static int open_files_root(struct set *s, const struct input *in, struct err *err)
 {
@@ -357,9 +322,13 @@ int source_tables(struct set *s, const struct input *in, bool jsonl, struct err 
 	else if (s->with.file)
 		r = open_files_root(s, in, err);
 	for (size_t i = 0; i < in->n && r == 0; i++) {
+		_cleanup_(mapped_close) struct mapped m = { 0 };
+
 		t.path = in->files[i].path;
 		t.line = 0;
-		r = read_table(&t, jsonl, err);
+		r = mapped_open(&m, t.path, 0, err);
+		if (r == 0)
+			r = (jsonl ? read_jsonl : read_csv)(&t, m.text, m.n, err);
 	}
 	map_free(t.digests);
 	str_deinit(&t.json);
