@@ -42,7 +42,7 @@ static bool is_name(const char *s, size_t n)
 	if (n == 0 || n > NAME_MAX_BYTES || (!isalpha((unsigned char)s[0]) && s[0] != '_'))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && !strchr("_./-@", s[i]))
+		if (!isalnum((unsigned char)s[i]) && (!s[i] || !strchr("_./-@", s[i])))
 			return false;
 	return true;
 }
