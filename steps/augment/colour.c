@@ -202,26 +202,6 @@ void colour_saturation(struct workspace *ws, double factor)
 		saturate_row(image_row(&ws->cur, y), ws->cur.w, fixed(factor));
 }
 
-static void colour_gray(struct workspace *ws, bool one_channel)
-{
-	const struct image *im = &ws->cur;
-
-	if (im->channels == 1)
-		return;
-	image_make(&ws->spare, im->w, im->h, one_channel ? 1 : 3);
-	for (uint32_t y = 0; y < im->h; y++) {
-		const uint8_t *p = image_row(im, y);
-		uint8_t *to = image_row(&ws->spare, y);
-
-		for (uint32_t x = 0; x < im->w; x++, p += 4)
-			if (one_channel)
-				to[x] = luma(p);
-			else
-				memset(to + (size_t)x * 4, luma(p), 4);
-	}
-	workspace_swap(ws);
-}
-
 /* A. R. Smith, "Color Gamut Transform Pairs", SIGGRAPH 1978: hue as a place on the hexagon, six
  * sides of 65536. Exact to rounding, unlike Pillow's 8-bit HSV. */
 static void turn_hue(uint8_t *p, int32_t turn)
@@ -372,7 +352,22 @@ static int gray_compile(struct op *op, const json_t *with, struct err *err)
 static void gray_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
 		       struct random *pixels)
 {
-	colour_gray(ws, op->flag);
+	const struct image *im = &ws->cur;
+
+	if (im->channels == 1)
+		return;
+	image_make(&ws->spare, im->w, im->h, op->flag ? 1 : 3);
+	for (uint32_t y = 0; y < im->h; y++) {
+		const uint8_t *p = image_row(im, y);
+		uint8_t *to = image_row(&ws->spare, y);
+
+		for (uint32_t x = 0; x < im->w; x++, p += 4)
+			if (op->flag) /* one channel */
+				to[x] = luma(p);
+			else
+				memset(to + (size_t)x * 4, luma(p), 4);
+	}
+	workspace_swap(ws);
 }
 
 const struct op_type op_grayscale = {

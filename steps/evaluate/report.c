@@ -153,19 +153,6 @@ static double of_baseline(const struct results *r, size_t i)
 	return m ? m->v : NAN;
 }
 
-static void add_comparison(struct str *out, const struct results *r, size_t i)
-{
-	const double v[] = { of_baseline(r, i), r->m.v[i].v - of_baseline(r, i) };
-
-	add_cells(out, v, 2);
-	if (!r->intervals)
-		return;
-	str_add(out, "<td>");
-	add_interval(out, &r->intervals->difference[i]);
-	str_add(out, "</td>");
-	add_cells(out, &r->intervals->p[i], 1);
-}
-
 static void add_metrics(struct str *out, const struct results *r)
 {
 	str_add(out, "<h2>Metrics</h2>\n<div class=\"box\"><table>\n<tr><th>metric<th>value");
@@ -183,8 +170,17 @@ static void add_metrics(struct str *out, const struct results *r)
 			add_interval(out, &r->intervals->model[i]);
 			str_add(out, "</td>");
 		}
-		if (r->baseline)
-			add_comparison(out, r, i);
+		if (r->baseline) {
+			double base = of_baseline(r, i);
+
+			add_cells(out, (const double[]){ base, r->m.v[i].v - base }, 2);
+		}
+		if (r->baseline && r->intervals) {
+			str_add(out, "<td>");
+			add_interval(out, &r->intervals->difference[i]);
+			str_add(out, "</td>");
+			add_cells(out, &r->intervals->p[i], 1);
+		}
 		str_add(out, "</tr>\n");
 	}
 	str_add(out, "</table></div>\n");

@@ -124,19 +124,7 @@ static int pad(struct shard_writer *w, struct err *err)
 	return put(w, zeros, (USTAR_BLOCK - w->offset % USTAR_BLOCK) % USTAR_BLOCK, err);
 }
 
-/* Headers. */
-
-static int put_header(struct shard_writer *w, char type, const char *name, size_t name_len,
-		      const char *prefix, size_t prefix_len, uint64_t size, struct err *err)
-{
-	struct ustar h = { 0 };
-
-	memcpy(h.name, name, name_len);
-	if (prefix_len)
-		memcpy(h.prefix, prefix, prefix_len);
-	ustar_seal(&h, type, 0644, size);
-	return put(w, &h, sizeof(h), err);
-}
+/* Members. */
 
 /* Where ustar would cut a name in prefix and name; false when it can't hold it. */
 static bool ustar_split(const char *name, size_t n, size_t *ret_prefix)
@@ -170,24 +158,27 @@ static int put_field(struct shard_writer *w, const struct shard_field *f, struct
 static int put_member(struct shard_writer *w, const struct str *name, const struct shard_field *f,
 		      struct err *err)
 {
-	_cleanup_(str_deinit) struct str pax = { 0 };
-	const char *short_name = name->s;
-	size_t prefix, n = name->len;
+	struct ustar h = { 0 };
+	size_t prefix, at = 0, n = name->len;
 
 	if (!ustar_split(name->s, name->len, &prefix)) {
-		static const char pax_name[] = "././@PaxHeader";
+		_cleanup_(str_deinit) struct str pax = { 0 };
+		struct ustar head = { .name = "././@PaxHeader" };
 
 		ustar_add_record(&pax, "path", name->s, name->len);
-		if (put_header(w, 'x', pax_name, sizeof(pax_name) - 1, NULL, 0, pax.len, err) < 0 ||
-		    put(w, pax.s, pax.len, err) < 0 || pad(w, err) < 0)
+		ustar_seal(&head, 'x', 0644, pax.len);
+		if (put(w, &head, sizeof(head), err) < 0 || put(w, pax.s, pax.len, err) < 0 ||
+		    pad(w, err) < 0)
 			return -1;
-		n = 100; /* only readers that know no pax use it */
+		n = sizeof(h.name); /* only readers that know no pax use it */
 	} else if (prefix) {
-		short_name += prefix + 1;
-		n -= prefix + 1;
+		memcpy(h.prefix, name->s, prefix);
+		at = prefix + 1;
+		n -= at;
 	}
-	if (put_header(w, '0', short_name, n, name->s, prefix, f->n, err) < 0 ||
-	    put_field(w, f, err) < 0)
+	memcpy(h.name, name->s + at, n);
+	ustar_seal(&h, '0', 0644, f->n);
+	if (put(w, &h, sizeof(h), err) < 0 || put_field(w, f, err) < 0)
 		return -1;
 	return pad(w, err);
 }
