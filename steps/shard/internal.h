@@ -284,7 +284,8 @@ struct shard_part { /* one file */
 	struct shard_written written;
 };
 struct shard_result {
-	size_t first, n; /* of set->samples */
+	uint32_t split, number; /* number: within the split */
+	size_t first, n;        /* of set->samples */
 	VEC(struct shard_part) parts;
 	struct field_list fields;
 	struct str index; /* JSON of its entries in index.json */

@@ -64,23 +64,6 @@ static int check_apart(const struct set *s, const struct out_split *out, struct 
 
 /* The step. */
 
-static void set_deinit(struct set *s)
-{
-	settings_deinit(&s->with);
-	spool_close(&s->spool);
-	if (s->files_fd >= 0)
-		close(s->files_fd);
-	for (size_t i = 0; i < BAD_EXAMPLES; i++)
-		free(s->bad_examples[i]);
-	map_free(s->classes.ids);
-	map_free(s->groups.ids);
-	VEC_FREE(&s->samples);
-	free(s->class_numbers);
-	free(s->splits);
-	arena_free(s->arena);
-	pthread_mutex_destroy(&s->bad_lock);
-}
-
 static int make_shards(struct set *s, struct err *err)
 {
 	struct shard_result *results = NULL;
@@ -115,7 +98,19 @@ static int run(struct step_args *a, struct err *err)
 
 	pthread_mutex_init(&s.bad_lock, NULL);
 	r = make_shards(&s, err);
-	set_deinit(&s);
+	settings_deinit(&s.with);
+	spool_close(&s.spool);
+	if (s.files_fd >= 0)
+		close(s.files_fd);
+	for (size_t i = 0; i < BAD_EXAMPLES; i++)
+		free(s.bad_examples[i]);
+	map_free(s.classes.ids);
+	map_free(s.groups.ids);
+	VEC_FREE(&s.samples);
+	free(s.class_numbers);
+	free(s.splits);
+	arena_free(s.arena);
+	pthread_mutex_destroy(&s.bad_lock);
 	return r;
 }
 

@@ -88,47 +88,6 @@ static const char *descr_of(uint8_t type, uint64_t *ret_bytes)
 	return NULL;
 }
 
-static int read_header(struct idx *x, struct err *err)
-{
-	uint8_t head[4], dim[4];
-
-	if (idx_read(x, head, 4, err) < 0)
-		return -1;
-	if (head[0] || head[1] || !descr_of(head[2], &x->item_bytes) || !head[3] ||
-	    head[3] > DIMENSIONS_MAX)
-		return err_set(err, ERR_INVALID,
-			       "%s is no IDX file: it begins with %02x%02x%02x%02x", x->path,
-			       head[0], head[1], head[2], head[3]);
-	x->type = head[2];
-	x->n_dims = head[3];
-	for (size_t i = 0; i < x->n_dims; i++) {
-		if (idx_read(x, dim, 4, err) < 0)
-			return -1;
-		x->dims[i] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 |
-			     (uint32_t)dim[2] << 8 | dim[3];
-		if (i && (!x->dims[i] || __builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[i],
-								&x->item_bytes)))
-			return err_set(err, ERR_INVALID,
-				       "%s: the shape of its arrays is impossible: a dimension is "
-				       "0, or the size is too large",
-				       x->path);
-	}
-	return 0;
-}
-
-static int idx_open(struct idx *x, const char *path, struct err *err)
-{
-	*x = (struct idx){ .path = path, .gz = gzopen(path, "rbe") };
-	if (!x->gz)
-		return err_errno(err, "cannot read %s", path);
-	gzbuffer(x->gz, COPY_STEP);
-	if (read_header(x, err) < 0) {
-		idx_close(x);
-		return -1;
-	}
-	return 0;
-}
-
 static int check_size(const struct set *s, const struct idx *x, struct err *err)
 {
 	uint64_t total;
@@ -151,9 +110,41 @@ static int check_size(const struct set *s, const struct idx *x, struct err *err)
 	return 0;
 }
 
+/* Reads the header. The caller closes it, also after an error. */
+static int idx_open(struct idx *x, const struct set *s, const char *path, struct err *err)
+{
+	uint8_t head[4], dim[4];
+
+	*x = (struct idx){ .path = path, .gz = gzopen(path, "rbe") };
+	if (!x->gz)
+		return err_errno(err, "cannot read %s", path);
+	gzbuffer(x->gz, COPY_STEP);
+	if (idx_read(x, head, 4, err) < 0)
+		return -1;
+	if (head[0] || head[1] || !descr_of(head[2], &x->item_bytes) || !head[3] ||
+	    head[3] > DIMENSIONS_MAX)
+		return err_set(err, ERR_INVALID,
+			       "%s is no IDX file: it begins with %02x%02x%02x%02x", x->path,
+			       head[0], head[1], head[2], head[3]);
+	x->type = head[2];
+	x->n_dims = head[3];
+	for (size_t i = 0; i < x->n_dims; i++) {
+		if (idx_read(x, dim, 4, err) < 0)
+			return -1;
+		x->dims[i] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 |
+			     (uint32_t)dim[2] << 8 | dim[3];
+		if (i && (!x->dims[i] || __builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[i],
+								&x->item_bytes)))
+			return err_set(err, ERR_INVALID,
+				       "%s: the shape of its arrays is impossible: a dimension is "
+				       "0, or the size is too large",
+				       x->path);
+	}
+	return check_size(s, x, err);
+}
+
 /* Arrays. */
 
-/* The set's arena holds it, but for the header's text: that is small and there is one a file. */
 static int make_pixels(struct set *s, const struct idx *x, const struct pixels **ret,
 		       struct err *err)
 {
@@ -243,7 +234,7 @@ static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t *
 {
 	_cleanup_(idx_close) struct idx x = { 0 };
 
-	if (idx_open(&x, path, err) < 0 || check_size(s, &x, err) < 0)
+	if (idx_open(&x, s, path, err) < 0)
 		return -1;
 	if (x.type != 0x08 || x.n_dims != 1)
 		return err_set(err, ERR_INVALID, "%s: labels are one dimension of bytes", path);
@@ -269,7 +260,7 @@ static int read_arrays(struct set *s, const struct input *in, const char *path, 
 	}
 	if (!name)
 		name = xstrndup(base, strcspn(base, "."));
-	if (idx_open(&x, path, err) < 0 || check_size(s, &x, err) < 0)
+	if (idx_open(&x, s, path, err) < 0)
 		return -1;
 	if (labels_path && read_labels(s, labels_path, x.dims[0], &labels, err) < 0)
 		return -1;

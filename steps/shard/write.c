@@ -8,7 +8,7 @@
  * the step ends.
  *
  * A shard over max_samples or max_bytes is cut into parts. The first part is renamed when a second
- * one is needed, as only then it is known to be one (rename_first()).
+ * one is closed, as only then it is known to be one (close_part()).
  *
  * A thread changes its own shard_result and the samples of its shard (`content`, `bytes`,
  * `skipped`). Shared are only the count for the progress line (atomic) and set_bad(), which locks.
@@ -32,8 +32,7 @@
 struct writing {
 	struct set *set;
 	struct shard_result *results;
-	uint32_t *split, *number; /* by result */
-	bool hash_apart;          /* there are more threads than shards */
+	bool hash_apart; /* there are more threads than shards */
 	atomic_uint_fast64_t done;
 };
 
@@ -41,7 +40,6 @@ struct writing {
 struct shard_out {
 	struct writing *w;
 	struct shard_result *r;
-	uint32_t split, number;
 	struct shard_writer *writer; /* of the part at work */
 	uint64_t in_part;
 	struct str keys, offsets; /* of that part, JSON */
@@ -57,7 +55,7 @@ static char *shard_name(const struct shard_out *o, size_t part, bool cut)
 {
 	struct str s = { 0 };
 
-	str_addf(&s, "shard-%06u", o->number);
+	str_addf(&s, "shard-%06u", o->r->number);
 	if (cut) { /* -a ... -y, then -za ... -zy, -zza: sorted by name they are in order */
 		str_addc(&s, '-');
 		for (; part >= 25; part -= 25)
@@ -76,22 +74,9 @@ static int open_part(struct shard_out *o, struct err *err)
 	_cleanup_(freep) char *path = NULL;
 
 	p->name = shard_name(o, o->r->parts.n - 1, o->r->parts.n > 1);
-	path = fs_join(o->w->set->splits[o->split].path, p->name);
+	path = fs_join(o->w->set->splits[o->r->split].path, p->name);
 	o->in_part = 0;
 	return shard_writer_open(path, &options, &o->writer, err);
-}
-
-/* Only a shard that is cut has a suffix to its first part's name. */
-static int rename_first(struct shard_out *o, struct err *err)
-{
-	struct shard_part *p = &o->r->parts.v[0];
-	const char *dir = o->w->set->splits[o->split].path;
-	char *name = shard_name(o, 0, true);
-	_cleanup_(freep) char *from = fs_join(dir, p->name), *to = fs_join(dir, name);
-
-	free(p->name);
-	p->name = name;
-	return rename(from, to) < 0 ? err_errno(err, "cannot name %s", to) : 0;
 }
 
 /* One sample. */
@@ -204,10 +189,19 @@ static int close_part(struct shard_out *o, struct err *err)
 	struct str *index = &o->r->index;
 	char hex[DIGEST_HEX_MAX];
 
-	if (shard_writer_close(TAKE_PTR(o->writer), &p->written, err) < 0 ||
-	    (o->r->parts.n == 2 && rename_first(o, err) < 0))
+	if (shard_writer_close(TAKE_PTR(o->writer), &p->written, err) < 0)
 		return -1;
-	/* the name comes last, when it is known: set_write_facts() puts it in front */
+	if (o->r->parts.n == 2) { /* the shard is cut: the first part's name gets its suffix */
+		const char *dir = o->w->set->splits[o->r->split].path;
+		char *name = shard_name(o, 0, true), **first = &o->r->parts.v[0].name;
+		_cleanup_(freep) char *from = fs_join(dir, *first), *to = fs_join(dir, name);
+
+		free(*first);
+		*first = name;
+		if (rename(from, to) < 0)
+			return err_errno(err, "cannot name %s", to);
+	}
+	/* Without the name, which may still change: set_write_facts() puts it in front. */
 	str_addf(index,
 		 ", \"samples\": %llu, \"bytes\": %llu, \"sha256\": \"%s\",\n     \"keys\": [",
 		 (unsigned long long)p->written.samples, (unsigned long long)p->written.bytes,
@@ -280,8 +274,6 @@ static int write_shard(void *arg, size_t i, struct err *err)
 	struct writing *w = arg;
 	struct shard_out o = { .w = w,
 			       .r = &w->results[i],
-			       .split = w->split[i],
-			       .number = w->number[i],
 			       .content = fingerprint_new(w->set->fingerprint_key) };
 	struct shard_field *fields = xcalloc(SHARD_FIELDS_MAX + 1, sizeof(*fields));
 	int r = open_part(&o, err);
@@ -305,41 +297,30 @@ static int write_shard(void *arg, size_t i, struct err *err)
 	return r;
 }
 
-static void make_results(struct writing *w, size_t n)
-{
-	const struct set *s = w->set;
-	size_t at = 0, i = 0;
-
-	w->results = xcalloc(n, sizeof(*w->results));
-	w->split = xcalloc(n, sizeof(*w->split));
-	w->number = xcalloc(n, sizeof(*w->number));
-	for (uint32_t split = 0; split < s->n_splits; split++)
-		for (uint32_t k = 0; k < s->splits[split].n_shards; k++, i++) {
-			w->split[i] = split;
-			w->number[i] = k;
-			w->results[i].first = at;
-			while (at < s->samples.n && s->samples.v[at].split == split &&
-			       s->samples.v[at].shard == k)
-				at++;
-			w->results[i].n = at - w->results[i].first;
-		}
-}
-
 int set_write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err)
 {
 	struct writing w = { .set = s };
-	size_t n = 0;
+	size_t n = 0, at = 0, i = 0;
 	int r;
 
-	for (size_t i = 0; i < s->n_splits; i++)
-		n += s->splits[i].n_shards;
+	for (size_t k = 0; k < s->n_splits; k++)
+		n += s->splits[k].n_shards;
 	if (spool_flush(&s->spool, err) < 0)
 		return -1;
-	make_results(&w, n);
+	w.results = xcalloc(n, sizeof(*w.results));
+	for (uint32_t split = 0; split < s->n_splits; split++)
+		for (uint32_t k = 0; k < s->splits[split].n_shards; k++, i++) {
+			struct shard_result *one = &w.results[i];
+
+			*one = (struct shard_result){ .split = split, .number = k, .first = at };
+			while (at < s->samples.n && s->samples.v[at].split == split &&
+			       s->samples.v[at].shard == k)
+				at++;
+			one->n = at - one->first;
+		}
+	assert(at == s->samples.n); /* set_assign() has laid them out so */
 	w.hash_apart = n < s->args->threads;
 	r = step_parallel(s->args->threads, n, write_shard, &w, err);
-	free(w.split);
-	free(w.number);
 	*ret = w.results;
 	*ret_n = n;
 	return r;

@@ -57,37 +57,14 @@ static int by_path(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int list(const char *path, struct arena *arena, char ***ret, size_t *ret_n, struct err *err)
-{
-	VEC(char *) names = { 0 };
-	DIR *d = opendir(path);
-	struct dirent *e;
-	int r;
-
-	if (!d)
-		return err_errno(err, "cannot read %s", path);
-	while ((r = fs_next(d, path, &e, err)) == 1 && names.n <= PARTS_MAX)
-		if (*e->d_name != '.')
-			VEC_PUSH(&names, arena_printf(arena, "%s/%s", path, e->d_name));
-	closedir(d);
-	*ret = names.v;
-	*ret_n = names.n;
-	if (r < 0)
-		return -1;
-	if (names.n > PARTS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%s: more than %d files", path, PARTS_MAX);
-	if (names.n == 0)
-		return err_set(err, ERR_INVALID, "%s: a directory without files", path);
-	qsort(names.v, names.n, sizeof(*names.v), by_path);
-	return 0;
-}
-
 static int map_all(struct frame *t, const char *path, struct err *err)
 {
+	VEC(char *) files = { 0 };
+	size_t len = strlen(path);
+	struct dirent *e;
 	struct stat st;
-	char **files = NULL;
-	size_t n = 0, len = strlen(path);
-	int r = 0;
+	DIR *d;
+	int r;
 
 	if (stat(path, &st) < 0)
 		return err_errno(err, "cannot read %s", path);
@@ -95,10 +72,23 @@ static int map_all(struct frame *t, const char *path, struct err *err)
 		return map_part(t, path, err);
 	while (len > 1 && path[len - 1] == '/')
 		len--;
-	r = list(arena_strndup(t->arena, path, len), t->arena, &files, &n, err);
-	for (size_t i = 0; i < n && r == 0; i++)
-		r = map_part(t, files[i], err);
-	free(files);
+	path = arena_strndup(t->arena, path, len);
+	d = opendir(path);
+	if (!d)
+		return err_errno(err, "cannot read %s", path);
+	while ((r = fs_next(d, path, &e, err)) == 1 && files.n <= PARTS_MAX)
+		if (*e->d_name != '.')
+			VEC_PUSH(&files, arena_printf(t->arena, "%s/%s", path, e->d_name));
+	closedir(d);
+	if (r >= 0 && files.n > PARTS_MAX)
+		r = err_set(err, ERR_TOO_LARGE, "%s: more than %d files", path, PARTS_MAX);
+	else if (r >= 0 && files.n == 0)
+		r = err_set(err, ERR_INVALID, "%s: a directory without files", path);
+	if (r == 0)
+		qsort(files.v, files.n, sizeof(*files.v), by_path);
+	for (size_t i = 0; i < files.n && r == 0; i++)
+		r = map_part(t, files.v[i], err);
+	VEC_FREE(&files);
 	return r;
 }
 

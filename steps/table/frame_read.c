@@ -504,17 +504,12 @@ static int find_fields(struct reading *r, struct arena *arena, struct err *err)
 	return 0;
 }
 
-static bool can_lend(const struct frame *t)
-{
-	const struct npy *a = &t->parts.v[0].npy;
-
-	return t->format == FRAME_NPY && t->parts.n == 1 && a->kind == 'f' && a->item_bytes == 8 &&
-	       !a->swap && (uintptr_t)a->data % 8 == 0;
-}
-
 static int make_room(struct reading *r, struct err *err)
 {
 	struct frame *t = r->t;
+	const struct npy *a = &t->parts.v[0].npy;
+	bool lend = t->format == FRAME_NPY && t->parts.n == 1 && a->kind == 'f' &&
+		    a->item_bytes == 8 && !a->swap && (uintptr_t)a->data % 8 == 0;
 	size_t rows = MAX(t->rows, 1), cells, bytes = 0;
 
 	for (size_t i = 0; i < t->parts.n; i++)
@@ -529,16 +524,16 @@ static int make_room(struct reading *r, struct err *err)
 		if (c->kind != COLUMN_NUMBERS)
 			continue;
 		if (t->format == FRAME_NPY)
-			c->width = t->parts.v[0].npy.columns;
+			c->width = a->columns;
 		else if (find_width(t, c, err) < 0)
 			return -1;
 		c->row_stride = c->width;
 		c->column_stride = 1;
-		c->lent = can_lend(t);
-		if (c->lent) {
-			c->numbers = (double *)(uintptr_t)t->parts.v[0].npy.data;
-			c->row_stride = t->parts.v[0].npy.row_stride;
-			c->column_stride = t->parts.v[0].npy.column_stride;
+		c->lent = lend;
+		if (lend) {
+			c->numbers = (double *)(uintptr_t)a->data;
+			c->row_stride = a->row_stride;
+			c->column_stride = a->column_stride;
 			continue;
 		}
 		if (__builtin_mul_overflow(rows, c->width, &cells) ||

@@ -109,19 +109,6 @@ static int read_member(struct header *h, struct err *err)
 	return broken(h, err);
 }
 
-static int read_header(struct header *h, struct err *err)
-{
-	if (!skip(h, "{"))
-		return broken(h, err);
-	while (!skip(h, "}")) {
-		if (read_member(h, err) < 0)
-			return -1;
-		if (!skip(h, ",") && !(skip(h, "}") && h->at--))
-			return broken(h, err);
-	}
-	return h->has_descr && h->has_order && h->has_shape ? 0 : broken(h, err);
-}
-
 /* "<f8": byte order, kind, bytes (of U: characters). */
 static int read_type(const struct header *h, struct err *err)
 {
@@ -166,7 +153,15 @@ int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_he
 	h.at = (const char *)b + at;
 	h.end = h.at + len;
 	ret->data_at = at + len;
-	return read_header(&h, err) < 0 ? -1 : read_type(&h, err);
+	if (!skip(&h, "{"))
+		return broken(&h, err);
+	while (!skip(&h, "}")) {
+		if (read_member(&h, err) < 0)
+			return -1;
+		if (!skip(&h, ",") && !(skip(&h, "}") && h.at--))
+			return broken(&h, err);
+	}
+	return h.has_descr && h.has_order && h.has_shape ? read_type(&h, err) : broken(&h, err);
 }
 
 /* The data starts at a multiple of 64 bytes. */
