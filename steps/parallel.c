@@ -19,6 +19,7 @@
  * Threads live for one call. Fewer than were asked for is no error: the caller's thread is always
  * one of them.
  */
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 #include "base/mem.h"
@@ -39,17 +40,12 @@ struct ring {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct slot *slots;
-	size_t n, made, taken,
-		finished; /* items ever: made by next(), taken for work, finished by done() */
+	size_t n;                      /* slots */
+	size_t made, taken, finished;  /* items ever: by next(), for work, by done() */
 	bool making, finishing, ended; /* ended: nothing more is made */
 	bool failed;
 	struct err err;
 };
-
-static bool over(const struct ring *r)
-{
-	return (r->ended || r->failed) && r->finished == r->made && !r->making && !r->finishing;
-}
 
 /* Each of these is called with the lock held, releases it for the call, and returns with it held
  * again. */
@@ -121,7 +117,8 @@ static void *turn(void *arg)
 	struct ring *r = arg;
 
 	pthread_mutex_lock(&r->lock);
-	while (!over(r)) {
+	while (!((r->ended || r->failed) && r->finished == r->made && !r->making &&
+		 !r->finishing)) {
 		if (!r->finishing && r->finished < r->made &&
 		    r->slots[r->finished % r->n].state == SLOT_WORKED)
 			finish_one(r);
@@ -160,6 +157,7 @@ int step_stream(unsigned threads, const struct step_stream *s, struct err *err)
 			  .lock = PTHREAD_MUTEX_INITIALIZER,
 			  .changed = PTHREAD_COND_INITIALIZER };
 
+	assert(s->next && s->done && s->drop);
 	threads = MAX(threads, 1);
 	r.n = s->max_in_flight ? s->max_in_flight : (size_t)threads * IN_FLIGHT_PER_THREAD;
 	r.slots = xcalloc(r.n, sizeof(*r.slots));
@@ -180,16 +178,6 @@ struct range {
 	struct err err;
 };
 
-static void note_failure(struct range *r, size_t i, const struct err *err)
-{
-	pthread_mutex_lock(&r->lock);
-	if (i < r->failed_at) {
-		r->failed_at = i;
-		r->err = *err;
-	}
-	pthread_mutex_unlock(&r->lock);
-}
-
 static void *work_range(void *arg)
 {
 	struct range *r = arg;
@@ -199,14 +187,19 @@ static void *work_range(void *arg)
 		size_t i;
 
 		pthread_mutex_lock(&r->lock);
-		i = r->next < r->failed_at
-			    ? r->next++
-			    : r->n; /* what is before the failure is still run: it may fail too */
+		/* What is before the failure is still run: it may fail too. */
+		i = r->next < r->failed_at ? r->next++ : r->n;
 		pthread_mutex_unlock(&r->lock);
 		if (i >= r->n)
 			return NULL;
-		if (r->work(r->arg, i, &err) < 0)
-			note_failure(r, i, &err);
+		if (r->work(r->arg, i, &err) < 0) {
+			pthread_mutex_lock(&r->lock);
+			if (i < r->failed_at) {
+				r->failed_at = i;
+				r->err = err;
+			}
+			pthread_mutex_unlock(&r->lock);
+		}
 	}
 }
 

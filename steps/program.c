@@ -177,21 +177,11 @@ static int set_with_json(struct line *l, const char *text, struct err *err)
 	return 0;
 }
 
-static int set_threads(struct line *l, const char *v, struct err *err)
-{
-	int64_t n;
-
-	/* A program that runs on many nodes is given those of all. */
-	if (!text_parse_int(v, &n) || n < 1 || n > INT32_MAX)
-		return err_set(err, ERR_USAGE, "--threads %s: a number from 1 to %d", v, INT32_MAX);
-	l->threads = (unsigned)n;
-	return 0;
-}
-
 static int read_option(struct line *l, const struct step_spec *spec, const char *name,
 		       const char *v, struct err *err)
 {
 	struct step_port p = { 0 };
+	int64_t n;
 
 	if (strcmp(name, "-i") == 0 || strcmp(name, "--input") == 0) {
 		if (add_port(l->arena, &p, v, spec->inputs, err) < 0)
@@ -209,8 +199,14 @@ static int read_option(struct line *l, const struct step_spec *spec, const char 
 		return set_with(l->with, v, err);
 	if (strcmp(name, "--with-json") == 0)
 		return set_with_json(l, v, err);
-	if (strcmp(name, "--threads") == 0)
-		return set_threads(l, v, err);
+	if (strcmp(name, "--threads") == 0) {
+		/* A program that runs on many nodes is given those of all. */
+		if (!text_parse_int(v, &n) || n < 1 || n > INT32_MAX)
+			return err_set(err, ERR_USAGE, "--threads %s: a number from 1 to %d", v,
+				       INT32_MAX);
+		l->threads = (unsigned)n;
+		return 0;
+	}
 	if (strcmp(name, "--metrics") == 0) {
 		l->metrics = v;
 		return 0;
@@ -375,7 +371,7 @@ static int print_schemas(void)
 	return fflush(stdout) == 0 ? 0 : 1;
 }
 
-static int list_steps(FILE *to)
+static void list_steps(FILE *to)
 {
 	size_t n;
 	const struct step_spec *const *v = step_specs(&n);
@@ -384,18 +380,6 @@ static int list_steps(FILE *to)
 	for (size_t i = 0; i < n; i++)
 		fprintf(to, "  %-10s  %s\n", v[i]->name, v[i]->summary);
 	fprintf(to, "\n`cairn step NAME --help` says what one takes.\n");
-	return to == stdout ? 0 : 2;
-}
-
-static int run_line(const struct step_impl *const *impls, const struct step_spec *spec,
-		    const struct line *l, struct err *err)
-{
-	while (*impls && strcmp((*impls)->name, spec->name) != 0)
-		impls++;
-	if (!*impls)
-		return err_set(err, ERR_UNSUPPORTED,
-			       "this program only starts ranks: its one step is `train`");
-	return run_step(*impls, spec, l, err);
 }
 
 int step_main(const struct step_impl *const *impls, int argc, char **argv)
@@ -414,15 +398,21 @@ int step_main(const struct step_impl *const *impls, int argc, char **argv)
 
 		if (argc > 0 && !help)
 			fprintf(stderr, "cairn step: there is no built-in step `%.60s`\n", argv[0]);
-		return list_steps(help ? stdout : stderr);
+		list_steps(help ? stdout : stderr);
+		return help ? 0 : 2;
 	}
+	while (*impls && strcmp((*impls)->name, spec->name) != 0)
+		impls++;
 	l = (struct line){ .with = json_object(), .arena = arena_new() };
 	if (read_line(&l, spec, argc - 1, argv + 1, &err) == 0) {
 		if (l.help) {
 			print_help(spec);
 			r = 0;
 		} else {
-			r = run_line(impls, spec, &l, &err);
+			r = *impls ? run_step(*impls, spec, &l, &err)
+				   : err_set(&err, ERR_UNSUPPORTED,
+					     "this program only starts ranks: its one step is "
+					     "`train`");
 		}
 	}
 	if (r == 0 && fflush(stdout) != 0)

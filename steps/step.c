@@ -79,7 +79,6 @@ int64_t step_duration(const json_t *with, const char *name)
 	int r = text_parse_duration(step_text(with, name), &ns, NULL);
 
 	assert(r == 0);
-	(void)r;
 	return ns;
 }
 
@@ -95,8 +94,9 @@ size_t step_choice(const struct step_args *a, const char *name)
 	struct spec_choices c;
 	size_t i = 0;
 
-	while (strcmp(o->name, name) != 0)
+	while (o->name && strcmp(o->name, name) != 0)
 		o++;
+	assert(o->name);
 	spec_choices_of(o, &c);
 	while (i < c.n && strcmp(c.v[i], text) != 0)
 		i++;
@@ -106,15 +106,18 @@ size_t step_choice(const struct step_args *a, const char *name)
 
 /* Metrics. */
 
+json_t *step_number(double v)
+{
+	if (!isfinite(v))
+		return json_null();
+	return v == floor(v) && fabs(v) < 1e15 ? json_integer((json_int_t)v) : json_real(v);
+}
+
 void step_metric(struct step_args *a, const char *name, double value)
 {
-	json_t *at = a->metrics, *v = isfinite(value) ? json_real(value) : json_null();
+	json_t *at = a->metrics;
 	const char *dot;
 
-	if (isfinite(value) && value == floor(value) && fabs(value) < 1e15) {
-		json_decref(v);
-		v = json_integer((json_int_t)value);
-	}
 	while ((dot = strchr(name, '.'))) {
 		char part[256];
 		json_t *inner;
@@ -128,7 +131,7 @@ void step_metric(struct step_args *a, const char *name, double value)
 		at = inner;
 		name = dot + 1;
 	}
-	json_object_set_new(at, name, v);
+	json_object_set_new(at, name, step_number(value));
 }
 
 /* Progress. */
@@ -141,16 +144,6 @@ static struct {
 	bool on_line;         /* a terminal's line is to be ended before other text */
 } progress = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void add_progress(struct str *s, uint64_t done, uint64_t total, const char *unit)
-{
-	text_add_count(s, done);
-	if (total) {
-		str_add(s, " of ");
-		text_add_count(s, total);
-	}
-	str_addf(s, " %s", unit);
-}
-
 /* What is due, under the lock. */
 static void print_progress(bool terminal)
 {
@@ -158,7 +151,12 @@ static void print_progress(bool terminal)
 
 	if (!progress.unit)
 		return;
-	add_progress(&s, progress.done, progress.total, progress.unit);
+	text_add_count(&s, progress.done);
+	if (progress.total) {
+		str_add(&s, " of ");
+		text_add_count(&s, progress.total);
+	}
+	str_addf(&s, " %s", progress.unit);
 	fprintf(stderr, terminal ? "\r\033[K%s" : "%s\n", s.s);
 	progress.on_line = terminal;
 	progress.unit = NULL;

@@ -15,9 +15,9 @@
 #include "steps/spec/spec.h"
 
 struct step_port {
-	const char *name,
-		*path; /* path: a file or a directory, as the user or the engine gave it */
-	bool is_dir;   /* outputs: declared with a trailing slash */
+	const char *name;
+	const char *path; /* a file or a directory, as the user or the engine gave it */
+	bool is_dir;      /* outputs: declared with a trailing slash */
 };
 
 struct step_args {
@@ -54,8 +54,11 @@ const json_t *step_value(const json_t *with, const char *name); /* NULL when abs
 /* Of a choice: its place among the spec's choices "a|b|c". */
 size_t step_choice(const struct step_args *a, const char *name);
 
-void step_metric(struct step_args *a, const char *name,
-		 double value); /* "errors.skipped" nests: dots make objects. Not finite: null */
+/* "errors.skipped" nests: dots make objects. */
+void step_metric(struct step_args *a, const char *name, double value);
+
+/* A whole number as an integer; null where it isn't finite. */
+json_t *step_number(double v);
 
 /* "1,234 of 60,000 images"; at most one line a second on a terminal (rewritten in place), one in
  * ten seconds in a log. total 0: unknown. */

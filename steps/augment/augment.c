@@ -127,17 +127,6 @@ static void *next_item(void *arg, struct err *err)
 
 /* Work. */
 
-static struct workspace *borrow(struct step *s)
-{
-	struct workspace *ws = NULL;
-
-	pthread_mutex_lock(&s->lock);
-	if (s->idle.n > 0)
-		ws = s->idle.v[--s->idle.n];
-	pthread_mutex_unlock(&s->lock);
-	return ws ? ws : workspace_new();
-}
-
 /* Keys are an archive's: any bytes, which must not reach a terminal as they are, and so many that
  * they would leave no room for what is wrong. */
 static void name_sample(struct err *err, const char *shard, const char *key)
@@ -178,10 +167,16 @@ static int work_on(void *arg, void *p, struct err *err)
 	struct step *s = arg;
 	struct item *item = p;
 	const struct shard_sample *sample = item->shared->sample;
-	struct workspace *ws = borrow(s);
+	struct workspace *ws = NULL;
 	struct err bad = { 0 };
 	int r;
 
+	pthread_mutex_lock(&s->lock);
+	if (s->idle.n > 0)
+		ws = s->idle.v[--s->idle.n];
+	pthread_mutex_unlock(&s->lock);
+	if (!ws)
+		ws = workspace_new();
 	item->images = sample_augment(&s->plan, sample, item->first, item->n, ws, item->made, &bad);
 	pthread_mutex_lock(&s->lock);
 	VEC_PUSH(&s->idle, ws);
@@ -326,50 +321,39 @@ static int name_results(struct step *s, const struct step_port *in, const struct
 	return 0;
 }
 
-static int work_through(struct step *s, struct err *err)
-{
-	const struct step_stream stream = {
-		.next = next_item, .work = work_on, .done = write_item, .drop = drop_item, .arg = s
-	};
-
-	if (step_stream(s->a->threads, &stream, err) < 0 || write_up_to(s, s->n_shards, err) < 0 ||
-	    close_writer(s, err) < 0)
-		return -1;
-	step_metric(s->a, "samples_in", (double)s->samples_in);
-	step_metric(s->a, "samples_out", (double)s->samples_out);
-	step_metric(s->a, "images", (double)s->images);
-	step_metric(s->a, "bytes", (double)s->bytes);
-	step_metric(s->a, "errors.skipped", (double)s->skipped);
-	step_metric(s->a, "errors.kept", (double)s->kept);
-	return 0;
-}
-
-static void deinit(struct step *s)
-{
-	shard_reader_free(s->reader);
-	shard_writer_free(s->writer);
-	shared_unref(s->current);
-	for (size_t i = 0; i < s->idle.n; i++)
-		workspace_free(s->idle.v[i]);
-	VEC_FREE(&s->idle);
-	for (size_t i = 0; i < s->n_shards && s->to; i++)
-		free(s->to[i]);
-	free(s->to);
-	shard_list_free(s->from, s->n_shards);
-	pthread_mutex_destroy(&s->lock);
-}
-
 static int run(struct step_args *a, struct err *err)
 {
 	const struct step_port *in = step_input(a, "shard"), *out = step_output(a, "shard");
 	struct step s = { .a = a, .lock = PTHREAD_MUTEX_INITIALIZER };
-	int r = plan_init(&s.plan, a->with, err) < 0 ||
-				shard_list(in->path, &s.from, &s.n_shards, err) < 0 ||
-				name_results(&s, in, out, err) < 0 || work_through(&s, err) < 0
-			? -1
-			: 0;
+	const struct step_stream stream = {
+		.next = next_item, .work = work_on, .done = write_item, .drop = drop_item, .arg = &s
+	};
+	int r = -1;
 
-	deinit(&s);
+	if (plan_init(&s.plan, a->with, err) == 0 &&
+	    shard_list(in->path, &s.from, &s.n_shards, err) == 0 &&
+	    name_results(&s, in, out, err) == 0 && step_stream(a->threads, &stream, err) == 0 &&
+	    write_up_to(&s, s.n_shards, err) == 0)
+		r = close_writer(&s, err);
+	if (r == 0) {
+		step_metric(a, "samples_in", (double)s.samples_in);
+		step_metric(a, "samples_out", (double)s.samples_out);
+		step_metric(a, "images", (double)s.images);
+		step_metric(a, "bytes", (double)s.bytes);
+		step_metric(a, "errors.skipped", (double)s.skipped);
+		step_metric(a, "errors.kept", (double)s.kept);
+	}
+	shard_reader_free(s.reader);
+	shard_writer_free(s.writer);
+	shared_unref(s.current);
+	for (size_t i = 0; i < s.idle.n; i++)
+		workspace_free(s.idle.v[i]);
+	VEC_FREE(&s.idle);
+	for (size_t i = 0; i < s.n_shards && s.to; i++)
+		free(s.to[i]);
+	free(s.to);
+	shard_list_free(s.from, s.n_shards);
+	pthread_mutex_destroy(&s.lock);
 	return r;
 }
 

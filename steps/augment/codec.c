@@ -1,29 +1,23 @@
 /* steps/augment/codec.c — which format it is, which way is up, and what all formats share. */
 #include "steps/augment/codec.h"
+#include <assert.h>
 #include <string.h>
-
-static enum image_format codec_sniff(const void *data, size_t n)
-{
-	if (n >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
-		return IMAGE_JPEG;
-	if (n >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
-		return IMAGE_PNG;
-	if (n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0)
-		return IMAGE_NPY;
-	return IMAGE_NONE;
-}
 
 int codec_probe(const void *data, size_t n, const struct codec_options *o, struct image_info *ret,
 		struct err *err)
 {
-	struct image_info info = { .format = codec_sniff(data, n), .orientation = 1 };
-	int r = info.format == IMAGE_JPEG  ? jpeg_probe(data, n, &info, err)
-		: info.format == IMAGE_PNG ? png_probe(data, n, &info, err)
-		: info.format == IMAGE_NPY
-			? npy_probe(data, n, &info, err)
-			: err_set(err, ERR_INVALID,
-				  n ? "it is neither JPEG, PNG nor NPY" : "it is empty");
+	struct image_info info = { .orientation = 1 };
+	int r;
 
+	if (n >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
+		r = jpeg_probe(data, n, &info, err);
+	else if (n >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
+		r = png_probe(data, n, &info, err);
+	else if (n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0)
+		r = npy_probe(data, n, &info, err);
+	else
+		r = err_set(err, ERR_INVALID,
+			    n ? "it is neither JPEG, PNG nor NPY" : "it is empty");
 	if (r < 0)
 		return -1;
 	if (info.w == 0 || info.h == 0)
@@ -103,13 +97,14 @@ static void turn_upright(const struct image *from, unsigned orientation, struct 
 
 /* Reading. */
 
-static void show_part(struct image *im, const struct image_part *part)
+void codec_view(struct image *view, const struct image *of, const struct image_part *part)
 {
-	uint32_t x = part->x / part->denom, y = part->y / part->denom;
-	uint32_t right = MIN((part->x + part->w + part->denom - 1) / part->denom, im->w);
-	uint32_t bottom = MIN((part->y + part->h + part->denom - 1) / part->denom, im->h);
+	uint32_t d = part->denom, x = part->x / d, y = part->y / d,
+		 right = MIN((part->x + part->w + d - 1) / d, of->w),
+		 bottom = MIN((part->y + part->h + d - 1) / d, of->h);
 
-	image_view(im, im, x, y, right - x, bottom - y);
+	assert(x < right && y < bottom);
+	image_view(view, of, x, y, right - x, bottom - y);
 }
 
 int codec_read(const void *data, size_t n, const struct codec_options *o,
@@ -128,7 +123,7 @@ int codec_read(const void *data, size_t n, const struct codec_options *o,
 	if (to == other)
 		turn_upright(other, info->orientation, ret);
 	if (info->format != IMAGE_JPEG || to == other)
-		show_part(ret, part);
+		codec_view(ret, ret, part);
 	return 0;
 }
 

@@ -69,6 +69,8 @@ int npy_read(const void *data, size_t n, const struct codec_options *o, struct i
 	     struct err *err);
 /* Of a TIFF block as in EXIF ("II*\0..." or "MM\0*..."); 1 when it has none or makes no sense. */
 unsigned exif_orientation(const uint8_t *tiff, size_t n);
+/* `view` shows the part of `of`, an image as large as the part's `denom` makes it. */
+void codec_view(struct image *view, const struct image *of, const struct image_part *part);
 /* Four bytes a pixel whose last one is opacity, laid over a background. */
 void codec_compose(struct image *im, const uint8_t background[3]);
 

@@ -120,18 +120,6 @@ void colour_solarize(struct workspace *ws, double threshold)
 	look_up_same(ws, table);
 }
 
-static void count_levels(const struct image *im, uint64_t counts[3][256])
-{
-	unsigned bytes = image_pixel_bytes(im);
-
-	memset(counts, 0, 3 * sizeof(counts[0]));
-	for (uint32_t y = 0; y < im->h; y++)
-		for (const uint8_t *p = image_row(im, y), *end = p + (size_t)im->w * bytes; p < end;
-		     p += bytes)
-			for (unsigned c = 0; c < im->channels; c++)
-				counts[c][p[c]]++;
-}
-
 static void stretch_table(const uint64_t counts[256], uint8_t table[256])
 {
 	int lo = 0, hi = 255;
@@ -167,10 +155,16 @@ static void equal_table(const uint64_t counts[256], uint8_t table[256])
 static void by_histogram(struct workspace *ws,
 			 void (*make)(const uint64_t counts[256], uint8_t table[256]))
 {
-	uint64_t counts[3][256];
+	const struct image *im = &ws->cur;
+	unsigned bytes = image_pixel_bytes(im);
+	uint64_t counts[3][256] = { 0 };
 	uint8_t table[3][256];
 
-	count_levels(&ws->cur, counts);
+	for (uint32_t y = 0; y < im->h; y++)
+		for (const uint8_t *p = image_row(im, y), *end = p + (size_t)im->w * bytes; p < end;
+		     p += bytes)
+			for (unsigned c = 0; c < im->channels; c++)
+				counts[c][p[c]]++;
 	for (int c = 0; c < 3; c++)
 		make(counts[c], table[c]);
 	look_up(ws, table);
@@ -206,26 +200,6 @@ void colour_saturation(struct workspace *ws, double factor)
 	workspace_own(ws);
 	for (uint32_t y = 0; y < ws->cur.h; y++)
 		saturate_row(image_row(&ws->cur, y), ws->cur.w, fixed(factor));
-}
-
-static void colour_gray(struct workspace *ws, bool one_channel)
-{
-	const struct image *im = &ws->cur;
-
-	if (im->channels == 1)
-		return;
-	image_make(&ws->spare, im->w, im->h, one_channel ? 1 : 3);
-	for (uint32_t y = 0; y < im->h; y++) {
-		const uint8_t *p = image_row(im, y);
-		uint8_t *to = image_row(&ws->spare, y);
-
-		for (uint32_t x = 0; x < im->w; x++, p += 4)
-			if (one_channel)
-				to[x] = luma(p);
-			else
-				memset(to + (size_t)x * 4, luma(p), 4);
-	}
-	workspace_swap(ws);
 }
 
 /* A. R. Smith, "Color Gamut Transform Pairs", SIGGRAPH 1978: hue as a place on the hexagon, six
@@ -296,18 +270,18 @@ void colour_sharpness(struct workspace *ws, double factor)
 
 /* The ops. */
 
+static const char *const factors[] = { "brightness", "contrast", "saturation", "hue" };
+
 static int jitter_compile(struct op *op, const json_t *with, struct err *err)
 {
-	static const char *const names[] = { "brightness", "contrast", "saturation", "hue" };
-
 	for (int i = 0; i < 4; i++) {
 		struct range *f = &op->jitter.factor[i];
 
-		*f = op_range(with, names[i], i < 3 ? 1 : 0);
+		*f = op_range(with, factors[i], i < 3 ? 1 : 0);
 		f->lo = i < 3 ? MAX(f->lo, 0) : f->lo;
 		if (f->lo > f->hi || (i == 3 && (f->lo < -0.5 || f->hi > 0.5)))
 			return err_set(err, ERR_INVALID,
-				       "color_jitter: `%s` must be [least, most]%s", names[i],
+				       "color_jitter: `%s` must be [least, most]%s", factors[i],
 				       i == 3 ? ", within -0.5 and 0.5" : "");
 	}
 	return 0;
@@ -349,12 +323,11 @@ static void jitter_apply(const struct op *op, const struct drawn *d, struct work
 
 static void jitter_record(const struct op *op, const struct drawn *d, json_t *to)
 {
-	static const char *const names[] = { "brightness", "contrast", "saturation", "hue" };
 	json_t *order = json_array();
 
 	for (int i = 0; i < 4; i++) {
-		json_object_set_new(to, names[i], json_real(d->v[i]));
-		json_array_append_new(order, json_string(names[(int)d->v[4 + i]]));
+		json_object_set_new(to, factors[i], json_real(d->v[i]));
+		json_array_append_new(order, json_string(factors[(int)d->v[4 + i]]));
 	}
 	json_object_set_new(to, "order", order);
 }
@@ -379,7 +352,22 @@ static int gray_compile(struct op *op, const json_t *with, struct err *err)
 static void gray_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
 		       struct random *pixels)
 {
-	colour_gray(ws, op->flag);
+	const struct image *im = &ws->cur;
+
+	if (im->channels == 1)
+		return;
+	image_make(&ws->spare, im->w, im->h, op->flag ? 1 : 3);
+	for (uint32_t y = 0; y < im->h; y++) {
+		const uint8_t *p = image_row(im, y);
+		uint8_t *to = image_row(&ws->spare, y);
+
+		for (uint32_t x = 0; x < im->w; x++, p += 4)
+			if (op->flag) /* one channel */
+				to[x] = luma(p);
+			else
+				memset(to + (size_t)x * 4, luma(p), 4);
+	}
+	workspace_swap(ws);
 }
 
 const struct op_type op_grayscale = {

@@ -1,5 +1,6 @@
 /* steps/augment/image.c — memory of images, reused from one to the next. */
 #include "steps/augment/image.h"
+#include <assert.h>
 #include <string.h>
 #include "base/mem.h"
 
@@ -9,6 +10,7 @@ void image_make(struct image *im, uint32_t w, uint32_t h, unsigned channels)
 			IMAGE_ALIGN,
 	       n = stride * h + IMAGE_ALIGN;
 
+	assert(channels == 1 || channels == 3);
 	if (n > im->cap) {
 		free(im->buf);
 		im->buf = xmalloc(n);
@@ -32,17 +34,12 @@ void image_view(struct image *view, const struct image *of, uint32_t x, uint32_t
 {
 	uint8_t *px = image_row(of, y) + (size_t)x * image_pixel_bytes(of);
 
+	assert((uint64_t)x + w <= of->w && (uint64_t)y + h <= of->h);
 	view->px = px;
 	view->stride = of->stride;
 	view->channels = of->channels;
 	view->w = w;
 	view->h = h;
-}
-
-/* Tells whether its pixels lie in its own memory. */
-static bool image_owns(const struct image *im)
-{
-	return (uintptr_t)im->px - (uintptr_t)im->buf < im->cap;
 }
 
 void image_copy(struct image *to, const struct image *from)
@@ -91,7 +88,7 @@ void *workspace_scratch(struct workspace *ws, size_t bytes)
 
 void workspace_own(struct workspace *ws)
 {
-	if (image_owns(&ws->cur))
+	if ((uintptr_t)ws->cur.px - (uintptr_t)ws->cur.buf < ws->cur.cap)
 		return;
 	image_copy(&ws->spare, &ws->cur);
 	image_swap(&ws->cur, &ws->spare);

@@ -21,9 +21,8 @@
 #include <jpeglib.h>
 #include "steps/augment/codec.h"
 
-#define MARGIN                                                                                   \
-	4 /* pixels of the output: upsampling looks one pixel of colour to each side, two of the \
-	     output */
+/* Pixels of the output: upsampling looks one pixel of colour to each side, two of the output. */
+#define MARGIN    4
 #define SCANS_MAX 200 /* of a progressive file; each costs as much as a whole image */
 #define SIDE_MAX  65500
 
@@ -123,10 +122,12 @@ int jpeg_probe(const void *data, size_t n, struct image_info *ret, struct err *e
 	start(&r, data, n);
 	jpeg_save_markers(&r.c, JPEG_APP0 + 1, 0xffff);
 	jpeg_read_header(&r.c, TRUE);
-	if (is_cut(&r, data, n))
+	if (is_cut(&r, data, n)) {
 		snprintf(r.errors.msg, sizeof(r.errors.msg),
-			 "it is cut off: no end of the image in %zu bytes", n),
-			r.errors.broken = true;
+			 "it is cut off: no end of the image in %zu bytes", n);
+		r.errors.broken = true;
+	}
+	ret->format = IMAGE_JPEG;
 	ret->w = r.c.image_width;
 	ret->h = r.c.image_height;
 	ret->orientation = find_orientation(&r);

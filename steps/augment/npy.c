@@ -41,21 +41,10 @@ int npy_probe(const void *data, size_t n, struct image_info *ret, struct err *er
 
 	if (npy_parse(data, n, &a, err) < 0)
 		return -1;
+	ret->format = IMAGE_NPY;
 	ret->w = a.w;
 	ret->h = a.h;
 	return 0;
-}
-
-static void read_row(const struct levels *a, const uint8_t *from, uint8_t *to)
-{
-	if (a->depth <= 1 || a->depth == 4) {
-		memcpy(to, from, (size_t)a->w * MAX(a->depth, 1));
-		return;
-	}
-	for (uint32_t x = 0; x < a->w; x++, from += 3, to += 4) {
-		memcpy(to, from, 3);
-		to[3] = 255;
-	}
 }
 
 int npy_read(const void *data, size_t n, const struct codec_options *o, struct image *ret,
@@ -66,8 +55,17 @@ int npy_read(const void *data, size_t n, const struct codec_options *o, struct i
 	if (npy_parse(data, n, &a, err) < 0)
 		return -1;
 	image_make(ret, a.w, a.h, a.depth <= 1 ? 1 : 3);
-	for (uint32_t y = 0; y < a.h; y++)
-		read_row(&a, a.at + (size_t)y * a.w * MAX(a.depth, 1), image_row(ret, y));
+	for (uint32_t y = 0; y < a.h; y++) {
+		const uint8_t *from = a.at + (size_t)y * a.w * MAX(a.depth, 1);
+		uint8_t *to = image_row(ret, y);
+
+		if (a.depth != 3)
+			memcpy(to, from, (size_t)a.w * MAX(a.depth, 1));
+		for (uint32_t x = 0; x < a.w && a.depth == 3; x++, from += 3, to += 4) {
+			memcpy(to, from, 3);
+			to[3] = 255;
+		}
+	}
 	if (a.depth == 4 && o->has_background)
 		codec_compose(ret, o->background);
 	return 0;

@@ -59,31 +59,30 @@ static double threshold(double m, const struct op_target *t)
 
 /* Operations. */
 
-static void affine(const struct op *op, struct workspace *ws, bool mask, double cx, double cy,
-		   double tx, double ty, double shear_x, double shear_y)
+static void affine(const struct op *op, struct workspace *ws, bool mask, struct affine a)
 {
-	double m[6];
-
-	warp_affine_matrix(m, cx, cy, 0, tx, ty, 1, shear_x, shear_y);
-	image_warp(ws, m, ws->cur.w, ws->cur.h, op->filter == FILTER_BILINEAR && !mask, op->fill);
+	a.scale = 1;
+	warp_affine(ws, &a, op->filter == FILTER_BILINEAR && !mask, op->fill);
 }
 
 /* About the corner, as in the paper's code. */
 static void shear_x(const struct op *op, double amount, struct workspace *ws, bool mask)
 {
-	affine(op, ws, mask, 0, 0, 0, 0, atan(amount) * (180 / M_PI), 0);
+	affine(op, ws, mask, (struct affine){ .shear_x = atan(amount) * (180 / M_PI) });
 }
 static void shear_y(const struct op *op, double amount, struct workspace *ws, bool mask)
 {
-	affine(op, ws, mask, 0, 0, 0, 0, 0, atan(amount) * (180 / M_PI));
+	affine(op, ws, mask, (struct affine){ .shear_y = atan(amount) * (180 / M_PI) });
 }
 static void translate_x(const struct op *op, double amount, struct workspace *ws, bool mask)
 {
-	affine(op, ws, mask, ws->cur.w / 2.0, ws->cur.h / 2.0, trunc(amount), 0, 0, 0);
+	affine(op, ws, mask,
+	       (struct affine){ ws->cur.w / 2.0, ws->cur.h / 2.0, .tx = trunc(amount) });
 }
 static void translate_y(const struct op *op, double amount, struct workspace *ws, bool mask)
 {
-	affine(op, ws, mask, ws->cur.w / 2.0, ws->cur.h / 2.0, 0, trunc(amount), 0, 0);
+	affine(op, ws, mask,
+	       (struct affine){ ws->cur.w / 2.0, ws->cur.h / 2.0, .ty = trunc(amount) });
 }
 static void rotate(const struct op *op, double amount, struct workspace *ws, bool mask)
 {

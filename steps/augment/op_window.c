@@ -186,9 +186,7 @@ static int random_crop_compile(struct op *op, const json_t *with, struct err *er
 			       "random_crop: `padding` is one number, two or four");
 	for (int i = 0; i < 4; i++)
 		op->window.padding[i] = (int)p[n == 2 ? i % 2 : i];
-	for (int i = 0; i < 4; i++)
-		if (strcmp(modes[i], step_text(with, "mode")) == 0)
-			op->window.mode = i;
+	op->window.mode = (int)op_word(modes, ARRAY_LEN(modes), step_text(with, "mode"));
 	op->window.pad_if_needed = step_bool(with, "pad_if_needed");
 	return 0;
 }

@@ -34,7 +34,7 @@ void op_numbers(const json_t *with, const char *name, double *ret, unsigned n)
 	const json_t *list = step_value(with, name);
 	size_t have = json_array_size(list);
 
-	assert(have > 0);
+	assert(have > 0 && n > 0);
 	for (unsigned i = 0; i < n; i++)
 		ret[i] = json_number_value(json_array_get(list, MIN(i, have - 1)));
 }
@@ -59,18 +59,19 @@ void op_size(const json_t *with, const char *name, uint32_t *h, uint32_t *w)
 	*w = (uint32_t)v[1];
 }
 
-static enum filter filter_of(const char *name)
+size_t op_word(const char *const *words, size_t n, const char *word)
 {
-	static const char *const names[] = { "nearest", "box", "bilinear", "bicubic", "lanczos" };
 	size_t i = 0;
 
-	while (strcmp(names[i], name) != 0)
+	while (i < n && strcmp(words[i], word) != 0)
 		i++;
-	return (enum filter)i;
+	assert(i < n);
+	return i;
 }
 
 int op_compile(struct op *ret, const json_t *variant, struct err *err)
 {
+	static const char *const filters[] = { "nearest", "box", "bilinear", "bicubic", "lanczos" };
 	const char *name = json_object_iter_key(json_object_iter((json_t *)variant));
 	const json_t *with = json_object_get(variant, name);
 	double fill[3];
@@ -83,7 +84,8 @@ int op_compile(struct op *ret, const json_t *variant, struct err *err)
 	if (step_value(with, "p"))
 		ret->p = step_float(with, "p");
 	if (step_value(with, "filter"))
-		ret->filter = filter_of(step_text(with, "filter"));
+		ret->filter = (enum filter)op_word(filters, ARRAY_LEN(filters),
+						   step_text(with, "filter"));
 	if (step_value(with, "fill")) {
 		op_numbers(with, "fill", fill, 3);
 		for (unsigned i = 0; i < 3; i++)
@@ -94,12 +96,12 @@ int op_compile(struct op *ret, const json_t *variant, struct err *err)
 
 /* Life of an operation. */
 
-int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, uint32_t index,
-	    const struct op_target *t, struct drawn *ret, struct err *err)
+int op_draw(const struct op *op, const struct op_place *at, const struct op_target *t,
+	    struct drawn *ret, struct err *err)
 {
 	struct random r;
 
-	random_start(&r, key, copy, index, RANDOM_DRAW);
+	random_start(&r, &at->key, at->copy, at->index, RANDOM_DRAW);
 	ret->n = 0;
 	ret->on = random_unit(&r) < op->p;
 	if (!ret->on || !op->type->draw)
@@ -107,20 +109,15 @@ int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, ui
 	return op->type->draw(op, &r, t, ret, err) < 0 ? err_wrap(err, "%s", op->type->name) : 0;
 }
 
-void op_apply(const struct op *op, const struct drawn *d, const struct random_key *key,
-	      uint32_t copy, uint32_t index, struct workspace *ws, bool mask)
+void op_apply(const struct op *op, const struct drawn *d, const struct op_place *at,
+	      struct workspace *ws, bool mask)
 {
 	struct random pixels;
 
 	if (!d->on || !op->type->apply || (mask && op->type->colours))
 		return;
-	random_start(&pixels, key, copy, index, RANDOM_PIXELS);
+	random_start(&pixels, &at->key, at->copy, at->index, RANDOM_PIXELS);
 	op->type->apply(op, d, ws, mask, &pixels);
-}
-
-static json_t *number(double v)
-{
-	return v == floor(v) && fabs(v) < 1e15 ? json_integer((json_int_t)v) : json_real(v);
 }
 
 json_t *op_record(const struct op *op, const struct drawn *d)
@@ -138,7 +135,7 @@ json_t *op_record(const struct op *op, const struct drawn *d)
 	for (const char *s = op->type->names; s && *s && i < d->n; i++) {
 		_cleanup_(freep) char *name = xstrndup(s, strcspn(s, " "));
 
-		json_object_set_new(ret, name, number(d->v[i]));
+		json_object_set_new(ret, name, step_number(d->v[i]));
 		s += strcspn(s, " ");
 		s += *s == ' ';
 	}

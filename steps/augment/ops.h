@@ -74,26 +74,33 @@ struct op_type {
 	const char *names; /* of the drawn numbers, "x y width height"; NULL: `record` */
 	void (*record)(const struct op *op, const struct drawn *d, json_t *to);
 	bool colours; /* leaves masks alone */
-	bool window;  /* drawn: x, y, width, height, and the size that this becomes; see op_window.c
-		       */
+	bool window;  /* drawn: x, y, width, height, and the size that this becomes */
 };
 
 extern const struct op_type op_resize, op_center_crop, op_random_crop, op_random_resized_crop,
 	op_flip, op_rotate, op_affine, op_color_jitter, op_grayscale, op_blur, op_noise, op_cutout,
 	op_normalize, op_rand_augment;
 
+/* Which stream of random numbers an op draws from. */
+struct op_place {
+	struct random_key key; /* of the sample */
+	uint32_t copy, index;  /* index: of the op in the list */
+};
+
 /* From the complete form: {"flip": {"direction": ..., "p": ...}}. */
 int op_compile(struct op *ret, const json_t *variant, struct err *err);
-int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, uint32_t index,
-	    const struct op_target *t, struct drawn *ret, struct err *err);
-void op_apply(const struct op *op, const struct drawn *d, const struct random_key *key,
-	      uint32_t copy, uint32_t index, struct workspace *ws, bool mask);
+int op_draw(const struct op *op, const struct op_place *at, const struct op_target *t,
+	    struct drawn *ret, struct err *err);
+void op_apply(const struct op *op, const struct drawn *d, const struct op_place *at,
+	      struct workspace *ws, bool mask);
 json_t *op_record(const struct op *op, const struct drawn *d);
 
 /* Settings. */
 struct range op_range(const json_t *with, const char *name,
 		      double around); /* [lo, hi], or x: around - x .. around + x */
 void op_size(const json_t *with, const char *name, uint32_t *h, uint32_t *w); /* [side]: both */
+/* The place of `word` among the n words; it is one of them (asserted). */
+size_t op_word(const char *const *words, size_t n, const char *word);
 /* The numbers of a list, the last one repeated. */
 void op_numbers(const json_t *with, const char *name, double *ret, unsigned n);
 
@@ -107,13 +114,13 @@ void window_apply(const struct op *op, const struct drawn *d, const struct box *
 
 /* Warps: warp.c. */
 
-/* From a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in
- * the image; pixels' middles are at halves. */
-void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear,
-		const uint8_t fill[3]);
-/* About a centre, clockwise, in degrees; then shear; larger by scale; moved. */
-void warp_affine_matrix(double m[6], double cx, double cy, double angle, double tx, double ty,
-			double scale, double shear_x, double shear_y);
+/* About a centre, clockwise; then sheared; larger by scale; moved by (tx, ty). Angles in degrees.
+ */
+struct affine {
+	double cx, cy, angle, tx, ty, scale, shear_x, shear_y;
+};
+void warp_affine(struct workspace *ws, const struct affine *a, bool bilinear,
+		 const uint8_t fill[3]);
 /* Counter-clockwise about the middle. */
 void warp_rotate(struct workspace *ws, double degrees, bool expand, bool bilinear,
 		 const uint8_t fill[3]);

@@ -91,20 +91,6 @@ static bool is_deep_gray(png_structp png, png_infop info)
 	       !(png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR);
 }
 
-/* Pixels of two bytes become pixels of four, from the last on. */
-static void spread_levels(struct image *im)
-{
-	for (uint32_t y = 0; y < im->h; y++) {
-		uint8_t *row = image_row(im, y);
-
-		for (uint32_t x = im->w; x-- > 0;) {
-			const uint8_t low = row[(size_t)x * 2], high = row[(size_t)x * 2 + 1];
-
-			memcpy(row + (size_t)x * 4, (const uint8_t[]){ low, high, 0, 255 }, 4);
-		}
-	}
-}
-
 static void read_rows(png_structp png, png_infop info, struct png_job *j, struct image *ret)
 {
 	if (png_get_rowbytes(png, info) > ret->stride)
@@ -124,7 +110,16 @@ static void read_levels(png_structp png, png_infop info, struct png_job *j, stru
 	png_read_update_info(png, info);
 	image_make(ret, png_get_image_width(png, info), png_get_image_height(png, info), 3);
 	read_rows(png, info, j, ret);
-	spread_levels(ret);
+	/* Pixels of two bytes become pixels of four, from the last on. */
+	for (uint32_t y = 0; y < ret->h; y++) {
+		uint8_t *row = image_row(ret, y);
+
+		for (uint32_t x = ret->w; x-- > 0;) {
+			const uint8_t low = row[(size_t)x * 2], high = row[(size_t)x * 2 + 1];
+
+			memcpy(row + (size_t)x * 4, (const uint8_t[]){ low, high, 0, 255 }, 4);
+		}
+	}
 }
 
 static void read_image(png_structp png, png_infop info, struct png_job *j,

@@ -10,10 +10,11 @@
  * table is made once per process (normal_once) and is read-only then; it is rounded so that C
  * libraries agree.
  *
- * Constants of the rounds stand twice, in random_philox() and eight_blocks(). The two must agree:
- * tests hold random_philox() to Random123's known answers, and random_fill() to random_u32().
+ * random_philox() and eight_blocks() must agree: tests hold the one to Random123's known answers,
+ * and random_fill() to random_u32().
  */
 #include "steps/augment/random.h"
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -25,20 +26,26 @@
 #pragma GCC optimize("O3")
 #endif
 
+#define ROUNDS   10
+#define FACTOR_0 0xD2511F53ULL
+#define FACTOR_1 0xCD9E8D57ULL
+#define STEP_0   0x9E3779B9 /* of the key, from round to round */
+#define STEP_1   0xBB67AE85
+
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4])
 {
 	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0],
 		 k1 = key[1];
 
-	for (int round = 0; round < 10; round++) {
-		uint64_t a = 0xD2511F53ULL * c0, b = 0xCD9E8D57ULL * c2;
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t a = FACTOR_0 * c0, b = FACTOR_1 * c2;
 
 		c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
 		c1 = (uint32_t)b;
 		c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
 		c3 = (uint32_t)a;
-		k0 += 0x9E3779B9;
-		k1 += 0xBB67AE85;
+		k0 += STEP_0;
+		k1 += STEP_1;
 	}
 	ret[0] = c0;
 	ret[1] = c1;
@@ -93,9 +100,9 @@ IMAGE_CLONES static void eight_blocks(const uint32_t counter[4], const uint32_t 
 		c[2][l] = counter[2];
 		c[3][l] = counter[3];
 	}
-	for (int round = 0; round < 10; round++, k0 += 0x9E3779B9, k1 += 0xBB67AE85)
+	for (int round = 0; round < ROUNDS; round++, k0 += STEP_0, k1 += STEP_1)
 		for (int l = 0; l < LANES; l++) {
-			uint64_t a = 0xD2511F53ULL * c[0][l], b = 0xCD9E8D57ULL * c[2][l];
+			uint64_t a = FACTOR_0 * c[0][l], b = FACTOR_1 * c[2][l];
 
 			c[0][l] = (uint32_t)(b >> 32) ^ c[1][l] ^ k0;
 			c[1][l] = (uint32_t)b;
@@ -136,6 +143,7 @@ uint32_t random_below(struct random *r, uint32_t n)
 {
 	uint64_t m = (uint64_t)random_u32(r) * n;
 
+	assert(n > 0);
 	if ((uint32_t)m < n)
 		for (uint32_t least = -n % n; (uint32_t)m < least;)
 			m = (uint64_t)random_u32(r) * n;
@@ -144,9 +152,9 @@ uint32_t random_below(struct random *r, uint32_t n)
 
 /* Normal numbers. */
 
-#define NORMAL_BITS \
-	12 /* of the place in the table; the next ones say how far it is to the next place */
-#define PART_BITS 12 /* steps of the table are below 2^17, so that a product fits */
+/* Of the place in the table; the next ones say how far it is to the next place. */
+#define NORMAL_BITS 12
+#define PART_BITS   12 /* steps of the table are below 2^17, so that a product fits */
 static int32_t normal_table[(1 << NORMAL_BITS) + 1];
 static pthread_once_t normal_once = PTHREAD_ONCE_INIT;
 

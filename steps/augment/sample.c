@@ -18,6 +18,7 @@
  * bytes, so they are made printable for errors. Bad samples are augment.c's to count or to skip.
  */
 #include "steps/augment/sample.h"
+#include <assert.h>
 #include <string.h>
 #include "base/mem.h"
 #include "base/text/text.h"
@@ -25,20 +26,12 @@
 
 /* The plan. */
 
-static size_t word_at(const char *const *words, size_t n, const char *word)
-{
-	size_t i = 0;
-
-	while (i + 1 < n && strcmp(words[i], word) != 0)
-		i++;
-	return i;
-}
-
 static int compile_ops(struct plan *p, struct err *err)
 {
 	const json_t *ops = step_value(p->with, "ops");
 
 	p->n_ops = json_array_size(ops);
+	assert(p->n_ops <= OPS_MAX); /* the spec's limit */
 	for (size_t i = 0; i < p->n_ops; i++) {
 		if (op_compile(&p->ops[i], json_array_get(ops, i), err) < 0)
 			return err_wrap(err, "with.ops[%zu]", i);
@@ -71,8 +64,8 @@ int plan_init(struct plan *p, const json_t *with, struct err *err)
 			    .record = step_bool(with, "record"),
 			    .image = step_value(with, "image"),
 			    .masks = step_value(with, "masks") };
-	p->to = (enum image_format)word_at(formats, ARRAY_LEN(formats), step_text(with, "to"));
-	p->on_bad = (enum on_bad)word_at(on_bad, ARRAY_LEN(on_bad), step_text(with, "on_bad"));
+	p->to = (enum image_format)op_word(formats, ARRAY_LEN(formats), step_text(with, "to"));
+	p->on_bad = (enum on_bad)op_word(on_bad, ARRAY_LEN(on_bad), step_text(with, "on_bad"));
 	p->codec.max_pixels = (uint64_t)step_int(with, "max_pixels");
 	p->codec.upright = strcmp(step_text(with, "orientation"), "apply") == 0;
 	p->codec.has_background = json_array_size(step_value(with, "background")) > 0;
@@ -119,8 +112,8 @@ static bool is_image(const struct plan *p, const struct shard_sample *s, const c
 		return is_listed(p->image, field);
 	if (is_listed(p->masks, field) || f == IMAGE_NONE)
 		return false;
-	for (size_t i = 0; i < s->n_fields && f == IMAGE_NPY;
-	     i++) { /* beside a picture, an array is something else */
+	/* Beside a picture, an array is something else. */
+	for (size_t i = 0; i < s->n_fields && f == IMAGE_NPY; i++) {
 		enum image_format other = format_of_name(s->fields[i].name);
 
 		if ((other == IMAGE_JPEG || other == IMAGE_PNG) &&
@@ -132,14 +125,20 @@ static bool is_image(const struct plan *p, const struct shard_sample *s, const c
 
 /* One image. */
 
+/* Copies `first` on of a sample, one field after the other. */
 struct job {
 	const struct plan *p;
-	const struct shard_field *field;
+	const struct shard_sample *sample;
+	struct workspace *ws;
+	struct random_key key;
+	uint32_t first, n;
+	struct made *made; /* by copy */
+	json_t **records;  /* by copy, what was drawn; NULL: not wanted */
+
+	const struct shard_field *field; /* at work */
 	struct codec_options codec;
 	struct image_info info;
-	struct random_key key;
-	struct workspace *ws;
-	bool mask, keep_decoded;
+	bool mask;
 	bool deep; /* a mask of 16-bit levels */
 };
 
@@ -161,18 +160,15 @@ static int load(const struct job *j, const struct image_part *part, struct err *
 	const struct image_part whole = { 0, 0, j->info.w, j->info.h, part->denom };
 	unsigned k = (unsigned)__builtin_ctz(part->denom);
 	struct image *from = &j->ws->decoded[k];
-	uint32_t x = part->x / part->denom, y = part->y / part->denom;
 
-	if (!j->keep_decoded)
+	if (j->n == 1) /* else it is decoded once for all copies */
 		return codec_read(j->field->data, j->field->n, &j->codec, &j->info, part,
 				  &j->ws->cur, &j->ws->spare, err);
 	if (!j->ws->have[k] && codec_read(j->field->data, j->field->n, &j->codec, &j->info, &whole,
 					  from, &j->ws->spare, err) < 0)
 		return -1;
 	j->ws->have[k] = true;
-	image_view(&j->ws->cur, from, x, y,
-		   MIN((part->x + part->w + part->denom - 1) / part->denom, from->w) - x,
-		   MIN((part->y + part->h + part->denom - 1) / part->denom, from->h) - y);
+	codec_view(&j->ws->cur, from, part);
 	return 0;
 }
 
@@ -204,26 +200,28 @@ static int load_for(const struct job *j, const struct op *op, const struct drawn
 static int change_image(const struct job *j, uint32_t copy, json_t *record, struct err *err)
 {
 	const struct plan *p = j->p;
+	struct op_place at = { j->key, copy, 0 };
 	struct op_target t = { j->info.w, j->info.h, j->mask };
 	struct drawn d = { 0 };
 	struct op op;
 	int done = 0;
 
-	if (p->n_ops > 0 && op_draw(&p->ops[0], &j->key, copy, 0, &t, &d, err) < 0)
+	if (p->n_ops > 0 && op_draw(&p->ops[0], &at, &t, &d, err) < 0)
 		return -1;
 	done = load_for(j, p->n_ops > 0 ? &p->ops[0] : NULL, &d, err);
 	if (done < 0)
 		return -1;
 	for (size_t i = 0; i < p->n_ops; i++) {
+		at.index = (uint32_t)i;
 		t.w = j->ws->cur.w;
 		t.h = j->ws->cur.h;
-		if (i > 0 && op_draw(&p->ops[i], &j->key, copy, (uint32_t)i, &t, &d, err) < 0)
+		if (i > 0 && op_draw(&p->ops[i], &at, &t, &d, err) < 0)
 			return -1;
 		op = p->ops[i];
 		if (j->deep)
 			op.fill[1] = op.fill[2] = 0; /* a level's high byte, and nothing */
 		if (i > 0 || !done)
-			op_apply(&op, &d, &j->key, copy, (uint32_t)i, j->ws, j->mask);
+			op_apply(&op, &d, &at, j->ws, j->mask);
 		if (record)
 			json_array_append_new(record, op_record(&p->ops[i], &d));
 	}
@@ -306,33 +304,29 @@ static const char *result_name(const struct job *j, struct made *m)
 	return own(m, xasprintf("%.*s%s", (int)(last_part(name) - name), name, parts[f]));
 }
 
-/* Takes `ops`. A field's name may be any bytes. */
-static void record_image(const struct job *j, json_t *record, json_t *ops)
+/* Field number `at` of copy number `i` of the job. */
+static int make_field(const struct job *j, size_t at, uint32_t i, struct err *err)
 {
-	_cleanup_(str_deinit) struct str name = { 0 };
-
-	json_name_encode(&name, j->field->name, strlen(j->field->name));
-	json_object_set_new(record, name.s,
-			    json_pack("{s:i,s:i,s:o}", "width", (int)j->info.w, "height",
-				      (int)j->info.h, "ops", ops));
-}
-
-static int make_field(const struct job *j, uint32_t copy, struct shard_field *field, struct made *m,
-		      json_t *record, struct err *err)
-{
-	json_t *ops = record ? json_array() : NULL;
+	struct made *m = &j->made[i];
+	json_t *ops = j->records ? json_array() : NULL;
 	struct str out = { 0 };
 
-	if (change_image(j, copy, ops, err) < 0 || write_image(j, &out, err) < 0) {
+	if (change_image(j, j->first + i, ops, err) < 0 || write_image(j, &out, err) < 0) {
 		json_decref(ops);
 		str_deinit(&out);
 		return -1;
 	}
-	if (record)
-		record_image(j, record, ops);
-	field->name = result_name(j, m);
-	field->n = out.len;
-	field->data = own(m, str_take(&out));
+	if (ops) {
+		_cleanup_(str_deinit) struct str name = { 0 }; /* a field's may be any bytes */
+
+		json_name_encode(&name, j->field->name, strlen(j->field->name));
+		json_object_set_new(j->records[i], name.s,
+				    json_pack("{s:i,s:i,s:o}", "width", (int)j->info.w, "height",
+					      (int)j->info.h, "ops", ops));
+	}
+	m->fields[at].name = result_name(j, m);
+	m->fields[at].n = out.len;
+	m->fields[at].data = own(m, str_take(&out));
 	return 0;
 }
 
@@ -361,10 +355,9 @@ static int check_levels(const struct job *j, struct err *err)
 }
 
 /* One field of the sample in all copies. */
-static int augment_field(struct job *j, const struct shard_sample *s, size_t at, uint32_t first,
-			 uint32_t n, struct made *ret, json_t **records, struct err *err)
+static int augment_field(struct job *j, size_t at, struct err *err)
 {
-	j->field = &s->fields[at];
+	j->field = &j->sample->fields[at];
 	j->mask = is_listed(j->p->masks, j->field->name);
 	j->codec = j->p->codec;
 	j->codec.indices = j->codec.levels = j->mask;
@@ -373,9 +366,8 @@ static int augment_field(struct job *j, const struct shard_sample *s, size_t at,
 	    check_levels(j, err) < 0)
 		return name_field(err, j->field->name);
 	j->deep = j->mask && j->info.deep;
-	for (uint32_t i = 0; i < n; i++)
-		if (make_field(j, first + i, &ret[i].fields[at], &ret[i],
-			       records ? records[i] : NULL, err) < 0)
+	for (uint32_t i = 0; i < j->n; i++)
+		if (make_field(j, at, i, err) < 0)
 			return name_field(err, j->field->name);
 	return 0;
 }
@@ -384,10 +376,11 @@ static int check_names(const struct made *m, struct err *err)
 {
 	for (size_t i = 0; i < m->n_fields; i++)
 		for (size_t k = i + 1; k < m->n_fields; k++)
-			if (strcmp(m->fields[i].name, m->fields[k].name) == 0)
-				return err_set(err, ERR_INVALID,
-					       "two of its fields would have the same name"),
-				       name_field(err, m->fields[i].name);
+			if (strcmp(m->fields[i].name, m->fields[k].name) == 0) {
+				err_set(err, ERR_INVALID,
+					"two of its fields would have the same name");
+				return name_field(err, m->fields[i].name);
+			}
 	return 0;
 }
 
@@ -423,8 +416,9 @@ static int check_fit(const struct image_info *image, const struct image_info *ma
 
 /* Each mask lies over an image of its sample: the first one that has its size, or else the first.
  */
-static int check_masks(const struct job *j, const struct shard_sample *s, struct err *err)
+static int check_masks(const struct job *j, struct err *err)
 {
+	const struct shard_sample *s = j->sample;
 	struct image_info images[16], mask;
 	size_t n = 0;
 
@@ -455,18 +449,18 @@ static int check_masks(const struct job *j, const struct shard_sample *s, struct
 	return 0;
 }
 
-static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t first, uint32_t n,
-			  struct made *ret, json_t **records, struct err *err)
+static int augment_fields(struct job *j, struct err *err)
 {
 	int images = 0;
 
-	if (check_masks(j, s, err) < 0)
+	if (check_masks(j, err) < 0)
 		return -1;
-	for (size_t i = 0; i < s->n_fields; i++) {
-		if (!is_image(j->p, s, s->fields[i].name) &&
-		    !is_listed(j->p->masks, s->fields[i].name))
+	for (size_t i = 0; i < j->sample->n_fields; i++) {
+		const char *name = j->sample->fields[i].name;
+
+		if (!is_image(j->p, j->sample, name) && !is_listed(j->p->masks, name))
 			continue;
-		if (augment_field(j, s, i, first, n, ret, records, err) < 0)
+		if (augment_field(j, i, err) < 0)
 			return -1;
 		images++;
 	}
@@ -476,10 +470,10 @@ static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t 
 				       ? "it has none of the fields that `image` names"
 				       : "it has no image: no field ends in jpg, jpeg, png or npy "
 					 "(`image` names others)");
-	for (uint32_t i = 0; i < n; i++) {
-		if (records)
-			add_record(j->p, &ret[i], first + i, records[i]);
-		if (check_names(&ret[i], err) < 0)
+	for (uint32_t i = 0; i < j->n; i++) {
+		if (j->records)
+			add_record(j->p, &j->made[i], j->first + i, j->records[i]);
+		if (check_names(&j->made[i], err) < 0)
 			return -1;
 	}
 	return images;
@@ -488,25 +482,30 @@ static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t 
 int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n,
 		   struct workspace *ws, struct made *ret, struct err *err)
 {
-	struct job j = {
-		.p = p, .ws = ws, .key = random_key_of(p->seed, s->key), .keep_decoded = n > 1
-	};
-	json_t **records = p->record ? xcalloc(n, sizeof(json_t *)) : NULL;
+	struct job j = { .p = p,
+			 .sample = s,
+			 .ws = ws,
+			 .key = random_key_of(p->seed, s->key),
+			 .first = first,
+			 .n = n,
+			 .made = ret,
+			 .records = p->record ? xcalloc(n, sizeof(json_t *)) : NULL };
 	int images;
 
+	assert(n > 0 && first + n <= p->copies);
 	for (uint32_t i = 0; i < n; i++) {
 		made_init(&ret[i], p, s, first + i);
-		if (records)
-			records[i] = json_object();
+		if (j.records)
+			j.records[i] = json_object();
 	}
-	images = augment_fields(&j, s, first, n, ret, records, err);
+	images = augment_fields(&j, err);
 	for (uint32_t i = 0; i < n; i++) {
-		if (records)
-			json_decref(records[i]);
+		if (j.records)
+			json_decref(j.records[i]);
 		if (images < 0)
 			made_deinit(&ret[i]);
 	}
-	free(records);
+	free(j.records);
 	return images;
 }
 

@@ -1,7 +1,7 @@
 /* steps/augment/warp.c — rotation and affine maps: for each pixel of the result the place in the
  * image that it comes from.
  *
- * In integers: the matrix is rounded once (walk_of()), then only added up. Nearest takes 16
+ * In integers: the matrix is rounded once (struct walk), then only added up. Nearest takes 16
  * fractional bits, as Pillow's fixed-point path, whose pixels come out; bilinear takes 32, of
  * which 11 weigh. A pixel whose place is outside of the image is filled. A matrix that is out of
  * range is cut to ±2^61 (fixed()), and sums wrap around by unsigned arithmetic.
@@ -9,7 +9,7 @@
  * The matrices come from cos() and sin(), in doubles. A rotation by quarter turns is exact
  * instead: quarter_turns() moves pixels.
  *
- * image_warp() and warp_rotate() serve the ops rotate and affine, at the end of the file, and
+ * warp_affine() and warp_rotate() serve the ops rotate and affine, at the end of the file, and
  * op_rand_augment.c. All read ws->cur, make ws->spare and swap. Masks take the nearest pixel:
  * their callers see to that.
  */
@@ -27,19 +27,10 @@ static int64_t fixed(double v, int bits)
 }
 
 struct walk {
-	int64_t x, y, x_by_x, y_by_x, x_by_y,
-		y_by_y; /* where (0, 0) comes from; what a step to the right, and down, adds */
+	int64_t x, y;           /* where (0, 0) comes from */
+	int64_t x_by_x, y_by_x; /* what a step to the right adds */
+	int64_t x_by_y, y_by_y; /* what a step down adds */
 };
-
-static struct walk walk_of(const double m[6], int bits)
-{
-	return (struct walk){ fixed(m[2] + (m[0] + m[1]) / 2, bits),
-			      fixed(m[5] + (m[3] + m[4]) / 2, bits),
-			      fixed(m[0], bits),
-			      fixed(m[3], bits),
-			      fixed(m[1], bits),
-			      fixed(m[4], bits) };
-}
 
 /* Sums of products that may be out of range wrap around, defined, and stay outside in practice. */
 static int64_t along(int64_t from, int64_t by, uint32_t n)
@@ -103,11 +94,19 @@ static void bilinear_row(const struct image *from, uint8_t *to, uint32_t w, int6
 	}
 }
 
-void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear,
-		const uint8_t fill[3])
+/* From a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in
+ * the image; pixels' middles are at halves. */
+static void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h,
+		       bool bilinear, const uint8_t fill[3])
 {
 	const uint8_t fill4[4] = { fill[0], fill[1], fill[2], 255 };
-	struct walk k = walk_of(m, bilinear ? 32 : 16);
+	int bits = bilinear ? 32 : 16;
+	const struct walk k = { .x = fixed(m[2] + (m[0] + m[1]) / 2, bits),
+				.y = fixed(m[5] + (m[3] + m[4]) / 2, bits),
+				.x_by_x = fixed(m[0], bits),
+				.y_by_x = fixed(m[3], bits),
+				.x_by_y = fixed(m[1], bits),
+				.y_by_y = fixed(m[4], bits) };
 
 	image_make(&ws->spare, w, h, ws->cur.channels);
 	for (uint32_t y = 0; y < h; y++) {
@@ -120,20 +119,21 @@ void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h,
 }
 
 /* The inverse of: move to the centre, shear, turn, scale, move back and by (tx, ty). */
-void warp_affine_matrix(double m[6], double cx, double cy, double angle, double tx, double ty,
-			double scale, double shear_x, double shear_y)
+void warp_affine(struct workspace *ws, const struct affine *in, bool bilinear,
+		 const uint8_t fill[3])
 {
-	double turn = angle * (M_PI / 180), sx = shear_x * (M_PI / 180),
-	       sy = shear_y * (M_PI / 180);
+	double turn = in->angle * (M_PI / 180), sx = in->shear_x * (M_PI / 180),
+	       sy = in->shear_y * (M_PI / 180), m[6];
 	double a = cos(turn - sy) / cos(sy), b = -cos(turn - sy) * tan(sx) / cos(sy) - sin(turn);
 	double c = sin(turn - sy) / cos(sy), d = -sin(turn - sy) * tan(sx) / cos(sy) + cos(turn);
 
-	m[0] = d / scale;
-	m[1] = -b / scale;
-	m[3] = -c / scale;
-	m[4] = a / scale;
-	m[2] = cx - m[0] * (cx + tx) - m[1] * (cy + ty);
-	m[5] = cy - m[3] * (cx + tx) - m[4] * (cy + ty);
+	m[0] = d / in->scale;
+	m[1] = -b / in->scale;
+	m[3] = -c / in->scale;
+	m[4] = a / in->scale;
+	m[2] = in->cx - m[0] * (in->cx + in->tx) - m[1] * (in->cy + in->ty);
+	m[5] = in->cy - m[3] * (in->cx + in->tx) - m[4] * (in->cy + in->ty);
+	image_warp(ws, m, ws->cur.w, ws->cur.h, bilinear, fill);
 }
 
 /* Rotation. */
@@ -271,11 +271,10 @@ static int affine_draw(const struct op *op, struct random *r, const struct op_ta
 static void affine_apply(const struct op *op, const struct drawn *d, struct workspace *ws,
 			 bool mask, struct random *pixels)
 {
-	double m[6];
+	const struct affine a = { ws->cur.w / 2.0, ws->cur.h / 2.0, d->v[0], d->v[1],
+				  d->v[2],         d->v[3],         d->v[4], d->v[5] };
 
-	warp_affine_matrix(m, ws->cur.w / 2.0, ws->cur.h / 2.0, d->v[0], d->v[1], d->v[2], d->v[3],
-			   d->v[4], d->v[5]);
-	image_warp(ws, m, ws->cur.w, ws->cur.h, op->filter == FILTER_BILINEAR && !mask, op->fill);
+	warp_affine(ws, &a, op->filter == FILTER_BILINEAR && !mask, op->fill);
 }
 
 const struct op_type op_affine = {

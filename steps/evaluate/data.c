@@ -1,7 +1,7 @@
 /* steps/evaluate/data.c — which columns of which input are wanted, and the arrays made of them.
  *
  * load() opens the inputs (predictions, labels, baseline), decides on columns (want_*()), reads
- * each table once (eval_source_read()), matches the rows (source_match()), drops or refuses rows
+ * each table once (frame_read()), matches the rows (source_match()), drops or refuses rows
  * that the task can't use (check_gains(), classes_resolve()), and gathers the matched rows into
  * arrays of struct data (gather(), classes_apply()).
  *
@@ -27,12 +27,18 @@
 struct loading {
 	struct step_args *a;
 	struct data *d;
-	struct source model, labels, baseline;        /* path NULL: not given */
-	struct source *truth;                         /* labels, or model */
+	struct inputs in;
 	struct column *slices[SLICE_COLUMNS_MAX + 1]; /* NULL behind the last one */
 	struct source *slice_of[SLICE_COLUMNS_MAX], *query_of;
-	bool skip;
 };
+
+const char *task_name(enum task t)
+{
+	static const char *const names[] = { "classification", "regression", "ranking" };
+
+	assert(t < ARRAY_LEN(names));
+	return names[t];
+}
 
 /* What is wanted. */
 
@@ -47,6 +53,7 @@ static int open_source(struct loading *l, struct source *s, const char *name, si
 	if (frame_open(p->path, l->a->threads, &l->d->tables[i], err) < 0)
 		return -1;
 	s->table = l->d->tables[i];
+	l->in.all[l->in.n++] = s;
 	return 0;
 }
 
@@ -83,11 +90,11 @@ static int want_classes(struct loading *l, struct source *s, struct err *err)
 	const json_t *score = step_value(l->a->with, "score");
 	bool listed = l->d->named;
 	struct class_order order = { listed ? (const char *const *)l->d->classes
-					    : l->model.score_classes,
+					    : l->in.model.score_classes,
 				     listed ? l->d->n_classes : 0, !listed };
 
-	if (!listed && l->model.score_classes) /* of a baseline: as the model's */
-		order.n = l->model.scores->n_names;
+	if (!listed && l->in.model.score_classes) /* of a baseline: as the model's */
+		order.n = l->in.model.scores->n_names;
 	if (name || frame_has(s->table, "prediction")) {
 		s->prediction = want(l, s, COLUMN_CODES, name ? name : "prediction");
 		s->prediction->codes_max = CLASSES_MAX;
@@ -134,13 +141,13 @@ static int want_prediction(struct loading *l, struct source *s, struct err *err)
 static int want_label(struct loading *l, struct err *err)
 {
 	const char *name = step_text(l->a->with, "label");
-	struct source *s = l->truth;
+	struct source *s = l->in.truth;
 
-	if (l->truth == &l->model && is_npy(s))
+	if (l->in.truth == &l->in.model && is_npy(s))
 		return err_set(err, ERR_USAGE,
 			       "%s is an array of predictions; give the labels by -i labels=FILE",
 			       s->path);
-	if (l->truth == &l->model && frame_format(s->table) != FRAME_JSONL &&
+	if (l->in.truth == &l->in.model && frame_format(s->table) != FRAME_JSONL &&
 	    !frame_has(s->table, name))
 		return err_set(err, ERR_INVALID,
 			       "%s has no column `%.60s`: name the labels' column by `label`, or "
@@ -167,7 +174,8 @@ static struct column *want_named(struct loading *l, struct source *s, const char
 /* The labels' table has it, or else the predictions'. */
 static struct source *source_with(struct loading *l, const char *name)
 {
-	return l->labels.path && frame_has(l->labels.table, name) ? &l->labels : &l->model;
+	return l->in.labels.path && frame_has(l->in.labels.table, name) ? &l->in.labels
+									: &l->in.model;
 }
 
 static int want_others(struct loading *l, struct err *err)
@@ -201,29 +209,7 @@ static int want_others(struct loading *l, struct err *err)
 	return 0;
 }
 
-static int want_ids(struct loading *l, struct source *const *v, size_t n, struct err *err)
-{
-	const char *id = step_text(l->a->with, "id");
-
-	for (size_t i = 0; i < n && id; i++) {
-		v[i]->id = want_named(l, v[i], "id", COLUMN_TEXTS, id, err);
-		if (!v[i]->id)
-			return -1;
-	}
-	return 0;
-}
-
 /* Arrays. */
-
-static double *gather_numbers(const struct source *s, const struct column *c, size_t n)
-{
-	double *v = xmalloc(MAX(n, 1) * sizeof(*v));
-
-	assert(c->width == 1);
-	for (size_t i = 0; i < n; i++)
-		v[i] = c->numbers[source_row(s, i) * c->row_stride];
-	return v;
-}
 
 static void gather_scores(const struct source *s, struct column *c, size_t n, struct side *ret)
 {
@@ -274,10 +260,16 @@ static void gather(struct loading *l)
 		d->query = source_take_codes(l->query_of, l->query_of->query, d->n);
 		d->n_queries = renumber(d->query, d->n, l->query_of->query->texts.texts.n);
 	}
-	if (d->task != TASK_CLASSIFICATION)
-		d->target = gather_numbers(l->truth, l->truth->label, d->n);
+	if (d->task != TASK_CLASSIFICATION) {
+		const struct column *c = l->in.truth->label;
+
+		assert(c->width == 1);
+		d->target = xmalloc(MAX(d->n, 1) * sizeof(*d->target));
+		for (size_t i = 0; i < d->n; i++)
+			d->target[i] = c->numbers[source_row(l->in.truth, i) * c->row_stride];
+	}
 	for (int i = 0; i < 2; i++) {
-		struct source *s = i ? &l->baseline : &l->model;
+		struct source *s = i ? &l->in.baseline : &l->in.model;
 		struct side *side = i ? &d->baseline : &d->model;
 
 		side->file = s->path;
@@ -287,94 +279,95 @@ static void gather(struct loading *l)
 	}
 }
 
-/* Regression and ranking want one number a row: of predictions, and of labels. gather_numbers()
- * takes the first and would pass over the others. (Classes have one text a row by their kind of
- * column, and as many scores as classes_resolve() allows.) */
-static int check_widths(const struct loading *l, struct source *const *v, size_t n, struct err *err)
+/* Regression and ranking want one number a row: of predictions, and of labels. gather() takes the
+ * first and would pass over the others. (Classes have one text a row by their kind of column, and
+ * as many scores as classes_resolve() allows.) */
+static int check_widths(const struct loading *l, struct err *err)
 {
 	if (l->d->task == TASK_CLASSIFICATION)
 		return 0;
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < v[i]->n; k++) {
-			const struct column *c = &v[i]->columns[k];
+	for (size_t i = 0; i < l->in.n; i++)
+		for (size_t k = 0; k < l->in.all[i]->n; k++) {
+			const struct column *c = &l->in.all[i]->columns[k];
 
 			if (c->kind == COLUMN_NUMBERS && c->width != 1)
 				return err_set(
 					err, ERR_INVALID,
 					"%s has %zu numbers a row; %s wants one (it reads `%.60s`)",
-					v[i]->path, c->width, step_text(l->a->with, "task"),
+					l->in.all[i]->path, c->width, task_name(l->d->task),
 					c->names[0]);
 		}
 	return 0;
 }
 
 /* Gains come from the labels: less than nothing can't be gained. */
-static int check_gains(struct loading *l, struct source *const *v, size_t n_sources,
-		       struct err *err)
+static int check_gains(struct loading *l, struct err *err)
 {
-	const struct column *c = l->truth->label;
+	const struct column *c = l->in.truth->label;
 	uint8_t *keep = memset(xmalloc(MAX(l->d->n, 1)), 1, l->d->n);
 	bool drop = false;
 	int r = 0;
 
 	for (size_t i = 0; i < l->d->n && r == 0; i++) {
-		size_t row = source_row(l->truth, i);
+		size_t row = source_row(l->in.truth, i);
 
 		if (c->numbers[row * c->row_stride] >= 0)
 			continue;
 		drop = true;
 		keep[i] = 0;
-		if (!l->skip)
+		if (!l->in.skip)
 			r = err_set(err, ERR_INVALID,
 				    "%s: row %zu: `%.60s` is negative; ranking wants a relevance "
 				    "of 0 or more",
-				    l->truth->path, row + 1, c->names[0]);
+				    l->in.truth->path, row + 1, c->names[0]);
 	}
 	if (r == 0 && drop)
-		source_keep(v, n_sources, keep, l->d->n, &l->d->n);
+		source_keep(&l->in, keep, &l->d->n);
 	free(keep);
 	return r;
 }
 
 static int load(struct loading *l, struct err *err)
 {
-	struct source *v[3] = { &l->model };
-	size_t n = 1;
+	const char *id = step_text(l->a->with, "id");
+	struct inputs *in = &l->in;
+	struct data *d = l->d;
 	uint64_t unmatched;
 
-	if (open_source(l, &l->model, "predictions", 0, err) < 0 ||
-	    open_source(l, &l->labels, "labels", 1, err) < 0 ||
-	    open_source(l, &l->baseline, "baseline", 2, err) < 0)
+	if (open_source(l, &in->model, "predictions", 0, err) < 0 ||
+	    open_source(l, &in->labels, "labels", 1, err) < 0 ||
+	    open_source(l, &in->baseline, "baseline", 2, err) < 0)
 		return -1;
-	l->truth = l->labels.path ? &l->labels : &l->model;
-	if (l->labels.path)
-		v[n++] = &l->labels;
-	if (l->baseline.path)
-		v[n++] = &l->baseline;
-	if (l->d->task == TASK_CLASSIFICATION && classes_list(l->a, l->d, err) < 0)
+	in->truth = in->labels.path ? &in->labels : &in->model;
+	if (d->task == TASK_CLASSIFICATION && classes_list(l->a, d, err) < 0)
 		return -1;
-	if (want_prediction(l, &l->model, err) < 0 || want_label(l, err) < 0 ||
-	    want_others(l, err) < 0 || want_ids(l, v, n, err) < 0 ||
-	    (l->baseline.path && want_prediction(l, &l->baseline, err) < 0))
+	if (want_prediction(l, &in->model, err) < 0 || want_label(l, err) < 0 ||
+	    want_others(l, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n; i++)
-		if (eval_source_read(v[i], l->skip, err) < 0)
+	for (size_t i = 0; i < in->n && id; i++) {
+		in->all[i]->id = want_named(l, in->all[i], "id", COLUMN_TEXTS, id, err);
+		if (!in->all[i]->id)
 			return -1;
-	if (source_match(v, n, l->skip, &l->d->n, &unmatched, err) < 0 ||
-	    check_widths(l, v, n, err) < 0)
+	}
+	if (in->baseline.path && want_prediction(l, &in->baseline, err) < 0)
 		return -1;
-	if (l->d->task == TASK_RANKING && check_gains(l, v, n, err) < 0)
+	for (size_t i = 0; i < in->n; i++) {
+		struct source *s = in->all[i];
+
+		if (frame_read(s->table, s->columns, s->n, in->skip, err) < 0)
+			return -1;
+	}
+	if (source_match(in, &d->n, &unmatched, err) < 0 || check_widths(l, err) < 0)
 		return -1;
-	if (l->d->task == TASK_CLASSIFICATION &&
-	    classes_resolve(l->a, l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL,
-			    v, n, l->skip, err) < 0)
+	if (d->task == TASK_RANKING && check_gains(l, err) < 0)
 		return -1;
-	l->d->rows_read = frame_rows(l->model.table) + unmatched;
-	l->d->rows_skipped = l->d->rows_read - l->d->n;
+	if (d->task == TASK_CLASSIFICATION && classes_resolve(l->a, d, in, err) < 0)
+		return -1;
+	d->rows_read = frame_rows(in->model.table) + unmatched;
+	d->rows_skipped = d->rows_read - d->n;
 	gather(l);
-	if (l->d->task == TASK_CLASSIFICATION)
-		classes_apply(l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL,
-			      l->a->threads);
+	if (d->task == TASK_CLASSIFICATION)
+		classes_apply(d, in, l->a->threads);
 	return 0;
 }
 
@@ -386,11 +379,11 @@ int data_load(struct step_args *a, struct data *ret, struct err *err)
 	*ret = (struct data){ .task = (enum task)step_choice(a, "task"), .arena = arena_new() };
 	ret->thresholded = step_value(a->with, "threshold") != NULL;
 	ret->threshold = ret->thresholded ? step_float(a->with, "threshold") : 0.5;
-	*l = (struct loading){ .a = a, .d = ret, .skip = step_choice(a, "on_bad") == 1 };
+	*l = (struct loading){ .a = a, .d = ret, .in.skip = step_choice(a, "on_bad") == 1 };
 	r = load(l, err);
-	source_deinit(&l->model);
-	source_deinit(&l->labels);
-	source_deinit(&l->baseline);
+	source_deinit(&l->in.model);
+	source_deinit(&l->in.labels);
+	source_deinit(&l->in.baseline);
 	free(l);
 	return r;
 }

@@ -14,6 +14,7 @@
 #define SLICES_MAX  10000 /* values of one column; the largest 100 are shown */
 
 enum task { TASK_CLASSIFICATION, TASK_REGRESSION, TASK_RANKING };
+const char *task_name(enum task t); /* as the settings write it */
 
 /* What one model says of each row. */
 struct side {

@@ -1,4 +1,5 @@
 /* steps/evaluate/evaluate.c — the step: load, measure, write, judge. */
+#include <assert.h>
 #include "base/text/text.h"
 #include "steps/evaluate/results.h"
 
@@ -7,6 +8,7 @@ static size_t cuts(const json_t *list, size_t *ret)
 	const json_t *item;
 	size_t i;
 
+	assert(json_array_size(list) <= CUTS_MAX); /* the spec's limit */
 	json_array_foreach(list, i, item) ret[i] = (size_t)json_integer_value(item);
 	return json_array_size(list);
 }
@@ -30,27 +32,22 @@ static void read_options(const struct step_args *a, const struct data *d, struct
 }
 
 /* A gate that isn't met is an error after everything is written, so that one can see why. */
-static int judge(struct step_args *a, struct err *err)
-{
-	_cleanup_(freep) char *why = NULL;
-	int r = gate_judge(step_value(a->with, "gate"), a->metrics, &why, err);
-
-	if (r <= 0)
-		return r;
-	if (a->metrics_path && json_write_file(a->metrics_path, a->metrics, true, err) < 0)
-		return -1;
-	return err_set(err, ERR_FAILED, "gate: %s", why);
-}
-
-static int write_results(struct step_args *a, const struct results *r, struct err *err)
+static int write_and_judge(struct step_args *a, const struct results *r, struct err *err)
 {
 	json_t *metrics = results_metrics(r), *full = results_full(r, metrics);
 	int ret = results_write(step_output(a, "report")->path, r, full, err);
+	_cleanup_(freep) char *why = NULL;
 
 	json_object_update(a->metrics, metrics);
 	json_decref(metrics);
 	json_decref(full);
-	return ret < 0 ? -1 : judge(a, err);
+	if (ret == 0)
+		ret = gate_judge(step_value(a->with, "gate"), a->metrics, &why, err);
+	if (ret <= 0)
+		return ret;
+	if (a->metrics_path && json_write_file(a->metrics_path, a->metrics, true, err) < 0)
+		return -1;
+	return err_set(err, ERR_FAILED, "gate: %s", why);
 }
 
 static int run(struct step_args *a, struct err *err)
@@ -69,7 +66,7 @@ static int run(struct step_args *a, struct err *err)
 				  (unsigned long long)d.rows_read);
 		read_options(a, &d, &r);
 		results_measure(&r);
-		ret = write_results(a, &r, err);
+		ret = write_and_judge(a, &r, err);
 		results_deinit(&r);
 	}
 	data_deinit(&d);

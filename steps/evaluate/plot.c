@@ -85,6 +85,13 @@ static void unit_frame(struct str *out, const char *x, const char *y)
 	axis_names(out, x, y);
 }
 
+/* From the lower left to the upper right corner. */
+static void diagonal(struct str *out)
+{
+	str_addf(out, "<path d=\"M%d %dL%d %d\" stroke=\"#9aa5b1\" stroke-dasharray=\"4 4\"/>\n",
+		 LEFT, TOP + SIDE, LEFT + SIDE, TOP);
+}
+
 static double px(double x)
 {
 	return LEFT + SIDE * x;
@@ -167,10 +174,7 @@ static bool curves(struct str *out, const struct results *r, bool roc)
 			unit_frame(out, roc ? "false positive rate" : "recall",
 				   roc ? "true positive rate" : "precision");
 			if (roc)
-				str_addf(out,
-					 "<path d=\"M%d %dL%d %d\" stroke=\"#9aa5b1\" "
-					 "stroke-dasharray=\"4 4\"/>\n",
-					 LEFT, TOP + SIDE, LEFT + SIDE, TOP);
+				diagonal(out);
 		}
 		line(out, one->x, one->y, one->n, colours[i]);
 		legend(out, drawn++, colours[i], r->d->classes[s.class[i]],
@@ -223,8 +227,7 @@ bool plot_calibration(struct str *out, const struct results *r)
 		x[n] = bins[i].mean;
 		y[n++] = (double)bins[i].positive / (double)bins[i].n;
 	}
-	str_addf(out, "<path d=\"M%d %dL%d %d\" stroke=\"#9aa5b1\" stroke-dasharray=\"4 4\"/>\n",
-		 LEFT, TOP + SIDE, LEFT + SIDE, TOP);
+	diagonal(out);
 	line(out, x, y, n, colours[0]);
 	for (size_t i = 0; i < n; i++)
 		str_addf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>", px(x[i]),
@@ -324,14 +327,36 @@ static uint64_t round_step(uint64_t most)
 				return nice[i] * ten;
 }
 
-static void bars(struct str *out, const uint64_t *count, double low, double high, const char *title,
-		 const char *x, const char *y)
+bool plot_histogram(struct str *out, const struct results *r)
 {
-	uint64_t most = 1;
+	bool errors = r->d->task == TASK_REGRESSION;
+	const double *v = meter_losses(r->model);
+	size_t n = meter_units(r->model);
+	uint64_t count[BARS] = { 0 }, most = 1;
+	double low = 0, high = 1;
 
+	if (!v || !n)
+		return false;
+	if (errors) { /* without the outermost half per cent on each side */
+		const struct ranked *order = meter_errors(r->model);
+
+		high = results_error(r, order[n / 200].row);
+		low = results_error(r, order[n - 1 - n / 200].row);
+		if (!(high > low) || !isfinite(high - low)) {
+			low -= 0.5;
+			high += 0.5;
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		double at = ((errors ? results_error(r, i) : -v[i]) - low) / (high - low) * BARS;
+
+		if (at >= 0 && at <= BARS)
+			count[MIN((int)at, BARS - 1)]++;
+	}
 	for (int i = 0; i < BARS; i++)
 		most = MAX(most, count[i]);
-	open_svg(out, LEFT + SIDE + LEGEND, TOP + SIDE + 48, title);
+	open_svg(out, LEFT + SIDE + LEGEND, TOP + SIDE + 48,
+		 errors ? "Errors" : "NDCG of the queries");
 	for (int i = 0; i < BARS; i++)
 		if (count[i])
 			str_addf(out,
@@ -351,44 +376,7 @@ static void bars(struct str *out, const uint64_t *count, double low, double high
 		count_text(out, i);
 		str_add(out, "</text>\n");
 	}
-	axis_names(out, x, y);
+	axis_names(out, errors ? "prediction − truth" : "NDCG", errors ? "rows" : "queries");
 	str_add(out, "</svg>\n");
-}
-
-static void tally(uint64_t *count, double v, double low, double high)
-{
-	double at = (v - low) / (high - low) * BARS;
-
-	if (at >= 0 && at <= BARS)
-		count[MIN((int)at, BARS - 1)]++;
-}
-
-bool plot_histogram(struct str *out, const struct results *r)
-{
-	uint64_t count[BARS] = { 0 };
-	const double *v = meter_losses(r->model);
-	size_t n = meter_units(r->model);
-	double low = 0, high = 1;
-
-	if (!v || !n)
-		return false;
-	if (r->d->task ==
-	    TASK_REGRESSION) { /* the errors, without the outermost half per cent on each side */
-		const struct ranked *order = meter_errors(r->model);
-
-		high = results_error(r, order[n / 200].row);
-		low = results_error(r, order[n - 1 - n / 200].row);
-		if (!(high > low) || !isfinite(high - low)) {
-			low -= 0.5;
-			high += 0.5;
-		}
-	}
-	for (size_t i = 0; i < n; i++)
-		tally(count, r->d->task == TASK_REGRESSION ? results_error(r, i) : -v[i], low,
-		      high);
-	if (r->d->task == TASK_REGRESSION)
-		bars(out, count, low, high, "Errors", "prediction − truth", "rows");
-	else
-		bars(out, count, 0, 1, "NDCG of the queries", "NDCG", "queries");
 	return true;
 }

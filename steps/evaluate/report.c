@@ -18,8 +18,6 @@
 
 #define CLASSES_LISTED 200
 
-static const char *const tasks[] = { "classification", "regression", "ranking" };
-
 struct plot {
 	const char *file;
 	bool (*draw)(struct str *out, const struct results *r);
@@ -45,6 +43,15 @@ static void add_number(struct str *out, double v)
 		str_addf(out, "%.4g", v);
 	else
 		str_addf(out, "%.4f", v);
+}
+
+static void add_cells(struct str *out, const double *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		str_add(out, "<td>");
+		add_number(out, v[i]);
+		str_add(out, "</td>");
+	}
 }
 
 static void add_interval(struct str *out, const struct interval *i)
@@ -86,7 +93,7 @@ static void open_html(struct str *out, const struct results *r)
 	plot_escape(out, r->title, 200);
 	str_addf(out, "</title>\n<style>%s</style>\n<main>\n<h1>", style);
 	plot_escape(out, r->title, 200);
-	str_addf(out, "</h1>\n<p class=\"sub\">%s · ", tasks[r->d->task]);
+	str_addf(out, "</h1>\n<p class=\"sub\">%s · ", task_name(r->d->task));
 	text_add_count(out, r->d->n);
 	str_add(out, r->d->n == 1 ? " row" : " rows");
 	if (r->d->task == TASK_CLASSIFICATION)
@@ -146,22 +153,6 @@ static double of_baseline(const struct results *r, size_t i)
 	return m ? m->v : NAN;
 }
 
-static void add_comparison(struct str *out, const struct results *r, size_t i)
-{
-	str_add(out, "<td>");
-	add_number(out, of_baseline(r, i));
-	str_add(out, "</td><td>");
-	add_number(out, r->m.v[i].v - of_baseline(r, i));
-	str_add(out, "</td>");
-	if (!r->intervals)
-		return;
-	str_add(out, "<td>");
-	add_interval(out, &r->intervals->difference[i]);
-	str_add(out, "</td><td>");
-	add_number(out, r->intervals->p[i]);
-	str_add(out, "</td>");
-}
-
 static void add_metrics(struct str *out, const struct results *r)
 {
 	str_add(out, "<h2>Metrics</h2>\n<div class=\"box\"><table>\n<tr><th>metric<th>value");
@@ -172,16 +163,24 @@ static void add_metrics(struct str *out, const struct results *r)
 			 r->intervals ? "<th>its interval<th>p" : "");
 	str_add(out, "</tr>\n");
 	for (size_t i = 0; i < r->m.n; i++) {
-		str_addf(out, "<tr><td>%s</td><td>", r->m.v[i].name);
-		add_number(out, r->m.v[i].v);
-		str_add(out, "</td>");
+		str_addf(out, "<tr><td>%s</td>", r->m.v[i].name);
+		add_cells(out, &r->m.v[i].v, 1);
 		if (r->intervals) {
 			str_add(out, "<td>");
 			add_interval(out, &r->intervals->model[i]);
 			str_add(out, "</td>");
 		}
-		if (r->baseline)
-			add_comparison(out, r, i);
+		if (r->baseline) {
+			double base = of_baseline(r, i);
+
+			add_cells(out, (const double[]){ base, r->m.v[i].v - base }, 2);
+		}
+		if (r->baseline && r->intervals) {
+			str_add(out, "<td>");
+			add_interval(out, &r->intervals->difference[i]);
+			str_add(out, "</td>");
+			add_cells(out, &r->intervals->p[i], 1);
+		}
 		str_add(out, "</tr>\n");
 	}
 	str_add(out, "</table></div>\n");
@@ -210,15 +209,6 @@ static void add_test(struct str *out, const struct results *r)
 		str_addf(out, " Only this model is right on %llu rows, only the baseline on %llu.",
 			 (unsigned long long)c->only_model, (unsigned long long)c->only_baseline);
 	str_add(out, "</p>\n");
-}
-
-static void add_cells(struct str *out, const double *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		str_add(out, "<td>");
-		add_number(out, v[i]);
-		str_add(out, "</td>");
-	}
 }
 
 static void add_classes(struct str *out, const struct results *r)
@@ -346,7 +336,7 @@ static void markdown(struct str *out, const struct results *r)
 {
 	str_add(out, "# ");
 	add_markdown(out, r->title);
-	str_addf(out, "\n\n%s, ", tasks[r->d->task]);
+	str_addf(out, "\n\n%s, ", task_name(r->d->task));
 	text_add_count(out, r->d->n);
 	str_add(out, " rows");
 	if (r->d->rows_skipped) {

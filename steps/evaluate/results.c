@@ -3,12 +3,12 @@
  *
  * All of it asks the same meters with other weights. A slice is a set of weights 0 and 1
  * (measure_slice()); slices of one column are measured in parallel, each on one thread. In a
- * ranking the unit is a query, which belongs to the slice of its first row (codes_of_queries()).
+ * ranking the unit is a query, which belongs to the slice of its first row.
  * Slices of one column stand together, the largest first, which report.c relies on.
  *
  * The comparison takes McNemar's test of the rows that only one side gets right, or Wilcoxon's of
  * the losses by unit (measure/compare.c). How many resamples there are is decided here where the
- * settings don't say it, by the work they would be (default_resamples()).
+ * settings don't say it, by the work they would be.
  *
  * Nothing is written here; results_json.c and report.c do that.
  */
@@ -50,22 +50,18 @@ static int by_units(const void *a, const void *b)
 	return x->units != y->units ? (x->units < y->units ? 1 : -1) : strcmp(x->value, y->value);
 }
 
-static uint32_t *codes_of_queries(const struct data *d, const uint32_t *codes)
-{
-	uint32_t *v = xcalloc(MAX(d->n_queries, 1), sizeof(*v));
-
-	for (size_t i = d->n; i-- > 0;)
-		v[d->query[i]] = codes[i];
-	return v;
-}
-
 static void measure_column(struct results *r, const struct slice_column *c)
 {
-	uint32_t *own = r->d->task == TASK_RANKING ? codes_of_queries(r->d, c->codes) : NULL;
-	struct slicing x = { r, c, own ? own : c->codes, r->slices.n };
+	struct slicing x = { r, c, c->codes, r->slices.n };
+	_cleanup_(freep) uint32_t *first = NULL; /* of a query's rows, the first one's code */
 	size_t n = c->values.texts.n;
 	uint64_t *units = xcalloc(MAX(n, 1), sizeof(*units));
 
+	if (r->d->task == TASK_RANKING) {
+		x.unit_code = first = xcalloc(MAX(r->d->n_queries, 1), sizeof(*first));
+		for (size_t i = r->d->n; i-- > 0;)
+			first[r->d->query[i]] = c->codes[i];
+	}
 	for (size_t i = 0; i < meter_units(r->model); i++)
 		units[x.unit_code[i]]++;
 	for (size_t k = 0; k < n; k++)
@@ -86,7 +82,6 @@ static void measure_column(struct results *r, const struct slice_column *c)
 	}
 	step_parallel(r->options.threads, n, measure_slice, &x, NULL);
 	free(units);
-	free(own);
 }
 
 /* Comparison. */
@@ -122,14 +117,6 @@ static void compare(struct results *r)
 
 /* All. */
 
-/* The scores of a row are measured one by one. */
-static size_t default_resamples(const struct data *d)
-{
-	size_t cost = d->n * MAX(d->model.width, 1);
-
-	return cost <= 100000 ? 1000 : cost <= 1000000 ? 200 : 0;
-}
-
 void results_measure(struct results *r)
 {
 	const struct data *d = r->d;
@@ -149,8 +136,11 @@ void results_measure(struct results *r)
 	}
 	for (size_t i = 0; i < d->slices.n; i++)
 		measure_column(r, &d->slices.v[i]);
-	if (r->resampling.resamples == SIZE_MAX)
-		r->resampling.resamples = default_resamples(d);
+	if (r->resampling.resamples == SIZE_MAX) {
+		size_t cost = d->n * MAX(d->model.width, 1); /* scores are measured one by one */
+
+		r->resampling.resamples = cost <= 100000 ? 1000 : cost <= 1000000 ? 200 : 0;
+	}
 	if (r->resampling.resamples > 1 && meter_units(r->model) > 1) {
 		r->intervals = xcalloc(1, sizeof(*r->intervals));
 		resample_bootstrap(r->model, r->baseline, &r->resampling, r->intervals);

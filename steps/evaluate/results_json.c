@@ -19,7 +19,7 @@
 #define METRICS_ENOUGH 5000 /* the engine takes 10,000 numbers of a task */
 #define CLASSES_SHOWN  200
 
-/* rounded; null where not finite */
+/* Rounded; null where it isn't finite. */
 static json_t *results_number(double v)
 {
 	char text[64];
@@ -46,12 +46,6 @@ static void add_measures(json_t *to, const struct measures *m)
 				    str_has_prefix(m->v[i].name, "queries")
 					    ? count((uint64_t)m->v[i].v)
 					    : results_number(m->v[i].v));
-}
-
-static json_t *interval(const struct interval *i)
-{
-	return json_pack("{s:o, s:o}", "low", results_number(i->low), "high",
-			 results_number(i->high));
 }
 
 static json_t *classes(const struct results *r)
@@ -148,8 +142,13 @@ json_t *results_metrics(const struct results *r)
 	add_measures(m, &r->m);
 	if (r->intervals) {
 		all = json_object();
-		for (size_t i = 0; i < r->m.n; i++)
-			json_object_set_new(all, r->m.v[i].name, interval(&r->intervals->model[i]));
+		for (size_t i = 0; i < r->m.n; i++) {
+			const struct interval *ci = &r->intervals->model[i];
+
+			json_object_set_new(all, r->m.v[i].name,
+					    json_pack("{s:o, s:o}", "low", results_number(ci->low),
+						      "high", results_number(ci->high)));
+		}
 		json_object_set_new(m, "ci", all);
 	}
 	if (r->baseline)
@@ -257,10 +256,9 @@ static json_t *calibration(const struct results *r)
 
 json_t *results_full(const struct results *r, const json_t *metrics)
 {
-	static const char *const tasks[] = { "classification", "regression", "ranking" };
 	json_t *all = json_deep_copy(metrics), *bins;
 
-	json_object_set_new(all, "task", json_string(tasks[r->d->task]));
+	json_object_set_new(all, "task", json_string(task_name(r->d->task)));
 	json_object_set_new(all, "undefined", undefined(r));
 	if (r->slices.n && !json_object_get(all, "slices"))
 		json_object_set_new(all, "slices", slices(r));

@@ -54,8 +54,7 @@ static int add_pattern(struct names *v, const struct source *s, struct arena *ar
 	if (strchr(tail, '*'))
 		return err_set(err, ERR_INVALID, "score: `%.60s` has more than one `*`", pattern);
 	for (size_t i = 0; i < n; i++)
-		if (strlen(have[i]) > head + strlen(tail) && strncmp(have[i], pattern, head) == 0 &&
-		    str_has_suffix(have[i], tail)) {
+		if (frame_matches(pattern, have[i], strlen(have[i]))) {
 			VEC_PUSH(&v->names, have[i]);
 			VEC_PUSH(&v->classes, arena_strndup(arena, have[i] + head,
 							    strlen(have[i]) - head - strlen(tail)));
@@ -131,11 +130,6 @@ int source_want_scores(struct source *s, struct arena *arena, const json_t *scor
 	return r;
 }
 
-int eval_source_read(struct source *s, bool skip, struct err *err)
-{
-	return frame_read(s->table, s->columns, s->n, skip, err);
-}
-
 uint32_t *source_take_codes(const struct source *s, struct column *c, size_t n)
 {
 	uint32_t *v;
@@ -159,52 +153,52 @@ void source_deinit(struct source *s)
 
 /* Matching. */
 
-void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n,
-		 size_t *ret_n)
+void source_keep(struct inputs *in, const uint8_t *keep, size_t *n)
 {
 	size_t kept = 0;
 
-	for (size_t k = 0; k < n_sources; k++) {
-		uint32_t *rows = xmalloc(MAX(n, 1) * sizeof(*rows));
+	for (size_t k = 0; k < in->n; k++) {
+		uint32_t *rows = xmalloc(MAX(*n, 1) * sizeof(*rows));
 
 		kept = 0;
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < *n; i++)
 			if (keep[i])
-				rows[kept++] = (uint32_t)source_row(v[k], i);
-		free(v[k]->rows);
-		v[k]->rows = rows;
+				rows[kept++] = (uint32_t)source_row(in->all[k], i);
+		free(in->all[k]->rows);
+		in->all[k]->rows = rows;
 	}
-	*ret_n = kept;
+	*n = kept;
 }
 
 /* Leaves out what any source has marked as bad. */
-static void drop_bad(struct source *const *v, size_t n_sources, size_t *n)
+static void drop_bad(struct inputs *in, size_t *n)
 {
 	uint8_t *keep = NULL;
 
-	for (size_t k = 0; k < n_sources; k++) {
+	for (size_t k = 0; k < in->n; k++) {
 		size_t n_bad;
-		const uint8_t *bad = frame_bad(v[k]->table, &n_bad);
+		const uint8_t *bad = frame_bad(in->all[k]->table, &n_bad);
 
 		if (!bad)
 			continue;
 		if (!keep)
 			keep = memset(xmalloc(MAX(*n, 1)), 1, *n);
 		for (size_t i = 0; i < *n; i++)
-			keep[i] &= !bad[source_row(v[k], i)];
+			keep[i] &= !bad[source_row(in->all[k], i)];
 	}
 	if (keep)
-		source_keep(v, n_sources, keep, *n, n);
+		source_keep(in, keep, n);
 	free(keep);
 }
 
-static bool same_ids(struct source *const *v, size_t n_sources, size_t n)
+static bool same_ids(const struct inputs *in, size_t n)
 {
-	for (size_t k = 1; k < n_sources; k++) {
-		if (frame_rows(v[k]->table) != n)
+	for (size_t k = 1; k < in->n; k++) {
+		if (frame_rows(in->all[k]->table) != n)
 			return false;
 		for (size_t i = 0; i < n; i++) {
-			const struct slice *a = &v[0]->id->slices[i], *b = &v[k]->id->slices[i];
+			const struct slice *a = &in->all[0]->id->slices[i],
+					   *b = &in->all[k]->id->slices[i];
 
 			if (a->n != b->n || (a->n && memcmp(a->s, b->s, a->n) != 0))
 				return false;
@@ -238,17 +232,6 @@ static int index_ids(const struct source *s, struct dict *ret, uint32_t **ret_ro
 	return 0;
 }
 
-/* An id that is there twice says of neither row which one it belongs to. */
-static int check_ids(const struct source *s, struct err *err)
-{
-	_cleanup_(freep) uint32_t *row = NULL;
-	struct dict ids = { 0 };
-	int r = index_ids(s, &ids, &row, err);
-
-	dict_deinit(&ids);
-	return r;
-}
-
 static int missing_id(const struct source *in, const struct source *of, size_t row, struct err *err)
 {
 	const struct slice *id = &of->id->slices[row];
@@ -258,11 +241,12 @@ static int missing_id(const struct source *in, const struct source *of, size_t r
 		       (int)MIN(id->n, 60), id->s, row + 1, of->path);
 }
 
-/* Finds a row of `to` for each matched row of `from`; those without one are cleared in `keep`.
- * *ret_left: good rows of `to` that no row of `from` belongs to. */
-static int join(struct source *from, struct source *to, size_t n, uint8_t *keep, bool skip,
-		uint64_t *ret_left, struct err *err)
+/* Finds a row of `to` for each of the first source's n rows; those without one are cleared in
+ * `keep`. *ret_left: good rows of `to` that none of them belongs to. */
+static int join(struct inputs *in, struct source *to, size_t n, uint8_t *keep, uint64_t *ret_left,
+		struct err *err)
 {
+	const struct source *from = in->all[0];
 	size_t total = frame_rows(to->table), n_bad, n_from_bad, used = 0;
 	const uint8_t *bad = frame_bad(to->table, &n_bad),
 		      *from_bad = frame_bad(from->table, &n_from_bad);
@@ -276,7 +260,7 @@ static int join(struct source *from, struct source *to, size_t n, uint8_t *keep,
 		const struct slice *id = &from->id->slices[i];
 		int64_t code = from_bad && from_bad[i] ? -1 : dict_find(&ids, id->s, id->n);
 
-		if (code < 0 && !skip)
+		if (code < 0 && !in->skip)
 			r = missing_id(to, from, i, err);
 		else if (code < 0)
 			keep[i] = 0;
@@ -292,7 +276,7 @@ static int join(struct source *from, struct source *to, size_t n, uint8_t *keep,
 		if (seen[i] || (bad && bad[i]))
 			continue;
 		++*ret_left;
-		if (!skip)
+		if (!in->skip)
 			r = missing_id(from, to, i, err);
 	}
 	dict_deinit(&ids);
@@ -301,45 +285,51 @@ static int join(struct source *from, struct source *to, size_t n, uint8_t *keep,
 	return r;
 }
 
-static int match_by_id(struct source *const *v, size_t n_sources, bool skip, size_t *n,
-		       uint64_t *ret_unmatched, struct err *err)
+static int match_by_id(struct inputs *in, size_t *n, uint64_t *ret_unmatched, struct err *err)
 {
 	uint64_t left = 0;
 	uint8_t *keep;
 	int r = 0;
 
-	if (same_ids(v, n_sources, *n))
-		return check_ids(v[0], err);
+	if (same_ids(in, *n)) { /* but one that is there twice says of neither row which it is */
+		_cleanup_(freep) uint32_t *row = NULL;
+		struct dict ids = { 0 };
+
+		r = index_ids(in->all[0], &ids, &row, err);
+		dict_deinit(&ids);
+		return r;
+	}
 	keep = memset(xmalloc(MAX(*n, 1)), 1, *n);
-	for (size_t k = 1; k < n_sources && r == 0; k++) {
-		r = join(v[0], v[k], *n, keep, skip, &left, err);
+	for (size_t k = 1; k < in->n && r == 0; k++) {
+		r = join(in, in->all[k], *n, keep, &left, err);
 		*ret_unmatched = MAX(*ret_unmatched, left);
 	}
 	if (r == 0)
-		source_keep(v, n_sources, keep, *n, n);
+		source_keep(in, keep, n);
 	free(keep);
 	return r;
 }
 
-int source_match(struct source *const *v, size_t n_sources, bool skip, size_t *ret_n,
-		 uint64_t *ret_unmatched, struct err *err)
+int source_match(struct inputs *in, size_t *ret_n, uint64_t *ret_unmatched, struct err *err)
 {
-	size_t n = frame_rows(v[0]->table);
+	const struct source *first = in->all[0];
+	size_t n = frame_rows(first->table);
 
 	*ret_unmatched = 0;
-	if (n_sources > 1 && v[0]->id) {
-		if (match_by_id(v, n_sources, skip, &n, ret_unmatched, err) < 0)
+	if (in->n > 1 && first->id) {
+		if (match_by_id(in, &n, ret_unmatched, err) < 0)
 			return -1;
 	} else {
-		for (size_t k = 1; k < n_sources; k++)
-			if (frame_rows(v[k]->table) != n)
+		for (size_t k = 1; k < in->n; k++)
+			if (frame_rows(in->all[k]->table) != n)
 				return err_set(
 					err, ERR_INVALID,
 					"%s has %zu rows, %s has %zu; both need the same number, "
 					"unless `id` names a column that matches them",
-					v[0]->path, n, v[k]->path, frame_rows(v[k]->table));
+					first->path, n, in->all[k]->path,
+					frame_rows(in->all[k]->table));
 	}
-	drop_bad(v, n_sources, &n);
+	drop_bad(in, &n);
 	*ret_n = n;
 	return 0;
 }

@@ -18,6 +18,15 @@ struct source {
 				       otherwise */
 };
 
+/* The inputs of one evaluation. */
+struct inputs {
+	struct source model, labels, baseline; /* path NULL: not given */
+	struct source *truth;                  /* labels, or model */
+	struct source *all[3];                 /* those that are given, the model first */
+	size_t n;
+	bool skip; /* leave out rows that can't be used, rather than fail */
+};
+
 /* Sets up a column of `kind`; lent. */
 struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind,
 			   const char *const *names, size_t n);
@@ -33,15 +42,12 @@ struct class_order {
  * own order. */
 int source_want_scores(struct source *s, struct arena *arena, const json_t *score,
 		       const struct class_order *order, struct err *err);
-int eval_source_read(struct source *s, bool skip, struct err *err);
 /* Matches rows: by the id columns where there are any, else by position. *ret_n rows are left.
  * *ret_unmatched: how many rows of another source have an id that the first hasn't; with several
  * other sources, the largest of their numbers. */
-int source_match(struct source *const *v, size_t n, bool skip, size_t *ret_n,
-		 uint64_t *ret_unmatched, struct err *err);
-/* Keeps only the matched rows for which keep[i]. */
-void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n,
-		 size_t *ret_n);
+int source_match(struct inputs *in, size_t *ret_n, uint64_t *ret_unmatched, struct err *err);
+/* Keeps only the matched rows, of *n, for which keep[i]. */
+void source_keep(struct inputs *in, const uint8_t *keep, size_t *n);
 /* A column's codes of the matched rows; free() them. Once a column. */
 uint32_t *source_take_codes(const struct source *s, struct column *c, size_t n);
 void source_deinit(struct source *s); /* not the table */

@@ -60,6 +60,13 @@ static int add_zeros(struct unpacked *to, uint64_t n, struct err *err)
 	return 0;
 }
 
+static int archive_error(struct archive *a, struct err *err)
+{
+	const char *why = archive_error_string(a);
+
+	return err_set(err, ERR_INVALID, "%s", why ? why : "it can't be read");
+}
+
 /* `least`: what the header promises; a hole at the end is in no block. */
 static int add_content(struct archive *a, struct unpacked *to, uint64_t least, uint64_t *ret_n,
 		       struct err *err)
@@ -85,10 +92,7 @@ static int add_content(struct archive *a, struct unpacked *to, uint64_t least, u
 		len = least;
 	}
 	*ret_n = len;
-	return r == ARCHIVE_EOF ? 0
-				: err_set(err, ERR_INVALID, "%s",
-					  archive_error_string(a) ? archive_error_string(a)
-								  : "it can't be read");
+	return r == ARCHIVE_EOF ? 0 : archive_error(a, err);
 }
 
 static void digest_attributes(struct archive_entry *e, const struct str *more, struct digest *ret)
@@ -191,9 +195,7 @@ static int read_all(struct members *m, struct archive *a, struct span s, bool zi
 						    m->list.v[m->list.n - 1].name)
 					 : -1;
 	if (r != ARCHIVE_EOF)
-		return err_set(err, ERR_INVALID, "%s",
-			       archive_error_string(a) ? archive_error_string(a)
-						       : "it can't be read");
+		return archive_error(a, err);
 	if (zip ? normalise_check_zip(s, &m->facts, err) < 0
 		: check_fill(a, NULL, s, &fill, err) < 0 ||
 			    normalise_check_zeros(s, (uint64_t)archive_read_header_position(a), s.n,
@@ -213,8 +215,7 @@ static int unpack(struct members *m, struct span s, bool zip, struct err *err)
 		mem_die(0);
 	r = zip ? archive_read_support_format_zip_seekable(a) : archive_read_support_format_tar(a);
 	if (r != ARCHIVE_OK || archive_read_open_memory(a, s.p, s.n) != ARCHIVE_OK)
-		r = err_set(err, ERR_INVALID, "%s",
-			    archive_error_string(a) ? archive_error_string(a) : "it can't be read");
+		r = archive_error(a, err);
 	else
 		r = read_all(m, a, s, zip, err);
 	archive_read_free(a);
@@ -273,121 +274,108 @@ static const char *facts_differ(struct normalise_job *j, const struct member *a,
 	return NULL;
 }
 
-/* What was left out of account: each kind once, with the first member where it is so. */
-struct ignored {
+/* Two archives on their way to a verdict, and what was left out of account: each kind once, with
+ * the first member where it is so. */
+struct comparison {
+	struct normalise_job *j;
+	const struct members *a, *b;
+	struct normalised *ret;
+	const char *inner; /* the first normaliser of contents; NULL: none */
 	bool mtime, mode, owner, order;
-	size_t inner; /* members that are the same when they are normalised */
+	size_t n_inner; /* members that are the same when they are normalised */
 	struct str text;
 };
 
-static void ignore(struct normalise_job *j, struct ignored *g, bool *seen, const char *what,
-		   const struct member *m)
+static void ignore(struct comparison *c, bool *seen, const char *what, const struct member *m)
 {
 	if (!*seen)
-		str_addf(&g->text, "%s%s of member %s", g->text.len ? ", " : "", what,
-			 normalise_text(j, m->name, strlen(m->name)));
+		str_addf(&c->text, "%s%s of member %s", c->text.len ? ", " : "", what,
+			 normalise_text(c->j, m->name, strlen(m->name)));
 	*seen = true;
 }
 
-static void note_ignored(struct normalise_job *j, const struct member *a, const struct member *b,
-			 struct ignored *g)
+static void note_ignored(struct comparison *c, const struct member *a, const struct member *b)
 {
 	if (a->mtime != b->mtime)
-		ignore(j, g, &g->mtime, "mtime", a);
+		ignore(c, &c->mtime, "mtime", a);
 	if (a->mode != b->mode)
-		ignore(j, g, &g->mode, "mode", a);
+		ignore(c, &c->mode, "mode", a);
 	if (a->uid != b->uid || a->gid != b->gid || strcmp(a->user, b->user) != 0 ||
 	    strcmp(a->group, b->group) != 0)
-		ignore(j, g, &g->owner, "owner", a);
-	if (a->place != b->place && !g->order) {
-		str_addf(&g->text, "%sorder of members", g->text.len ? ", " : "");
-		g->order = true;
+		ignore(c, &c->owner, "owner", a);
+	if (a->place != b->place && !c->order) {
+		str_addf(&c->text, "%sorder of members", c->text.len ? ", " : "");
+		c->order = true;
 	}
 }
 
-static void differ(struct normalise_job *j, const struct member *m, const char *detail,
-		   struct normalised *ret)
+/* False, for the caller to return. */
+static bool differ(struct comparison *c, const struct member *m, const char *detail)
 {
-	ret->verdict = NORMALISED_DIFFERENT;
-	ret->member = normalise_text(j, m->name, strlen(m->name));
-	ret->detail = detail;
-}
-
-static void ignored_deinit(struct ignored *g)
-{
-	str_deinit(&g->text);
-}
-
-/* Are two members of one name the same? */
-static bool same_member(struct normalise_job *j, const struct members *ma, const struct member *a,
-			const struct members *mb, const struct member *b, struct ignored *g,
-			struct normalised *ret, const char **ret_inner)
-{
-	struct span sa = content(ma, a), sb = content(mb, b);
-	const char *facts = facts_differ(j, a, b);
-	struct normalised inner;
-
-	if (facts) {
-		differ(j, a, facts, ret);
-		return false;
-	}
-	note_ignored(j, a, b, g);
-	if (sa.n == sb.n && memcmp(sa.p, sb.p, sa.n) == 0)
-		return true;
-	normalise_spans(j, sa, sb, &inner);
-	if (!*ret_inner)
-		*ret_inner = inner.normaliser;
-	if (inner.verdict == NORMALISED_SAME) {
-		if (!ret->member) {
-			ret->member = normalise_text(j, a->name, strlen(a->name));
-			str_addf(&g->text, "%sin %s: %s", g->text.len ? ", " : "", ret->member,
-				 inner.detail);
-		}
-		g->inner++;
-		return true;
-	}
-	differ(j, a,
-	       inner.verdict == NORMALISED_DIFFERENT ? inner.detail
-						     : normalise_difference(j, sa, sb),
-	       ret);
-	if (inner.member)
-		ret->member = arena_printf(j->arena, "%s > %s", ret->member, inner.member);
+	c->ret->verdict = NORMALISED_DIFFERENT;
+	c->ret->member = normalise_text(c->j, m->name, strlen(m->name));
+	c->ret->detail = detail;
 	return false;
 }
 
-static void judge(struct normalise_job *j, const struct members *a, const struct members *b,
-		  struct normalised *ret, const char **ret_inner)
+/* Are two members of one name the same? */
+static bool same_member(struct comparison *c, const struct member *a, const struct member *b)
 {
-	_cleanup_(ignored_deinit) struct ignored g = { 0 };
+	struct span sa = content(c->a, a), sb = content(c->b, b);
+	const char *facts = facts_differ(c->j, a, b);
+	struct normalised inner;
+
+	if (facts)
+		return differ(c, a, facts);
+	note_ignored(c, a, b);
+	if (sa.n == sb.n && memcmp(sa.p, sb.p, sa.n) == 0)
+		return true;
+	normalise_spans(c->j, sa, sb, &inner);
+	if (!c->inner)
+		c->inner = inner.normaliser;
+	if (inner.verdict == NORMALISED_SAME) {
+		if (c->n_inner++ == 0) {
+			c->ret->member = normalise_text(c->j, a->name, strlen(a->name));
+			str_addf(&c->text, "%sin %s: %s", c->text.len ? ", " : "", c->ret->member,
+				 inner.detail);
+		}
+		return true;
+	}
+	differ(c, a,
+	       inner.verdict == NORMALISED_DIFFERENT ? inner.detail
+						     : normalise_difference(c->j, sa, sb));
+	if (inner.member)
+		c->ret->member = arena_printf(c->j->arena, "%s > %s", c->ret->member, inner.member);
+	return false;
+}
+
+static void judge(struct comparison *c)
+{
+	const struct members *a = c->a, *b = c->b;
 	size_t i = 0, k = 0;
 
-	ret->verdict = NORMALISED_SAME;
+	c->ret->verdict = NORMALISED_SAME;
 	while (i < a->list.n || k < b->list.n) {
 		const struct member *ma = i < a->list.n ? &a->list.v[i] : NULL,
 				    *mb = k < b->list.n ? &b->list.v[k] : NULL;
 		int order = !ma ? 1 : !mb ? -1 : strcmp(ma->name, mb->name);
 
-		if (order) {
-			differ(j, order < 0 ? ma : mb,
-			       order < 0 ? "is only in the old one" : "is only in the new one",
-			       ret);
-			return;
-		}
-		if (!same_member(j, a, ma, b, mb, &g, ret, ret_inner))
+		if (order < 0 ? !differ(c, ma, "is only in the old one")
+		    : order   ? !differ(c, mb, "is only in the new one")
+			      : !same_member(c, ma, mb))
 			return;
 		i++;
 		k++;
 	}
-	if (a->facts.len != b->facts.len ||
-	    (a->facts.len && memcmp(a->facts.s, b->facts.s, a->facts.len) != 0)) {
-		*ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT,
-					    .detail = "comments or extra fields differ" };
+	if (!normalise_same_bytes(&a->facts, &b->facts)) {
+		*c->ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT,
+					       .detail = "comments or extra fields differ" };
 		return;
 	}
-	if (g.inner > 1)
-		str_addf(&g.text, " (and so in %zu more)", g.inner - 1);
-	ret->detail = g.text.len ? arena_strndup(j->arena, g.text.s, g.text.len)
-				 : "only headers or compression differ";
+	if (c->n_inner > 1)
+		str_addf(&c->text, " (and so in %zu more)", c->n_inner - 1);
+	c->ret->detail = c->text.len ? arena_strndup(c->j->arena, c->text.s, c->text.len)
+				     : "only headers or compression differ";
 }
 
 static bool all_arrays(const struct members *m)
@@ -402,7 +390,7 @@ static int normalise_archive(struct normalise_job *j, bool zip, struct span a, s
 			     struct normalised *ret, struct err *err)
 {
 	struct members ma, mb;
-	const char *inner = NULL;
+	struct comparison c = { .j = j, .a = &ma, .b = &mb, .ret = ret };
 	int r;
 
 	members_init(&ma, j);
@@ -411,11 +399,12 @@ static int normalise_archive(struct normalise_job *j, bool zip, struct span a, s
 	if (r == 0) {
 		bool npz = zip && all_arrays(&ma) && all_arrays(&mb);
 
-		judge(j, &ma, &mb, ret, &inner);
+		judge(&c);
 		ret->normaliser = npz ? "npz" : zip ? "zip" : "tar";
-		if (inner && !npz)
-			ret->normaliser = arena_printf(j->arena, "%s+%s", ret->normaliser, inner);
+		if (c.inner && !npz)
+			ret->normaliser = arena_printf(j->arena, "%s+%s", ret->normaliser, c.inner);
 	}
+	str_deinit(&c.text);
 	members_deinit(&ma);
 	members_deinit(&mb);
 	return r;

@@ -11,7 +11,7 @@
  * entry of which says where its member lies. The members, sorted by place, must follow each other
  * without a gap from byte 0 to the directory; only the checksum and the sizes of a streamed member
  * may stand behind it (is_descriptor()). What a member's local header and descriptor repeat must be
- * what the directory says (same_header()).
+ * what the directory says (local_end()).
  *
  * A zip has two more places for content: comments, and extra fields of the directory and of local
  * headers. They count, but for the fields that hold times, owners and large sizes (ignored_fields).
@@ -241,27 +241,23 @@ static bool repeats(const uint8_t *p, uint64_t is)
 	return v == (uint32_t)is || v == 0 || v == UINT32_MAX;
 }
 
-static bool same_header(const uint8_t *p, const struct entry *e, struct span name)
-{
-	return repeats(p + 14, e->checksum) && repeats(p + 18, e->packed) &&
-	       repeats(p + 22, e->unpacked) && name.n == e->name.n &&
-	       memcmp(name.p, e->name.p, name.n) == 0;
-}
-
 /* The entry's local part begins at `at`; *ret_end: where it ends, perhaps with sizes behind it. */
 static int local_end(struct span s, struct entry *e, uint64_t limit, uint64_t *ret_end,
 		     struct err *err)
 {
 	const uint8_t *p = s.p + MIN(e->at, limit);
-	uint64_t end;
+	uint64_t end, name;
 
 	if (e->at > limit || limit - e->at < ZIP_LOCAL_BYTES || memcmp(p, "PK\3\4", 4) != 0)
 		return err_set(err, ERR_INVALID, "its members overlap");
-	end = e->at + ZIP_LOCAL_BYTES + number(p + 26, 2) + number(p + 28, 2);
+	name = number(p + 26, 2);
+	end = e->at + ZIP_LOCAL_BYTES + name + number(p + 28, 2);
 	if (end > limit || e->packed > limit - end)
 		return err_set(err, ERR_INVALID, "its members overlap");
 	e->extra[1] = (struct span){ s.p + end - number(p + 28, 2), number(p + 28, 2) };
-	if (!same_header(p, e, (struct span){ p + ZIP_LOCAL_BYTES, number(p + 26, 2) }))
+	if (!repeats(p + 14, e->checksum) || !repeats(p + 18, e->packed) ||
+	    !repeats(p + 22, e->unpacked) || name != e->name.n ||
+	    memcmp(p + ZIP_LOCAL_BYTES, e->name.p, name) != 0)
 		return err_set(err, ERR_INVALID,
 			       "the header at byte %llu differs from its directory",
 			       (unsigned long long)e->at);

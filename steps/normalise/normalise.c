@@ -1,4 +1,5 @@
-/* The formats by their first bytes, and what is common to all of them. */
+/* steps/normalise/normalise.c — the formats by their first bytes, and what is common to all of
+ * them. */
 #include "steps/normalise/normalise.h"
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +95,11 @@ const char *normalise_difference(struct normalise_job *j, struct span a, struct 
 	if (at < a.n && at < b.n)
 		return arena_printf(j->arena, "byte %zu: 0x%02x → 0x%02x", at, a.p[at], b.p[at]);
 	return arena_printf(j->arena, "%zu bytes → %zu bytes", a.n, b.n);
+}
+
+bool normalise_same_bytes(const struct str *a, const struct str *b)
+{
+	return a->len == b->len && (!a->len || memcmp(a->s, b->s, a->len) == 0);
 }
 
 const char *normalise_text(struct normalise_job *j, const char *s, size_t n)

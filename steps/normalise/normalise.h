@@ -9,7 +9,7 @@
  *
  * - tar: names, kinds, executable bit, set-id bits, devices, link targets, extended attributes,
  *   comments and unknown pax records, content count. Order, times, owners, other permissions and
- * the dialect don't.
+ *   the dialect don't.
  * - zip: as tar, and comments and extra fields count, but for times, owners and sizes among these.
  *   Compression doesn't.
  * - npz: a zip of .npy files; what holds for both.
@@ -37,10 +37,9 @@
 #include "base/text/str.h"
 
 #define NORMALISE_DEPTH_MAX 4
-#define NORMALISE_UNPACKED_MAX                                                                   \
-	(8 * GIB) /* bytes that one comparison unpacks, both sides and all levels together: they \
-		     lie in TMPDIR */
-#define NORMALISE_MEMBERS_MAX 1000000
+/* Bytes that one comparison unpacks, both sides and all levels together: they lie in TMPDIR. */
+#define NORMALISE_UNPACKED_MAX (8 * GIB)
+#define NORMALISE_MEMBERS_MAX  1000000
 
 struct span {
 	const uint8_t *p;
@@ -97,8 +96,9 @@ int unpacked_end(struct unpacked *s, struct err *err);
 size_t normalise_differs_at(struct span a, struct span b);
 const char *normalise_difference(struct normalise_job *j, struct span a,
 				 struct span b); /* "byte 17: 0x61 → 0x62", "12 bytes → 13 bytes" */
-const char *normalise_text(struct normalise_job *j, const char *s,
-			   size_t n); /* in the job's arena, at most 120 bytes of it */
+/* Printable, in the job's arena; at most 120 bytes of it. */
+const char *normalise_text(struct normalise_job *j, const char *s, size_t n);
+bool normalise_same_bytes(const struct str *a, const struct str *b);
 
 /* layout.c: ERR_INVALID when there are bytes in it that no member accounts for. `facts` gets what a
  * zip holds beside its members and counts: two zips with equal facts have the same comments and

@@ -21,10 +21,10 @@
 /* Where the value at `index` of the C order lies: each axis has its stride, in items. */
 struct array {
 	struct npy_header h;
+	const uint8_t *data;
 	uint64_t strides[NPY_DIMENSIONS_MAX];
 	uint64_t items;
-	unsigned
-		swap_bytes; /* size of what is turned around for the other byte order; 1: nothing */
+	unsigned swap_bytes; /* what is turned around for the other byte order; 1: nothing */
 };
 
 /* How many bytes belong together: the other byte order turns them around. Raw bytes (V) have none.
@@ -59,6 +59,7 @@ static int open_array(struct span s, struct array *ret, struct err *err)
 
 	if (npy_read_header("npy", s.p, s.n, h, err) < 0)
 		return -1;
+	ret->data = s.p + h->data_at;
 	ret->items = 1;
 	for (unsigned i = 0; i < h->dimensions; i++)
 		if (__builtin_mul_overflow(ret->items, h->shape[i], &ret->items))
@@ -81,9 +82,9 @@ static int open_array(struct span s, struct array *ret, struct err *err)
 }
 
 /* The item's bytes in this machine's order into `to`, which has room for them; returns them. */
-static const uint8_t *item(const struct array *a, const uint8_t *data, uint64_t at, uint8_t *to)
+static const uint8_t *item(const struct array *a, uint64_t at, uint8_t *to)
 {
-	const uint8_t *p = data + at * a->h.item_bytes;
+	const uint8_t *p = a->data + at * a->h.item_bytes;
 
 	if (a->swap_bytes == 1)
 		return p;
@@ -151,37 +152,29 @@ struct differences {
 	struct str was, is;
 };
 
-static void note_difference(struct normalise_job *j, const struct array *a, const struct array *b,
-			    const uint64_t *index, const uint8_t *pa, const uint8_t *pb,
-			    struct differences *d)
+static void find_differences(struct normalise_job *j, const struct array *a, const struct array *b,
+			     struct differences *d)
 {
-	struct npy one = { .kind = 'f', .item_bytes = a->h.item_bytes }, other = one;
-
-	if (d->n++ == 0) {
-		memcpy(d->first, index, sizeof(d->first));
-		add_value(j, &d->was, &a->h, pa);
-		add_value(j, &d->is, &b->h, pb);
-	}
-	if (a->h.kind != 'f' || (one.item_bytes != 2 && one.item_bytes != 4 && one.item_bytes != 8))
-		return;
-	one.data = pa;
-	other.data = pb;
-	d->largest = fmax(d->largest, fabs(npy_number(&one, 0, 0) - npy_number(&other, 0, 0)));
-}
-
-static void find_differences(struct normalise_job *j, const struct array *a, const uint8_t *da,
-			     const struct array *b, const uint8_t *db, struct differences *d)
-{
-	_cleanup_(freep) uint8_t *room_a = xmalloc(a->h.item_bytes),
-				 *room_b = xmalloc(a->h.item_bytes);
+	unsigned bytes = a->h.item_bytes;
+	bool floats = a->h.kind == 'f' && (bytes == 2 || bytes == 4 || bytes == 8);
+	_cleanup_(freep) uint8_t *room_a = xmalloc(bytes), *room_b = xmalloc(bytes);
 	uint64_t index[NPY_DIMENSIONS_MAX] = { 0 }, at_a = 0, at_b = 0;
 
-	for (uint64_t i = 0; i < a->items; i++) {
-		const uint8_t *pa = item(a, da, at_a, room_a), *pb = item(b, db, at_b, room_b);
+	for (uint64_t i = 0; i < a->items; i++, next_index(a, b, index, &at_a, &at_b)) {
+		struct npy one = { .kind = 'f', .item_bytes = bytes }, other = one;
 
-		if (memcmp(pa, pb, a->h.item_bytes) != 0)
-			note_difference(j, a, b, index, pa, pb, d);
-		next_index(a, b, index, &at_a, &at_b);
+		one.data = item(a, at_a, room_a);
+		other.data = item(b, at_b, room_b);
+		if (memcmp(one.data, other.data, bytes) == 0)
+			continue;
+		if (d->n++ == 0) {
+			memcpy(d->first, index, sizeof(d->first));
+			add_value(j, &d->was, &a->h, one.data);
+			add_value(j, &d->is, &b->h, other.data);
+		}
+		if (floats)
+			d->largest = fmax(d->largest,
+					  fabs(npy_number(&one, 0, 0) - npy_number(&other, 0, 0)));
 	}
 }
 
@@ -211,12 +204,6 @@ static const char *describe(struct normalise_job *j, const struct array *a,
 	return arena_strndup(j->arena, s.s, s.len);
 }
 
-static bool same_shape(const struct npy_header *a, const struct npy_header *b)
-{
-	return a->dimensions == b->dimensions &&
-	       memcmp(a->shape, b->shape, a->dimensions * sizeof(*a->shape)) == 0;
-}
-
 int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
 		  struct err *err)
 {
@@ -231,12 +218,13 @@ int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct 
 		ret->detail = arena_printf(j->arena, "type %s → %s",
 					   normalise_text(j, aa.h.descr, strlen(aa.h.descr)),
 					   normalise_text(j, ab.h.descr, strlen(ab.h.descr)));
-	else if (!same_shape(&aa.h, &ab.h))
+	else if (aa.h.dimensions != ab.h.dimensions ||
+		 memcmp(aa.h.shape, ab.h.shape, aa.h.dimensions * sizeof(*aa.h.shape)) != 0)
 		ret->detail = arena_printf(j->arena, "shape %s → %s", shape_text(j, &aa.h),
 					   shape_text(j, &ab.h));
 	if (ret->detail)
 		return 0;
-	find_differences(j, &aa, a.p + aa.h.data_at, &ab, b.p + ab.h.data_at, &d);
+	find_differences(j, &aa, &ab, &d);
 	ret->verdict = d.n ? NORMALISED_DIFFERENT : NORMALISED_SAME;
 	ret->detail = d.n ? describe(j, &aa, &d) : "header, byte order or order of the axes";
 	str_deinit(&d.was);

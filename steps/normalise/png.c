@@ -175,29 +175,14 @@ static const char *colour(struct normalise_job *j, const uint8_t *p)
 			    : arena_printf(j->arena, "#%02x%02x%02x%02x", p[0], p[2], p[4], p[6]);
 }
 
-static size_t count_different(struct span a, struct span b)
-{
-	size_t n = 0;
-
-	for (size_t at = 0; at < a.n; at += PIXEL_BYTES)
-		n += memcmp(a.p + at, b.p + at, PIXEL_BYTES) != 0;
-	return n;
-}
-
-static bool same_bytes(const struct str *a, const struct str *b)
-{
-	return a->len == b->len && (!a->len || memcmp(a->s, b->s, a->len) == 0);
-}
-
 static void judge(struct normalise_job *j, const struct decoding *a, const struct decoding *b,
 		  struct normalised *ret)
 {
 	struct span sa = a->to->all, sb = b->to->all;
-	size_t at;
+	size_t at, different = 0;
 
 	*ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT, .normaliser = "png" };
-	if (a->counts.len != b->counts.len ||
-	    memcmp(a->counts.s, b->counts.s, a->counts.len) != 0) {
+	if (!normalise_same_bytes(&a->counts, &b->counts)) {
 		ret->detail = "chunks beside the pixels, or bytes behind the end, differ";
 		return;
 	}
@@ -209,15 +194,17 @@ static void judge(struct normalise_job *j, const struct decoding *a, const struc
 	at = normalise_differs_at(sa, sb) / PIXEL_BYTES;
 	if (at * PIXEL_BYTES == sa.n) {
 		ret->verdict = NORMALISED_SAME;
-		ret->detail = !same_bytes(&a->texts, &b->texts)
+		ret->detail = !normalise_same_bytes(&a->texts, &b->texts)
 				      ? "compression, filters, palette or depth; text or time"
 				      : "compression, filters, palette or depth";
 		return;
 	}
+	for (size_t i = 0; i < sa.n; i += PIXEL_BYTES)
+		different += memcmp(sa.p + i, sb.p + i, PIXEL_BYTES) != 0;
 	ret->detail = arena_printf(
 		j->arena, "pixel at x %zu, y %zu: %s → %s; %zu of %llu pixels differ", at % a->w,
 		at / a->w, colour(j, sa.p + at * PIXEL_BYTES), colour(j, sb.p + at * PIXEL_BYTES),
-		count_different(sa, sb), (unsigned long long)a->w * a->h);
+		different, (unsigned long long)a->w * a->h);
 }
 
 int normalise_png(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,

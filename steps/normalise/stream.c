@@ -1,4 +1,4 @@
-/* gzip and zstd: one stream in a wrapping. */
+/* steps/normalise/stream.c — gzip and zstd: one stream in a wrapping. */
 #include <limits.h>
 #include <string.h>
 #include <zlib.h>

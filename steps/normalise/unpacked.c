@@ -4,6 +4,7 @@
  * nothing stays behind a crash. unpacked_end() maps it. Every byte counts against the job's
  * bytes_max, over all levels and both sides.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,22 +29,20 @@ void unpacked_deinit(struct unpacked *s)
 	s->map = NULL;
 }
 
-static int open_file(struct unpacked *s, struct err *err)
-{
-	const char *dir = getenv("TMPDIR");
-	_cleanup_(freep) char *path = fs_join(dir && *dir ? dir : "/tmp", "cairn-normalise-XXXXXX");
-
-	s->fd = mkostemp(path, O_CLOEXEC);
-	if (s->fd < 0)
-		return err_errno(err, "cannot make a file in %s", dir && *dir ? dir : "/tmp");
-	unlink(path);
-	return 0;
-}
-
 static int flush_small(struct unpacked *s, struct err *err)
 {
-	if (s->fd < 0 && open_file(s, err) < 0)
-		return -1;
+	const char *dir = getenv("TMPDIR");
+
+	if (s->fd < 0) {
+		_cleanup_(freep) char *path = NULL;
+
+		dir = dir && *dir ? dir : "/tmp";
+		path = fs_join(dir, "cairn-normalise-XXXXXX");
+		s->fd = mkostemp(path, O_CLOEXEC);
+		if (s->fd < 0)
+			return err_errno(err, "cannot make a file in %s", dir);
+		unlink(path);
+	}
 	if (fs_write_all(s->fd, s->small.s, s->small.len, err) < 0)
 		return -1;
 	str_reset(&s->small);
@@ -52,6 +51,7 @@ static int flush_small(struct unpacked *s, struct err *err)
 
 int unpacked_add(struct unpacked *s, const void *bytes, size_t n, struct err *err)
 {
+	assert(!s->map);
 	if (n > s->job->bytes_max - s->job->bytes)
 		return err_set(err, ERR_TOO_LARGE, "more than %llu bytes unpacked",
 			       (unsigned long long)s->job->bytes_max);

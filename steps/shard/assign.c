@@ -97,6 +97,7 @@ static int sort_and_check(struct set *s, struct err *err)
 
 /* Classes. */
 
+/* A decimal number below 10^9, written as it is usually. */
 static bool is_number(const char *s, size_t n, int64_t *ret)
 {
 	*ret = 0;
@@ -124,44 +125,23 @@ static int by_name(const void *a, const void *b)
 	return c ? c : (x->n > y->n) - (x->n < y->n);
 }
 
-static void number_by_rank(struct set *s, size_t n)
-{
-	struct class_name *v = xcalloc(n, sizeof(*v));
-
-	for (size_t i = 0; i < n; i++) {
-		v[i].s = words_at(&s->classes, (uint32_t)i, &v[i].n);
-		v[i].id = (uint32_t)i;
-	}
-	qsort(v, n, sizeof(*v), by_name);
-	for (size_t i = 0; i < n; i++)
-		s->class_numbers[v[i].id] = (int64_t)i;
-	free(v);
-}
-
-static int64_t place_in(const json_t *classes, const char *s, size_t n)
-{
-	for (size_t i = 0; i < json_array_size(classes); i++) {
-		const json_t *c = json_array_get(classes, i);
-
-		if (json_string_length(c) == n && memcmp(json_string_value(c), s, n) == 0)
-			return (int64_t)i;
-	}
-	return -1;
-}
-
 static int number_as_given(struct set *s, size_t n, struct err *err)
 {
-	size_t kept = 0;
+	size_t kept = 0, len;
+	const json_t *name;
 
 	for (size_t i = 0; i < n; i++) {
-		size_t len;
 		const char *word = words_at(&s->classes, (uint32_t)i, &len);
+		size_t at = 0;
 
-		s->class_numbers[i] = place_in(s->with.classes, word, len);
+		while ((name = json_array_get(s->with.classes, at)) &&
+		       (json_string_length(name) != len ||
+			memcmp(json_string_value(name), word, len) != 0))
+			at++;
+		s->class_numbers[i] = name ? (int64_t)at : -1;
 	}
 	for (size_t i = 0; i < s->samples.n; i++) {
 		const struct sample *x = &s->samples.v[i];
-		size_t len;
 
 		if (x->cls == NO_WORD || s->class_numbers[x->cls] >= 0) {
 			s->samples.v[kept++] = *x;
@@ -179,7 +159,8 @@ static int number_as_given(struct set *s, size_t n, struct err *err)
 
 static int number_classes(struct set *s, struct err *err)
 {
-	size_t n = s->classes.ids ? map_len(s->classes.ids) : 0, numbers = 0, len;
+	size_t n = words_count(&s->classes), numbers = 0, len;
+	struct class_name *v;
 
 	s->class_numbers = xcalloc(n, sizeof(*s->class_numbers));
 	if (s->with.classes)
@@ -189,8 +170,17 @@ static int number_classes(struct set *s, struct err *err)
 
 		numbers += is_number(word, len, &s->class_numbers[i]);
 	}
-	if (numbers < n)
-		number_by_rank(s, n);
+	if (numbers == n)
+		return 0;
+	v = xcalloc(n, sizeof(*v)); /* by rank */
+	for (size_t i = 0; i < n; i++) {
+		v[i].s = words_at(&s->classes, (uint32_t)i, &v[i].n);
+		v[i].id = (uint32_t)i;
+	}
+	qsort(v, n, sizeof(*v), by_name);
+	for (size_t i = 0; i < n; i++)
+		s->class_numbers[v[i].id] = (int64_t)i;
+	free(v);
 	return 0;
 }
 
@@ -208,12 +198,12 @@ static int read_fractions(struct set *s, struct err *err)
 	const char *name;
 	json_t *v;
 
-	json_object_foreach(
-		(json_t *)split, name,
-		v) if (!step_output(s->args,
-				    name)) return err_set(err, ERR_INVALID,
-							  "with.split: there is no output `%.100s`",
-							  name);
+	json_object_foreach((json_t *)split, name, v)
+	{
+		if (!step_output(s->args, name))
+			return err_set(err, ERR_INVALID, "with.split: there is no output `%.100s`",
+				       name);
+	}
 	for (size_t i = 0; i < s->n_splits; i++) {
 		const json_t *fraction = json_object_get(split, s->splits[i].name);
 
@@ -301,19 +291,6 @@ static void stratify(struct set *s)
 	free(v);
 }
 
-static void assign_splits(struct set *s)
-{
-	if (s->with.split_by.kind == RULE_NONE && s->with.stratify)
-		stratify(s);
-	for (size_t i = 0; i < s->samples.n; i++) {
-		struct sample *x = &s->samples.v[i];
-
-		if (s->with.split_by.kind == RULE_NONE && !s->with.stratify)
-			x->split = split_at(s, (double)(x->u_split >> 11) * 0x1p-53);
-		s->splits[x->split].n_samples++;
-	}
-}
-
 /* Shards. */
 
 /* Between two thirds and four thirds of what was asked for: round numbers of samples are then far
@@ -374,7 +351,15 @@ int set_assign(struct set *s, struct err *err)
 			       s->with.skip_bad ? " but bad ones"
 						: "; say `allow_empty: true` if that is right");
 	hash_all(s);
-	assign_splits(s);
+	if (s->with.stratify)
+		stratify(s);
+	for (size_t i = 0; i < s->samples.n; i++) {
+		struct sample *x = &s->samples.v[i];
+
+		if (s->with.split_by.kind == RULE_NONE && !s->with.stratify)
+			x->split = split_at(s, (double)(x->u_split >> 11) * 0x1p-53);
+		s->splits[x->split].n_samples++;
+	}
 	for (size_t i = 0; i < s->n_splits; i++) {
 		s->splits[i].n_shards = shards_for(&s->with, s->splits[i].n_samples);
 		if (s->splits[i].n_shards > SHARDS_MAX)

@@ -2,7 +2,7 @@
  *
  * index.json can be as long as all keys together, so it is never one JSON value: write.c has made
  * the text of each shard's entry without its name (a text for each part, a NUL behind it), and
- * put_result() puts the name in front. stats.json is small and goes through jansson.
+ * write_index() puts the name in front. stats.json is small and goes through jansson.
  *
  * Samples with the same content ("twins") are found by sorting the fingerprints that write.c took.
  * Fingerprints differ from one execution to the next, so what is shown is ordered by keys.
@@ -19,11 +19,33 @@
 #define TWIN_GROUPS_MAX 20 /* examples of samples with the same content */
 #define TWINS_MAX       8
 
+struct totals {
+	uint64_t samples, bytes, shards;
+	uint64_t least, most; /* samples of one shard */
+};
+
+static struct totals add_up(const struct shard_result *v, size_t n)
+{
+	struct totals t = { .least = UINT64_MAX };
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < v[i].parts.n; k++) {
+			const struct shard_written *w = &v[i].parts.v[k].written;
+
+			t.samples += w->samples;
+			t.bytes += w->bytes;
+			t.shards++;
+			t.least = MIN(t.least, w->samples);
+			t.most = MAX(t.most, w->samples);
+		}
+	return t;
+}
+
 /* Index.json. */
 
 static void add_classes(const struct set *s, struct str *out)
 {
-	size_t n = s->classes.ids ? map_len(s->classes.ids) : 0, len;
+	size_t n = words_count(&s->classes), len;
 	json_t *classes = json_object();
 	char *text;
 
@@ -39,49 +61,13 @@ static void add_classes(const struct set *s, struct str *out)
 	json_decref(classes);
 }
 
-static void put_result(FILE *f, const struct shard_result *r, bool *first)
-{
-	const char *text = r->index.s;
-
-	for (size_t k = 0; k < r->parts.n; k++) {
-		_cleanup_(str_deinit) struct str name = { 0 };
-
-		json_add_string(&name, r->parts.v[k].name, strlen(r->parts.v[k].name));
-		fprintf(f, "%s\n    {\"name\": %s%s", *first ? "" : ",", name.s, text);
-		*first = false;
-		text += strlen(text) + 1;
-	}
-}
-
-static void put_index(FILE *f, const struct set *s, size_t split, const struct shard_result *v,
-		      size_t n)
-{
-	_cleanup_(str_deinit) struct str head = { 0 };
-	uint64_t samples = 0, bytes = 0;
-	bool first = true;
-
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < v[i].parts.n; k++) {
-			samples += v[i].parts.v[k].written.samples;
-			bytes += v[i].parts.v[k].written.bytes;
-		}
-	str_add(&head, "{\n  \"format\": \"cairn-shards\",\n  \"version\": 1,\n  \"split\": ");
-	json_add_string(&head, s->splits[split].name, strlen(s->splits[split].name));
-	str_addf(&head,
-		 ",\n  \"seed\": %lld,\n  \"samples\": %llu,\n  \"bytes\": %llu,\n  \"classes\": ",
-		 (long long)s->with.seed, (unsigned long long)samples, (unsigned long long)bytes);
-	add_classes(s, &head);
-	str_add(&head, ",\n  \"shards\": [");
-	fputs(head.s, f);
-	for (size_t i = 0; i < n; i++)
-		put_result(f, &v[i], &first);
-	fputs("\n  ]\n}\n", f);
-}
-
 static int write_index(const struct set *s, size_t split, const struct shard_result *v, size_t n,
 		       struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(s->splits[split].path, "index.json"), *temp = NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct totals sum = add_up(v, n);
+	bool first = true;
 	FILE *f;
 	int fd, failed;
 
@@ -90,7 +76,28 @@ static int write_index(const struct set *s, size_t split, const struct shard_res
 	f = fdopen(fd, "w");
 	if (!f)
 		mem_die(0);
-	put_index(f, s, split, v, n);
+	str_add(&text, "{\n  \"format\": \"cairn-shards\",\n  \"version\": 1,\n  \"split\": ");
+	json_add_string(&text, s->splits[split].name, strlen(s->splits[split].name));
+	str_addf(&text,
+		 ",\n  \"seed\": %lld,\n  \"samples\": %llu,\n  \"bytes\": %llu,\n  \"classes\": ",
+		 (long long)s->with.seed, (unsigned long long)sum.samples,
+		 (unsigned long long)sum.bytes);
+	add_classes(s, &text);
+	str_add(&text, ",\n  \"shards\": [");
+	fputs(text.s, f);
+	for (size_t i = 0; i < n; i++) {
+		const char *entry = v[i].index.s;
+
+		for (size_t k = 0; k < v[i].parts.n; k++, first = false) {
+			const char *name = v[i].parts.v[k].name;
+
+			str_reset(&text);
+			json_add_string(&text, name, strlen(name));
+			fprintf(f, "%s\n    {\"name\": %s%s", first ? "" : ",", text.s, entry);
+			entry += strlen(entry) + 1;
+		}
+	}
+	fputs("\n  ]\n}\n", f);
 	failed = ferror(f);
 	if (fclose(f) != 0 || failed || rename(temp, path) < 0) {
 		err_errno(err, "writing %s", path);
@@ -150,27 +157,12 @@ static void find_twins(const struct set *s, struct twins *t)
 		qsort_r(t->groups.v, t->groups.n, sizeof(*t->groups.v), by_first, t);
 }
 
-static void add_example(json_t *examples, const struct set *s, const struct twins *t, size_t from,
-			size_t to)
-{
-	json_t *group;
-
-	if (json_array_size(examples) >= TWIN_GROUPS_MAX)
-		return;
-	group = json_array();
-	for (size_t i = from; i < to && i < from + TWINS_MAX; i++)
-		json_array_append_new(group,
-				      json_pack("{ssss}", "split", s->splits[t->v[i]->split].name,
-						"key", t->v[i]->key));
-	json_array_append_new(examples, group);
-}
-
-/* Counts of one split: samples that are there before by another key, and samples that another split
- * has too. */
+/* Of one split: how many samples have the content of an earlier one, and how many that of a sample
+ * in another split. */
 static json_t *twins_of(const struct set *s, const struct twins *t, size_t split)
 {
 	uint64_t within = 0, across = 0;
-	json_t *examples = json_array();
+	json_t *examples = json_array(), *group;
 
 	for (size_t i = 0; i < t->groups.n; i++) {
 		const struct twin_group *g = &t->groups.v[i];
@@ -180,27 +172,24 @@ static json_t *twins_of(const struct set *s, const struct twins *t, size_t split
 			here += t->v[k]->split == split;
 		within += here ? here - 1 : 0;
 		across += here < g->to - g->from ? here : 0;
-		if (here)
-			add_example(examples, s, t, g->from, g->to);
+		if (!here || json_array_size(examples) >= TWIN_GROUPS_MAX)
+			continue;
+		group = json_array();
+		for (size_t k = g->from; k < g->to && k < g->from + TWINS_MAX; k++)
+			json_array_append_new(group, json_pack("{ssss}", "split",
+							       s->splits[t->v[k]->split].name,
+							       "key", t->v[k]->key));
+		json_array_append_new(examples, group);
 	}
 	return json_pack("{sIsIso}", "within", (json_int_t)within, "across_splits",
 			 (json_int_t)across, "examples", examples);
-}
-
-static uint64_t count_twins(const struct twins *t)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < t->groups.n; i++)
-		n += t->groups.v[i].to - t->groups.v[i].from - 1;
-	return n;
 }
 
 /* Stats.json. */
 
 static json_t *class_counts(const struct set *s, size_t split)
 {
-	size_t n = s->classes.ids ? map_len(s->classes.ids) : 0, len;
+	size_t n = words_count(&s->classes), len;
 	uint64_t *counts = xcalloc(n + 1, sizeof(*counts));
 	json_t *out = json_object();
 
@@ -222,49 +211,22 @@ static json_t *class_counts(const struct set *s, size_t split)
 
 static json_t *field_counts(const struct shard_result *v, size_t n)
 {
-	VEC(struct field_stats) all = { 0 };
+	struct field_list sum = { 0 };
 	json_t *out = json_object();
 
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < v[i].fields.n; k++) {
-			const struct field_stats *f = &v[i].fields.v[k];
-			size_t at = 0;
+		for (size_t k = 0; k < v[i].fields.all.n; k++)
+			field_list_add(&sum, &v[i].fields.all.v[k]);
+	for (size_t i = 0; i < sum.all.n; i++) {
+		const struct field_stats *f = &sum.all.v[i];
 
-			while (at < all.n && strcmp(all.v[at].name, f->name) != 0)
-				at++;
-			if (at == all.n)
-				VEC_PUSH(&all, ((struct field_stats){ .name = f->name,
-								      .min = UINT64_MAX }));
-			all.v[at].n += f->n;
-			all.v[at].bytes += f->bytes;
-			all.v[at].min = MIN(all.v[at].min, f->min);
-			all.v[at].max = MAX(all.v[at].max, f->max);
-		}
-	for (size_t i = 0; i < all.n; i++)
-		json_object_set_new(out, all.v[i].name,
-				    json_pack("{sIsIsIsI}", "count", (json_int_t)all.v[i].n,
-					      "bytes", (json_int_t)all.v[i].bytes, "min_bytes",
-					      (json_int_t)all.v[i].min, "max_bytes",
-					      (json_int_t)all.v[i].max));
-	VEC_FREE(&all);
+		json_object_set_new(out, f->name,
+				    json_pack("{sIsIsIsI}", "count", (json_int_t)f->n, "bytes",
+					      (json_int_t)f->bytes, "min_bytes", (json_int_t)f->min,
+					      "max_bytes", (json_int_t)f->max));
+	}
+	VEC_FREE(&sum.all);
 	return out;
-}
-
-struct totals {
-	uint64_t samples, bytes, shards;
-};
-
-static struct totals add_up(const struct shard_result *v, size_t n)
-{
-	struct totals t = { 0 };
-
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < v[i].parts.n; k++) {
-			t.samples += v[i].parts.v[k].written.samples;
-			t.bytes += v[i].parts.v[k].written.bytes;
-			t.shards++;
-		}
-	return t;
 }
 
 static int write_stats(const struct set *s, size_t split, const struct shard_result *v, size_t n,
@@ -272,19 +234,13 @@ static int write_stats(const struct set *s, size_t split, const struct shard_res
 {
 	_cleanup_(freep) char *path = fs_join(s->splits[split].path, "stats.json");
 	struct totals sum = add_up(v, n);
-	uint64_t least = UINT64_MAX, most = 0;
 	json_t *stats;
 	int r;
 
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < v[i].parts.n; k++) {
-			least = MIN(least, v[i].parts.v[k].written.samples);
-			most = MAX(most, v[i].parts.v[k].written.samples);
-		}
 	stats = json_pack("{sssIsIs{sIsIsI}sososo}", "split", s->splits[split].name, "samples",
 			  (json_int_t)sum.samples, "bytes", (json_int_t)sum.bytes, "shards",
-			  "count", (json_int_t)sum.shards, "least_samples", (json_int_t)least,
-			  "most_samples", (json_int_t)most, "classes", class_counts(s, split),
+			  "count", (json_int_t)sum.shards, "least_samples", (json_int_t)sum.least,
+			  "most_samples", (json_int_t)sum.most, "classes", class_counts(s, split),
 			  "fields", field_counts(v, n), "duplicates", twins_of(s, t, split));
 	r = json_write_file(path, stats, true, err);
 	json_decref(stats);
@@ -293,7 +249,8 @@ static int write_stats(const struct set *s, size_t split, const struct shard_res
 
 /* Metrics. */
 
-static void report_split(struct step_args *a, const char *split, const struct totals *t)
+/* `prefix`: "splits.train." or "". */
+static void report_totals(struct step_args *a, const char *prefix, const struct totals *t)
 {
 	static const char *const names[] = { "samples", "bytes", "shards" };
 	const uint64_t values[] = { t->samples, t->bytes, t->shards };
@@ -301,7 +258,7 @@ static void report_split(struct step_args *a, const char *split, const struct to
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		_cleanup_(str_deinit) struct str name = { 0 };
 
-		str_addf(&name, "splits.%.100s.%s", split, names[i]);
+		str_addf(&name, "%s%s", prefix, names[i]);
 		step_metric(a, name.s, (double)values[i]);
 	}
 }
@@ -328,23 +285,26 @@ int set_write_facts(struct set *s, const struct shard_result *v, size_t n, struc
 {
 	struct totals all = add_up(v, n);
 	struct twins twins;
+	uint64_t duplicates = 0;
 	size_t at = 0;
 	int r = 0;
 
 	find_twins(s, &twins);
 	for (size_t i = 0; i < s->n_splits && r == 0; at += s->splits[i++].n_shards) {
 		struct totals t = add_up(v + at, s->splits[i].n_shards);
+		_cleanup_(str_deinit) struct str prefix = { 0 };
 
 		if (write_index(s, i, v + at, s->splits[i].n_shards, err) < 0 ||
 		    write_stats(s, i, v + at, s->splits[i].n_shards, &twins, err) < 0)
 			r = -1;
-		report_split(s->args, s->splits[i].name, &t);
+		str_addf(&prefix, "splits.%.100s.", s->splits[i].name);
+		report_totals(s->args, prefix.s, &t);
 	}
-	step_metric(s->args, "samples", (double)all.samples);
-	step_metric(s->args, "bytes", (double)all.bytes);
-	step_metric(s->args, "shards", (double)all.shards);
-	step_metric(s->args, "classes", s->classes.ids ? (double)map_len(s->classes.ids) : 0);
-	step_metric(s->args, "duplicates", (double)count_twins(&twins));
+	report_totals(s->args, "", &all);
+	for (size_t i = 0; i < twins.groups.n; i++)
+		duplicates += twins.groups.v[i].to - twins.groups.v[i].from - 1;
+	step_metric(s->args, "classes", (double)words_count(&s->classes));
+	step_metric(s->args, "duplicates", (double)duplicates);
 	report_bad(s);
 	free(twins.v);
 	VEC_FREE(&twins.groups);

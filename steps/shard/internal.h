@@ -1,18 +1,18 @@
 /* steps/shard/internal.h — how shard works: list, assign, write.
  *
- *	source_read()   every sample of the input: its key, the words about it (class, group,
- *	                split), and where its bytes are
+ *	source_read()       every sample of the input: its key, the words about it (class, group,
+ *	                    split), and where its bytes are
  *	set_assign()        splits and shards, from hashes of keys
  *	set_write_shards()  shard by shard, on all threads
  *	set_write_facts()   index.json, stats.json, metrics
  *
  * Memory grows with the number of samples and the length of their names, never with their bytes:
  * each thread holds a few MiB of those, or one array of an IDX file. Bytes stay in their files.
- *Where they can only be read from the front (archives, gzip, tables), they wait in the spool, an
- *unlinked file beside the output.
+ * Where they can only be read from the front (archives, gzip, tables), they wait in the spool, an
+ * unlinked file beside the output.
  *
  * Reading and assigning are one thread's; set_write_shards() uses all. What threads share there is
- *said in write.c.
+ * said in write.c.
  */
 #ifndef CAIRN_STEPS_SHARD_INTERNAL_H
 #define CAIRN_STEPS_SHARD_INTERNAL_H
@@ -26,8 +26,8 @@
 #include "steps/shards/walk.h"
 #include "steps/step.h"
 
-#define SHARDS_MAX \
-	999999u /* of one split: shard-NNNNNN.tar; the setting `shards` has the same limit */
+/* Of one split: shard-NNNNNN.tar. The setting `shards` has the same limit. */
+#define SHARDS_MAX 999999u
 #define NO_WORD    UINT32_MAX
 #define SMALL_PART 64  /* bytes that stay in memory rather than in the spool */
 #define WORD_MAX   256 /* a class or group with a longer name is a mistake */
@@ -38,7 +38,11 @@ struct words {
 	struct map *ids; /* word → its number + 1 */
 };
 uint32_t words_id(struct words *w, const char *s, size_t n);
+size_t words_count(const struct words *w);
 const char *words_at(const struct words *w, uint32_t id, size_t *ret_n);
+
+/* Takes blanks and line ends off both ends. */
+void trim_blanks(const char **s, size_t *n);
 
 /* Where a word about a sample comes from. */
 struct rule {
@@ -170,7 +174,7 @@ void settings_deinit(struct settings *s);
 int set_bad(struct set *s, enum bad why, struct err *err);
 const char *set_bad_name(enum bad why);
 
-/* What a source knows about a sample. `column` may be NULL. */
+/* What a source knows about a sample, of at least one part. `column` may be NULL. */
 struct draft {
 	const char *key;    /* copied */
 	struct part *parts; /* copied, sorted; what they point to isn't copied */
@@ -233,6 +237,8 @@ struct loose_list {
  * message. */
 int loose_name(struct set *s, const char *where, const char *name, const char **ret_key,
 	       const char **ret_field, struct err *err);
+/* Makes `_` of the dots in a key's last part, where a reader would cut it. */
+void loose_hide_dots(char *key);
 /* Groups what has one key into samples, and frees the list. `adjacent`: a key whose members didn't
  * stand together is there twice. */
 int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err *err);
@@ -269,14 +275,19 @@ struct field_stats {
 	const char *name;
 	uint64_t n, bytes, min, max;
 };
+struct field_list {
+	VEC(struct field_stats) all; /* one a name */
+};
+void field_list_add(struct field_list *l, const struct field_stats *f);
 struct shard_part { /* one file */
 	char *name;
 	struct shard_written written;
 };
 struct shard_result {
-	size_t first, n; /* of set->samples */
+	uint32_t split, number; /* number: within the split */
+	size_t first, n;        /* of set->samples */
 	VEC(struct shard_part) parts;
-	VEC(struct field_stats) fields;
+	struct field_list fields;
 	struct str index; /* JSON of its entries in index.json */
 };
 /* One result a shard, in order of split and number. */

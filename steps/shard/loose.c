@@ -1,5 +1,5 @@
-/* steps/shard/loose.c — files and members that become samples: names taken apart, then sorted, so
- * that what has one key stands together. */
+/* steps/shard/loose.c — files, and members of archives, that become samples: names are taken apart
+ * and sorted, so that what has one key stands together. */
 #include <ctype.h>
 #include <string.h>
 #include "base/text/text.h"
@@ -7,16 +7,17 @@
 
 #define TWINS_LOOK 32 /* members of a sample that are compared with each one */
 
-/* Where the key ends, by the setting: the key may then hold dots that readers would cut at. */
-static size_t key_end(const struct set *s, const char *name, size_t first_dot)
+void loose_hide_dots(char *key)
 {
-	return s->with.last_dot ? (size_t)(strrchr(name, '.') - name) : first_dot;
+	char *slash = strrchr(key, '/');
+
+	for (char *p = slash ? slash + 1 : key; *p; p++)
+		*p = *p == '.' ? '_' : *p;
 }
 
 int loose_name(struct set *s, const char *where, const char *name, const char **ret_key,
 	       const char **ret_field, struct err *err)
 {
-	const char *slash = strrchr(name, '/');
 	size_t key_len, n = strlen(name);
 	int r = shard_name_split(name, &key_len, err);
 	char *copy;
@@ -28,10 +29,10 @@ int loose_name(struct set *s, const char *where, const char *name, const char **
 		return set_bad(s, r > 0 ? BAD_SUFFIX : BAD_PATH, err);
 	}
 	copy = arena_strndup(s->arena, name, n);
-	key_len = key_end(s, name, key_len);
+	if (s->with.last_dot)
+		key_len = (size_t)(strrchr(name, '.') - name);
 	copy[key_len] = '\0';
-	for (char *p = copy + (slash ? slash + 1 - name : 0); *p; p++)
-		*p = *p == '.' ? '_' : *p; /* only with last_dot is there one */
+	loose_hide_dots(copy); /* only with last_dot is there one */
 	for (char *p = copy + key_len + 1; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	*ret_key = copy;
@@ -63,19 +64,6 @@ static bool has_twins(const struct part *v, size_t n)
 	return false;
 }
 
-static void note_twins(uint64_t samples, const char *key, const struct set *s)
-{
-	_cleanup_(str_deinit) struct str printable = { 0 };
-
-	if (!samples || s->with.last_dot)
-		return;
-	text_add_printable(&printable, key, strlen(key));
-	step_note("%llu sample%s, `%s` first, ha%s several members of one kind: names are cut at "
-		  "the first dot. If each is a sample, set `suffix: last_dot`",
-		  (unsigned long long)samples, samples == 1 ? "" : "s", printable.s,
-		  samples == 1 ? "s" : "ve");
-}
-
 int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err *err)
 {
 	VEC(struct part) parts = { 0 };
@@ -100,8 +88,35 @@ int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err
 		d.n_parts = parts.n;
 		r = set_add(s, &d, err);
 	}
-	note_twins(twins, first, s);
+	if (twins && !s->with.last_dot) {
+		_cleanup_(str_deinit) struct str key = { 0 };
+
+		text_add_printable(&key, first, strlen(first));
+		step_note("%llu sample%s, `%s` first, ha%s several members of one kind: names are "
+			  "cut at the first dot. If each is a sample, set `suffix: last_dot`",
+			  (unsigned long long)twins, twins == 1 ? "" : "s", key.s,
+			  twins == 1 ? "s" : "ve");
+	}
 	VEC_FREE(&parts);
 	VEC_FREE(&l->all);
 	return r < 0 ? -1 : 0;
+}
+
+int source_files(struct set *s, const struct input *in, struct err *err)
+{
+	struct loose_list list = { 0 };
+
+	for (size_t i = 0; i < in->n; i++) {
+		struct loose l = { .part = { .where = in->files[i].link ? PART_LINK : PART_FILE,
+					     .at = in->files[i].name } };
+		int r = loose_name(s, in->root, in->files[i].name, &l.key, &l.part.field, err);
+
+		if (r < 0) {
+			VEC_FREE(&list.all);
+			return -1;
+		}
+		if (r == 0)
+			VEC_PUSH(&list.all, l);
+	}
+	return loose_add_all(s, &list, false, err);
 }

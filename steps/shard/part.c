@@ -10,7 +10,7 @@
  *
  * Files are opened below set->files_fd. A path from a directory walk is opened without following a
  * link; one that comes from a table or through a link (PART_NAMED, PART_LINK) must stay below the
- * root, which openat2() sees to.
+ * root, which fs_open_beneath() sees to.
  *
  * A file may shrink or grow between listing and writing: part_read() gives ERR_CHANGED when it is
  * too short, load_file() reads until the end. Only files are held against max_file here; archives
@@ -18,13 +18,12 @@
  *
  * Any thread, once the spool is flushed; nothing here changes the set.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <png.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include "base/os/fs.h"
 #include "steps/shard/internal.h"
 
@@ -32,20 +31,6 @@
 #define ROWS_STEP (256 * KIB) /* bytes of an array that are read at once to be encoded */
 
 /* Files. */
-
-/* A path that comes from a table, or through a link, stays below the root: the kernel sees to that
- * (openat2(2), since Linux 5.6). Without it links aren't followed at all; names were checked for
- * ".." before. */
-static int open_beneath(const struct set *s, const char *path)
-{
-	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
-	int fd = (int)syscall(SYS_openat2, s->files_fd, path, &how, sizeof(how));
-
-	return fd < 0 && errno == ENOSYS
-		       ? openat(s->files_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)
-		       : fd;
-}
 
 static int open_file(const struct set *s, const struct part *p, struct err *err)
 {
@@ -55,7 +40,7 @@ static int open_file(const struct set *s, const struct part *p, struct err *err)
 	if (p->where == PART_FILE)
 		fd = openat(s->files_fd, p->at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	else
-		fd = open_beneath(s, p->at);
+		fd = fs_open_beneath(s->files_fd, p->at, O_RDONLY | O_NONBLOCK, true);
 	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
 		return err_set(err, ERR_INVALID, "%s/%s leads out of %s", s->files_root, p->at,
 			       s->files_root);
@@ -119,14 +104,24 @@ void part_close(struct part_bytes *b)
 	b->fd = -1;
 }
 
-/* Before an array, its NPY header. */
-static int read_spooled(const struct part_bytes *b, uint64_t at, void *to, size_t n,
-			struct err *err)
+int part_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err)
 {
 	static const struct str none;
+	const struct part_bytes *b = arg;
 	const struct str *head = b->part->pixels ? &b->part->pixels->npy_header : &none;
+	ssize_t got;
 
-	if (at < head->len) {
+	assert(at + n <= b->n);
+	if (b->fd >= 0) {
+		got = fs_read_at(b->fd, to, n, (off_t)at);
+		if (got < 0)
+			return err_errno(err, "cannot read %s/%s", b->set->files_root, b->part->at);
+		if ((size_t)got < n)
+			return err_set(err, ERR_CHANGED, "%s/%s changed while it was read",
+				       b->set->files_root, b->part->at);
+		return 0;
+	}
+	if (at < head->len) { /* before an array, its NPY header */
 		size_t k = (size_t)MIN(n, head->len - at);
 
 		memcpy(to, head->s + at, k);
@@ -135,22 +130,6 @@ static int read_spooled(const struct part_bytes *b, uint64_t at, void *to, size_
 		n -= k;
 	}
 	return n ? spool_read(&b->set->spool, b->part->offset + (at - head->len), to, n, err) : 0;
-}
-
-int part_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err)
-{
-	const struct part_bytes *b = arg;
-	ssize_t got;
-
-	if (b->fd < 0)
-		return read_spooled(b, at, to, n, err);
-	got = fs_read_at(b->fd, to, n, (off_t)at);
-	if (got < 0)
-		return err_errno(err, "cannot read %s/%s", b->set->files_root, b->part->at);
-	if ((size_t)got < n)
-		return err_set(err, ERR_CHANGED, "%s/%s changed while it was read",
-			       b->set->files_root, b->part->at);
-	return 0;
 }
 
 /* Arrays. */
@@ -225,55 +204,43 @@ static int add_png(const struct set *s, const struct part *part, struct png_out 
 	return 0;
 }
 
-static int load_pixels(const struct set *s, const struct part *p, uint64_t most, struct str *out,
-		       struct part_bytes *large, struct err *err)
+static int load_png(const struct set *s, const struct part *p, uint64_t most, struct str *out,
+		    struct part_bytes *large, struct err *err)
 {
-	const struct pixels *x = p->pixels;
 	struct png_out o = { .text = out, .fd = -1 };
-	uint64_t n = x->bytes + x->npy_header.len;
 
-	if (x->png && x->bytes > most) {
-		if (spool_file(s->splits[0].path, &o.fd, err) < 0)
-			return -1;
-		if (add_png(s, p, &o, err) < 0) {
-			close(o.fd);
-			return -1;
-		}
-		*large = (struct part_bytes){ s, p, o.fd, o.n };
-		return 1;
-	}
-	if (x->png)
+	if (p->pixels->bytes <= most)
 		return add_png(s, p, &o, err);
-	*large = (struct part_bytes){ s, p, -1, n };
-	if (n > most)
-		return 1;
-	str_reserve(out, n);
-	if (read_spooled(large, 0, out->s + out->len, n, err) < 0)
+	if (spool_file(s->splits[0].path, &o.fd, err) < 0)
 		return -1;
-	out->len += n;
-	out->s[out->len] = '\0';
-	return 0;
+	if (add_png(s, p, &o, err) < 0) {
+		close(o.fd);
+		return -1;
+	}
+	*large = (struct part_bytes){ s, p, o.fd, o.n };
+	return 1;
 }
 
 int part_get(const struct set *s, const struct part *p, uint64_t most, struct str *out,
 	     struct part_bytes *large, struct err *err)
 {
-	if (p->pixels)
-		return load_pixels(s, p, most, out, large, err);
+	uint64_t n = p->pixels ? p->pixels->bytes + p->pixels->npy_header.len : p->n;
+
+	if (p->pixels && p->pixels->png)
+		return load_png(s, p, most, out, large, err);
 	if (p->where == PART_MEMORY) {
 		str_addn(out, p->at, p->n);
 		return 0;
 	}
 	if (p->where != PART_SPOOL)
 		return load_file(s, p, most, out, large, err);
-	if (p->n > most) {
-		*large = (struct part_bytes){ s, p, -1, p->n };
+	*large = (struct part_bytes){ s, p, -1, n };
+	if (n > most)
 		return 1;
-	}
-	str_reserve(out, p->n);
-	if (spool_read(&s->spool, p->offset, out->s + out->len, p->n, err) < 0)
+	str_reserve(out, n);
+	if (part_read(large, 0, out->s + out->len, n, err) < 0)
 		return -1;
-	out->len += p->n;
+	out->len += n;
 	out->s[out->len] = '\0';
 	return 0;
 }

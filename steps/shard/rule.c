@@ -2,7 +2,7 @@
  *
  * rule_read() makes a rule of a setting's variant (`folder`, `pattern`, `column`, `field`, or
  * `auto`: the member cls, else the outermost folder). rule_word() applies it to a draft: it finds
- * the text, trims it, and refuses one that is no word (check_word()). 0 means that the sample has
+ * the text, trims it, and refuses one that is too long or isn't UTF-8. 0 means that the sample has
  * none; whether that is bad is set.c's to say.
  *
  * `column` asks the row that the draft came from (draft.column). A sample that is no row may carry
@@ -34,29 +34,21 @@ uint32_t words_id(struct words *w, const char *s, size_t n)
 	return (uint32_t)((uintptr_t)*slot - 1);
 }
 
+size_t words_count(const struct words *w)
+{
+	return w->ids ? map_len(w->ids) : 0;
+}
+
 const char *words_at(const struct words *w, uint32_t id, size_t *ret_n)
 {
 	const void *key;
 
+	assert(id < words_count(w));
 	map_at(w->ids, id, &key, ret_n);
 	return key;
 }
 
 /* Rules as given. */
-
-static int read_pattern(struct rule *r, const json_t *body, const char *name, struct err *err)
-{
-	char why[128];
-	int code = regcomp(&r->regex, step_text(body, "regex"), REG_EXTENDED);
-
-	if (code == 0) {
-		r->kind = RULE_PATTERN;
-		return 0;
-	}
-	regerror(code, &r->regex, why, sizeof(why));
-	return err_set(err, ERR_INVALID, "with.%s.pattern: `%.100s`: %s", name,
-		       step_text(body, "regex"), why);
-}
 
 int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err)
 {
@@ -65,8 +57,18 @@ int rule_read(struct rule *r, const json_t *with, const char *name, struct err *
 	*r = (struct rule){ 0 };
 	if (!given || json_object_get(given, "none"))
 		return 0;
-	if ((body = json_object_get(given, "pattern")))
-		return read_pattern(r, body, name, err);
+	if ((body = json_object_get(given, "pattern"))) {
+		const char *regex = step_text(body, "regex");
+		int code = regcomp(&r->regex, regex, REG_EXTENDED);
+		char why[128];
+
+		if (code == 0) {
+			r->kind = RULE_PATTERN;
+			return 0;
+		}
+		regerror(code, &r->regex, why, sizeof(why));
+		return err_set(err, ERR_INVALID, "with.%s.pattern: `%.100s`: %s", name, regex, why);
+	}
 	if ((body = json_object_get(given, "folder"))) {
 		r->kind = RULE_FOLDER;
 		r->depth = (int)step_int(body, "depth");
@@ -95,7 +97,7 @@ void rule_deinit(struct rule *r)
 
 /* Rules for a sample. */
 
-/* The n-th folder of a/b/c/name, from 1, or from the end. */
+/* The folder number `depth` of a/b/c/name: from 1, or from the end with -1. */
 static bool folder_of(const char *key, int depth, const char **ret, size_t *ret_n)
 {
 	int folders = 0, want;
@@ -184,8 +186,8 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 
 	if (found <= 0)
 		return found;
-	for (size_t i = 0; i < text.len;
-	     i++) /* the object may be written over several lines; a string never is */
+	/* The object may be written over several lines; a string never is. */
+	for (size_t i = 0; i < text.len; i++)
 		if (text.s[i] == '\n')
 			text.s[i] = ' ';
 	j = jsonl_new("json", text.s ? text.s : "", text.len, 1);
@@ -198,32 +200,16 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 	return found;
 }
 
-static int check_word(const struct draft *d, const struct str *word, struct err *err)
+void trim_blanks(const char **s, size_t *n)
 {
-	if (word->len > WORD_MAX)
-		return err_set(err, ERR_INVALID,
-			       "sample `%.200s`: a class, group or split with a name of %zu bytes",
-			       d->key, word->len);
-	if (!text_is_utf8(word->s, word->len) || memchr(word->s, '\0', word->len))
-		return err_set(err, ERR_INVALID,
-			       "sample `%.200s`: a class, group or split whose name is not UTF-8",
-			       d->key);
-	return 1;
-}
+	static const char blanks[] = { ' ', '\t', '\r', '\n' };
 
-static void trim(struct str *s)
-{
-	size_t lead = 0;
-
-	while (s->len && strchr(" \t\r\n", s->s[s->len - 1]))
-		s->len--;
-	while (lead < s->len && strchr(" \t\r\n", s->s[lead]))
-		lead++;
-	if (lead)
-		memmove(s->s, s->s + lead, s->len - lead);
-	s->len -= lead;
-	if (s->s)
-		s->s[s->len] = '\0';
+	while (*n && memchr(blanks, (*s)[*n - 1], sizeof(blanks)))
+		--*n;
+	while (*n && memchr(blanks, **s, sizeof(blanks))) {
+		++*s;
+		--*n;
+	}
 }
 
 int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out,
@@ -248,6 +234,21 @@ int rule_word(const struct set *s, const struct rule *r, const struct draft *d, 
 		str_addn(out, word, n);
 		found = 1;
 	}
-	trim(out);
-	return found && out->len ? check_word(d, out, err) : 0;
+	word = out->s;
+	n = out->len;
+	trim_blanks(&word, &n);
+	if (!found || !n)
+		return 0;
+	memmove(out->s, word, n);
+	out->s[n] = '\0';
+	out->len = n;
+	if (out->len > WORD_MAX)
+		return err_set(err, ERR_INVALID,
+			       "sample `%.200s`: a class, group or split with a name of %zu bytes",
+			       d->key, out->len);
+	if (!text_is_utf8(out->s, out->len) || memchr(out->s, '\0', out->len))
+		return err_set(err, ERR_INVALID,
+			       "sample `%.200s`: a class, group or split whose name is not UTF-8",
+			       d->key);
+	return 1;
 }

@@ -12,7 +12,7 @@
  *
  * All else is for the thread that reads the source.
  */
-#include <stdio.h>
+#include <assert.h>
 #include <string.h>
 #include "base/text/text.h"
 #include "steps/shard/internal.h"
@@ -36,31 +36,26 @@ const char *set_bad_name(enum bad why)
 	return names[why];
 }
 
-/* Which examples are kept must not depend on which thread was first: the least by their text. */
-static void keep_example(struct set *s, const char *msg)
-{
-	size_t n = 0, at = 0;
-
-	while (n < BAD_EXAMPLES && s->bad_examples[n])
-		n++;
-	while (at < n && strcmp(s->bad_examples[at], msg) <= 0)
-		at++;
-	if (at == BAD_EXAMPLES)
-		return;
-	memmove(s->bad_examples + at + 1, s->bad_examples + at,
-		(n - at) * sizeof(*s->bad_examples));
-	s->bad_examples[at] = xstrdup(msg);
-	free(s->bad_examples[BAD_EXAMPLES]);
-	s->bad_examples[BAD_EXAMPLES] = NULL;
-}
-
 int set_bad(struct set *s, enum bad why, struct err *err)
 {
+	size_t n = 0, at = 0;
+	char **v = s->bad_examples;
+
+	assert(why <= BAD_LAST && err->code);
 	if (!s->with.skip_bad || err->code == ERR_NO_SPACE)
 		return -1;
 	pthread_mutex_lock(&s->bad_lock);
 	s->bad[why]++;
-	keep_example(s, err->msg);
+	while (n < BAD_EXAMPLES && v[n])
+		n++;
+	while (at < n && strcmp(v[at], err->msg) <= 0)
+		at++;
+	if (at < BAD_EXAMPLES) {
+		memmove(v + at + 1, v + at, (n - at) * sizeof(*v));
+		v[at] = xstrdup(err->msg);
+		free(v[BAD_EXAMPLES]);
+		v[BAD_EXAMPLES] = NULL;
+	}
 	pthread_mutex_unlock(&s->bad_lock);
 	*err = (struct err){ 0 };
 	return 1;
@@ -81,50 +76,42 @@ int set_part(struct set *s, const char *field, const void *bytes, size_t n, stru
 	return spool_add(&s->spool, bytes, n, err);
 }
 
-static int find_split(const struct set *s, const struct str *word, const struct draft *d,
-		      uint32_t *ret, struct err *err)
+/* Class, group and split, by their rules. -1: the sample is bad, *ret_why says why. */
+static int read_words(struct set *s, const struct draft *d, struct sample *to, enum bad *ret_why,
+		      struct err *err)
 {
-	for (size_t i = 0; i < s->n_splits; i++)
-		if (strcmp(s->splits[i].name, word->s) == 0) {
-			*ret = (uint32_t)i;
-			return 0;
-		}
-	return err_set(err, ERR_INVALID, "sample `%.200s` belongs to `%.100s`, which is no output",
-		       d->key, word->s);
-}
-
-/* 0, or a bad sample's reason + 1 with the error. */
-static int read_words(struct set *s, const struct draft *d, struct sample *to, struct err *err)
-{
+	static const char no_word[] = "sample `%.200s` has no %s by the rule of `%s`";
 	_cleanup_(str_deinit) struct str word = { 0 };
 	int r = rule_word(s, &s->with.cls, d, &word, err);
 
+	*ret_why = BAD_CLASS;
+	if (r < 0)
+		return -1;
 	if (r > 0)
 		to->cls = words_id(&s->classes, word.s, word.len);
-	else if (r < 0)
-		return BAD_CLASS + 1;
 	else if (s->with.cls.kind != RULE_AUTO && s->with.cls.kind != RULE_NONE)
-		return err_set(err, ERR_INVALID,
-			       "sample `%.200s` has no class by the rule of `class`", d->key),
-		       BAD_CLASS + 1;
+		return err_set(err, ERR_INVALID, no_word, d->key, "class", "class");
+	*ret_why = BAD_SPLIT;
 	if (s->with.group_by.kind != RULE_NONE) {
 		r = rule_word(s, &s->with.group_by, d, &word, err);
 		if (r <= 0)
-			return r < 0 ? BAD_SPLIT + 1
-				     : (err_set(err, ERR_INVALID,
-						"sample `%.200s` has no group by the rule of "
-						"`group_by`",
-						d->key),
-					BAD_SPLIT + 1);
+			return r < 0 ? -1
+				     : err_set(err, ERR_INVALID, no_word, d->key, "group",
+					       "group_by");
 		to->group = words_id(&s->groups, word.s, word.len);
 	}
 	if (s->with.split_by.kind != RULE_NONE) {
 		r = rule_word(s, &s->with.split_by, d, &word, err);
-		if (r == 0)
-			err_set(err, ERR_INVALID,
-				"sample `%.200s` has no split by the rule of `split_by`", d->key);
-		if (r <= 0 || find_split(s, &word, d, &to->split, err) < 0)
-			return BAD_SPLIT + 1;
+		if (r <= 0)
+			return r < 0 ? -1
+				     : err_set(err, ERR_INVALID, no_word, d->key, "split",
+					       "split_by");
+		while (to->split < s->n_splits && strcmp(s->splits[to->split].name, word.s) != 0)
+			to->split++;
+		if (to->split == s->n_splits)
+			return err_set(err, ERR_INVALID,
+				       "sample `%.200s` belongs to `%.100s`, which is no output",
+				       d->key, word.s);
 	}
 	return 0;
 }
@@ -136,20 +123,9 @@ static int by_field(const void *a, const void *b)
 
 static int check_parts(const struct draft *d, struct err *err)
 {
-	_cleanup_(str_deinit) struct str name = { 0 };
-	size_t key_len;
-
-	str_addf(&name, "%s.", d->key);
 	for (size_t i = 0; i < d->n_parts; i++) {
-		name.len = strlen(d->key) + 1;
-		str_add(&name, d->parts[i].field);
-		if (shard_name_split(name.s, &key_len, err) != 0)
+		if (shard_check_name(d->key, d->parts[i].field, err) < 0)
 			return -1;
-		if (key_len != strlen(d->key))
-			return err_set(err, ERR_INVALID,
-				       "the key `%.200s` has a dot in its last part, where readers "
-				       "would cut it",
-				       d->key);
 		if (i && strcmp(d->parts[i].field, d->parts[i - 1].field) == 0)
 			return err_set(err, ERR_INVALID,
 				       "sample `%.200s` has the member `%.100s` twice", d->key,
@@ -175,14 +151,14 @@ int set_add(struct set *s, const struct draft *d, struct err *err)
 	struct sample sample = { .cls = NO_WORD,
 				 .group = NO_WORD,
 				 .n_parts = (uint32_t)d->n_parts };
-	int bad;
+	enum bad why;
 
+	assert(d->key && d->n_parts);
 	qsort(d->parts, d->n_parts, sizeof(*d->parts), by_field);
 	if (check_parts(d, err) < 0)
 		return set_bad(s, BAD_PATH, err);
-	bad = read_words(s, d, &sample, err);
-	if (bad)
-		return set_bad(s, (enum bad)(bad - 1), err);
+	if (read_words(s, d, &sample, &why, err) < 0)
+		return set_bad(s, why, err);
 	sample.parts = d->parts;
 	if (d->n_parts + (set_class_field(s, &sample) != NULL) > SHARD_FIELDS_MAX) {
 		err_set(err, ERR_INVALID,

@@ -7,22 +7,10 @@ static uint64_t count_or_0(const json_t *with, const char *name)
 	return (uint64_t)json_integer_value(step_value(with, name));
 }
 
-static int read_separator(struct settings *s, const json_t *with, struct err *err)
-{
-	const char *text = step_text(with, "separator");
-
-	if (!text)
-		return 0;
-	if (strlen(text) != 1)
-		return err_set(err, ERR_INVALID, "with.separator: one character, not `%.20s`",
-			       text);
-	s->separator = text[0];
-	return 0;
-}
-
 int settings_read(struct settings *s, const struct step_args *a, struct err *err)
 {
 	const json_t *w = a->with;
+	const char *separator = step_text(w, "separator");
 
 	*s = (struct settings){
 		.source = step_choice(a, "source"),
@@ -54,7 +42,11 @@ int settings_read(struct settings *s, const struct step_args *a, struct err *err
 	    rule_read(&s->split_by, w, "split_by", err) < 0 ||
 	    rule_read(&s->group_by, w, "group_by", err) < 0)
 		return -1;
-	return read_separator(s, w, err);
+	if (separator && strlen(separator) != 1)
+		return err_set(err, ERR_INVALID, "with.separator: one character, not `%.20s`",
+			       separator);
+	s->separator = separator ? *separator : '\0';
+	return 0;
 }
 
 void settings_deinit(struct settings *s)

@@ -9,32 +9,23 @@
 
 /* Outputs. */
 
-static bool is_ours(const char *name)
-{
-	return fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9].tar", name, 0) == 0 ||
-	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9]-*.tar", name, 0) == 0 ||
-	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9].tar.zst", name, 0) == 0 ||
-	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9]-*.tar.zst", name, 0) == 0;
-}
-
-static void closedirp(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
-/* Shards of an earlier execution by hand: another number of them now would leave some. */
+/* Removes the shards of an earlier execution by hand: where that made more, some would stay. */
 static int clear_old(const char *path, struct err *err)
 {
-	_cleanup_(closedirp) DIR *d = opendir(path);
+	static const char ours[] = "shard-[0-9][0-9][0-9][0-9][0-9][0-9]?(-*).tar?(.zst)";
+	DIR *d = opendir(path);
 	struct dirent *e;
 	int r;
 
 	if (!d)
 		return err_errno(err, "cannot read %s", path);
-	while ((r = fs_next(d, path, &e, err)) == 1)
-		if (is_ours(e->d_name) && unlinkat(dirfd(d), e->d_name, 0) < 0)
-			return err_errno(err, "cannot remove the old %s/%s", path, e->d_name);
+	while ((r = fs_next(d, path, &e, err)) > 0)
+		if (fnmatch(ours, e->d_name, FNM_EXTMATCH) == 0 &&
+		    unlinkat(dirfd(d), e->d_name, 0) < 0) {
+			r = err_errno(err, "cannot remove the old %s/%s", path, e->d_name);
+			break;
+		}
+	closedir(d);
 	return r;
 }
 
@@ -44,7 +35,7 @@ static int real_path(const char *path, char **ret, struct err *err)
 	return *ret ? 0 : err_errno(err, "cannot read %s", path);
 }
 
-/* An output's old shards are removed: they must not be what is to be read, nor what another output
+/* An output's old shards are removed, so they must be neither the input nor what another output
  * has written. */
 static int check_apart(const struct set *s, const struct out_split *out, struct err *err)
 {
@@ -71,35 +62,7 @@ static int check_apart(const struct set *s, const struct out_split *out, struct 
 	return 0;
 }
 
-static int make_outputs(const struct set *s, struct err *err)
-{
-	for (size_t i = 0; i < s->n_splits; i++) {
-		if (fs_mkdir_p(s->splits[i].path, err) < 0)
-			return err_wrap(err, "output `%s`", s->splits[i].name);
-		if (check_apart(s, &s->splits[i], err) < 0 || clear_old(s->splits[i].path, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 /* The step. */
-
-static void set_deinit(struct set *s)
-{
-	settings_deinit(&s->with);
-	spool_close(&s->spool);
-	if (s->files_fd >= 0)
-		close(s->files_fd);
-	for (size_t i = 0; i < BAD_EXAMPLES; i++)
-		free(s->bad_examples[i]);
-	map_free(s->classes.ids);
-	map_free(s->groups.ids);
-	VEC_FREE(&s->samples);
-	free(s->class_numbers);
-	free(s->splits);
-	arena_free(s->arena);
-	pthread_mutex_destroy(&s->bad_lock);
-}
 
 static int make_shards(struct set *s, struct err *err)
 {
@@ -107,9 +70,16 @@ static int make_shards(struct set *s, struct err *err)
 	size_t n = 0;
 	int r;
 
-	if (settings_read(&s->with, s->args, err) < 0 || set_read_splits(s, err) < 0 ||
-	    make_outputs(s, err) < 0)
+	if (settings_read(&s->with, s->args, err) < 0 || set_read_splits(s, err) < 0)
 		return -1;
+	for (size_t i = 0; i < s->n_splits; i++) {
+		const struct out_split *out = &s->splits[i];
+
+		if (fs_mkdir_p(out->path, err) < 0)
+			return err_wrap(err, "output `%s`", out->name);
+		if (check_apart(s, out, err) < 0 || clear_old(out->path, err) < 0)
+			return -1;
+	}
 	if (spool_open(&s->spool, s->splits[0].path, err) < 0 || source_read(s, err) < 0 ||
 	    set_assign(s, err) < 0)
 		return -1;
@@ -128,7 +98,19 @@ static int run(struct step_args *a, struct err *err)
 
 	pthread_mutex_init(&s.bad_lock, NULL);
 	r = make_shards(&s, err);
-	set_deinit(&s);
+	settings_deinit(&s.with);
+	spool_close(&s.spool);
+	if (s.files_fd >= 0)
+		close(s.files_fd);
+	for (size_t i = 0; i < BAD_EXAMPLES; i++)
+		free(s.bad_examples[i]);
+	map_free(s.classes.ids);
+	map_free(s.groups.ids);
+	VEC_FREE(&s.samples);
+	free(s.class_numbers);
+	free(s.splits);
+	arena_free(s.arena);
+	pthread_mutex_destroy(&s.bad_lock);
 	return r;
 }
 

@@ -47,43 +47,27 @@ bool source_wants(const struct set *s, const char *path)
 
 /* Kinds, by names. */
 
-static bool ends_in(const char *name, const char *const *suffixes)
-{
-	while (*suffixes && !str_has_suffix(name, *suffixes))
-		suffixes++;
-	return *suffixes;
-}
-
-static bool is_idx_name(const char *base)
-{
-	const char *at = strstr(base, "idx");
-
-	return at && at[3] >= '1' && at[3] <= '8' && at[4] == '-' &&
-	       (str_has_suffix(base, "byte") || str_has_suffix(base, "byte.gz"));
-}
-
 static enum source kind_by_name(const char *path)
 {
-	static const char *const tars[] = { ".tar",    ".tar.gz",  ".tgz", ".tar.zst",
-					    ".tar.xz", ".tar.bz2", NULL },
-				 *const zips[] = { ".zip", NULL };
-	static const char *const tables[] = { ".csv", ".tsv", NULL }, *const lines[] = { ".jsonl",
-											 ".ndjson",
-											 NULL };
-	static const char *const facts[] = { "index.json", "stats.json", "metrics.json", NULL };
-	const char *base = fs_basename(path);
+	static const struct {
+		const char *suffix;
+		enum source kind;
+	} kinds[] = {
+		{ ".zip", SOURCE_ARCHIVE }, { ".csv", SOURCE_CSV },      { ".tsv", SOURCE_CSV },
+		{ ".jsonl", SOURCE_JSONL }, { ".ndjson", SOURCE_JSONL },
+	};
+	static const char *const facts[] = { "index.json", "stats.json", "metrics.json" };
+	const char *base = fs_basename(path), *idx = strstr(base, "idx");
 
-	if (ends_in(base, tars))
+	if (shard_is_name(base))
 		return SOURCE_SHARDS;
-	if (ends_in(base, zips))
-		return SOURCE_ARCHIVE;
-	if (ends_in(base, tables))
-		return SOURCE_CSV;
-	if (ends_in(base, lines))
-		return SOURCE_JSONL;
-	if (is_idx_name(base))
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (str_has_suffix(base, kinds[i].suffix))
+			return kinds[i].kind;
+	if (idx && idx[3] >= '1' && idx[3] <= '8' && idx[4] == '-' &&
+	    (str_has_suffix(base, "byte") || str_has_suffix(base, "byte.gz")))
 		return SOURCE_IDX;
-	for (size_t i = 0; facts[i]; i++)
+	for (size_t i = 0; i < ARRAY_LEN(facts); i++)
 		if (strcmp(base, facts[i]) == 0)
 			return SOURCE_FACTS;
 	return SOURCE_FILES;

@@ -12,7 +12,7 @@ struct archive_reading {
 	struct loose_list *list;
 	const char *path;
 	bool shards, alone;
-	uint32_t run;
+	uint32_t run;    /* of shards; 0 of other archives */
 	const char *key; /* of the member before, or of the one that is being read */
 	uint64_t done;
 };
@@ -50,57 +50,40 @@ static int take_bytes(struct set *s, struct member_reader *m, const char *field,
 	return 0;
 }
 
-static int take_member(struct archive_reading *r, struct member_reader *m, const char *name,
-		       struct err *err)
-{
-	struct loose l = { 0 };
-	const char *field;
-	int code = loose_name(r->set, r->path, name, &l.key, &field, err);
-
-	if (code)
-		return code < 0 ? -1 : 0;
-	if (r->shards && (!r->key || strcmp(r->key, l.key) != 0))
-		r->run++;
-	r->key = l.key;
-	if (take_bytes(r->set, m, field, &l.part, err) < 0)
-		return -1;
-	l.part.run = r->shards ? r->run : 0;
-	VEC_PUSH(&r->list->all, l);
-	step_progress(++r->done, 0, "members read");
-	return 0;
-}
-
 static int read_archive(struct archive_reading *r, struct member_reader *m, struct err *err)
 {
-	const char *name;
+	const char *name, *field;
 	uint64_t offset;
 	int n;
 
 	while ((n = member_reader_next(m, &name, &offset, err)) != 0) {
+		struct loose l = { 0 };
+
 		if (n < 0 && (!member_reader_can_go_on(m) || set_bad(r->set, BAD_PATH, err) < 0))
 			return -1;
 		if (n < 0 || is_hidden(name) || (r->alone && !source_wants(r->set, name)))
 			continue;
-		if (take_member(r, m, name, err) < 0)
+		n = loose_name(r->set, r->path, name, &l.key, &field, err);
+		if (n < 0)
 			return -1;
+		if (n > 0) /* skipped */
+			continue;
+		if (r->shards && (!r->key || strcmp(r->key, l.key) != 0))
+			r->run++;
+		r->key = l.key;
+		if (take_bytes(r->set, m, field, &l.part, err) < 0)
+			return -1;
+		l.part.run = r->run;
+		VEC_PUSH(&r->list->all, l);
+		step_progress(++r->done, 0, "members read");
 	}
 	return 0;
 }
 
-/* The sample in which a damaged archive breaks off may lack members, so it is dropped. `from`: the
- * archive's first member. */
-static void drop_last_sample(struct archive_reading *r, size_t from)
-{
-	struct loose_list *l = r->list;
-
-	while (r->key && l->all.n > from && strcmp(l->all.v[l->all.n - 1].key, r->key) == 0)
-		l->all.n--;
-}
-
 static int read_one(struct archive_reading *r, struct err *err)
 {
-	size_t from = r->list->all.n;
-
+	struct loose_list *l = r->list;
+	size_t from = l->all.n; /* the archive's first member */
 	const struct settings *w = &r->set->with;
 	struct member_limits limits = { .member_max = w->max_file,
 					.total_max = w->max_unpacked,
@@ -116,7 +99,9 @@ static int read_one(struct archive_reading *r, struct err *err)
 	code = read_archive(r, m, err);
 	member_reader_free(m);
 	if (code < 0 && err->code == ERR_INVALID) {
-		drop_last_sample(r, from);
+		/* The sample in which it breaks off may lack members. */
+		while (r->key && l->all.n > from && strcmp(l->all.v[l->all.n - 1].key, r->key) == 0)
+			l->all.n--;
 		code = set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
 	}
 	return code;

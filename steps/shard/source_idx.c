@@ -52,14 +52,30 @@ static void idx_close(struct idx *x)
 
 static int idx_read(struct idx *x, void *to, size_t n, struct err *err)
 {
-	int got = gzread(x->gz, to, (unsigned)n), code;
+	for (size_t done = 0; done < n;) {
+		size_t step = MIN(n - done, COPY_STEP);
+		int got = gzread(x->gz, (char *)to + done, (unsigned)step), code;
 
-	if (got >= 0 && (size_t)got == n)
-		return 0;
-	gzerror(x->gz, &code);
-	return err_set(err, ERR_INVALID, "%s: %s", x->path,
-		       got < 0 && code != Z_BUF_ERROR ? "its gzip stream is damaged"
-						      : "truncated: it ends before its last array");
+		done += step;
+		if (got >= 0 && (size_t)got == step)
+			continue;
+		gzerror(x->gz, &code);
+		return err_set(err, ERR_INVALID, "%s: %s", x->path,
+			       got < 0 && code != Z_BUF_ERROR
+				       ? "its gzip stream is damaged"
+				       : "truncated: it ends before its last array");
+	}
+	return 0;
+}
+
+/* `what`: its items. */
+static int idx_end(struct idx *x, const char *what, struct err *err)
+{
+	char more;
+
+	return gzread(x->gz, &more, 1) != 0
+		       ? err_set(err, ERR_INVALID, "%s: goes on after its last %s", x->path, what)
+		       : 0;
 }
 
 static const char *descr_of(uint8_t type, uint64_t *ret_bytes)
@@ -70,47 +86,6 @@ static const char *descr_of(uint8_t type, uint64_t *ret_bytes)
 			return types[i].descr;
 		}
 	return NULL;
-}
-
-static int read_header(struct idx *x, struct err *err)
-{
-	uint8_t head[4], dim[4];
-
-	if (idx_read(x, head, 4, err) < 0)
-		return -1;
-	if (head[0] || head[1] || !descr_of(head[2], &x->item_bytes) || !head[3] ||
-	    head[3] > DIMENSIONS_MAX)
-		return err_set(err, ERR_INVALID,
-			       "%s is no IDX file: it begins with %02x%02x%02x%02x", x->path,
-			       head[0], head[1], head[2], head[3]);
-	x->type = head[2];
-	x->n_dims = head[3];
-	for (size_t i = 0; i < x->n_dims; i++) {
-		if (idx_read(x, dim, 4, err) < 0)
-			return -1;
-		x->dims[i] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 |
-			     (uint32_t)dim[2] << 8 | dim[3];
-		if (i && (!x->dims[i] || __builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[i],
-								&x->item_bytes)))
-			return err_set(err, ERR_INVALID,
-				       "%s: the shape of its arrays is impossible: a dimension is "
-				       "0, or the size is too large",
-				       x->path);
-	}
-	return 0;
-}
-
-static int idx_open(struct idx *x, const char *path, struct err *err)
-{
-	*x = (struct idx){ .path = path, .gz = gzopen(path, "rbe") };
-	if (!x->gz)
-		return err_errno(err, "cannot read %s", path);
-	gzbuffer(x->gz, COPY_STEP);
-	if (read_header(x, err) < 0) {
-		idx_close(x);
-		return -1;
-	}
-	return 0;
 }
 
 static int check_size(const struct set *s, const struct idx *x, struct err *err)
@@ -135,9 +110,41 @@ static int check_size(const struct set *s, const struct idx *x, struct err *err)
 	return 0;
 }
 
+/* Reads the header. The caller closes it, also after an error. */
+static int idx_open(struct idx *x, const struct set *s, const char *path, struct err *err)
+{
+	uint8_t head[4], dim[4];
+
+	*x = (struct idx){ .path = path, .gz = gzopen(path, "rbe") };
+	if (!x->gz)
+		return err_errno(err, "cannot read %s", path);
+	gzbuffer(x->gz, COPY_STEP);
+	if (idx_read(x, head, 4, err) < 0)
+		return -1;
+	if (head[0] || head[1] || !descr_of(head[2], &x->item_bytes) || !head[3] ||
+	    head[3] > DIMENSIONS_MAX)
+		return err_set(err, ERR_INVALID,
+			       "%s is no IDX file: it begins with %02x%02x%02x%02x", x->path,
+			       head[0], head[1], head[2], head[3]);
+	x->type = head[2];
+	x->n_dims = head[3];
+	for (size_t i = 0; i < x->n_dims; i++) {
+		if (idx_read(x, dim, 4, err) < 0)
+			return -1;
+		x->dims[i] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 |
+			     (uint32_t)dim[2] << 8 | dim[3];
+		if (i && (!x->dims[i] || __builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[i],
+								&x->item_bytes)))
+			return err_set(err, ERR_INVALID,
+				       "%s: the shape of its arrays is impossible: a dimension is "
+				       "0, or the size is too large",
+				       x->path);
+	}
+	return check_size(s, x, err);
+}
+
 /* Arrays. */
 
-/* The set's arena holds it, but for the header's text: that is small and there is one a file. */
 static int make_pixels(struct set *s, const struct idx *x, const struct pixels **ret,
 		       struct err *err)
 {
@@ -177,9 +184,7 @@ static int copy_to_spool(struct set *s, struct idx *x, uint64_t n, struct err *e
 			return -1;
 		done += step;
 	}
-	if (gzread(x->gz, buf, 1) != 0)
-		return err_set(err, ERR_INVALID, "%s: goes on after its last array", x->path);
-	return 0;
+	return idx_end(x, "array", err);
 }
 
 static int add_arrays(struct set *s, struct idx *x, const char *name, const uint8_t *labels,
@@ -224,20 +229,12 @@ static char *name_before(const char *path, const char *what)
 							: NULL;
 }
 
-static char *plain_stem(const char *path)
-{
-	const char *base = fs_basename(path);
-
-	return xstrndup(base, strcspn(base, "."));
-}
-
 static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t **ret,
 		       struct err *err)
 {
-	_cleanup_(idx_close) struct idx x;
-	uint8_t more;
+	_cleanup_(idx_close) struct idx x = { 0 };
 
-	if (idx_open(&x, path, err) < 0 || check_size(s, &x, err) < 0)
+	if (idx_open(&x, s, path, err) < 0)
 		return -1;
 	if (x.type != 0x08 || x.n_dims != 1)
 		return err_set(err, ERR_INVALID, "%s: labels are one dimension of bytes", path);
@@ -245,38 +242,25 @@ static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t *
 		return err_set(err, ERR_INVALID, "%s has %u labels, but there are %u arrays", path,
 			       x.dims[0], want);
 	*ret = xmalloc(want);
-	for (uint32_t done = 0; done < want;) {
-		uint32_t step = (uint32_t)MIN(want - done, COPY_STEP);
-
-		if (idx_read(&x, *ret + done, step, err) < 0)
-			return -1;
-		done += step;
-	}
-	return gzread(x.gz, &more, 1) != 0
-		       ? err_set(err, ERR_INVALID, "%s: goes on after its last label", path)
-		       : 0;
-}
-
-static const char *find_labels(const struct input *in, const char *name)
-{
-	for (size_t i = 0; i < in->n; i++) {
-		_cleanup_(freep) char *other = name_before(in->files[i].path, "labels");
-
-		if (other && strcmp(other, name) == 0)
-			return in->files[i].path;
-	}
-	return NULL;
+	return idx_read(&x, *ret, want, err) < 0 ? -1 : idx_end(&x, "label", err);
 }
 
 static int read_arrays(struct set *s, const struct input *in, const char *path, struct err *err)
 {
-	_cleanup_(freep) char *named = name_before(path, "images"),
-			      *name = named ? xstrdup(named) : plain_stem(path);
-	const char *labels_path = named ? find_labels(in, named) : NULL;
+	_cleanup_(freep) char *name = name_before(path, "images");
+	const char *base = fs_basename(path), *labels_path = NULL;
 	_cleanup_(freep) uint8_t *labels = NULL;
-	_cleanup_(idx_close) struct idx x;
+	_cleanup_(idx_close) struct idx x = { 0 };
 
-	if (idx_open(&x, path, err) < 0 || check_size(s, &x, err) < 0)
+	for (size_t i = 0; name && !labels_path && i < in->n; i++) {
+		_cleanup_(freep) char *other = name_before(in->files[i].path, "labels");
+
+		if (other && strcmp(other, name) == 0)
+			labels_path = in->files[i].path;
+	}
+	if (!name)
+		name = xstrndup(base, strcspn(base, "."));
+	if (idx_open(&x, s, path, err) < 0)
 		return -1;
 	if (labels_path && read_labels(s, labels_path, x.dims[0], &labels, err) < 0)
 		return -1;

@@ -15,17 +15,15 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "steps/mapped.h"
 #include "steps/shard/internal.h"
 #include "steps/table/csv.h"
 #include "steps/table/jsonl.h"
 
-#define KEY_DIGITS                                                                    \
-	16 /* 64 bits: no two different rows of a billion have one key, almost surely \
-	    */
+/* Of a digest: 64 bits, so that no two different rows of a billion share a key, almost surely. */
+#define KEY_DIGITS 16
 
 struct table {
 	struct set *set;
@@ -67,12 +65,6 @@ static bool json_column(void *arg, const char *name, const char **ret, size_t *r
 	return true;
 }
 
-static int no_column(const struct table *t, const char *name, struct err *err)
-{
-	return err_set(err, ERR_INVALID, "%s:%llu: the row has no `%.100s`", t->path,
-		       (unsigned long long)t->line, name);
-}
-
 static int column_text(const struct table *t, const struct draft *d, const char *name,
 		       bool may_be_empty, struct str *out, struct err *err)
 {
@@ -80,29 +72,13 @@ static int column_text(const struct table *t, const struct draft *d, const char 
 	size_t n;
 
 	if (!d->column(d->arg, name, &s, &n) || (!n && !may_be_empty))
-		return no_column(t, name, err);
+		return err_set(err, ERR_INVALID, "%s:%llu: the row has no `%.100s`", t->path,
+			       (unsigned long long)t->line, name);
 	if (memchr(s, '\0', n))
 		return err_set(err, ERR_INVALID, "%s:%llu: a NUL in `%.100s`", t->path,
 			       (unsigned long long)t->line, name);
 	str_addn(out, s, n);
 	return 0;
-}
-
-static char *digest_key(struct table *t)
-{
-	char hex[DIGEST_HEX_MAX];
-	struct digest d;
-	void **slot;
-	uintptr_t n;
-
-	digest_bytes(t->json.s, t->json.len, &d);
-	digest_hex(&d, hex);
-	hex[KEY_DIGITS] = '\0';
-	slot = map_slot_str(t->digests, hex);
-	n = (uintptr_t)*slot + 1;
-	*slot = (void *)n;
-	return n == 1 ? arena_strdup(t->set->arena, hex)
-		      : arena_printf(t->set->arena, "%s-%llu", hex, (unsigned long long)n);
 }
 
 /* The named file as a member; *ret_key from its name. */
@@ -138,23 +114,37 @@ static int add_members(struct table *t, const struct draft *d, struct part *part
 	return 0;
 }
 
-static int set_key(struct table *t, struct draft *d, struct err *err)
+/* Of the column `key`, where the settings name one. */
+static int read_key(struct table *t, struct draft *d, struct err *err)
 {
 	_cleanup_(str_deinit) struct str key = { 0 };
-	const char *slash;
 
-	if (!t->set->with.key) {
-		if (!d->key)
-			d->key = digest_key(t);
+	if (!t->set->with.key)
 		return 0;
-	}
 	if (column_text(t, d, t->set->with.key, false, &key, err) < 0)
 		return set_bad(t->set, BAD_ROW, err);
-	slash = strrchr(key.s, '/');
-	for (char *p = slash ? key.s + (slash - key.s) : key.s; *p && t->set->with.last_dot; p++)
-		*p = *p == '.' ? '_' : *p;
+	if (t->set->with.last_dot)
+		loose_hide_dots(key.s);
 	d->key = arena_strdup(t->set->arena, key.s);
 	return 0;
+}
+
+/* For a row that neither a column nor a file names. */
+static const char *digest_key(struct table *t)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+	void **slot;
+	uintptr_t n;
+
+	digest_bytes(t->json.s, t->json.len, &d);
+	digest_hex(&d, hex);
+	hex[KEY_DIGITS] = '\0';
+	slot = map_slot_str(t->digests, hex);
+	n = (uintptr_t)*slot + 1;
+	*slot = (void *)n;
+	return n == 1 ? arena_strdup(t->set->arena, hex)
+		      : arena_printf(t->set->arena, "%s-%llu", hex, (unsigned long long)n);
 }
 
 static int add_row(struct table *t, struct draft *d, struct err *err)
@@ -169,7 +159,9 @@ static int add_row(struct table *t, struct draft *d, struct err *err)
 		d->n_parts = 1;
 	}
 	if (r == 0)
-		r = set_key(t, d, err);
+		r = read_key(t, d, err);
+	if (r == 0 && !d->key)
+		d->key = digest_key(t);
 	if (r == 0)
 		r = add_members(t, d, parts, &d->n_parts, err);
 	if (r == 0 &&
@@ -244,39 +236,25 @@ static int csv_row_json(struct table *t, struct err *err)
 	return 0;
 }
 
-static int read_csv(struct table *t, struct csv *c, struct err *err)
-{
-	size_t n;
-	int r;
-
-	if (read_header(t, c, err) < 0 || check_columns(t, err) < 0)
-		return -1;
-	while ((r = csv_next(c, &t->cells, &n, err)) > 0) {
-		struct draft d = { .column = csv_column };
-
-		t->line = csv_line(c);
-		if (csv_row_json(t, err) < 0) {
-			if (set_bad(t->set, BAD_ROW, err) < 0)
-				return -1;
-		} else if (add_row(t, &d, err) < 0) {
-			return -1;
-		}
-	}
-	return r;
-}
-
-static int read_csv_text(struct table *t, const char *text, size_t n, struct err *err)
+static int read_csv(struct table *t, const char *text, size_t size, struct err *err)
 {
 	char separator = t->set->with.separator            ? t->set->with.separator
 			 : str_has_suffix(t->path, ".tsv") ? '\t'
 							   : ',';
 	struct csv *c;
+	size_t n;
 	int r;
 
-	if (csv_open(t->path, text, n, separator, &c, err) < 0)
+	if (csv_open(t->path, text, size, separator, &c, err) < 0)
 		return -1;
 	t->columns = map_new();
-	r = read_csv(t, c, err);
+	r = read_header(t, c, err) < 0 ? -1 : check_columns(t, err);
+	while (r >= 0 && (r = csv_next(c, &t->cells, &n, err)) > 0) {
+		struct draft d = { .column = csv_column };
+
+		t->line = csv_line(c);
+		r = csv_row_json(t, err) < 0 ? set_bad(t->set, BAD_ROW, err) : add_row(t, &d, err);
+	}
 	map_free(TAKE_PTR(t->columns));
 	csv_free(c);
 	return r;
@@ -284,45 +262,32 @@ static int read_csv_text(struct table *t, const char *text, size_t n, struct err
 
 /* JSON lines. */
 
-/* 1: a row to add, whose members are lent by *ret; 0: nothing in the line or a bad row that was
- * skipped; -1. */
-static int parse_line(struct table *t, const char *s, size_t n, struct jsonl **ret, struct err *err)
+static int read_jsonl(struct table *t, const char *text, size_t size, struct err *err)
 {
-	int r;
+	const char *end = text + size;
 
-	while (n && strchr(" \t\r", s[n - 1]))
-		n--;
-	while (n && strchr(" \t\r", *s)) {
-		s++;
-		n--;
-	}
-	*ret = jsonl_new(t->path, s, n, t->line);
-	r = jsonl_next(*ret, &t->members, &t->n_members, err);
-	if (r <= 0)
-		return r < 0 && set_bad(t->set, BAD_ROW, err) < 0 ? -1 : 0;
-	str_reset(&t->json);
-	str_addn(&t->json, s, n);
-	return 1;
-}
-
-static int read_jsonl_text(struct table *t, const char *text, size_t n, struct err *err)
-{
-	const char *end = text + n;
-
-	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+	if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
 		text += 3;
-	t->line = 0;
 	for (const char *p = text, *eol; p < end; p = eol + 1) {
 		struct draft d = { .column = json_column };
-		struct jsonl *row = NULL;
+		const char *line = p;
+		struct jsonl *row;
+		size_t n;
 		int r;
 
 		eol = memchr(p, '\n', (size_t)(end - p));
 		eol = eol ? eol : end;
-		t->line++;
-		r = parse_line(t, p, (size_t)(eol - p), &row, err);
-		if (r > 0)
+		n = (size_t)(eol - p);
+		trim_blanks(&line, &n);
+		row = jsonl_new(t->path, line, n, ++t->line);
+		r = jsonl_next(row, &t->members, &t->n_members, err);
+		if (r < 0) {
+			r = set_bad(t->set, BAD_ROW, err);
+		} else if (r > 0) {
+			str_reset(&t->json);
+			str_addn(&t->json, line, n);
 			r = add_row(t, &d, err);
+		}
 		jsonl_free(row);
 		if (r < 0)
 			return -1;
@@ -331,35 +296,6 @@ static int read_jsonl_text(struct table *t, const char *text, size_t n, struct e
 }
 
 /* Files. */
-
-static int map_file(const char *path, char **ret, size_t *ret_n, struct err *err)
-{
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, "cannot read %s", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID, "%s is not a plain file", path);
-	*ret_n = (size_t)st.st_size;
-	*ret = *ret_n ? mmap(NULL, *ret_n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-	return *ret == MAP_FAILED ? err_errno(err, "cannot read %s", path) : 0;
-}
-
-static int read_table(struct table *t, bool jsonl, struct err *err)
-{
-	char *text = NULL;
-	size_t n = 0;
-	int r;
-
-	if (map_file(t->path, &text, &n, err) < 0)
-		return -1;
-	r = jsonl ? read_jsonl_text(t, text ? text : "", n, err)
-		  : read_csv_text(t, text ? text : "", n, err);
-	if (text)
-		munmap(text, n);
-	return r;
-}
 
 static int open_files_root(struct set *s, const struct input *in, struct err *err)
 {
@@ -386,8 +322,13 @@ int source_tables(struct set *s, const struct input *in, bool jsonl, struct err 
 	else if (s->with.file)
 		r = open_files_root(s, in, err);
 	for (size_t i = 0; i < in->n && r == 0; i++) {
+		_cleanup_(mapped_close) struct mapped m = { 0 };
+
 		t.path = in->files[i].path;
-		r = read_table(&t, jsonl, err);
+		t.line = 0;
+		r = mapped_open(&m, t.path, 0, err);
+		if (r == 0)
+			r = (jsonl ? read_jsonl : read_csv)(&t, m.text, m.n, err);
 	}
 	map_free(t.digests);
 	str_deinit(&t.json);

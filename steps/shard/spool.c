@@ -1,5 +1,5 @@
-/* steps/shard/spool.c — bytes that can be had only once, kept for the second pass. */
-#include <errno.h>
+/* steps/shard/spool.c — bytes that can be read only once, kept for the second pass. */
+#include <assert.h>
 #include <string.h>
 #include "base/os/fs.h"
 #include "steps/shard/internal.h"
@@ -40,23 +40,16 @@ int spool_add(struct spool *s, const void *bytes, size_t n, struct err *err)
 
 int spool_read(const struct spool *s, uint64_t at, void *to, size_t n, struct err *err)
 {
-	while (n) {
-		ssize_t got;
+	size_t written = at < s->flushed ? (size_t)MIN(n, s->flushed - at) : 0;
+	ssize_t got = fs_read_at(s->fd, to, written, (off_t)at);
 
-		if (at >= s->flushed) {
-			memcpy(to, s->buf.s + (at - s->flushed), n);
-			return 0;
-		}
-		got = pread(s->fd, to, (size_t)MIN(n, s->flushed - at), (off_t)at);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return err_errno(err, "cannot read back what was kept beside the output");
-		to = (char *)to + got;
-		at += (uint64_t)got;
-		n -= (size_t)got;
-	}
+	assert(at + n <= s->size);
+	if (got < 0)
+		return err_errno(err, "cannot read back what was kept beside the output");
+	if ((size_t)got < written)
+		return err_set(err, ERR_CHANGED, "what was kept beside the output became shorter");
+	if (n > written)
+		memcpy((char *)to + written, s->buf.s + (at + written - s->flushed), n - written);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
  * the step ends.
  *
  * A shard over max_samples or max_bytes is cut into parts. The first part is renamed when a second
- * one is needed, as only then it is known to be one (rename_first()).
+ * one is closed, as only then it is known to be one (close_part()).
  *
  * A thread changes its own shard_result and the samples of its shard (`content`, `bytes`,
  * `skipped`). Shared are only the count for the progress line (atomic) and set_bad(), which locks.
@@ -17,17 +17,22 @@
  * index.json is put together by facts.c from the text in shard_result.index; the order of samples
  * is set_assign()'s.
  */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/os/fs.h"
+#include "base/ustar.h"
 #include "steps/shard/internal.h"
+
+#define CLASS_TEXT_MAX (WORD_MAX + 1)
+#define READ_STEP      (256 * KIB)
+#define TAR_END        (2 * USTAR_BLOCK)
 
 struct writing {
 	struct set *set;
 	struct shard_result *results;
-	uint32_t *split, *number; /* by result */
-	bool hash_apart;          /* there are more threads than shards */
+	bool hash_apart; /* there are more threads than shards */
 	atomic_uint_fast64_t done;
 };
 
@@ -35,7 +40,6 @@ struct writing {
 struct shard_out {
 	struct writing *w;
 	struct shard_result *r;
-	uint32_t split, number;
 	struct shard_writer *writer; /* of the part at work */
 	uint64_t in_part;
 	struct str keys, offsets; /* of that part, JSON */
@@ -47,22 +51,17 @@ struct shard_out {
 
 /* Names. */
 
-/* -a ... -y, then -za ... -zy, -zza: sorted by name they are in order. */
-static void add_part_suffix(struct str *s, size_t part)
-{
-	str_addc(s, '-');
-	for (; part >= 25; part -= 25)
-		str_addc(s, 'z');
-	str_addc(s, (char)('a' + part));
-}
-
 static char *shard_name(const struct shard_out *o, size_t part, bool cut)
 {
 	struct str s = { 0 };
 
-	str_addf(&s, "shard-%06u", o->number);
-	if (cut)
-		add_part_suffix(&s, part);
+	str_addf(&s, "shard-%06u", o->r->number);
+	if (cut) { /* -a ... -y, then -za ... -zy, -zza: sorted by name they are in order */
+		str_addc(&s, '-');
+		for (; part >= 25; part -= 25)
+			str_addc(&s, 'z');
+		str_addc(&s, (char)('a' + part));
+	}
 	str_add(&s, o->w->set->with.zstd ? ".tar.zst" : ".tar");
 	return str_take(&s);
 }
@@ -75,47 +74,35 @@ static int open_part(struct shard_out *o, struct err *err)
 	_cleanup_(freep) char *path = NULL;
 
 	p->name = shard_name(o, o->r->parts.n - 1, o->r->parts.n > 1);
-	path = fs_join(o->w->set->splits[o->split].path, p->name);
+	path = fs_join(o->w->set->splits[o->r->split].path, p->name);
 	o->in_part = 0;
 	return shard_writer_open(path, &options, &o->writer, err);
 }
 
-/* A shard whose limits are passed is cut: only then its first part's name is known. */
-static int rename_first(struct shard_out *o, struct err *err)
-{
-	struct shard_part *p = &o->r->parts.v[0];
-	const char *dir = o->w->set->splits[o->split].path;
-	char *name = shard_name(o, 0, true);
-	_cleanup_(freep) char *from = fs_join(dir, p->name), *to = fs_join(dir, name);
-
-	free(p->name);
-	p->name = name;
-	return rename(from, to) < 0 ? err_errno(err, "cannot name %s", to) : 0;
-}
-
 /* One sample. */
 
-#define CLASS_TEXT_MAX (WORD_MAX + 1)
-#define READ_STEP      (256 * KIB)
-
-static bool class_field(const struct set *s, const struct sample *x, struct shard_field *ret,
-			char text[CLASS_TEXT_MAX])
+/* Puts the member that says the sample's class among its *n fields, sorted by name, where it is to
+ * have one. */
+static void add_class(const struct set *s, const struct sample *x, struct shard_field *fields,
+		      size_t *n, char text[CLASS_TEXT_MAX])
 {
+	struct shard_field c = { .name = set_class_field(s, x), .data = text };
 	const char *word;
-	size_t n;
+	size_t at = *n;
 
-	ret->name = set_class_field(s, x);
-	if (!ret->name)
-		return false;
-	word = words_at(&s->classes, x->cls, &n);
+	if (!c.name)
+		return;
+	word = words_at(&s->classes, x->cls, &c.n);
+	assert(c.n < CLASS_TEXT_MAX);
 	if (s->with.class_as == CLASS_AS_INDEX)
-		n = (size_t)snprintf(text, CLASS_TEXT_MAX, "%lld",
-				     (long long)s->class_numbers[x->cls]);
+		c.n = (size_t)snprintf(text, CLASS_TEXT_MAX, "%lld",
+				       (long long)s->class_numbers[x->cls]);
 	else
-		memcpy(text, word, n);
-	ret->data = text;
-	ret->n = n;
-	return true;
+		memcpy(text, word, c.n);
+	for (; at > 0 && strcmp(fields[at - 1].name, c.name) > 0; at--)
+		fields[at] = fields[at - 1];
+	fields[at] = c;
+	++*n;
 }
 
 /* The bytes of all parts one behind the other, but for those that are too large: these are read
@@ -178,41 +165,23 @@ static int take_fingerprint(struct shard_out *o, struct sample *x, const struct 
 	return 0;
 }
 
-static void count_field(struct shard_result *r, const struct shard_field *f)
+void field_list_add(struct field_list *l, const struct field_stats *f)
 {
+	struct field_stats *to;
 	size_t i = 0;
 
-	while (i < r->fields.n && strcmp(r->fields.v[i].name, f->name) != 0)
+	while (i < l->all.n && strcmp(l->all.v[i].name, f->name) != 0)
 		i++;
-	if (i == r->fields.n)
-		VEC_PUSH(&r->fields, ((struct field_stats){ .name = f->name, .min = UINT64_MAX }));
-	r->fields.v[i].n++;
-	r->fields.v[i].bytes += f->n;
-	r->fields.v[i].min = MIN(r->fields.v[i].min, f->n);
-	r->fields.v[i].max = MAX(r->fields.v[i].max, f->n);
-}
-
-static void insert_class(struct shard_field *fields, size_t n, struct shard_field c)
-{
-	size_t at = n;
-
-	for (; at > 0 && strcmp(fields[at - 1].name, c.name) > 0; at--)
-		fields[at] = fields[at - 1];
-	fields[at] = c;
+	if (i == l->all.n)
+		VEC_PUSH(&l->all, ((struct field_stats){ .name = f->name, .min = UINT64_MAX }));
+	to = &l->all.v[i];
+	to->n += f->n;
+	to->bytes += f->bytes;
+	to->min = MIN(to->min, f->min);
+	to->max = MAX(to->max, f->max);
 }
 
 /* Parts. */
-
-/* What a sample takes in a tar: a header block a member, and its bytes in blocks. Names that need
- * more aren't counted. */
-static uint64_t tar_bytes(const struct shard_field *fields, size_t n)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum += 512 + (fields[i].n + 511) / 512 * 512;
-	return sum;
-}
 
 static int close_part(struct shard_out *o, struct err *err)
 {
@@ -220,10 +189,19 @@ static int close_part(struct shard_out *o, struct err *err)
 	struct str *index = &o->r->index;
 	char hex[DIGEST_HEX_MAX];
 
-	if (shard_writer_close(TAKE_PTR(o->writer), &p->written, err) < 0 ||
-	    (o->r->parts.n == 2 && rename_first(o, err) < 0))
+	if (shard_writer_close(TAKE_PTR(o->writer), &p->written, err) < 0)
 		return -1;
-	/* the name comes last, when it is known: set_write_facts() puts it in front */
+	if (o->r->parts.n == 2) { /* the shard is cut: the first part's name gets its suffix */
+		const char *dir = o->w->set->splits[o->r->split].path;
+		char *name = shard_name(o, 0, true), **first = &o->r->parts.v[0].name;
+		_cleanup_(freep) char *from = fs_join(dir, *first), *to = fs_join(dir, name);
+
+		free(*first);
+		*first = name;
+		if (rename(from, to) < 0)
+			return err_errno(err, "cannot name %s", to);
+	}
+	/* Without the name, which may still change: set_write_facts() puts it in front. */
 	str_addf(index,
 		 ", \"samples\": %llu, \"bytes\": %llu, \"sha256\": \"%s\",\n     \"keys\": [",
 		 (unsigned long long)p->written.samples, (unsigned long long)p->written.bytes,
@@ -237,31 +215,33 @@ static int close_part(struct shard_out *o, struct err *err)
 	return 0;
 }
 
-static int cut_when_full(struct shard_out *o, uint64_t more, struct err *err)
+/* Begins a new part where the sample doesn't fit this one. It takes a header block a member, and
+ * its bytes in blocks; names that need more aren't counted. */
+static int cut_when_full(struct shard_out *o, const struct shard_field *fields, size_t n,
+			 struct err *err)
 {
 	const struct settings *w = &o->w->set->with;
-	bool full = (w->max_samples && o->in_part >= w->max_samples) ||
-		    (w->max_bytes && o->in_part &&
-		     shard_writer_size(o->writer) + more + 1024 > w->max_bytes);
+	uint64_t size = shard_writer_size(o->writer) + TAR_END;
 
-	if (!full)
-		return 0;
-	return close_part(o, err) < 0 || open_part(o, err) < 0 ? -1 : 0;
+	for (size_t i = 0; i < n; i++)
+		size += USTAR_BLOCK + (fields[i].n + USTAR_BLOCK - 1) / USTAR_BLOCK * USTAR_BLOCK;
+	if ((w->max_samples && o->in_part >= w->max_samples) ||
+	    (w->max_bytes && o->in_part && size > w->max_bytes))
+		return close_part(o, err) < 0 || open_part(o, err) < 0 ? -1 : 0;
+	return 0;
 }
 
 static int write_sample(struct shard_out *o, struct sample *x, struct shard_field *fields,
 			struct err *err)
 {
 	char text[CLASS_TEXT_MAX];
-	struct shard_field c = { 0 };
 	size_t n = x->n_parts;
 	uint64_t offset;
 	int r;
 
 	r = load_sample(o, x, fields, err) < 0 || take_fingerprint(o, x, fields, err) < 0 ? -1 : 0;
 	if (r == 0) {
-		if (class_field(o->w->set, x, &c, text))
-			insert_class(fields, n++, c);
+		add_class(o->w->set, x, fields, &n, text);
 		r = shard_check_sample(x->key, fields, n, err);
 	}
 	if (r < 0) {
@@ -270,11 +250,14 @@ static int write_sample(struct shard_out *o, struct sample *x, struct shard_fiel
 		x->skipped = r > 0;
 		return r < 0 ? -1 : 0;
 	}
-	if (cut_when_full(o, tar_bytes(fields, n), err) < 0 ||
+	if (cut_when_full(o, fields, n, err) < 0 ||
 	    shard_writer_add(o->writer, x->key, fields, n, &offset, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		count_field(o->r, &fields[i]);
+		const struct field_stats one = { fields[i].name, 1, fields[i].n, fields[i].n,
+						 fields[i].n };
+
+		field_list_add(&o->r->fields, &one);
 		x->bytes += fields[i].n;
 	}
 	str_add(&o->keys, o->in_part ? "," : "");
@@ -291,8 +274,6 @@ static int write_shard(void *arg, size_t i, struct err *err)
 	struct writing *w = arg;
 	struct shard_out o = { .w = w,
 			       .r = &w->results[i],
-			       .split = w->split[i],
-			       .number = w->number[i],
 			       .content = fingerprint_new(w->set->fingerprint_key) };
 	struct shard_field *fields = xcalloc(SHARD_FIELDS_MAX + 1, sizeof(*fields));
 	int r = open_part(&o, err);
@@ -316,41 +297,30 @@ static int write_shard(void *arg, size_t i, struct err *err)
 	return r;
 }
 
-static void make_results(struct writing *w, size_t n)
-{
-	const struct set *s = w->set;
-	size_t at = 0, i = 0;
-
-	w->results = xcalloc(n, sizeof(*w->results));
-	w->split = xcalloc(n, sizeof(*w->split));
-	w->number = xcalloc(n, sizeof(*w->number));
-	for (uint32_t split = 0; split < s->n_splits; split++)
-		for (uint32_t k = 0; k < s->splits[split].n_shards; k++, i++) {
-			w->split[i] = split;
-			w->number[i] = k;
-			w->results[i].first = at;
-			while (at < s->samples.n && s->samples.v[at].split == split &&
-			       s->samples.v[at].shard == k)
-				at++;
-			w->results[i].n = at - w->results[i].first;
-		}
-}
-
 int set_write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err)
 {
 	struct writing w = { .set = s };
-	size_t n = 0;
+	size_t n = 0, at = 0, i = 0;
 	int r;
 
-	for (size_t i = 0; i < s->n_splits; i++)
-		n += s->splits[i].n_shards;
+	for (size_t k = 0; k < s->n_splits; k++)
+		n += s->splits[k].n_shards;
 	if (spool_flush(&s->spool, err) < 0)
 		return -1;
-	make_results(&w, n);
+	w.results = xcalloc(n, sizeof(*w.results));
+	for (uint32_t split = 0; split < s->n_splits; split++)
+		for (uint32_t k = 0; k < s->splits[split].n_shards; k++, i++) {
+			struct shard_result *one = &w.results[i];
+
+			*one = (struct shard_result){ .split = split, .number = k, .first = at };
+			while (at < s->samples.n && s->samples.v[at].split == split &&
+			       s->samples.v[at].shard == k)
+				at++;
+			one->n = at - one->first;
+		}
+	assert(at == s->samples.n); /* set_assign() has laid them out so */
 	w.hash_apart = n < s->args->threads;
 	r = step_parallel(s->args->threads, n, write_shard, &w, err);
-	free(w.split);
-	free(w.number);
 	*ret = w.results;
 	*ret_n = n;
 	return r;
@@ -362,7 +332,7 @@ void shard_results_free(struct shard_result *v, size_t n)
 		for (size_t k = 0; k < v[i].parts.n; k++)
 			free(v[i].parts.v[k].name);
 		VEC_FREE(&v[i].parts);
-		VEC_FREE(&v[i].fields);
+		VEC_FREE(&v[i].fields.all);
 		str_deinit(&v[i].index);
 	}
 	free(v);

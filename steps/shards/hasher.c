@@ -2,12 +2,12 @@
  * full, `hashed` free again. */
 #include "steps/shards/hasher.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include "base/mem.h"
 
-#define BUFFERS                                                                                    \
-	4 /* one being filled, one being hashed, two so that neither waits for the other's hiccups \
-	   */
+/* One being filled, one being hashed, two so that neither waits for the other's hiccups. */
+#define BUFFERS 4
 
 struct hasher {
 	struct digester *sha;
@@ -73,6 +73,7 @@ char *hasher_buffer(struct hasher *h)
 void hasher_push(struct hasher *h, size_t n)
 {
 	pthread_mutex_lock(&h->lock);
+	assert(h->pushed - h->hashed < BUFFERS && !h->ended);
 	h->n[h->pushed % BUFFERS] = n;
 	h->pushed++;
 	if (!h->has_thread)

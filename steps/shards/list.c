@@ -7,7 +7,7 @@
 #include "steps/shards/walk.h"
 #include "steps/step.h"
 
-static bool is_shard_name(const char *name)
+bool shard_is_name(const char *name)
 {
 	static const char *const suffixes[] = { ".tar",     ".tar.gz", ".tgz",
 						".tar.zst", ".tar.xz", ".tar.bz2" };
@@ -18,43 +18,39 @@ static bool is_shard_name(const char *name)
 	return false;
 }
 
-static int list_below(const char *root, char ***ret, size_t *ret_n, struct err *err)
+int shard_list(const char *path, char ***ret, size_t *ret_n, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct walk_list list = { 0 };
 	VEC(char *) out = { 0 };
-	int r = walk_directory(root, arena, &list, err);
+	struct stat st;
+	int r;
 
+	if (stat(path, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if (!S_ISDIR(st.st_mode)) {
+		*ret = xcalloc(1, sizeof(**ret));
+		(*ret)[0] = xstrdup(path);
+		*ret_n = 1;
+		return 0;
+	}
+	r = walk_directory(path, arena, &list, err);
 	for (size_t i = 0; i < list.files.n && r == 0; i++)
-		if (is_shard_name(list.files.v[i].path))
-			VEC_PUSH(&out, fs_join(root, list.files.v[i].path));
+		if (shard_is_name(list.files.v[i].path))
+			VEC_PUSH(&out, fs_join(path, list.files.v[i].path));
 	VEC_FREE(&list.files);
-	if (r == 0 && list.links)
-		step_note("%s: %llu links to directories passed over", root,
-			  (unsigned long long)list.links);
 	if (r < 0)
 		return -1;
+	if (list.links)
+		step_note("%s: %llu links to directories passed over", path,
+			  (unsigned long long)list.links);
 	if (!out.n)
 		return err_set(err, ERR_NOT_FOUND,
 			       "%s holds no shards: no file ends in .tar, .tar.gz, .tgz, .tar.zst, "
 			       ".tar.xz or .tar.bz2",
-			       root);
+			       path);
 	*ret = out.v;
 	*ret_n = out.n;
-	return 0;
-}
-
-int shard_list(const char *path, char ***ret, size_t *ret_n, struct err *err)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return err_errno(err, "cannot read %s", path);
-	if (S_ISDIR(st.st_mode))
-		return list_below(path, ret, ret_n, err);
-	*ret = xcalloc(1, sizeof(**ret));
-	(*ret)[0] = xstrdup(path);
-	*ret_n = 1;
 	return 0;
 }
 

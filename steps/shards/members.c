@@ -23,6 +23,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <assert.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <string.h>
@@ -81,6 +82,18 @@ static int bad_member(struct member_reader *r, const char *what, struct err *err
 	return err_set(err, ERR_INVALID, "%s: member `%.200s` %s", r->path, r->name, what);
 }
 
+/* What the header promises, else `unknown`. */
+static uint64_t size_of(const struct member_reader *r, uint64_t unknown)
+{
+	return archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry)
+						   : unknown;
+}
+
+static bool is_tar(const struct member_reader *r)
+{
+	return (archive_format(r->a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+}
+
 /* Opening. */
 
 /* A tar that was cut between two members reads well to its end: only the missing end mark tells. */
@@ -89,8 +102,7 @@ static int check_tar_end(struct member_reader *r, struct err *err)
 	_cleanup_(fd_closep) int fd = -1;
 	char tail[TAR_END_BYTES];
 
-	if (archive_filter_code(r->a, 0) != ARCHIVE_FILTER_NONE ||
-	    (archive_format(r->a) & ARCHIVE_FORMAT_BASE_MASK) != ARCHIVE_FORMAT_TAR)
+	if (archive_filter_code(r->a, 0) != ARCHIVE_FILTER_NONE || !is_tar(r))
 		return 0;
 	fd = open(r->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -123,20 +135,6 @@ static int check_file(struct member_reader *r, struct err *err)
 	return 0;
 }
 
-/* Only what libarchive does by itself: some of its filters would start programs. */
-static void support_formats(struct archive *a, bool zip)
-{
-	archive_read_support_filter_gzip(a);
-	archive_read_support_filter_bzip2(a);
-	archive_read_support_filter_xz(a);
-	archive_read_support_filter_zstd(a);
-	archive_read_support_format_tar(a);
-	/* `cat a.tar b.tar`: what comes behind the first end mark is read, not lost. */
-	archive_read_set_option(a, "tar", "read_concatenated_archives", "1");
-	if (zip)
-		archive_read_support_format_zip(a);
-}
-
 int member_reader_open(const char *path, const struct member_limits *l, struct member_reader **ret,
 		       struct err *err)
 {
@@ -149,7 +147,16 @@ int member_reader_open(const char *path, const struct member_limits *l, struct m
 	r->a = archive_read_new();
 	if (!r->a)
 		mem_die(0);
-	support_formats(r->a, l->zip);
+	/* Only what libarchive does by itself: some of its filters would start programs. */
+	archive_read_support_filter_gzip(r->a);
+	archive_read_support_filter_bzip2(r->a);
+	archive_read_support_filter_xz(r->a);
+	archive_read_support_filter_zstd(r->a);
+	archive_read_support_format_tar(r->a);
+	/* `cat a.tar b.tar`: what comes behind the first end mark is read, not lost. */
+	archive_read_set_option(r->a, "tar", "read_concatenated_archives", "1");
+	if (l->zip)
+		archive_read_support_format_zip(r->a);
 	if (check_file(r, err) < 0 ||
 	    (archive_read_open_filename(r->a, path, READ_BLOCK) != ARCHIVE_OK &&
 	     archive_error(r, err) < 0)) {
@@ -190,14 +197,6 @@ static int check_entry(struct member_reader *r, struct err *err)
 	return 0;
 }
 
-/* libarchive's own ./ in front of each name (tar made by `tar c .`) is no part of it. */
-static const char *plain_name(const char *name)
-{
-	while (name[0] == '.' && name[1] == '/')
-		name += 2;
-	return name;
-}
-
 static int next_header(struct member_reader *r, struct err *err)
 {
 	const char *name;
@@ -213,8 +212,11 @@ static int next_header(struct member_reader *r, struct err *err)
 		return archive_error(r, err);
 	}
 	name = archive_entry_pathname(r->entry);
+	/* libarchive's own ./ in front of each name (tar made by `tar c .`) is no part of it. */
+	while (name && name[0] == '.' && name[1] == '/')
+		name += 2;
 	free(r->name);
-	r->name = xstrdup(name ? plain_name(name) : "?");
+	r->name = xstrdup(name ? name : "?");
 	if (!name)
 		return bad_member(r, "has a name that is not UTF-8", err);
 	return 1;
@@ -269,28 +271,6 @@ static int check_unpacked(struct member_reader *r, uint64_t member, struct err *
 	return 0;
 }
 
-/* What to ask for next: all that the header promises and one more byte, which isn't there; never
- * much on its word alone. */
-static size_t next_step(const struct member_reader *r)
-{
-	uint64_t got = r->got, size = archive_entry_size_is_set(r->entry)
-					      ? (uint64_t)archive_entry_size(r->entry)
-					      : UINT64_MAX - 1;
-
-	return (size_t)(size < got ? READ_BLOCK : MIN(size - got + 1, READ_BLOCK));
-}
-
-/* libarchive gives no bytes of a hole at a sparse member's end: those that the header promises are
- * zeros. */
-static size_t hole_at_end(const struct member_reader *r, size_t max)
-{
-	uint64_t size =
-		archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : 0;
-	bool tar = (archive_format(r->a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
-
-	return tar && size > r->got ? (size_t)MIN(size - r->got, max) : 0;
-}
-
 /* libarchive takes LZMA's end mark, where nothing comes before it, for damage that ends all
  * reading. */
 static bool is_empty_lzma(const struct member_reader *r)
@@ -298,7 +278,7 @@ static bool is_empty_lzma(const struct member_reader *r)
 	const char *format = archive_format_name(r->a);
 
 	return format && str_has_prefix(format, "ZIP") && strstr(format, "(lzma)") &&
-	       archive_entry_size_is_set(r->entry) && !archive_entry_size(r->entry);
+	       size_of(r, 1) == 0;
 }
 
 int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *ret_n,
@@ -307,13 +287,18 @@ int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *re
 	WITH_UTF8(r);
 	la_ssize_t n;
 
+	assert(r->name && max);
 	r->can_go_on = false;
 	n = r->in_hole || is_empty_lzma(r) ? 0 : archive_read_data(r->a, to, max);
 	if (n < 0)
 		return archive_error(r, err);
-	if (n == 0) { /* asked again, libarchive would begin anew */
+	if (n == 0) {
+		uint64_t size = is_tar(r) ? size_of(r, 0) : 0;
+
+		/* The hole at a sparse member's end, of which libarchive gives no bytes. Asked
+		 * again, it would begin anew. */
 		r->in_hole = true;
-		n = (la_ssize_t)hole_at_end(r, max);
+		n = size > r->got ? (la_ssize_t)MIN(size - r->got, max) : 0;
 		memset(to, 0, (size_t)n);
 	}
 	r->got += (uint64_t)n;
@@ -332,7 +317,11 @@ int member_reader_data(struct member_reader *r, struct str *out, struct err *err
 	int more;
 
 	do {
-		size_t want = next_step(r);
+		/* All that the header promises and one more byte, which isn't there; never much on
+		 * its word alone. */
+		uint64_t size = size_of(r, UINT64_MAX - 1);
+		size_t want =
+			size < r->got ? READ_BLOCK : (size_t)MIN(size - r->got + 1, READ_BLOCK);
 
 		str_reserve(out, want);
 		more = member_reader_read(r, out->s + out->len, want, &n, err);

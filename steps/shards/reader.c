@@ -67,6 +67,21 @@ int shard_name_split(const char *name, size_t *ret_key_len, struct err *err)
 	return 0;
 }
 
+int shard_check_name(const char *key, const char *field, struct err *err)
+{
+	_cleanup_(freep) char *name = xasprintf("%s.%s", key, field);
+	size_t key_len;
+
+	if (shard_name_split(name, &key_len, err) != 0)
+		return -1;
+	if (key_len != strlen(key))
+		return err_set(err, ERR_INVALID,
+			       "the key `%.200s` has a dot after its last slash, where a reader "
+			       "would cut it",
+			       key);
+	return 0;
+}
+
 /* Samples. */
 
 void shard_sample_free(struct shard_sample *s)
@@ -127,21 +142,17 @@ void shard_reader_free(struct shard_reader *r)
 	free(r);
 }
 
-static char *lower(const char *s)
-{
-	char *out = xstrdup(s);
-
-	for (char *p = out; *p; p++)
-		*p = (char)tolower((unsigned char)*p);
-	return out;
-}
-
+/* Takes the name, which it makes lower case, and the data. */
 static int add_field(struct shard_reader *r, struct shard_sample *s, char *name, struct str *data,
 		     uint64_t *sample_bytes, struct err *err)
 {
-	const char *what = shard_sample_field(s, name)       ? "has the field twice"
-			   : s->n_fields == SHARD_FIELDS_MAX ? "has too many fields"
-							     : NULL;
+	const char *what;
+
+	for (char *p = name; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	what = shard_sample_field(s, name)       ? "has the field twice"
+	       : s->n_fields == SHARD_FIELDS_MAX ? "has too many fields"
+						 : NULL;
 
 	*sample_bytes += data->len;
 	if (!what && *sample_bytes > SHARD_SAMPLE_MAX)
@@ -184,7 +195,7 @@ static int read_member(struct shard_reader *r, struct shard_sample *s,
 		str_deinit(&data);
 		return -1;
 	}
-	return add_field(r, s, lower(name + key_len + 1), &data, bytes, err) < 0 ? -1 : 1;
+	return add_field(r, s, xstrdup(name + key_len + 1), &data, bytes, err) < 0 ? -1 : 1;
 }
 
 int shard_reader_next(struct shard_reader *r, struct shard_sample **ret, struct err *err)

@@ -56,9 +56,10 @@ int shard_reader_next(struct shard_reader *r, struct shard_sample **ret,
 		      struct err *err); /* 1: a sample, 0: the end, -1 */
 void shard_reader_free(struct shard_reader *r);
 
-/* The tar files of an input: itself when it is a file; else those below the directory that end in
- * .tar, .tar.gz, .tgz, .tar.zst, .tar.xz or .tar.bz2, sorted by name. Paths in one block that the
- * caller frees with shard_list_free(). ERR_NOT_FOUND when there are none. */
+/* Whether the name ends in .tar, .tar.gz, .tgz, .tar.zst, .tar.xz or .tar.bz2. */
+bool shard_is_name(const char *name);
+/* The tar files of an input: itself when it is a file; else those of that name below the directory,
+ * sorted. The caller frees the paths with shard_list_free(). ERR_NOT_FOUND when there are none. */
 int shard_list(const char *path, char ***ret, size_t *ret_n, struct err *err);
 void shard_list_free(char **list, size_t n);
 
@@ -66,6 +67,8 @@ void shard_list_free(char **list, size_t n);
  * with -1: a name that isn't safe to unpack (absolute, "..", control characters, not UTF-8, too
  * long); with 1: one without a field, or without a key before it. */
 int shard_name_split(const char *name, size_t *ret_key_len, struct err *err);
+/* Whether a reader takes KEY.FIELD apart into these two: 0, or -1 with ERR_INVALID. */
+int shard_check_name(const char *key, const char *field, struct err *err);
 
 /* Writes one: members in the order given, mtime 0, uid and gid 0, no names, mode 0644, so that the
  * same samples give the same bytes. Under a temporary name until shard_writer_close(). */

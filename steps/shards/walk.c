@@ -38,16 +38,6 @@ static int walk_below(struct walk *w, int dir, const char *name, unsigned depth,
 	return r;
 }
 
-static unsigned kind_of(int dir, const struct dirent *e)
-{
-	struct stat st;
-
-	if (e->d_type != DT_UNKNOWN)
-		return e->d_type;
-	return fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? DT_UNKNOWN
-								     : IFTODT(st.st_mode);
-}
-
 static void keep(struct walk *w, const char *name, bool link)
 {
 	size_t n = strlen(name);
@@ -62,13 +52,15 @@ static void keep(struct walk *w, const char *name, bool link)
 static int walk_entry(struct walk *w, int dir, const struct dirent *e, unsigned depth,
 		      struct err *err)
 {
-	unsigned kind = kind_of(dir, e);
+	unsigned kind = e->d_type;
 	struct stat st;
 
 	if (e->d_name[0] == '.') {
 		w->out->hidden += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
 		return 0;
 	}
+	if (kind == DT_UNKNOWN && fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		kind = IFTODT(st.st_mode);
 	if (kind == DT_DIR)
 		return walk_below(w, dir, e->d_name, depth, err);
 	if (kind == DT_REG) {
@@ -84,15 +76,9 @@ static int walk_entry(struct walk *w, int dir, const struct dirent *e, unsigned 
 	return 0;
 }
 
-static void closedirp(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
 static int walk_dir(struct walk *w, int fd, unsigned depth, struct err *err)
 {
-	_cleanup_(closedirp) DIR *d = fdopendir(fd);
+	DIR *d = fdopendir(fd);
 	struct dirent *e;
 	int r;
 
@@ -101,8 +87,11 @@ static int walk_dir(struct walk *w, int fd, unsigned depth, struct err *err)
 		return err_errno(err, "cannot read %s/%s", w->root, w->path.len ? w->path.s : "");
 	}
 	while ((r = fs_next(d, w->root, &e, err)) > 0)
-		if (walk_entry(w, dirfd(d), e, depth, err) < 0)
-			return -1;
+		if (walk_entry(w, dirfd(d), e, depth, err) < 0) {
+			r = -1;
+			break;
+		}
+	closedir(d);
 	return r;
 }
 

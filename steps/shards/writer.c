@@ -94,26 +94,19 @@ static int flush(struct shard_writer *w, struct err *err)
 	return 0;
 }
 
-static int put_in_steps(struct shard_writer *w, const char *bytes, size_t n, struct err *err)
+static int put(struct shard_writer *w, const void *bytes, size_t n, struct err *err)
 {
-	while (n) {
+	w->offset += n;
+	while (w->hasher && n) {
 		size_t step = MIN(n, BUFFER_BYTES - w->buffered);
 
 		memcpy(w->buf + w->buffered, bytes, step);
 		w->buffered += step;
-		bytes += step;
+		bytes = (const char *)bytes + step;
 		n -= step;
 		if (w->buffered == BUFFER_BYTES && flush(w, err) < 0)
 			return -1;
 	}
-	return 0;
-}
-
-static int put(struct shard_writer *w, const void *bytes, size_t n, struct err *err)
-{
-	w->offset += n;
-	if (w->hasher)
-		return put_in_steps(w, bytes, n, err);
 	if (n > BUFFER_BYTES - w->buffered && flush(w, err) < 0)
 		return -1;
 	if (n > BUFFER_BYTES)
@@ -131,19 +124,7 @@ static int pad(struct shard_writer *w, struct err *err)
 	return put(w, zeros, (USTAR_BLOCK - w->offset % USTAR_BLOCK) % USTAR_BLOCK, err);
 }
 
-/* Headers. */
-
-static int put_header(struct shard_writer *w, char type, const char *name, size_t name_len,
-		      const char *prefix, size_t prefix_len, uint64_t size, struct err *err)
-{
-	struct ustar h = { 0 };
-
-	memcpy(h.name, name, name_len);
-	if (prefix_len)
-		memcpy(h.prefix, prefix, prefix_len);
-	ustar_seal(&h, type, 0644, size);
-	return put(w, &h, sizeof(h), err);
-}
+/* Members. */
 
 /* Where ustar would cut a name in prefix and name; false when it can't hold it. */
 static bool ustar_split(const char *name, size_t n, size_t *ret_prefix)
@@ -161,86 +142,67 @@ static bool ustar_split(const char *name, size_t n, size_t *ret_prefix)
 
 static int put_field(struct shard_writer *w, const struct shard_field *f, struct err *err)
 {
-	_cleanup_(freep) char *step = NULL;
-	int r = 0;
+	_cleanup_(freep) char *step = f->read ? xmalloc(READ_STEP) : NULL;
 
 	if (!f->read)
 		return put(w, f->data, f->n, err);
-	step = xmalloc(READ_STEP);
-	for (uint64_t at = 0; at < f->n && r == 0; at += READ_STEP) {
+	for (uint64_t at = 0; at < f->n; at += READ_STEP) {
 		size_t n = (size_t)MIN(f->n - at, READ_STEP);
 
-		r = f->read(f->arg, at, step, n, err);
-		if (r == 0)
-			r = put(w, step, n, err);
+		if (f->read(f->arg, at, step, n, err) < 0 || put(w, step, n, err) < 0)
+			return -1;
 	}
-	return r;
+	return 0;
 }
 
 static int put_member(struct shard_writer *w, const struct str *name, const struct shard_field *f,
 		      struct err *err)
 {
-	_cleanup_(str_deinit) struct str pax = { 0 };
-	const char *short_name = name->s;
-	size_t prefix, n = name->len;
+	struct ustar h = { 0 };
+	size_t prefix, at = 0, n = name->len;
 
 	if (!ustar_split(name->s, name->len, &prefix)) {
-		static const char pax_name[] = "././@PaxHeader";
+		_cleanup_(str_deinit) struct str pax = { 0 };
+		struct ustar head = { .name = "././@PaxHeader" };
 
 		ustar_add_record(&pax, "path", name->s, name->len);
-		if (put_header(w, 'x', pax_name, sizeof(pax_name) - 1, NULL, 0, pax.len, err) < 0 ||
-		    put(w, pax.s, pax.len, err) < 0 || pad(w, err) < 0)
+		ustar_seal(&head, 'x', 0644, pax.len);
+		if (put(w, &head, sizeof(head), err) < 0 || put(w, pax.s, pax.len, err) < 0 ||
+		    pad(w, err) < 0)
 			return -1;
-		n = 100; /* only readers that know no pax use it */
+		n = sizeof(h.name); /* only readers that know no pax use it */
 	} else if (prefix) {
-		short_name += prefix + 1;
-		n -= prefix + 1;
+		memcpy(h.prefix, name->s, prefix);
+		at = prefix + 1;
+		n -= at;
 	}
-	if (put_header(w, '0', short_name, n, name->s, prefix, f->n, err) < 0 ||
-	    put_field(w, f, err) < 0)
+	memcpy(h.name, name->s + at, n);
+	ustar_seal(&h, '0', 0644, f->n);
+	if (put(w, &h, sizeof(h), err) < 0 || put_field(w, f, err) < 0)
 		return -1;
 	return pad(w, err);
 }
 
-static int check_names(const struct str *name, const char *key, const struct shard_field *fields,
-		       size_t i, struct err *err)
-{
-	size_t key_len;
-
-	if (shard_name_split(name->s, &key_len, err) != 0)
-		return -1;
-	if (key_len != strlen(key))
-		return err_set(err, ERR_INVALID,
-			       "the key `%.200s` has a dot after its last slash, where a reader "
-			       "would cut it",
-			       key);
-	for (size_t k = 0; k < i; k++)
-		if (strcmp(fields[k].name, fields[i].name) == 0)
-			return err_set(err, ERR_INVALID,
-				       "sample `%.200s` has the field `%.100s` twice", key,
-				       fields[i].name);
-	return 0;
-}
-
 int shard_check_sample(const char *key, const struct shard_field *fields, size_t n, struct err *err)
 {
-	_cleanup_(str_deinit) struct str name = { 0 };
 	uint64_t sum = 0;
 
 	if (n > SHARD_FIELDS_MAX)
 		return err_set(err, ERR_TOO_LARGE,
 			       "sample `%.200s` has %zu fields; a shard holds at most %d of one",
 			       key, n, SHARD_FIELDS_MAX);
-	str_addf(&name, "%s.", key);
 	for (size_t i = 0; i < n; i++) {
-		name.len = strlen(key) + 1;
-		str_add(&name, fields[i].name);
-		if (check_names(&name, key, fields, i, err) < 0)
+		if (shard_check_name(key, fields[i].name, err) < 0)
 			return -1;
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(fields[k].name, fields[i].name) == 0)
+				return err_set(err, ERR_INVALID,
+					       "sample `%.200s` has the field `%.100s` twice", key,
+					       fields[i].name);
 		if (fields[i].n > SHARD_MEMBER_MAX)
 			return err_set(err, ERR_TOO_LARGE,
-				       "`%.200s` is larger than a member of a shard may be",
-				       name.s);
+				       "`%.200s.%.100s` is larger than a member of a shard may be",
+				       key, fields[i].name);
 		sum += fields[i].n; /* of 1,024 fields of 4 GiB: far below 2^64 */
 	}
 	if (sum > SHARD_SAMPLE_MAX)

@@ -18,9 +18,9 @@
 #include "base/macros.h"
 #include "base/mem.h"
 
-#define FIELDS_MAX \
-	65536 /* of a first row; a row of more is most likely no CSV, and each costs 40 bytes */
-#define LENT SIZE_MAX
+/* Of a first row: one of more is most likely no CSV, and each costs 40 bytes. */
+#define FIELDS_MAX 65536
+#define LENT       SIZE_MAX
 
 struct csv {
 	const char *what, *at, *end;
@@ -162,23 +162,18 @@ static int row(struct csv *c, struct err *err)
 	return 0;
 }
 
-/* Only empty lines are left. In a table of one column each would be an empty value, so there only
- * the last line end ends the text. */
-static bool at_end(const struct csv *c)
+int csv_next(struct csv *c, const struct csv_field **ret, size_t *ret_n, struct err *err)
 {
 	const char *p = c->at;
 
+	c->fields.n = c->own_at.n = 0;
+	str_reset(&c->own);
+	/* Where only empty lines are left, the table ends. In one of a single column each would be
+	 * an empty value, so there only the last line end is none. */
 	while (c->columns != 1 && p < c->end &&
 	       (*p == '\n' || (*p == '\r' && c->end - p >= 2 && p[1] == '\n')))
 		p++;
-	return p == c->end;
-}
-
-int csv_next(struct csv *c, const struct csv_field **ret, size_t *ret_n, struct err *err)
-{
-	c->fields.n = c->own_at.n = 0;
-	str_reset(&c->own);
-	if (at_end(c))
+	if (p == c->end)
 		return 0;
 	c->line = c->next_line;
 	if (row(c, err) < 0)

@@ -1,5 +1,6 @@
-/* Open addressing with linear probes, at most half full. */
+/* steps/table/dict.c — open addressing with linear probes, at most half full. */
 #include "steps/table/dict.h"
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 #include "base/os/machine.h"
@@ -57,6 +58,7 @@ uint32_t dict_code(struct dict *d, const char *s, size_t n)
 	size_t at;
 	char *copy;
 
+	assert(n <= UINT32_MAX);
 	if (!d->arena) {
 		pthread_once(&once, make_seed);
 		d->arena = arena_new();

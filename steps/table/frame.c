@@ -37,25 +37,17 @@
 
 static int map_part(struct frame *t, const char *path, struct err *err)
 {
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct mapped m;
 	struct part *p;
-	struct stat st;
-	void *m = NULL;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, "cannot read %s", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
-	if (st.st_size) {
-		m = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-		if (m == MAP_FAILED)
-			return err_errno(err, "cannot map %s", path);
-	}
+	if (mapped_open(&m, path, MAP_POPULATE, err) < 0)
+		return -1;
 	p = VEC_ADD(&t->parts);
 	*p = (struct part){ .path = xstrdup(path),
-			    .text = m ? m : "",
-			    .size = (size_t)st.st_size,
-			    .end = (size_t)st.st_size,
+			    .bytes = m,
+			    .text = m.text,
+			    .size = m.n,
+			    .end = m.n,
 			    .body_line = 1 };
 	return 0;
 }
@@ -65,37 +57,14 @@ static int by_path(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int list(const char *path, struct arena *arena, char ***ret, size_t *ret_n, struct err *err)
-{
-	VEC(char *) names = { 0 };
-	DIR *d = opendir(path);
-	struct dirent *e;
-	int r;
-
-	if (!d)
-		return err_errno(err, "cannot read %s", path);
-	while ((r = fs_next(d, path, &e, err)) == 1 && names.n <= PARTS_MAX)
-		if (*e->d_name != '.')
-			VEC_PUSH(&names, arena_printf(arena, "%s/%s", path, e->d_name));
-	closedir(d);
-	*ret = names.v;
-	*ret_n = names.n;
-	if (r < 0)
-		return -1;
-	if (names.n > PARTS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%s: more than %d files", path, PARTS_MAX);
-	if (names.n == 0)
-		return err_set(err, ERR_INVALID, "%s: a directory without files", path);
-	qsort(names.v, names.n, sizeof(*names.v), by_path);
-	return 0;
-}
-
 static int map_all(struct frame *t, const char *path, struct err *err)
 {
+	VEC(char *) files = { 0 };
+	size_t len = strlen(path);
+	struct dirent *e;
 	struct stat st;
-	char **files = NULL;
-	size_t n = 0, len = strlen(path);
-	int r = 0;
+	DIR *d;
+	int r;
 
 	if (stat(path, &st) < 0)
 		return err_errno(err, "cannot read %s", path);
@@ -103,10 +72,23 @@ static int map_all(struct frame *t, const char *path, struct err *err)
 		return map_part(t, path, err);
 	while (len > 1 && path[len - 1] == '/')
 		len--;
-	r = list(arena_strndup(t->arena, path, len), t->arena, &files, &n, err);
-	for (size_t i = 0; i < n && r == 0; i++)
-		r = map_part(t, files[i], err);
-	free(files);
+	path = arena_strndup(t->arena, path, len);
+	d = opendir(path);
+	if (!d)
+		return err_errno(err, "cannot read %s", path);
+	while ((r = fs_next(d, path, &e, err)) == 1 && files.n <= PARTS_MAX)
+		if (*e->d_name != '.')
+			VEC_PUSH(&files, arena_printf(t->arena, "%s/%s", path, e->d_name));
+	closedir(d);
+	if (r >= 0 && files.n > PARTS_MAX)
+		r = err_set(err, ERR_TOO_LARGE, "%s: more than %d files", path, PARTS_MAX);
+	else if (r >= 0 && files.n == 0)
+		r = err_set(err, ERR_INVALID, "%s: a directory without files", path);
+	if (r == 0)
+		qsort(files.v, files.n, sizeof(*files.v), by_path);
+	for (size_t i = 0; i < files.n && r == 0; i++)
+		r = map_part(t, files.v[i], err);
+	VEC_FREE(&files);
 	return r;
 }
 
@@ -380,8 +362,7 @@ void frame_free(struct frame *t)
 	if (!t)
 		return;
 	for (size_t i = 0; i < t->parts.n; i++) {
-		if (t->parts.v[i].size)
-			munmap((void *)(uintptr_t)t->parts.v[i].text, t->parts.v[i].size);
+		mapped_close(&t->parts.v[i].bytes);
 		free(t->parts.v[i].path);
 	}
 	VEC_FREE(&t->parts);
@@ -423,6 +404,16 @@ bool frame_has(struct frame *t, const char *name)
 void frame_rely(struct frame *t, const char *pattern)
 {
 	VEC_PUSH(&t->relied, arena_strdup(t->arena, pattern));
+}
+
+bool frame_matches(const char *pattern, const char *name, size_t n)
+{
+	const char *star = strchr(pattern, '*');
+	size_t head = star ? (size_t)(star - pattern) : strlen(pattern),
+	       tail = star ? strlen(star + 1) : 0;
+
+	return (star ? n > head + tail : n == head) && memcmp(name, pattern, head) == 0 &&
+	       (!tail || memcmp(name + n - tail, star + 1, tail) == 0);
 }
 
 char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_dimensions)

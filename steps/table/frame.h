@@ -62,6 +62,8 @@ bool frame_has(struct frame *t, const char *name);
  * most one `*`. Where a later line of JSON lines has another name that matches, frame_read() gives
  * ERR_INVALID, as its value would be ignored otherwise. */
 void frame_rely(struct frame *t, const char *pattern);
+/* Whether a name of n bytes matches such a pattern; its star stands for one byte at least. */
+bool frame_matches(const char *pattern, const char *name, size_t n);
 /* Of an NPY: 'b' 'i' 'u' 'f' 'S' 'U', and its second dimension (1 of a one-dimensional one). */
 char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_dimensions);
 

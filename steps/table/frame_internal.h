@@ -2,12 +2,14 @@
 #ifndef CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 #define CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 
+#include "steps/mapped.h"
 #include "steps/table/frame.h"
 #include "steps/table/npy.h"
 
 struct part {
 	char *path;
-	const char *text; /* mapped */
+	struct mapped bytes;
+	const char *text; /* those */
 	size_t size;
 	size_t body; /* offset of the first row */
 	size_t end;  /* behind the last one */

@@ -31,10 +31,9 @@
 #include "steps/table/jsonl.h"
 #include "steps/table/number.h"
 
-#define CODE_TEXT_MAX                                                                             \
-	1024 /* bytes of one text: a class, a slice, a query. Longer ones are most likely another \
-		column's */
-#define DISTINCT_MAX 100000000u
+/* Bytes of one text: a class, a slice, a query. Longer ones are most likely another column's. */
+#define CODE_TEXT_MAX 1024
+#define DISTINCT_MAX  100000000u
 
 /* Where the n-th field of a row goes: a chain, as two columns may want the same. */
 struct target {
@@ -163,13 +162,6 @@ static int wrong_rows(const struct where *w)
 
 /* CSV. */
 
-static const char *field_end(const char *p, const char *end, char separator)
-{
-	while (p < end && *p != separator && *p != '\n')
-		p++;
-	return p;
-}
-
 /* One line without quotes; *at moves behind it. */
 static int read_line(const struct where *w, const char **at, const char *end, char separator)
 {
@@ -181,9 +173,8 @@ static int read_line(const struct where *w, const char **at, const char *end, ch
 		const char *from = p, *stop;
 		double v;
 
-		if (to && !to->next &&
-		    to->column->kind == COLUMN_NUMBERS) { /* the quick way: a number right up to the
-							     separator */
+		/* The quick way: a number right up to the separator. */
+		if (to && !to->next && to->column->kind == COLUMN_NUMBERS) {
 			p += number_prefix(p, (size_t)(end - p), &v);
 			if (p > from && (p == end || *p == separator || *p == '\n')) {
 				if (put_number(w, to->column, to->index, v, from,
@@ -192,7 +183,9 @@ static int read_line(const struct where *w, const char **at, const char *end, ch
 				goto next;
 			}
 		}
-		p = stop = field_end(p, end, separator);
+		while (p < end && *p != separator && *p != '\n')
+			p++;
+		stop = p;
 		if (stop > from && (stop == end || *stop == '\n') && stop[-1] == '\r')
 			stop--;
 		if (to && read_cell(w, to, from, (size_t)(stop - from), true) < 0)
@@ -289,14 +282,9 @@ static int read_member(const struct where *w, struct column *c, size_t k,
 				       : read_text(w, c, m->s, m->n, lent);
 }
 
-static bool is_like(const char *pattern, const char *key, size_t n)
+static bool has_key(const struct jsonl_member *m, const char *name)
 {
-	const char *star = strchr(pattern, '*');
-	size_t head = star ? (size_t)(star - pattern) : strlen(pattern),
-	       tail = star ? strlen(star + 1) : 0;
-
-	return (star ? n > head + tail : n == head) && memcmp(key, pattern, head) == 0 &&
-	       (!tail || memcmp(key + n - tail, star + 1, tail) == 0);
+	return strlen(name) == m->key_n && memcmp(name, m->key, m->key_n) == 0;
 }
 
 /* Keys that the first line hasn't, among those by which columns were chosen. */
@@ -307,15 +295,13 @@ static int check_keys(const struct where *w, const struct jsonl_member *m, size_
 	for (size_t i = 0; i < n && t->relied.n; i++) {
 		size_t k = 0;
 
-		if (i < t->names.n && strlen(t->names.v[i]) == m[i].key_n &&
-		    memcmp(t->names.v[i], m[i].key, m[i].key_n) == 0)
-			continue; /* the usual case: all lines have the same keys in the same order
-				   */
-		while (k < t->names.n && (strlen(t->names.v[k]) != m[i].key_n ||
-					  memcmp(t->names.v[k], m[i].key, m[i].key_n) != 0))
+		/* The usual case: all lines have the same keys in the same order. */
+		if (i < t->names.n && has_key(&m[i], t->names.v[i]))
+			continue;
+		while (k < t->names.n && !has_key(&m[i], t->names.v[k]))
 			k++;
 		for (size_t j = 0; k == t->names.n && j < t->relied.n; j++)
-			if (is_like(t->relied.v[j], m[i].key, m[i].key_n))
+			if (frame_matches(t->relied.v[j], m[i].key, m[i].key_n))
 				return err_set(w->err, ERR_INVALID,
 					       "%s:%llu: `%.*s` is here, but not in the first "
 					       "line: every line must have it, or none",
@@ -518,17 +504,12 @@ static int find_fields(struct reading *r, struct arena *arena, struct err *err)
 	return 0;
 }
 
-static bool can_lend(const struct frame *t)
-{
-	const struct npy *a = &t->parts.v[0].npy;
-
-	return t->format == FRAME_NPY && t->parts.n == 1 && a->kind == 'f' && a->item_bytes == 8 &&
-	       !a->swap && (uintptr_t)a->data % 8 == 0;
-}
-
 static int make_room(struct reading *r, struct err *err)
 {
 	struct frame *t = r->t;
+	const struct npy *a = &t->parts.v[0].npy;
+	bool lend = t->format == FRAME_NPY && t->parts.n == 1 && a->kind == 'f' &&
+		    a->item_bytes == 8 && !a->swap && (uintptr_t)a->data % 8 == 0;
 	size_t rows = MAX(t->rows, 1), cells, bytes = 0;
 
 	for (size_t i = 0; i < t->parts.n; i++)
@@ -543,16 +524,16 @@ static int make_room(struct reading *r, struct err *err)
 		if (c->kind != COLUMN_NUMBERS)
 			continue;
 		if (t->format == FRAME_NPY)
-			c->width = t->parts.v[0].npy.columns;
+			c->width = a->columns;
 		else if (find_width(t, c, err) < 0)
 			return -1;
 		c->row_stride = c->width;
 		c->column_stride = 1;
-		c->lent = can_lend(t);
-		if (c->lent) {
-			c->numbers = (double *)(uintptr_t)t->parts.v[0].npy.data;
-			c->row_stride = t->parts.v[0].npy.row_stride;
-			c->column_stride = t->parts.v[0].npy.column_stride;
+		c->lent = lend;
+		if (lend) {
+			c->numbers = (double *)(uintptr_t)a->data;
+			c->row_stride = a->row_stride;
+			c->column_stride = a->column_stride;
 			continue;
 		}
 		if (__builtin_mul_overflow(rows, c->width, &cells) ||
@@ -661,6 +642,9 @@ int frame_read(struct frame *t, struct column *columns, size_t n, bool skip_bad,
 			     .lock = PTHREAD_MUTEX_INITIALIZER };
 	int ret = -1;
 
+	for (size_t i = 0; i < n; i++)
+		assert(columns[i].n_names &&
+		       (columns[i].n_names == 1 || columns[i].kind == COLUMN_NUMBERS));
 	if (find_fields(&r, arena, err) == 0 && make_room(&r, err) == 0 &&
 	    step_parallel(t->threads, t->blocks.n, read_block, &r, err) == 0)
 		ret = merge(&r, err);

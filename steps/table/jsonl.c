@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/text/text.h"
 #include "steps/table/number.h"
+#include "steps/table/utf8.h"
 
 #define DEPTH_MAX      64
 #define MEMBERS_MAX    1024       /* a key is compared with all before it */
@@ -103,7 +104,6 @@ static bool hex4(struct jsonl *j, uint32_t *ret)
 
 static bool unicode_escape(struct jsonl *j)
 {
-	struct str *o = &j->own;
 	uint32_t c, low;
 
 	if (!hex4(j, &c) || c == 0 || (c >= 0xdc00 && c < 0xe000))
@@ -113,20 +113,8 @@ static bool unicode_escape(struct jsonl *j)
 		    !hex4(j, &low) || low < 0xdc00 || low > 0xdfff)
 			return false;
 		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-		str_addc(o, (char)(0xf0 | c >> 18));
-		str_addc(o, (char)(0x80 | (c >> 12 & 63)));
-	} else if (c >= 0x800) {
-		str_addc(o, (char)(0xe0 | c >> 12));
 	}
-	if (c >= 0x800) {
-		str_addc(o, (char)(0x80 | (c >> 6 & 63)));
-	} else if (c >= 0x80) {
-		str_addc(o, (char)(0xc0 | c >> 6));
-	} else {
-		str_addc(o, (char)c);
-		return true;
-	}
-	str_addc(o, (char)(0x80 | (c & 63)));
+	utf8_add(&j->own, c);
 	return true;
 }
 

@@ -13,14 +13,15 @@
  * thread. The index of an item is the caller's to check.
  */
 #include "steps/table/npy.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/macros.h"
 #include "base/text/text.h"
+#include "steps/table/utf8.h"
 
-#define HEADER_MAX                                                                             \
-	(64 * KIB) /* NumPy writes 128 bytes; records with very many fields more, which aren't \
-		      read anyway */
+/* NumPy writes 128 bytes. Records with very many fields have more, but aren't read anyway. */
+#define HEADER_MAX        (64 * KIB)
 #define ITEM_MAX          (1 << 20)
 #define EMPTY_COLUMNS_MAX 65536 /* of an array without rows; as many as a CSV's first row has */
 
@@ -72,9 +73,7 @@ static int read_shape(struct header *h, struct err *err)
 			if (__builtin_mul_overflow(v, 10, &v) ||
 			    __builtin_add_overflow(v, (uint64_t)(*h->at - '0'), &v))
 				return broken(h, err);
-		if (h->at == from)
-			return broken(h, err);
-		if (h->is->dimensions == NPY_DIMENSIONS_MAX)
+		if (h->at == from || h->is->dimensions == NPY_DIMENSIONS_MAX)
 			return broken(h, err);
 		h->is->shape[h->is->dimensions++] = v;
 		if (!skip(h, ",") && !(skip(h, ")") && h->at--))
@@ -108,19 +107,6 @@ static int read_member(struct header *h, struct err *err)
 		return read_shape(h, err);
 	}
 	return broken(h, err);
-}
-
-static int read_header(struct header *h, struct err *err)
-{
-	if (!skip(h, "{"))
-		return broken(h, err);
-	while (!skip(h, "}")) {
-		if (read_member(h, err) < 0)
-			return -1;
-		if (!skip(h, ",") && !(skip(h, "}") && h->at--))
-			return broken(h, err);
-	}
-	return h->has_descr && h->has_order && h->has_shape ? 0 : broken(h, err);
 }
 
 /* "<f8": byte order, kind, bytes (of U: characters). */
@@ -167,7 +153,15 @@ int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_he
 	h.at = (const char *)b + at;
 	h.end = h.at + len;
 	ret->data_at = at + len;
-	return read_header(&h, err) < 0 ? -1 : read_type(&h, err);
+	if (!skip(&h, "{"))
+		return broken(&h, err);
+	while (!skip(&h, "}")) {
+		if (read_member(&h, err) < 0)
+			return -1;
+		if (!skip(&h, ",") && !(skip(&h, "}") && h.at--))
+			return broken(&h, err);
+	}
+	return h.has_descr && h.has_order && h.has_shape ? read_type(&h, err) : broken(&h, err);
 }
 
 /* The data starts at a multiple of 64 bytes. */
@@ -175,6 +169,7 @@ void npy_add_header(struct str *out, const char *descr, const uint64_t *shape, u
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 
+	assert(dimensions <= NPY_DIMENSIONS_MAX);
 	str_addf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
 	for (unsigned i = 0; i < dimensions; i++)
 		str_addf(&text, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
@@ -340,25 +335,6 @@ bool npy_integer(const struct npy *a, size_t row, size_t column, int64_t *ret)
 	return true;
 }
 
-static void add_utf8(struct str *out, uint32_t c)
-{
-	if (c < 0x80) {
-		str_addc(out, (char)c);
-	} else if (c < 0x800) {
-		str_addc(out, (char)(0xc0 | c >> 6));
-		str_addc(out, (char)(0x80 | (c & 63)));
-	} else if (c < 0x10000) {
-		str_addc(out, (char)(0xe0 | c >> 12));
-		str_addc(out, (char)(0x80 | (c >> 6 & 63)));
-		str_addc(out, (char)(0x80 | (c & 63)));
-	} else {
-		str_addc(out, (char)(0xf0 | c >> 18));
-		str_addc(out, (char)(0x80 | (c >> 12 & 63)));
-		str_addc(out, (char)(0x80 | (c >> 6 & 63)));
-		str_addc(out, (char)(0x80 | (c & 63)));
-	}
-}
-
 static bool add_characters(const unsigned char *p, unsigned bytes, bool swap, struct str *out)
 {
 	unsigned n = bytes / 4;
@@ -370,7 +346,7 @@ static bool add_characters(const unsigned char *p, unsigned bytes, bool swap, st
 
 		if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 			return false;
-		add_utf8(out, c);
+		utf8_add(out, c);
 	}
 	return true;
 }

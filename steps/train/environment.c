@@ -21,6 +21,7 @@
  * tensorflow.org/guide/distributed_training (TF_CONFIG); docs.jax.dev, jax.distributed.initialize;
  * ps-lite's and BytePS's documentation (DMLC_*).
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,8 +65,11 @@ static void set_default(struct env *e, const char *name, unsigned value)
 
 /* Torch. */
 
-static void rendezvous(const struct gang *g, struct env *e)
+/* On one machine all ranks are local ones, whatever `nodes` says, so that each finds a device of
+ * its own. */
+static void torch_rank(const struct gang *g, const struct member *m, struct env *e)
 {
+	unsigned world = g->size.nodes * g->size.procs_per_node;
 	_cleanup_(str_deinit) struct str master = { 0 };
 
 	gang_add_host(g, 0, &master);
@@ -75,15 +79,6 @@ static void rendezvous(const struct gang *g, struct env *e)
 	set(e, "PET_MASTER_PORT", "%u", gang_port(g, ROLE_WORKER, 0));
 	set(e, "PET_NNODES", "%u", g->size.nodes);
 	set(e, "PET_NPROC_PER_NODE", "%u", g->size.procs_per_node);
-}
-
-/* On one machine all ranks are local ones, whatever `nodes` says, so that each finds a device of
- * its own. */
-static void torch_rank(const struct gang *g, const struct member *m, struct env *e)
-{
-	unsigned world = g->size.nodes * g->size.procs_per_node;
-
-	rendezvous(g, e);
 	set(e, "PET_NODE_RANK", "%u", g->starts_nodes ? m->index : g->where.here);
 	if (g->starts_nodes) {
 		set(e, "NODE_RANK", "%u", m->index);
@@ -138,12 +133,11 @@ static void tensorflow_task(const struct gang *g, const struct member *m, struct
 
 static void jax_process(const struct gang *g, const struct member *m, struct env *e)
 {
-	static const char *const prefixes[] = { "JAX_",
-						"" }; /* jax reads the first, wrappers the second */
+	/* jax reads the first, wrappers the second */
+	static const char *const prefixes[] = { "JAX_", "" };
 	_cleanup_(str_deinit) struct str master = { 0 };
 
 	gang_add_host(g, 0, &master);
-
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
 		char name[64];
 
@@ -178,26 +172,15 @@ static void ps_node(const struct gang *g, const struct member *m, struct env *e)
 		    m->index);
 }
 
-static void mpi_launcher(struct env *e)
-{
-	/* In a container one is root, and there is nothing to be protected from. */
-	set(e, "OMPI_ALLOW_RUN_AS_ROOT", "1");
-	set(e, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-}
-
 /* Devices and threads. */
 
 /* The part of `n` things that the i-th of `of` gets: neighbours, as even as can be. Where there are
  * too few, some share one. */
 static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned *to)
 {
-	if (n < of) {
-		*from = (unsigned)((uint64_t)n * i / of);
-		*to = *from + 1;
-		return;
-	}
+	assert(i < of);
 	*from = (unsigned)((uint64_t)n * i / of);
-	*to = (unsigned)((uint64_t)n * (i + 1) / of);
+	*to = n < of ? *from + 1 : (unsigned)((uint64_t)n * (i + 1) / of);
 }
 
 /* A pod sees no other devices than its own, and they count from 0; nothing but their files tells
@@ -208,16 +191,18 @@ static void add_devices(struct str *out)
 
 	for (unsigned i = 0, n = 0; i < GPUS_MAX; i++) {
 		snprintf(path, sizeof(path), "/dev/nvidia%u", i);
-		if (access(path, F_OK) == 0)
-			str_addf(out, "%s%u", n ? "," : "", n), n++;
+		if (access(path, F_OK) == 0) {
+			str_addf(out, "%s%u", n ? "," : "", n);
+			n++;
+		}
 	}
 }
 
 static void own_gpus(const struct gang *g, const struct member *m, struct env *e)
 {
-	const char *all = getenv("CUDA_VISIBLE_DEVICES"), *at;
+	const char *all = getenv("CUDA_VISIBLE_DEVICES");
 	_cleanup_(str_deinit) struct str mine = { 0 }, found = { 0 };
-	unsigned n = 1, from, to, i = 0;
+	unsigned n = 1, from, to;
 
 	if (!g->own_gpus)
 		return;
@@ -227,7 +212,6 @@ static void own_gpus(const struct gang *g, const struct member *m, struct env *e
 	}
 	if (!all || !*all)
 		return;
-	at = all;
 	if (m->role != ROLE_WORKER) {
 		set(e, "CUDA_VISIBLE_DEVICES", "%s", "");
 		return;
@@ -235,14 +219,12 @@ static void own_gpus(const struct gang *g, const struct member *m, struct env *e
 	for (const char *c = all; *c; c++)
 		n += *c == ',';
 	share(n, g->size.workers_here, m->local, &from, &to);
-	for (;; i++) {
-		size_t len = strcspn(at, ",");
+	for (unsigned i = 0; i < to; i++) {
+		size_t len = strcspn(all, ",");
 
-		if (i >= from && i < to)
-			str_addf(&mine, "%s%.*s", mine.len ? "," : "", (int)len, at);
-		if (!at[len])
-			break;
-		at += len + 1;
+		if (i >= from)
+			str_addf(&mine, "%s%.*s", mine.len ? "," : "", (int)len, all);
+		all += len + (all[len] == ',');
 	}
 	set(e, "CUDA_VISIBLE_DEVICES", "%s", mine.len ? mine.s : "");
 }
@@ -287,7 +269,9 @@ char **gang_environment(const struct gang *g, const struct member *m)
 		break;
 	case MPI:
 	case HOROVOD:
-		mpi_launcher(&e);
+		/* In a container one is root, and there is nothing to be protected from. */
+		set(&e, "OMPI_ALLOW_RUN_AS_ROOT", "1");
+		set(&e, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 		break;
 	}
 	own_gpus(g, m, &e);
@@ -386,6 +370,5 @@ const char *const *gang_command(const struct gang *g, const struct member *m, st
 
 	if (m->daemon)
 		return arena_memdup(arena, shell, sizeof(shell));
-	return g->framework == MPI || g->framework == HOROVOD ? mpirun_of(g, arena)
-							      : g->args->command;
+	return gang_is_mpi(g) ? mpirun_of(g, arena) : g->args->command;
 }

@@ -23,6 +23,7 @@
  * launchers; it calls gang_all_over() and gang_run_daemon() from the same loop.
  */
 #include "steps/train/gang.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -55,11 +56,6 @@ static int64_t now_ns(const struct gang *g)
 
 /* Names. */
 
-static bool is_mpi(const struct gang *g)
-{
-	return g->framework == MPI || g->framework == HOROVOD;
-}
-
 static void add_name(struct str *s, const struct member *m)
 {
 	static const char *const names[] = {
@@ -68,7 +64,7 @@ static void add_name(struct str *s, const struct member *m)
 
 	if (m->daemon)
 		str_addf(s, "mpirun's daemon on node %u", m->gang->where.here);
-	else if (is_mpi(m->gang))
+	else if (gang_is_mpi(m->gang))
 		str_add(s, m->gang->end.mpi_guilty >= 0 ? "rank " : "mpirun");
 	else if (m->gang->starts_nodes)
 		str_addf(s, "node %u", m->index);
@@ -76,60 +72,50 @@ static void add_name(struct str *s, const struct member *m)
 		str_add(s, names[m->role]);
 	else
 		str_addf(s, "%s %u", names[m->role], m->index);
-	if (!m->daemon && is_mpi(m->gang) && m->gang->end.mpi_guilty >= 0)
+	if (!m->daemon && gang_is_mpi(m->gang) && m->gang->end.mpi_guilty >= 0)
 		str_addf(s, "%d", m->gang->end.mpi_guilty);
 }
 
 /* What they print. */
 
-/* What mpirun says of the first rank that failed; only for the message. */
-static void look_for_guilty_rank(struct gang *g, const char *line, size_t n)
-{
-	_cleanup_(freep) char *text = xstrndup(line, MIN(n, 200));
-	const char *at = strstr(text, "process rank ");
-	int rank;
-
-	if (g->end.mpi_guilty < 0 && ((at && sscanf(at, "process rank %d ", &rank) == 1) ||
-				      sscanf(text, " Process name: [[%*d,%*d],%d]", &rank) == 1))
-		g->end.mpi_guilty = rank;
-}
-
-static void keep_tail(struct member *m, const char *line, size_t n)
-{
-	char **slot = &m->tail[m->n_lines++ % TAIL_LINES];
-
-	free(*slot);
-	*slot = xstrndup(line, MIN(n, TAIL_LINE_BYTES));
-}
-
 /* `rank`: who said it, or -1: none of the ranks (a server, mpirun itself). */
 static void print_line(struct member *m, int rank, const char *line, size_t n)
 {
 	struct gang *g = m->gang;
+	char **slot = &m->tail[m->n_lines++ % TAIL_LINES];
 	size_t at = g->out.len;
 
 	if (rank == 0 && g->metric_lines)
 		series_line(g->series, line, n);
-	if (is_mpi(g) && rank >= 0) {
+	if (gang_is_mpi(g) && rank >= 0) {
 		str_addf(&g->out, "[rank %d] ", rank);
-	} else if (!is_mpi(g) && (g->n_members > 1 || g->where.apart)) {
+	} else if (!gang_is_mpi(g) && (g->n_members > 1 || g->where.apart)) {
 		str_addc(&g->out, '[');
 		add_name(&g->out, m);
 		str_add(&g->out, "] ");
 	}
-	if (!is_mpi(g)) /* mpirun's are of several ranks */
+	if (!gang_is_mpi(g)) /* mpirun's are of several ranks */
 		at = g->out.len;
 	str_addn(&g->out, line, n);
-	keep_tail(m, g->out.s + at, g->out.len - at);
+	free(*slot);
+	*slot = xstrndup(g->out.s + at, MIN(g->out.len - at, TAIL_LINE_BYTES));
 	str_addc(&g->out, '\n');
 }
 
 static void print_mpi_line(void *arg, int rank, const char *line, size_t n)
 {
 	struct member *m = arg;
+	struct gang *g = m->gang;
 
-	if (rank < 0)
-		look_for_guilty_rank(m->gang, line, n);
+	if (rank < 0 && g->end.mpi_guilty < 0) { /* it may name the first rank that failed */
+		_cleanup_(freep) char *text = xstrndup(line, MIN(n, 200));
+		const char *at = strstr(text, "process rank ");
+		int guilty;
+
+		if ((at && sscanf(at, "process rank %d ", &guilty) == 1) ||
+		    sscanf(text, " Process name: [[%*d,%*d],%d]", &guilty) == 1)
+			g->end.mpi_guilty = guilty;
+	}
 	print_line(m, rank, line, n);
 }
 
@@ -142,9 +128,8 @@ static void print_own_line(struct member *m)
 
 static void flush(struct gang *g)
 {
-	if (g->out.len)
-		(void)fs_write_all(STDOUT_FILENO, g->out.s, g->out.len,
-				   NULL); /* a full disk under the log doesn't end a training */
+	if (g->out.len) /* a full disk under the log doesn't end a training */
+		(void)fs_write_all(STDOUT_FILENO, g->out.s, g->out.len, NULL);
 	str_reset(&g->out);
 }
 
@@ -227,7 +212,7 @@ static void signal_all(struct gang *g, int signo)
 
 		if (!m->process || m->ended || (m->exited && signo != SIGKILL))
 			continue;
-		if (is_mpi(g) && signo != SIGKILL)
+		if (gang_is_mpi(g) && signo != SIGKILL)
 			signal_mpi_ranks(g, signo);
 		else if (g->n_members > TREES_MAX && !m->exited)
 			/* Each leads a group; what escaped from it goes when it ends. */
@@ -256,9 +241,8 @@ static void kill_all(void *arg)
 
 static void stop(struct gang *g, int64_t grace_ns)
 {
-	if (g->n_running == 0)
-		g->end.done =
-			true; /* nothing is to be waited for: mpirun may not have called yet */
+	if (g->n_running == 0) /* nothing is to be waited for: mpirun may not have called yet */
+		g->end.done = true;
 	if (g->end.stopping || g->n_running == 0)
 		return;
 	g->end.stopping = true;
@@ -311,15 +295,11 @@ static void end_leftovers(struct member *m)
 		process_kill_leftovers(m->process);
 }
 
-/* How mpirun's daemon exits says nothing of its own: mpirun tells, on the first node. */
-static bool ended_with_mpirun(const struct member *m)
-{
-	return m->daemon && !m->signo;
-}
-
 static void finish_member(struct member *m)
 {
 	struct gang *g = m->gang;
+	/* How mpirun's daemon exits says nothing of its own: mpirun tells, on the first node. */
+	bool failed = m->status != 0 && (!m->daemon || m->signo);
 
 	if (m->ended)
 		return;
@@ -334,7 +314,7 @@ static void finish_member(struct member *m)
 	flush(g);
 	g->n_running--;
 	g->n_workers_left -= m->role == ROLE_WORKER;
-	if (m->status != 0 && !ended_with_mpirun(m) && !g->end.stopping && !g->end.guilty) {
+	if (failed && !g->end.stopping && !g->end.guilty) {
 		g->end.guilty = m;
 		stop(g, FAILURE_GRACE_NS);
 	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && !g->end.stopping &&
@@ -396,7 +376,7 @@ static int start_member(struct member *m, struct err *err)
 		return err_errno(err, "cannot make a pipe");
 	fcntl(fds[0], F_SETFL, O_NONBLOCK);
 	m->fd = fds[0];
-	if (is_mpi(g))
+	if (gang_is_mpi(g))
 		m->mpi = mpi_output_new(g->size.nodes * g->size.procs_per_node, print_mpi_line, m);
 	r = loop_add_fd(g->loop, m->fd, EPOLLIN, on_output, m, &m->source, err);
 	if (r == 0)
@@ -476,11 +456,11 @@ static int start_all(struct gang *g, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		if (loop_add_signal(g->loop, signals[i], on_signal, g, &g->signals[i], err) < 0)
 			return -1;
-	if ((is_mpi(g) && check_mpirun(err) < 0) || peers_begin(g, err) < 0)
+	if ((gang_is_mpi(g) && check_mpirun(err) < 0) || peers_begin(g, err) < 0)
 		return -1;
 	for (unsigned i = 0; i < g->n_members; i++)
 		if (start_member(&g->members[i], err) < 0)
-			return is_mpi(g) && err->code == ERR_NOT_FOUND
+			return gang_is_mpi(g) && err->code == ERR_NOT_FOUND
 				       ? err_set(err, ERR_NOT_FOUND,
 						 "mpirun is not on PATH: the framework %s needs "
 						 "Open MPI (Debian: openmpi-bin)",
@@ -497,18 +477,8 @@ static int start_all(struct gang *g, struct err *err)
 
 /* The verdict. */
 
-static void add_how(struct str *s, const struct member *m)
-{
-	if (m->signo)
-		str_addf(s, "was killed by SIG%s",
-			 sigabbrev_np(m->signo) ? sigabbrev_np(m->signo) : "?");
-	else
-		str_addf(s, "ended with exit status %d", m->status);
-}
-
 /* The last lines of the member that failed, at the very end of the log, where the error message is
- * taken from.
- */
+ * taken from. */
 static void show_tail(const struct member *m)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
@@ -526,6 +496,7 @@ static void show_tail(const struct member *m)
 
 static int verdict(struct gang *g, struct err *err)
 {
+	const struct member *m = g->end.guilty;
 	_cleanup_(str_deinit) struct str s = { 0 };
 
 	if (g->end.signal)
@@ -538,12 +509,15 @@ static int verdict(struct gang *g, struct err *err)
 	if (g->end.forsaken)
 		return err_set(err, ERR_FAILED,
 			       "the launcher of the first node ended without a message");
-	if (!g->end.guilty)
+	if (!m)
 		return 0;
-	show_tail(g->end.guilty);
-	add_name(&s, g->end.guilty);
-	str_addc(&s, ' ');
-	add_how(&s, g->end.guilty);
+	show_tail(m);
+	add_name(&s, m);
+	if (m->signo)
+		str_addf(&s, " was killed by SIG%s",
+			 sigabbrev_np(m->signo) ? sigabbrev_np(m->signo) : "?");
+	else
+		str_addf(&s, " ended with exit status %d", m->status);
 	return err_set(err, ERR_FAILED, "%s%s", s.s,
 		       g->n_members > 1 || g->where.apart ? "; the others were stopped" : "");
 }
@@ -552,6 +526,7 @@ int gang_run(struct gang *g, struct err *err)
 {
 	int r;
 
+	assert(g->members && !g->loop);
 	if (loop_new(clock_system(), &g->loop, err) < 0 || process_become_subreaper(err) < 0)
 		return -1;
 	r = start_all(g, err);

@@ -61,8 +61,8 @@ struct nodes {
 	const char *token;
 	uint16_t port;
 };
-#define GANG_PORT \
-	29500 /* torch's; a pod has all ports for itself. Launchers talk at the one before it */
+/* Torch's; a pod has all ports for itself. Launchers talk at the one before it. */
+#define GANG_PORT     29500
 #define GANG_NO_TOKEN "-"
 
 struct gang {
@@ -77,8 +77,7 @@ struct gang {
 	bool starts_nodes, own_gpus, pins, metric_lines;
 	int64_t grace_ns, stall_ns;
 	unsigned threads; /* cpus of the step */
-	uint16_t *ports;  /* on one machine: the first is the rendezvous's; for tensorflow one a
-			     member */
+	uint16_t *ports;  /* on one machine: of the rendezvous; for tensorflow one a member */
 	unsigned n_ports;
 	struct member *members;
 	unsigned n_members, n_running, n_workers_left;
@@ -97,6 +96,11 @@ struct gang {
 		bool forsaken; /* the first node's launcher hung up without "end" */
 	} end;
 };
+
+static inline bool gang_is_mpi(const struct gang *g)
+{
+	return g->framework == MPI || g->framework == HOROVOD;
+}
 
 /* gang.c */
 int gang_run(struct gang *g, struct err *err); /* 0: every worker ended well */
@@ -124,9 +128,8 @@ uint16_t gang_port(const struct gang *g, enum role role, unsigned index);
 /* environment.c: "NAME=value" of one member, ours included; free with gang_environment_free(). */
 char **gang_environment(const struct gang *g, const struct member *m);
 void gang_environment_free(char **env);
-const char *const *
-gang_command(const struct gang *g, const struct member *m,
-	     struct arena *arena); /* what is started: the command, or mpirun around it */
+/* What is started: the command, or mpirun around it. */
+const char *const *gang_command(const struct gang *g, const struct member *m, struct arena *arena);
 /* What mpirun's ranks on this node have in their environment. The caller frees. */
 char *mpi_marker(const struct gang *g);
 /* Cpus of a worker; false when they aren't divided. */
@@ -139,8 +142,8 @@ struct mpi_output *mpi_output_new(unsigned n_ranks,
 				  void (*fn)(void *arg, int rank, const char *line, size_t n),
 				  void *arg);
 void mpi_output_add(struct mpi_output *o, const char *bytes, size_t n);
-void mpi_output_end(
-	struct mpi_output *o); /* nothing more comes: lines that have no end are lines, too */
+/* Nothing more comes: lines that have no end are lines, too. */
+void mpi_output_end(struct mpi_output *o);
 void mpi_output_free(struct mpi_output *o);
 
 /* lines.c */
@@ -155,11 +158,9 @@ struct series;
 /* `path`: the file; `kept`: a copy that outlives the attempt (in the checkpoint), read first;
  * either may be NULL. */
 int series_open(const char *path, const char *kept, struct series **ret, struct err *err);
-void series_line(struct series *s, const char *line,
-		 size_t n); /* does nothing when it isn't one of metrics */
-int series_finish(
-	struct series *s, json_t *ret_last,
-	struct err *err); /* *ret_last: an object that gets the last value of each metric */
+void series_line(struct series *s, const char *line, size_t n); /* of metrics, or any other */
+/* `ret_last`: an object that gets the last value of each metric. */
+int series_finish(struct series *s, json_t *ret_last, struct err *err);
 void series_free(struct series *s);
 
 #endif

@@ -42,7 +42,7 @@ static bool is_name(const char *s, size_t n)
 	if (n == 0 || n > NAME_MAX_BYTES || (!isalpha((unsigned char)s[0]) && s[0] != '_'))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && !strchr("_./-@", s[i]))
+		if (!isalnum((unsigned char)s[i]) && (!s[i] || !strchr("_./-@", s[i])))
 			return false;
 	return true;
 }
@@ -189,26 +189,17 @@ static bool replace_not_finite(struct str *out, const char *line, size_t n)
 	return any;
 }
 
-static json_t *parse_object(const char *line, size_t n, bool *ret_replaced)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	json_t *j;
-
-	*ret_replaced = false;
-	if (json_parse("line", line, n, &j, NULL) == 0)
-		return j;
-	*ret_replaced = replace_not_finite(&text, line, n);
-	return *ret_replaced && json_parse("line", text.s, text.len, &j, NULL) == 0 ? j : NULL;
-}
-
 static bool object(const char *line, size_t n, struct found *f)
 {
-	_cleanup_(str_deinit) struct str prefix = { 0 };
+	_cleanup_(str_deinit) struct str text = { 0 }, prefix = { 0 };
 	struct found count = { 0 };
-	json_t *j = parse_object(line, n, &count.nulls_count);
+	json_t *j;
 
-	if (!j)
-		return false;
+	if (json_parse("line", line, n, &j, NULL) < 0) {
+		count.nulls_count = replace_not_finite(&text, line, n);
+		if (!count.nulls_count || json_parse("line", text.s, text.len, &j, NULL) < 0)
+			return false;
+	}
 	str_add(&prefix, "");
 	flatten(j, &prefix, &count); /* first look whether there is a number at all */
 	if (count.n)
@@ -228,8 +219,8 @@ bool gang_metrics_of_line(const char *line, size_t n,
 		f = (struct found){ .fn = fn, .arg = arg };
 		return object(line, n, &f);
 	}
-	if (!memchr(line, '=', n) ||
-	    !words(line, n, &f)) /* first look whether the whole line is of that form */
+	/* First look whether the whole line is of that form. */
+	if (!memchr(line, '=', n) || !words(line, n, &f))
 		return false;
 	f = (struct found){ .fn = fn, .arg = arg };
 	return words(line, n, &f);

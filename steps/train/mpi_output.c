@@ -109,18 +109,6 @@ static int tag_at(const struct mpi_output *o, const char *bytes, size_t n, unsig
 	return 0;
 }
 
-/* A rank's streams are lines of their own. */
-static struct speaker *speaker_of(struct mpi_output *o, unsigned rank, size_t stream)
-{
-	struct speaker **s = &o->speakers[rank * ARRAY_LEN(streams) + stream];
-
-	if (!*s) {
-		*s = xcalloc(1, sizeof(**s));
-		(*s)->rank = (int)rank;
-	}
-	return *s;
-}
-
 /* Takes one thing from the front: plain bytes, the end of a line, or a tag. Returns its length; 0:
  * more bytes have to come first. */
 static size_t take_one(struct mpi_output *o, const char *bytes, size_t n, bool is_all)
@@ -141,7 +129,12 @@ static size_t take_one(struct mpi_output *o, const char *bytes, size_t n, bool i
 	}
 	len = tag_at(o, bytes, n, &rank, &stream);
 	if (len > 0) {
-		o->now = speaker_of(o, rank, stream);
+		struct speaker **s = &o->speakers[rank * ARRAY_LEN(streams) + stream];
+
+		if (!*s) /* a rank's streams are lines of their own */
+			*s = xcalloc(1, sizeof(**s));
+		(*s)->rank = (int)rank;
+		o->now = *s;
 		return (size_t)len;
 	}
 	if (len < 0 && !is_all)

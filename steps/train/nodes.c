@@ -13,6 +13,7 @@
  * Names are the frameworks' to resolve: the launcher runs in images without the C library's files,
  * and asks for none. Strings are lent by the environment, which nobody changes.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/text/text.h"
@@ -45,23 +46,17 @@ static bool is_pattern(const char *s)
 	       (!percent || (percent[1] == 'u' && !strchr(percent + 1, '%')));
 }
 
-static bool are_addresses(const char *s, unsigned nodes)
-{
-	unsigned n = 1;
-
-	for (const char *c = s; *c; c++)
-		n += *c == ',';
-	return n == nodes && strspn(s, "0123456789abcdef.:,") == strlen(s) && !strstr(s, ",,") &&
-	       *s != ',' && s[strlen(s) - 1] != ',';
-}
-
 static int read_addresses(struct gang *g, struct err *err)
 {
 	const char *all = getenv("CAIRN_GANG_ADDRESSES");
+	unsigned n = 1;
 
 	if (!all || !*all)
 		return 0;
-	if (!are_addresses(all, g->size.nodes))
+	for (const char *c = all; *c; c++)
+		n += *c == ',';
+	if (n != g->size.nodes || strspn(all, "0123456789abcdef.:,") != strlen(all) ||
+	    strstr(all, ",,") || *all == ',' || all[strlen(all) - 1] == ',')
 		return err_set(err, ERR_INVALID,
 			       "CAIRN_GANG_ADDRESSES must hold %u addresses, separated by commas",
 			       g->size.nodes);
@@ -69,16 +64,9 @@ static int read_addresses(struct gang *g, struct err *err)
 	return 0;
 }
 
-static const char *token_of(void)
-{
-	const char *token = getenv("CAIRN_GANG_TOKEN");
-
-	return token && *token && !strpbrk(token, " \n") ? token : GANG_NO_TOKEN;
-}
-
 int gang_read_nodes(struct gang *g, struct err *err)
 {
-	const char *hosts = getenv("CAIRN_GANG_HOSTS");
+	const char *hosts = getenv("CAIRN_GANG_HOSTS"), *token = getenv("CAIRN_GANG_TOKEN");
 	unsigned n = g->size.nodes, port = GANG_PORT, here = 0, last;
 	int r;
 
@@ -118,7 +106,9 @@ int gang_read_nodes(struct gang *g, struct err *err)
 				   .here = here,
 				   .hosts = hosts,
 				   .port = (uint16_t)port,
-				   .token = token_of() };
+				   .token = token && *token && !strpbrk(token, " \n")
+						    ? token
+						    : GANG_NO_TOKEN };
 	return read_addresses(g, err);
 }
 
@@ -153,8 +143,9 @@ void gang_add_address(const struct gang *g, unsigned node, struct str *out)
 		gang_add_host(g, node, out);
 		return;
 	}
+	assert(node < g->size.nodes);
 	while (node--)
-		at = strchr(at, ',') + 1; /* are_addresses() has counted them */
+		at = strchr(at, ',') + 1; /* read_addresses() has counted them */
 	str_addn(out, at, strcspn(at, ","));
 }
 
@@ -163,14 +154,13 @@ void gang_add_address(const struct gang *g, unsigned node, struct str *out)
 uint16_t gang_port(const struct gang *g, enum role role, unsigned index)
 {
 	bool each = g->framework == TENSORFLOW;
-	unsigned number =
-		role == ROLE_WORKER
-			? index
-			: g->size.workers + index; /* nodes apart: servers behind all workers */
+	unsigned number;
 
-	if (g->where.apart)
+	if (g->where.apart) { /* servers behind all workers */
+		number = role == ROLE_WORKER ? index : g->size.workers + index;
 		return (uint16_t)(g->where.port + (each ? number : 0));
-	if (!each)
-		return g->ports[0];
-	return g->ports[role == ROLE_WORKER ? g->size.servers + index : index];
+	}
+	number = !each ? 0 : role == ROLE_WORKER ? g->size.servers + index : index;
+	assert(number < g->n_ports);
+	return g->ports[number];
 }

@@ -11,7 +11,7 @@
  * or "no: why". Nothing is answered to a wrong token: whoever doesn't know it is no pod of this
  * gang. Names aren't resolved: addresses come from the environment.
  *
- * The first node keeps `done` by node and the callers that wait; all_over() answers them once.
+ * The first node keeps `done` by node and the callers that wait; note_done() answers them once.
  * Another node calls the first again after AGAIN_NS until it is connected; when that connection
  * ends without "end", the gang has failed (`forsaken`).
  *
@@ -21,6 +21,7 @@
  * node, and who runs the nodes ends the others.
  */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -101,14 +102,6 @@ static int address_of(const struct gang *g, unsigned node, union address *ret, s
 
 /* Those who call us. */
 
-static void caller_free(struct caller *c)
-{
-	loop_remove(c->peers->gang->loop, c->source);
-	fd_closep(&c->fd);
-	str_deinit(&c->said);
-	free(c);
-}
-
 static void hang_up(struct caller *c)
 {
 	struct peers *p = c->peers;
@@ -116,17 +109,27 @@ static void hang_up(struct caller *c)
 	for (size_t i = 0; i < p->callers.n; i++)
 		if (p->callers.v[i] == c)
 			p->callers.v[i] = p->callers.v[--p->callers.n];
-	caller_free(c);
+	loop_remove(p->gang->loop, c->source);
+	fd_closep(&c->fd);
+	str_deinit(&c->said);
+	free(c);
 }
 
 static void answer(int fd, const char *text)
 {
-	(void)!send(fd, text, strlen(text),
-		    MSG_NOSIGNAL | MSG_DONTWAIT); /* a few bytes into an empty buffer */
+	/* A few bytes into an empty buffer. */
+	(void)!send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void all_over(struct peers *p)
+/* The workers of this node ended well; with the last node's it is all over. */
+static void note_done(struct peers *p, unsigned node)
 {
+	assert(node < p->gang->size.nodes);
+	if (p->done[node])
+		return;
+	p->done[node] = true;
+	if (++p->n_done < p->gang->size.nodes)
+		return;
 	p->over = true;
 	while (p->callers.n) {
 		if (p->callers.v[0]->done)
@@ -134,15 +137,6 @@ static void all_over(struct peers *p)
 		hang_up(p->callers.v[0]);
 	}
 	gang_all_over(p->gang);
-}
-
-static void note_done(struct peers *p, unsigned node)
-{
-	if (p->done[node])
-		return;
-	p->done[node] = true;
-	if (++p->n_done == p->gang->size.nodes)
-		all_over(p);
 }
 
 /* The caller may be gone afterwards. */
@@ -296,12 +290,6 @@ static void tell_done(void *arg)
 
 /* For gang.c. */
 
-/* mpirun's, on each node but the first */
-static bool gang_has_daemons(const struct gang *g)
-{
-	return g->where.apart && (g->framework == MPI || g->framework == HOROVOD);
-}
-
 /* Servers, or a scheduler, that workers elsewhere need. */
 static bool ends_together(const struct gang *g)
 {
@@ -314,7 +302,8 @@ int peers_begin(struct gang *g, struct err *err)
 	union address at;
 	socklen_t len;
 
-	if (!ends_together(g) && !(gang_has_daemons(g) && g->where.here))
+	/* mpirun's daemons run on each node but the first. */
+	if (!ends_together(g) && !(gang_is_mpi(g) && g->where.apart && g->where.here))
 		return 0;
 	p = g->peers = xcalloc(1, sizeof(*p));
 	*p = (struct peers){ .gang = g, .listen_fd = -1, .first_fd = -1 };

@@ -56,10 +56,7 @@ static double place(struct series *s, json_t *values)
 					    : s->next_step;
 
 	if (!json_is_number(step))
-		json_object_set_new(values, "step",
-				    at == floor(at) && fabs(at) < 1e15
-					    ? json_integer((json_int_t)at)
-					    : json_real(at));
+		json_object_set_new(values, "step", step_number(at));
 	s->next_step = at + 1;
 	return at;
 }
@@ -81,34 +78,9 @@ static void note_last(struct series *s, double step, json_t *values)
 	}
 }
 
-static void add_point(struct series *s, double step, const struct str *line, json_t *values)
-{
-	VEC_PUSH(&s->points, ((struct point){ step, s->lines.len }));
-	str_addn(&s->lines, line->s, line->len);
-	note_last(s, step, values);
-}
-
 static void set_number(void *arg, const char *name, double v)
 {
-	json_t *values = arg;
-
-	if (!isfinite(v))
-		json_object_set_new(values, name, json_null());
-	else
-		json_object_set_new(values, name,
-				    v == floor(v) && fabs(v) < 1e15 ? json_integer((json_int_t)v)
-								    : json_real(v));
-}
-
-static json_t *point_of_line(const char *line, size_t n)
-{
-	json_t *values = json_object();
-
-	gang_metrics_of_line(line, n, set_number, values);
-	if (json_object_size(values) > (json_object_get(values, "step") ? 1u : 0u))
-		return values;
-	json_decref(values);
-	return NULL;
+	json_object_set_new(arg, name, step_number(v));
 }
 
 static void add_text(struct str *out, const json_t *values)
@@ -117,68 +89,58 @@ static void add_text(struct str *out, const json_t *values)
 	str_addc(out, '\n');
 }
 
-/* The series ends, but the last values stay true. */
-static void keep_rest(struct series *s, json_t *values)
-{
-	if (!s->rest) {
-		s->rest = json_object();
-		step_note("the metrics over time end here: they take %llu bytes",
-			  (unsigned long long)MAX(s->bytes, s->lines.len));
-	}
-	json_object_update(s->rest, values);
-}
-
 /* The line becomes a point, and *line its text; false when it is none of metrics, or when there is
  * no more room for it: the next attempt reads no more from `kept` either, where `bytes` are
  * already. */
 static bool take_line(struct series *s, const char *at, size_t n, uint64_t bytes, struct str *line)
 {
-	json_t *values = point_of_line(at, n);
+	json_t *values = json_object();
 	double step;
 	bool room;
 
-	if (!values)
+	gang_metrics_of_line(at, n, set_number, values);
+	if (json_object_size(values) <= (json_object_get(values, "step") ? 1u : 0u)) {
+		json_decref(values);
 		return false;
+	}
 	step = place(s, values);
 	str_reset(line);
 	add_text(line, values);
 	room = line->len <= SERIES_MAX_BYTES - MAX(bytes, s->lines.len);
-	if (room)
-		add_point(s, step, line, values);
-	else
-		keep_rest(s, values);
+	if (room) {
+		VEC_PUSH(&s->points, ((struct point){ step, s->lines.len }));
+		str_addn(&s->lines, line->s, line->len);
+		note_last(s, step, values);
+	} else { /* the series ends, but the last values stay true */
+		if (!s->rest) {
+			s->rest = json_object();
+			step_note("the metrics over time end here: they take %llu bytes",
+				  (unsigned long long)MAX(s->bytes, s->lines.len));
+		}
+		json_object_update(s->rest, values);
+	}
 	json_decref(values);
 	return room;
-}
-
-/* Removes a last line that a crash cut off, so that the next one begins a line of its own. */
-static int drop_cut_line(struct series *s, struct str *text, struct err *err)
-{
-	const char *nl = text->len ? memrchr(text->s, '\n', text->len) : NULL;
-	size_t whole = nl ? (size_t)(nl - text->s) + 1 : 0;
-
-	if (whole == text->len)
-		return 0;
-	text->len = whole;
-	return truncate(s->kept, (off_t)whole) < 0 ? err_errno(err, "cannot write %s", s->kept) : 0;
 }
 
 static int load_kept(struct series *s, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 }, line = { 0 };
 	struct err why = { 0 };
+	const char *nl;
+	size_t whole;
 
 	if (fs_read_file(s->kept, SERIES_MAX_BYTES, &text, &why) < 0)
 		return why.code == ERR_NOT_FOUND ? 0 : (*err = why, -1);
-	if (drop_cut_line(s, &text, err) < 0)
-		return -1;
-	for (const char *at = text.s, *end = text.s + text.len; at && at < end;) {
-		const char *nl = memchr(at, '\n', (size_t)(end - at));
-
-		if (!nl)
-			break;
-		take_line(s, at, (size_t)(nl - at), 0, &line);
-		at = nl + 1;
+	/* A last line that a crash cut off is removed, so that the next begins one of its own. */
+	nl = text.len ? memrchr(text.s, '\n', text.len) : NULL;
+	whole = nl ? (size_t)(nl - text.s) + 1 : 0;
+	if (whole < text.len && truncate(s->kept, (off_t)whole) < 0)
+		return err_errno(err, "cannot write %s", s->kept);
+	text.len = whole;
+	for (size_t at = 0; at < whole; at = (size_t)(nl - text.s) + 1) {
+		nl = memchr(text.s + at, '\n', whole - at);
+		take_line(s, text.s + at, (size_t)(nl - text.s) - at, 0, &line);
 	}
 	s->bytes = text.len;
 	return s->fd >= 0 && text.len ? fs_write_all(s->fd, text.s, text.len, err) : 0;
@@ -207,17 +169,6 @@ int series_open(const char *path, const char *kept, struct series **ret, struct 
 	return 0;
 }
 
-/* The checkpoint's directory may come to be only when the program makes it. */
-static void keep_line(struct series *s, const struct str *text)
-{
-	if (!s->kept)
-		return;
-	if (s->kept_fd < 0)
-		s->kept_fd = open(s->kept, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (s->kept_fd >= 0)
-		(void)fs_write_all(s->kept_fd, text->s, text->len, NULL);
-}
-
 void series_line(struct series *s, const char *line, size_t n)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -225,10 +176,12 @@ void series_line(struct series *s, const char *line, size_t n)
 	if (!take_line(s, line, n, s->bytes, &text))
 		return;
 	s->bytes += text.len;
-	if (s->fd >= 0)
-		(void)fs_write_all(s->fd, text.s, text.len,
-				   NULL); /* for readers; series_finish() writes the whole */
-	keep_line(s, &text);
+	if (s->fd >= 0) /* for readers; series_finish() writes the whole */
+		(void)fs_write_all(s->fd, text.s, text.len, NULL);
+	if (s->kept && s->kept_fd < 0) /* its directory may be made by the program only now */
+		s->kept_fd = open(s->kept, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (s->kept_fd >= 0)
+		(void)fs_write_all(s->kept_fd, text.s, text.len, NULL);
 }
 
 static int by_step(const void *a, const void *b)

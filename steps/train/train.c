@@ -1,15 +1,14 @@
 /* steps/train/train.c — the `train` step: settings → gang → metrics.
  *
- * run() reads the settings and the nodes (read_settings()), makes the members of this node
- * (make_members()), finds free ports where all is on one machine (find_ports()), and lets the gang
- * run (run_gang()). Only the first node, where rank 0 is, has a series and metrics; the others'
- * launchers write none.
+ * run() reads the settings and the nodes (read_settings()), makes the members of this node, finds
+ * free ports where all is on one machine (find_ports()), and lets the gang run (run_gang()). Only
+ * the first node, where rank 0 is, has a series and metrics; the others' launchers write none.
  *
  * What the program wrote to the metrics file itself counts; else the last value of each metric
- * that it printed (give_metrics()). The series is also finished when the gang failed, so that it
+ * that it printed. The series is also finished when the gang failed, so that it
  * shows how far it came.
  *
- * A member that was killed by SIGKILL ends this process in the same way (die_like_the_rank()),
+ * A member that was killed by SIGKILL ends this process in the same way,
  * because the runner tells a lack of memory from that.
  *
  * Starting, watching and ending are gang.c's. One thread.
@@ -29,23 +28,12 @@
 #define MEMBERS_MAX 4096
 #define KEPT_SERIES "series.jsonl"
 
-static bool chooses_its_gpu(enum framework f)
-{
-	return f == TORCH || f == MPI || f == HOROVOD;
-}
-
-static bool has_whole_machine(unsigned threads)
-{
-	struct cpus all;
-
-	return cpus_get(&all) == 0 && threads >= cpus_count(&all);
-}
-
 static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 {
 	static const enum framework frameworks[] = { TORCH, TENSORFLOW, JAX, MPI, HOROVOD, PS };
 	enum { AUTO, YES, NO } pin = (int)step_choice(a, "pin"), gpus = (int)step_choice(a, "gpus");
 	unsigned threads_here;
+	struct cpus all;
 
 	g->args = a;
 	g->end.mpi_guilty = -1;
@@ -58,16 +46,16 @@ static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 	g->grace_ns = step_duration(a->with, "grace");
 	g->stall_ns = step_duration(a->with, "stall_timeout");
 	g->threads = a->threads;
-	g->own_gpus =
-		gpus == NO || (gpus == AUTO && !chooses_its_gpu(g->framework)); /* auto|all|own */
-	g->size.workers = g->framework == MPI || g->framework == HOROVOD ? 1
-			  : g->starts_nodes                              ? g->size.nodes
+	/* auto|all|own: torch and MPI programs choose their GPU by the local rank. */
+	g->own_gpus = gpus == NO || (gpus == AUTO && g->framework != TORCH && !gang_is_mpi(g));
+	g->size.workers = gang_is_mpi(g)    ? 1
+			  : g->starts_nodes ? g->size.nodes
 					    : g->size.nodes * g->size.procs_per_node;
 	if (gang_read_nodes(g, err) < 0)
 		return -1;
 	threads_here = g->where.apart ? a->threads / g->size.nodes : a->threads;
-	g->pins = pin == YES ||
-		  (pin == AUTO && g->size.workers > 1 && has_whole_machine(threads_here));
+	g->pins = pin == YES || (pin == AUTO && g->size.workers > 1 && cpus_get(&all) == 0 &&
+				 threads_here >= cpus_count(&all));
 	return 0;
 }
 
@@ -88,19 +76,6 @@ static unsigned add_members(struct gang *g, enum role role, unsigned n)
 			local++;
 		}
 	return local;
-}
-
-static int make_members(struct gang *g, struct err *err)
-{
-	g->members = xcalloc(MEMBERS_MAX, sizeof(*g->members));
-	if (g->framework == PS)
-		add_members(g, ROLE_SCHEDULER, 1);
-	g->size.servers_here = add_members(g, ROLE_SERVER, g->size.servers);
-	g->size.workers_here = add_members(g, ROLE_WORKER, g->size.workers);
-	if (g->n_members > MEMBERS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%u ranks on one machine; at most %d",
-			       g->n_members, MEMBERS_MAX);
-	return 0;
 }
 
 /* A pipe, a process descriptor and a port a member: more than what is usually allowed at first. The
@@ -148,20 +123,6 @@ static int find_ports(struct gang *g, struct err *err)
 	return r;
 }
 
-/* What the program itself wrote counts; else the last value of each metric that it printed. */
-static void give_metrics(struct step_args *a, json_t *last)
-{
-	const char *name;
-	json_t *v;
-
-	if (a->metrics_path && access(a->metrics_path, F_OK) == 0) {
-		a->metrics_path = NULL;
-		return;
-	}
-	json_object_foreach(last, name, v) if (json_is_number(v))
-		json_object_set(a->metrics, name, v);
-}
-
 /* Where the metrics of earlier attempts are. CAIRN_CHECKPOINT is the directory that the program
  * sees: where it is a link to the kept directory, the file lies beside that one; else it is a
  * hidden file in it. */
@@ -176,17 +137,13 @@ static char *kept_series(void)
 			 lstat(checkpoint, &st) == 0 && S_ISLNK(st.st_mode) ? "../" : ".cairn-");
 }
 
-/* Where rank 0 is: what comes of a gang comes from there. */
-static bool is_first_node(const struct gang *g)
-{
-	return g->where.here == 0;
-}
-
 static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 {
-	const struct step_port *series = is_first_node(g) ? step_output(a, "series") : NULL;
-	_cleanup_(freep) char *kept = is_first_node(g) ? kept_series() : NULL;
-	json_t *last = json_object();
+	bool first = g->where.here == 0; /* where rank 0 is: what comes of a gang is from there */
+	const struct step_port *series = first ? step_output(a, "series") : NULL;
+	_cleanup_(freep) char *kept = first ? kept_series() : NULL;
+	json_t *last = json_object(), *v;
+	const char *name;
 	struct err why = { 0 };
 	int r;
 
@@ -197,22 +154,18 @@ static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 	r = gang_run(g, err);
 	if (series_finish(g->series, last, r == 0 ? err : &why) < 0)
 		r = -1;
-	if (!is_first_node(g))
+	/* What the program wrote itself counts; else the last value of each metric that it printed.
+	 */
+	if (!first || (r == 0 && a->metrics_path && access(a->metrics_path, F_OK) == 0))
 		a->metrics_path = NULL;
-	else if (r == 0)
-		give_metrics(a, last);
+	json_object_foreach(last, name, v)
+	{
+		if (r == 0 && first && json_is_number(v))
+			json_object_set(a->metrics, name, v);
+	}
 	json_decref(last);
 	series_free(g->series);
 	return r;
-}
-
-/* A rank that got SIGKILL was killed by the machine, as a rule for its memory. The runner sees that
- * by how this process ends. */
-static void die_like_the_rank(const struct err *err)
-{
-	fprintf(stderr, "train: error: %s\n", err->msg);
-	fflush(NULL);
-	raise(SIGKILL);
 }
 
 static int run(struct step_args *a, struct err *err)
@@ -223,12 +176,27 @@ static int run(struct step_args *a, struct err *err)
 	if (!a->command || !*a->command)
 		return err_set(err, ERR_USAGE,
 			       "no command given: cairn step train [OPTION...] -- COMMAND...");
-	r = read_settings(&g, a, err) < 0 ? -1 : make_members(&g, err);
+	g.members = xcalloc(MEMBERS_MAX, sizeof(*g.members));
+	r = read_settings(&g, a, err);
+	if (r == 0) {
+		if (g.framework == PS)
+			add_members(&g, ROLE_SCHEDULER, 1);
+		g.size.servers_here = add_members(&g, ROLE_SERVER, g.size.servers);
+		g.size.workers_here = add_members(&g, ROLE_WORKER, g.size.workers);
+	}
+	if (g.n_members > MEMBERS_MAX)
+		r = err_set(err, ERR_TOO_LARGE, "%u ranks on one machine; at most %d", g.n_members,
+			    MEMBERS_MAX);
 	allow_files(&g);
 	if (r == 0)
 		r = find_ports(&g, err) < 0 ? -1 : run_gang(&g, a, err);
-	if (r < 0 && g.end.guilty && g.end.guilty->status == 128 + SIGKILL)
-		die_like_the_rank(err);
+	/* A rank that got SIGKILL was killed by the machine, as a rule for its memory. The runner
+	 * sees that by how this process ends. */
+	if (r < 0 && g.end.guilty && g.end.guilty->status == 128 + SIGKILL) {
+		fprintf(stderr, "train: error: %s\n", err->msg);
+		fflush(NULL);
+		raise(SIGKILL);
+	}
 	free(g.members);
 	free(g.ports);
 	return r;

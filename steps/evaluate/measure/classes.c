@@ -106,6 +106,14 @@ static int given_classes(struct data *d, const char *what, const char *const *na
 	return 0;
 }
 
+/* A class as the settings give it: text, an integer or a truth value; NULL for anything else. */
+static const char *class_name(struct arena *arena, const json_t *v)
+{
+	if (json_is_integer(v))
+		return arena_printf(arena, "%lld", (long long)json_integer_value(v));
+	return json_is_boolean(v) ? (json_is_true(v) ? "true" : "false") : json_string_value(v);
+}
+
 int classes_list(struct step_args *a, struct data *d, struct err *err)
 {
 	const json_t *list = step_value(a->with, "classes");
@@ -113,13 +121,14 @@ int classes_list(struct step_args *a, struct data *d, struct err *err)
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(list, i, item) if (json_is_string(item)) names[i] =
-		json_string_value(item);
-	else if (json_is_integer(item)) names[i] =
-		arena_printf(d->arena, "%lld", (long long)json_integer_value(item));
-	else if (json_is_boolean(item)) names[i] = json_is_true(item) ? "true" : "false";
-	else return err_set(err, ERR_INVALID, "classes[%zu] must be text or an integer, not %s", i,
-			    json_describe(item));
+	json_array_foreach(list, i, item)
+	{
+		names[i] = class_name(d->arena, item);
+		if (!names[i])
+			return err_set(err, ERR_INVALID,
+				       "classes[%zu] must be text or an integer, not %s", i,
+				       json_describe(item));
+	}
 	d->named = json_array_size(list);
 	return d->named ? given_classes(d, "classes", names, json_array_size(list), err) : 0;
 }
@@ -187,10 +196,7 @@ static int check_width(struct data *d, const struct source *s, struct err *err)
 static int find_positive(struct step_args *a, struct data *d, struct err *err)
 {
 	const json_t *v = step_value(a->with, "positive");
-	const char *name = json_is_integer(v)   ? arena_printf(d->arena, "%lld",
-							       (long long)json_integer_value(v))
-			   : json_is_boolean(v) ? (json_is_true(v) ? "true" : "false")
-						: json_string_value(v);
+	const char *name = class_name(d->arena, v);
 
 	d->positive = d->n_classes == 2 ? 1 : 0;
 	if (!v || !d->n)
@@ -212,9 +218,9 @@ static int find_positive(struct step_args *a, struct data *d, struct err *err)
 
 /* Rows. */
 
-/* Codes of the column become classes. */
+/* Codes of the column become classes. `keep`: NULL where rows aren't left out. */
 static int recode(const struct data *d, const struct source *s, struct column *c, uint8_t *keep,
-		  bool skip, struct err *err)
+		  struct err *err)
 {
 	uint32_t *class_of;
 	int r = 0;
@@ -234,7 +240,7 @@ static int recode(const struct data *d, const struct source *s, struct column *c
 
 		if (class != NONE)
 			*code = class;
-		else if (skip)
+		else if (keep)
 			keep[i] = 0;
 		else
 			r = err_set(
@@ -250,27 +256,10 @@ static int recode(const struct data *d, const struct source *s, struct column *c
 	return r;
 }
 
-static int recode_all(struct data *d, struct source *truth, struct source *model,
-		      struct source *baseline, struct source *const *all, size_t n_all, bool skip,
-		      struct err *err)
+int classes_resolve(struct step_args *a, struct data *d, struct inputs *in, struct err *err)
 {
-	uint8_t *keep = memset(xmalloc(MAX(d->n, 1)), 1, d->n);
-	int r = -1;
-
-	if (recode(d, truth, truth->label, keep, skip, err) == 0 &&
-	    recode(d, model, model->prediction, keep, skip, err) == 0 &&
-	    (!baseline || recode(d, baseline, baseline->prediction, keep, skip, err) == 0))
-		r = 0;
-	if (r == 0 && memchr(keep, 0, d->n))
-		source_keep(all, n_all, keep, d->n, &d->n);
-	free(keep);
-	return r;
-}
-
-int classes_resolve(struct step_args *a, struct data *d, struct source *truth, struct source *model,
-		    struct source *baseline, struct source *const *all, size_t n_all, bool skip,
-		    struct err *err)
-{
+	struct source *model = &in->model, *baseline = in->baseline.path ? &in->baseline : NULL;
+	_cleanup_(freep) uint8_t *keep = NULL;
 	struct dict texts = { 0 };
 	int r = 0;
 
@@ -279,7 +268,7 @@ int classes_resolve(struct step_args *a, struct data *d, struct source *truth, s
 				  err);
 		d->named = true;
 	} else if (!d->named) {
-		collect(&texts, truth, truth->label, d->n);
+		collect(&texts, in->truth, in->truth->label, d->n);
 		collect(&texts, model, model->prediction, d->n);
 		r = found_classes(d, &texts, err);
 		if (r == 0 && model->scores && model->scores->width > 1)
@@ -298,7 +287,15 @@ int classes_resolve(struct step_args *a, struct data *d, struct source *truth, s
 	if (r < 0 || check_width(d, model, err) < 0 || check_width(d, baseline, err) < 0 ||
 	    find_positive(a, d, err) < 0)
 		return -1;
-	return recode_all(d, truth, model, baseline, all, n_all, skip, err);
+	if (in->skip)
+		keep = memset(xmalloc(MAX(d->n, 1)), 1, d->n);
+	if (recode(d, in->truth, in->truth->label, keep, err) < 0 ||
+	    recode(d, model, model->prediction, keep, err) < 0 ||
+	    (baseline && recode(d, baseline, baseline->prediction, keep, err) < 0))
+		return -1;
+	if (keep && memchr(keep, 0, d->n))
+		source_keep(in, keep, &d->n);
+	return 0;
 }
 
 /* Predictions from scores. */
@@ -345,11 +342,10 @@ static void predictions(struct data *d, struct source *s, struct side *side, uns
 		step_parallel(threads, (d->n + BLOCK - 1) / BLOCK, decide_block, &x, NULL);
 }
 
-void classes_apply(struct data *d, struct source *truth, struct source *model,
-		   struct source *baseline, unsigned threads)
+void classes_apply(struct data *d, struct inputs *in, unsigned threads)
 {
-	d->truth = source_take_codes(truth, truth->label, d->n);
-	predictions(d, model, &d->model, threads);
-	if (baseline)
-		predictions(d, baseline, &d->baseline, threads);
+	d->truth = source_take_codes(in->truth, in->truth->label, d->n);
+	predictions(d, &in->model, &d->model, threads);
+	if (in->baseline.path)
+		predictions(d, &in->baseline, &d->baseline, threads);
 }

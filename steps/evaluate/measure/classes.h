@@ -10,13 +10,10 @@
 int classes_list(struct step_args *a, struct data *d, struct err *err);
 /* Finds the classes (those listed; or those of `prob_*`; or all that are in the labels and
  * predictions, sorted) and holds the rows against them: a row of another class is an error, or is
- * dropped from the match with `skip`. `baseline` may be NULL. */
-int classes_resolve(struct step_args *a, struct data *d, struct source *truth, struct source *model,
-		    struct source *baseline, struct source *const *all, size_t n_all, bool skip,
-		    struct err *err);
+ * dropped from the match with in->skip. */
+int classes_resolve(struct step_args *a, struct data *d, struct inputs *in, struct err *err);
 /* Fills d->truth and both sides' `predicted` (from the scores where no class was given). After the
  * scores have been gathered. */
-void classes_apply(struct data *d, struct source *truth, struct source *model,
-		   struct source *baseline, unsigned threads);
+void classes_apply(struct data *d, struct inputs *in, unsigned threads);
 
 #endif

@@ -15,7 +15,7 @@
  * the data and the side only, never on the weights.
  *
  * A meter doesn't change once it is prepared: any number of threads measure by it. One exception:
- * sweep_classes() takes the text of a reason from the arena where `w` is NULL, which only one
+ * add_areas() takes the text of a reason from the arena where `w` is NULL, which only one
  * thread asks for at a time.
  */
 #include <string.h>
@@ -23,8 +23,8 @@
 #include "steps/evaluate/measure/sweep.h"
 
 #define SUM_TOLERANCE 1e-5 /* of a row's probabilities: 32-bit softmax is off by 1e-7 a class */
-#define COUNT_CLASSES_MAX \
-	256 /* above, counting on several threads takes more memory than it is worth */
+/* Above, counting on several threads takes more memory than it is worth. */
+#define COUNT_CLASSES_MAX 256
 
 /* By row. */
 
@@ -393,8 +393,8 @@ static void add_confusion(const struct meter *m, const uint32_t *w, unsigned thr
 	if (is_binary(m))
 		add_positive(&v[m->d->positive], why, ret);
 	add_averages(m, v, n, why, ret);
-	measures_add(ret, "f1_micro", (double)right / (double)MAX(n, 1),
-		     why); /* each row has one class: micro precision and recall are the same */
+	/* Each row has one class: micro precision and recall are the same. */
+	measures_add(ret, "f1_micro", (double)right / (double)MAX(n, 1), why);
 	measures_add(ret, "mcc", correlation(v, k, right, n), why);
 	*ret_rows = n;
 	free(confusion);
@@ -435,54 +435,41 @@ static double one_vs_one(const uint64_t *pairs, const uint64_t *support, size_t 
 	return sum_value(&sum) / (double)MAX(n, 1);
 }
 
-struct areas {
-	uint64_t *pairs, *support, rows;
-	struct sum ovr, weighted, pr;
-	size_t present;
-	const char *missing; /* a class without rows */
-};
-
-static void sweep_classes(const struct meter *m, const uint32_t *w, struct areas *a)
-{
-	size_t k = m->d->n_classes;
-
-	for (size_t c = 0; c < k; c++) {
-		struct sweep s = { .class = (uint32_t)c, .pairs = a->pairs + c * k };
-
-		sweep(m->orders[c], m->d->n, w, &s);
-		a->support[c] = s.positives;
-		a->rows += s.positives;
-		a->present += s.positives > 0;
-		sum_add(&a->ovr, s.roc_auc);
-		sum_add(&a->weighted, s.roc_auc * (double)s.positives);
-		sum_add(&a->pr, s.pr_auc);
-		if (!s.positives && !a->missing)
-			a->missing = w ? "a class has no rows"
-				       : arena_printf(m->arena, "no row is of the class `%.200s`",
-						      m->d->classes[c]);
-	}
-}
-
 static void add_areas(const struct meter *m, const uint32_t *w, const char *why,
 		      struct measures *ret)
 {
-	size_t k = m->d->n_classes;
-	struct areas a = { .pairs = xcalloc(MAX(k * k, 1), sizeof(uint64_t)),
-			   .support = xcalloc(MAX(k, 1), sizeof(uint64_t)) };
+	size_t k = m->d->n_classes, present = 0;
+	uint64_t *pairs = xcalloc(MAX(k * k, 1), sizeof(*pairs)),
+		 *support = xcalloc(MAX(k, 1), sizeof(*support)), rows = 0;
+	struct sum ovr = { 0 }, weighted = { 0 }, pr = { 0 };
+	const char *missing = NULL; /* a class without rows */
 	const char *single = why, *each;
 
-	if (!why)
-		sweep_classes(m, w, &a);
-	if (!why && a.present < 2)
+	for (size_t c = 0; c < k && !why; c++) {
+		struct sweep s = { .class = (uint32_t)c, .pairs = pairs + c * k };
+
+		sweep(m->orders[c], m->d->n, w, &s);
+		support[c] = s.positives;
+		rows += s.positives;
+		present += s.positives > 0;
+		sum_add(&ovr, s.roc_auc);
+		sum_add(&weighted, s.roc_auc * (double)s.positives);
+		sum_add(&pr, s.pr_auc);
+		if (!s.positives && !missing)
+			missing = w ? "a class has no rows"
+				    : arena_printf(m->arena, "no row is of the class `%.200s`",
+						   m->d->classes[c]);
+	}
+	if (!why && present < 2)
 		single = "only one class is in the labels";
-	each = single ? single : a.missing;
-	measures_add(ret, "roc_auc_ovr", sum_value(&a.ovr) / (double)MAX(k, 1), each);
-	measures_add(ret, "roc_auc_ovr_weighted", sum_value(&a.weighted) / (double)MAX(a.rows, 1),
+	each = single ? single : missing;
+	measures_add(ret, "roc_auc_ovr", sum_value(&ovr) / (double)MAX(k, 1), each);
+	measures_add(ret, "roc_auc_ovr_weighted", sum_value(&weighted) / (double)MAX(rows, 1),
 		     each);
-	measures_add(ret, "roc_auc_ovo", single ? 0 : one_vs_one(a.pairs, a.support, k), single);
-	measures_add(ret, "pr_auc", sum_value(&a.pr) / (double)MAX(k, 1), why ? why : a.missing);
-	free(a.pairs);
-	free(a.support);
+	measures_add(ret, "roc_auc_ovo", single ? 0 : one_vs_one(pairs, support, k), single);
+	measures_add(ret, "pr_auc", sum_value(&pr) / (double)MAX(k, 1), why ? why : missing);
+	free(pairs);
+	free(support);
 }
 
 struct top_part {

@@ -53,6 +53,7 @@ struct meter *meter_new(const struct data *d, const struct side *s, const struct
 {
 	struct meter *m = xcalloc(1, sizeof(*m));
 
+	assert(o->bins >= 1 && o->bins <= BINS_MAX && o->n_cuts <= CUTS_MAX);
 	*m = (struct meter){ .d = d,
 			     .s = s,
 			     .o = *o,

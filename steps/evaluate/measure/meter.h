@@ -3,13 +3,13 @@
 #ifndef CAIRN_STEPS_EVALUATE_MEASURE_METER_H
 #define CAIRN_STEPS_EVALUATE_MEASURE_METER_H
 
+#include <assert.h>
 #include <math.h>
 #include "steps/evaluate/measure/measure.h"
 #include "steps/evaluate/measure/sum.h"
 
-#define METER_BLOCK                                                                                \
-	(64 * KIB) /* rows summed on their own, then joined in order: the sums don't depend on the \
-		      threads */
+/* Rows summed on their own, then joined in order, so that sums don't depend on the threads. */
+#define METER_BLOCK (64 * KIB)
 
 struct meter {
 	const struct data *d;
@@ -42,6 +42,7 @@ static inline void measures_add(struct measures *m, const char *name, double v, 
 {
 	if (!why && !isfinite(v))
 		why = "it is beyond what a 64-bit float can hold";
+	assert(m->n < MEASURES_MAX);
 	m->v[m->n++] = (struct measure){ name, why ? NAN : v, why };
 }
 

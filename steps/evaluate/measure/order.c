@@ -14,6 +14,7 @@
  * 32 bits: there are at most FRAME_ROWS_MAX rows.
  */
 #include "steps/evaluate/measure/order.h"
+#include <assert.h>
 #include <string.h>
 #include "base/mem.h"
 #include "steps/step.h"
@@ -178,6 +179,7 @@ struct ranked *ranked_order(const double *v, size_t stride, const uint32_t *code
 	uint64_t min = UINT64_MAX, max = 0;
 	struct ranked *ret;
 
+	assert(n <= UINT32_MAX);
 	*s = (struct sorting){
 		.v = v, .stride = stride, .n = n, .blocks = (n + BLOCK - 1) / BLOCK, .codes = codes
 	};

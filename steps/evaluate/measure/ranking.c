@@ -39,11 +39,6 @@ static int by_gain(const void *a, const void *b)
 	return x->gain > y->gain ? -1 : x->gain < y->gain;
 }
 
-static double gain_of(const struct meter *m, double label)
-{
-	return m->o.exponential_gain ? exp2(label) - 1 : label;
-}
-
 /* Of items by falling score, the first `cut` ranks. */
 static double dcg(const struct queries *q, const struct item *v, size_t n, size_t cut)
 {
@@ -53,7 +48,7 @@ static double dcg(const struct queries *q, const struct item *v, size_t n, size_
 		struct sum gain = { 0 };
 
 		for (j = i; j < n && v[j].score == v[i].score; j++)
-			sum_add(&gain, gain_of(q->m, v[j].gain));
+			sum_add(&gain, q->m->o.exponential_gain ? exp2(v[j].gain) - 1 : v[j].gain);
 		sum_add(&sum, sum_value(&gain) / (double)(j - i) *
 				      (q->discounts[MIN(j, cut)] - q->discounts[i]));
 	}

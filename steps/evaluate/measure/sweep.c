@@ -8,9 +8,8 @@
 #include "steps/evaluate/measure/sweep.h"
 #include "steps/evaluate/measure/meter.h"
 
-#define STEP                                                                                     \
-	(2.0 / (CURVE_POINTS - 12)) /* along both axes together: a monotone curve has at most as \
-				       many points as there is room for */
+/* Along both axes together: a monotone curve has at most as many points as there is room for. */
+#define STEP (2.0 / (CURVE_POINTS - 12))
 
 /* Points too near to the last one are left out; the ends never. */
 struct thinner {
@@ -24,9 +23,8 @@ static void keep(struct thinner *t, double x, double y)
 {
 	struct curve *c = t->c;
 
-	if (c->n ==
-	    ARRAY_LEN(
-		    c->x)) { /* precision may go up and down for long: every second point will do */
+	/* Precision may go up and down for long: every second point will do. */
+	if (c->n == ARRAY_LEN(c->x)) {
 		for (size_t i = 1; i < c->n / 2; i++) {
 			c->x[i] = c->x[i * 2];
 			c->y[i] = c->y[i * 2];
@@ -56,7 +54,7 @@ static void count_all(const struct ranked *order, size_t n, const uint32_t *w, s
 
 	s->positives = 0;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t k = w ? w[order[i].row] : 1;
+		uint64_t k = weight(w, order[i].row);
 
 		total += k;
 		s->positives += order[i].code == s->class ? k : 0;
@@ -89,14 +87,6 @@ static inline void advance(struct going *g, uint64_t p, uint64_t n)
 		    (double)g->tp / (double)(g->tp + g->fp));
 }
 
-static void add_pairs(const struct going *g, const struct ranked *tie, size_t n, uint64_t p,
-		      const uint32_t *w)
-{
-	for (size_t i = 0; i < n; i++)
-		if (tie[i].code != g->s->class)
-			g->s->pairs[tie[i].code] += (w ? w[tie[i].row] : 1) * (2 * g->tp + p);
-}
-
 void sweep(const struct ranked *order, size_t n, const uint32_t *w, struct sweep *s)
 {
 	struct going g = { .s = s,
@@ -114,13 +104,14 @@ void sweep(const struct ranked *order, size_t n, const uint32_t *w, struct sweep
 		uint64_t p = 0, all = 0;
 
 		for (j = i; j < n && order[j].key == order[i].key; j++) {
-			uint64_t k = w ? w[order[j].row] : 1;
+			uint64_t k = weight(w, order[j].row);
 
 			all += k;
 			p += order[j].code == s->class ? k : 0;
 		}
-		if (s->pairs)
-			add_pairs(&g, order + i, j - i, p, w);
+		for (size_t k = i; s->pairs && k < j; k++)
+			if (order[k].code != s->class)
+				s->pairs[order[k].code] += weight(w, order[k].row) * (2 * g.tp + p);
 		advance(&g, p, all - p);
 	}
 	if (s->roc && g.roc.pending)

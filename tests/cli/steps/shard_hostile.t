@@ -91,6 +91,12 @@ test_expect 'links: inside is fine, outside is not; pipes and devices never' '
 	ln -s ../pipe links/p.txt
 	refused "leads out" -i data=links
 '
+test_expect 'a class with a NUL in its name' '
+	mkdir c
+	printf x >c/a.txt
+	printf "3\0" >c/a.cls
+	refused "sample .a.: .* whose name is not UTF-8" -i data=c
+'
 test_expect 'members of archives: unsafe, links, devices, twice, without suffix' '
 	tarball t.tar "add(\"a.txt\"); add(\"../b.txt\")"
 	refused "t.tar: .[.][.]/b.txt. is an unsafe path" -i data=t.tar
@@ -184,6 +190,10 @@ test_expect 'tables: rows that cannot be, files that lead out' '
 	printf "{\"a\":1}\n{\"a\":}\n" >t.jsonl
 	refused "t.jsonl:2: no JSON value where one should be" -i data=t.jsonl
 	printf "{\"a\":1}\n[1]\n" >t.jsonl
+	refused "t.jsonl:2: not a JSON object" -i data=t.jsonl
+	printf "{\"a\":1}\0\n" >t.jsonl
+	refused "t.jsonl:1: text behind the object" -i data=t.jsonl
+	printf "{\"a\":1}\n\0\n" >t.jsonl
 	refused "t.jsonl:2: not a JSON object" -i data=t.jsonl
 	printf "{\"a\":1,\"a\":2}\n" >t.jsonl
 	refused "t.jsonl:1: .*a.* twice" -i data=t.jsonl

@@ -514,7 +514,7 @@ static void test_sizes(void **state)
 static void test_noise(void **state)
 {
 	struct workspace *ws = workspace_new();
-	struct random_key key = random_key_of(1, "noise");
+	const struct op_place at = { .key = random_key_of(1, "noise") };
 	double sum = 0, squares = 0, along = 0, n = 0;
 	struct drawn d = { .on = true, .n = 1, .v = { 0.05 } };
 	struct plan plan;
@@ -523,7 +523,7 @@ static void test_noise(void **state)
 	plan_of("{\"ops\": [{\"noise\": 0.05}]}", &plan, &with);
 	image_make(&ws->cur, 200, 200, 3);
 	memset(ws->cur.px, 100, ws->cur.stride * 200);
-	op_apply(&plan.ops[0], &d, &key, 0, 0, ws, false);
+	op_apply(&plan.ops[0], &d, &at, ws, false);
 	for (uint32_t y = 0; y < 200; y++)
 		for (uint32_t x = 0; x < 200; x++) {
 			const uint8_t *p = image_row(&ws->cur, y) + x * 4;
@@ -558,13 +558,15 @@ static void test_chances(void **state)
 		char name[32];
 
 		snprintf(name, sizeof(name), "sample %d", i);
-		struct random_key key = random_key_of(1, name);
+		struct op_place at = { .key = random_key_of(1, name) };
 
-		assert_int_equal(op_draw(&plan.ops[0], &key, 0, 0, &t, &d, NULL), 0);
+		assert_int_equal(op_draw(&plan.ops[0], &at, &t, &d, NULL), 0);
 		on += d.on;
-		op_draw(&plan.ops[1], &key, 0, 1, &t, &d, NULL);
+		at.index = 1;
+		op_draw(&plan.ops[1], &at, &t, &d, NULL);
 		which[(int)d.v[0]]++;
-		op_draw(&plan.ops[2], &key, 0, 2, &t, &d, NULL);
+		at.index = 2;
+		op_draw(&plan.ops[2], &at, &t, &d, NULL);
 		assert_true(window_is_inside(&d, &t));
 		assert_true(d.v[2] * d.v[3] > 0.07 * 8000 && d.v[2] / d.v[3] > 0.7 &&
 			    d.v[2] / d.v[3] < 1.43);

@@ -33,6 +33,7 @@ static struct gang gang_of(enum framework f, unsigned nodes, unsigned procs, str
 			  .n_members = n,
 			  .threads = 8,
 			  .ports = ports,
+			  .n_ports = ARRAY_LEN(ports),
 			  .own_gpus = true,
 			  .pins = true,
 			  .members = members };

@@ -48,6 +48,7 @@ static const struct {
 
 static void test_lines(void **state)
 {
+	assert_false(gang_metrics_of_line("a\0b=1", 5, add, NULL)); /* a NUL is part of no name */
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct str got = { 0 };
 		/* In memory of its own size: nothing behind the line may be read. */
