@@ -77,32 +77,49 @@ static void add_shown(struct str *to, const char *path)
 	text_add_printable(to, path, strlen(path));
 }
 
-/* One line: the file or directory (with its number of files), and what declares it. */
-static void say(const struct runner_audit *a, const char *path, size_t n_files, struct str *ret)
+/* One line: the file of the project, or the directory with its number of files. */
+static void say_inside(const char *inside, size_t n_files, struct str *ret)
 {
-	_cleanup_(freep) char *inside = a->project_dir ? fs_relative(a->project_dir, path) : NULL,
-			      *name = name_of(path);
-	const char *in = inside ? inside : path;
+	_cleanup_(freep) char *name = name_of(inside);
 	bool is_code = false;
 
-	add_shown(ret, in);
+	for (size_t i = 0; i < ARRAY_LEN(of_code) && !n_files; i++)
+		is_code |= str_has_suffix(inside, of_code[i]);
+	add_shown(ret, inside);
 	if (n_files)
 		str_addf(ret, "/ (%zu files)", n_files);
-	str_add(ret, " isn't declared: ");
-	for (size_t i = 0; i < ARRAY_LEN(of_code) && !n_files; i++)
-		is_code |= str_has_suffix(path, of_code[i]);
-	if (!n_files && !is_code && access(path, X_OK) == 0) {
-		str_add(ret, "add `tools: [");
-		add_shown(ret, in);
-		str_add(ret, " --version]`, or whatever prints its version");
-	} else if (!inside) {
-		str_add(ret, "it lies outside of the project; bring it in and add it to `inputs:`");
-	} else {
-		str_addf(ret, is_code ? "add `code: [" : "add `inputs: {%s: ", name);
-		add_shown(ret, in);
-		str_add(ret, is_code ? "]`" : n_files ? "/}`" : "}`");
-	}
-	str_add(ret, "\n");
+	str_addf(ret,
+		 is_code ? " isn't declared: add `code: [" : " isn't declared: add `inputs: {%s: ",
+		 name);
+	add_shown(ret, inside);
+	str_add(ret, is_code ? "]`\n" : n_files ? "/}`\n" : "}`\n");
+}
+
+/* Of what lies outside, which often is an installed program with all its files, one line says where
+ * it begins: /opt2/tool, /home/user/data. */
+static size_t outside_len(const char *path)
+{
+	int depth = str_has_prefix(path, "/home/") ? 3 : 2;
+	const char *at = path;
+
+	while (depth-- > 0 && *at)
+		at += 1 + strcspn(at + 1, "/");
+	return (size_t)(at - path);
+}
+
+static void say_outside(const char *path, size_t n_files, bool has_programs, struct str *ret)
+{
+	_cleanup_(freep) char *shown =
+		n_files > 1 ? xstrndup(path, outside_len(path)) : xstrdup(path);
+
+	add_shown(ret, shown);
+	if (n_files > 1)
+		str_addf(ret, "/ (%zu files)", n_files);
+	str_add(ret, has_programs
+			     ? " holds programs that aren't declared: add what prints their "
+			       "version (`tools: [python3 --version]`)\n"
+			     : " isn't declared: it lies outside of the project; bring it in and "
+			       "add it to `inputs:`\n");
 }
 
 /* What lies in one directory stands together. */
@@ -157,16 +174,33 @@ void audit_say(const struct runner_audit *a, const char *const *paths, size_t n,
 	}
 	qsort(v, n_files, sizeof(*v), by_directory);
 	for (size_t i = 0, same; i < n_files; i += same) {
-		_cleanup_(freep) char *dir = fs_dirname(v[i]);
+		_cleanup_(freep) char *dir = fs_dirname(v[i]),
+				      *inside = fs_relative(a->project_dir, v[i]),
+				      *inside_dir = fs_relative(a->project_dir, dir);
+		bool programs = false;
 
-		for (same = 1; i + same < n_files && in_one_directory(v[i], v[i + same]); same++)
-			;
-		if (same < MANY)
-			same = 1;
-		if (lines++ < LINES_MAX)
-			say(a, same > 1 ? dir : v[i], same > 1 ? same : 0, ret);
-		else
+		if (inside) {
+			for (same = 1; i + same < n_files && in_one_directory(v[i], v[i + same]);)
+				same++;
+			if (same < MANY)
+				same = 1;
+		} else {
+			size_t len = outside_len(v[i]);
+
+			for (same = 0; i + same < n_files &&
+				       (same == 0 || (strncmp(v[i], v[i + same], len) == 0 &&
+						      v[i + same][len] == '/'));
+			     same++)
+				programs |= access(v[i + same], X_OK) == 0;
+			if (programs && a->packages)
+				continue;
+		}
+		if (lines++ >= LINES_MAX)
 			n_more += same;
+		else if (inside)
+			say_inside(same > 1 ? inside_dir : inside, same > 1 ? same : 0, ret);
+		else
+			say_outside(v[i], same, programs, ret);
 	}
 	for (size_t i = 0; i < n_files; i++)
 		free((char *)v[i]);

@@ -18,7 +18,7 @@
 struct runner_audit {
 	const char *project_dir; /* absolute, without links */
 	const char *program;     /* that the engine itself starts for the step, or NULL */
-	bool packages;           /* `env_file` or `tools` cover installed packages */
+	bool packages; /* `env_file` or `tools` cover what is installed: packages and programs */
 };
 
 /* Adds a line for each of these files (absolute, sorted) that nothing declares, or for all in a

@@ -22,7 +22,7 @@
  *
  * Attempts don't outlive the engine: adopt() kills what a dead engine left and says that it is
  * gone. Directories are workspace.c's, checkpoints checkpoint.c's, masking redact.c's, links to the
- * store's files links.c's.
+ * store's files links.c's, and what an audited attempt reads audit.c's.
  */
 #include <assert.h>
 #include <errno.h>
@@ -40,6 +40,7 @@
 #include "base/os/fs.h"
 #include "base/os/machine.h"
 #include "base/os/process.h"
+#include "runners/audit.h"
 #include "runners/checkpoint.h"
 #include "runners/links.h"
 #include "runners/redact.h"
@@ -87,6 +88,7 @@ struct local_attempt {
 	int rules;   /* of links.h; -1: its inputs are copies */
 	bool linked; /* its inputs are links */
 	struct redactor *redactor;
+	struct opens *opens;  /* audited: what it opens; else NULL */
 	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
 	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
 	bool exited; /* not derived from times: clocks may be set back */
@@ -133,12 +135,14 @@ static void free_attempt(struct local_attempt *la)
 	fd_closep(&la->rules);
 	process_free(la->process);
 	redactor_free(la->redactor);
+	opens_free(la->opens);
 	workspace_close(&la->w);
 	free(la->result.outputs);
 	free(la->result.metrics_json);
 	free(la->result.log_tail);
 	free(la->result.workspace);
 	free(la->result.continues);
+	free(la->result.undeclared);
 	free(la);
 }
 
@@ -179,6 +183,16 @@ static void report(struct local_attempt *la)
 
 /* Collecting. */
 
+static void write_log(struct local_attempt *la, struct str *text)
+{
+	struct err e = { 0 };
+
+	if (text->len && fs_write_all(la->w.log_fd, text->s, text->len, &e) < 0 &&
+	    la->log_err.code == ERR_NONE)
+		la->log_err = e;
+	str_reset(text);
+}
+
 static void collect_outputs(struct local_attempt *la)
 {
 	const struct runner_staging *s = &la->l->o.staging;
@@ -207,6 +221,22 @@ static void collect_outputs(struct local_attempt *la)
 					     : FAILURE_STORE;
 }
 
+/* Ends the watch and writes what came out at the log's end, where it is kept. */
+static void say_undeclared(struct local_attempt *la)
+{
+	_cleanup_(str_deinit) struct str text = { 0 }, line = { 0 };
+	const char *const *paths;
+	size_t untold, n = opens_stop(la->opens, &paths, &untold);
+
+	audit_say(la->a->audit, paths, n, untold, &text);
+	str_addn(&text, "", 0);
+	for (const char *s = text.s; *s; s += strcspn(s, "\n") + 1) {
+		str_addf(&line, "cairn: %.*s", (int)strcspn(s, "\n") + 1, s);
+		write_log(la, &line);
+	}
+	la->result.undeclared = str_take(&text);
+}
+
 static void collect(void *arg)
 {
 	struct local_attempt *la = arg;
@@ -219,6 +249,8 @@ static void collect(void *arg)
 	/* What a person did in a shell is no result. */
 	if (la->result.failure == FAILURE_NONE && !la->a->shell)
 		collect_outputs(la);
+	if (la->opens)
+		say_undeclared(la);
 	if (la->a->shell || fstat(la->w.log_fd, &st) < 0 || st.st_size == 0)
 		return;
 	if (la->result.failure != FAILURE_NONE)
@@ -344,16 +376,6 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 
 /* While it runs. */
 
-static void write_log(struct local_attempt *la, struct str *text)
-{
-	struct err e = { 0 };
-
-	if (text->len && fs_write_all(la->w.log_fd, text->s, text->len, &e) < 0 &&
-	    la->log_err.code == ERR_NONE)
-		la->log_err = e;
-	str_reset(text);
-}
-
 /* Bounded work a turn. At the end, as much as a pipe holds: what comes later is written by nobody
  * of ours. */
 static void drain_pipe(struct local_attempt *la, bool end)
@@ -464,6 +486,22 @@ static int open_log_pipe(struct local_attempt *la, int *ret_write, struct err *e
 	return loop_add_fd(la->l->loop, fds[0], EPOLLIN, on_pipe, la, &la->pipe_source, err);
 }
 
+/* Its own directory and its checkpoint are declared. */
+static int begin_audit(struct local_attempt *la, struct err *err)
+{
+	_cleanup_(freep) char *checkpoints = fs_join(la->l->state_dir, "checkpoints"),
+			      *real = realpath(checkpoints, NULL),
+			      *workspace = realpath(la->w.dir, NULL);
+	const char *except[2];
+	size_t n = 0;
+
+	if (workspace)
+		except[n++] = workspace;
+	if (real)
+		except[n++] = real;
+	return opens_new(except, n, &la->opens, err);
+}
+
 static int start_program(struct local_attempt *la, struct err *err)
 {
 	const struct runner_attempt *a = la->a;
@@ -484,8 +522,13 @@ static int start_program(struct local_attempt *la, struct err *err)
 	spec.stdout_fd = a->shell ? 1 : out;
 	spec.stderr_fd = a->shell ? 2 : out;
 	spec.foreground = a->shell;
+	if (r == 0 && a->audit)
+		r = begin_audit(la, err);
+	spec.opens = la->opens ? opens_fd(la->opens) : 0;
 	if (r == 0)
 		r = process_start(la->l->loop, &spec, on_exit_status, la, &la->process, err);
+	if (la->opens)
+		opens_started(la->opens);
 	workspace_env_free(env);
 	return r;
 }

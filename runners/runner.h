@@ -80,6 +80,9 @@ struct runner_attempt {
 	bool keep_workspace;   /* leave the working directory where it is, whatever happens */
 	bool shell;            /* interactive: the terminal is the program's (local runner only) */
 	bool copies;           /* its inputs are never links (local runner only) */
+	/* Tell what it reads and doesn't declare (runners/audit.h); NULL: don't (local runner only)
+	 */
+	const struct runner_audit *audit;
 	struct runner_cluster {
 		const char *step;  /* name of the step */
 		const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
@@ -107,6 +110,8 @@ struct runner_result {
 	char *workspace;       /* where it ran, when it was kept; or NULL */
 	char *continues;  /* ids of the attempts whose checkpoint it went on from, "12 15"; or NULL:
 			     it began from nothing */
+	char *undeclared; /* what an audited attempt read besides what is declared, a line each, ""
+			     when that is nothing; NULL: it wasn't audited */
 	const char *node; /* host name */
 	struct err err;   /* in words, when failure isn't NONE */
 };

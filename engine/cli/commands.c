@@ -195,6 +195,10 @@ const struct cli_command cli_commands[] = {
 		  { 0, "schedule", "NAME[@TIME]",
 		    "run as a firing of this schedule, with its params and times; without TIME: "
 		    "the newest time that has come, unless it has run" },
+		  { 0, "audit", "STEP",
+		    "tell what STEP reads and doesn't declare, when it is executed here; without a "
+		    "value: all steps",
+		    .bare = "*", .repeats = true, .complete = COMPLETE_STEP },
 		  { 0, "keep-workspace", NULL,
 		    "keep the tasks' working directories in .cairn/work" },
 		  { 0, "twice", NULL,
@@ -235,6 +239,7 @@ const struct cli_command cli_commands[] = {
 		   { "cairn run --schedule nightly@2026-03-01T03:00Z",
 		     "what the schedule would have run at that time" },
 		   { "cairn run --twice --force", "is every step deterministic?" },
+		   { "cairn run --audit --force", "does any step read what it doesn't declare?" },
 		   { "cairn run --on kubernetes --dry-run=server", "would the cluster take it?" },
 		   { "cairn run --detach --server https://cairn.example.org",
 		     "on a cluster, while this laptop sleeps" }),

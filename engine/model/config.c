@@ -177,7 +177,7 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 					    "jobs",          "resources",       "retention",
 					    "kubernetes",    "cache",           "cache_size",
 					    "store_options", "reference_above", "serve",
-					    "ignore",        "workspace" };
+					    "ignore",        "workspace",       "audit" };
 	static const char *const resources[] = { "cpu", "memory", "gpu" };
 	const struct yaml_node *v;
 	const char *uri, *problem;
@@ -214,6 +214,8 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 			read_choice(d, v, "`workspace`", workspaces, ARRAY_LEN(workspaces),
 				    &c->workspace);
 	}
+	if ((v = yaml_get(root, "audit")))
+		read_bool(d, v, "`audit`", &c->audit);
 	if ((v = yaml_get(root, "salt")) && doc_want_scalar(d, v, "`salt`"))
 		c->salt = doc_text(d, v);
 	if ((v = yaml_get(root, "jobs")) && read_count(d, v, "`jobs`", 0, CONFIG_JOBS_MAX, &count))

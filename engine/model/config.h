@@ -18,6 +18,8 @@
  *	workspace: copy              # how local steps get inputs: as reflinks, else as copies.
  *	                             # auto: large ones as links, where there are no reflinks
  *	                             # and there can be links. link: all as links, or an error
+ *	audit: true                  # the first execution of each local step tells what it reads
+ *	                             # and doesn't declare, as `cairn run --audit` does
  *	salt: v2                     # part of every key: change it to start anew
  *	jobs: 8                      # CAIRN_JOBS: tasks at once; 0 or nothing: as many as there are
  *	                             # cpus
@@ -96,6 +98,7 @@ struct config {
 				      copied. Default 1 GiB */
 	const char *runner;        /* "local" (default) or "kubernetes" */
 	const char *workspace;     /* "copy" (default), "auto" or "link" */
+	bool audit;                /* the first execution of each step tells its undeclared reads */
 	struct {
 		const char *context, *namespace_,
 			*kubeconfig;         /* NULL: not said; kubeconfig is an absolute path */

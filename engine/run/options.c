@@ -45,6 +45,8 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 
 	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
 	json_object_set_new(j, "force", names(o->force, o->n_force));
+	if (o->n_audit)
+		json_object_set_new(j, "audit", names(o->audit, o->n_audit));
 	json_object_set_new(j, "from", facts_text(o->from));
 	json_object_set_new(j, "until", facts_text(o->until));
 	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
@@ -123,6 +125,7 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 		return json ? -1 : err_set(err, ERR_CORRUPT, "the run's options are not on record");
 	ret->targets = read_names(j, "targets", arena, &ret->n_targets);
 	ret->force = read_names(j, "force", arena, &ret->n_force);
+	ret->audit = read_names(j, "audit", arena, &ret->n_audit);
 	ret->from = read_name(j, "from", arena);
 	ret->until = read_name(j, "until", arena);
 	ret->keep_going = json_is_true(json_object_get(j, "keep_going"));

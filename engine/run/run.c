@@ -134,6 +134,14 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 		po.force = arena_memdup(r->arena, shell, sizeof(shell));
 		po.n_force = 1;
 	}
+	if (o->n_audit && r->ctx->runner->ops->durable)
+		return err_set(err, ERR_INVALID,
+			       "--audit watches programs of this machine; on %s nothing is told",
+			       r->ctx->runner->ops->name);
+	for (size_t i = 0; i < o->n_audit; i++)
+		if (!str_eq(o->audit[i], "*") && !pipeline_find_step(r->pipeline, o->audit[i]))
+			return err_set(err, ERR_INVALID, "--audit: pipeline %s has no step `%s`",
+				       r->pipeline->name, o->audit[i]);
 	if (plan_new(&pc, &po, &r->plan, err) < 0)
 		return -1;
 	return r->ctx->cache ? statcache_save(r->ctx->cache, err) : 0;

@@ -27,6 +27,9 @@ struct run_options {
 	/* Steps to execute whatever the cache says; "*": all that is selected. */
 	const char *const *force;
 	size_t n_force;
+	const char *const
+		*audit; /* steps to tell the undeclared reads of; "*": all that is executed */
+	size_t n_audit;
 	bool keep_going; /* after a failure: everything that doesn't need it */
 	bool keep_workspace;
 	unsigned jobs;          /* tasks at once; 0: from the configuration */

@@ -22,6 +22,7 @@
 #include "run/internal.h"
 #include "run/task/attempt.h"
 #include "run/task/secret.h"
+#include "runners/audit.h"
 
 static uint64_t offset_of(const void *bytes)
 {
@@ -118,6 +119,33 @@ void start_look_again(struct run *r)
 
 /* Making the attempt. */
 
+/* Asked for, or by cairn.yaml when the step has never been executed. */
+static int set_audit(struct run *r, struct attempt *a, struct err *err)
+{
+	struct runner_audit *audit;
+	bool wanted = false;
+	int64_t ns;
+	int known = 1;
+
+	for (size_t i = 0; i < r->o->n_audit; i++)
+		wanted |= str_eq(r->o->audit[i], "*") || str_eq(r->o->audit[i], a->step->name);
+	if (!wanted && r->ctx->config->audit)
+		known = record_step_duration(r->ctx->db, r->pipeline->name, a->step->name, &ns,
+					     err);
+	if (known < 0)
+		return -1;
+	if (!wanted && known)
+		return 0;
+	audit = arena_alloc(a->arena, sizeof(*audit));
+	*audit = (struct runner_audit){
+		.project_dir = r->ctx->config->project_root,
+		.program = a->given.argv[0][0] == '/' ? a->given.argv[0] : NULL,
+		.packages = a->step->reads.n_env_files || a->step->reads.n_tools
+	};
+	a->given.audit = audit;
+	return 0;
+}
+
 /* What the runner is told. */
 static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 {
@@ -150,6 +178,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		a->given.argv = words;
 		a->given.timeout_ns = 0;
 	}
+	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)
+		return -1;
 	if (durable) /* elsewhere a program is given what is kept there under the name */
 		return 0;
 	words = arena_alloc(a->arena, (a->step->reads.n_secrets + 1) * sizeof(*words));

@@ -97,6 +97,7 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	res->log_tail = (char *)keep(a->arena, result->log_tail);
 	res->workspace = (char *)keep(a->arena, result->workspace);
 	res->continues = (char *)keep(a->arena, result->continues);
+	res->undeclared = (char *)keep(a->arena, result->undeclared);
 	res->node = keep(a->arena, result->node);
 	a->waiting_for = NULL;
 	task_set_phase(a->task, PHASE_ENDED);
@@ -302,6 +303,10 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 			   "%s is not deterministic: the same key gave other bytes before (`cairn "
 			   "why %s`)",
 			   a->label, a->label);
+	for (const char *s = res->undeclared; s && *s; s += strcspn(s, "\n") + 1)
+		run_notice(r, "%s: %.*s", a->label, (int)strcspn(s, "\n"), s);
+	if (res->undeclared && !*res->undeclared)
+		run_notice(r, "%s: reads nothing that isn't declared", a->label);
 	if (has_result(a) && a->step->cache)
 		publisher_add(r->publisher, a);
 	if (has_result(a) && a->step->checkpoint && ops->drop_checkpoint)

@@ -98,6 +98,7 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	o.jobs = (unsigned)jobs;
 	o.keep_going = cli_flag(args, "keep-going");
 	o.keep_workspace = cli_flag(args, "keep-workspace");
+	o.audit = cli_values(args, "audit", cli->arena, &o.n_audit);
 	o.shell_step = cli_value(args, "shell");
 	o.served = !schedule && getenv("CAIRN_SERVED");
 	if (cli_value(args, "dry-run"))

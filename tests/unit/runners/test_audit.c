@@ -20,14 +20,23 @@ static const struct row rows[] = {
 	  false,
 	  0,
 	  "" },
-	{ { "/library/x.csv", "/library/y" },
+	{ { "/library/x.csv", "/other/y", "/other/z/a", "/other/z/b/c", "/home/u/d/e",
+	    "/home/u/d/f", "/home/v/d" },
 	  false,
 	  0,
+	  "/home/u/d/ (2 files) isn't declared: it lies outside of the project; bring it in and "
+	  "add it "
+	  "to `inputs:`\n"
+	  "/home/v/d isn't declared: it lies outside of the project; bring it in and add it to "
+	  "`inputs:`\n"
 	  "/library/x.csv isn't declared: it lies outside of the project; bring it in and add it "
 	  "to "
 	  "`inputs:`\n"
-	  "/library/y isn't declared: it lies outside of the project; bring it in and add it to "
-	  "`inputs:`\n" },
+	  "/other/y isn't declared: it lies outside of the project; bring it in and add it to "
+	  "`inputs:`\n"
+	  "/other/z/ (2 files) isn't declared: it lies outside of the project; bring it in and add "
+	  "it "
+	  "to `inputs:`\n" },
 	{ { "/p/data/extra-1.csv", "/p/src/util.py" },
 	  false,
 	  0,
@@ -87,8 +96,9 @@ static void what_is_said(void **state)
 
 static void a_program_is_a_tool(void **state)
 {
-	const struct runner_audit a = { .project_dir = "/p" };
-	_cleanup_(str_deinit) struct str got = { 0 };
+	const struct runner_audit a = { .project_dir = "/p" },
+				  covered = { .project_dir = "/p", .packages = true };
+	_cleanup_(str_deinit) struct str got = { 0 }, none = { 0 };
 	_cleanup_(freep) char *path = NULL, *want = NULL;
 	char dir[TEST_DIR_MAX];
 	const char *paths[1];
@@ -101,10 +111,12 @@ static void a_program_is_a_tool(void **state)
 	fclose(f);
 	assert_int_equal(chmod(path, 0755), 0);
 	audit_say(&a, paths, 1, 0, &got);
-	want = xasprintf("%s isn't declared: add `tools: [%s --version]`, or whatever prints its "
-			 "version\n",
-			 path, path);
+	want = xasprintf("%s holds programs that aren't declared: add what prints their version "
+			 "(`tools: [python3 --version]`)\n",
+			 path);
 	assert_string_equal(got.s, want);
+	audit_say(&covered, paths, 1, 0, &none);
+	assert_int_equal(none.len, 0);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(dir), 0);
 }
