@@ -156,6 +156,32 @@ static void test_work_may_push(void **state)
 	assert_int_equal(c.under_way, 0);
 }
 
+/* The calls from the third on fail, each in its own words. */
+static int fail_from_two(void *arg, size_t i, struct err *err)
+{
+	++*(size_t *)arg;
+	return i < 2 ? (int)i : err_set(err, ERR_IO, "call %zu", i);
+}
+
+static void test_the_first_failure(void **state)
+{
+	struct err err = { 0 };
+	size_t calls = 0;
+
+	assert_int_equal(work_each(4, 0, false, fail_from_two, &calls, &err), 0);
+	assert_int_equal(work_each(1, 2, false, fail_from_two, &calls, &err), 0);
+	assert_int_equal(calls, 2);
+	assert_int_equal(err.code, ERR_NONE);
+	calls = 0;
+	assert_int_equal(work_each(1, 10, false, fail_from_two, &calls, &err), -1);
+	assert_int_equal(calls, 3); /* those that haven't begun aren't made */
+	assert_string_equal(err.msg, "call 2");
+	calls = 0;
+	assert_int_equal(work_each(1, 10, true, fail_from_two, &calls, &err), -1);
+	assert_int_equal(calls, 10);
+	assert_string_equal(err.msg, "call 2");
+}
+
 /* The network may be there again in a moment; a full disk of ours won't. */
 static void test_what_is_worth_another_try(void **state)
 {
@@ -192,6 +218,7 @@ int main(void)
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_work_runs_once_each),
 		cmocka_unit_test(test_work_may_push),
+		cmocka_unit_test(test_the_first_failure),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
