@@ -93,8 +93,8 @@ const char *cli_steps_program(struct cli *cli);
  * and warning, with the line of the file under it, to cli->err. The caller frees *ret
  * (pipeline_freep). */
 int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err);
-/* For commands that take `[PIPELINE] [STEP…]`: is this operand a pipeline file? It is when it ends
- * in .yaml or .yml, or is a file that is there and whose name no step can have: a file `train`
+/* For commands that take `[PIPELINE] [STEP…]`: is this operand a pipeline file? It is one if it
+ * ends in .yaml or .yml, or if it is an existing file whose name no step can have: a file `train`
  * doesn't hide the step `train`. */
 bool cli_is_pipeline_path(const char *operand);
 /* Params of the command line in the right order: files of -P first, then -p NAME=VALUE. Strings in
@@ -106,21 +106,20 @@ int cli_params(struct cli *cli, const struct cli_args *args, struct param_overri
 
 /* Prints `cairn: <message>` to cli->err, once, and returns the exit code of the error. */
 int cli_fail(struct cli *cli, const struct err *err);
-/* The same for a wrong use that the table can't know; ends with the command's `--help`. Returns
- * CLI_USAGE. */
+/* The same for wrong usage that the table can't detect; the message ends with the command's
+ * `--help`. Returns CLI_USAGE. */
 int cli_usage_error(struct cli *cli, const char *fmt, ...) _printf_(2, 3);
 void cli_warn(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* `cairn: warning: …` */
 void cli_note(struct cli *cli, const char *fmt, ...)
 	_printf_(2, 3); /* a line on cli->err; nothing with -q */
 void cli_printf(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* to cli->out */
-/* Text of ours as the terminal's characters allow: without UTF-8, the few signs that messages are
- * written with ("…", "→", "·", "—") are ASCII. What goes through the functions above and through
- * tables was. */
+/* Adds text of ours. Without UTF-8 its few signs ("…", "→", "·", "—") become ASCII. The functions
+ * above and tables do this themselves. */
 void cli_add_signs(struct str *out, const char *s, size_t n, bool utf8);
 
-/* What a program printed, in pieces that may be cut anywhere: to a terminal with its colours, and
- * what else could command it made visible; anywhere else bytes are bytes. A log begins as { 0 };
- * at its end, what was waited for in vain is printed. */
+/* Prints what a program printed, in pieces that may be cut anywhere. A terminal gets its colours,
+ * and everything else that a terminal obeys is made visible; any other output gets the bytes. A log
+ * begins as { 0 }; cli_end_log() prints the beginning of a character that was never completed. */
 #define CLI_LOG_HELD 40 /* bytes: a sequence that sets colours isn't longer */
 struct cli_log {
 	char held[CLI_LOG_HELD]; /* of the end of the last piece: the beginning of something */
@@ -142,8 +141,8 @@ void cli_print_json(struct cli *cli, json_t *j);
 
 /* `s` made printable, in cli->arena; NULL gives "-". */
 const char *cli_text(struct cli *cli, const char *s);
-/* `normal_ns`, or the duration in the environment variable `name`. Tests set it, so that what takes
- * hours takes seconds. Not for users. */
+/* `normal_ns`, or the duration in the environment variable `name`, which tests set so that hours
+ * become seconds. Not for users. */
 int64_t cli_test_duration(const char *name, int64_t normal_ns);
 const char *cli_duration(struct cli *cli, int64_t ns); /* text_add_duration, in cli->arena */
 const char *cli_bytes(struct cli *cli, uint64_t n);

@@ -45,8 +45,8 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 /* A plan as it stands now, of an open session: nothing is executed. */
 int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 		 const struct run_options *o, struct plan **ret, struct err *err);
-/* -1 when a shared store was asked and didn't answer. Then what lies there counts as missing, and
- * whoever says that a task would run must say this, too. */
+/* -1 when a shared store was asked and didn't answer. Then its content counts as missing, and a
+ * command that says that a task would run must say this, too. */
 int session_store_answered(struct session *s, struct err *err);
 
 #endif

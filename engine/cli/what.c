@@ -1,4 +1,4 @@
-/* engine/cli/what.c — what a person means by WHAT.
+/* engine/cli/what.c — what a user means by WHAT.
  *
  * what_find() takes off what is behind a known @word. search() then tries, in this order: a path
  * that begins with ./, ../ or /; a run named in full, with what is behind it; something of --run or

@@ -1,4 +1,4 @@
-/* cli/what.h — what a person means by WHAT: one grammar for get, lineage, diff, tag, export.
+/* cli/what.h — what a user means by WHAT: one grammar for get, lineage, diff, tag, export.
  *
  *	RUN                      id, run hash or its beginning, tag name, last, last:PIPELINE
  *	RUN/TASK  RUN:TASK       a task (or step) of that run; without RUN: of --run, or the newest
@@ -43,8 +43,8 @@ int what_db(struct cli *cli, const char *text, struct db **ret, struct err *err)
 /* `allowed`: kinds that make sense to the caller, or'ed. Of several meanings the first wins: a path
  * that begins with ./, ../ or /; a run named in full, alone or with what is behind it; something of
  * `run` or the newest run; a content id; a run by its beginning; any other path. Within a run a
- * task comes before an output. `run`: the value of --run, or NULL. ERR_NOT_FOUND names the kinds
- * that it is none of; ERR_INVALID when several match, and names two. In cli->arena. */
+ * task comes before an output. `run`: the value of --run, or NULL. ERR_NOT_FOUND names the
+ * allowed kinds; ERR_INVALID names two when several match. In cli->arena. */
 int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run,
 	      struct what *ret, struct err *err);
 

@@ -267,7 +267,7 @@ test_expect 'refusals, each in one clear line' '
 	test_code 3 bash -c "cd laptop && cairn run --detach --server $(serve_url srv)" 2>err
 	test_grep "the token is missing" err
 	test_code 2 bash -c "cd laptop && cairn run --detach" 2>err
-	test_grep "which server.*--server URL.*CAIRN_SERVER.*serve.url" err
+	test_grep "name the server.*--server URL.*CAIRN_SERVER.*serve.url" err
 	echo other >laptop/data/in.txt
 	test_code 3 env -u CAIRN_STORE CAIRN_SERVE_TOKEN=$SERVE_TOKEN bash -c "cd laptop && cairn run --detach --server $(serve_url srv)" 2>err
 	test_grep "isn.t in this server.s store, .*; it came from .*laptop/.cairn/store" err

@@ -1,5 +1,5 @@
-/* cli/help/templates.h — the folder pipelines/ as it was when the program was built: a folder a
- * template, named as `cairn init --template` names it, and schema.json. */
+/* cli/help/templates.h — the folder pipelines/ as it was when the program was built: one folder for
+ * each template of `cairn init --template`, and schema.json. */
 #ifndef CAIRN_CLI_HELP_TEMPLATES_H
 #define CAIRN_CLI_HELP_TEMPLATES_H
 

@@ -1,12 +1,12 @@
-/* cli/lineage/lineage.h — lineage shown: as a tree of text, as JSON, as a drawing. cmd_lineage.c
- * says of what. */
+/* cli/lineage/lineage.h — shows lineage as a tree of text, as JSON or as a drawing. cmd_lineage.c
+ * finds what it is about. */
 #ifndef CAIRN_CLI_LINEAGE_LINEAGE_H
 #define CAIRN_CLI_LINEAGE_LINEAGE_H
 
 #include "cli/what.h"
 #include "record/lineage/graph.h"
 
-/* Where the question begins: a content, or an attempt (of a task or a metric). */
+/* What it is about: a content, or an attempt (of a task or a metric). */
 struct lineage_question {
 	enum lineage_direction direction;
 	uint64_t depth; /* steps; LINEAGE_DEPTH_ALL: all */

@@ -1,5 +1,4 @@
-/* engine/cli/past/cmd_diff.c — `cairn diff`: why two runs gave something else, then the two side by
- * side.
+/* engine/cli/past/cmd_diff.c — `cairn diff`: why two runs differ, then the two side by side.
  *
  * Both sides are loaded whole: params, pins, tasks with outputs and metrics. compare() goes through
  * them once and fills the table and the JSON lists together: row() adds a line for people, note()

@@ -1,4 +1,4 @@
-/* engine/cli/render/cause.c — why two runs gave something else.
+/* engine/cli/render/cause.c — why two runs differ.
  *
  * causes_open() indexes both sides: tasks by name, outputs by content, attempts by task. A task is
  * explained when it is first asked for, and the answer is kept in `explained`.

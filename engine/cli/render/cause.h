@@ -1,5 +1,5 @@
-/* cli/render/cause.h — why two runs gave something else: per task the differences of its key, and
- * for what it read, the task that made that.
+/* cli/render/cause.h — why two runs differ: for each task the differences of its key, and for each
+ * input that differs the task that made it.
  *
  * A cause that isn't an input is where a difference begins: a param, code, a pipeline input, a
  * tool; or nothing at all that is keyed ("nondeterminism": the same key gave other bytes). Tasks

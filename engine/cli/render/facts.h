@@ -1,4 +1,4 @@
-/* cli/render/facts.h — what a person names by RUN and TASK/OUTPUT; the facts themselves are
+/* cli/render/facts.h — finds the run and the output that a user names. The facts themselves are in
  * record/facts.h. */
 #ifndef CAIRN_CLI_RENDER_FACTS_H
 #define CAIRN_CLI_RENDER_FACTS_H

@@ -1,5 +1,5 @@
-/* cli/reproduce/reproduction.h — a reproduction (run/reproduce/reproduce.h) shown: as text, as
- * JSON, as one HTML page.
+/* cli/reproduce/reproduction.h — shows a reproduction (run/reproduce/reproduce.h) as text, JSON or
+ * one HTML page.
  *
  * The first divergence comes first, with what was different around it; then each task. "Identical"
  * is said of bytes only: what is the same after a normalisation names the normaliser, what is

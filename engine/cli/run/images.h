@@ -1,5 +1,5 @@
-/* cli/run/images.h — what names of images stand for, as the configuration has it: for plans where
- * commands run in containers. */
+/* cli/run/images.h — resolves names of images to digests, for plans whose commands run in
+ * containers. */
 #ifndef CAIRN_CLI_RUN_IMAGES_H
 #define CAIRN_CLI_RUN_IMAGES_H
 
@@ -7,7 +7,7 @@
 #include "plan/plan.h"
 
 struct cli_images;
-/* Nothing is asked until a plan does. `c` outlives it. */
+/* Asks no registry until a plan does. `c` outlives it. */
 struct cli_images *cli_images_new(const struct config *c);
 void cli_images_free(struct cli_images *i); /* NULL is fine */
 const struct plan_images *cli_images_plan(const struct cli_images *i);

@@ -1,5 +1,5 @@
-/* engine/cli/upkeep/cmd_doctor.c — `cairn doctor`: checks all that runs need, and says what to do
- * about what isn't right.
+/* engine/cli/upkeep/cmd_doctor.c — `cairn doctor`: checks what runs need, and says how to solve
+ * each problem.
  *
  * Each check is a function that adds findings (doctor_found()). None depends on another's outcome,
  * so that one broken thing doesn't hide the next; without a project, only those of the machine run.

@@ -163,7 +163,7 @@ test_expect 'what is said while the store does not answer says so: it may be the
 	unset CAIRN_STORE
 	test_code 4 cairn plan >out 2>err
 	test_grep "^run  *a " out
-	test_grep "the store s3://away/x doesn.t answer, so that what is there counts as missing" err
+	test_grep "the store s3://away/x doesn.t answer, so its content counts as missing" err
 	test_code 4 cairn plan --json >out 2>err
 	test_is 1 "$(json out "d[\"counts\"][\"run\"]")"
 	test_code 4 cairn why a >out 2>err

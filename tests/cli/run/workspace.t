@@ -348,7 +348,7 @@ test_expect 'a directory on the way to the store that can not be listed, or is t
 	(cd crowd && seq 20001 | xargs touch)
 	echo "workspace: auto" >crowd/project/cairn.yaml
 	cairn -C crowd/project doctor >doctor
-	grep -q "reflinks): inputs cost" doctor || test_grep "links can.t be had: the directories from / to .* have more than 20000 entries" doctor
+	grep -q "reflinks): inputs cost" doctor || test_grep "links aren.t possible: the directories from / to .* have more than 20000 entries" doctor
 	rm -rf crowd
 '
 
@@ -399,10 +399,10 @@ test_expect 'without Landlock: auto copies, link is an error that says why' '
 	cairn get n/n -o none -q
 	test_is "$(cat none)" 1
 	python3 no_landlock.py cairn doctor >doctor
-	grep -q "reflinks): inputs cost" doctor || test_grep "can.t be had: the kernel has no Landlock" doctor
+	grep -q "reflinks): inputs cost" doctor || test_grep "aren.t possible: the kernel has no Landlock" doctor
 	echo "workspace: link" >cairn.yaml
 	test_code 3 python3 no_landlock.py cairn run none.yaml 2>err
-	test_grep "workspace: link. in cairn.yaml can.t be had .leave it out, or say copy.: the kernel has no Landlock" err
+	test_grep "workspace: link. in cairn.yaml isn.t possible here .leave it out, or say copy.: the kernel has no Landlock" err
 	test_code 1 python3 no_landlock.py cairn doctor >doctor
 	test_grep "problem +copies +inputs can.t be links: the kernel has no Landlock" doctor
 '
