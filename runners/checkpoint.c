@@ -1,5 +1,6 @@
 /* runners/checkpoint.c — directories that outlive the local runner's attempts. */
 #include "runners/checkpoint.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -71,6 +72,7 @@ int checkpoint_attach(const char *state_dir, const struct runner_attempt *a, int
 	_cleanup_(fd_closep) int parent_fd = -1;
 	bool empty = false;
 
+	assert(a->id > 0 && dir_fd >= 0);
 	if (fs_mkdir_p(data, err) < 0 || is_empty(data, &empty, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");
 	if (empty) /* nothing was saved: the program begins anew, and so do its metrics */

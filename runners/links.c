@@ -279,5 +279,6 @@ static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 
 void links_mend(int dir_fd, int64_t since_ns)
 {
+	assert(dir_fd >= 0);
 	mend_dir(dir_fd, "inputs", since_ns - TICK_NS);
 }

@@ -243,6 +243,7 @@ int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const cha
 	_cleanup_(fd_closep) int top = -1;
 	bool recycled;
 
+	assert(attempt_id > 0); /* workspace_list() knows no other */
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 	w->dir = workspace_dir(state_dir, attempt_id);
 	w->path = xasprintf("%s/w", w->dir);

@@ -7,6 +7,7 @@
  * docker.io is the host where none is named, and `library/` the directory there where none is.
  * Pure functions; results lie in the caller's arena.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/crypto/digest.h"
@@ -209,6 +210,7 @@ int image_ref_parse(const char *text, struct arena *arena, struct image_ref *ret
 
 void image_ref_add(struct str *out, const struct image_ref *r)
 {
+	assert(r->host && r->path);
 	str_addf(out, "%s/%s", r->host, r->path);
 	if (r->tag)
 		str_addf(out, ":%s", r->tag);

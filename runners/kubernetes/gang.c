@@ -2,6 +2,7 @@
  * become one text, node by node, each line of a rank behind the rank's number as the launcher
  * wrote it.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -85,12 +86,14 @@ struct joined {
 static int add_part(struct joined *to, const struct gang_part *part, unsigned index,
 		    const struct part_log *log)
 {
-	uint64_t max = (GANG_LOG_MAX - to->used) / (to->nodes - index);
 	_cleanup_(str_deinit) struct str text = { 0 }, head = { 0 };
 	struct err err = { 0 };
-	bool there = log->id.kind != CONTENT_NONE &&
-		     to->s->fetch(to->s->arg, &log->id, max, &text, &err) == 0;
+	bool there;
 
+	assert(index < to->nodes && to->used <= GANG_LOG_MAX);
+	there = log->id.kind != CONTENT_NONE &&
+		to->s->fetch(to->s->arg, &log->id, (GANG_LOG_MAX - to->used) / (to->nodes - index),
+			     &text, &err) == 0;
 	str_addf(&head, "=== node %u of %u", index, to->nodes);
 	if (*part->node)
 		str_addf(&head, ", on %s", part->node);

@@ -91,6 +91,7 @@ static bool on_record(const struct bundle *b)
 
 struct bundle *job_bundle(struct job *j, unsigned index)
 {
+	assert(index < KUBE_JOB_ATTEMPTS_MAX);
 	while (j->bundles.n <= index) {
 		struct bundle *b = xcalloc(1, sizeof(*b));
 

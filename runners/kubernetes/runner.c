@@ -106,6 +106,7 @@ void member_report(struct member *m, struct runner_result *r)
 {
 	struct kube *k = m->k;
 
+	assert(r->failure < FAILURE_CLASSES);
 	for (size_t i = 0; m->b && i < m->b->members.n; i++)
 		if (m->b->members.v[i] == m) {
 			m->b->members.v[i] = m->b->members.v[--m->b->members.n];

@@ -76,16 +76,16 @@ char *kube_job_owner(const struct kube_profile *p, const struct runner_attempt *
 char *kube_selector(const char *project, const char *fmt, ...)
 {
 	struct str s = { 0 };
-	char more[512] = "";
 	va_list ap;
 
+	assert(*project); /* without one, other projects' would be found */
+	str_addf(&s, KUBE_LABEL_MANAGED "=cairn," KUBE_LABEL_PROJECT "=%s", project);
 	if (fmt) {
+		str_addc(&s, ',');
 		va_start(ap, fmt);
-		vsnprintf(more, sizeof(more), fmt, ap);
+		str_addv(&s, fmt, ap);
 		va_end(ap);
 	}
-	str_addf(&s, KUBE_LABEL_MANAGED "=cairn," KUBE_LABEL_PROJECT "=%s%s%s", project,
-		 *more ? "," : "", more);
 	return str_take(&s);
 }
 

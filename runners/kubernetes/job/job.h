@@ -93,8 +93,8 @@ struct kube_profile {
 void kube_job_name(const struct runner_attempt *a, char ret[64]);
 char *kube_job_owner(const struct kube_profile *p,
 		     const struct runner_attempt *a); /* the caller frees */
-/* A label selector for what is made for the project, and (fmt, or NULL) with more labels:
- * KUBE_LABEL_RUN "=%s". The caller frees. */
+/* A label selector for all that is made for the project (not ""), or for what has more labels (fmt,
+ * or NULL): KUBE_LABEL_RUN "=%s". The caller frees. */
 char *kube_selector(const char *project, const char *fmt, ...) _printf_(2, 3);
 
 struct kube_job {
