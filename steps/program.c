@@ -14,6 +14,7 @@
  * Everything runs on the main thread; threads are the step's own. Which steps a program has is
  * main()'s matter (steps/main.c, steps/train/main.c): the tables know all of them.
  */
+#include <assert.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ static void add_option_help(struct str *s, const struct spec_option *o, unsigned
 					     "DURATION", "LIST", "MAP",    NULL,   NULL, "VALUE" };
 	_cleanup_(str_deinit) struct str head = { 0 };
 
+	assert(o->type < ARRAY_LEN(types));
 	str_addf(&head, "%*s%s", (int)depth * 2 + 2, "", o->name);
 	if (o->type == SPEC_CHOICE)
 		str_addf(&head, ": %s", o->choices);

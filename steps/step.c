@@ -168,9 +168,10 @@ void step_progress(uint64_t done, uint64_t total, const char *unit)
 	int64_t now = c->mono_ns(c);
 	bool terminal = isatty(STDERR_FILENO);
 
+	assert(unit);
 	pthread_mutex_lock(&progress.lock);
-	if (progress.unit &&
-	    strcmp(progress.unit, unit) != 0) /* another phase: the last of this one */
+	/* Another phase begins: the last line of this one. */
+	if (progress.unit && strcmp(progress.unit, unit) != 0)
 		print_progress(terminal);
 	/* Workers count in order, but their calls may come in any order. */
 	progress.done = progress.unit ? MAX(progress.done, done) : done;

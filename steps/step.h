@@ -61,7 +61,8 @@ void step_metric(struct step_args *a, const char *name, double value);
 json_t *step_number(double v);
 
 /* "1,234 of 60,000 images"; at most one line a second on a terminal (rewritten in place), one in
- * ten seconds in a log. total 0: unknown. */
+ * ten seconds in a log. total 0: unknown. `unit` must stay: it is kept until the line is printed.
+ */
 void step_progress(uint64_t done, uint64_t total, const char *unit);
 /* Prints what step_progress() got last, if it isn't printed yet: a log doesn't end at "1 of 300
  * samples". */

@@ -134,6 +134,7 @@ uint32_t *source_take_codes(const struct source *s, struct column *c, size_t n)
 {
 	uint32_t *v;
 
+	assert(c->codes);
 	if (!s->rows)
 		return TAKE_PTR(c->codes);
 	v = xmalloc(MAX(n, 1) * sizeof(*v));

@@ -17,6 +17,7 @@
  */
 #include <archive.h>
 #include <archive_entry.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -240,6 +241,7 @@ static void members_deinit(struct members *m)
 
 static struct span content(const struct members *m, const struct member *one)
 {
+	assert(one->at + one->n <= m->spool.all.n);
 	return (struct span){ m->spool.all.p + one->at, one->n };
 }
 

@@ -12,6 +12,7 @@
  * objects (npy_read_header()): the files are then compared as bytes by whoever asked.
  */
 #include "steps/table/npy.h"
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,7 @@ static const uint8_t *item(const struct array *a, uint64_t at, uint8_t *to)
 {
 	const uint8_t *p = a->data + at * a->h.item_bytes;
 
+	assert(at < a->items);
 	if (a->swap_bytes == 1)
 		return p;
 	for (unsigned i = 0; i < a->h.item_bytes; i++)

@@ -63,6 +63,7 @@ int unpacked_add(struct unpacked *s, const void *bytes, size_t n, struct err *er
 
 int unpacked_end(struct unpacked *s, struct err *err)
 {
+	assert(!s->map);
 	if (s->fd < 0) {
 		s->all = (struct span){ (const uint8_t *)(s->small.s ? s->small.s : ""),
 					s->small.len };

@@ -17,6 +17,7 @@
  * takes them into the store. A sample is checked as a whole before its first byte is written
  * (shard_check_sample()), so what is refused leaves no part of itself behind.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -219,6 +220,7 @@ int shard_writer_add(struct shard_writer *w, const char *key, const struct shard
 	_cleanup_(str_deinit) struct str name = { 0 };
 	uint64_t offset = w->offset;
 
+	assert(offset % USTAR_BLOCK == 0);
 	if (shard_check_sample(key, fields, n, err) < 0)
 		return -1;
 	str_addf(&name, "%s.", key);

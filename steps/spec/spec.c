@@ -144,6 +144,7 @@ static json_t *walk_quantity(struct walk *w, const struct spec_option *o, const 
 
 void spec_choices_of(const struct spec_option *o, struct spec_choices *ret)
 {
+	assert(o->type == SPEC_CHOICE && strlen(o->choices) < sizeof(ret->text));
 	ret->n = 0;
 	snprintf(ret->text, sizeof(ret->text), "%s", o->choices);
 	for (char *save, *p = strtok_r(ret->text, "|", &save); p && ret->n < ARRAY_LEN(ret->v);

@@ -357,6 +357,7 @@ bool npy_text(const struct npy *a, size_t row, size_t column, struct str *out)
 	unsigned n = a->item_bytes;
 	int64_t v;
 
+	assert(row < a->rows && column < a->columns);
 	if (a->kind == 'U')
 		return add_characters(p, n, a->swap, out);
 	if (a->kind == 'S') {
