@@ -55,7 +55,7 @@ int facts_logged_by(struct db *db, struct store *s, const struct run_row *run,
 		    struct err *err);
 
 const char *facts_result_state(enum result_state s); /* "succeeded", "failed", … */
-json_t *facts_id(const struct content_id *id); /* "sha256:<hex>", or null for none */
+json_t *facts_id(const struct content_id *id);       /* "sha256:<hex>", or null for none */
 /* {"id": "sha256:…", "kind": content_kind_name(), "size"}; null for none */
 json_t *facts_content(const struct content_id *id);
 json_t *facts_metrics(const struct facts_task *t); /* {NAME: NUMBER|null} */

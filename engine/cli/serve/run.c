@@ -6,7 +6,8 @@
 
 static int check_use(const struct cli_args *args, const struct run_options *o, struct err *err)
 {
-	static const char *const here[] = { "schedule", "shell", "twice", "keep-workspace", "audit", "on" };
+	static const char *const here[] = { "schedule",       "shell", "twice",
+					    "keep-workspace", "audit", "on" };
 
 	for (size_t i = 0; i < ARRAY_LEN(here); i++)
 		if (cli_flag(args, here[i]))

@@ -5,6 +5,8 @@
 #include "runners/audit.h"
 #include "unit.h"
 
+#define HOME "/home"
+
 struct row {
 	const char *paths[12];
 	bool packages;
@@ -20,14 +22,15 @@ static const struct row rows[] = {
 	  false,
 	  0,
 	  "" },
-	{ { "/library/x.csv", "/other/y", "/other/z/a", "/other/z/b/c", "/home/u/d/e",
-	    "/home/u/d/f", "/home/v/d" },
+	{ { "/library/x.csv", "/other/y", "/other/z/a", "/other/z/b/c", HOME "/u/d/e",
+	    HOME "/u/d/f", HOME "/v/d" },
 	  false,
 	  0,
-	  "/home/u/d/ (2 files) isn't declared: it lies outside of the project; bring it in and "
+	  HOME
+	  "/u/d/ (2 files) isn't declared: it lies outside of the project; bring it in and "
 	  "add it "
-	  "to `inputs:`\n"
-	  "/home/v/d isn't declared: it lies outside of the project; bring it in and add it to "
+	  "to `inputs:`\n" HOME
+	  "/v/d isn't declared: it lies outside of the project; bring it in and add it to "
 	  "`inputs:`\n"
 	  "/library/x.csv isn't declared: it lies outside of the project; bring it in and add it "
 	  "to "
