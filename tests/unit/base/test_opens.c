@@ -185,7 +185,6 @@ static void what_is_not_read_is_not_told(void **state)
 static void programs_are_told(void **state)
 {
 	struct bench *b = *state;
-	_cleanup_(freep) char *from = NULL;
 
 	write_file(b, "a");
 	check(b, "cp /bin/cat new; ./new a", NULL, "a\n");
