@@ -165,7 +165,7 @@ int step_stream(unsigned threads, const struct step_stream *s, struct err *err)
 	free(r.slots);
 	pthread_mutex_destroy(&r.lock);
 	pthread_cond_destroy(&r.changed);
-	return r.failed ? err_set(err, r.err.code, "%s", r.err.msg) : 0;
+	return r.failed ? err_pass(err, &r.err) : 0;
 }
 
 /* A known number of things. */
@@ -212,5 +212,5 @@ int step_parallel(unsigned threads, size_t n, int (*work)(void *arg, size_t i, s
 
 	run_on_threads((unsigned)MIN(MAX(threads, 1), MAX(n, 1)), work_range, &r);
 	pthread_mutex_destroy(&r.lock);
-	return r.failed_at < n ? err_set(err, r.err.code, "%s", r.err.msg) : 0;
+	return r.failed_at < n ? err_pass(err, &r.err) : 0;
 }

@@ -164,8 +164,7 @@ static void print_progress(bool terminal)
 
 void step_progress(uint64_t done, uint64_t total, const char *unit)
 {
-	struct clock *c = clock_system();
-	int64_t now = c->mono_ns(c);
+	int64_t now = clock_mono_ns();
 	bool terminal = isatty(STDERR_FILENO);
 
 	assert(unit);

@@ -303,7 +303,7 @@ static int add_observation(struct store *s, const struct action_record *r, struc
 		action_observation_name(&r->key, i, &name);
 		got = get_named(s, &name, &r->key, arena, &seen, &e);
 		if (got < 0 && e.code != ERR_NOT_FOUND && !is_damaged(&e))
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 		if (got < 0) {
 			put = put_record(s, &name, r, is_damaged(&e), err);
 			if (put != 1)
@@ -372,7 +372,7 @@ int action_observations(struct store *s, const struct digest *key, struct arena 
 		    of_key(&v[n], key, &e) == 0)
 			n++;
 		else if (e.code != ERR_NOT_FOUND && !is_damaged(&e))
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 		absent = i && e.code == ERR_NOT_FOUND ? absent + 1 : 0;
 	}
 	*ret = v;

@@ -85,14 +85,14 @@ static int read_slot(struct store *s, const struct checkpoint *node, unsigned sl
 	slot_name(&node->key, node->index, slot, &name);
 	record_key(&node->key, node->index, &record);
 	if (store_get(s, STORE_ACTION, &name, ACTION_RECORD_MAX, &bytes, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? 1 : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND ? 1 : err_pass(err, &e);
 	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 ||
 	    !digest_eq(&a.key, &record) || !checkpoint_is_record(&a) ||
 	    a.outputs[0].id.kind != CONTENT_TREE ||
 	    action_believe(s, &name, bytes.s, bytes.len, &a, NULL) < 0)
 		return 1;
 	if (read_note(s, &a, arena, &c, &e) < 0)
-		return e.code == ERR_IO ? err_set(err, e.code, "%s", e.msg) : 1;
+		return e.code == ERR_IO ? err_pass(err, &e) : 1;
 	if (content_complete(s, &a.outputs[0].id, 1, &whole, err) < 0)
 		return -1;
 	c.tree = a.outputs[0].id;

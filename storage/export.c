@@ -325,7 +325,7 @@ static int look(struct export *x, const struct target *t, struct err *err)
 	if (x->ask->id.kind == CONTENT_TREE)
 		return bucket_list(t->bucket, t->key, NULL, 0, note_object, &at, err) < 0 ? -1 : 0;
 	if (bucket_head(t->bucket, t->key, &o, &strings, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? 0 : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND ? 0 : err_pass(err, &e);
 	note_seen(x, &x->files.v[0], &o);
 	return 0;
 }
@@ -373,7 +373,7 @@ static int put_note(const struct target *t, const char *key, const struct str *t
 			       "the export has too many files for one list of them");
 	if (bucket_put_many(t->bucket, &v, 1, err) < 0)
 		return -1;
-	return p.result < 0 ? err_set(err, p.err.code, "%s", p.err.msg) : 0;
+	return p.result < 0 ? err_pass(err, &p.err) : 0;
 }
 
 static void make_pending(const struct map *named, struct str *out)
@@ -423,7 +423,7 @@ static int put_batch(struct export *x, const struct target *t, struct file *cons
 		r = bucket_put_many(t->bucket, v, n, err);
 	for (size_t i = 0; i < begun; i++) {
 		if (r == 0 && puts[i].result < 0)
-			r = err_set(err, puts[i].err.code, "%s", puts[i].err.msg);
+			r = err_pass(err, &puts[i].err);
 		if (puts[i].fd >= 0)
 			close(puts[i].fd);
 		str_deinit(&bytes[i]);

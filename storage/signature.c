@@ -50,7 +50,7 @@ int signature_set_up(struct store *s, struct err *err)
 	if (trust_each_writer(s->uri, add_writer, g, err) < 0)
 		return -1;
 	if (path && sign_key_load(path, &g->key, &why) < 0 && why.code != ERR_NOT_FOUND)
-		return err_set(err, why.code, "%s", why.msg);
+		return err_pass(err, &why);
 	for (size_t i = 0; g->key && g->writers.n && i < SIGN_KEY_BYTES; i++)
 		VEC_PUSH(&g->writers, sign_key_public(g->key)[i]);
 	return 0;

@@ -146,5 +146,5 @@ int work_each(unsigned threads, size_t n, bool all, int (*fn)(void *arg, size_t 
 	struct each e = { .fn = fn, .arg = arg, .all = all, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 	work_run(threads, (struct work){ each_one, &e, n });
-	return e.err.code ? err_set(err, e.err.code, "%s", e.err.msg) : 0;
+	return e.err.code ? err_pass(err, &e.err) : 0;
 }

@@ -12,14 +12,9 @@ static int64_t read_clock(clockid_t id)
 	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-int64_t clock_mono_ns(void)
-{
-	return read_clock(CLOCK_MONOTONIC);
-}
-
 static int64_t system_mono_ns(struct clock *c)
 {
-	return clock_mono_ns();
+	return read_clock(CLOCK_MONOTONIC);
 }
 
 static int64_t system_wall_ns(struct clock *c)
@@ -70,7 +65,7 @@ void clock_virtual_step(struct clock *c, int64_t delta_ns)
 
 void clock_sleep(int64_t ns)
 {
-	int64_t end = clock_mono_ns() + ns;
+	int64_t end = read_clock(CLOCK_MONOTONIC) + ns;
 	const struct timespec at = { .tv_sec = end / NS_PER_S, .tv_nsec = end % NS_PER_S };
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)

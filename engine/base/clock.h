@@ -19,7 +19,19 @@ struct clock {
 };
 
 struct clock *clock_system(void);
-int64_t clock_mono_ns(void); /* clock_system()'s, for what no virtual clock drives */
+/* clock_system()'s, for what no virtual clock drives. */
+static inline int64_t clock_mono_ns(void)
+{
+	struct clock *c = clock_system();
+
+	return c->mono_ns(c);
+}
+static inline int64_t clock_wall_ns(void)
+{
+	struct clock *c = clock_system();
+
+	return c->wall_ns(c);
+}
 void clock_virtual_init(struct clock *c, int64_t start_ns);
 void clock_virtual_advance(struct clock *c, int64_t delta_ns);
 /* Somebody sets the wall clock (NTP, an operator, a leap second), or the machine slept: by delta_ns

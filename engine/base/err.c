@@ -115,6 +115,13 @@ int err_errno(struct err *err, const char *fmt, ...)
 	return -1;
 }
 
+int err_pass(struct err *err, const struct err *from)
+{
+	if (err)
+		*err = *from;
+	return -1;
+}
+
 int err_wrap(struct err *err, const char *fmt, ...)
 {
 	int saved = errno;

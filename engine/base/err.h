@@ -45,6 +45,8 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...) _printf_(
 /* Takes errno: ENOSPC and EDQUOT become ERR_NO_SPACE, ENOENT becomes ERR_NOT_FOUND, all others
  * ERR_IO; appends ": <strerror>". */
 int err_errno(struct err *err, const char *fmt, ...) _printf_(2, 3);
+/* What `from` says, as it is. */
+int err_pass(struct err *err, const struct err *from);
 /* Prepends "<context>: " to the message that is there; keeps the code. */
 int err_wrap(struct err *err, const char *fmt, ...) _printf_(2, 3);
 

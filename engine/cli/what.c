@@ -92,7 +92,7 @@ static int looked(struct search *s, int r, const struct err *e, struct err *err)
 {
 	if (r >= 0)
 		return 1;
-	return note(s, e) < 0 ? err_set(err, e->code, "%s", e->msg) : 0;
+	return note(s, e) < 0 ? err_pass(err, e) : 0;
 }
 
 /* Things of a task. */
@@ -360,7 +360,7 @@ static int with_run(struct search *s, bool beginnings, struct err *err)
 			    ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e)
 			    : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
 		if (r < 0 && note(s, &e) < 0)
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 		if (r >= 0)
 			s->ret->has_run = beginnings || r > 0;
 		if (r < 0 || !s->ret->has_run) {
@@ -427,7 +427,7 @@ static int search(struct search *s, const char *run, struct err *err)
 	if (r == 0) { /* TASK, TASK/OUTPUT, TASK@log: of --run, or the newest */
 		r = record_find_run(s->db, run ? run : "last", s->cli->arena, &s->ret->run, &e);
 		if (r < 0 && run)
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 		s->ret->has_run |= r == 0;
 		r = r < 0 ? note(s, &e) : in_run(s, s->base, err);
 	}
@@ -556,7 +556,7 @@ int what_db(struct cli *cli, const char *text, struct db **ret, struct err *err)
 	int r = cli_db(cli, DB_READ, &db, &e);
 
 	if (r < 0 && e.code != ERR_NOT_FOUND)
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	if (r == 0 && hash && record_find_run(db, hash, cli->arena, &row, NULL) == 0)
 		hash = NULL;
 	else if (r == 0 && !hash && text)

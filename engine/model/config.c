@@ -248,7 +248,7 @@ static int load_file(struct config *c, struct diag_list *diags, struct err *err)
 	if (yaml_tree_load(path, diags, &tree, &e) < 0) {
 		if (e.code == ERR_NOT_FOUND && diag_errors(diags) == before)
 			return 0;
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	}
 	read_config(&d, tree->root, c);
 	return diag_errors(diags) > before ? diag_to_err(diags, path, err) : 0;

@@ -254,7 +254,7 @@ static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, 
 		str_deinit(&bytes);
 		if (e.code == ERR_NOT_FOUND)
 			return 1;
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	}
 	*ret_bytes = bytes.s;
 	*ret_len = bytes.len;

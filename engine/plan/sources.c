@@ -169,7 +169,7 @@ static int run_tool(const struct plan *p, const char *command, struct str *out, 
 static int ask_tool(struct plan *p, const char *name, struct str *text, struct err *err)
 {
 	const char *command = name + strlen("tool:");
-	int64_t now = clock_system()->wall_ns(clock_system());
+	int64_t now = clock_wall_ns();
 	struct stat before, after;
 	bool found = find_programs(command, &before);
 	struct content_id id;

@@ -189,7 +189,7 @@ static int snapshot(struct pod *p, struct pod_slot *s, int flags, struct content
 			       ? 0
 			       : err_set(err, ERR_INVALID, "%s isn't a directory any more",
 					 s->a->checkpoint_path);
-	return e.code == ERR_CHANGED ? 1 : err_set(err, e.code, "%s", e.msg);
+	return e.code == ERR_CHANGED ? 1 : err_pass(err, &e);
 }
 
 static int save(struct pod *p, struct pod_slot *s, const struct content_id *own, struct err *err)

@@ -187,7 +187,7 @@ static int collect_what_there_is(struct pod *p, struct pod_slot *s, struct conte
 		if (staging_collect_hostile(p->store, &one, s->w_fd, &ret[i], &e) < 0) {
 			ret[i] = (struct content_id){ 0 };
 			if (e.code != ERR_NOT_FOUND && e.code != ERR_INVALID)
-				return err_set(err, e.code, "%s", e.msg);
+				return err_pass(err, &e);
 		}
 	}
 	return 0;
@@ -229,7 +229,7 @@ static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
 		return s->result.ran ? err_set(err, ERR_IO, "what the program printed wasn't kept")
 				     : 0;
 	if (fd < 0)
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	if (st.st_size == 0)
 		return 0;
 	if (s->result.r.failure != FAILURE_NONE && (tail = workspace_log_tail(fd)))

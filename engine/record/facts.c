@@ -134,8 +134,7 @@ static json_t *continues_json(const char *ids)
 
 json_t *facts_attempt(const struct attempt_row *a, bool died)
 {
-	struct clock *c = clock_system();
-	int64_t until_ns = a->ended_ns ? a->ended_ns : c->wall_ns(c);
+	int64_t until_ns = a->ended_ns ? a->ended_ns : clock_wall_ns();
 	const char *state = !a->ended_ns                 ? died ? "lost" : "running"
 			    : a->failure == FAILURE_NONE ? "succeeded"
 							 : "failed";

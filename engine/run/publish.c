@@ -207,7 +207,7 @@ static int add_recorded(struct publisher *p, const struct plan_task *t, struct e
 	    record_outputs(p->run->ctx->db, t->attempt, b->arena, &res, &e) < 0 ||
 	    record_key_bytes(p->run->ctx->db, &t->key, &key, &e) < 0) {
 		str_deinit(&key);
-		return e.code && e.code != ERR_NOT_FOUND ? err_set(err, e.code, "%s", e.msg) : 1;
+		return e.code && e.code != ERR_NOT_FOUND ? err_pass(err, &e) : 1;
 	}
 	rec = (struct action_record){ .key = t->key,
 				      .log = a.log,

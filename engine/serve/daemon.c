@@ -444,7 +444,6 @@ int daemon_run(const struct daemon_options *o, struct err *err)
 	struct daemon d = { .o = o,
 			    .systemd = { .fd = -1 },
 			    .phase = o->lease ? DAEMON_STANDBY : DAEMON_STARTING };
-	struct clock *c = clock_system();
 	int r;
 
 	assert(o->n_projects > 0 && o->n_projects <= DAEMON_PROJECTS_MAX);
@@ -452,7 +451,7 @@ int daemon_run(const struct daemon_options *o, struct err *err)
 	event_init(o->log_json, o->verbosity < 0   ? EVENT_WARNING
 				: o->verbosity > 0 ? EVENT_DEBUG
 						   : EVENT_INFO);
-	d.started_wall_ns = c->wall_ns(c);
+	d.started_wall_ns = clock_wall_ns();
 	pthread_mutex_init(&d.lock, NULL);
 	r = open_all(&d, err);
 	if (r == 0)

@@ -36,13 +36,6 @@ struct health {
 	int64_t found_ns;
 };
 
-static int64_t now_ns(void)
-{
-	struct clock *c = clock_system();
-
-	return c->mono_ns(c);
-}
-
 void health_add_check(json_t *checks, const char *name, bool ok, const char *detail, bool *all)
 {
 	json_t *o = json_object();
@@ -98,7 +91,7 @@ static void *run(void *arg)
 			continue;
 		}
 		h->begun = h->asked;
-		h->begun_ns = now_ns();
+		h->begun_ns = clock_mono_ns();
 		pthread_mutex_unlock(&h->lock);
 		found = json_array();
 		for (size_t i = 0; i < h->d->n_projects; i++)
@@ -106,7 +99,7 @@ static void *run(void *arg)
 		pthread_mutex_lock(&h->lock);
 		json_decref(h->found);
 		h->found = found;
-		h->found_ns = now_ns();
+		h->found_ns = clock_mono_ns();
 		h->ended = h->begun;
 		pthread_cond_broadcast(&h->changed);
 	}
@@ -120,11 +113,11 @@ static void *run(void *arg)
 static bool wait_for_look(struct health *h)
 {
 	uint64_t wanted = ++h->asked;
-	int64_t until_ns = now_ns() + HEALTH_WAIT_NS;
+	int64_t until_ns = clock_mono_ns() + HEALTH_WAIT_NS;
 	struct timespec until = { .tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S };
 
 	pthread_cond_broadcast(&h->changed);
-	if (h->begun != h->ended && now_ns() - h->begun_ns > HEALTH_WAIT_NS)
+	if (h->begun != h->ended && clock_mono_ns() - h->begun_ns > HEALTH_WAIT_NS)
 		return false; /* it hangs: nobody waits for it a second time */
 	while (h->ended < wanted)
 		if (pthread_cond_timedwait(&h->changed, &h->lock, &until) != 0)
@@ -138,7 +131,7 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 	size_t i;
 
 	pthread_mutex_lock(&h->lock);
-	if (wait_for_look(h) || (h->found && now_ns() - h->found_ns < HEALTH_KEPT_NS)) {
+	if (wait_for_look(h) || (h->found && clock_mono_ns() - h->found_ns < HEALTH_KEPT_NS)) {
 		json_array_foreach(h->found, i, one)
 		{
 			json_array_append_new(checks, json_deep_copy(one));
@@ -148,7 +141,7 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 		char text[64];
 
 		snprintf(text, sizeof(text), "no answer for %lld s",
-			 (long long)((now_ns() - h->begun_ns) / NS_PER_S));
+			 (long long)((clock_mono_ns() - h->begun_ns) / NS_PER_S));
 		health_add_check(checks, h->at, false, text, all);
 	}
 	pthread_mutex_unlock(&h->lock);

@@ -15,12 +15,11 @@
 static int take_over(struct daemon *d, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct clock *c = clock_system();
 
 	for (size_t i = 0; i < d->n_projects; i++) {
 		size_t runs;
 
-		if (record_take_over(d->projects[i]->db, server_name_self(arena), c->wall_ns(c),
+		if (record_take_over(d->projects[i]->db, server_name_self(arena), clock_wall_ns(),
 				     &runs, err) < 0)
 			return err_wrap(err, "taking over %s", d->projects[i]->root);
 		if (runs)

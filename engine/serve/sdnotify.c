@@ -109,11 +109,10 @@ void sdnotify_ready(struct sdnotify *s)
 
 void sdnotify_reloading(struct sdnotify *s)
 {
-	struct clock *c = clock_system();
 	char text[80];
 
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
-		 (long long)(c->mono_ns(c) / 1000));
+		 (long long)(clock_mono_ns() / 1000));
 	tell(s, text);
 }
 

@@ -40,16 +40,11 @@
 #define PROBE_NS      (5 * NS_PER_S)
 #define REQUEST_NS    (60 * NS_PER_S) /* without a body from a file */
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* Patience. */
 
 void registry_patience_begin(struct patience *p, const struct registry *r)
 {
-	*p = (struct patience){ .until_ns = now_ns() + r->patience_ns };
+	*p = (struct patience){ .until_ns = clock_mono_ns() + r->patience_ns };
 }
 
 bool registry_patience_wait(struct patience *p, const struct http_request *answer)
@@ -57,7 +52,7 @@ bool registry_patience_wait(struct patience *p, const struct http_request *answe
 	int64_t pause = answer ? answer->reply.retry_after_ns : 0;
 
 	pause = MAX(pause, backoff_ns(PAUSE_NS, PAUSE_MAX_NS, ++p->failures));
-	if (now_ns() + pause > p->until_ns)
+	if (clock_mono_ns() + pause > p->until_ns)
 		return false;
 	clock_sleep(pause);
 	return true;
@@ -181,7 +176,7 @@ static char *known_grant(const struct registry_call *c, struct login *l)
 
 	pthread_mutex_lock(&c->r->lock);
 	g = map_get_str(c->r->grants, key);
-	if (g && g->until_ns > now_ns()) {
+	if (g && g->until_ns > clock_mono_ns()) {
 		header = xstrdup(g->header);
 		l->named = g->named;
 		l->which = g->which;

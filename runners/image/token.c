@@ -87,8 +87,7 @@ static int take_token(const struct http_request *q, const char *realm, struct gr
 	if (r == 0) {
 		seconds = MIN(MAX(seconds, TOKEN_S), TOKEN_S_MAX);
 		ret->header = xasprintf("Authorization: Bearer %s", token);
-		ret->until_ns =
-			clock_system()->mono_ns(clock_system()) + seconds * NS_PER_S * 4 / 5;
+		ret->until_ns = clock_mono_ns() + seconds * NS_PER_S * 4 / 5;
 	}
 	json_decref(j);
 	return r;

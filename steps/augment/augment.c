@@ -187,11 +187,11 @@ static int work_on(void *arg, void *p, struct err *err)
 	item->images = -1;
 	name_sample(&bad, s->from[item->shard], sample->key);
 	if (s->plan.on_bad == ON_BAD_FAIL)
-		return err_set(err, bad.code, "%s", bad.msg);
+		return err_pass(err, &bad);
 	item->bad = xstrdup(bad.msg);
 	if (make_unchanged(s, item, &bad) < 0) {
 		name_sample(&bad, s->from[item->shard], sample->key);
-		return err_set(err, bad.code, "%s", bad.msg);
+		return err_pass(err, &bad);
 	}
 	return 0;
 }

@@ -194,7 +194,7 @@ static int add_png(const struct set *s, const struct part *part, struct png_out 
 	if (setjmp(png_jmpbuf(png))) { /* lint: setjmp because libpng reports errors so */
 		png_destroy_write_struct(&png, &info);
 		if (o->err.code)
-			return err_set(err, o->err.code, "%s", o->err.msg);
+			return err_pass(err, &o->err);
 		return err_set(err, ERR_INVALID, "an array of %u x %u x %u can't be made a PNG",
 			       p->width, p->height, p->channels);
 	}

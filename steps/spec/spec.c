@@ -401,7 +401,7 @@ int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **r
 
 	if (w.n) {
 		json_decref(out);
-		return err_set(err, first.code, "%s", first.msg);
+		return err_pass(err, &first);
 	}
 	*ret = out;
 	return 0;

@@ -107,7 +107,7 @@ static int refused(const struct https_call *c, struct err *err)
 	long s = c->reply.reply.status;
 
 	if (c->reply.err.code)
-		return err_set(err, c->reply.err.code, "%s", c->reply.err.msg);
+		return err_pass(err, &c->reply.err);
 	if (s == 404 || s == 410)
 		return err_set(err, ERR_NOT_FOUND, "it does not exist (%ld)", s);
 	if (s == 412)
@@ -271,7 +271,7 @@ static int https_head(struct bucket *b, const char *key, struct bucket_object *r
 		ret->version = ret->encoding = strings->s + empty;
 	}
 	clear(&c);
-	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
+	return r < 0 ? err_pass(err, &e) : 0;
 }
 
 /* Life. */

@@ -40,11 +40,6 @@ struct transfer {
 	int64_t decreased_ns, refilled_ns;
 };
 
-static int64_t mono_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 struct transfer *transfer_new(unsigned max_connections, unsigned tries)
 {
 	struct transfer *t = xcalloc(1, sizeof(*t));
@@ -55,7 +50,7 @@ struct transfer *transfer_new(unsigned max_connections, unsigned tries)
 	t->tries = tries ? tries : TRIES_DEFAULT;
 	t->limit = t->max;
 	t->budget = BUDGET;
-	t->refilled_ns = mono_ns();
+	t->refilled_ns = clock_mono_ns();
 	return t;
 }
 
@@ -97,7 +92,7 @@ static void adapt(struct transfer *t, enum transfer_outcome outcome)
 		t->limit = MIN(t->limit + 1 / t->limit, (double)t->max);
 		t->budget = MIN(t->budget + 1, BUDGET);
 	} else if (outcome == TRANSFER_THROTTLED) {
-		now = mono_ns();
+		now = clock_mono_ns();
 		if (now - t->decreased_ns >= DECREASE_PAUSE_NS) {
 			t->limit = MAX(t->limit / 2, 1.0);
 			t->decreased_ns = now;
@@ -141,7 +136,7 @@ int64_t transfer_jitter_ns(unsigned tries, uint64_t random)
 /* How long the budget makes this retry wait. */
 static int64_t spend(struct transfer *t)
 {
-	int64_t now = mono_ns(), wait = 0;
+	int64_t now = clock_mono_ns(), wait = 0;
 
 	pthread_mutex_lock(&t->lock);
 	t->budget =

@@ -242,7 +242,7 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 	    (hash_only || (store_has(p->store, ret, 1, &present, NULL) == 0 && present)))
 		return 0;
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	began = clock_system()->wall_ns(clock_system()); /* as files have it */
+	began = clock_wall_ns(); /* as files have it */
 	if (fd < 0 || fstat(fd, &f.st) < 0)
 		return err_errno(err, "cannot read %s", p->path.s);
 	if (!S_ISREG(f.st.st_mode))

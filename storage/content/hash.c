@@ -180,7 +180,7 @@ static int part_job_run(struct part_job *j, unsigned n_threads,
 	hash_parts(j);
 	while (n)
 		pthread_join(threads[--n], NULL);
-	r = j->err.code ? err_set(err, j->err.code, "%s", j->err.msg) : 0;
+	r = j->err.code ? err_pass(err, &j->err) : 0;
 	if (r == 0)
 		digest_bytes(j->digests, j->n_parts * DIGEST_BYTES, ret);
 	free(j->digests);

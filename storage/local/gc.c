@@ -104,7 +104,7 @@ static int lost(struct collector *c, const struct err *e, struct err *err)
 		c->res->lost++;
 		return 0;
 	}
-	return err_set(err, e->code, "%s", e->msg);
+	return err_pass(err, e);
 }
 
 static int lost_tree(void *arg, const struct content_id *tree, const struct err *why,
@@ -183,7 +183,7 @@ static int mark_action(struct collector *c, const struct digest *name, int64_t m
 	    action_decode(bytes.s, bytes.len, arena, &a, &e) < 0)
 		return e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT
 			       ? 0
-			       : err_set(&c->err, e.code, "%s", e.msg); /* damaged: dead */
+			       : err_pass(&c->err, &e); /* damaged: dead */
 	if (!(checkpoint_is_record(&a) && mtime_ns > c->o->now_ns - CHECKPOINT_KEEP_NS) &&
 	    !is_young(c, mtime_ns) && !digest_set_has(c->keys, &a.key) &&
 	    !(c->o->keep_action && c->o->keep_action(c->o->arg, &a.key)) &&
@@ -231,7 +231,7 @@ static int visit(struct collector *c, enum store_space space, store_list_fn *fn,
 	c->err.code = ERR_NONE;
 	if (store_list(c->s, space, fn, c, err) == 0)
 		return 0;
-	return c->err.code ? err_set(err, c->err.code, "%s", c->err.msg) : -1;
+	return c->err.code ? err_pass(err, &c->err) : -1;
 }
 
 static int mark_all(struct collector *c, struct err *err)
@@ -247,7 +247,7 @@ static int mark_all(struct collector *c, struct err *err)
 		return -1;
 	if (visit(c, STORE_ACTION, mark_action_later, err) < 0)
 		return -1;
-	return mark_records(c) < 0 ? err_set(err, c->err.code, "%s", c->err.msg) : 0;
+	return mark_records(c) < 0 ? err_pass(err, &c->err) : 0;
 }
 
 /* The note.
@@ -287,7 +287,7 @@ static int read_note(struct collector *c, struct err *err)
 
 	if (here->ops->gc->read_note(here, note, &e) < 0 && e.code != ERR_NOT_FOUND &&
 	    e.code != ERR_TOO_LARGE)
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	if (note->len < MAGIC_LEN || memcmp(note->s, MAGIC, MAGIC_LEN) != 0 ||
 	    (note->len - MAGIC_LEN) % ENTRY_LEN)
 		str_deinit(note);

@@ -91,7 +91,7 @@ static int memory_put(struct store *s, enum store_space space, const struct dige
 		o->present = true;
 		r = 0;
 	}
-	o->mtime_ns = clock_system()->wall_ns(clock_system());
+	o->mtime_ns = clock_wall_ns();
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }

@@ -79,7 +79,7 @@ static int judge(const struct fetching *f, struct err *err)
 	if (e->code == ERR_NOT_FOUND && *r->version)
 		return changed(r, "it is gone", err);
 	if (e->code == ERR_NO_SPACE)
-		return err_set(err, e->code, "%s", e->msg);
+		return err_pass(err, e);
 	return err_set(err, e->code, "fetching %.500s: %s", r->uri, e->msg);
 }
 

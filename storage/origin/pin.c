@@ -218,7 +218,7 @@ static int pin_listing(struct pinning *p, const char *prefix, struct err *err)
 	dir_at(p, "", 0);
 	r = bucket_list(p->bucket, prefix, NULL, flat ? '/' : '\0', take_object, p, err);
 	if (p->err.code)
-		r = err_set(err, p->err.code, "%s", p->err.msg);
+		r = err_pass(err, &p->err);
 	if (r == 0 && p->res->objects == 0)
 		r = err_set(err, ERR_NOT_FOUND,
 			    p->pattern ? "no object matches it" : "there is no object under it");
@@ -265,8 +265,7 @@ static int pin_object(struct pinning *p, const char *key, const char *uri, struc
 	struct err e = { 0 };
 
 	if (bucket_head(p->bucket, key, &o, &strings, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? absent(p, key, err)
-					       : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND ? absent(p, key, err) : err_pass(err, &e);
 	p->res->objects = 1;
 	p->res->bytes = o.size == UINT64_MAX ? 0 : o.size;
 	ref = (struct reference){ .uri = uri,

@@ -215,7 +215,7 @@ static int view_get(struct store *s, enum store_space space, const struct digest
 		return 0;
 	/* What can't be asked for isn't lost: a mark that took it for lost would condemn what it
 	 * names. */
-	return tier_failure(reader, err) < 0 ? -1 : err_set(err, e.code, "%s", e.msg);
+	return tier_failure(reader, err) < 0 ? -1 : err_pass(err, &e);
 }
 
 struct view_listing {
@@ -439,7 +439,7 @@ static int move_member(struct repack *rp, struct store *scratch, const struct re
 		return -1;
 	if (!o->there || tier_pack_add(rp->w, scratch, o, &e) < 0) {
 		if (o->there && e.code != ERR_NOT_FOUND && e.code != ERR_CORRUPT)
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 		digest_set_add(rp->unread[o->space], &o->name);
 		return 0;
 	}
@@ -662,7 +662,7 @@ static int publish_list(struct collector *c, struct err *err)
 	if (still_locked(c, err) < 0 || bucket_put_many(c->r->bucket, &v, 1, err) < 0)
 		return -1;
 	if (p.result < 0)
-		return err_set(err, p.err.code, "%s", p.err.msg);
+		return err_pass(err, &p.err);
 	return 0;
 }
 
@@ -701,7 +701,7 @@ static int delete_run(struct collector *c, const struct doomed *d, const char *k
 	if (c->r->delete_if && *d->version)
 		return bucket_delete_if(c->r->bucket, key, d->version, err) < 0 ? -1 : 0;
 	if (bucket_head(c->r->bucket, key, &o, &strings, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? 0 : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND ? 0 : err_pass(err, &e);
 	if (is_young(c, o.mtime_ns))
 		return 0;
 	return bucket_delete_many(c->r->bucket, &key, 1, err);

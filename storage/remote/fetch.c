@@ -169,7 +169,7 @@ static int take_range(struct fetcher *f, struct range *range, struct err *err)
 		return 0;
 	}
 	if (range->g.result < 0)
-		return err_set(err, range->g.err.code, "%s", range->g.err.msg);
+		return err_pass(err, &range->g.err);
 	for (size_t i = range->first; i < range->end; i++)
 		if (take_member(f, &f->packed.v[i], &range->g, err) < 0)
 			return -1;
@@ -273,7 +273,7 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 		bool too_large = g[i].result < 0 && g[i].err.code == ERR_TOO_LARGE;
 
 		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
-			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
+			got = err_pass(err, &g[i].err);
 		if (got == 0 && too_large) /* nobody wrote that: no reader takes it */
 			presence_note_bad(f->r, v[i]->space, &v[i]->name, BAD_ALONE);
 		else if (got == 0 && g[i].result < 0)
@@ -350,7 +350,7 @@ static int not_taken(struct fetcher *f, const struct arrival *a, const struct er
 		     struct err *err)
 {
 	if (e->code != ERR_CORRUPT && e->code != ERR_TOO_LARGE)
-		return err_set(err, e->code, "%s", e->msg);
+		return err_pass(err, e);
 	if (e->code == ERR_CORRUPT)
 		presence_note_bad(f->r, a->o->space, &a->o->name, a->pack);
 	return 0;
@@ -424,7 +424,7 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 	if (bucket_get_many(f->r->bucket, &v, 1, err) < 0 || g.result < 0) {
 		landing_drop(f, &l);
 		if (g.result == 0 || g.err.code != ERR_NOT_FOUND)
-			return g.result == 0 ? -1 : err_set(err, g.err.code, "%s", g.err.msg);
+			return g.result == 0 ? -1 : err_pass(err, &g.err);
 		pack_is_gone(f, it->pack);
 		return 0;
 	}
@@ -464,7 +464,7 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 	for (size_t i = 0; i < n; i++) {
 		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND &&
 		    g[i].err.code != ERR_TOO_LARGE)
-			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
+			got = err_pass(err, &g[i].err);
 		if (got == 0 && g[i].result < 0)
 			presence_lost(f->r, STORE_BLOB, &v[i]->name);
 		if (got == 0 && g[i].result == 0)

@@ -108,7 +108,7 @@ int condemned_load(struct remote *r, struct err *err)
 				remote_uri(r), CONDEMNED_KEY);
 	}
 	if (e.code && e.code != ERR_NOT_FOUND)
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	pthread_mutex_lock(&r->lock);
 	free(r->condemned.v);
 	r->condemned.v = v;
@@ -158,7 +158,7 @@ static int begin_lease(struct remote *r, struct err *err)
 			got = bucket_head(r->bucket, key, &o, &strings, &e);
 	}
 	if (got < 0)
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	pthread_mutex_lock(&r->lock);
 	free(r->lease.key);
 	r->lease.key = TAKE_PTR(key);

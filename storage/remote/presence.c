@@ -262,7 +262,7 @@ static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t 
 		char path[REMOTE_KEY_MAX];
 
 		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
-			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
+			got = err_pass(err, &g[i].err);
 		if (got == 0 && g[i].result == 0 && r->dir >= 0 && g[i].body.s &&
 		    pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, NULL) == 0)
 			fs_write_atomic_at(r->dir, remote_pack_key(path, &w[i].name, true),

@@ -70,7 +70,7 @@ int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, stru
 	int got = bucket_get_many(r->bucket, &v, 1, err);
 
 	if (got == 0 && g.result < 0)
-		got = err_set(err, g.err.code, "%s", g.err.msg);
+		got = err_pass(err, &g.err);
 	if (got == 0)
 		str_addn(ret, g.body.s ? g.body.s : "", g.body.len);
 	str_deinit(&g.body);
@@ -87,7 +87,7 @@ int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_
 
 	if (bucket_put_many(r->bucket, &v, 1, err) < 0)
 		return -1;
-	return p.result < 0 ? err_set(err, p.err.code, "%s", p.err.msg) : p.result;
+	return p.result < 0 ? err_pass(err, &p.err) : p.result;
 }
 
 /* Attaching. */
@@ -154,8 +154,7 @@ static int check_version(struct remote *r, struct err *err)
 	unsigned number;
 
 	if (remote_get_bytes(r, VERSION_KEY, VERSION_MAX, &text, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? make_store(r, true, err)
-					       : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND ? make_store(r, true, err) : err_pass(err, &e);
 	if (text.s && str_has_prefix(text.s, VERSION_LINE)) {
 		r->if_absent = strstr(text.s, "\nif-absent yes\n") != NULL;
 		r->delete_if = strstr(text.s, "\ndelete-if yes\n") != NULL;

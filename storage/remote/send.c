@@ -54,7 +54,7 @@ struct sender {
 static int missing(struct sender *s, const struct err *e, struct err *err)
 {
 	if (e->code != ERR_NOT_FOUND && e->code != ERR_CORRUPT)
-		return err_set(err, e->code, "%s", e->msg);
+		return err_pass(err, e);
 	pthread_mutex_lock(&s->lock);
 	s->sent->missing++;
 	pthread_mutex_unlock(&s->lock);
@@ -67,7 +67,7 @@ static int count_put(struct sender *s, const struct bucket_put *p, struct remote
 {
 	s->sent->requests++;
 	if (p->result < 0)
-		return err_set(err, p->err.code, "%s", p->err.msg);
+		return err_pass(err, &p->err);
 	o->there = true;
 	presence_note(s->r, o->space, &o->name);
 	s->sent->objects += p->result == 0;
@@ -92,7 +92,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 	pack_writer_finish(w, &p.fd, &p.size, &index, &name);
 	p.key = remote_pack_key(key, &name, false);
 	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||
-	    (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
+	    (p.result < 0 && err_pass(err, &p.err) < 0))
 		return err_wrap(err, "sending a pack to %s", remote_uri(r));
 	*ret_bytes = p.size + index.len;
 	p = (struct bucket_put){ .key = remote_pack_key(key, &name, true),
@@ -102,7 +102,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 				 .may = lease_holds,
 				 .may_arg = &hold };
 	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||
-	    (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
+	    (p.result < 0 && err_pass(err, &p.err) < 0))
 		return err_wrap(err, "sending the index of a pack to %s", remote_uri(r));
 	presence_add_pack(r, &name, &index);
 	return 0;
@@ -140,7 +140,7 @@ static int await_pack(struct sender *s, struct err *err)
 		s->sent->bytes += s->leaving.in_bytes;
 	}
 	parcel_deinit(&s->leaving);
-	return s->left < 0 ? err_set(err, s->left_err.code, "%s", s->left_err.msg) : 0;
+	return s->left < 0 ? err_pass(err, &s->left_err) : 0;
 }
 
 /* The pack goes up, as soon as the one before it has. */
@@ -485,7 +485,7 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 	s.hold = lease_hold(r);
 	if (!r->o.writes)
 		return r->refused.code
-			       ? err_set(err, r->refused.code, "%s", r->refused.msg)
+			       ? err_pass(err, &r->refused)
 			       : err_set(err, ERR_READ_ONLY, "%s is used read-only", remote_uri(r));
 	got = ask_contents(&s, v, n, err);
 	if (got == 0)

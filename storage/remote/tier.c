@@ -47,7 +47,7 @@ void tier_note_failure(struct tier *t, const struct err *e)
 int tier_away(struct tier *t, const struct err *e, struct err *err)
 {
 	tier_note_failure(t, e);
-	return e->code == ERR_IO ? 0 : err_set(err, e->code, "%s", e->msg);
+	return e->code == ERR_IO ? 0 : err_pass(err, e);
 }
 
 /* Verbs. */
@@ -426,7 +426,7 @@ int tier_failure(struct store *s, struct err *err)
 	pthread_mutex_lock(&s->lock);
 	why = tier_of(s)->failure;
 	pthread_mutex_unlock(&s->lock);
-	return why.code ? err_set(err, why.code, "%s", why.msg) : 0;
+	return why.code ? err_pass(err, &why) : 0;
 }
 
 int tier_scratch(struct store *tier, const char *path, struct store **ret, struct err *err)

@@ -39,7 +39,7 @@ int tier_bring_one(struct tier *t, const struct remote_object *o, const struct e
 
 	assert(lacking->code);
 	if (lacking->code != ERR_NOT_FOUND)
-		return err_set(err, lacking->code, "%s", lacking->msg);
+		return err_pass(err, lacking);
 	pthread_mutex_lock(&t->base.lock);
 	if (o->space == STORE_ACTION)
 		when_s = (uintptr_t)map_get(t->absent, o->name.b, DIGEST_BYTES);
@@ -53,7 +53,7 @@ int tier_bring_one(struct tier *t, const struct remote_object *o, const struct e
 	pthread_mutex_unlock(&t->base.lock);
 	return why.code ? err_set(err, lacking->code, "%s, and %s does not answer: %s",
 				  lacking->msg, t->base.uri, why.msg)
-			: err_set(err, lacking->code, "%s", lacking->msg);
+			: err_pass(err, lacking);
 }
 
 /* Those that the directory lacks. sizes NULL: not known. */

@@ -179,7 +179,7 @@ int transfer_each_named(struct store *s, const struct transfer_named *named, tra
 
 		/* One that can't be read doesn't hide what the others name. */
 		if (add_manifest(&c, &named->manifests[i], &e) < 0 && !is_gone(&e))
-			r = err_set(err, e.code, "%s", e.msg);
+			r = err_pass(err, &e);
 	}
 	for (size_t i = 0; i < named->n_contents; i++)
 		add_content(&c, &named->contents[i]);
@@ -424,7 +424,7 @@ static int find_unsent(struct closure *c, const struct cargo *cargo, struct err 
 
 		/* One that can't be read today is waited for. */
 		if (add_unsent(c, &cargo->unsent[i], &e) < 0 && !is_gone(&e))
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 	}
 	return add_records(c, err) < 0 ? -1 : add_trees(c, err);
 }
@@ -465,7 +465,7 @@ static int push(struct store *s, const struct cargo *cargo, struct remote_sent *
 		if (r == 0 || e.code != ERR_CHANGED || remote_renew(tier_remote(s), NULL) < 0)
 			break;
 	}
-	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
+	return r < 0 ? err_pass(err, &e) : 0;
 }
 
 int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret,
@@ -495,7 +495,7 @@ int tier_send_unsent(struct store *s, const struct closure_names *names, struct 
 	cargo.unsent = v;
 	r = push(s, &cargo, ret, &e);
 	tier_sent_unsent(s, r < 0 ? &e : NULL);
-	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
+	return r < 0 ? err_pass(err, &e) : 0;
 }
 
 /* Pull. */

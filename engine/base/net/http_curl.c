@@ -54,7 +54,7 @@ int curl_api_get(const struct curl_api **ret, struct err *err)
 {
 	pthread_once(&once, load_once);
 	if (load_err.code)
-		return err_set(err, load_err.code, "%s", load_err.msg);
+		return err_pass(err, &load_err);
 	*ret = &api;
 	return 0;
 }

@@ -333,7 +333,7 @@ int opens_new(const char *const *except, size_t n, struct opens **ret, struct er
 	o->except = xcalloc(n + 1, sizeof(*o->except));
 	for (o->n_except = 0; o->n_except < n; o->n_except++)
 		o->except[o->n_except] = xstrdup(except[o->n_except]);
-	now_ns = clock_system()->wall_ns(clock_system());
+	now_ns = clock_wall_ns();
 	o->since = (struct statx_timestamp){ .tv_sec = now_ns / NS_PER_S,
 					     .tv_nsec = (uint32_t)(now_ns % NS_PER_S) };
 	o->wake = eventfd(0, EFD_CLOEXEC);

@@ -59,7 +59,7 @@ int lineage_facts_read(struct cli *cli, struct db *db, const struct digest *key,
 		if (why.code != ERR_IO)
 			return 0;
 		lineage_facts_deinit(ret);
-		return err_set(err, why.code, "%s", why.msg);
+		return err_pass(err, &why);
 	}
 	for (size_t i = 0; i < n; i++)
 		take_fact(cli, &facts[i], ret);

@@ -23,13 +23,12 @@
 
 int runs_parse_when(const char *option, const char *text, int64_t *ret, struct err *err)
 {
-	struct clock *c = clock_system();
 	int64_t ago;
 
 	if (!text)
 		return 0;
 	if (text_parse_duration(text, &ago, NULL) == 0) {
-		*ret = MAX(c->wall_ns(c) - ago, 1);
+		*ret = MAX(clock_wall_ns() - ago, 1);
 		return 0;
 	}
 	if (text_parse_time(text, ret, NULL) == 0 && *ret > 0)

@@ -30,7 +30,7 @@ static int open_all(struct cli *cli, struct store **ret_store, struct db **ret, 
 	if (tag_store_take_in(*ret, *ret_store, &e) >= 0)
 		return 0;
 	if (!store_is_shared(*ret_store))
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	cli_warn(cli, "names that others gave may be missing: %s", e.msg);
 	return 0;
 }
@@ -113,12 +113,11 @@ static const char *author(struct cli *cli)
 static int publish(struct cli *cli, struct db *db, struct store *s, struct tag_row *t,
 		   struct err *err)
 {
-	struct clock *c = clock_system();
 	struct tag_row last;
 	struct err why = { 0 };
 
 	t->author = author(cli);
-	t->at_ns = c->wall_ns(c);
+	t->at_ns = clock_wall_ns();
 	if (record_tag_find(db, t->name, cli->arena, &last, NULL) > 0)
 		t->at_ns = MAX(t->at_ns, last.at_ns + 1);
 	if (tag_store_put(s, t, err) < 0 || store_sync(s, err) < 0 || db_begin(db, err) < 0)

@@ -45,7 +45,7 @@ static int lacks(struct getter *g, const char *path, const struct err *why, stru
 
 	if (why->code != ERR_NOT_FOUND && why->code != ERR_CORRUPT) {
 		json_decref(text);
-		return err_set(err, why->code, "%s", why->msg);
+		return err_pass(err, why);
 	}
 	json_array_append_new(g->ret->missing, text ? text : json_string("a name that isn't text"));
 	return 0;
@@ -131,7 +131,7 @@ static int put_task(struct getter *g, const struct results *res, const struct re
 	if (e->state != RESULT_SUCCEEDED && e->state != RESULT_FAILED)
 		return 0;
 	if (what_task_log(g->cli, g->db, g->run, &t, &log, &why) < 0)
-		return why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.msg);
+		return why.code == ERR_NOT_FOUND ? 0 : err_pass(err, &why);
 	return put(g, &log, arena_printf(g->cli->arena, "logs/%s.log", name), err);
 }
 

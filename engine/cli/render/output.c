@@ -166,10 +166,9 @@ const char *cli_bytes(struct cli *cli, uint64_t n)
 
 const char *cli_ago(struct cli *cli, int64_t wall_ns)
 {
-	struct clock *c = clock_system();
 	struct str s = { 0 };
 
-	text_add_relative(&s, wall_ns, c->wall_ns(c));
+	text_add_relative(&s, wall_ns, clock_wall_ns());
 	return keep(cli, &s);
 }
 

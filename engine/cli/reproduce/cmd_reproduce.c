@@ -147,7 +147,7 @@ static int find_original(struct cli *cli, const struct session *s, const char *w
 		return 0;
 	}
 	if (why.code != ERR_NOT_FOUND)
-		return err_set(err, why.code, "%s", why.msg);
+		return err_pass(err, &why);
 	return search_store(cli, s->store, str_has_prefix(what, "sha256:") ? what + 7 : what, ret,
 			    err);
 }

@@ -113,8 +113,7 @@ static int first_contact(const char *root, struct err *err)
 {
 	const char *uri = not_empty("CAIRN_STORE");
 	_cleanup_(freep) char *ready = fs_join(root ? root : POD_ROOT, "run/ready");
-	struct clock *c = clock_system();
-	int64_t until = c->mono_ns(c) + CONTACT_NS;
+	int64_t until = clock_mono_ns() + CONTACT_NS;
 	struct bucket_options o = { .tries = 1, .max_connections = 1 };
 	struct bucket *b = NULL;
 	int r;
@@ -137,7 +136,7 @@ static int first_contact(const char *root, struct err *err)
 		r = err_set(err, ERR_IO, "the pod does not reach the store %s: %s", uri, why.msg);
 		say(err->msg);
 		clock_sleep(NS_PER_S);
-	} while (c->mono_ns(c) < until);
+	} while (clock_mono_ns() < until);
 	bucket_free(b);
 	if (r == 0)
 		*err = (struct err){ 0 };

@@ -87,7 +87,7 @@ static int ask_server(struct dry_run *d, const json_t *o, json_t **ret, struct e
 	if (kube_do(d->client, &call, why) == 0)
 		*ret = json_incref(call.json);
 	else if (call.status == 0)
-		r = err_set(err, why->code, "%s", why->msg);
+		r = err_pass(err, why);
 	kube_call_deinit(&call);
 	return r;
 }
@@ -254,7 +254,7 @@ static int find_cluster(struct dry_run *d, bool server, struct err *err)
 	if (cluster_access(d->s.config, d->cli->arena, &d->access, &why) == 0)
 		return 0;
 	if (server || why.code != ERR_NOT_FOUND || d->s.config->kubernetes.kubeconfig)
-		return err_set(err, why.code, "%s", why.msg);
+		return err_pass(err, &why);
 	d->access = (struct kube_access){ .namespace_ = namespace_ ? namespace_ : "default" };
 	return 0;
 }

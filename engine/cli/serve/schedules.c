@@ -21,9 +21,7 @@
 
 int64_t schedules_now(void)
 {
-	struct clock *c = clock_system();
-
-	return c->wall_ns(c);
+	return clock_wall_ns();
 }
 
 const char *schedules_path(struct cli *cli, const struct pipeline *p)

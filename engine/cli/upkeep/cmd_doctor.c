@@ -285,7 +285,6 @@ static void check_libraries(struct doctor *d)
 
 static void check_system(struct doctor *d)
 {
-	struct clock *c = clock_system();
 	struct statfs fs;
 	int was = 0;
 
@@ -305,7 +304,7 @@ static void check_system(struct doctor *d)
 	else
 		doctor_found(d, DOCTOR_OK, "cgroup", NULL,
 			     "no version 2: memory of tasks is accounted, not limited");
-	if (c->wall_ns(c) < MIN_YEAR_S * NS_PER_S)
+	if (clock_wall_ns() < MIN_YEAR_S * NS_PER_S)
 		doctor_found(d, DOCTOR_PROBLEM, "time", "set the clock: runs are ordered by it",
 			     "the clock is years behind");
 	else

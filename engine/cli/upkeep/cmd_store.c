@@ -463,7 +463,7 @@ static int read_shared_runs(struct shared_runs *s, const struct map *own, struct
 			run.pipeline = arena_strdup(arena, m.run->pipeline);
 			run.started_ns = m.run->started_ns;
 		} else if (e.code != ERR_NOT_FOUND && e.code != ERR_CORRUPT) {
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 		}
 		VEC_PUSH(&s->runs, run);
 	}
@@ -503,11 +503,9 @@ static int add_shared(const struct retention *ret, struct store *store, struct a
 static int gc_options(const struct cli_args *args, const struct config *config,
 		      struct store_gc_options *o, struct retention *ret, struct err *err)
 {
-	struct clock *c = clock_system();
-
 	*ret = (struct retention){ .keep_runs = config->keep_runs,
 				   .keep_ns = config->keep_ns,
-				   .now_ns = c->wall_ns(c) };
+				   .now_ns = clock_wall_ns() };
 	*o = (struct store_gc_options){ .now_ns = ret->now_ns,
 					.grace_ns = 3600 * NS_PER_S,
 					.names = &manifest_names,

@@ -52,7 +52,7 @@ static int find_wanted(struct wanted *w, const char *word, struct remote *remote
 	}
 	if (e.code != ERR_NOT_FOUND || !remote || n < RUN_PREFIX_MIN || n > 64 ||
 	    strspn(word, "0123456789abcdef") != n)
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	/* A run that this project doesn't know may be somebody else's. */
 	w->prefix = word;
 	w->found = 0;

@@ -44,7 +44,7 @@ struct import {
 /* What is gone or damaged is left out; anything else is an error. */
 static int unless_damaged(const struct err *e, struct err *err)
 {
-	return manifest_is_damage(e) ? 0 : err_set(err, e->code, "%s", e->msg);
+	return manifest_is_damage(e) ? 0 : err_pass(err, e);
 }
 
 /* The run. */

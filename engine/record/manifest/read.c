@@ -111,9 +111,7 @@ int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const stru
 /* What is gone or damaged can't say what it names; any other failure means that we don't know. */
 static int lost(const struct err *e, struct err *err)
 {
-	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT
-		       ? 0
-		       : err_set(err, e->code, "%s", e->msg);
+	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT ? 0 : err_pass(err, e);
 }
 
 static int walk_task(void *arg, const struct result_entry *e)

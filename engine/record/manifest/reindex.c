@@ -99,7 +99,7 @@ static int read_entry(struct reindex *x, const struct digest *hash, struct err *
 		char hex[DIGEST_HEX_MAX];
 
 		if (!manifest_is_damage(&e))
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 		x->res->damaged++;
 		warn(x, arena_printf(arena, "run %.12s is left out: %s", digest_hex(hash, hex),
 				     e.msg));
@@ -210,7 +210,7 @@ static int prepare_old(struct reindex *x, const char *path, struct err *err)
 	if (r == 0)
 		return 0;
 	if (e.code != ERR_CORRUPT && e.code != ERR_NEWER)
-		return err_set(err, e.code, "%s", e.msg);
+		return err_pass(err, &e);
 	warn(x, "the old database can't be read: what no manifest has (runs that didn't end, "
 		"schedules) won't be in the new one");
 	return 1;
@@ -265,7 +265,7 @@ static int write_entry(struct reindex *x, const struct entry *en, struct err *er
 	}
 	if (manifest_load(x->s, &en->hash, arena, &m, &e) < 0) {
 		x->res->damaged += manifest_is_damage(&e);
-		return manifest_is_damage(&e) ? IMPORT_KNOWN : err_set(err, e.code, "%s", e.msg);
+		return manifest_is_damage(&e) ? IMPORT_KNOWN : err_pass(err, &e);
 	}
 	if (en->id_taken) {
 		struct run_row run = *m.run;

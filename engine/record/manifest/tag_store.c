@@ -114,7 +114,7 @@ int tag_store_take_in(struct db *db, struct store *s, struct err *err)
 		if (tag_store_load(s, &names[i], arena, &rows[n], &e) == 0)
 			n++;
 		else if (!manifest_is_damage(&e)) /* a damaged one names nothing */
-			return err_set(err, e.code, "%s", e.msg);
+			return err_pass(err, &e);
 	}
 	if (n == 0)
 		return 0;

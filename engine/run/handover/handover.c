@@ -386,7 +386,6 @@ static int check_pipeline(const json_t *j, struct store *s, const struct run_opt
 int handover_from_json(const json_t *j, struct store *s, struct arena *arena, struct handover *ret,
 		       struct err *err)
 {
-	struct clock *c = clock_system();
 	struct run_options o = { 0 };
 
 	*ret = (struct handover){ 0 };
@@ -402,7 +401,7 @@ int handover_from_json(const json_t *j, struct store *s, struct arena *arena, st
 	    check_pipeline(j, s, &o, arena, ret, err) < 0)
 		return -1;
 	ret->row.state = RUN_INTERRUPTED;
-	ret->row.started_ns = c->wall_ns(c);
+	ret->row.started_ns = clock_wall_ns();
 	return 0;
 }
 

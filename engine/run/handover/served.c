@@ -40,7 +40,6 @@ bool run_is_served(const struct run_row *r)
 static int write_wait(struct db *db, const char *run, unsigned unbegun, const char *why,
 		      struct arena *arena, struct err *err)
 {
-	struct clock *c = clock_system();
 	struct run_options o;
 	struct run_row row;
 
@@ -53,7 +52,7 @@ static int write_wait(struct db *db, const char *run, unsigned unbegun, const ch
 	if (row.state == RUN_INTERRUPTED && unbegun == 0)
 		why = row.message; /* its own engine has said it */
 	return record_run_left(db, &row, why,
-			       row.state == RUN_INTERRUPTED ? row.ended_ns : c->wall_ns(c),
+			       row.state == RUN_INTERRUPTED ? row.ended_ns : clock_wall_ns(),
 			       err) < 0 ||
 			       record_run_set_options(db, row.rowid, options_to_json(&o, arena),
 						      err) < 0
@@ -75,7 +74,6 @@ int served_run_end(struct db *db, const char *run, enum run_state state, const c
 		   struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct clock *c = clock_system();
 	struct run_row row;
 	int r;
 
@@ -85,7 +83,7 @@ int served_run_end(struct db *db, const char *run, enum run_state state, const c
 	if (r == 0) {
 		row.state = state;
 		row.message = why;
-		row.ended_ns = c->wall_ns(c);
+		row.ended_ns = clock_wall_ns();
 		row.engine.pid = 0;
 		r = record_run_update(db, &row, err);
 	}

@@ -117,7 +117,7 @@ static int note_unreadable(struct walk *w, const struct content_id *id, struct e
 		note_plain(w, COMPARE_UNKNOWN,
 			   arena_printf(w->c->arena, "%s is damaged in the store", id_text(w, id)));
 	else
-		return err_set(err, why->code, "%s", why->msg);
+		return err_pass(err, why);
 	return 1;
 }
 

@@ -161,7 +161,7 @@ int secret_get(const struct config *c, const char *name, struct str *ret, struct
 			       "secret %s is not set; set it with `cairn secret set %s`, or as %s "
 			       "in the environment",
 			       name, name, variable);
-	return err_set(err, why.code, "%s", why.msg);
+	return err_pass(err, &why);
 }
 
 int secret_set(const struct config *c, const char *name, const char *value, size_t len,
@@ -198,8 +198,7 @@ int secret_remove(const struct config *c, const char *name, struct err *err)
 	if (dir < 0 ? why.code == ERR_NOT_FOUND : errno == ENOENT)
 		return err_set(err, ERR_NOT_FOUND,
 			       "no secret %s is kept here; see `cairn secret list`", name);
-	return dir < 0 ? err_set(err, why.code, "%s", why.msg)
-		       : err_errno(err, "cannot remove the secret %s", name);
+	return dir < 0 ? err_pass(err, &why) : err_errno(err, "cannot remove the secret %s", name);
 }
 
 /* List. */
@@ -236,7 +235,7 @@ static int list_files(struct list *l, const struct config *c, struct err *err)
 	int r;
 
 	if (fd < 0)
-		return why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.msg);
+		return why.code == ERR_NOT_FOUND ? 0 : err_pass(err, &why);
 	d = fdopendir(fd);
 	if (!d) {
 		fd_closep(&fd);

@@ -11,9 +11,8 @@
 /* Before it first turns, the loop's thread opens what it serves; when it has ended, it closes. */
 static int64_t stuck_for(struct api *a)
 {
-	struct clock *c = clock_system();
 	int phase = atomic_load(&a->d->phase);
-	int64_t turned = atomic_load(&a->d->turn.at_ns), since = c->mono_ns(c) - turned;
+	int64_t turned = atomic_load(&a->d->turn.at_ns), since = clock_mono_ns() - turned;
 
 	return turned && phase != DAEMON_STARTING && phase != DAEMON_STOPPING &&
 			       since >= TURN_MAX_NS

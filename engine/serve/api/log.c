@@ -148,7 +148,6 @@ static ssize_t read_pod(struct log_stream *s, char *buf, size_t max)
 
 static ssize_t read_file(struct log_stream *s, char *buf, size_t max)
 {
-	struct clock *c = clock_system();
 	struct content_id log;
 	ssize_t n = s->fd >= 0 ? pread(s->fd, buf, max, s->at) : 0;
 
@@ -160,9 +159,9 @@ static ssize_t read_file(struct log_stream *s, char *buf, size_t max)
 		return n < 0 ? unread(s) : WEB_STREAM_END;
 	if (!s->follow)
 		return WEB_STREAM_END;
-	if (n == 0 && c->mono_ns(c) - s->asked_ns < ASK_NS)
+	if (n == 0 && clock_mono_ns() - s->asked_ns < ASK_NS)
 		return WEB_STREAM_WAIT;
-	s->asked_ns = c->mono_ns(c);
+	s->asked_ns = clock_mono_ns();
 	switch (still_runs(s, &log, &s->err)) {
 	case 1:
 		return WEB_STREAM_WAIT;

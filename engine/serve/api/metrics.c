@@ -178,8 +178,7 @@ static void make_sums(struct daemon *d, struct str *out)
 
 static void add_sums(struct daemon *d, struct str *out)
 {
-	struct clock *c = clock_system();
-	int64_t now = c->mono_ns(c);
+	int64_t now = clock_mono_ns();
 	struct str fresh = { 0 };
 
 	pthread_mutex_lock(&d->lock);

@@ -98,7 +98,7 @@ int occasion_parse(const struct pipeline *p, const char *text, const char *path,
 {
 	const char *at = strchr(text, '@'),
 		   *name = at ? arena_strndup(arena, text, (size_t)(at - text)) : text;
-	const struct schedule_decl *d;
+	const struct schedule_decl *d = NULL;
 	int64_t nominal;
 
 	if (find_schedule(p, name, &d, err) < 0)

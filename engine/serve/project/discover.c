@@ -30,7 +30,7 @@ static int is_scheduled(const char *path, struct err *err)
 	if (fs_read_file(path, PIPELINE_FILE_MAX, &text, &e) < 0)
 		return e.code == ERR_NOT_FOUND || e.code == ERR_INVALID || e.code == ERR_TOO_LARGE
 			       ? 0
-			       : err_set(err, e.code, "%s", e.msg);
+			       : err_pass(err, &e);
 	return text.len && has_line(text.s, "pipeline:") && has_line(text.s, "schedules:");
 }
 

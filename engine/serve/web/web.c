@@ -96,13 +96,6 @@ struct web {
 	pthread_cond_t stream_ended;
 };
 
-static int64_t now_ns(void)
-{
-	struct clock *c = clock_system();
-
-	return c->mono_ns(c);
-}
-
 /* Connections. */
 
 static struct connection *connection_of(struct web *w, struct MHD_Connection *mhd)
@@ -117,7 +110,7 @@ static void set_phase(struct connection *c, enum phase phase)
 {
 	pthread_mutex_lock(&c->web->lock);
 	c->phase = phase;
-	c->since_ns = now_ns();
+	c->since_ns = clock_mono_ns();
 	if (phase == PHASE_HEADERS)
 		c->asked = c->streams = false;
 	pthread_mutex_unlock(&c->web->lock);
@@ -144,7 +137,7 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 		*c = (struct connection){ .web = w,
 					  .listener = d->listener,
 					  .fd = info ? info->connect_fd : -1,
-					  .since_ns = now_ns() };
+					  .since_ns = clock_mono_ns() };
 		VEC_PUSH(&w->connections, c);
 		*context = c;
 		atomic_fetch_add(&w->connections_total, 1);
@@ -193,7 +186,7 @@ static void ask_waiting(struct web *w);
 static void on_tick(void *arg)
 {
 	struct web *w = arg;
-	int64_t now = now_ns();
+	int64_t now = clock_mono_ns();
 
 	pthread_mutex_lock(&w->lock);
 	shut_late(w, now);
@@ -245,7 +238,7 @@ static int check_token(struct web *w, struct request *r)
 /* Guessing is slowed down; the right token always works. */
 static bool too_many_wrong(struct web *w)
 {
-	int64_t now = now_ns();
+	int64_t now = clock_mono_ns();
 	bool over;
 
 	pthread_mutex_lock(&w->lock);
@@ -629,10 +622,10 @@ static void handle(void *arg)
 	struct request *r = arg;
 	struct web *w = r->connection->web;
 	struct MHD_Connection *mhd = r->mhd;
-	int64_t begun = now_ns();
+	int64_t begun = clock_mono_ns();
 
 	w->o.handle(w->o.arg, &r->x);
-	atomic_fetch_add(&w->busy_ns, now_ns() - begun);
+	atomic_fetch_add(&w->busy_ns, clock_mono_ns() - begun);
 	r->handled = true;
 	w->api->resume_connection(mhd);
 }
@@ -693,7 +686,7 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
 	if (c) {
 		pthread_mutex_lock(&w->lock);
 		c->asked = true;
-		c->since_ns = MIN(c->since_ns, now_ns());
+		c->since_ns = MIN(c->since_ns, clock_mono_ns());
 		pthread_mutex_unlock(&w->lock);
 	}
 	return NULL;
@@ -762,7 +755,7 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 			web_free(w);
 			return -1;
 		}
-	w->tick = loop_add_timer(l, now_ns() + TICK_NS, on_tick, w);
+	w->tick = loop_add_timer(l, clock_mono_ns() + TICK_NS, on_tick, w);
 	return 0;
 }
 

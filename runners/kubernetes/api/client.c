@@ -62,11 +62,6 @@ struct kube_client {
 	int64_t tokens_at_ns;          /* under lock */
 };
 
-static int64_t mono_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* Connections. */
 
 struct certificate {
@@ -159,7 +154,7 @@ int kube_client_new(const struct kube_access *a, const struct kube_client_option
 	c->o.burst = o->burst ? o->burst : 200;
 	c->o.patience_ns = o->patience_ns ? o->patience_ns : PATIENCE_DEFAULT_NS;
 	c->tokens = c->o.burst;
-	c->tokens_at_ns = mono_ns();
+	c->tokens_at_ns = clock_mono_ns();
 	c->credential = kube_credential_new(a);
 	pthread_mutex_init(&c->lock, NULL);
 	thread_cond_init(&c->wake);
@@ -218,10 +213,10 @@ static int cancelled(struct err *err)
 /* Under lock. -1: cancelled meanwhile. */
 static int sleep_locked(struct kube_client *c, int64_t ns)
 {
-	int64_t end = mono_ns() + ns;
+	int64_t end = clock_mono_ns() + ns;
 	struct timespec t = { .tv_sec = end / NS_PER_S, .tv_nsec = end % NS_PER_S };
 
-	while (!atomic_load(&c->cancelled) && mono_ns() < end)
+	while (!atomic_load(&c->cancelled) && clock_mono_ns() < end)
 		pthread_cond_timedwait(&c->wake, &c->lock, &t);
 	return atomic_load(&c->cancelled) ? -1 : 0;
 }
@@ -233,7 +228,7 @@ static int take_token(struct kube_client *c, struct err *err)
 
 	pthread_mutex_lock(&c->lock);
 	for (;;) {
-		int64_t now = mono_ns();
+		int64_t now = clock_mono_ns();
 
 		c->tokens = MIN(c->tokens + c->o.qps * (double)(now - c->tokens_at_ns) /
 						    (double)NS_PER_S,
@@ -445,7 +440,7 @@ static int64_t again_ns(const struct kube_call *call, const struct http_request 
 int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
 {
 	_cleanup_(str_deinit) struct str body = { 0 };
-	int64_t end = mono_ns() + c->o.patience_ns;
+	int64_t end = clock_mono_ns() + c->o.patience_ns;
 	bool refused = false;
 
 	assert(call->method && call->path);
@@ -455,7 +450,8 @@ int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
 		struct http_request r = { 0 };
 		struct err why = { 0 };
 		int result = try_once(c, call, &body, refused, &r, &why);
-		int64_t wait = r.method ? again_ns(call, &r, result, tries, end - mono_ns()) : -1;
+		int64_t wait =
+			r.method ? again_ns(call, &r, result, tries, end - clock_mono_ns()) : -1;
 		bool new_credentials = result == 0 && r.reply.status == 401 && !refused &&
 				       (c->access->exec || c->access->token_file);
 

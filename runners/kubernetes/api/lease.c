@@ -174,10 +174,9 @@ static bool may_take(const struct kube_lease *l)
 
 static json_t *time_text(void)
 {
-	struct clock *c = clock_system();
 	_cleanup_(str_deinit) struct str text = { 0 };
 
-	text_add_time(&text, c->wall_ns(c), 6); /* MicroTime */
+	text_add_time(&text, clock_wall_ns(), 6); /* MicroTime */
 	return json_string(text.s);
 }
 

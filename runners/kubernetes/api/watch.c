@@ -57,11 +57,6 @@ struct kube_watch {
 	int64_t synced_ns; /* when all was told last */
 };
 
-static int64_t mono_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 static void set_version(struct kube_watch *w, const char *v)
 {
 	free(w->version);
@@ -105,7 +100,7 @@ static void add_query(struct kube_watch *w, struct str *path, const char *fmt, .
 
 static void end_sync(struct kube_watch *w)
 {
-	w->synced_ns = mono_ns();
+	w->synced_ns = clock_mono_ns();
 	tell(w, KUBE_SYNC_END, NULL);
 }
 
@@ -256,7 +251,7 @@ static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 		if (newline)
 			str_reset(&w->frame);
 	}
-	w->good_ns = w->good_ns ? w->good_ns : mono_ns();
+	w->good_ns = w->good_ns ? w->good_ns : clock_mono_ns();
 	return 0;
 }
 
@@ -311,11 +306,11 @@ static int stream(struct kube_watch *w, struct err *err)
 
 static void pause_for(struct kube_watch *w, int64_t ns)
 {
-	int64_t end = mono_ns() + ns;
+	int64_t end = clock_mono_ns() + ns;
 	struct timespec t = { .tv_sec = end / NS_PER_S, .tv_nsec = end % NS_PER_S };
 
 	pthread_mutex_lock(&w->lock);
-	while (!atomic_load(&w->stop) && mono_ns() < end)
+	while (!atomic_load(&w->stop) && clock_mono_ns() < end)
 		pthread_cond_timedwait(&w->wake, &w->lock, &t);
 	pthread_mutex_unlock(&w->lock);
 }
@@ -327,7 +322,7 @@ static int once(struct kube_watch *w, struct err *err)
 	w->good_ns = 0;
 	/* An event that the server forgot to tell shows in the next list alone. */
 	if (*w->version &&
-	    mono_ns() - w->synced_ns >= (w->o.resync_ns ? w->o.resync_ns : RESYNC_NS))
+	    clock_mono_ns() - w->synced_ns >= (w->o.resync_ns ? w->o.resync_ns : RESYNC_NS))
 		set_version(w, NULL);
 	if (*w->version) { /* from what is known on */
 		add_query(w, &path,
@@ -359,7 +354,7 @@ static void *watch_main(void *arg)
 			tell_trouble(w, NULL);
 		else
 			tell_trouble(w, &err);
-		if (r == 0 || (w->good_ns && mono_ns() - w->good_ns >= WORKED_NS)) {
+		if (r == 0 || (w->good_ns && clock_mono_ns() - w->good_ns >= WORKED_NS)) {
 			failures = 0;
 			continue;
 		}

@@ -500,7 +500,7 @@ int pod_spec_read(const char *text, size_t len, unsigned index, struct arena *ar
 static json_t *result_of(const struct pod_result *p)
 {
 	const struct runner_result *r = &p->r;
-	json_t *o = json_object(), *ids;
+	json_t *o = json_object();
 
 	set_int(o, "attempt", (int64_t)p->attempt_id);
 	set_int(o, "index", p->index);
@@ -515,10 +515,13 @@ static json_t *result_of(const struct pod_result *p)
 	set_int(o, "ended_ns", r->ended_ns);
 	set_int(o, "rss", (int64_t)r->max_rss_bytes);
 	set_int(o, "cpu_ns", r->cpu_ns);
-	if (p->n_outputs)
-		json_object_set_new(o, "outputs", ids = json_array());
-	for (size_t i = 0; i < p->n_outputs; i++)
-		json_array_append_new(ids, id_of(&r->outputs[i]));
+	if (p->n_outputs) {
+		json_t *ids = json_array();
+
+		for (size_t i = 0; i < p->n_outputs; i++)
+			json_array_append_new(ids, id_of(&r->outputs[i]));
+		json_object_set_new(o, "outputs", ids);
+	}
 	set_text(o, "metrics", r->metrics_json);
 	if (r->log.kind != CONTENT_NONE)
 		json_object_set_new(o, "log", id_of(&r->log));

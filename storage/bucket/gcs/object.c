@@ -155,7 +155,7 @@ static int head_one(void *arg, size_t i, struct err *err)
 	if (b->sizes)
 		b->sizes[i] = there ? o.size : 0;
 	json_decref(j);
-	return there || e.code == ERR_NOT_FOUND ? 0 : err_set(err, e.code, "%s", e.msg);
+	return there || e.code == ERR_NOT_FOUND ? 0 : err_pass(err, &e);
 }
 
 int gcs_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there,

@@ -73,7 +73,7 @@ static int head_one(void *arg, size_t i, struct err *err)
 	if (b->sizes)
 		b->sizes[i] = there ? size : 0;
 	s3_call_deinit(&c);
-	return there || absent ? 0 : err_set(err, e.code, "%s", e.msg);
+	return there || absent ? 0 : err_pass(err, &e);
 }
 
 int s3_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there,

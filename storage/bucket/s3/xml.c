@@ -98,7 +98,7 @@ static int read_root(struct reader *r, const char *what, const void *bytes, size
 	if (XML_Parse(r->parser, bytes ? bytes : "", (int)n, 1) != XML_STATUS_OK || r->why ||
 	    r->err.code)
 		result = r->err.code
-				 ? err_set(err, r->err.code, "%s", r->err.msg)
+				 ? err_pass(err, &r->err)
 				 : err_set(err, ERR_CORRUPT,
 					   "%s: the answer isn't the XML of an object store: line "
 					   "%lu: %s",
