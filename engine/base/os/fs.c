@@ -426,3 +426,11 @@ const char *fs_network_name(const char *path)
 			return known[i].name;
 	return NULL;
 }
+
+bool fs_leads_to(const char *path, int fd)
+{
+	struct stat named, opened;
+
+	return stat(path, &named) == 0 && fstat(fd, &opened) == 0 &&
+	       named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}

@@ -143,6 +143,9 @@ void fs_unlock_range(int fd, uint64_t offset);
  * local one or when it can't be determined. */
 const char *fs_network_name(const char *path);
 
+/* Does the path still lead to the file that is open at `fd`? */
+bool fs_leads_to(const char *path, int fd);
+
 /* Paths: lexical, bytes, nothing is looked up. */
 
 /* All return memory of the caller's. */

@@ -9,9 +9,9 @@
  * which bytes a terminal gets.
  *
  * The log file of a local attempt is emptied, moved and used again when the attempt ends. So
- * copy_new() believes bytes only while the path still leads to the open file (is_still()), and the
- * rest comes from the log that was kept. Following waits for inotify, and at most half a second at
- * a time, because the end is a row in the database and not an event.
+ * copy_new() believes bytes only while the path still leads to the open file (fs_leads_to()), and
+ * the rest comes from the log that was kept. Following waits for inotify, and at most half a second
+ * at a time, because the end is a row in the database and not an event.
  *
  * Threads: one; a pod's log may call show_and_flush() from others, one call at a time. What it
  * doesn't do: mask secrets. Whoever writes a log does.
@@ -21,6 +21,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include "base/os/fs.h"
 #include "cli/past/past.h"
 #include "cli/render/facts.h"
 #include "cli/serve/server.h"
@@ -81,21 +82,12 @@ static bool still_running(struct logs *l, const struct attempt_row *a, struct at
 	return false;
 }
 
-/* Does the path still lead to the open file? */
-static bool is_still(const char *path, int fd)
-{
-	struct stat named, opened;
-
-	return stat(path, &named) == 0 && fstat(fd, &opened) == 0 &&
-	       named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
-}
-
 static void copy_new(struct logs *l, const char *path, int fd, off_t *at)
 {
 	char buf[65536];
 	ssize_t n;
 
-	while ((n = pread(fd, buf, sizeof(buf), *at)) > 0 && is_still(path, fd)) {
+	while ((n = pread(fd, buf, sizeof(buf), *at)) > 0 && fs_leads_to(path, fd)) {
 		show(l, buf, (size_t)n);
 		*at += n;
 	}

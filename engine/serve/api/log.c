@@ -7,7 +7,7 @@
  * wants of it (a rank, the last lines) goes through log_part; a pod's log has been through it
  * already (log_pod.c).
  *
- * Invariants: bytes of a live file count only while its name still leads to it (is_still()),
+ * Invariants: bytes of a live file count only while its name still leads to it (fs_leads_to()),
  * because a log whose attempt has ended is used again. A stream that can't be read to its end fails
  * with a reason (log_why()); it never looks complete.
  *
@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "base/clock.h"
+#include "base/os/fs.h"
 #include "record/facts.h"
 #include "record/rows/pages.h"
 #include "run/run.h"
@@ -54,16 +55,6 @@ static void log_free(void *arg)
 	fd_closep(&s->fd);
 	free(s->path);
 	free(s);
-}
-
-/* A log whose attempt ended is emptied, moved away and used again: what was read is only its own
- * while its name still leads to it. */
-static bool is_still(const struct log_stream *s)
-{
-	struct stat named, opened;
-
-	return stat(s->path, &named) == 0 && fstat(s->fd, &opened) == 0 &&
-	       named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
 }
 
 /* 1 it runs, 0 it has ended (*ret_log says with what), -1 nobody can tell. */
@@ -151,7 +142,7 @@ static ssize_t read_file(struct log_stream *s, char *buf, size_t max)
 	struct content_id log;
 	ssize_t n = s->fd >= 0 ? pread(s->fd, buf, max, s->at) : 0;
 
-	if (n > 0 && (!s->live || is_still(s))) {
+	if (n > 0 && (!s->live || fs_leads_to(s->path, s->fd))) {
 		s->at += n;
 		return n;
 	}

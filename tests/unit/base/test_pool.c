@@ -195,12 +195,6 @@ static void virtual_clock_waits_for_jobs(void **state)
 	}
 }
 
-static void free_of_null_is_fine(void **state)
-{
-	pool_free(NULL);
-	loop_free(NULL);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,7 +203,6 @@ int main(void)
 		cmocka_unit_test(free_runs_what_done_submits),
 		cmocka_unit_test(free_starts_no_worker),
 		cmocka_unit_test(virtual_clock_waits_for_jobs),
-		cmocka_unit_test(free_of_null_is_fine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
