@@ -8,7 +8,7 @@
 #   CAIRN             the binary under test (default: $CAIRN_BUILD/cairn, build/cairn, the newest build-*/cairn)
 #   CAIRN_TEST_KEEP   1: leave the throw-away directory and say where it is
 #   CAIRN_TEST_STRICT 1: a missing binary is a failure (tests/run sets it), not a skipped file
-#   CAIRN_TEST_ONLY   run only the tests whose name has this in it
+#   CAIRN_TEST_ONLY   report only the tests whose name has this in it; those before them run first, since they may make their files
 #   CAIRN_TEST_STORE  a server of tests/net/servers.sh (versitygw, minio, rclone, fake-gcs-server): each file gets one of its own, and what it runs
 #                     has its store there (CAIRN_STORE). Tests that look into the directory .cairn/store say so: --needs LOCAL_STORE
 # What a test can use:
@@ -84,6 +84,7 @@ test_done() {
 		test_report 'not ok' 'sanitizers are silent'
 		test_say <<<"$said"
 	fi
+	[ "$test_count" -ne 0 ] || [ -z "${CAIRN_TEST_ONLY:-}" ] || test_report 'not ok' "a test has '$CAIRN_TEST_ONLY' in its name"
 	echo "1..$test_count" >&3
 	test_ended=1
 	[ "$test_failed" -eq 0 ]
@@ -119,16 +120,19 @@ test_check_script() {
 # test_expect [--needs 'A B'] NAME SCRIPT: SCRIPT runs in a subshell, in $TRASH/work, under `set -eu -o pipefail`: the
 # first command that fails ends and fails the test. State goes from one test to the next in files only.
 test_expect() {
-	local needs='' need name script rc out
+	local needs='' need name script rc out before=0
 	if [ "$1" = --needs ]; then
 		needs=$2
 		shift 2
 	fi
 	[ $# -eq 2 ] || test_bail "test_expect wants a name and a script, got $# arguments"
 	name=$1 script=$2
-	case $name in *"${CAIRN_TEST_ONLY:-}"*) ;; *) return 0 ;; esac
+	case $name in
+	*"${CAIRN_TEST_ONLY:-}"*) test_wanted=$((test_wanted - 1)) ;;
+	*) [ $test_wanted -ne 0 ] || return 0; before=1 ;;
+	esac
 	for need in $needs; do
-		test_have "$need" || { test_skip "$name" "needs $need"; return 0; }
+		test_have "$need" || { [ $before -eq 1 ] || test_skip "$name" "needs $need"; return 0; }
 	done
 	if ! out=$(test_check_script "$script"); then
 		test_report 'not ok' "$name"
@@ -147,7 +151,10 @@ test_expect() {
 	if ! test_sanitizers_silent >>"$out"; then
 		[ $rc -ne 0 ] || rc='0, but a sanitizer spoke'
 	fi
-	if [ "$rc" = 0 ]; then
+	if [ $before -eq 1 ]; then
+		[ "$rc" = 0 ] || echo "before it, '$name' failed: exit $rc" | test_say
+		rm -f "$out"
+	elif [ "$rc" = 0 ]; then
 		test_report ok "$name"
 		rm -f "$out"
 	else
@@ -171,6 +178,13 @@ test_sanitizers_silent() {
 	done
 	return $silent
 }
+
+# How many tests are still to be reported; negative: nobody knows, all are looked at.
+test_wanted=-1
+if [ -n "${CAIRN_TEST_ONLY:-}" ]; then
+	test_wanted=$(grep -E '^[[:space:]]*test_expect ' "$0" | grep -cF -- "$CAIRN_TEST_ONLY")
+	[ "$test_wanted" -ne 0 ] || test_wanted=-1
+fi
 
 test_cleanups=''
 # test_when_finished COMMAND: inside a test; run when that test ends, however it ends. Last registered runs first.

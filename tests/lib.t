@@ -44,6 +44,27 @@ test_expect 'lines that cannot fail are refused' '
 	test_grep "one command a line" inner.out
 	test_is "$(grep -c "^not ok" inner.out)" 2
 '
+test_expect 'one test by its name: what comes before it makes its files, and nothing is said of it' '
+	export OUTER=$PWD
+	inner a.t <<-"E"
+	test_expect "makes" "echo x >made"
+	test_expect "fails" "false"
+	test_expect --needs nosuchprogram "needs" "false"
+	test_expect "reads" "cat made"
+	test_expect "comes later" "echo x >\$OUTER/later"
+	test_done
+	E
+	test_is "$rc" 1
+	rm later
+	CAIRN_TEST_ONLY=reads bash a.t >out 2>&1
+	test_is "$(grep -c "^ok" out)" 1
+	test_grep "^ok 1 - reads$" out
+	test_grep "^# before it, .fails. failed: exit 1$" out
+	test_grep "^1\.\.1$" out
+	test_missing later
+	CAIRN_TEST_ONLY=nonesuch test_code 1 bash a.t >out 2>&1
+	test_grep "^not ok 1 - a test has .nonesuch. in its name" out
+'
 test_expect 'a file that stops early fails' '
 	inner a.t <<-"E"
 	test_expect "one" "true"
