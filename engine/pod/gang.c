@@ -58,7 +58,7 @@ static void wait_a_while(void *arg, int64_t ns)
 	const struct timespec t = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
 
 	nanosleep(&t, NULL); /* lint: nanosleep because it is the real world's wait; a signal ends
-				it early: stopped() is asked next */
+				it early: stopped() is checked next */
 }
 
 /* Meeting. */
