@@ -269,7 +269,7 @@ int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n
 
 		if (!slot)
 			continue;
-		free(*slot); /* asked for twice in one call */
+		free(*slot); /* the name came twice in one call */
 		*slot = TAKE_PTR(q[k].answer);
 	}
 	for (size_t k = 0; k < b.n; k++) {

@@ -77,7 +77,7 @@ bool bundle_hard(const struct bundle *b)
 	return b->members.n > 0;
 }
 
-/* If a pod was seen before its Job, it may belong to anybody. */
+/* A pod that was seen before its Job may be anybody's. */
 static bool on_record(const struct bundle *b)
 {
 	if (b->ids.n == 0)

@@ -466,7 +466,8 @@ static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
 
 /* How strongly one node's end explains the gang's end, when others ended at the same time. Times
  * are whole seconds, and a rank whose peer was killed fails within milliseconds. -1: the node has
- * not failed. A program that didn't end well has failed; its sidecar knows more. */
+ * not failed. A program that didn't end well has failed even with class NONE: its sidecar knows
+ * more. */
 static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 {
 	bool terminated = p && p->main.state == CONTAINER_TERMINATED;

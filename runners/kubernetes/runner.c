@@ -33,7 +33,7 @@
 #define GATHER_LONG_NS  (500 * NS_PER_MS) /* while BACKLOG attempts wait for their start */
 #define BACKLOG         32
 #define FRESH_LOOK      64              /* how many of a turn's newest Jobs are searched for room */
-#define PATIENCE_NS     (10 * NS_PER_S) /* then the user gets a message, and the request is retried */
+#define PATIENCE_NS     (10 * NS_PER_S) /* then the user gets a message; it is retried */
 #define SKEW_UNKNOWN    (-(1LL << 60))
 
 /* Attempts are copied, because workers read them, and a leaving engine doesn't wait for workers. */

@@ -36,7 +36,7 @@ struct kube_access {
 	const char *context; /* or NULL in a pod */
 	const char *server;  /* "https://host:6443", no slash at the end */
 	const char *namespace_;
-	const char *tls_server_name, *ca_pem, *proxy; /* NULL: not said */
+	const char *tls_server_name, *ca_pem, *proxy; /* NULL: not set */
 	bool insecure;
 	/* The identity. Several may be given: a token beside a certificate. */
 	const char *cert_pem, *key_pem;

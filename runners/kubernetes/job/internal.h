@@ -43,8 +43,8 @@ struct pod_build {
  * step's value wins. */
 int kube_placement_join(const json_t *defaults, const char *placement_json, json_t **ret,
 			struct err *err);
-const char *kube_placement_str(const json_t *placement, const char *key); /* NULL: not said */
-uint64_t kube_placement_uint(const json_t *placement, const char *key);   /* 0: not said */
+const char *kube_placement_str(const json_t *placement, const char *key); /* NULL: not set */
+uint64_t kube_placement_uint(const json_t *placement, const char *key);   /* 0: not set */
 /* Adds the placement's labels, annotations, node selector, tolerations and affinity to the build;
  * then what the cloud needs. */
 int kube_place(struct pod_build *b, struct err *err);
