@@ -1,7 +1,7 @@
 /* runners/links.h — inputs that are hard links of the store's files, and the rules that keep
  * programs from writing to them.
  *
- * Where the file system has no reflinks, only a link gives an input without time and space. But a
+ * Where the file system has no reflinks, only a link costs neither time nor space. But a
  * link is the store's own file. So the program runs under a Landlock ruleset: it can write where it
  * could before, but not to the store and not to workspaces. In its own workspace it can't write to
  * inputs/, nor to the top directory, where it can't make new names. Worker threads may call these.

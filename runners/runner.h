@@ -3,8 +3,7 @@
  * An attempt is plain facts: what to run, which content belongs at which path, which outputs are
  * expected. The runner brings the inputs to the program, runs it, brings the outputs into the
  * store, and reports facts. It doesn't retry, cache or decide. Runners don't know the store: their
- * maker gives them a `struct runner_staging`, two functions that materialise and collect (see
- * engine/run/task/staging.h).
+ * maker gives them a `struct runner_staging` (see engine/run/task/staging.h).
  *
  * All calls and all reports are on the loop's thread, except runner_staging's, which run on a
  * worker. Pointers in a runner_attempt stay valid until its last report (finished) has returned.
