@@ -1,9 +1,9 @@
-/* runners/audit.c — from the files that an attempt opened to what its step should declare.
+/* runners/audit.c — turns the files that an attempt opened into declarations that its step lacks.
  *
- * Paths come sorted, so what lies in one directory stands together: from MANY files on, one line
- * says the directory. Packages are said once for the directory that pip filled. A compiled module
- * is said as its source, which is what a person would declare. Everything is pure but for one look
- * at whether a file is a program.
+ * Paths are sorted, so files of one directory are adjacent: for MANY or more of them, one line
+ * names the directory. All packages get one line with the directory that pip filled. A compiled
+ * module is reported as its source, which a person would declare. All functions are pure, except
+ * that access() tells programs from other files.
  */
 #include "runners/audit.h"
 #include <ctype.h>
@@ -41,11 +41,11 @@ static bool is_of_the_system(const char *path)
 	for (size_t i = 0; i < ARRAY_LEN(of_the_system); i++)
 		if (fs_is_inside(of_the_system[i], path))
 			return true;
-	/* Only says which Python a virtual environment is of. */
+	/* It only tells which Python a virtual environment uses. */
 	return str_has_suffix(path, "/pyvenv.cfg");
 }
 
-/* DIR/__pycache__/NAME.cpython-311.pyc is what Python made of DIR/NAME.py. */
+/* Python made DIR/__pycache__/NAME.cpython-311.pyc from DIR/NAME.py. */
 static char *source_of(const char *path)
 {
 	const char *cache = strstr(path, "/__pycache__/"), *name = cache ? cache + 13 : NULL;
@@ -55,7 +55,7 @@ static char *source_of(const char *path)
 	return xasprintf("%.*s/%.*s.py", (int)(cache - path), path, (int)strcspn(name, "."), name);
 }
 
-/* A name for an input, of the file's: letters, digits, underscores. */
+/* A name for an input, made from the file's: letters, digits, underscores. */
 static char *name_of(const char *path)
 {
 	const char *base = strrchr(path, '/');
@@ -77,7 +77,7 @@ static void add_shown(struct str *to, const char *path)
 	text_add_printable(to, path, strlen(path));
 }
 
-/* One line: the file of the project, or the directory with its number of files. */
+/* One line: the file of the project, or the directory and its number of files. */
 static void say_inside(const char *inside, size_t n_files, struct str *ret)
 {
 	_cleanup_(freep) char *name = name_of(inside);
@@ -95,8 +95,8 @@ static void say_inside(const char *inside, size_t n_files, struct str *ret)
 	str_add(ret, is_code ? "]`\n" : n_files ? "/}`\n" : "}`\n");
 }
 
-/* Of what lies outside, which often is an installed program with all its files, one line says where
- * it begins: /opt2/tool, /home/user/data. */
+/* Files outside of the project are often an installed program with all its files. One line names
+ * where it begins: /opt2/tool, /home/user/data. */
 static size_t outside_len(const char *path)
 {
 	int depth = str_has_prefix(path, "/home/") ? 3 : 2;
@@ -122,7 +122,7 @@ static void say_outside(const char *path, size_t n_files, bool has_programs, str
 			       "add it to `inputs:`\n");
 }
 
-/* What lies in one directory stands together. */
+/* Files of one directory become adjacent. */
 static int by_directory(const void *a, const void *b)
 {
 	const char *x = *(const char *const *)a, *y = *(const char *const *)b;

@@ -1,12 +1,13 @@
-/* runners/audit.h — what an attempt reads, or runs, that its step doesn't declare.
+/* runners/audit.h — reports the files that an attempt reads or runs undeclared.
  *
- * A key covers what a step declares: inputs, code, tools, environment. What it reads besides may
- * change without anybody noticing. An audited attempt is watched (base/os/opens.h) while it runs;
- * then each file that is neither in its workspace nor of the system is said with the line that
+ * A key covers what a step declares: inputs, code, tools, environment. Any other file may change
+ * and the key stays the same. An audited attempt is watched (base/os/opens.h) while it runs. Then
+ * each file that is neither in its workspace nor part of the system is listed with the line that
  * declares it. The environment needs no watch: an attempt gets declared variables only.
  *
- * Of the system: /usr but for Python packages that pip put into /usr/local, /lib*, /bin, /sbin,
- * /etc, /opt, /proc, /sys, /dev, /run, and the stores of Nix and Guix, whose paths name content.
+ * Part of the system: /usr (without the Python packages that pip put into /usr/local), /lib*, /bin,
+ * /sbin, /etc, /opt, /proc, /sys, /dev, /run, and the stores of Nix and Guix, whose paths name
+ * content.
  */
 #ifndef CAIRN_RUNNERS_AUDIT_H
 #define CAIRN_RUNNERS_AUDIT_H
@@ -14,16 +15,16 @@
 #include "base/os/opens.h"
 #include "base/text/str.h"
 
-/* What is known of the step. */
+/* What is known about the step. */
 struct runner_audit {
 	const char *project_dir; /* absolute, without links */
-	const char *program;     /* that the engine itself starts for the step, or NULL */
-	bool packages; /* `env_file` or `tools` cover what is installed: packages and programs */
+	const char *program; /* the program that the engine itself starts for the step, or NULL */
+	bool packages;       /* `env_file` or `tools` cover the installed packages and programs */
 };
 
-/* Adds a line for each of these files (absolute, sorted) that nothing declares, or for all in a
- * directory where there are many: its name and what to declare. `untold` as opens_stop()'s. Adds
- * nothing when there is nothing to say. */
+/* Adds a line for each of these files (absolute, sorted) that nothing declares: its name and what
+ * to declare. A directory with many such files gets one line. `untold`: as opens_stop() gives it.
+ * Adds nothing when everything is declared. */
 void audit_say(const struct runner_audit *a, const char *const *paths, size_t n, size_t untold,
 	       struct str *ret);
 

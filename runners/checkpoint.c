@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 
-/* Ids of a few thousand attempts. */
+/* Enough for the ids of a few thousand attempts. */
 #define ATTEMPTS_MAX (64 * KIB)
 
 static char *directory_of(const char *state_dir, const struct digest *key)
@@ -33,8 +33,8 @@ static int is_empty(const char *path, bool *ret, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-/* Gives the attempts that had it before, and adds this one. An attempt that is tried again after a
- * crash of ours stands there already. */
+/* Gives the attempts that used it before, and adds this one. An attempt that is retried after the
+ * engine's crash is already in the list. */
 static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char **ret,
 			struct err *err)
 {
@@ -75,7 +75,7 @@ int checkpoint_attach(const char *state_dir, const struct runner_attempt *a, int
 	assert(a->id > 0 && dir_fd >= 0);
 	if (fs_mkdir_p(data, err) < 0 || is_empty(data, &empty, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");
-	if (empty) /* nothing was saved: the program begins anew, and so do its metrics */
+	if (empty) /* nothing was saved: the program starts anew, and so do its metrics */
 		(void)unlink(series);
 	if (note_attempt(dir, a->id, empty, &continues, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");

@@ -1,9 +1,9 @@
-/* runners/fake.c — a runner that executes nothing: attempts end when the loop's clock says so.
+/* runners/fake.c — a runner that executes nothing: attempts end at a time on the loop's clock.
  *
- * For tests of the engine. submit() asks the script how the attempt ends, reports its start at
- * once, and sets a timer for its end. Everything is on the loop's thread. Attempts that run are a
- * linked list; `seen` holds every id that was ever submitted, so that a second submit() of one
- * does nothing. Nothing outlives the runner; the durable fake is fake_world.c.
+ * It serves tests of the engine. submit() asks the script how the attempt ends, reports its start
+ * at once, and sets a timer for its end. Everything is on the loop's thread. Running attempts are a
+ * linked list. `seen` holds every submitted id, so a second submit() of one does nothing. Nothing
+ * outlives the runner; the durable fake is fake_world.c.
  */
 #include "base/map.h"
 #include "base/mem.h"

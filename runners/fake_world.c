@@ -1,17 +1,17 @@
-/* runners/fake_world.c — a durable runner that executes nothing: Jobs live in a world of their
- * own, on the virtual clock.
+/* runners/fake_world.c — a durable runner that executes nothing: Jobs live in a world of their own,
+ * on the virtual clock.
  *
  * It does what runners/kubernetes does, in the same order and with the same blind spots. Jobs are
  * made at the end of a turn and named after their first attempt. A runner knows the Jobs that it
- * made; others it knows only once they were listed (list_done()). A Job is deleted when the ends
- * of all its attempts are on record (sweep()).
+ * made; it learns of others only from a list (list_done()). A Job is deleted when the ends of all
+ * its attempts are on record (sweep()).
  *
- * The world holds Jobs, and each Job its programs with their ends, which are decided when it is
- * made. A runner holds members: the attempts that its engine waits for, each in no Job yet or in
- * one. Delays and words come from `dice`, so that one seed gives one history.
+ * The world holds Jobs, and each Job its programs. Their ends are decided when the Job is made. A
+ * runner holds members: the attempts that its engine waits for, each in one Job or in none yet.
+ * Delays and messages come from `dice`, so that one seed gives one history.
  *
- * `alive` is asked before and after every effect: an engine that has died changes nothing any
- * more. Everything is on the loop's thread.
+ * `alive` is checked before and after every effect, because a dead engine must not change anything.
+ * Everything is on the loop's thread.
  */
 #include "base/map.h"
 #include "base/mem.h"
@@ -29,8 +29,8 @@ struct program {
 struct job {
 	VEC(struct program) programs;
 	int64_t ended_ns;
-	unsigned maker; /* the runner that made it: it needs no list to know it */
-	bool gone;      /* deleted: only who waited for its end then still hears of it */
+	unsigned maker; /* the runner that made it, which knows it without a list */
+	bool gone;      /* deleted: only members that waited for its end then still get it */
 };
 
 struct runner_fake_world {
@@ -57,10 +57,10 @@ struct durable {
 	struct loop *loop;
 	struct runner_fake_world *world;
 	unsigned number;        /* of this runner, from 1 */
-	struct member *members; /* the last that was submitted first */
+	struct member *members; /* the newest first */
 	struct map *done;       /* attempt id: its end is on record */
 	struct loop_source *flusher, *lister;
-	bool told; /* that there were attempts before */
+	bool told; /* that attempts existed before */
 	bool listed, listing;
 };
 
@@ -231,13 +231,13 @@ static void await_end(struct member *m, struct job *j)
 	m->timer = loop_add_timer(d->loop, j->ended_ns, on_end, m);
 }
 
-/* It has no Job yet. A cancelled one gets none: its end is on its way. */
+/* It has no Job yet. A cancelled one gets none: its end will be reported soon. */
 static bool is_held(const struct member *m)
 {
 	return !m->job && !m->cancelled;
 }
 
-/* A Job for `first` and for what may share it. */
+/* Makes a Job for `first` and for the members that may share it. */
 static void make(struct durable *d, struct member *first)
 {
 	struct runner_fake_world *w = d->world;
@@ -251,7 +251,7 @@ static void make(struct durable *d, struct member *first)
 			v[n++] = m;
 	if (!alive(d))
 		return;
-	if (!j) { /* no second one of this name is made */
+	if (!j) { /* no second Job of this name is made */
 		j = xcalloc(1, sizeof(*j));
 		j->maker = d->number;
 		j->ended_ns = w->clock->wall_ns(w->clock) + roll(w, 3) * NS_PER_S;
@@ -315,7 +315,7 @@ static void look_around(struct durable *d)
 				   list_done, d);
 }
 
-/* What the engine asks for. */
+/* The engine's calls. */
 
 static int durable_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
@@ -334,7 +334,7 @@ static int durable_submit(struct runner *r, const struct runner_attempt *a, stru
 	d->members = m;
 	if (d->base.events.waiting && roll(d->world, 2))
 		d->base.events.waiting(d->base.events.arg, a->id, "no node has room");
-	if (roll(d->world, 4) == 0) /* one that is in a hurry */
+	if (roll(d->world, 4) == 0) /* an impatient one */
 		place_all(d);
 	else if (!d->flusher)
 		d->flusher = loop_add_timer(d->loop, c->mono_ns(c) + roll(d->world, 10) * NS_PER_MS,
@@ -385,7 +385,7 @@ static void durable_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 	j = m->job;
 	if (j && !all_cancelled(d, j))
 		return;
-	/* Whoever waits for the Job is told now; what had ended well in it stands. */
+	/* Members that wait for the Job get their ends now; ended programs keep theirs. */
 	for (size_t i = 0; j && i < j->programs.n; i++)
 		if (j->programs.v[i].ended_ns > now) {
 			j->programs.v[i].failure = FAILURE_CANCELLED;
@@ -439,7 +439,7 @@ int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct 
 	return 0;
 }
 
-/* The world, from outside. */
+/* The world's functions. */
 
 struct runner_fake_world *runner_fake_world_new(struct clock *c,
 						const struct runner_fake_options *o)

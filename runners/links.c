@@ -1,12 +1,12 @@
-/* runners/links.c — the checks before inputs are linked, the rule while a program runs, the mending
- * after it.
+/* runners/links.c — the checks before inputs are linked, the ruleset while a program runs, the
+ * repair after it.
  *
- * The rule closes the store and all workspaces, since others hold links to the same files, and then
- * opens the entries of the program's own workspace but inputs/. Landlock goes by paths: where the
- * store or the workspaces can be reached by a second mount, links aren't made.
+ * The ruleset closes the store and all workspaces, because other workspaces hold links to the same
+ * files. Then it opens the entries of the program's own workspace except inputs/. Landlock works by
+ * paths: links aren't made where a second mount also shows the store or the workspaces.
  *
- * What the program could not do is add or remove names in inputs/. So links_mend() finds there what
- * it was given. A file with one link is a copy, and nobody else's.
+ * The program can't add or remove names in inputs/, so links_mend() finds all links there. A file
+ * with one link is a copy that belongs to this workspace alone.
  */
 #include "runners/links.h"
 #include <assert.h>
@@ -23,17 +23,17 @@
 #include "base/text/str.h"
 
 #define MOUNTS_MAX_BYTES (4 * MIB)
-/* Times of files come from a clock that ticks this slowly, at most. */
+/* The clock for times of files ticks at least this often. */
 #define TICK_NS (20 * NS_PER_MS)
 
 /* Second mounts. */
 
 struct mount {
 	char device[32];
-	char *root, *at; /* in the file system; in the tree */
+	char *root, *at; /* path in the file system; path in the tree */
 };
 
-/* Blanks and the like are \ooo (proc_pid_mountinfo(5)). */
+/* Blanks and other special characters are \ooo (proc_pid_mountinfo(5)). */
 static char *unescape(const char *s, size_t n)
 {
 	char *out = xstrndup(s, n), *to = out;
@@ -85,13 +85,13 @@ static int read_mounts(struct mounts *ret, struct err *err)
 	return 0;
 }
 
-/* Fails when a second mount shows `dir`, or part of it. */
+/* Fails when a second mount shows `dir` or a part of it. */
 static int check_mounts(const struct mounts *m, const char *dir, struct err *err)
 {
 	_cleanup_(freep) char *below = NULL, *inner = NULL;
 	const struct mount *own = NULL;
 
-	for (size_t i = 0; i < m->list.n; i++) { /* a later one covers an earlier one */
+	for (size_t i = 0; i < m->list.n; i++) { /* a later mount covers an earlier one */
 		const struct mount *x = &m->list.v[i];
 
 		if (fs_is_inside(x->at, dir) && (!own || strlen(x->at) >= strlen(own->at)))
@@ -114,7 +114,7 @@ static int check_mounts(const struct mounts *m, const char *dir, struct err *err
 
 /* Checks. */
 
-/* The real path of `dir`/`name`, which need not exist yet and may be a link to another disk. */
+/* The real path of `dir`/`name`, which may not exist yet or may be a link to another disk. */
 static char *real_place(const char *dir, const char *name)
 {
 	_cleanup_(freep) char *path = fs_join(dir, name);
@@ -126,7 +126,7 @@ static char *real_place(const char *dir, const char *name)
 	return real;
 }
 
-/* What the rule closes. */
+/* The directories that the ruleset closes. */
 struct closed {
 	char *store, *blobs, *work;
 };
@@ -155,8 +155,7 @@ static int close_dirs(const struct closed *c, int *ret_rules, struct err *err)
 				   ret_rules, err);
 }
 
-/* Makes a file in each directory and tries whether the one can be a link to the other, or share its
- * bytes. */
+/* Makes a file in from_dir and tries whether to_dir can hold a link to it, or a reflink of it. */
 static int probe(const char *from_dir, const char *to_dir, bool reflink, struct err *err)
 {
 	_cleanup_(freep) char *from_path = fs_join(from_dir, "probe"),
@@ -242,7 +241,7 @@ int links_rules(const char *store_dir, const char *state_dir, const struct works
 	return 0;
 }
 
-/* Mending. */
+/* Repair. */
 
 static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 {
@@ -266,7 +265,7 @@ static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 			mend_dir(fd, e->d_name, since_ns);
 		if (!S_ISREG(st.st_mode) || st.st_nlink == 1)
 			continue;
-		if (st.st_uid != geteuid()) /* root's programs can give it away */
+		if (st.st_uid != geteuid()) /* a program of root can change the owner */
 			(void)!fchownat(fd, e->d_name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW);
 		if ((st.st_mode & 07777) != 0444)
 			(void)!fchmodat(fd, e->d_name, 0444, 0);

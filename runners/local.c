@@ -1,28 +1,28 @@
 /* runners/local.c — attempts as processes on this machine.
  *
- * An attempt goes: prepare (worker) → program (process) → collect (worker) → report → remove the
- * workspace (worker, nobody waits). prepare(), prepared(), on_exit_status(), after_exit(),
- * collect() and report() are these steps. A cancel may come at any of them; it is
- * noted in the attempt and acted on at the next step. Output goes straight into the log file,
- * whose size costs the engine nothing. Only a program that is given secrets writes through a pipe
- * of ours, so that the redactor can take them out.
+ * The steps of an attempt: prepare (worker) → program (process) → collect (worker) → report →
+ * remove the workspace (worker, nobody waits). prepare(), prepared(), on_exit_status(),
+ * after_exit(), collect() and report() are these steps. A cancel may come during any of them; it is
+ * noted in the attempt, and the next step acts on it. Output goes straight into the log file and
+ * costs the engine nothing, whatever its size. Only a program that gets secrets writes through a
+ * pipe of ours, so that the redactor can remove them.
  *
- * The loop's thread owns struct local and every local_attempt. A job on the pool has its attempt
- * to itself until its second function runs on the loop; nothing but the workspace shelf is
- * shared, and that has its own lock. `attempts` holds an id as long as the attempt lives:
- * submit() of the same id does nothing.
+ * The loop's thread owns struct local and every local_attempt. A job on the pool owns its attempt
+ * until its second function runs on the loop. Only the workspace shelf is shared, and it has its
+ * own lock. `attempts` holds an id as long as the attempt lives: submit() of the same id does
+ * nothing.
  *
- * Each program carries two variables in its environment: the attempt's marker and the engine's.
- * By them processes are found and killed whatever they have become (process_signal_marked()). The
- * guard is a process of our own that does nothing but wait for us to die. If we are killed, the
- * direct children die by PR_SET_PDEATHSIG, and the guard kills what they started. It is forked at
- * the first attempt, before the first worker thread (they come with the jobs): it allocates, and
- * after a fork in a process with threads any lock may be held for ever. The one thread that is
- * there before, which listens for signals (base/os/stop.c), takes none that the guard needs.
+ * Each program has two variables in its environment: the attempt's marker and the engine's. The
+ * engine finds and kills all processes by these, even daemons (process_signal_marked()). The guard
+ * is a process of ours that only waits for the engine's death. If the engine is killed, its direct
+ * children die by PR_SET_PDEATHSIG, and the guard kills their descendants. The guard is forked at
+ * the first attempt, before the first worker thread (they come with the jobs): it allocates memory,
+ * and after a fork in a process with threads any lock may be held for ever. One thread exists
+ * before; it listens for signals (base/os/stop.c) and takes no lock that the guard needs.
  *
- * Attempts don't outlive the engine: adopt() kills what a dead engine left and says that it is
- * gone. Directories are workspace.c's, checkpoints checkpoint.c's, masking redact.c's, links to the
- * store's files links.c's, and what an audited attempt reads audit.c's.
+ * Attempts don't outlive the engine: adopt() kills what a dead engine left and returns that it is
+ * gone. Other files do the rest: workspace.c directories, checkpoint.c checkpoints, redact.c
+ * masking, links.c links to the store's files, audit.c the report of undeclared files.
  */
 #include <assert.h>
 #include <errno.h>
@@ -48,15 +48,14 @@
 #include "runners/workspace.h"
 
 #define METRICS_MAX_BYTES (1 * MIB)
-/* A program that gets a TERM has this long when its step doesn't say. */
+/* The time from TERM to KILL when the step sets none. */
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 #define COPY_BYTES       (64 * KIB)
-/* So much of a pipe is read before others get their turn. */
+/* How much of a pipe is read before other work gets its turn. */
 #define DRAIN_BYTES (1 * MIB)
 /* A device with less than this free is full: a file needs blocks and a name. */
 #define NO_ROOM_BYTES (16 * KIB)
-/* Nothing tells us when the last process of a tree has ended, once its leader has: we look again so
- * often. */
+/* Nothing reports when the last process of a tree ends after its leader, so we check this often. */
 #define LOOK_AGAIN_NS (20 * NS_PER_MS)
 
 struct local {
@@ -69,8 +68,8 @@ struct local {
 	char engine_marker[64];
 	uint64_t state_hash;
 	struct map *attempts; /* id → struct local_attempt *, NULL when it has ended */
-	uint64_t oom_kills;   /* the machine's counter when last looked at */
-	uint64_t link_from;   /* inputs of so many bytes are links; 0: not looked at yet */
+	uint64_t oom_kills;   /* the machine's counter at the last check */
+	uint64_t link_from;   /* inputs of this many bytes are links; 0: not decided yet */
 	pid_t guard;
 	int guard_pipe;
 	char node[MACHINE_NAME_BYTES];
@@ -85,17 +84,17 @@ struct local_attempt {
 	struct loop_source *timer, *pipe_source, *series_timer;
 	struct series_tail series;
 	int pipe_fd;
-	int rules;   /* of links.h; -1: its inputs are copies */
+	int rules;   /* links.h's ruleset; -1: its inputs are copies */
 	bool linked; /* its inputs are links */
 	struct redactor *redactor;
-	struct opens *opens;  /* audited: what it opens; else NULL */
-	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
+	struct opens *opens;  /* the files that an audited attempt opens; else NULL */
+	int64_t grace_end_ns; /* after our TERM; 0: none was sent */
 	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
-	bool exited; /* not derived from times: clocks may be set back */
+	bool exited; /* a flag, not derived from times, because clocks may be set back */
 	struct process_exit ex;
 	struct runner_result result;
 	struct err *err;    /* &result.err */
-	struct err log_err; /* the first that writing or keeping the log gave */
+	struct err log_err; /* the first error of writing or storing the log */
 };
 
 static struct local *local_of(struct runner *r)
@@ -156,7 +155,7 @@ static void report(struct local_attempt *la)
 	if (failure == FAILURE_FAILED && (la->device_full || la->log_err.code == ERR_NO_SPACE))
 		err_set(la->err, why.code, "%s; no space is left on the device that holds %s",
 			why.msg, l->state_dir);
-	/* What a program says when it is kept from writing is "permission denied", or nothing. */
+	/* A program that can't write reports "permission denied", or nothing. */
 	why = *la->err;
 	if (la->linked && (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT))
 		err_set(la->err, why.code,
@@ -221,7 +220,7 @@ static void collect_outputs(struct local_attempt *la)
 					     : FAILURE_STORE;
 }
 
-/* Ends the watch and writes what came out at the log's end, where it is kept. */
+/* Ends the watch and appends the report to the log. */
 static void say_undeclared(struct local_attempt *la)
 {
 	_cleanup_(str_deinit) struct str text = { 0 }, line = { 0 };
@@ -246,7 +245,7 @@ static void collect(void *arg)
 
 	if (la->linked)
 		links_mend(la->w.dir_fd, la->result.started_ns);
-	/* What a person did in a shell is no result. */
+	/* The files that a person left in a shell are no result. */
 	if (la->result.failure == FAILURE_NONE && !la->a->shell)
 		collect_outputs(la);
 	if (la->opens)
@@ -283,7 +282,7 @@ static uint64_t machine_oom_kills(void)
 	return at ? strtoull(at + 10, NULL, 10) : 0;
 }
 
-/* A SIGKILL that we didn't send while the kernel counted a kill for memory. */
+/* A SIGKILL that we didn't send, while the kernel's count of kills for memory grew. */
 static bool was_oom(struct local_attempt *la)
 {
 	uint64_t before = la->l->oom_kills;
@@ -292,7 +291,7 @@ static bool was_oom(struct local_attempt *la)
 	return la->ex.signo == SIGKILL && !la->killed_by_us && la->l->oom_kills > before;
 }
 
-/* What the program wanted to say of it may not have found room in the log. */
+/* The program's own message about a full disk may not fit into the log. */
 static bool no_room_left(int fd)
 {
 	struct statvfs v;
@@ -329,8 +328,8 @@ static void classify(struct local_attempt *la)
 
 static void drain_pipe(struct local_attempt *la, bool end);
 
-/* A shell dies at once of the TERM that its child still saves its work for: then the grace time is
- * the whole tree's. One that chose to end has ended it. */
+/* A shell dies of TERM at once, while its child still saves its work. So the grace time covers the
+ * whole tree. A leader that exits by itself ends the grace time. */
 static void after_exit(void *arg)
 {
 	struct local_attempt *la = arg;
@@ -359,7 +358,7 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 
 	la->ex = *ex;
 	la->exited = true;
-	if (ex->signo || ex->status) /* asked now: another attempt's end may make room */
+	if (ex->signo || ex->status) /* now: another attempt that ends may free space */
 		la->device_full = no_room_left(la->w.dir_fd);
 	la->result.ended_ns = MAX(la->result.started_ns, c->wall_ns(c));
 	la->result.max_rss_bytes = (uint64_t)ex->usage.ru_maxrss * 1024;
@@ -376,8 +375,8 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 
 /* While it runs. */
 
-/* Bounded work a turn. At the end, as much as a pipe holds: what comes later is written by nobody
- * of ours. */
+/* Bounded work a turn. At the end, reads as much as a pipe holds: later bytes come from processes
+ * that aren't ours. */
 static void drain_pipe(struct local_attempt *la, bool end)
 {
 	int holds = end ? fcntl(la->pipe_fd, F_GETPIPE_SZ) : -1;
@@ -441,7 +440,7 @@ static void kill_now(void *arg)
 	process_signal_tree(la->process, SIGKILL);
 }
 
-/* Once: who is cancelled after a timeout has what is left of its grace time. */
+/* Only once: a cancel after a timeout gets the rest of the grace time. */
 static void terminate(struct local_attempt *la)
 {
 	struct clock *c = loop_clock(la->l->loop);
@@ -486,7 +485,7 @@ static int open_log_pipe(struct local_attempt *la, int *ret_write, struct err *e
 	return loop_add_fd(la->l->loop, fds[0], EPOLLIN, on_pipe, la, &la->pipe_source, err);
 }
 
-/* Its own directory and its checkpoint are declared. */
+/* Its own directory and its checkpoint count as declared. */
 static int begin_audit(struct local_attempt *la, struct err *err)
 {
 	_cleanup_(freep) char *checkpoints = fs_join(la->l->state_dir, "checkpoints"),
@@ -565,7 +564,7 @@ static void add_marker(const struct local *l, uint64_t attempt_id, char ret[stat
 		 (unsigned long long)attempt_id);
 }
 
-/* Two processes must not write one checkpoint: what an attempt of a dead engine left running is
+/* Two processes must not write one checkpoint, so processes that a dead engine's attempt left are
  * killed first. */
 static int attach_checkpoint(struct local_attempt *la)
 {
@@ -589,7 +588,7 @@ static void prepare(void *arg)
 	const struct local *l = la->l;
 	const struct runner_staging *s = &l->o.staging;
 	const struct runner_attempt *a = la->a;
-	/* A workspace that stays would leave links that nothing protects. */
+	/* A kept workspace would leave links that nothing protects. */
 	bool links = !a->copies && !a->keep_workspace && !a->shell && links_fit(a);
 
 	if (workspace_make(&la->w, &la->l->shelf, l->state_dir, a->id, la->err) < 0 ||
@@ -616,7 +615,7 @@ static void run_guard(int fd, const char *engine_marker)
 	_exit(0);
 }
 
-/* Not fatal when it can't be had: PR_SET_PDEATHSIG and the next resume do most of its work. */
+/* A failure isn't fatal: PR_SET_PDEATHSIG and the next resume do most of the guard's work. */
 static void start_guard(struct local *l)
 {
 	int fds[2];
@@ -633,7 +632,7 @@ static void start_guard(struct local *l)
 	close(fds[0]);
 	l->guard_pipe = fds[1];
 	if (l->guard > 0)
-		process_note_child(l->guard); /* not something that a program left behind */
+		process_note_child(l->guard); /* so that it isn't taken for a program's leftover */
 }
 
 static uint64_t link_from(const struct local *l)
@@ -688,7 +687,7 @@ static void local_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 	la->cancelled = true;
 	la->cancel_hard = !gentle;
 	if (!la->process || la->exited)
-		return; /* not started yet, or ended: the next step looks at the flag */
+		return; /* not started yet, or ended: the next step checks the flag */
 	if (gentle) {
 		terminate(la);
 	} else {
@@ -699,7 +698,7 @@ static void local_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 
 /* After a dead engine. */
 
-/* The engine may have died while a program was at its links. */
+/* The engine may have died while a program could change its links. */
 static int remove_left(const char *dir, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(dir, "w");
@@ -715,8 +714,7 @@ static int local_adopt(struct runner *r, const struct runner_attempt *a, struct 
 	_cleanup_(freep) char *dir = workspace_dir(local_of(r)->state_dir, a->id);
 	char marker[64];
 
-	/* Its exit status went to the engine that died, so it can't be taken up: end what is left
-	 * of it. */
+	/* Its exit status went to the dead engine, so it can't be taken up: kill its processes. */
 	add_marker(local_of(r), a->id, marker);
 	process_signal_marked(marker, SIGKILL);
 	return remove_left(dir, err);

@@ -1,14 +1,14 @@
-/* runners/redact.c — the stream: at each place the longest piece of a secret that begins there,
- * and how far such pieces reach.
+/* runners/redact.c — the search in the stream: finds at each place the longest piece of a secret
+ * that begins there, and masks it.
  *
- * A byte is masked when a piece that began at or before it reaches beyond it. `covered` counts
- * how many of the bytes from here on that are. There is one pass. A bitmap of the hash of four
- * bytes tells the few places where a piece may begin. Pieces are sorted, and each knows the
- * longest one that it begins with (`inner`). So a place costs a search and at most REDACT_PIECE
- * steps, however many secrets have a beginning in common. `held` keeps the end of the stream,
- * from the first place on where the bytes so far may begin a piece.
+ * A byte is masked when a piece that began at or before it reaches beyond it. `covered` counts how
+ * many of the next bytes are masked. There is one pass. A bitmap of the hash of four bytes tells
+ * the few places where a piece may begin. Pieces are sorted, and each knows the longest other piece
+ * that is its beginning (`inner`). So a place costs a search and at most REDACT_PIECE steps,
+ * however many secrets share a beginning. `held` keeps the end of the stream, from the first place
+ * where the bytes so far may begin a piece.
  *
- * What stands for a secret in a log is redact_forms.c's to say. A redactor has one owner; it
+ * redact_forms.c decides which forms of a secret are searched for. A redactor has one owner; it
  * takes no lock.
  */
 #include "runners/redact.h"
@@ -25,11 +25,11 @@ struct piece {
 };
 
 struct redactor {
-	VEC(struct piece) pieces;             /* sorted, none twice */
+	VEC(struct piece) pieces;             /* sorted, without duplicates */
 	uint8_t begins[(1 << HASH_BITS) / 8]; /* by the hash of a piece's first bytes */
 	struct str held;
-	size_t covered; /* of what follows, by pieces that began before it */
-	bool masking;   /* what was given last is a mask */
+	size_t covered; /* of the next bytes, by pieces that began before them */
+	bool masking;   /* the last output is a mask */
 };
 
 static uint32_t hash_at(const char *s)
@@ -67,7 +67,8 @@ static int by_bytes(const void *a, const void *b)
 	return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* In order, what a piece begins with stands before it, and so does all that begins with that. */
+/* In sorted order, each beginning of a piece stands before the piece, and so do that one's
+ * beginnings. */
 static void find_inner(struct redactor *r)
 {
 	for (size_t i = 1; i < r->pieces.n; i++) {
@@ -115,7 +116,7 @@ void redactor_free(struct redactor *r)
 	free(r);
 }
 
-/* The first piece that isn't less than these bytes. */
+/* The first piece that is not less than these bytes. */
 static size_t first_from(const struct redactor *r, const char *s, size_t n)
 {
 	struct piece key = { .s = (char *)s, .n = n };
@@ -132,8 +133,8 @@ static size_t first_from(const struct redactor *r, const char *s, size_t n)
 	return low;
 }
 
-/* Length of the longest piece that begins at s, of which n bytes are there; 0: none. Such a piece
- * is the greatest that isn't greater than the text, or one that this one begins with. */
+/* Length of the longest piece that begins at s, where n bytes are available; 0: none. Such a piece
+ * is the greatest that isn't greater than the text, or a beginning of that one. */
 static size_t longest_at(const struct redactor *r, const char *s, size_t n)
 {
 	size_t i = first_from(r, s, n);
@@ -150,7 +151,7 @@ static size_t longest_at(const struct redactor *r, const char *s, size_t n)
 	return 0;
 }
 
-/* Whether a longer piece begins with these n bytes. It would be the first that is greater. */
+/* Whether a longer piece begins with these n bytes. It would be the first greater piece. */
 static bool may_begin(const struct redactor *r, const char *s, size_t n)
 {
 	size_t i = first_from(r, s, n);
@@ -167,10 +168,10 @@ static bool may_match(const struct redactor *r, const char *s)
 	return r->begins[h / 8] >> h % 8 & 1;
 }
 
-/* All places up to `until` are told; pieces that begin there may reach up to n. */
+/* Writes out places up to `until`, which are decided; pieces that begin there may reach n. */
 static void give(struct redactor *r, const char *s, size_t n, size_t until, struct str *out)
 {
-	size_t at = 0, clear = 0; /* what lies between them is given as it is */
+	size_t at = 0, clear = 0; /* the bytes between them are copied unchanged */
 
 	while (at < until) {
 		size_t len = n - at >= REDACT_MIN && may_match(r, s + at)

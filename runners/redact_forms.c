@@ -1,27 +1,27 @@
-/* runners/redact_forms.c — how a secret looks in a log: the texts that stand for it there.
+/* runners/redact_forms.c — the forms in which a secret may appear in a log.
  *
- * redact_forms() gives each line of the value as it is, percent-encoded, inside of a JSON string,
- * and in base64; a value of several lines in base64 as a whole, too. Programs differ in what they
+ * redact_forms() gives each line of the value as it is, percent-encoded, inside a JSON string, and
+ * in base64; a value of several lines in base64 as a whole, too. Programs differ in what they
  * escape, so each encoding is written in the few ways that are in use (`ways`). Most values are
- * letters and digits, which neither percent-encoding nor JSON changes: both are skipped for them.
- * What is longer than REDACT_PIECE is cut into pieces of about equal length (add()). A form may
- * be given twice; redactor_new() drops the second.
+ * letters and digits, which neither percent-encoding nor JSON changes: both are skipped for them. A
+ * form longer than REDACT_PIECE is cut into pieces of about equal length (add()). A form may be
+ * given twice; redactor_new() drops the second.
  *
- * It is part of process 1 in pods, too: nothing but memory and strings is used here. It has no
- * state; redact.c does the search.
+ * It is also part of process 1 in pods, so it uses only memory and strings. It has no state;
+ * redact.c does the search.
  */
 #include <string.h>
 #include "base/mem.h"
 #include "runners/redact.h"
 
 #define LETTERS_AND_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-/* What no encoding of text changes. */
+/* Characters that no text encoding changes. */
 #define PLAIN LETTERS_AND_DIGITS "-._"
 
 struct forms {
 	redact_form_fn add;
 	void *arg;
-	struct str text; /* the form that is being made */
+	struct str text; /* the form that is being built */
 };
 
 static void add(struct forms *f, const char *s, size_t n)
@@ -51,7 +51,7 @@ static unsigned char byte_at(const char *s, size_t n, size_t before, size_t i)
 	return i >= before && i < before + n ? (unsigned char)s[i - before] : 0;
 }
 
-/* Of `before` zeros, the value, and zeros up to the end of a group of three. */
+/* Encodes `before` zeros, the value, and zeros up to the end of a group of three. */
 static void make_base64(struct forms *f, const char *s, size_t n, size_t before,
 			const char *last_two)
 {
@@ -70,7 +70,7 @@ static void make_base64(struct forms *f, const char *s, size_t n, size_t before,
 	}
 }
 
-/* As base64 and PEM break lines, when the value alone was encoded. */
+/* Breaks lines as base64 and PEM do when they encode the value alone. */
 static void add_wrapped(struct forms *f, const char *s, size_t n, size_t width)
 {
 	size_t len = (8 * n + 5) / 6;
@@ -91,8 +91,8 @@ static void add_base64(struct forms *f, const char *s, size_t n)
 
 		make_base64(f, s, n, before, last_two[way / 3]);
 		add(f, f->text.s + from,
-		    bits / 6 - from); /* the characters that it alone decides */
-		if (bits % 6)         /* and the one with its last bits, where nothing follows */
+		    bits / 6 - from); /* the characters that depend on the value alone */
+		if (bits % 6)         /* and the one with its last bits, if nothing follows */
 			add(f, f->text.s + from, bits / 6 + 1 - from);
 	}
 	add_wrapped(f, s, n, 64);
@@ -103,8 +103,8 @@ static void add_base64(struct forms *f, const char *s, size_t n)
 
 static void add_percent(struct forms *f, const char *s, size_t n)
 {
-	/* What stays as it is: RFC 3986's unreserved, Python's quote(), encodeURIComponent(),
-	 * encodeURI(), and forms (HTML, Python). */
+	/* The characters that stay unchanged in: RFC 3986 (unreserved), Python's quote(),
+	 * encodeURIComponent(), encodeURI(), and forms (HTML, Python). */
 	static const struct {
 		const char *kept;
 		bool plus; /* a space is `+` */
@@ -133,7 +133,7 @@ static void add_percent(struct forms *f, const char *s, size_t n)
 
 /* JSON (RFC 8259) */
 
-/* The character of UTF-8 at s, and its length; a byte that is none stands for itself. */
+/* The UTF-8 character at s, and its length; an invalid byte counts as a character. */
 static uint32_t character_at(const char *s, size_t n, size_t *ret_len)
 {
 	const unsigned char *b = (const unsigned char *)s;
@@ -164,7 +164,7 @@ static void add_unit(struct str *out, uint32_t unit, const char *hex)
 
 static void add_json(struct forms *f, const char *s, size_t n)
 {
-	/* Which characters beyond those that must be are escaped: none, those of HTML (Go), all
+	/* The characters that are escaped besides the required ones: none, those of HTML (Go), all
 	 * but ASCII (Python). */
 	static const struct {
 		const char *escaped;
@@ -212,7 +212,7 @@ static void add_json(struct forms *f, const char *s, size_t n)
 	}
 }
 
-/* The next line of what is left, which moves behind it. */
+/* The next line; *s moves behind it. */
 static size_t next_line(const char **s, const char *end, const char **ret)
 {
 	while (*s < end && (**s == '\n' || **s == '\r'))
@@ -240,7 +240,7 @@ void redact_forms(const char *value, size_t n, redact_form_fn add_form, void *ar
 	const char *line, *at = value, *end = value + n;
 	size_t len;
 
-	/* Not at all by its encodings either: "no" would be found as base64 in half of all logs. */
+	/* Its encodings aren't searched for either: the base64 of "no" is in half of all logs. */
 	if (!redact_can_mask(value, n))
 		return;
 	while ((len = next_line(&at, end, &line)) > 0) {

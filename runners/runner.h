@@ -1,13 +1,12 @@
 /* runners/runner.h — where attempts execute. The engine knows this table and nothing behind it.
  *
- * An attempt is given as plain facts: what to run, which content under which path, which outputs
- * are expected. The runner brings the inputs to the program, runs it, brings the outputs into the
- * store, and reports facts. It doesn't retry, doesn't cache and doesn't decide. Runners don't know
- * the store: whoever makes a runner gives it a `struct runner_staging`, two functions that
- * materialise and collect (see engine/run/task/staging.h).
+ * An attempt is plain facts: what to run, which content belongs at which path, which outputs are
+ * expected. The runner brings the inputs to the program, runs it, brings the outputs into the
+ * store, and reports facts. It doesn't retry, cache or decide. Runners don't know the store: their
+ * maker gives them a `struct runner_staging` (see engine/run/task/staging.h).
  *
  * All calls and all reports are on the loop's thread, except runner_staging's, which run on a
- * worker. Pointers in a runner_attempt stay valid until its last report (finished) returned.
+ * worker. Pointers in a runner_attempt stay valid until its last report (finished) has returned.
  */
 #ifndef CAIRN_RUNNERS_RUNNER_H
 #define CAIRN_RUNNERS_RUNNER_H
@@ -17,14 +16,13 @@
 #include "base/os/loop.h"
 #include "base/text/str.h"
 
-/* Every attempt starts with this umask, wherever it runs, so that the modes in a result (in an
+/* Every attempt starts with this umask on every runner, so that the file modes in a result (in an
  * archive) are the same for every user. */
 #define RUNNER_UMASK 022
 
 struct runner_input {
 	const char *name; /* as declared by the step */
-	const char *path; /* where it is put, relative to the working directory: no "..", not
-			     absolute */
+	const char *path; /* its place, relative to the working directory: no "..", not absolute */
 	struct content_id id;
 };
 
@@ -38,8 +36,7 @@ struct runner_resources {
 	uint32_t cpu_milli;
 	uint64_t memory_bytes; /* 0: not stated */
 	uint32_t gpus;
-	uint32_t gpu_ids[16]; /* which ones: handed out by the engine's scheduler, `gpus` of them
-				 (local runner) */
+	uint32_t gpu_ids[16]; /* `gpus` of them, chosen by the scheduler (local runner) */
 };
 
 /* Several nodes that start, run and end together. */
@@ -56,8 +53,8 @@ struct runner_attempt {
 	unsigned number;  /* 1 for the first attempt of the task */
 	const struct digest *key;
 	const char *const *argv; /* NULL-terminated */
-	const char *const *env;  /* "NAME=value": what the step declares plus what the engine adds;
-				    not the host's */
+	const char *const *env;  /* "NAME=value": what the step declares and what the engine adds,
+				    without the host's variables */
 	const char *const *secrets; /* "NAME=value": given to the program, redacted from its log;
 				       never stored */
 	const struct runner_input *inputs;
@@ -66,32 +63,31 @@ struct runner_attempt {
 	const struct runner_output *outputs;
 	size_t n_outputs;
 	const char *metrics_path; /* file to read after exit 0, or NULL */
-	const char *series_path;  /* file that grows by a JSON object of numbers a line while it
-				     runs, or NULL: reported by `metric` */
-	/* Directory that is kept per key, or NULL: it appears at this path with what earlier
-	 * attempts of the key left there, and outlives this one, whatever its end, until
+	const char *series_path;  /* file to which the program appends one JSON object of numbers a
+				     line while it runs, or NULL: reported by `metric` */
+	/* Directory that is kept per key, or NULL. It appears at this path with what earlier
+	 * attempts of the key left there. It outlives this attempt, however that ends, until
 	 * drop_checkpoint(). */
 	const char *checkpoint_path;
 	int64_t timeout_ns; /* 0: none */
 	int64_t grace_ns;   /* between SIGTERM and SIGKILL */
 	struct runner_resources resources;
-	bool forwards_signals; /* SIGTERM goes to the program alone: it passes it on to what it
-				  started */
+	bool forwards_signals; /* SIGTERM goes to the program only, which passes it on to its
+				  children */
 	bool keep_workspace;   /* leave the working directory where it is, whatever happens */
 	bool shell;            /* interactive: the terminal is the program's (local runner only) */
 	bool copies;           /* its inputs are never links (local runner only) */
-	/* Tell what it reads and doesn't declare (runners/audit.h); NULL: don't (local runner only)
+	/* Report undeclared files that it reads (runners/audit.h); NULL: don't (local runner only)
 	 */
 	const struct runner_audit *audit;
 	struct runner_cluster {
 		const char *step;  /* name of the step */
 		const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
 				    */
-		const char *placement_json; /* what the step says of volumes, spot, resources by
-					       name and Kubernetes (model/step/placement.h); or
-					       NULL */
+		const char *placement_json; /* volumes, spot, resources by name, Kubernetes
+					    (model/step/placement.h); or NULL */
 		struct runner_gang gang;
-		uint32_t pack; /* so many of the step's attempts may share a pod; 0, 1: none */
+		uint32_t pack; /* how many of the step's attempts may share a pod; 0, 1: none */
 	} on;                  /* a cluster only */
 };
 
@@ -103,29 +99,29 @@ struct runner_result {
 	uint64_t max_rss_bytes;
 	int64_t cpu_ns;
 	struct content_id *outputs; /* n_outputs of them when failure is NONE or GATE; CONTENT_NONE
-				       where missing */
+				       for a missing one */
 	char *metrics_json;    /* bytes of metrics_path, NUL-terminated, or NULL; at most 1 MiB */
 	struct content_id log; /* CONTENT_NONE when it printed nothing */
 	char *log_tail;        /* the last lines, at most 4 KiB, for the error message; or NULL */
 	char *workspace;       /* where it ran, when it was kept; or NULL */
-	char *continues;  /* ids of the attempts whose checkpoint it went on from, "12 15"; or NULL:
-			     it began from nothing */
-	char *undeclared; /* what an audited attempt read besides what is declared, a line each, ""
-			     when that is nothing; NULL: it wasn't audited */
+	char *continues;  /* ids of the attempts whose checkpoint it continued, "12 15"; NULL: it
+			     began without one */
+	char *undeclared; /* the undeclared files that an audited attempt read, one a line, "" when
+			     there are none; NULL: no audit */
 	const char *node; /* host name */
-	struct err err;   /* in words, when failure isn't NONE */
+	struct err err;   /* why, when failure isn't NONE */
 };
 
-/* Reports. The engine journals before it relies on them. `result` and what it points to belong to
- * the runner. */
+/* Reports. The engine journals before it relies on them. The runner owns `result` and its content.
+ */
 struct runner_events {
 	void (*started)(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
-	/* The newest numbers of a series, at most once a second: for people, not for the record.
-	 * May be NULL. */
+	/* The newest numbers of a series, at most once a second. They are for people and aren't
+	 * recorded. May be NULL. */
 	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
 	void (*finished)(void *arg, uint64_t attempt_id, struct runner_result *result);
-	/* Why a submitted attempt doesn't run yet, in words for people ("no node has 2
-	 * nvidia.com/gpu"), whenever that changes; NULL: nothing holds it up any more. May be NULL.
+	/* Called when the reason why a submitted attempt doesn't run yet changes. `why` is for
+	 * people ("no node has 2 nvidia.com/gpu"); NULL: nothing holds it up any more. May be NULL.
 	 */
 	void (*waiting)(void *arg, uint64_t attempt_id, const char *why);
 	void *arg;
@@ -134,26 +130,26 @@ struct runner_events {
 struct runner;
 struct runner_ops {
 	const char *name; /* "local", "kubernetes", "fake" */
-	/* Attempts live on when the engine dies: a resumed run submits an attempt that has no end
-	 * again, as it was (the same id, number and key), and submit() takes it up. */
+	/* Attempts survive the engine's death. A resumed run submits each unfinished attempt again,
+	 * unchanged (the same id, number and key), and submit() takes it up. */
 	bool durable;
 	int (*submit)(struct runner *r, const struct runner_attempt *a, struct err *err);
 	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0
-	 * it is gone. A durable one is given one attempt of a resumed run before anything is
-	 * submitted or forgotten. That says that the run was there before; what lives of it is
-	 * found when it is submitted again. */
+	 * it is gone. A durable runner gets this call for one attempt of a resumed run, before any
+	 * submit() or forget(). It only tells the runner that the run existed before; the runner
+	 * finds a living attempt when it is submitted again. */
 	int (*adopt)(struct runner *r, const struct runner_attempt *a, struct err *err);
-	/* The end of an attempt is on record: what was kept of it until then can go. Idempotent.
-	 * NULL: nothing was. */
+	/* The end of an attempt is on record: the runner may remove what it kept of the attempt.
+	 * Idempotent. NULL: it keeps nothing. */
 	void (*settled)(struct runner *r, uint64_t attempt_id);
 	/* Removes what a dead engine left of an attempt that had ended (its workspace); cheap when
-	 * there is nothing. NULL: nothing is left. */
+	 * nothing is left. NULL: nothing is ever left. */
 	void (*forget)(struct runner *r, uint64_t attempt_id);
-	/* Forgets what attempts of this key left in their checkpoint: its result is on record, or
-	 * it is to begin anew. NULL: none are kept. */
+	/* Removes the checkpoint of this key, because its result is on record or it must start
+	 * anew. NULL: no checkpoints are kept. */
 	void (*drop_checkpoint)(struct runner *r, const struct digest *key);
-	/* Attempts of which something is still here: running ones, kept workspaces, what dead
-	 * engines left. Caller frees *ret. NULL: none ever. */
+	/* Ids of attempts that still have something here: running ones, kept workspaces, leftovers
+	 * of dead engines. Caller frees *ret. NULL: there are never any. */
 	size_t (*leftovers)(struct runner *r, uint64_t **ret);
 	/* gentle: TERM, grace time, KILL. Otherwise KILL. `finished` with FAILURE_CANCELLED
 	 * follows. */
@@ -165,12 +161,13 @@ struct runner {
 	struct runner_events events; /* set by the engine before the first submit */
 };
 
-/* Brings content to a working directory and back. Called on worker threads, for one workspace by
- * one thread at a time. */
+/* Brings content to a working directory and back. Called on worker threads; one thread at a time
+ * works on a workspace. */
 struct runner_staging {
-	/* Makes `a`'s code and inputs appear under dir_fd, and the parents of its outputs. Inputs
-	 * of `link_from` bytes or more in all (UINT64_MAX: none) are hard links of the store's
-	 * files, and then *ret_linked is true: the program must not be able to write to them. */
+	/* Makes `a`'s code and inputs appear under dir_fd, and creates the parents of its outputs.
+	 * When the inputs have `link_from` bytes or more in all (UINT64_MAX: never), they are hard
+	 * links of the store's files. Then *ret_linked is true, and the program must not be able to
+	 * write to them. */
 	int (*prepare)(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
 		       bool *ret_linked, struct err *err);
 	/* Takes the declared outputs from dir_fd into the store. ret_ids has a->n_outputs places.
@@ -180,10 +177,10 @@ struct runner_staging {
 		       struct content_id *ret_ids, struct err *err);
 	/* Puts the finished log, open at fd, into the store; *ret is set only on success. */
 	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
-	/* For runners elsewhere (may be NULL for the local one). publish: puts `bytes`, and makes
-	 * sure that it and all that `attempts` read are where pods reach them (ERR_IO: they
-	 * couldn't be sent; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes.
-	 * drop_checkpoint: runner_ops' on the store. */
+	/* For runners on other machines (may be NULL for the local one). publish: puts `bytes`, and
+	 * makes sure that pods can reach it and everything that `attempts` read (ERR_IO: sending
+	 * failed; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes.
+	 * drop_checkpoint: as runner_ops', in the store. */
 	int (*publish)(void *arg, const struct runner_attempt *const *attempts, size_t n,
 		       const void *bytes, size_t n_bytes, struct content_id *ret, struct err *err);
 	int (*fetch)(void *arg, const struct content_id *id, uint64_t max, struct str *ret,
@@ -196,24 +193,24 @@ struct runner_staging {
 
 /* How inputs get into workspaces. */
 enum runner_inputs {
-	RUNNER_INPUTS_COPIED, /* as copies, which are reflinks where the file system has them */
+	RUNNER_INPUTS_COPIED, /* as copies; reflinks where the file system has them */
 	RUNNER_INPUTS_AUTO,   /* large ones as links (links.h) where there are no reflinks */
-	RUNNER_INPUTS_LINKED, /* as links; links_check() has said that they can be had */
+	RUNNER_INPUTS_LINKED, /* as links; links_check() has succeeded */
 };
 
 struct runner_local_options {
 	const char *state_dir; /* absolute; holds work/<attempt>/ (log in it) and checkpoints/ */
 	enum runner_inputs inputs;
-	const char *store_dir; /* absolute: whose files may become links; lent. NULL with COPIED */
+	const char *store_dir; /* absolute: its files may become links; lent. NULL with COPIED */
 	struct runner_staging staging;
-	unsigned n_workers; /* threads for staging; 0: one a cpu */
+	unsigned n_workers; /* threads for staging; 0: one per CPU */
 };
 int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret,
 		     struct err *err);
 /* Where the log of a running attempt is, for `cairn logs -f`. Caller frees. */
 char *runner_local_log_path(const char *state_dir, uint64_t attempt_id);
 
-/* Fake: for tests; needs no machine, no store, no time. */
+/* Fake: for tests; needs no machine, store or time. */
 
 struct runner_fake_options {
 	uint64_t seed;
@@ -223,8 +220,8 @@ struct runner_fake_options {
 	void (*script)(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
 		       int64_t *ret_duration_ns, struct content_id *ret_outputs,
 		       char **ret_metrics_json);
-	/* Durable only: false when the engine is dead: what it asks for from here on has no effect.
-	 * Asked before each effect and after it. NULL: it lives. */
+	/* Durable only: false when the engine is dead, and then its calls have no effect. Checked
+	 * before and after each effect. NULL: the engine is alive. */
 	bool (*alive)(void *arg);
 	void *arg;
 };
@@ -234,11 +231,11 @@ int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct 
 size_t runner_fake_submitted(const struct runner *r);
 size_t runner_fake_running(const struct runner *r);
 
-/* A durable one. Attempts belong to a world, as they do to a cluster, which outlives runners and
- * engines: there a Job is made for what is submitted (one for several attempts that may share it),
- * runs whether or not somebody looks, and stays with its result until all its attempts are settled.
- * A runner learns of the world's Jobs a while after it was first asked for something; until then
- * only one that knows of earlier attempts (adopt) waits. */
+/* A durable one. Attempts belong to a world, which stands for a cluster and outlives runners and
+ * engines. The world makes one Job for a submitted attempt, or for several attempts that may share
+ * it. The Job runs whether or not anybody watches, and stays with its result until all its attempts
+ * are settled. A runner learns of the world's Jobs a while after its first request. Until then,
+ * only a runner that knows of earlier attempts (adopt) waits. */
 struct runner_fake_world;
 struct runner_fake_world *runner_fake_world_new(struct clock *c,
 						const struct runner_fake_options *o);
@@ -246,7 +243,7 @@ void runner_fake_world_free(struct runner_fake_world *w); /* after its runners *
 int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct runner **ret,
 			    struct err *err);
 size_t
-runner_fake_world_jobs(const struct runner_fake_world *w); /* that are there, running or ended */
+runner_fake_world_jobs(const struct runner_fake_world *w); /* those that exist, running or ended */
 /* How often the program of this attempt was started, in any Job. */
 unsigned runner_fake_world_executions(const struct runner_fake_world *w, uint64_t attempt_id);
 

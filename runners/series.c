@@ -6,10 +6,10 @@
 #include "base/os/fs.h"
 #include "base/text/json.h"
 
-/* Longer lines, with their ends, aren't for people. */
+/* Longer lines, with their ends, are skipped: they aren't for people. */
 #define LINE_BYTES (8 * KIB)
 
-/* `whole`: the file begins where buf does. */
+/* `whole`: buf begins at the start of the file. */
 static bool last_line(const char *buf, size_t n, bool whole, const char **ret, size_t *ret_n)
 {
 	const char *end = memrchr(buf, '\n', n), *start;
@@ -18,7 +18,7 @@ static bool last_line(const char *buf, size_t n, bool whole, const char **ret, s
 		return false;
 	start = memrchr(buf, '\n', (size_t)(end - buf));
 	if (!start && !whole)
-		return false; /* its beginning is further up */
+		return false; /* the line begins before buf */
 	start = start ? start + 1 : buf;
 	*ret = start;
 	*ret_n = (size_t)(end - start);
@@ -28,7 +28,7 @@ static bool last_line(const char *buf, size_t n, bool whole, const char **ret, s
 void series_look(struct series_tail *t, int dir_fd, const char *path,
 		 void (*fn)(void *arg, const char *name, double value), void *arg)
 {
-	char buf[LINE_BYTES + 1]; /* and the end of the line before it */
+	char buf[LINE_BYTES + 1]; /* one more for the end of the line before */
 	const char *line, *name;
 	struct stat st;
 	uint64_t from;

@@ -1,8 +1,8 @@
-/* runners/series.h — the newest numbers of a file of metrics that is being written: a JSON object a
- * line, {"step": 3, "loss": 0.2}.
+/* runners/series.h — reads the newest numbers from a metrics file while the program writes it: one
+ * JSON object a line, {"step": 3, "loss": 0.2}.
  *
- * For people who watch: whatever can't be read is passed over. Loop's thread only; a bounded read a
- * look.
+ * The numbers are for people who watch, so unreadable lines are skipped. Loop's thread only; each
+ * look reads a bounded amount.
  */
 #ifndef CAIRN_RUNNERS_SERIES_H
 #define CAIRN_RUNNERS_SERIES_H
@@ -17,8 +17,8 @@ struct series_tail {
 	uint64_t size;
 };
 
-/* Calls fn for the numbers of the last whole line, if the file has grown since the last look.
- * `step` and `time` are left out. */
+/* Calls fn for the numbers of the last complete line, if the file has grown since the last look.
+ * Skips `step` and `time`. */
 void series_look(struct series_tail *t, int dir_fd, const char *path,
 		 void (*fn)(void *arg, const char *name, double value), void *arg);
 void series_close(struct series_tail *t);

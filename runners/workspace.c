@@ -2,17 +2,17 @@
  *
  * A workspace is a frame: a directory with w/, tmp/ and log. When its attempt has ended,
  * workspace_recycle() empties the frame and puts it on the shelf, where workspace_make() takes it
- * for the next attempt: a rename instead of a dozen calls. What is small isn't deleted then but
- * moved into the trash directory, which goes when the runner ends (workspace.h says why); what is
- * large is deleted at once. The trash and the shelf have ceilings (TRASH_*, SHELF_MAX); beyond
- * them a frame is deleted.
+ * for the next attempt: a rename instead of a dozen calls. Small content moves into the trash
+ * directory, which is removed when the runner ends (workspace.h says why); large content is deleted
+ * at once. The trash and the shelf have ceilings (TRASH_*, SHELF_MAX); beyond them a frame is
+ * deleted.
  *
- * Trash and shelf lie in one directory that is named after our process and its start time. So
- * workspace_shelf_init() can tell the trash of a dead engine from that of one that lives beside us.
+ * Trash and shelf share one directory, named after our process and its start time. So
+ * workspace_shelf_init() can tell a dead engine's trash from a living one's.
  *
  * Workers call these functions at the same time. The shelf's lock covers `dirs`, `n_trash` and
- * `has_trash`; a frame that was taken off the shelf belongs to one attempt. The shelf itself is
- * best effort: an error there means a removal, and a new directory.
+ * `has_trash`; a frame that was taken off the shelf belongs to one attempt. The shelf is best
+ * effort: after an error, a frame is removed, and a new directory is made.
  */
 #include "runners/workspace.h"
 #include <assert.h>
@@ -74,9 +74,9 @@ static int make_dir(const char *dir, struct err *err)
 
 /* Recycling. */
 
-/* Frames on the shelf: more than can be at work at once on one machine are no use. */
+/* Frames on the shelf: more than can work at once on one machine are no use. */
 #define SHELF_MAX 64
-/* What may wait in the trash: this much a workspace, so many workspaces. */
+/* Limits of the trash: bytes and entries from one workspace, number of workspaces. */
 #define TRASH_BYTES   (64 * KIB)
 #define TRASH_ENTRIES 32
 #define TRASH_MAX     50000
@@ -96,7 +96,7 @@ void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 		int pid;
 
 		if (sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 &&
-		    process_start_time(pid) != start) /* of an engine that is gone */
+		    process_start_time(pid) != start) /* its engine is gone */
 			fs_remove_tree(path, NULL);
 	}
 	if (d)
@@ -116,8 +116,8 @@ void workspace_shelf_deinit(struct workspace_shelf *s)
 	pthread_mutex_destroy(&s->lock);
 }
 
-/* Adds up what lies in a directory, one level of subdirectories included; false when it is more
- * than the trash takes. */
+/* Adds up the content of a directory with one level of subdirectories; false when it is too large.
+ */
 static bool is_small(int fd, const char *name, int depth, uint64_t *bytes, unsigned *entries)
 {
 	_cleanup_(fd_closep) int sub =
@@ -149,7 +149,7 @@ static char *place_in_trash(struct workspace_shelf *shelf)
 	return xasprintf("%s/%llu", shelf->trash, (unsigned long long)shelf->n_trash++);
 }
 
-/* The program sees its mode: ours must not depend on the umask of whoever runs it. */
+/* The program sees this mode, so it must not depend on the user's umask. */
 static int make_open(int top, const char *name)
 {
 	_cleanup_(fd_closep) int fd =
@@ -207,7 +207,7 @@ void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
 	    clear_log(top) == 0) {
 		char *to;
 
-		/* Beside the trash, so that the frames of an engine that is killed are found with
+		/* Beside the trash, so that a later engine finds a killed engine's frames with
 		 * it. */
 		pthread_mutex_lock(&shelf->lock);
 		to = shelf->dirs.n < SHELF_MAX ? place_in_trash(shelf) : NULL;
@@ -243,7 +243,7 @@ int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const cha
 	_cleanup_(fd_closep) int top = -1;
 	bool recycled;
 
-	assert(attempt_id > 0); /* workspace_list() knows no other */
+	assert(attempt_id > 0); /* workspace_list() skips 0 */
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 	w->dir = workspace_dir(state_dir, attempt_id);
 	w->path = xasprintf("%s/w", w->dir);
@@ -270,10 +270,10 @@ void workspace_close(struct workspace *w)
 
 /* Environment. */
 
-/* A program gets from the host only where programs are, and who runs it. A Python environment that
- * PATH leads to is in the key (plan/packages.c). Time zone, language and libraries would be inputs
- * that no key has: so the first two are the same everywhere, and a search path of libraries has to
- * be declared in `env`. */
+/* From the host, a program gets only the paths of programs and the user's identity. The key
+ * includes a Python environment that PATH leads to (plan/packages.c). Time zone, language and
+ * libraries would be inputs outside of the key. So the first two are the same everywhere, and `env`
+ * must declare a search path of libraries. */
 
 static bool given(const char *const *env, const char *name)
 {
@@ -288,7 +288,7 @@ struct env_list {
 	const struct runner_attempt *a;
 };
 
-/* Unless the attempt says otherwise. */
+/* Unless the attempt sets it. */
 static void add_default(struct env_list *l, const char *name, const char *value)
 {
 	if (value && !given(l->a->env, name) && !given(l->a->secrets, name))
@@ -345,7 +345,7 @@ char *workspace_log_tail(int log_fd)
 		return NULL;
 	buf[n] = '\0';
 	eol = from ? memchr(buf, '\n', (size_t)n) : NULL;
-	if (eol && eol + 1 < buf + n) /* begin at a whole line, if there is one */
+	if (eol && eol + 1 < buf + n) /* begin at a complete line, if there is one */
 		start = eol + 1;
 	for (char *c = start; c < buf + n; c++)
 		if (*c == '\0')

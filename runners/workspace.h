@@ -1,8 +1,8 @@
 /* runners/workspace.h — the directory of one attempt: state_dir/work/ID/ with w/ (where the program
  * runs), tmp/ and log.
  *
- * Made and removed on worker threads. A workspace belongs to one attempt; only the shelf is shared
- * between them. Errors name the path.
+ * Worker threads make and remove workspaces. A workspace belongs to one attempt; attempts share
+ * only the shelf. Errors name the path.
  */
 #ifndef CAIRN_RUNNERS_WORKSPACE_H
 #define CAIRN_RUNNERS_WORKSPACE_H
@@ -18,13 +18,13 @@ struct workspace {
 	int log_fd; /* O_APPEND */
 };
 
-/* Used workspaces: what was in them lies in the trash until the runner ends, their frames wait for
- * the next attempt.
+/* Used workspaces. Their content moves to the trash until the runner ends; their empty frames wait
+ * for the next attempt.
  *
- * Why not simply delete: ext4 doesn't give a deleted inode out again for five seconds, and looks at
- * every such inode at every creation (recently_deleted() in fs/ext4/ialloc.c). An engine that makes
- * and deletes a few small files a millisecond soon spends its time there. So small things are
- * deleted when the run is over; large ones at once. Thread-safe. */
+ * Why not simply delete: ext4 doesn't reuse a deleted inode for five seconds, and looks at every
+ * such inode at every creation (recently_deleted() in fs/ext4/ialloc.c). An engine that makes and
+ * deletes a few small files a millisecond soon spends its time there. So small things are deleted
+ * when the run is over; large ones at once. Thread-safe. */
 struct workspace_shelf {
 	pthread_mutex_t lock;
 	char *trash; /* state_dir/work/trash-PID-START */
@@ -34,27 +34,27 @@ struct workspace_shelf {
 };
 /* Also removes the trash that dead engines left. */
 void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir);
-void workspace_shelf_deinit(struct workspace_shelf *s); /* empties it all */
+void workspace_shelf_deinit(struct workspace_shelf *s); /* removes its frames and its trash */
 
-/* Takes a frame from the shelf, or else makes one. A directory that is left over from this attempt
- * is removed first. After a failure, too, *w is to be closed. */
+/* Takes a frame from the shelf, or makes one. First removes a directory left over from this
+ * attempt. The caller closes *w after a failure, too. */
 int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
 		   uint64_t attempt_id, struct err *err);
-/* Empties it and puts it on the shelf; removes it when that can't be done. */
+/* Empties it and puts it on the shelf, or removes it when that fails. */
 void workspace_recycle(struct workspace_shelf *shelf, const char *dir);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */
 /* Attempts that have a workspace; the caller frees *ret. */
 size_t workspace_list(const char *state_dir, uint64_t **ret);
 char *workspace_dir(const char *state_dir, uint64_t attempt_id);
 
-/* The environment of a program: what passes from the host, what the attempt says, what the runner
- * adds. NULL-terminated; each name once, the attempt's before the host's. Free with
+/* The environment of a program: variables that pass from the host, the attempt's, and those that
+ * the runner adds. NULL-terminated; each name once, the attempt's before the host's. Free with
  * workspace_env_free. */
 char **workspace_env(const struct runner_attempt *a, const struct workspace *w,
 		     const char *attempt_marker, const char *engine_marker);
 void workspace_env_free(char **env);
-/* The last lines of a log, whoever kept it: text, at most 4 KiB, from the beginning of a line if
- * one begins in them; NULL when it is empty. */
+/* The last lines of a log as text, at most 4 KiB, cut at the beginning of a line if there is one;
+ * NULL when the log is empty. */
 char *workspace_log_tail(int log_fd);
 
 #endif

@@ -1,21 +1,21 @@
-/* engine/pod/checkpoint.c — the checkpoint of an attempt in a pod: laid out from the store before,
- * saved there while the program runs and after it; and the sidecar's state file.
+/* engine/pod/checkpoint.c — the checkpoint of an attempt in a pod: restored from the store before
+ * the program, saved there while it runs and after it; and the sidecar's state file.
  *
- * Of several nodes each lays out what all of them left, and saves what it has made itself: what it
- * holds that another node had saved just so isn't its own (subtract()). Where two have an entry of
- * one name, that of the lower index counts. A save first hashes without copying, where there are no
- * other nodes: most find nothing new.
+ * With several nodes, each restores what all of them left, and saves only what it made itself: an
+ * entry that another node had saved in the same form isn't its own (subtract()). When two nodes
+ * have an entry of one name, the lower index wins. With one node, a save first hashes without
+ * copying, because most saves find nothing new.
  *
- * The state file (pod_state_write()) has what a sidecar that is started again must know: epoch,
- * sequence, the last saved tree, and whom this attempt continues.
+ * The state file (pod_state_write()) holds what a restarted sidecar needs: epoch, sequence, the
+ * last saved tree, and the attempts that this one continues.
  *
- * Invariants: `epoch` is one more than the newest that was found, so a later attempt supersedes an
- * earlier one; the one that is superseded saves nothing any more. What changes while it is read
- * isn't saved, and is tried later. The directory is the program's: it is read beneath descriptors
- * only.
+ * Invariants: `epoch` is one more than the newest in the store, so a later attempt supersedes an
+ * earlier one; a superseded attempt saves nothing any more. A directory that changes while it is
+ * read isn't saved, but tried again later. The directory is the program's, so it is read beneath
+ * descriptors.
  *
- * Threads: one at a time for each slot, as pod.c says. What it doesn't do: choose when to save
- * (pod.c), order checkpoints in the store (storage/checkpoint.c).
+ * Threads: one at a time for each slot, as pod.c says. Not here: choosing when to save (pod.c),
+ * ordering checkpoints in the store (storage/checkpoint.c).
  */
 #include "storage/checkpoint.h"
 #include <assert.h>
@@ -40,9 +40,9 @@ void pod_checkpoint_deinit(struct pod_checkpoint *c)
 	VEC_FREE(&c->others);
 }
 
-/* Laying out. */
+/* Restoring. */
 
-/* Moves what `from` holds into `to`; what is there stays. */
+/* Moves the entries of `from` into `to`; existing entries stay. */
 static int merge_dir(int from, int to, int depth, struct err *err)
 {
 	int own = dup(from);
@@ -90,8 +90,8 @@ int pod_lay_over(struct pod *p, struct pod_slot *s, const struct content_id *tre
 	return fs_remove_tree_at(s->w_fd, temp, err);
 }
 
-/* This attempt continues those of the newest checkpoint. One that is begun anew (its pod was
- * replaced) stands among them already. */
+/* This attempt continues those of the newest checkpoint. After a replacement of its pod, it is
+ * already in that list. */
 static void follow(struct pod_checkpoint *c, const struct checkpoint *newest, uint64_t attempt_id)
 {
 	_cleanup_(freep) char *mine = xasprintf("%llu", (unsigned long long)attempt_id);
@@ -136,7 +136,7 @@ int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err)
 	return 0;
 }
 
-/* What is its own. */
+/* The node's own entries. */
 
 static bool same_entry(const struct tree_entry *a, const struct tree_entry *b)
 {
@@ -147,7 +147,7 @@ static bool same_entry(const struct tree_entry *a, const struct tree_entry *b)
 				       : content_id_eq(&a->id, &b->id);
 }
 
-/* `tree` without what `other` has just so. */
+/* `tree` without the entries that `other` has in the same form. */
 static int subtract(struct store *s, const struct content_id *tree, const struct content_id *other,
 		    int depth, struct content_id *ret, struct err *err)
 {
@@ -177,7 +177,7 @@ static int subtract(struct store *s, const struct content_id *tree, const struct
 
 /* Saving. */
 
-/* 1: it changed while it was read. */
+/* 1: it changed during the read. */
 static int snapshot(struct pod *p, struct pod_slot *s, int flags, struct content_id *ret,
 		    struct err *err)
 {
@@ -226,7 +226,7 @@ int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err)
 	assert(s->a->checkpoint_path);
 	if (s->ck.superseded || !s->ck.attempts)
 		return 0;
-	/* Most looks find nothing new: those cost no copy. */
+	/* Most saves find nothing new: this check costs no copy. */
 	if (!s->ck.others.n) {
 		r = snapshot(p, s, CONTENT_PUT_HASH_ONLY, &own, err);
 		if (r != 0 || content_id_eq(&own, &s->ck.saved))
@@ -243,7 +243,7 @@ int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err)
 	return save(p, s, &own, err);
 }
 
-/* Across sidecars. */
+/* The state file. */
 
 static json_t *id_text(const struct content_id *id)
 {

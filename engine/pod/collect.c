@@ -1,18 +1,18 @@
 /* engine/pod/collect.c — after the program: how it ended, what it left, and the result.
  *
- * pod_collect() reads the helper's exit record, metrics and outputs, then log and checkpoint, and
- * returns when the store has all of it where others find it (pod_settle()). pod_tell() writes the
- * results of all slots as the termination message; when that can't carry its long parts, it is
- * written without them.
+ * pod_collect() reads the helper's exit record, metrics and outputs, then log and checkpoint. It
+ * returns when all of it is in the store where others find it (pod_settle()). pod_tell() writes the
+ * results of all slots as the termination message. If their long parts can't be stored, it writes
+ * the message without them.
  *
- * Invariants: the workspace is the program's: whatever can be a link, a pipe or a gigabyte too
- * much, is one. Everything is opened beneath descriptors of the slot, and every read has a limit. A
- * result succeeds only when its content and log are in the store; otherwise it is FAILURE_STORE and
- * names no outputs. An attempt that failed already keeps its own failure. Of several nodes only the
- * first one's outputs and metrics are required.
+ * Invariants: the workspace is the program's and may be hostile: any path may be a link, a pipe or
+ * a gigabyte too large. Everything is opened beneath descriptors of the slot, and every read has a
+ * limit. A result succeeds only when its content and log are in the store; otherwise it is
+ * FAILURE_STORE and names no outputs. A failed attempt keeps its own failure. Of several nodes,
+ * only the first one's outputs and metrics are required.
  *
- * Threads: the sidecar's main thread. What it doesn't do: save checkpoints while the program runs
- * (pod.c asks checkpoint.c), decide whether to retry (the engine).
+ * Threads: the sidecar's main thread. Not here: saving checkpoints while the program runs (pod.c
+ * calls checkpoint.c), deciding whether to retry (the engine).
  */
 #include <assert.h>
 #include <errno.h>
@@ -29,12 +29,12 @@
 #define METRICS_MAX  (1 * MIB)
 #define EXIT_MAX     512
 #define TRY_AGAIN_NS (10 * NS_PER_S)
-/* How often it is said again that the store is away. */
+/* How often the log repeats that the store is unreachable. */
 #define SAY_AGAIN_NS (300 * NS_PER_S)
 
 /* The store. */
 
-/* For how long a program ran: what is lost with its outputs. */
+/* How long the programs ran: that work is lost if their outputs are. */
 static int64_t ran_ns(const struct pod *p)
 {
 	int64_t ns = 0;
@@ -44,9 +44,9 @@ static int64_t ran_ns(const struct pod *p)
 	return ns;
 }
 
-/* Rights and credentials come back only when somebody gives them back: that is awaited as long as
- * the program ran, at most. A shared store is left alone for half a minute after a failure
- * (tier.c), so that some tries are none. */
+/* Only a person can restore rights and credentials, so the wait for them is at most as long as the
+ * program ran. A shared store skips requests for half a minute after a failure (tier.c), so some
+ * tries don't reach it. */
 static int pod_settle(struct pod *p, struct err *err)
 {
 	int64_t began = clock_mono_ns(), said = 0;
@@ -119,7 +119,7 @@ static void classify(struct pod_slot *s, const struct init_exit *e)
 	}
 }
 
-/* -1: what is there isn't the helper's. */
+/* -1: the file isn't the helper's. */
 static int read_exit(struct pod_slot *s)
 {
 	struct init_exit e;
@@ -174,7 +174,7 @@ static int read_metrics(struct pod *p, struct pod_slot *s, struct err *err)
 	return 0;
 }
 
-/* Of several nodes the first is the one whose outputs count; what others made comes along. */
+/* The first node's outputs count; those of other nodes are optional. */
 static int collect_what_there_is(struct pod *p, struct pod_slot *s, struct content_id *ret,
 				 struct err *err)
 {
@@ -234,7 +234,7 @@ static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
 		return 0;
 	if (s->result.r.failure != FAILURE_NONE && (tail = workspace_log_tail(fd)))
 		s->result.r.log_tail = arena_strdup(p->arena, tail);
-	/* The helper keeps no more: the program itself has made it longer. */
+	/* The helper's log is never longer, so the program has written to it. */
 	if ((uint64_t)st.st_size > INIT_LOG_MAX)
 		return err_set(err, ERR_TOO_LARGE, "it is larger than %llu GiB",
 			       INIT_LOG_MAX / GIB);
@@ -243,7 +243,7 @@ static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
 
 /* All. */
 
-/* Log and checkpoint; returns when the store has all of the result where others find it. */
+/* Stores log and checkpoint; returns when the whole result is in the store where others find it. */
 static void collect_rest(struct pod *p, struct pod_slot *s)
 {
 	struct pod_result *result = &s->result;
@@ -257,8 +257,7 @@ static void collect_rest(struct pod *p, struct pod_slot *s)
 			pod_say(p, "%s", e.msg);
 	}
 	result->r.continues = s->ck.continues;
-	/* That this node ended well doesn't mean that the others do, with which it begins again
-	 * then. */
+	/* This node ended well, but another node may fail; then all restart from the checkpoint. */
 	e = (struct err){ 0 };
 	if (s->a->checkpoint_path &&
 	    (result->r.failure != FAILURE_NONE || s->a->on.gang.nodes > 1) &&
@@ -296,13 +295,13 @@ void pod_collect_remains(struct pod *p, struct pod_slot *s)
 
 	s->result.main_died = true;
 	s->result.ran = fstatat(s->run_fd, "log", &st, AT_SYMLINK_NOFOLLOW) ==
-			0; /* it is made with the start */
+			0; /* the helper creates it at the start */
 	err_set(&e, ERR_FAILED, "its container ended without reporting how the program ended");
 	fail(s, FAILURE_FAILED, &e);
 	collect_rest(p, s);
 }
 
-/* Telling. */
+/* The termination message. */
 
 static int put_message(void *arg, const void *bytes, size_t n, struct content_id *ret,
 		       struct err *err)
@@ -312,7 +311,7 @@ static int put_message(void *arg, const void *bytes, size_t n, struct content_id
 	return content_put_bytes(p->store, bytes, n, ret, err) < 0 ? -1 : pod_settle(p, err);
 }
 
-/* Without what makes it long. */
+/* Drops the long parts. */
 static void shorten(struct pod_result *v, size_t n, const struct err *why)
 {
 	for (size_t i = 0; i < n; i++) {

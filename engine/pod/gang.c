@@ -1,16 +1,17 @@
 /* engine/pod/gang.c — pods of one step wait for each other by asking DNS.
  *
- * wait_for_all() asks for the service's own name until it has as many addresses as there are nodes.
- * Only then is a pod's name asked for, since an answer "no such name" may be kept for a while: the
- * first pod's always, all pods' when launchers must reach each other without resolving names
- * (`all` of pod_gang_meet()). Pauses grow from LOOK_FIRST_NS to LOOK_MOST_NS.
+ * wait_for_all() looks up the service's own name until it has as many addresses as there are nodes.
+ * Only then is a pod's name looked up, because DNS may cache an answer "no such name" for a while.
+ * The first pod's name is always looked up; all pods' names when launchers must reach each other
+ * without resolving names (`all` of pod_gang_meet()). Pauses grow from LOOK_FIRST_NS to
+ * LOOK_MOST_NS.
  *
- * Invariants: every wait is bounded (DNS_WITHIN_NS, GANG_WITHIN_NS), and stopped() is asked before
- * each pause. The token is the same in each pod of an attempt: it is made of the specification
- * alone. Clock, pause and look-up come from struct pod_gang_world, so that tests need neither.
+ * Invariants: every wait is bounded (DNS_WITHIN_NS, GANG_WITHIN_NS), and stopped() is checked
+ * before each pause. The token is the same in each pod of an attempt, because it depends only on
+ * the specification. Clock, pause and look-up come from struct pod_gang_world, for tests.
  *
- * Threads: the caller's, which it blocks. What it doesn't do: start ranks (steps/train/), judge
- * whether a gang gets its places in time (the runner).
+ * Threads: the caller's, which it blocks. Not here: starting ranks (steps/train/), judging whether
+ * a gang gets its nodes in time (the runner).
  */
 #include "pod/gang.h"
 #include <netdb.h>
@@ -21,9 +22,9 @@
 
 #define LOOK_FIRST_NS (NS_PER_S / 10)
 #define LOOK_MOST_NS  (2 * NS_PER_S)
-/* A pod has its address when its sidecar runs; that DNS learns of it takes seconds. */
+/* A pod has its address when its sidecar runs; DNS learns it seconds later. */
 #define DNS_WITHIN_NS (2 * 60 * NS_PER_S)
-/* For all pods: a net below the runner's own limit, which is shorter. */
+/* The limit for all pods: a safety net, since the runner's own limit is shorter. */
 #define GANG_WITHIN_NS (3600 * NS_PER_S)
 /* CAIRN_GANG_ADDRESSES is one string of an environment: 128 KiB at most (Linux, MAX_ARG_STRLEN). */
 #define ADDRESSES_MAX (120 * KIB)
@@ -57,7 +58,7 @@ static void wait_a_while(void *arg, int64_t ns)
 	const struct timespec t = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
 
 	nanosleep(&t, NULL); /* lint: nanosleep because it is the real world's wait; a signal ends
-				it early: stopped() is asked next */
+				it early: stopped() is checked next */
 }
 
 /* Meeting. */
@@ -74,7 +75,7 @@ static int64_t now_ns(const struct meeting *m)
 	return m->world.clock->mono_ns(m->world.clock);
 }
 
-/* Between two looks. */
+/* Pauses between two look-ups. */
 static int pause_for(struct meeting *m, struct err *err)
 {
 	if (m->world.stopped && m->world.stopped(m->world.arg))
@@ -91,8 +92,7 @@ static void begin(struct meeting *m)
 	m->pause_ns = LOOK_FIRST_NS;
 }
 
-/* Until DNS knows as many pods as there are to be. Nothing at all, though this pod itself is there,
- * is DNS' fault. */
+/* Waits until DNS knows all pods. If it doesn't know even this pod, which runs, DNS is at fault. */
 static int wait_for_all(struct meeting *m, struct err *err)
 {
 	_cleanup_(str_deinit) struct str found = { 0 };
@@ -152,8 +152,8 @@ static const char *const *environment(const struct meeting *m, const struct runn
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODE=%u", m->here);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODES=%u", m->nodes);
 	if (addresses->len) {
-		/* The token is the same in each pod of the attempt, and in none of the cluster's
-		 * objects: it is made of what stands in the specification alone. */
+		/* The token is the same in each pod of the attempt, because it depends only on the
+		 * specification. No object of the cluster contains it. */
 		str_addf(&token, "cairn gang %llu %s ", (unsigned long long)a->id,
 			 a->run_id ? a->run_id : "");
 		if (a->key)
@@ -192,7 +192,7 @@ int pod_gang_meet(const struct runner_attempt *a, const char *service, const cha
 	_cleanup_(str_deinit) struct str addresses = { 0 };
 	const struct runner_gang *g = &a->on.gang;
 	struct meeting m = { .nodes = g->nodes };
-	/* Launchers that must reach each other, and resolve no names. */
+	/* These launchers must reach each other and resolve no names. */
 	bool all = g->servers || str_eq(g->framework, "mpi") || str_eq(g->framework, "horovod") ||
 		   str_eq(g->framework, "ps");
 

@@ -1,8 +1,7 @@
 /* engine/pod/internal.h — the parts of the sidecar. Only the files of engine/pod include it.
  *
  * Directories that the program can write to are reached through descriptors that were opened before
- * it began, or by fs_open_beneath() without links: a path below POD_ROOT is never looked up again
- * as a whole.
+ * it began, or by fs_open_beneath() without links. No full path is looked up again.
  */
 #ifndef CAIRN_POD_INTERNAL_H
 #define CAIRN_POD_INTERNAL_H
@@ -18,16 +17,16 @@
 /* The checkpoint of one attempt. */
 struct pod_checkpoint {
 	uint64_t epoch, sequence;
-	char *attempts;                /* with this one: "12 15 17" */
-	char *continues;               /* without; NULL: it began from nothing */
-	VEC(struct content_id) others; /* what other nodes had saved when this one began */
-	struct content_id saved;       /* the last, or NONE */
-	bool superseded; /* another attempt has taken over: nothing is saved any more */
+	char *attempts;                /* including this one: "12 15 17" */
+	char *continues;               /* without this one; NULL: it began without a checkpoint */
+	VEC(struct content_id) others; /* what other nodes had saved when this attempt began */
+	struct content_id saved;       /* the last saved tree, or NONE */
+	bool superseded; /* another attempt has taken over: this one saves nothing any more */
 };
 
 struct pod_slot {
 	const struct runner_attempt *a;
-	const char *const *gang_env; /* of several nodes: what the launcher is told of the others */
+	const char *const *gang_env; /* for several nodes: what the launcher needs to know */
 	int run_fd, w_fd;            /* POD_RUN/I, POD_ROOT/I/w */
 	bool ended;                  /* its result is complete */
 	bool saved;
@@ -47,52 +46,51 @@ struct pod {
 	struct pod_slot *slots;
 	size_t n;
 	int root_fd, run_fd;
-	bool resumed; /* the program may run already: an earlier sidecar of this pod laid everything
-			 out */
+	bool resumed; /* the program may run already: an earlier sidecar put all inputs there */
 	int alive_fd; /* POD_RUN/alive */
 	pthread_t ticker, waiter;
 	bool has_ticker, has_waiter;
 	atomic_int work;              /* enum pod_work */
-	atomic_bool knows;            /* the slots are there */
-	atomic_bool told, gone, done; /* SIGTERM came; the helper has ended; the threads may end */
+	atomic_bool knows;            /* the slots are filled in */
+	atomic_bool told, gone, done; /* SIGTERM came; the helper has ended; the threads must end */
 	int wake;                     /* eventfd: `told` or `gone` was set */
 };
 
 void pod_say(const struct pod *p, const char *fmt, ...) _printf_(2, 3);
 
-/* Said, and told by the container's readiness until it is over (fmt NULL). */
+/* Prints it, and makes the container not ready until the trouble is over (fmt NULL). */
 void pod_trouble(const struct pod *p, const char *fmt, ...) _printf_(2, 3);
 
-/* pod/stage.c: puts the programs there, reads the specification, lays out. */
+/* pod/stage.c: puts the programs into POD_BIN, reads the specification, lays out inputs. */
 int pod_stage(struct pod *p, struct err *err);
 int pod_put_programs(struct pod *p, struct err *err);
-/* Descriptors of what is there already. */
+/* Opens the directories that an earlier sidecar made. */
 int pod_reopen(struct pod *p, struct err *err);
 int pod_read_spec(struct pod *p, struct err *err);
 
 /* pod/collect.c */
-/* The program of this slot has ended as POD_RUN/I/exit says: brings all that it left into the store
- * and fills the result. */
+/* The program of this slot has ended as POD_RUN/I/exit says: stores everything that it left and
+ * fills the result. */
 void pod_collect(struct pod *p, struct pod_slot *s);
-/* Its container has gone without a word. */
+/* The container has ended without an exit file. */
 void pod_collect_remains(struct pod *p, struct pod_slot *s);
 int pod_tell_text(struct pod *p, const char *text,
-		  struct err *err); /* words instead of a result: why there is none */
+		  struct err *err); /* a text instead of a result: why there is none */
 int pod_tell(struct pod *p,
-	     struct err *err); /* results of all slots that ended, as the termination message */
+	     struct err *err); /* the results of all ended slots, as the termination message */
 
 /* pod/checkpoint.c */
-/* Lays the tree into `to`, a directory below the workspace; what is there already stays. */
+/* Lays the tree into `to`, a directory below the workspace; existing entries stay. */
 int pod_lay_over(struct pod *p, struct pod_slot *s, const struct content_id *tree, int to,
 		 struct err *err);
 int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err);
-/* 0 saved, or there was nothing new; 1: it changes too fast just now. */
+/* 0: saved, or nothing new; 1: it changes too fast just now. */
 int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err);
 void pod_checkpoint_deinit(struct pod_checkpoint *c);
-/* pod/series.c: says the newest numbers when there are new ones. */
+/* pod/series.c: prints the newest numbers when they have changed. */
 void pod_series_look(struct pod *p, struct pod_slot *s);
 void pod_series_deinit(struct pod_slot *s);
-/* pod/checkpoint.c: what a sidecar that is started again must know. */
+/* pod/checkpoint.c: the state that a restarted sidecar needs. */
 int pod_state_write(struct pod *p, struct err *err);
 int pod_state_read(struct pod *p, struct err *err);
 

@@ -1,21 +1,21 @@
-/* engine/pod/pod.c — the sidecar's life: lay out → wait for each program's end → collect → tell →
- * end with the helper.
+/* engine/pod/pod.c — the sidecar's life: lay out inputs → wait for each program's end → collect →
+ * write the result → end with the helper.
  *
- * What takes long (fetching, sending) is done on the main thread. A ticker beside it touches the
- * beat that the helper looks at, and takes SIGTERM; another thread waits for the lock that the
- * helper holds as long as it lives. Both wake the main thread by `wake`.
+ * Slow work (fetching, sending) is done on the main thread. A ticker thread touches the beat that
+ * the helper checks, and receives SIGTERM. A waiter thread waits for the lock that the helper holds
+ * as long as it lives. Both wake the main thread by `wake`.
  *
- * The container must not end by itself while the helper's runs, since the kubelet would start it
- * again: so after everything is told it waits for the helper's end, or for SIGTERM. A sidecar that
- * is started again finds the file `ready`, and takes up where the last one was (serve()).
+ * The container must not end by itself while the helper's runs, because the kubelet would start it
+ * again. So after the result is written it waits for the helper's end, or for SIGTERM. A restarted
+ * sidecar finds the file `ready` and continues where the last one was (serve()).
  *
- * Invariants: signals are blocked before any other thread is there. Until `work` is POD_SERVING,
- * SIGTERM ends the process at once, on the ticker's thread (end_before_start()). The result is told
- * before the helper hears its last word (conclude()). Slots are collected in their order, and none
- * is begun after one that was stopped or has died.
+ * Invariants: signals are blocked before any other thread starts. Until `work` is POD_SERVING,
+ * SIGTERM ends the process at once, on the ticker's thread (end_before_start()). The result is
+ * written before the helper gets its last `saved` (conclude()). Slots are collected in order, and
+ * none starts after one that was stopped or died.
  *
- * Threads: as said; other threads share only atomics, `wake` and, before the start, the slots. What
- * it doesn't do: lay out (stage.c), collect (collect.c), checkpoints (checkpoint.c).
+ * Threads: as above; other threads share only atomics, `wake` and, before the start, the slots. Not
+ * here: laying out (stage.c), collecting (collect.c), checkpoints (checkpoint.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -47,7 +47,7 @@ void pod_say(const struct pod *p, const char *fmt, ...)
 		p->o.say(text);
 }
 
-/* Read by another process, of the same container: `cairn pod --well`. */
+/* Another process of the same container reads it: `cairn pod --well`. */
 static char *trouble_path(const char *state_dir)
 {
 	return xasprintf("%s/cairn-trouble", state_dir ? state_dir : "/tmp");
@@ -83,7 +83,7 @@ int pod_is_well(const char *state_dir, struct err *err)
 
 /* The ticker. */
 
-/* Nothing runs yet, and nothing is worth a wait: what is being fetched is dropped. */
+/* Nothing runs yet, so nothing is worth waiting for: fetches in progress are dropped. */
 _noreturn_ static void end_before_start(struct pod *p)
 {
 	struct err e = { 0 };
@@ -144,7 +144,7 @@ static void end_waiter(struct pod *p)
 {
 	struct timespec until;
 
-	do { /* it may have been just before its wait */
+	do { /* repeated, because a signal just before its wait is lost */
 		pthread_kill(p->waiter, SIGUSR1);
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += 10 * NS_PER_MS;
@@ -153,8 +153,8 @@ static void end_waiter(struct pod *p)
 	} while (pthread_clockjoin_np(p->waiter, NULL, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
 }
 
-/* The helper writes a byte when it has the lock. A program that has it too only keeps us longer,
- * until its container is gone. */
+/* The helper writes a byte when it has the lock. A program that also takes the lock only keeps the
+ * sidecar longer, until its container is gone. */
 static void *wait_for_helper(void *arg)
 {
 	struct pod *p = arg;
@@ -167,7 +167,7 @@ static void *wait_for_helper(void *arg)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->alive_fd);
 	if (inotify < 0 || inotify_add_watch(inotify, path, IN_MODIFY) < 0)
 		return NULL;
-	/* A wait for a lock ends only by a signal that somebody handles. */
+	/* Only a handled signal interrupts a wait for a lock. */
 	sigaction(SIGUSR1, &act, NULL);
 	sigemptyset(&nudges);
 	sigaddset(&nudges, SIGUSR1);
@@ -192,7 +192,7 @@ static int start_threads(struct pod *p, struct err *err)
 	sigaddset(&term, SIGTERM);
 	sigaddset(&term, SIGINT);
 	sigaddset(&term, SIGUSR1); /* the waiter's */
-	/* Before any other thread is there: all are to have it so. */
+	/* Before any other thread starts, so that all inherit the mask. */
 	pthread_sigmask(SIG_BLOCK, &term, NULL);
 	p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	p->alive_fd = openat(p->run_fd, "alive",
@@ -211,8 +211,7 @@ static bool has_exit(const struct pod_slot *s)
 	return faccessat(s->run_fd, "exit", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The one whose turn it is; NULL: none is left. After a program that was told to end, none is
- * started. */
+/* The slot whose turn it is; NULL: none is left. None starts after one that was told to end. */
 static struct pod_slot *current(struct pod *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
@@ -224,7 +223,7 @@ static struct pod_slot *current(struct pod *p)
 	return NULL;
 }
 
-/* The result is told before the helper hears the last word, since the pod can be over a moment
+/* Writes the result before the helper gets its last `saved`, because the pod can be over a moment
  * later. */
 static int conclude(struct pod *p, struct pod_slot *s, struct err *err)
 {
@@ -237,8 +236,8 @@ static int conclude(struct pod *p, struct pod_slot *s, struct err *err)
 				  err);
 }
 
-/* A full disk, a link in the place of a file: the helper hears nothing then, and ends when the beat
- * has stopped. */
+/* On an error (a full disk, a link in place of a file), the helper gets no answer, and ends when
+ * the beat has stopped. */
 static int conclude_all(struct pod *p, struct err *err)
 {
 	struct pod_slot *s;
@@ -269,7 +268,7 @@ static int watch(struct pod *p, struct err *err)
 	if (inotify < 0)
 		return err_errno(err, "cannot watch %s/run", p->o.root);
 	for (size_t i = 0; i < p->n; i++) {
-		char path[64]; /* not by its name: that may mean something else by now */
+		char path[64]; /* by descriptor: the program may have replaced the name */
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", p->slots[i].run_fd);
 		(void)inotify_add_watch(inotify, path, IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE);
@@ -280,8 +279,8 @@ static int watch(struct pod *p, struct err *err)
 		int64_t now = clock_mono_ns(),
 			left = s->a->series_path ? MIN(save_at, say_at) - now : save_at - now;
 
-		/* The kubelet ends us after main's container. Its last word may have come between
-		 * the two looks. */
+		/* The kubelet ends us after main's container. The helper's exit file may have come
+		 * between the two checks. */
 		if ((atomic_load(&p->told) || atomic_load(&p->gone)) && !has_exit(s)) {
 			pod_collect_remains(p, s);
 			return conclude(p, s, err);
@@ -290,7 +289,7 @@ static int watch(struct pod *p, struct err *err)
 			struct err e = { 0 };
 			int r = s->a->checkpoint_path ? pod_checkpoint_save(p, s, &e) : 0;
 
-			/* Told and forgotten: the next one may go better. */
+			/* Logged only: the next save may succeed. */
 			if (r < 0)
 				pod_say(p, "saving the checkpoint of %s: %s", s->a->task, e.msg);
 			save_at = clock_mono_ns() + p->o.checkpoint_every_ns / (r > 0 ? 16 : 1);
@@ -339,8 +338,8 @@ static int open_root(struct pod *p, struct err *err)
 	return 0;
 }
 
-/* Of the first attempt that didn't say so itself; where the specification couldn't be read, of a
- * nameless one. */
+/* Blames the first attempt without a result of its own; if the specification was unreadable, a
+ * result without a name. */
 static void blame(struct pod *p, const struct err *why)
 {
 	struct pod_slot *s;
@@ -360,8 +359,8 @@ static void blame(struct pod *p, const struct err *why)
 	s->ended = true;
 }
 
-/* The container starts all the same, so that its helper says why and the pod ends: a pod that never
- * gets ready would wait for somebody to look. */
+/* The container starts all the same, so that its helper reports the reason and the pod ends: a pod
+ * that never gets ready would wait until somebody looks. */
 static int refuse(struct pod *p, const struct err *why, struct err *err)
 {
 	pod_say(p, "%s", why->msg);
@@ -429,7 +428,7 @@ static int pod_init(struct pod *p, const struct pod_options *o, struct err *err)
 		p->o = *o;
 	fill_in(&p->o);
 	p->arena = arena_new();
-	umask(0); /* modes are meant as they stand: the program can be another user */
+	umask(0); /* modes are set exactly as given: the program can be another user */
 	return open_root(p, err) < 0 ? -1 : start_threads(p, err);
 }
 

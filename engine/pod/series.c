@@ -1,6 +1,6 @@
-/* The newest numbers of a training, for people who watch: a line in the sidecar's own log, from
- * which the engine takes it when somebody does (runners/kubernetes, kubernetes/series.c). Nothing
- * goes into the store, and nobody is asked where nobody looks. */
+/* engine/pod/series.c — the newest numbers of a training, for people who watch: a line in the
+ * sidecar's own log, which the engine reads while somebody watches (runners/kubernetes,
+ * kubernetes/series.c). Nothing goes into the store, and without a watcher nobody asks. */
 #include "runners/series.h"
 #include <assert.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include "base/text/json.h"
 #include "pod/internal.h"
 
-/* What a line holds: more isn't for people. */
+/* Limits of a line: people read no more. */
 #define NUMBERS_MAX    24
 #define NAME_MAX_BYTES 24
 
@@ -33,7 +33,7 @@ void pod_series_look(struct pod *p, struct pod_slot *s)
 		s->series->fd = -1;
 	}
 	if (s->series->fd <
-	    0) /* not by series_look(): the program may have put a link on the way */
+	    0) /* not by series_look(): the program may have put a link into the path */
 		s->series->fd =
 			fs_open_beneath(s->w_fd, s->a->series_path, O_RDONLY | O_NONBLOCK, false);
 	if (s->series->fd < 0)

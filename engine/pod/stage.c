@@ -1,18 +1,17 @@
-/* engine/pod/stage.c — before the program: the helper, the specification, and all that the program
- * reads.
+/* engine/pod/stage.c — before the program: the helper, the specification, and the program's inputs.
  *
  * The order (pod_stage()): programs into POD_BIN; the specification into attempts and slots; places
- * of all inputs, then the file `placed`, at which main's container may be made; the content; the
- * sidecar's state; the meeting of a gang's pods; and last the file `plan`, at which the helper
- * starts the programs.
+ * of all inputs, then the file `placed`, after which main's container may be created; the content;
+ * the sidecar's state; the meeting of a gang's pods; and last the file `plan`, after which the
+ * helper starts the programs.
  *
  * Invariants: what main mounts exists, with its kind, before `placed`; its content comes into the
  * same object later. `plan` is written only when everything before has succeeded. A failure belongs
- * to the slot at which it happened (blame()); the others weren't reached. A slot's directories are
- * emptied first, because an earlier sidecar may have died in between.
+ * to the slot where it happened (blame()); later slots weren't reached. A slot's directories are
+ * emptied first, because an earlier sidecar may have died halfway.
  *
- * Threads: the sidecar's main thread; others may read the slots once `knows` is set. What it
- * doesn't do: collect (collect.c), resolve names (gang.c), checkpoints (checkpoint.c).
+ * Threads: the sidecar's main thread; others may read the slots once `knows` is set. Not here:
+ * collecting (collect.c), resolving names (gang.c), checkpoints (checkpoint.c).
  */
 #include <assert.h>
 #include <errno.h>
@@ -42,7 +41,7 @@ int pod_read_spec(struct pod *p, struct err *err)
 			  err) < 0)
 		return -1;
 	if (p->attempts[0].on.gang.nodes <= 1)
-		p->o.index = 0; /* it was the array's, and said which attempts are ours */
+		p->o.index = 0; /* it was the array's, and selected our attempts */
 	p->slots = arena_alloc(p->arena, p->n * sizeof(*p->slots));
 	for (size_t i = 0; i < p->n; i++) {
 		struct pod_slot *s = &p->slots[i];
@@ -63,7 +62,7 @@ static int open_dir(int dir_fd, const char *name, int *ret, struct err *err)
 	return *ret < 0 ? err_errno(err, "cannot open %s", name) : 0;
 }
 
-/* The modes are for everybody: the program can be any user. */
+/* Everybody gets access, because the program can be any user. */
 static int make_dir(int dir_fd, const char *name, mode_t mode, int *ret, struct err *err)
 {
 	if (mkdirat(dir_fd, name, mode) < 0 && errno != EEXIST)
@@ -110,7 +109,7 @@ int pod_put_programs(struct pod *p, struct err *err)
 
 /* The plan. */
 
-/* As on the local runner: text is UTF-8, whatever the image says. */
+/* As on the local runner: text is UTF-8, whatever the image sets. */
 static const char *const *environment(struct pod *p, const struct pod_slot *s)
 {
 	const struct runner_attempt *a = s->a;
@@ -158,8 +157,8 @@ static int write_plan(struct pod *p, struct err *err)
 
 /* Content. */
 
-/* The directories of a slot, and what main mounts: it has to be there before main is made, of the
- * right kind. A mount holds the object, so its content can come later. */
+/* Makes a slot's directories and the mount points of main, of the right kind: they must exist
+ * before main is created. A mount holds the object, so its content can come later. */
 static int make_places(struct pod *p, size_t i, struct err *err)
 {
 	struct pod_slot *s = &p->slots[i];
@@ -167,7 +166,7 @@ static int make_places(struct pod *p, size_t i, struct err *err)
 	char name[32];
 
 	snprintf(name, sizeof(name), "%zu", i);
-	/* What a sidecar that died in the middle had laid out is laid out anew. */
+	/* A sidecar that died halfway may have left files. */
 	if (fs_remove_tree_at(p->root_fd, name, err) < 0 ||
 	    make_dir(p->root_fd, name, 0755, &dir, err) < 0 ||
 	    make_dir(dir, "w", 0777, &s->w_fd, err) < 0 ||
@@ -209,7 +208,7 @@ static int lay_out(struct pod *p, struct pod_slot *s, struct err *err)
 
 /* All. */
 
-/* Whose turn it was gets the failure; the others weren't reached. */
+/* The current slot gets the failure; later ones weren't reached. */
 static int blame(struct pod *p, size_t i, const struct err *e)
 {
 	p->slots[i].result.r.failure = FAILURE_STORE;
@@ -234,7 +233,7 @@ int pod_stage(struct pod *p, struct err *err)
 			return blame(p, i, err);
 	if (pod_state_write(p, err) < 0)
 		return -1;
-	/* Last, so that all pods of the gang bring their inputs at the same time. SIGTERM ends the
+	/* Last, so that all pods of the gang fetch their inputs at the same time. SIGTERM ends the
 	 * process (pod.c). */
 	for (size_t i = 0; i < p->n; i++)
 		if (pod_gang_meet(p->slots[i].a, getenv(POD_GANG_SERVICE), getenv(POD_GANG_INDEX),
@@ -242,6 +241,6 @@ int pod_stage(struct pod *p, struct err *err)
 			return blame(p, i, err);
 	if (write_plan(p, err) < 0)
 		return -1;
-	/* What was fetched is in the workspaces now; the copies may go. */
+	/* The fetched content is in the workspaces now; the cached copies may go. */
 	return store_sync(p->store, err);
 }

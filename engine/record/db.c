@@ -1,13 +1,13 @@
 /* engine/record/db.c — opening, locking, migrating, transactions.
  *
  * Writers take the lock file before BEGIN IMMEDIATE and keep it through COMMIT and a checkpoint if
- * one is due; nobody else checkpoints. That keeps clear of the WAL-reset bug of SQLite 3.7.0–3.51.2
- * (fixed in 3.51.3).
+ * one is due; nobody else checkpoints. That avoids the WAL-reset bug of SQLite 3.7.0–3.51.2 (fixed
+ * in 3.51.3).
  *
- * Invariants: a transaction is open only while db.lock is held; a checkpoint never waits
- * for readers; a file that has lost its name is never written to. Threads: one per handle;
- * processes and other handles meet only at the lock file. Statements and what they bind are
- * db_sql.c's.
+ * Invariants: a transaction is open only while db.lock is held; a checkpoint never waits for
+ * readers; a file that has lost its name is never written to. Threads: one per handle; processes
+ * and other handles meet only at the lock file. Not here: statements and their values
+ * (db_sql.c).
  */
 #include <assert.h>
 #include <errno.h>
@@ -21,8 +21,8 @@
 /* A checkpoint moves this much from the WAL at once: large enough to be rare, small enough to take
  * some ten milliseconds. */
 #define WAL_MAX_BYTES (8 * MIB)
-/* At the end of a run, when the disk is waited for anyway: who opens the database next reads what
- * is left in the WAL. */
+/* The limit at the end of a run, which waits for the disk anyway: the next process to open the
+ * database has to read the rest of the WAL. */
 #define WAL_LEFT_BYTES (256 * KIB)
 #define BUSY_MS        30000
 
@@ -43,8 +43,8 @@ int db_fail(struct db *db, struct err *err, const char *doing)
 	case SQLITE_LOCKED:
 		return err_set(err, ERR_BUSY, "%s: another program holds the database %s", doing,
 			       db->path);
-	case SQLITE_ERROR: /* statements are literals that a sound database of this version takes:
-			      its schema isn't that */
+	case SQLITE_ERROR: /* statements are literals that fit this version's schema: so the schema
+			      is damaged */
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return err_set(err, ERR_CORRUPT,
@@ -72,7 +72,7 @@ int db_begin(struct db *db, struct err *err)
 	assert(db->writable && !db->in_txn);
 	if (db->lock_fd >= 0 && fs_lock(db->lock_fd, true, err) < 0)
 		return err_wrap(err, "database %s", db->path);
-	/* What would be written into a file that has lost its name would be lost. */
+	/* Data written into a file without a name would be lost. */
 	if (db->lock_fd >= 0 && db->ino &&
 	    (stat(db->path, &st) < 0 || st.st_dev != db->dev || st.st_ino != db->ino)) {
 		fs_unlock(db->lock_fd);
@@ -95,7 +95,7 @@ void db_limit_cache(struct db *db, uint64_t bytes)
 	char text[64];
 
 	snprintf(text, sizeof(text), "PRAGMA cache_size=-%llu", (unsigned long long)(bytes / KIB));
-	sqlite3_exec(db->sql, text, NULL, NULL, NULL); /* it is only slower without */
+	sqlite3_exec(db->sql, text, NULL, NULL, NULL); /* on failure it is only slower */
 }
 
 const char *db_path(const struct db *db)
@@ -121,9 +121,9 @@ void db_snapshot_end(struct db *db)
 	db->in_snapshot = false;
 }
 
-/* Still under the lock, on a thread that has a run to carry on: a checkpoint never waits for
- * anybody. What readers keep from being moved or truncated is left to a later one, which is tried
- * when the WAL has grown by as much again, for each costs a flush of the disk. */
+/* Called with the lock held, on a thread with a run to execute: so it never waits. When readers
+ * prevent a full checkpoint, the next try is after the WAL has grown by as much again, since each
+ * costs a disk flush. */
 static void checkpoint_if_due(struct db *db, uint64_t max_bytes)
 {
 	_cleanup_(freep) char *wal = xasprintf("%s-wal", db->path);
@@ -261,7 +261,7 @@ static int migrate(struct db *db, struct err *err)
 					      db->path);
 	if (db_begin(db, err) < 0)
 		return -1;
-	/* Another process may have done it while we waited. */
+	/* Another process may have migrated it while we waited. */
 	r = check_identity(db, &version, err);
 	for (; r == 0 && version < (int64_t)ARRAY_LEN(db_migrations); version++)
 		r = db_exec(db, db_migrations[version], err);
@@ -273,8 +273,9 @@ static int migrate(struct db *db, struct err *err)
 	return db_finish(db, r, err) < 0 ? err_wrap(err, "upgrading") : 0;
 }
 
-/* The journal's mode is the file's. SQLite doesn't wait for another process that changes it at the
- * same moment, for both have read the file already: SQLITE_BUSY at once. So one at a time. */
+/* The journal mode belongs to the file. When two processes change it at the same moment, SQLite
+ * doesn't wait: both have read the file already, so it returns SQLITE_BUSY at once. The lock makes
+ * them take turns. */
 static int set_journal_mode(struct db *db, struct err *err)
 {
 	bool want_wal = !fs_network_name(db->path);
@@ -329,8 +330,8 @@ static int open_file(struct db *db, const char *path, struct err *err)
 	if (!db->writable && access(path, F_OK) < 0)
 		return err_set(err, ERR_NOT_FOUND, "nothing was run here yet (there is no %s)",
 			       path);
-	/* Readers of a WAL write its shared memory; where they may not, what is there can still be
-	 * read. */
+	/* Readers of a WAL write its shared memory. Without permission for that, the existing data
+	 * can still be read. */
 	r = sqlite3_open_v2(path, &db->sql, flags | SQLITE_OPEN_NOMUTEX, NULL);
 	if (r != SQLITE_OK && !db->writable) {
 		sqlite3_close(db->sql);

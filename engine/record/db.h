@@ -1,4 +1,4 @@
-/* record/db.h — the project's database: journal of running runs, index of everything that was.
+/* record/db.h — the project's database: the journal of running runs, and an index of all past ones.
  *
  * One SQLite file, `.cairn/cairn.db`, WAL. Debian 12's SQLite 3.40.1 can corrupt a WAL when two
  * processes write and checkpoint at the same instant, so every write transaction and every
@@ -8,8 +8,8 @@
  *
  * A handle belongs to one thread. Errors: ERR_CORRUPT (not a database, or a damaged one: says what
  * to do), ERR_NEWER (written by a newer cairn), ERR_NO_SPACE, ERR_READ_ONLY, ERR_BUSY (the database
- * was replaced by another one, or is held by a program that isn't cairn), ERR_IO. A writer waits
- * for the lock as long as another one has it: transactions hold rows only and are short. A failed
+ * was replaced by another one, or a program that isn't cairn holds it), ERR_IO. A writer waits for
+ * the lock as long as another one has it: transactions hold rows only and are short. A failed
  * transaction is rolled back whole.
  */
 #ifndef CAIRN_RECORD_DB_H
@@ -30,29 +30,27 @@ static inline void db_closep(struct db **db)
 {
 	db_close(*db);
 }
-const char *db_path(const struct db *db); /* as it was opened */
-/* Write transactions; they don't nest. All record_* functions that write need one open. */
+const char *db_path(const struct db *db); /* as given to db_open() */
+/* Write transactions; they don't nest. All record_* functions that write need an open one. */
 int db_begin(struct db *db, struct err *err);
-/* How much of the file it may keep in memory (64 MiB where nobody says otherwise): for those who
- * hold many handles. */
+/* Limits how much of the file this handle caches (default 64 MiB). For users of many handles. */
 void db_limit_cache(struct db *db, uint64_t bytes);
 bool db_in_transaction(const struct db *db);
-int db_commit(struct db *db, struct err *err);         /* visible to others; survives kill -9 */
-int db_commit_durable(struct db *db, struct err *err); /* and power loss */
+int db_commit(struct db *db, struct err *err); /* visible to other processes; survives kill -9 */
+int db_commit_durable(struct db *db, struct err *err); /* survives power loss too */
 void db_rollback(struct db *db);
-/* Ends a transaction as `r` says: below 0 it is rolled back, else committed. Returns r, or -1 when
- * it can't be committed. */
+/* Ends a transaction: rolls back when `r` is below 0, else commits. Returns r, or -1 when the
+ * commit failed. */
 int db_finish(struct db *db, int r, struct err *err);
 int db_finish_durable(struct db *db, int r, struct err *err);
 
-/* Many reads as of one moment: each by itself would lock and unlock the file. Best effort, and
- * nothing inside of a transaction. End it before anything that can take long, like printing: as
- * long as it lasts the WAL can't be emptied. */
+/* Makes many reads see one moment, and saves locking the file for each. Best effort; does nothing
+ * inside a transaction. End it before slow work such as printing: the WAL can't be emptied
+ * meanwhile. */
 void db_snapshot(struct db *db);
 void db_snapshot_end(struct db *db);
 int db_check(struct db *db, struct err *err); /* SQLite's integrity_check: ERR_CORRUPT */
-/* All of the WAL into the database's one file, for a database that nobody uses and that is set
- * aside. */
+/* Moves the whole WAL into the one database file. For an unused database that is set aside. */
 int db_settle(struct db *db, struct err *err);
 
 #endif

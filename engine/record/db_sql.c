@@ -1,24 +1,23 @@
 /* engine/record/db_sql.c — prepared statements, and the only place where values and columns meet
  * SQLite.
  *
- * A handle keeps the last DB_STATEMENTS_MAX statements, by the address of their literal. One that
- * is in a query's hands is marked; a second query of the same text gets a statement of its own, and
- * so does everybody when all that are kept are in use: nobody's rows are ever reset by somebody
- * else.
+ * A handle keeps the last DB_STATEMENTS_MAX statements, by the address of their literal. A
+ * statement in use by a query is marked. A second query of the same text gets a statement of its
+ * own, and so does any query when all kept ones are in use: no query ever resets another's rows.
  *
- * db_do binds texts where they lie, for it is over before the caller goes on; a query has them
- * copied. Values that SQLite doesn't take (a text of more than a gigabyte) are errors of the
- * statement. Numbers are cut to the width of their place, as C would.
+ * db_do binds texts without copying, since it ends before the caller goes on; a query copies them.
+ * Values that SQLite refuses (a text of more than a gigabyte) are errors of the statement. Numbers
+ * are cut to the width of their place, as in C.
  *
- * Threads: that of the handle. What it doesn't do: transactions and locks are db.c's; what rows
- * mean is for the files that name them.
+ * Threads: the thread of the handle. Not here: transactions and locks (db.c), the meaning of rows
+ * (rows/).
  */
 #include <assert.h>
 #include "record/internal.h"
 
 #define CONTENT_ID_BYTES (1 + 8 + DIGEST_BYTES)
 
-/* The place of a new statement: a free one, or that of the one that was asked for longest ago. */
+/* The slot for a new statement: a free one, or the least recently used. */
 static size_t place_for_statement(struct db *db)
 {
 	size_t oldest = DB_UNCACHED;
@@ -34,7 +33,7 @@ static size_t place_for_statement(struct db *db)
 	return oldest;
 }
 
-/* A statement without bindings, which is the query's until db_end. */
+/* Prepares a statement without bindings. The query owns it until db_end. */
 static int prepare(struct db *db, struct db_query *q, const char *text, bool keep, struct err *err)
 {
 	*q = (struct db_query){ .db = db, .slot = DB_UNCACHED };
@@ -125,7 +124,7 @@ static int ask(struct db *db, struct db_query *q, const char *text, bool keep_st
 
 	if (prepare(db, q, text, keep_statement, err) < 0)
 		return -1;
-	/* Who writes holds the lock of all writers. */
+	/* A writer must hold the lock of all writers. */
 	assert(db->in_txn || db->lock_fd < 0 || sqlite3_stmt_readonly(q->stmt));
 	while (in[n].type != DB_END)
 		n++;
@@ -140,7 +139,7 @@ static int ask(struct db *db, struct db_query *q, const char *text, bool keep_st
 	return 0;
 }
 
-/* 1 a row; 0 and -1 end the query. */
+/* 1: a row; 0 and -1 end the query. */
 static int step(struct db_query *q, struct err *err)
 {
 	int code;
@@ -199,8 +198,8 @@ static bool is_null(const struct db_query *q, int i)
 	return sqlite3_column_type(q->stmt, i) == SQLITE_NULL;
 }
 
-/* Column i of the row goes to `to`; false when it doesn't fit. A NULL fits a number: whoever wants
- * to know asks is_null before, for reading may convert. */
+/* Puts column i of the row into `to`; false when its type doesn't fit. NULL fits a number, so call
+ * is_null first if it matters; reading may convert the value. */
 static bool read_column(const struct db_query *q, int i, enum db_type type, void *to)
 {
 	sqlite3_stmt *s = q->stmt;

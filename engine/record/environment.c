@@ -9,7 +9,8 @@
 #include "base/os/machine.h"
 #include "base/text/text.h"
 
-/* Of the first cpu; a file of all of them takes the kernel milliseconds on a large machine. */
+/* Enough for the first cpu: on a large machine, reading all of them takes the kernel
+ * milliseconds. */
 #define CPUINFO_BYTES 16384
 #define GPUS_MAX      64
 
@@ -83,8 +84,8 @@ static void add_nvidia(json_t *env)
 
 json_t *environment_json(void)
 {
-	/* What the local runner lets tasks see of the machine (runners/workspace.c), but for who
-	 * runs it; anything else that a task sees is declared, and keyed. */
+	/* What the local runner lets tasks see of the machine (runners/workspace.c), except the
+	 * user. Everything else that a task sees is declared, and part of its key. */
 	static const char *const passed[] = { "PATH", "VIRTUAL_ENV", "CONDA_PREFIX" };
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 	json_t *env = json_object(), *variables = json_object();

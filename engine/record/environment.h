@@ -1,8 +1,8 @@
-/* record/environment.h — where a run ran: kernel, cpu, C library, GPUs, what tasks may see of the
- * machine.
+/* record/environment.h — where a run executed: kernel, cpu, C library, GPUs, and the variables that
+ * tasks see.
  *
- * For the record, and to be held beside outputs that differ; never for a key. Read from /proc and
- * /sys, quickly: no program is started.
+ * For the record, to explain outputs that differ; never part of a key. Read from /proc and /sys,
+ * quickly: no program is started.
  */
 #ifndef CAIRN_RECORD_ENVIRONMENT_H
 #define CAIRN_RECORD_ENVIRONMENT_H

@@ -1,15 +1,15 @@
-/* engine/record/facts.c — states in words, tasks with what they gave, and the JSON of runs,
- * attempts and tasks.
+/* engine/record/facts.c — names of states, tasks with their results, and the JSON of runs, attempts
+ * and tasks.
  *
- * A list of conversions without state. Each JSON function gives a new value that the caller owns.
+ * A list of conversions without state. Each JSON function returns a new value that the caller owns.
  * All text goes through facts_text(), because names may hold any bytes and JSON may not.
  *
- * The state "died" is on record nowhere: facts_engine_died() looks for the engine's process each
- * time. The tasks of a run come from its results table; a run without one is read from its attempts
- * that ended well or failed only at their gate.
+ * The state "died" is never recorded: facts_engine_died() looks for the engine's process each time.
+ * The tasks of a run come from its results table; without one, from its attempts that succeeded or
+ * failed only at their gate.
  *
- * Threads: those of the handle and the store that are given. What it doesn't do: find runs
- * (rows/runs.c, run_query.c), print (cli/), answer HTTP (serve/api/).
+ * Threads: those of the given handle and store. Not here: finding runs (rows/runs.c, run_query.c),
+ * printing (cli/), HTTP (serve/api/).
  */
 #include "record/facts.h"
 #include <math.h>
@@ -215,7 +215,7 @@ void facts_of_entry(const struct results *r, const struct result_entry *e, struc
 static int from_attempts(struct db *db, const struct run_row *run, struct arena *arena,
 			 struct task_list *l, struct err *err)
 {
-	_cleanup_(map_freep) struct map *places = map_new(); /* by task: index + 1 */
+	_cleanup_(map_freep) struct map *places = map_new(); /* task → index + 1 */
 	struct attempt_row *a;
 	size_t n;
 
@@ -240,7 +240,7 @@ static int from_attempts(struct db *db, const struct run_row *run, struct arena 
 		t.metrics = res.metrics;
 		t.n_metrics = res.n_metrics;
 		place = map_slot_str(places, t.task);
-		if (*place) { /* tried again: what it came to at last */
+		if (*place) { /* a retry: the last one counts */
 			l->v.v[(uintptr_t)*place - 1] = t;
 			continue;
 		}
@@ -343,7 +343,7 @@ json_t *facts_content(const struct content_id *id)
 				   content_kind_name(id->kind), "size", (json_int_t)id->size_bytes);
 }
 
-/* Names of outputs and metrics are keys: they must be text. */
+/* Names of outputs and metrics become JSON keys, which must be text. */
 static void set_named(json_t *o, const char *name, json_t *value)
 {
 	_cleanup_(json_decrefp) json_t *key = facts_text(name);

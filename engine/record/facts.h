@@ -1,5 +1,5 @@
-/* engine/record/facts.h — facts about runs, attempts and tasks, and the JSON shapes in which
- * commands and the HTTP API give them. */
+/* engine/record/facts.h — facts about runs, attempts and tasks, and their JSON forms for commands
+ * and the HTTP API. */
 #ifndef CAIRN_RECORD_FACTS_H
 #define CAIRN_RECORD_FACTS_H
 
@@ -7,31 +7,31 @@
 #include "record/manifest/results.h"
 
 json_t *facts_time(int64_t wall_ns);        /* ISO 8601 with milliseconds; null for 0 */
-json_t *facts_run(const struct run_row *r); /* as `cairn runs --json` documents */
-/* The same and "tags", the names that it has. */
+json_t *facts_run(const struct run_row *r); /* documented at `cairn runs --json` */
+/* The same with "tags", the run's names. */
 json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena);
 json_t *facts_text(const char *s); /* null for NULL; any bytes */
-/* And back, in `arena`: NULL when it isn't what facts_text() gives, or C can't hold it. */
+/* The reverse, in `arena`: NULL when facts_text() didn't make it, or a C string can't hold it. */
 const char *facts_read_text(const char *text, struct arena *arena);
-/* A member of `o` that facts_text() gave; NULL also when there is none. */
+/* A member of `o` made by facts_text(); NULL also when it is missing. */
 const char *facts_get_text(const json_t *o, const char *key, struct arena *arena);
 
-json_t *facts_number(double v); /* null for NaN and the infinities, which JSON has not */
+json_t *facts_number(double v); /* null for NaN and infinities, which JSON lacks */
 
-/* A run that says it is running, but whose engine is gone. */
+/* True when the run's row says running, but its engine is gone. */
 bool facts_engine_died(const struct run_row *r);
-/* "running", "succeeded", …, or "died" for the above. */
+/* "running", "succeeded", …, or "died" when the engine is gone. */
 const char *facts_state(const struct run_row *r);
 
-/* As `cairn status --json` documents. */
+/* Documented at `cairn status --json`. */
 json_t *facts_attempt(const struct attempt_row *a, bool died);
 
-/* What the run exported or couldn't: [{"task", "output", "uri", "state": "exported" or "failed",
- * "message" where it failed}]. */
+/* The run's exports, failed ones too: [{"task", "output", "uri", "state": "exported" or "failed",
+ * "message" when failed}]. */
 int facts_exports(struct db *db, const struct run_row *run, struct arena *arena, json_t **ret,
 		  struct err *err);
 
-/* One task of a run with what it gave. */
+/* One task of a run with its results. */
 struct facts_task {
 	const char *task, *step;
 	enum result_state state;
@@ -44,12 +44,12 @@ struct facts_task {
 };
 void facts_of_entry(const struct results *r, const struct result_entry *e, struct arena *arena,
 		    struct facts_task *ret);
-/* The execution that made what the run has of this task: its last attempt in the run; of a hit, the
- * one whose result it was. 1 known, 0 not. */
+/* The execution that made the task's results in this run: its last attempt; for a hit, the one that
+ * made the result. 1: known, 0: not. */
 int facts_made_by(struct db *db, const struct run_row *run, const struct facts_task *t,
 		  struct arena *arena, struct attempt_row *ret, struct err *err);
-/* The same for its log: of an execution that only another project knows there is what the store has
- * (s: may be NULL), with no more than task, step, key, ended_ns and log. */
+/* The same for the log. When only another project knows the execution, the store's record is used
+ * (s may be NULL), with no more than task, step, key, ended_ns and log. */
 int facts_logged_by(struct db *db, struct store *s, const struct run_row *run,
 		    const struct facts_task *t, struct arena *arena, struct attempt_row *ret,
 		    struct err *err);
@@ -61,8 +61,8 @@ json_t *facts_content(const struct content_id *id);
 json_t *facts_metrics(const struct facts_task *t); /* {NAME: NUMBER|null} */
 /* {"task", "step", "state", "key", "duration_ns", "outputs": {NAME: content}, "metrics"} */
 json_t *facts_task_json(const struct facts_task *t);
-/* From the results table in `s`; for a run that has none yet (then `s` may be NULL), from its
- * attempts that ended well or failed only at their gate. In `arena`. */
+/* Reads tasks from the results table in `s`. For a run without one (then `s` may be NULL), from its
+ * attempts that succeeded or failed only at their gate. In `arena`. */
 int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, struct arena *arena,
 		     struct facts_task **ret, size_t *ret_n, struct err *err);
 

@@ -1,5 +1,4 @@
-/* engine/record/internal.h — the open database, for db.c and db_sql.c, and what the rows' files
- * have in common. */
+/* engine/record/internal.h — the open database, shared by db.c, db_sql.c and the files of rows/. */
 #ifndef CAIRN_RECORD_INTERNAL_H
 #define CAIRN_RECORD_INTERNAL_H
 
@@ -15,14 +14,13 @@ struct db {
 	char *path;
 	int lock_fd; /* -1: in memory */
 	bool in_txn, in_snapshot, writable;
-	dev_t dev; /* of the file when it was opened: another one takes its place when it is built
-		      anew (reindex.h) */
+	dev_t dev; /* of the file when it was opened: a reindex replaces the file (reindex.h) */
 	ino_t ino;
 	struct {
 		const char *text; /* the literal's address is the key */
 		sqlite3_stmt *stmt;
-		uint64_t used; /* when it was asked for last, counted in asks */
-		bool in_use;   /* a query has it */
+		uint64_t used; /* time of the last use, counted in uses */
+		bool in_use;   /* by a query */
 	} cache[DB_STATEMENTS_MAX];
 	size_t n_cache;
 	uint64_t n_asked;

@@ -1,10 +1,10 @@
 /* engine/record/run_query.c — finding runs by their params, metrics, state, time and names.
  *
- * The text of a query is built from the conditions that are asked for; its values go beside it, in
- * the order of their places, and never into the text. Which condition leads is decided by how many
- * rows meet it, so that both a rare metric and a common one take milliseconds among a million runs.
- * Invariants: a table of results is read once, however many runs have it. Threads: those of the
- * handle. What it doesn't do: how runs are printed or paged (serve/, cli/).
+ * The text of a query is built from the requested conditions; values are bound in order and never
+ * become part of the text. The number of rows that meet each condition decides which comes first,
+ * so that both a rare metric and a common one take milliseconds among a million runs. Invariants: a
+ * results table is read once, however many runs have it. Threads: the thread of the handle. Not
+ * here: how runs are printed or paged (serve/, cli/).
  */
 #include "record/run_query.h"
 #include <assert.h>
@@ -13,11 +13,10 @@
 #include "record/manifest/results.h"
 #include "record/rows/rows.h"
 
-/* Metrics of one table that can be found: a table with more is data. Those of the last steps come
- * first. */
+/* Searchable metrics of one table: a table with more holds data. The last steps come first. */
 #define SET_METRICS_MAX 10000
 
-/* Making things findable. */
+/* Adding params and metrics to the index. */
 
 static int add_param(struct db *db, int64_t run, const char *name, const json_t *v, struct err *err)
 {
@@ -76,7 +75,7 @@ static int add_entry(struct metric_adder *a, const struct result_entry *e, struc
 	return 0;
 }
 
-/* Step by step from the last one: what a pipeline is for comes at its end. */
+/* From the last step backwards: a pipeline's results come at its end. */
 static int add_metrics(struct metric_adder *a, const struct results *res, struct err *err)
 {
 	for (size_t step = results_n_steps(res); step-- > 0;) {
@@ -145,18 +144,18 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 
 /* The query. */
 
-/* A condition that so many things meet is asked of each run in turn, newest first: the first ones
- * come soon. One that few meet is asked first, and gives the runs. */
+/* A condition with more rows than this is checked for each run in turn, newest first: the first
+ * matches come soon. One with fewer rows is evaluated first, and gives the runs. */
 #define COMMON 2000
 
 struct builder {
 	struct db *db;
 	struct str sql;
-	struct db_value values[9 + 6 * RUN_CONDITIONS_MAX + 1]; /* DB_END behind the last one */
+	struct db_value values[9 + 6 * RUN_CONDITIONS_MAX + 1]; /* with DB_END after the last one */
 	size_t n;
 };
 
-/* One place after the other. */
+/* Adds the next value. */
 #define ADD(b, value) ((b)->values[(b)->n++] = DB_VALUE(value))
 
 static struct db_value value_of(const struct run_condition *c)
@@ -180,7 +179,7 @@ static const char *operator_text(enum compare_op op)
 	return text[op];
 }
 
-/* Do more than COMMON rows come? */
+/* Whether the condition has more than COMMON rows. */
 static bool is_common(struct builder *b, const char *rows, const struct run_condition *c)
 {
 	_cleanup_(str_deinit) struct str sql = { 0 };
@@ -197,7 +196,7 @@ static bool is_common(struct builder *b, const char *rows, const struct run_cond
 	return n > COMMON;
 }
 
-/* Numbers sort before texts in SQLite: each is only held against its own kind. A value that reads
+/* SQLite sorts numbers before texts: so each kind is compared only with itself. A value that reads
  * as a number may also be meant as text ("007"). */
 static void where_param(struct builder *b, const struct run_condition *c)
 {
@@ -217,8 +216,7 @@ static void where_param(struct builder *b, const struct run_condition *c)
 	str_add(&b->sql, "))");
 }
 
-/* The part behind the first dot: what the metric would be called if the part before it is a step.
- */
+/* The part after the first dot: the metric's name if the part before the dot is a step. */
 static const char *behind_step(const char *name)
 {
 	const char *dot = strchr(name, '.');
@@ -226,8 +224,7 @@ static const char *behind_step(const char *name)
 	return dot && dot[1] ? dot + 1 : NULL;
 }
 
-/* By the table's own key: the plus keeps SQLite from looking through all that have such a value,
- * for each run. */
+/* Uses the table's own key: the plus keeps SQLite from using the index on values for each run. */
 static void where_common_metric(struct builder *b, const struct run_condition *c)
 {
 	const char *rest = behind_step(c->name);
@@ -291,7 +288,7 @@ static void add_filters(struct builder *b, const struct run_query *q)
 		{ q->since_ns, "run.started_ns >= ?", db_int(q->since_ns) },
 		{ q->until_ns, "run.started_ns < ?", db_int(q->until_ns) },
 		{ q->before, "run.rowid_ < ?", db_int(q->before) },
-		/* A name that was moved away from a run doesn't find it any more. */
+		/* A run that lost the name to another isn't found by it. */
 		{ q->tag,
 		  "run.hash = (SELECT run FROM tag WHERE name = ? ORDER BY at_ns DESC, digest DESC "
 		  "LIMIT 1)",
@@ -316,7 +313,7 @@ static void add_filters(struct builder *b, const struct run_query *q)
 	}
 }
 
-/* Is there a condition that few runs meet? */
+/* Whether the query has a condition that few runs meet. */
 static bool few_meet(struct builder *b, const struct run_query *q)
 {
 	for (size_t i = 0; i < q->n_params; i++)
@@ -328,8 +325,8 @@ static bool few_meet(struct builder *b, const struct run_query *q)
 	return q->tag || q->commit;
 }
 
-/* By a metric, each run once, by the best of its tasks: the metric's index in order, until enough
- * runs have come; or, when few can come, those, and then sorted. */
+/* Sorts by a metric; each run once, by the best of its tasks. Reads the metric's index in order
+ * until there are enough runs; or, when few can match, finds those and sorts them. */
 static void build(struct builder *b, const struct run_query *q)
 {
 	if (q->sort) {

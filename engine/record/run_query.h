@@ -1,9 +1,9 @@
-/* record/run_query.h — runs by what is known of them: time, pipeline, params, metrics, names,
- * state, commit, schedule.
+/* record/run_query.h — finds runs by time, pipeline, params, metrics, names, state, commit,
+ * schedule.
  *
- * Answered by indexes, newest first, so that a hundred thousand runs cost no more than those that
- * are shown. The metrics of a run are those of its results table, of what was executed and of hits
- * alike; runs with the same table share them.
+ * Indexes answer the queries, newest first, so that the cost depends on the runs shown and not on
+ * the hundred thousand others. The metrics of a run are those of its results table, of executed
+ * tasks and of hits alike; runs with the same table share them.
  */
 #ifndef CAIRN_RECORD_RUN_QUERY_H
 #define CAIRN_RECORD_RUN_QUERY_H
@@ -12,8 +12,8 @@
 #include "record/rows/runs.h"
 #include "storage/store.h"
 
-/* A param's value; or a metric's, of any task of the run ("val.accuracy", or with its step:
- * "evaluate.val.accuracy"). Text is compared as text. */
+/* A condition on a param's value, or on a metric of any task of the run ("val.accuracy", or with
+ * its step: "evaluate.val.accuracy"). Text is compared as text. */
 struct run_condition {
 	const char *name;
 	enum compare_op op;
@@ -29,28 +29,28 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 
 struct run_query {
 	const char *pipeline, *schedule, *tag; /* or NULL */
-	const char *commit;                    /* the beginning of one; or NULL */
+	const char *commit;                    /* its beginning; or NULL */
 	bool has_state;
 	enum run_state state;
 	int64_t since_ns, until_ns;                   /* of the start; 0: any */
 	const struct run_condition *params, *metrics; /* all must hold */
 	size_t n_params, n_metrics;
-	/* By this metric; runs that don't have it are left out. NULL: newest first. */
+	/* Sorts by this metric; runs without it are left out. NULL: newest first. */
 	const char *sort;
 	bool largest_first;
 	uint64_t limit; /* 0: all */
-	/* A page at a time: by row, newest first, whatever the times of the starts; before: only
-	 * older rows (0: from the newest). Not together with sort. */
+	/* One page: by row, newest first, ignoring start times. before: only older rows (0: from
+	 * the newest). Not together with sort. */
 	bool paged;
 	int64_t before;
 };
 int record_query_runs(struct db *db, const struct run_query *q, struct arena *arena,
 		      struct run_row **ret, size_t *ret_n, struct err *err);
 
-/* In a transaction, when a run has its table: its metrics become findable. Reads the table only
- * when no run had it before. */
+/* Makes the metrics of a run's results table searchable. Call it in a transaction, when the run has
+ * its table. Reads the table only when no earlier run has the same one. */
 int record_run_results(struct db *db, struct store *s, const struct run_row *r, struct err *err);
-/* In a transaction, for a new row: its params become findable. */
+/* Makes the params of a new row searchable. Call it in a transaction. */
 int record_run_params(struct db *db, const struct run_row *r, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* engine/record/schema.h — the database's versions. A migration is never edited once a release had
- * it; the next one is added. */
+/* engine/record/schema.h — the database's versions. Once released, a migration is never edited; a
+ * change is a new one. */
 #ifndef CAIRN_RECORD_SCHEMA_H
 #define CAIRN_RECORD_SCHEMA_H
 
@@ -46,17 +46,17 @@ static const char *const db_migrations[] = {
 	"CREATE TABLE metric (attempt INTEGER NOT NULL, name TEXT NOT NULL, value REAL NOT NULL,"
 	" PRIMARY KEY (attempt, name)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX metric_name ON metric(name, value);",
-	/* 2: results that went on from the checkpoint of earlier attempts */
+	/* 2: results that continue the checkpoint of earlier attempts */
 	"ALTER TABLE attempt ADD COLUMN continues TEXT;",
-	/* 3: who asked for a run; names; schedules; reproductions; origins */
+	/* 3: what made a run; names; schedules; reproductions; origins */
 	/* What made a run: a schedule at a nominal time, or a past run that it reproduces. */
 	"ALTER TABLE run ADD COLUMN schedule TEXT;"
 	"ALTER TABLE run ADD COLUMN nominal_ns INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE run ADD COLUMN reproduces BLOB;"
 	"ALTER TABLE run ADD COLUMN git_remote TEXT;"
 	"ALTER TABLE run ADD COLUMN git_submodules TEXT;"
-	/* What runs are found by: their params; the metrics of their results tables, which many
-	   runs may share; time, state, commit, schedule. */
+	/* For finding runs: their params; the metrics of their results tables, which many runs may
+	 * share; time, state, commit, schedule. */
 	"ALTER TABLE run ADD COLUMN result_set INTEGER;"
 	"CREATE TABLE run_param (run INTEGER NOT NULL REFERENCES run, name TEXT NOT NULL,"
 	" value ANY NOT NULL, PRIMARY KEY (run, name)) STRICT, WITHOUT ROWID;"
@@ -82,19 +82,19 @@ static const char *const db_migrations[] = {
 	"INSERT OR IGNORE INTO set_metric SELECT run.result_set, metric.name, attempt.task,"
 	" attempt.step, metric.value FROM metric JOIN attempt ON attempt.id = metric.attempt JOIN"
 	" run ON run.rowid_ = attempt.run WHERE run.result_set IS NOT NULL;"
-	/* Keys under which executions gave different outputs: written down when it is seen, for a
-	   list of runs can't look through all results. */
+	/* Keys whose executions gave different outputs. Recorded when found, because a list of runs
+	 * can't search all results. */
 	"CREATE TABLE nondeterministic (key BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;"
 	"INSERT INTO nondeterministic SELECT key FROM result GROUP BY key HAVING count(DISTINCT"
 	" outputs) > 1;"
-	/* Names of runs: the newest row of a name says what it means; a row without a run took the
-	 * name away. digest: of the change's record in the store (record/rows/tags.h), which
-	 * decides between two of one instant. */
+	/* Names of runs: the newest row of a name says what it means; a row without a run removes
+	 * the name. digest: of the change's object in the store (record/rows/tags.h); it decides
+	 * between two rows of one instant. */
 	"CREATE TABLE tag (digest BLOB PRIMARY KEY, name TEXT NOT NULL, run BLOB, run_id TEXT,"
 	" at_ns INTEGER NOT NULL, author TEXT, note TEXT) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX tag_name ON tag(name, at_ns, digest);"
 	"CREATE INDEX tag_run ON tag(run);"
-	/* Firings: the row is there before anything starts, and only once. */
+	/* Firings: the row exists before anything starts, and only once. */
 	"CREATE TABLE firing (path TEXT NOT NULL, schedule TEXT NOT NULL,"
 	" nominal_ns INTEGER NOT NULL, cause INTEGER NOT NULL, state INTEGER NOT NULL,"
 	" number INTEGER NOT NULL DEFAULT 0, resumes INTEGER NOT NULL DEFAULT 0,"
@@ -113,18 +113,18 @@ static const char *const db_migrations[] = {
 	" original BLOB NOT NULL, mode INTEGER NOT NULL, verdict INTEGER NOT NULL,"
 	" report BLOB) STRICT;"
 	"CREATE INDEX reproduction_original ON reproduction(original);"
-	/* Exports: what a run copied out, to where; with a message: what it couldn't. */
+	/* Exports: what a run copied out, and where to; with a message: a failed one. */
 	"CREATE TABLE export (run INTEGER NOT NULL REFERENCES run, task TEXT NOT NULL,"
 	" output TEXT NOT NULL, uri TEXT NOT NULL, content BLOB NOT NULL, at_ns INTEGER NOT NULL,"
 	" message TEXT, PRIMARY KEY (run, task, output)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX export_uri ON export(uri, at_ns);",
-	/* 4: attempts on a cluster: why one that was submitted doesn't run yet; the image that it
-	   ran in, by digest */
+	/* 4: attempts on a cluster: why a submitted one doesn't run yet; the image that it ran in,
+	 * by digest */
 	("ALTER TABLE attempt ADD COLUMN waiting TEXT;"
 	 "ALTER TABLE attempt ADD COLUMN image TEXT;"),
-	/* 5: firings that stand for several nominal times (from first_ns; 0: only its own), and
-	 * those that ended while no server was there to tell of it; notices, from the transaction
-	 * in which something happened until they have arrived */
+	/* 5: firings for several nominal times (from first_ns; 0: only its own), and those that
+	 * ended without a server to report them; notices, from the transaction of the change that
+	 * they report until they have arrived */
 	("ALTER TABLE firing ADD COLUMN first_ns INTEGER NOT NULL DEFAULT 0;"
 	 "ALTER TABLE firing ADD COLUMN times INTEGER NOT NULL DEFAULT 1;"
 	 "ALTER TABLE firing ADD COLUMN untold INTEGER NOT NULL DEFAULT 0;"

@@ -1,4 +1,4 @@
-/* The request goes into the database; then a signal makes the engine look for it. */
+/* The request is written to the database. Then a signal makes the engine read it. */
 #include "run/cancel.h"
 #include <errno.h>
 #include <signal.h>
@@ -9,12 +9,12 @@
 #include "run/run.h"
 #include "runners/kubernetes/runner.h"
 
-/* Somebody waits for the answer. */
+/* Short, because somebody waits for the answer. */
 #define PATIENCE_NS (20 * NS_PER_S)
 
-/* The number could be another process's by now: its start time tells. A row can say anything:
- * kill(0) and kill(-1) reach far more than an engine, and a process that isn't there "started" at
- * 0. An engine that can't be told finds the request by itself, or is gone. */
+/* The pid may belong to another process by now, so the start time is compared too. The row isn't
+ * trusted: kill(0) and kill(-1) reach far more than an engine, and the start time of a missing
+ * process reads as 0. An engine that gets no signal finds the request by itself, or is gone. */
 static int signal_engine(const struct run_row *r, bool now)
 {
 	if (r->engine.pid <= 1 || r->engine.start == 0 ||
@@ -74,8 +74,8 @@ static int close_attempts(struct db *db, const struct run_row *r, int64_t now_ns
 	return 0;
 }
 
-/* After the Jobs of a run whose engine died were deleted: its attempts and the run itself have
- * ended. ERR_BUSY when an engine has it again. */
+/* Called after the Jobs of a run whose engine died were deleted. Writes that the run and its
+ * attempts have ended. ERR_BUSY when an engine has taken the run up again. */
 static int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns,
 			   struct arena *arena, struct err *err)
 {
@@ -102,8 +102,6 @@ static int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_n
 		result = record_run_update(db, &now, err);
 	return db_finish(db, result, err);
 }
-
-/* Jobs without an engine. */
 
 bool run_has_only_jobs(const struct run_row *r)
 {

@@ -5,14 +5,14 @@
 #include "model/config.h"
 #include "record/rows/runs.h"
 
-/* `db` is open for writing, without a transaction. now: tasks get no time to end in order.
- * ERR_INVALID when no engine of this machine has it. */
+/* `db` must be open for writing, outside a transaction. now: tasks get no grace time. ERR_INVALID
+ * when no engine on this machine executes the run. */
 int run_cancel(struct db *db, const struct run_row *r, bool now, struct err *err);
 
-/* Has it no engine, but Jobs on a cluster that may go on? */
+/* True when the run has no engine, but its Jobs may still run on a cluster. */
 bool run_has_only_jobs(const struct run_row *r);
-/* Deletes them (*ret_n); then its attempts and the run itself have ended. ERR_BUSY when an engine
- * has it again. Blocks. */
+/* Deletes the run's Jobs, *ret_n of them, and writes that its attempts and the run have ended.
+ * ERR_BUSY when an engine has taken the run up again. Blocks. */
 int run_cancel_jobs(const struct config *c, struct db *db, const struct run_row *r, size_t *ret_n,
 		    struct err *err);
 

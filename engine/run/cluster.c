@@ -1,15 +1,15 @@
-/* engine/run/cluster.c — a project's cluster, out of its configuration.
+/* engine/run/cluster.c — makes a project's cluster profile from its configuration.
  *
  * Mostly a list: struct config's `kubernetes` becomes a struct kube_profile, and the store's
  * options become the variables with which a pod's sidecar opens the same store. check_store()
- * refuses what pods could not reach.
+ * refuses a store that pods can't reach.
  *
  * The project's id is 16 random hexadecimal digits in the file `project-id` of the state directory.
- * It is made under a temporary name and linked, so that it is whole when it is there, and of two
- * processes that make one at once both get the first one's. It must not change while Jobs of the
- * project run: they are found by it.
+ * The file is made under a temporary name and then linked. So it is never partly written, and two
+ * processes that make one at the same time both use the first one's. The id must not change while
+ * Jobs of the project run: they are found by it.
  *
- * Any thread; nothing is kept between calls. What it doesn't do: ask the cluster anything.
+ * Any thread; nothing is kept between calls. Not here: requests to the cluster.
  */
 #include "run/cluster.h"
 #include <errno.h>
@@ -33,9 +33,9 @@ int cluster_access(const struct config *c, struct arena *arena, struct kube_acce
 	return kube_access_load(&o, arena, ret, err);
 }
 
-/* Who the project is. */
+/* The project's id. */
 
-/* 1 there is none yet. */
+/* Returns 1 when there is none yet. */
 static int read_id(const char *path, char ret[ID_DIGITS + 1], struct err *err)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -55,7 +55,6 @@ static int read_id(const char *path, char ret[ID_DIGITS + 1], struct err *err)
 	return 0;
 }
 
-/* The file is whole when it is there, and holds the first one's id when two make it at once. */
 static int project_id(const struct config *c, struct arena *arena, const char **ret,
 		      struct err *err)
 {
@@ -116,7 +115,8 @@ static void add(struct arena *arena, const char **env, size_t *n, const char *na
 		env[(*n)++] = arena_printf(arena, "%s=%s", name, value);
 }
 
-/* As this machine sees it, but for what cairn.yaml says of pods. */
+/* The store's address and options as on this machine, except where cairn.yaml sets others for
+ * pods. */
 static const char *const *store_env(const struct config *c, struct arena *arena)
 {
 	const char **env = arena_alloc(arena, 6 * sizeof(*env)),
@@ -169,8 +169,6 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 	};
 	return project_id(c, arena, &ret->project, err);
 }
-
-/* All of it. */
 
 int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret,
 		 struct err *err)

@@ -10,20 +10,20 @@
 /* Strings in `arena`. */
 int cluster_access(const struct config *c, struct arena *arena, struct kube_access *ret,
 		   struct err *err);
-/* Strings in `arena`; the placement is lent by `c`. ERR_INVALID: cairn.yaml lacks what pods need,
- * such as Cairn's image or a store that they reach. Makes the file `project-id` in the state
- * directory when it isn't there: what tells this project's Jobs from others'. */
+/* Strings in `arena`; the placement is borrowed from `c`. ERR_INVALID: cairn.yaml lacks what pods
+ * need, such as Cairn's image or a store that they can reach. Makes the file `project-id` in the
+ * state directory when it is missing: it tells this project's Jobs from those of others. */
 int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena,
 		    struct kube_profile *ret, struct err *err);
 
-/* Both, and a client. The struct may not be moved while it is open. */
+/* Access, profile and a client. Don't move the struct while it is open. */
 struct cluster {
 	struct arena *arena;
 	struct kube_access access;
 	struct kube_profile profile;
 	struct kube_client *client;
 };
-/* `c` outlives it. On failure there is nothing to close. */
+/* `c` must outlive *ret. On failure there is nothing to close. */
 int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret,
 		 struct err *err);
 void cluster_close(struct cluster *k);

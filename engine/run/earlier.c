@@ -1,25 +1,25 @@
-/* engine/run/earlier.c — what an earlier engine of this run left: attempts without an end.
+/* engine/run/earlier.c — attempts without an end that an earlier engine of this run left.
  *
- * Those of a runner on this machine died with their engine. Those of a durable one go on: each is
- * taken up under its own id when its task is to be executed again, and closed when it isn't: its
- * task has come to a result otherwise, has another key now, or the run has ended.
+ * Attempts of a runner on this machine died with their engine. Attempts of a durable runner go on.
+ * Such an attempt is taken up under its own id when its task is to be executed again. Otherwise it
+ * is closed: its task got a result in another way, its key changed, or the run has ended.
  *
  * earlier_take_up() reads all attempts of the run once and sorts them into maps by task: `open` (no
  * end yet), `done` (succeeded), `past` (how often it failed; of a durable runner only).
  *
- * Invariants: of several engines that take a run up at once, one wins: the row is compared with
- * what was `seen` inside the transaction that claims it. The runner is asked outside of
- * transactions; an engine that dies in between leaves attempts without an end to the next one. A
- * durable runner hears of an attempt (adopt()) before anything is submitted or forgotten. The
- * runner forgets an attempt only after its end is committed (commit_and_forget()). Failures count
- * since the run was last asked for (REASON_RESUMED).
+ * Invariants: when several engines take a run up at once, one wins: the transaction that claims the
+ * row compares it with `seen`. The runner is called outside of transactions. An engine that dies in
+ * between leaves attempts without an end to the next engine. A durable runner adopts an attempt
+ * (adopt()) before anything is submitted or forgotten. The runner forgets an attempt only after its
+ * end is committed (commit_and_forget()). Failures count since a user last started or resumed the
+ * run (REASON_RESUMED).
  *
- * Threads: the loop's. What it doesn't do: submit what goes on (start.c).
+ * Threads: the loop's. Not here: submitting attempts that go on (start.c).
  */
 #include <assert.h>
 #include "run/internal.h"
 
-/* It isn't the task's failure and costs no retry. */
+/* The task didn't fail, so this costs no retry. */
 static int close_as(struct run *r, struct attempt_row *a, enum failure_class class, const char *why,
 		    struct err *err)
 {
@@ -39,7 +39,7 @@ static int adopt(struct run *r, const struct attempt_row *a, struct err *err)
 	return MIN(r->ctx->runner->ops->adopt(r->ctx->runner, &gone, err), 0);
 }
 
-/* Of two open ones of a task, the later is the one that goes on. */
+/* When a task has two open attempts, the later one goes on. */
 static int keep_open(struct run *r, struct attempt_row *a, struct err *err)
 {
 	struct attempt_row **slot = (struct attempt_row **)map_slot_str(r->earlier.open, a->task),
@@ -87,8 +87,8 @@ static void note_past(struct run *r, const struct attempt_row *a)
 	p->ended = a;
 }
 
-/* Of several that take a run up at once the first one has it: what was read of it before the
- * transaction began may be old. */
+/* When several engines take a run up at once, the first one gets it. The row that was read before
+ * the transaction may be old. */
 static int still_ours_to_take(struct run *r, struct err *err)
 {
 	const struct run_row *seen = r->earlier.seen;
@@ -148,8 +148,8 @@ static int write_lost(struct run *r, struct err *err)
 	return 0;
 }
 
-/* Before anything of it is submitted or forgotten, a durable runner hears that there were attempts:
- * what they left is to be found first. The other one ends what is left of each. */
+/* A durable runner must adopt the earlier attempts before anything is submitted or forgotten, so
+ * that it first finds what they left. Any other runner ends what is left of each attempt. */
 int earlier_take_up(struct run *r, struct err *err)
 {
 	const bool durable = r->ctx->runner->ops->durable;
@@ -196,8 +196,8 @@ unsigned earlier_number(const struct run *r, const char *task)
 	return p ? p->last : 0;
 }
 
-/* Of classes that are never tried again nothing is known here: those tasks' results, if they have
- * any, are found as results are. */
+/* Failures of classes that are never retried don't count here: the results of those tasks, if any,
+ * are found like other results. */
 static bool is_spent(const struct retry_policy *policy, const struct task_past *p)
 {
 	enum failure_class f = p->ended ? p->ended->failure : FAILURE_NONE;

@@ -1,17 +1,17 @@
 /* engine/run/finish.c — the end of a run: results table, manifest, run hash, and the row that names
  * it.
  *
- * run_finish() goes in the order in which things may be relied on: action records are published,
- * outputs exported, the end proved (prove.c); then come content, manifest and store_sync(); then
- * one durable transaction with the run's row, its metrics and its firing. Only after that come
- * notices about the store.
+ * run_finish() keeps this order, so that each part relies only on durable ones: it publishes
+ * action records, exports outputs and proves the end (prove.c). It then stores content and manifest
+ * and calls store_sync(). One durable transaction then writes the run's row, its metrics and its
+ * firing. Notices about the store come last.
  *
- * Invariants: no row names a manifest that isn't durable. A run that was interrupted has a
- * manifest, but no results in its row: it can go on. What couldn't be sent or published costs a
- * notice, never the run.
+ * Invariants: no row names a manifest that isn't durable. An interrupted run has a manifest, but no
+ * results in its row: it can go on. Content that couldn't be sent or published costs a notice,
+ * never the run.
  *
- * Threads: the loop's, when nothing of the run executes any more. What it doesn't do: decide how
- * tasks ended (turn.c).
+ * Threads: the loop's, when nothing of the run executes any more. Not here: deciding how tasks
+ * ended (turn.c).
  */
 #include <assert.h>
 #include "base/text/text.h"
@@ -21,7 +21,7 @@
 #include "run/internal.h"
 #include "storage/remote/tier.h"
 
-/* What there is to say of steps. */
+/* Thread and device settings that the manifest shows for a step. */
 
 static const char *const thread_variables[] = { "OMP_NUM_THREADS",        "MKL_NUM_THREADS",
 						"OPENBLAS_NUM_THREADS",   "NUMEXPR_NUM_THREADS",
@@ -29,8 +29,8 @@ static const char *const thread_variables[] = { "OMP_NUM_THREADS",        "MKL_N
 						"TF_NUM_INTEROP_THREADS", "RAYON_NUM_THREADS",
 						"CUDA_VISIBLE_DEVICES" };
 
-/* Only what a step declares reaches its tasks; a value that is worked out for each is in their key
- * records. */
+/* Only variables that a step declares reach its tasks. A value that is computed for each task is in
+ * the task's key record. */
 static void add_threads(struct run *r, const struct step *s, struct manifest_step *ret)
 {
 	struct manifest_variable *v =
@@ -71,7 +71,8 @@ static void add_steps(struct run *r, struct manifest *m)
 	m->steps = v;
 }
 
-/* What a tool said of its version is pinned content; here the beginning of it, for people. */
+/* The full output of a tool's version command is pinned content. The manifest shows its
+ * beginning. */
 #define TOOL_SHOWN_BYTES 1000
 
 static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struct manifest *m,
@@ -101,7 +102,7 @@ static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struc
 
 struct key_keeper {
 	struct run *r;
-	bool published; /* all that others may take, by this engine */
+	bool published; /* this engine published every record that others may use */
 	struct str bytes;
 };
 
@@ -119,8 +120,8 @@ static int keep_key_record(void *arg, const struct attempt_record *a, struct err
 		       : content_put_bytes(ctx->store, k->bytes.s, k->bytes.len, &id, err);
 }
 
-/* The attempts; and key records by which `why` compares: those of results that others may take are
- * in the store already, unless an engine died before it had published them. */
+/* Stores the attempts, and the key records that `why` compares. Key records of shared results are
+ * in the store already, unless an engine died before it published them. */
 static int keep_attempts(struct run *r, struct content_id *ret, struct err *err)
 {
 	struct err first;
@@ -134,8 +135,8 @@ static int keep_attempts(struct run *r, struct content_id *ret, struct err *err)
 	return result;
 }
 
-/* A run that was stopped can go on, and has no table in the database; its manifest has one of what
- * it had come to. */
+/* A stopped run can go on and has no results table in the database. Its manifest lists the results
+ * so far. */
 static int write_manifest(struct run *r, struct err *err)
 {
 	const struct run_context *ctx = r->ctx;
@@ -166,8 +167,7 @@ static int write_manifest(struct run *r, struct err *err)
 	return 0;
 }
 
-/* What others won't find or what was damaged: a run that went well stays well, but somebody wants
- * to know. */
+/* Content that others won't find, or that was damaged. The run succeeds, but users should know. */
 static void tell_of_store(struct run *r)
 {
 	struct store *s = r->ctx->store;

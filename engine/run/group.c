@@ -1,27 +1,26 @@
-/* engine/run/group.c — concurrency groups: at most `max` tasks of a name at once, over all engines
+/* engine/run/group.c — concurrency groups: at most `max` tasks of a group at once, over all engines
  * of the project.
  *
- * A group has places, each of which is a lock on a byte of the project's file of leases; which of
- * them are ours is kept here, since a process's own locks don't keep it out. A task that finds no
- * place stands in line and costs nothing more until it is called: as many are called as there are
- * places that aren't ours and that nobody else was called for. A task that was called and comes to
- * something else than a place (a hit, no room on this machine) gives its turn to the next one.
+ * A group has places. Each place is a lock on a byte of the project's lease file. We keep a list of
+ * our own places, since a process's own locks don't keep it out. A task that finds no place stands
+ * in line and costs nothing until it is called. As many tasks are called as there are places that
+ * aren't ours and for which no task was called yet. A called task that doesn't take a place (it is
+ * a hit, or this machine has no room) gives its turn to the next one.
  *
- * Nobody reports when another engine's place comes free. The first of the line is called again
- * after a while (start_look_again), or when a place of ours comes free.
+ * Nobody reports when another engine's place comes free. The first task in line is called again
+ * after a while (start_look_again), or when one of our places comes free.
  *
- * Invariant: while somebody stands in line, our places and those who are called are as many as the
- * first one's `max`, or the group is full elsewhere and a timer runs.
+ * Invariant: while a task stands in line, our places and the called tasks add up to the first
+ * task's `max`, or the group is full elsewhere and a timer runs.
  *
- * Threads: the loop's; other engines meet it only at the locks. What it doesn't do: leases on keys
- * and room on this machine (start.c, slots.c).
+ * Threads: the loop's; other engines meet it only at the locks. Not here: leases on keys and room
+ * on this machine (start.c, slots.c).
  */
 #include <assert.h>
 #include "base/os/fs.h"
 #include "run/internal.h"
 
-/* Locks after the first one of a group's name. More places than that are not told apart from as
- * many. */
+/* Lock bytes of each group, from an offset that its name gives. A larger `max` is cut to it. */
 #define PLACES 4096u
 
 struct group {
@@ -109,7 +108,7 @@ int group_enter(struct task *t, const char *name, struct err *err)
 	struct group *g = name ? group_named(t->run, name) : NULL;
 
 	assert(!t->has_group_place);
-	if (t->group != g) { /* the name is known now, or what it is made of has changed */
+	if (t->group != g) { /* the name is known only now, or has changed */
 		group_turn_over(t);
 		t->group = g;
 		t->was_called = false;

@@ -11,69 +11,69 @@
 #include "run/task.h"
 #include "run/task/git.h"
 
-/* What earlier engines of this run did for a task, when it goes on elsewhere without them. */
+/* What earlier engines of this run did for a task whose attempts outlive the engine. */
 struct task_past {
-	uint32_t failures[FAILURE_CLASSES]; /* since the run was last asked for */
+	uint32_t failures[FAILURE_CLASSES]; /* since a user last started or resumed the run */
 	unsigned last;                      /* number of its last attempt */
-	const struct attempt_row *ended;    /* the last that has; NULL: none */
+	const struct attempt_row *ended;    /* the last one that has ended; NULL: none */
 };
-/* Why an attempt came to be, when somebody asked for a run that had ended: with new budgets. */
+/* The reason of an attempt when a user resumed a run that had ended. Retry budgets start anew. */
 #define REASON_RESUMED "the run was resumed"
 
 struct publisher;
 
-/* The run that a reproduction makes again. */
+/* The run that a reproduction repeats. */
 struct past_run {
 	struct digest hash;
 	struct manifest manifest;
 	struct results *results;
-	struct config config; /* the project's, with what is as it was */
+	struct config config; /* the project's, with that run's salt */
 };
 
 /* The tasks, by phase (run/task.h). */
 struct run_tasks {
-	/* But for PHASE_BEHIND and PHASE_IN_LINE, whose lists are others'. */
+	/* Except PHASE_BEHIND and PHASE_IN_LINE: those lists belong to tasks and groups. */
 	struct task_list in[PHASES];
 	size_t n;
 	struct map *by_attempt;         /* attempt id → struct task *, NULL when it has ended */
 	struct map *by_key;             /* key → struct task * that has it, NULL when free */
 	struct map *groups;             /* name → struct group * (group.c) */
-	const struct task *passed;      /* the first of the parked ones */
+	const struct task *passed;      /* the first of the parked tasks */
 	unsigned passed_over;           /* how often others began before it */
-	struct loop_source *look_again; /* timer: at what is other engines' */
+	struct loop_source *look_again; /* timer: look again at keys and places of other engines */
 	size_t unchecked;
 };
 
 /* How the run ends. */
 struct run_end {
-	bool failed;   /* a task did, or an export */
-	bool itself;   /* … and not only because content couldn't be brought or kept */
-	bool stopping; /* nothing new is to be begun */
-	bool interrupted, at_once; /* by a signal, or a request to cancel: what runs is stopped */
+	bool failed;   /* a task or an export failed */
+	bool itself;   /* … and not only because content couldn't be fetched or stored */
+	bool stopping; /* nothing new may begin */
+	bool interrupted, at_once; /* by a signal or a cancel request: running tasks are stopped */
 	bool told;                 /* a signal came after the last task had ended */
 	bool done;
-	struct err fatal; /* what the run can't survive */
+	struct err fatal; /* an error that the run can't survive */
 };
 
-/* For the next transaction, and what follows when it is committed. */
+/* What the next transaction writes, and what follows its commit. */
 struct run_journal {
-	VEC(struct attempt *) news; /* attempts that wait for something else than is on record */
-	VEC(struct attempt_row *) to_close; /* an earlier engine's that nobody goes on with */
-	VEC(uint64_t) settled;              /* attempts whose end is written: the runner is told */
+	/* Attempts with a new reason to wait. */
+	VEC(struct attempt *) news;
+	VEC(struct attempt_row *) to_close; /* earlier attempts that nobody continues */
+	VEC(uint64_t) settled; /* attempts whose end is written: the runner may forget them */
 };
 
-/* What earlier engines left, of a run that is resumed. */
+/* What earlier engines left of a resumed run. */
 struct run_earlier {
 	struct attempt_row *attempts;
 	size_t n, n_pins;
-	const struct run_row *seen; /* the run as it was when we decided to take it up */
-	/* task label → attempt_row * that lives on where a durable runner executes it, NULL once it
-	 * was taken up */
+	const struct run_row *seen; /* the run's row when we decided to take it up */
+	/* task label → attempt_row * that still goes on at a durable runner; NULL: taken up */
 	struct map *open;
 	struct map *done; /* task label → attempt_row * that succeeded in this run */
 	struct map *past; /* task label → struct task_past *; of a durable runner only */
-	bool looked_at;   /* for failures from then */
-	bool goes_on;     /* nobody asked: its engine died, or was told to leave */
+	bool looked_at;   /* earlier failures were checked */
+	bool goes_on;     /* no user resumed it: its engine died or had to leave */
 };
 
 struct run {
@@ -95,11 +95,11 @@ struct run {
 	bool told_waiting;
 	struct {
 		bool listens;                   /* to requests to stop (base/os/stop.h) */
-		struct loop_source *sources[3]; /* … or by the loop alone */
+		struct loop_source *sources[3]; /* … or to signals through the loop alone */
 	} signals;
 	struct {
 		int64_t at_ns, remaining_ns;
-		int64_t *medians; /* of each step in past runs, as far as they were asked for */
+		int64_t *medians; /* of each step in past runs, read when first needed */
 	} estimate;
 };
 
@@ -120,7 +120,7 @@ static inline int64_t run_wall_ns(const struct run *r)
 void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p,
 	      const struct run_options *o, struct arena *arena);
 void run_deinit(struct run *r);
-/* Plan from the pins, rows in the journal, execution to the end. */
+/* Makes the plan from the pins, writes the rows and executes to the end. */
 int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct run_row *ret,
 	      struct err *err);
 
@@ -128,14 +128,15 @@ int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct 
 int past_run_load(const struct run_context *ctx, const struct digest *hash, const char *salt,
 		  struct arena *arena, struct past_run *ret, struct err *err);
 void past_run_deinit(struct past_run *past);
-/* Was it left out on request, by its step or by its own name? */
+/* True when the options leave this task out, by its step or by its own name. */
 bool reproduce_leaves_out(const struct run_options *o, const char *step, const char *task);
-/* Before it is executed: 1 it can be; 2 what it reads is gone, but may come back when *ret_after
- * has been executed again; 0 something that it needs is not here, and it has ended; -1 error. */
+/* Called before a task executes. 1: it can. 2: its input is gone, but may come back when *ret_after
+ * has been executed again. 0: something that it needs is missing, and the task has ended. -1:
+ * error. */
 int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_after,
 		    struct err *err);
 
-/* reproduce/report.c: after the end */
+/* reproduce/report.c: called after the end */
 int reproduce_report(struct run *r, struct reproduction **ret, struct err *err);
 /* reproduce/environment.c */
 int reproduce_environment(struct run *r, struct reproduction *rep, struct err *err);
@@ -148,98 +149,100 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 void run_on_waiting(void *arg, uint64_t attempt_id, const char *why);
 void run_on_signal(void *arg, int signo);
 void run_cancel_attempts(struct run *r, bool gentle); /* those that run */
-bool run_cancel_requested(struct run *r);             /* as its row says now */
-/* Begins, writes, commits; or undoes what failed. */
+bool run_cancel_requested(struct run *r);             /* as the row in the database says now */
+/* Runs `write` in a transaction and commits. Rolls back when it fails. */
 int run_in_transaction(struct run *r, int (*write)(struct run *r, struct err *err),
 		       struct err *err);
 
 /* start.c: from a ready task to a submitted attempt */
-/* One look at a task that is READY or PARKED; its phase says what came of it. Asks stores, disks
- * and other engines' locks, so no transaction may be open. */
+/* Looks once at a task that is READY or PARKED; the task's phase says the result. Reads stores,
+ * disks and other engines' locks, so no transaction may be open. */
 int start_task(struct run *r, struct task *t, struct err *err);
-/* Rows of what has begun, and of what was closed for it; inside a transaction. Touches nothing but
- * the database. */
+/* Writes the rows of tasks that have begun, and of attempts that were closed for them. Call it
+ * inside a transaction. Touches only the database. */
 int start_write_rows(struct run *r, struct err *err);
-/* Once they are committed. */
+/* Submits them to the runner, once the rows are committed. */
 void start_submit(struct run *r);
-/* ELSEWHERE, and lines before places of other engines, are looked at again in a moment. */
+/* Sets a timer for another look at ELSEWHERE tasks and at lines for places of other engines. */
 void start_look_again(struct run *r);
-/* What it holds is given back: key, lease, place or turn in its group. has_result: whoever has the
- * same key finds it on record. */
+/* Gives back what the task holds: key, lease, and its place or turn in its group. has_result: tasks
+ * with the same key find a result on record. */
 void start_give_back(struct task *t, bool has_result);
-/* … and it has ended in the plan. */
+/* Does the same for a task that has ended in the plan. */
 void start_task_over(struct task *t, bool has_result);
 
 /* group.c: places in concurrency groups */
 struct task_list *group_line(struct group *g);
-/* May it take a place, as far as that is known before its command is? False: it stands in line. */
+/* Whether the task may try for a place, as far as is known before its command is. False: it now
+ * stands in line. */
 bool group_admits(struct task *t);
-/* 1 it has a place in the group of that name, or needs none (NULL); 0 it stands in line, -1 error
- */
+/* 1: it has a place in group `name`, or needs none (NULL). 0: it stands in line. -1: error. */
 int group_enter(struct task *t, const char *name, struct err *err);
-/* A called one was looked at: it has a place now, or will not. */
+/* Ends the turn of a called task: it has a place now, or won't take one. */
 void group_turn_over(struct task *t);
-/* Gives its place back, if it has one, and calls who is next. */
+/* Gives the task's place back, if it has one, and calls the next in line. */
 void group_leave(struct task *t);
 void group_look_all(struct run *r);
-/* Aborts when nobody would call its line. */
+/* Aborts when nothing would ever call the group's line. */
 void group_check(struct run *r, const struct group *g);
 
 /* earlier.c: attempts of this run that an earlier engine left */
-/* The run is this engine's from here on. ERR_BUSY when another process has taken it up since
+/* Claims the run for this engine. ERR_BUSY when another process has taken it up since
  * r->earlier.seen was read. */
 int earlier_take_up(struct run *r, struct err *err);
-/* The row of this task's attempt that still goes on; NULL: it has none. One of another key is put
- * into to_close. */
+/* The row of this task's attempt that still goes on; NULL: none. An attempt with another key is
+ * added to to_close. */
 struct attempt_row *earlier_row(struct run *r, const struct attempt *a);
-/* Of to_close, inside a transaction. */
+/* Closes one row of to_close. Call it inside a transaction. */
 int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *err);
 unsigned earlier_number(const struct run *r, const char *task); /* of its last attempt; 0 */
-/* A run that goes on by itself goes on with what is left of a task's retries: fills its history
- * from them. 1: none is left, *ret is how it ended. */
+/* A run that goes on without a user's request has only the rest of a task's retries. Fills the
+ * task's history from them. Returns 1 when none is left; *ret is the attempt that says how it
+ * ended. */
 int earlier_history(struct task *t, const struct attempt_row **ret);
-/* An attempt of this task goes on; or it failed for good, and that is to be told. */
+/* True when an attempt of this task goes on, or the task failed for good and that must be
+ * reported. */
 bool earlier_stands(const struct run *r, const char *task);
-/* A task of a run that goes on by itself had failed for good. */
+/* True when the run goes on without a user's request and one of its tasks had failed for good. */
 bool earlier_failed(const struct run *r);
-/* Whatever nobody took up: the run has ended without it. */
+/* Closes attempts that nobody took up: the run has ended without them. */
 int earlier_close(struct run *r, struct err *err);
 
 /* publish.c: action records, after their content is durable */
 int publisher_new(struct run *r, struct publisher **ret, struct err *err);
 void publisher_add(struct publisher *p, const struct attempt *a);
-/* Of hits that the database answered: records that no store has, since the engine that made the
- * results was killed before it wrote them. */
+/* Writes the records of hits that came from the database and that no store has, because the engine
+ * that made the results was killed first. */
 int publisher_make_up(struct publisher *p, struct err *err);
 /* Waits until the last batch is written. */
 int publisher_finish(struct publisher *p, struct err *err);
-/* How many records couldn't be written, and why the first of them. */
+/* Returns how many records couldn't be written; *ret_first says why the first one failed. */
 uint64_t publisher_failed(const struct publisher *p, struct err *ret_first);
 void publisher_free(struct publisher *p);
 
-/* task/export.c: copies outputs to where their steps say. A failure to do so is the run's
+/* task/export.c: copies outputs to where their steps say. A failed copy is a failure of the run
  * (r->end.failed, its message), not an error. */
 int run_export(struct run *r, struct err *err);
 
-/* prove.c: before a run that wasn't stopped is said to have ended: each of its tasks has an end, in
- * the plan and on record. ERR_IO, an internal error, with the list of those that have none. */
+/* prove.c: checks that each task of a finished run has an end, in the plan and on record. Not for a
+ * run that was stopped. ERR_IO, an internal error, lists the tasks without an end. */
 int run_prove_end(struct run *r, struct err *err);
 
 /* finish.c */
 int run_finish(struct run *r, struct err *err);
 
-/* options.c: what the row of a run says of what is run, whether that happens here or is handed over
- */
+/* options.c: what a run's row says about the run, executed here or handed over */
 
-/* Path, params, options (with our salt: keys can be made again where there is no cairn.yaml), the
- * pipeline's files. The name is its own. */
+/* Fills in path, params, options, and the pipeline's files. The options include our salt, so that
+ * keys can be computed again where there is no cairn.yaml. The pipeline's name is taken from the
+ * pipeline itself. */
 int row_describe(const struct run_context *ctx, const struct pipeline *p,
 		 const struct value *params, const struct run_options *o, struct arena *arena,
 		 struct run_row *row, struct err *err);
-/* Waits for the look (NULL is fine) and frees it. */
+/* Waits for `look` (NULL is fine) and frees it. */
 void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena);
 
-/* What resume needs, as canonical JSON in `arena`. */
+/* The options that resume needs, as canonical JSON in `arena`. */
 
 const char *options_to_json(const struct run_options *o, struct arena *arena);
 int options_from_json(const char *json, struct arena *arena, struct run_options *ret,
@@ -259,7 +262,7 @@ int pipeline_files_store(const struct pipeline *p, const char *project_root, str
 		if (_o && _o->fn)                                   \
 			_o->fn(_o->arg, ##__VA_ARGS__);             \
 	} while (0)
-/* One line that a person who watches should know, as for printf. */
+/* Shows one line to the user; arguments as for printf. */
 #define run_notice(r, ...) OBSERVE(r, notice, arena_printf((r)->arena, __VA_ARGS__))
 
 #endif

@@ -1,15 +1,14 @@
-/* engine/run/options.c — what the row of a run says of what is run: what was asked for, as
- * canonical JSON, so that resume and the manifest have it; path, files and commit.
+/* engine/run/options.c — what a run's row says about the run: the options, as canonical JSON for
+ * resume and for the manifest; path, files and commit.
  *
- * A list of members, written and read side by side; a member that is missing reads as not asked
- * for. A new option needs a line in options_to_json() and in options_from_json(). Names of tasks
- * and steps go through json_name(), since they may hold any bytes.
+ * It is a list of members, written and read side by side. A missing member reads as not set. A new
+ * option needs a line in options_to_json() and in options_from_json(). Names of tasks and steps go
+ * through json_name(), since they may hold any bytes.
  *
- * Params are written by their values, after overrides and defaults; reading gives an integer back
- * as float where the pipeline declares a float, because JSON has one kind of number.
+ * Params are written with their values, after overrides and defaults. Reading turns an integer into
+ * a float where the pipeline declares a float, because JSON has one kind of number.
  *
- * Any thread. What it doesn't do: check names and params against the pipeline (plan/,
- * model/params.c).
+ * Any thread. Not here: checking names and params against the pipeline (plan/, model/params.c).
  */
 #include "base/os/fs.h"
 #include "base/text/json.h"
@@ -75,7 +74,8 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 	return canonical(j, arena);
 }
 
-/* Names of tasks may hold any bytes. What isn't encoded was written before names were. */
+/* Names of tasks may hold any bytes. A plain string comes from a version that didn't encode
+ * names. */
 static const char *decoded(const char *s, struct arena *arena)
 {
 	_cleanup_(str_deinit) struct str raw = { 0 };

@@ -1,9 +1,9 @@
 /* The proof at a run's end.
  *
- * The plan says how each task ended; the journal says how each attempt did. Before a run is said to
- * have succeeded or failed, both are looked through once and held against each other. It costs
- * nothing where nothing was executed and one query otherwise. What it finds is a defect of the
- * engine: the run stays resumable, says so, and isn't called a success.
+ * The plan says how each task ended; the journal says how each attempt ended. Before a run counts
+ * as succeeded or failed, this compares the two once. That takes one query, or none when nothing
+ * was executed. A difference is a defect of the engine: the run reports it, stays resumable, and
+ * doesn't count as a success.
  */
 #include <stdlib.h>
 #include "run/internal.h"
@@ -12,7 +12,7 @@
 
 struct proof {
 	struct run *run;
-	VEC(struct attempt_end) ends; /* by id; without their task's name */
+	VEC(struct attempt_end) ends; /* by id; without task names */
 	struct str list;
 	size_t wrong;
 };
@@ -49,7 +49,8 @@ static void check_task(struct proof *p, const struct plan_task *t)
 			  : NULL;
 	const char *what = NULL;
 
-	/* Others than DONE may stand on an attempt of another run, or on none. */
+	/* Only DONE needs an attempt of this run: other states may rest on another run's attempt,
+	 * or on none. */
 	if (t->state == TASK_STATE_DONE && !e)
 		what = "executed, but no attempt of this run is on record";
 	else if (t->state == TASK_STATE_DONE &&
@@ -75,7 +76,7 @@ int run_prove_end(struct run *r, struct err *err)
 	plan_count(r->plan, &c);
 	if (result == 0)
 		result = record_each_end(r->ctx->db, r->row.rowid, take_end, &p, err);
-	/* A replay's tasks keep what is on record of them: what they made now lies beside it. */
+	/* A replay's tasks keep their old records. The new results are kept beside them. */
 	for (size_t s = 0; result == 0 && (p.ends.n || c.executed) && r->o->kind != RUN_ISOLATED &&
 			   s < plan_n_steps(r->plan);
 	     s++)

@@ -1,26 +1,26 @@
-/* engine/run/publish.c — action records: what other machines, and a later life of this database,
- * find under a key.
+/* engine/run/publish.c — action records: results that other machines, and a later database, find by
+ * key.
  *
- * Written behind the run's back by one worker, a batch at a time: first everything they name is
- * made durable (one flush for many), then the records. The loop's thread fills the open batch; it
- * goes to the worker when it has BATCH records, and with a shared store also every SHARE_EVERY_NS.
+ * One worker writes them in the background, a batch at a time. It first makes durable everything
+ * that they name (one flush for many), then writes the records. The loop's thread fills the open
+ * batch. The batch goes to the worker when it has BATCH records, and with a shared store also every
+ * SHARE_EVERY_NS.
  *
  * Invariants: no record is in the store before its content. A batch belongs to the loop's thread
  * while it is open and to the worker afterwards; the counts come back in batch_done(). A record
  * that can't be written costs others a hit and nothing else: it is counted, and reported at the
  * end. A reproduction never replaces a record, and adds one only beside another.
  *
- * Threads: as said; write_batch() alone runs on the worker. What it doesn't do: look records up
+ * Threads: the loop's, except write_batch(), which runs on the worker. Not here: looking records up
  * (plan/lookup.c).
  */
 #include "run/internal.h"
 #include "storage/action.h"
 #include "storage/remote/tier.h"
 
-/* Others who share the store wait for results: what there is goes off so often, while the run goes
- * on. */
+/* Others who share the store wait for results, so records are sent this often during the run. */
 #define SHARE_EVERY_NS (5 * NS_PER_S)
-/* A batch costs one flush of the disk: enough records to make it cheap, few enough to be soon. */
+/* Each batch costs one disk flush: many records make it cheap, few records make it early. */
 #define BATCH 256
 
 struct batch {
@@ -39,8 +39,8 @@ struct publisher {
 	struct pool *pool;
 	struct batch *open;
 	bool shares;
-	int64_t sent_off_ns;       /* monotonic; 0: nothing was yet */
-	struct loop_source *timer; /* when the open batch is to go */
+	int64_t sent_off_ns;       /* monotonic; 0: nothing sent yet */
+	struct loop_source *timer; /* sends the open batch */
 	uint64_t failed;
 	struct err first;
 };
@@ -61,7 +61,8 @@ static void batch_free(struct batch *b)
 	free(b);
 }
 
-/* A reproduction's result is no answer for others, but an observation beside the one that is. */
+/* A reproduction's result is never the answer to others' lookups. It is added beside the record
+ * that is. */
 static int write_record(struct batch *b, size_t i, struct err *err)
 {
 	struct store *s = b->p->run->ctx->store;
@@ -189,10 +190,10 @@ void publisher_add(struct publisher *p, const struct attempt *a)
 	add(p, &rec, &key, &metrics, a->task->plan->miss == MISS_BLOBS_GONE && !p->run->past);
 }
 
-/* Results of the database. */
+/* Results from the database. */
 
-/* An attempt as the database has it. 1: it lacks something of it (another project's database, an
- * old one). */
+/* Adds an attempt as the database has it. Returns 1 when part of it is missing (another project's
+ * database, or an old one). */
 static int add_recorded(struct publisher *p, const struct plan_task *t, struct err *err)
 {
 	struct batch *b = open_batch(p);

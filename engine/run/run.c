@@ -1,17 +1,16 @@
 /* engine/run/run.c — a run from its start, or from where its engine died, to its end.
  *
  * run_start(), run_begin() (a reproduction) and run_resume() differ in where params, pins and the
- * row come from; all go on to execute(). It gives the runner its events, hooks run_turn() into the
- * loop, and turns the loop until `end.done`; then earlier_close() and run_finish() write the end.
+ * row come from; all go on to execute(). It connects the runner's events, hooks run_turn() into the
+ * loop, and turns the loop until `end.done`. Then earlier_close() and run_finish() write the end.
  *
  * Invariants: the row and the pins are committed before the first turn. An error that the run can't
  * survive is in `end.fatal`: attempts on this machine are stopped, those of a durable runner go on,
- * and the row says RUN_INTERRUPTED with the reason, so that the run can be resumed. What dead
- * engines left in workspaces is cleared only when its engine is known to be gone
- * (clear_leftover()).
+ * and the row says RUN_INTERRUPTED with the reason, so that the run can be resumed. A dead
+ * attempt's workspace is cleared only when its engine is known to be gone (clear_leftover()).
  *
- * Threads: the loop's. What it doesn't do: move tasks (turn.c, start.c), write the end (finish.c),
- * judge a reproduction (reproduce/).
+ * Threads: the loop's. Not here: moving tasks (turn.c, start.c), writing the end (finish.c),
+ * judging a reproduction (reproduce/).
  */
 #include <signal.h>
 #include "base/os/fs.h"
@@ -21,7 +20,7 @@
 #include "record/rows/firings.h"
 #include "run/internal.h"
 
-/* Life. */
+/* Init and deinit. */
 
 void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p,
 	      const struct run_options *o, struct arena *arena)
@@ -125,7 +124,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 		po.force = everything;
 		po.n_force = 1;
 	}
-	if (o->shell_step) { /* that task, whatever is on record, and what it needs */
+	if (o->shell_step) { /* execute that task even if cached, and what it needs */
 		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
 
 		po.targets = arena_memdup(r->arena, shell, sizeof(shell));
@@ -147,7 +146,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 	return r->ctx->cache ? statcache_save(r->ctx->cache, err) : 0;
 }
 
-/* The journal's first and last words. */
+/* The run's own rows. */
 
 static void fill_engine(struct run *r)
 {
@@ -170,7 +169,7 @@ static int write_pins(struct run *r, size_t from, struct err *err)
 	return 0;
 }
 
-/* A firing has one run: the rows of both come together. */
+/* A firing has one run: one transaction writes both rows. */
 static int write_start(struct run *r, struct err *err)
 {
 	struct firing_begin b = { .path = r->row.path,
@@ -188,11 +187,10 @@ static int write_start(struct run *r, struct err *err)
 	return write_pins(r, 0, err);
 }
 
-/* What dead engines left. */
+/* Workspaces that dead engines left. */
 
-/* The attempt of a workspace that was found: nobody's any more, unless its engine lives, or it was
- * kept on request. One that isn't on record may be another engine's that is about to write it down.
- */
+/* Clears the attempt of a workspace that was found, unless its engine lives or a user asked to keep
+ * it. An attempt that isn't on record may be another engine's, about to be written. */
 static int clear_leftover(struct run *r, int64_t id, struct err *err)
 {
 	const struct runner_ops *ops = r->ctx->runner->ops;
@@ -208,7 +206,7 @@ static int clear_leftover(struct run *r, int64_t id, struct err *err)
 	    (a.ended_ns && a.workspace))
 		return 0;
 	if (a.ended_ns == 0 && ops->durable)
-		return 0; /* it lives; its run takes it up again, or is cancelled */
+		return 0; /* it lives; its run resumes it or is cancelled */
 	if (a.ended_ns == 0) {
 		struct runner_attempt gone = { .id = (uint64_t)id,
 					       .task = a.task,
@@ -242,8 +240,8 @@ static int watch_signals(struct run *r, struct err *err)
 
 	if (!r->ctx->handle_signals)
 		return 0;
-	/* On a virtual clock nothing takes time, and what another thread passes on would come at
-	 * any time. */
+	/* Nothing takes time on a virtual clock, but signals from another thread would come at any
+	 * time. The loop delivers them instead. */
 	for (size_t i = 0; loop_clock(r->ctx->loop)->is_virtual && i < ARRAY_LEN(signals); i++)
 		if (loop_add_signal(r->ctx->loop, signals[i], run_on_signal, r,
 				    &r->signals.sources[i], err) < 0)
@@ -259,7 +257,7 @@ static int watch_signals(struct run *r, struct err *err)
 
 static int execute(struct run *r, struct err *err)
 {
-	/* A pod is asked for its metrics only when somebody looks at them. */
+	/* A pod is queried for metrics only when somebody watches them. */
 	bool watched = r->ctx->observer && r->ctx->observer->metric;
 	int turned = 1;
 
@@ -279,8 +277,8 @@ static int execute(struct run *r, struct err *err)
 		err_set(&r->end.fatal, ERR_IO, "the run came to a halt with tasks left; resume it");
 	if (r->end.fatal.code) {
 		r->end.done = true;
-		/* An engine that ends leaves nothing behind on this machine; what lives without it
-		 * goes on, for the run that is resumed. */
+		/* An engine that ends leaves nothing running on this machine. Attempts of a durable
+		 * runner go on for the resumed run. */
 		if (!r->ctx->runner->ops->durable) {
 			run_cancel_attempts(r, false);
 			while (r->tasks.in[PHASE_RUNNING].n &&
@@ -411,8 +409,8 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	r->earlier.goes_on = r->ctx->runner->ops->durable &&
 			     (r->row.state == RUN_RUNNING ||
 			      (r->row.state == RUN_INTERRUPTED && !r->row.has_hash));
-	/* Its engine was asked to end it, and died before it had: what goes on elsewhere is ended
-	 * now. A run that was cancelled is asked for anew. */
+	/* The engine died before it could carry out a cancel request: attempts that go on elsewhere
+	 * are ended now. A run that was already cancelled has been resumed by request. */
 	r->end.interrupted = r->row.cancel_requested && r->row.state == RUN_RUNNING &&
 			     r->ctx->runner->ops->durable;
 	r->row.state = RUN_RUNNING;
@@ -421,8 +419,8 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	fill_engine(r);
 	if (earlier_take_up(r, err) < 0 || make_plan(r, pins, r->earlier.n_pins, err) < 0)
 		return -1;
-	/* One that was handed over brings no versions of tools, no images' digests: what is found
-	 * out here holds from now on. */
+	/* A run that was handed over has no pins for tool versions and image digests. Those found
+	 * here hold from now on. */
 	plan_pins(r->plan, &n);
 	if (n > r->earlier.n_pins &&
 	    (store_sync(r->ctx->store, err) < 0 || run_in_transaction(r, write_new_pins, err) < 0))
@@ -468,7 +466,7 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 			       "run %s executes on %s, and what it started may go on there: cairn "
 			       "resume --on %s %s",
 			       row.id, o.runner, o.runner, row.id);
-	if (o.request) { /* its keys are those of the project that it came from */
+	if (o.request) { /* its keys use the salt of the project that it came from */
 		config.salt = o.salt;
 		here.config = &config;
 		ctx = &here;

@@ -1,9 +1,9 @@
-/* engine/run/run.h — making a run happen: from a checked pipeline to a run hash.
+/* engine/run/run.h — executes a run: from a checked pipeline to a run hash.
  *
- * run_start() makes a new run, run_resume() takes up one whose engine died; both then execute to
- * the end on the caller's thread (the loop's) and return. Every state change is journaled before
- * anything relies on it. The caller gives the surroundings; tests give a fake runner, a memory
- * store and a virtual clock.
+ * run_start() makes a new run, run_resume() takes up one whose engine died. Both execute to the end
+ * on the caller's thread (the loop's) and return. Every state change is journaled before anything
+ * relies on it. The caller passes loop, store, runner and clock in; tests pass a fake runner, a
+ * memory store and a virtual clock.
  */
 #ifndef CAIRN_RUN_RUN_H
 #define CAIRN_RUN_RUN_H
@@ -20,42 +20,41 @@
 struct run_options {
 	const struct param_override *overrides;
 	size_t n_overrides;
-	const char *const *targets; /* step or task names; none: all. Their needs come along */
+	const char *const *targets; /* step or task names, with what they need; none: all */
 	size_t n_targets;
-	const char *from;  /* this step and everything after it; what is before must be cached */
+	const char *from;  /* this step and everything after it; steps before must be cached */
 	const char *until; /* everything up to this step, included */
-	/* Steps to execute whatever the cache says; "*": all that is selected. */
+	/* Steps to execute even if cached; "*": all that is selected. */
 	const char *const *force;
 	size_t n_force;
-	const char *const
-		*audit; /* steps to tell the undeclared reads of; "*": all that is executed */
+	const char *const *audit; /* steps whose undeclared reads are reported; "*": all */
 	size_t n_audit;
-	bool keep_going; /* after a failure: everything that doesn't need it */
+	bool keep_going; /* after a failure, go on with tasks that don't need its output */
 	bool keep_workspace;
 	unsigned jobs;          /* tasks at once; 0: from the configuration */
 	const char *shell_step; /* open a shell in this task's workspace instead of running it */
 	struct run_firing {
-		/* The run is a schedule's firing, which must not have run
-		 * (record/rows/firings.h); or NULL. */
+		/* The schedule whose firing this run is, or NULL. The firing must not have run yet
+		 * (record/rows/firings.h). */
 		const struct schedule_times *times;
 		int64_t nominal_ns;
 		enum firing_cause cause;
-		bool again; /* unless it failed, was cancelled or skipped */
+		bool again; /* allowed again after it failed, was cancelled or skipped */
 	} firing;
-	/* A reproduction's (run/reproduce/reproduce.h), which run_reproduce() and run_resume() fill
+	/* For a reproduction (run/reproduce/reproduce.h): run_reproduce() and run_resume() fill it
 	 * in. */
 	enum run_kind { RUN_NEW, RUN_ISOLATED, RUN_CHAINED } kind;
 	struct {
 		const char *const *only, *const *skip; /* tasks or steps */
 		size_t n_only, n_skip;
 	} tasks;
-	/* Where attempts outlive the engine; NULL: nowhere. Filled in when the run starts. */
+	/* The durable runner, set when the run starts; NULL: attempts end with the engine. */
 	const char *runner;
-	const char *salt; /* the project's, as it was; NULL: as it is */
-	/* A server has it, and goes on with it by itself when its engine dies. `request`: what a
-	 * run that was handed over was asked for by (run/handover/handover.h), or NULL. */
+	const char *salt; /* the project's at the run's start; NULL: the current one */
+	/* A server owns the run and resumes it when its engine dies. `request`: the id of the
+	 * request by which the run was handed over (run/handover/handover.h), or NULL. */
 	bool served;
-	/* Of one that is served: its last so many engines ended before it began. */
+	/* Of a served run: how many engines in a row ended before the run began. */
 	unsigned unbegun;
 	const char *request;
 };
@@ -69,8 +68,8 @@ enum task_outcome {
 	OUTCOME_CANCELLED
 };
 
-/* What a person may want to see while it goes. All on the loop's thread; every function may be
- * NULL. Strings are borrowed for the call. */
+/* Events for a person who watches the run. All on the loop's thread; every function may be NULL.
+ * Strings are borrowed for the call. */
 struct run_observer {
 	/* The estimate is from past runs; 0: unknown. */
 	void (*started)(void *arg, const struct run_row *run, int64_t estimate_ns);
@@ -79,16 +78,16 @@ struct run_observer {
 			 int64_t remaining_ns /* estimate, -1 unknown */);
 	void (*task_started)(void *arg, uint64_t attempt, const char *task, unsigned number,
 			     const char *reason);
-	/* duration of the execution (for a hit: what it saved). failure and message only for failed
-	 * attempts; will_retry with its delay. */
+	/* duration_ns: of the execution (for a hit: the time saved). attempt_failed: one call a
+	 * failed attempt; delay_ns holds when will_retry. */
 	void (*task_ended)(void *arg, uint64_t attempt, const char *task, enum task_outcome outcome,
 			   int64_t duration_ns);
 	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number,
 			       const struct runner_result *result, bool will_retry,
 			       int64_t delay_ns);
-	/* The newest number of a running task. */
+	/* The latest value of a running task's metric. */
 	void (*metric)(void *arg, uint64_t attempt, const char *name, double value);
-	/* A started task doesn't run yet. NULL: nothing holds it up any more. */
+	/* A started task doesn't run yet, because of `why`. NULL: nothing holds it up any more. */
 	void (*waiting)(void *arg, uint64_t attempt, const char *task, const char *why);
 	/* One line: waiting for another run, nondeterminism found, … */
 	void (*notice)(void *arg, const char *text);
@@ -104,39 +103,38 @@ struct run_context {
 	struct store *store;
 	struct statcache *cache; /* or NULL */
 	struct runner *runner;
-	/* Where the runner's attempts run in containers (plan/plan.h); else NULL. */
+	/* For a runner that executes attempts in containers (plan/plan.h); else NULL. */
 	const struct plan_images *images;
-	/* Path of the built-in steps' program where the runner's attempts run; NULL: on PATH. */
+	/* Path of the program of built-in steps, as the runner's attempts see it; NULL: on PATH. */
 	const char *steps_program;
-	/* … of the launcher of ranks, where it is a program of its own; NULL: the same. */
+	/* Path of the launcher of ranks, if it is a program of its own; NULL: steps_program. */
 	const char *launch_program;
-	/* … of the steps' program on this machine; NULL: the same. */
+	/* Path of the program of built-in steps on this machine; NULL: steps_program. */
 	const char *steps_here;
 	/* File whose byte ranges are key leases between engines; -1: no other engine (tests). */
 	int leases_fd;
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */
-	/* SIGINT, SIGTERM, SIGHUP: once stops gently (running tasks get TERM and their grace time),
-	 * twice at once: the process ends within a second, whatever it waits for (base/os/stop.h).
-	 */
+	/* SIGINT, SIGTERM, SIGHUP: the first stops gently (running tasks get TERM and their grace
+	 * time), the second at once: the process ends within a second, even in a blocking call
+	 * (base/os/stop.h). */
 	bool handle_signals;
 };
 
-/* Executes `p` as a new run. Fills *ret (strings in `arena`) when a run came to be, whatever its
- * end; the error says why none did or what stopped it (store gone, disk full): then the run stays
- * resumable. 0 when the run ended by itself, see ret->state. */
+/* Executes `p` as a new run. Fills *ret (strings in `arena`) when a run was made, however it ended.
+ * Returns 0 when the run came to its end by itself; see ret->state. An error says why no run was
+ * made, or what stopped it (store gone, disk full): then the run stays resumable. */
 int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o,
 	      struct arena *arena, struct run_row *ret, struct err *err);
-/* The runner that a run's attempts live on with when its engine doesn't (run_row.options_json);
+/* The durable runner on which a run's attempts outlive its engine (from run_row.options_json);
  * NULL: none. In `arena`. */
 const char *run_durable_runner(const char *options_json, struct arena *arena);
-/* No engine has it and no durable runner goes on with it: attempts of it without an end are lost.
- */
+/* True when the run has no engine and no durable runner: its attempts without an end are lost. */
 bool run_is_left(const struct run_row *r);
 struct reproduction;
-/* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline,
- * params, inputs and code are those of its start, from the store. A reproduction goes on as one:
- * *ret_reproduction is what came out of it, in `arena`; else NULL. */
+/* Continues a run that isn't running any more (ERR_BUSY when its engine lives). Pipeline, params,
+ * inputs and code are those of its start, from the store. A reproduction continues as one:
+ * *ret_reproduction is its result, in `arena`; else NULL. */
 int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs /* 0: as it was */,
 	       struct arena *arena, struct run_row *ret, struct reproduction **ret_reproduction,
 	       struct err *err);

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
-/* /dev/nvidia0, /dev/nvidia1, …: one a device, made by the driver. */
+/* The driver makes /dev/nvidia0, /dev/nvidia1, …, one a device. */
 static uint32_t count_gpus(void)
 {
 	char path[32];
@@ -19,8 +19,7 @@ static uint32_t count_gpus(void)
 	return n;
 }
 
-/* Of a cluster that says itself what it has room for; a bound for what we hold in our hands at
- * once. */
+/* A cluster limits its own load. This bounds how many attempts an engine tracks at once. */
 #define REMOTE_JOBS 500
 
 void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool remote)

@@ -7,7 +7,7 @@
 #include "runners/runner.h"
 
 struct slots {
-	bool remote; /* tasks run elsewhere: only their number is bounded here */
+	bool remote; /* tasks run elsewhere: only their number is limited here */
 	uint32_t jobs, jobs_used;
 	uint32_t cpu_milli, cpu_used;
 	uint64_t memory_bytes, memory_used;
@@ -17,12 +17,12 @@ struct slots {
 
 /* From flag, configuration and machine. */
 void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool remote);
-/* What a step asks for, cut down to what there is at all: the same file runs on a laptop. gpus are
- * not cut: returns -1 with ERR_INVALID when there are too few. Elsewhere: of one node, as it
- * stands. */
+/* What a step asks for, cut down to what this machine has: the same file runs on a laptop. gpus are
+ * not cut: ERR_INVALID when there are too few. With `remote`: what it asks for of one node,
+ * uncut. */
 int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes,
 	       double memory_factor, struct runner_resources *ret, struct err *err);
-/* Takes them; false when they aren't free now. Fills gpu_ids. */
+/* Takes the resources; false when they aren't free now. Fills gpu_ids. */
 bool slots_take(struct slots *s, struct runner_resources *r);
 void slots_give(struct slots *s, const struct runner_resources *r);
 

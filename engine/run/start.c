@@ -1,21 +1,21 @@
-/* engine/run/start.c — from a ready task to an attempt: one call of start_task(), in which the task
- * begins, ends without an attempt, or comes to wait.
+/* engine/run/start.c — from a ready task to an attempt. One call of start_task() makes the task
+ * begin, end without an attempt, or wait.
  *
- * What a task holds when it begins, in the order in which it is asked for: its key among this run's
- * tasks, a turn in its concurrency group, room on this machine (all that costs nothing); the lease
- * on its key among engines, a look at what others have recorded under it, its command, its place in
- * the group (these ask disks and stores).
+ * A task takes what it needs in this order. First what costs nothing: its key among this run's
+ * tasks, a turn in its concurrency group, room on this machine. Then what needs disks and stores:
+ * the lease on its key among engines, a lookup of others' records, its command, its place in the
+ * group.
  *
- * Later in the turn start_write_rows() writes the rows of all that has begun, and start_submit()
- * gives them to the runner.
+ * Later in the turn start_write_rows() writes the rows of all tasks that have begun, and
+ * start_submit() gives them to the runner.
  *
  * Invariants: a task that waits holds its key and nothing else; those behind it would only wait for
- * the same. After start_task() no task is READY. One that can't even begin (a secret that isn't
- * there, too few GPUs) has a row and an end like one that ran. No attempt is submitted before its
- * row is committed.
+ * the same. After start_task() no task is READY. A task that can't even begin (a missing secret,
+ * too few GPUs) has a row and an end like one that ran. No attempt is submitted before its row is
+ * committed.
  *
- * Threads: the loop's. What it doesn't do: write ends, retry (turn.c), go on with earlier attempts
- * by itself (earlier.c).
+ * Threads: the loop's. Not here: writing ends and retrying (turn.c), continuing earlier attempts
+ * (earlier.c).
  */
 #include <assert.h>
 #include "base/os/fs.h"
@@ -34,13 +34,13 @@ static uint64_t offset_of(const void *bytes)
 
 /* Keys. */
 
-/* What a reproduction executes answers for nobody. */
+/* Whether tasks with the same key share one result. A reproduction never does. */
 static bool shares_key(const struct task *t)
 {
 	return t->run->pipeline->steps[t->plan->step].cache && !t->run->past;
 }
 
-/* False: another task of this run has it, and this one waits behind that. */
+/* Returns false when another task of this run has the key: then this one waits behind it. */
 static bool take_key(struct task *t)
 {
 	struct task **of =
@@ -55,8 +55,8 @@ static bool take_key(struct task *t)
 	return true;
 }
 
-/* A result is there for all who have the same key. Without one the first of them tries, and the
- * others wait behind that. */
+/* With a result, all tasks that have the same key use it. Without one, the first of them tries, and
+ * the others wait behind it. */
 static void give_key(struct task *t, bool has_result)
 {
 	struct task *next = t->behind ? t->behind->first : NULL;
@@ -119,7 +119,7 @@ void start_look_again(struct run *r)
 
 /* Making the attempt. */
 
-/* Asked for, or by cairn.yaml when the step has never been executed. */
+/* Audits on request, or when cairn.yaml asks for it and the step has never been executed. */
 static int set_audit(struct run *r, struct attempt *a, struct err *err)
 {
 	struct runner_audit *audit;
@@ -146,7 +146,7 @@ static int set_audit(struct run *r, struct attempt *a, struct err *err)
 	return 0;
 }
 
-/* What the runner is told. */
+/* Fills in what the runner needs. */
 static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 {
 	const struct runner_resources resources = a->given.resources;
@@ -162,7 +162,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	a->given.key = &a->task->plan->key;
 	a->given.resources = resources;
 	a->given.keep_workspace = r->o->keep_workspace;
-	/* Checkpoints are kept under the key: a reproduction goes on from its own alone. */
+	/* Checkpoints are kept by key: a reproduction gets a key of its own, and sees only
+	 * its own. */
 	if (r->past) {
 		struct digest *d = arena_alloc(a->arena, sizeof(*d));
 		const char *text = arena_printf(a->arena, "%s %s", r->row.id, a->label);
@@ -180,7 +181,7 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	}
 	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)
 		return -1;
-	if (durable) /* elsewhere a program is given what is kept there under the name */
+	if (durable) /* elsewhere the runner passes the secret of that name that is kept there */
 		return 0;
 	words = arena_alloc(a->arena, (a->step->reads.n_secrets + 1) * sizeof(*words));
 	for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
@@ -194,8 +195,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	return 0;
 }
 
-/* What the row says, and why the task runs. The attempt that an earlier engine submitted and that
- * goes on where it runs keeps its own. */
+/* Fills in the row and the reason why the task runs. An attempt that an earlier engine submitted
+ * and that still goes on keeps its own row. */
 static int describe(struct run *r, struct attempt *a, struct err *err)
 {
 	_cleanup_(str_deinit) struct str reason = { 0 };
@@ -249,7 +250,7 @@ int start_write_rows(struct run *r, struct err *err)
 	return 0;
 }
 
-/* Asked for anew means from the beginning; a resumed run has begun already. */
+/* A forced task drops its checkpoint, unless this run has begun the task before. */
 static bool begins_anew(const struct run *r, const struct attempt *a)
 {
 	bool begun = a->given.number != 1;
@@ -289,8 +290,8 @@ void start_submit(struct run *r)
 	}
 }
 
-/* Takes `a`. One that can't even begin (a secret that isn't there, too few GPUs: `lacks`) fails
- * like one that ran. */
+/* Takes ownership of `a`. An attempt that can't even begin (`lacks`: a missing secret, too few
+ * GPUs) fails like one that ran. */
 static int begin(struct task *t, struct attempt *a, struct err *lacks, struct err *err)
 {
 	enum failure_class class = lacks->code ? FAILURE_UNSCHEDULABLE : FAILURE_FAILED;
@@ -312,9 +313,10 @@ static int begin(struct task *t, struct attempt *a, struct err *lacks, struct er
 	return 0;
 }
 
-/* Looking. */
+/* Decide what a task does next. */
 
-/* The key is this engine's, and still without a result. 0: it waits, or is a hit. */
+/* 1: this engine has the lease on the key, and no result exists yet. 0: the task waits, or is a
+ * hit. */
 static int claim(struct task *t, struct err *err)
 {
 	_cleanup_(str_deinit) struct str label = { 0 };
@@ -343,7 +345,7 @@ static int claim(struct task *t, struct err *err)
 	return result < 0 ? -1 : !result;
 }
 
-/* 1: it is *ret, with all that executing it takes but room; 0 it waits or has ended, -1 error. */
+/* 1: *ret has everything that it needs except room. 0: the task waits or has ended. -1: error. */
 static int prepare(struct task *t, struct attempt **ret, struct err *err)
 {
 	struct run *r = t->run;
@@ -354,7 +356,7 @@ static int prepare(struct task *t, struct attempt **ret, struct err *err)
 
 	if (shares_key(t) && (result = claim(t, err)) <= 0)
 		return result;
-	/* It may have waited for another's result, and there is none. */
+	/* It may have waited for another task's result, and got none. */
 	if (!plan_may_begin(r->plan, t->plan)) {
 		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
 		start_task_over(t, false);
@@ -393,12 +395,12 @@ static int look(struct task *t, struct err *err)
 	struct attempt *a;
 	int result;
 
-	if (t->history && t->history->content_failed) { /* what is gone is made again first */
+	if (t->history && t->history->content_failed) { /* missing content is made again first */
 		t->history->content_failed = false;
 		start_task_over(t, false);
 		return plan_give_back(r->plan, t->plan, err);
 	}
-	/* It had failed for good before the engine died: that stands. */
+	/* It had failed for good before the engine died, and isn't retried. */
 	if (!t->history && earlier_history(t, &last)) {
 		if (!r->row.message)
 			r->row.message = arena_printf(

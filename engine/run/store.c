@@ -16,7 +16,7 @@ int run_open_store(const struct config *c, bool create, struct store **ret, stru
 			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
 								     : BUCKET_STYLE_AUTO,
 	};
-	/* What pods make comes through the store, even where results of others aren't wanted. */
+	/* Outputs of pods come through the store, even when the cache is off. */
 	bool is_off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
 	struct store_options o = {
 		.local = c->local_store,

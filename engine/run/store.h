@@ -5,8 +5,8 @@
 #include "model/config.h"
 #include "storage/store.h"
 
-/* create: the store is made where there is none (else ERR_NOT_FOUND), and one that can't be reached
- * is an error now, not after hours of work. */
+/* create: makes the store where there is none (else ERR_NOT_FOUND), and fails at once when a store
+ * can't be reached, not after hours of work. */
 int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err);
 
 #endif

@@ -46,7 +46,8 @@ void task_move_to_front(struct task *t, struct task_list *to)
 
 void task_set_phase(struct task *t, enum task_phase phase)
 {
-	assert(phase != PHASE_BEHIND && phase != PHASE_IN_LINE); /* whose lists are others' */
+	assert(phase != PHASE_BEHIND &&
+	       phase != PHASE_IN_LINE); /* their lists belong to tasks and groups */
 	task_move(t, &t->run->tasks.in[phase]);
 }
 
@@ -101,7 +102,7 @@ static size_t check_list(const struct task_list *l)
 	return n + behind;
 }
 
-/* Tasks that the check may look at in each turn, on the average. */
+/* Tasks that the check may look at in each turn, on average. */
 #define CHECKED_EACH_TURN 64
 
 void task_check_all(struct run *r)

@@ -1,41 +1,40 @@
-/* engine/run/turn.c — the turn of a run: what happened is put on record and applied, then what can
- * begin begins.
+/* engine/run/turn.c — one turn of a run: records and applies what happened, then begins what can
+ * begin.
  *
- * The states of a task are the phases of run/task.h. What moves them on from outside comes as
- * callbacks of the loop, which only note it and wake the run: reports of the runner, timers (of a
- * retry, or of another look at what other engines have), signals. When the loop has nothing else
- * to do, run_turn() handles all of it together:
+ * The states of a task are the phases of run/task.h. Outside events come as callbacks of the loop,
+ * which only note them and wake the run: reports of the runner, timers (for a retry, or for another
+ * look at other engines' keys and places), signals. When the loop has nothing else to do,
+ * run_turn() handles all of them together:
  *
- *	1. ends	  judged (metrics, gates; stores may be asked), then written in one transaction
- *	2. apply  what they mean for plan and phases: no I/O
- *	3. act	  the plan is resolved, tasks are looked at (start.c), leases are taken
- *	4. starts the rows of what began are written in one transaction
- *	5. submit the runner is told
+ *   1. ends   judge them (metrics, gates; may read stores), then write them in one transaction
+ *   2. apply  update plan and phases: no I/O
+ *   3. act    resolve the plan, look at tasks (start.c), take leases
+ *   4. starts write the rows of what began in one transaction
+ *   5. submit pass them to the runner
  *
- * Stores and disks are asked in 3. Transactions hold rows only, so that another run of the project
- * never waits for what this one waits for.
+ * Stores and disks are read in 3. Transactions hold rows only, so that another run of the project
+ * never waits for a store or disk that this one uses.
  *
- * The cost of an event doesn't grow with the number of tasks: waking goes by lists, and each turn
- * looks at those that were woken, at most LOOK_AHEAD parked ones, and as many of the ready tasks
- * of the plan as there is room for (or as come to wait in a line, once each).
+ * The cost of an event doesn't grow with the number of tasks. Woken tasks are on lists, and each
+ * turn looks at those, at up to LOOK_AHEAD parked ones, and at as many of the plan's ready tasks as
+ * there is room for (or as come to wait in a line, once each).
  *
- * Invariants: what is applied, given back, told or submitted is on record. A kill anywhere leaves
- * rows from which run_resume() goes on. Act is idempotent: what it can't begin stays in its phase.
- * For the rest see task_check_all() and the head of group.c.
+ * Invariants: everything that is applied, given back, reported or submitted is on record first. A
+ * kill at any point leaves rows from which run_resume() goes on. Act is idempotent: a task that
+ * can't begin stays in its phase. For the rest see task_check_all() and the head of group.c.
  *
- * Threads: all of it is on the thread of the loop; only hashing, copying and records (publish.c)
- * have workers. What it doesn't do: begin and end the run (run.c, finish.c).
+ * Threads: the loop's; only hashing, copying and records (publish.c) have workers. Not here:
+ * beginning and ending the run (run.c, finish.c).
  */
 #include <signal.h>
 #include "run/internal.h"
 
-/* Tasks looked at in one turn for a place to run, when the first ones don't fit. */
+/* Parked tasks that one turn tries, when the first ones don't fit. */
 #define LOOK_AHEAD 64
-/* After so many others went first, a task that needs much gets its turn before anything else
- * starts. */
+/* After this many others began before it, a large task goes before everything else. */
 #define PATIENCE 256
 
-/* What the runner says. */
+/* Reports of the runner. */
 
 static struct attempt *running(struct run *r, uint64_t attempt_id)
 {
@@ -59,8 +58,7 @@ void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double valu
 	OBSERVE(r, metric, attempt_id, name, value);
 }
 
-/* On record in the next turn, where other processes see it; what a person looks at is told at once.
- */
+/* The next turn writes it, for other processes; observers get it at once. */
 void run_on_waiting(void *arg, uint64_t attempt_id, const char *why)
 {
 	struct run *r = arg;
@@ -104,12 +102,12 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	r->wake = true;
 	if (!r->ctx->runner->ops->durable)
 		return;
-	/* What it made was put into the store by somebody else: it is there, whoever reads it next,
-	 * and a look that misses something has to be a new one. */
+	/* Another process put the outputs into the store. They exist for any reader, so a lookup
+	 * that missed them must be repeated. */
 	store_refresh(r->ctx->store, STORE_ACTION, NULL, 0, NULL);
 	if ((f == FAILURE_NONE || f == FAILURE_GATE) && res->outputs)
 		store_told(r->ctx->store, res->outputs, a->step->n_outputs);
-	else if (f == FAILURE_STORE) /* perhaps it lacked what another had said to be there */
+	else if (f == FAILURE_STORE) /* perhaps it lacked content that another process reported */
 		store_told(r->ctx->store, NULL, 0);
 }
 
@@ -202,21 +200,21 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 	uint64_t seed = a->given.id;
 
 	h->attempts = a->given.number;
-	/* Content that is gone stays gone: nothing makes it again here. */
+	/* Missing content stays missing: a reproduction doesn't make it again. */
 	if (r->past && f == FAILURE_STORE)
 		return false;
 	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || a->given.shell || r->end.stopping)
 		return false;
 	if (f == FAILURE_UNSCHEDULABLE && !r->ctx->runner->ops->durable)
-		return false; /* this machine won't grow */
+		return false; /* this machine won't get larger */
 	if (f == FAILURE_STORE && a->result.err.code == ERR_CHANGED)
-		return false; /* an origin isn't again what was pinned */
+		return false; /* an origin no longer has the pinned content */
 	if (h->failures[f]++ >= p->budget[f])
 		return false;
 	if (f == FAILURE_OOM && p->oom_memory_factor > 1)
 		h->memory_factor *= p->oom_memory_factor;
-	/* Full jitter: anywhere between the first delay and what doubling has come to. What held
-	 * two gangs up at once mustn't do so again: never the same moment for both. */
+	/* Full jitter: between the first delay and its doubled value. Two gangs that blocked each
+	 * other must not do so again, so they need different delays. */
 	high = backoff_ns(low, p->backoff_max_ns, h->failures[f] + (f == FAILURE_UNSCHEDULABLE));
 	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
 	*ret_delay_ns = high <= low ? low : low + (int64_t)((seed >> 11) % (uint64_t)(high - low));
@@ -225,7 +223,7 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 
 /* Apply. */
 
-/* Those behind a task that goes on are looked at when that has ended. */
+/* Tasks behind one that goes on are handled when that one has ended. */
 static void block_all(struct run *r, struct task_list *l)
 {
 	struct task *next;
@@ -256,8 +254,8 @@ static void stop_starting(struct run *r)
 		block_all(r, &r->tasks.in[waiting[i]]);
 }
 
-/* The plan and the task's phase after its attempt. *ret_delay_ns: until it is tried again, or -1.
- */
+/* Updates the plan and the task's phase after its attempt. *ret_delay_ns: until the retry, or
+ * -1. */
 static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 {
 	struct attempt *a = t->attempt;
@@ -291,7 +289,7 @@ static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 		stop_starting(r);
 }
 
-/* What follows from an end that is on record and applied. Takes `a`. */
+/* Acts on an end that is on record and applied. Takes ownership of `a`. */
 static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t delay_ns)
 {
 	const struct runner_ops *ops = r->ctx->runner->ops;
@@ -338,7 +336,7 @@ static bool may_begin_more(const struct run *r)
 	       (!parked->first || (parked->n < LOOK_AHEAD && !too_often));
 }
 
-/* The parked ones first; then those that were woken; then the plan's. */
+/* Parked tasks first, then woken ones, then the plan's ready ones. */
 static int look_at_all(struct run *r, struct err *err)
 {
 	struct task *next;
@@ -366,8 +364,8 @@ static int look_at_all(struct run *r, struct err *err)
 	return 0;
 }
 
-/* A task may end here: it turns out to be a hit, or what it needs is lost. That concerns others:
- * then the plan is resolved again. */
+/* A task may end here: it is a hit, or its inputs are lost. That affects other tasks, so the plan
+ * is resolved again. */
 static int act(struct run *r, struct err *err)
 {
 	struct run_counts c;
@@ -376,8 +374,8 @@ static int act(struct run *r, struct err *err)
 	do {
 		int resolved;
 
-		/* What others have recorded since then is found when a task holds its key (start.c,
-		 * claim). */
+		/* The snapshot misses what others record from now on. claim() in start.c looks that
+		 * up when a task holds its key. */
 		db_snapshot(r->ctx->db);
 		resolved = plan_resolve(r->plan, err);
 		db_snapshot_end(r->ctx->db);
@@ -387,7 +385,7 @@ static int act(struct run *r, struct err *err)
 		ended = c.hits + c.failed;
 		if (r->end.interrupted)
 			return 0;
-		/* A gate that a hit failed, or what had failed before an engine died. */
+		/* A hit failed a gate, or a task had failed before an engine died. */
 		if (c.failed && !r->end.failed) {
 			r->end.failed = true;
 			if (!r->row.message)
@@ -397,7 +395,7 @@ static int act(struct run *r, struct err *err)
 			if (!r->o->keep_going)
 				stop_starting(r);
 		}
-		/* What has no place yet is not begun before that is told. */
+		/* Nothing begins before an earlier failure is known. */
 		if (!r->earlier.looked_at && !r->o->keep_going && earlier_failed(r))
 			stop_starting(r);
 		r->earlier.looked_at = true;
@@ -408,10 +406,10 @@ static int act(struct run *r, struct err *err)
 	return 0;
 }
 
-/* Telling. */
+/* Progress. */
 
-/* Medians of past runs, asked for once a step, times what is left, over the places to run. Not at
- * every turn: it looks at every step. */
+/* Remaining time: the median of each step in past runs (read once a step), times its tasks left,
+ * divided by the places to run. At most once a second, because it looks at every step. */
 static void estimate(struct run *r)
 {
 	int64_t now = run_mono_ns(r), sum = 0;
@@ -432,7 +430,7 @@ static void estimate(struct run *r)
 					 m, NULL) <= 0)
 			*m = 0;
 		if (left && *m == 0)
-			return; /* one that nobody knows makes the whole unknown */
+			return; /* one step without a median makes the whole unknown */
 		sum += *m * (int64_t)left;
 	}
 	r->estimate.remaining_ns = sum / MAX(r->slots.jobs, 1);
@@ -519,7 +517,7 @@ void run_turn(void *arg)
 			r->end.done = true;
 			return;
 		}
-	} while (t->in[PHASE_ENDED].n); /* what failed at once */
+	} while (t->in[PHASE_ENDED].n); /* attempts that failed at once */
 	task_check_all(r);
 	if (r->ctx->observer && r->ctx->observer->progress) {
 		plan_count(r->plan, &c);
@@ -566,8 +564,8 @@ void run_on_signal(void *arg, int signo)
 	}
 	if (r->end.at_once)
 		return;
-	/* A service that is stopped (its pod moves, its machine restarts) isn't a wish to stop what
-	 * runs elsewhere: that goes on, and a resumed run takes it up. */
+	/* A stopped service (its pod moves, its machine restarts) doesn't mean that remote attempts
+	 * should stop. They go on, and a resumed run takes them up. */
 	if (signo != SIGINT && !now && r->ctx->runner->ops->durable && !run_cancel_requested(r)) {
 		err_set(&r->end.fatal, ERR_CANCELLED,
 			"the engine was asked to stop; what it started goes on");

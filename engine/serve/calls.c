@@ -27,7 +27,7 @@ struct calls *calls_new(struct loop *l)
 	return c;
 }
 
-/* The lock is given back while one runs: others may queue meanwhile. */
+/* The lock is released during each call, so that other threads can queue theirs. */
 static void run_waiting(void *arg)
 {
 	struct calls *c = arg;

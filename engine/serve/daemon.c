@@ -2,20 +2,19 @@
  *
  * daemon_run() opens what needs no lease (open_all()). Then it begins at once (daemon_begin()), or
  * when leader.c has the lease. After that the loop runs: on_beat() once a second measures its lag,
- * copies counters for other threads, looks for pipeline files and starts what waits. Signals drain
- * and end it. close_all() frees in the reverse order; it is also the way out of a start that
- * failed.
+ * copies counters for other threads, looks for pipeline files and starts runs that are due. Signals
+ * drain and end it. close_all() frees in the reverse order, also after a failed start.
  *
- * Pipeline files are found again every LOOK_BEATS beats. An entry of `found` is "PROJECT:PATH"; one
- * that was missing at the last search has a `-` before it, and its schedules are dropped when it is
- * missing again.
+ * Pipeline files are searched again every LOOK_BEATS beats. An entry of `found` is "PROJECT:PATH".
+ * A `-` before it means that the last search missed the file; when the next one misses it too, its
+ * schedules are dropped.
  *
- * Invariants: what fails at the start ends the daemon with an error; what fails later is logged,
- * and the rest goes on. `phase` only grows. Signals are blocked before the first thread starts.
- * HTTP ends before anything that handlers use.
+ * Invariants: an error at the start ends the daemon; a later one is logged, and the rest goes on.
+ * `phase` only grows. Signals are blocked before the first thread starts. HTTP ends before anything
+ * that handlers use.
  *
- * Threads: the loop's. Other threads read atomics, and what `lock` holds. What it doesn't do:
- * schedules (schedule/), HTTP (web/, api/), the lease (leader.c).
+ * Threads: the loop's. Other threads read atomics, and fields under `lock`. Not here: schedules
+ * (schedule/), HTTP (web/, api/), the lease (leader.c).
  */
 #include <assert.h>
 #include <signal.h>
@@ -33,9 +32,9 @@
 #include "serve/project/discover.h"
 
 #define BEAT_NS     NS_PER_S
-#define LOOK_BEATS  10              /* how often pipeline files are looked for */
+#define LOOK_BEATS  10              /* how often to look for pipeline files */
 #define LAG_WINDOW  60              /* beats that lag_max covers */
-#define END_WAIT_NS (30 * NS_PER_S) /* for runs that were asked to stop */
+#define END_WAIT_NS (30 * NS_PER_S) /* time for runs to stop */
 
 /* Pipelines. */
 
@@ -63,7 +62,7 @@ static void look_in(struct daemon *d, size_t project, struct found *f)
 	whole = project_discover(p->root, arena, &paths, &n, &err) == 0;
 	for (size_t i = 0; i < n; i++)
 		VEC_PUSH(&f->v, xasprintf("%zu:%s", project, paths[i]));
-	/* Not all could be read: what was known, or missed at the last look, stays as it is. */
+	/* Some files couldn't be read: their entries stay as they were. */
 	for (size_t i = 0; !whole && i < d->found.n; i++) {
 		const char *entry = d->found.v[i] + (d->found.v[i][0] == '-');
 
@@ -101,7 +100,7 @@ static void take_found(struct daemon *d, const struct found *f)
 	}
 }
 
-/* One that isn't there may be half of an editor's rename: it goes when it is gone at two looks. */
+/* A missing file may be half of an editor's rename: it is dropped when two searches miss it. */
 static void drop_gone(struct daemon *d, struct found *f)
 {
 	const char *path;
@@ -210,7 +209,7 @@ static int open_listeners(struct daemon *d, struct listener *v, size_t *ret_n, s
 			return -1;
 	if (d->systemd.n_listen && !d->o->n_listen)
 		return 0;
-	/* systemd's sockets have places of their own beside those of --listen. */
+	/* systemd's sockets have their own places beside those of --listen. */
 	assert(d->systemd.n_listen + n <= ARRAY_LEN(d->listeners));
 	for (size_t i = 0; i < n; i++, ++*ret_n)
 		if (listener_open(addresses[i], &v[*ret_n], err) < 0)
@@ -379,9 +378,9 @@ static void on_beat(void *arg)
 	d->beat.timer = loop_add_timer(d->loop, d->beat.due_ns, on_beat, d);
 }
 
-/* Life. */
+/* Start and end. */
 
-/* Signals come before what has threads, which then have them blocked. */
+/* Block signals before threads start, so that all threads inherit the mask. */
 static int open_all(struct daemon *d, struct err *err)
 {
 	if (sdnotify_init(&d->systemd, err) < 0 ||
@@ -402,7 +401,7 @@ int daemon_begin(struct daemon *d, struct err *err)
 	atomic_store(&d->phase, DAEMON_STARTING);
 	if (schedule_projects(d, err) < 0 || served_take_up(d, err) < 0)
 		return -1;
-	atomic_store(&d->turn.at_ns, daemon_mono_ns(d)); /* it may have taken long */
+	atomic_store(&d->turn.at_ns, daemon_mono_ns(d)); /* the start may have taken long */
 	atomic_store(&d->phase, DAEMON_SERVING);
 	served_look(d);
 	sdnotify_ready(&d->systemd);

@@ -1,12 +1,12 @@
 /* serve/daemon.h — `cairn serve`: schedules, their runs, HTTP and notifications of some projects,
  * in one process, for months.
  *
- * Signals: SIGHUP loads everything again (a broken edit keeps what was); SIGTERM and SIGINT drain:
- * nothing new begins, runs may go on for drain_ns, then they are asked to stop (and can be
- * resumed); a second one asks at once, a third one leaves them alone and ends.
+ * Signals: SIGHUP loads everything again (a broken edit keeps the old version). SIGTERM and SIGINT
+ * drain: nothing new begins, and runs may go on for drain_ns; then they are asked to stop and stay
+ * resumable. A second signal asks them at once. A third one leaves them alone and ends the daemon.
  *
- * The loop's thread owns everything but what web.h and calls.h say. daemon_run() returns when the
- * daemon has ended.
+ * The loop's thread owns everything except what web.h and calls.h say. daemon_run() returns when
+ * the daemon has ended.
  */
 #ifndef CAIRN_SERVE_DAEMON_H
 #define CAIRN_SERVE_DAEMON_H
@@ -18,8 +18,7 @@
 #define DAEMON_PROJECTS_MAX   64
 #define DAEMON_LISTEN_MAX     8
 
-/* Of several servers with the same projects only the one that holds this Lease does anything; the
- * others stand by. */
+/* Of several servers with the same projects only this Lease's holder works; the others stand by. */
 struct daemon_lease {
 	const struct kube_access *access;
 	const char *name;
@@ -29,8 +28,7 @@ struct daemon_lease {
 struct daemon_options {
 	const char *const *projects; /* directories; at least one */
 	size_t n_projects;
-	const char *const *pipelines; /* relative to the (only) project's root; none: all that have
-					 schedules are found */
+	const char *const *pipelines; /* in the (only) project's root; none: all with schedules */
 	size_t n_pipelines;
 	/* Addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN. */
 	const char *const *listen;
@@ -38,13 +36,13 @@ struct daemon_options {
 	bool no_http;
 	const char *token; /* or NULL */
 	int64_t drain_ns;
-	unsigned max_runs; /* at once; 0: no limit for schedules, RUNS_AT_ONCE for all others */
+	unsigned max_runs; /* at once; 0: no limit for schedules, RUNS_AT_ONCE for other runs */
 	bool log_json;
 	int verbosity;
 	const struct daemon_lease *lease; /* or NULL */
 };
 
-/* 0 when it ended in order; ERR_BUSY: the lease was lost. */
+/* 0: ended in order; ERR_BUSY: the lease was lost. */
 int daemon_run(const struct daemon_options *o, struct err *err);
 
 #endif

@@ -28,7 +28,7 @@ uint64_t event_count(enum event_level level)
 	return atomic_load_explicit(&events.count[level], memory_order_relaxed);
 }
 
-/* Words stay bare; everything else is quoted, so that a line can be taken apart again. */
+/* Words stay bare and everything else is quoted, so that a line can be parsed. */
 static void add_text(struct str *out, const char *s)
 {
 	bool bare = *s != '\0';
@@ -81,7 +81,7 @@ void event(enum event_level level, const char *name, const char *fmt, ...)
 
 	assert(level <= EVENT_DEBUG);
 	atomic_fetch_add_explicit(&events.count[level], 1, memory_order_relaxed);
-	if (fmt) { /* also when it isn't shown: it takes references */
+	if (fmt) { /* also for a hidden event: this takes over references */
 		va_start(ap, fmt);
 		fields = json_vpack_ex(NULL, 0, fmt, ap);
 		va_end(ap);
@@ -91,7 +91,7 @@ void event(enum event_level level, const char *name, const char *fmt, ...)
 	if (level <= events.max) {
 		add_line(&line, level, name, fields);
 		if (write(2, line.s, line.len) < 0) {
-			/* Nowhere left to say it. */
+			/* There is nowhere left to report it. */
 		}
 	}
 	json_decref(fields);

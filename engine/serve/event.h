@@ -13,12 +13,12 @@
 enum event_level { EVENT_ERROR, EVENT_WARNING, EVENT_INFO, EVENT_DEBUG };
 
 void event_init(bool json, enum event_level max);
-/* The fields as for json_pack, an object: event(EVENT_INFO, "run-ended", "{s:s, s:i}", "run", id,
+/* Fields as for json_pack, an object: event(EVENT_INFO, "run-ended", "{s:s, s:i}", "run", id,
  * "exit", 0). `fmt` may be NULL. */
 void event(enum event_level level, const char *name, const char *fmt, ...);
-/* The same with {"error": message}; `what` says which thing it was about, or NULL. */
+/* The same with {"error": message}; `what` names the thing that failed, or is NULL. */
 void event_err(const char *name, const char *what, const struct err *err);
-/* How many there were, also of those that weren't shown. */
+/* How many events of this level there were, shown or not. */
 uint64_t event_count(enum event_level level);
 
 #endif

@@ -1,17 +1,16 @@
 /* engine/serve/health.c — a thread that checks each project's database and store, and the bounded
- * wait for what it finds.
+ * wait for its result.
  *
- * Checks are counted: `asked` by who wants one, `begun` and `ended` by the thread. wait_for_look()
- * asks for a check that begins now and waits until `ended` has reached its number. One check can
- * serve several who asked before it began. When the current one has hung for longer than
- * HEALTH_WAIT_NS, nobody waits at all; then `found` counts while it is younger than HEALTH_KEPT_NS,
- * and after that the answer names what the check hangs at (`at`).
+ * Checks are counted: callers raise `asked`, the thread raises `begun` and `ended`. wait_for_look()
+ * requests a check that begins now and waits until `ended` has reached its number. One check serves
+ * all callers who asked before it began. When the current check has hung for longer than
+ * HEALTH_WAIT_NS, nobody waits at all. Then `found` is the answer while it is younger than
+ * HEALTH_KEPT_NS; after that the answer names the item at which the check hangs (`at`).
  *
  * Invariants: no database and no store is touched under `lock`. `found` is replaced whole and
  * copied out, never lent.
  *
- * Threads: one of its own, and any that ask. What it doesn't do: put the answer into HTTP
- * (api/health.c).
+ * Threads: one of its own, and any that ask. Not here: the HTTP answer (api/health.c).
  */
 #include "serve/health.h"
 
@@ -26,13 +25,13 @@ struct health {
 	struct daemon *d;
 	pthread_t thread;
 	bool threaded;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t changed;
 	bool ending;
-	uint64_t asked, begun, ended; /* looks, by number */
+	uint64_t asked, begun, ended; /* numbers of checks */
 	int64_t begun_ns;
-	char at[128];  /* what is being looked at */
-	json_t *found; /* of the last look that ended, NULL: none has; only we have it */
+	char at[128];  /* the item that is being checked */
+	json_t *found; /* result of the last check, never shared; NULL: none yet */
 	int64_t found_ns;
 };
 
@@ -73,7 +72,7 @@ static void look_at_project(struct health *h, struct project *p, json_t *found)
 	project_reader_return(p, db);
 	health_add_check(found, h->at, ok, ok ? NULL : db_err.msg, &all);
 	look_at(h, "store", p);
-	/* One that nothing was put into yet is made by the first run. */
+	/* A missing store is fine: the first run makes it. */
 	ok = project_store(p, &s, &store_err) == 0 || store_err.code == ERR_NOT_FOUND;
 	health_add_check(found, h->at, ok, store_err.code ? store_err.msg : NULL, &all);
 }
@@ -107,9 +106,9 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Who asks. */
+/* Callers. */
 
-/* Under the lock. False: it takes longer than anybody waits. */
+/* Call it with `lock` held. False: the check takes too long to wait for. */
 static bool wait_for_look(struct health *h)
 {
 	uint64_t wanted = ++h->asked;
@@ -118,7 +117,7 @@ static bool wait_for_look(struct health *h)
 
 	pthread_cond_broadcast(&h->changed);
 	if (h->begun != h->ended && clock_mono_ns() - h->begun_ns > HEALTH_WAIT_NS)
-		return false; /* it hangs: nobody waits for it a second time */
+		return false; /* the check hangs: don't wait a second time */
 	while (h->ended < wanted)
 		if (pthread_cond_timedwait(&h->changed, &h->lock, &until) != 0)
 			return false;
@@ -147,7 +146,7 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* Life. */
+/* Start and end. */
 
 int health_new(struct daemon *d, struct health **ret, struct err *err)
 {

@@ -1,8 +1,8 @@
 /* serve/health.h — checks each project's database and store.
  *
  * A thread of its own does the checks, so that a request never waits for a disk or a network that
- * hangs: it waits for HEALTH_WAIT_NS at most, and then gets the last result, or the name of what
- * the check hangs at. */
+ * hangs. It waits for HEALTH_WAIT_NS at most. Then it gets the last result, or the name of the item
+ * at which the check hangs. */
 #ifndef CAIRN_SERVE_HEALTH_H
 #define CAIRN_SERVE_HEALTH_H
 
@@ -10,7 +10,7 @@
 #include "base/text/json.h"
 
 #define HEALTH_WAIT_NS (500 * NS_PER_MS)
-/* The last result counts for so long while a new check takes its time. */
+/* While a new check takes its time, the last result stays valid this long. */
 #define HEALTH_KEPT_NS (5 * NS_PER_S)
 
 struct daemon;
@@ -19,9 +19,9 @@ int health_new(struct daemon *d, struct health **ret, struct err *err);
 /* Waits for a check to end, so the projects must still be there. NULL is fine. */
 void health_free(struct health *h);
 
-/* Adds {"name", "ok", "detail"}; *all becomes false with an `ok` that is. */
+/* Adds {"name", "ok", "detail"}; sets *all to false when `ok` is false. */
 void health_add_check(json_t *checks, const char *name, bool ok, const char *detail, bool *all);
-/* What a check that begins now finds. Any thread, once the projects are open. */
+/* Adds the result of a check that begins now. Any thread, once the projects are open. */
 void health_add_projects(struct health *h, json_t *checks, bool *all);
 
 #endif

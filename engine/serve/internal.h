@@ -1,4 +1,4 @@
-/* engine/serve/internal.h — what the files of the daemon share. */
+/* engine/serve/internal.h — shared by the files of the daemon. */
 #ifndef CAIRN_SERVE_INTERNAL_H
 #define CAIRN_SERVE_INTERNAL_H
 
@@ -22,7 +22,7 @@ enum daemon_phase {
 	DAEMON_STOPPING
 };
 
-/* What the beat copies for other threads, once a second. */
+/* Counters that the beat copies for other threads once a second. */
 struct daemon_seen {
 	struct scheduler_counts scheduler;
 	struct notify_counts notify;
@@ -32,19 +32,19 @@ struct daemon_seen {
 struct daemon {
 	const struct daemon_options *o;
 	struct loop *loop;
-	struct project **projects; /* fixed once HTTP begins: any thread may read the list */
+	struct project **projects; /* fixed before HTTP begins: any thread may read it */
 	size_t n_projects;
 	struct launches *launches;
 	struct scheduler *scheduler;
 	struct notifier *notifier;
 	struct calls *calls;
 	struct web *web;       /* or NULL */
-	struct health *health; /* goes with `web` */
+	struct health *health; /* exists together with `web` */
 	struct sdnotify systemd;
 	struct kube_lease *lease; /* or NULL */
 	struct err failure;       /* why the loop was stopped */
 	struct served *served;    /* a list */
-	struct out **outs;        /* firings that were begun, and haven't ended */
+	struct out **outs;        /* firings with a launch that hasn't ended */
 	size_t n_outs;
 	int64_t started_wall_ns;
 	struct {
@@ -55,21 +55,21 @@ struct daemon {
 	struct {
 		struct loop_source *timer;
 		int64_t until_ns;
-		unsigned signals; /* that asked for the end */
+		unsigned signals; /* how many have asked the daemon to end */
 	} drain;
 	struct {
-		char **v; /* pipeline files, "N:path", that the scheduler was given */
+		char **v; /* pipeline files, "N:path", that the scheduler knows */
 		size_t n;
 	} found;
 	struct listener listeners[DAEMON_LISTEN_MAX + SDNOTIFY_LISTEN_MAX];
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the fields below */
 	struct daemon_seen seen;
 	struct leader {
 		enum kube_lease_state state;
 		char holder[256], why[256];
-	} leader; /* of the lease, as it was last told */
+	} leader; /* of the lease, as last reported */
 	struct {
-		struct str text; /* of all runs, as metrics; read every run, so kept for a while */
+		struct str text; /* metrics over all runs; costly (reads every run), so cached */
 		int64_t at_ns;
 	} sums;
 	/* Any thread. */
@@ -80,10 +80,9 @@ struct daemon {
 	} turn;
 };
 
-/* api/: run on HTTP threads. */
+/* api/: runs on HTTP threads. */
 
-/* One request with what handlers need: the project that it is about and a reader of its database.
- */
+/* One request, with what handlers need: the project in question and a reader of its database. */
 struct api {
 	struct daemon *d;
 	struct web_exchange *x;
@@ -103,8 +102,8 @@ struct api_param {
 
 enum api_flags {
 	API_CHANGES = 1 /* needs the token */,
-	API_PROJECT = 2 /* is about one project: ?project= */,
-	API_DB = 4 /* reads its database */,
+	API_PROJECT = 2 /* concerns one project: ?project= */,
+	API_DB = 4 /* reads the project's database */,
 	API_HEALTH = 8
 };
 
@@ -114,7 +113,7 @@ struct api_route {
 	unsigned flags;
 	void (*handle)(struct api *a);
 	const struct api_param *params; /* of the query; ends with a NULL name; or NULL */
-	const char *body;               /* schema's name in components, or NULL */
+	const char *body;               /* name of a schema in components, or NULL */
 	unsigned status;                /* of success */
 	const char *answer;             /* schema's name, or a media type with a '/' */
 };
@@ -126,22 +125,22 @@ void api_route(void *arg, struct web_exchange *x); /* arg: struct daemon */
 void api_handle(void *arg, struct web_exchange *x);
 json_t *api_openapi(void);
 
-/* Checked params; false: a problem was answered. */
+/* Read and check a param. False: the client got a problem as answer. */
 bool api_uint(struct api *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret);
 bool api_time(struct api *a, const char *name, int64_t *ret_ns);
 bool api_bool(struct api *a, const char *name, bool *ret);
-/* The run of {run}. */
+/* The run that {run} names. */
 bool api_run(struct api *a, struct run_row *ret);
-/* {KEY: [...], "next": CURSOR|null}; takes the list. What a cursor says must put all rows in one
- * order, without two in one place: else those at a page's border are lost. */
+/* Answers {KEY: [...], "next": CURSOR|null}; takes the list. The order behind the cursor must have
+ * no ties: else rows at a page's border are lost. */
 void api_answer_page(struct api *a, const char *key, json_t *list, const char *next);
 const char *api_cursor(struct api *a, uint64_t next); /* a number as a cursor; 0: NULL */
-/* calls_run(); false: a problem was answered. */
+/* calls_run(); false: the client got a problem as answer. */
 bool api_call(struct api *a, loop_fn fn, void *arg);
 
 #define API_LIMIT_DEFAULT 50
 #define API_LIMIT_MAX     500
-#define API_CURSOR_MAX    4611686018427387903 /* as api/table.c says it */
+#define API_CURSOR_MAX    4611686018427387903 /* the same as in api/table.c */
 
 #define API_HANDLER(name) void api_##name(struct api *a)
 API_HANDLER(index);
@@ -180,25 +179,25 @@ static inline int64_t daemon_mono_ns(const struct daemon *d)
 	return c->mono_ns(c);
 }
 
-/* What the holder of the lease opens, and where serving begins. */
+/* daemon_open_projects() needs the lease, if there is one; daemon_begin() starts serving. */
 int daemon_open_projects(struct daemon *d, struct err *err);
 int daemon_begin(struct daemon *d, struct err *err);
 
 /* leader.c */
 int leader_start(struct daemon *d, struct err *err);
-void leader_hand_over(struct daemon *d); /* we are about to end, and another goes on */
-void leader_end(struct daemon *d);       /* when nothing is done any more */
+void leader_hand_over(struct daemon *d); /* this server is about to end, and another goes on */
+void leader_end(struct daemon *d);       /* when all work has stopped */
 
 /* served.c */
-#define RUNS_AT_ONCE 64 /* where nothing else is said */
+#define RUNS_AT_ONCE 64 /* default of max_runs, except for schedules */
 int served_take_up(struct daemon *d, struct err *err);
 void served_add(struct daemon *d, struct project *p, const char *run);
-void served_look(struct daemon *d); /* starts what is due and has a place */
-/* Of a run that waits for its next engine: 1 it is cancelled now, 0 there is no such run. */
+void served_look(struct daemon *d); /* starts runs that are due while there is room */
+/* Cancels a run that waits for its next engine. 1: cancelled. 0: no such run. */
 int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err);
 void served_free(struct daemon *d);
 
-/* schedules.c: between the scheduler, the runs' processes and the notifications. */
+/* schedules.c: connects scheduler, run processes and notifications. */
 extern const struct scheduler_ops daemon_scheduler_ops;
 void daemon_outs_free(struct daemon *d);
 

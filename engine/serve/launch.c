@@ -1,4 +1,4 @@
-/* engine/serve/launch.c — runs as processes: files, start, end, and what is known of them.
+/* engine/serve/launch.c — runs as processes: their files, start and end, and facts about them.
  *
  * A launch has a name of its own and two files, which are made before its process: NAME.log
  * (stderr) and NAME.json (stdout). It is in `running` from its start to its exit, then in `ended`,
@@ -7,12 +7,13 @@
  * last line of the log becomes the problem.
  *
  * Invariants: on_end is called once, after the launch's fields are complete and before it moves to
- * `ended`. The daemon's token and its own directory don't reach the child (start_process()). Once
- * `closed` is set under the lock, no process stays running that was started meanwhile.
+ * `ended`. The child doesn't get the daemon's token, and has a CAIRN_DIR of its own
+ * (start_process()). Once `closed` is set under the lock, no process that starts at that moment
+ * stays running.
  *
- * Threads: the loop's owns everything. `lock` holds both lists and the fields of launches against
- * the functions that launch.h allows from any thread. What it doesn't do: decide what to start
- * (schedules.c, served.c, api/actions.c), or follow runs that a former server started.
+ * Threads: the loop's owns everything. `lock` protects both lists and the fields of launches
+ * against the functions that launch.h allows from any thread. Not here: deciding what to start
+ * (schedules.c, served.c, api/actions.c), following runs that a former server started.
  */
 #include "serve/launch.h"
 #include <assert.h>
@@ -53,13 +54,13 @@ struct launch {
 
 struct launches {
 	struct loop *loop;
-	struct loop_source *look; /* at the logs' sizes */
+	struct loop_source *look; /* timer: checks the size of logs */
 	char program[PATH_MAX];
-	pthread_mutex_t lock;         /* of what follows, against launches_find() */
-	VEC(struct launch *) running; /* in the order of their starts */
-	VEC(struct launch *) ended;   /* newest last, LAUNCH_KEPT at most */
-	bool closed;                  /* nothing is started any more */
-	bool leashed;                 /* they die with us; not under lock */
+	pthread_mutex_t lock;         /* protects the fields below, for launches_find() */
+	VEC(struct launch *) running; /* in the order of their start */
+	VEC(struct launch *) ended;   /* newest last, at most LAUNCH_KEPT */
+	bool closed;                  /* nothing more is started */
+	bool leashed;                 /* runs die with this process; not under lock */
 };
 
 static void launch_free(struct launch *l)
@@ -80,7 +81,7 @@ static char *path_of(const struct project *p, const char *name, const char *endi
 	return xasprintf("%s/serve/%s%s", p->config->state_dir, name, ending);
 }
 
-/* "nightly-20260301T030000-k3v9x": sorts by time among its kind. */
+/* "nightly-20260301T030000-k3v9x": sorts by time for each `what`. */
 static char *new_name(const char *what, int64_t wall_ns)
 {
 	_cleanup_(str_deinit) struct str name = { 0 }, time = { 0 };
@@ -114,7 +115,7 @@ static int newest_first(const void *a, const void *b)
 	return x->mtime_ns < y->mtime_ns ? 1 : x->mtime_ns > y->mtime_ns ? -1 : 0;
 }
 
-/* A process holds the locks of its files as long as it has them open, whichever server began it. */
+/* A process holds locks on its files while they are open, whichever server started it. */
 static bool in_use(int dir_fd, const char *name)
 {
 	_cleanup_(fd_closep) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -122,7 +123,7 @@ static bool in_use(int dir_fd, const char *name)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* Two files a launch. Those of one that runs stay, however long it has said nothing. */
+/* Each launch has two files. Those of a running process stay, however old they are. */
 static void forget_old(const struct project *p)
 {
 	_cleanup_(freep) char *dir = xasprintf("%s/serve", p->config->state_dir);
@@ -165,14 +166,15 @@ static int open_files(const struct project *p, const char *name, int *ret_log, i
 	*ret_facts = open(facts, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 	if (*ret_facts < 0)
 		return err_errno(err, "cannot make %s", facts);
-	/* Nobody else has them yet. Where a file system has no locks, none is held (in_use). */
+	/* The files are new, so this can't block. On a file system without locks, none is
+	 * in use. */
 	flock(log_fd, LOCK_SH);
 	flock(*ret_facts, LOCK_SH);
 	*ret_log = TAKE_FD(log_fd);
 	return 0;
 }
 
-/* A log holds errors only: one that grows so large is of a run that never stops printing them. */
+/* A log holds errors only. One this large belongs to a run that never stops printing them. */
 static void look_at_logs(void *arg)
 {
 	static const char cut[] = "cairn serve: the log grew too long and was emptied here\n";
@@ -192,7 +194,7 @@ static void look_at_logs(void *arg)
 
 /* The end. */
 
-/* The last line that isn't empty. */
+/* The last non-empty line. */
 static char *last_line(const struct project *p, const char *name)
 {
 	_cleanup_(freep) char *path = path_of(p, name, ".log");
@@ -227,7 +229,7 @@ static void read_facts(struct launch *l)
 		l->state = xstrdup(state);
 	} else if (!l->signo) {
 		l->problem = last_line(l->project, l->name);
-	} else { /* one that was killed said nothing of it itself */
+	} else { /* a killed process couldn't report it itself */
 		_cleanup_(freep) char *said = last_line(l->project, l->name);
 		const char *signal = sigabbrev_np(l->signo);
 
@@ -284,9 +286,9 @@ static void on_exit_of(void *arg, const struct process_exit *ex)
 	move_to_ended(l);
 }
 
-/* The beginning. */
+/* Starting. */
 
-/* Its environment is ours, but for what is the daemon's own business. */
+/* The child gets our environment, without the daemon's own settings. */
 static int start_process(struct launch *l, const char *const *args, int facts_fd, struct err *err)
 {
 	_cleanup_(freep) char *dir = NULL;
@@ -302,11 +304,11 @@ static int start_process(struct launch *l, const char *const *args, int facts_fd
 		if (!str_has_prefix(*e, "CAIRN_SERVE_TOKEN=") &&
 		    !str_has_prefix(*e, "CAIRN_DIR=") && !str_has_prefix(*e, "CAIRN_SERVED="))
 			VEC_PUSH(&env, *e);
-	if (getenv("CAIRN_DIR")) { /* relative to where we were started; the run is elsewhere */
+	if (getenv("CAIRN_DIR")) { /* may be relative to our directory; the run has another one */
 		dir = xasprintf("CAIRN_DIR=%s", l->project->config->state_dir);
 		VEC_PUSH(&env, dir);
 	}
-	if (l->owner->leashed) /* what dies with this server is the next one's to go on with */
+	if (l->owner->leashed) /* the next server continues it, if it dies with this one */
 		VEC_PUSH(&env, "CAIRN_SERVED=1");
 	VEC_PUSH(&env, NULL);
 	VEC_PUSH(&argv, l->owner->program);
@@ -350,7 +352,7 @@ int launch_start(struct launches *v, const struct launch_options *o, struct laun
 	l->pid = process_pid(l->process);
 	pthread_mutex_lock(&v->lock);
 	VEC_PUSH(&v->running, l);
-	if (v->closed) /* in this very moment */
+	if (v->closed) /* closed while we started it */
 		kill(l->pid, SIGKILL);
 	pthread_mutex_unlock(&v->lock);
 	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", o->project->name, "launch",
@@ -368,11 +370,11 @@ void launch_stop(struct launch *l)
 {
 	if (!l->process)
 		return;
-	/* The engine alone: it stops its tasks in its own order. */
+	/* Only the engine gets the signal: it stops its tasks in order. */
 	kill(l->pid, l->stops++ == 0 ? SIGTERM : SIGINT);
 }
 
-/* All. */
+/* All launches. */
 
 int launches_new(struct loop *l, struct launches **ret, struct err *err)
 {
@@ -384,7 +386,8 @@ int launches_new(struct loop *l, struct launches **ret, struct err *err)
 		free(v);
 		return err_errno(err, "cannot find the path of this program");
 	}
-	if (str_has_suffix(v->program, " (deleted)")) /* it was replaced: the new one is meant */
+	if (str_has_suffix(v->program,
+			   " (deleted)")) /* replaced while we run: use the new program */
 		v->program[n - (ssize_t)strlen(" (deleted)")] = '\0';
 	v->loop = l;
 	pthread_mutex_init(&v->lock, NULL);

@@ -1,9 +1,9 @@
-/* Of several servers only one works at a time: the one that holds the Lease
- * (runners/kubernetes/api/lease.h). The others stand by, with nothing open but HTTP, which says so.
+/* Of several servers only the holder of the Lease works (runners/kubernetes/api/lease.h). The
+ * others stand by with only HTTP open, which says so.
  *
- * A server that loses the Lease ends. It kills its runs as a crash would, so that the Jobs that
- * they started go on, and the next server takes the runs up from the journal. That happens on the
- * Lease's own thread, whatever the loop is doing. */
+ * A server that loses the Lease ends. It kills its runs as a crash would: their Jobs go on, and the
+ * next server takes the runs up from the journal. The Lease's own thread does that, whatever the
+ * loop is doing. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 #include "serve/event.h"
 #include "serve/internal.h"
 
-/* What others left there is nobody's now. */
+/* Takes over the runs that former servers left. */
 static int take_over(struct daemon *d, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -35,13 +35,13 @@ static void on_held(struct daemon *d)
 	      kube_lease_identity(d->lease));
 	if (d->drain.signals || atomic_load(&d->phase) != DAEMON_STANDBY)
 		return;
-	atomic_store(&d->phase, DAEMON_STARTING); /* which takes the loop's thread for a while */
+	atomic_store(&d->phase, DAEMON_STARTING); /* this blocks the loop's thread for a while */
 	if (daemon_open_projects(d, &d->failure) < 0 || take_over(d, &d->failure) < 0 ||
 	    daemon_begin(d, &d->failure) < 0)
 		loop_stop(d->loop);
 }
 
-/* What was told last: an older word that the loop hasn't heard is of no use any more. */
+/* Acts on the latest report only: older ones no longer matter. */
 static void on_told(void *arg)
 {
 	struct daemon *d = arg;
@@ -66,7 +66,7 @@ static void on_told(void *arg)
 	}
 }
 
-/* The Lease's thread. */
+/* Called on the Lease's thread. */
 static void told(void *arg, enum kube_lease_state s, const char *holder, const char *why)
 {
 	struct daemon *d = arg;
@@ -92,12 +92,11 @@ int leader_start(struct daemon *d, struct err *err)
 					      .arg = d };
 
 	launches_leash(d->launches);
-	sdnotify_ready(&d->systemd); /* to stand by is all that it may be asked for */
+	sdnotify_ready(&d->systemd); /* a standby server is ready too */
 	return kube_lease_new(l->access, &o, &d->lease, err);
 }
 
-/* Runs whose tasks go on without an engine are handed to the next one as they are; to stop them
- * would throw their work away. */
+/* Runs with remote tasks are left to the next server as they are; a stop would waste their work. */
 void leader_hand_over(struct daemon *d)
 {
 	for (size_t i = 0; d->lease && i < d->n_projects; i++)
@@ -109,7 +108,7 @@ void leader_end(struct daemon *d)
 {
 	bool idle = !d->launches || launches_running(d->launches) == 0;
 
-	if (d->lease && !idle) /* they may not outlive the time that it is ours */
+	if (d->lease && !idle) /* they must not outlive the lease */
 		launches_kill(d->launches, NULL);
 	kube_lease_free(d->lease, idle);
 	d->lease = NULL;

@@ -4,9 +4,9 @@
 
 struct peer {
 	char *name;
-	int64_t beat_ns;      /* what it noted last, by its own clock */
-	int64_t changed_ns;   /* when that was seen to change; monotonic */
-	bool silent_at_start; /* it was old when we began */
+	int64_t beat_ns;      /* its last sign of life, by its own clock */
+	int64_t changed_ns;   /* when we saw it change; monotonic */
+	bool silent_at_start; /* it was too old already when we began */
 };
 
 struct peers {

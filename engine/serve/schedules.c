@@ -1,16 +1,16 @@
-/* engine/serve/schedules.c — the scheduler's functions (struct scheduler_ops), as the daemon has
- * them: start and stop runs, notify, log.
+/* engine/serve/schedules.c — the daemon's functions for the scheduler (struct scheduler_ops): start
+ * and stop runs, notify, log.
  *
  * on_start() launches `cairn run` or `cairn resume` for a firing and keeps a struct out for it,
- * until on_run_end() gives the end back to the scheduler. on_tell() writes notices in the
- * scheduler's open transaction; on_alert() and on_note() write the daemon's log afterwards. The
- * table `kinds` says which alert is which log event and which notice.
+ * until on_run_end() reports the end to the scheduler. on_tell() writes notices in the scheduler's
+ * open transaction; on_alert() and on_note() write the daemon's log afterwards. The table `kinds`
+ * maps each alert to a log event and a notice.
  *
  * Invariants: each launch of a schedule has exactly one entry in `outs`. A notice is a row in the
- * transaction of what it reports.
+ * same transaction as the change that it reports.
  *
- * Threads: the loop's. What it doesn't do: decide when something fires (schedule/), send notices
- * (notify/), or say whether a metric's rule holds (notify/rules.c).
+ * Threads: the loop's. Not here: when something fires (schedule/), sending notices (notify/),
+ * whether a metric's rule holds (notify/rules.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +19,10 @@
 #include "serve/event.h"
 #include "serve/internal.h"
 
-/* How far back a run is looked for that succeeded before. */
+/* How many firings back to search for a run that succeeded. */
 #define FIRINGS_BACK 50
 
-/* A firing whose run was begun here. */
+/* A firing whose run this server started. */
 struct out {
 	struct daemon *d;
 	struct project *project;
@@ -139,7 +139,7 @@ static const char *succeeded_before(struct project *p, const struct firing *f, s
 	return NULL;
 }
 
-/* Whether a rule holds is found out when it is sent (notify/rules.h). */
+/* Rules are checked when the notice is sent (notify/rules.h). */
 static int tell_metrics(struct daemon *d, const struct scheduled *f, const struct notice *told,
 			struct arena *arena, struct err *err)
 {
@@ -174,8 +174,8 @@ static void fill_notice(struct notice *n, const struct scheduled *f, const char 
 	}
 }
 
-/* A schedule that can't be used concerns who is notified of its failures; a file that can't be
- * loaded, all of them in it, as its last good version names them. */
+/* A broken schedule is reported to those whom its failures are reported to. A broken file is
+ * reported to all of those for each of its schedules, as its last good version names them. */
 static int notify_of_broken(struct daemon *d, const struct scheduled *f, const struct notice *n,
 			    struct err *err)
 {
@@ -206,7 +206,7 @@ static const struct {
 	[SCHEDULE_ALERT_TROUBLE] = { "trouble", EVENT_ERROR, 0 },
 };
 
-/* In the transaction in which it happened. */
+/* Called in the transaction of the change that it reports. */
 static int on_tell(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text,
 		   struct err *err)
 {
@@ -224,7 +224,7 @@ static int on_tell(void *arg, enum schedule_alert kind, const struct scheduled *
 		return -1;
 	n.event = NOTIFY_SUCCESS;
 	for (size_t i = 0; kind == SCHEDULE_ALERT_RECOVERED && i < f->decl->n_notify;
-	     i++) /* it is a success too */
+	     i++) /* a recovery is a success too */
 		if (!(f->decl->notify[i].on & NOTIFY_RECOVERY) &&
 		    notify(d->notifier, &f->decl->notify[i], 1, &n, err) < 0)
 			return -1;

@@ -34,7 +34,7 @@ static int connect_to(const char *path, struct err *err)
 	return fd;
 }
 
-/* A number of the environment that is meant for this process: its companion names the pid. */
+/* A number in the environment, if it is meant for this process: a second variable holds the pid. */
 static int64_t number_for_us(const char *name, const char *pid_name)
 {
 	const char *text = getenv(name), *pid = getenv(pid_name);
@@ -94,11 +94,11 @@ void sdnotify_deinit(struct sdnotify *s)
 	s->fd = -1;
 }
 
-/* Best effort: whoever doesn't read it must not stop us. */
+/* Best effort: a manager that doesn't read must not block us. */
 static void tell(struct sdnotify *s, const char *text)
 {
 	if (s->fd >= 0 && send(s->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		/* A full queue; the next one will tell. */
+		/* The queue is full; the next message will do. */
 	}
 }
 

@@ -13,16 +13,16 @@
 #define SDNOTIFY_LISTEN_MAX 8
 
 struct sdnotify {
-	int fd;              /* -1: nobody listens */
-	int64_t watchdog_ns; /* how often WATCHDOG=1 is due at the latest; 0: never */
+	int fd;              /* -1: no service manager */
+	int64_t watchdog_ns; /* longest time between two WATCHDOG=1; 0: none needed */
 	int listen_fds[SDNOTIFY_LISTEN_MAX];
 	size_t n_listen;
 };
 
 int sdnotify_init(struct sdnotify *s, struct err *err);
-void sdnotify_deinit(struct sdnotify *s); /* the sockets are the taker's */
+void sdnotify_deinit(struct sdnotify *s); /* doesn't close the sockets: their user does */
 void sdnotify_ready(struct sdnotify *s);
-void sdnotify_reloading(struct sdnotify *s); /* then _ready() again */
+void sdnotify_reloading(struct sdnotify *s); /* call _ready() again afterwards */
 void sdnotify_stopping(struct sdnotify *s);
 void sdnotify_watchdog(struct sdnotify *s);
 void sdnotify_status(struct sdnotify *s, const char *text);

@@ -1,16 +1,16 @@
-/* engine/serve/served.c — runs that this server is responsible for, beside those of schedules: what
- * was handed over to it. Their rows say so (run_options.served), so the next server knows as well.
+/* engine/serve/served.c — runs that were handed over, which this server owns beside those of
+ * schedules. Their rows say so (run_options.served), so the next server knows as well.
  *
  * Each is a row in the database before anything starts. `cairn resume` starts it, again and again
  * with a growing pause, until it has ended by itself: after a crash of its engine, of this server
  * or of the machine, and after an error that a run doesn't survive (the store is gone, the disk is
  * full).
  *
- * Invariants: a run is in the list once, and has at most one launch. One whose engine lives
- * (is_alive()) is never started a second time. `useless` counts engines that ended before the run
- * began; it is on record, and at USELESS_MAX the run ends as failed.
+ * Invariants: a run is in the list once, and has at most one launch. While its engine lives
+ * (is_alive()), it is never started again. `useless` counts engines that ended before the run
+ * began. The count is on record, and at USELESS_MAX the run ends as failed.
  *
- * Threads: the loop's. What it doesn't do: take a run over HTTP (api/handover.c), processes
+ * Threads: the loop's. Not here: receiving a run over HTTP (api/handover.c), processes
  * (launch.c).
  */
 #include "run/handover/served.h"
@@ -20,14 +20,14 @@
 
 #define PAUSE_MIN_NS (5 * NS_PER_S)
 #define PAUSE_MAX_NS (600 * NS_PER_S)
-/* A run that can't even begin so often is wrong, not unlucky. */
+/* After so many engines that couldn't begin, the run itself is wrong. */
 #define USELESS_MAX 8
 
 struct served {
 	struct daemon *d;
 	struct project *project;
 	char *run;
-	struct launch *launch; /* or NULL: waits for `due_ns` and for a place */
+	struct launch *launch; /* NULL: waits for `due_ns` and for room */
 	int64_t due_ns;        /* monotonic */
 	unsigned tries, useless;
 	struct served *next;
@@ -50,7 +50,7 @@ void served_free(struct daemon *d)
 		forget(d->served);
 }
 
-/* False: it is known already. */
+/* False: it is in the list already. */
 static bool add(struct daemon *d, struct project *p, const char *run, unsigned unbegun)
 {
 	struct served **end = &d->served, *s;
@@ -68,7 +68,7 @@ static bool add(struct daemon *d, struct project *p, const char *run, unsigned u
 	return true;
 }
 
-/* One. */
+/* One run. */
 
 static void give_up(struct served *s, const char *why)
 {
@@ -81,7 +81,7 @@ static void give_up(struct served *s, const char *why)
 	forget(s);
 }
 
-/* On record, where `cairn status` shows it and the next server goes on counting. */
+/* The record lets `cairn status` show it and the next server keep the count. */
 static void tell_wait(struct served *s, const char *problem, int64_t pause_ns)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -116,7 +116,7 @@ static void on_end(void *arg, const struct launch_end *end)
 			forget(s);
 			return;
 		}
-		/* It is looked at again, and resumed if it is to be. */
+		/* Look again later, and resume the run if needed. */
 		event_err("run-not-looked-up", s->run, &err);
 		s->due_ns = daemon_mono_ns(s->d) + PAUSE_MIN_NS;
 		return;
@@ -135,7 +135,7 @@ static void on_end(void *arg, const struct launch_end *end)
 	tell_wait(s, end->problem, pause);
 }
 
-/* An engine that outlived the last server goes on by itself. */
+/* An engine may outlive the last server, and goes on by itself. */
 static bool is_alive(struct served *s)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -177,7 +177,7 @@ void served_look(struct daemon *d)
 	}
 }
 
-/* All. */
+/* All runs. */
 
 int served_take_up(struct daemon *d, struct err *err)
 {
@@ -189,7 +189,7 @@ int served_take_up(struct daemon *d, struct err *err)
 
 		if (served_runs(d->projects[i]->db, arena, &runs, &n, err) < 0)
 			return err_wrap(err, "%s", d->projects[i]->root);
-		for (size_t k = n; k-- > 0;) { /* the oldest first */
+		for (size_t k = n; k-- > 0;) { /* oldest first */
 			if (runs[k].has_died &&
 			    served_run_wait(d->projects[i]->db, runs[k].id, runs[k].unbegun,
 					    "its engine died", err) < 0)

@@ -1,14 +1,14 @@
-/* runners/image/archive.c — an OCI layout that is there: its one image as a list of blobs, and as
+/* runners/image/archive.c — reads an existing OCI layout: its one image as a list of blobs, and as
  * one tar.
  *
  * image_layout_read() goes from index.json to the only manifest, and from there to configuration
- * and layers. It is used for layouts that somebody else may have written: sizes are bounded,
- * digests parsed, and media types measured before they are believed. It doesn't hash the
- * blobs; a registry does that when they are sent.
+ * and layers. Somebody else may have written the layout: sizes are bounded, digests parsed, and the
+ * lengths of media types checked. It doesn't hash the blobs; a registry does that when they are
+ * pushed.
  *
- * image_tar_write() puts the same files into a tar that `docker load` takes: blobs in the order
- * of their digests and each once, then index.json, Docker's own manifest.json, and oci-layout. So
- * the bytes depend on the layout and `ref` alone. layout.c writes layouts; tar.c writes entries.
+ * image_tar_write() puts the same files into a tar that `docker load` reads: blobs in the order of
+ * their digests, without duplicates, then index.json, Docker's own manifest.json, and oci-layout.
+ * So the bytes depend only on the layout and `ref`. layout.c writes layouts; tar.c writes entries.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "runners/image/layout.h"
 #include "runners/image/tar.h"
 
-#define DOCUMENT_MAX (4 * MIB) /* what registries take as a manifest */
+#define DOCUMENT_MAX (4 * MIB) /* the largest manifest that registries take */
 #define LAYERS_MAX   1024
 
 /* Reading. */

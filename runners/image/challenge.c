@@ -1,9 +1,8 @@
 /* runners/image/challenge.c — WWW-Authenticate, scanned by hand (RFC 9110, 11.6.1).
  *
- * Header lines are taken one by one. In a value, schemes and parameters both stand between commas;
- * scan() tells them apart by the "=" behind a parameter's name. A challenge is offered when the
- * next scheme begins, and the best one so far is kept. Pure functions; what is malformed ends the
- * line.
+ * It reads header lines one by one. In a value, commas separate both challenges and parameters;
+ * scan() recognises a parameter by the "=" after its name. A challenge is complete when the next
+ * scheme begins, and the best one so far is kept. Pure functions; a syntax error ends the line.
  */
 #include <string.h>
 #include <strings.h>
@@ -29,7 +28,7 @@ static void skip(struct scanner *s, const char *set)
 		s->at++;
 }
 
-/* A word; its length is 0 where there is none. */
+/* A word; its length is 0 when there is none. */
 static size_t word(struct scanner *s, const char **ret)
 {
 	*ret = s->at;
@@ -38,8 +37,7 @@ static size_t word(struct scanner *s, const char **ret)
 	return (size_t)(s->at - *ret);
 }
 
-/* A word, or text in quotes with backslashes before what stands for itself. NULL: it doesn't end,
- * or is too long. */
+/* A word, or quoted text with backslash escapes. NULL: it doesn't end, or is too long. */
 static const char *value(struct scanner *s)
 {
 	_cleanup_(str_deinit) struct str out = { 0 };
@@ -84,8 +82,8 @@ static void offer(const struct auth_challenge *c, struct auth_challenge *best)
 		*best = *c;
 }
 
-/* One header's value: challenges between commas, and so are each one's params. A word with "="
- * behind it is a param, any other a scheme. */
+/* One header's value: commas separate challenges, and the parameters of each. A word before "=" is
+ * a parameter, any other a scheme. */
 static void scan(struct scanner *s, struct auth_challenge *best)
 {
 	struct auth_challenge c = { AUTH_NONE };

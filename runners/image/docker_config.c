@@ -1,17 +1,17 @@
-/* runners/image/docker_config.c — Docker's config.json: who we are at which registry.
+/* runners/image/docker_config.c — Docker's config.json: the credentials for each registry.
  *
  * Sources: docs.docker.com, "docker login"; the Kubernetes documentation, "Config.json
- * interpretation". The files are a list in the order in which they are tried: given texts first,
- * the user's own file last. `from` of docker_config_find() goes on behind one whose credential
- * was refused.
+ * interpretation". The files are a list in the order of the attempts: given texts first, the user's
+ * own file last. After a refused credential, `from` of docker_config_find() continues with the next
+ * file.
  *
- * In one file a helper of credHelpers comes first, then the entry of auths whose key fits best
- * (key_fits(): the longest path below a host that matches, with stars). Where no entry says
- * anything, credsStore is asked, as Docker does. Helpers are programs (docker-credential-X get),
- * run with a time limit.
+ * In one file, a helper of credHelpers comes first, then the entry of auths with the best matching
+ * key (key_fits(): the longest path below a host that matches, with stars). Without a matching
+ * entry, credsStore is used, as Docker does. Helpers are programs (docker-credential-X get) with a
+ * time limit.
  *
- * Read once and never changed: any thread may ask. Secrets are wiped by whoever holds the
- * credential; messages never quote what was read.
+ * The files are read once and never change: any thread may call. The caller wipes the secrets in
+ * its credential; messages never quote file content.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -23,9 +23,9 @@
 #include "runners/image/registry_internal.h"
 
 #define CONFIG_MAX   (4 * MIB)
-#define HELPER_NS    (60 * NS_PER_S) /* it may ask a cloud, or unlock a ring */
+#define HELPER_NS    (60 * NS_PER_S) /* it may ask a cloud, or unlock a key ring */
 #define HELPER_BYTES (256 * KIB)
-/* What helpers say instead of a name when the secret is an identity token. */
+/* Helpers give this name when the secret is an identity token. */
 #define TOKEN_USER     "<token>"
 #define DOCKER_HUB_KEY "https://index.docker.io/v1/"
 
@@ -40,7 +40,7 @@ struct docker_config {
 
 /* Reading. */
 
-/* The older form, without `auths` around it, is what Secrets of type kubernetes.io/dockercfg hold.
+/* The older form, without `auths` around it, as in Secrets of type kubernetes.io/dockercfg.
  */
 static json_t *with_auths(json_t *j)
 {
@@ -133,8 +133,7 @@ void registry_credential_wipe(struct registry_credential *c)
 
 /* Keys: "registry.example", "https://registry.example:5000/v2/", "*.example/team". */
 
-/* "*.azurecr.io" fits "a.azurecr.io", not "b.a.azurecr.io": a star stands for what is within one
- * part. */
+/* "*.azurecr.io" fits "a.azurecr.io", not "b.a.azurecr.io": a star stays within one part. */
 static bool host_fits(const char *p, const char *p_end, const char *h)
 {
 	const char *star = NULL, *from = NULL;
@@ -169,7 +168,7 @@ static bool is_docker_hub(const char *host, size_t n)
 	return false;
 }
 
-/* How well the key names this image: 0 not at all; a longer path is better. */
+/* How well the key matches this image: 0 not at all; a longer path is better. */
 static size_t key_fits(const char *key, const struct image_ref *ref)
 {
 	const char *at = strstr(key, "://") ? strstr(key, "://") + 3 : key,
@@ -219,7 +218,7 @@ static void take_string(struct str *into, const json_t *entry, const char *key)
 		str_add(into, text);
 }
 
-/* base64 of "user:password"; some write NULs behind it. */
+/* base64 of "user:password"; some programs append NULs. */
 static int take_auth(const json_t *entry, const char *host, struct registry_credential *ret,
 		     struct err *err)
 {
@@ -331,7 +330,7 @@ static int find_in(const json_t *config, const struct image_ref *ref,
 	helper = json_string_value(json_object_get(config, "credsStore"));
 	if (!helper || is_said(ret) || ask_helper(helper, ref->host, ret, &why) == 0)
 		return 0;
-	/* One that isn't installed keeps nobody from a registry that nobody has logged in to. */
+	/* Without an entry, a missing helper isn't an error: the registry may need no login. */
 	if (!entry && why.code == ERR_NOT_FOUND)
 		return 0;
 	*err = why;

@@ -1,18 +1,17 @@
-/* runners/image/elf.c — what a program needs, read from its ELF headers; and the search of the
- * dynamic loader.
+/* runners/image/elf.c — reads a program's needs from its ELF headers; and searches as the dynamic
+ * loader does.
  *
- * elf_read() reads the program headers, then the dynamic section and its string table, and
- * nothing else of a file. All numbers come from the file: take() reads at checked offsets, and
- * each size has a ceiling (*_MAX). An address of memory becomes an offset in the file by the
- * PT_LOAD headers (offset_of()).
+ * elf_read() reads only the program headers, the dynamic section and its string table. All numbers
+ * come from the file: take() reads at checked offsets, and each size has a ceiling (*_MAX). The
+ * PT_LOAD headers turn a memory address into a file offset (offset_of()).
  *
- * elf_find() asks the places in the order of ld.so(8), and the first file that fits() wins: one
- * that can be read, and is of the asker's machine. `by` is the chain of who asked for whom, since
- * an rpath counts for what lies below it. The loader's cache is read as glibc writes it; entries
- * for special processors are skipped.
+ * elf_find() searches in the order of ld.so(8), and the first file that fits() wins: it must be
+ * readable and for the same machine. `by` is the chain of files that need each other, because an
+ * rpath also counts for indirect needs. The loader's cache is read as glibc writes it; entries for
+ * special processors are skipped.
  *
- * Nothing is executed, and nothing is kept but the cache's bytes. Which files go into an image is
- * files.c's to say. Any thread; an elf_cache is only read after elf_cache_new().
+ * Nothing is executed, and only the cache's bytes are kept. files.c decides which files go into an
+ * image. Any thread; an elf_cache is only read after elf_cache_new().
  */
 #include "runners/image/elf.h"
 
@@ -24,7 +23,7 @@
 #include <sys/stat.h>
 #include "base/os/fs.h"
 
-/* Real ones have a dozen program headers, a few hundred dynamic entries and, with C++, strings of
+/* Real files have a dozen program headers, a few hundred dynamic entries and, with C++, strings of
  * some megabytes. */
 #define HEADERS_MAX 256
 #define DYNAMIC_MAX (1 * MIB)
@@ -65,7 +64,7 @@ static const Elf64_Phdr *header_of(const struct elf_file *f, uint32_t type)
 	return NULL;
 }
 
-/* Where in the file lies what is loaded at `address`; false: nowhere. */
+/* The file offset of the bytes loaded at `address`; false: there is none. */
 static bool offset_of(const struct elf_file *f, uint64_t address, uint64_t *ret)
 {
 	for (size_t i = 0; i < f->n_headers; i++) {
@@ -105,7 +104,7 @@ static int read_text(const struct elf_file *f, uint64_t at, uint64_t n, uint64_t
 {
 	if (n == 0 || n > max)
 		return damaged(f, err);
-	*ret = arena_alloc(f->arena, (size_t)n + 1); /* zeroed: text ends */
+	*ret = arena_alloc(f->arena, (size_t)n + 1); /* zeroed, so text ends in NUL */
 	return take(f, at, *ret, (size_t)n, err);
 }
 
@@ -135,7 +134,7 @@ static int read_dynamic(const struct elf_file *f, const Elf64_Phdr *p, struct el
 	if (take(f, p->p_offset, d, n * sizeof(*d), err) < 0)
 		return -1;
 	n_strings = dynamic_value(d, n, DT_STRSZ);
-	if (n_strings == UINT64_MAX) /* a static program that can be moved */
+	if (n_strings == UINT64_MAX) /* a static position-independent program */
 		return 0;
 	if (!offset_of(f, dynamic_value(d, n, DT_STRTAB), &at))
 		return damaged(f, err);
@@ -186,7 +185,7 @@ int elf_read(const char *path, struct arena *arena, struct elf_facts *ret, struc
 
 /* The loader's cache. */
 
-/* glibc, sysdeps/generic/dl-cache.h: "cache_file_new". Offsets of strings count from its beginning.
+/* glibc, sysdeps/generic/dl-cache.h: "cache_file_new". String offsets count from its beginning.
  */
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 struct cache_header {
@@ -214,7 +213,7 @@ struct elf_cache *elf_cache_new(const char *path)
 	if (fs_read_file(path ? path : "/etc/ld.so.cache", CACHE_MAX, &c->bytes, NULL) < 0)
 		return c;
 	found = memmem(c->bytes.s, c->bytes.len, CACHE_MAGIC,
-		       sizeof(h.magic)); /* behind one in an older form, perhaps */
+		       sizeof(h.magic)); /* perhaps after a cache in an older format */
 	if (!found || c->bytes.len - (size_t)(found - c->bytes.s) < sizeof(h))
 		return c;
 	c->start = (size_t)(found - c->bytes.s);
@@ -231,7 +230,7 @@ void elf_cache_free(struct elf_cache *c)
 	free(c);
 }
 
-/* The bytes end in a NUL: any offset below their number is a string. */
+/* The bytes end in a NUL, so any offset inside them is a string. */
 static const char *cache_string(const struct elf_cache *c, uint32_t at)
 {
 	return at < c->bytes.len - c->start ? c->bytes.s + c->start + at : "";
@@ -241,9 +240,9 @@ static const char *cache_string(const struct elf_cache *c, uint32_t at)
 
 struct search {
 	const char *name;
-	const struct elf_facts *by; /* what needs it */
+	const struct elf_facts *by; /* the file that needs it */
 	const struct elf_facts
-		*origin; /* whose directories are looked at: `by`, or what loaded it */
+		*origin; /* the file whose directories are searched: `by`, or one that loaded it */
 	struct arena *arena;
 	struct elf_facts *ret;
 };
@@ -314,7 +313,7 @@ static bool in_cache(const struct search *s, const struct elf_cache *c)
 	return false;
 }
 
-/* Debian's multiarch directories first, then those of everybody else. */
+/* Debian's multiarch directories first, then other systems'. */
 static bool in_standard(const struct search *s)
 {
 	const char *triplet = s->by->machine == EM_X86_64    ? "x86_64-linux-gnu"

@@ -1,17 +1,16 @@
-/* runners/image/files.c — what is in Cairn's own image.
+/* runners/image/files.c — lists the files of Cairn's own image.
  *
- * image_files() fills a builder: the programs (read_programs()), then every library that they
- * need, as a breadth-first closure over DT_NEEDED (`found`, `done`), then libraries that are
- * opened by name and what those need, the loader, and what the C library, curl and the calendar
- * look for (add_surroundings()). A path is added once; the first one wins. The list is sorted at
- * the end, directories included.
+ * image_files() fills a builder with the programs (read_programs()) and every library that they
+ * need, as a breadth-first closure over DT_NEEDED (`found`, `done`). Then come libraries that are
+ * opened by name and their needs, the loader, and the files that the C library, curl and the
+ * calendar use (add_surroundings()). A path is added once; the first one wins. At the end the list
+ * is sorted, with its directories.
  *
- * All libraries lie in one directory, that of the C library, whatever directory they are found in
- * here: the loader looks there without being told. /lib and /usr/lib are one place, as on merged
- * systems.
+ * All libraries go into one directory, that of the C library, wherever they are on this machine:
+ * the loader searches there by default. /lib and /usr/lib are one place, as on merged systems.
  *
- * Only names and sources are collected: layout.c reads the contents, elf.c knows the format. One
- * thread.
+ * This file collects only names and sources: layout.c reads the contents, elf.c knows the format.
+ * One thread.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -35,11 +34,11 @@ struct builder {
 	struct elf_cache *cache;
 	VEC(struct image_file) files;
 	struct map *paths;     /* of files */
-	struct map *libraries; /* names that were looked for */
+	struct map *libraries; /* names already searched for */
 	VEC(const struct elf_facts *)
-	found; /* programs and libraries; those from `done` on are to be looked at */
+	found; /* programs and libraries; those from `done` on are still unread */
 	size_t done;
-	VEC(const char *) names; /* of found[i]: how it was asked for; NULL for a program */
+	VEC(const char *) names; /* of found[i]: the needed name; NULL for a program */
 };
 
 /* Entries. */
@@ -80,7 +79,7 @@ static int want(struct builder *b, const char *name, const struct elf_facts *by,
 {
 	struct elf_facts f;
 
-	/* The loader itself is among what libraries need: it has its own place. */
+	/* Libraries need the loader, too; it has its own place. */
 	if (str_has_prefix(name, "ld-linux") || str_has_prefix(name, "ld64.so") ||
 	    str_has_prefix(name, "ld.so") || map_has(b->libraries, name, strlen(name)))
 		return 0;
@@ -106,7 +105,7 @@ static int want_needed(struct builder *b, struct err *err)
 	return 0;
 }
 
-/* "a|b|c": the first that is there. "?a": none is fine. */
+/* "a|b|c": the first that exists. "?a": optional. */
 static int want_opened(struct builder *b, const char *names, struct err *err)
 {
 	bool optional = *names == '?';
@@ -145,7 +144,7 @@ static int read_programs(struct builder *b, const struct image_ask *ask, struct 
 	return 0;
 }
 
-/* "/lib/x" and "/usr/lib/x" are one place: in the image, too. */
+/* "/lib/x" and "/usr/lib/x" are one place, in the image, too. */
 static const char *below_usr(struct arena *arena, const char *path)
 {
 	path += *path == '/';
@@ -211,9 +210,9 @@ static int gather_programs(struct builder *b, const struct image_ask *ask, struc
 	return want_needed(b, err) < 0 ? -1 : add_libraries(b, err);
 }
 
-/* What else the C library, curl and the calendar look for. */
+/* Other files that the C library, curl and the calendar use. */
 
-/* Zones without leap seconds only, and nothing that says which zone this machine is in. */
+/* Only zones without leap seconds, and nothing that reveals this machine's zone. */
 static bool is_zone(const char *name)
 {
 	static const char *const others[] = { "right", "posix", "posixrules", "localtime" };
@@ -319,7 +318,7 @@ int image_files(const struct image_ask *ask, struct arena *arena, struct image_c
 		r = architecture_of(b.found.v[0]->machine, &architecture, err);
 	if (r == 0)
 		r = add_surroundings(&b, ask, err);
-	/* The directories on the way to each file. */
+	/* The parent directories of each file. */
 	for (size_t i = 0, n = b.files.n; i < n && r == 0; i++) {
 		const char *path = b.files.v[i].path;
 

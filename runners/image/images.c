@@ -1,17 +1,16 @@
-/* runners/image/images.c — the images of a run: each name is asked for once.
+/* runners/image/images.c — the images of a run: each name is resolved once.
  *
- * images_resolve() goes in three steps. sort_out() answers what is known and what has a digest,
+ * images_resolve() works in three steps. sort_out() answers known names and those with a digest,
  * and finds a registry client for each other name. ask_all() asks the registries on up to
- * WORKERS_MAX threads, which take questions from the batch by an atomic counter. Then what came
- * back is added to `known`, also when another question failed.
+ * WORKERS_MAX threads, which take questions from the batch by an atomic counter. Then all answers
+ * go into `known`, also when another question failed.
  *
- * There is one registry client for each set of pull secrets (`registries`, by their names), since
- * a client tries the credentials that it was made with. Secrets are read from the cluster once,
- * given to the client and wiped.
+ * Each set of pull secrets has its own registry client (`registries`, by their names), because a
+ * client tries the credentials that it was made with. Secrets are read from the cluster once, given
+ * to the client and wiped.
  *
- * The maps belong to the calling thread; a worker touches its question alone, and the registry
- * client is safe for threads. What a registry says is resolve.c's, and who we are there
- * docker_config.c's.
+ * The maps belong to the calling thread; a worker touches only its question, and the registry
+ * client is thread-safe. resolve.c asks a registry; docker_config.c finds the credentials.
  */
 #include "runners/image/images.h"
 
@@ -27,8 +26,8 @@
 
 struct images {
 	struct images_options o;
-	struct map *registries; /* names of Secrets, a line each → struct registry *: who we are
-				   there */
+	struct map *registries; /* names of Secrets, one a line → struct registry * with their
+				   credentials */
 	struct map *known;      /* name → char *ref */
 };
 
@@ -73,13 +72,13 @@ const char *images_platform(void)
 /* Pull secrets. */
 
 struct secret_texts {
-	VEC(struct docker_text) v; /* and one without a text */
+	VEC(struct docker_text) v; /* ends with an empty one */
 };
 
 static void secret_texts_wipe(struct secret_texts *t)
 {
 	for (size_t i = 0; i < t->v.n; i++) {
-		char *text = (char *)t->v.v[i].text; /* NULL in the last */
+		char *text = (char *)t->v.v[i].text; /* NULL in the last one */
 
 		if (text)
 			explicit_bzero(text, strlen(text));
@@ -117,8 +116,8 @@ static int take_secret(const json_t *secret, const char *name, struct secret_tex
 	return 0;
 }
 
-/* A Secret that isn't there, or that we may not read, is no error: Docker's configuration may have
- * the credentials, or none may be needed. The kubelet reads it itself. */
+/* A Secret that is missing or unreadable is no error: Docker's configuration may have the
+ * credentials, or none may be needed. The kubelet reads the Secret itself. */
 static int read_secret(const struct images *i, const char *name, struct secret_texts *t,
 		       struct err *err)
 {
@@ -154,7 +153,7 @@ static int read_secrets(const struct images *i, const char *const *names, struct
 	return 0;
 }
 
-/* The client that has these Secrets. */
+/* The client with the credentials of these Secrets. */
 static int open_registry(struct images *i, const char *const *own, struct registry **ret,
 			 struct err *err)
 {
@@ -183,7 +182,7 @@ static int open_registry(struct images *i, const char *const *own, struct regist
 
 struct question {
 	const char *name;
-	size_t number; /* among what was wanted */
+	size_t number; /* index in the caller's list */
 	struct registry *registry;
 	struct image_ref ref; /* in the caller's arena */
 	char *answer;
@@ -191,7 +190,7 @@ struct question {
 };
 
 struct batch {
-	struct arena *arena; /* of the references */
+	struct arena *arena; /* for the references */
 	struct question *v;
 	size_t n, next;
 };
@@ -233,7 +232,7 @@ static void ask_all(struct batch *b)
 		pthread_join(threads[--n], NULL);
 }
 
-/* Answers known names and those with a digest; the others go into the batch. */
+/* Answers known names and those with a digest; puts the others into the batch. */
 static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n, struct batch *b,
 		    size_t *ret_failed, struct err *err)
 {
@@ -270,7 +269,7 @@ int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n
 
 		if (!slot)
 			continue;
-		free(*slot); /* asked for twice in one call */
+		free(*slot); /* the name came twice in one call */
 		*slot = TAKE_PTR(q[k].answer);
 	}
 	for (size_t k = 0; k < b.n; k++) {

@@ -1,8 +1,9 @@
-/* runners/image/images.h — the images of a run: each name is asked for once, several at a time.
+/* runners/image/images.h — the images of a run. Each name is resolved once, several at a time.
  *
  * Credentials are tried in this order (registry.h): the image pull Secrets of the cluster that are
- * named and that the account may read, an image's own before those for all images; then Docker's
- * configuration. For a name with a digest no registry is asked. Any thread; one call at a time.
+ * named and that the account may read (an image's own before those for all images), then Docker's
+ * configuration. A name with a digest needs no request to a registry. Any thread; one call at a
+ * time.
  */
 #ifndef CAIRN_RUNNERS_IMAGE_IMAGES_H
 #define CAIRN_RUNNERS_IMAGE_IMAGES_H
@@ -13,8 +14,8 @@
 
 /* All borrowed until images_free(). */
 struct images_options {
-	/* Gives the client that reads Secrets, and their namespace. Called only when there are some
-	 * to read. */
+	/* Gives the client that reads Secrets, and their namespace. Called only when there are
+	 * Secrets to read. */
 	int (*client)(void *arg, struct kube_client **ret, const char **ret_namespace,
 		      struct err *err);
 	void *arg;
@@ -31,12 +32,11 @@ struct image_wanted {
 	const char *name;
 	const char *const *pull_secrets; /* its own, NULL-terminated; or NULL */
 };
-/* "registry/name@sha256:…" of each, in `arena`. *ret_failed: the index of the one that the error is
- * about. */
+/* Gives "registry/name@sha256:…" for each, in `arena`. *ret_failed: the index of the failed one. */
 int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n,
 		   struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err);
 
-/* "linux/amd64": this machine's own. */
+/* This machine's platform, like "linux/amd64". */
 const char *images_platform(void);
 
 #endif

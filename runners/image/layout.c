@@ -1,14 +1,14 @@
 /* runners/image/layout.c — writes an OCI layout with one image of one layer.
  *
  * The order is layer, configuration, manifest, index.json, oci-layout: each document names the
- * digest of the one before. The layer is written once, through two digests: of the tar, which the
- * configuration names, and of the gzip stream around it. It gets its name when its digest is
- * known (write_layer()).
+ * digest of the one before. The layer is written once and hashed twice: the tar, whose digest the
+ * configuration names, and the gzip stream around it. The layer's file gets its name when its
+ * digest is known (write_layer()).
  *
- * The same files give the same bytes: tar.c and canonical JSON are fixed, times are EPOCH, and
- * zlib is linked statically, so that its version is this program's. image_layout_write() writes
- * into an empty directory only and leaves what it had written when it fails. Which files there
- * are is files.c's to say; reading a layout is archive.c's. One thread.
+ * The same files give the same bytes: tar.c and canonical JSON are fixed, times are EPOCH, and zlib
+ * is linked statically, so its version is this program's. image_layout_write() writes only into an
+ * empty directory, and leaves its files there when it fails. files.c decides which files there are;
+ * archive.c reads a layout. One thread.
  */
 #include "runners/image/layout.h"
 
@@ -26,7 +26,7 @@
 #include "runners/image/tar.h"
 
 #define GZIP_LEVEL 6
-/* zlib.h, deflateInit2: a gzip header, which says neither name nor time. */
+/* zlib.h, deflateInit2: a gzip header without name and time. */
 #define GZIP_WRAPPER 16
 #define EPOCH        "1970-01-01T00:00:00Z"
 #define OCI          "application/vnd.oci.image."
@@ -139,7 +139,7 @@ static int write_layer(const char *dir, const struct image_content *content, str
 
 /* Documents. */
 
-/* Takes the reference. */
+/* Consumes the reference `j`. */
 static int write_document(const char *dir, json_t *j, const char *type, struct image_blob *ret,
 			  struct err *err)
 {
@@ -193,7 +193,7 @@ static json_t *descriptor(const struct image_blob *b)
 			 (json_int_t)b->size);
 }
 
-/* containerd's name is the whole reference, the specification's only the tag. */
+/* containerd uses the whole reference as the name, the specification only the tag. */
 static json_t *index_of(const struct image_blob *manifest, const struct image_config *c,
 			const char *ref)
 {

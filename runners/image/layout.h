@@ -1,10 +1,10 @@
-/* runners/image/layout.h — Cairn's own image, made of files of this machine, without Docker: the
- * same bytes for the same files.
+/* runners/image/layout.h — makes Cairn's own image from files of this machine, without Docker. The
+ * same files give the same bytes.
  *
- * One layer, a tar in canonical form (sorted names, owner 0, times 0, no extended headers but for
- * long names) with gzip in a fixed form; config and manifest as canonical JSON. Sources: OCI Image
- * Specification 1.1, image-layout, layer, config; Docker Image Specification v1.2 for the tar that
- * `docker load` and `ctr images import` take.
+ * The image has one layer: a tar in canonical form (sorted names, owner 0, times 0, extended
+ * headers for long names only), compressed by gzip in a fixed form. Config and manifest are
+ * canonical JSON. Sources: OCI Image Specification 1.1, image-layout, layer, config; Docker Image
+ * Specification v1.2 for the tar that `docker load` and `ctr images import` read.
  */
 #ifndef CAIRN_RUNNERS_IMAGE_LAYOUT_H
 #define CAIRN_RUNNERS_IMAGE_LAYOUT_H
@@ -15,8 +15,8 @@
 /* A file of the image. */
 struct image_file {
 	const char *path;   /* in the image, without the leading slash */
-	const char *source; /* on this machine; NULL: a file of `text`, a link to `target`, or else
-			       a directory */
+	const char *source; /* on this machine; NULL: a file that holds `text`, a link to `target`,
+			       or else a directory */
 	const char *target, *text;
 	unsigned mode;
 };
@@ -27,36 +27,35 @@ struct image_config {
 	const char *const *env, *const *labels; /* "name=value", NULL-terminated */
 };
 
-/* What is to be in the image. Programs and targets: `n` files of this machine and where they lie in
+/* What to put into the image. programs and targets: `n` files of this machine and their places in
  * the image ("usr/bin/cairn"); at least one. */
 struct image_ask {
 	const char *const *programs, *const *targets;
 	size_t n;
-	const char *const
-		*dlopened; /* libraries that the programs open by name, NULL-terminated:
-			      "libcurl.so.4"; "a|b": one of them; "?a": when it is there */
-	const char *certificates, *zones; /* a file, a directory; NULL: where Debian has them */
+	const char *const *dlopened; /* libraries that the programs open by name, NULL-terminated:
+					"libcurl.so.4"; "a|b": one of them; "?a": optional */
+	const char *certificates, *zones; /* a file, a directory; NULL: Debian's places */
 };
 struct image_content {
-	struct image_file *files; /* sorted by path, each once, directories too */
+	struct image_file *files; /* sorted by path, no duplicates, with their directories */
 	size_t n;
-	const char *architecture; /* that the programs are made for, in the words of image
-				     configurations */
+	const char *architecture; /* of the programs, as image configurations name it */
 };
-/* The programs with every shared library that they need (read from their ELF headers, found as the
- * dynamic loader does; never executed), the loader, CA certificates, time zones, and what the C
- * library needs to find names. In `arena`. ERR_NOT_FOUND names what is missing. */
+/* Lists the programs with every shared library that they need, the loader, CA certificates, time
+ * zones, and what the C library needs to resolve names. Libraries are read from the ELF headers and
+ * found as the dynamic loader finds them; nothing is executed. The result is in `arena`.
+ * ERR_NOT_FOUND names what is missing. */
 int image_files(const struct image_ask *ask, struct arena *arena, struct image_content *ret,
 		struct err *err);
 
 #define IMAGE_DIGEST_MAX 80 /* "sha256:" and 64 digits, with the NUL */
 
-/* Writes an OCI layout below dir (made; ERR_EXISTS when it isn't empty) and gives the manifest's
- * digest. ref: what it is to be called ("cairn:0.1.0"), or NULL. */
+/* Writes an OCI layout below dir and gives the manifest's digest. Makes dir; ERR_EXISTS when it
+ * isn't empty. ref: the image's name ("cairn:0.1.0"), or NULL. */
 int image_layout_write(const char *dir, const struct image_content *content,
 		       const struct image_config *c, const char *ref,
 		       char ret_digest[IMAGE_DIGEST_MAX], struct err *err);
-/* The same as one tar, `docker load`able: to fd. */
+/* Writes the same image to fd as one tar that `docker load` reads. */
 int image_tar_write(const char *layout_dir, const char *ref, int fd, struct err *err);
 
 /* The one image of a layout: digests and sizes of manifest, configuration and layers. It may be

@@ -1,16 +1,16 @@
-/* runners/image/push.c — sends a layout to a registry.
+/* runners/image/push.c — pushes a layout to a registry.
  *
- * Blobs go first, the manifest last, so that a tag never names what isn't there (OCI Distribution
+ * Blobs go first, the manifest last, so that a tag never names missing content (OCI Distribution
  * Specification, "Push"). A blob that the registry has isn't sent (has_blob()).
  *
- * A large blob goes up in pieces of `chunk` bytes (PATCH), a small one with the last request
- * (PUT). `sent` is what the registry says has arrived: after a piece that failed it is asked
- * (ask_progress()), and the upload goes on from there. `furthest` only grows; patience begins
- * anew when it does, so an upload ends when nothing has got through for so long, not after a
- * total time. Each answer gives the URL for the next request.
+ * A large blob is sent in pieces of `chunk` bytes (PATCH), a small one with the last request (PUT).
+ * `sent` is how much has arrived, as the registry says. After a failed piece, ask_progress() asks
+ * for it, and the upload continues from there. `furthest` only grows, and each growth restarts the
+ * patience. So an upload ends when it makes no progress for that long, not after a total time. Each
+ * answer gives the URL for the next request.
  *
- * Authentication, redirects and retries of one request are registry.c's; a piece has `once` set,
- * for it can't be repeated as it is. Any thread; nothing is shared but the registry client.
+ * registry.c does authentication, redirects and retries of one request. A piece has `once` set,
+ * because it can't be repeated unchanged. Any thread; only the registry client is shared.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "runners/image/registry_internal.h"
 
 #define CHUNK_BYTES (16 * MIB)
-#define CHUNK_MAX   (256 * MIB) /* whatever a registry says is its least */
+#define CHUNK_MAX   (256 * MIB) /* even if a registry's minimum is larger */
 
 struct push {
 	struct registry *r;
@@ -57,11 +57,11 @@ struct upload {
 	char *url; /* where the next piece goes */
 	int fd;
 	uint64_t sent, size, chunk;
-	uint64_t furthest; /* that `sent` has been */
+	uint64_t furthest; /* the largest value of `sent` */
 	struct patience patience;
 };
 
-/* The answer says where to go on, and may say how much has arrived ("0-LAST"). */
+/* The answer has the next URL, and may say how much has arrived ("0-LAST"). */
 static int note_progress(struct upload *u, const struct registry_call *c, struct err *err)
 {
 	size_t n;
@@ -78,7 +78,7 @@ static int note_progress(struct upload *u, const struct registry_call *c, struct
 	if (dash) {
 		_cleanup_(freep) char *text = xstrndup(dash + 1, n - (size_t)(dash + 1 - range));
 
-		/* "0-0" is what many say of nothing, and of nothing it is all. */
+		/* Many registries send "0-0" when nothing has arrived, so it counts as nothing. */
 		if (!text_parse_int(text, &last) || last < 0 ||
 		    (last > 0 && (uint64_t)last >= u->size))
 			return err_set(err, ERR_INVALID,
@@ -112,7 +112,7 @@ static int begin_upload(struct push *p, struct upload *u, struct err *err)
 	return r;
 }
 
-/* Asks what has arrived, after a piece that failed. */
+/* Asks how much has arrived, after a failed piece. */
 static int ask_progress(struct push *p, struct upload *u, struct err *err)
 {
 	struct registry_call c = call_of(p, "GET", NULL);
@@ -167,12 +167,12 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 	registry_call_deinit(&c);
 	if (r == 0 && u->sent > u->furthest) {
 		u->furthest = u->sent;
-		registry_patience_begin(&u->patience, p->r); /* it goes on */
+		registry_patience_begin(&u->patience, p->r); /* progress */
 	}
 	return r;
 }
 
-/* Without a body, when pieces have brought it all; else with all of it. */
+/* Without a body when pieces have sent everything; else with all of it. */
 static int finish_upload(struct push *p, struct upload *u, const struct image_blob *b,
 			 struct err *err)
 {

@@ -1,11 +1,11 @@
-/* runners/image/reference.c — names of images, as github.com/distribution/reference has them:
+/* runners/image/reference.c — names of images, as defined by github.com/distribution/reference:
  * [host[:port]/]path[:tag][@digest].
  *
- * image_ref_parse() cuts from the end: the digest behind `@`, then the tag behind the last colon
- * that no slash follows, then host and path. Each part is checked by a hand-written scanner
- * (is_path_part(), is_host(), is_tag()), for the C library's classes depend on the locale.
- * docker.io is the host where none is named, and `library/` the directory there where none is.
- * Pure functions; results lie in the caller's arena.
+ * image_ref_parse() cuts from the end: the digest after `@`, then the tag after the last colon that
+ * no slash follows, then host and path. A hand-written scanner checks each part (is_path_part(),
+ * is_host(), is_tag()), because the C library's character classes depend on the locale. The default
+ * host is docker.io, and `library/` its default directory. Pure functions; results are in the
+ * caller's arena.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -14,11 +14,11 @@
 #include "base/text/text.h"
 #include "runners/image/registry.h"
 
-#define NAME_MAX_BYTES 255 /* of a host; of a path, with `library/` where that is left out */
+#define NAME_MAX_BYTES 255 /* of a host; of a path, with the default `library/` */
 #define TAG_MAX_BYTES  128
 #define DEFAULT_HOST   "docker.io"
 
-/* The C library's depend on the locale. */
+/* Not the C library's, which depend on the locale. */
 static bool is_lower(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -118,7 +118,7 @@ static bool is_tag(const char *s, size_t n)
 	return true;
 }
 
-/* Whether the first part is a host: not of "team/train", but of "localhost/train", "a.b/train" and
+/* Whether the first part is a host: not in "team/train", but in "localhost/train", "a.b/train" and
  * "a:5000/train". */
 static bool names_host(const char *s, size_t n)
 {
@@ -195,7 +195,7 @@ int image_ref_parse(const char *text, struct arena *arena, struct image_ref *ret
 	if (at && parse_digest(text, at + 1, arena, &r.digest, err) < 0)
 		return -1;
 	if (colon && memchr(colon, '/', (size_t)(end - colon)))
-		colon = NULL; /* a port's */
+		colon = NULL; /* it precedes a port */
 	if (colon && !is_tag(colon + 1, (size_t)(end - colon - 1)))
 		return not_one(text, "what is behind the colon is not a tag", err);
 	if (colon)

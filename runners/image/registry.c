@@ -1,23 +1,21 @@
 /* runners/image/registry.c — one request to a registry, with its host, authentication, redirects
  * and retries.
  *
- * registry_do() sends, and judge() says what follows from the answer: a challenge is answered, a
- * redirect followed, 429 and 5xx are waited for. It ends with an answer that means something, or
- * when `patience` is at its end. A call that can't be repeated (`once`) isn't.
+ * registry_do() sends, and judge() decides on the answer: it answers a challenge, follows a
+ * redirect, and waits after 429 and 5xx. The request ends with any other answer, or when `patience`
+ * is over. A call that can't be repeated (`once`) isn't retried.
  *
- * A host is asked over TLS, unless it was named in plain_http, or it is on this machine and
- * doesn't speak TLS (find_base()). Our credentials go to the registry's own scheme and authority
- * alone (is_at()): a redirect that leads elsewhere is followed without them, and never from https
- * to http.
+ * Requests use TLS, unless plain_http names the host, or it is on this machine and doesn't speak
+ * TLS (find_base()). Our credentials go only to the registry's own scheme and authority (is_at()):
+ * a redirect to another place is followed without them, and never from https to http.
  *
- * A 401 is answered with the first credential that says something about the image; if the
- * registry refuses it, with the next one (answer_challenge(), say_who()). `refused` collects
- * whose they were, for the message. What was granted is kept by host, path and scope until it
- * runs out.
+ * A 401 is answered with the first credential for the image; if the registry refuses it, with the
+ * next one (answer_challenge(), say_who()). `refused` collects the names of refused credentials,
+ * for the message. A grant is kept by host, path and scope until it expires.
  *
- * Any thread. The lock covers the maps `bases` and `grants` and is never held over a request; a
- * base stays until registry_free(), so that it can be lent. Tokens are token.c's, challenges
- * challenge.c's, credentials docker_config.c's.
+ * Any thread. The lock covers the maps `bases` and `grants` and is never held during a request; a
+ * base stays until registry_free(), so that it can be lent. token.c gets tokens, challenge.c reads
+ * challenges, docker_config.c finds credentials.
  */
 #include "runners/image/registry.h"
 
@@ -38,7 +36,7 @@
 #define PAUSE_MAX_NS  (5 * NS_PER_S)
 #define REDIRECTS_MAX 5
 #define PROBE_NS      (5 * NS_PER_S)
-#define REQUEST_NS    (60 * NS_PER_S) /* without a body from a file */
+#define REQUEST_NS    (60 * NS_PER_S) /* when no body comes from a file */
 
 /* Patience. */
 
@@ -167,7 +165,7 @@ struct login {
 	size_t which; /* … this one */
 };
 
-/* What was granted before; the caller frees. NULL: nothing, or no more. */
+/* An earlier grant; the caller frees. NULL: none, or it has expired. */
 static char *known_grant(const struct registry_call *c, struct login *l)
 {
 	_cleanup_(freep) char *key = grant_key(c);
@@ -205,8 +203,8 @@ static void note_refused(struct registry_call *c, size_t which)
 	str_addf(&c->refused, "%s%s", c->refused.len ? ", " : "", name);
 }
 
-/* 1: there is something new to say, by the next credential that isn't refused at once, or is none
- * for this registry. */
+/* 1: there is a new header to send. It tries the next credentials until one isn't refused at once,
+ * or none is left for this registry. */
 static int say_who(struct registry_call *c, const struct login *l, const char *base, size_t from,
 		   struct err *err)
 {
@@ -230,8 +228,8 @@ static int say_who(struct registry_call *c, const struct login *l, const char *b
 	}
 }
 
-/* After a 401. The first one asks who we are; a token that was granted before may only be out of
- * date. A second one says that the credential is refused. */
+/* After a 401. The first 401 asks for a credential, or an earlier token has expired. A second one
+ * means that the credential is refused. */
 static int answer_challenge(struct registry_call *c, struct login *l, const char *base,
 			    struct err *err)
 {
@@ -321,7 +319,7 @@ static bool is_at(const char *url, const char *base)
 	return strncmp(url, base, n) == 0 && strchr("/?#", url[n]);
 }
 
-/* 0: that is the answer; 1: once more. */
+/* 0: the answer is final; 1: send again. */
 static int judge(struct registry_call *c, const char *base, struct patience *p, struct login *l,
 		 unsigned *redirects, struct err *err)
 {
@@ -372,9 +370,9 @@ void registry_call_deinit(struct registry_call *c)
 	c->at = NULL;
 }
 
-/* What went wrong. */
+/* Errors. */
 
-/* {"errors": [{"code", "message"}]}, behind ": ", or nothing. */
+/* {"errors": [{"code", "message"}]}, after ": ", or nothing. */
 static void add_reason(struct str *out, const struct registry_call *c)
 {
 	const struct str *body = &c->reply.reply.body;

@@ -1,5 +1,5 @@
-/* runners/image/registry_internal.h — what the files of the registry's client share; nothing
- * outside of it includes this. */
+/* runners/image/registry_internal.h — declarations that the files of the registry client share;
+ * nothing else includes this. */
 #ifndef CAIRN_RUNNERS_IMAGE_REGISTRY_INTERNAL_H
 #define CAIRN_RUNNERS_IMAGE_REGISTRY_INTERNAL_H
 
@@ -8,25 +8,25 @@
 #include "base/net/http.h"
 #include "runners/image/registry.h"
 
-#define REGISTRY_DOCUMENT_MAX (4 * MIB) /* of manifests: the specification's */
+#define REGISTRY_DOCUMENT_MAX (4 * MIB) /* of manifests: the specification's limit */
 #define REGISTRY_URL_MAX      8192
 
-/* docker_config.c: who we are there. */
+/* docker_config.c: the credentials. */
 
 struct docker_config;
-/* Texts first, then the file of DOCKER_CONFIG or ~/.docker. A file that isn't there is fine.
+/* Reads the texts, then the file of DOCKER_CONFIG or ~/.docker. A missing file is fine.
  * ERR_INVALID. */
 int docker_config_new(const struct docker_text *texts, struct docker_config **ret, struct err *err);
 void docker_config_free(struct docker_config *c); /* NULL is fine */
 
-/* All secret: registry_credential_wipe(). Empty: nobody in particular. */
+/* All fields are secret: registry_credential_wipe(). Empty: anonymous. */
 struct registry_credential {
-	struct str user, password; /* of basic authentication */
+	struct str user, password; /* for basic authentication */
 	struct str identity;       /* a refresh token instead */
-	struct str bearer;         /* a token to be used as it is */
+	struct str bearer;         /* a token to send as it is */
 };
-/* The first credential for this image, from the `from`th text on: 1, and *ret_which is the text
- * that has it. 0: there is none. Runs a credential helper when the configuration names one. Any
+/* Finds the first credential for this image, from the `from`th text on. 1: found, and *ret_which is
+ * its text. 0: there is none. Runs a credential helper when the configuration names one. Any
  * thread. */
 int docker_config_find(const struct docker_config *c, const struct image_ref *ref, size_t from,
 		       struct registry_credential *ret, size_t *ret_which, struct err *err);
@@ -39,8 +39,8 @@ struct auth_challenge {
 	enum { AUTH_NONE, AUTH_BASIC, AUTH_BEARER } scheme;
 	const char *realm, *service, *scope, *error; /* or NULL; in the arena */
 };
-/* The best that these headers ("Name: value\r\n" each) offer: bearer before basic; AUTH_NONE when
- * there is none that is understood. Hostile input. */
+/* The best scheme that these headers ("Name: value\r\n" each) offer: bearer before basic, AUTH_NONE
+ * when none is understood. Hostile input. */
 void registry_challenge_parse(const char *headers, size_t n, struct arena *arena,
 			      struct auth_challenge *ret);
 
@@ -50,14 +50,15 @@ struct registry {
 	struct http_client *http;
 	struct docker_config *docker;
 	const char **plain_http;
-	struct arena *arena; /* of plain_http */
+	struct arena *arena; /* holds plain_http */
 	int64_t patience_ns;
-	pthread_mutex_t lock; /* of the maps */
+	pthread_mutex_t lock; /* guards the maps */
 	struct map *bases;    /* host → char *: "https://host" */
 	struct map *grants;   /* host, a space, scope → struct grant * */
 };
 
-/* Tries again for so long, after pauses that grow; a registry may tell how long (Retry-After). */
+/* Retries last this long, with pauses that grow. A registry may say how long to wait
+ * (Retry-After). */
 struct patience {
 	int64_t until_ns;
 	uint32_t failures;
@@ -65,7 +66,7 @@ struct patience {
 void registry_patience_begin(struct patience *p, const struct registry *r);
 bool registry_patience_wait(
 	struct patience *p,
-	const struct http_request *answer); /* false: it is at its end. answer: or NULL */
+	const struct http_request *answer); /* false: patience is over. answer: or NULL */
 
 /* A request to the host of `ref`, below /v2/PATH/, with authentication, redirects and retries. */
 struct registry_call {
@@ -82,36 +83,37 @@ struct registry_call {
 	int body_fd; /* used when body_from_fd */
 	bool body_from_fd;
 	uint64_t body_offset;
-	bool once; /* not tried again after a failure: the caller asks how far it got */
+	bool once; /* no retry after a failure: the caller asks how far it got */
 
 	struct http_request reply;
-	char *at;           /* where the answer came from */
-	struct str refused; /* whose credentials the registry didn't take, a comma between */
+	char *at;           /* the URL that answered */
+	struct str refused; /* names of the credentials that the registry refused, separated by
+			       commas */
 };
-/* 0: an answer. 401s were answered as well as we can, redirects followed, 429 and 5xx waited for as
- * long as there is patience. */
+/* 0: an answer came. Answers 401 with credentials, follows redirects, and retries 429 and 5xx as
+ * long as the patience lasts. */
 int registry_do(struct registry_call *c, struct err *err);
 void registry_call_deinit(struct registry_call *c);
-/* Makes an error of an answer that isn't welcome; -1. */
+/* Turns an unexpected answer into an error; -1. */
 int registry_refused(const struct registry_call *c, struct err *err);
-/* Location of the answer, whole; the caller frees. NULL: it has none that can be used. */
+/* The answer's Location as a full URL; the caller frees. NULL: none, or unusable. */
 char *registry_location(const struct registry_call *c);
 
 /* token.c: the header ("Authorization: …") that answers a challenge. */
 
 struct grant {
-	char *header;     /* NULL: there is nothing that we could say */
+	char *header;     /* NULL: no credential answers the challenge */
 	int64_t until_ns; /* monotonic */
-	bool named;       /* by a credential, … */
+	bool named;       /* a credential was used: … */
 	size_t which;     /* … this one of docker_config's */
 };
-enum grant_end { GRANT_GIVEN = 0, GRANT_REFUSED = 1 /* by the realm, to that credential */ };
-/* With the first credential from the `from`th on; without any when `from` is 0 and there is none.
+enum grant_end { GRANT_GIVEN = 0, GRANT_REFUSED = 1 /* the realm refused the credential */ };
+/* Uses the first credential from the `from`th on. Without any it asks anonymously, if `from` is 0.
  */
 int registry_grant_get(const struct registry_call *c, const char *base,
 		       const struct auth_challenge *challenge, size_t from, struct grant *ret,
 		       struct err *err);
 void registry_grant_free(struct grant *g);
-void registry_secret_free(char *secret); /* overwrites it first; NULL is fine */
+void registry_secret_free(char *secret); /* overwrites it before the free; NULL is fine */
 
 #endif

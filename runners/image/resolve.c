@@ -1,10 +1,10 @@
 /* runners/image/resolve.c — the digest that a tag stands for.
  *
- * registry_resolve() asks by HEAD where the digest of the tag is enough: many registries count
- * only GETs as pulls. Where HEAD isn't supported or gives no digest, and where the manifest of
- * one platform is wanted, it gets the document (get()). That is hashed, and the hash is held
- * against the digest that was asked for or announced. pick() finds a platform's manifest in an
- * index; an image without an index stands for every platform.
+ * registry_resolve() uses HEAD when the tag's digest is enough, because many registries count only
+ * GETs as pulls. When HEAD isn't supported or gives no digest, and when the caller wants one
+ * platform's manifest, it gets the document (get()). It hashes the document and compares the hash
+ * with the digest that was requested or announced. pick() finds a platform's manifest in an index;
+ * an image without an index stands for every platform.
  *
  * Nothing is kept: images.c remembers answers. Any thread.
  */
@@ -35,7 +35,7 @@ static bool is_digest(const char *s, size_t n)
 	       strspn(s + 7, "0123456789abcdef") >= 64;
 }
 
-/* The digest that the registry announces; "" when it gives none of a kind that we know. */
+/* The digest that the registry announces; "" when there is none of a known kind. */
 static void announced(const struct registry_call *c, char ret[IMAGE_DIGEST_MAX])
 {
 	size_t n;
@@ -47,7 +47,7 @@ static void announced(const struct registry_call *c, char ret[IMAGE_DIGEST_MAX])
 	snprintf(ret, IMAGE_DIGEST_MAX, "%s", is_digest(text, strlen(text)) ? text : "");
 }
 
-/* An index: one manifest a platform. */
+/* An index has one manifest per platform. */
 
 static int pick(const struct resolution *s, const json_t *list, char ret[IMAGE_DIGEST_MAX],
 		struct err *err)
@@ -107,7 +107,7 @@ static int read_manifest(const struct resolution *s, char ret_platform[IMAGE_DIG
 	return r;
 }
 
-/* Asking. */
+/* Requests. */
 
 static int ask(struct resolution *s, const char *method, struct err *err)
 {
@@ -116,7 +116,7 @@ static int ask(struct resolution *s, const char *method, struct err *err)
 	return registry_do(&s->call, err);
 }
 
-/* All of it, held against the digest that was asked for, or that the registry says. */
+/* Gets the document and compares its hash with the digest that was requested or announced. */
 static int get(struct resolution *s, struct err *err)
 {
 	const struct str *body = &s->call.reply.reply.body;
@@ -140,7 +140,7 @@ static int get(struct resolution *s, struct err *err)
 	return 0;
 }
 
-/* 1: the header of HEAD says it, which costs nothing where pulls are counted. 0: it doesn't. */
+/* 1: the header of HEAD has the digest; HEAD doesn't count as a pull. 0: it doesn't. */
 static int head(struct resolution *s, struct err *err)
 {
 	long status;

@@ -1,8 +1,9 @@
-/* runners/image/tar.c — ustar entries with pax records where a field is too short.
+/* runners/image/tar.c — ustar entries, with pax records where a field is too short.
  *
- * begin() writes a pax header first when a name, a link's target or a size needs one. Whoever adds
- * a file or bytes then writes the content, padded to whole blocks. A file gives as many bytes as it
- * had when it was opened. Nothing is buffered; the order of entries is the caller's.
+ * begin() writes a pax header first when a name, a link's target or a size needs one. Functions
+ * that add a file or bytes then write the content, padded to whole blocks. A file contributes as
+ * many bytes as it had when it was opened. Nothing is buffered; the caller chooses the order of
+ * entries.
  */
 #include "runners/image/tar.h"
 
@@ -18,13 +19,13 @@
 #define BUFFER (256 * KIB)
 
 struct entry {
-	const char *path, *target; /* target: "" when it is no link */
+	const char *path, *target; /* target: "" when it isn't a link */
 	char type;
 	unsigned mode;
 	uint64_t size;
 };
 
-/* "prefix/name": false when no slash divides it well. */
+/* "prefix/name": false when no slash gives two parts that fit. */
 static bool set_name(struct ustar *h, const char *path)
 {
 	size_t n = strlen(path);
@@ -48,7 +49,7 @@ static int put_header(struct tar_writer *w, struct ustar *h, const struct entry 
 {
 	memcpy(h->linkname, e->target, MIN(strlen(e->target), sizeof(h->linkname)));
 	ustar_seal(h, e->type, e->mode, MIN(e->size, USTAR_SIZE_MAX));
-	h->checksum[6] = ' '; /* layers have it so: their digests stay */
+	h->checksum[6] = ' '; /* earlier layers have it, so their digests stay the same */
 	return w->write(w->arg, h, sizeof(*h), err);
 }
 

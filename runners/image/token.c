@@ -1,14 +1,13 @@
 /* runners/image/token.c — the header that answers a registry's challenge.
  *
- * registry_grant_get() takes the next credential of docker_config.c and makes the header of it: a
+ * registry_grant_get() takes the next credential of docker_config.c and makes the header from it: a
  * token as it is, name and password (basic), or a token from the realm that the registry names
- * (distribution's "Token Authentication Specification", "OAuth2"). With a refresh token that is a
- * POST, else a GET with basic authentication or, without a credential, with none.
+ * (distribution's "Token Authentication Specification", "OAuth2"). The realm gets a POST with a
+ * refresh token, else a GET with basic authentication, or an anonymous GET without a credential.
  *
- * A realm is told nothing in the clear unless the registry itself has no TLS, or it is on this
+ * A realm gets secrets without TLS only if the registry itself has no TLS, or the realm is on this
  * machine (may_be_told()). A realm that answers 400, 401 or 403 has refused this credential
- * (GRANT_REFUSED), and the caller goes on to the next; 5xx are waited for. Every string with a
- * secret in it is wiped.
+ * (GRANT_REFUSED), and the caller tries the next; 5xx are retried. Strings with secrets are wiped.
  *
  * Nothing is kept here: registry.c keeps grants under its lock. Any thread.
  */
@@ -159,7 +158,7 @@ static int ask_realm(const struct registry_call *c, const char *realm, const str
 
 /* All. */
 
-/* A registry that speaks TLS must not make us say a password in the clear. */
+/* A registry that speaks TLS must not make us send a password without TLS. */
 static bool may_be_told(const char *realm, const char *base)
 {
 	if (strlen(realm) > REGISTRY_URL_MAX)

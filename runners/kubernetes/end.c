@@ -1,19 +1,18 @@
-/* runners/kubernetes/end.c — the end of a bundle: its result is read, and each attempt is
- * reported.
+/* runners/kubernetes/end.c — the end of a bundle: reads its result and reports each attempt.
  *
  * bundle_end() copies what a worker needs into an `ending`. On the worker, end() reads the
- * sidecar's message, which may name a longer one in the store; takes the log from the API where
- * the sidecar couldn't keep it; and joins the logs of a gang (gang.c). On the loop's thread,
- * ended() reports each member.
+ * sidecar's message, which may name a longer one in the store. It takes the log from the API if the
+ * sidecar couldn't store it, and joins the logs of a gang (gang.c). On the loop's thread, ended()
+ * reports each member.
  *
- * judge_attempt() decides between two words. The cluster's class wins, but in a pack it doesn't
- * change an attempt whose program had ended before the pod was hit. After that the sidecar's
- * result counts, and where it lacks something, that is a failure of its own class. A cancelled
- * member that failed is cancelled.
+ * judge_attempt() chooses between two sources. The cluster's class wins, but in a pack it doesn't
+ * change an attempt whose program had ended before the pod did. After that the sidecar's result
+ * counts; a missing part is a failure of its own class. A cancelled member that failed is reported
+ * as cancelled.
  *
- * A store that is away doesn't cost the result: the bundle is open again, and asked again, until
+ * An unreachable store doesn't cost the result: the bundle is open again and retries until
  * save_within_ns has passed. The bundle stays in BUNDLE_ENDING while the worker has it, and isn't
- * freed then. Whether a bundle has ended is judge.c's to say.
+ * freed then. judge.c decides whether a bundle has ended.
  */
 #include <assert.h>
 #include <errno.h>
@@ -26,15 +25,15 @@
 #include "runners/kubernetes/internal.h"
 #include "runners/workspace.h"
 
-/* After a store that doesn't answer, its result is asked for again so much later. */
+/* The pause before an unreachable store is asked for the result again. */
 #define FETCH_AGAIN_NS (10 * NS_PER_S)
-/* So much of a log that the sidecar couldn't keep is read: more than the kubelet keeps of one
+/* How much is read of a log that the sidecar couldn't store: more than the kubelet keeps of one
  * (containerLogMaxSize). */
 #define LOG_MAX_BYTES (64 * MIB)
 
-/* What the worker reads is copied: the bundle is the loop's. */
+/* Copies of what the worker reads, because the loop owns the bundle. */
 struct ending {
-	struct bundle *b; /* the loop's thread alone */
+	struct bundle *b; /* only on the loop's thread */
 	struct kube *k;
 	struct arena *arena;
 	struct kube_verdict v;
@@ -42,19 +41,19 @@ struct ending {
 	char pod[254], node[254];
 	bool wants_log;
 	int64_t started_ns, ended_ns; /* of main; 0 */
-	int64_t until_ns;             /* monotonic: that the store may be away */
-	struct gang_part *parts;      /* of several nodes */
+	int64_t until_ns;             /* monotonic: until when the store may be unreachable */
+	struct gang_part *parts;      /* for several nodes */
 	unsigned nodes;
 	uint64_t attempt_id; /* the first: a gang has no other */
 
-	/* found out */
+	/* filled in by the worker */
 	struct pod_result *results;
 	size_t n_results;
 	struct content_id log;
 	struct content_id gang_log; /* of all nodes */
 	char *log_tail;
 	struct err err; /* why there is no result */
-	bool away;      /* the store is: it may be there yet */
+	bool away;      /* the store is unreachable: the result may still come */
 };
 
 /* On a worker. */
@@ -90,7 +89,7 @@ static int log_sink(void *arg, const void *bytes, size_t n, struct err *err)
 	return n ? fs_write_all(f->fd, bytes, n, err) : 0;
 }
 
-/* Best effort: the pod may be gone, and what isn't there isn't the failure that is told. */
+/* Best effort: the pod may be gone, and a missing log is not the failure to report. */
 static void take_log(struct ending *e)
 {
 	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
@@ -117,7 +116,7 @@ static void take_log(struct ending *e)
 		e->log = (struct content_id){ 0 };
 }
 
-/* No sidecar has kept a log of what ran, and one of them failed. */
+/* No sidecar has stored a log of a program that ran, and one of them failed. */
 static bool lacks_log(const struct ending *e)
 {
 	bool failed = e->n_results == 0;
@@ -152,8 +151,8 @@ static void end(void *arg)
 
 /* On the loop's thread. */
 
-/* A sidecar that couldn't read its specification doesn't know whose failure it tells: it is
- * everybody's. */
+/* A sidecar that couldn't read its specification reports a failure without an attempt: it applies
+ * to all. */
 static const struct pod_result *result_for(const struct ending *e, const struct runner_attempt *a)
 {
 	const struct pod_result *nameless = NULL;
@@ -176,7 +175,7 @@ static void fail(struct runner_result *r, enum failure_class class, const char *
 		*text ? text : failure_class_name(class));
 }
 
-/* The container ended, and nothing in it could say how. */
+/* The container ended, and nothing in it could report how. */
 static void judge_death(const struct ending *e, struct runner_result *r)
 {
 	char text[64];
@@ -194,7 +193,7 @@ static void judge_death(const struct ending *e, struct runner_result *r)
 static void judge_attempt(const struct ending *e, const struct pod_result *p, bool packed,
 			  struct runner_result *r)
 {
-	/* It ended before whatever ended the pod. */
+	/* It ended before the event that ended the pod. */
 	bool reached = p && p->ran && !p->stopped && !p->main_died;
 
 	if (e->v.class != FAILURE_NONE && !(reached && packed))
@@ -238,7 +237,7 @@ static void report(struct ending *e, struct member *m, bool packed)
 		r.log_tail = e->log_tail;
 	if (!r.started_ns)
 		r.started_ns = e->started_ns ? e->started_ns : kube_wall(e->k);
-	if (!r.ended_ns) /* one that never began took no time */
+	if (!r.ended_ns) /* an attempt that never began took no time */
 		r.ended_ns = !e->v.program_ran ? r.started_ns
 			     : e->ended_ns     ? e->ended_ns
 					       : MAX(r.started_ns, kube_wall(e->k));
@@ -262,7 +261,7 @@ static void ended(void *arg)
 	struct bundle *b = e->b;
 	bool packed = b->ids.n > 1;
 
-	/* What a program made isn't thrown away since we can't read of it just now. */
+	/* A result isn't thrown away because it can't be read just now. */
 	if (e->away) {
 		b->state = BUNDLE_OPEN;
 		b->fetched_ns = kube_mono(e->k) + FETCH_AGAIN_NS;
@@ -274,8 +273,8 @@ static void ended(void *arg)
 		bundle_look(b);
 		return;
 	}
-	/* Until all have been reported it stays in BUNDLE_ENDING: an engine that settles within its
-	 * report would else free it under us. */
+	/* The bundle stays in BUNDLE_ENDING until all members are reported: otherwise an engine
+	 * that settles within its report would free it here. */
 	while (b->members.n)
 		report(e, b->members.v[b->members.n - 1], packed);
 	b->state = BUNDLE_REPORTED;
@@ -284,7 +283,7 @@ static void ended(void *arg)
 	job_settle(b->j);
 }
 
-/* Whose word counts, or, if nobody's does, whose pod was last there. */
+/* The pod whose result counts; without one, the pod with the lowest index or the newest. */
 static const struct pod_facts *spokesman(const struct bundle *b, const struct kube_verdict *v)
 {
 	const struct pod_facts *last = NULL;

@@ -1,14 +1,14 @@
 /* runners/kubernetes/events.c — why something doesn't start: the cluster's events, and the
- * sidecar's last words.
+ * sidecar's last message.
  *
- * Asked for only when a stage takes long (ask_why() in reconcile.c). The newest warning about the
- * Job or the pod becomes its `trouble`; of a Job in a queue of Kueue's, that of its Workload. For
- * a pod whose sidecar runs or ran, its own last line comes first.
+ * It sends a request only when a stage takes long (ask_why() in reconcile.c). The newest warning
+ * about the Job or the pod becomes its `trouble`; for a Job in a queue of Kueue's, that of its
+ * Workload. For a pod whose sidecar runs or ran, the sidecar's last line comes first.
  *
- * One question is under way at a time for the whole runner (`asking`): the server goes through
- * all events of the namespace for each. A worker has the question to itself; asked() finds the
- * Job or bundle again by id, for it may be gone. Words are for people alone: no class of a
- * failure comes from here.
+ * The whole runner has one question under way at a time (`asking`), because the server reads all
+ * events of the namespace for each. A worker owns the question; asked() finds the Job or bundle
+ * again by id, because it may be gone. These messages are for people only: no failure class comes
+ * from here.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +17,10 @@
 
 struct question {
 	struct kube *k;
-	uint64_t job_id, attempt_id; /* for whose Job; for whose pod, or 0 */
+	uint64_t job_id, attempt_id; /* of the Job; of the pod's attempt, or 0 */
 	char uid[64];
-	char pod[254]; /* whose sidecar is asked first; "" */
-	bool before;   /* for what it said before it was started again */
+	char pod[254]; /* ask its sidecar first; "" */
+	bool before;   /* ask for its output before the last restart */
 	char *answer;
 };
 
@@ -46,8 +46,8 @@ static char *newest_warning(const json_t *list)
 	return text ? xstrndup(text, 1024) : NULL;
 }
 
-/* Kueue tells of a Job that waits in a queue in events of a Workload, which it names in one of the
- * Job's: "Created Workload: NAMESPACE/NAME". */
+/* For a Job that waits in a queue, Kueue writes events about a Workload. An event of the Job names
+ * it: "Created Workload: NAMESPACE/NAME". */
 static char *workload_of(const json_t *list)
 {
 	const json_t *items = json_object_get(list, "items");
@@ -65,7 +65,7 @@ static char *workload_of(const json_t *list)
 	return NULL;
 }
 
-/* What the newest warning of an object says. ret_workload: of a Job's; or NULL. */
+/* The message of an object's newest warning. ret_workload: the Workload of a Job; or NULL. */
 static char *ask_of(struct question *q, const char *selector, const char *value,
 		    char **ret_workload)
 {
@@ -103,8 +103,8 @@ char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool bef
 	return text;
 }
 
-/* Its own words are better than the kubelet's of it ("PostStartHook failed"). Numbers of a training
- * aren't meant. */
+/* The sidecar's own message is better than the kubelet's about it ("PostStartHook failed"). Lines
+ * with numbers of a training are skipped. */
 static char *last_words(struct question *q)
 {
 	static const char begin[] = "cairn pod: ";

@@ -1,14 +1,14 @@
-/* runners/kubernetes/facts.c — from objects of the API server to facts.
+/* runners/kubernetes/facts.c — turns objects of the API server into facts.
  *
- * Everything is hostile: a field is of the right type and short, or it counts as absent. A
+ * Everything is hostile: a field has the right type and a short value, or it counts as absent. A
  * message is cut at MESSAGE_MAX, a number is clamped, a list of ids or indexes is bounded. An
- * object without a name or uid is none (-1).
+ * object without a name or uid is rejected (-1).
  *
- * Of a pod's containers `main` and the sidecar have facts of their own; of all others the first
- * that is in trouble does (take_other()). Anybody can write labels. Whose a pod is, its
- * controller's uid says (the garbage collector acts on it), and callers compare it.
+ * Of a pod's containers, `main` and the sidecar have facts of their own; so has the first other one
+ * that is in trouble (take_other()). Anybody can write labels. So the controller's uid decides to
+ * whom a pod belongs (the garbage collector acts on it), and callers compare it.
  *
- * Pure functions; they run on the watches' threads. What facts mean is judge.c's.
+ * Pure functions; they run on the watches' threads. judge.c interprets the facts.
  */
 #include "runners/kubernetes/facts.h"
 
@@ -20,7 +20,7 @@
 
 /* A termination message has at most 4 KiB; messages for people are cut to this, too. */
 #define MESSAGE_MAX 8192
-/* Of the two lists of an array's indexes together: each has the length of its numbers at most. */
+/* For the two lists of an array's indexes together: each is at most as long as its numbers. */
 #define INDEXES_MAX (16 * KUBE_JOB_ATTEMPTS_MAX)
 
 static const json_t *at(const json_t *o, const char *key)
@@ -33,7 +33,7 @@ static const char *text_at(const json_t *o, const char *key)
 	return json_string_value(at(o, key));
 }
 
-/* "" when it isn't there or too long to be what it should be. */
+/* "" when it is absent or too long. */
 static void take_word(const json_t *o, const char *key, char *ret, size_t cap)
 {
 	const char *v = text_at(o, key);
@@ -116,8 +116,7 @@ static void container_deinit(struct container_facts *c)
 	free(c->last_message);
 }
 
-/* A container of a template that keeps the pod from its work. Ones that run, wait for their turn or
- * ended well don't. */
+/* A template's container that blocks the pod: not one that runs, waits its turn or ended well. */
 static bool is_trouble(const struct container_facts *c)
 {
 	static const char *const fine[] = { "", "PodInitializing", "ContainerCreating" };
@@ -278,7 +277,7 @@ static void take_job_condition(const json_t *c, struct job_facts *f)
 	}
 }
 
-/* "12 13,14 15". What isn't an id ends it. */
+/* "12 13,14 15". The list ends at anything that isn't an id. */
 static void take_attempts(const json_t *notes, struct job_facts *f)
 {
 	const char *at_ = text_at(notes, KUBE_NOTE_ATTEMPTS);

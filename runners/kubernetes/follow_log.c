@@ -1,14 +1,13 @@
-/* runners/kubernetes/follow_log.c — `cairn logs -f` of a pod.
+/* runners/kubernetes/follow_log.c — `cairn logs -f` for a pod.
  *
- * Lines are asked for with time stamps, which are taken off before the sink gets them
- * (on_bytes()). A stream that broke off is asked for again from the whole second of the last
- * stamp on, since the server's resolution is a second. What was passed on is then skipped: by
- * stamp, by the number of lines with the same stamp, and by bytes of the last line (begin_line(),
- * pass()).
+ * It requests lines with time stamps and removes the stamps before the sink gets the lines
+ * (on_bytes()). A broken stream is requested again from the whole second of the last stamp, because
+ * the server's resolution is a second. Lines that the sink already has are then skipped: by stamp,
+ * by the number of lines with the same stamp, and by bytes of the last line (begin_line(), pass()).
  *
- * Which pod it is: the attempt's own label, else the Job whose annotation lists the attempt
- * (find_place()). The newest pod of that index is read. It is looked for again after each stream,
- * and the function ends when its container has.
+ * It finds the pod by the attempt's own label, or by the Job whose annotation lists the attempt
+ * (find_place()). It reads the newest pod of that index and searches for it again after each
+ * stream. The function ends when the pod's container has ended.
  *
  * No state outlives the call; it blocks and sleeps on its caller's thread. It doesn't know the
  * runner.
@@ -26,7 +25,7 @@
 #define STAMP_MAX     64
 #define LOOK_AGAIN_NS (500 * NS_PER_MS)
 #define QUIET_NS      (180 * NS_PER_S)
-/* Streams that end without a byte while the container runs: then the pod is beyond our reach. */
+/* After this many streams without a byte while the container runs, the pod is unreachable. */
 #define BROKEN_MAX 20
 
 struct follower {
@@ -35,18 +34,18 @@ struct follower {
 	bool any;     /* something was printed */
 	bool refused; /* by the sink */
 
-	/* where we are: lines of one nanosecond are told apart by their number */
+	/* position: the number of a line tells lines of one nanosecond apart */
 	int64_t last_ns;
-	uint64_t n_last;       /* whole lines of that stamp that were passed on */
-	uint64_t last_partial; /* bytes of the line behind them that were */
+	uint64_t n_last;       /* complete lines of that stamp that were passed on */
+	uint64_t last_partial; /* bytes of the next line that were passed on */
 
-	/* in the stream */
+	/* the current stream */
 	char stamp[STAMP_MAX];
 	size_t stamp_len;
 	bool in_line;
 	int64_t line_ns;
 	uint64_t n_line; /* lines of its stamp before it in this stream */
-	uint64_t skip;   /* bytes of this line that are known; UINT64_MAX: all */
+	uint64_t skip;   /* bytes of this line that were passed on before; UINT64_MAX: all */
 	uint64_t passed; /* bytes of it so far, without the stamp */
 };
 
@@ -58,7 +57,7 @@ static void begin_line(struct follower *f)
 
 	f->stamp[f->stamp_len] = '\0';
 	if (text_parse_time(f->stamp, &ns, NULL) < 0)
-		ns = f->line_ns; /* the rest of a line that the kubelet cut */
+		ns = f->line_ns; /* the rest of a line that the kubelet split */
 	f->n_line = ns == f->line_ns ? f->n_line + 1 : 0;
 	f->line_ns = ns;
 	f->in_line = true;
@@ -125,7 +124,7 @@ static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 	return 0;
 }
 
-/* From the last second on: the server doesn't look closer. */
+/* Starts at the last full second: the server has no finer resolution. */
 static int stream(struct follower *f, const char *pod, bool follow, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
@@ -156,12 +155,11 @@ static int stream(struct follower *f, const char *pod, bool follow, struct err *
 
 /* Pods. */
 
-/* Where an attempt's pods are found: by the label that they share with their Job, and the index of
- * one of them. */
+/* How to find an attempt's pods: by the label that they share with their Job, and an index. */
 struct place {
 	uint64_t label;
 	unsigned index;
-	bool array; /* the index tells pods of one Job apart that have nothing else in common */
+	bool array; /* pods of one Job differ only by the index */
 };
 
 struct newest {
@@ -187,8 +185,8 @@ static int take_newer(void *arg, const json_t *object, struct err *err)
 	return 0;
 }
 
-/* The newest one. 0: none is there (yet). Only where there are several has a pod's index a label,
- * so that the first of a gang is looked for among all of them. */
+/* The newest pod. 0: none exists (yet). Only the pods of a Job with several have an index label, so
+ * the first of a gang is searched for among all of them. */
 static int find_pod(struct follower *f, const struct place *at, struct pod_facts *ret,
 		    struct err *err)
 {
@@ -217,10 +215,10 @@ static int find_pod(struct follower *f, const struct place *at, struct pod_facts
 
 struct holder {
 	uint64_t attempt_id;
-	struct place *place; /* in the Job that holds it */
+	struct place *place; /* in the Job that holds the attempt */
 };
 
-/* 1: it does. */
+/* 1: this Job holds it. */
 static int is_in(void *arg, const json_t *job, struct err *err)
 {
 	struct holder *h = arg;
@@ -241,7 +239,8 @@ static int is_in(void *arg, const json_t *job, struct err *err)
 	return found;
 }
 
-/* A Job for several attempts is labelled with the first: all Jobs of the project are looked at. */
+/* A Job for several attempts has only the first one's label, so this searches all of the project.
+ */
 static int find_place(struct follower *f, struct place *ret, struct err *err)
 {
 	_cleanup_(freep) char *selector = kube_selector(f->log->project, NULL);

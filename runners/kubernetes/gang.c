@@ -1,6 +1,5 @@
-/* runners/kubernetes/gang.c — what the pods of several nodes leave is one attempt's. Their logs
- * become one text, node by node, each line of a rank behind the rank's number as the launcher
- * wrote it.
+/* runners/kubernetes/gang.c — joins the logs of an attempt's nodes into one text, node by node.
+ * Each line of a rank follows the rank's number, as the launcher wrote it.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "base/os/fs.h"
 #include "runners/kubernetes/internal.h"
 
-/* Of all nodes together, in memory until it is in the store; each has an equal part of it at least.
+/* For all nodes together, in memory until it is in the store; each gets at least an equal share.
  */
 #define GANG_LOG_MAX (256 * MIB)
 
@@ -53,10 +52,10 @@ void gang_parts_free(struct gang_part *parts, unsigned nodes)
 
 struct part_log {
 	struct content_id id; /* NONE: there is none */
-	bool silent; /* because nothing was printed, as on the nodes that mpirun doesn't run on */
+	bool silent; /* because nothing was printed, as on nodes where mpirun doesn't run */
 };
 
-/* What the pod says where its log is. */
+/* Finds the log by the sidecar's message. */
 static struct part_log log_of(struct kube *k, const struct gang_part *part, uint64_t attempt_id)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -79,10 +78,10 @@ struct joined {
 	const struct runner_staging *s;
 	int fd;
 	unsigned nodes;
-	uint64_t used; /* of GANG_LOG_MAX; what earlier nodes left is for later ones */
+	uint64_t used; /* of GANG_LOG_MAX; later nodes may use what earlier ones left */
 };
 
-/* 1: something of a log is there. */
+/* 1: some of the log was added. */
 static int add_part(struct joined *to, const struct gang_part *part, unsigned index,
 		    const struct part_log *log)
 {

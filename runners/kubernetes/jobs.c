@@ -1,26 +1,27 @@
-/* runners/kubernetes/jobs.c — what we know of Jobs, and which attempts each of them holds.
+/* runners/kubernetes/jobs.c — what we know about Jobs, and which attempts each of them holds.
  *
- * A Job is known from the first fact about it (a submission, a watch's event) until it is gone on
+ * A Job is known from the first fact about it (a submission, a watch's event) until it is gone from
  * the cluster and all its attempts are settled. It is found by the id of its first attempt
- * (`known`); its bundles are found by every attempt that they were made for (`holders`). Both
- * maps are changed here alone. A bundle's list of members also shrinks in member_report().
+ * (`known`); its bundles are found by every attempt that they were made for (`holders`). Only this
+ * file changes these maps. member_report() also shrinks a bundle's list of members.
  *
- * The annotation on the cluster says which attempts a Job was made for, and it wins over what we
- * thought: job_take_layout() lays bundles out anew, and members that the Job wasn't made for are
- * held again. Pods whose controller is another Job are dropped (job_purge()).
+ * The annotation on the cluster says which attempts a Job was made for, and it wins over our own
+ * view: job_take_layout() rebuilds the bundles, and members that the Job wasn't made for are held
+ * again. Pods whose controller is another Job are dropped (job_purge()).
  *
- * job_settle() is called after every change and is idempotent: it deletes the Job when nothing of
- * it is awaited, and frees it when it is gone; so a pointer to a job or bundle isn't valid after
- * it. Loop's thread only; a bundle in BUNDLE_ENDING is never freed, since a worker has it.
+ * job_settle() is called after every change and is idempotent. It deletes the Job when nobody waits
+ * for any part of it, and frees the job when it is gone; so a pointer to a job or bundle isn't
+ * valid after it. Loop's thread only; a bundle in BUNDLE_ENDING is never freed, because a worker
+ * has it.
  */
 #include <assert.h>
 #include <string.h>
 #include "runners/kubernetes/internal.h"
 
-/* A pod that has ended keeps its files on its node. Where its Job goes on for others, the pod is
- * deleted so long after its end is on record. */
+/* An ended pod keeps its files on its node. If its Job continues for others, the pod is deleted
+ * this long after its end is on record. */
 #define FORGET_NS (30 * NS_PER_S)
-/* The Job's controller is given so long to count pods that have ended. */
+/* How long the Job's controller gets to count ended pods. */
 #define COUNT_NS (5 * NS_PER_S)
 
 /* Bundles. */
@@ -76,7 +77,7 @@ bool bundle_hard(const struct bundle *b)
 	return b->members.n > 0;
 }
 
-/* Whose pod was seen before its Job was may be anybody's. */
+/* A pod that was seen before its Job may be anybody's. */
 static bool on_record(const struct bundle *b)
 {
 	if (b->ids.n == 0)
@@ -216,8 +217,8 @@ static void forget(struct job *j)
 	job_free(j);
 }
 
-/* The Job's controller lets go of each pod that has ended (a finalizer), in turns of a second. Of a
- * Job that is deleted before it has, the same is done twice. */
+/* The Job's controller releases each ended pod (a finalizer), about once a second. If the Job is
+ * deleted before that, the controller does this work twice. */
 static bool is_counting(const struct job *j)
 {
 	int64_t last_ns = 0;
@@ -238,7 +239,7 @@ void job_settle(struct job *j)
 		return;
 	for (size_t i = 0; i < j->bundles.n; i++)
 		settled &= on_record(j->bundles.v[i]);
-	/* What is still there of one that nobody waits for, while its Job goes on for others. */
+	/* Removes the pods of bundles that nobody waits for, while their Job continues. */
 	for (size_t i = 0; i < j->bundles.n && !settled && j->bundles.n > 1 && !j->gone; i++) {
 		struct bundle *b = j->bundles.v[i];
 

@@ -1,19 +1,18 @@
-/* runners/kubernetes/judge.c — from facts to a verdict: how it stands with an attempt, and why it
- * ended.
+/* runners/kubernetes/judge.c — from facts to a verdict: the stage of an attempt, and why it ended.
  *
- * The order of the questions decides (judge_end()), from what nothing else can have caused to
- * what anything can. A program that ended well and whose outputs are kept has succeeded, whatever
+ * judge_end() checks causes in order, from those that nothing else can produce to those that
+ * anything can. A program that succeeded and whose outputs are stored has succeeded, whatever
  * happened to its pod then. Next come a kill for memory; a disruption, which the control plane
- * writes into a condition before it acts; a queue that took its place back; the Job's deadline;
- * and what the kubelet gives as the pod's reason. Then the sidecar, other containers, the
- * program's exit; and only then a pod that is simply gone.
+ * writes into a condition before it acts; a queue that took its place back; the Job's deadline; and
+ * the pod's reason from the kubelet. Then the sidecar, other containers, the program's exit; and
+ * last a pod that has simply disappeared.
  *
  * A pod that hasn't ended has a stage (judge_pod(), judge_start()). Of several pods of one index
  * better() picks one. For several nodes each pod is judged, the first failure is the cause
- * (weight() where times are equal), and the gang ends when the slowest has.
+ * (weight() if times are equal), and the gang ends when the slowest node has ended.
  *
  * Pure functions of the facts and `now_ns`: no clock, no state, any thread. Text is for people;
- * classes never come from messages. Time limits are reconcile.c's.
+ * classes never come from messages. reconcile.c sets time limits.
  */
 #include "runners/kubernetes/facts.h"
 
@@ -26,16 +25,16 @@
 #include "base/text/text.h"
 #include "runners/kubernetes/init/protocol.h"
 
-/* When all other containers of a pod have ended, its sidecar's end is known so much later at the
- * latest. */
+/* The end of a sidecar is known at most this long after all other containers of its pod have
+ * ended. */
 #define SIDECAR_LATE_NS (30 * NS_PER_S)
 /* Two ends within this time count as simultaneous: clocks of different machines, in whole seconds.
  */
 #define SAME_TIME_NS (2 * NS_PER_S)
-/* After one node's failure the others are awaited so long: more than any pod has to save and to
- * go. */
+/* How long the other nodes may continue after one node's failure: longer than any pod needs to end.
+ */
 #define GANG_LATE_NS (15 * 60 * NS_PER_S)
-/* A sidecar that ends so often before the program could start is given up. */
+/* After this many ends before the program could start, a sidecar counts as hopeless. */
 #define SIDECAR_RESTARTS 3
 /* A start that takes longer than this is mentioned, once. */
 #define WORTH_A_WORD_NS (30 * NS_PER_S)
@@ -49,7 +48,7 @@ static void say(struct kube_verdict *v, const char *fmt, ...)
 	va_start(ap, fmt);
 	len = vsnprintf(v->text, sizeof(v->text), fmt, ap);
 	va_end(ap);
-	if (len >= (int)sizeof(v->text)) /* not in the middle of a character */
+	if (len >= (int)sizeof(v->text)) /* not inside a character */
 		for (size_t n = sizeof(v->text) - 1; n > 0 && !text_is_utf8(v->text, n); n--)
 			v->text[n - 1] = '\0';
 	for (char *c = v->text; *c; c++)
@@ -74,15 +73,15 @@ static bool one_of(const char *word, const char *const *list, size_t n)
 	one_of(word, (const char *const[]){ __VA_ARGS__ }, \
 	       ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })))
 
-/* The words that the API gives, or others. */
+/* The API's message, or another text. */
 static const char *or_else(const char *message, const char *other)
 {
 	return message && *message ? message : other;
 }
 
-/* The sidecar's word. */
+/* The sidecar's result. */
 
-/* It writes an object, or nothing. One that was started again has said its word before. */
+/* It writes an object, or nothing. A restarted one has written its result before. */
 static const char *result_of(const struct pod_facts *p)
 {
 	const struct container_facts *s = &p->sidecar;
@@ -117,8 +116,8 @@ static bool judge_memory(const struct pod_facts *p, struct kube_verdict *v)
 	return false;
 }
 
-/* A deadline of the Job (activeDeadlineSeconds): its controller deletes the pods, and says so in
- * the Job alone. */
+/* A deadline of the Job (activeDeadlineSeconds): its controller deletes the pods, and only the Job
+ * has the reason. */
 static bool judge_deadline(const struct job_facts *job, const struct pod_facts *p,
 			   struct kube_verdict *v)
 {
@@ -157,9 +156,9 @@ static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 	return true;
 }
 
-/* A queue (Kueue's) that wants a place back suspends the Job again; the Job's controller then
- * deletes the pods, and says nothing in them. By the time that they have ended the Job may have
- * been let in again. */
+/* A queue (Kueue's) that takes a place back suspends the Job again. The Job's controller then
+ * deletes the pods, without a reason in them. When they have ended, the Job may have been admitted
+ * again. */
 static bool judge_suspension(const struct job_facts *job, const struct pod_facts *p,
 			     struct kube_verdict *v)
 {
@@ -171,14 +170,14 @@ static bool judge_suspension(const struct job_facts *job, const struct pod_facts
 	return true;
 }
 
-/* status.reason: the kubelet's word for a pod that it ended as a whole, or didn't take. */
+/* status.reason: set by the kubelet for a pod that it ended as a whole, or didn't accept. */
 static bool judge_pod_reason(const struct pod_facts *p, struct kube_verdict *v)
 {
 	const char *r = p->reason;
 
 	if (!*r)
 		return false;
-	if (str_eq(r, "Evicted")) { /* without a disruption: for what it did itself */
+	if (str_eq(r, "Evicted")) { /* without a disruption: the pod itself is the cause */
 		end_as(v, FAILURE_FAILED);
 		say(v, "evicted by the kubelet: %s",
 		    or_else(p->message,
@@ -248,7 +247,7 @@ static bool judge_other(const struct pod_facts *p, struct kube_verdict *v)
 	return true;
 }
 
-/* Exit of the program, when nobody could tell more. */
+/* Exit of the program, when there is no better source. */
 static bool judge_exit(const struct pod_facts *p, struct kube_verdict *v)
 {
 	const struct container_facts *m = &p->main;
@@ -293,7 +292,7 @@ static void judge_end(const struct job_facts *job, const struct pod_facts *p,
 	if (judge_sidecar(p, v) || judge_other(p, v))
 		return;
 	if (v->result && (m->state == CONTAINER_TERMINATED || !p->deleted_ns))
-		return; /* it knows what became of the program */
+		return; /* the result tells how the program ended */
 	if (judge_exit(p, v))
 		return;
 	end_as(v, FAILURE_LOST);
@@ -314,7 +313,7 @@ static bool judge_container(const struct container_facts *c, const char *name,
 		   "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
 		   "SignatureValidationFailed")) {
 		v->stage = STAGE_IMAGE;
-		/* Of these nothing is tried again. */
+		/* The kubelet doesn't retry these. */
 		if (ONE_OF(c->reason, "InvalidImageName", "ErrImageNeverPull"))
 			end_as(v, FAILURE_IMAGE);
 		say(v, "the image of %s can't be had: %s", name, or_else(c->message, c->reason));
@@ -373,9 +372,9 @@ static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_v
 
 /* One pod. */
 
-/* The program's container has ended, and the sidecar has said its last word after it. What goes on
- * in the pod then is somebody else's (a template's container, a mesh's proxy), and the kubelet
- * starts a sidecar again that ended before it. */
+/* The program's container has ended, and the sidecar has written its result after that. Containers
+ * that still run aren't ours (a template's container, a mesh's proxy), and the kubelet restarts a
+ * sidecar that ended before them. */
 static bool has_said_all(const struct pod_facts *p)
 {
 	const struct container_facts *s = &p->sidecar;
@@ -415,7 +414,7 @@ static void judge_pod(const struct job_facts *job, const struct pod_facts *p, in
 	v->program_ran |= v->stage == STAGE_RUNNING || v->stage == STAGE_SAVING;
 }
 
-/* Of two pods of one index: one that ended well, one that lives, the newer one. */
+/* Of two pods of one index, prefers one that ended well, then one that lives, then the newer. */
 static const struct pod_facts *better(const struct pod_facts *a, const struct pod_facts *b,
 				      int64_t now_ns)
 {
@@ -430,7 +429,7 @@ static const struct pod_facts *better(const struct pod_facts *a, const struct po
 
 /* The Job. */
 
-/* Without a pod that tells more. */
+/* When no pod has more information. */
 static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
 {
 	const char *r = job ? job->reason : "";
@@ -465,9 +464,10 @@ static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
 
 /* Several nodes. */
 
-/* How much the end of one node says of why the gang ended, when others ended at the same time:
- * times are told in whole seconds, and a rank whose peer was killed fails within milliseconds.
- * -1: it has not failed. A program that didn't end well has, for its sidecar knows more. */
+/* How strongly one node's end explains the gang's end, when others ended at the same time. Times
+ * are whole seconds, and a rank whose peer was killed fails within milliseconds. -1: the node has
+ * not failed. A program that didn't end well has failed even with class NONE: its sidecar knows
+ * more. */
 static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 {
 	bool terminated = p && p->main.state == CONTAINER_TERMINATED;
@@ -476,12 +476,12 @@ static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 	if (v->stage != STAGE_ENDED || (v->class == FAILURE_NONE && terminated && code == 0))
 		return -1;
 	if (v->class == FAILURE_LOST || code == 128 + SIGTERM)
-		return 0; /* the other pods of a Job that failed are deleted */
+		return 0; /* Kubernetes deletes the other pods of a failed Job */
 	if (v->class != FAILURE_NONE && v->class != FAILURE_FAILED)
 		return 3;
 	return code > 128 && code != 128 + SIGABRT
 		       ? 2
-		       : 1; /* killed; a library that misses its peer aborts */
+		       : 1; /* killed; a library aborts when it misses its peer */
 }
 
 struct culprit {
@@ -527,7 +527,7 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 		const struct pod_facts *p = pods[i];
 		struct culprit c = { .weight = -1 };
 
-		/* It has ended well, and of the others' words none is needed. */
+		/* It has ended well, and its result isn't needed. */
 		if (!p && i > 0 && s->podless && s->job && s->job->complete)
 			continue;
 		p ? judge_pod(s->job, p, now_ns, &c.v) : judge_no_pod(s, &c.v);
@@ -546,8 +546,8 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 		*ret = slowest.stage == STAGE_ENDED ? first : slowest;
 	} else {
 		*ret = cause.v;
-		/* The others save what they have before they go: until then the gang isn't at its
-		 * end, and nothing of it is started anew. */
+		/* The other nodes save their work before they end. Until then the gang hasn't
+		 * ended, and nothing of it is started again. */
 		if (slowest.stage != STAGE_ENDED && now_ns - cause.v.since_ns <= GANG_LATE_NS) {
 			ret->stage = STAGE_SAVING;
 			ret->class = FAILURE_NONE;
@@ -570,7 +570,7 @@ void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *
 	for (size_t i = 0; i < s->n; i++)
 		p = better(p, s->pods[i], now_ns);
 	p ? judge_pod(job, p, now_ns, ret) : judge_no_pod(s, ret);
-	/* A pod whose end nobody saw, though all is over. */
+	/* Nobody saw this pod's end, though everything is over. */
 	if (ret->stage != STAGE_ENDED && job && job->failed && job->failed_ns &&
 	    now_ns - job->failed_ns > SIDECAR_LATE_NS)
 		judge_job_end(job, ret);

@@ -1,10 +1,10 @@
 /* runners/kubernetes/probe.c — what a cluster supports and an account may do, for `cairn doctor`.
  *
- * kube_probe() asks one thing after the other and gives each answer to `found`; only a server
- * that can't be asked for its version ends it early. Rights are a table (`rights`): one
- * SelfSubjectAccessReview for each verb. sample_job() has the features of the runner's Jobs and
- * none of their content, and is only tried dry. A new feature of job/ belongs into it, a new
- * request of the runner into `rights` and deploy/role.yaml.
+ * kube_probe() makes one check after the other and gives each result to `found`. It stops early
+ * only if the server doesn't tell its version. Rights are a table (`rights`): one
+ * SelfSubjectAccessReview for each verb. sample_job() has all features of the runner's Jobs and
+ * none of their content, and is only sent as a dry run. Add a new feature of job/ to it, and a new
+ * request of the runner to `rights` and deploy/role.yaml.
  *
  * Blocks its caller; no state.
  */
@@ -43,7 +43,7 @@ static const char *text_of(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-/* The digits at its beginning; 0 when there are none. */
+/* The number at the beginning of the text; 0 when there is none. */
 static int64_t number_of(const char *text)
 {
 	char digits[16];
@@ -55,7 +55,7 @@ static int64_t number_of(const char *text)
 
 /* Version. */
 
-/* -1: the server can't be asked; the rest makes no sense then. */
+/* -1: the server can't be reached; other checks make no sense then. */
 static int probe_version(struct probe *p)
 {
 	struct kube_call call = { .method = "GET", .path = "/version" };
@@ -68,7 +68,7 @@ static int probe_version(struct probe *p)
 		    "see whether `kubectl version` works with the same context", "%s", err.msg);
 		return -1;
 	}
-	/* minor may be "27+" at some providers. */
+	/* Some providers have a minor version like "27+". */
 	major = number_of(text_of(call.json, "major"));
 	minor = number_of(text_of(call.json, "minor"));
 	if (major > KUBE_VERSION_MIN_MAJOR ||
@@ -86,7 +86,7 @@ static int probe_version(struct probe *p)
 
 struct right {
 	const char *group, *resource, *subresource;
-	const char *verbs; /* with a space between */
+	const char *verbs; /* separated by spaces */
 };
 static const struct right rights[] = {
 	{ "batch", "jobs", NULL, "create get list watch delete" },
@@ -100,7 +100,7 @@ static const struct right lease_rights[] = { { "coordination.k8s.io", "leases", 
 					     { "coordination.k8s.io", "leases", NULL,
 					       "get update" } };
 
-/* 1 allowed, 0 not, -1 can't be asked. */
+/* 1 allowed, 0 not, -1 the check failed. */
 static int may(struct probe *p, const struct right *r, const char *verb, const char *name,
 	       struct err *err)
 {
@@ -128,7 +128,7 @@ static int may(struct probe *p, const struct right *r, const char *verb, const c
 	return result;
 }
 
-/* Adds what is lacking as "create jobs". -1: can't be asked. */
+/* Adds missing rights like "create jobs". -1: the check failed. */
 static int probe_right(struct probe *p, const struct right *r, const char *name,
 		       struct str *lacking, struct err *err)
 {
@@ -159,7 +159,7 @@ static void probe_rights(struct probe *p)
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rights); i++)
 		r = probe_right(p, &rights[i], NULL, &lacking, &err);
 	for (size_t i = 0; r == 0 && p->o->lease && i < ARRAY_LEN(lease_rights);
-	     i++) /* a name can't be said of a create */
+	     i++) /* a create has no name to check */
 		r = probe_right(p, &lease_rights[i], i ? p->o->lease : NULL, &lacking, &err);
 	if (r < 0) {
 		say(p, KUBE_WARNING, "rights", NULL, "could not be checked: %s", err.msg);
@@ -174,7 +174,7 @@ static void probe_rights(struct probe *p)
 		say(p, KUBE_FINE, "rights", NULL, "all that are needed in the namespace %s", p->ns);
 }
 
-/* A Job, tried dry. */
+/* A Job, as a dry run. */
 
 static json_t *restricted(void)
 {
@@ -188,7 +188,7 @@ static json_t *small(void)
 			 "64Mi", "limits", "cpu", "100m", "memory", "64Mi");
 }
 
-/* All features that the runner's Jobs use, none of its content; one for a task, or for several. */
+/* All features of the runner's Jobs, none of their content; for one task, or for several. */
 static json_t *sample_job(bool array)
 {
 	json_t *sidecar = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", "cairn", "image",

@@ -1,10 +1,11 @@
-/* runners/kubernetes/probe.h — what a cluster supports and what the account may do there, found by
- * asking it. Nothing is made.
+/* runners/kubernetes/probe.h — asks a cluster what it supports and what the account may do there.
+ * It creates nothing.
  *
- * Version (1.31 or newer: Indexed Jobs, podFailurePolicy and native sidecars work), each right that
- * the runner needs (SelfSubjectAccessReview), Jobs of the kinds that it makes (server-side dry run
- * with fieldValidation=Strict: also what admission, quotas and Pod Security say), what quotas
- * leave, and GPUs of the nodes, where the account may list them.
+ * It checks the version (1.31 or newer: Indexed Jobs, podFailurePolicy and native sidecars work),
+ * each right that the runner needs (SelfSubjectAccessReview), and Jobs of the kinds that it makes
+ * (server-side dry run with fieldValidation=Strict, which includes admission, quotas and Pod
+ * Security). It also checks the remaining quotas, and GPUs of the nodes, if the account may list
+ * them.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_PROBE_H
 #define CAIRN_RUNNERS_KUBERNETES_PROBE_H
@@ -19,10 +20,10 @@ enum kube_finding { KUBE_FINE, KUBE_WARNING, KUBE_PROBLEM };
 typedef void (*kube_found_fn)(void *arg, enum kube_finding verdict, const char *name,
 			      const char *detail, const char *advice);
 struct kube_probe_options {
-	const char *lease; /* that servers of the project share; or NULL */
+	const char *lease; /* that the project's servers share; or NULL */
 	bool arrays;       /* tasks may share a Job (kube_profile.array isn't 1) */
 };
-/* Goes on after each thing that is wrong; what can't be asked is a finding, too. */
+/* Continues after each problem. A check that can't be made is a finding, too. */
 void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_found_fn found,
 		void *arg);
 

@@ -1,22 +1,20 @@
-/* runners/kubernetes/reconcile.c — reconciles what was seen of a Job with what was told of it.
+/* runners/kubernetes/reconcile.c — reconciles what was seen of a Job with what was reported.
  *
  * job_look() and bundle_look() are idempotent and may be called at any time: after every event,
- * after every request, once a second. For each open bundle, judge() makes a verdict of the facts,
- * and what follows is done in a fixed order: cancellations, time limits (limit()), what a gang
- * lacks (job_mend()), the start, the end (bundle_end()), and otherwise words that say why it
- * waits. Only what has changed is reported: each member remembers what it was told.
+ * after every request, once a second. For each open bundle, judge() makes a verdict from the facts,
+ * and the actions follow in a fixed order: cancellations, time limits (limit()), missing objects of
+ * a gang (job_mend()), the start, the end (bundle_end()), and otherwise a reason why it waits. Only
+ * changes are reported: each member remembers its last report.
  *
- * Time limits are one table (`limits`): what is awaited in each stage, for how long, and the
- * failure it becomes. They stand still while the server can't be asked (`trouble`), for then
- * nobody knows the stage. A server that answers, but doesn't let us watch, ends attempts
- * (limit_sight()).
+ * Time limits are one table (`limits`): what each stage waits for, for how long, and which failure
+ * it becomes. They are suspended while the server can't be reached (`trouble`), because then nobody
+ * knows the stage. A server that answers, but doesn't let us watch, ends attempts (limit_sight()).
  *
- * Two watches are two streams: what one tells may be ahead of the other. So an end without a pod,
- * and a deleted pod without an explanation, count only after a while (is_podless(),
- * await_word()).
+ * Two watches are two streams: one may be ahead of the other. So an end without a pod, and a
+ * deleted pod without an explanation, count only after a while (is_podless(), await_word()).
  *
- * Loop's thread only. Nothing here blocks: requests are made by requests.c, results read by
- * end.c, facts judged by judge.c.
+ * Loop's thread only. Nothing here blocks: requests.c makes requests, end.c reads results, judge.c
+ * judges facts.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,25 +22,26 @@
 #include "base/text/text.h"
 #include "runners/kubernetes/internal.h"
 
-/* A Job without a pod, and a pod without a sidecar, for so long: events may say why. Asked again so
- * much later. */
+/* After this time, a Job without a pod, or a pod without a sidecar, is a reason to request events.
+ * The request is repeated after ASK_AGAIN_NS. */
 #define NO_POD_NS     (2 * NS_PER_S)
 #define NO_SIDECAR_NS (15 * NS_PER_S)
 #define ASK_AGAIN_NS  (15 * NS_PER_S)
-/* The server goes through all events of the namespace for each question: one at a time, this far
- * apart, each bundle in its turn. */
+/* The server reads all events of the namespace for each request. So there is one request at a time,
+ * this far apart, and bundles take turns. */
 #define ASK_APART_NS     (1 * NS_PER_S)
 #define ASK_AGAIN_MAX_NS (300 * NS_PER_S)
-/* A pod's news come so long after its Job's at most, and a Job's after its pod's. */
+/* News of a pod come at most this long after its Job's, and a Job's after its pod's. */
 #define PODLESS_NS (5 * NS_PER_S)
-/* A sidecar that isn't ready so long after its start has something to say: until then, nobody may
- * have looked (job/pod.c). */
+/* A sidecar that isn't ready this long after its start reports trouble; before that, its first
+ * probe may not have run (job/pod.c). */
 #define UNREADY_NS (90 * NS_PER_S)
-/* As the helper's, init/program.c. */
+/* The same as the helper's, init/program.c. */
 #define GRACE_DEFAULT_NS (10 * NS_PER_S)
-/* Beside what is allowed, but no more than that: for clocks, watches and the kubelet. */
+/* Added to the allowed time for differences of clocks, watches and the kubelet, but at most the
+ * allowed time itself. */
 #define SLACK_NS (300 * NS_PER_S)
-/* The first look is refused for so long: a Role that was just made is known everywhere by then. */
+/* How long the first request may be refused: a new Role is known everywhere by then. */
 #define DENIED_NS (5 * NS_PER_S)
 
 static void tell_waiting(struct member *m, const char *why)
@@ -109,7 +108,7 @@ static bool no_sidecar(const struct bundle *b)
 	return true;
 }
 
-/* Pods of several nodes hold each other up, and what they have been given: all of them or none. */
+/* Pods of several nodes block each other, and their resources: all of them must start, or none. */
 static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t now)
 {
 	unsigned running = 0;
@@ -132,8 +131,8 @@ static int64_t slack(const struct kube *k)
 	return MIN(SLACK_NS, k->save_within_ns);
 }
 
-/* The helper holds the program to its own limit, and the sidecar itself to the one for saving: what
- * is here is for a pod in which nobody does. 0: there is none. */
+/* The helper enforces the program's own limit, and the sidecar the one for saving. This limit is
+ * for a pod in which neither does. 0: there is none. */
 static int64_t program_within(const struct bundle *b)
 {
 	int64_t ns = b->k->save_within_ns + slack(b->k);
@@ -173,10 +172,10 @@ static int64_t inputs_within(const struct bundle *b)
 	return no_sidecar(b) ? 0 : save_within(b);
 }
 
-/* What is awaited in each stage of an attempt that has a Job, for how long, and what it is when it
- * doesn't come. A queue may take as long as it takes. The rest of an attempt's life: look_paused()
- * before it has a Job, limit_gang(), limit_sight() in every stage, and bundle_end() for a result
- * that lies in the store. */
+/* What each stage of an attempt with a Job waits for, for how long, and which failure it becomes
+ * when that doesn't come. A queue has no limit. Other parts of an attempt's life have their own:
+ * look_paused() before it has a Job, limit_gang(), limit_sight() in every stage, and bundle_end()
+ * for a result in the store. */
 static const struct stage_limit {
 	enum kube_stage stage;
 	int64_t (*within)(const struct bundle *b); /* 0: no limit now */
@@ -193,8 +192,8 @@ static const struct stage_limit {
 	{ STAGE_SAVING, save_within, FAILURE_STORE, "it ended, but its outputs were not kept" },
 };
 
-/* Where nobody tells us how it goes, no attempt can be seen to end. What went well before may only
- * be a token that is renewed, or a Role that is being replaced. */
+/* If the server refuses our watches, nobody can see an attempt end. If they worked before, perhaps
+ * only a token or a Role is being replaced, so the limit is longer. */
 static void limit_sight(struct kube *k)
 {
 	const struct view *const views[] = { &k->jobs, &k->pods };
@@ -242,7 +241,7 @@ static bool may_ask(const struct kube *k, int64_t asked_ns, int64_t now)
 	       !(k->questions.asked_ns && now - k->questions.asked_ns < ASK_APART_NS);
 }
 
-/* A pod that runs and whose sidecar isn't ready: it has something to say (engine/pod/pod.c, the
+/* A running pod whose sidecar isn't ready: the sidecar reports trouble (engine/pod/pod.c, the
  * probe). */
 static const struct pod_facts *pod_unready(const struct bundle *b)
 {
@@ -279,7 +278,7 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 		kube_ask_about_pod(b, unready);
 }
 
-/* Words. */
+/* Reasons. */
 
 static void say_why(struct bundle *b, const struct kube_verdict *v)
 {
@@ -304,12 +303,12 @@ static void say_why(struct bundle *b, const struct kube_verdict *v)
 
 /* One bundle. */
 
-/* Pods and Jobs are told by two watches, which may be apart: that it is over without a pod counts
- * after a while. */
+/* Two watches report pods and Jobs, and one may be behind. So a Job that is over without a pod
+ * counts only after a while. */
 static bool is_podless(struct bundle *b)
 {
 	const struct job *j = b->j;
-	/* Of several nodes some may lack theirs: the judge looks at each. */
+	/* Of several nodes some may lack their pod: the judge checks each. */
 	bool over = b->nodes > 1 ? j->f.failed || j->f.complete
 				 : !b->pods.n && job_is_over(&j->f, b->index);
 
@@ -322,7 +321,7 @@ static bool is_podless(struct bundle *b)
 	return b->k->pods.synced && kube_mono(b->k) - b->podless_ns >= PODLESS_NS;
 }
 
-/* Why its pod was deleted may stand in the Job alone, and its news may be behind. */
+/* Only the Job may say why its pod was deleted, and its news may be late. */
 static void await_word(struct bundle *b, struct kube_verdict *v)
 {
 	const struct job *j = b->j;
@@ -356,7 +355,7 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 	for (size_t i = 0; i < b->pods.n; i++) {
 		struct pod_facts *f = &b->pods.v[i]->f;
 
-		/* A node that is gone never says that its pods have ended. */
+		/* A dead node never reports that its pods have ended. */
 		if (f->deleted_ns && !pod_is_over(f) &&
 		    now > f->deleted_ns + b->k->o.lost_within_ns)
 			f->gone = true;
@@ -366,7 +365,7 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 	await_word(b, v);
 	if (v->stage == b->stage)
 		return;
-	if (b->stage == STAGE_QUEUED) { /* what kept it there says nothing of what comes now */
+	if (b->stage == STAGE_QUEUED) { /* the reason of the queue doesn't hold any more */
 		free(b->j->trouble);
 		b->j->trouble = NULL;
 		b->j->asked_ns = 0;
@@ -378,8 +377,8 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 	b->trouble = NULL;
 }
 
-/* What was cancelled: with the whole Job it is deleted (runner.c), or here, while others of it go
- * on. */
+/* Cancelled members: their pods are deleted with the whole Job (runner.c), or here, when others of
+ * the Job continue. */
 static void look_cancelled(struct bundle *b)
 {
 	bool whole = job_is_cancelled(b->j);
@@ -387,7 +386,7 @@ static void look_cancelled(struct bundle *b)
 	if (!whole)
 		bundle_delete_pods(b, bundle_hard(b));
 	if (whole ? bundle_hard(b) && !b->j->deleting
-		  : b->pods.n == 0) /* who reads that it is over finds nothing that goes on */
+		  : b->pods.n == 0) /* the pod is really gone when the end is reported */
 		bundle_impose(b, FAILURE_CANCELLED, "stopped on request");
 }
 
@@ -463,8 +462,7 @@ static bool is_awaited(const struct job *j)
 	return false;
 }
 
-/* There is no Job, as far as is known: one whose creation wasn't answered shows up in the watch,
- * and goes then. */
+/* No Job is known. If its creation wasn't answered, it appears in the watch and is then deleted. */
 static void look_paused(struct job *j)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -501,7 +499,7 @@ void job_look(struct job *j)
 	job_settle(j);
 }
 
-/* What is held waits for the list of Jobs. */
+/* Held members wait for the list of Jobs. */
 static void look_held(struct kube *k)
 {
 	for (size_t i = 0; i < k->held.n; i++)

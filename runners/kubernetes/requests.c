@@ -1,16 +1,17 @@
 /* runners/kubernetes/requests.c — requests that make, mend and delete Jobs.
  *
  * Each request is a struct of its own (making, mending, deletion): the loop's thread fills it, a
- * worker carries it out, and a second function takes the outcome in on the loop's thread. A
- * worker touches its struct, the client and the options; the attempts that a making points to
- * stay until it is over, since a Job in JOB_MAKING is neither freed nor reported. What may have
- * gone meanwhile is found again by its id.
+ * worker carries it out, and a second function handles the result on the loop's thread. A worker
+ * touches only its struct, the client and the options. The attempts that a making points to stay
+ * until it is over, because a Job in JOB_MAKING is neither freed nor reported. Objects that may
+ * have been freed meanwhile are found again by id.
  *
- * make() goes: publish the specification in the store, create the Job, create a gang's Service
- * and NetworkPolicy. Every step can be repeated: names are those of the attempt, so AlreadyExists
- * leads to adopt(), which takes only a Job that carries our owner annotation. made() sorts the
- * outcome: there, tried again later with doubling pauses (pause_making()), or given up. A refusal
- * that goes on is limited in time by reconcile.c; silence isn't.
+ * The steps of make(): publish the specification in the store, create the Job, create a gang's
+ * Service and NetworkPolicy. Every step can be repeated: names come from the attempt, so
+ * AlreadyExists leads to adopt(), which takes only a Job with our owner annotation. made() handles
+ * the outcome: the Job exists, is retried later with doubling pauses (pause_making()), or is given
+ * up. reconcile.c limits how long a refusal may go on; there is no limit for a server that doesn't
+ * answer.
  *
  * Deletions name the uid, so that a later Job of the same name is safe. "Not found" is success.
  * runner_sweep() and kube_delete_run() block their caller.
@@ -20,7 +21,7 @@
 #include <string.h>
 #include "runners/kubernetes/internal.h"
 
-/* What couldn't be made for reasons that pass is tried again so late: doubling. */
+/* The pause before a retry, after a failure that may pass: it doubles. */
 #define AGAIN_MIN_NS  (1 * NS_PER_S)
 #define AGAIN_MAX_NS  (60 * NS_PER_S)
 #define MEND_AGAIN_NS (10 * NS_PER_S)
@@ -32,13 +33,13 @@ struct making {
 	struct job *j;
 	struct kube *k;
 	struct arena *arena;
-	const struct runner_attempt **attempts; /* of members, which stay until it is over */
+	const struct runner_attempt **attempts; /* of members, which outlive the making */
 	size_t n, per_pod;
 	struct content_id spec;
 	char name[64], uid[64];
-	struct job_facts found; /* of one that was there already */
+	struct job_facts found; /* facts of a Job that existed already */
 	enum { MADE, PUT_OFF, NO_QUOTA, NO_STORE, WRONG } outcome;
-	bool answered; /* PUT_OFF: by an answer, not for the lack of one */
+	bool answered; /* PUT_OFF: the server answered */
 	struct err err;
 };
 
@@ -92,8 +93,8 @@ static int create(struct kube *k, const char *group, const char *resource, const
 	return r;
 }
 
-/* A Job of our name: ours, from before a crash or from a request whose answer was lost; or somebody
- * else's. */
+/* A Job of our name exists. It is ours, from before a crash or from a request whose answer was
+ * lost; or it isn't. */
 static int adopt(struct making *m)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
@@ -107,7 +108,7 @@ static int adopt(struct making *m)
 	call.path = path.s;
 	r = kube_do(m->k->client, &call, &m->err);
 	if (r < 0 && m->err.code == ERR_NOT_FOUND)
-		m->err.code = ERR_CHANGED; /* it was on its way out: again */
+		m->err.code = ERR_CHANGED; /* it was being deleted: try again */
 	if (r == 0 && job_facts_of(call.json, &f) < 0)
 		r = err_set(&m->err, ERR_INVALID,
 			    "Kubernetes: the answer about the Job %s is no Job", m->name);
@@ -153,7 +154,7 @@ static int make_job(struct making *m, const struct kube_job *j)
 	return m->err.code == ERR_EXISTS ? adopt(m) : put_off(m);
 }
 
-/* A gang's Service and NetworkPolicy, which may be there already. */
+/* A gang's Service and NetworkPolicy, which may exist already. */
 static int make_parts(struct kube *k, json_t *const parts[2], size_t n, struct err *err)
 {
 	static const struct {
@@ -206,7 +207,7 @@ static void make(void *arg)
 	m->outcome = MADE;
 }
 
-/* `class`: what it is when it goes on; NONE: nobody has answered, which has no limit of time. */
+/* `class`: the failure if this goes on; NONE: nobody answers, which has no time limit. */
 static void pause_making(struct job *j, enum failure_class class, const char *what, const char *why)
 {
 	int64_t wait = AGAIN_MIN_NS << MIN(j->tries, 6u);
@@ -220,8 +221,7 @@ static void pause_making(struct job *j, enum failure_class class, const char *wh
 	j->trouble = xasprintf("%s: %s", what, why);
 }
 
-/* One that was found may have been made by an engine that died before it knew, for others, too, or
- * for fewer. */
+/* A found Job may be from an engine that died before it knew, for more attempts or for fewer. */
 static void is_there(struct job *j, const struct making *m)
 {
 	j->state = JOB_THERE;
@@ -292,7 +292,7 @@ void job_make(struct job *j)
 	pool_submit(j->k->pool, make, made, m);
 }
 
-/* The rest of a gang. */
+/* The other objects of a gang. */
 
 struct mending {
 	struct kube *k;
@@ -305,7 +305,7 @@ struct mending {
 static void mend(void *arg)
 {
 	struct mending *m = arg;
-	struct err ignored = { 0 }; /* the gang's own time limit tells */
+	struct err ignored = { 0 }; /* the gang's own time limit reports it */
 
 	m->result = atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->parts, m->n, &ignored);
 }
@@ -343,7 +343,7 @@ void job_mend(struct job *j)
 	m->id = j->id;
 	if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 ||
 	    kube_gang_objects(&of, j->uid, m->parts, &m->n, &ignored) < 0) {
-		j->half_made = false; /* not as this engine makes them */
+		j->half_made = false; /* this engine would make them differently */
 		free(m);
 		return;
 	}
@@ -355,7 +355,7 @@ void job_mend(struct job *j)
 
 struct deletion {
 	struct kube *k;
-	uint64_t id; /* of the Job, if it is still known then */
+	uint64_t id; /* of the Job, if it is still known at the end */
 	const char *group, *resource;
 	char name[254], uid[64];
 	bool at_once, job;
@@ -382,7 +382,7 @@ static int delete_at(struct kube_client *c, const char *ns, const struct deletio
 	kube_call_deinit(&call);
 	json_decref(body);
 	if (r < 0 && (err->code == ERR_NOT_FOUND || err->code == ERR_CHANGED))
-		return 0; /* it has gone already, or another has its name now */
+		return 0; /* it is already gone, or another object has its name now */
 	return r;
 }
 
@@ -466,16 +466,16 @@ static bool is_done(struct kube *k, const struct job_facts *f)
 	return done;
 }
 
-/* Jobs of a run that have to go. */
+/* Deletes Jobs of a run. */
 struct sweep {
 	struct kube_client *c;
 	const char *ns;
-	struct kube *k; /* only those whose attempts' ends are on its record; NULL: all */
-	size_t max;     /* Jobs that are looked at; 0: all */
+	struct kube *k; /* delete only Jobs whose attempts' ends are on its record; NULL: all */
+	size_t max;     /* Jobs to look at; 0: all */
 	size_t n_seen, n_deleted;
 };
 
-/* One that is on its way out already may stay in the list for long: somebody's finalizer holds it.
+/* A Job that is being deleted may stay in the list for long, because of a finalizer: skip it.
  */
 static int sweep_job(void *arg, const json_t *object, struct err *err)
 {
@@ -511,8 +511,7 @@ static int sweep(struct sweep *s, const char *project, const char *run_id, int64
 	return kube_list_each(s->c, &l, err);
 }
 
-/* The first page will do, and a server that refuses isn't asked on: what is left goes with its time
- * to live. */
+/* The first page is enough, or a refusal ends it: the time to live removes the rest. */
 void runner_sweep(struct kube *k)
 {
 	struct sweep s = {

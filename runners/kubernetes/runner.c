@@ -1,22 +1,22 @@
-/* runners/kubernetes/runner.c — what the engine asks of the runner: submit, adopt, settle,
+/* runners/kubernetes/runner.c — the runner's functions for the engine: submit, adopt, settle,
  * cancel.
  *
- * submit() copies the attempt into a member and holds it (runner_hold()); nothing is sent then. A
- * moment later flush() puts all held members into Jobs: place() finds the Job that is known to
- * hold the attempt, or a place in one that is made in this turn, or begins a new one. So
- * neighbours share a Job, and what is submitted again after a crash finds its own. After a crash
- * nothing is placed before the list of Jobs is complete (`resumed`).
+ * submit() copies the attempt into a member and holds it (runner_hold()), without a request. A
+ * moment later flush() puts all held members into Jobs. place() finds the Job that holds the
+ * attempt, or room in a Job that is made in this turn, or begins a new one. So neighbours share a
+ * Job, and an attempt that is submitted again after a crash finds its own. After a crash nothing is
+ * placed before the list of Jobs is complete (`resumed`).
  *
- * A member ends in member_report(), which tells the engine and frees it. A Job stays until
- * settled() was called for all its attempts (jobs.c). cancel() marks the member; a pod can be
- * ended only as a whole, so the last member of a bundle decides (reconcile.c).
+ * A member ends in member_report(), which reports to the engine and frees it. A Job stays until
+ * settled() was called for all its attempts (jobs.c). cancel() marks the member; a pod can end only
+ * as a whole, so the last member of a bundle decides (reconcile.c).
  *
- * tick() reconciles all Jobs once a second: deadlines pass without any event. All of this is on
- * the loop's thread. kube_free() leaves the Jobs on the cluster; it sets `closing`, after which
+ * tick() reconciles all Jobs once a second, because deadlines pass without an event. All of this is
+ * on the loop's thread. kube_free() leaves the Jobs on the cluster; it sets `closing`, after which
  * workers begin nothing new and no report is made.
  *
- * What is seen comes in through watch.c, verdicts are judge.c's, and everything that takes time
- * is requests.c, end.c, events.c and series.c.
+ * Facts come in through watch.c, verdicts are made in judge.c, and slow work is done in requests.c,
+ * end.c, events.c and series.c.
  */
 #include "runners/kubernetes/runner.h"
 
@@ -28,15 +28,15 @@
 
 #define WORKERS_DEFAULT 8
 #define TICK_NS         NS_PER_S
-#define GATHER_NS       (20 * NS_PER_MS)  /* of quiet, until Jobs are made for what was submitted */
-#define GATHER_MAX_NS   (100 * NS_PER_MS) /* but no longer than so */
-#define GATHER_LONG_NS  (500 * NS_PER_MS) /* where so many are made and haven't started: BACKLOG */
+#define GATHER_NS       (20 * NS_PER_MS)  /* of quiet before Jobs are made for submitted attempts */
+#define GATHER_MAX_NS   (100 * NS_PER_MS) /* but at most this long */
+#define GATHER_LONG_NS  (500 * NS_PER_MS) /* while BACKLOG attempts wait for their start */
 #define BACKLOG         32
-#define FRESH_LOOK      64              /* so many of a turn's newest Jobs are searched for room */
-#define PATIENCE_NS     (10 * NS_PER_S) /* after that the user is told, and it is tried again */
+#define FRESH_LOOK      64              /* how many of a turn's newest Jobs are searched for room */
+#define PATIENCE_NS     (10 * NS_PER_S) /* then the user gets a message; it is retried */
 #define SKEW_UNKNOWN    (-(1LL << 60))
 
-/* Attempts are copied: workers read them, and an engine that leaves doesn't wait for workers. */
+/* Attempts are copied, because workers read them, and a leaving engine doesn't wait for workers. */
 
 static const char *copy_text(struct arena *arena, const char *s)
 {
@@ -112,18 +112,18 @@ void member_report(struct member *m, struct runner_result *r)
 			m->b->members.v[i] = m->b->members.v[--m->b->members.n];
 			break;
 		}
-	if (!atomic_load(&k->closing)) /* whom it would be told is gone by then */
+	if (!atomic_load(&k->closing)) /* the engine is gone by then */
 		k->base.events.finished(k->base.events.arg, m->a->id, r);
 	member_free(m);
 }
 
-/* Jobs for them. */
+/* Jobs for members. */
 
-/* The place in a Job that is made in this turn: its index. NULL: there is none. */
+/* Room in a Job that is made in this turn. NULL: there is none. */
 static struct bundle *shared(const struct member *m, struct job *const *fresh, size_t n)
 {
 	for (size_t i = n; i-- > 0 && n - i <= FRESH_LOOK;) {
-		struct job *j = fresh[i]; /* filled pod by pod */
+		struct job *j = fresh[i]; /* its pods are filled one after the other */
 		size_t last = j->bundles.n - 1,
 		       there = last * j->room.per_pod + j->bundles.v[last]->members.n,
 		       index = there / j->room.per_pod;
@@ -135,7 +135,7 @@ static struct bundle *shared(const struct member *m, struct job *const *fresh, s
 	return NULL;
 }
 
-/* A Job that is known to hold it; else a place in one that is made in this turn, or a new one. */
+/* Uses a Job that is known to hold it; else room in one that is made in this turn, or a new one. */
 static void place(struct kube *k, struct member *m, struct job ***fresh, size_t *n)
 {
 	uint64_t id = m->a->id;
@@ -178,8 +178,8 @@ void runner_flush(struct kube *k)
 		runner_look_all(k);
 }
 
-/* What comes within a moment is made together: an engine gives out what became ready task by task.
- * Where many wait for their turn already, a longer moment costs nothing. */
+/* Attempts that are submitted within a moment are placed together, because an engine submits ready
+ * tasks one by one. When many attempts wait already, a longer moment costs nothing. */
 static void flush(void *arg)
 {
 	struct kube *k = arg;
@@ -216,7 +216,7 @@ static void tick(void *arg)
 	runner_ask_series(k);
 }
 
-/* What the engine asks for. */
+/* The engine's calls. */
 
 static int kube_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
@@ -241,8 +241,8 @@ static int kube_submit(struct runner *r, const struct runner_attempt *a, struct 
 	return 0;
 }
 
-/* Tells only that this run was there before, and which it is. What lives of the attempt is found
- * when it is submitted again. */
+/* Records only that this run existed before, and its id. A living attempt is found when it is
+ * submitted again. */
 static int kube_adopt(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct kube *k = kube_of(r);
@@ -286,7 +286,7 @@ static void kube_drop_checkpoint(struct runner *r, const struct digest *key)
 	pool_submit(d->k->pool, drop, free, d);
 }
 
-/* It isn't in a Job: nothing has to end. */
+/* It isn't in a Job: there is nothing to end. */
 static void cancel_held(struct kube *k, struct member *m)
 {
 	struct runner_result r = { .failure = FAILURE_CANCELLED,
@@ -304,7 +304,8 @@ static void cancel_held(struct kube *k, struct member *m)
 }
 
 /* Only a whole pod can be ended, so an attempt of a pack ends when all of the pack are cancelled.
- * Other pods of the Job go on; job_look() finds later which have to go (kubernetes/reconcile.c). */
+ * Other pods of the Job continue; job_look() later finds those that must be deleted
+ * (kubernetes/reconcile.c). */
 static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct kube *k = kube_of(r);
@@ -358,13 +359,12 @@ static void free_all(struct kube *k)
 	free(k);
 }
 
-/* Jobs live on. What is on its way to be deleted is, when the server answers; what was to be made
- * isn't any more. */
+/* Jobs live on. Deletions under way finish if the server answers; creations are given up. */
 static void kube_free(struct runner *r)
 {
 	struct kube *k = kube_of(r);
 
-	k->leaving = true; /* nobody will be there any more to see them counted */
+	k->leaving = true; /* so that nothing waits for the controller to count pods */
 	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
 		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
 

@@ -1,7 +1,7 @@
-/* runners/kubernetes/series.c — the newest numbers of trainings, for people who watch. They are
- * what the sidecars said last (engine/pod/series.c), read from their logs. There is one question
- * at a time, and for each pod one in series_every_ns at most: where many train, each is asked
- * less often. Best effort: what isn't there is skipped.
+/* runners/kubernetes/series.c — the newest numbers of trainings, for people who watch. The sidecars
+ * print them (engine/pod/series.c), and this file reads them from their logs. There is one request
+ * at a time, and at most one per pod in series_every_ns: with many trainings, each is read less
+ * often. Best effort: missing numbers are skipped.
  */
 #include <string.h>
 #include "runners/kubernetes/internal.h"
@@ -10,7 +10,7 @@
 
 struct series_question {
 	struct kube *k;
-	uint64_t id; /* of an attempt that the pod has */
+	uint64_t id; /* of one of the pod's attempts */
 	char pod[254];
 	char *text;
 };
@@ -23,7 +23,7 @@ static void ask(void *arg)
 		q->text = kube_sidecar_log(q->k, q->pod, 4, false);
 }
 
-/* The last line that has some. */
+/* The last line that has numbers. */
 static json_t *newest(const char *text)
 {
 	json_t *last = NULL;
@@ -61,7 +61,7 @@ static void asked(void *arg)
 	free(q);
 }
 
-/* The pod to be asked: of several nodes the first one's, where rank 0 is. */
+/* The pod to ask: with several nodes the first one's, where rank 0 is. */
 static const struct pod_facts *training(const struct bundle *b)
 {
 	bool trains = false;

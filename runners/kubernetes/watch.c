@@ -1,18 +1,17 @@
-/* runners/kubernetes/watch.c — from the watches' threads to the loop: the inbox.
+/* runners/kubernetes/watch.c — brings facts from the watches' threads to the loop: the inbox.
  *
  * Two watches, of Jobs and of pods of one run, have a thread each (api/watch.c). There on_event()
- * makes facts of an object and puts them into the inbox; an eventfd wakes the loop, where take()
- * brings them in, at most NEWS_A_TURN of them a turn. A full inbox makes the watch's thread wait,
- * and with it the server.
+ * turns an object into facts and puts them into the inbox. An eventfd wakes the loop, where take()
+ * takes them in, at most NEWS_A_TURN of them a turn. When the inbox is full, the watch's thread
+ * waits, and so does the server.
  *
  * A list has a generation: it grows at SYNC_BEGIN, each fact is marked with it, and at SYNC_END
- * whatever has an older one is gone (end_sync()). Facts of a pod are taken only if its controller
- * is the Job that we know; a Job whose deletion is on record is ignored, since news of it may be
- * late.
+ * everything with an older one is gone (end_sync()). Facts of a pod are taken only if its
+ * controller is the Job that we know. A Job whose deletion is on record is ignored, because news of
+ * it may be late.
  *
  * The inbox's lock covers the list and `closed`; all else belongs to the loop's thread.
- * inbox_close() first lets the waiting threads go, then ends them. What follows from facts is
- * reconcile.c's.
+ * inbox_close() first releases the waiting threads, then ends them. reconcile.c acts on the facts.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,8 +20,8 @@
 #include <unistd.h>
 #include "runners/kubernetes/internal.h"
 
-/* A loop that lags makes the watches wait, and they the server: news are small, but thousands of
- * pods change at once. */
+/* If the loop lags, the watches wait, and so does the server. News are small, but thousands of pods
+ * may change at once. */
 #define INBOX_MAX 8192
 /* Bounded work a turn. */
 #define NEWS_A_TURN 512
@@ -85,15 +84,15 @@ static void on_trouble(void *arg, const struct err *err, bool denied)
 	put(v->k, n);
 }
 
-/* Taking in. */
+/* The loop's thread. */
 
-/* False of a Job whose deletion is on record: news of it may be late. */
+/* False for a Job whose deletion is on record, because news of it may be late. */
 static bool of_interest(struct kube *k, uint64_t id)
 {
 	return id && map_get(k->by_id.done, &id, sizeof(id)) != DELETED;
 }
 
-/* The cluster's clock isn't ours: the newest time stamp is never later than its now. */
+/* The cluster's clock may differ from ours: its time is at least the newest time stamp. */
 static void learn_time(struct kube *k, int64_t stamp_ns)
 {
 	int64_t skew = stamp_ns - kube_wall(k);
@@ -147,7 +146,7 @@ static void take_pod(struct kube *k, struct news *n)
 	bool was_gone;
 
 	if (*j->uid && !str_eq(n->pod.job_uid, j->uid))
-		return; /* of an earlier Job, or of somebody who has copied our labels */
+		return; /* of an earlier Job, or with labels copied from ours */
 	b = job_bundle(j, n->pod.array ? n->pod.index : 0);
 	if (b->state == BUNDLE_REPORTED && b->j->bundles.n == 1)
 		return;
@@ -166,7 +165,7 @@ static void take_pod(struct kube *k, struct news *n)
 	bundle_look(b);
 }
 
-/* What a list didn't tell of is gone. */
+/* Objects that the list didn't contain are gone. */
 static void end_sync(struct kube *k, struct view *v)
 {
 	v->synced = true;
@@ -296,7 +295,7 @@ void inbox_close(struct kube *k)
 	pthread_mutex_destroy(&in->lock);
 }
 
-/* One that an earlier call began goes on. */
+/* A watch from an earlier call continues. */
 static int watch(struct kube *k, struct view *v, const char *group, const char *resource,
 		 const char *selector, struct err *err)
 {

@@ -97,7 +97,7 @@ int export_sha256(struct store *s, const struct content_id *id, struct digest *r
 	struct digester *d;
 	ssize_t n;
 
-	if (id->size_bytes <= CONTENT_PART_BYTES) { /* then its name is just that */
+	if (id->size_bytes <= CONTENT_PART_BYTES) { /* then the id's digest is the SHA-256 */
 		*ret = id->digest;
 		return 0;
 	}

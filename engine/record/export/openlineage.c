@@ -1,18 +1,19 @@
 /* engine/record/export/openlineage.c — a run as OpenLineage 2-0-2 events.
  *
- * Each function makes one facet or one part of an event; a facet's _schemaURL names the version of
- * it that is written here. The run gives a first and a last event, each attempt two in between.
- * Those are sorted by their time as text; the run's own stay at the ends.
+ * Each function makes one facet or one part of an event; a facet's _schemaURL names the version
+ * that is written here. The run gives a first and a last event, each attempt two in between. Those
+ * are sorted by their time as text; the run's own stay at the ends.
  *
- * Datasets get their names as the specification's "Naming" says: an input that the run pinned by
- * its URI; what a task of this run made by pipeline, task and output; anything else by pipeline and
- * input. Columns are read off the first 64 KiB of a file, when its first two lines have the same
- * number of fields.
+ * Datasets are named by the specification's "Naming": an input that the run pinned by its URI; the
+ * output of a task of this run by pipeline, task and output; anything else by pipeline and input.
+ * Columns are read from the first 64 KiB of a file, when its first two lines have the same number
+ * of fields.
  *
  * Invariants: the same record gives the same events, since UUIDs are digests (export_uuid()) and
  * times come from the record. An attempt without an end ends with its run.
  *
- * Threads: that of the handle. What it doesn't do: read the record (export.c), print or send.
+ * Threads: the thread of the handle. Not here: reading the record (export.c), printing or
+ * sending.
  */
 #include <stdarg.h>
 #include "base/text/text.h"
@@ -28,7 +29,7 @@ struct writer {
 	json_t *events;
 };
 
-/* A facet: its own members, as for json_pack(), and the two that all have. */
+/* A facet: its own members, as for json_pack(), and the two common ones. */
 static json_t *facet(const char *schema, const char *fmt, ...)
 {
 	json_t *o;
@@ -44,8 +45,8 @@ static json_t *facet(const char *schema, const char *fmt, ...)
 
 /* Datasets. */
 
-/* The first line of `s` as names between commas; how many there are. NULL list: only counts. Simple
- * quotes are taken off. */
+/* Splits the first line of `s` at commas into names, without simple quotes; returns their number.
+ * NULL list: only counts. */
 static size_t split_line(const char *s, size_t n, json_t *names)
 {
 	size_t fields = 0;
@@ -66,7 +67,8 @@ static size_t split_line(const char *s, size_t n, json_t *names)
 	return fields;
 }
 
-/* The columns of a table of text: two lines, of the same number of fields, more than one. */
+/* The columns of a text table: its first two lines have the same number of fields, more than
+ * one. */
 static json_t *columns_of(struct export_run *x, const struct content_id *id)
 {
 	_cleanup_(freep) char *bytes = NULL;
@@ -113,8 +115,7 @@ static void add_schema(struct export_run *x, const struct content_id *id, json_t
 				  "{s:o}", "fields", fields));
 }
 
-/* Where a URI's data lies, and what it is called there (OpenLineage, "Naming"): s3://bucket + key;
- * file + path. */
+/* Namespace and name of a URI's data (OpenLineage, "Naming"): s3://bucket + key; file + path. */
 static void name_of_origin(struct arena *a, const char *origin, const char **ret_namespace,
 			   const char **ret_name)
 {
@@ -294,8 +295,8 @@ static void add_attempt(struct writer *w, const struct attempt_record *a)
 		  datasets(w, a->outputs, a->n_outputs, true));
 }
 
-/* Attempts run beside each other: by the time that events tell, which sorts as text; those of one
- * instant stay as they came. */
+/* Attempts run in parallel, so sort by the events' time as text. Events of one instant may keep any
+ * order. */
 static int by_time(const void *pa, const void *pb)
 {
 	return strcmp(json_string_value(json_object_get(*(json_t *const *)pa, "eventTime")),
@@ -329,7 +330,7 @@ int export_openlineage(struct export_run *x, const char *job_namespace, json_t *
 	v = arena_alloc(x->arena, n * sizeof(json_t *));
 	for (size_t i = 0; i < n; i++)
 		v[i] = json_array_get(w.events, i);
-	/* The run's own hold the others, also when clocks were set meanwhile. */
+	/* The run's own events stay outermost, even when clocks were set meanwhile. */
 	qsort(v + 1, n - 2, sizeof(json_t *), by_time);
 	*ret = json_array();
 	for (size_t i = 0; i < n; i++)

@@ -1,20 +1,19 @@
 /* engine/record/export/ro_crate.c — a run as a directory: RO-Crate 1.1
- * (https://w3id.org/ro/crate/1.1), with actions as the Process Run Crate profile has them.
+ * (https://w3id.org/ro/crate/1.1), with actions of the Process Run Crate profile.
  *
- * The crate is made beside its place under another name, and renamed when it is whole. First the
+ * The crate is made beside its place under another name, and renamed when it is complete. First the
  * data is copied out of the store (pipeline, inputs, outputs), each with its entity; then come
  * params and one CreateAction for each attempt; then the crate's own entities and
  * ro-crate-metadata.json.
  *
- * `files` finds the entity that an action names: by digest for what was read, by path in the crate
- * for what was made, by URI for a step. Steps become SoftwareApplications when the first action
- * needs them.
+ * `files` finds the entity that an action names: an input by digest, an output by path in the
+ * crate, a step by URI. Steps become SoftwareApplications when the first action needs them.
  *
  * Invariants: content that is gone from the store is an entity with its digest and no file, never
- * an error. A name of the record becomes one component of a path (place()). After a failure nothing
- * is left at `path`.
+ * an error. A name from the record becomes one component of a path (place()). After a failure
+ * nothing is left at `path`.
  *
- * Threads: that of the handle. What it doesn't do: read the record (export.c).
+ * Threads: the thread of the handle. Not here: reading the record (export.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +29,9 @@
 
 struct crate {
 	struct export_run *x;
-	int dir; /* of the crate */
+	int dir; /* the crate's directory */
 	json_t *graph, *parts, *actions;
-	struct map *files; /* digest → path of what is in it */
+	struct map *files; /* digest → path of its content */
 	const char *license;
 };
 
@@ -51,7 +50,7 @@ static json_t *entity(struct crate *c, const char *id, const char *type)
 	return o;
 }
 
-/* RO-Crate wants one value bare, several as a list. */
+/* RO-Crate wants a single value without a list. */
 static void set_list(json_t *o, const char *key, json_t *list)
 {
 	if (json_array_size(list) == 1)
@@ -61,7 +60,7 @@ static void set_list(json_t *o, const char *key, json_t *list)
 	json_decref(list);
 }
 
-/* The profile's shape knows offsets, and no Z. */
+/* The profile's shape accepts offsets, but no Z. */
 static json_t *action_time(struct crate *c, int64_t wall_ns)
 {
 	const char *t = export_time(c->x->arena, wall_ns);
@@ -71,7 +70,7 @@ static json_t *action_time(struct crate *c, int64_t wall_ns)
 
 /* Data. */
 
-/* A URI of the crate: names are any bytes. */
+/* A path as a URI in the crate: names may hold any bytes. */
 static const char *escaped(struct crate *c, const char *path)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
@@ -80,8 +79,8 @@ static const char *escaped(struct crate *c, const char *path)
 	return arena_strndup(c->x->arena, s.s, s.len);
 }
 
-/* The content as `path` in the crate. Content that is gone from the store is an entity all the
- * same, with its digest, and without a file. */
+/* Writes the content to `path` in the crate. Content that is gone from the store still gets an
+ * entity with its digest, but no file. */
 static int add_data(struct crate *c, const char *path, const char *name, const char *origin,
 		    const struct content_id *id, struct err *err)
 {
@@ -103,7 +102,7 @@ static int add_data(struct crate *c, const char *path, const char *name, const c
 	slot = map_slot(c->files, id->digest.b, DIGEST_BYTES, &is_new);
 	if (is_new)
 		*slot = (void *)uri;
-	else if (why.code != ERR_NONE) /* said already */
+	else if (why.code != ERR_NONE) /* has an entity already */
 		return 0;
 	*map_slot_str(c->files, path) = (void *)uri;
 	o = entity(c, uri, id->kind == CONTENT_TREE ? "Dataset" : "File");
@@ -126,8 +125,8 @@ static int add_data(struct crate *c, const char *path, const char *name, const c
 	return 0;
 }
 
-/* A name of the record's as one in the crate: that of a task, or of an input that is written as a
- * URI, may hold a slash. */
+/* A name from the record as one path component: names of tasks, and of inputs written as URIs, may
+ * hold a slash. */
 static const char *place(struct crate *c, const char *where, const char *name)
 {
 	_cleanup_(freep) char *safe = fs_file_name(name);
@@ -156,7 +155,7 @@ static int add_outputs(struct crate *c, struct err *err)
 	return 0;
 }
 
-/* What was done. */
+/* Actions. */
 
 static const char *instrument(struct crate *c, const char *step)
 {
@@ -180,7 +179,7 @@ static const char *instrument(struct crate *c, const char *step)
 	return id;
 }
 
-/* task: whose outputs they are; NULL: inputs. */
+/* task: the one whose outputs these are; NULL: inputs. */
 static json_t *objects(struct crate *c, const char *task, const struct named_content *v, size_t n)
 {
 	json_t *list = json_array();

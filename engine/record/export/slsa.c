@@ -3,15 +3,15 @@
  *
  * Subjects are the outputs: every file with the SHA-256 of its bytes, a tree also as a whole under
  * "cairnTree". resolvedDependencies are the git commit, the pipeline, the pinned inputs and code,
- * and for one task what it read of other tasks. runDetails have the times, and logs and manifest as
- * byproducts.
+ * and for one task the outputs of other tasks that it read. runDetails have the times, with logs
+ * and manifest as byproducts.
  *
- * Invariants: "sha256" names nothing but the SHA-256 of a file's bytes. A file of more than
- * CONTENT_PART_BYTES has another digest in its id, so it is read; when it is gone, a dependency is
+ * Invariants: "sha256" is always the SHA-256 of a file's bytes. A file of more than
+ * CONTENT_PART_BYTES has another digest in its id, so it is read. When it is gone, a dependency is
  * named by "cairnBlob", and a subject is an error. Subjects and depth are bounded (SUBJECTS_MAX,
  * DEPTH_MAX).
  *
- * Threads: that of the handle. What it doesn't do: sign the statement.
+ * Threads: the thread of the handle. Not here: signing the statement.
  */
 #include "base/text/text.h"
 #include "record/export/export.h"
@@ -105,14 +105,14 @@ static int subjects(struct export_run *x, const struct facts_task *task, const c
 				     : err_set(err, ERR_NOT_FOUND, "there is no output to attest");
 }
 
-/* Where they came from. */
+/* Dependencies. */
 
 static int add_content(struct export_run *x, json_t *list, const char *name, const char *uri,
 		       const struct content_id *id, struct err *err)
 {
 	struct digest d = id->digest;
 
-	/* An input that is gone from the store is named all the same, by what is known of it. */
+	/* An input that is gone from the store is still named, by its id. */
 	if (content_is_file(id) && id->size_bytes > CONTENT_PART_BYTES &&
 	    export_sha256(x->store, id, &d, NULL) < 0) {
 		json_array_append_new(list, descriptor(name, uri, "cairnBlob",
@@ -124,8 +124,8 @@ static int add_content(struct export_run *x, json_t *list, const char *name, con
 	return 0;
 }
 
-/* What the run pinned: inputs, code; the pipeline; the commit. And for one task, what it read of
- * others. */
+/* The run's pins (inputs, code), the pipeline, the commit; for one task, also the outputs of other
+ * tasks that it read. */
 static int dependencies(struct export_run *x, const struct facts_task *task, json_t *list,
 			struct err *err)
 {

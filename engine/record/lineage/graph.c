@@ -1,24 +1,24 @@
 /* engine/record/lineage/graph.c — the walk over lineage, breadth first, and its JSON.
  *
  * `pending.now` holds the contents of this step of the walk, `pending.next` those of the following
- * one. step_from() asks for the attempts beside one content; add_io() adds all that such an attempt
- * read and made. Only contents in the direction of the walk are queued; the others stand beside
- * their attempt and lead no further. A step of `depth` is one content to its attempts to their
+ * one. step_from() queries the attempts next to one content; add_io() adds everything that such an
+ * attempt read and made. Only contents in the direction of the walk are queued; the walk doesn't
+ * continue from the others. A step of `depth` leads from a content through its attempts to their
  * contents.
  *
  * Invariants: `index` gives each key one node, and `walked` queues each content once, so the walk
- * ends whatever the graph is like. Node 0 is where it began. `nodes` moves when it grows: nodes are
- * named by index, and no pointer into it is kept over node_of(). Each run and its pins are read
- * once (`runs`); a node's `run` is the `row` of a struct known_run. More than `attempts_max`
- * attempts set `truncated`; the end of `depth` doesn't.
+ * ends for any graph. Node 0 is the start. `nodes` moves when it grows: nodes are named by index,
+ * and no pointer into it is kept across node_of(). Each run and its pins are read once (`runs`); a
+ * node's `run` is the `row` of a struct known_run. More than `attempts_max` attempts set
+ * `truncated`; the end of `depth` doesn't.
  *
- * Threads: that of the handle. What it doesn't do: the queries (lineage.c), drawing (cli/).
+ * Threads: the thread of the handle. Not here: the queries (lineage.c), drawing (cli/).
  */
 #include "record/lineage/graph.h"
 #include <assert.h>
 #include "record/facts.h"
 
-/* What is known of a run: asked for once, not for each content that its attempts read. */
+/* A run, read once and not for each content that its attempts read. */
 struct known_run {
 	struct run_row row;
 	struct run_input_row *pins;
@@ -26,7 +26,7 @@ struct known_run {
 };
 
 struct pending {
-	VEC(uint32_t) now, next; /* nodes from which the walk goes on */
+	VEC(uint32_t) now, next; /* nodes to continue from */
 };
 
 void lineage_graph_init(struct lineage_graph *g, enum lineage_direction direction,
@@ -99,7 +99,7 @@ static int run_of(struct lineage_graph *g, struct db *db, int64_t attempt, struc
 	return 1;
 }
 
-/* 1: it is new, and *ret its node. */
+/* 1: the node is new, and *ret is its index. */
 static int add_attempt(struct lineage_graph *g, struct db *db, int64_t id, uint32_t *ret,
 		       struct err *err)
 {
@@ -176,7 +176,7 @@ static void go_on(struct lineage_graph *g, uint32_t content, struct pending *p)
 	g->nodes.v[content].walked = true;
 }
 
-/* All that an attempt read and made; what the walk goes on with is left in p->next. */
+/* Adds everything that an attempt read and made; p->next gets the contents to continue from. */
 static int add_io(struct lineage_graph *g, struct db *db, uint32_t node, struct pending *p,
 		  struct err *err)
 {

@@ -1,8 +1,8 @@
 #include "record/lineage/lineage.h"
 #include "record/rows/rows.h"
 
-/* Lineage follows bytes: those of an executable are the same in a plain file. The other kind, else
- * the same one. */
+/* Lineage follows bytes, and an executable has the same bytes as a plain file. Returns the other of
+ * these two kinds; any other kind is returned unchanged. */
 static enum content_kind other_kind(const struct content_id *id)
 {
 	if (!content_is_file(id))
@@ -26,7 +26,7 @@ int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_
 
 int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err)
 {
-	/* There are at most so many rows of one digest; one more is another digest. */
+	/* A digest has at most one row for each kind; one more row is another digest. */
 	_Static_assert(CONTENT_KIND_MAX == 4, "the limit below is one more than there are kinds");
 	struct content_id found = { 0 }, c;
 	struct digest first, last;
@@ -85,8 +85,8 @@ static const struct db_row content_id_of_columns =
 int lineage_newest_trees(struct db *db, size_t max, struct arena *arena, struct content_id **ret,
 			 size_t *ret_n, struct err *err)
 {
-	/* Rows are numbered as they come: no sorting of all of them. The inner bound is on what is
-	 * looked at where few are directories. */
+	/* Ids grow with time, so nothing is sorted. The inner LIMIT bounds the search when few rows
+	 * are directories. */
 
 	return db_get_rows(db,
 			   "SELECT digest, kind, size FROM (SELECT * FROM content ORDER "

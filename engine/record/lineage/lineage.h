@@ -15,9 +15,9 @@ enum lineage_direction { LINEAGE_UP, LINEAGE_DOWN };
 int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_direction direction,
 		       size_t max, struct arena *arena, struct attempt_row **ret, size_t *ret_n,
 		       struct err *err);
-/* Content whose digest begins with these hex digits; ERR_NOT_FOUND; ERR_INVALID when several do. */
+/* The content whose digest begins with these hex digits; ERR_NOT_FOUND; ERR_INVALID: several. */
 int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err);
-/* Is it on record at all? */
+/* Whether the content is on record at all. */
 int lineage_knows(struct db *db, const struct content_id *id, bool *ret, struct err *err);
 /* Directories that attempts made or read, newest first. */
 int lineage_newest_trees(struct db *db, size_t max, struct arena *arena, struct content_id **ret,

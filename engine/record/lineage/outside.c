@@ -18,8 +18,8 @@ int record_origins(struct db *db, struct arena *arena, struct run_input_row **re
 
 /* Exports. */
 
-/* What is written last is what lies there: its time is later than that of all before it, though a
- * clock may have gone back. */
+/* The last write is the content at the place. So its time is made later than all earlier ones, even
+ * if a clock went back. */
 int record_export(struct db *db, const struct export_row *e, struct err *err)
 {
 	return db_do(db,

@@ -1,5 +1,5 @@
-/* In SQL, over both databases at once. Attempts get new numbers when theirs are taken; temp.carried
- * says which. */
+/* SQL over both databases at once. Attempts get new numbers when theirs are taken; temp.carried
+ * maps old to new. */
 #include "record/manifest/carry.h"
 #include "record/db_sql.h"
 
@@ -38,9 +38,9 @@ int carry_list(struct db *db, struct arena *arena, struct carry_run **ret, size_
 			   DB_IN(), arena, &carry_run_of_columns, ret, ret_n, err);
 }
 
-/* Each with ?1, the old row of the run. */
+/* Each has ?1, the run's old row. */
 static const char *const steps_of_one[] = {
-	/* It keeps its id; a run that came out of a manifest with the same one gets another. */
+	/* It keeps its id; a run from a manifest with the same id gets another one. */
 	"UPDATE run SET id = id || '-' || lower(substr(hex(hash), 1, 6)) || '-' || rowid_ WHERE id "
 	"= (SELECT id FROM old.run WHERE rowid_ = ?1)",
 	"INSERT INTO run (" RUN_COPIED ") SELECT " RUN_COPIED " FROM old.run WHERE rowid_ = ?1",
@@ -94,7 +94,7 @@ int carry_one(struct db *db, int64_t rowid, struct err *err)
 
 int carry_rest(struct db *db, struct err *err)
 {
-	/* The same attempt in both: of the same run, task and number. */
+	/* The same attempt in both databases: same run, task and number. */
 	static const char rest[] =
 		"CREATE TEMP TABLE same AS SELECT o.id AS was, n.id AS now FROM old.attempt o JOIN "
 		"old.run r ON r.rowid_ = o.run JOIN main.run q ON q.id = r.id JOIN main.attempt n "

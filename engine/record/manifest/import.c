@@ -4,17 +4,16 @@
  * manifest_each_attempt() streams it: row, end, key record, result, metrics. All of it is inside
  * the caller's transaction; after a clash or a failure the caller rolls back.
  *
- * Numbers of attempts: add_row() first asks for the number on record (not with IMPORT_NEW_IDS),
- * then, with IMPORT_IDS_IF_FREE, for a new one. A number above ATTEMPT_ID_MAX is never kept: SQLite
- * counts on from the highest one, and what is at the end of its numbers takes no more rows. Each
- * number that changed is kept in `renamed`, because `continues` of a later attempt names earlier
- * ones by number.
+ * Numbers of attempts: add_row() first tries the number on record (not with IMPORT_NEW_IDS), then,
+ * with IMPORT_IDS_IF_FREE, a new one. A number above ATTEMPT_ID_MAX is never kept: SQLite counts on
+ * from the highest one, and a table at the largest number takes no more rows. Each changed number
+ * is kept in `renamed`, because `continues` of a later attempt names earlier ones by number.
  *
  * Invariants: two rows are the same run when id, start and pipeline are equal. When another run has
- * the id, the beginning of the run hash is added to it. Whatever a manifest and what it names may
- * say, it costs only itself (unless_damaged()), and makes no row of a run that goes on.
+ * the id, the beginning of the run hash is added to it. Damage in a manifest, or in content that it
+ * names, affects only that part (unless_damaged()), and never makes a row of a running run.
  *
- * Threads: that of the handle. What it doesn't do: choose manifests, drop superseded ones, or begin
+ * Threads: the thread of the handle. Not here: choosing manifests, dropping superseded ones,
  * transactions (reindex.c).
  */
 #include "record/manifest/import.h"
@@ -22,7 +21,7 @@
 #include "record/run_query.h"
 
 #define KEY_RECORD_MAX (16 * MIB)
-#define ATTEMPT_ID_MAX (1ll << 53) /* as exact numbers of JSON are */
+#define ATTEMPT_ID_MAX (1ll << 53) /* JSON's limit for exact numbers */
 
 struct renaming {
 	int64_t was, is;
@@ -36,12 +35,12 @@ struct import {
 	int64_t run;
 	enum run_state state;
 	int64_t ended_ns;             /* of the run */
-	VEC(struct renaming) renamed; /* only those that changed, as they came */
+	VEC(struct renaming) renamed; /* only changed ones, in order */
 	uint64_t attempts;
 	bool clash;
 };
 
-/* What is gone or damaged is left out; anything else is an error. */
+/* Missing or damaged content is left out; any other error is passed on. */
 static int unless_damaged(const struct err *e, struct err *err)
 {
 	return manifest_is_damage(e) ? 0 : err_pass(err, e);
@@ -49,8 +48,8 @@ static int unless_damaged(const struct err *e, struct err *err)
 
 /* The run. */
 
-/* When the id is taken: by this run (1), or by one of another project that drew the same letters.
- */
+/* When the id is taken: by this run (returns 1), or by a run of another project with the same
+ * random letters. */
 static int insert_run(struct db *db, struct run_row *r, struct arena *arena, struct err *err)
 {
 	static const int digits[] = { 6, DIGEST_HEX_MAX - 1 };
@@ -69,7 +68,7 @@ static int insert_run(struct db *db, struct run_row *r, struct arena *arena, str
 			*r = other;
 			return 1;
 		}
-		if (i == ARRAY_LEN(digits)) /* somebody wants it so */
+		if (i == ARRAY_LEN(digits)) /* crafted ids: give it a random one */
 			return record_run_add(db, r, arena, err);
 		r->id = arena_printf(arena, "%s-%.*s", id, digits[i], digest_hex(&r->hash, hex));
 	}
@@ -98,8 +97,8 @@ static int64_t renamed(const struct import *im, int64_t was)
 	return im->ids == IMPORT_NEW_IDS ? 0 : was;
 }
 
-/* "12 15": numbers of earlier attempts, of this run or of others; what can't be told any more is
- * left out. */
+/* "12 15": numbers of earlier attempts, of this run or of others. Numbers that aren't known any
+ * more are left out. */
 static const char *renamed_all(const struct import *im, const char *ids)
 {
 	_cleanup_(str_deinit) struct str out = { 0 };
@@ -118,7 +117,7 @@ static const char *renamed_all(const struct import *im, const char *ids)
 	return out.len ? arena_strndup(im->arena, out.s, out.len) : NULL;
 }
 
-/* 1: its number is taken, and it may have no other. */
+/* 1: its number is taken, and it may not get another. */
 static int add_row(struct import *im, struct attempt_row *a, struct err *err)
 {
 	int64_t was = a->id;
@@ -168,7 +167,7 @@ static int add_attempt(void *arg, const struct attempt_record *rec, struct err *
 		return -1;
 	}
 	a.continues = renamed_all(im, a.continues);
-	/* Only a run that was interrupted may have left one that goes on, on a cluster. */
+	/* Only an interrupted run may have left an attempt that goes on, on a cluster. */
 	if (a.ended_ns == 0 && im->state != RUN_INTERRUPTED) {
 		a.ended_ns = im->ended_ns;
 		a.failure = FAILURE_LOST;

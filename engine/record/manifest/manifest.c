@@ -1,19 +1,19 @@
 /* engine/record/manifest/manifest.c — the run manifest: writing it, and the blob of its attempts.
  *
  * manifest_store() builds one JSON object, adds the store's signature, and writes it canonically;
- * the digest of these bytes is the run hash. Every member is there in every manifest: what isn't
- * known is null. Names that may hold any bytes go through json_name(). read.c reads what is written
- * here: a new member needs a line in both, and FORMAT is the same number in both.
+ * the digest of these bytes is the run hash. Every manifest has every member: an unknown value is
+ * null. Names that may hold any bytes go through json_name(). read.c reads this format: a new
+ * member needs a line in both, and FORMAT is the same number in both.
  *
  * manifest_put_attempts() streams attempts out of the database. Lines gather in a buffer of
  * WRITE_BYTES; only when it is full they go to an unnamed file beside the database. So memory
  * doesn't grow with the number of attempts.
  *
- * Invariants: what the manifest names is synced before the manifest is stored, so that no store has
- * a manifest whose content was never durable.
+ * Invariants: all content that the manifest names is synced before the manifest is stored, so that
+ * no store has a manifest whose content was never durable.
  *
- * Threads: that of the handle; nothing is kept between calls. What it doesn't do: read (read.c),
- * make the results table (results.c), write rows (rows/).
+ * Threads: the thread of the handle; nothing is kept between calls. Not here: reading (read.c), the
+ * results table (results.c), rows (rows/).
  */
 #include "record/manifest/manifest.h"
 #include <assert.h>
@@ -45,7 +45,7 @@ static json_t *json_id(const struct content_id *id)
 
 struct attempts_writer {
 	struct str lines; /* not written yet */
-	int fd;           /* -1: nothing was written yet */
+	int fd;           /* -1: nothing written yet */
 	const struct db *db;
 	int (*each)(void *arg, const struct attempt_record *r, struct err *err);
 	void *arg;

@@ -1,22 +1,25 @@
-/* engine/record/manifest/read.c — the run manifest: reading it, and what it names, for gc.
+/* engine/record/manifest/read.c — the run manifest: reading it, and the content that it names, for
+ * gc.
  *
- * Whoever may write to the store may have written these bytes. manifest_load() checks size, JSON,
- * format and signature, in that order; then it fills the structs, and check() refuses names that
- * would lead out of a path or be read as an option. A member that is missing or has another type
- * reads as absent, and an entry of a list that lacks its name or content is left out.
+ * The bytes are hostile: anybody with write access to the store may have written them.
+ * manifest_load() checks size, JSON, format and signature, in that order; then it fills the
+ * structs, and check() refuses names that would lead out of a path or be read as an option. A
+ * member that is missing or has another type reads as absent, and an entry of a list without name
+ * or content is left out.
  *
- * Attempts are streamed: a window over their blob, one line at a time. Their arena is made anew
- * when it has grown to ATTEMPTS_ARENA_BYTES.
+ * Attempts are streamed: a window over their blob, one line at a time. Their arena is replaced when
+ * it has grown to ATTEMPTS_ARENA_BYTES.
  *
- * For gc: manifest_refs() gives every object in the JSON that has the shape of a content id,
- * members that this version doesn't know included. manifest_walk() gives what the results table and
- * the attempts name. Invariant: gc deletes what isn't named, so a failure is never an empty answer.
- * Only content that is gone or damaged (lost()) names nothing; every other failure ends the walk.
+ * For gc: manifest_refs() gives every object in the JSON that has the shape of a content id, even
+ * in members that this version doesn't know. manifest_walk() gives content that the results table
+ * and the attempts name. Invariant: gc deletes content that isn't named, so a failure is never an
+ * empty answer. Only missing or damaged content (lost()) names nothing; every other failure ends
+ * the walk.
  *
- * A run that was stopped can go on, so its row gets no results table, though its manifest has one.
+ * A stopped run can go on, so its row gets no results table, though its manifest has one.
  *
- * Threads: any; nothing is kept between calls. What it doesn't do: write (manifest.c), put runs
- * into the database (import.c).
+ * Threads: any; nothing is kept between calls. Not here: writing (manifest.c), runs in the database
+ * (import.c).
  */
 #include <string.h>
 #include "base/mem.h"
@@ -31,8 +34,7 @@
 #define ATTEMPTS_ARENA_BYTES (4 * MIB)
 #define FORMAT               1
 #define RECORD_NAME_MAX      255 /* bytes: a file name */
-/* An attempt that reads as many members as one may, with long names; what it says fits into SQLite.
- */
+/* Enough for an attempt with the most inputs, with long names; it still fits into SQLite. */
 #define ATTEMPT_LINE_MAX (512 * MIB)
 
 static bool read_id(const json_t *o, struct content_id *ret)
@@ -68,7 +70,7 @@ static int parse(const void *bytes, size_t n, json_t **ret, struct err *err)
 		       : 0;
 }
 
-/* Every object in it that has the shape of a content id. */
+/* Emits every object in `j` that has the shape of a content id. */
 static int emit_ids(const json_t *j, int (*emit)(void *arg, const struct content_id *id), void *arg)
 {
 	struct content_id id;
@@ -108,7 +110,7 @@ int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const stru
 	return r;
 }
 
-/* What is gone or damaged can't say what it names; any other failure means that we don't know. */
+/* Missing or damaged content names nothing. After any other failure we don't know what it names. */
 static int lost(const struct err *e, struct err *err)
 {
 	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT ? 0 : err_pass(err, e);
@@ -136,7 +138,7 @@ struct attempt_reader {
 	struct arena *arena;
 };
 
-/* The whole lines that the window shows. */
+/* Reads the complete lines in the window. */
 static int read_attempts(struct attempt_reader *a, const struct window *w, size_t *ret_used,
 			 struct err *err)
 {
@@ -252,7 +254,7 @@ static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
 	const char *state = facts_get_text(o, "state", arena),
 		   *reproduces = facts_get_text(o, "reproduces", arena);
 
-	r->state = RUN_RUNNING; /* check() refuses it: a run that goes on has no manifest */
+	r->state = RUN_RUNNING; /* check() refuses this state: a running run has no manifest */
 	if (json_is_object(schedule)) {
 		r->schedule = facts_get_text(schedule, "name", arena);
 		json_get_int(schedule, "nominal_ns", &r->nominal_ns, NULL);
@@ -270,7 +272,7 @@ static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
 			r->state = (enum run_state)s;
 	json_get_int(o, "started_ns", &r->started_ns, NULL);
 	json_get_int(o, "ended_ns", &r->ended_ns, NULL);
-	if (r->ended_ns == 0) /* it would go on */
+	if (r->ended_ns == 0) /* 0 would mean that it runs */
 		r->ended_ns = r->started_ns;
 	read_id(json_object_get(o, "pipeline_files"), &r->pipeline_blob);
 	r->git.commit = git ? facts_get_text(git, "commit", arena) : NULL;
@@ -375,9 +377,9 @@ static void read_blob(const json_t *o, const char *key, struct content_id *ret)
 		*ret = (struct content_id){ 0 };
 }
 
-/* What a stranger may have written. */
+/* Checks of hostile data. */
 
-/* A name as cairn gives them: one component of a path wherever it lands. */
+/* A name that cairn could have made: safe as one component of a path. */
 static bool is_name(const char *s)
 {
 	size_t n = s ? strlen(s) : 0;
@@ -390,8 +392,7 @@ static bool is_name(const char *s)
 	return true;
 }
 
-/* Whoever writes to the store wrote this. Names become parts of paths and words of commands that we
- * suggest. */
+/* The manifest is hostile, and its names become parts of paths and words of suggested commands. */
 static int check(const struct manifest *m, struct err *err)
 {
 	const struct run_row *run = m->run;
@@ -399,7 +400,7 @@ static int check(const struct manifest *m, struct err *err)
 
 	if (!run->id || !run->pipeline)
 		return err_set(err, ERR_CORRUPT, "a run manifest is damaged");
-	/* What `cairn status ID` takes for an id, not for the newest run or for a run hash. */
+	/* `cairn status ID` must read it as an id, not as the newest run or a run hash. */
 	if (!is_name(run->id) || str_eq(run->id, "last") || str_has_prefix(run->id, "last:") ||
 	    digest_parse(run->id, &hash, NULL) == 0)
 		return err_set(err, ERR_CORRUPT, "a run manifest is refused: `%.60s` is no run id",
@@ -460,8 +461,7 @@ int manifest_load(struct store *s, const struct digest *hash, struct arena *aren
 	read_steps(o, arena, ret);
 	read_blob(o, "results", &ret->results);
 	read_blob(o, "attempts", &ret->attempts_blob);
-	/* A run that was stopped can still go on: its manifest's table is of what it had come to.
-	 */
+	/* A stopped run can still go on: its manifest's table is not final. */
 	if (run->state == RUN_SUCCEEDED || run->state == RUN_FAILED)
 		run->results = ret->results;
 	ret->pipeline_tree = run->pipeline_blob;

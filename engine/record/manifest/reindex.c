@@ -1,21 +1,22 @@
-/* engine/record/manifest/reindex.c — the database made anew from the store, and one run taken in
+/* engine/record/manifest/reindex.c — rebuilds the database from the store, and imports single runs
  * from it.
  *
  * A reindex has three passes. read_and_build() loads every manifest and keeps id, times and hash
- * (struct entry); of the manifests of one run the last counts. build() goes through the entries in
- * the order of their start and imports each manifest, or carries the run over from the old database
- * when only that has it. write_rest() carries over what isn't a run's, and takes in the names.
+ * (struct entry); when a run has several manifests, the last counts. build() goes through the
+ * entries in the order of their start and imports each manifest, or copies the run from the old
+ * database when only that has it. write_rest() copies rows that belong to no run, and takes in the
+ * names.
  *
  * The new database is built as PATH.reindex without waiting for the disk, is checked and made
- * durable, and takes its place in one rename (replace()). When attempts of several runs have the
- * same numbers, the build ends with IMPORT_CLASH and is done once more with new numbers.
+ * durable, and replaces the old one in one rename (replace()). When attempts of several runs have
+ * the same numbers, the build ends with IMPORT_CLASH and is repeated with new numbers.
  *
  * Invariants: from the lock (PATH.lock) to the rename no other process writes; a handle on the old
  * database finds out at its next transaction (db_begin()). No WAL stays beside a database that it
- * isn't of. A manifest that can't be read costs itself and a warning.
+ * doesn't belong to. An unreadable manifest is left out with a warning.
  *
- * Threads: the caller's; the database is this function's own. What it doesn't do: rows of one run
- * (import.c), rows that no manifest has (carry.c).
+ * Threads: the caller's; the new database has no other user. Not here: rows of one run (import.c),
+ * rows that no manifest has (carry.c).
  */
 #include "record/manifest/reindex.h"
 #include <errno.h>
@@ -34,15 +35,15 @@
 #include "storage/remote/tier.h"
 
 #define RUNS_PER_TRANSACTION 500
-/* Manifests that a shared store is asked for at a time. */
+/* Manifests that are announced to a shared store at a time (store_expect). */
 #define EXPECTED_AT_ONCE 1000
 
 struct entry {
 	struct digest hash;
 	const char *id;
 	int64_t started_ns, ended_ns;
-	int64_t old_row; /* a run that only the old database has; 0: a manifest */
-	bool id_taken;   /* the old database has another run of this id */
+	int64_t old_row; /* row of a run that only the old database has; 0: a manifest */
+	bool id_taken;   /* the old database has another run with this id */
 };
 
 struct reindex {
@@ -51,7 +52,7 @@ struct reindex {
 	const struct reindex_options *o;
 	struct reindex_result *res;
 	struct arena *arena;
-	struct digest *hashes; /* of the manifests there are */
+	struct digest *hashes; /* of all manifests */
 	size_t n_hashes;
 	VEC(struct entry) entries;
 	enum import_ids ids;
@@ -64,7 +65,7 @@ static void warn(const struct reindex *x, const char *text)
 		x->o->on_warning(x->o->arg, text);
 }
 
-/* The manifests there are. */
+/* Manifests. */
 
 int record_store_runs(struct store *s, const char *prefix, struct digest *ret, size_t max,
 		      size_t *ret_n, struct err *err)
@@ -112,7 +113,7 @@ static int read_entry(struct reindex *x, const struct digest *hash, struct err *
 	return 0;
 }
 
-/* Manifests of one run together, the last one first. */
+/* Groups the manifests of a run, the last one first. */
 static int by_run(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -125,7 +126,7 @@ static int by_run(const void *a, const void *b)
 	return memcmp(y->hash.b, x->hash.b, DIGEST_BYTES);
 }
 
-/* A run that was taken up again has a manifest of each end: the last one counts. */
+/* A resumed run has a manifest of each end: the last one counts. */
 static void drop_superseded(struct reindex *x)
 {
 	size_t n = 0;
@@ -155,9 +156,9 @@ static int by_start(const void *a, const void *b)
 	return x->old_row != y->old_row ? (x->old_row < y->old_row ? -1 : 1) : strcmp(x->id, y->id);
 }
 
-/* A run of the old database keeps its id, whatever manifests of others say; but one that came out
- * of a manifest under another id than its own comes out of it again. The manifests of an id lie
- * together (drop_superseded). */
+/* A run of the old database keeps its id, even if others' manifests have the same one. A run that
+ * was imported under a changed id is imported again instead. Manifests with the same id are
+ * adjacent (drop_superseded). */
 static int add_old_runs(struct reindex *x, struct err *err)
 {
 	_cleanup_(map_freep) struct map *first_of = map_new(), *hashes = map_new();
@@ -196,7 +197,7 @@ static int add_old_runs(struct reindex *x, struct err *err)
 	return 0;
 }
 
-/* Brought to this version. 1: there is none, or it can't be read. */
+/* Migrates the old database to this version. 1: there is none, or it can't be read. */
 static int prepare_old(struct reindex *x, const char *path, struct err *err)
 {
 	struct err e = { 0 };
@@ -216,7 +217,7 @@ static int prepare_old(struct reindex *x, const char *path, struct err *err)
 	return 1;
 }
 
-/* Nobody may be running, and no server may hold the database open. */
+/* Checks that no run executes and no server has the database open. */
 static int check_idle(struct reindex *x, const char *path, struct err *err)
 {
 	struct clock *clock = clock_system();
@@ -281,7 +282,7 @@ static int write_entry(struct reindex *x, const struct entry *en, struct err *er
 	return r;
 }
 
-/* IMPORT_CLASH: numbers of attempts are taken, and nothing of this transaction was written. */
+/* IMPORT_CLASH: numbers of attempts are taken; this transaction wrote nothing. */
 static int write_all(struct reindex *x, struct err *err)
 {
 	for (size_t at = 0, end; at < x->entries.n; at = end) {
@@ -328,7 +329,7 @@ static void remove_database(const char *path)
 	}
 }
 
-/* 0 built and durable, IMPORT_CLASH, -1. */
+/* 0: built and durable; IMPORT_CLASH; -1. */
 static int build(struct reindex *x, const char *path, const char *old_path, struct err *err)
 {
 	int r;
@@ -356,10 +357,10 @@ static int build(struct reindex *x, const char *path, const char *old_path, stru
 	return r;
 }
 
-/* Taking its place. */
+/* Replacing the old one. */
 
-/* Under the lock of all writers. A WAL beside a database that it isn't of would be taken for its
- * own: it goes first. */
+/* Call it with the lock of all writers. SQLite would use a WAL of the old database for the new one,
+ * so it is removed first. */
 static int replace(struct reindex *x, const char *path, const char *built, struct err *err)
 {
 	_cleanup_(freep) char *before = xasprintf("%s.before-reindex", path),
@@ -368,7 +369,7 @@ static int replace(struct reindex *x, const char *path, const char *built, struc
 	_cleanup_(db_closep) struct db *old = NULL;
 	_cleanup_(fd_closep) int fd = -1;
 
-	/* All of the old one into its one file, so that it is whole without its WAL. */
+	/* Move the old WAL into its file, so that the file alone is complete. */
 	if (x->has_old && (db_open(path, DB_READ, &old, err) < 0 || db_settle(old, err) < 0))
 		return -1;
 	db_close(TAKE_PTR(old));
@@ -427,8 +428,7 @@ int record_reindex(const char *path, struct store *s, const struct reindex_optio
 	*ret = (struct reindex_result){ 0 };
 	r = prepare_old(&x, path, err);
 	x.has_old = r == 0;
-	/* From here on nobody writes; who opened the old one finds that it was replaced (db_begin).
-	 */
+	/* From here on no other process writes. Handles on the old file find out in db_begin(). */
 	if (r >= 0)
 		r = fs_lock_path(lock_path, true, &lock, err);
 	if (r >= 0 && x.has_old)
@@ -446,7 +446,7 @@ int record_reindex(const char *path, struct store *s, const struct reindex_optio
 	return r < 0 ? -1 : 0;
 }
 
-/* One. */
+/* One run. */
 
 int record_import_run(struct db *db, struct store *s, const struct digest *hash,
 		      struct arena *arena, struct run_row *ret, struct err *err)

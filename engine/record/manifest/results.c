@@ -7,10 +7,10 @@
  * little-endian.
  *
  * Invariants: results_decode() walks the whole table once and checks every bound, so that cursors
- * don't have to. Names that are lent point into the bytes of the table.
+ * don't have to. Borrowed names point into the bytes of the table.
  *
- * Threads: any; a table is not changed after it was decoded. What it doesn't do: say which tasks
- * there are (plan/), put metrics into the database (run_query.c).
+ * Threads: any; a decoded table never changes. Not here: which tasks there are (plan/), metrics in
+ * the database (run_query.c).
  */
 #include "record/manifest/results.h"
 #include "base/map.h"
@@ -163,7 +163,7 @@ static bool get_text(const struct results *r, size_t *at, const char **ret)
 	return memchr(*ret, '\0', n) == NULL;
 }
 
-/* Names of steps and outputs become parts of paths: a table with others isn't one of ours. */
+/* Names of steps and outputs become parts of paths, so others are refused. */
 static bool get_name(const struct results *r, size_t *at, const char **ret)
 {
 	return get_text(r, at, ret) && **ret && **ret != '.' && !strchr(*ret, '/');
@@ -186,7 +186,7 @@ static bool check_step(struct results *r, size_t *at)
 	return true;
 }
 
-/* Reads the task record behind its 'T'; false when it is damaged. */
+/* Reads the task record after its 'T'; false when it is damaged. */
 static bool read_task(const struct results *r, size_t n_outputs, size_t *at, struct result_entry *e)
 {
 	const char *text;
@@ -211,7 +211,7 @@ static bool read_task(const struct results *r, size_t n_outputs, size_t *at, str
 	return true;
 }
 
-/* Takes bytes. */
+/* Takes ownership of `bytes`. */
 static int decode(uint8_t *bytes, size_t n, struct results **ret, struct err *err)
 {
 	struct results *r = xcalloc(1, sizeof(*r));
@@ -258,7 +258,7 @@ int results_open(struct store *s, const struct content_id *id, struct results **
 	return decode((uint8_t *)TAKE_PTR(bytes.s), bytes.len, ret, err);
 }
 
-/* Of a step, only how many outputs its tasks have. */
+/* Skips a step record; reads only how many outputs its tasks have. */
 static bool skip_step(const struct results *r, size_t *at, size_t *ret_outputs)
 {
 	const char *text;
@@ -273,7 +273,8 @@ static bool skip_step(const struct results *r, size_t *at, size_t *ret_outputs)
 	return true;
 }
 
-/* The whole records of what is in the window; *at stops at the one that isn't whole. -1: fn's. */
+/* Calls fn for the complete records in the window; *at stops at the incomplete one. -1: fn
+ * failed. */
 static int each_whole(const struct results *r, size_t *at, size_t *n_outputs,
 		      int (*fn)(void *arg, const struct result_entry *e), void *arg)
 {

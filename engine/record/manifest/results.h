@@ -1,11 +1,10 @@
-/* record/manifest/results.h — the results table: every task of a run with its key and what it gave,
- * in expansion order.
+/* record/manifest/results.h — the results table: every task of a run with its key and results, in
+ * expansion order.
  *
- * A blob in the store, canonical binary (described in storage/FORMAT.md's manner in results.c): two
- * runs with the same results have the same table, so a run in which nothing changed adds no new
- * bytes. The planner reads the last table of a pipeline to recognise a million unchanged tasks
- * without asking the database for each. Hostile when read: results_open checks the whole structure
- * once.
+ * A blob in the store, in canonical binary (results.c describes the format): two runs with the same
+ * results have the same table, so a run in which nothing changed adds no new bytes. The planner
+ * reads the last table of a pipeline to recognise a million unchanged tasks without a query for
+ * each. Hostile when read: results_open checks the whole structure once.
  */
 #ifndef CAIRN_RECORD_MANIFEST_RESULTS_H
 #define CAIRN_RECORD_MANIFEST_RESULTS_H
@@ -19,17 +18,16 @@ enum result_state {
 	RESULT_SUCCEEDED = 1,
 	RESULT_FAILED = 2,
 	RESULT_SKIPPED = 3,
-	RESULT_BLOCKED = 4 /* something it needs failed */
+	RESULT_BLOCKED = 4 /* something that it needs failed */
 };
 
 struct result_entry {
 	const char *step, *task; /* NUL-terminated; in the table's memory */
 	size_t step_index;
 	enum result_state state;
-	struct digest key;   /* all zero when it never had one */
-	int64_t duration_ns; /* of the execution that made it */
-	int64_t attempt; /* producing attempt's id in the database that wrote the table: a hint, may
-			    be 0 */
+	struct digest key;   /* all zero: it never had one */
+	int64_t duration_ns; /* of the execution that made the result */
+	int64_t attempt;     /* its id in the database that wrote the table: a hint, may be 0 */
 	size_t n_outputs, n_metrics;
 	const void *outputs_raw, *metrics_raw; /* see results_output, results_metric */
 };
@@ -43,7 +41,7 @@ void results_writer_task(struct results_writer *w, const char *task, enum result
 			 const struct digest *key, int64_t duration_ns, int64_t attempt,
 			 const struct content_id *outputs /* n_outputs of the step, or NULL */,
 			 const struct metric_value *metrics, size_t n_metrics);
-/* ERR_TOO_LARGE: over RUN_RESULTS_MAX, or what a test set instead. */
+/* ERR_TOO_LARGE: over RUN_RESULTS_MAX, or over the limit that a test set. */
 int results_writer_store(struct results_writer *w, struct store *s, struct content_id *ret,
 			 struct err *err);
 void results_writer_set_max(struct results_writer *w, uint64_t max_bytes);
@@ -51,8 +49,8 @@ void results_writer_set_max(struct results_writer *w, uint64_t max_bytes);
 struct results;
 int results_open(struct store *s, const struct content_id *id, struct results **ret,
 		 struct err *err);
-/* Every task in turn, through a window: nothing of the table stays in memory, and what `e` points
- * to is gone when fn returns. Its step_index is 0 and its step NULL. fn's return < 0 ends it. */
+/* Calls fn for every task in turn, through a window: the table isn't kept in memory, and `e` is
+ * valid only during the call. Its step_index is 0 and its step NULL. A result < 0 ends it. */
 int results_each(struct store *s, const struct content_id *id,
 		 int (*fn)(void *arg, const struct result_entry *e), void *arg, struct err *err);
 int results_decode(const void *bytes, size_t n, struct results **ret, struct err *err);

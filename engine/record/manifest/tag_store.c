@@ -2,18 +2,17 @@
  *
  * A change is canonical JSON: cairn_tag (the format), name, run, run_id, at_ns, author, note, and
  * the signature that storage/signature.h adds. The object's name is the digest of its bytes.
- * Objects are only added: taking a name away is a change whose run is null.
+ * Objects are only added: removing a name is a change whose run is null.
  *
  * tag_store_take_in() lists the local store and the bucket behind it, reads the objects that the
- * table `tag` lacks, and then adds all of them in one transaction. The store is never asked while
+ * table `tag` lacks, and then adds all of them in one transaction. The store is never read while
  * that transaction is open.
  *
- * Invariants: what is read is hostile. read_tag() checks name, time and length before anything is
- * recorded. An object that is damaged, gone, or of a newer cairn is passed over; any other error
- * stops.
+ * Invariants: objects are hostile. read_tag() checks name, time and length before anything is
+ * recorded. An object that is damaged, gone, or of a newer cairn is skipped; any other error stops.
  *
- * Threads: that of the database handle. What it doesn't do: say which run a name means now
- * (rows/tags.c), send objects to a bucket (store_sync()).
+ * Threads: the thread of the database handle. Not here: which run a name means now (rows/tags.c),
+ * sending objects to a bucket (store_sync()).
  */
 #include "record/manifest/tag_store.h"
 #include "base/text/json.h"
@@ -89,7 +88,7 @@ int tag_store_load(struct store *s, const struct digest *name, struct arena *are
 	return good ? 0 : err_set(err, ERR_CORRUPT, "the record of a name is damaged");
 }
 
-/* All. */
+/* All changes. */
 
 int tag_store_take_in(struct db *db, struct store *s, struct err *err)
 {
@@ -113,7 +112,7 @@ int tag_store_take_in(struct db *db, struct store *s, struct err *err)
 			continue;
 		if (tag_store_load(s, &names[i], arena, &rows[n], &e) == 0)
 			n++;
-		else if (!manifest_is_damage(&e)) /* a damaged one names nothing */
+		else if (!manifest_is_damage(&e)) /* skip damaged changes */
 			return err_pass(err, &e);
 	}
 	if (n == 0)

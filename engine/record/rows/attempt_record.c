@@ -1,12 +1,12 @@
-/* engine/record/rows/attempt_record.c — all that is on record of an attempt, from the database, as
- * a line of JSON, and back.
+/* engine/record/rows/attempt_record.c — everything on record of an attempt, from the database to a
+ * line of JSON and back.
  *
- * Attempts are read in pages of RECORDS_A_PAGE; what they read, made and measured comes in one
- * query for the whole page, in the attempts' order. Invariants: a record that was encoded decodes
- * to the same record, but for what no line has (run, workspace, waiting, metrics that aren't
- * numbers); a line that this cairn can't read is an error as a whole, for half a lineage is a wrong
- * one. Threads: those of the handle; encoding and decoding are pure. What it doesn't do: writing
- * rows (rows/attempts.c), blobs (manifest/).
+ * Attempts are read in pages of RECORDS_A_PAGE; one query reads the inputs of a whole page, in the
+ * attempts' order, one the outputs, one the metrics. Invariants: a record decodes to the same
+ * record that was encoded, except for fields that no line has (run, workspace, waiting, metrics
+ * that aren't numbers). A line that this version can't read is an error as a whole, because half a
+ * lineage is wrong. Threads: the thread of the handle; encoding and decoding are pure. Not here:
+ * writing rows (rows/attempts.c), blobs (manifest/).
  */
 #include "record/rows/attempt_record.h"
 #include <math.h>
@@ -15,22 +15,22 @@
 #include "record/facts.h"
 #include "record/rows/rows.h"
 
-/* Inputs and outputs of one attempt: more than a gathered directory may have members. */
+/* Inputs or outputs of one attempt: more than the members of a gathered directory. */
 #define IO_MAX           1000000
 #define METRICS_READ_MAX 100000
 #define RECORDS_A_PAGE   1000
 
 /* From the database. */
 
-/* Attempts of a run: `most` of those whose ids are higher than `after`. */
+/* Attempts of a run whose ids are higher than `after`, at most `most`. */
 struct page {
 	int64_t run, after, most;
 };
 
 #define OF_PAGE " WHERE attempt.run = ?1 AND attempt.id > ?2 AND attempt.id <= ?3"
 
-/* Rows of several attempts come in the attempts' order: the one of `v` whose row it is, looked for
- * from `at` on; n: none. */
+/* Rows of several attempts come in the attempts' order. Returns the index in `v` of the row's
+ * attempt, searching from `at`; n: none. */
 static size_t owner(const struct attempt_record *v, size_t n, size_t at, int64_t id)
 {
 	while (at < n && v[at].row.id < id)
@@ -263,7 +263,7 @@ static void add_contents(struct str *out, const char *key, const struct named_co
 	str_addc(out, '}');
 }
 
-/* JSON has no infinite numbers: those metrics are a list of their own, by their sign. */
+/* JSON has no infinite numbers: those metrics are a list of their own, with their sign. */
 static void add_infinite(struct str *out, const struct metric_value *v, size_t n)
 {
 	const char *comma = NULL;
@@ -276,7 +276,7 @@ static void add_infinite(struct str *out, const struct metric_value *v, size_t n
 		str_add(out, v[i].value < 0 ? ":-1" : ":1");
 		comma = ",";
 	}
-	if (comma) /* the record of one without is as it always was */
+	if (comma) /* records without any keep their old form */
 		str_addc(out, '}');
 }
 
@@ -308,7 +308,7 @@ void attempt_record_encode(const struct attempt_record *r, struct str *out)
 	add_int(out, "ended_ns", a->ended_ns);
 	add_int(out, "exit_status", a->exit_status);
 	add_int(out, "id", a->id);
-	if (a->image) /* the record of one that ran without is as it always was */
+	if (a->image) /* records without an image keep their old form */
 		add_text(out, "image", a->image);
 	add_infinite(out, r->metrics, r->n_metrics);
 	add_contents(out, "inputs", r->inputs, r->n_inputs);
@@ -331,7 +331,7 @@ void attempt_record_encode(const struct attempt_record *r, struct str *out)
 	str_add(out, "}\n");
 }
 
-/* And back. */
+/* Decoding. */
 
 static bool read_id(const json_t *j, struct content_id *ret)
 {
@@ -445,7 +445,7 @@ static bool read_numbers(const json_t *o, struct attempt_record *ret)
 	a->number = (uint32_t)number;
 	a->exit_status = (int32_t)exit_status;
 	a->signo = (int32_t)signo;
-	/* What the first manifests didn't have. */
+	/* The first manifests lack these. */
 	json_get_uint(o, "max_rss_bytes", &a->max_rss_bytes, NULL);
 	json_get_int(o, "cpu_ns", &a->cpu_ns, NULL);
 	json_get_uint(o, "key_record", &ret->key_record_bytes, NULL);

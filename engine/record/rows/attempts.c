@@ -1,11 +1,10 @@
-/* engine/record/rows/attempts.c — rows of attempts, what they read and made, and results by key.
+/* engine/record/rows/attempts.c — rows of attempts, their inputs and outputs, and results by key.
  *
  * `content` has each content once; `io` says which attempt read or made it under which name.
- * `result` is one observation: the first cacheable one of a key is what counts, and a second one
- * with other outputs is written down as nondeterminism in the same transaction. Invariants: an
- * attempt's id is never used again; a waiting attempt has no end. Threads: those of the handle.
- * What it doesn't do: pages of attempts (rows/pages.c), whole records for manifests
- * (rows/attempt_record.c).
+ * `result` is one observation: the first cacheable one of a key counts, and a second one with other
+ * outputs is recorded as nondeterminism in the same transaction. Invariants: an attempt's id is
+ * never used again; a waiting attempt has no end. Threads: the thread of the handle. Not here:
+ * pages of attempts (rows/pages.c), whole records for manifests (rows/attempt_record.c).
  */
 #include "record/rows/attempts.h"
 #include <assert.h>
@@ -109,7 +108,7 @@ int named_content_by_name(const void *a, const void *b)
 		      ((const struct named_content *)b)->name);
 }
 
-/* One digest for all outputs: whether two observations agree is then one comparison. */
+/* One digest for all outputs, so that one comparison tells whether two observations agree. */
 static void outputs_digest(const struct named_content *v, size_t n, struct digest *ret)
 {
 	_cleanup_(freep) struct named_content *sorted = xcalloc(n + 1, sizeof(*sorted));
@@ -153,7 +152,7 @@ int record_metrics(struct db *db, int64_t attempt, const struct metric_value *m,
 		   struct err *err)
 {
 	for (size_t i = 0; i < n; i++)
-		/* SQLite has no NaN: it would be null, which the table refuses. */
+		/* SQLite has no NaN: it would become NULL, which the table refuses. */
 		if (m[i].value == m[i].value &&
 		    db_do(db, "INSERT OR REPLACE INTO metric (attempt, name, value) VALUES (?,?,?)",
 			  DB_IN(attempt, m[i].name, m[i].value), err) < 0)

@@ -1,8 +1,7 @@
-/* engine/record/rows/attempts.h — attempts in the database, what they read and made, and results by
- * key.
+/* engine/record/rows/attempts.h — attempts in the database, their inputs and outputs, and results
+ * by key.
  *
- * Functions that write need an open transaction (record/db.h). Strings that are returned live in
- * `arena`.
+ * Functions that write need an open transaction (record/db.h). Returned strings live in `arena`.
  */
 #ifndef CAIRN_RECORD_ROWS_ATTEMPTS_H
 #define CAIRN_RECORD_ROWS_ATTEMPTS_H
@@ -17,19 +16,18 @@ struct attempt_row {
 	const char *step;
 	uint32_t number;
 	struct digest key;
-	int64_t started_ns, ended_ns; /* ended 0 while it runs */
+	int64_t started_ns, ended_ns; /* ended: 0 while it runs */
 	enum failure_class failure;
 	int32_t exit_status, signo;
 	uint64_t max_rss_bytes;
 	int64_t cpu_ns;
 	struct content_id log;
-	const char *node, *message, *workspace; /* NULL when none */
-	const char *continues; /* earlier attempts whose checkpoint it went on from: "12 15"; NULL:
-				  it began from nothing */
-	const char *reason;    /* why the task ran: "input data changed: …" (plan/reason) */
-	const char *waiting; /* while it hasn't ended: why it doesn't run yet, in words; or NULL */
-	const char *image;   /* "registry/name@sha256:…" that its program ran in; NULL: none, or
-				Cairn's own */
+	const char *node, *message, *workspace; /* NULL: none */
+	/* Earlier attempts whose checkpoint it continued: "12 15"; NULL: none. */
+	const char *continues;
+	const char *reason;  /* why the task ran: "input data changed: …" (plan/reason) */
+	const char *waiting; /* until it ends: why it doesn't run yet; or NULL */
+	const char *image;   /* its program's, "registry/name@sha256:…"; NULL: none, or Cairn's */
 };
 
 struct named_content {
@@ -37,15 +35,15 @@ struct named_content {
 	struct content_id id;
 };
 
-/* Allocates a->id. */
+/* Sets a->id. */
 int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err);
 int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *err);
-/* What holds up an attempt that was submitted; NULL: nothing any more. Its end takes it away. */
+/* Records what a submitted attempt waits for; NULL: nothing any more. Its end clears it. */
 int record_attempt_waiting(struct db *db, int64_t id, const char *why, struct err *err);
-/* The key record's bytes, once per key; for `why`. */
+/* Stores the key record's bytes, once per key; for `why`. */
 int record_key(struct db *db, const struct digest *key, const void *bytes, size_t n,
 	       struct err *err);
-/* What an attempt that succeeded (or failed only at its gate) read and made. */
+/* Inputs and outputs of an attempt that succeeded or failed only at its gate. */
 struct observation {
 	int64_t attempt;
 	const struct digest *key;
@@ -53,8 +51,7 @@ struct observation {
 	const struct named_content *inputs, *outputs;
 	size_t n_inputs, n_outputs;
 };
-/* Returns 1 when an earlier observation under the same key has other outputs (nondeterminism), else
- * 0. */
+/* Returns 1 when an earlier observation of the key has other outputs (nondeterminism), else 0. */
 int record_result(struct db *db, const struct observation *o, struct err *err);
 struct metric_value {
 	const char *name; /* flattened: "val.accuracy" */
@@ -63,9 +60,9 @@ struct metric_value {
 int record_metrics(struct db *db, int64_t attempt, const struct metric_value *m, size_t n,
 		   struct err *err);
 
-/* The cacheable result under a key, the first that was observed: what the local index knows; the
- * store's action record is asked when this has none. 1 found, 0 not. Outputs sorted by name,
- * metrics sorted by name, in arena. */
+/* The cacheable result of a key in this database, the first that was observed. When there is none,
+ * ask for the store's action record. 1 found, 0 not. Outputs and metrics are sorted by name, in
+ * `arena`. */
 struct cached_result {
 	int64_t attempt;
 	int64_t duration_ns;
@@ -76,7 +73,7 @@ struct cached_result {
 };
 int record_lookup(struct db *db, const struct digest *key, struct arena *arena,
 		  struct cached_result *ret, struct err *err);
-/* Its blobs are gone: not a hit any more. */
+/* Its blobs are gone: the key is no hit any more. */
 int record_forget(struct db *db, const struct digest *key, struct err *err);
 
 /* Reading. */
@@ -89,15 +86,15 @@ struct nondeterminism_row {
 };
 int record_nondeterminism(struct db *db, struct arena *arena, struct nondeterminism_row **ret,
 			  size_t *ret_n, struct err *err);
-/* What an attempt read, sorted by name. */
+/* The attempt's inputs, sorted by name. */
 int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct named_content **ret,
 		  size_t *ret_n, struct err *err);
-/* Steps of which that run executed tasks whose results no later run may take (cache: false). fn's
- * result other than 0 stops and is returned. */
+/* Calls fn for steps with tasks executed in that run whose results can't be reused (cache: false).
+ * A result other than 0 stops and is returned. */
 int record_each_uncached_step(struct db *db, int64_t run, int (*fn)(void *arg, const char *step),
 			      void *arg, struct err *err);
-/* How each attempt of the run ended, in the order of their ids; `task` is borrowed for the call.
- * fn's result other than 0 stops and is returned. */
+/* Calls fn with the end of each attempt of the run, in the order of their ids; `task` is borrowed
+ * for the call. A result other than 0 stops and is returned. */
 struct attempt_end {
 	int64_t id, ended_ns;
 	const char *task;
@@ -112,12 +109,12 @@ int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct 
 /* One attempt with its run; 1 found, 0 none. */
 int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attempt_row *ret,
 		   struct run_row *ret_run, struct err *err);
-/* Newest ended attempt of this task of this pipeline before `before_attempt` (0: any), whatever its
+/* The newest ended attempt of this task in this pipeline before `before_attempt` (0: any), of any
  * run; 1 found, 0 none. */
 int record_previous_attempt(struct db *db, const char *pipeline, const char *task,
 			    int64_t before_attempt, struct arena *arena, struct attempt_row *ret,
 			    struct err *err);
-/* ERR_NOT_FOUND when it isn't on record. */
+/* ERR_NOT_FOUND when the key isn't on record. */
 int record_key_bytes(struct db *db, const struct digest *key, struct str *ret, struct err *err);
 /* Median duration of the last 20 successful attempts of a step; 1 known, 0 not. */
 int record_step_duration(struct db *db, const char *pipeline, const char *step, int64_t *ret_ns,

@@ -1,11 +1,10 @@
-/* engine/record/rows/firings.c — firings, schedules and the servers that look after them.
+/* engine/record/rows/firings.c — firings, schedules and the servers that own them.
  *
- * What a firing may become is decided by the WHERE of the statement that changes it, so two
- * processes that want the same one can't both have it: claim, take, set_run and told say how many
- * rows they changed. Invariants: a firing that is there never begins a second run unless it is
- * retried or asked for again; numbers of states below 3 are the open ones, in the SQL and in
- * firings.h alike. Threads: those of the handle. What it doesn't do: deciding when something fires
- * (serve/).
+ * The WHERE of the statement that changes a firing decides whether it may change. So two processes
+ * that want the same one can't both get it: claim, take, set_run and told return how many rows they
+ * changed. Invariants: an existing firing never begins a second run unless it is retried or
+ * requested again; states below 3 are the open ones, in the SQL and in firings.h alike. Threads:
+ * the thread of the handle. Not here: when something fires (serve/).
  */
 #include "record/rows/firings.h"
 
@@ -130,7 +129,7 @@ static int already(const struct firing *f, struct err *err)
 		       firing_state_name(f->state), f->run ? ", run " : "", f->run ? f->run : "");
 }
 
-/* May a run begin for a firing that is there? */
+/* Whether a run may begin for an existing firing. */
 static int may_begin(struct db *db, const struct firing *f, const struct firing_begin *b,
 		     struct err *err)
 {
@@ -174,7 +173,7 @@ int record_firing_begin(struct db *db, const struct firing_begin *b, struct aren
 	} else if (may_begin(db, &f, b, err) < 0) {
 		return -1;
 	}
-	if (f.state != FIRING_STARTED) { /* else it was a server that started this very process */
+	if (f.state != FIRING_STARTED) { /* else a server started this process */
 		f.state = FIRING_STARTED;
 		f.server = server_name_self(arena);
 		f.started_ns = b->wall_ns;
@@ -210,8 +209,7 @@ int record_firing_ended(struct db *db, const struct run_row *run, struct arena *
 	f.message = run->message;
 	if (record_firing_update(db, &f, err) < 0)
 		return -1;
-	/* Its server is dead, so nobody is told now: the next one does it. Who ran it by hand sees
-	 * it. */
+	/* Its server is dead: the next one reports it. A user who ran it by hand sees the end. */
 	if (!f.server || str_eq(f.server, server_name_self(arena)))
 		return 0;
 	return db_do(db, "UPDATE firing SET untold=1 WHERE " IS_KEY,
@@ -242,7 +240,7 @@ int record_firing_release(struct db *db, const char *server, struct err *err)
 int record_firings(struct db *db, const struct firing_filter *f, struct arena *arena,
 		   struct firing **ret, size_t *ret_n, struct err *err)
 {
-	/* Each order is a statement of its own and walks an index. */
+	/* Each order is a statement of its own and uses an index. */
 	static const char open[] =
 		"SELECT " FIRING_COLUMNS
 		" FROM firing WHERE state<3 AND (?1 IS NULL OR path=?1) AND (?2 IS NULL OR "
@@ -367,7 +365,7 @@ int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool
 		return 0;
 	}
 	r = record_server_beat_of(db, server, &beat_ns, err);
-	/* A `cairn run` of another machine never notes that it lives. */
+	/* A `cairn run` of another machine never gives a sign of life. */
 	*ret = r == 0 || beat_is_fresh(beat_ns, wall_ns);
 	return r < 0 ? -1 : 0;
 }

@@ -1,21 +1,19 @@
-/* record/rows/firings.h — what schedules did: one row a firing, made before anything starts, and
+/* record/rows/firings.h — firings of schedules: one row a firing, made before anything starts, and
  * one row a schedule.
  *
- * A firing is named by the pipeline's path in the project, the schedule's name and the nominal
- * time: the time that the rule means, in nanoseconds, whenever it came to be handled. The row's
- * primary key is what makes it fire once: whoever inserts it owns it. `server` says who that is
- * ("host:pid:start"); NULL is nobody (a trigger that waits for a server).
+ * A firing is identified by the pipeline's path in the project, the schedule's name and the nominal
+ * time: the time that the rule gives, in nanoseconds, whenever it is handled. The row's primary key
+ * makes it fire once: the server that inserts it owns it. `server` is its owner ("host:pid:start");
+ * NULL: none (a trigger that waits for a server).
  *
- *	WAITING ──start──▶ STARTED ──▶ SUCCEEDED | FAILED | CANCELLED
- *	   │                  └──failed, tries left──▶ RETRYING ──start──▶ STARTED
- *	   └──▶ SKIPPED (overlap)              MISSED: never was to start, for the record only
+ *   WAITING ──start──▶ STARTED ──▶ SUCCEEDED | FAILED | CANCELLED
+ *      │                  └──failed, tries left──▶ RETRYING ──start──▶ STARTED
+ *      └──▶ SKIPPED (overlap)              MISSED: never started, only recorded
  *
- * The run that a start gave is written into the row (`run`) by the engine of that run, in the
- * transaction that makes the run's own row, and only if none is there: two engines that are
- * started for one firing give one run.
+ * The engine of a run writes the run into the row (`run`), in the transaction that makes the run's
+ * own row, and only if the row has none: two engines that are started for one firing make one run.
  *
- * Everything that writes needs an open transaction (record/db.h). Strings that are returned live in
- * `arena`.
+ * Functions that write need an open transaction (record/db.h). Returned strings live in `arena`.
  */
 #ifndef CAIRN_RECORD_ROWS_FIRINGS_H
 #define CAIRN_RECORD_ROWS_FIRINGS_H
@@ -43,56 +41,56 @@ struct firing {
 	int64_t nominal_ns;
 	enum firing_cause cause;
 	enum firing_state state;
-	uint32_t number;  /* runs that were started for it */
-	uint32_t resumes; /* how often the last of them was taken up again */
-	int64_t claimed_ns, started_ns, ended_ns; /* of the last start; 0: not yet. RETRYING: ended
-						     is when the last one failed */
+	uint32_t number;                          /* runs started for it */
+	uint32_t resumes;                         /* how often the last of them was resumed */
+	int64_t claimed_ns, started_ns, ended_ns; /* of the last start; 0: not yet. RETRYING:
+						     ended_ns is when the last run failed */
 	const char *run;                          /* id of the run of the last start, or NULL */
 	const char *server;                       /* or NULL */
 	const char *message;                      /* or NULL */
 	/* The row stands for `times` nominal times, from first_ns to its own (1 and nominal_ns for
-	 * most). Those before its own were missed: nothing ran for them. */
+	 * most). The earlier ones were missed: nothing ran for them. */
 	int64_t first_ns;
 	uint64_t times;
 };
 
-/* 1 made, 0 there is one already (a MISSED one gives way: 1). number is 0 until it is started. */
+/* 1: made; 0: there is one already (a MISSED one is replaced: 1). number is 0 until it is
+ * started. */
 int record_firing_claim(struct db *db, const struct firing *f, struct err *err);
-/* For the record: nothing ran for `times` nominal times, from first_ns to nominal_ns. A row that is
- * there keeps what came of it and stands for the others as well. */
+/* Records that nothing ran for `times` nominal times, from first_ns to nominal_ns. An existing row
+ * keeps its state and counts the other times as well. */
 int record_firing_missed(struct db *db, const struct firing *f, struct err *err);
 /* 1 found, 0 none. */
 int record_firing(struct db *db, const char *path, const char *schedule, int64_t nominal_ns,
 		  struct arena *arena, struct firing *ret, struct err *err);
-/* Everything but the key, cause and claimed_ns. */
+/* Writes all fields except the key, cause and claimed_ns. */
 int record_firing_update(struct db *db, const struct firing *f, struct err *err);
-/* Changes the owner if it still is `from` (NULL: nobody) and the firing is open: 1 changed, 0 not.
- */
+/* Changes the owner if it is still `from` (NULL: none) and the firing is open: 1 changed, 0 not. */
 int record_firing_take(struct db *db, const struct firing *f, const char *from, const char *to,
 		       struct err *err);
-/* The run of a firing begins: in the transaction that makes its row. A server's firing gets its
- * run's name; one that nobody has made, or that waits for nobody, is made and belongs to this
- * process. ERR_EXISTS when it has fired, ERR_BUSY when somebody has it. */
+/* The run of a firing begins: call it in the transaction that makes the run's row. A server's
+ * firing gets the run's id. A firing that doesn't exist, or that has no owner, is made and belongs
+ * to this process. ERR_EXISTS when it has fired, ERR_BUSY when another process has it. */
 struct firing_begin {
 	const char *path, *schedule;
 	int64_t nominal_ns, wall_ns;
-	enum firing_cause cause; /* for one that is made here */
-	bool again;              /* one that failed, was cancelled or skipped may run again */
+	enum firing_cause cause; /* for a firing made here */
+	bool again;              /* a failed, cancelled or skipped one may run again */
 	const char *run;
 };
 int record_firing_begin(struct db *db, const struct firing_begin *b, struct arena *arena,
 			struct err *err);
-/* The run has ended: so has its firing, unless a server that lives looks after it: that ends it, or
- * tries again. Where its server is dead the firing is marked as untold: the next server tells of
- * it, and tries again where the schedule says so. */
+/* The run has ended, and so has its firing. A live server that owns the firing ends or retries it
+ * itself. When its server is dead, the firing is marked as untold: the next server reports it, and
+ * retries it if the schedule says so. */
 int record_firing_ended(struct db *db, const struct run_row *run, struct arena *arena,
 			struct err *err);
-/* Those that are marked, oldest nominal time first. */
+/* Marked firings, oldest nominal time first. */
 int record_firings_untold(struct db *db, struct arena *arena, struct firing **ret, size_t *ret_n,
 			  struct err *err);
-/* Takes the mark away: 1 it is ours to tell, 0 somebody else did. */
+/* Removes the mark: 1 when this caller must report it, 0 when another one does. */
 int record_firing_told(struct db *db, const struct firing *f, struct err *err);
-/* All that `server` owns and that aren't started: nobody's again. */
+/* Gives up all firings of `server` that aren't started: they have no owner again. */
 int record_firing_release(struct db *db, const char *server, struct err *err);
 
 struct firing_filter {
@@ -100,15 +98,14 @@ struct firing_filter {
 	bool open;                   /* only open ones, oldest nominal time first */
 	bool ended_runs;             /* only SUCCEEDED and FAILED ones */
 	int64_t before_ns;           /* nominal < before; 0: any */
-	const char *before_path;     /* with schedule: also nominal == before_ns, where the path
-					comes behind this one; or NULL */
-	int64_t since_ns;            /* nominal >= since */
-	uint64_t limit;              /* 0: all */
+	const char
+		*before_path; /* with schedule: also nominal == before_ns, later paths; or NULL */
+	int64_t since_ns;     /* nominal >= since */
+	uint64_t limit;       /* 0: all */
 };
-/* "nightly@2026-03-29T01:00:00Z": what `cairn run --schedule` takes; nanoseconds only where there
- * are some. */
+/* "nightly@2026-03-29T01:00:00Z", as `cairn run --schedule` takes it; nanoseconds only if not 0. */
 void firing_add_name(struct str *out, const char *schedule, int64_t nominal_ns);
-/* Newest nominal time first, unless `open`; of one time by path, then schedule. */
+/* Newest nominal time first, unless `open`; at one time by path, then schedule. */
 int record_firings(struct db *db, const struct firing_filter *f, struct arena *arena,
 		   struct firing **ret, size_t *ret_n, struct err *err);
 
@@ -117,38 +114,39 @@ int record_firings(struct db *db, const struct firing_filter *f, struct arena *a
 struct schedule_row {
 	const char *path, *name;
 	int64_t seen_ns;   /* every nominal time up to this one has been handled */
-	int64_t paused_ns; /* since when it is paused; 0: it isn't */
-	const char *rule;  /* the rule that seen_ns belongs to: another one starts anew; or NULL */
-	/* Fingerprint of the inputs of `on_change` when it last fired; or NULL. */
+	int64_t paused_ns; /* when the pause began; 0: not paused */
+	/* The rule that seen_ns belongs to: a changed rule starts anew; or NULL. */
+	const char *rule;
+	/* Digest of the inputs of `on_change` when it last fired; or NULL. */
 	const char *inputs;
-	int64_t alerted_ns; /* the nominal time whose absence was told last */
+	int64_t alerted_ns; /* the last nominal time whose missing success was reported */
 };
 /* 1 found, 0 none (*ret is zero but for its key). */
 int record_schedule(struct db *db, const char *path, const char *name, struct arena *arena,
 		    struct schedule_row *ret, struct err *err);
 int record_schedule_put(struct db *db, const struct schedule_row *s, struct err *err);
 
-/* A pause, or its end: what would have fired meanwhile is nobody's. Idempotent. */
+/* Sets or ends a pause: times during it make no firings. Idempotent. */
 void schedule_row_pause(struct schedule_row *s, bool paused, int64_t wall_ns);
 
 /* Servers. */
 
-/* This process: "host:pid:start", in arena. */
+/* This process's name, "host:pid:start", in `arena`. */
 const char *server_name_self(struct arena *arena);
-/* Notes that it lives. */
+/* Records a sign of life. */
 int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err);
 int record_server_gone(struct db *db, const char *server, struct err *err);
-/* Tells whether the server is alive, for a command that looks once. A process of this machine is
- * looked for; a server of another machine counts as alive for SERVER_SILENT_NS after it was last
- * heard of, and one that never was is a `cairn run`, and trusted. A server that watches the others
- * for long asks serve/peers.h. */
+/* Tells whether the server is alive, for a command that looks once. For a server of this machine,
+ * checks the process. A server of another machine counts as alive for SERVER_SILENT_NS after its
+ * last sign of life; one without any is a `cairn run`, and counts as alive. A server that watches
+ * others for long uses serve/peers.h. */
 #define SERVER_SILENT_NS (300 * NS_PER_S)
 int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool *ret,
 			struct err *err);
-/* 1 or 0 for a process of this machine, -1 for one of another. */
+/* 1 or 0 for a process of this machine, -1 for one of another machine. */
 int server_lives_here(const char *server);
-/* 1 and when it noted last that it lives, by its own clock (negative: it ended in order); 0: it
- * never did. */
+/* 1: *ret_beat_ns is the last sign of life, by the server's own clock (negative: it ended in
+ * order). 0: there was none. */
 int record_server_beat_of(struct db *db, const char *server, int64_t *ret_beat_ns, struct err *err);
 struct server_row {
 	const char *name;
@@ -156,7 +154,7 @@ struct server_row {
 };
 int record_servers(struct db *db, struct arena *arena, struct server_row **ret, size_t *ret_n,
 		   struct err *err);
-/* The server of this project that lives, if any; NULL when none. */
+/* A live server of this project; NULL: none. */
 int record_server_any(struct db *db, int64_t wall_ns, struct arena *arena, const char **ret,
 		      struct err *err);
 

@@ -1,5 +1,5 @@
-/* engine/record/rows/pages.h — what is on record, a page at a time, and in sums: for readers that
- * must not take more than they ask for.
+/* engine/record/rows/pages.h — records a page at a time, and as sums: for readers with bounded
+ * memory.
  *
  * Reading only; any handle. Strings live in `arena`.
  */
@@ -19,7 +19,7 @@ struct attempt_page {
 int record_page_attempts(struct db *db, const struct attempt_page *p, struct arena *arena,
 			 struct attempt_row **ret, size_t *ret_n, struct err *err);
 
-/* All runs of a pipeline that ended in one state (or run), summed. */
+/* Sums over all runs of a pipeline in one state. */
 struct run_sum {
 	const char *pipeline;
 	enum run_state state;
@@ -27,7 +27,7 @@ struct run_sum {
 	int64_t duration_ns;
 	struct run_counts counts;
 };
-/* By pipeline and state, at most `max` rows. Reads every run: ask seldom. */
+/* By pipeline and state, at most `max` rows. Reads every run: call it seldom. */
 int record_run_sums(struct db *db, size_t max, struct arena *arena, struct run_sum **ret,
 		    size_t *ret_n, struct err *err);
 

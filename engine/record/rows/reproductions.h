@@ -1,7 +1,7 @@
-/* record/rows/reproductions.h — which runs are reproductions of which, and what came out.
+/* record/rows/reproductions.h — which runs reproduce which, and the results.
  *
- * Both runs of a reproduction are kept, whatever the retention says, until somebody drops it.
- * Writing needs a transaction (record/db.h).
+ * Retention keeps both runs of a reproduction until a user drops it. Writing needs a transaction
+ * (record/db.h).
  */
 #ifndef CAIRN_RECORD_ROWS_REPRODUCTIONS_H
 #define CAIRN_RECORD_ROWS_REPRODUCTIONS_H
@@ -18,12 +18,12 @@ struct reproduction_row {
 	struct content_id report; /* blob: the report as JSON */
 };
 
-/* Replaces an earlier report of the same run (one that was resumed). */
+/* Replaces an earlier report of the same run (a resumed one). */
 int record_reproduction_add(struct db *db, const struct reproduction_row *r, struct err *err);
 int record_reproductions(struct db *db, struct arena *arena, struct reproduction_row **ret,
 			 size_t *ret_n, struct err *err); /* newest first */
-/* Those in which this run is the new one or the past one: nothing keeps them any more. Returns how
- * many there were. */
+/* Removes reproductions in which this run is the new or the past one: they don't keep it any more.
+ * Returns how many there were. */
 int record_reproduction_drop(struct db *db, const struct run_row *run, struct err *err);
 
 #endif

@@ -26,9 +26,9 @@ extern const struct db_row run_input_of_columns; /* name, origin, content: struc
 extern const struct db_row attempt_of_columns; /* struct attempt_row */
 
 int named_content_by_name(const void *a, const void *b); /* of struct named_content, for qsort() */
-/* Row of `content` for an id: 1 it has one, 0 it has none. */
+/* Row of a content id in `content`: 1 found, 0 none. */
 int content_row_find(struct db *db, const struct content_id *id, int64_t *ret, struct err *err);
-/* A new row, under `id` or the next one that is free (0); sets a->id. 1: the id is taken, or the
+/* Adds a row with number `id`, or the next free one (0); sets a->id. 1: the number is taken, or the
  * run has an attempt of that task and number. */
 int attempt_insert(struct db *db, struct attempt_row *a, int64_t id, struct err *err);
 

@@ -1,10 +1,10 @@
-/* engine/record/rows/runs.c — rows of runs: written when a run begins and ends, found by whatever a
- * person calls it.
+/* engine/record/rows/runs.c — rows of runs: written when a run begins and ends, found by any name
+ * that users give.
  *
- * A name is looked for in the order: `last`, a whole hash, an id, a tag; only then as the beginning
- * of an id or hash, which must be one run's. Invariants: an id is never given twice in a project;
- * an id that is taken inserts nothing (record_run_insert()). Threads: those of the handle. What it
- * doesn't do: queries by params and metrics (run_query.c), names (rows/tags.c).
+ * A name is tried in this order: `last`, a whole hash, an id, a tag; last as the beginning of an id
+ * or hash, which only one run may have. Invariants: an id is never given twice in a project; a
+ * taken id inserts nothing (record_run_insert()). Threads: the thread of the handle. Not here:
+ * queries by params and metrics (run_query.c), names (rows/tags.c).
  */
 #include "record/rows/runs.h"
 #include <assert.h>
@@ -28,11 +28,12 @@ enum run_engine record_run_engine(const struct run_row *r)
 
 	if (r->state != RUN_RUNNING)
 		return RUN_ENGINE_NONE;
-	if (!r->engine.host) /* each engine writes where it is, before anything else */
+	if (!r->engine.host) /* each engine writes its host before anything else */
 		return RUN_ENGINE_DIED;
 	if (!str_eq(r->engine.host, machine_name(host)))
 		return RUN_ENGINE_ELSEWHERE;
-	/* The number may be another process's by now; one that isn't there "started" at 0. */
+	/* The pid may belong to another process by now. The start time of a missing process reads
+	 * as 0. */
 	return r->engine.pid > 0 && r->engine.start &&
 			       process_start_time(r->engine.pid) == r->engine.start
 		       ? RUN_ENGINE_LIVES
@@ -165,8 +166,7 @@ int record_run_by_hash(struct db *db, const struct digest *hash, struct arena *a
 			  DB_IN(hash), arena, &run_of_columns, ret, err);
 }
 
-/* A run that was taken up again after it was named has another hash now: it is still the one that
- * was meant. */
+/* A run that was resumed after it got a name has another hash now: the name still means it. */
 static int tagged_run(struct db *db, const char *name, struct arena *arena, struct run_row *ret,
 		      struct err *err)
 {
@@ -208,7 +208,7 @@ int record_find_run_named(struct db *db, const char *what, struct arena *arena, 
 	return r != 0 ? r : tagged_run(db, what, arena, ret, err);
 }
 
-/* The one whose id or hash begins so. */
+/* The run whose id or hash begins with `what`. */
 static int run_that_begins(struct db *db, const char *what, struct arena *arena,
 			   struct run_row *ret, struct err *err)
 {

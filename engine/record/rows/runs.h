@@ -1,8 +1,6 @@
-/* engine/record/rows/runs.h — runs in the database: what is on record of each, and how one is
- * found.
+/* engine/record/rows/runs.h — runs in the database: the row of each, and how to find one.
  *
- * Functions that write need an open transaction (record/db.h). Strings that are returned live in
- * `arena`.
+ * Functions that write need an open transaction (record/db.h). Returned strings live in `arena`.
  */
 #ifndef CAIRN_RECORD_ROWS_RUNS_H
 #define CAIRN_RECORD_ROWS_RUNS_H
@@ -14,7 +12,7 @@ const char *run_state_name(enum run_state s);
 
 struct run_counts {
 	uint64_t total, executed, hits, failed, skipped, blocked; /* tasks */
-	int64_t saved_ns; /* time that the hits took when they were executed */
+	int64_t saved_ns; /* time that the executions behind the hits took */
 };
 
 /* The commit of the project's tree. */
@@ -27,7 +25,7 @@ struct run_git {
 
 struct run_process {
 	int32_t pid;
-	uint64_t start; /* in ticks: another process of that pid has another one */
+	uint64_t start; /* in ticks: tells processes with the same pid apart */
 	const char *host;
 };
 
@@ -37,34 +35,31 @@ struct run_row {
 	const char *pipeline;
 	const char *path; /* of the pipeline file, relative to the project root */
 	enum run_state state;
-	int64_t started_ns,
-		ended_ns; /* wall; ended 0 while it runs, or waits for its first engine */
+	/* Wall; ended 0 while it runs, or waits for its first engine. */
+	int64_t started_ns, ended_ns;
 	bool has_hash;
-	struct digest hash;              /* the manifest's digest: the run hash */
+	struct digest hash;              /* the run hash: the manifest's digest */
 	struct content_id pipeline_blob; /* tree with the pipeline file and its step files */
-	struct content_id results; /* the table (manifest/results.h), when it ended by itself */
+	struct content_id results; /* results table (manifest/results.h), if it ended by itself */
 	const char *params_json;   /* canonical object of all resolved params */
 	const char *options_json;  /* targets, force, keep_going …: what resume needs */
 	struct run_counts counts;
 	struct run_git git;
-	const char *message;   /* first error, when it failed; or NULL */
-	bool cancel_requested; /* 1 gentle */
+	const char *message;   /* first error of a failed run; or NULL */
+	bool cancel_requested; /* stop in order */
 	bool cancel_now;
 	struct run_process engine; /* while it runs */
 	const char *schedule;      /* name of the schedule that made it, or NULL */
-	int64_t nominal_ns;        /* the time that the schedule meant; 0 without one */
+	int64_t nominal_ns;        /* nominal time of the schedule; 0: none */
 	bool has_reproduces;
-	struct digest reproduces; /* the past run that it is a reproduction of */
-	uint64_t cache_failures;  /* not on record: what the engine that just ended couldn't write
-				     where others find it */
-	bool only_store_failed;   /* not on record: no task failed by itself; content couldn't be
-				     brought or kept */
+	struct digest reproduces; /* the past run that it reproduces */
+	uint64_t cache_failures;  /* not recorded: unpublished records of the last engine */
+	bool only_store_failed;   /* not recorded: content failed, no task by itself */
 };
 
 /* Makes a fresh id from r->pipeline, sets r->id (in arena) and r->rowid. */
 int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err);
-/* The same under the id that r->id says (record/reindex); 1 when there is a run of that id already.
- */
+/* The same with the id in r->id (record/reindex); 1 when a run has that id already. */
 int record_run_insert(struct db *db, struct run_row *r, struct err *err);
 int record_run_input(struct db *db, int64_t run, const char *name, const char *origin,
 		     const struct content_id *id, struct err *err);
@@ -72,17 +67,17 @@ int record_run_input(struct db *db, int64_t run, const char *name, const char *o
 int record_run_update(struct db *db, const struct run_row *r, struct err *err);
 int record_run_set_options(struct db *db, int64_t run, const char *options_json, struct err *err);
 int record_run_request_cancel(struct db *db, int64_t run, bool now, struct err *err);
-int record_run_forget_cancel(struct db *db, int64_t run, struct err *err); /* it is to go on */
+int record_run_forget_cancel(struct db *db, int64_t run, struct err *err); /* the run is to go on */
 
 /* Finding. */
 
 /* Id, run hash, name (record/rows/tags.h), "last" (newest), "last:PIPELINE", or an unambiguous
- * beginning of an id or hash (of the latter at least four digits). ERR_NOT_FOUND / ERR_INVALID when
+ * beginning of an id or hash (of a hash at least four digits). ERR_NOT_FOUND / ERR_INVALID when
  * ambiguous (lists them). */
 int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret,
 		    struct err *err);
-/* The same without beginnings: only what is named in full. 1 found, 0 not; ERR_NOT_FOUND for a name
- * whose run isn't known here. */
+/* The same without beginnings: only full names. 1 found, 0 not; ERR_NOT_FOUND for a name whose run
+ * isn't known here. */
 int record_find_run_named(struct db *db, const char *what, struct arena *arena, struct run_row *ret,
 			  struct err *err);
 int record_run_by_id(struct db *db, const char *id, struct arena *arena, struct run_row *ret,
@@ -90,11 +85,11 @@ int record_run_by_id(struct db *db, const char *id, struct arena *arena, struct 
 int record_run_by_hash(struct db *db, const struct digest *hash, struct arena *arena,
 		       struct run_row *ret, struct err *err); /* 1 found, 0 not */
 int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n,
-		   struct err *err); /* state says running */
-/* Where a run's engine is. Of another machine nobody can tell from here. ELSEWHERE: r->host isn't
- * NULL. */
+		   struct err *err); /* state is running */
+/* Whether a run's engine is alive. For another machine that is unknown here: ELSEWHERE, and r->host
+ * isn't NULL. */
 enum run_engine {
-	RUN_ENGINE_NONE /* it has ended */,
+	RUN_ENGINE_NONE /* the run has ended */,
 	RUN_ENGINE_LIVES,
 	RUN_ENGINE_DIED,
 	RUN_ENGINE_ELSEWHERE
@@ -102,7 +97,7 @@ enum run_engine {
 enum run_engine record_run_engine(const struct run_row *r);
 int record_all_runs(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n,
 		    struct err *err); /* newest first */
-/* Newest first: those that were interrupted, or say that they run (their engine may be dead). */
+/* Interrupted runs, and those in state running (their engine may be dead). Newest first. */
 int record_resumable(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n,
 		     struct err *err);
 struct run_input_row {

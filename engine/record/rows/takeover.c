@@ -23,8 +23,8 @@ int record_take_over(struct db *db, const char *server, int64_t wall_ns, size_t 
 	*ret_runs = 0;
 	if (db_begin(db, err) < 0)
 		return -1;
-	/* A firing of a server that never beat (a `cairn run` elsewhere) is trusted for ever
-	 * otherwise. */
+	/* Without this, a firing of a server without any sign of life (a `cairn run` elsewhere)
+	 * would count as owned for ever. */
 	if (db_do(db, "UPDATE server SET beat_ns=0 WHERE name<>?", DB_IN(server), err) == 0 &&
 	    db_do(db,
 		  "UPDATE firing SET server=NULL WHERE state<3 AND server<>?1 AND "

@@ -1,22 +1,22 @@
 /* engine/run/handover/handover.c — `cairn run --detach`: what is sent, how it is checked, and the
  * row that it becomes.
  *
- * The sender plans the run as run_start() would, which hashes and stores inputs and code, and takes
- * the plan's pins. handover_send() returns when the store that others read has all of it. The JSON
- * has one object for each part (files, params, options, inputs, git).
+ * The sender plans the run like run_start(), which hashes and stores inputs and code, and takes the
+ * plan's pins. handover_send() returns when the store that others read has all of it. The JSON has
+ * one object for each part (files, params, options, inputs, git).
  *
- * The receiver believes nothing. handover_from_json() reads member after member with limits, looks
- * for all content in its own store, loads the pipeline from there, and then checks params and steps
+ * The receiver trusts nothing. handover_from_json() reads each member with limits, checks that its
+ * own store has all content, loads the pipeline from there, and then checks params and steps
  * against it. Options go through options_from_json() and are written anew, so that nothing unknown
  * gets into the row.
  *
- * The row says RUN_INTERRUPTED: for the rest of the engine it is a run to be resumed. Its id is
- * made of the request's name (id_of()). So the same request finds its own row, and an id that
- * another run has leads to the next one.
+ * The row says RUN_INTERRUPTED: the rest of the engine sees a run to resume. Its id is computed
+ * from the request's id (id_of()). So the same request finds its own row; when another run has that
+ * id, the next candidate is tried.
  *
- * Invariants: one request, one run. The row is durable before the sender is answered.
+ * Invariants: one request, one run. The row is durable before the sender gets an answer.
  *
- * Threads: that of the handle. What it doesn't do: start the run (serve/launch.c), speak HTTP
+ * Threads: the thread of the database handle. Not here: starting the run (serve/launch.c), HTTP
  * (serve/api/handover.c).
  */
 #include "run/handover/handover.h"
@@ -97,7 +97,7 @@ int handover_prepare(const struct run_context *ctx, const struct pipeline *p,
 	return r;
 }
 
-/* 1 it is all there. */
+/* Returns 1 when all content is there. */
 static int is_complete(struct store *s, const struct handover *h, const char **ret_missing,
 		       struct err *err)
 {
@@ -121,7 +121,7 @@ int handover_send(struct store *s, const struct handover *h, struct err *err)
 {
 	const char *missing = NULL;
 	struct err why = { 0 };
-	/* A shared store sends all that it is asked for and has here. */
+	/* With a shared store, the check also sends missing content that this machine has. */
 	int r = is_complete(s, h, &missing, err);
 
 	if (r == 0)
@@ -159,9 +159,10 @@ json_t *handover_to_json(const struct handover *h)
 	return j;
 }
 
-/* The receiver's: what came. */
+/* The receiver's side: reading the request. */
 
-/* Any bytes, as json_name() writes them. `nullable`: NULL for null or nothing. */
+/* A name of any bytes, as json_name() writes them. `nullable`: null or a missing member gives
+ * NULL. */
 static int read_name(const json_t *j, const char *key, bool nullable, size_t max,
 		     struct arena *arena, const char **ret, struct err *err)
 {
@@ -268,7 +269,8 @@ static int read_git(const json_t *j, struct arena *arena, struct run_row *row, s
 	return 0;
 }
 
-/* A reproduction or a schedule's run is refused; what is this side's to say is set here. */
+/* Refuses the options of a reproduction or a schedule's run. Sets the options that the receiver
+ * decides. */
 static int read_options(const json_t *j, struct arena *arena, struct handover *ret,
 			struct run_options *o, struct err *err)
 {
@@ -358,7 +360,7 @@ static int check_pipeline(const json_t *j, struct store *s, const struct run_opt
 	r = is_complete(s, ret, &missing, err);
 	if (r < 0)
 		return -1;
-	if (r == 0) { /* another store is meant, or it was never put there */
+	if (r == 0) { /* wrong store, or the content was never put there */
 		bool same = str_eq(ret->from_store, store_uri(s));
 
 		return err_set(err, ERR_NOT_FOUND,
@@ -405,9 +407,9 @@ int handover_from_json(const json_t *j, struct store *s, struct arena *arena, st
 	return 0;
 }
 
-/* Its row. */
+/* The receiver's side: the run's row. */
 
-/* As record_run_add() makes them, but the same for the same request. */
+/* An id like record_run_add()'s, but the same for the same request. */
 static const char *id_of(const struct handover *h, unsigned n, struct arena *arena)
 {
 	_cleanup_(freep) char *text = xasprintf("%s %u", h->request, n);
@@ -420,7 +422,7 @@ static const char *id_of(const struct handover *h, unsigned n, struct arena *are
 	return arena_printf(arena, "%s-%s", h->row.pipeline, suffix);
 }
 
-/* 1: the run of this id is this request's; 0: somebody else's. */
+/* 1: the run with this id belongs to this request; 0: to another one. */
 static int is_same(struct db *db, struct handover *h, struct arena *arena, struct err *err)
 {
 	struct run_options o;
@@ -460,8 +462,8 @@ int handover_record(struct db *db, struct handover *h, struct arena *arena, stru
 {
 	char host[MACHINE_NAME_BYTES];
 
-	/* Whoever may hand runs over begins them here, as if he had typed it: a row without a host
-	 * is a stranger's. */
+	/* A user who may hand runs over may also start them here. A row without a host would count
+	 * as a stranger's. */
 	h->row.engine.host = arena_strdup(arena, machine_name(host));
 	if (db_begin(db, err) < 0)
 		return -1;

@@ -1,13 +1,13 @@
 /* run/handover/handover.h — a run that one machine prepares and another one executes: `cairn run
  * --detach`.
  *
- * Handed over is what a run's start pins, and nothing else: the pipeline's files, params, options,
- * each input and each step's code as content, what git said. All content goes into the shared store
- * first, so that whoever takes the run needs no checkout; there it is a row like any run's, which
- * has been interrupted before its first task: `resume` goes on with it. What tools say of their
- * version isn't handed over: they are asked where the tasks run.
+ * The sender hands over what a run's start pins, and nothing else: the pipeline's files, params,
+ * options, each input and each step's code as content, and the git facts. All content goes into the
+ * shared store first, so that the receiver needs no checkout. The receiver writes a row as for a
+ * run that was interrupted before its first task; `resume` continues it. Versions of tools aren't
+ * handed over: they are read where the tasks run.
  *
- * A request has a name of its own: asked for twice (the answer got lost), there is one run.
+ * A request has an id of its own: sent twice (because the answer got lost), it makes one run.
  */
 #ifndef CAIRN_RUN_HANDOVER_HANDOVER_H
 #define CAIRN_RUN_HANDOVER_HANDOVER_H
@@ -20,29 +20,29 @@
 
 struct handover {
 	const char *request;    /* 32 hexadecimal digits */
-	const char *from_store; /* the sender's, for the error */
+	const char *from_store; /* the sender's, for error messages */
 	struct run_row row;
 	struct run_input_row *inputs;
 	size_t n_inputs;
 };
 
-/* The sender's side: hashes, stores and pins what run_start() would. Of ctx only config, db, store,
- * cache, steps_program and hash_threads are used. In `arena`. */
+/* For the sender: hashes, stores and pins the same as run_start(). Uses only config, db, store,
+ * cache, steps_program and hash_threads of ctx. In `arena`. */
 int handover_prepare(const struct run_context *ctx, const struct pipeline *p,
 		     const struct run_options *o, struct arena *arena, struct handover *ret,
 		     struct err *err);
-/* All of its content is where others find it when this returns 0: in the shared store, or in the
- * directory that a store is. */
+/* When this returns 0, all content is where others can read it: in the shared store, or in the
+ * store's directory. */
 int handover_send(struct store *s, const struct handover *h, struct err *err);
 json_t *handover_to_json(const struct handover *h);
 
-/* The receiver's: hostile. Everything is checked: the pipeline against its own rules, params
- * against the pipeline, content against `s` (ERR_NOT_FOUND when it isn't there). ERR_INVALID says
- * which member is wrong. In `arena`. */
+/* For the receiver: the input is hostile. Checks the pipeline against its own rules, params against
+ * the pipeline, content against `s` (ERR_NOT_FOUND when it is missing). ERR_INVALID names the wrong
+ * member. In `arena`. */
 int handover_from_json(const json_t *j, struct store *s, struct arena *arena, struct handover *ret,
 		       struct err *err);
-/* Makes its row, with its id in h->row. Makes its own transaction. 1: this request has its run
- * already, which is h->row now. */
+/* Makes the run's row, with its id in h->row, in a transaction of its own. Returns 1 when this
+ * request has its run already; h->row is then that run. */
 int handover_record(struct db *db, struct handover *h, struct arena *arena, struct err *err);
 
 #endif

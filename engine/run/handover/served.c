@@ -17,8 +17,7 @@ int served_runs(struct db *db, struct arena *arena, struct served_run **ret, siz
 	for (size_t i = 0; i < n; i++) {
 		struct run_options o;
 
-		/* One without a host came out of a store: only a person may say that it goes on
-		 * here. */
+		/* A run without a host came out of a store: only a user may resume it here. */
 		if (rows[i].engine.host &&
 		    options_from_json(rows[i].options_json, arena, &o, NULL) == 0 && o.served)
 			v[kept++] = (struct served_run){ rows[i].id, o.unbegun,
@@ -50,7 +49,7 @@ static int write_wait(struct db *db, const char *run, unsigned unbegun, const ch
 		return 0;
 	o.unbegun = unbegun;
 	if (row.state == RUN_INTERRUPTED && unbegun == 0)
-		why = row.message; /* its own engine has said it */
+		why = row.message; /* its own engine has written the reason */
 	return record_run_left(db, &row, why,
 			       row.state == RUN_INTERRUPTED ? row.ended_ns : clock_wall_ns(),
 			       err) < 0 ||

@@ -1,23 +1,21 @@
 /* engine/run/reproduce/compare.c — the comparison of two contents.
  *
- * struct walk is one comparison on its way: the path that it is at, and the result so far. Trees
- * are merged by name in the order of raw bytes, as listings are sorted. note() is the only place
- * where a finding becomes the result: it counts every one, and keeps path and detail of the first
- * of the worst kind.
+ * struct walk is a comparison in progress: the current path, and the result so far. Trees are
+ * merged by name in the order of raw bytes, as listings are sorted. Only note() adds a finding to
+ * the result: it counts each one, and keeps path and detail of the first of the worst kind.
  *
  * Files with the same digest are equal and not read. Others are verified, then read in pieces for
- * the first byte that differs, then given to `cairn-steps normalise` as open descriptors. That
+ * the first byte that differs, then passed to `cairn-steps normalise` as open descriptors. That
  * program decodes hostile bytes: it gets an environment of its own, a time limit by size, and a
- * limit on what it may unpack. Once something differs, at most NORMALISE_AFTER_DIFFERENCE more
- * files are given to it.
+ * limit on what it may unpack. After a first difference, it gets at most NORMALISE_AFTER_DIFFERENCE
+ * more files.
  *
  * Invariants: a normaliser can turn DIFFERENT only into NORMALISED, and only by a well-formed
- * answer; when it crashes, hangs or is missing, the bytes decide. A difference in kind or in the
- * executable bit is never made up for. Content that is gone or damaged is a finding
- * (note_unreadable()).
+ * answer; when it crashes, hangs or is missing, the bytes decide. It never hides a difference in
+ * kind or in the executable bit. Missing or damaged content is a finding (note_unreadable()).
  *
- * Threads: the loop's, where there is one, since it starts programs. What it doesn't do: metrics
- * and tolerances, what a difference means for the run (report.c).
+ * Threads: the loop's, where there is one, since it starts programs. Not here: metrics and
+ * tolerances, what a difference means for the run (report.c).
  */
 #include "run/reproduce/compare.h"
 #include <errno.h>
@@ -31,8 +29,7 @@
 
 #define PIECE     (1 * MIB)
 #define DEPTH_MAX 200
-/* Once something is known to differ, so many more files are asked whether they are the same but for
- * their format; the rest counts as different. */
+/* After a first difference, only so many more files are normalised; others count as different. */
 #define NORMALISE_AFTER_DIFFERENCE 100
 #define NORMALISE_NS               (120 * NS_PER_S)
 #define NORMALISE_BYTES_A_SECOND   (8 * MIB)
@@ -61,7 +58,7 @@ const char *compare_verdict_name(enum compare_verdict v)
 	return (size_t)v < ARRAY_LEN(names) ? names[v] : "?";
 }
 
-/* What was found. */
+/* Findings. */
 
 struct finding {
 	enum compare_verdict verdict;
@@ -70,9 +67,8 @@ struct finding {
 	uint64_t offset;
 };
 
-/* The first of the worst kind is the one that is told: a file that is the same but for its format
- * doesn't hide one that differs, and that not one that is gone. A file that only one side has makes
- * what holds it different. */
+/* Reports the first finding of the worst kind: a file that differs hides a normalised one, and a
+ * missing file hides both. A file that only one side has makes the whole tree different. */
 static void note(struct walk *w, const struct finding *f)
 {
 	struct compare_result *r = w->ret;
@@ -106,7 +102,8 @@ static const char *id_text(struct walk *w, const struct content_id *id)
 	return arena_printf(w->c->arena, "sha256:%.16s", digest_hex(&id->digest, hex));
 }
 
-/* Content that is gone, or isn't what its id says: 1, noted. Anything else stops the comparison. */
+/* Content that is missing or doesn't match its id: notes it and returns 1. Any other error stops
+ * the comparison. */
 static int note_unreadable(struct walk *w, const struct content_id *id, struct err *why,
 			   struct err *err)
 {
@@ -131,7 +128,7 @@ static int read_piece(int fd, uint8_t *to, uint64_t at, size_t *ret_n, struct er
 	return n < 0 ? err_errno(err, "reading the store") : 0;
 }
 
-/* Two files that aren't the same: where do they part? */
+/* The offset of the first byte where two files differ. */
 static int first_difference(const int fds[2], uint64_t *ret, struct err *err)
 {
 	_cleanup_(freep) uint8_t *a = xmalloc(PIECE), *b = xmalloc(PIECE);
@@ -155,7 +152,7 @@ static const char *copy(struct walk *w, const char *s)
 	return s && *s ? arena_strdup(w->c->arena, s) : NULL;
 }
 
-/* The normaliser's line. Whatever else it prints, it has no answer. */
+/* Reads the normaliser's line. A malformed line counts as no answer. */
 static void read_answer(struct walk *w, const struct str *out, struct finding *f)
 {
 	const char *verdict = NULL, *normaliser = NULL, *member = NULL, *detail = NULL;
@@ -184,7 +181,8 @@ static void read_answer(struct walk *w, const struct str *out, struct finding *f
 	json_decref(j);
 }
 
-/* What it may unpack: half of what is free where it does. */
+/* The limit on what the normaliser may unpack: half of the free space of its temporary
+ * directory. */
 static const char *room(struct walk *w)
 {
 	struct statvfs v;
@@ -196,7 +194,7 @@ static const char *room(struct walk *w)
 			    (unsigned long long)MIN(free_bytes / 2, UNPACKED_MAX));
 }
 
-/* A normaliser that crashes, hangs or isn't there has said nothing: then the bytes decide. */
+/* When the normaliser crashes, hangs or is missing, the bytes decide. */
 static void normalise(struct walk *w, const int fds[2], uint64_t bytes, struct finding *f)
 {
 	const char *program = w->c->steps_program ? w->c->steps_program : "cairn-steps";
@@ -208,7 +206,7 @@ static void normalise(struct walk *w, const int fds[2], uint64_t bytes, struct f
 	_cleanup_(freep) char *library_path =
 		libraries ? xasprintf("LD_LIBRARY_PATH=%s", libraries) : NULL;
 	const char *const env[] = { temp, "LC_ALL=C.UTF-8", library_path, NULL };
-	/* What it decodes is hostile: it gets none of our environment. */
+	/* Its input is hostile: it gets none of our environment. */
 	struct command c = { .argv = argv,
 			     .env = env,
 			     .only_env = true,
@@ -245,7 +243,7 @@ static int compare_open(struct walk *w, const int fds[2], const struct content_i
 	return 0;
 }
 
-/* Where only one may be executed, no normalisation of the bytes makes up for it. */
+/* A difference in the executable bit is never normalised away. */
 static int compare_files(struct walk *w, const struct content_id *was, const struct content_id *is,
 			 struct err *err)
 {
@@ -266,7 +264,7 @@ static int compare_files(struct walk *w, const struct content_id *was, const str
 	for (int i = 0; i < 2 && r == 0; i++) {
 		struct err why = { 0 };
 
-		/* Bytes that were tampered with prove nothing. */
+		/* Damaged bytes prove nothing. */
 		if (content_verify(w->c->store, ids[i], &why) < 0 ||
 		    content_open(w->c->store, ids[i], &fds[i], &why) < 0)
 			r = note_unreadable(w, ids[i], &why, err);
@@ -298,7 +296,7 @@ static void pop(struct walk *w, size_t len)
 		w->path.s[len] = '\0';
 }
 
-/* A directory of one side only: each file in it counts. One that can't be read counts for one. */
+/* A directory that only one side has: counts each file in it. An unreadable one counts as one. */
 static int count_alone(struct walk *w, const struct tree_entry *e, enum compare_verdict v,
 		       struct err *err)
 {
@@ -347,7 +345,7 @@ static const char *shown(struct walk *w, const char *s, size_t n)
 	return arena_strndup(w->c->arena, out.len ? out.s : "", out.len);
 }
 
-/* Objects outside aren't fetched: the same version of the same object, or another one. */
+/* Objects in outside storage aren't fetched: only URI, version and size are compared. */
 static void compare_references(struct walk *w, const struct reference *a, const struct reference *b)
 {
 	w->ret->n_files++;
@@ -422,7 +420,7 @@ static int order(const struct tree_entry *a, const struct tree_entry *b)
 	return r || !a || !b ? r : a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
 }
 
-/* How many files are in it: only so that the number of those compared is right. */
+/* Counts the files in a tree, only so that n_files is right. */
 static uint64_t count_files(struct walk *w, const struct content_id *id, unsigned depth)
 {
 	_cleanup_(tree_freep) struct tree *t = NULL;

@@ -1,11 +1,11 @@
 /* engine/run/reproduce/environment.c — what was different around a reproduction: tools, steps'
  * images and threads, and the machine, from the two manifests.
  *
- * A list of comparisons; add() keeps those whose texts differ. Of tools and steps only those count
- * that both runs have. Environments are compared member by member as JSON, whatever their members
- * are; cpu flags are compared word by word, and the host's name is left out.
+ * A list of comparisons; add() keeps those whose texts differ. Only tools and steps that both runs
+ * have are compared. Environments are compared as JSON, member by member; cpu flags are compared
+ * word by word, and the host's name is left out.
  *
- * Threads: the loop's. What it doesn't do: gather the environment (record/environment.c), compare
+ * Threads: the loop's. Not here: gathering the environment (record/environment.c), comparing
  * results (report.c).
  */
 #include "base/text/json.h"
@@ -42,7 +42,7 @@ static bool has_word(const char *text, const char *word, size_t n)
 	return false;
 }
 
-/* Words of `a` that `b` hasn't. */
+/* Words of `a` that are missing in `b`. */
 static void words_only_in(const char *a, const char *b, struct str *out)
 {
 	for (const char *at = a; *at;) {
@@ -102,7 +102,7 @@ static void add_member(struct differences *d, const char *prefix, const char *ke
 	const char *title = arena_printf(d->arena, "%s%s", prefix, title_of(key));
 	const char *a = text_of(d->arena, was), *b = text_of(d->arena, is);
 
-	if (str_eq(key, "host")) /* another machine by itself makes no difference */
+	if (str_eq(key, "host")) /* the name of the machine doesn't matter */
 		return;
 	if (json_is_object(was) || json_is_object(is)) {
 		add_object(d,
@@ -110,7 +110,7 @@ static void add_member(struct differences *d, const char *prefix, const char *ke
 						    : arena_printf(d->arena, "%s ", title),
 			   was, is);
 	} else if (str_eq(key, "cpu_flags")) {
-		/* Some hundred words: only those that one machine has and the other hasn't. */
+		/* Hundreds of words: list only those that one machine lacks. */
 		_cleanup_(str_deinit) struct str only_a = { 0 }, only_b = { 0 };
 
 		words_only_in(a, b, &only_a);

@@ -1,18 +1,19 @@
-/* engine/run/reproduce/report.c — what a reproduction made, held against what the past run made,
- * and the verdict.
+/* engine/run/reproduce/report.c — compares the results of a reproduction with those of the past
+ * run, and gives the verdict.
  *
- * The two results tables are read side by side: add_step() goes through the steps in the order of
+ * It reads the two results tables side by side. add_step() goes through the steps in the order of
  * the DAG, through the past tasks of each, and then through tasks that only the new run has.
- * judge() decides by what both sides made; judge_absent() says why a task wasn't executed now.
- * Outputs are compared by compare.c, metrics here with the step's tolerances. conclude() takes the
- * worst verdict and the first divergence.
+ * judge() handles tasks with results on both sides; judge_absent() says why a task wasn't executed
+ * now. compare.c compares outputs; metrics are compared here with the step's tolerances. conclude()
+ * takes the worst verdict and the first divergence.
  *
  * Invariants: `tasks` is in the order of the DAG, so the first that diverged is the first in the
- * list. `diverged` holds every step of which a task diverged or read of one that did. Entries of
- * the tables point into them: they are copied into the arena before a table is freed.
+ * list. `diverged` holds every step with a task that diverged or that read the output of one that
+ * did. Entries of the tables point into them: they are copied into the arena before a table is
+ * freed.
  *
- * Threads: the loop's, after the run's end. What it doesn't do: environments (environment.c),
- * printing (cli/).
+ * Threads: the loop's, after the run's end. Not here: environments (environment.c), printing
+ * (cli/).
  */
 #include <assert.h>
 #include <dirent.h>
@@ -28,8 +29,7 @@ struct report {
 	const struct results *was, *is;
 	struct map *made;     /* task → struct result_entry * of the new table */
 	struct map *attempts; /* task → its last attempt_row * in the new run */
-	struct map *diverged; /* steps of which a task diverged, or came after one that did: NULL or
-				 not */
+	struct map *diverged; /* steps with a task that diverged or followed one that did; a set */
 	struct comparer comparer;
 	VEC(struct reproduced_task) tasks;
 	struct reproduction *rep;
@@ -142,7 +142,7 @@ static const char *failure_of(const struct report *rp, const char *task)
 	return a && a->message ? a->message : "no attempt of it ended well";
 }
 
-/* Something was made then and now. */
+/* Both runs have a result. */
 static int judge_made(struct report *rp, const struct step *s, const struct result_entry *was,
 		      const struct result_entry *is, struct reproduced_task *t, struct err *err)
 {
@@ -166,7 +166,7 @@ static int judge_made(struct report *rp, const struct step *s, const struct resu
 	return 0;
 }
 
-/* What failed its gate made something all the same: outputs, or metrics where it has no outputs. */
+/* A task whose gate failed has results all the same: outputs, or metrics if it has none. */
 static bool has_made(const struct step *s, const struct result_entry *e)
 {
 	return e->state == RESULT_SUCCEEDED ||
@@ -179,7 +179,7 @@ static void set(struct reproduced_task *t, enum reproduce_verdict v, const char 
 	t->why = why;
 }
 
-/* It wasn't executed now. */
+/* The task wasn't executed now. */
 static void judge_absent(struct report *rp, const struct step *s, const struct result_entry *was,
 			 const struct result_entry *is, struct reproduced_task *t)
 {
@@ -231,8 +231,8 @@ static int judge(struct report *rp, const struct step *s, const struct result_en
 	return 0;
 }
 
-/* Is anything that it reads made by a step that diverged? With its key of then, its inputs are
- * those of then, whatever made them. */
+/* Whether the task reads from a step that diverged. When its key is the same as in the past run,
+ * its inputs are the same too. */
 static bool follows_divergence(struct report *rp, const struct step *s,
 			       const struct result_entry *was, const struct result_entry *is)
 {
@@ -262,7 +262,7 @@ static int add_task(struct report *rp, const struct step *s, const struct result
 	return 0;
 }
 
-/* Tasks that only the new run has: `each` over something that came out differently. */
+/* Tasks that only the new run has: `each` over a list that changed. */
 static void add_extra(struct report *rp, const struct step *s, const struct map *known)
 {
 	struct results_cursor c;
@@ -302,7 +302,7 @@ static int add_step(struct report *rp, const struct step *s, struct err *err)
 	return 0;
 }
 
-/* The whole. */
+/* The verdict of the run. */
 
 static enum compare_verdict verdict_of(const struct reproduced_task *t)
 {
@@ -318,8 +318,7 @@ static enum compare_verdict verdict_of(const struct reproduced_task *t)
 	}
 }
 
-/* Steps are gone through in the order of the DAG, so the first that diverged is the first in the
- * list. */
+/* Tasks are in the order of the DAG, so the first that diverged is the first in the list. */
 static void conclude(struct report *rp)
 {
 	struct reproduction *rep = rp->rep;
@@ -328,7 +327,7 @@ static void conclude(struct report *rp)
 	if (rp->tasks.n)
 		memcpy(rep->tasks, rp->tasks.v, rp->tasks.n * sizeof(*rep->tasks));
 	rep->n_tasks = rep->first = rp->tasks.n;
-	rep->verdict = COMPARE_UNKNOWN; /* of nothing there is nothing to say */
+	rep->verdict = COMPARE_UNKNOWN; /* no tasks, no verdict */
 	for (size_t i = 0; i < rep->n_tasks; i++)
 		if (rep->tasks[i].verdict != NOT_SELECTED)
 			rep->verdict = COMPARE_IDENTICAL;
@@ -363,8 +362,8 @@ static int fill(struct report *rp, struct err *err)
 	return reproduce_environment(rp->run, rp->rep, err);
 }
 
-/* Where the normaliser's files lie, for as long as the comparison takes. What an engine left that
- * died meanwhile goes. */
+/* A directory for the normaliser's files during the comparison. Also removes directories that dead
+ * engines left. */
 static char *make_temp(const struct run *r, struct err *err)
 {
 	const char *state_dir = r->ctx->config->state_dir;

@@ -1,25 +1,25 @@
 /* engine/run/reproduce/reproduce.c — a past run, executed again.
  *
- * All that decides what it does comes from the manifest: pipeline, params, options, project salt,
- * inputs and code by their content. What the machine brings along is asked anew and reported as a
- * difference: versions of tools, kernel, cpu. Keys are those of the recorded tasks as long as the
- * tools are the same, so that what an execution gives is an observation under the right key.
+ * The manifest decides everything: pipeline, params, options, project salt, inputs and code by
+ * their content. Facts of the machine are read anew, and differences are reported: versions of
+ * tools, kernel, cpu. While the tools are the same, the keys equal those of the recorded tasks, so
+ * each execution is an observation under the right key.
  *
  * run_reproduce() loads the past run, checks names, and goes through run_begin() like any run.
- * reproduce_admit() is asked before each task: what can't be had (content, secrets) ends that task
- * with a reason in the plan (plan_lose()), and the others go on.
+ * reproduce_admit() runs before each task: missing content or secrets end that task with a reason
+ * in the plan (plan_lose()), and the others go on.
  *
  * Invariants: nothing is read from the checkout or from the database of the past run. A
- * reproduction never answers for others: no action record is taken, and none is left but beside
- * another (publish.c).
+ * reproduction never affects others' results: it uses no action record, and adds one only beside an
+ * existing one (publish.c).
  *
- * Threads: the loop's. What it doesn't do: compare (report.c, compare.c, environment.c).
+ * Threads: the loop's. Not here: comparing (report.c, compare.c, environment.c).
  */
 #include "base/text/text.h"
 #include "run/internal.h"
 #include "run/task/secret.h"
 
-/* What was. */
+/* The past run. */
 
 int past_run_load(const struct run_context *ctx, const struct digest *hash, const char *salt,
 		  struct arena *arena, struct past_run *ret, struct err *err)
@@ -48,7 +48,7 @@ void past_run_deinit(struct past_run *past)
 	past->results = NULL;
 }
 
-/* Inputs and code; tools say for themselves what they are now. */
+/* Pins of inputs and code. Tools aren't pinned: their present versions are read. */
 static const struct plan_pin *pins_of(const struct manifest *m, struct arena *arena, size_t *ret_n)
 {
 	struct plan_pin *v = arena_alloc(arena, (m->n_inputs + m->n_code + 1) * sizeof(*v));
@@ -66,9 +66,9 @@ static const struct plan_pin *pins_of(const struct manifest *m, struct arena *ar
 	return v;
 }
 
-/* What is asked for. */
+/* Which tasks are selected. */
 
-/* Steps and tasks of the run. */
+/* The names of all steps and tasks of the run. */
 static struct map *names_of(const struct past_run *past, const struct pipeline *p)
 {
 	struct map *names = map_new();

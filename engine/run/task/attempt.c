@@ -16,7 +16,7 @@ static void add_known(struct runner_attempt *a, const struct task_command *c, st
 	a->grace_ns = c->grace_ns;
 }
 
-/* Where files' endings aren't known, paths lack them. */
+/* Paths have no file extension where it isn't known yet. */
 static void add_unknown(struct runner_attempt *a, const struct step *s, struct arena *arena)
 {
 	static const char *const no_words[] = { NULL };

@@ -1,19 +1,20 @@
-/* engine/run/task/export.c — outputs with `export` go to their places when all tasks have ended.
+/* engine/run/task/export.c — copies outputs with `export` to their places when all tasks have
+ * ended.
  *
- * Exported is what went well, executed or not, in any run, unless the same content is there
- * already. That it was put there is on record, and the mark at the place says whether it still is.
- * A bucket is asked for its mark where the task was executed; for a hit the record answers, since a
- * run in which nothing happens asks no store for each of its tasks.
+ * Outputs of every successful task are exported, executed or hit, unless the same content is there
+ * already. The database records each export, and a mark at the place says whether it is still
+ * there. A bucket's mark is read only when the task was executed. For a hit the record is enough,
+ * so that a run that executes nothing makes no request for each task.
  *
  * The order: one job for each output (add_all()), the jobs on a pool of one worker (carry_out()),
- * one transaction with what came of them (write_down()), then the failures.
+ * one transaction with the results (write_down()), then the failures.
  *
  * Invariants: of two outputs with one place only the first is exported, and the second is an error.
- * An output that can't be exported makes the run a failed one; its task's result stays, so the next
- * run tries only the export again. A reproduction, a shell and an interrupted run export nothing.
+ * An output that can't be exported makes the run fail; its task's result stays, so the next run
+ * retries only the export. A reproduction, a shell and an interrupted run export nothing.
  *
- * Threads: the loop's, and the worker, which touches only its job, the store and `stop`. What it
- * doesn't do: write to places (storage/export.c).
+ * Threads: the loop's, and the worker, which touches only its job, the store and `stop`. Not here:
+ * writing to places (storage/export.c).
  */
 #include "storage/export.h"
 #include <stdatomic.h>
@@ -28,7 +29,7 @@ struct job {
 	int result;
 	struct err err;
 	struct export_done done;
-	bool recorded; /* the last export to that place was of this content */
+	bool recorded; /* the last export to that place had this content */
 	bool skipped;
 };
 
@@ -36,7 +37,7 @@ struct exporter {
 	struct run *run;
 	struct arena *arena;
 	struct pool *pool;
-	struct map *places; /* → label of the task that goes there */
+	struct map *places; /* place → label of the task that exports to it */
 	VEC(struct job *) jobs;
 	atomic_bool stop;
 };
@@ -68,7 +69,7 @@ static int add_output(struct exporter *x, const struct plan_task *t, size_t i, s
 	j->place = export_place(&j->ask);
 	VEC_PUSH(&x->jobs, j);
 	slot = map_slot_str(x->places, j->place);
-	if (*slot) { /* both would be there by halves */
+	if (*slot) { /* two exports would mix in one place */
 		j->result = err_set(&j->err, ERR_INVALID, "task %s is exported to the same place",
 				    (char *)*slot);
 	} else {
@@ -111,7 +112,7 @@ static int add_all(struct exporter *x, struct err *err)
 static void export_one(void *arg)
 {
 	struct job *j = arg;
-	struct err lost = { 0 }; /* why it can't be told: the export itself meets it, too */
+	struct err lost = { 0 }; /* dropped: the export itself will report it */
 
 	if (atomic_load(&j->x->stop) ||
 	    (j->recorded && content_is_exported(j->x->run->ctx->store, &j->ask, &lost) > 0))
@@ -142,7 +143,7 @@ static int carry_out(struct exporter *x, struct err *err)
 		if (loop_turn(r->ctx->loop, -1, err) < 0)
 			return -1;
 		if (r->end.interrupted)
-			atomic_store(&x->stop, true); /* the one under way is finished */
+			atomic_store(&x->stop, true); /* the current export is finished */
 	}
 	return 0;
 }
@@ -183,7 +184,7 @@ static void tell_failures(struct exporter *x)
 		text = arena_printf(r->arena,
 				    "store: output `%s` of %s could not be exported to %s: %s",
 				    j->ask.output, j->ask.task, j->place, j->err.msg);
-		/* A place outside isn't as the pipeline says; the store is well. */
+		/* The place outside is wrong, but the store is fine. */
 		r->end.failed = r->end.itself = true;
 		if (r->row.message)
 			OBSERVE(r, notice, text);
@@ -197,7 +198,7 @@ int run_export(struct run *r, struct err *err)
 	struct exporter x = { .run = r, .arena = arena_new(), .places = map_new() };
 	int result = 0;
 
-	/* A reproduction replaces nothing of anybody's. */
+	/* A reproduction never replaces exported files. */
 	if (!r->end.interrupted && !r->o->shell_step && !r->past)
 		result = add_all(&x, err);
 	if (result == 0 && x.jobs.n)

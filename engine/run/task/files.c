@@ -1,12 +1,12 @@
-/* The pipeline's own files (the YAML and its step files) in the store: what resume and reproduce
- * read instead of the project. */
+/* Stores the pipeline's own files (the YAML and its step files). resume and reproduce read these
+ * instead of the project. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/os/fs.h"
 #include "run/internal.h"
 
-/* Why the file that was parsed isn't where the project's are looked for. */
+/* The error when the parsed file isn't found below the project's root. */
 static int not_the_same(const struct pipeline *p, const char *project_root, struct err *err)
 {
 	_cleanup_(freep) char *dir = fs_dirname(p->path), *real = realpath(dir, NULL),
@@ -21,7 +21,7 @@ static int not_the_same(const struct pipeline *p, const char *project_root, stru
 		       project_root);
 }
 
-/* One of them, and to the digest that the model has of all (model/load.c). */
+/* Stores one file, and adds it to the digest that the model computes of all (model/load.c). */
 static int store_file(const struct pipeline *p, size_t i, const char *project_root, struct store *s,
 		      struct digester *all, struct content_id *ret, struct err *err)
 {
@@ -42,8 +42,8 @@ static int store_file(const struct pipeline *p, size_t i, const char *project_ro
 	return content_put_bytes(s, bytes.len ? bytes.s : "", bytes.len, ret, err);
 }
 
-/* A tree with files named 0, 1, … and, as `paths`, one line each with where it was. They are read
- * once more: what is kept must be what was parsed. */
+/* A tree with files named 0, 1, … and a file `paths`, with one line for the path of each. Files are
+ * read again, and their digest must equal that of the parsed ones. */
 int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s,
 			 struct content_id *ret, struct err *err)
 {

@@ -1,16 +1,16 @@
-/* engine/run/task/git.c — what git says of the project, by libgit2, on a thread of its own.
+/* engine/run/task/git.c — reads the git facts of the project with libgit2, on a thread of its own.
  *
- * The library is loaded with dlopen() by look(), so that a process without a repository never pays
- * for it; SYMBOLS is the list of what is called. look() fills the struct git_look; git_look_end()
+ * look() loads the library with dlopen(), so that a process without a repository never pays for it;
+ * SYMBOLS lists the functions that are called. look() fills the struct git_look; git_look_end()
  * joins the thread and copies the facts. Remotes and submodules are read as entries of
  * configuration files, and each submodule is opened as a repository.
  *
  * Invariants: between start and end only the thread touches the struct. No URL is kept before
- * git_url_without_secrets(). The state directory never makes a project dirty. Nothing here fails a
- * run: what can't be found out stays unknown.
+ * git_url_without_secrets(). The state directory never makes a project dirty. No error here fails a
+ * run: a fact that can't be read stays unknown.
  *
- * Threads: one look at a time, since the table of functions is shared. What it doesn't do: read
- * code for keys (plan/sources.c).
+ * Threads: one look at a time, since the table of functions is shared. Not here: reading code for
+ * keys (plan/sources.c).
  */
 #include "run/task/git.h"
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ struct git_look {
 	json_t *submodules;
 };
 
-/* A repository has some; what has more than this isn't described. */
+/* Usual repositories have a few. With more than this, they aren't described. */
 #define SUBMODULES_MAX 1000
 
 /* The library. */
@@ -56,7 +56,7 @@ static struct {
 
 static bool load(void)
 {
-	/* The soname of Debian 12 first; another one has the same few functions. */
+	/* The soname of Debian 12 first; other versions have the same few functions. */
 	static const char *const names[] = { "libgit2.so.1.5", "libgit2.so",     "libgit2.so.1.9",
 					     "libgit2.so.1.8", "libgit2.so.1.7", "libgit2.so.1.6" };
 	void *handle = NULL;
@@ -73,9 +73,9 @@ static bool load(void)
 	return all;
 }
 
-/* Looking. */
+/* Reading the work tree. */
 
-/* Is this path (from the top of the work tree) ours? */
+/* Whether this path (from the top of the work tree) is in the state directory. */
 static bool in_state_dir(const struct git_look *l, const char *workdir, const char *path)
 {
 	_cleanup_(freep) char *full = xasprintf("%s%s", workdir, path);
@@ -91,7 +91,7 @@ static bool differs(const struct git_look *l, git_repository *repo, const char *
 	git_status_list *list;
 	bool dirty = false;
 
-	/* Submodules we look at ourselves: libgit2 finds them with regular expressions (see
+	/* Submodules are read here, because libgit2 finds them with regular expressions (see
 	 * each_entry). */
 	o.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED | GIT_STATUS_OPT_EXCLUDE_SUBMODULES;
 	if (lib.git_status_list_new(&list, repo, &o) < 0)
@@ -109,9 +109,9 @@ static bool differs(const struct git_look *l, git_repository *repo, const char *
 
 /* Remote and submodules. */
 
-/* Of scheme://user:secret@host/path?token=…: user and secret, and what is behind `?` or `#`. The
- * user of ssh is no secret, and says where to. What has no scheme is a path, or host:path as ssh
- * takes it. */
+/* Drops user and secret of scheme://user:secret@host/path?token=…, and everything after `?` or `#`.
+ * The user of an ssh URL stays: it is no secret and part of the address. A URL without a scheme is
+ * a path, or host:path for ssh. */
 char *git_url_without_secrets(const char *url)
 {
 	const char *host = strstr(url, "://"), *end, *at, *colon;
@@ -133,8 +133,8 @@ char *git_url_without_secrets(const char *url)
 	return xasprintf("%.*s%.*s", (int)(host - url), url, (int)(end - at - 1), at + 1);
 }
 
-/* Calls fn for each entry. Not through git_remote_* and git_submodule_*: they look with regular
- * expressions, and libgit2 1.5 loses memory with each that doesn't match. */
+/* Calls fn for each entry. git_remote_* and git_submodule_* use regular expressions, and libgit2
+ * 1.5 leaks memory with each one that doesn't match. */
 static void each_entry(git_config *config,
 		       void (*fn)(void *arg, const char *name, const char *value), void *arg)
 {
@@ -167,7 +167,7 @@ static void see_remote(void *arg, const char *name, const char *value)
 	*place = xstrdup(value);
 }
 
-/* `origin`, or the only one that there is. */
+/* `origin`, or the only remote. */
 static void look_at_remote(struct git_look *l, git_repository *repo)
 {
 	struct remotes r = { 0 };
@@ -189,10 +189,10 @@ struct submodules {
 	const char *workdir;
 	git_tree *tree; /* of HEAD; or NULL */
 	json_t *list;
-	bool dirty; /* any */
+	bool dirty; /* any of them */
 };
 
-/* The commit that HEAD has at `path`. */
+/* The commit of the submodule at `path` in HEAD. */
 static bool committed(const struct submodules *s, const char *path, git_oid *ret)
 {
 	git_tree_entry *e;
@@ -204,8 +204,8 @@ static bool committed(const struct submodules *s, const char *path, git_oid *ret
 	return true;
 }
 
-/* What is checked out there. Dirty: another commit than the one on record, or files that differ.
- * One that isn't checked out has no commit. */
+/* Adds what is checked out there. Dirty: another commit than HEAD records, or files that differ. A
+ * submodule that isn't checked out has no commit. */
 static void see_submodule(void *arg, const char *name, const char *path)
 {
 	struct submodules *s = arg;

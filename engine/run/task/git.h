@@ -1,9 +1,9 @@
-/* engine/run/task/git.h — what git says of the project when a run starts: commit, remote,
+/* engine/run/task/git.h — the git facts of the project when a run starts: commit, remote,
  * submodules, and whether anything differs.
  *
- * libgit2 is loaded only where there is a repository (dlopen), and looks on a thread of its own
- * while the run is planned. Facts for the record, never for a key: the code tree holds what was
- * really there. Whatever goes wrong leaves the facts unknown.
+ * libgit2 is loaded only where there is a repository (dlopen), and reads it on a thread of its own
+ * while the run is planned. The facts are for the record, never for a key: the code tree holds the
+ * real code. After any error the facts stay unknown.
  */
 #ifndef CAIRN_RUN_TASK_GIT_H
 #define CAIRN_RUN_TASK_GIT_H
@@ -12,23 +12,21 @@
 #include "base/mem.h"
 
 struct git_look;
-/* NULL when `root` is in no repository. The state directory (below root) doesn't count as a
- * difference. */
+/* NULL when `root` is in no repository. Changes in the state directory (below root) don't count. */
 struct git_look *git_look_start(const char *root, const char *state_dir);
 struct git_facts {
-	const char *commit; /* 40 or 64 hex digits; NULL: unknown, or there is none yet (then
-			       nothing else is set either) */
-	bool dirty; /* tracked files differ, or there are untracked ones that aren't ignored */
+	const char *commit; /* 40 or 64 hex digits; NULL: unknown, or none yet (no other field is
+			       set) */
+	bool dirty; /* tracked files differ, or there are untracked files that aren't ignored */
 		    /* URL of `origin`, or of the only remote, without credentials; or NULL. */
 	const char *remote;
-	const char *submodules_json; /* [{"path", "commit", "dirty"}] in the order of their names;
-					NULL: none */
+	const char *submodules_json; /* [{"path", "commit", "dirty"}] sorted by name; NULL: none */
 };
-/* Waits for it and frees it (NULL is fine); strings in `arena`. */
+/* Waits for the thread and frees `l` (NULL is fine); strings in `arena`. */
 void git_look_end(struct git_look *l, struct arena *arena, struct git_facts *ret);
 
-/* A remote's URL as it may be kept: without user and password (of ssh: without password), query and
- * fragment. The caller frees it. */
+/* A remote's URL without secrets: no user and password (ssh: no password), no query and fragment.
+ * The caller frees it. */
 char *git_url_without_secrets(const char *url);
 
 #endif

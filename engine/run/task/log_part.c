@@ -12,8 +12,8 @@ void log_part_init(struct log_part *p, const struct log_wanted *w)
 		snprintf(p->mark, sizeof(p->mark), "[rank %u] ", w->rank);
 }
 
-/* At the beginning of a line: the next byte, if it belongs to the mark, or the end of it. Returns
- * how many bytes were looked at. */
+/* Handles one byte at the start of a line: the next byte of the mark, or the end of it. Returns how
+ * many bytes it used. */
 static size_t begin_line(struct log_part *p, char byte)
 {
 	bool fits = p->mark[p->matched] && byte == p->mark[p->matched];
@@ -64,7 +64,7 @@ void log_part_last(struct log_part *p)
 	p->skip = lines && n > lines ? n - lines : 0;
 }
 
-/* One that is longer than what is looked at begins in the middle of a line. */
+/* In a file larger than LOG_TAIL_MAX, this starts in the middle of a line. */
 off_t log_part_seek(struct log_part *p, int fd)
 {
 	off_t end = lseek(fd, 0, SEEK_END),

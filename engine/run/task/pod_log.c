@@ -1,19 +1,18 @@
 /* engine/run/task/pod_log.c — the log of an attempt out of its pods: one node, several in turn, or
  * several at once.
  *
- * pod_log_print() asks the Job how many nodes there are. One node is printed or followed directly.
- * Several that aren't followed come node by node, each under a heading; several that are followed
- * have a thread each (run()), and the caller's thread waits and asks whether the attempt is
- * over. Where only the last lines are wanted, logs are read twice (log_part.h): once to count,
- * without following.
+ * pod_log_print() reads the number of nodes from the Job. One node is printed or followed directly.
+ * Without following, several nodes come one after the other, each under a heading. When several are
+ * followed, each has a thread (run()), and the caller's thread waits and checks whether the attempt
+ * is over. For the last lines, logs are read twice (log_part.h): first to count, without following.
  *
- * Invariants: `sink` is called under `lock`, one call at a time. Of several nodes at once it gets
- * whole lines, but for lines longer than LINE_MAX_BYTES. `runs` is called on the caller's thread
- * only. When one node fails, the client is cancelled, so that no thread waits for ever; the error
- * that is returned is the one that came first by itself, not ERR_CANCELLED where there is another.
+ * Invariants: `sink` is called under `lock`, one call at a time. With several nodes at once it gets
+ * whole lines, except lines longer than LINE_MAX_BYTES. `runs` is called on the caller's thread
+ * only. When one node fails, the client is cancelled, so that no thread waits for ever. The first
+ * real error is returned; ERR_CANCELLED only when there is no other.
  *
- * Threads: the caller's, and up to POD_LOG_NODES_MAX. What it doesn't do: read logs that are in the
- * store (serve/api/log.c, cli/).
+ * Threads: the caller's, and up to POD_LOG_NODES_MAX. Not here: logs in the store (serve/api/log.c,
+ * cli/).
  */
 #include "run/task/pod_log.h"
 
@@ -29,7 +28,7 @@
 
 #define LOOK_AGAIN_MS 500
 #define PATIENCE_NS   (10 * NS_PER_S)
-/* A line that goes on for longer is handed on in pieces. */
+/* A longer line is passed on in pieces. */
 #define LINE_MAX_BYTES (64 * KIB)
 
 struct pod_log {
@@ -69,9 +68,9 @@ struct printing {
 	struct pod_log *l;
 	const struct pod_log_options *o;
 	unsigned nodes;
-	atomic_bool over; /* the attempt is: a pod that isn't there won't come */
+	atomic_bool over; /* the attempt has ended: a missing pod won't come */
 	pthread_mutex_t lock;
-	pthread_cond_t ended; /* one of the threads has */
+	pthread_cond_t ended; /* signalled when a thread has ended */
 	unsigned n_ended;
 };
 
@@ -79,11 +78,11 @@ struct node {
 	struct printing *p;
 	unsigned index;
 	struct log_part part;
-	bool counts;     /* nothing is printed */
-	bool lines_only; /* others print at the same time */
-	struct str line; /* then: what has come of a line that isn't whole */
+	bool counts;     /* counts lines, prints nothing */
+	bool lines_only; /* other nodes print at the same time */
+	struct str line; /* then: the part of an unfinished line */
 	bool found;      /* there was a pod */
-	char head[40];   /* what comes before its first byte; "": nothing, or it was said */
+	char head[40];   /* heading before the first byte; "": none, or printed already */
 	pthread_t thread;
 	int result;
 	struct err err;
@@ -191,7 +190,7 @@ static int print_once(struct node *n, struct err *err)
 	return r ? r : ask_once(n, n->p->o->follow, err);
 }
 
-/* Several, node by node, as they are kept together at the end. */
+/* Several nodes one after the other, in the order of the stored log. */
 
 static int print_each(struct node *n, struct err *err)
 {
@@ -229,7 +228,7 @@ static int print_in_turn(struct printing *p, struct err *err)
 	return print_each(&n, err);
 }
 
-/* Several at once, as they print. */
+/* Several nodes at once, as they print. */
 
 static void *run(void *arg)
 {
@@ -252,11 +251,11 @@ static void *run(void *arg)
 	pthread_cond_signal(&p->ended);
 	pthread_mutex_unlock(&p->lock);
 	if (n->result < 0)
-		pod_log_cancel(p->l); /* what one can't tell, the others don't go on without */
+		pod_log_cancel(p->l); /* one failure ends all of them */
 	return NULL;
 }
 
-/* Until all have ended; meanwhile it is looked whether the attempt has. */
+/* Waits until all threads have ended, and checks meanwhile whether the attempt has. */
 static void wait_for(struct printing *p, unsigned n)
 {
 	for (;;) {
@@ -287,8 +286,8 @@ static int follow_all(struct printing *p, struct err *err)
 	bool found = false;
 	int r = 0;
 
-	/* In the log itself, whatever part of it is wanted: a rank may be on a node that isn't
-	 * followed. */
+	/* This line is in the log itself, whatever part is wanted: a wanted rank may be on a node
+	 * that isn't followed. */
 	if (n < p->nodes) {
 		_cleanup_(freep) char *line =
 			xasprintf("=== only the first %u of %u nodes are followed; without -f the "
@@ -314,7 +313,7 @@ static int follow_all(struct printing *p, struct err *err)
 		errno = r;
 		return err_errno(err, "cannot start a thread");
 	}
-	/* The error that isn't only the others' end. */
+	/* Prefer the first real error: cancelled threads only followed it. */
 	for (unsigned i = 0; i < n; i++) {
 		found |= v[i].found;
 		if (v[i].result < 0 && (!failed || failed->err.code == ERR_CANCELLED))
@@ -327,10 +326,10 @@ static int follow_all(struct printing *p, struct err *err)
 	return found ? POD_LOG_WHOLE : POD_LOG_NO_POD;
 }
 
-/* Which. */
+/* Which nodes. */
 
-/* Of its Job; 0: there is none, or we may not know. The pods of one that attempts share are not
- * nodes of this attempt. */
+/* The number of nodes of the attempt's Job; 0: there is no Job, or we may not read it. Pods that
+ * several attempts share are not nodes of this attempt. */
 static int nodes_of(struct pod_log *l, uint64_t attempt_id, unsigned *ret, struct err *err)
 {
 	_cleanup_(freep) char *selector =

@@ -1,15 +1,16 @@
 /* engine/run/task/secret.c — values of secrets: reading, setting, removing and listing them.
  *
- * The environment is asked first, then the file; secret_list() keeps that order, so that the entry
+ * The environment is read first, then the file. secret_list() keeps that order, so that the entry
  * which wins is the one that is listed.
  *
  * Invariants: a file is opened below the descriptor of a directory that was checked (open_dir()),
- * never by its path, and is checked by its own descriptor (check_file()): what was checked is what
- * is read. A wrong owner or mode is refused, and the error says how to mend it. While a file is
- * read its value is never moved in memory (str_reserve()), and the read buffer is wiped.
+ * never by its path, and is checked by its own descriptor (check_file()): so the file that was
+ * checked is the one that is read. A wrong owner or mode is refused, and the error says how to
+ * correct it. While a file is read its value is never moved in memory (str_reserve()), and the read
+ * buffer is wiped.
  *
- * Threads: any, but none may change the environment meanwhile. What it doesn't do: mask values in
- * logs (runners/redact.c), give them to programs (runners/).
+ * Threads: any, but none may change the environment meanwhile. Not here: masking values in logs
+ * (runners/redact.c), passing them to programs (runners/).
  */
 #include "run/task/secret.h"
 #include <ctype.h>
@@ -45,8 +46,8 @@ static int check_name(const char *name, struct err *err)
 		       name, SECRET_NAME_MAX);
 }
 
-/* The directory of those that are kept, as we made it: a link, or what others may change, would
- * give or take our secrets. -1 with ERR_NOT_FOUND when there is none. */
+/* Opens the directory of secret files and checks it: through a link, or in a directory that others
+ * may change, secrets could be stolen or replaced. -1 with ERR_NOT_FOUND when there is none. */
 static int open_dir(const struct config *c, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(c->state_dir, "secrets");
@@ -88,7 +89,7 @@ bool secret_is_maskable(const char *value, size_t len)
 	return redact_can_mask(value, len);
 }
 
-/* A secret that somebody else may read, or has put there, isn't one. */
+/* Refuses a file that another user owns or may read. */
 static int check_file(int fd, const char *path, struct err *err)
 {
 	struct stat st;
@@ -109,7 +110,7 @@ static int check_file(int fd, const char *path, struct err *err)
 	return 0;
 }
 
-/* ERR_NOT_FOUND, without words, when none is kept. */
+/* ERR_NOT_FOUND, without a message, when there is no file. */
 static int read_kept(const struct config *c, const char *name, struct str *ret, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/secrets/%s", c->state_dir, name);
@@ -129,8 +130,7 @@ static int read_kept(const struct config *c, const char *name, struct str *ret, 
 		return -1;
 	if (st.st_size > (off_t)SECRET_VALUE_MAX)
 		return err_set(err, ERR_TOO_LARGE, "%s is longer than 64 KiB", path);
-	str_reserve(ret,
-		    SECRET_VALUE_MAX + sizeof(buf)); /* never moved, so that no copy stays behind */
+	str_reserve(ret, SECRET_VALUE_MAX + sizeof(buf)); /* never moved: leaves no copy */
 	while ((n = read(fd, buf, sizeof(buf))) > 0 && ret->len <= SECRET_VALUE_MAX)
 		str_addn(ret, buf, (size_t)n);
 	explicit_bzero(buf, sizeof(buf));
@@ -215,7 +215,7 @@ static void add(struct list *l, const char *name, bool from_environment)
 		return;
 	for (size_t i = 0; i < l->entries.n; i++)
 		if (strcmp(l->entries.v[i].name, name) == 0)
-			return; /* the environment came first, and wins */
+			return; /* the environment came first and wins */
 	e.name = xstrdup(name);
 	VEC_PUSH(&l->entries, e);
 }

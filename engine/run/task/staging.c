@@ -1,19 +1,19 @@
-/* engine/run/task/staging.c — what runners need of the store, as a table of functions (struct
+/* engine/run/task/staging.c — gives runners access to the store, as a table of functions (struct
  * runner_staging).
  *
- * prepare() lays out code as a writable copy, inputs read-only, as links of the store's files where
- * the runner wants that, and makes the directories of outputs. collect() checks each output
- * (look_at()) and moves it into the store. For runners elsewhere, publish() stores what a pod is to
- * read and returns only when that and all the attempts' inputs are where pods reach them; fetch()
- * reads what a pod made.
+ * prepare() lays out code as a writable copy and inputs read-only, as links to the store's files
+ * where the runner wants that, and makes the directories of outputs. collect() checks each output
+ * (look_at()) and moves it into the store. For remote runners, publish() stores what a pod will
+ * read; it returns only when pods can reach that and all inputs of the attempt. fetch() reads a
+ * pod's results.
  *
- * Invariants: the working directory is a program's, and may be hostile: no path is followed out of
- * dir_fd. A directory or link that stands in the way is an error, never followed outside.
+ * Invariants: a program controls the working directory and may be hostile: no path is followed out
+ * of dir_fd. A directory or link that stands in the way is an error, never followed outside.
  * staging_collect_hostile() copies instead of moving, because the program may still hold its files
  * open.
  *
- * Threads: any, several at once; the only state is the store, which locks for itself. What it
- * doesn't do: make workspaces or run programs (runners/), decide what is staged
+ * Threads: any, several at once; the only state is the store, which has its own locks. Not here:
+ * making workspaces or running programs (runners/), deciding what is staged
  * (run/task/attempt.c).
  */
 #include "run/task/staging.h"
@@ -25,7 +25,7 @@
 #include "base/os/fs.h"
 #include "storage/checkpoint.h"
 
-/* Code is laid out writable: it is this attempt's own copy, and programs write caches beside it. */
+/* Code is writable: it is this attempt's own copy, and programs write caches beside it. */
 static int lay_out_code(struct store *s, const struct content_id *tree, int dir_fd, struct err *err)
 {
 	_cleanup_(tree_freep) struct tree *t = NULL;
@@ -46,7 +46,7 @@ static int lay_out_code(struct store *s, const struct content_id *tree, int dir_
 	return 0;
 }
 
-/* A link in the code may stand for a directory of the workspace; none may lead out of it. */
+/* A link in the code may point to a directory of the workspace, but not out of it. */
 static int make_place(int dir_fd, const char *path, bool itself, mode_t mode, struct err *err)
 {
 	_cleanup_(freep) char *parent = fs_dirname(path);
@@ -68,9 +68,9 @@ int staging_make_places(const struct runner_attempt *a, int dir_fd, mode_t mode,
 	return 0;
 }
 
-/* Beside inputs that are links no new names can be made. So a file that is to lie there is a link
- * from the beginning, to a place where it can be made. That is for files that are only bytes: `cp`
- * refuses to write through such a link, rather than to lose a mode. */
+/* No new names can be made beside inputs that are links. So a future file there starts as a link to
+ * a place where it can be made. Only for files that are pure bytes: `cp` refuses to write through
+ * such a link, so as not to lose a mode. */
 static int lead_away(const char *path, int dir_fd, struct err *err)
 {
 	_cleanup_(freep) char *to = NULL;
@@ -112,8 +112,8 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64
 		       : 0;
 }
 
-/* A link may stand for the output as long as it stays in the working directory. What it leads to
- * elsewhere isn't even looked at. */
+/* An output may be a link as long as it stays in the working directory. A target outside isn't even
+ * looked at. */
 static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, o->path, O_PATH, true);
@@ -175,7 +175,7 @@ static int put_log(void *arg, int fd, struct content_id *ret, struct err *err)
 	return content_put_fd(arg, fd, ret, err);
 }
 
-/* For runners elsewhere. */
+/* For remote runners. */
 
 struct needs {
 	VEC(struct content_id) ids;
@@ -196,7 +196,7 @@ static const char *first_missing(const struct needs *n, const bool *there)
 	return NULL;
 }
 
-/* What a pod made may lie where this process hasn't looked since. */
+/* A pod's results may be in the store since this process last looked, so look again. */
 static int check_complete(struct store *s, const struct needs *n, struct err *err)
 {
 	_cleanup_(freep) bool *there = xcalloc(n->ids.n + 1, sizeof(*there));

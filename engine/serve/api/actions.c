@@ -1,19 +1,19 @@
-/* engine/serve/api/actions.c — routes that change something: start a run, cancel one, and what
- * became of a start.
+/* engine/serve/api/actions.c — routes that change something: start a run, show the state of a
+ * start, cancel a run.
  *
  * A start is checked here as the run itself would check it (pipeline, params, steps), so that the
  * answer says what is wrong. Then start_on_loop() launches `cairn run` with these arguments, and
  * the answer names the launch, since the run has no id yet; api_launch() gives its id later.
  *
- * A cancellation goes to whoever has the run: to served_cancel() when it waits for its next engine,
- * to the cluster when only its Jobs go on, else to its engine by its row.
+ * Who handles a cancellation depends on the run: served_cancel() when it waits for its next engine;
+ * the cluster when only its Jobs go on; else its engine, through its row.
  *
- * Invariants: a body has no member that isn't known (known_keys()). The pipeline is a path inside
- * of the project, and no argument can be read as an option. At most `max_runs` processes run, or
- * RUNS_AT_ONCE.
+ * Invariants: a body with an unknown member is refused (known_keys()). The pipeline is a path
+ * inside the project, and no argument can be read as an option. At most `max_runs` processes run,
+ * or RUNS_AT_ONCE.
  *
  * Threads: the crew's; functions named *_on_loop run on the loop's, while the request's thread
- * waits. What it doesn't do: processes (launch.c), ask who may (api.c).
+ * waits. Not here: processes (launch.c), access (api.c).
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -160,7 +160,7 @@ static bool check_steps(struct start *s, const struct pipeline *p)
 	return true;
 }
 
-/* What the run itself would say, before there is one. */
+/* Reports the run's own errors before the run exists. */
 static bool check_pipeline(struct start *s)
 {
 	struct project *project = s->a->project;
@@ -182,7 +182,7 @@ static bool check_pipeline(struct start *s)
 	return check_steps(s, p);
 }
 
-/* A crash of its engine leaves it to be gone on with. */
+/* When the engine has crashed, the run is taken up again. */
 static void on_end(void *arg, const struct launch_end *end)
 {
 	struct daemon *d = arg;
@@ -273,7 +273,7 @@ void api_launch(struct api *a)
 
 /* Cancel. */
 
-/* A run that waits for its next engine has none that could be told. */
+/* A run that waits for its next engine: there is no process to signal. */
 struct waiting {
 	struct api *a;
 	const char *run;
@@ -328,7 +328,7 @@ void api_run_cancel(struct api *a)
 		web_answer_json(a->x, 202,
 				json_pack("{s:o, s:b}", "run", facts_text(run.id), "now", now));
 	else if (err.code ==
-		 ERR_INVALID) /* nothing is wrong with the question: the run is in another state */
+		 ERR_INVALID) /* the request is valid, but the run is in another state */
 		web_problem(a->x, 409, "%s", err.msg);
 	else
 		web_problem_err(a->x, &err);

@@ -1,17 +1,16 @@
-/* engine/serve/api/api.c — from a request to a handler: which route, who may ask, and what was
- * asked.
+/* engine/serve/api/api.c — from a request to a handler: the route, access, and the parameters.
  *
- * api_route() runs when the headers are there: it finds the route in api_routes, asks web_may(),
- * and refuses what this server can't answer yet. api_handle() runs when the body is whole: it
- * chooses the project, parses the body, opens a reader with a snapshot, calls the handler, and
- * closes both. What follows are checks that handlers share.
+ * api_route() runs when the headers have arrived: it finds the route in api_routes, calls
+ * web_may(), and refuses requests while the server can't answer yet. api_handle() runs when the
+ * body is complete: it chooses the project, parses the body, opens a reader with a snapshot, calls
+ * the handler, and closes both. The rest are checks that handlers share.
  *
- * Invariants: access is decided before a 404, so that who may not ask learns of no routes. Every
- * query parameter is one that the route's table names. An exchange whose status is set has its
- * answer, and nothing after it runs. The table is also what OpenAPI is made of (openapi.c).
+ * Invariants: access is decided before a 404, so that a client without access learns nothing about
+ * routes. Every query parameter must be in the route's table. An exchange whose status is set has
+ * its answer, and nothing after it runs. openapi.c makes OpenAPI from the same table.
  *
  * Threads: api_route() on the server's I/O threads, where it may not wait; api_handle() on the
- * crew's. Neither touches what is the loop's; api_call() asks the loop.
+ * crew's. Neither touches what the loop owns; api_call() runs functions there.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -21,12 +20,12 @@
 #include "serve/event.h"
 #include "serve/internal.h"
 
-/* Of a server with many projects: enough to see how they are called; /api/v1/projects has all. */
+/* Of many projects, the error names a few as examples; /api/v1/projects has all. */
 #define NAMES_MAX 20
 
 /* Routes. */
 
-/* "/api/v1/runs/{run}" against a path; captures point into the arena. */
+/* Matches a path with "/api/v1/runs/{run}"; captures point into the arena. */
 static bool path_matches(struct web_exchange *x, const char *pattern)
 {
 	const char *path = x->path;
@@ -63,7 +62,7 @@ static const struct api_route *find_route(struct web_exchange *x, struct str *al
 	return NULL;
 }
 
-/* A word that was mistyped must not become an answer to another question. */
+/* A mistyped parameter must be an error, not be ignored. */
 static void check_params(const struct api_route *r, struct web_exchange *x)
 {
 	const char *names[WEB_PARAMS_MAX + 1];
@@ -88,7 +87,7 @@ static void check_params(const struct api_route *r, struct web_exchange *x)
 	}
 }
 
-/* Before it serves, nothing of the projects may be touched. */
+/* Before the server serves, it may not touch the projects. */
 static void not_yet(struct daemon *d, struct web_exchange *x)
 {
 	char holder[256];
@@ -168,7 +167,7 @@ static void choose_project(struct api *a)
 			    project_names(a));
 }
 
-/* No body is an empty object. */
+/* A missing body counts as an empty object. */
 static void parse_body(struct api *a)
 {
 	struct err err = { 0 };
@@ -206,7 +205,7 @@ void api_handle(void *arg, struct web_exchange *x)
 		project_reader_return(a.project, a.db);
 	}
 	json_decref(a.body);
-	/* A server that stands by says so to each question about its health. */
+	/* A standby server answers 503 to each health request: not logged. */
 	if (x->status >= 500 && !(r->flags & API_HEALTH))
 		event(EVENT_ERROR, "request-failed", "{s:s, s:o, s:i, s:o}", "method", x->method,
 		      "path", json_name(x->path, strlen(x->path)), "status", (int)x->status,
@@ -265,7 +264,7 @@ bool api_run(struct api *a, struct run_row *ret)
 
 	if (record_find_run(a->db, a->x->captures[0], a->arena, ret, &err) == 0)
 		return true;
-	/* Several runs begin so: a question that can be asked better. */
+	/* Several runs begin with this id: a client's error. */
 	web_problem_err(a->x, &err);
 	return false;
 }

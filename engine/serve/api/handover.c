@@ -1,6 +1,6 @@
-/* POST /api/v1/handovers: takes a run that somebody else prepared (run/handover/handover.h). The
- * request's thread checks it; the loop's thread writes its row, and from then on this server is
- * responsible for the run. */
+/* POST /api/v1/handovers: takes a run that another machine prepared (run/handover/handover.h). The
+ * request's thread checks it; the loop's thread writes its row, and from then on this server owns
+ * the run. */
 #include "run/handover/handover.h"
 #include "record/facts.h"
 #include "run/store.h"
@@ -40,11 +40,12 @@ void api_handover(struct api *a)
 	struct web_exchange *x = a->x;
 
 	t->a = a;
-	/* The sender has just put things into the store: the project's own handle may remember that
-	 * they weren't there. */
+	/* Opened anew: the sender has just stored content, and the project's own handle may
+	 * remember that it was missing. */
 	if (run_open_store(a->project->config, true, &s, &t->err) < 0 ||
 	    handover_from_json(a->body, s, a->arena, &t->h, &t->err) < 0) {
-		if (t->err.code == ERR_NOT_FOUND) /* the path is right: its store lacks something */
+		if (t->err.code ==
+		    ERR_NOT_FOUND) /* not 404: the route exists, but the store lacks content */
 			web_problem(x, 409, "%s", t->err.msg);
 		else if (t->err.code == ERR_INVALID || t->err.code == ERR_TOO_LARGE)
 			web_problem(x, 400, "body: %s", t->err.msg);

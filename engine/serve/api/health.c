@@ -1,14 +1,14 @@
-/* Health, readiness, metrics, and lists of projects and routes. Machines ask for them every few
- * seconds: an answer is cheap, and waits neither for the loop nor for a disk or a network. */
+/* Health, readiness, metrics, and lists of projects and routes. Machines poll these every few
+ * seconds: an answer is cheap, and never waits for the loop, a disk or a network. */
 #include "serve/health.h"
 #include <string.h>
 #include "base/clock.h"
 #include "serve/internal.h"
 
-/* A loop that hasn't turned for so long is stuck. */
+/* A loop that hasn't turned for this long is stuck. */
 #define TURN_MAX_NS (15 * NS_PER_S)
 
-/* Before it first turns, the loop's thread opens what it serves; when it has ended, it closes. */
+/* While the daemon starts or stops, the loop's thread opens or closes things and doesn't turn. */
 static int64_t stuck_for(struct api *a)
 {
 	int phase = atomic_load(&a->d->phase);

@@ -1,18 +1,18 @@
-/* engine/serve/api/log.c — the log of an attempt as a stream: from the store when it has ended,
- * from its file or its pod while it runs, and then on from the store.
+/* engine/serve/api/log.c — the log of an attempt as a stream. When the attempt has ended, it comes
+ * from the store. While the attempt runs, it comes from its file or its pod, and after the end from
+ * the store.
  *
- * log_read() asks one source after the other. A file is read from `at`; when nothing comes, the
- * database is asked at most once in ASK_NS whether the attempt still runs. Once it has ended,
- * go_on_from_store() opens the log that was kept and goes on at the same place. What the request
- * wants of it (a rank, the last lines) goes through log_part; a pod's log has been through it
- * already (log_pod.c).
+ * log_read() reads one source after the other. A file is read from `at`; when there are no new
+ * bytes, the database tells, at most once in ASK_NS, whether the attempt still runs. Once it has
+ * ended, go_on_from_store() opens the stored log and continues at the same place. log_part selects
+ * the wanted part (a rank, the last lines); a pod's log has been through it already (log_pod.c).
  *
  * Invariants: bytes of a live file count only while its name still leads to it (fs_leads_to()),
- * because a log whose attempt has ended is used again. A stream that can't be read to its end fails
+ * because the log file of an ended attempt is reused. A stream that can't be read to its end fails
  * with a reason (log_why()); it never looks complete.
  *
- * Threads: the crew's, one at a time for a stream, which may
- * not wait long. What it doesn't do: follow pods (log_pod.c, run/task/pod_log.c).
+ * Threads: the crew's, one at a time for a stream, which may not wait long. Not here: following
+ * pods (log_pod.c, run/task/pod_log.c).
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -26,25 +26,25 @@
 #include "serve/internal.h"
 #include "storage/content/content.h"
 
-/* How often the database is asked whether a task that says nothing still runs. */
+/* How often to check whether a silent task still runs. */
 #define ASK_NS NS_PER_S
-/* Of a log of which little is wanted, so much is read before others have their turn. */
+/* When few lines match, the most that one call reads, so that others get their turn. */
 #define READ_MAX (4 * MIB)
 
 struct log_stream {
 	struct project *project;
 	int64_t attempt;
 	int fd;
-	bool live; /* from its file, or its pod */
+	bool live; /* reads the attempt's file or pod */
 	bool follow;
 	bool in_pod;
-	struct api_log_pod *pod; /* once it was begun */
+	struct api_log_pod *pod; /* NULL: not begun */
 	struct log_part part;
-	bool sought; /* of a file: where the last lines begin */
-	off_t at;    /* in the log, whatever of it is wanted */
+	bool sought; /* in a file: the last lines were searched */
+	off_t at;    /* position in the whole log */
 	int64_t asked_ns;
 	char *path;     /* of the live file */
-	struct err err; /* why it breaks off */
+	struct err err; /* why the stream fails */
 };
 
 static void log_free(void *arg)
@@ -57,7 +57,7 @@ static void log_free(void *arg)
 	free(s);
 }
 
-/* 1 it runs, 0 it has ended (*ret_log says with what), -1 nobody can tell. */
+/* 1: it runs. 0: it has ended, and *ret_log is its log. -1: can't be read. */
 static int still_runs(struct log_stream *s, struct content_id *ret_log, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -82,7 +82,7 @@ static ssize_t unread(struct log_stream *s)
 	return WEB_STREAM_FAILED;
 }
 
-/* Of a file that is being followed, only once: what comes behind is shown. */
+/* Once only for a followed file: later lines are always shown. */
 static void seek(struct log_stream *s)
 {
 	if (s->fd >= 0 && !s->sought)
@@ -90,7 +90,7 @@ static void seek(struct log_stream *s)
 	s->sought |= s->fd >= 0;
 }
 
-/* From where the file was left, of what was kept. */
+/* Continues in the stored log at the position where the file was left. */
 static ssize_t go_on_from_store(struct log_stream *s, const struct content_id *log, char *buf,
 				size_t max)
 {
@@ -118,7 +118,7 @@ static bool pod_runs(void *arg)
 	return still_runs(arg, &log, NULL) == 1;
 }
 
-/* Of a pod that is gone before it was seen, the whole log is in the store. */
+/* If the pod was gone before it was read, the store has the whole log. */
 static ssize_t read_pod(struct log_stream *s, char *buf, size_t max)
 {
 	struct content_id log;
@@ -171,7 +171,7 @@ static ssize_t log_read(void *arg, char *buf, size_t max)
 		ssize_t n = s->live && s->in_pod ? read_pod(s, buf, max) : read_file(s, buf, max);
 		size_t kept;
 
-		if (n <= 0 || (s->live && s->in_pod)) /* a pod's has been through it */
+		if (n <= 0 || (s->live && s->in_pod)) /* a pod's log is filtered already */
 			return n;
 		kept = log_part_keep(&s->part, buf, (size_t)n);
 		if (kept)
@@ -188,7 +188,7 @@ static const char *log_why(void *arg)
 	return s->err.code ? s->err.msg : s->pod ? api_log_pod_why(s->pod) : NULL;
 }
 
-/* Which one. */
+/* Which attempt. */
 
 static void answer_several(struct api *a, const char *step, const char *task)
 {
@@ -205,9 +205,9 @@ static bool several_tasks(const struct attempt_row *rows, size_t n)
 	return false;
 }
 
-/* Of a hit, the execution whose result it was; one that another project executed has only the log,
- * in the store. 1 found, 0 not; answered already when the step has
- * several tasks. */
+/* For a hit, finds the execution that made the result. If another project executed it, only its log
+ * is there, in the store. 1: found. 0: not found, or answered because the step has several
+ * tasks. */
 static int find_hit(struct api *a, const struct run_row *run, const char *task,
 		    struct attempt_row *ret, struct err *err)
 {
@@ -239,7 +239,7 @@ static int find_hit(struct api *a, const struct run_row *run, const char *task,
 	return found ? facts_logged_by(a->db, store, run, found, a->arena, ret, err) : 0;
 }
 
-/* The last attempt of the task in this run, or the one of that number. */
+/* The last attempt of the task in this run, or the one with the requested number. */
 static bool find_attempt(struct api *a, const struct run_row *run, struct attempt_row *ret)
 {
 	struct attempt_page p = { .run = run->rowid,

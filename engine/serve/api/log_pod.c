@@ -12,13 +12,13 @@
 struct api_log_pod {
 	struct pod_log_options o;
 	struct pod_log *log; /* under lock; or NULL */
-	bool gone;           /* under lock: nobody wants more */
+	bool gone;           /* under lock: the reader has left */
 	pthread_mutex_t lock;
 	pthread_t thread;
 	bool threaded;
 	struct api_log_pod_options asked;
 	int ours, theirs; /* the thread's end of the socket, and the stream's */
-	/* The thread's, until it has told. */
+	/* The thread's, until `told` is set. */
 	atomic_bool told;
 	int result;
 	bool any;
@@ -68,7 +68,7 @@ static void *run(void *arg)
 	}
 	if (p->result < 0 && p->err.code != ERR_CANCELLED)
 		event_err("log-not-followed", NULL, &p->err);
-	/* What was written comes before the end, and the result before both. */
+	/* Order matters: first the log's bytes, then the result, then the end. */
 	p->told = true;
 	shutdown(p->ours, SHUT_WR);
 	return NULL;

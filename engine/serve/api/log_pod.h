@@ -1,6 +1,6 @@
-/* serve/api/log_pod.h — a pod's log for a stream that mustn't wait: a thread of its own asks the
- * API server, and hands on through a socket what comes, no more than its buffer holds. There are as
- * many of these threads as there are streams (WEB_STREAMS_MAX), and for a gang one more a node
+/* serve/api/log_pod.h — a pod's log for a stream that must not wait. A thread of its own reads from
+ * the API server and passes the bytes on through a socket, no more than its buffer holds. Each
+ * stream has such a thread (WEB_STREAMS_MAX), and for a gang one more for each node
  * (POD_LOG_NODES_MAX). */
 #ifndef CAIRN_SERVE_API_LOG_POD_H
 #define CAIRN_SERVE_API_LOG_POD_H
@@ -10,22 +10,21 @@
 
 struct api_log_pod;
 struct api_log_pod_options {
-	const struct config *config; /* outlives it */
+	const struct config *config; /* must outlive the log */
 	uint64_t attempt_id;
 	struct log_wanted wanted;
 	bool follow;
-	bool (*runs)(void *arg); /* on its thread: whether the attempt goes on */
+	bool (*runs)(void *arg); /* on its thread: whether the attempt still runs */
 	void *arg;
 };
-/* Begins it. */
 struct api_log_pod *api_log_pod_new(const struct api_log_pod_options *o);
-/* Ends it, and waits for its thread. NULL is fine. */
+/* Stops the thread and waits for it. NULL is fine. */
 void api_log_pod_free(struct api_log_pod *p);
-/* As struct web_stream's. */
+/* Like struct web_stream's read. */
 ssize_t api_log_pod_read(struct api_log_pod *p, char *buf, size_t max);
-/* After it failed: why, or NULL. */
+/* After a failure: the reason, or NULL. */
 const char *api_log_pod_why(const struct api_log_pod *p);
-/* After the end: nothing came, since there is no such pod. */
+/* After the end: there were no bytes, because there is no such pod. */
 bool api_log_pod_was_missing(const struct api_log_pod *p);
 
 #endif

@@ -4,10 +4,10 @@
  * A list: one family after the other, each with its type, and `# EOF` at the end. Sums over all
  * runs read every run, so their text is kept for SUMS_NS (`sums` of struct daemon).
  *
- * Invariants: all samples of a family stand together. What is the loop's is read from the copy that
- * the beat makes (`seen`), under the daemon's lock.
+ * Invariants: all samples of a family stand together. Data that the loop owns is read from the
+ * beat's copy (`seen`), under the daemon's lock.
  *
- * Threads: the crew's. What it doesn't do: count (scheduler, notifier, web.c).
+ * Threads: the crew's. Not here: counting (scheduler, notifier, web.c).
  */
 #include <dirent.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "serve/event.h"
 #include "serve/internal.h"
 
-/* Reading every run costs: at most so often. */
+/* Sums read every run, so they are computed at most this often. */
 #define SUMS_NS  (5 * NS_PER_S)
 #define SUMS_MAX 5000 /* series a project */
 
@@ -32,7 +32,7 @@ static void family(struct str *out, const char *name, const char *type, const ch
 	str_addf(out, "# HELP %s %s\n", name, help);
 }
 
-/* A label is one line of UTF-8 in which only these two mean something. */
+/* A label is one line of UTF-8 in which only these two need an escape. */
 static void add_label(struct str *out, const char *name, const char *value)
 {
 	_cleanup_(str_deinit) struct str plain = { 0 };
@@ -75,7 +75,7 @@ static double seconds(int64_t ns)
 	return (double)ns / (double)NS_PER_S;
 }
 
-/* Runs on record. */
+/* Sums over the runs in the database. */
 
 struct sums {
 	const char *project;
@@ -164,7 +164,8 @@ static void make_sums(struct daemon *d, struct str *out)
 	family(out, "cairn_run_duration_seconds", "summary", "seconds",
 	       "How long the runs on record took");
 	for (size_t i = 0; i < d->n_projects; i++)
-		for (size_t k = 0; k < v[i].n; k++) { /* the two of one series stand together */
+		for (size_t k = 0; k < v[i].n;
+		     k++) { /* count and sum of one series stand together */
 			struct sums one = { v[i].project, &v[i].v[k], 1 };
 
 			each_run(out, &one, 1, "cairn_run_duration_seconds_count", run_count);
@@ -187,7 +188,7 @@ static void add_sums(struct daemon *d, struct str *out)
 		pthread_mutex_unlock(&d->lock);
 		return;
 	}
-	d->sums.at_ns = now; /* others take the old one meanwhile */
+	d->sums.at_ns = now; /* meanwhile other threads use the old text */
 	pthread_mutex_unlock(&d->lock);
 	make_sums(d, &fresh);
 	str_addn(out, fresh.s, fresh.len);
@@ -293,7 +294,7 @@ static size_t open_fds(void)
 		n++;
 	if (d)
 		closedir(d);
-	return n > 1 ? n - 1 : 0; /* its own */
+	return n > 1 ? n - 1 : 0; /* without the one used here */
 }
 
 static double resident_bytes(void)

@@ -8,7 +8,7 @@ static json_t *parse(const char *text)
 	json_t *j = json_loads(text, 0, NULL);
 
 	if (!j)
-		abort(); /* a text of ours */
+		abort(); /* our own text, so a defect */
 	return j;
 }
 

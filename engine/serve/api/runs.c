@@ -5,12 +5,11 @@
  * the results table, or from attempts when there is none; their cursor counts the tasks that match
  * (struct task_walk).
  *
- * Invariants: one results table is in memory at a time, whatever is asked at once (walk_results()).
- * Whether an engine lives no query can tell: `running` and `died` are told apart after the query,
- * so a page can hold fewer rows than `limit` and still have a next one.
+ * Invariants: one results table is in memory at a time, however many requests run (walk_results()).
+ * A query can't tell whether an engine lives, so `running` and `died` are separated after the
+ * query. A page may therefore have fewer rows than `limit` and still have a next one.
  *
- * Threads: the crew's; the reader belongs to the request. What it doesn't do: change anything
- * (actions.c).
+ * Threads: the crew's; the reader belongs to the request. Not here: changes (actions.c).
  */
 #include "record/facts.h"
 #include "record/rows/pages.h"
@@ -38,7 +37,7 @@ static bool parse_state(struct api *a, struct run_query *q, bool *ret_died)
 	return false;
 }
 
-/* True with *ret_n 0 when the parameter isn't given. */
+/* True with *ret_n 0 when the parameter is missing. */
 static bool parse_condition(struct api *a, const char *name, struct run_condition *ret,
 			    size_t *ret_n)
 {
@@ -101,7 +100,7 @@ void api_runs(struct api *a)
 		return;
 	}
 	list = json_array();
-	for (size_t i = 0; i < n; i++) /* whether an engine lives no query can tell */
+	for (size_t i = 0; i < n; i++) /* a query can't tell whether an engine lives */
 		if (!q.has_state || q.state != RUN_RUNNING || facts_engine_died(&rows[i]) == died)
 			json_array_append_new(list, facts_named_run(a->db, &rows[i], a->arena));
 	api_answer_page(a, "runs", list,
@@ -159,7 +158,7 @@ struct task_walk {
 	struct api *a;
 	const char *step, *task;
 	bool only_metrics;
-	uint64_t skip, limit, at, next; /* tasks that match, counted */
+	uint64_t skip, limit, at, next; /* these count matching tasks */
 	json_t *out;                    /* array of tasks, or object of metrics */
 };
 
@@ -184,7 +183,7 @@ static void walk_task(struct task_walk *w, const struct facts_task *t)
 	}
 }
 
-/* One table in memory at a time: that of a million tasks has 200 MB. */
+/* One table in memory at a time: a million tasks take 200 MB. */
 static int walk_results(struct task_walk *w, const struct run_row *run, struct err *err)
 {
 	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;

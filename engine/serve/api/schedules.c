@@ -1,16 +1,16 @@
-/* engine/serve/api/schedules.c — routes of schedules: what the scheduler knows, what firings did,
+/* engine/serve/api/schedules.c — routes of schedules: their state in the scheduler, their firings,
  * and trigger, pause and resume.
  *
- * What is in the scheduler's memory is asked on the loop's thread: struct chosen or struct listing
- * goes there through api_call() and comes back filled. Firings are read from the database, by the
- * request's own reader.
+ * The scheduler's memory is read on the loop's thread: api_call() passes struct chosen or struct
+ * listing there, and it comes back filled. Firings are read from the database, by the request's own
+ * reader.
  *
- * Invariants: functions named *_on_loop run on the loop's thread while the request's thread waits;
- * they alone touch the scheduler, and what they return is copied into the request's arena or is
- * JSON. `decl` is valid only there. A name that several pipelines have is an error without `path`.
+ * Invariants: functions named *_on_loop run on the loop's thread while the request's thread waits.
+ * Only they touch the scheduler; their results are copied into the request's arena or are JSON.
+ * `decl` is valid only there. A name that several pipelines have is an error without `path`.
  *
- * Threads: the crew's, and the loop's as said. What it doesn't do: decide what a trigger or a pause
- * means (schedule/scheduler.c).
+ * Threads: the crew's and, for *_on_loop, the loop's. Not here: what a trigger or a pause means
+ * (schedule/scheduler.c).
  */
 #include "base/clock.h"
 #include "base/text/json.h"
@@ -22,12 +22,12 @@
 #define NEXT_DEFAULT 20
 #define NEXT_MAX     1000
 
-/* Which one. */
+/* Which schedule. */
 
 /* A schedule that a request names: {schedule} and ?path=. Filled on the loop's thread. */
 struct chosen {
 	struct api *a;
-	const char *name, *want_path, *path; /* path: of the match */
+	const char *name, *want_path, *path; /* path: of the schedule that matches */
 	size_t n;
 	uint64_t n_next;
 	json_t *out;
@@ -35,7 +35,7 @@ struct chosen {
 	int64_t nominal_ns;
 	int result;
 	struct err err;
-	const struct schedule_decl *decl; /* only while the scheduler is asked */
+	const struct schedule_decl *decl; /* valid only on the loop's thread */
 };
 
 static void match(void *arg, const struct schedule_facts *f)
@@ -50,7 +50,7 @@ static void match(void *arg, const struct schedule_facts *f)
 	c->decl = f->decl;
 }
 
-/* On the loop's thread: exactly one. */
+/* On the loop's thread. Fails unless exactly one schedule matches. */
 static bool choose(struct chosen *c)
 {
 	scheduler_each(c->a->d->scheduler, match, c);
@@ -79,7 +79,7 @@ static bool ask(struct api *a, loop_fn fn, struct chosen *c)
 	return false;
 }
 
-/* What there is. */
+/* Listing. */
 
 struct listing {
 	struct project *project;
@@ -161,7 +161,7 @@ void api_schedule_next(struct api *a)
 	json_decref(c.out);
 }
 
-/* What they did. */
+/* Firings. */
 
 static json_t *firing_json(const struct firing *f)
 {
@@ -183,8 +183,8 @@ static json_t *firing_json(const struct firing *f)
 	return o;
 }
 
-/* "NOMINAL/PATH": several pipelines may have a schedule of one name, and fire at one time. What a
- * former cairn gave as `next` has no path. */
+/* "NOMINAL/PATH": several pipelines may have a schedule of the same name that fires at the same
+ * time. A cursor of an older version has no path. */
 static bool read_cursor(struct api *a, struct firing_filter *f)
 {
 	const char *text = web_param(a->x, "cursor"), *slash = text ? strchr(text, '/') : NULL;

@@ -1,5 +1,5 @@
-/* Every path of the API, with what it takes and gives: requests are checked against this table, and
- * OpenAPI is made of it. */
+/* Every path of the API, with its parameters and answers. Requests are checked against this table,
+ * and OpenAPI is made from it. */
 #include "serve/internal.h"
 
 /* clang-format off */
@@ -16,7 +16,7 @@
 	{ "cursor", API_QUERY, "{\"type\":\"string\",\"pattern\":\"^[1-9][0-9]*(/.+)?$\"}", \
 	  "The `next` of the previous page" }
 #define TEXT   "{\"type\":\"string\"}"
-/* What lineage_find() takes: digest_prefix_range(). */
+/* What lineage_find() accepts: digest_prefix_range(). */
 #define DIGEST "{\"type\":\"string\",\"pattern\":\"^(sha256:)?[0-9a-f]{4,64}$\"}"
 #define TIME   "{\"type\":\"string\",\"format\":\"date-time\"}"
 #define WHICH \

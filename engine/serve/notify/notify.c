@@ -1,21 +1,21 @@
-/* engine/serve/notify/notify.c — notices on their way: from rows of the outbox
- * (record/rows/notices.h) to deliveries, which are tried until they have arrived.
+/* engine/serve/notify/notify.c — sends notices: rows of the outbox (record/rows/notices.h) become
+ * deliveries, which are retried until they have arrived.
  *
  * notify() writes one row for each receiver, in the open transaction when there is one.
  * notifier_look() reads the rows that wait, takes over those of dead servers (own()), and makes a
- * delivery of each; at most NOTIFY_QUEUE_MAX are out. begin() starts a try, end_try() ends it.
+ * delivery of each, at most NOTIFY_QUEUE_MAX at once. begin() starts a try, end_try() ends it.
  *
- * A delivery is the copy in memory of one row that this server owns. Its pauses are on the
- * monotonic clock; the row only says how often it was tried and, for the next server, when it would
- * be tried again. The row is removed or updated in a transaction of its own when the try has ended:
- * a crash before that repeats the try under the same id.
+ * A delivery is the copy in memory of one row that this server owns. Its pauses use the monotonic
+ * clock. The row only holds how often it was tried and, for the next server, the time of the next
+ * try. After each try a transaction of its own removes or updates the row: a crash before that
+ * repeats the try under the same id.
  *
  * Invariants: a row has at most one delivery here. A notice arrives at least once, and each try has
  * the same id. Secrets are read for each try, wiped after it, and are never in a row.
  *
  * Threads: the loop's; tries of webhooks and mails and the metric rules are on workers, which own
- * the delivery meanwhile; commands are processes of the loop. What it doesn't do: decide who is
- * notified of what (schedules.c), judge metric rules (rules.c).
+ * the delivery meanwhile; commands are processes of the loop. Not here: who is notified of what
+ * (schedules.c), judging metric rules (rules.c).
  */
 #include "serve/notify/notify.h"
 #include <fcntl.h>
@@ -41,15 +41,15 @@
 
 #define WORKERS    4
 #define BACKOFF_NS NS_PER_S
-/* Of a command: it failed in a way that may go better (sysexits.h). */
+/* A command's exit status for a temporary failure (sysexits.h). */
 #define EX_TEMPFAIL 75
-#define LOG_MAX     (1 * MIB) /* of what commands print */
+#define LOG_MAX     (1 * MIB) /* of commands' output */
 #define ANSWER_MAX  (64 * KIB)
 
 struct served_project {
 	struct project *project;
 	uint64_t waiting, given_up;
-	bool trouble; /* its database couldn't be used; told once */
+	bool trouble; /* its database couldn't be used; logged once */
 };
 
 struct notifier {
@@ -63,7 +63,7 @@ struct notifier {
 	bool closing;
 };
 
-/* One message to one receiver, until it is there or given up. */
+/* One message to one receiver, until it has arrived or is given up. */
 struct delivery {
 	struct notifier *n;
 	struct project *project;
@@ -73,15 +73,15 @@ struct delivery {
 	const char **to;
 	size_t n_to;
 	json_t *what;
-	json_t *rules; /* the receiver as it is on record, where rules come with it; or NULL */
+	json_t *rules; /* the row's receiver with its rules; NULL: no rules */
 	struct str body;
 	char id[24];
 	int64_t made_ns;
 	unsigned tries;
-	struct loop_source *timer; /* the next try, or a command's time */
+	struct loop_source *timer; /* the next try, or a command's time limit */
 	struct process *process;
-	/* Of one try; a worker's while it is out. */
-	json_t *holding; /* rules */
+	/* One try; a worker owns these while it runs. */
+	json_t *holding; /* rules that hold */
 	struct err err;
 	bool again;
 	int64_t wall_ns;
@@ -148,7 +148,7 @@ static int64_t pause_after(unsigned tries)
 	return backoff_ns(BACKOFF_NS, NOTIFY_PAUSE_MAX_NS, tries);
 }
 
-/* What came of a try, in the row. When it can't be written the row stays as it was, and the next
+/* Writes the result of a try into the row. If that fails, the row stays as it was, and the next
  * server tries once more. */
 static void write_end(struct delivery *d, bool again)
 {
@@ -405,7 +405,7 @@ static const char *const *command_env(struct delivery *d)
 	return v;
 }
 
-/* The object as a file without a name: a pipe's reader could keep us waiting. */
+/* The object as an unnamed file: a pipe's reader could make us wait. */
 static int body_fd(const struct delivery *d, struct err *err)
 {
 	int fd = memfd_create("cairn-notice", MFD_CLOEXEC);
@@ -429,7 +429,7 @@ static int log_fd(const struct delivery *d)
 		return -1;
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > (off_t)LOG_MAX && ftruncate(fd, 0) < 0) {
-		/* It grows on; nothing else can be done about it. */
+		/* The log keeps growing; nothing else can be done. */
 	}
 	return fd;
 }
@@ -463,7 +463,7 @@ static void send_it(struct delivery *d)
 		end_try(d);
 }
 
-/* On a worker. */
+/* Runs on a worker. */
 static void look_at_rules(void *arg)
 {
 	struct delivery *d = arg;
@@ -478,7 +478,7 @@ static void rules_looked_at(void *arg)
 	struct delivery *d = arg;
 	json_t *first = json_array_get(d->holding, 0);
 
-	if (d->n->closing) { /* the row stays, for the next server */
+	if (d->n->closing) { /* the row stays for the next server */
 		return;
 	} else if (d->err.code) {
 		end_try(d);
@@ -514,7 +514,7 @@ static void begin(void *arg)
 		send_it(d);
 }
 
-/* Into the database. */
+/* Writing rows. */
 
 static json_t *notice_json(const struct notice *w, const char *id, int64_t now_ns)
 {
@@ -536,7 +536,7 @@ static json_t *notice_json(const struct notice *w, const char *id, int64_t now_n
 	return o;
 }
 
-/* Where nobody says who writes: this program on this machine. */
+/* The default sender: this program on this machine. */
 static const char *sender(struct arena *arena)
 {
 	char host[MACHINE_NAME_BYTES];
@@ -565,7 +565,8 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 {
 	_cleanup_(str_deinit) struct str receiver = { 0 }, body = { 0 };
 	struct served_project *sp = served_by(n, what->project);
-	json_t *to = receiver_json(decl), *told; /* rules go with the receiver: they aren't told */
+	json_t *to = receiver_json(decl),
+	       *told; /* `told` has no rules: they are for the sender only */
 	int64_t now = wall(n);
 	char id[24];
 
@@ -579,7 +580,7 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 	}
 	if (what->event == NOTIFY_METRIC)
 		notify_rules_write(to, decl, what->before);
-	/* Stable, and unlikely to be given twice, also by two servers. */
+	/* Stays the same in retries, and is unlikely to be given twice, even by two servers. */
 	snprintf(id, sizeof(id), "%016llx", (unsigned long long)random_u64());
 	told = notice_json(what, id, now);
 	json_add_canonical(&receiver, to);
@@ -622,7 +623,7 @@ int notify(struct notifier *n, const struct notify_decl *v, size_t n_v, const st
 	return db_begin(db, err) < 0 ? -1 : db_finish(db, add_all(n, v, n_v, what, err), err);
 }
 
-/* Out of the database. */
+/* Reading rows. */
 
 static const char *text_of(struct delivery *d, const json_t *o, const char *name)
 {
@@ -631,7 +632,7 @@ static const char *text_of(struct delivery *d, const json_t *o, const char *name
 	return s ? arena_strdup(d->arena, s) : NULL;
 }
 
-/* False: the row isn't one of ours (a newer cairn's, say). */
+/* False: the row has an unknown form, for example from a newer version. */
 static bool read_receiver(struct delivery *d, const char *text)
 {
 	json_t *o = json_loads(text, 0, NULL), *to = json_object_get(o, "to");
@@ -681,7 +682,7 @@ static void deliver(struct notifier *n, struct project *p, const struct notice_r
 	}
 }
 
-/* 1 it is ours (now), 0 it is another server's. */
+/* 1: the row is ours now. 0: another server owns it. */
 static int own(struct notifier *n, struct project *p, const struct notice_row *row, struct err *err)
 {
 	bool lives = false;
@@ -746,7 +747,7 @@ void notifier_look(struct notifier *n)
 	}
 }
 
-/* Life. */
+/* Start and end. */
 
 int notifier_new(struct loop *l, struct notifier **ret, struct err *err)
 {
@@ -788,7 +789,7 @@ void notifier_free(struct notifier *n)
 	pool_free(n->pool); /* deliveries that were on a worker end here */
 	while (n->out.n)
 		forget(n->out.v[n->out.n - 1]);
-	for (size_t i = 0; i < n->projects.n; i++) { /* what waits is for whoever comes next */
+	for (size_t i = 0; i < n->projects.n; i++) { /* the next server sends what waits */
 		struct project *p = n->projects.v[i].project;
 		struct err err = { 0 };
 

@@ -1,34 +1,36 @@
 /* serve/notify/notify.h — notices to people and programs: a command, a webhook, a mail. Nothing
- * here ever blocks the loop or stops anything.
+ * here ever blocks the loop or stops a run.
  *
  * A notice is one JSON object: {"delivery": ID, "event":
  * "failure"|"recovery"|"missed"|"success"|"metric", "project", "pipeline"|null, "path",
  * "schedule"|null, "nominal": TIME|null, "run"|null, "hash"|null, "state"|null, "message",
  * "metrics": [{"rule", "value", "bound"}], "time": TIME}.
  *
- * command: run by /bin/sh in the project's root, the object on standard input, its fields as
- * CAIRN_EVENT, CAIRN_PROJECT, CAIRN_PIPELINE, CAIRN_PATH, CAIRN_SCHEDULE, CAIRN_NOMINAL, CAIRN_RUN,
- * CAIRN_HASH, CAIRN_STATE, CAIRN_MESSAGE, CAIRN_DELIVERY. It has NOTIFY_COMMAND_NS.
+ * command: run by /bin/sh in the project's root, with the object on standard input and its fields
+ * as CAIRN_EVENT, CAIRN_PROJECT, CAIRN_PIPELINE, CAIRN_PATH, CAIRN_SCHEDULE, CAIRN_NOMINAL,
+ * CAIRN_RUN, CAIRN_HASH, CAIRN_STATE, CAIRN_MESSAGE, CAIRN_DELIVERY. Its time limit is
+ * NOTIFY_COMMAND_NS.
  *
- * webhook: POST of the object. Cairn-Delivery names it (the same when it is tried again), and with
- * a secret there is Cairn-Signature: t=UNIX_SECONDS,v1=HEX, where HEX is
- * HMAC-SHA256(secret, t "." body). 2xx is success; a redirect isn't followed.
+ * webhook: POST of the object. The header Cairn-Delivery has its id (the same in every retry). With
+ * a secret there is Cairn-Signature: t=UNIX_SECONDS,v1=HEX, where HEX is HMAC-SHA256(secret, t "."
+ * body). 2xx is success; a redirect isn't followed.
  *
  * email: through base/net/mail.h; the secret is the server's password.
  *
  * Every notice is a row of the project's database first (record/rows/notices.h), in the transaction
- * in which it happened, and is removed when its receiver has taken it: no crash and no end of the
- * server loses one. What failed in a way that may go better (no connection, 408, 429, 5xx, a
- * command that ends with 75) is tried again after 1, 2, 4 … seconds, at most NOTIFY_PAUSE_MAX_NS;
- * NOTIFY_TRIES times in all, which takes about a day. What failed for good stays as given up: it is
- * logged, counted and shown. When the server dies between the sending and the row, a receiver gets
- * a notice twice, with the same id ("delivery", Cairn-Delivery, CAIRN_DELIVERY, Message-ID).
+ * of the change that it reports. The row is removed when the receiver has taken the notice: no
+ * crash and no end of the server loses one. A failure that may be temporary (no connection, 408,
+ * 429, 5xx, a command that exits with 75) is retried after 1, 2, 4 … seconds, at most
+ * NOTIFY_PAUSE_MAX_NS; NOTIFY_TRIES tries in all, which takes about a day. After the last failure
+ * the row stays as given up: it is logged, counted and shown. When the server dies between sending
+ * and removing the row, a receiver gets a notice twice, with the same id ("delivery",
+ * Cairn-Delivery, CAIRN_DELIVERY, Message-ID).
  *
- * A row of NOTIFY_METRIC has the rules with it. Each try first checks whether one holds; where none
- * does, the row is removed and nothing is sent.
+ * A row of NOTIFY_METRIC includes the rules. Each try first checks whether one holds; if none does,
+ * the row is removed and nothing is sent.
  *
- * At most NOTIFY_QUEUE_MAX are held in memory at once; the others wait in the database. Of more
- * than NOTIFY_WAITING_MAX that wait in a project the newer ones are dropped, logged and counted.
+ * At most NOTIFY_QUEUE_MAX are in memory at once; the others wait in the database. When
+ * NOTIFY_WAITING_MAX wait in a project, newer ones are dropped, logged and counted.
  *
  * Threads: the loop's.
  */
@@ -48,13 +50,13 @@
 
 struct notifier;
 int notifier_new(struct loop *l, struct notifier **ret, struct err *err);
-/* Sends what waits in the project, from now on. The project outlives the notifier. */
+/* Sends the project's waiting notices from now on. The project must outlive the notifier. */
 void notifier_add_project(struct notifier *n, struct project *p);
-/* Takes up what waits in the databases and isn't ours yet: after a commit, and every few seconds
- * for what other servers left. */
+/* Takes up waiting rows that aren't in memory yet: called after a commit, and every few seconds for
+ * rows that other servers left. */
 void notifier_look(struct notifier *n);
-/* What is under way is waited for, after at most the time that a request takes; what waits stays
- * for the next server. NULL is fine. */
+/* Waits for tries in progress, at most as long as a request takes. Waiting notices stay for the
+ * next server. NULL is fine. */
 void notifier_free(struct notifier *n);
 size_t notifier_pending(const struct notifier *n);
 
@@ -66,16 +68,15 @@ struct notice {
 	const char *run, *hash, *state, *message; /* or NULL */
 	const char *before; /* NOTIFY_METRIC: the run that `last` means; or NULL */
 };
-/* Writes down a notice for every one of `v` that wants this event: in the transaction of the
- * project's database that is open, else in one of its own. They are sent from the next
- * notifier_look() on. */
+/* Writes a notice for every entry of `v` that wants this event: in the open transaction of the
+ * project's database, else in one of its own. notifier_look() then sends them. */
 int notify(struct notifier *n, const struct notify_decl *v, size_t n_v, const struct notice *what,
 	   struct err *err);
 
 struct notify_counts {
 	uint64_t sent[3], failed[3]; /* by enum notify_kind */
 	uint64_t retried, dropped;
-	uint64_t waiting, given_up; /* rows, as of the last look */
+	uint64_t waiting, given_up; /* rows, at the last look */
 };
 struct notify_counts notifier_counts(const struct notifier *n);
 

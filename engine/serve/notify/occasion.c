@@ -1,16 +1,16 @@
 /* engine/serve/notify/occasion.c — one firing of a schedule as options of a run.
  *
  * The nominal time comes from the text or from the calendar (newest_nominal()). The data interval
- * ends there and begins at the nominal time before it, without regard to `start`; a schedule
- * without a rule has it begin at the last firing whose run has ended. Where nothing came before,
- * the interval is empty. occasion_options() evaluates the schedule's params and puts them before
- * those of the command line, which therefore win.
+ * ends there and begins at the nominal time before it, even before `start`. For a schedule without
+ * a rule it begins at the last firing whose run has ended. If there is no earlier time, the
+ * interval is empty. occasion_options() evaluates the schedule's params and puts them before those
+ * of the command line, which therefore win.
  *
- * Invariants: the same declaration and nominal time give the same times, on every machine, for
- * schedules that have a rule. Each call makes its own set of zones.
+ * Invariants: for schedules that have a rule, the same declaration and nominal time give the same
+ * times on every machine. Each call makes its own set of zones.
  *
- * Threads: that of the handle; nothing is kept between calls. What it doesn't do: claim the firing
- * (record/rows/firings.c), start the run.
+ * Threads: the thread of the database handle; nothing is kept between calls. Not here: claiming the
+ * firing (record/rows/firings.c), starting the run.
  */
 #include "serve/notify/occasion.h"
 
@@ -18,7 +18,7 @@
 #include "base/text/text.h"
 #include "plan/plan.h"
 
-/* The schedule of that name; ERR_NOT_FOUND with the nearest right one. */
+/* Finds a schedule by name; ERR_NOT_FOUND suggests the nearest name. */
 static int find_schedule(const struct pipeline *p, const char *name,
 			 const struct schedule_decl **ret, struct err *err)
 {
@@ -70,7 +70,7 @@ int occasion_of(const struct schedule_decl *d, const char *path, int64_t nominal
 	if (n)
 		start = f[0].nominal_ns;
 	if (start == INT64_MIN)
-		start = nominal_ns; /* nothing came before: an empty interval */
+		start = nominal_ns; /* no earlier time: an empty interval */
 	*ret = (struct occasion){ .decl = d, .nominal_ns = nominal_ns };
 	ret->times = (struct schedule_times){ .name = arena_strdup(arena, d->name),
 					      .time = time_text(arena, nominal_ns),

@@ -5,7 +5,7 @@
 #include "plan/metrics.h"
 #include "record/facts.h"
 
-/* Metrics of a run with more tasks aren't looked through. */
+/* Runs with more tasks than this aren't searched for metrics. */
 #define TASKS_MAX 100000
 
 struct values {
@@ -37,7 +37,7 @@ static int read_values(struct project *p, struct db *db, const char *id, struct 
 	return 0;
 }
 
-/* Of several tasks that have it the last one: results stand in the order of the pipeline. */
+/* When several tasks have the metric, the last counts: results are in the pipeline's order. */
 static bool value_of(const struct values *v, const char *metric, double *ret)
 {
 	for (size_t i = v->n; i-- > 0;)
@@ -49,7 +49,7 @@ static bool value_of(const struct values *v, const char *metric, double *ret)
 	return false;
 }
 
-/* A run without the metric, or before which there was none, is no reason to tell anybody. */
+/* A rule doesn't hold when the run, or the run before that it needs, lacks the metric. */
 static json_t *holding(const struct notify_metric *rules, size_t n, const struct values *now,
 		       const struct values *before)
 {

@@ -20,8 +20,8 @@ static bool has_line(const char *text, const char *word)
 	return false;
 }
 
-/* As far as can be told without reading it as a pipeline: a broken one must be found too. One that
- * is gone, or isn't a file, or is too large for a pipeline, has none; -1: it can't be read now. */
+/* Looks at the text only, so that broken pipelines are found too. False for a path that is gone,
+ * isn't a file, or is too large for a pipeline; -1: it can't be read now. */
 static int is_scheduled(const char *path, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };

@@ -3,8 +3,7 @@
 #include "base/text/json.h"
 #include "run/store.h"
 
-/* There are up to PROJECT_READERS_MAX, for months: the system keeps the file in its own cache as
- * well. */
+/* Small, since up to PROJECT_READERS_MAX readers stay open for months. The system caches it too. */
 #define READER_CACHE_BYTES (8 * MIB)
 
 void project_add_errors(struct str *out, struct diag_list *diags, size_t max)
@@ -47,7 +46,7 @@ int project_open(const char *dir, struct project **ret, struct err *err)
 	p->config = config;
 	p->root = arena_strdup(p->arena, config->project_root);
 	base = *fs_basename(p->root) ? fs_basename(p->root) : "root";
-	json_name_encode(&name, base, strlen(base)); /* it stands in JSON, logs and addresses */
+	json_name_encode(&name, base, strlen(base)); /* it appears in JSON, logs and addresses */
 	p->name = arena_strdup(p->arena, name.s);
 	p->db_path = fs_join(config->state_dir, "cairn.db");
 	if (fs_mkdir_p(config->state_dir, err) < 0 ||
@@ -85,11 +84,11 @@ int project_reload(struct project *p, struct err *err)
 
 	if (load_config(p->root, &fresh, err) < 0)
 		return -1;
-	config_free(fresh); /* runs read their own: this was to see whether they can */
+	config_free(fresh); /* only checked here: each run reads cairn.yaml itself */
 	return 0;
 }
 
-/* Lent to threads. */
+/* Readers for other threads. */
 
 int project_reader(struct project *p, struct db **ret, struct err *err)
 {

@@ -1,16 +1,16 @@
 /* engine/serve/schedule/calendar.c — nominal times of a rule, forwards and backwards.
  *
  * next_of_rule() walks local time segment by segment (a segment is a stretch of constant offset).
- * In each it seeks matching local times only from where they count: from the segment's first one,
- * or, where repetitions don't fire, from the end of what was shown before. What cron_next() found
+ * In each it searches for matching local times only where they count: from the segment's first one
+ * or, where repetitions don't fire, from the end of the times shown before. A result of cron_next()
  * is kept while it still lies ahead. calendar_interval_start() has no walk of its own: it looks
- * back further and further until next_in() gives a time before, then halves what lies between.
+ * back further and further until next_in() gives an earlier time, then bisects.
  *
- * Invariants: next_in() grows with its argument, which the search backwards relies on. No time is
+ * Invariants: next_in() grows with its argument, which the backward search relies on. No time is
  * beyond CALENDAR_LIMIT_S, so nanoseconds don't overflow. Due times keep the order of nominal times
  * (calendar_due()).
  *
- * Pure but for the zone. What it doesn't do: cron rules (model/cron.c), zones (timezone.c).
+ * Pure except for the zone. Not here: cron rules (model/cron.c), zones (timezone.c).
  */
 #include "serve/schedule/calendar.h"
 
@@ -34,7 +34,7 @@ int calendar_of(const struct schedule_decl *s, struct zone_set *zones, struct ca
 	return zone_get(zones, s->timezone, &ret->zone, err);
 }
 
-/* Does the rule name a time in [from, to)? */
+/* Whether the rule matches a time in [from, to). */
 static bool names_any(const struct calendar *c, int64_t from, int64_t to)
 {
 	int64_t local;
@@ -42,8 +42,8 @@ static bool names_any(const struct calendar *c, int64_t from, int64_t to)
 	return from < to && cron_next(&c->cron, from, to, &local) == 0;
 }
 
-/* The first firing at or after t. What cron_next() found is kept while it still lies ahead: a rule
- * that fires in ten years is sought once. */
+/* The first firing at or after t. A result of cron_next() is kept while it still lies ahead: a rule
+ * that fires in ten years is searched once. */
 static int64_t next_of_rule(const struct calendar *c, int64_t t)
 {
 	bool interval = cron_is_interval(&c->cron);
@@ -94,8 +94,8 @@ int64_t calendar_next(const struct calendar *c, int64_t after_ns)
 
 #define BACK_MAX_NS (28LL * 366 * CIVIL_DAY_S * NS_PER_S) /* 29 February on a certain weekday */
 
-/* next_in() grows with its argument: look back further and further until one is before, then halve
- * what lies between. */
+/* next_in() grows with its argument: look back further and further for an earlier time, then
+ * bisect. */
 int64_t calendar_interval_start(const struct calendar *c, int64_t before_ns)
 {
 	int64_t back = 3600 * NS_PER_S, found, low, high = before_ns - 1;

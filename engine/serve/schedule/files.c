@@ -1,24 +1,23 @@
 /* engine/serve/schedule/files.c — pipeline files and their schedules: loaded, watched, replaced
  * when they change, kept when the change is broken.
  *
- * A file has changed when the stat() of it or of one of its step files differs; `seen` is taken
- * before the file is read, so that a change meanwhile is one that will be seen.
- * scheduler_file_load() loads, drops schedules that are gone, gives the others their new
- * declaration and row (adopt()), and then frees the old pipeline. schedule_arm() puts a schedule
- * into the heaps by what it knows.
+ * A file has changed when the stat() of it or of one of its step files differs. `seen` is taken
+ * before the file is read, so that a change during the read is found later. scheduler_file_load()
+ * loads, drops schedules that are gone, gives the others their new declaration and row (adopt()),
+ * and then frees the old pipeline. schedule_arm() puts a schedule into the heaps.
  *
  * Invariants: `decl` of a schedule points into its file's pipeline, so the old pipeline is freed
- * only after every schedule has a new `decl`, also when the database refused. A schedule lives
+ * only after every schedule has a new `decl`, even after a database error. A schedule is stored
  * under its name in `schedules`; a dropped one leaves NULL there. A broken file is loaded at each
- * poll, and is reported once for each text.
+ * poll, and each error text is reported once.
  *
- * Threads: the loop's. What it doesn't do: find files (project/discover.c), fire (fire.c).
+ * Threads: the loop's. Not here: finding files (project/discover.c), firing (fire.c).
  */
 #include <string.h>
 #include "base/diag.h"
 #include "serve/schedule/internal.h"
 
-/* What a file looks like. */
+/* The state of a file. */
 
 static struct stat look_at(const struct watched_file *f, const char *path)
 {
@@ -27,7 +26,7 @@ static struct stat look_at(const struct watched_file *f, const char *path)
 
 	if (stat(full, &st) < 0)
 		st = (struct stat){ 0 };
-	st.st_atim = (struct timespec){ 0 }; /* to be read isn't to change */
+	st.st_atim = (struct timespec){ 0 }; /* reading isn't a change */
 	return st;
 }
 
@@ -82,7 +81,7 @@ void schedule_arm(struct schedule *sc)
 		due_clear(&sc->dead_man);
 }
 
-/* The oldest nominal time without a success is watched. */
+/* Watches the oldest nominal time without a success. */
 void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns)
 {
 	if (!sc->decl || !sc->decl->alert_after_ns || sc->watch_ns)
@@ -92,7 +91,7 @@ void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns)
 			 nominal_ns + sc->decl->alert_after_ns);
 }
 
-/* The last nominal time that was handled is watched, unless somebody was told of it already. */
+/* Watches the last handled nominal time, unless it was reported already. */
 void schedule_follow(struct schedule *sc, const struct schedule_row *row)
 {
 	int64_t last = calendar_previous(&sc->calendar, row->seen_ns + 1);
@@ -106,7 +105,7 @@ void schedule_follow(struct schedule *sc, const struct schedule_row *row)
 		schedule_arm_dead_man(sc, last);
 }
 
-/* Its row, made or started anew for another rule. In a transaction. */
+/* Makes the schedule's row, or restarts it for a changed rule. Call it in a transaction. */
 static int take_up_row(struct schedule *sc, struct arena *arena, struct err *err)
 {
 	struct db *db = sc->file->project->db;
@@ -182,7 +181,7 @@ static int adopt(struct watched_file *f, const struct pipeline *p, struct err *e
 		if (sc->unusable) {
 			scheduler_alert(f->project, SCHEDULE_ALERT_RELOAD_BROKEN, sc, NULL,
 					why.msg);
-			schedule_arm(sc); /* takes it out of the heaps */
+			schedule_arm(sc); /* removes it from the heaps */
 		} else {
 			r = take_up_row(sc, arena, err);
 		}
@@ -226,8 +225,7 @@ static void replace_pipeline(struct watched_file *f, struct pipeline *p)
 	f->pipeline = p;
 }
 
-/* A file that is broken is tried every time: what is wrong may be in a step file that nobody knows
- * of yet. */
+/* A broken file is loaded every time: the error may be in a step file that isn't known yet. */
 int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/%s", f->project->root, f->path);
@@ -248,8 +246,8 @@ int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 	}
 	drop_absent(f, p);
 	if (adopt(f, p, err) < 0) {
-		/* Declarations point into p: it takes the old one's place all the same, and the
-		 * next look tries again. */
+		/* Declarations point into p, so it replaces the old pipeline all the same. The next
+		 * look tries again. */
 		replace_pipeline(f, p);
 		f->n_seen = 0;
 		return -1;

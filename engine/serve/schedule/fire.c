@@ -1,39 +1,39 @@
 /* engine/serve/schedule/fire.c — from a time to rows: which nominal times are due, which of them
- * become firings, and what else has its hour (dead man, looks at inputs).
+ * become firings, and other due work (the dead man's check, looks at inputs).
  *
- * Everything is decided inside of one transaction from the schedule's row, which another server or
- * the command line may have changed. collect_due() sorts what is due into three: too old to run
- * (`old`), no room to run (`over`), to be run (a ring of the newest). claim() makes a firing's row,
- * or notes it as skipped; claim_missed() makes one row for many that weren't run. schedule_pump()
- * starts firings afterwards.
+ * Everything is decided in one transaction from the schedule's row, which another server or the
+ * command line may have changed. collect_due() sorts due times into three groups: too old to run
+ * (`old`), more than may run (`over`), and to be run (a ring of the newest). claim() makes a
+ * firing's row, or records it as skipped; claim_missed() makes one row for many that weren't run.
+ * schedule_pump() starts firings afterwards.
  *
- * Invariants: each nominal time up to `seen_ns` has a row or is counted by one, except under a
- * pause. A claim that finds the row there was another server's, and does nothing. `overlap` looks
- * at what was open before this batch. The dead man is reported once for a nominal time
- * (`alerted_ns`).
+ * Invariants: each nominal time up to `seen_ns` has a row or is counted by one, except during a
+ * pause. A claim that finds a row came after another server's, and does nothing. `overlap` looks
+ * only at firings that were open before this batch. A nominal time without a success is reported
+ * once (`alerted_ns`).
  *
- * Threads: the loop's. What it doesn't do: runs (run.c), the calendar (calendar.c).
+ * Threads: the loop's. Not here: runs (run.c), the calendar (calendar.c).
  */
 #include <stdio.h>
 #include <string.h>
 #include "serve/schedule/internal.h"
 
-/* Which are due. */
+/* Due times. */
 
-/* Several nominal times that one row stands for. */
+/* Several nominal times in one row. */
 struct span {
 	int64_t first, last;
 	uint64_t n;
 };
 
-/* Nominal times later than what was seen whose due time has come, ascending: those that are too old
- * to be run; those that could be, but for which there is no room (`catch_up` lets `max` of them be
- * run); and in a ring the newest, which are run. */
+/* Nominal times after the last handled one whose due time has come, ascending: `old`, too old to be
+ * run; `over`, more than the `max` that `catch_up` lets run; and in a ring the newest, which are
+ * run. */
 struct due_times {
 	int64_t v[CATCH_UP_MAX];
 	size_t begin, n, max;
 	struct span old, over;
-	int64_t newest; /* of all; 0: none */
+	int64_t newest; /* 0: none */
 };
 
 static int64_t due_at(const struct schedule *sc, int64_t nominal)
@@ -58,8 +58,7 @@ static void add_due(struct due_times *t, int64_t nominal)
 	t->v[(t->begin + t->n++) % CATCH_UP_MAX] = nominal;
 }
 
-/* After years of absence those that are too old to run are counted up to COUNT_MAX; the span covers
- * all of them. */
+/* After years of absence, at most COUNT_MAX old times are counted one by one; the span has all. */
 static void collect_due(const struct schedule *sc, int64_t seen, int64_t now, struct due_times *t)
 {
 	const struct schedule_decl *d = sc->decl;
@@ -74,7 +73,7 @@ static void collect_due(const struct schedule *sc, int64_t seen, int64_t now, st
 		int64_t due = due_at(sc, nominal);
 
 		if (due > now)
-			break; /* and so are all after it: none overtakes another */
+			break; /* later ones aren't due either: they keep their order */
 		t->newest = nominal;
 		if (due >= oldest)
 			add_due(t, nominal);
@@ -96,10 +95,10 @@ struct claims {
 	struct db *db;
 	struct arena *arena;
 	int64_t now;
-	struct firing *open; /* before this batch */
+	struct firing *open; /* open before this batch */
 	size_t n_before;
-	size_t n_open; /* with those of this batch */
-	bool any;      /* something may be started */
+	size_t n_open; /* including this batch */
+	bool any;      /* a firing may be started */
 };
 
 static int find_open(struct claims *c, struct err *err)
@@ -114,9 +113,8 @@ static int find_open(struct claims *c, struct err *err)
 	return 0;
 }
 
-/* Those that wait give way; the one that runs is asked to stop by schedule_pump(), which sees the
- * message.
- */
+/* Drops waiting firings. schedule_pump() sees the message on the running one and asks it to
+ * stop. */
 static int replace_open(struct claims *c, int64_t by, struct err *err)
 {
 	for (size_t i = 0; i < c->n_before; i++) {
@@ -135,8 +133,8 @@ static int replace_open(struct claims *c, int64_t by, struct err *err)
 	return 0;
 }
 
-/* `overlap` asks what was open before: firings that are made up for together wait for each other,
- * whatever it says. */
+/* `overlap` looks at firings that were open before: caught-up firings always wait for each
+ * other. */
 static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, struct err *err)
 {
 	struct schedule *sc = c->sc;
@@ -176,8 +174,8 @@ static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, str
 	return 1;
 }
 
-/* For the record: nothing ran for these. The row gives way when the last one's time comes after all
- * (a clock that went ahead). */
+/* Records that nothing ran for these times. If the clock was ahead and the last one's time comes
+ * again, its firing replaces this row. */
 static int claim_missed(struct claims *c, const struct span *span, const char *message,
 			struct err *err)
 {
@@ -205,7 +203,7 @@ static int claim_missed(struct claims *c, const struct span *span, const char *m
 	return 0;
 }
 
-/* Every nominal time that is due has a row, or one that counts it. */
+/* Gives every due nominal time a row, or a row that counts it. */
 static int claim_due(struct claims *c, const struct due_times *t, struct err *err)
 {
 	const char *why = t->max == 1 ? "only the newest of those that were due is run"
@@ -224,9 +222,9 @@ static int claim_due(struct claims *c, const struct due_times *t, struct err *er
 	return 0;
 }
 
-/* The hour of a schedule. */
+/* Fire a schedule. */
 
-/* Another server, or the command line, may be further than we are. */
+/* Another server or the command line may have handled more than we know. */
 static int fire_from_row(struct claims *c, struct schedule_row *row, struct due_times *t,
 			 struct err *err)
 {
@@ -282,7 +280,7 @@ int schedule_claim(struct schedule *sc, int64_t nominal, enum firing_cause cause
 
 /* Dead man. */
 
-/* 1 somebody has to be told, and that is written down; 0 not. In a transaction. */
+/* 1: the alert is due, and is on record now; 0: it isn't due. Call it in a transaction. */
 static int is_missed(struct schedule *sc, const struct firing *of, const char *text,
 		     struct arena *arena, struct err *err)
 {
@@ -342,8 +340,8 @@ void scheduler_on_dead_man(void *arg)
 
 /* Inputs. */
 
-/* A change counts when it looks the same for a second time: a copy that is under way isn't one yet.
- * While an earlier firing is open and `overlap` says skip, the change waits: it isn't lost. */
+/* A change counts when two looks give the same digest: a copy in progress isn't a change yet. While
+ * an earlier firing is open and `overlap` is skip, the change waits: it isn't lost. */
 static int fire_if_changed(struct claims *c, const char *hex, struct err *err)
 {
 	struct schedule *sc = c->sc;

@@ -1,17 +1,17 @@
-/* engine/serve/schedule/inputs.c — what the inputs of `on_change` look like, as one digest that a
- * worker makes.
+/* engine/serve/schedule/inputs.c — the state of the inputs of `on_change` as one digest, computed
+ * by a worker.
  *
  * The digest covers name, kind, inode, size and mtime of every file below the inputs, in the order
  * of names. Content isn't read: the run does that, and finds out when nothing has changed after
  * all.
  *
- * Invariants: a struct input_look owns all that the worker touches. scheduler_inputs_forget() cuts
- * its way back to the schedule (`sc`), so that a schedule can be freed while the worker is out;
+ * Invariants: a struct input_look owns all that the worker touches. scheduler_inputs_forget()
+ * clears its pointer to the schedule (`sc`), so that a schedule can be freed while the worker runs;
  * look_done() frees it in any case. Links below an input aren't followed. Files and depth are
  * bounded.
  *
- * Threads: look() on the pool's worker, everything else on the loop's. What it doesn't do: decide
- * when a change fires (fire.c).
+ * Threads: look() on the pool's worker, everything else on the loop's. Not here: when a change
+ * fires (fire.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,9 +23,9 @@
 #define INPUT_FILES_MAX 10000000 /* more than a look every minute can do */
 #define INPUT_DEPTH_MAX 256
 
-/* Owns all that its run() touches. */
+/* Owns all that the worker touches. */
 struct input_look {
-	struct schedule *sc; /* NULL: nobody wants to know any more */
+	struct schedule *sc; /* NULL: the result isn't wanted any more */
 	void (*done)(struct schedule *sc, const char *hex, const struct err *err);
 	char **paths;
 	size_t n_paths, n_files;
@@ -41,7 +41,7 @@ static void add(struct input_look *k, const char *name, const struct stat *st)
 
 	str_add_field(&s, name, strlen(name));
 	str_add_u64(&s, st->st_mode);
-	if (!S_ISDIR(st->st_mode)) { /* a directory is what is in it */
+	if (!S_ISDIR(st->st_mode)) { /* a directory's state is its entries */
 		str_add_u64(&s, (uint64_t)st->st_ino);
 		str_add_u64(&s, (uint64_t)st->st_size);
 		str_add_u64(&s, (uint64_t)st->st_mtim.tv_sec);
@@ -96,8 +96,7 @@ static int walk_dir(struct input_look *k, int fd, int depth)
 	return r;
 }
 
-/* What goes away between being listed and being looked at was changed: the next look is another
- * one. */
+/* A file that vanishes after it was listed is a change; the next look will see it. */
 static int walk(struct input_look *k, int dir_fd, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int fd = -1;

@@ -3,18 +3,18 @@
  *	scheduler ─▶ projects ─▶ files ─▶ schedules
  *	                    └──▶ begun: firings that start() began here and that have not ended
  *
- * Two heaps hold one entry for each thing that waits. `wall`: what the calendar says, a schedule's
- * next firing and its dead man's hour. `mono`: whatever comes "in n seconds": looks at databases,
- * files, inputs and zones, retries. No entry of the second kind is kept as wall time, so that
- * nothing waits for a time that a clock that goes back takes away. One loop timer stands for the
- * first entry of both; it fires at least every LOOK_NS, and a wall clock that went back shows then:
- * rebase() derives every entry of `wall` anew from the rows.
+ * Two heaps hold an entry for each thing that waits. `wall` holds times of the calendar: a
+ * schedule's next firing and its dead man's check. `mono` holds delays in seconds: looks at
+ * databases, files, inputs and zones, retries. Delays are never kept as wall times: after the clock
+ * goes back, such a time would be far in the future. One loop timer stands for the first entry of
+ * both. It fires at least every LOOK_NS, and so notices when the wall clock went back: rebase()
+ * then computes every entry of `wall` anew from the rows.
  *
- * Times in rows are wall times of whoever wrote them. One that lies in the future is taken for now
- * (seen_ns by rebase(), the end of a failed run by scheduler_sweep()); whether another machine's
- *server lives is judged by serve/peers.h.
+ * Times in rows are wall times of the server that wrote them. A time in the future counts as now
+ * (seen_ns in rebase(), the end of a failed run in scheduler_sweep()). serve/peers.h judges whether
+ * another machine's server lives.
  *
- * Decisions are made inside of a transaction, from rows (another server may have been there);
+ * Decisions are made inside a transaction, from rows (another server may have changed them);
  * start(), stop() and scheduler_alert() are called after it.
  */
 #ifndef CAIRN_SERVE_SCHEDULE_INTERNAL_H
@@ -28,20 +28,20 @@
 #include "serve/schedule/due.h"
 #include "serve/schedule/scheduler.h"
 
-/* The clock may jump, the machine may sleep: look again after so long. */
+/* The clock may jump and the machine may sleep, so look again after this time. */
 #define LOOK_NS            (30 * NS_PER_S)
 #define POLL_NS            (2 * NS_PER_S)
 #define BEAT_NS            (30 * NS_PER_S)
-#define ZONES_NS           (60 * NS_PER_S) /* how often tzdata is looked at */
-#define GRACE_NS           (60 * NS_PER_S) /* so late is still on time */
+#define ZONES_NS           (60 * NS_PER_S) /* how often tzdata is checked */
+#define GRACE_NS           (60 * NS_PER_S) /* a firing this late is still on time */
 #define CATCH_UP_WINDOW_NS (7 * 86400 * NS_PER_S)
-#define CATCH_UP_MAX       1000           /* firings made up for at once */
-#define COUNT_MAX          100000         /* missed nominal times that are counted one by one */
-#define OPEN_MAX           1000           /* firings of one schedule that wait: more are skipped */
+#define CATCH_UP_MAX       1000   /* firings caught up at once */
+#define COUNT_MAX          100000 /* missed nominal times are counted one by one up to this */
+#define OPEN_MAX           1000   /* open firings of one schedule; more are skipped */
 #define AGAIN_NS           (5 * NS_PER_S) /* after trouble with the database */
-#define RESUMES_MAX        20             /* of one run: something interrupts it each time */
+#define RESUMES_MAX        20             /* of one run, against endless interruptions */
 
-/* Message of a firing that is asked to stop for that. */
+/* Message of a running firing that a later one replaces. */
 #define REPLACED "replaced by a later firing"
 
 struct schedule {
@@ -49,35 +49,35 @@ struct schedule {
 	const struct schedule_decl *decl; /* in file->pipeline */
 	char *name;
 	struct calendar calendar;
-	bool unusable; /* its time zone went away */
+	bool unusable; /* its time zone is gone */
 	struct due fire, dead_man, look, retry;
 	int64_t seen_ns, next_ns; /* nominal; next CALENDAR_NEVER: none */
 	int64_t due_ns;           /* when next_ns is due, with its jitter */
 	int64_t watch_ns;         /* the nominal time whose success is waited for; 0: none */
 	int64_t paused_ns;
-	unsigned open;                  /* as of the last look */
+	unsigned open;                  /* at the last look */
 	bool starved;                   /* something waits only because max_runs run */
-	struct input_look *looking;     /* a job that is out */
-	char candidate[DIGEST_HEX_MAX]; /* fingerprint of inputs that was seen once */
+	struct input_look *looking;     /* the worker's job, while it runs */
+	char candidate[DIGEST_HEX_MAX]; /* digest of inputs that was seen once */
 };
 
 struct watched_file {
 	struct scheduler_project *project;
 	char *path;                /* relative to the root */
 	struct pipeline *pipeline; /* NULL: never loaded */
-	struct stat *seen;         /* of the pipeline's files, or of the one that can't be loaded */
+	struct stat *seen;         /* of the pipeline's files, or of the broken file */
 	size_t n_seen;
 	bool broken, dropped;
-	char *broken_text;     /* what was told about it */
+	char *broken_text;     /* the error that was reported */
 	struct map *schedules; /* name → struct schedule * */
 };
 
-/* A firing that start() began. */
+/* A firing that start() started here. */
 struct begun {
 	char *path, *schedule;
 	int64_t nominal_ns;
 	bool stopping;
-	bool ended; /* but the database couldn't be told yet */
+	bool ended; /* but its end isn't in the database yet */
 	char *problem;
 };
 
@@ -89,7 +89,7 @@ struct scheduler_project {
 	VEC(struct watched_file *) files;
 	VEC(struct begun *) begun;
 	bool trouble;
-	int64_t beat_mono_ns; /* when it was last noted that this server lives */
+	int64_t beat_mono_ns; /* this server's last sign of life in the database */
 	struct peers *peers;  /* the other servers */
 };
 
@@ -117,9 +117,9 @@ struct scheduler {
 /* --- scheduler.c */
 int64_t scheduler_wall_ns(const struct scheduler *s);
 int64_t scheduler_mono_ns(const struct scheduler *s);
-/* When the calendar says so. */
+/* At a time of the wall clock. */
 void scheduler_due_at(struct scheduler *s, struct due *d, int64_t wall_ns);
-/* So long from now, whatever the clock shows. */
+/* After this time, whatever the wall clock shows. */
 void scheduler_due_in(struct scheduler *s, struct due *d, int64_t ns);
 void scheduler_rearm(struct scheduler *s);
 void scheduler_note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f,
@@ -128,13 +128,13 @@ int scheduler_tell(struct scheduler_project *p, enum schedule_alert kind, const 
 		   const struct firing *f, const char *text, struct err *err);
 void scheduler_alert(struct scheduler_project *p, enum schedule_alert kind,
 		     const struct schedule *sc, const struct firing *f, const char *text);
-/* Also a file that was dropped. */
+/* Also finds a dropped file. */
 struct watched_file *scheduler_find_file(const struct scheduler_project *p, const char *path);
 void scheduler_each_schedule(struct scheduler *s, void (*fn)(struct schedule *sc));
 struct schedule *scheduler_find_schedule(const struct scheduler_project *p, const char *path,
 					 const char *name);
-/* Transactions that tell trouble: what returns -1 has told it. project_end() commits when `result`
- * isn't negative. */
+/* Transactions that report trouble: when they return -1, the trouble was reported. project_end()
+ * commits when `result` isn't negative. */
 int project_begin(struct scheduler_project *p);
 int project_end(struct scheduler_project *p, int result, const struct err *err);
 void project_trouble(struct scheduler_project *p, const struct err *err);
@@ -143,9 +143,9 @@ void project_trouble(struct scheduler_project *p, const struct err *err);
 /* 0 loaded or unchanged, 1 broken, -1: the database can't be used. */
 int scheduler_file_load(struct watched_file *f, bool always, struct err *err);
 void scheduler_file_free(struct watched_file *f);
-void schedule_arm(struct schedule *sc); /* its next firing, from seen_ns */
+void schedule_arm(struct schedule *sc); /* sets its next firing, from seen_ns */
 void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns);
-/* What its row says counts from now on: seen, paused, and whose success is waited for. */
+/* Takes over the row: times handled, pause, and the nominal time whose success is watched. */
 void schedule_follow(struct schedule *sc, const struct schedule_row *row);
 
 /* --- schedule/fire.c: from a time to rows */
@@ -153,7 +153,7 @@ void scheduler_on_fire(void *arg);
 void scheduler_on_dead_man(void *arg);
 void scheduler_on_look(void *arg);
 int schedule_claim(struct schedule *sc, int64_t nominal_ns, enum firing_cause cause,
-		   struct err *err); /* in a transaction */
+		   struct err *err); /* call it in a transaction */
 
 /* --- schedule/run.c: from rows to runs and back */
 void schedule_pump(struct schedule *sc);
@@ -165,8 +165,8 @@ void schedule_begun_free(struct begun *b);
 void scheduler_finish(struct scheduler_project *p, struct begun *b);
 
 /* --- inputs.c */
-/* Starts looking at the inputs of on_change on a worker; done(sc, hex) on the loop, with NULL and
- * *err when it can't be told. */
+/* Starts a look at the inputs of on_change on a worker. Calls done(sc, hex) on the loop; after an
+ * error with NULL and *err. */
 void scheduler_inputs_look(struct schedule *sc, void (*done)(struct schedule *sc, const char *hex,
 							     const struct err *err));
 void scheduler_inputs_forget(struct schedule *sc); /* done isn't called any more */

@@ -1,26 +1,25 @@
-/* engine/serve/schedule/run.c — from rows to runs and back: what waits is started when its schedule
- * lets it, what has ended is written down, what others left is taken up.
+/* engine/serve/schedule/run.c — from rows to runs and back: starts waiting firings, records the end
+ * of runs, and takes up what other servers left.
  *
- * schedule_pump() reads the open firings of one schedule and starts what may start. settle()
- * decides what became of a STARTED firing whose run may have ended; it is the same for a run that
- * was begun here, one of a dead server, and one that another process ran. Both believe only the
- * database. scheduler_sweep() goes over all open firings of a project at each poll.
+ * schedule_pump() reads the open firings of one schedule and starts those that may start. settle()
+ * decides about a STARTED firing whose run may have ended. It treats runs alike that this server, a
+ * dead server or another process started. Both trust only the database. scheduler_sweep() goes over
+ * all open firings of a project at each poll.
  *
- * Invariants: rows are written before start() is called, and announced after the commit. What is
- * read to decide is read again inside of the transaction. A `begun` is there from start() until its
- * end is on record; one that couldn't be written stays `ended`, and each sweep tries it again. A
- * firing of a server that lives is left alone. While the scheduler drains, nothing is started or
- * taken.
+ * Invariants: rows are written before start() is called, and announced after the commit. Rows that
+ * a decision rests on are read again inside the transaction. A `begun` exists from start() until
+ * its end is on record; if that can't be written, it stays `ended`, and each sweep tries again. A
+ * firing of a live server is left alone. While the scheduler drains, nothing is started or taken.
  *
- * Threads: the loop's. What it doesn't do: from a time to a firing (fire.c), processes (the owner's
- * start() and stop()).
+ * Threads: the loop's. Not here: from a time to a firing (fire.c), processes (the owner's start()
+ * and stop()).
  */
 #include <stdio.h>
 #include <string.h>
 #include "record/rows/takeover.h"
 #include "serve/schedule/internal.h"
 
-/* What was begun here. */
+/* Firings that were started here. */
 
 struct begun *scheduler_find_begun(const struct scheduler_project *p, const char *path,
 				   const char *schedule, int64_t nominal_ns)
@@ -45,7 +44,7 @@ void schedule_begun_free(struct begun *b)
 
 /* Starting. */
 
-/* A run that was interrupted goes on at once, unless it is interrupted again and again. */
+/* An interrupted run is resumed at once, but with a growing delay when it is interrupted again. */
 static int64_t retry_at(const struct schedule_decl *d, const struct firing *f)
 {
 	if (f->run && !f->resumes)
@@ -79,8 +78,8 @@ static bool may_start(struct schedule *sc, struct choice *c, const struct firing
 	return true;
 }
 
-/* With `allow` everything that waits; else one at a time, whoever's it is: what runs, or is tried
- * again, comes before what waits. */
+/* With `allow` all waiting firings start. Else one at a time, over all servers: a running or
+ * retried firing goes before waiting ones. */
 static int choose(struct schedule *sc, struct arena *arena, struct choice *c, struct err *err)
 {
 	struct firing_filter open = { .path = sc->file->path, .schedule = sc->name, .open = true };
@@ -130,7 +129,7 @@ static int write_starts(struct schedule *sc, struct choice *c, struct err *err)
 	return 0;
 }
 
-/* A run of another process, or of a dead server, is cancelled as `cairn cancel` does it. */
+/* Cancels a run of another process or of a dead server, like `cairn cancel`. */
 static int write_stops(struct schedule *sc, struct choice *c, struct arena *arena, struct err *err)
 {
 	struct scheduler_project *p = sc->file->project;
@@ -180,7 +179,7 @@ static void begin(struct schedule *sc, const struct firing *f)
 	p->s->running--;
 	b->ended = true;
 	b->problem = xstrdup(err.msg);
-	scheduler_due_in(p->s, &sc->retry, 0); /* not here: what fails at once would nest */
+	scheduler_due_in(p->s, &sc->retry, 0); /* not here: an immediate failure would recurse */
 }
 
 static void stop(struct schedule *sc, const struct firing *f)
@@ -231,7 +230,7 @@ void schedule_pump(struct schedule *sc)
 /* Ending. */
 
 struct outcome {
-	bool ended; /* the firing is closed, as `firing` says */
+	bool ended; /* the firing is closed; see `firing` */
 	bool recovered;
 	struct firing firing;
 };
@@ -245,7 +244,7 @@ static void close_as(struct outcome *o, struct firing *f, enum firing_state stat
 	o->ended = state >= FIRING_SUCCEEDED;
 }
 
-/* Its last run before this one failed, or was told to be missing. */
+/* Whether the last firing before this one failed, or was reported as missed. */
 static int has_recovered(struct schedule *sc, const struct firing *f, struct arena *arena,
 			 bool *ret, struct err *err)
 {
@@ -285,14 +284,14 @@ static void interrupted(struct scheduler *s, struct schedule *sc, struct firing 
 			struct outcome *o)
 {
 	if (s->draining)
-		return; /* the next server goes on with it */
+		return; /* the next server continues it */
 	if (!sc || f->resumes >= RESUMES_MAX)
 		close_as(o, f, FIRING_FAILED, now, "its run was interrupted again and again");
 	else
 		close_as(o, f, FIRING_RETRYING, now, "its run was interrupted");
 }
 
-/* In the transaction that ends it. */
+/* Call it in the transaction that ends the firing. */
 static int tell_outcome(struct scheduler_project *p, struct schedule *sc, const struct outcome *o,
 			struct err *err)
 {
@@ -309,8 +308,8 @@ static int tell_outcome(struct scheduler_project *p, struct schedule *sc, const 
 		       : 0;
 }
 
-/* In a transaction; `f` is STARTED. `problem`: why there may be no run; NULL: nobody here knows,
- * and it is to be started again. 1 with *err: its run can't be read, it may be at work; nothing was
+/* Call it in a transaction; `f` is STARTED. `problem`: why there may be no run; NULL: unknown here,
+ * and the firing starts again. 1 with *err: the run can't be read and may be running; nothing was
  * settled. */
 static int settle(struct scheduler_project *p, struct schedule *sc, struct firing *f,
 		  bool was_begun, const char *problem, struct arena *arena, struct outcome *o,
@@ -331,16 +330,14 @@ static int settle(struct scheduler_project *p, struct schedule *sc, struct firin
 					.message = "its run is no longer on record" };
 	} else if (!f->run) {
 		run.message = problem ? arena_strdup(arena, problem)
-				      : "it began no run"; /* it outlives the begun one */
+				      : "it began no run"; /* a copy, since it outlives `begun` */
 	}
 	if (run.state == RUN_RUNNING &&
 	    (record_run_engine(&run) == RUN_ENGINE_LIVES ||
 	     (was_begun && record_run_engine(&run) == RUN_ENGINE_ELSEWHERE)))
-		return 0; /* somebody else's process is at it. One of another machine whose server
-			     died is taken for dead */
+		return 0; /* another process runs it (elsewhere: if its server lives) */
 	if (!f->run && !was_begun && !replaced) {
-		f->state = FIRING_WAITING; /* its server died before anything came of it: that was
-					      no try */
+		f->state = FIRING_WAITING; /* its server died before it made a run: no try */
 		f->number--;
 	} else if (run.state == RUN_SUCCEEDED) {
 		close_as(o, f, FIRING_SUCCEEDED, now, NULL);
@@ -360,7 +357,7 @@ static int settle(struct scheduler_project *p, struct schedule *sc, struct firin
 	return record_firing_update(p->db, f, err) < 0 ? -1 : tell_outcome(p, sc, o, err);
 }
 
-/* In a transaction: one that its own run ended, after its server had died. */
+/* In a transaction: a firing that its own run ended after its server had died. */
 static int settle_untold(struct scheduler_project *p, struct schedule *sc, struct firing *f,
 			 struct arena *arena, struct outcome *o, struct err *err)
 {
@@ -393,7 +390,7 @@ static void settle_dead_man(struct schedule *sc, const struct firing *f)
 		schedule_arm_dead_man(sc, sc->seen_ns);
 }
 
-/* After the commit. */
+/* Call it after the commit. */
 static void announce(struct scheduler_project *p, struct schedule *sc, const struct outcome *o)
 {
 	const struct firing *f = &o->firing;
@@ -461,7 +458,7 @@ static void finish_ended(struct scheduler_project *p)
 		if (p->begun.n == n)
 			i++;
 		else if (p->begun.n > n)
-			break; /* something was started: the rest comes with the next look */
+			break; /* a firing was started: the next look does the rest */
 	}
 }
 
@@ -473,9 +470,9 @@ void scheduler_on_retry(void *arg)
 	schedule_pump(sc);
 }
 
-/* What others left. */
+/* What other servers left. */
 
-/* 1: nobody looks after it, or we do; 0: a server that lives does. */
+/* 1: no live server has the firing, or we do; 0: another live server does. */
 static int is_ours_to_take(struct scheduler_project *p, const struct firing *f, struct err *err)
 {
 	struct scheduler *s = p->s;
@@ -497,15 +494,14 @@ static bool file_is_certain(const struct scheduler_project *p, const char *path)
 	return f && f->pipeline && !f->broken && !f->dropped;
 }
 
-/* By a clock that went back since: its pause before the next try would last until the old time
- * returns. */
+/* The clock went back after the failure: the pause would last until the old time comes again. */
 static bool failed_in_the_future(const struct scheduler_project *p, const struct firing *f)
 {
 	return f->state == FIRING_RETRYING && f->ended_ns > scheduler_wall_ns(p->s);
 }
 
-/* One open firing: taken if nobody has it, settled if its run may have ended. Of a run that can't
- * be read only *ret_unread is set: it doesn't keep the others waiting. */
+/* Handles one open firing: takes it if nobody has it, settles it if its run may have ended. When a
+ * run can't be read, sets only *ret_unread, so that the other firings go on. */
 static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena *arena,
 		     struct outcome *o, struct err *ret_unread, struct err *err)
 {
@@ -541,7 +537,7 @@ static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena
 	return MIN(r, 0);
 }
 
-/* Is there anything to write at all? A look that finds nothing takes no lock. */
+/* Whether there is anything to write: if not, the look takes no lock. */
 static bool needs_sweep(struct scheduler_project *p, const struct firing *f)
 {
 	if (!str_eq(f->server, p->s->server))

@@ -1,19 +1,18 @@
 /* engine/serve/schedule/scheduler.c — the scheduler's life: projects, the clock, the heaps, and the
  * calls of its owner.
  *
- * on_timer() runs what is due in both heaps (internal.h says which time is in which), TURN_MAX
- * entries a turn, and scheduler_rearm() sets the one timer for the first of the rest. A wall clock
- * that went back is seen at the next turn; rebase() then derives each schedule anew from its row.
- * on_poll() looks at files and rows of each project, since the command line and other servers
- * change them too.
+ * on_timer() runs the due entries of both heaps (internal.h explains the two), TURN_MAX entries a
+ * turn, and scheduler_rearm() sets the one timer for the first of the rest. The next turn sees when
+ * the wall clock went back; rebase() then computes each schedule anew from its row. on_poll() looks
+ * at files and rows of each project, since the command line and other servers change them too.
  *
- * Invariants: while `ticking` or `closing` nobody arms the timer. Every change of rows is in
+ * Invariants: while `ticking` or `closing`, nothing sets the timer. Every change of rows is between
  * project_begin() and project_end(), or in db_begin() where the caller wants the error; trouble is
- * reported once until a commit succeeds. Memory is only a copy: schedule_follow() takes over what a
- * row says.
+ * reported once until a commit succeeds. Memory is only a copy: schedule_follow() updates it from a
+ * row.
  *
- * Threads: the loop's; a pool of one worker looks at inputs (inputs.c). What it doesn't do: from a
- * time to rows (fire.c), from rows to runs and back (run.c), files (files.c).
+ * Threads: the loop's; a pool of one worker looks at inputs (inputs.c). Not here: from a time to
+ * rows (fire.c), from rows to runs and back (run.c), files (files.c).
  */
 #include "serve/schedule/scheduler.h"
 
@@ -50,7 +49,7 @@ struct watched_file *scheduler_find_file(const struct scheduler_project *p, cons
 	return NULL;
 }
 
-/* Telling. */
+/* Reporting. */
 
 static struct scheduled about(struct scheduler_project *p, const struct schedule *sc,
 			      const struct firing *f)
@@ -142,8 +141,8 @@ int project_end(struct scheduler_project *p, int result, const struct err *err)
 
 static void on_timer(void *arg);
 
-/* One timer for the first entries of both heaps; the wall clock may be set meanwhile, so it never
- * waits for long. */
+/* One timer for the first entries of both heaps. It never waits long, because the wall clock may be
+ * set meanwhile. */
 void scheduler_rearm(struct scheduler *s)
 {
 	struct due *wall = due_first(&s->wall), *mono = due_first(&s->mono);
@@ -162,8 +161,8 @@ void scheduler_rearm(struct scheduler *s)
 	s->timer_at_ns = at;
 }
 
-/* In a transaction. What was handled "in the future" is not to silence a schedule until then; its
- * rows still say what has fired, so nothing fires twice. */
+/* Call it in a transaction. Times handled "in the future" must not silence a schedule until then.
+ * Rows still say what has fired, so nothing fires twice. */
 static int rebase_schedule(struct schedule *sc, int64_t now, struct arena *arena, struct err *err)
 {
 	struct db *db = sc->file->project->db;
@@ -181,7 +180,7 @@ static int rebase_schedule(struct schedule *sc, int64_t now, struct arena *arena
 	return 0;
 }
 
-/* The clock went back. -1: not all could be written; it is done again. */
+/* Called when the clock went back. -1: not all was written, so it is done again. */
 static int rebase(struct scheduler_project *p, int64_t now)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -200,7 +199,7 @@ static int rebase(struct scheduler_project *p, int64_t now)
 	return project_end(p, r, &err);
 }
 
-/* A turn handles so much; the rest is due at once. */
+/* Entries that a turn handles; the rest follows at once. */
 #define TURN_MAX 1000
 
 static struct due *next_due(struct scheduler *s, int64_t wall, int64_t mono)
@@ -226,7 +225,7 @@ static void on_timer(void *arg)
 		for (size_t i = 0; i < s->projects.n; i++)
 			if (rebase(s->projects.v[i], wall) < 0)
 				rebased = false;
-		/* Sooner than the next poll: rows have times of the future. */
+		/* Sooner than the next poll, because rows have times in the future. */
 		scheduler_due_in(s, &s->poll, rebased ? 0 : AGAIN_NS);
 	}
 	if (rebased)
@@ -285,7 +284,7 @@ static void on_refresh(void *arg)
 	scheduler_due_in(s, &s->refresh, ZONES_NS);
 }
 
-/* Life. */
+/* Start and end. */
 
 int scheduler_new(struct loop *l, const struct scheduler_ops *ops, void *arg,
 		  const struct scheduler_options *o, struct scheduler **ret, struct err *err)
@@ -519,7 +518,7 @@ int scheduler_pause(struct scheduler_project *p, const char *path, const char *n
 	return 0;
 }
 
-/* The end, and looking in. */
+/* The end of runs, and listing. */
 
 void scheduler_run_ended(struct scheduler *s, struct scheduler_project *p, const char *path,
 			 const char *schedule, int64_t nominal_ns, const char *problem)

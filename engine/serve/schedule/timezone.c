@@ -1,16 +1,16 @@
 /* engine/serve/schedule/timezone.c — the set of zones, their files, and segments of constant
  * offset.
  *
- * A zone is a table of transitions and, behind the last one, a POSIX rule, whose transitions are
- * worked out for the years around the time that is asked for. zone_segment_at() searches the table
- * by halving, or asks the rule. zone_refresh() reads a file again when its stat() differs, and
- * replaces the zone's content in place.
+ * A zone is a table of transitions and, after the last one, a POSIX rule, whose transitions are
+ * computed for the years around the requested time. zone_segment_at() bisects the table, or uses
+ * the rule. zone_refresh() reads a file again when its stat() differs, and replaces the zone's
+ * content in place.
  *
- * Invariants: a struct zone stays at its address as long as its set, since calendars keep pointers
- * to it. A file that can't be read any more leaves its zone as it was. A name can't lead out of the
- * directory (good_name()).
+ * Invariants: a struct zone keeps its address as long as its set lives, since calendars keep
+ * pointers to it. When a file can't be read any more, its zone stays as it was. A name can't lead
+ * out of the directory (good_name()).
  *
- * Threads: that of the set. What it doesn't do: parse (zonefile.c), calendars (calendar.c).
+ * Threads: the thread of the set. Not here: parsing (zonefile.c), calendars (calendar.c).
  */
 #include "serve/schedule/timezone.h"
 
@@ -21,7 +21,7 @@
 #include "base/os/fs.h"
 #include "serve/schedule/zonefile.h"
 
-#define ZONE_FILE_MAX (1 * MIB) /* the largest of tzdata has 4 KiB */
+#define ZONE_FILE_MAX (1 * MIB) /* the largest file of tzdata has 4 KiB */
 
 struct zone_set {
 	char *dir;
@@ -70,7 +70,7 @@ struct zone_segment zone_segment_at(const struct zone *z, int64_t t)
 				      low ? z->offsets[low - 1] : z->first_offset };
 }
 
-/* Clocks go back by a day at most: what was shown before that is over. */
+/* Clocks go back by a day at most, so earlier segments don't matter. */
 #define BACK_MAX_S (3 * 86400)
 
 int64_t zone_shown_before(const struct zone *z, const struct zone_segment *s)

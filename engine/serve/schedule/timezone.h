@@ -1,10 +1,10 @@
 /* serve/schedule/timezone.h — time zones from the system's tzdata (TZif files, RFC 8536), as
  * segments of constant offset from UTC.
  *
- * The files of /usr/share/zoneinfo (or $TZDIR) are read by this program itself, so that
- * zone_refresh() sees an update of tzdata without a restart: it looks at the file's identity, size
- * and mtime. Beyond the file's table the POSIX rule at its end goes on for ever. A file that can't
- * be read any more leaves the zone as it was. Files are outside data: bounded and checked.
+ * This program itself reads the files of /usr/share/zoneinfo (or $TZDIR), so that zone_refresh()
+ * sees an update of tzdata without a restart: it compares the file's identity, size and mtime.
+ * After the file's table, the POSIX rule at its end holds for ever. When a file can't be read any
+ * more, the zone stays as it was. Files are untrusted: bounded and checked.
  *
  * A set owns its zones and lends them; each is loaded once. One thread.
  */
@@ -19,25 +19,25 @@ struct zone_set;
 
 struct zone_set *zone_set_new(const char *dir); /* NULL: $TZDIR or /usr/share/zoneinfo */
 void zone_set_free(struct zone_set *z);
-/* "Europe/Berlin". "UTC" is always there. ERR_NOT_FOUND; ERR_INVALID for a name or a file that is
- * none. */
+/* Finds a zone such as "Europe/Berlin". "UTC" always exists. ERR_NOT_FOUND; ERR_INVALID for a bad
+ * name or file. */
 int zone_get(struct zone_set *z, const char *name, struct zone **ret, struct err *err);
-/* Reads again what changed on disk; returns how many zones did. */
+/* Reads changed files again; returns how many zones changed. */
 size_t zone_refresh(struct zone_set *z);
 
-/* From bytes, for tests and fuzzing; zone_free() then. */
+/* Makes a zone from bytes, for tests and fuzzing; free it with zone_free(). */
 int zone_parse(const void *bytes, size_t n, struct zone **ret, struct err *err);
 void zone_free(struct zone *z);
 
 struct zone_segment {
-	int64_t start_s,
-		end_s; /* Unix time, [start, end); INT64_MIN and INT64_MAX where there is no end */
+	/* Unix time, [start, end); INT64_MIN and INT64_MAX when unbounded. */
+	int64_t start_s, end_s;
 	int32_t offset_s; /* local time = UTC + this */
 };
 struct zone_segment zone_segment_at(const struct zone *z, int64_t unix_s);
-/* Clocks of so many seconds of local time were shown before this segment began: the end of the
- * segments before it, in local time. INT64_MIN at the beginning of time. What is below it in this
- * segment is shown again; what lies between it and the segment's first local time was skipped. */
+/* The latest local time that clocks showed before this segment began, in seconds: the end of the
+ * segments before it. INT64_MIN when there is no earlier segment. Local times below it in this
+ * segment are shown again; those between it and the segment's first local time were skipped. */
 int64_t zone_shown_before(const struct zone *z, const struct zone_segment *s);
 
 #endif

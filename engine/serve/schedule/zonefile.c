@@ -1,14 +1,14 @@
-/* engine/serve/schedule/zonefile.c — TZif files (RFC 8536) and POSIX TZ strings, parsed.
+/* engine/serve/schedule/zonefile.c — parses TZif files (RFC 8536) and POSIX TZ strings.
  *
- * A file is a header, a table with 32-bit times that is passed over, the same with 64-bit times,
- * and a POSIX TZ string between newlines; version 1 has the first table only. zone_rule_changes()
- * works out the transitions of three years from the string.
+ * A file is a header, a table with 32-bit times that is skipped, the same with 64-bit times, and a
+ * POSIX TZ string between newlines; version 1 has the first table only. zone_rule_changes()
+ * computes the transitions of three years from the string.
  *
  * Invariants: bytes are hostile. Counts are bounded before they are multiplied, nothing is read
- * behind `end`, transitions ascend, and offsets are within RFC 8536's limits. A zone that is
+ * beyond `end`, transitions ascend, and offsets are within RFC 8536's limits. A zone that is
  * returned needs no further check.
  *
- * Pure; any thread. What it doesn't do: find files, or look up times (timezone.c).
+ * Pure; any thread. Not here: finding files, looking up times (timezone.c).
  */
 #include "serve/schedule/zonefile.h"
 
@@ -151,8 +151,8 @@ static int64_t day_in_year(const struct zone_day *d, int year)
 	return day;
 }
 
-/* Of two at one instant the one to summer time counts: "all year" ends one summer when the next
- * begins. */
+/* Of two changes at one instant the one to summer time counts: in an "all year" rule, one summer
+ * ends when the next begins. */
 static bool comes_before(const struct zone_change *a, const struct zone_change *b,
 			 const struct zone_rule *r)
 {
@@ -257,8 +257,7 @@ static const char *read_table(struct cursor *c, const struct header *h, size_t t
 	return NULL;
 }
 
-/* "\nCET-1CEST,M3.5.0,M10.5.0/3\n"; nothing between the newlines: what the table says last goes on.
- */
+/* "\nCET-1CEST,M3.5.0,M10.5.0/3\n". Without a rule, the table's last entry holds. */
 static const char *read_footer(struct cursor *c, struct zone *z)
 {
 	const uint8_t *end;

@@ -1,4 +1,4 @@
-/* serve/schedule/zonefile.h — TZif files and the POSIX rule at their end, read into a zone. For
+/* serve/schedule/zonefile.h — reads TZif files and the POSIX rule at their end into a zone. For
  * serve/schedule/timezone.c and tests. */
 #ifndef CAIRN_SERVE_SCHEDULE_ZONEFILE_H
 #define CAIRN_SERVE_SCHEDULE_ZONEFILE_H
@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include "serve/schedule/timezone.h"
 
-/* A day of the year on which summer time begins or ends, and the local time then (may be negative
- * or beyond a day: RFC 8536, 3.3.1). */
+/* A day of the year on which summer time begins or ends, with the local time of the change (may be
+ * negative or beyond a day: RFC 8536, 3.3.1). */
 struct zone_day {
 	enum {
 		ZONE_DAY_JULIAN /* J1–J365, never 29 February */,
@@ -26,9 +26,9 @@ struct zone_rule {
 
 struct zone {
 	int64_t *times;   /* of transitions, ascending */
-	int32_t *offsets; /* from then on */
+	int32_t *offsets; /* offsets from then on */
 	size_t n;
-	int32_t first_offset; /* before the first one */
+	int32_t first_offset; /* before the first transition */
 	bool has_rule;
 	struct zone_rule rule;
 	struct stat file;
@@ -44,8 +44,8 @@ struct zone_change {
 	int32_t offset_s;
 };
 #define ZONE_RULE_CHANGES 6
-/* Those of the year of `t`, the one before and the one after, ascending; 0 when the rule has no
- * summer time. */
+/* The rule's changes in the year of `t`, the one before and the one after, ascending; 0 when it has
+ * no summer time. */
 size_t zone_rule_changes(const struct zone_rule *r, int64_t t,
 			 struct zone_change ret[ZONE_RULE_CHANGES]);
 

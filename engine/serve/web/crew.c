@@ -32,7 +32,7 @@ static void *work(void *arg)
 		if (!c->first)
 			c->last = &c->first;
 		pthread_mutex_unlock(&c->lock);
-		job->run(job->arg); /* the job may be gone after it */
+		job->run(job->arg); /* the job may free itself */
 		pthread_mutex_lock(&c->lock);
 	}
 	pthread_mutex_unlock(&c->lock);

@@ -1,16 +1,16 @@
-/* engine/serve/web/listen.c — an address as text to a listening socket, and a socket of systemd's
- * as a listener.
+/* engine/serve/web/listen.c — makes a listening socket from a text address, and a listener from
+ * systemd's socket.
  *
- * parse_inet() and parse_unix() fill a sockaddr, bind_there() binds it, and listener_adopt() asks
- * the socket itself where it listens: so `text` has the port that a 0 became, and both ways give
+ * parse_inet() and parse_unix() fill a sockaddr, bind_there() binds it, and listener_adopt() reads
+ * the address from the socket itself. So `text` has the real port in place of 0, and both ways give
  * the same struct.
  *
- * Invariants: no names are resolved but `localhost`. The file of a Unix socket is removed before
+ * Invariants: no names are resolved except `localhost`. The file of a Unix socket is removed before
  * binding only when it is a socket that refuses connections (remove_stale()); it has mode 0660
  * before anybody can connect, and listener_close() removes it when it was made here.
  *
- * Threads: any; nothing is kept between calls. What it doesn't do: accept connections (web.c),
- * judge whether an address needs a token (daemon.c).
+ * Threads: any; nothing is kept between calls. Not here: accepting connections (web.c), whether an
+ * address needs a token (daemon.c).
  */
 #include "serve/web/listen.h"
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ union address {
 	struct sockaddr_un un;
 };
 
-/* What it is. */
+/* From a socket. */
 
 int listener_adopt(int fd, struct listener *ret, struct err *err)
 {
@@ -128,7 +128,7 @@ static int parse_unix(const char *path, union address *ret, socklen_t *ret_len, 
 	return 0;
 }
 
-/* What a server that was killed left behind: nobody answers there. */
+/* Removes the socket file of a killed server, when nothing listens there. */
 static void remove_stale(const union address *a, socklen_t len)
 {
 	_cleanup_(fd_closep) int fd =

@@ -12,13 +12,13 @@ struct listener {
 	bool local; /* only this machine reaches it: loopback or a Unix socket */
 	bool is_unix;
 	char *unlink_path; /* a Unix socket that we made; or NULL */
-	void *arg;         /* of whoever serves it */
-	char *text;        /* "127.0.0.1:8410", with the port that it got */
+	void *arg;         /* for the server's own use */
+	char *text;        /* "127.0.0.1:8410", with the real port */
 };
 
-/* Port 0: any that is free. ERR_USAGE: not an address; ERR_BUSY: somebody listens there. */
+/* Port 0: any free port. ERR_USAGE: not an address; ERR_BUSY: it is in use. */
 int listener_open(const char *address, struct listener *ret, struct err *err);
-/* One that systemd made; the descriptor is the listener's now. */
+/* A socket that systemd made; takes over the descriptor. */
 int listener_adopt(int fd, struct listener *ret, struct err *err);
 void listener_close(struct listener *l);
 

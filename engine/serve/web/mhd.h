@@ -1,4 +1,4 @@
-/* serve/web/mhd.h — libmicrohttpd, loaded when a server is made: linking it would bring gnutls into
+/* serve/web/mhd.h — libmicrohttpd, loaded when a server is made: linking it would load gnutls at
  * every start of the program. */
 #ifndef CAIRN_SERVE_WEB_MHD_H
 #define CAIRN_SERVE_WEB_MHD_H
@@ -6,7 +6,7 @@
 #include <microhttpd.h>
 #include "base/err.h"
 
-/* All that is called of it, by its name without "MHD_". */
+/* All functions that we call, without "MHD_". */
 #define MHD_FUNCTIONS(X)                 \
 	X(get_version)                   \
 	X(start_daemon)                  \
@@ -28,7 +28,8 @@ struct mhd_api {
 	MHD_FUNCTIONS(MHD_MEMBER)
 };
 
-/* Once for the process; ERR_UNSUPPORTED names the package. Never unloaded. The loop's thread. */
+/* Loads the library once for the process; ERR_UNSUPPORTED names the package. Never unloaded. The
+ * loop's thread. */
 int mhd_api_get(const struct mhd_api **ret, struct err *err);
 
 #endif

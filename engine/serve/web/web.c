@@ -1,25 +1,25 @@
-/* engine/serve/web/web.c — HTTP/1.1 by libmicrohttpd: the limits that it lacks, and what every
- * request and answer has in common.
+/* engine/serve/web/web.c — HTTP/1.1 by libmicrohttpd: the limits that it lacks, and the common
+ * parts of requests and answers.
  *
- * Its own timeout is one of inactivity: a client that sends a byte a second never meets it. So
- * every connection is in one of three phases with a deadline for the whole of it, and the loop's
- * tick shuts down those that are over. A descriptor is only shut down while its connection is in
- * our list; libmicrohttpd reports the end before it closes it.
+ * libmicrohttpd's own timeout is one of inactivity: a client that sends a byte a second never
+ * reaches it. So every connection is in one of three phases, each with a deadline, and the loop's
+ * tick shuts down late ones. A descriptor is shut down only while its connection is in our list;
+ * libmicrohttpd reports the end before it closes it.
  *
- * Its threads only move bytes. What may wait (a database, a store, the loop) is done by a crew,
- * while the connection is suspended: a request by handle(), a stream's next block by its read().
- * Health has a crew of its own, so that it is answered however busy the other is. A stream with
- * nothing to say goes on a list (`waiting`); the tick submits the list to the crew again. So
- * nothing polls while nothing moves.
+ * libmicrohttpd's threads only move bytes. Work that may wait (a database, a store, the loop) is
+ * done by a crew, while the connection is suspended: a request by handle(), a stream's next block
+ * by its read(). Health has a crew of its own, so that it is answered however busy the other is. A
+ * stream without new bytes goes on a list (`waiting`); the tick submits the list to the crew again.
+ * So no thread polls for new bytes.
  *
- * Invariants: a connection that is suspended is either a job of a crew or on that list, and
- * stopping empties both before libmicrohttpd is stopped. A stream's block belongs to the crew or to
- * libmicrohttpd's thread, never to both. Bytes that another server could frame otherwise are
- * refused, and the connection with them (check_framing()).
+ * Invariants: a suspended connection is either a crew's job or on that list, and stopping empties
+ * both before libmicrohttpd is stopped. A stream's block belongs to the crew or to libmicrohttpd's
+ * thread, never to both. Bytes that another server could frame differently are refused, and the
+ * connection with them (check_framing()).
  *
  * Threads: libmicrohttpd's, the crews', and the loop's for tick and end; fields of struct web and
- * struct connection say what is under `lock`. What it doesn't do: routes and answers (serve/api/),
- * listening sockets (listen.c).
+ * struct connection say what is under `lock`. Not here: routes and answers (serve/api/), listening
+ * sockets (listen.c).
  */
 #include "serve/web/web.h"
 #include <assert.h>
@@ -41,11 +41,11 @@
 #define TICK_NS               (250 * NS_PER_MS)
 #define INACTIVE_S            60
 #define MEMORY_PER_CONNECTION 32768
-/* Taken but only to be told 503. */
+/* Accepted only to answer 503. */
 #define CONNECTIONS_OVER 64
 #define STREAM_BLOCK     16384
 #define STREAM_MAX_S     86400
-/* At the end of the server: for what is told to streams about it to be taken. */
+/* When the server ends: time for streams to send their last bytes. */
 #define LAST_WORDS_S 2
 #define STOPPING     "the server is stopping"
 
@@ -67,8 +67,7 @@ struct request {
 	struct connection *connection;
 	struct MHD_Connection *mhd;
 	bool is_head, discard;
-	bool close; /* the connection, after the answer: where its next request begins is not
-		       certain */
+	bool close; /* close after the answer: the start of the next request is not certain */
 	bool handled;
 	struct crew_job job;
 };
@@ -83,10 +82,10 @@ struct web {
 	struct MHD_Daemon *daemons[16];
 	struct digest token;
 	struct crew *work, *health;
-	bool stopping, stopped; /* under lock; stopped: the crews take nothing more */
+	bool stopping, stopped; /* under lock; stopped: the crews take no more jobs */
 	pthread_mutex_t lock;
 	VEC(struct connection *) connections; /* under lock */
-	VEC(struct streaming *) waiting;      /* suspended, with nothing to say; under lock */
+	VEC(struct streaming *) waiting;      /* suspended, without new bytes; under lock */
 	int64_t wrong_since_ns;               /* under lock */
 	unsigned wrong;
 	atomic_uint_least64_t status[600];
@@ -158,7 +157,8 @@ static int64_t time_allowed(const struct connection *c)
 	return (c->streams ? STREAM_MAX_S : WEB_ANSWER_S) * NS_PER_S;
 }
 
-/* Under the lock. Whoever has begun to ask is told; the others kept an idle connection. */
+/* Call it with `lock` held. A client that has sent part of a request gets 408; an idle connection
+ * is just closed. */
 static void shut_late(struct web *w, int64_t now)
 {
 	static const char late[] =
@@ -173,7 +173,7 @@ static void shut_late(struct web *w, int64_t now)
 			atomic_fetch_add(&w->status[408], 1);
 		if (c->phase != PHASE_ANSWER &&
 		    send(c->fd, late, sizeof(late) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-			/* It doesn't listen either. */
+			/* The client doesn't read either. */
 		}
 		shutdown(c->fd, SHUT_RDWR);
 		c->shut = true;
@@ -195,7 +195,7 @@ static void on_tick(void *arg)
 	w->tick = loop_add_timer(w->loop, now + TICK_NS, on_tick, w);
 }
 
-/* Who may ask. */
+/* Access. */
 
 static const char *header(struct request *r, const char *name)
 {
@@ -220,8 +220,8 @@ static bool names_loopback(const char *host)
 	       b < 256 && c < 256 && d < 256;
 }
 
-/* 1 the right one, 0 none, -1 a wrong one. In constant time for tokens of any length: digests are
- * compared. */
+/* 1: the right token, 0: none, -1: a wrong one. Compares digests, so that the time doesn't depend
+ * on the token. */
 static int check_token(struct web *w, struct request *r)
 {
 	const char *h = header(r, "Authorization");
@@ -235,7 +235,7 @@ static int check_token(struct web *w, struct request *r)
 	return CRYPTO_memcmp(given.b, w->token.b, DIGEST_BYTES) == 0 ? 1 : -1;
 }
 
-/* Guessing is slowed down; the right token always works. */
+/* Slows down guessing; the right token always works. */
 static bool too_many_wrong(struct web *w)
 {
 	int64_t now = clock_mono_ns();
@@ -293,13 +293,11 @@ static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char 
 	return x->status ? MHD_NO : MHD_YES;
 }
 
-/* What the headers say about where a request ends and whom it is for, all of them: libmicrohttpd
- * acts on the first of a name. */
+/* All headers about the request's end and host: libmicrohttpd acts only on the first of a name. */
 struct framing {
 	unsigned hosts, lengths, encodings;
 	const char *length, *encoding;
-	bool bad_name; /* also a line that goes on (obs-fold), which becomes part of a name or a
-			  value */
+	bool bad_name; /* also a folded line (obs-fold), which becomes part of a name or a value */
 };
 
 static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const char *name,
@@ -317,8 +315,8 @@ static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const 
 	return MHD_YES;
 }
 
-/* RFC 9112, 3.2, 5.1, 6.1 and 6.3. Who stands before us may see other requests in such bytes than
- * we do: they are refused, and so is whatever follows them on the connection. */
+/* RFC 9112, 3.2, 5.1, 6.1 and 6.3. A proxy before us may see other requests in such bytes than we
+ * do: they are refused, and so is everything after them on the connection. */
 static void check_framing(struct web *w, struct request *r, const char *version)
 {
 	struct framing f = { 0 };
@@ -378,18 +376,18 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 
 /* Streams. */
 
-/* The crew fills the block, libmicrohttpd's thread empties it: never both at once, for the
- * connection is suspended from STREAM_ASKED until what came is there. */
+/* The crew fills the block, libmicrohttpd's thread empties it, never at the same time: from
+ * STREAM_ASKED until the bytes are there, the connection is suspended. */
 struct streaming {
 	struct web *web;
 	struct MHD_Connection *mhd;
 	struct web_stream s;
-	struct MHD_Response *response; /* outlives this */
-	bool trailers;                 /* the client knows them */
+	struct MHD_Response *response; /* outlives this struct */
+	bool trailers;                 /* the client accepts them */
 	int fd;
 	enum { STREAM_EMPTY, STREAM_ASKED, STREAM_FILLED } state;
 	struct crew_job job;
-	ssize_t came; /* bytes of the block, or what read() said */
+	ssize_t came; /* bytes in the block, or read()'s other result */
 	size_t sent;  /* of them */
 	char block[STREAM_BLOCK];
 };
@@ -416,7 +414,7 @@ static bool is_stopping(struct web *w)
 	return stopping;
 }
 
-/* The connection goes on when the job resumes it. False: the server has stopped. */
+/* The connection continues when the job resumes it. False: the server has stopped. */
 static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct crew *crew,
 			struct crew_job *job)
 {
@@ -432,7 +430,7 @@ static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct crew *
 	return !stopped;
 }
 
-/* A crew's thread. */
+/* On a crew's thread. */
 static void fill(void *arg)
 {
 	struct streaming *s = arg;
@@ -544,7 +542,7 @@ static void add_header(struct web *w, struct MHD_Response *response, const char 
 		w->api->add_response_header(response, name, value);
 }
 
-/* Of what a GET gave: whoever asks again with it is spared the bytes. */
+/* An ETag for the answer to a GET: a client that has the same one gets no body. */
 static void tag(struct web *w, struct request *r, struct MHD_Response **response)
 {
 	const char *known = header(r, "If-None-Match");
@@ -616,7 +614,7 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 	return result;
 }
 
-/* A crew's thread; what is resumed may end, and the request with it, before this does. */
+/* On a crew's thread. Once resumed, the request may be freed before this returns. */
 static void handle(void *arg)
 {
 	struct request *r = arg;
@@ -647,7 +645,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 			web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
 		if (!r->x.status)
 			str_addn(&r->x.body, bytes, *n_bytes);
-		*n_bytes = 0; /* what is too much goes nowhere; the answer comes when it ends */
+		*n_bytes = 0; /* drop the excess; the answer follows the body's end */
 		return MHD_YES;
 	}
 
@@ -655,7 +653,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 		set_phase(r->connection, PHASE_ANSWER);
 		r->job = (struct crew_job){ .run = handle, .arg = r };
 		if (suspend_for(w, mhd, r->x.health ? w->health : w->work, &r->job))
-			return MHD_YES; /* and we are called again */
+			return MHD_YES; /* we are called again later */
 		web_problem(&r->x, 503, STOPPING);
 	}
 	return answer(w, r);
@@ -692,7 +690,7 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
 	return NULL;
 }
 
-/* What clients do wrong is no news, and must not fill a disk. */
+/* Clients' errors are logged only for debugging, so that they can't fill a disk. */
 static void on_log(void *arg, const char *fmt, va_list ap) _printf_(2, 0);
 static void on_log(void *arg, const char *fmt, va_list ap)
 {
@@ -704,7 +702,7 @@ static void on_log(void *arg, const char *fmt, va_list ap)
 	event(EVENT_DEBUG, "http", "{s:o}", "message", json_name(text.s ? text.s : "", text.len));
 }
 
-/* Life. */
+/* Start and end. */
 
 static int start(struct web *w, size_t i, struct err *err)
 {
@@ -746,7 +744,7 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 		web_free(w);
 		return -1;
 	}
-	*ret = w; /* the first request may come before we are through */
+	*ret = w; /* a request may come before this returns */
 
 	for (w->n_listeners = 0; w->n_listeners < o->n_listeners; w->n_listeners++)
 		if (start(w, w->n_listeners, err) < 0) {
@@ -770,7 +768,7 @@ void web_free(struct web *w)
 	w->stopping = true;
 	pthread_mutex_unlock(&w->lock);
 	ask_waiting(w);
-	/* libmicrohttpd cuts what is under way when it is stopped: streams end before. */
+	/* libmicrohttpd cuts off answers when it is stopped, so streams end before. */
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += LAST_WORDS_S;
 	pthread_mutex_lock(&w->lock);

@@ -1,21 +1,20 @@
-/* serve/web/web.h — HTTP/1.1 for the daemon: connections, their limits, who may ask, and how
- * answers look. What is answered is in serve/api/.
+/* serve/web/web.h — HTTP/1.1 for the daemon: connections, their limits, access, and the form of
+ * answers. Their content comes from serve/api/.
  *
- * A request goes: route() as soon as its headers are there (it may answer at once: 404, 405, 401;
- * it may not wait), then, when the body is whole, handle(), on one of WEB_THREADS threads that may
- * wait, or on the one that is kept for what route() calls health. None may touch what is the
- * loop's.
+ * route() gets a request as soon as its headers have arrived. It may answer at once (404, 405,
+ * 401), and may not wait. When the body is complete, handle() runs on one of WEB_THREADS threads
+ * that may wait. Requests that route() marks as health have a thread of their own. None may touch
+ * what the loop owns.
  *
- * Bounds, each with the status that a client gets who goes over it: headers 32 KiB (431, or 414),
- * body WEB_BODY_MAX (413), headers and body within WEB_REQUEST_S seconds (408), connections
+ * Limits, each with the status for a client that exceeds it: headers 32 KiB (431, or 414), body
+ * WEB_BODY_MAX (413), headers and body within WEB_REQUEST_S seconds (408), connections
  * WEB_CONNECTIONS_MAX (503), streams that follow WEB_STREAMS_MAX (503), wrong tokens
  * WEB_WRONG_TOKENS a minute (429).
  *
- * Who may ask. At a loopback address or a Unix socket anyone of this machine may read; the Host
- * header must name loopback, so that no web page reaches us by a name of its own (DNS rebinding),
- * and no answer allows another origin. What changes something needs the token
- * (`Authorization: Bearer …`), everywhere. At any other address everything but /healthz and /readyz
- * needs it.
+ * Access. At a loopback address or a Unix socket any user of this machine may read. The Host header
+ * must name loopback, so that no web page reaches us by a name of its own (DNS rebinding), and no
+ * answer allows another origin. Changes need the token (`Authorization: Bearer …`), everywhere. At
+ * any other address everything except /healthz and /readyz needs it.
  */
 #ifndef CAIRN_SERVE_WEB_WEB_H
 #define CAIRN_SERVE_WEB_WEB_H
@@ -25,11 +24,11 @@
 #include "base/text/json.h"
 #include "serve/web/listen.h"
 
-#define WEB_IO_THREADS      2 /* a listener's; they only move bytes */
+#define WEB_IO_THREADS      2 /* for each listener; they only move bytes */
 #define WEB_THREADS         4
 #define WEB_BODY_MAX        (1 * MIB)
 #define WEB_REQUEST_S       15
-#define WEB_ANSWER_S        600 /* an answer that is not a stream is taken within that */
+#define WEB_ANSWER_S        600 /* time to read an answer that is not a stream */
 #define WEB_CONNECTIONS_MAX 256
 #define WEB_STREAMS_MAX     32
 #define WEB_WRONG_TOKENS    60
@@ -39,15 +38,15 @@
 
 enum { WEB_STREAM_WAIT = 0, WEB_STREAM_END = -1, WEB_STREAM_FAILED = -2 };
 
-/* The trailer that says why a body ends early, for who says `TE: trailers` (RFC 9110, 6.5
- * and 10.1.4). Anybody else, who would take such an end for the whole, meets a connection that
- * breaks off. */
+/* The trailer that says why a body ends early, for clients that send `TE: trailers` (RFC 9110, 6.5
+ * and 10.1.4). For other clients the connection breaks off, so that they don't take the body for
+ * complete. */
 #define WEB_PROBLEM_TRAILER "Cairn-Problem"
 #define WEB_PROBLEM_MAX     1000
 
-/* A body that comes piece by piece. read: how many bytes, or one of the above; WAIT: ask again in a
- * while. On a thread of the server's. why: once it has FAILED; NULL: nobody knows. May be NULL
- * itself; it may not wait. */
+/* A body that comes piece by piece. read: the number of bytes, or one of the above; WAIT: call
+ * again later. It runs on a thread of the server's. why: the reason once it has FAILED; NULL:
+ * unknown. The function may be NULL; it may not wait. */
 struct web_stream {
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	const char *(*why)(void *arg);
@@ -61,16 +60,16 @@ struct web_param {
 };
 
 struct web_exchange {
-	/* asked */
+	/* the request */
 	const char *method, *path; /* HEAD is GET here */
 	struct web_param params[WEB_PARAMS_MAX];
 	size_t n_params;
 	const char *content_type; /* or NULL */
 	struct str body;
-	struct arena *arena; /* goes with the exchange */
-	/* route()'s */
+	struct arena *arena; /* freed with the exchange */
+	/* set by route() */
 	const void *route;
-	bool health; /* asked by machines that act when no answer comes: never behind the others */
+	bool health; /* from machines that act when no answer comes: never queued behind others */
 	const char *captures[WEB_CAPTURES_MAX];
 	/* the answer; status 0: none yet */
 	unsigned status;
@@ -84,24 +83,24 @@ struct web_exchange {
 struct web_options {
 	struct listener *listeners; /* open; the server's when web_new() succeeds */
 	size_t n_listeners;
-	const char *token; /* or NULL: nothing can be changed */
+	const char *token; /* NULL: changes are refused */
 	void (*route)(void *arg, struct web_exchange *x);
 	void (*handle)(void *arg, struct web_exchange *x);
 	void *arg;
 };
 
 struct web;
-/* Signals that are the loop's must be blocked before. */
+/* Block signals for the loop before this call. */
 int web_new(struct loop *l, const struct web_options *o, struct web **ret, struct err *err);
-/* Ends streams, answers what is under way, closes. Handlers may be running: nothing that they wait
- * for may wait for the caller. NULL is fine. */
+/* Ends streams, answers requests in progress, closes. Handlers may still run: nothing that they
+ * wait for may wait for the caller. NULL is fine. */
 void web_free(struct web *w);
 
 enum web_access { WEB_READS, WEB_CHANGES, WEB_PUBLIC /* health */ };
-/* Sets the answer and says false when this request may not. For route(). */
+/* For route(). False: this request isn't allowed, and the answer is set. */
 bool web_may(struct web *w, struct web_exchange *x, enum web_access access);
 
-/* Answers. The first one stays. */
+/* Set the answer. The first one stays. */
 void web_answer_json(struct web_exchange *x, unsigned status, json_t *j); /* takes the reference */
 /* RFC 9457: {"type": "about:blank", "title", "status", "detail"}. */
 void web_problem(struct web_exchange *x, unsigned status, const char *fmt, ...) _printf_(3, 4);

@@ -1,16 +1,15 @@
-/* runners/kubernetes/api/access.c — kubeconfig files, merged by looking a name up in each in
- * turn.
+/* runners/kubernetes/api/access.c — kubeconfig files, merged by searching each in turn for a name.
  *
- * load() parses the files of the list that exist, or turns to the pod's service account when
- * there is none (read_account()). read_context() then follows names: the context, its cluster,
- * its user. find() goes through the files in their order, and the first entry of that name wins
- * whole; nothing of a later one is added. A `place` is a node with its file, so that errors have
- * line and column, and relative paths the right directory.
+ * load() parses the existing files of the list, or uses the pod's service account when there is
+ * none (read_account()). read_context() then follows names: the context, its cluster, its user.
+ * find() searches the files in order. The first entry of that name wins as a whole; nothing is
+ * merged from later ones. A `place` is a node with its file, so that errors have line and column,
+ * and relative paths start at the right directory.
  *
- * Everything lands in the caller's arena; the YAML trees go at the end. Client certificates and
- * CAs are read here and now, a token file is only named: credential.c reads it again and again.
- * Nothing is executed and no server is asked. A project's own kubeconfig (`foreign`) is refused
- * if it names a program or a token file. One thread.
+ * Everything lands in the caller's arena; the YAML trees are freed at the end. Client certificates
+ * and CAs are read once, here. A token file is only named, because credential.c reads it
+ * repeatedly. Nothing is executed and no request is made. A project's own kubeconfig (`foreign`) is
+ * refused if it names a program or a token file. One thread.
  */
 #include "runners/kubernetes/api/access.h"
 
@@ -21,7 +20,7 @@
 #include "base/text/yaml_json.h"
 
 #define FILES_MAX 32
-#define FILE_MAX  (4 * MIB) /* hundreds of clusters with their certificates */
+#define FILE_MAX  (4 * MIB) /* enough for hundreds of clusters with their certificates */
 
 struct kubeconfig {
 	struct yaml_tree *files[FILES_MAX];
@@ -44,7 +43,7 @@ static int bad(const struct place *p, const struct yaml_node *at, struct err *er
 	return err_set(err, ERR_INVALID, "%s:%d:%d: %s", p->file->file, at->line, at->col, what);
 }
 
-/* A text member; NULL when it isn't there or empty. */
+/* A text member; NULL when it is absent or empty. */
 static int get_text(const struct place *p, const char *key, const char **ret, struct err *err)
 {
 	const struct yaml_node *v = yaml_get(p->node, key);
@@ -75,7 +74,7 @@ static const char *keep(struct kubeconfig *k, const char *s)
 	return s ? arena_strdup(k->arena, s) : NULL;
 }
 
-/* As get_text(), in the arena. */
+/* As get_text(), but a copy in the arena. */
 static int get_copy(struct kubeconfig *k, const struct place *p, const char *key, const char **ret,
 		    struct err *err)
 {
@@ -85,7 +84,7 @@ static int get_copy(struct kubeconfig *k, const struct place *p, const char *key
 	return 0;
 }
 
-/* Paths are seen from the file's own directory. */
+/* Relative paths start at the file's own directory. */
 static const char *path_of(struct kubeconfig *k, const struct place *p, const char *path)
 {
 	_cleanup_(freep) char *dir = NULL;
@@ -96,7 +95,7 @@ static const char *path_of(struct kubeconfig *k, const struct place *p, const ch
 	return arena_printf(k->arena, "%s/%s", dir, path);
 }
 
-/* KEY-data in base64, or a file named by KEY. */
+/* The member KEY-data in base64, or the file that KEY names. */
 static int get_pem(struct kubeconfig *k, const struct place *p, const char *key, const char **ret,
 		   struct err *err)
 {
@@ -146,7 +145,7 @@ static int get_texts(struct kubeconfig *k, const struct place *p, const char *ke
 
 /* Names. */
 
-/* The entry `name` of the list `list`, its member `member`; the first file that has one wins. */
+/* The member `member` of the entry `name` in the list `list`; the first file with one wins. */
 static int find(struct kubeconfig *k, const char *list, const char *member, const char *name,
 		struct place *ret, struct err *err)
 {
@@ -194,7 +193,7 @@ static int current_context(struct kubeconfig *k, const char **ret, struct err *e
 		       k->names.s);
 }
 
-/* What they say. */
+/* Clusters and users. */
 
 static int read_cluster(struct kubeconfig *k, const struct place *p, struct kube_access *a,
 			struct err *err)
@@ -239,8 +238,8 @@ static int read_exec_env(struct kubeconfig *k, const struct place *p, struct kub
 	return 0;
 }
 
-/* What the cluster's entry keeps for the program: extensions: [{name:
- * client.authentication.k8s.io/exec, extension: …}]. */
+/* The cluster's settings for the program: extensions: [{name: client.authentication.k8s.io/exec,
+ * extension: …}]. */
 static void read_exec_extension(struct kubeconfig *k, const struct place *cluster,
 				struct kube_exec *e)
 {

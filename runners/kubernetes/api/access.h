@@ -1,15 +1,15 @@
-/* runners/kubernetes/api/access.h — which cluster, and as whom: from kubeconfig files, or from the
- * account of the pod that we run in.
+/* runners/kubernetes/api/access.h — which cluster to use and with which identity: from kubeconfig
+ * files, or from the service account of the pod that Cairn runs in.
  *
- * Kubeconfig files are merged as kubectl does: KUBECONFIG is a list of paths with ':' between, the
- * first file that names a cluster, user, context or current context wins, relative paths are seen
- * from the file that holds them, files that aren't there are passed over. Without any, and in a pod
- * (KUBERNETES_SERVICE_HOST is set), the pod's service account. Source: k8s.io/client-go,
+ * Kubeconfig files are merged as kubectl does: KUBECONFIG is a list of paths separated by ':'; the
+ * first file that names a cluster, user, context or current context wins; relative paths start at
+ * the file that holds them; missing files are skipped. Without any file, in a pod
+ * (KUBERNETES_SERVICE_HOST is set), the pod's service account is used. Source: k8s.io/client-go,
  * tools/clientcmd/api/v1/types.go.
  *
- * Errors: ERR_NOT_FOUND (no file, no such context, cluster or user: the message names those that
- * there are), ERR_INVALID (with file, line and column), ERR_UNSUPPORTED (an auth-provider, which
- * was taken out of Kubernetes in 1.26).
+ * Errors: ERR_NOT_FOUND (no file, no such context, cluster or user: the message lists those that
+ * exist), ERR_INVALID (with file, line and column), ERR_UNSUPPORTED (an auth-provider; Kubernetes
+ * 1.26 removed them).
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_API_ACCESS_H
 #define CAIRN_RUNNERS_KUBERNETES_API_ACCESS_H
@@ -36,9 +36,9 @@ struct kube_access {
 	const char *context; /* or NULL in a pod */
 	const char *server;  /* "https://host:6443", no slash at the end */
 	const char *namespace_;
-	const char *tls_server_name, *ca_pem, *proxy; /* NULL: not said */
+	const char *tls_server_name, *ca_pem, *proxy; /* NULL: not set */
 	bool insecure;
-	/* Who we are. Several may be given: a token beside a certificate. */
+	/* The identity. Several may be given: a token beside a certificate. */
 	const char *cert_pem, *key_pem;
 	const char *token, *token_file;
 	const char *username, *password;
@@ -53,8 +53,8 @@ struct kube_access_options {
 	const char *context;     /* NULL: current-context */
 	const char *namespace_;  /* NULL: the context's, else "default" (in a pod: the pod's) */
 	const char *account_dir; /* NULL: KUBE_ACCOUNT_DIR; for tests */
-	bool foreign; /* the kubeconfig is a project's: it may neither name a program nor a file
-			 with a token, which would be sent to its server */
+	bool foreign; /* the kubeconfig is a project's: it may name neither a program nor a token
+			 file, whose content would be sent to its server */
 };
 int kube_access_load(const struct kube_access_options *o, struct arena *arena,
 		     struct kube_access *ret, struct err *err);

@@ -1,19 +1,18 @@
-/* runners/kubernetes/api/client.c — requests to the API server: rate, credentials, retries,
- * errors.
+/* runners/kubernetes/api/client.c — requests to the API server: rate, credentials, retries, errors.
  *
- * kube_do() writes the body once and runs tries. try_once() waits for a token of the bucket,
- * fills the headers, borrows a connection and blocks in http_do(). again_ns() decides whether
- * another try follows, and when; a 401 leads to one more try with new credentials. refuse() makes
- * an error of an answer that isn't in the 200s (code_of()), in the server's words.
+ * kube_do() writes the body once and runs tries. try_once() waits for a token of the bucket, fills
+ * the headers, borrows a connection and blocks in http_do(). again_ns() decides whether another try
+ * follows, and when; a 401 leads to one more try with new credentials. refuse() turns an answer
+ * that isn't 2xx into an error (code_of()) with the server's message.
  *
- * A connection is an HTTP client with one client certificate. When a credential program gives a
- * new certificate, a new one takes its place; an older one stays in the list as long as requests
- * use it (`users`).
+ * A connection is an HTTP client with one client certificate. When a credential program gives a new
+ * certificate, a new connection replaces it; an older one stays in the list as long as requests use
+ * it (`users`).
  *
  * Any number of threads. The lock covers the list of connections and the token bucket; no request
- * is made under it. Whoever sleeps does so on `wake`, so that kube_client_cancel() ends every
- * wait; `cancelled` never goes back. Who we are is credential.c's, which cluster access.c's; what
- * an answer means for a Job is not known here.
+ * is made under it. All sleeps wait on `wake`, so that kube_client_cancel() ends them; `cancelled`
+ * never goes back to false. credential.c provides the identity, access.c the cluster. This file
+ * doesn't know what an answer means for a Job.
  */
 #include "runners/kubernetes/api/client.h"
 
@@ -36,10 +35,10 @@
 #define WAIT_MAX_NS         (10 * NS_PER_S)
 #define RETRY_AFTER_MAX_NS  (120 * NS_PER_S)
 #define LIST_PAGE           500 /* client-go's */
-/* A list that the server forgets each time before its end is too slow to be read at all. */
+/* A list that expires on the server this often before its end is too slow to be read at all. */
 #define LISTS_MAX 3
 
-/* An HTTP client with one client certificate; a new one takes its place when the certificate is
+/* An HTTP client with one client certificate. A new one replaces it when the certificate is
  * renewed. */
 struct connection {
 	struct http_client *http;
@@ -57,7 +56,7 @@ struct kube_client {
 
 	pthread_mutex_t lock;
 	pthread_cond_t wake;           /* cancelled */
-	struct connection *connection; /* under lock: the newest, and those that are still used */
+	struct connection *connection; /* under lock: the newest, and older ones in use */
 	double tokens;                 /* under lock */
 	int64_t tokens_at_ns;          /* under lock */
 };
@@ -113,8 +112,8 @@ static void drop_unused(struct kube_client *c)
 	}
 }
 
-/* The connection to use now; a program that gave a new certificate makes a new one. The program may
- * take a minute, so that it is asked before the lock is taken: kube_client_cancel() needs that. */
+/* The connection to use now; a new certificate from the program gives a new one. The program may
+ * take a minute, so it runs before the lock is taken: kube_client_cancel() needs the lock. */
 static int take_connection(struct kube_client *c, struct connection **ret, struct err *err)
 {
 	_cleanup_(certificate_deinit) struct certificate t = { 0 };
@@ -125,7 +124,7 @@ static int take_connection(struct kube_client *c, struct connection **ret, struc
 	    kube_credential_certificate(c->credential, &t.cert, &t.key, &t.generation, err) < 0)
 		return -1;
 	pthread_mutex_lock(&c->lock);
-	/* Another thread may have come first with a newer one. */
+	/* Another thread may have set a newer one. */
 	if (t.generation > c->connection->generation) {
 		r = connect_new(c, &t, &n, err);
 		if (r == 0) {
@@ -221,7 +220,7 @@ static int sleep_locked(struct kube_client *c, int64_t ns)
 	return atomic_load(&c->cancelled) ? -1 : 0;
 }
 
-/* A place in the rate. */
+/* The rate limit. */
 static int take_token(struct kube_client *c, struct err *err)
 {
 	int r = 0;
@@ -269,9 +268,9 @@ static int64_t wait_ns(unsigned tries)
 
 /* One try. */
 
-/* As many as there are groups to act as: one that is left out would ask as somebody else. */
+/* One header for each group to act as: without one, the identity would be another. */
 struct headers {
-	VEC(char *) v; /* NULL-terminated once it is filled */
+	VEC(char *) v; /* NULL-terminated when complete */
 };
 
 static void add_header(struct headers *h, const char *name, const char *value)
@@ -350,11 +349,11 @@ static int try_once(struct kube_client *c, const struct kube_call *call, const s
 
 /* The answer. */
 
-/* By its words, for nothing else tells: the API server refuses what is over a quota as it refuses
- * what RBAC or Pod Security forbid, with 403, reason "Forbidden" and no causes in its details
+/* Only the text of the message tells. The API server refuses a request over quota in the same way
+ * as one that RBAC or Pod Security forbids: 403, reason "Forbidden" and no causes in its details
  * (k8s.io/apiserver, admission/plugin/resourcequota: "exceeded quota: NAME, requested: ..."; a
- * webhook's own words come behind "admission webhook ... denied the request"). A wrong guess
- * changes what is said, and whether the attempt waits. */
+ * webhook's own message comes after "admission webhook ... denied the request"). A wrong guess
+ * changes the message, and whether the attempt waits. */
 static bool is_over_quota(const struct kube_call *call, const char *message)
 {
 	return str_eq(call->reason, "Forbidden") &&
@@ -386,7 +385,7 @@ static enum err_code code_of(const struct kube_call *call, const char *message)
 	}
 }
 
-/* An answer that isn't in the 200s: a Status object tells, in the server's words. */
+/* An answer that isn't 2xx: a Status object has the server's message. */
 static int refuse(struct kube_client *c, struct kube_call *call, struct err *err)
 {
 	const char *message = NULL, *reason = NULL;
@@ -419,7 +418,7 @@ static void take_answer(struct kube_call *call, struct http_request *r)
 		str_addn(&call->text, r->reply.body.s ? r->reply.body.s : "", r->reply.body.len);
 }
 
-/* How long to wait before it is tried again; -1: it has ended. `result`: of the try. */
+/* The pause before the next try; -1: no next try. `result`: of this try. */
 static int64_t again_ns(const struct kube_call *call, const struct http_request *r, int result,
 			unsigned tries, int64_t left_ns)
 {
@@ -430,7 +429,7 @@ static int64_t again_ns(const struct kube_call *call, const struct http_request 
 	if (call->once || (call->sink && r->reply.body_bytes))
 		return -1;
 	if (result == 0 && (r->reply.status == 429 || r->reply.status >= 500) &&
-	    http_header(r, "Retry-After", &n)) /* also "0": it did nothing with the request */
+	    http_header(r, "Retry-After", &n)) /* also "0": not processed at all */
 		return tries < TRIES_MAX ? asked + wait_ns(0) : -1;
 	if (!safe || left_ns <= 0 || (result < 0 && r->err.code != ERR_IO))
 		return -1;
@@ -480,7 +479,7 @@ void kube_call_deinit(struct kube_call *call)
 	call->reason[0] = '\0';
 }
 
-/* *token: where the next page goes on; "" after the last one, and where the list begins again. */
+/* *token: the next page; "" after the last one, and when the list begins again. */
 static int list_page(struct kube_client *c, const struct kube_list *l, struct str *token,
 		     bool *ret_forgotten, struct err *err)
 {

@@ -1,13 +1,14 @@
-/* runners/kubernetes/api/credential.c — the token or certificate that is sent now.
+/* runners/kubernetes/api/credential.c — the token or certificate to send now.
  *
- * Renewed when it is asked for, never in the background: the program runs again when what it gave
- * runs out within RENEW_BEFORE_NS, a token file is read again after TOKEN_FILE_NS, and either is
- * done at once when the server has refused the last one. A program's time is the wall clock's,
- * since it says a date; a file's is monotonic. `generation` grows with each new certificate, by
- * which client.c sees that it needs a new connection.
+ * It is renewed on use, never in the background. The program runs again when its credential expires
+ * within RENEW_BEFORE_NS, a token file is read again after TOKEN_FILE_NS, and either happens at
+ * once when the server has refused the last one. A program's expiry is wall-clock time, because it
+ * is a date; a file's is monotonic. `generation` grows with each new certificate, so that client.c
+ * knows when it needs a new connection.
  *
- * Any thread. The lock is held while the program runs: others wait for its answer, so that it
- * never runs twice at a time. What is secret is wiped, and messages never quote what was read.
+ * Any thread. The lock is held while the program runs: other threads wait for its answer, so it
+ * never runs twice at a time. Secrets are wiped, and messages never quote file content or program
+ * output.
  */
 #include "runners/kubernetes/api/credential.h"
 
@@ -22,17 +23,17 @@
 
 #define TOKEN_FILE_NS   (60 * NS_PER_S) /* client-go's period */
 #define TOKEN_MAX       (64 * KIB)
-#define EXEC_MAX        (1 * MIB) /* a token and a chain of certificates */
+#define EXEC_MAX        (1 * MIB) /* enough for a token and a chain of certificates */
 #define EXEC_TIMEOUT_NS (60 * NS_PER_S)
-#define RENEW_BEFORE_NS (10 * NS_PER_S) /* what is sent now must still hold when it arrives */
+#define RENEW_BEFORE_NS (10 * NS_PER_S) /* so that a credential is still valid when it arrives */
 
 struct kube_credential {
 	const struct kube_access *access;
 	pthread_mutex_t lock;
 	/* under lock */
 	struct str token, cert, key;
-	bool has;         /* the program or file was read */
-	int64_t until_ns; /* wall clock for a program's, monotonic for a file's */
+	bool has;         /* the program has run or the file was read */
+	int64_t until_ns; /* wall clock for a program, monotonic for a file */
 	uint64_t generation;
 };
 
@@ -137,7 +138,7 @@ static int take_status(struct kube_credential *c, const json_t *j, struct err *e
 			       "it gives neither a token nor a certificate with its key");
 	if (until && text_parse_time(until, &until_ns, NULL) < 0)
 		return err_set(err, ERR_INVALID, "`expirationTimestamp` is no time");
-	if (!cert || !key) /* one is of no use without the other */
+	if (!cert || !key) /* one is useless without the other */
 		cert = key = "";
 	if (!str_eq(c->cert.s ? c->cert.s : "", cert) || !str_eq(c->key.s ? c->key.s : "", key))
 		c->generation++;
@@ -192,7 +193,7 @@ static int ask_program(struct kube_credential *c, bool refused, struct err *err)
 	if (c->has && !refused && clock->wall_ns(clock) < c->until_ns - RENEW_BEFORE_NS)
 		return 0;
 	r = run_exec(c, &out, &why);
-	/* The parser's message may quote what it read. */
+	/* The parser's message may quote the output. */
 	if (r == 0 &&
 	    (json_parse("it", out.s ? out.s : "", out.len, &j, NULL) < 0 || !json_is_object(j)))
 		r = err_set(&why, ERR_INVALID, "what it gives is no ExecCredential");
@@ -211,7 +212,7 @@ static int ask_program(struct kube_credential *c, bool refused, struct err *err)
 			       : "");
 }
 
-/* What is asked. */
+/* The calls. */
 
 int kube_credential_header(struct kube_credential *c, bool refused, struct str *out,
 			   struct err *err)
@@ -224,7 +225,7 @@ int kube_credential_header(struct kube_credential *c, bool refused, struct str *
 		r = ask_program(c, refused, err);
 	else if (a->token_file)
 		r = read_token_file(c, refused, err);
-	/* A file comes before a token that is written out, as in client-go. */
+	/* A token file takes precedence over a literal token, as in client-go. */
 	if (r == 0 && c->token.len) {
 		str_addf(out, "Bearer %s", c->token.s);
 	} else if (r == 0 && a->token) {

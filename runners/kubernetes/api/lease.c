@@ -1,19 +1,18 @@
 /* runners/kubernetes/api/lease.c — two threads: one asks the server, the other one reports.
  *
- * asking() reads the Lease, or writes the next record over the one that it saw last, every
- * retry_ns (acquire_or_renew()). It may hang in a request as long as it likes: it moves
- * `held_until_ns` on only after a write that the server took, counted from before the write was
- * sent. telling() sleeps until then and reports the loss when nothing has come. So the end of
- * holding needs no answer from anybody.
+ * asking() reads the Lease, or replaces the record that it saw last by the next one, every retry_ns
+ * (acquire_or_renew()). It may hang in a request for any time: only a write that the server
+ * accepted extends `held_until_ns`, counted from before the write was sent. telling() sleeps until
+ * then and reports the loss if there was no renewal. So the end of holding needs no answer from
+ * anybody.
  *
- * `seen` and `changed_ns` are the asking thread's; what both know is under the lock, which is
- * never held over a request or a call of `told`. Once lost, it stays lost (is_over()): both
- * threads end. Time is CLOCK_BOOTTIME, since a lease runs out while the machine sleeps; the
- * condition variable's clock stands still then, so whoever holds the Lease never sleeps longer
- * than retry_ns.
+ * `seen` and `changed_ns` belong to the asking thread. Shared fields are under the lock, which is
+ * never held during a request or a call of `told`. A lost lease stays lost (is_over()): both
+ * threads end. Time is CLOCK_BOOTTIME, because a lease expires while the machine sleeps. The
+ * condition variable's clock stops then, so a holder never sleeps longer than retry_ns.
  *
- * kube_lease_free() cancels a request that is under way, joins both threads, and only then gives
- * the Lease back (release_it()) with a client of its own.
+ * kube_lease_free() cancels a running request, joins both threads, and only then gives the Lease
+ * back (release_it()) with a client of its own.
  */
 #include "runners/kubernetes/api/lease.h"
 
@@ -40,23 +39,23 @@ struct kube_lease {
 	struct kube_lease_options o;
 	char *identity, *path, *collection;
 	pthread_t asks, tells;
-	bool asking, telling; /* threads that were started */
+	bool asking, telling; /* the thread was started */
 
 	/* the asking thread's */
 	json_t *seen;       /* the object as it was last read or written; or NULL */
-	int64_t changed_ns; /* when its record was seen to change, on our clock */
+	int64_t changed_ns; /* when we saw its record change, on our clock */
 
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	/* under lock */
 	bool stop;
-	bool was_held, taken;  /* it was ours; it is somebody else's */
-	int64_t held_until_ns; /* it is ours until then; 0: never was */
+	bool was_held, taken;  /* this process has held it; another holds it now */
+	int64_t held_until_ns; /* this process holds it until then; 0: it never did */
 	char holder[IDENTITY_MAX];
 	char why[256];
 };
 
-/* Goes on while the machine sleeps: a lease runs out meanwhile. */
+/* Runs on while the machine sleeps, because a lease expires then, too. */
 static int64_t now_ns(void)
 {
 	struct timespec ts;
@@ -70,7 +69,7 @@ static const json_t *spec_of(const json_t *object)
 	return json_object_get(object, "spec");
 }
 
-/* "" when nobody is. What is no text is nobody. */
+/* "" when there is no holder. Anything but text counts as no holder. */
 static const char *holder_of(const json_t *object)
 {
 	const char *s = json_string_value(json_object_get(spec_of(object), "holderIdentity"));
@@ -90,7 +89,7 @@ static void sleep_locked(struct kube_lease *l, int64_t ns)
 	pthread_cond_timedwait(&l->wake, &l->lock, &t);
 }
 
-/* What is known. */
+/* Shared state. */
 
 static void know_holder(struct kube_lease *l, const char *holder)
 {
@@ -110,8 +109,7 @@ static void know_trouble(struct kube_lease *l, const struct err *why)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* A renewal that was answered too late is none: others may have been told that we let go. False
- * then. */
+/* Returns false for a renewal whose answer came too late: the loss may be reported already. */
 static bool know_held(struct kube_lease *l, int64_t asked_ns)
 {
 	bool late;
@@ -139,7 +137,7 @@ static bool is_over(struct kube_lease *l)
 	return over;
 }
 
-/* Ours by the record, and by our clock. */
+/* Held by the record, and by our clock. */
 static bool is_ours(struct kube_lease *l)
 {
 	bool ours;
@@ -152,7 +150,7 @@ static bool is_ours(struct kube_lease *l)
 
 /* The record. */
 
-/* Takes the reference. Only a record that differs counts as a sign of life. */
+/* Consumes the reference. Only a changed record counts as a sign of life. */
 static void see(struct kube_lease *l, json_t *object)
 {
 	if (!l->seen || !json_equal(spec_of(l->seen), spec_of(object)))
@@ -180,7 +178,7 @@ static json_t *time_text(void)
 	return json_string(text.s);
 }
 
-/* The record that follows `old` (NULL: none) when we have it. */
+/* The record that replaces `old` (NULL: none) when this process holds the Lease. */
 static json_t *next_record(const struct kube_lease *l, const json_t *old)
 {
 	const json_t *spec = spec_of(old), *acquired = json_object_get(spec, "acquireTime");
@@ -217,7 +215,7 @@ static int ask(struct kube_lease *l, const char *method, const json_t *body, int
 	return r;
 }
 
-/* Writes a Lease that names us, and takes the reference. */
+/* Writes a Lease that names this process; consumes the reference. */
 static int write_ours(struct kube_lease *l, const char *method, json_t *body, int64_t within_ns,
 		      struct err *err)
 {
@@ -232,7 +230,7 @@ static int write_ours(struct kube_lease *l, const char *method, json_t *body, in
 	return know_held(l, asked) ? 0 : err_set(err, ERR_IO, "the answer came too late");
 }
 
-/* In place of the record that was seen: taken only if that is still there. */
+/* Replaces the record that was seen; the server refuses if it has changed. */
 static int put(struct kube_lease *l, int64_t within_ns, struct err *err)
 {
 	json_t *body = json_deep_copy(l->seen);
@@ -256,7 +254,7 @@ static int acquire_or_renew(struct kube_lease *l, struct err *err)
 	int64_t within = l->o.renew_within_ns / 2;
 	json_t *object;
 
-	/* Nobody else can have written if this succeeds: one request a renewal. */
+	/* If this write succeeds, nobody else has written: a renewal needs one request. */
 	if (is_ours(l) && l->seen && put(l, within, err) == 0)
 		return 0;
 	*err = (struct err){ 0 };
@@ -283,9 +281,9 @@ static void *asking(void *arg)
 		struct err err = { 0 };
 
 		if (acquire_or_renew(l, &err) < 0 && err.code != ERR_CHANGED &&
-		    err.code != ERR_EXISTS) /* those: somebody was faster */
+		    err.code != ERR_EXISTS) /* those mean that another process was faster */
 			know_trouble(l, &err);
-		/* Contenders that began together don't ask together for ever. */
+		/* Contenders that started together must not ask together for ever. */
 		if (!is_ours(l))
 			pause += (int64_t)((double)l->o.retry_ns * 0.2 * (double)random_u64() /
 					   (double)UINT64_MAX);
@@ -299,7 +297,7 @@ static void *asking(void *arg)
 	return NULL;
 }
 
-/* What is to be told, as text too, so that only changes are. */
+/* The state to report, with its texts, so that only changes are reported. */
 struct news {
 	enum kube_lease_state state;
 	char holder[IDENTITY_MAX], why[256];
@@ -340,7 +338,7 @@ static void *telling(void *arg)
 			pthread_mutex_lock(&l->lock);
 			continue;
 		}
-		/* At most so long, since this clock stands still while the machine sleeps. */
+		/* At most retry_ns, because this clock stops while the machine sleeps. */
 		sleep_locked(l, n.state == KUBE_LEASE_HELD
 					? MIN(MAX(l->held_until_ns - now_ns(), 0) + NS_PER_MS,
 					      l->o.retry_ns)
@@ -413,8 +411,8 @@ static int put_without_holder(struct kube_lease *l, struct err *err)
 	return r;
 }
 
-/* The record without a holder: the next one who looks takes it. A renewal that was cancelled may
- * have got there all the same: then what is known is older than the record. */
+/* Writes the record without a holder, so that another process can take it at once. A cancelled
+ * renewal may have arrived all the same: then the known record is older than the server's. */
 static void release_it(struct kube_lease *l)
 {
 	const struct kube_client_options co = {

@@ -1,17 +1,17 @@
 /* runners/kubernetes/api/watch.c — list and watch.
  *
- * State is one resource version: "" means that the past is lost and a new list is needed. list()
- * and run_stream() each end with it set or lost. The thread does nothing but call them again
- * (once()), with a pause that grows while nothing works. stream() is tried first, list() when the
- * server refuses its query.
+ * The state is one resource version: "" means that history is lost and a new list is needed. list()
+ * and run_stream() each end with the version set or lost. The thread only calls them again
+ * (once()), with a pause that grows while nothing works. stream() is tried first, then list() when
+ * the server refuses stream()'s query.
  *
- * Within an initial list the version isn't moved on: half of a list is no state to go on from.
- * Events are frames of one line; `frame` holds the beginning of one, and a broken stream's half
- * is thrown away, for the version stands at the last whole one.
+ * During an initial list the version doesn't advance, because a watch can't continue from half a
+ * list. Events are frames of one line. `frame` holds the beginning of one. After a broken stream it
+ * is thrown away, because the version belongs to the last complete frame.
  *
- * on_bytes() runs on the HTTP client's thread while ours waits in kube_do(): the fields below
- * `the thread's` have one user at a time and no lock. `stop` is atomic; the lock is only for the
- * pause. What objects mean is the caller's to say.
+ * on_bytes() runs on the HTTP client's thread while ours waits in kube_do(): the fields below `the
+ * thread's` have one user at a time and no lock. `stop` is atomic; the lock is only for the pause.
+ * The caller interprets the objects.
  */
 #include "runners/kubernetes/api/watch.h"
 
@@ -29,17 +29,17 @@
 #define QUIET_NS       (30 * NS_PER_S)
 #define RESYNC_NS      (300 * NS_PER_S)
 #define WATCH_MIN_S    300
-#define WORKED_NS      (20 * NS_PER_S) /* less than QUIET_NS: falling silent is no failure */
+#define WORKED_NS      (20 * NS_PER_S) /* less than QUIET_NS: a silent stream is no failure */
 #define BACKOFF_MIN_NS (800 * NS_PER_MS)
 #define BACKOFF_MAX_NS (30 * NS_PER_S)
-#define FRAME_MAX      (8 * MIB) /* one object, in etcd's limit of 1.5 MiB, written as JSON */
+#define FRAME_MAX      (8 * MIB) /* enough for one object of etcd's limit, 1.5 MiB, as JSON */
 #define PAGE           500
 
 struct kube_watch {
 	struct kube_client *client;
 	struct kube_watch_options o;
 	struct str path; /* without a query */
-	char *selector;  /* as a query has it, or NULL */
+	char *selector;  /* escaped for a query, or NULL */
 	pthread_t thread;
 	atomic_bool stop;
 	pthread_mutex_t lock;
@@ -47,14 +47,14 @@ struct kube_watch {
 
 	/* the thread's */
 	char *version; /* "": lost */
-	bool streams;  /* the server lists as a stream, as far as we know */
+	bool streams;  /* the server can list as a stream, as far as we know */
 	bool in_sync;  /* between SYNC_BEGIN and SYNC_END of a stream */
-	bool refused;  /* the server says that it can't do what the stream's query asks */
-	bool denied;   /* the last request was, for who we are */
+	bool refused;  /* the server doesn't support the stream's query */
+	bool denied;   /* the last request was refused because of our identity */
 	bool troubled;
-	struct str frame;  /* the beginning of one */
-	int64_t good_ns;   /* since when it works */
-	int64_t synced_ns; /* when all was told last */
+	struct str frame;  /* the beginning of a frame */
+	int64_t good_ns;   /* since when requests succeed */
+	int64_t synced_ns; /* time of the last complete list */
 };
 
 static void set_version(struct kube_watch *w, const char *v)
@@ -104,8 +104,8 @@ static void end_sync(struct kube_watch *w)
 	tell(w, KUBE_SYNC_END, NULL);
 }
 
-/* *token: where to go on; "" at the end. 410: the rest would be of another moment; the list begins
- * again. */
+/* *token: the next page; "" at the end. 410: the rest would be of another version, so the list
+ * begins again. */
 static int list_page(struct kube_watch *w, char **token, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 }, escaped = { 0 };
@@ -172,7 +172,7 @@ static void take_bookmark(struct kube_watch *w, const json_t *object)
 		w->in_sync = false;
 		end_sync(w);
 	}
-	/* Before its end the initial set is no state to go on from. */
+	/* During the initial list, a watch can't continue from here. */
 	if (!w->in_sync && version_of(object))
 		set_version(w, version_of(object));
 }
@@ -212,7 +212,7 @@ static int take_event(struct kube_watch *w, const json_t *frame, struct err *err
 	else if (str_eq(type, "DELETED"))
 		e = KUBE_DELETED;
 	else
-		return 0; /* of a newer server */
+		return 0; /* from a newer server */
 	tell(w, e, object);
 	if (!w->in_sync && version_of(object))
 		set_version(w, version_of(object));
@@ -275,14 +275,14 @@ static int run_stream(struct kube_watch *w, const char *path, struct err *err)
 	if (r < 0 && call.status == 410)
 		set_version(w, NULL);
 	w->refused |= call.status == 400 || call.status == 422;
-	/* The half of an event that a broken stream leaves is told again: versions stand at the
-	 * last whole one. */
+	/* A broken stream may leave half an event. It comes again, because the version belongs to
+	 * the last complete one. */
 	kube_call_deinit(&call);
 	return r;
 }
 
-/* List and watch in one (WatchList). A server that lacks it says so by 400, 422, or an event of
- * type ERROR before the first object. */
+/* List and watch in one (WatchList). A server without it answers 400, 422, or an event of type
+ * ERROR before the first object. */
 static int stream(struct kube_watch *w, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
@@ -320,11 +320,11 @@ static int once(struct kube_watch *w, struct err *err)
 	_cleanup_(str_deinit) struct str path = { 0 };
 
 	w->good_ns = 0;
-	/* An event that the server forgot to tell shows in the next list alone. */
+	/* An event that the server lost shows only in the next list. */
 	if (*w->version &&
 	    clock_mono_ns() - w->synced_ns >= (w->o.resync_ns ? w->o.resync_ns : RESYNC_NS))
 		set_version(w, NULL);
-	if (*w->version) { /* from what is known on */
+	if (*w->version) { /* from the known version on */
 		add_query(w, &path,
 			  "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s",
 			  watch_seconds(), w->version);
@@ -348,7 +348,7 @@ static void *watch_main(void *arg)
 		struct err err = { 0 };
 		int r = once(w, &err);
 
-		/* What was lost or ended in its time is asked for again at once, if it worked for a
+		/* A request that was lost or ended on time is repeated at once, if it worked for a
 		 * while. */
 		if (r == 0 || w->good_ns || err.code == ERR_CHANGED)
 			tell_trouble(w, NULL);

@@ -1,23 +1,23 @@
-/* runners/kubernetes/api/watch.h — all objects of one kind, and every change of them.
+/* runners/kubernetes/api/watch.h — lists all objects of one kind and reports every change.
  *
- * A watch has a thread of its own that lists and then watches, and does what it takes to go on:
- * pages, bookmarks, a history that was forgotten (410 as an answer and as an event in mid-stream),
- * servers that end the stream or fall silent, 429. Its user gets SYNC_BEGIN, ADDED for
- * each that is there, SYNC_END; then ADDED, MODIFIED, DELETED as they come. Whenever the past was
- * lost, it begins again with SYNC_BEGIN. An object that doesn't come between SYNC_BEGIN and
- * SYNC_END is gone. An object may come twice with the same resourceVersion. Where the server offers
- * it (WatchList, from 1.34), the list comes as a stream, too.
+ * A watch has its own thread, which lists and then watches. It handles pages, bookmarks, a history
+ * that the server forgot (410 as an answer and as an event in mid-stream), servers that end the
+ * stream or fall silent, and 429. Its user gets SYNC_BEGIN, ADDED for each object, SYNC_END; then
+ * ADDED, MODIFIED, DELETED as they come. Whenever history was lost, it begins again with
+ * SYNC_BEGIN. An object that doesn't come between SYNC_BEGIN and SYNC_END is gone. An object may
+ * come twice with the same resourceVersion. When the server offers it (WatchList, from 1.34), the
+ * list comes as a stream, too.
  *
- * A server may also forget an event and not say so. So a watch that ends, or is left, five minutes
- * after the last full list makes a new one: every 5 to 10 minutes, by the times below.
+ * A server may also lose an event silently. So a watch that ends, or is abandoned, five minutes or
+ * more after the last full list makes a new list: every 5 to 10 minutes, by the times below.
  *
- * Times are client-go's (tools/cache/reflector.go): a watch is asked for 5 to 10 minutes, back-off
- * from 0.8 s to 30 s.
+ * Times are client-go's (tools/cache/reflector.go): a watch lasts 5 to 10 minutes, back-off is from
+ * 0.8 s to 30 s.
  *
- * A connection can be dead without a sign, and then the end of a step stays unseen. So one without
- * a byte for half a minute is left, and a new one asks for all since the last version: two small
- * requests a run where nothing happens. (Bookmarks come each minute at best, and waiting for those
- * took three minutes.)
+ * A connection can die without a sign, and then nobody would see the end of a step. So a connection
+ * without a byte for half a minute is abandoned, and a new one asks for all events since the last
+ * version. That costs two small requests per run where nothing happens. (Bookmarks come each minute
+ * at best; waiting for those took three minutes.)
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_API_WATCH_H
 #define CAIRN_RUNNERS_KUBERNETES_API_WATCH_H
@@ -29,11 +29,11 @@ enum kube_event { KUBE_SYNC_BEGIN, KUBE_SYNC_END, KUBE_ADDED, KUBE_MODIFIED, KUB
 struct kube_watch_options {
 	const char *group, *version, *ns, *resource; /* as kube_add_path */
 	const char *label_selector;                  /* or NULL */
-	bool no_stream;                              /* list by pages, whatever the server offers */
-	/* On the watch's thread, one at a time. The object is lent. */
+	bool no_stream; /* list by pages, even when the server offers a stream */
+	/* Called on the watch's thread, one at a time. The object is lent. */
 	void (*event)(void *arg, enum kube_event e, const json_t *object);
-	/* The server can't be asked (and is tried again), or can again (err NULL). May be NULL.
-	 * `denied`: it answers, but not to us (401, 403). */
+	/* The server can't be reached (the watch retries), or can again (err NULL). May be NULL.
+	 * `denied`: it answers, but refuses us (401, 403). */
 	void (*trouble)(void *arg, const struct err *err, bool denied);
 	void *arg;
 	int64_t quiet_ns;  /* 0: half a minute; for tests */
@@ -44,7 +44,7 @@ struct kube_watch;
 /* Copies the options; `a` outlives it. */
 int kube_watch_new(const struct kube_access *a, const struct kube_watch_options *o,
 		   struct kube_watch **ret, struct err *err);
-void kube_watch_free(struct kube_watch *w); /* ends the thread; no event is under way or comes
-					       afterwards. NULL is fine */
+void kube_watch_free(struct kube_watch *w); /* ends the thread; no event comes during or after it.
+					       NULL is fine */
 
 #endif

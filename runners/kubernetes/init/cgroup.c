@@ -1,5 +1,5 @@
-/* runners/kubernetes/init/cgroup.c — how often the kernel has killed for memory. A container sees
- * its own group at the root of the mount, as a rule. Version 2 has the count in memory.events,
+/* runners/kubernetes/init/cgroup.c — counts how often the kernel has killed for memory. A container
+ * usually sees its own cgroup at the root of the mount. Version 2 has the count in memory.events,
  * version 1 in memory/memory.oom_control.
  */
 #include <fcntl.h>

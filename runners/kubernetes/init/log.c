@@ -1,17 +1,17 @@
-/* runners/kubernetes/init/log.c — what a program prints: to the container's output, and to I/log.
+/* runners/kubernetes/init/log.c — writes what a program prints to the container's output and to
+ * I/log.
  *
- * init_log_feed() masks the bytes and gives them to both. I/log comes first: keep() writes at
- * once, counts what a full disk doesn't take, and names the gap when there is room again
- * (add_note()). ROOM_BYTES are taken before the program starts, so that a log on a full disk
- * isn't empty. A last note that doesn't fit takes the place of what was kept last
- * (keep_last_note()). A log that has INIT_LOG_MAX bytes takes no more but that note.
+ * init_log_feed() masks the bytes and gives them to both. I/log comes first: keep() writes at once,
+ * counts the bytes that don't fit on a full disk, and adds a note about the gap when there is space
+ * again (add_note()). ROOM_BYTES are reserved before the program starts, so that a log on a full
+ * disk isn't empty. A last note that doesn't fit overwrites the end of the log (keep_last_note()).
+ * A log of INIT_LOG_MAX bytes takes only that note.
  *
- * The container's output doesn't block: what it hasn't taken lies in `out`. At OUT_MAX the
- * program isn't read any more (init_log_is_full()), and waits as it would for a full pipe. A
- * reader that has stopped is given up at the end, and when the pipe breaks what is in `out` is
- * dropped.
+ * The container's output doesn't block: bytes that it hasn't taken wait in `out`. At OUT_MAX the
+ * helper stops reading from the program (init_log_is_full()), which waits as it would for a full
+ * pipe. The helper gives up on a stopped reader at the end; when the pipe breaks, `out` is dropped.
  *
- * One thread, which never waits here. Masking is runners/redact.c's.
+ * One thread, which never waits here. runners/redact.c does the masking.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +21,13 @@
 #include "runners/kubernetes/init/init.h"
 #include "runners/redact.h"
 
-/* Our output may be so far behind before the program has to wait. */
+/* How far the container's output may be behind before the program has to wait. */
 #define OUT_MAX (1 * MIB)
-/* Of I/log, taken before the program can fill the disk: to say that it did. */
+/* Part of I/log, reserved before the program can fill the disk, for a note about it. */
 #define ROOM_BYTES 4096
 #define NOTE_MAX   96
 
-/* *ret_short: what the log has to say of those that it can't be kept free of. */
+/* *ret_short: a note for the log about secrets that are too short to mask. */
 static struct redactor *redactor_of(const char *const *names, struct str *ret_short)
 {
 	VEC(const char *) values = { 0 };
@@ -57,7 +57,7 @@ void init_log_open(struct init_log *l, int dir_fd, const char *const *names)
 	*l = (struct init_log){ .max = INIT_LOG_MAX, .redactor = redactor_of(names, &too_short) };
 	l->fd = openat(dir_fd, "log",
 		       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (l->fd >= 0) /* some file systems can't */
+	if (l->fd >= 0) /* some file systems don't support it */
 		(void)!fallocate(l->fd, FALLOC_FL_KEEP_SIZE, 0, ROOM_BYTES);
 	else
 		dprintf(1, "cairn-init: what the program prints can't be kept: %s\n",
@@ -108,8 +108,8 @@ static bool add_note(struct init_log *l)
 	return false;
 }
 
-/* A full disk isn't the program's fault: what can't be kept is counted, and the gap is named when
- * there is room again. */
+/* A full disk isn't the program's fault: lost bytes are counted, and a note names the gap when
+ * there is space again. */
 static void keep(struct init_log *l, const char *bytes, size_t n)
 {
 	size_t fits, written;
@@ -128,7 +128,7 @@ static void keep(struct init_log *l, const char *bytes, size_t n)
 	l->is_over = fits < n && written == fits;
 }
 
-/* The disk was full to the end: the note takes the place of what was kept last. */
+/* The disk was full to the end, so the note overwrites the end of the log. */
 static void keep_last_note(struct init_log *l)
 {
 	off_t end = lseek(l->fd, 0, SEEK_END), at = MAX(end - NOTE_MAX, 0);

@@ -1,20 +1,20 @@
-/* runners/kubernetes/init/main.c — `cairn-init`: runs the programs of a plan, tells how each
- * ended, and stays until the sidecar has kept what they made.
+/* runners/kubernetes/init/main.c — `cairn-init`: runs the programs of a plan, reports how each
+ * ended, and stays until the sidecar has stored their results.
  *
  * cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS] [--flush SECONDS]; the options are for
  * tests.
  *
  * The order is: signals blocked and read by signalfd, the lock on `alive`, the plan (read_plan()
  * waits for `ready` or `failed`), each program in turn (run_one(), init_run()), then all `saved`
- * files (wait_saved()). Told to end, it begins no further program. How a program ended is written
- * into room that was taken before it started, so that a full disk can't hide it.
+ * files (wait_saved()). After a signal to end, it starts no further program. The record of a
+ * program's end is written into space reserved before the start, so that a full disk can't hide it.
  *
- * All waiting for the sidecar is wait_for_sidecar(): poll() on inotify and signals, a look at the
- * beat, and reaping. While a program runs nobody looks at the beat; the sidecar's time begins
- * anew after the last one.
+ * All waits for the sidecar are in wait_for_sidecar(): poll() on inotify and signals, a check of
+ * the beat, and reaping. Nobody checks the beat while a program runs; the sidecar's time restarts
+ * after the last one.
  *
- * One thread. Every failure of our own ends in stop() with an exit status that the engine knows
- * (INIT_EXIT_*). One program's life is program.c's; the files are protocol.h's.
+ * One thread. Every failure of the helper itself ends in stop() with an exit status that the engine
+ * knows (INIT_EXIT_*). program.c runs one program; protocol.h lists the files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,12 +31,12 @@
 #include "base/mem.h"
 #include "runners/kubernetes/init/init.h"
 
-/* pod_spec.h's POD_ROOT: that header is the engine's. */
+/* pod_spec.h's POD_ROOT; that header belongs to the engine. */
 #define DEFAULT_ROOT "/cairn"
 #define PLAN_MAX     (64 * MIB)
-/* For our output's reader to take the rest. */
+/* How long the output's reader may take for the rest. */
 #define FLUSH_NS (10 * NS_PER_S)
-/* How often the sidecar's beat is looked at. */
+/* How often the sidecar's beat is checked. */
 #define LOOK_NS   (5 * NS_PER_S)
 #define EXIT_ROOM 512
 
@@ -45,7 +45,7 @@ struct helper {
 	struct init_surroundings s;
 	int64_t stale_ns;
 	int run, inotify;     /* POD_RUN */
-	struct timespec beat; /* as last seen … */
+	struct timespec beat; /* its last seen time … */
 	int64_t beat_seen_ns; /* … and when that changed */
 	struct init_program *programs;
 	size_t n;
@@ -54,8 +54,7 @@ struct helper {
 
 _noreturn_ static void stop(int status, const char *what, const char *why)
 {
-	/* What went wrong with us belongs into the container's log as what went wrong with the
-	 * program does. */
+	/* The helper's own errors belong into the container's log, like the program's. */
 	dprintf(1, "%s%s%s\n", what, *why ? ": " : "", why);
 	_exit(status);
 }
@@ -80,8 +79,9 @@ static bool has_fallen_silent(struct helper *h)
 	return now - h->beat_seen_ns >= h->stale_ns;
 }
 
-/* Until something happens in a directory that is watched, or it is time to look at the beat. A
- * signal ends us before the programs. After them none matters: we end when the sidecar is done. */
+/* Waits until something happens in a watched directory, or the beat must be checked. A signal ends
+ * the helper before the programs start. After them it is ignored: the helper ends when the sidecar
+ * is done. */
 static void wait_for_sidecar(struct helper *h)
 {
 	struct pollfd fds[] = { { .fd = h->inotify, .events = POLLIN },
@@ -156,7 +156,7 @@ static void read_plan(struct helper *h)
 
 /* The ends. */
 
-/* false: nobody will hear of it. */
+/* false: the sidecar won't learn how it ended. */
 static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *ret)
 {
 	_cleanup_(fd_closep) int dir = -1, exit_fd = -1;
@@ -169,8 +169,8 @@ static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *re
 		stop(INIT_EXIT_REFUSED, "cairn-init: cannot open the directory of the program",
 		     strerrordesc_np(errno));
 	watch_dir(h, name);
-	/* Room for how it ended is taken before it starts, so that a disk that it fills can't keep
-	 * us from saying so. */
+	/* Reserves space for the exit record before the start, so that a disk that the program
+	 * fills can't prevent it. */
 	exit_fd = openat(dir, ".exit", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 	memset(text, ' ', sizeof(text));
 	if (exit_fd >= 0)
@@ -182,7 +182,7 @@ static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *re
 	       ftruncate(exit_fd, (off_t)n) == 0 && renameat(dir, ".exit", dir, "exit") == 0;
 }
 
-/* 0: its outputs are kept. */
+/* 0: its outputs are stored. */
 static int wait_saved(struct helper *h, size_t i)
 {
 	char name[48];
@@ -209,7 +209,7 @@ static int run_all(struct helper *h)
 	h->ran = true;
 	for (; n < h->n && !told; n++)
 		heard[n] = run_one(h, n, &told, &last);
-	h->beat_seen_ns = init_now_ns(); /* nobody looked while the programs ran */
+	h->beat_seen_ns = init_now_ns(); /* nobody checked while the programs ran */
 	for (size_t i = 0; i < n; i++)
 		unsaved |= heard[i] ? wait_saved(h, i) : 1;
 	if (last.signo)
@@ -261,7 +261,7 @@ int main(int argc, char **argv)
 	h.run = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h.s.signals < 0 || h.inotify < 0 || h.run < 0)
 		stop(INIT_EXIT_REFUSED, "cairn-init: cannot begin", strerrordesc_np(errno));
-	/* Held until the kernel lets go of it, with our end. The byte says that we were here. */
+	/* The kernel unlocks it when this process ends. The byte shows that it was here. */
 	alive = openat(h.run, "alive", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (alive >= 0 && flock(alive, LOCK_EX) == 0)
 		(void)!write(alive, "1", 1);

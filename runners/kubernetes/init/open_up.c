@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include "runners/kubernetes/init/init.h"
 
-/* The program nests directories as it likes; each level costs two descriptors. */
+/* The program chooses how deep directories nest; each level costs two descriptors. */
 #define DEPTH_MAX 200
 
 static void open_up_in(int fd, int depth);
 
-/* Links are left alone: what they mean isn't ours to change. */
+/* Leaves links alone, because their targets aren't ours to change. */
 static void open_up_entry(int dir, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -21,8 +21,7 @@ static void open_up_entry(int dir, const char *name, int depth)
 	    (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
 		return;
 	want = (st.st_mode & 07777) | (S_ISDIR(st.st_mode) ? 0555 : 0444);
-	/* No process of the program lives any more, so that nobody puts a link in the place of what
-	 * was just looked at. */
+	/* No process of the program lives any more, so nobody can put a link here now. */
 	if (want != (st.st_mode & 07777))
 		(void)!fchmodat(dir, name, want, 0);
 	if (!S_ISDIR(st.st_mode) || depth >= DEPTH_MAX)

@@ -1,18 +1,17 @@
-/* runners/kubernetes/init/program.c — one program: started, watched, told to end, killed, with
- * all that it started.
+/* runners/kubernetes/init/program.c — runs one program, and ends it with all its processes.
  *
- * watch() waits in one poll() for signals, output and the next deadline, until the leader has
- * ended and no child is left. Deadlines are monotonic times in `running`: the timeout and a
- * signal lead to TERM and begin the grace time (begin_end()), its end leads to KILL (kill_all()),
- * and REAP_NS after a KILL we give up. As process 1 we signal every process of the container; in
- * tests only the program's process group and our children.
+ * watch() waits in one poll() for signals, output and the next deadline, until the leader has ended
+ * and no child is left. Deadlines are monotonic times in `running`. The timeout and a signal lead
+ * to TERM and begin the grace time (begin_end()); its end leads to KILL (kill_all()); REAP_NS after
+ * a KILL the helper gives up. As process 1 it signals every process of the container; in tests only
+ * the program's process group and its own children.
  *
- * The grace time belongs to the whole tree when a shell dies at once of the TERM that its child
- * still saves its work for. A leader that chose to end has ended it: the rest is killed.
+ * A shell dies of TERM at once, while its child still saves its work. So the grace time covers the
+ * whole tree then. If the leader exits by itself, the grace time is over and the rest is killed.
  *
- * Output is read in bounded rounds, so that a signal never waits for it; finish_log() takes what
- * the pipe still has. One thread. What is done with output is log.c's; whether memory was the
- * cause, cgroup.c's.
+ * Output is read in bounded rounds, so that a signal never waits for it; finish_log() reads the
+ * rest of the pipe. One thread. log.c handles the output; cgroup.c tells whether memory was the
+ * cause.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,10 +31,10 @@
 #include "runners/runner.h"
 
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
-/* After a KILL: a process that waits for a dead disk may take no notice. */
+/* After a KILL: a process that waits for a dead disk may not react. */
 #define REAP_NS    (10 * NS_PER_S)
 #define READ_BYTES (64 * KIB)
-/* More than a pipe holds: only a process that got away with it still writes then. */
+/* More than a pipe holds: only a process that escaped the KILL still writes then. */
 #define ROUNDS_ALL 64
 #define NEVER      INT64_MAX
 
@@ -45,7 +44,7 @@ struct running {
 	struct init_exit *e;
 	bool *told;
 	pid_t pid;
-	int pipe; /* what it prints; -1: it closed it */
+	int pipe; /* its output; -1: the program closed it */
 	struct init_log log;
 	bool ended, childless, killed;
 	int64_t timeout_at, kill_at, give_up_at; /* monotonic; NEVER */
@@ -94,14 +93,13 @@ static bool has_name(const char *const *env, const char *name)
 	return false;
 }
 
-/* The container's environment, with the program's over it. */
+/* The container's environment, overlaid by the program's. */
 static char **environment(const struct init_program *p)
 {
 	VEC(char *) v = { 0 };
 
 	for (char **e = environ; *e; e++) {
-		/* Ours, not the program's: TMPDIR, and the index of a pod that isn't one of a gang.
-		 */
+		/* For the helper, not for the program: TMPDIR, and the index of an array. */
 		bool hidden = is_named(*e, "TMPDIR") || (is_named(*e, "JOB_COMPLETION_INDEX") &&
 							 !getenv("CAIRN_POD_SERVICE"));
 
@@ -158,7 +156,7 @@ static int start(struct running *r)
 
 /* Signals. */
 
-/* As process 1 we reach all processes, in a test only the program's group and our children. */
+/* As process 1 it reaches all processes, in a test only the program's group and its children. */
 static void signal_all(struct running *r, int signo)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -241,9 +239,9 @@ static void on_signals(struct running *r)
 	reap(r);
 }
 
-/* What it prints. */
+/* Output. */
 
-/* Bounded: signals come first. */
+/* Bounded, because signals come first. */
 static void on_output(struct running *r, bool all)
 {
 	static char buf[READ_BYTES];
@@ -300,7 +298,7 @@ static void watch(struct running *r)
 		}
 		if (now >= r->kill_at)
 			kill_all(r);
-		/* After the leader's end: only when it died of the TERM that they still work on. */
+		/* After the leader's end the others may continue only if it died of TERM. */
 		others_may_go_on = r->e->signo == SIGTERM && r->kill_at != NEVER && !r->killed;
 		if (r->ended && !r->childless && !r->killed && !others_may_go_on)
 			kill_all(r);
@@ -309,8 +307,8 @@ static void watch(struct running *r)
 	}
 }
 
-/* Nothing can be added any more: what is in the pipe is all there is, unless somebody got away with
- * it. A reader of our output that stands still keeps nothing from I/log. */
+/* The program has ended, so the pipe holds the rest of its output, unless a process escaped. A
+ * stopped reader of the container's output doesn't keep I/log from being complete. */
 static void finish_log(struct running *r)
 {
 	int64_t until = init_now_ns() + r->s->flush_ns;

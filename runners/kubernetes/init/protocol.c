@@ -1,11 +1,11 @@
-/* runners/kubernetes/init/protocol.c — the plan and the exit line, written and read.
+/* runners/kubernetes/init/protocol.c — writes and reads the plan and the exit line.
  *
- * A plan is a magic line and fields with their length before them; numbers are fields of 8 bytes.
- * The decoder points into the bytes that it was given and checks each length against the rest
- * (take()). `bad` is sticky: a decoder goes on with zeros and NULLs, and says so at the end. The
+ * A plan is a magic line and fields, each after its length; numbers are fields of 8 bytes. The
+ * decoder's results point into its input, and it checks each length against the rest (take()).
+ * `bad` is sticky: a decoder continues with zeros and NULLs, and reports the error at the end. The
  * exit line is text, so that a person can read it in the pod.
  *
- * Shared by the sidecar and the static helper: nothing here but the C library and
+ * The sidecar and the static helper share this file, so it uses only the C library and
  * base/text/str.c. Pure functions.
  */
 #include "runners/kubernetes/init/protocol.h"
@@ -63,12 +63,13 @@ char *init_plan_encode(const struct init_program *programs, size_t n, size_t *re
 
 /* Decoding.
  *
- * A text's length stands before it, and the next field's length behind it: once that was read, its
- * first byte can become the NUL. So each text is ended when the field behind it is reached. */
+ * A text stands between its own length and the next field's length. Once that next length was read,
+ * its first byte can become the text's NUL. So each text gets its NUL when the field after it is
+ * reached. */
 
 struct cursor {
 	char *at, *end;
-	char *to_end; /* where the last text wants its NUL */
+	char *to_end; /* where the last text needs its NUL */
 	bool bad;
 };
 
@@ -130,7 +131,7 @@ static const char *const *take_list(struct cursor *c)
 	int64_t n = take_number(c);
 	const char **v;
 
-	/* Each has a length at least. */
+	/* Each item has at least a length. */
 	if (c->bad || n < 0 || n > (c->end - c->at) / 4) {
 		c->bad = true;
 		return NULL;
@@ -195,7 +196,7 @@ size_t init_exit_encode(const struct init_exit *e, char *buf, size_t cap)
 	return n < 0 || (size_t)n >= cap ? 0 : (size_t)n;
 }
 
-/* "name NUMBER", a space before it unless it is the first. */
+/* "name NUMBER", after a space unless it is the first. */
 static bool take_named(const char **at, const char *name, int64_t min, int64_t max, int64_t *ret)
 {
 	size_t n = strlen(name);

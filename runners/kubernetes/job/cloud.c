@@ -1,13 +1,13 @@
-/* runners/kubernetes/job/cloud.c — presets of the clouds: which nodes are spot, which have GPUs.
+/* runners/kubernetes/job/cloud.c — presets for clouds: which nodes are spot, which have GPUs.
  *
- * For each cloud: what selects such nodes, what must be tolerated to get there, and what keeps
- * autoscalers from moving a pod that works. Labels and taints are those of the clouds' own
+ * For each cloud: labels that select such nodes, taints to tolerate there, and annotations that
+ * keep autoscalers from moving a running pod. Labels and taints come from the clouds' own
  * documentation (GKE: spot VMs, GPUs; EKS: managed node groups and Karpenter; AKS: spot node
  * pools).
  *
  * A preset only adds: a label or an annotation that the step sets itself stays (select_node(),
- * note()), and a required affinity is combined with the step's (require_any()). The build is one
- * thread's.
+ * note()), and a required affinity is combined with the step's (require_any()). The build belongs
+ * to one thread.
  */
 #include "runners/kubernetes/job/internal.h"
 
@@ -20,14 +20,14 @@ static void tolerate(struct pod_build *b, const char *key, const char *value)
 	json_array_append_new(b->tolerations, t);
 }
 
-/* The step's own word counts. */
+/* The step's own setting wins. */
 static void select_node(struct pod_build *b, const char *label, const char *value)
 {
 	if (!json_object_get(b->selector, label))
 		kube_set_str(b->selector, label, value);
 }
 
-/* The member `key`, an object; made when it isn't one. */
+/* The object member `key`; created if it isn't an object. */
 static json_t *object_in(json_t *o, const char *key)
 {
 	if (!json_is_object(json_object_get(o, key)))
@@ -35,8 +35,8 @@ static json_t *object_in(json_t *o, const char *key)
 	return json_object_get(o, key);
 }
 
-/* A term of the step's with what `mine` asks for, too. What isn't a term is left for the server to
- * say so. */
+/* A copy of the step's term with the requirements of `mine` added. The server refuses a bad term.
+ */
 static json_t *both_terms(const json_t *theirs, const json_t *mine)
 {
 	json_t *both = json_deep_copy(theirs);
@@ -50,8 +50,8 @@ static json_t *both_terms(const json_t *theirs, const json_t *mine)
 	return both;
 }
 
-/* Nodes that meet any of `terms` (nodeSelectorTerms) and what the step's affinity asks for: each of
- * its terms with each of ours. Takes `terms`. */
+/* Requires nodes that meet any of `terms` (nodeSelectorTerms) and the step's affinity: each of its
+ * terms is combined with each of ours. Consumes `terms`. */
 static void require_any(struct pod_build *b, json_t *terms)
 {
 	json_t *required, *own, *out = json_array(), *mine, *theirs;
@@ -97,13 +97,13 @@ static void place_gke(struct pod_build *b, bool spot, const char *product)
 
 static void place_eks(struct pod_build *b, bool spot, const char *product)
 {
-	if (spot) /* node groups have one label, Karpenter's nodes the other */
+	if (spot) /* node groups have the first label, Karpenter's nodes the second */
 		require_any(b, json_pack("[o, o]", term("eks.amazonaws.com/capacityType", "SPOT"),
 					 term("karpenter.sh/capacity-type", "spot")));
 	note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false");
 	note(b, "karpenter.sh/do-not-disrupt", "true");
 	if (b->p->store_account) /* its webhook gives the account's identity to every container that
-				    isn't named */
+				    isn't listed here */
 		note(b, "eks.amazonaws.com/skip-containers", KUBE_MAIN);
 	if (product)
 		select_node(b, "nvidia.com/gpu.product", product);
@@ -129,7 +129,7 @@ int kube_place_cloud(struct pod_build *b, struct err *err)
 	if (gpu_type && b->a->resources.gpus == 0)
 		return err_set(err, ERR_INVALID,
 			       "`resources.gpu_type` is `%s`, but no `gpu` is asked for", gpu_type);
-	if (b->a->resources.gpus) { /* their nodes are tainted by the resource's name */
+	if (b->a->resources.gpus) { /* GPU nodes have a taint with the resource's name */
 		tolerate(b,
 			 kube_gpu_type_is_resource(gpu_type) &&
 					 !str_has_prefix(gpu_type, "nvidia.com/")

@@ -1,8 +1,8 @@
-/* runners/kubernetes/job/internal.h — what the files that make objects share (job.h); nothing else
- * includes it.
+/* runners/kubernetes/job/internal.h — declarations that the files of this folder share (job.h);
+ * nothing else includes it.
  *
- * One pod_build a Job: the first attempt and the joined placement are read, the lists are filled,
- * and then put together. Lists are new references that belong to it.
+ * Each Job has one pod_build. Its functions read the first attempt and the joined placement, fill
+ * the lists, and then put them together. The lists are new references that belong to it.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_JOB_INTERNAL_H
 #define CAIRN_RUNNERS_KUBERNETES_JOB_INTERNAL_H
@@ -14,9 +14,9 @@
 #include "runners/kubernetes/job/job.h"
 #include "runners/kubernetes/job/pod_spec.h"
 
-/* Of both containers: each reads what the other wrote. */
+/* The user of both containers: each reads the other's files. */
 #define KUBE_USER 10001
-/* A pod stays so long on a node that isn't ready. */
+/* How long a pod stays on a node that isn't ready. */
 #define KUBE_TOLERATE_S 60
 /* etcd's limit is 1.5 MiB, and the server adds to what we send. */
 #define KUBE_OBJECT_MAX    (1 * MIB)
@@ -33,26 +33,26 @@ struct pod_build {
 	json_t *selector, *tolerations; /* nodeSelector, tolerations */
 	json_t *affinity;               /* NULL: none */
 	json_t *volumes, *main_mounts, *sidecar_mounts;
-	size_t per_pod, n_pods; /* of attempts in turn; n_pods is 1 for a gang, too */
+	size_t per_pod, n_pods; /* attempts of each pod, in order; n_pods is 1 for a gang, too */
 };
 
 /* job/placement.c */
 
-/* New reference: `defaults` (or NULL) overlaid by the text of the step's (or NULL). Maps of names
- * are joined, lists put together, templates kept in order as the list "pod_templates"; else the
- * step's word counts. */
+/* New reference: `defaults` (or NULL) overlaid by the step's text (or NULL). Maps of names are
+ * joined, lists concatenated, templates kept in order as the list "pod_templates". For all else the
+ * step's value wins. */
 int kube_placement_join(const json_t *defaults, const char *placement_json, json_t **ret,
 			struct err *err);
-const char *kube_placement_str(const json_t *placement, const char *key); /* NULL: not said */
-uint64_t kube_placement_uint(const json_t *placement, const char *key);   /* 0: not said */
-/* Labels, annotations, node selector, tolerations, affinity as the placement says, into the build;
+const char *kube_placement_str(const json_t *placement, const char *key); /* NULL: not set */
+uint64_t kube_placement_uint(const json_t *placement, const char *key);   /* 0: not set */
+/* Adds the placement's labels, annotations, node selector, tolerations and affinity to the build;
  * then what the cloud needs. */
 int kube_place(struct pod_build *b, struct err *err);
 /* job/cloud.c: selector, tolerations, affinity, annotations for spot and GPU pools of
  * profile.cloud. */
 int kube_place_cloud(struct pod_build *b, struct err *err);
 bool kube_gpu_type_is_resource(
-	const char *gpu_type); /* "nvidia.com/mig-1g.10gb", as opposed to a product, "nvidia-l4" */
+	const char *gpu_type); /* "nvidia.com/mig-1g.10gb"; a product isn't, like "nvidia-l4" */
 
 /* job/volumes.c: fills volumes and mounts. */
 int kube_add_volumes(struct pod_build *b, struct err *err);
@@ -60,6 +60,6 @@ int kube_add_volumes(struct pod_build *b, struct err *err);
 int kube_containers(struct pod_build *b, json_t **ret_main, json_t **ret_sidecar, struct err *err);
 /* job/template.c */
 int kube_merge_templates(const struct pod_build *b, json_t *template, struct err *err);
-void kube_set_str(json_t *object, const char *key, const char *value); /* NULL: left out */
+void kube_set_str(json_t *object, const char *key, const char *value); /* NULL: omitted */
 
 #endif

@@ -2,29 +2,29 @@
  *
  * kube_job_object() makes a pod_build and fills it in a fixed order: placement and cloud
  * (build_init()), volumes, containers, the pod, and the templates over it. The Job around the pod
- * comes last and can't be changed by a template. An object over KUBE_OBJECT_MAX is refused here,
- * where the message can name the step.
+ * comes last; a template can't change it. An object over KUBE_OBJECT_MAX is refused here, where the
+ * message can name the step.
  *
- * A name is a slug of the task and a digest of run, task and attempt number, so whoever makes the
- * Job makes the same one. Who owns it stands in an annotation (kube_job_owner()), and which
- * attempts it was made for in another. Labels and annotations of the placement are on every object;
+ * A name is a slug of the task and a digest of run, task and attempt number, so every engine gives
+ * the same Job the same name. One annotation names the owner (kube_job_owner()), another the
+ * attempts that the Job was made for. Labels and annotations of the placement are on every object;
  * ours win.
  *
- * Pure functions, any thread; build_deinit() frees what the build has. Containers are pod.c's,
- * volumes volumes.c's, where the pod runs placement.c's and cloud.c's, who shares a Job
- * share.c's. Nothing is sent: that is requests.c's.
+ * Pure functions, any thread; build_deinit() frees the build's members. Elsewhere: containers
+ * (pod.c), volumes (volumes.c), where the pod runs (placement.c, cloud.c), who shares a Job
+ * (share.c), requests (requests.c).
  */
 #include <assert.h>
 #include <stdarg.h>
 #include "runners/kubernetes/job/internal.h"
 
-/* Leaves room for "-<index>-<five characters>" in the 63 of a pod's name. */
+/* Leaves room for "-<index>-<five characters>" in the 63 characters of a pod's name. */
 #define NAME_MAX_        52
 #define HASH_DIGITS      16
 #define VALUE_MAX        63 /* of a label */
 #define DAY_S            86400
 #define UPLOAD_NS        (60 * NS_PER_S)
-#define DEFAULT_GRACE_NS (10 * NS_PER_S) /* as the helper's, init/program.c */
+#define DEFAULT_GRACE_NS (10 * NS_PER_S) /* the same as the helper's, init/program.c */
 
 /* Names. */
 
@@ -46,7 +46,7 @@ static size_t add_slug(char *out, size_t max, const char *text)
 	while (n > 0 && out[n - 1] == '-')
 		n--;
 	if (n == 0)
-		out[n++] = 't'; /* of a task that has no letter */
+		out[n++] = 't'; /* for a task without a letter */
 	return n;
 }
 
@@ -78,7 +78,7 @@ char *kube_selector(const char *project, const char *fmt, ...)
 	struct str s = { 0 };
 	va_list ap;
 
-	assert(*project); /* without one, other projects' would be found */
+	assert(*project); /* without one, the selector would match other projects */
 	str_addf(&s, KUBE_LABEL_MANAGED "=cairn," KUBE_LABEL_PROJECT "=%s", project);
 	if (fmt) {
 		str_addc(&s, ',');
@@ -89,7 +89,7 @@ char *kube_selector(const char *project, const char *fmt, ...)
 	return str_take(&s);
 }
 
-/* A label's value: what isn't one becomes a slug of it. */
+/* A label's value; an invalid one becomes a slug. */
 static void set_label(json_t *labels, const char *key, const char *value)
 {
 	char text[VALUE_MAX + 1];
@@ -133,7 +133,7 @@ static json_t *our_annotations(const struct pod_build *b)
 	json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
 	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
 	json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
-	/* Who takes a Job up after a crash has to know whom it holds. */
+	/* An engine that takes the Job up after a crash must know which attempts it holds. */
 	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
 		str_addf(&ids, "%s%llu",
 			 i == 0           ? ""
@@ -153,7 +153,7 @@ void kube_set_str(json_t *object, const char *key, const char *value)
 		json_object_set_new(object, key, json_string(value));
 }
 
-/* The longest that any of its programs may take to end, and then the sidecar to save what there is.
+/* The longest grace time of its programs, and then the sidecar's time to save.
  */
 static int64_t termination_grace_s(const struct pod_build *b)
 {
@@ -174,7 +174,7 @@ static int set_identity(const struct pod_build *b, json_t *spec, struct err *err
 	json_t *secrets, *name;
 	size_t i;
 
-	/* The pod's one account: the store's when the sidecar proves who it is by it. */
+	/* The pod has one account: the store's, when the sidecar authenticates with it. */
 	if (of_step && of_store && strcmp(of_step, of_store) != 0)
 		return err_set(err, ERR_INVALID,
 			       "a pod has one service account: the step wants `%s`, the store `%s` "
@@ -191,8 +191,8 @@ static int set_identity(const struct pod_build *b, json_t *spec, struct err *err
 	return 0;
 }
 
-/* A constraint that doesn't say which pods are to be spread means those of its step in this run:
- * without a selector it would mean none. */
+/* A constraint without a selector applies to the pods of its step in this run; in Kubernetes it
+ * would apply to none. */
 static json_t *topology_spread(const struct pod_build *b)
 {
 	json_t *list = json_deep_copy(json_object_get(b->placement, "topology_spread")), *c,
@@ -279,8 +279,7 @@ static int build_init(struct pod_build *b, const struct kube_job *j, struct err 
 	return kube_place(b, err);
 }
 
-/* One that is disrupted ends the Job (or its index) at once: the attempt is over, and the engine
- * makes another. */
+/* A disrupted pod ends the Job (or its index) at once: the engine makes another attempt. */
 static json_t *job_spec(const struct pod_build *b, json_t *template)
 {
 	bool array = b->n_pods > 1;
@@ -300,8 +299,8 @@ static json_t *job_spec(const struct pod_build *b, json_t *template)
 	return spec;
 }
 
-/* The placement's labels or annotations, and ours. They are on every object of the attempt, since a
- * policy that demands some does so of all. */
+/* The placement's labels or annotations, and ours. Every object of the attempt has them, because a
+ * policy that demands some demands them of all. */
 static json_t *with_notes(const struct pod_build *b, const char *what, json_t *ours)
 {
 	json_t *all = json_object(), *said = json_object_get(b->placement, what);
@@ -359,7 +358,7 @@ int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
 
 /* Several nodes. */
 
-/* Goes when its Job does. */
+/* Kubernetes deletes it with its Job. */
 static json_t *owned_metadata(const struct pod_build *b, const char *job_uid)
 {
 	json_t *m = metadata(b);
@@ -393,12 +392,12 @@ int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret
 		return err_wrap(err, "%s",
 				j->attempts[0]->on.step ? j->attempts[0]->on.step
 							: j->attempts[0]->task);
-	/* Ranks look for each other before they are ready; without that, addresses come too late.
+	/* Ranks look each other up before they are ready; without this, addresses come too late.
 	 */
 	ret[0] = json_pack("{s:s, s:s, s:o, s:{s:s, s:b, s:o}}", "apiVersion", "v1", "kind",
 			   "Service", "metadata", owned_metadata(&b, job_uid), "spec", "clusterIP",
 			   "None", "publishNotReadyAddresses", 1, "selector", gang_selector(&b));
-	/* Any port: collectives choose theirs at random. */
+	/* Any port, because collectives choose theirs at random. */
 	ret[1] = json_pack("{s:s, s:s, s:o, s:{s:{s:o}, s:[s], s:[{s:[{s:{s:o}}]}]}}", "apiVersion",
 			   "networking.k8s.io/v1", "kind", "NetworkPolicy", "metadata",
 			   owned_metadata(&b, job_uid), "spec", "podSelector", "matchLabels",

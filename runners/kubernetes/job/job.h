@@ -1,24 +1,24 @@
-/* runners/kubernetes/job/job.h — the objects that are made for attempts, as JSON: pure functions,
- * nothing is asked or sent.
+/* runners/kubernetes/job/job.h — makes the objects for attempts as JSON: pure functions.
  *
- * One Job for an attempt: backoffLimit 0, since retries are the engine's; a podFailurePolicy that
- * ends it at once when its pod is disrupted (preempted, evicted), so that the reason stands in the
- * Job's conditions; a time to live as a safety net only. Several nodes: an Indexed Job, a headless
- * Service and a NetworkPolicy, both owned by the Job.
+ * One Job for an attempt: backoffLimit 0, because the engine retries; a podFailurePolicy that ends
+ * it at once when its pod is disrupted (preempted, evicted), so that the Job's conditions hold the
+ * reason; a time to live as a safety net only. Several nodes: an Indexed Job, a headless Service
+ * and a NetworkPolicy, both owned by the Job.
  *
  * Attempts of one step that are ready together share a Job, an array: an Indexed Job whose pod i
- * executes the i-th of them (or the i-th pack of them, one after the other). The control plane has
- * half as much to do then as with a Job for each. Each index fails for itself (backoffLimitPerIndex
- * 0).
+ * executes the i-th attempt (or the i-th pack, one attempt after the other). This halves the work
+ * of the control plane compared with a Job for each. Each index fails on its own
+ * (backoffLimitPerIndex 0).
  *
- * The pod: first the native sidecar `cairn` (initContainers, restartPolicy Always) from Cairn's own
- * image, which has the credentials of the store; then `main` from the step's image, whose first
- * process is the static helper, and which has neither those nor a service account's token. All pass
- * `restricted` Pod Security. Then presets of the cloud, what the step says, and last the templates
- * of cairn.yaml and of the step, merged strategically (merge.h).
+ * The pod has two containers. First the native sidecar `cairn` (initContainers, restartPolicy
+ * Always) from Cairn's own image, which has the credentials of the store. Then `main` from the
+ * step's image, whose first process is the static helper. It has neither those credentials nor a
+ * service account's token. Both pass `restricted` Pod Security. Then come presets of the cloud, the
+ * step's settings, and last the templates of cairn.yaml and of the step, merged strategically
+ * (merge.h).
  *
- * Told to the containers: CAIRN_POD_SPEC (pod_content_write()) to the sidecar; JOB_COMPLETION_INDEX
- * (by Kubernetes) and CAIRN_POD_SERVICE to both of each pod of several: rank r is the host
+ * Environment: the sidecar gets CAIRN_POD_SPEC (pod_content_write()). With several pods, both
+ * containers get JOB_COMPLETION_INDEX (from Kubernetes) and CAIRN_POD_SERVICE: rank r is the host
  * $CAIRN_POD_SERVICE-r.$CAIRN_POD_SERVICE.
  *
  * Source of the rules: pkg/apis/batch/validation (Kubernetes 1.31), pod-security-admission/policy.
@@ -30,62 +30,61 @@
 #include "base/text/json.h"
 #include "runners/runner.h"
 
-/* On every object that we make. Selectors for watches: KUBE_LABEL_RUN. */
+/* Labels on every object that we make. Selectors for watches: KUBE_LABEL_RUN. */
 #define KUBE_LABEL_MANAGED "app.kubernetes.io/managed-by" /* = "cairn" */
 #define KUBE_LABEL_PROJECT "cairn.internal/project"
 #define KUBE_LABEL_RUN     "cairn.internal/run"
 #define KUBE_LABEL_STEP    "cairn.internal/step"
 #define KUBE_LABEL_ATTEMPT "cairn.internal/attempt" /* id of the (first) attempt */
-/* Annotations of pods and Jobs: kube_job_owner() (a Job of our name without it is somebody else's);
- * the task, for people; the specification's content id; of several attempts, their ids: in one pod
- * "12 13 14", in several "12 13,14 15". */
+/* Annotations of pods and Jobs: kube_job_owner() (a Job of our name without it isn't ours); the
+ * task, for people; the specification's content id; for several attempts, their ids: in one pod "12
+ * 13 14", in several "12 13,14 15". */
 #define KUBE_NOTE_OWNER    "cairn.internal/owner"
 #define KUBE_NOTE_TASK     "cairn.internal/task"
 #define KUBE_NOTE_SPEC     "cairn.internal/spec"
 #define KUBE_NOTE_ATTEMPTS "cairn.internal/attempts"
 /* Label and annotation that Kubernetes gives the pods of an Indexed Job. */
 #define KUBE_INDEX "batch.kubernetes.io/job-completion-index"
-/* Where the sidecar finds store_ca: its CAIRN_STORE_CA. */
+/* Where the sidecar finds store_ca; the value of its CAIRN_STORE_CA. */
 #define KUBE_STORE_CA         "/etc/cairn/ca/ca.crt"
 #define KUBE_JOB_ATTEMPTS_MAX 1024
 #define KUBE_ARRAY_DEFAULT    64
-/* For how long a store that is away is awaited at the end of a step: a night, and the morning in
- * which somebody sees to it. */
+/* How long the end of a step waits for an unreachable store: a night, and the morning in which
+ * somebody repairs it. */
 #define KUBE_SAVE_DEFAULT_NS (12 * 3600 * NS_PER_S)
 #define KUBE_MAIN            "main"
 #define KUBE_SIDECAR         "cairn"
 
-/* What all pods of a project have. Made of cairn.yaml by engine/run/cluster.c; NULL or 0: not said.
- * Everything is borrowed and outlives the runner. */
+/* Settings that all pods of a project share. engine/run/cluster.c makes it from cairn.yaml; NULL or
+ * 0: not set. Everything is borrowed and outlives the runner. */
 struct kube_profile {
-	const char *project; /* 16 hexadecimal digits that stand for the project's database */
+	const char *project; /* 16 hexadecimal digits that identify the project's database */
 	const char *namespace_;
-	const char *cairn_image;       /* the sidecar's, and of steps that are built in */
+	const char *cairn_image;       /* for the sidecar and for built-in steps */
 	const char *image_pull_policy; /* "IfNotPresent" */
 	const char *store_uri;
-	const char *const *store_env; /* "NAME=value", NULL-terminated: what `cairn pod` needs to
-					 find the store (engine/pod/pod.h); no secret */
+	const char *const *store_env; /* "NAME=value", NULL-terminated: how `cairn pod` finds the
+					 store (engine/pod/pod.h); no secret */
 	const char *store_secret;     /* Secret whose entries are the sidecar's environment */
-	const char *store_account; /* service account whose token is mounted into the sidecar alone:
-				      web identity */
-	const char *store_ca;      /* ConfigMap with the entry ca.crt */
-	const char *store_claim;   /* PersistentVolumeClaim that is mounted at store_uri, which is a
-				      directory then */
+	const char *store_account;    /* its token is the sidecar's alone: web identity */
+	const char *store_ca;         /* ConfigMap with the entry ca.crt */
+	const char *store_claim; /* PersistentVolumeClaim that is mounted at store_uri, which is
+				    then a directory */
 	const char
 		*secrets;  /* Secret that holds the steps' secrets by name; NULL: "cairn-secrets" */
 	const char *cloud; /* "gke", "eks", "aks" */
-	const char *arch;  /* of the platform in the keys, "amd64": nodes of it alone; NULL: any */
-	const json_t *placement; /* what cairn.yaml says for all steps, in the form of
+	const char *arch;  /* of the platform in the keys, "amd64": only nodes of it; NULL: any */
+	const json_t *placement; /* cairn.yaml's settings for all steps, in the form of
 				    runner_attempt.placement_json (model/step/placement.h); a step's
-				    own wins */
-	uint32_t array; /* pods of a Job at most, when attempts of a step are ready together; 1: a
-			   Job for each; 0: KUBE_ARRAY_DEFAULT */
+				    own settings win */
+	uint32_t array; /* most pods of a Job, when attempts of a step are ready together; 1: a Job
+			   for each; 0: KUBE_ARRAY_DEFAULT */
 	int64_t ttl_s;  /* after the end; 0: a day */
-	int64_t upload_ns; /* that the sidecar has beside the step's grace time to save things when
-			      a pod must go; 0: 60 s */
-	int64_t save_ns;   /* that the sidecar waits for a store that is away, when the program has
-			      ended; 0: KUBE_SAVE_DEFAULT_NS */
-	struct runner_resources sidecar; /* 0: 10m; asks for 32Mi, may use 96Mi */
+	int64_t upload_ns; /* the sidecar's time to save things when a pod must go, added to the
+			      step's grace time; 0: 60 s */
+	int64_t save_ns;   /* how long the sidecar waits for an unreachable store after the program
+			      has ended; 0: KUBE_SAVE_DEFAULT_NS */
+	struct runner_resources sidecar; /* 0: 10m; requests 32Mi, limit 96Mi */
 };
 
 /* "train-fold-0-3f2a…": at most 52 characters, a DNS label, the same for the same run, task and
@@ -93,31 +92,31 @@ struct kube_profile {
 void kube_job_name(const struct runner_attempt *a, char ret[64]);
 char *kube_job_owner(const struct kube_profile *p,
 		     const struct runner_attempt *a); /* the caller frees */
-/* A label selector for all that is made for the project (not ""), or for what has more labels (fmt,
- * or NULL): KUBE_LABEL_RUN "=%s". The caller frees. */
+/* A label selector for all objects of the project (not ""), or for those with more labels (fmt, or
+ * NULL): KUBE_LABEL_RUN "=%s". The caller frees. */
 char *kube_selector(const char *project, const char *fmt, ...) _printf_(2, 3);
 
 struct kube_job {
 	const struct kube_profile *profile;
-	const struct runner_attempt *const *attempts; /* the first one names it */
+	const struct runner_attempt *const *attempts; /* the first one gives the name */
 	size_t n;
-	size_t per_pod;                /* attempts of a pod; 0: all are one pod's (or one gang's) */
+	size_t per_pod; /* attempts of a pod; 0: one pod (or one gang) executes all */
 	const struct content_id *spec; /* of pod_spec_write() */
 };
-/* New references. ERR_INVALID: what the step asks for contradicts itself or the templates (the
- * message names it); ERR_UNSUPPORTED. */
+/* New references. ERR_INVALID: the step's settings contradict each other or the templates (the
+ * message says which); ERR_UNSUPPORTED. */
 int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err);
-/* How many of the likes of `a` a Job may be made for: so many pods, so many attempts in each. */
+/* How many attempts like `a` one Job may hold: so many pods, so many attempts in each. */
 struct kube_room {
 	size_t pods, per_pod;
 };
 void kube_job_room(const struct kube_profile *p, const struct runner_attempt *a,
 		   struct kube_room *ret);
-/* Whether `a` may share the Job of `first`: its pod (one_pod), or with one of its own. */
+/* Whether `a` may share the Job of `first`: in the same pod (one_pod), or in a pod of its own. */
 bool kube_job_takes(const struct runner_attempt *first, const struct runner_attempt *a,
 		    bool one_pod);
 /* For several nodes: Service and NetworkPolicy, in this order, owned by the Job of that uid (NULL:
- * to show). *ret_n is 0 for one node. */
+ * for display). *ret_n is 0 for one node. */
 int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret[2], size_t *ret_n,
 		      struct err *err);
 

@@ -1,17 +1,17 @@
-/* runners/kubernetes/job/merge.c — what kubectl does with `patch --type=strategic`, for the types
- * that a pod template is made of.
+/* runners/kubernetes/job/merge.c — kubectl's `patch --type=strategic`, for the types in a pod
+ * template.
  *
- * merge_map() goes down patch and object together and knows the shape that it is in. Which lists
- * are merged, and by which key, depends on the field: `fields` has those of the API's types
- * (patchStrategy and patchMergeKey in k8s.io/api). A list that isn't in it is replaced.
+ * merge_map() walks patch and object together and knows the current shape. Which lists are merged,
+ * and by which key, depends on the field: `fields` lists those of the API's types (patchStrategy
+ * and patchMergeKey in k8s.io/api). Other lists are replaced.
  *
- * A list goes through three steps: directives take items away (take_directives()), the others are
- * merged or added (merge_objects()), and the result is put in kubectl's order (put_in_order()): the
- * patch's items in the patch's order, and in between those that only the object has, each before
- * the first patched one that it stood before.
+ * A list is merged in three steps: directives remove items (take_directives()), the others are
+ * merged or added (merge_objects()), and the result is put in kubectl's order (put_in_order()).
+ * That order is the patch's. Items that only the object has come in between: each stands before the
+ * first patched item that followed it in the object.
  *
- * What a template may change is template.c's to say. Pure; the object is left half merged after
- * an error, and callers drop it. Recursion is as deep as the patch, which its parser bounds.
+ * template.c decides what a template may change. Pure; after an error the object is half merged,
+ * and callers drop it. Recursion is as deep as the patch, which its parser bounds.
  */
 #include "runners/kubernetes/job/merge.h"
 #include <string.h>
@@ -21,8 +21,8 @@ enum shape { SHAPE_OTHER, SHAPE_TEMPLATE, SHAPE_META, SHAPE_POD, SHAPE_CONTAINER
 static const struct field {
 	enum shape of;
 	const char *name;
-	enum shape is;   /* of the value, or of a list's items */
-	const char *key; /* of a list that is merged; "" when its items are plain values */
+	enum shape is;   /* shape of the value, or of a list's items */
+	const char *key; /* of a merged list; "" when its items are plain values */
 } fields[] = {
 	{ SHAPE_TEMPLATE, "metadata", SHAPE_META, NULL },
 	{ SHAPE_TEMPLATE, "spec", SHAPE_POD, NULL },
@@ -58,7 +58,7 @@ static int merge_map(json_t *into, const json_t *patch, enum shape shape, struct
 
 enum directive { DIRECTIVE_NONE, DIRECTIVE_REPLACE, DIRECTIVE_DELETE };
 
-/* -1: it isn't one that can stand here. */
+/* -1: unknown, or not allowed here. */
 static int directive_of(const json_t *patch, enum directive *ret, struct err *err)
 {
 	const json_t *v = json_object_get(patch, "$patch");
@@ -76,7 +76,7 @@ static int directive_of(const json_t *patch, enum directive *ret, struct err *er
 	return 0;
 }
 
-/* The items of a list that isn't merged, as they are. New reference. */
+/* The items of a list that isn't merged, unchanged. New reference. */
 static int plain_copy(const json_t *patch, json_t **ret, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *out = NULL;
@@ -102,7 +102,7 @@ static int plain_copy(const json_t *patch, json_t **ret, struct err *err)
 	return 0;
 }
 
-/* Of a union: what the patch doesn't name goes. */
+/* For a union: removes members that the patch doesn't name. */
 static int retain_keys(json_t *into, const json_t *patch, struct err *err)
 {
 	const json_t *keep = json_object_get(patch, "$retainKeys");
@@ -140,8 +140,8 @@ static size_t find_by_key(const json_t *list, const char *key, const json_t *val
 	return SIZE_MAX;
 }
 
-/* What `patch` says about items of `into` as a whole: some go, or all. The others of its items are
- * put into *ret (borrowed). */
+/* Applies the patch's directives to `into`: they remove some items, or all. The patch's other items
+ * go into *ret (borrowed). */
 static int take_directives(json_t *into, const json_t *patch, const char *key, json_t *ret,
 			   struct err *err)
 {
@@ -175,8 +175,8 @@ static int take_directives(json_t *into, const json_t *patch, const char *key, j
 	return 0;
 }
 
-/* `into`, merged, in kubectl's order. `before`: the keys' order in the object; `patch`: in the
- * patch. */
+/* Sorts the merged list `into` in kubectl's order. `before`: the keys' order in the object;
+ * `patch`: in the patch. */
 static void put_in_order(json_t *into, const json_t *before, const json_t *patch, const char *key)
 {
 	_cleanup_(json_decrefp) json_t *only = json_array(), *patched = json_array(),

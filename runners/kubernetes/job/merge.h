@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/text/json.h"
 
-/* Changes `into` (an object: a PodTemplateSpec). ERR_INVALID names the path in `patch` at fault. */
+/* Changes `into` (an object: a PodTemplateSpec). ERR_INVALID names the wrong path in `patch`. */
 int kube_merge_template(json_t *into, const json_t *patch, struct err *err);
 
 #endif

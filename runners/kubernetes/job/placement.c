@@ -1,5 +1,5 @@
-/* runners/kubernetes/job/placement.c — where pods run: what cairn.yaml and the step say, joined,
- * and what of it becomes labels, annotations, selectors, tolerations and affinity.
+/* runners/kubernetes/job/placement.c — where pods run: joins the settings of cairn.yaml and the
+ * step, and makes labels, annotations, selectors, tolerations and affinity from them.
  */
 #include "runners/kubernetes/job/internal.h"
 
@@ -46,7 +46,7 @@ int kube_placement_join(const json_t *defaults, const char *placement_json, json
 		return -1;
 	if ((own && !json_is_object(own)) || (defaults && !json_is_object(defaults)))
 		return err_set(err, ERR_INVALID, "a step's placement must be an object");
-	first = json_deep_copy(defaults); /* it is changed below; NULL stays NULL */
+	first = json_deep_copy(defaults); /* a copy, because it changes below; NULL stays NULL */
 	json_object_foreach(first, key, v) overlay(out, key, v);
 	json_object_foreach(own, key, v) overlay(out, key, v);
 	*ret = TAKE_PTR(out);
@@ -67,7 +67,7 @@ uint64_t kube_placement_uint(const json_t *placement, const char *key)
 
 /* Into the pod. */
 
-/* What is ours says whose a pod is: it can't be taken. */
+/* Refuses our own keys: they tell to whom a pod belongs. */
 static int add_notes(json_t *into, const json_t *from, const char *what, struct err *err)
 {
 	const char *key;
@@ -81,14 +81,14 @@ static int add_notes(json_t *into, const json_t *from, const char *what, struct 
 			return err_set(err, ERR_INVALID,
 				       "`kubernetes.%s`: `%s` is set by Cairn or Kubernetes itself",
 				       what, key);
-		if (!str_has_prefix(
-			    key, "kueue.x-k8s.io/")) /* a queue takes the Job, not its pods again */
+		if (!str_has_prefix(key, "kueue.x-k8s.io/")) /* a queue admits the Job, so its pods
+								must not queue again */
 			json_object_set(into, key, v);
 	}
 	return 0;
 }
 
-/* A node that is gone takes its pod with it after a minute, not after Kubernetes' five. */
+/* A lost node's pods are deleted after a minute, not after Kubernetes' five. */
 static void add_tolerations(struct pod_build *b)
 {
 	static const char *const keys[] = { "node.kubernetes.io/not-ready",
@@ -112,8 +112,7 @@ int kube_place(struct pod_build *b, struct err *err)
 	    add_notes(b->annotations, json_object_get(b->placement, "annotations"), "annotations",
 		      err) < 0)
 		return -1;
-	if (b->p->arch) /* a key's platform is a promise; where a step says another one, it counts
-			 */
+	if (b->p->arch) /* the key promises a platform; a step's own choice wins */
 		kube_set_str(b->selector, "kubernetes.io/arch", b->p->arch);
 	if (selector)
 		json_object_update(b->selector, (json_t *)selector);

@@ -1,27 +1,28 @@
 /* runners/kubernetes/job/pod.c — the two containers of a pod: `main` and the sidecar.
  *
- * kube_containers() makes both from the build, whose mounts are filled already (volumes.c). Each
- * has its image, command, environment, resources and the security context that `restricted` asks
- * for (container()).
+ * kube_containers() makes both from the build, whose mounts volumes.c has filled in. Each has its
+ * image, command, environment, resources and the security context that `restricted` requires
+ * (container()).
  *
- * The sidecar has the store's credentials, by envFrom, and its postStart hook keeps `main` from
- * starting before the helper is in its place. `main` has the steps' secrets as references alone
- * (add_secrets()): no value is in the object. An environment value's "$(" is doubled, for
- * Kubernetes would replace it. For several attempts in turn the pod asks for the most that any of
+ * The sidecar gets the store's credentials by envFrom. Its postStart hook keeps `main` from
+ * starting before the helper is in place. `main` gets the steps' secrets only as references
+ * (add_secrets()), so the object contains no secret value. "$(" in an environment value is doubled,
+ * because Kubernetes would replace it. For packed attempts the pod requests the most that any of
  * them needs.
  */
 #include "base/map.h"
 #include "runners/kubernetes/job/internal.h"
 
-/* Measured: at most 18 MiB for a few bytes, 54 for a GiB, and 2 GiB are brought and kept within 64.
+/* Measured: at most 18 MiB for a few bytes, 54 for a GiB; 2 GiB are fetched and stored within 64.
  */
 #define SIDECAR_CPU_MILLI  10
 #define SIDECAR_MEMORY     (32 * MIB)
 #define SIDECAR_MEMORY_MAX (96 * MIB)
-/* Of a step that doesn't say: room for it is on every node, and it may use what is free there. */
+/* For a step without its own setting: every node has room for it, and it may use more if it is
+ * free. */
 #define MAIN_CPU_MILLI 100
-/* The sidecar's readiness says that the store doesn't answer (engine/pod/pod.c). Short steps end
- * before the first look. */
+/* The sidecar's readiness shows that the store doesn't answer (engine/pod/pod.c). Short steps end
+ * before the first probe. */
 #define READY_AFTER_S 30
 #define READY_EVERY_S 30
 
@@ -32,8 +33,7 @@ static json_t *quantity(uint64_t v)
 	return json_sprintf("%llu", (unsigned long long)v);
 }
 
-/* What is the same asked for and at most: memory and devices can't be overcommitted without
- * somebody being killed. */
+/* Sets request and limit to the same value: overcommitted memory or devices would get it killed. */
 static void set_both(json_t *resources, const char *name, uint64_t v)
 {
 	_cleanup_(json_decrefp) json_t *q = quantity(v);
@@ -70,7 +70,7 @@ static int main_resources(const struct pod_build *b, json_t **ret, struct err *e
 	uint64_t memory = 0;
 	json_t *v;
 
-	for (size_t i = 0; i < b->job->n; i++) /* packed ones run one after the other */
+	for (size_t i = 0; i < b->job->n; i++) /* packed attempts run one after the other */
 		memory = MAX(memory, b->job->attempts[i]->resources.memory_bytes);
 	r = resources_new(want->cpu_milli ? want->cpu_milli : MAIN_CPU_MILLI, memory);
 	set_both(r, "ephemeral-storage", kube_placement_uint(b->placement, "disk_bytes"));
@@ -90,8 +90,8 @@ static int main_resources(const struct pod_build *b, json_t **ret, struct err *e
 	return 0;
 }
 
-/* Each pod has one: it asks for what most of them need. Who says how much gets that, and no more.
- */
+/* Each pod has a sidecar, so it requests what most of them need. A configured size is also the
+ * limit. */
 static json_t *sidecar_resources(const struct kube_profile *p)
 {
 	uint64_t said = p->sidecar.memory_bytes;
@@ -125,7 +125,7 @@ static void add_both_env(const struct pod_build *b, json_t *env)
 		add_env(env, "CAIRN_POD_SERVICE", strlen("CAIRN_POD_SERVICE"), b->name);
 }
 
-/* A secret of several packed attempts is the same one. */
+/* Packed attempts may share a secret, which is added once. */
 static void add_secrets(const struct pod_build *b, json_t *env)
 {
 	const char *secret = b->p->secrets ? b->p->secrets : "cairn-secrets";

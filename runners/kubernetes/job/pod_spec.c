@@ -1,18 +1,18 @@
 /* runners/kubernetes/job/pod_spec.c — the two messages between engine and pod, as canonical JSON.
  *
- * Writing is a tree of small functions, one a type; a field that is 0, NULL or false is left out.
- * Reading is the same tree with a reader, which has arena and error. Each take_*() checks type
- * and range of one field, and every path must lie inside of the working directory
- * (path_is_inside()). Bytes that come from people (arguments, paths, what a program wrote) go
- * through json_name_encode(), which loses nothing.
+ * Writing is a tree of small functions, one for each type; a field that is 0, NULL or false is
+ * omitted. Reading is the same tree with a reader, which has arena and error. Each take_*() checks
+ * type and range of one field, and every path must be inside the working directory
+ * (path_is_inside()). Bytes that come from people (arguments, paths, a program's output) are
+ * encoded without loss by json_name_encode().
  *
- * pod_spec_read() reads the attempts of one pod alone; those of other pods aren't even checked. A
+ * pod_spec_read() reads only the attempts of one pod; it doesn't even check those of other pods. A
  * result that is too long goes into the store through `put`, and the message names it
  * (pod_result_write()).
  *
- * Pure functions but for `put`, any thread. A new field needs a default for when it is absent;
- * one that an older reader must not ignore needs a new VERSION. init/protocol.c has the helper's
- * messages, which are no JSON.
+ * Pure functions except for `put`, any thread. A new field needs a default for its absence; one
+ * that an older reader must not ignore needs a new VERSION. init/protocol.c has the helper's
+ * messages, which aren't JSON.
  */
 #include "runners/kubernetes/job/pod_spec.h"
 #include <assert.h>
@@ -21,7 +21,7 @@
 #include "runners/kubernetes/init/protocol.h"
 
 #define VERSION 1
-/* Of argv, env, inputs and outputs: what a pipeline may have is bounded far below. */
+/* For argv, env, inputs and outputs: a pipeline's limits are far lower. */
 #define LIST_MAX       100000
 #define PATH_BYTES_MAX 4096
 
@@ -87,7 +87,7 @@ static json_t *id_of(const struct content_id *id)
 	return j;
 }
 
-/* names: of "NAME=value" the names alone. */
+/* names: only the names of "NAME=value". */
 static json_t *texts_of(const char *const *v, bool names)
 {
 	json_t *list = json_array();
@@ -206,7 +206,7 @@ static int bad(struct reader *r, const char *key, const char *what)
 	return err_set(r->err, ERR_INVALID, "`%s` %s", key, what);
 }
 
-/* *ret is NULL when it isn't there. */
+/* *ret is NULL when it is absent. */
 static int take_text(struct reader *r, const json_t *o, const char *key, const char **ret)
 {
 	const char *s;
@@ -312,7 +312,7 @@ static int take_texts(struct reader *r, const json_t *o, const char *key, const 
 	return 0;
 }
 
-/* *ret is NONE when it isn't there, or null. */
+/* *ret is NONE when it is absent or null. */
 static int take_id(struct reader *r, const json_t *o, const char *key, struct content_id *ret)
 {
 	const char *text;
@@ -383,7 +383,7 @@ static int read_gang(struct reader *r, const json_t *o, struct runner_gang *ret)
 	return 0;
 }
 
-/* "NAME=value", or only a name: letters, digits and what else an environment takes; never empty. */
+/* "NAME=value", or only a name; a name is never empty. */
 static int check_names(struct reader *r, const char *key, const char *const *v, bool values)
 {
 	for (; *v; v++)
@@ -640,7 +640,7 @@ static int read_ending(struct reader *r, const json_t *o, struct runner_result *
 	return 0;
 }
 
-/* The caller checks the id: it knows which attempts it asked for. */
+/* The caller checks the id, because it knows its attempts. */
 static int read_result(struct reader *r, const json_t *o, struct pod_result *p)
 {
 	const char *metrics, *tail, *continues;
@@ -655,13 +655,13 @@ static int read_result(struct reader *r, const json_t *o, struct pod_result *p)
 	    take_text(r, o, "log_tail", &tail) < 0 ||
 	    take_text(r, o, "continues", &continues) < 0 || take_id(r, o, "log", &p->r.log) < 0)
 		return -1;
-	p->r.metrics_json = (char *)metrics; /* const because the arena's, as all of it */
+	p->r.metrics_json = (char *)metrics; /* the arena owns it, like the rest */
 	p->r.log_tail = (char *)tail;
 	p->r.continues = (char *)continues;
 	return read_error(r, o, &p->r);
 }
 
-/* 1: the results are elsewhere. */
+/* 1: the results are in a blob. */
 static int read_results(const json_t *top, struct reader *r, struct pod_result **ret, size_t *ret_n,
 			struct content_id *ret_where)
 {

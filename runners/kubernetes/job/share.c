@@ -3,7 +3,7 @@
 #include "runners/kubernetes/init/protocol.h"
 #include "runners/kubernetes/job/internal.h"
 
-/* Each pod reads the specification of all: of so many inputs and outputs in it, at most. */
+/* Each pod reads the specification of all attempts. This limits the inputs and outputs in it. */
 #define SHARED_PATHS_MAX 16384
 
 static bool same_names(const char *const *a, const char *const *b)
@@ -17,7 +17,7 @@ static bool same_names(const char *const *a, const char *const *b)
 	return (a && *a) == (b && *b);
 }
 
-/* Pods of a Job have one template, and it names the paths where inputs are mounted, and secrets. */
+/* Pods of a Job share one template, which names the mount paths of inputs, and secrets. */
 static bool same_template(const struct runner_attempt *a, const struct runner_attempt *b)
 {
 	if (a->n_inputs != b->n_inputs || !same_names(a->secrets, b->secrets))
@@ -43,8 +43,7 @@ bool kube_job_takes(const struct runner_attempt *first, const struct runner_atte
 	       (one_pod || same_template(first, a));
 }
 
-/* A queue lets a Job in as a whole: pods that don't need each other mustn't wait for each other
- * there. */
+/* A queue admits a Job as a whole, so independent pods would have to wait for each other there. */
 static bool is_queued(const struct kube_profile *p, const struct runner_attempt *a)
 {
 	_cleanup_(json_decrefp) json_t *placement = NULL;

@@ -1,18 +1,17 @@
-/* runners/kubernetes/job/template.c — pod templates of cairn.yaml and the step, merged into the
- * pod; and the checks of what came out.
+/* runners/kubernetes/job/template.c — merges the pod templates of cairn.yaml and the step into the
+ * pod, and checks the result.
  *
- * kube_merge_templates() keeps a copy of the pod as it was made, merges each template in order
- * (merge.c), and then holds the result against the copy: what Cairn works by must be unchanged
- * (check_works()). check_apart() is about the result alone, and is asked without templates, too:
- * `env_from` and `volumes` also name Secrets and claims.
+ * kube_merge_templates() keeps a copy of the original pod, merges each template in order (merge.c),
+ * and then compares the result with the copy: the parts that Cairn needs must be unchanged
+ * (check_works()). check_apart() checks only the result, also without templates, because `env_from`
+ * and `volumes` name Secrets and claims, too.
  *
- * Whoever writes a pipeline doesn't get the store's credentials by it, nor a token. The sidecar
- * stays as Cairn made it, but for its resources. No other container reads the store's Secret or
- * mounts what the sidecar alone has. Processes and hosts aren't shared, since a program of the
- * same user could read the sidecar's environment. What a namespace's other Secrets are worth is
- * the namespace's to guard.
+ * A pipeline's author must not get the store's credentials or a token through a template. The
+ * sidecar stays as Cairn made it, except for its resources. No other container reads the store's
+ * Secret or mounts what only the sidecar has. Processes and hosts aren't shared, because a program
+ * of the same user could read the sidecar's environment. Other Secrets are the namespace's task.
  *
- * So a new field of the pod that Cairn relies on belongs into one of the lists of keys here.
+ * So a new field of the pod that Cairn relies on must go into one of the lists of keys here.
  */
 #include "runners/kubernetes/job/internal.h"
 #include "runners/kubernetes/job/merge.h"
@@ -34,7 +33,7 @@ static json_t *find_named(const json_t *list, const char *name, size_t *ret_at)
 	return NULL;
 }
 
-/* Nobody may start before it: it lays out what they work on, and is told to end after them. */
+/* The sidecar starts first, because it prepares the others' files, and ends after them. */
 static void put_sidecar_first(json_t *spec)
 {
 	json_t *list = json_object_get(spec, "initContainers"), *sidecar;
@@ -87,7 +86,7 @@ static int check_container(const json_t *before, const json_t *after, const char
 	return check_same(was, is, keys, n_keys, what, err);
 }
 
-/* It must be as it was made, but for its resources, which cairn.yaml or a template may set. */
+/* It must be unchanged except for its resources, which cairn.yaml or a template may set. */
 static int check_sidecar(const json_t *before, const json_t *after, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *was = NULL, *is = NULL;
@@ -115,7 +114,8 @@ static int check_sidecar(const json_t *before, const json_t *after, struct err *
 	return 0;
 }
 
-/* In any form in which a pod can name one: secretRef, secretKeyRef, secret, nodePublishSecretRef, …
+/* In any form in which a pod can name a Secret: secretRef, secretKeyRef, secret,
+ * nodePublishSecretRef, …
  */
 static bool names_secret(const json_t *tree, const char *secret, bool below)
 {
@@ -160,7 +160,7 @@ static const json_t *claim_of(const json_t *volume)
 	return json_object_get(json_object_get(volume, "persistentVolumeClaim"), "claimName");
 }
 
-/* Volumes that were there are as they were, and a new one brings none of the store's. */
+/* Existing volumes are unchanged, and new ones hold neither a token nor the store's claim. */
 static int check_volumes(const struct pod_build *b, const json_t *before, const json_t *after,
 			 struct err *err)
 {
@@ -206,8 +206,8 @@ static bool is_sidecars_volume(const struct pod_build *b, const char *name)
 	       !find_named(b->main_mounts, name, &at);
 }
 
-/* Holds of every pod, with templates or without: `env_from` and `volumes` name Secrets and claims,
- * too. */
+/* Checks every pod, with templates or without, because `env_from` and `volumes` name Secrets and
+ * claims, too. */
 static int check_apart(const struct pod_build *b, const json_t *spec, struct err *err)
 {
 	static const char *const shared[] = { "shareProcessNamespace", "hostPID" };

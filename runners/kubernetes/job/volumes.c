@@ -1,15 +1,15 @@
 /* runners/kubernetes/job/volumes.c — volumes, and where each container mounts them.
  *
- * kube_add_volumes() adds in a fixed order, for later ones ask what is mounted already
- * (is_mounted()): the shared directory, the inputs out of it, the step's own volumes, /dev/shm,
- * /tmp, the account's token, and what the sidecar alone has.
+ * kube_add_volumes() adds in a fixed order, because later ones check what is mounted already
+ * (is_mounted()): the shared directory, the inputs from it, the step's own volumes, /dev/shm, /tmp,
+ * the account's token, and the sidecar's own volumes.
  *
  * An input is a read-only mount of a subPath of the shared directory, laid over the workspace. So
- * the program finds it where it belongs and can't change it, while the sidecar writes it through
- * the whole. Names of the step's volumes have the prefix `vol-`; ours have none, so they can't
- * meet.
+ * the program finds it in its place and can't change it, while the sidecar writes it through the
+ * whole directory. Names of the step's volumes have the prefix `vol-`; ours have none, so they
+ * never collide.
  *
- * Whether templates keep to this is template.c's to check.
+ * template.c checks that templates respect this.
  */
 #include "base/map.h"
 #include "runners/kubernetes/job/internal.h"
@@ -55,8 +55,7 @@ static bool is_mounted(const json_t *mounts, const char *path)
 
 /* Inputs. */
 
-/* Over the workspace, which can be written to: the program finds its inputs where they belong, and
- * can't change them. */
+/* Over the writable workspace: inputs are in their places, read-only. */
 static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
 {
 	const struct runner_attempt *a = b->job->attempts[index];
@@ -131,7 +130,7 @@ static json_t *volume_source(const json_t *v, const char **ret_kind)
 	if ((text = json_string_value(json_object_get(v, "secret")))) {
 		*ret_kind = "secret";
 		return json_pack("{s:s, s:i}", "secretName", text, "defaultMode",
-				 0440); /* the group's is ours: fsGroup */
+				 0440); /* fsGroup makes the group ours */
 	}
 	*ret_kind = "emptyDir";
 	return empty_dir(kube_placement_uint(v, "size_bytes"),
@@ -161,8 +160,8 @@ static int add_step_volume(struct pod_build *b, const char *name, const json_t *
 
 /* Memory, temporary files. */
 
-/* A runtime gives 64 MiB, too little for loaders that hand samples over and for collectives; what
- * lies there counts as memory of the container. */
+/* A runtime gives 64 MiB: too little for data loaders that pass samples through it, and for
+ * collectives. Its content counts as memory of the container. */
 static int add_shm(struct pod_build *b, struct err *err)
 {
 	uint64_t shm = kube_placement_uint(b->placement, "shm_bytes"),
@@ -191,9 +190,9 @@ static void add_sidecar_volumes(struct pod_build *b)
 
 	add_mount(b->sidecar_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
 	add_volume(b, "cairn-tmp", "emptyDir",
-		   json_object()); /* its own: the program mustn't see what lies there */
+		   json_object()); /* private: the program mustn't see its content */
 	add_mount(b->sidecar_mounts, "cairn-tmp", "/tmp");
-	if (b->p->store_account) { /* a token by which the store's service knows the pod */
+	if (b->p->store_account) { /* a token that identifies the pod to the store's service */
 		token = json_pack("{s:s, s:i}", "path", "token", "expirationSeconds", 3600);
 		if (str_has_prefix(b->p->store_uri, "s3://"))
 			kube_set_str(token, "audience", "sts.amazonaws.com");
@@ -212,7 +211,7 @@ static void add_sidecar_volumes(struct pod_build *b)
 	}
 }
 
-/* The token that an account has by default in every pod, here only when the step asks for it. */
+/* The default token of an account in every pod; here only when the step asks for it. */
 static void add_account_token(struct pod_build *b)
 {
 	json_t *sources;
