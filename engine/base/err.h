@@ -19,8 +19,8 @@ enum err_code {
 	ERR_NONE = 0,
 	ERR_USAGE,       /* the command line is wrong                                   exit 2 */
 	ERR_INVALID,     /* the pipeline, the configuration or another file is invalid  exit 3 */
-	ERR_NOT_FOUND,   /* the thing asked for doesn't exist exit 4 */
-	ERR_EXISTS,      /* the thing to make exists already exit 4 */
+	ERR_NOT_FOUND,   /* the thing asked for doesn't exist                           exit 4 */
+	ERR_EXISTS,      /* the thing to make exists already                            exit 4 */
 	ERR_CORRUPT,     /* bytes don't match their digest or their format              exit 4 */
 	ERR_IO,          /* a system call failed; `sys` has errno                       exit 4 */
 	ERR_NO_SPACE,    /* the disk or a quota is full                                 exit 4 */

@@ -107,8 +107,7 @@ static bool lock_object(int fd, int how)
 
 /* Renews the time of an object that a put found, so that a gc running now keeps it. False when gc
  * removed it first. Both lock the object, so that gc can't remove an object that was renewed after
- * gc checked it. Where files can't be locked (NFS needs write access), a margin of time is used
- * instead. */
+ * gc checked it. Where files can't be locked (NFS needs write access), a short race remains. */
 static bool freshen(struct dir_store *d, const char *path, const struct stat *st)
 {
 	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */

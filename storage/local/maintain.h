@@ -48,7 +48,7 @@ struct store_gc_options {
 };
 struct store_gc_result {
 	uint64_t live,
-		young; /* objects: reached; or not reached, but younger than the grace time */
+		young; /* `live`: reached; `young`: not reached, but younger than the grace time */
 	uint64_t condemned, condemned_bytes; /* not reached, and old enough: removed now, or when a
 						second mark finds them dead */
 	uint64_t unlisted;                   /* of these, those that don't fit on the list */

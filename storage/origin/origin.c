@@ -221,7 +221,7 @@ bool origin_in_bucket(const char *uri)
 	return !str_has_prefix(uri, "https://") && !str_has_prefix(uri, "http://");
 }
 
-/* If an input has options, they replace the defaults, except for the CA file, which depends on the
+/* The options of an input replace all defaults but the CA file and the tries, which depend on the
  * machine. */
 static int options_for(const struct origins *o, const char *uri, const char *text,
 		       struct arena *arena, struct bucket_options *ret, struct err *err)

@@ -22,7 +22,7 @@ struct mail {
 	const char *from;
 	const char *const *to;
 	size_t n_to;
-	const char *subject; /* line breaks are removed */
+	const char *subject; /* escaped to one line */
 	const char *body;    /* text, UTF-8 */
 	int64_t wall_ns;     /* for the Date header */
 	const char *id;      /* unique; letters, digits, '-' */
