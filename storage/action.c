@@ -1,32 +1,31 @@
-/* storage/action.c — encodes action records, and puts them under their two kinds of names.
+/* storage/action.c — encodes, signs, publishes and reads action records.
  *
  * The first record of a key is the object of that name in the action space. Observations beside it
  * are named by SHA-256 of ("observation", key, number), numbered from 1. gc and verify leave gaps
- * when they remove one. Whoever reads them all reads on over ACTION_GAP_MAX numbers that have none,
- * not over all that there may be: in a bucket each costs a request.
+ * in the numbers when they remove one. A reader of all observations stops after ACTION_GAP_MAX
+ * missing numbers, because in a bucket each try costs a request.
  *
- * A record ends with the digest of its bytes, since its name says nothing about them; a signed one
+ * A record ends with the digest of its bytes, because its name isn't their digest. A signed record
  * has its signature before that digest. Three formats are read (action/1 has no digest), and two
  * are written.
  *
- * Puts don't replace, so two engines that publish at once both see the first record, and the later
- * one compares its outputs with it. A first record that is damaged or not believed is of no use to
- * anybody and is replaced.
+ * Puts don't replace. If two engines publish at once, both see the first record, and the later one
+ * compares its outputs with it. A first record that is damaged or not believed is replaced.
  */
 #include "storage/action.h"
 #include <assert.h>
 #include "storage/internal.h"
 #include "storage/signature.h"
 
-/* What isn't named by its bytes carries their digest. The first format had none, and is read still.
- * The third is the second with a signature before the digest. */
+/* The name of a record isn't the digest of its bytes, so the record carries it. Format 1 has no
+ * digest, and is still read. Format 3 is format 2 with a signature before the digest. */
 #define MAGIC        "cairn-action/2\n"
 #define MAGIC_FIRST  "cairn-action/1\n"
 #define MAGIC_SIGNED "cairn-action/3\n"
 #define MAGIC_LEN    (sizeof(MAGIC) - 1)
 
-#define ACTION_GAP_MAX 3   /* numbers without an observation, between two that have one */
-#define EXPECT_AT_ONCE 256 /* keys whose records are brought in one batch */
+#define ACTION_GAP_MAX 3   /* largest gap of unused numbers between two observations */
+#define EXPECT_AT_ONCE 256 /* keys whose records are fetched in one batch */
 
 static void add_id(struct str *out, const struct content_id *id)
 {
@@ -100,8 +99,8 @@ bool action_is_own(const struct store *s, const void *bytes, size_t n,
 						n - SIGNATURE_BYTES - DIGEST_BYTES, r->signature);
 }
 
-/* The bytes without what is behind them: the digest, and a signature; false when it isn't their
- * digest. */
+/* Checks the digest at the end, and reduces *n to the bytes before the digest and the signature.
+ * False when the digest is wrong. */
 static bool check_sum(const void *bytes, size_t *n, const uint8_t **ret_signature)
 {
 	struct digest sum;
@@ -209,7 +208,7 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 	return 0;
 }
 
-/* As it lies there, whoever signed it. *bytes: the whole record. */
+/* Reads a record without checking who signed it. *bytes: the whole record. */
 static int read_named(struct store *s, const struct digest *name, struct arena *arena,
 		      struct str *bytes, struct action_record *ret, struct err *err)
 {
@@ -235,7 +234,7 @@ static int get_named(struct store *s, const struct digest *name, const struct di
 	return action_believe(s, name, bytes.s, bytes.len, ret, err);
 }
 
-/* Tells whether the error of a read means that nobody can use what is there. */
+/* Tells whether a read error means that the object is unusable for everybody. */
 static bool is_damaged(const struct err *e)
 {
 	return e->code == ERR_CORRUPT || e->code == ERR_TOO_LARGE;
@@ -257,7 +256,7 @@ void action_observation_name(const struct digest *key, unsigned number, struct d
 	digest_bytes(text.s, text.len, ret);
 }
 
-/* Number 0: the first record of the key. */
+/* Object name of a record. Number 0: the key's first record. */
 static void action_name(const struct digest *key, unsigned number, struct digest *ret)
 {
 	if (number)
@@ -288,9 +287,9 @@ static int put_record(struct store *s, const struct digest *name, const struct a
 	return s->ops->put(s, STORE_ACTION, name, bytes.s, bytes.len, replace, err);
 }
 
-/* 1 when one of the observations has these outputs, 2 when it was added as a new one. A number that
- * another engine takes meanwhile, or whose record this user doesn't believe, keeps its record: each
- * number is looked at, tried, and looked at again, once. */
+/* Returns 1 when an observation has these outputs, 2 when it was added as a new one. A number that
+ * another engine took meanwhile, or whose record this user doesn't believe, keeps its record. So
+ * each number is read, then tried, then read once more. */
 static int add_observation(struct store *s, const struct action_record *r, struct arena *arena,
 			   struct err *err)
 {
@@ -316,7 +315,7 @@ static int add_observation(struct store *s, const struct action_record *r, struc
 	return 2;
 }
 
-/* What no reader takes is never written. */
+/* Never write what readers refuse. */
 static int check_outputs(const struct action_record *r, struct err *err)
 {
 	if (r->n_outputs <= ACTION_OUTPUTS_MAX)

@@ -1,9 +1,10 @@
-/* storage/action.h — action records: what a task's key gave.
+/* storage/action.h — action records: the result stored under a task's key.
  *
- * The record under a key is a claim by whoever executed the task; what it names is checked before
- * it is believed. The first record stays: a later execution under the same key that gave other
- * bytes is an observation beside it (nondeterminism), never a silent replacement. Canonical binary,
- * described in FORMAT.md; hostile when read.
+ * A record is a claim by the machine that executed the task. Readers check the content it names
+ * before they believe it. The first record stays. If a later execution under the same key gives
+ * other bytes, its record becomes an observation beside the first (nondeterminism); it never
+ * replaces the first silently. The format is canonical binary (FORMAT.md). Readers treat the bytes
+ * as hostile.
  */
 #ifndef CAIRN_STORAGE_ACTION_H
 #define CAIRN_STORAGE_ACTION_H
@@ -17,8 +18,8 @@ struct action_output {
 
 struct action_record {
 	struct digest key;
-	struct content_id key_record;  /* blob: the bytes whose digest is the key, so that `why`
-					  works anywhere */
+	struct content_id key_record;  /* blob: the bytes whose digest is the key; `why` reads them
+					  on any machine */
 	struct action_output *outputs; /* sorted by name */
 	size_t n_outputs;
 	struct content_id
@@ -29,16 +30,16 @@ struct action_record {
 	const uint8_t *signature; /* SIGNATURE_BYTES (storage/signature.h), or NULL */
 };
 
-/* Encodes / decodes; decode copies into `arena`, and doesn't check who
- * signed the record (action_believe()). */
+/* Encodes / decodes; decode copies into `arena`. It doesn't check the signature
+ * (action_believe()). */
 void action_encode(const struct action_record *r, struct str *ret);
-/* The same, signed by the user of the store when he has a key; r->signature counts for nothing. */
+/* The same, signed with the user's key if there is one. Ignores r->signature. */
 void action_encode_signed(const struct store *s, const struct action_record *r, struct str *ret);
-/* Decides whether a decoded record is believed. -1 with ERR_NOT_FOUND: it isn't, and counts as
- * absent. `bytes`: the whole record; `name`: the object's. */
+/* Decides whether a decoded record is believed. -1 with ERR_NOT_FOUND: it isn't; treat it as
+ * absent. `bytes`: the whole record; `name`: its object name. */
 int action_believe(struct store *s, const struct digest *name, const void *bytes, size_t n,
 		   const struct action_record *r, struct err *err);
-/* Tells whether the user of the store signed this decoded record, and his signature holds. */
+/* Tells whether this user signed the decoded record, with a valid signature. */
 bool action_is_own(const struct store *s, const void *bytes, size_t n,
 		   const struct action_record *r);
 int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret,
@@ -47,18 +48,19 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 /* The first record under the key. ERR_NOT_FOUND. */
 int action_get(struct store *s, const struct digest *key, struct arena *arena,
 	       struct action_record *ret, struct err *err);
-/* Publishes. 0: it is the record now. 1: one with the same outputs was there. 2: one with other
- * outputs was there; this one is kept as an observation. The caller has synced the blobs before. */
+/* Publishes. 0: it is now the first record. 1: a record with the same outputs existed. 2: a record
+ * with other outputs existed, and this one is kept as an observation. The caller must sync the
+ * blobs first. */
 int action_put(struct store *s, const struct action_record *r, struct err *err);
-/* Replaces the first record, after its blobs were found missing and the task ran again. */
+/* Replaces the first record. For a task that ran again because its blobs were missing. */
 int action_replace(struct store *s, const struct action_record *r, struct err *err);
-/* All records under the key, the first one first, for who moves them: whoever signed them, but
- * without damaged ones; *ret_n may be 0. ret_names: the name that each has in the store. One that
- * can't be read now is an error. */
+/* Returns all records under the key, the first record first, for callers that copy them. Includes
+ * records that aren't believed, but not damaged ones; *ret_n may be 0. ret_names: the object name
+ * of each. A record that can't be read now is an error. */
 int action_observations(struct store *s, const struct digest *key, struct arena *arena,
 			struct action_record **ret, struct digest **ret_names, size_t *ret_n,
 			struct err *err);
-/* These keys' records will be asked for by action_observations(): a shared store brings them in
+/* Prefetches the records that action_observations() will read: a shared store fetches them in
  * batches. */
 void action_expect(struct store *s, const struct digest *keys, size_t n);
 

@@ -2,13 +2,13 @@
  *
  * The record's key is made of the task's key and the node's index, its output is the tree, and its
  * metrics are a note in JSON with epoch, sequence and attempts. The two slots are the first record
- * and the first observation of that key. So everything that can treat action records (gc, verify,
- * push, pull) treats these.
+ * and the first observation of that key. So all code for action records (gc, verify, push, pull)
+ * works on checkpoints too.
  *
- * Saving looks for the newest record, stops if its epoch is higher, and writes over the other slot.
- * The content arrives before the record does (arrived()). A record that is damaged, not believed,
- * or whose tree isn't whole counts as absent. Each call refreshes the records first, because other
- * machines write them.
+ * checkpoint_save() finds the newest record, stops if its epoch is higher, and overwrites the other
+ * slot. The content arrives before the record does (arrived()). A record that is damaged, not
+ * believed, or whose tree is incomplete counts as absent. Each call refreshes the records first,
+ * because other machines write them.
  */
 #include "storage/checkpoint.h"
 #include <assert.h>
@@ -18,7 +18,7 @@
 
 #define SLOTS    2
 #define NOTE_MAX (256 * KIB)
-/* Nodes whose records are asked for at once. */
+/* Nodes whose records are read in one batch. */
 #define AT_ONCE 16
 
 static void record_key(const struct digest *key, unsigned index, struct digest *ret)
@@ -70,8 +70,8 @@ static int read_note(struct store *s, const struct action_record *a, struct aren
 	return 0;
 }
 
-/* 1: nothing that could be used is there. A record that is damaged, or whose content has gone, is
- * as if it weren't. `node`: key and index of the one that is looked for. */
+/* 1: the slot holds nothing usable. A record that is damaged, or whose content is gone, counts as
+ * absent. `node`: its key and index say which to read. */
 static int read_slot(struct store *s, const struct checkpoint *node, unsigned slot,
 		     struct arena *arena, struct checkpoint *ret, struct err *err)
 {
@@ -105,10 +105,11 @@ static int read_slot(struct store *s, const struct checkpoint *node, unsigned sl
 	return whole ? 0 : 1;
 }
 
-/* The newest of the node that *ret names by key and index. Returns its slot; -1. */
+/* Finds the newest checkpoint of the node that *ret names by key and index. Returns its slot, or
+ * -1. */
 static int newest_of(struct store *s, struct checkpoint *ret, struct arena *arena, struct err *err)
 {
-	int newest = SLOTS - 1; /* the first is written to slot 0 */
+	int newest = SLOTS - 1; /* so the first save goes to slot 0 */
 
 	for (int slot = 0; slot < SLOTS; slot++) {
 		struct checkpoint c;
@@ -180,7 +181,7 @@ static int put_record(struct store *s, const struct checkpoint *c, unsigned slot
 	record_key(&c->key, c->index, &a.key);
 	json_add_canonical(&text, note);
 	if (content_put_bytes(s, text.s, text.len, &a.metrics, err) < 0 ||
-	    arrived(s, err) < 0) /* nothing names content that isn't there for good */
+	    arrived(s, err) < 0) /* a record must never name content that isn't durable */
 		return -1;
 	action_encode_signed(s, &a, &bytes);
 	slot_name(&c->key, c->index, slot, &name);
@@ -206,7 +207,7 @@ int checkpoint_save(struct store *s, const struct checkpoint *c, struct err *err
 		       : 0;
 }
 
-/* How many nodes there were isn't known: on until a whole lot of them has none. */
+/* The number of nodes isn't known, so this continues until a whole batch of nodes has no record. */
 int checkpoint_forget(struct store *s, const struct digest *key, struct err *err)
 {
 	bool any = true;

@@ -1,7 +1,7 @@
 #include "storage/closure.h"
 #include "storage/internal.h"
 
-/* Trees that are brought and read together: bounds what is copied, and keeps many connections busy.
+/* Trees fetched and read in one batch: bounds the copy, yet keeps many connections busy.
  */
 #define BATCH_MAX 65536
 

@@ -1,10 +1,11 @@
 /* storage/digest_set.c — the set: open addressing with linear probing, in 256 tables.
  *
  * A place of zeros is free, so the digest of zeros is kept apart (`has_zero`). A table grows by a
- * quarter when seven eighths of it are full. Removal moves back what had to step aside (Knuth, The
- * Art of Computer Programming 3, 6.4, algorithm R), so there are no tombstones.
+ * quarter when seven eighths of it are full. Removal moves displaced digests back (Knuth, The Art
+ * of Computer Programming 3, 6.4, algorithm R), so there are no tombstones.
  *
- * The hash mixes a digest with the set's seed: whoever chooses digests can't choose their places.
+ * The hash mixes a digest with the set's seed: an attacker who chooses digests can't choose their
+ * places.
  */
 #include "storage/digest_set.h"
 
@@ -22,7 +23,8 @@ struct table {
 };
 
 struct digest_set {
-	struct table *tables; /* TABLES of them, from the first digest on: many sets stay empty */
+	struct table *tables; /* TABLES of them; allocated for the first digest, because many sets
+				 stay empty */
 	uint64_t seed;
 	size_t n;
 	bool has_zero;
@@ -66,13 +68,13 @@ static struct table *table_of(const struct digest_set *s, uint64_t h)
 	return &s->tables[h % TABLES];
 }
 
-/* Where a digest would like to lie. */
+/* The preferred place of a digest. */
 static size_t home(const struct table *t, uint64_t h)
 {
 	return (size_t)((h >> 8) % t->cap);
 }
 
-/* Its place, or the free one where it belongs. Needs a free one. */
+/* Returns the digest's place, or the free place for it. At least one place must be free. */
 static size_t find(const struct table *t, const struct digest *d, uint64_t h)
 {
 	size_t i = home(t, h);
@@ -155,7 +157,7 @@ void digest_set_remove(struct digest_set *s, const struct digest *d)
 		i = i + 1 == t->cap ? 0 : i + 1;
 		if (digest_eq(&t->v[i], &zero))
 			return;
-		/* One whose home is in the cyclic range (gap, i] stays. */
+		/* A digest whose home is in the cyclic range (gap, i] stays. */
 		at = home(t, hash(s, &t->v[i]));
 		if (gap <= i ? gap < at && at <= i : gap < at || at <= i)
 			continue;

@@ -1,10 +1,9 @@
 /* storage/digest_set.h — a set of digests in little memory: about 42 bytes each, where base/map.h
  * takes 110.
  *
- * A million of them is what a collector holds at once. They lie in 256 tables, so that growing one
- * copies little. Of a table's places 12 to 30 % are free, more of a very small one's. Not
- * thread-safe. The place of a digest is seeded per process, because digests come from listings that
- * strangers write.
+ * A collector holds a million digests at once. They are in 256 tables, so that growing one copies
+ * little. 12 to 30 % of a table's places are free, more in a very small table. Not thread-safe. The
+ * hash is seeded per process, because strangers write some listings and so choose digests.
  */
 #ifndef CAIRN_STORAGE_DIGEST_SET_H
 #define CAIRN_STORAGE_DIGEST_SET_H

@@ -1,27 +1,27 @@
-/* storage/export.c — content out of a store: what is to be there as a list and a mark, then into a
- * bucket or a directory.
+/* storage/export.c — exports content: makes the list of files and the mark, then writes to a bucket
+ * or a directory.
  *
- * In a bucket objects are overwritten one by one, so two notes say what can be relied on. The mark
- * says: these objects are there, whole. The note of what is under way says: these names may be
- * there, and some of them are to go. The order:
+ * In a bucket objects are overwritten one by one, so two files say what readers can rely on. The
+ * mark says: these objects are there, complete. The pending note says: these names may be there,
+ * and some must be deleted. The order:
  *
- * 1. Read both. Whatever can't be read, or isn't ours, ends the export: "not there" is the only
- * answer that counts as none.
- * 2. List what is there. An object that the mark names with the bytes that are wanted isn't sent
- * again, if size and tag (ETag, generation) are still those that were seen when the mark was
- * written. Nothing else is trusted.
- * 3. Write the note, with the names of the mark, of the note that was there, and the new ones.
- * 4. Delete the mark: from here on no reader believes anything.
+ * 1. Read both. The export fails if either can't be read or isn't ours. Only "not found" counts as
+ * none.
+ * 2. List the objects there. An object isn't sent again if the mark names it with the wanted bytes,
+ * and its size and tag (ETag, generation) haven't changed since the mark was written. Nothing else
+ * is trusted.
+ * 3. Write the note, with the names from the old mark, from the old note, and the new names.
+ * 4. Delete the mark: from here on readers trust nothing there.
  * 5. Send. List again: each object must be there with its size, and its tag goes into the mark.
  * 6. Write the mark. Delete what only the note names. Delete the note.
  *
- * Wherever this stops, either no mark is there or a true one, and every object of ours is named by
- * the mark or the note, so that the next export removes what nobody wants. When step 2 finds
- * everything, only the mark is written.
+ * Wherever this stops, there is either no mark or a true one, and the mark or the note names every
+ * object of ours. So the next export can remove the leftovers. When step 2 finds everything, only
+ * the mark is written.
  *
- * On this machine a directory is made beside the place and takes its name when it is whole; a
- * file's mark goes before the file does, with the same note. One call, one thread; the caller sees
- * to it that one export at a time goes to a place.
+ * On this machine a directory is made beside the place and renamed when it is complete. For a
+ * single file, the old mark is deleted before the file is replaced, with the same note. A call uses
+ * one thread. The caller ensures that only one export at a time writes to a place.
  */
 #include "storage/export.h"
 
@@ -37,18 +37,17 @@
 #include "storage/origin/internal.h"
 
 #define MARK_MAX  (256 * MIB)
-#define BATCH     64          /* objects under way: descriptors */
+#define BATCH     64          /* objects sent at once; each needs a descriptor */
 #define SMALL_MAX (128 * KIB) /* held in memory: 8 MiB in all */
 
 struct file {
 	const char *path; /* below the destination; "" for a single file */
 	struct content_id id;
-	struct digest sha256; /* of the bytes, whatever their number */
+	struct digest sha256; /* of all bytes, also for a blob of many parts */
 	bool there;
-	/* In a bucket, as it was last looked at. */
+	/* In a bucket: what the last listing showed. */
 	bool seen;
-	const char *tag; /* what tells versions of the object apart; NULL: the store says nothing of
-			    the kind */
+	const char *tag; /* differs between versions of the object; NULL: the store has no tags */
 	uint64_t size_there;
 };
 
@@ -67,7 +66,7 @@ struct export
 	struct export_done done;
 };
 
-/* What there is. */
+/* The list of files. */
 
 static int add_listing(struct export *x, const char *dir, const struct content_id *id, int depth,
 		       struct err *err)
@@ -102,8 +101,8 @@ static int add_listing(struct export *x, const char *dir, const struct content_i
 	return 0;
 }
 
-/* Reads it whole: what goes out is what its id says. Small files are checked when they are sent,
- * from memory. */
+/* Reads and checks the whole file, so that only bytes that match the id go out. Small files are
+ * checked later, in memory, when they are sent. */
 static int hash_file(struct export *x, struct file *f, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -113,7 +112,7 @@ static int hash_file(struct export *x, struct file *f, struct err *err)
 	char buf[65536];
 	ssize_t n;
 
-	f->sha256 = f->id.digest; /* up to one part, a content's digest is that of its bytes */
+	f->sha256 = f->id.digest; /* a blob of one part: its digest is the SHA-256 of its bytes */
 	if (f->id.size_bytes <= SMALL_MAX ||
 	    (f->id.size_bytes <= CONTENT_PART_BYTES && store_is_verified(x->s, &f->id.digest)))
 		return 0;
@@ -225,8 +224,8 @@ static bool is_pending(const json_t *j)
 struct target {
 	struct bucket *bucket;
 	const char *key, *mark, *pending; /* key: of the single file, or with a slash at its end */
-	struct map *by_name;              /* of the mark's names: struct file * */
-	struct map *named;                /* all names that are, or may be, there by our doing */
+	struct map *by_name;              /* names in the mark: struct file * */
+	struct map *named;                /* all names that we wrote or may have written */
 };
 
 static const char *key_of(const struct export *x, const struct target *t, const char *path)
@@ -252,7 +251,7 @@ static int find_target(struct export *x, struct target *t, struct err *err)
 	return 0;
 }
 
-/* *ret NULL: there is none. Anything else than ours ends the export. */
+/* *ret NULL: there is none. Fails if the object isn't ours. */
 static int read_note(const struct export *x, const struct target *t, const char *key,
 		     bool (*is_ours)(const json_t *j), json_t **ret, struct err *err)
 {
@@ -280,7 +279,7 @@ static int read_note(const struct export *x, const struct target *t, const char 
 	return r;
 }
 
-/* Notes are other people's to change: a name that isn't one under the destination is skipped. */
+/* Others can change notes, so a name that isn't below the destination is skipped. */
 static bool note_name(const struct target *t, const json_t *text, struct str *name)
 {
 	str_reset(name);
@@ -312,7 +311,7 @@ static int note_object(void *arg, const struct bucket_object *o)
 	return 0;
 }
 
-/* Gives each file its size and tag, as they are there now. */
+/* Sets each file's current size and tag in the bucket. */
 static int look(struct export *x, const struct target *t, struct err *err)
 {
 	struct looking at = { x, t };
@@ -330,8 +329,8 @@ static int look(struct export *x, const struct target *t, struct err *err)
 	return 0;
 }
 
-/* Which files are there already, by what the mark says and what is seen; and every name that may be
- * there. */
+/* Compares the mark with the listing to find files that needn't be sent, and collects every name
+ * that may be there. */
 static void compare_old(struct target *t, const json_t *mark, const json_t *pending)
 {
 	_cleanup_(str_deinit) struct str name = { 0 };
@@ -457,7 +456,7 @@ static int put_mark(struct export *x, const struct target *t, struct err *err)
 	return put_note(t, t->mark, &text, err);
 }
 
-/* Failing here is no reason to fail: the note stays, and the next export finds it. */
+/* A failure here isn't an error: the note stays, and the next export deletes the rest. */
 static void delete_stale(struct export *x, const struct target *t)
 {
 	size_t n = map_len(t->named), m = 0;
@@ -537,7 +536,7 @@ static int write_mark(struct export *x, const char *path, struct err *err)
 	return fs_write_atomic(path, text.s, text.len, err);
 }
 
-/* The mark outlives a power cut, and says that all is there: so must what it speaks of. */
+/* The mark outlives a power cut, so the files that it names must too. */
 static int make_lasting(struct export *x, const char *temp, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -566,11 +565,11 @@ static int to_dir(struct export *x, const char *temp, struct err *err)
 		return not_ours(x->place, err);
 	if (make_lasting(x, temp, err) < 0 || write_mark(x, own, err) < 0)
 		return -1;
-	/* The new directory gets the name of the place; what was there goes. */
+	/* The new directory takes the place's name; the old one is removed. */
 	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->place, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno == EINVAL && access(x->place, F_OK) < 0 &&
-	    rename(temp, x->place) == 0) /* a file system that knows no flags */
+	    rename(temp, x->place) == 0) /* a file system without rename flags */
 		return 0;
 	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->place, RENAME_EXCHANGE) < 0)
 		return err_errno(err, "cannot replace %s", x->place);
@@ -598,8 +597,7 @@ static int to_file(struct export *x, const char *temp, struct err *err)
 	return 0;
 }
 
-/* What exports to this place left that were killed: named after the host and the process that made
- * it. */
+/* Removes what killed exports to this place left. The names hold host and process id. */
 static void remove_leftovers(const char *parent, const char *prefix, const char *host)
 {
 	DIR *d = opendir(parent);
@@ -656,7 +654,7 @@ char *export_place(const struct export_ask *ask)
 	return *path == '/' ? fs_normalise(whole) : TAKE_PTR(whole);
 }
 
-/* The mark that lies there; *ret NULL: none, or one that isn't to be relied on. */
+/* Reads the mark at the place; *ret NULL: there is none, or it can't be relied on. */
 static int find_mark(struct export *x, json_t **ret, struct err *err)
 {
 	bool tree = x->ask->id.kind == CONTENT_TREE;

@@ -1,9 +1,8 @@
-/* storage/limits.h — the sizes that several parts of a store rely on: each stands here once, with
- * its reason.
+/* storage/limits.h — sizes that several parts of a store rely on, each with its reason.
  *
- * A writer refuses what is larger (ERR_TOO_LARGE) before a reader would have to. Limits that one
- * file alone relies on stand in that file. What must hold between limits is asserted at the end,
- * and where a limit meets a format.
+ * Writers refuse larger objects (ERR_TOO_LARGE), so readers never meet them. A limit that only one
+ * file uses is in that file. Assertions at the end of this file, and where a format depends on a
+ * limit, check that the limits fit together.
  */
 #ifndef CAIRN_STORAGE_LIMITS_H
 #define CAIRN_STORAGE_LIMITS_H
@@ -12,60 +11,62 @@
 
 /* Blobs: part of the format (FORMAT.md). */
 
-/* A blob up to this size is hashed whole. It is also the part of a multipart upload, and what one
- * request brings. */
+/* A blob up to this size is hashed whole. Also the part size of multipart uploads, and how much one
+ * request fetches. */
 #define CONTENT_PART_BYTES (16 * MIB)
-/* A longer blob has at most so many parts: their size doubles. S3 takes 10,000 in an upload. */
+/* A longer blob has at most this many parts; the part size doubles until it fits. S3 allows 10,000
+ * parts in an upload. */
 #define CONTENT_PARTS_MAX 8192
-/* 32 TiB: parts of 4 GiB then, and S3 takes no part over 5 GiB. */
+/* 32 TiB. Its parts have 4 GiB, and S3 allows at most 5 GiB a part. */
 #define CONTENT_BLOB_MAX (1ULL << 45)
 #define S3_PART_MAX      (5 * GIB)
 #define S3_PARTS_MAX     10000
 
-/* What is held in memory whole. */
+/* Objects that are held in memory whole. */
 
 /* A directory's listing: about three million entries in one directory. */
 #define TREE_LISTING_MAX (256 * MIB)
-/* Bytes of a name in a listing, as on every file system of Linux. */
+/* Bytes of a name in a listing, as on every Linux file system. */
 #define TREE_NAME_MAX 255
-/* A path has at most 4,096 bytes, so that no program makes directories deeper than this. */
+/* A path has at most 4,096 bytes, so no path is deeper than this. */
 #define CONTENT_DEPTH_MAX 2048
-/* A run's manifest. Its table of results is a blob of its own, so that this is ample for a million
+/* A run's manifest. Its table of results is a separate blob, so this is ample for a million
  * tasks. */
 #define RUN_MANIFEST_MAX (256 * MIB)
-/* That table: 4 GiB are about twenty million tasks. */
+/* The table of results: 4 GiB hold about twenty million tasks. */
 #define RUN_RESULTS_MAX (4 * GIB)
 /* An action record: 100,000 outputs with long names. */
 #define ACTION_RECORD_MAX  (16 * MIB)
 #define ACTION_OUTPUTS_MAX 100000
-/* Any record that lies alone in a bucket. */
+/* Any record that is an object of its own in a bucket. */
 #define REMOTE_RECORD_MAX (1 * GIB)
-/* An object that is fetched into memory and whose reader names no limit. One that goes to a file
- * has CONTENT_BLOB_MAX. */
+/* An object fetched into memory by a reader that names no limit. For files the limit is
+ * CONTENT_BLOB_MAX. */
 #define BUCKET_BODY_MAX (1 * GIB)
-/* A list of the condemned, of a bucket or a directory: 25 million objects. A collector leaves what
- * has no room to a later one. */
+/* A list of condemned objects, of a bucket or a directory: 25 million objects. When the list is
+ * full, gc leaves the rest to a later run. */
 #define CONDEMNED_MAX (1 * GIB)
 
 /* Packs: part of the format. */
 
-/* Blobs of at least so many bytes lie alone; what is smaller is never looked for alone. */
+/* Blobs of at least this size are separate objects. Smaller ones are always in packs, so readers
+ * never look for them as separate objects. */
 #define REMOTE_LOOSE_MIN (256 * KIB)
-/* Writers begin another pack here. A single large blob may make a larger pack. */
+/* Writers begin another pack at this size. A single large blob may make a pack larger. */
 #define PACK_BYTES_MAX    (64 * MIB)
-#define PACK_MEMBERS_FULL 65536   /* writers begin another pack then: an index has 4 MB at most */
+#define PACK_MEMBERS_FULL 65536   /* writers start a new pack here; an index has 4 MB at most */
 #define PACK_MEMBERS_MAX  1000000 /* readers refuse more */
 #define PACK_INDEX_MAX    (64 * MIB)
-/* No place in a pack lies behind this: one blob of any size, and a pack before it. */
+/* No offset in a pack is larger: enough for a full pack and then one blob of any size. */
 #define PACK_PLACE_MAX (1ULL << 46)
-/* Members of blobs that are larger, stored or decoded, go through a file; trees always fit into
+/* Blob members that are larger, stored or decoded, go through a file. Trees always fit into
  * memory. */
 #define PACK_MEMORY_MAX (8 * MIB)
 
 /* Object storage. */
 
 #define BUCKET_NAME_MAX 255
-#define BUCKET_KEY_MAX  1024 /* of S3 and GCS alike */
+#define BUCKET_KEY_MAX  1024 /* for both S3 and GCS */
 
 _Static_assert(CONTENT_BLOB_MAX / CONTENT_PARTS_MAX <= S3_PART_MAX,
 	       "the parts of the largest blob can be uploaded");

@@ -1,12 +1,12 @@
 /* storage/signature.c — signs records, and decides whether a record is believed.
  *
  * signature_set_up() reads the user's key and the writers that he trusts for this store, once, when
- * the store is opened. What is signed is made by message(): it holds the store's URI and the space,
- * so that a record of one store or space doesn't pass for one of another.
+ * the store is opened. message() makes the signed bytes. They include the store's URI and the
+ * space, so that a signature holds for only one store and space.
  *
- * Without writers every record is believed. With writers, the user's own key is one of them. A
- * record that isn't believed counts as absent, and its name goes into `ignored`, so that it is
- * counted once.
+ * If no writers are configured, every record is believed. Otherwise the user's own key counts as a
+ * writer too. A record that isn't believed counts as absent; its name goes into `ignored`, so that
+ * it is counted once.
  *
  * Threads: s->lock guards `ignored`. The key and the writers stay as set_up made them, except that
  * signature_believe_all() empties the writers. gc calls it before it marks.
@@ -67,7 +67,6 @@ void signature_tear_down(struct store *s)
 	s->signing = NULL;
 }
 
-/* What is signed says what it is and for which store, so that no record passes for another. */
 static void message(const struct store *s, enum store_space space, const void *bytes, size_t n,
 		    struct str *out)
 {

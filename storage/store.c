@@ -1,17 +1,18 @@
-/* storage/store.c — the verbs that are the same for every store, and what a process remembers.
+/* storage/store.c — the functions common to all stores, and what a process remembers.
  *
- * Each verb checks what holds for all kinds and calls the store's table (struct store_ops); an
- * entry that is NULL means that this kind has nothing to do. A URI decides the kind: `memory:`, a
- * directory, or a directory in front of a bucket (remote/tier.c). store_get() hashes what it got.
- * An action record is the exception: its name is the key, not its digest.
+ * Each function checks the rules common to all kinds, then calls the store's table (struct
+ * store_ops). A NULL entry means that this kind has nothing to do. A URI decides the kind:
+ * `memory:`, a directory, or a directory in front of a bucket (remote/tier.c). store_get() hashes
+ * the bytes it read, except for action records: their name is the key, not their digest.
  *
- * A process remembers in sets which blobs it has hashed (`verified`), which of them on their way in
- * (`arrived`), and which trees it has found whole (`complete`), REMEMBER_MAX each. When one object
- * is deleted or set aside, store_forget() empties `complete`, because any tree may have had it as a
- * member.
+ * A process remembers three sets of at most REMEMBER_MAX digests: blobs that it hashed
+ * (`verified`), blobs that it hashed as they arrived (`arrived`), and trees whose members are all
+ * there (`complete`). When an object is deleted or set aside, store_forget() empties `complete`,
+ * because any tree may have it as a member.
  *
- * Any thread calls any function. s->lock guards the sets, and is never held while a store's own
- * function runs. Who is believed is in signature.c, how content is laid out in content/.
+ * Any thread may call any function. s->lock guards the sets, and is never held while a store's own
+ * function runs. signature.c decides which records are believed; content/ defines the layout of
+ * content.
  */
 #include <assert.h>
 #include "storage/internal.h"
@@ -162,7 +163,7 @@ int store_get(struct store *s, enum store_space space, const struct digest *name
 	if (s->ops->get(s, space, name, max_bytes, ret, err) < 0)
 		return -1;
 	if (space == STORE_ACTION)
-		return 0; /* named by what it answers, not by its bytes */
+		return 0; /* its name is the key, not the digest of its bytes */
 	bytes = ret->s ? ret->s + from : "";
 	if (space == STORE_BLOB)
 		content_id_of_bytes(bytes, ret->len - from, &id);
@@ -287,7 +288,7 @@ uint64_t store_healed(struct store *s)
 	return n;
 }
 
-/* The sets are passed by address: store_forget() changes them under the lock. */
+/* The set is passed by address, because store_forget() replaces it under the lock. */
 static bool remembers(struct store *s, struct digest_set *const *set, const struct digest *d)
 {
 	bool r;

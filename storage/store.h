@@ -1,14 +1,15 @@
-/* storage/store.h — where content lives: one interface, few verbs, each verified by digest.
+/* storage/store.h — where content lives: the interface of all kinds of stores. Reads are verified
+ * by digest.
  *
- * Objects lie in five spaces. Blobs and trees are named by their content (content is truth); an
+ * Objects are in five spaces. Blobs and trees are named by their content (content is truth); an
  * action record is named by the key under which a task's result was found (a claim); a manifest by
  * the run hash; a change of a run's name by the digest of its record. Objects never change once
- * they are there. Puts publish atomically: temporary name, then rename or link; a crash leaves only
- * a temporary.
+ * they are there. A put is atomic: it writes a temporary, then renames or links it. A crash leaves
+ * only a temporary.
  *
- * Durability is batched: an object that was put is visible at once and durable after store_sync().
- * Whoever publishes a record that names blobs calls store_sync() first (write order: blobs, trees,
- * action records, manifests).
+ * Durability is batched: an object is visible at once after a put, and durable after store_sync().
+ * Call store_sync() before you publish a record that names blobs (write order: blobs, trees, action
+ * records, manifests).
  *
  * Any thread may call any function on one store at the same time.
  * Errors: ERR_NOT_FOUND; ERR_CORRUPT (bytes don't match; the copy is set aside, never returned);
@@ -23,7 +24,7 @@
 
 enum store_space { STORE_BLOB, STORE_TREE, STORE_ACTION, STORE_RUN, STORE_TAG, STORE_SPACES };
 
-/* Where content of this kind lies; STORE_SPACES for CONTENT_NONE. */
+/* The space of content of this kind; STORE_SPACES for CONTENT_NONE. */
 static inline enum store_space content_space(const struct content_id *id)
 {
 	switch ((enum content_kind)id->kind) {
@@ -43,28 +44,27 @@ struct store;
 
 struct bucket_options;
 struct closure_names;
-/* How a shared store (an s3:// or gs:// address) is used. Objects are in a local directory first,
- * and behind it in the bucket: what is put is there at once, and goes up with store_sync(); what
- * isn't there is fetched, verified and kept. */
+/* How a shared store (an s3:// or gs:// address) is used. A local directory is in front of the
+ * bucket. A put writes into the directory; store_sync() sends the object to the bucket. A read that
+ * doesn't find an object in the directory fetches it from the bucket, verifies it and keeps it. */
 struct store_options {
 	const char *local;  /* absolute path of the directory in front */
-	uint64_t cache_max; /* bytes that the directory may take, least recently used out; 0: any
-			       number */
+	uint64_t cache_max; /* most bytes in the directory; the least recently used objects are
+			       evicted; 0: no limit */
 	enum store_mode {
 		STORE_READ_WRITE,
 		STORE_READ_ONLY,
 		STORE_OFF
-	} mode;                              /* of the bucket. Off: only the directory */
+	} mode;                              /* of the bucket. STORE_OFF: use only the directory */
 	const struct bucket_options *bucket; /* or NULL */
 	int64_t lease_ns;                    /* remote/remote.h; 0: an hour */
-	/* What manifests name (closure.h): a manifest is sent
-	 * after this machine slept only when it can be asked. NULL: it isn't sent then, and counted
-	 * as unsent. */
+	/* Reads what a manifest names (closure.h). After this machine slept, a manifest is sent
+	 * only if this can check its contents. NULL: it isn't sent then, and counts as unsent. */
 	const struct closure_names *names;
 };
 /* `uri`: an absolute directory path, "memory:", or an object store's address (ERR_INVALID without
- * o->local). create: make the layout when it is absent (else ERR_NOT_FOUND). o may be NULL. Doesn't
- * talk to a bucket yet. */
+ * o->local). create: makes the layout when it is absent (else ERR_NOT_FOUND). o may be NULL. Sends
+ * no request to a bucket yet. */
 int store_open_with(const char *uri, const struct store_options *o, bool create, struct store **ret,
 		    struct err *err);
 int store_open(const char *uri, bool create, struct store **ret, struct err *err);
@@ -76,59 +76,61 @@ static inline void store_freep(struct store **s)
 const char *store_uri(const struct store *s);
 
 /* Batched existence of content: ret[i] says whether ids[i] is there with its stated size (contents
- * aren't read). A directory is asked for each; a shared store in few requests. */
+ * aren't read). A directory checks one by one; a shared store needs few requests. */
 int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err);
 
-/* Small objects as bytes. What is got is verified, but for action records: their names aren't
- * digests of their bytes, and whoever decodes one checks it (action.h). */
+/* Small objects as bytes. The bytes are verified, except for action records: their names aren't
+ * digests of their bytes, so the decoder checks them (action.h). */
 int store_get(struct store *s, enum store_space space, const struct digest *name,
 	      uint64_t max_bytes, struct str *ret, struct err *err);
-/* Returns 1 when an object of that name was there already (left as it was), 0 when it was written:
- * also in place of a damaged one. */
+/* Returns 1 when an object of that name existed (it stays as it was), 0 when the object was
+ * written. A damaged object is replaced: 0. */
 int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes,
 	      size_t n, struct err *err);
-/* Removes an object of the directory; absent is fine. A shared store keeps its own: store_drop().
+/* Removes an object from the directory; no error when it is absent. A shared store keeps its copy:
+ * see store_drop().
  */
 int store_delete(struct store *s, enum store_space space, const struct digest *name,
 		 struct err *err);
 typedef int store_list_fn(void *arg, const struct digest *name, uint64_t size_bytes,
 			  int64_t mtime_ns);
-/* Calls fn for each object; fn's return != 0 stops and is returned. Streams; order is not stated.
+/* Calls fn for each object. If fn returns other than 0, the listing stops and returns that.
+ * Streams, in no defined order.
  */
 int store_list(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
 	       struct err *err);
 
-/* Makes all that was put before the call durable, in as few flushes as the file system allows. With
- * a shared store, sends it there too. A failure to send is no error here: store_unsent() counts it,
- * and the next call tries again. */
+/* Makes everything that was put before the call durable, with as few flushes as the file system
+ * allows. Also sends it to the shared store, if there is one. A failure to send is no error here:
+ * store_unsent() counts it, and the next call tries again. */
 int store_sync(struct store *s, struct err *err);
-/* Asks a shared store whether this process may use it. ERR_INVALID, ERR_NEWER…: no, and why not.
- * One that can't be reached now is no error: everything works without it, and it is tried again. 0
- * elsewhere. */
+/* Checks whether this process may use the shared store. ERR_INVALID, ERR_NEWER…: why not. A shared
+ * store that can't be reached now is no error: the directory works without it, and later calls try
+ * again. 0 for other stores. */
 int store_attach(struct store *s, struct err *err);
-/* A run is at work with the store until the store is freed. Meanwhile no `gc` of another project
- * removes what the run finds in a directory. -1 when the directory can't be written to. Nothing to
- * do elsewhere: a bucket's writers have leases. */
+/* Registers a run that uses the store until the store is freed. Meanwhile `gc` of another project
+ * removes nothing that the run finds in a directory. -1 when the directory isn't writable. Does
+ * nothing for other stores: writers of a bucket have leases. */
 int store_use(struct store *s, struct err *err);
-/* Prefetches records: a shared store brings them in one batch. A failure is no error: each is
- * fetched when it is asked for. */
+/* Prefetches records: a shared store fetches them in one batch. A failure is no error: each is
+ * fetched when it is needed. */
 void store_expect(struct store *s, enum store_space space, const struct digest *names, size_t n);
-/* Takes in what others wrote to a shared store: brings these records as they are there now, and
- * removes here those that aren't there. Content that the store was found to lack is looked for
- * again from now on. Nothing to do elsewhere. */
+/* Brings these records up to date with the shared store: fetches its current ones, and removes
+ * local copies that it lacks. Also forgets which content was missing, so it is looked for again.
+ * Does nothing for other stores. */
 int store_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n,
 		  struct err *err);
-/* Another process says that it put this content, and all that it reaches, into a shared store. From
- * now on it counts as there, and the store isn't asked. n = 0: such a statement was wrong, and none
- * counts any more. Nothing to do elsewhere. */
+/* Notes that another process put this content, and all that it reaches, into the shared store. From
+ * now on it counts as present without a request. n = 0: a note was wrong; forgets all of them. Does
+ * nothing for other stores. */
 void store_told(struct store *s, const struct content_id *ids, size_t n);
-/* Removes a record, from the directory and from the shared store. What doesn't exist is fine. */
+/* Removes a record, from the directory and from the shared store. No error when it is absent. */
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 bool store_is_shared(const struct store *s);
-/* Damaged objects that have been replaced: this process put the same content again, or could make
- * them itself. */
+/* How many damaged objects were replaced: this process put the same content again, or could make it
+ * itself. */
 uint64_t store_healed(struct store *s);
-/* Objects that a shared store should have got and has not, and why not. 0 elsewhere. */
+/* How many objects didn't reach the shared store, and the first reason. 0 for other stores. */
 uint64_t store_unsent(struct store *s, struct err *ret_first);
 
 #endif

@@ -1,12 +1,12 @@
-/* storage/work.c — the queue of work: a stack of items, and threads that are started as there is
- * work for them. */
+/* storage/work.c — a queue of work: a stack of items, and threads that are started when there is
+ * work. */
 #include <assert.h>
 #include <pthread.h>
 #include "base/mem.h"
 #include "base/os/thread.h"
 #include "storage/bucket/transfer.h"
 
-#define STACK_BYTES (512 * KIB) /* of a thread: errors on the stack, no deep calls */
+#define STACK_BYTES (512 * KIB) /* of a thread: room for errors on the stack; calls aren't deep */
 
 struct work_item {
 	struct work w;
@@ -17,14 +17,14 @@ struct work_queue {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	VEC(struct work_item) stack;
-	size_t under_way; /* items' calls that run now */
+	size_t under_way; /* calls running now */
 	unsigned idle, max;
 	VEC(pthread_t) threads;
 };
 
 static void *work_thread(void *arg);
 
-/* With the lock held. A thread that can't be started is one less. */
+/* With the lock held. If a thread can't be started, fewer threads work. */
 static void start_threads(struct work_queue *q, size_t wanted)
 {
 	pthread_attr_t attr;
@@ -53,7 +53,7 @@ void work_push(struct work_queue *q, struct work w)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* With the lock held: takes one call, or false when all is done. */
+/* With the lock held: takes one call. False when all is done. */
 static bool take(struct work_queue *q, struct work *ret, size_t *ret_i)
 {
 	struct work_item *top;
@@ -101,11 +101,11 @@ void work_run(unsigned threads, struct work w)
 	pthread_mutex_lock(&q.lock);
 	if (w.n) {
 		VEC_PUSH(&q.stack, ((struct work_item){ .w = w }));
-		start_threads(&q, w.n - 1); /* this one works too */
+		start_threads(&q, w.n - 1); /* this thread works too */
 	}
 	pthread_mutex_unlock(&q.lock);
 	work_thread(&q);
-	for (size_t i = 0; i < q.threads.n; i++) /* all is done: none starts another */
+	for (size_t i = 0; i < q.threads.n; i++) /* all work is done, so no thread starts another */
 		pthread_join(q.threads.v[i], NULL);
 	assert(!q.stack.n && !q.under_way);
 	VEC_FREE(&q.stack);

@@ -1,8 +1,8 @@
-/* engine/base/clock.h — time behind a narrow table, so that no test sleeps.
+/* engine/base/clock.h — time behind a small interface, so that no test sleeps.
  *
- * `mono_ns` never goes back and is for durations and timers; `wall_ns` is Unix time for records.
- * Whoever waits "n seconds" waits on `mono_ns`: the wall clock may be set at any moment, back or
- * forth. The virtual clock only moves when clock_virtual_advance() or a loop that uses it moves it.
+ * `mono_ns` never goes back and is for durations and timers; `wall_ns` is Unix time for records. To
+ * wait n seconds, use `mono_ns`: the wall clock may be set at any moment, back or forth. The
+ * virtual clock only moves when clock_virtual_advance() or a loop that uses it moves it.
  */
 #ifndef CAIRN_BASE_CLOCK_H
 #define CAIRN_BASE_CLOCK_H
@@ -15,11 +15,11 @@ struct clock {
 	int is_virtual;
 	/* Virtual clock only. */
 	int64_t now_ns;       /* monotonic; and wall time, until somebody sets the clock */
-	int64_t wall_step_ns; /* by how much the wall clock was set, all in all */
+	int64_t wall_step_ns; /* sum of all changes of the wall clock */
 };
 
 struct clock *clock_system(void);
-/* clock_system()'s, for what no virtual clock drives. */
+/* clock_system()'s, for code without a virtual clock. */
 static inline int64_t clock_mono_ns(void)
 {
 	struct clock *c = clock_system();
@@ -34,15 +34,15 @@ static inline int64_t clock_wall_ns(void)
 }
 void clock_virtual_init(struct clock *c, int64_t start_ns);
 void clock_virtual_advance(struct clock *c, int64_t delta_ns);
-/* Somebody sets the wall clock (NTP, an operator, a leap second), or the machine slept: by delta_ns
- * at once, back or forth. Monotonic time doesn't see it. */
+/* Sets the wall clock by delta_ns at once, back or forth, as NTP, an operator, a leap second or a
+ * sleeping machine do. Monotonic time doesn't change. */
 void clock_virtual_step(struct clock *c, int64_t delta_ns);
 
-/* The calling thread sleeps, in true time, whatever signals come: for threads that wait for another
- * machine and have no loop. */
+/* The calling thread sleeps in real time, and signals don't end the sleep. For threads that wait
+ * for another machine and have no loop. */
 void clock_sleep(int64_t ns);
-/* Exponential back-off: the pause behind the `failures`th failure in a row (from 1 on) doubles from
- * `first_ns` up to `max_ns`. Jitter is the caller's. */
+/* Exponential back-off: the pause after the `failures`th failure in a row (from 1 on) doubles from
+ * `first_ns` up to `max_ns`. The caller adds jitter. */
 int64_t backoff_ns(int64_t first_ns, int64_t max_ns, uint32_t failures);
 
 #endif

@@ -18,8 +18,8 @@ enum compare_op {
 
 /* The operator that `text` begins with: its length, or 0. */
 size_t compare_parse(const char *text, enum compare_op *ret);
-/* order: of the left side against the right one: < 0, 0, > 0. */
+/* order: left side compared with right side: < 0, 0, > 0. */
 bool compare_order(enum compare_op op, int order);
-bool compare_numbers(enum compare_op op, double a, double b); /* NaN holds nothing but != */
+bool compare_numbers(enum compare_op op, double a, double b); /* with NaN only != is true */
 
 #endif

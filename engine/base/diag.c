@@ -1,12 +1,12 @@
 /* engine/base/diag.c — a list of errors and warnings, sorted when it is read.
  *
  * A hostile file can have millions of errors: once DIAG_MAX of a severity are kept, the rest is
- * only counted, without formatting it or looking whether it was there before. So the scans over
- * what is kept (is_kept()) are short.
+ * only counted, neither formatted nor compared. So the scans over kept entries (is_kept()) are
+ * short.
  *
  * File names and messages are copied into the list's arena. `files` keeps each name once, in the
- * order in which they were first named, which is the first key of the order. A message gets the
- * escapes and the length of an error's (err_set()). The list has no lock.
+ * order of first mention, which is the first sort key. Messages are escaped and limited like those
+ * of errors (err_set()). The list has no lock.
  */
 #include "base/diag.h"
 
@@ -48,7 +48,7 @@ void diag_list_free(struct diag_list *l)
 	free(l);
 }
 
-/* The list's own copy of a file name; its rank is its place among all names. */
+/* Returns the list's copy of a file name; *ret_rank is its index among all names. */
 static const char *intern_file(struct diag_list *l, const char *file, size_t *ret_rank)
 {
 	void **slot;
@@ -79,7 +79,7 @@ void diag_addv(struct diag_list *l, enum diag_severity severity, const char *fil
 	       int col, const char *fmt, va_list ap)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
-	struct err one_line; /* for its escaping and its bound */
+	struct err one_line; /* escapes and limits the text */
 	struct entry e = { .d = { .line = line, .col = col, .severity = severity } };
 
 	assert(severity == DIAG_ERROR || severity == DIAG_WARNING);

@@ -1,10 +1,10 @@
-/* engine/base/diag.h — all that is wrong with a file at once, each with its place.
+/* engine/base/diag.h — a list of all errors and warnings in a file, each with its place.
  *
  * Checkers add as they find; the program renders once. Positions are 1-based; columns count
  * characters, not bytes. line 0 means the whole file. At most DIAG_MAX errors and as many warnings
- * are kept, since nobody reads more; the rest is counted ("and 12 more errors"). The same message
- * at the same place is kept once (a node that is reached by two aliases is checked twice). The list
- * copies file names and messages; messages are escaped like those of err.h. One owner at a time.
+ * are kept, because nobody reads more; the rest is counted ("and 12 more errors"). The same message
+ * at the same place is kept once, because a node with two aliases is checked twice. The list copies
+ * file names and messages; messages are escaped like those of err.h. One owner at a time.
  */
 #ifndef CAIRN_BASE_DIAG_H
 #define CAIRN_BASE_DIAG_H
@@ -39,12 +39,12 @@ void diag_warning(struct diag_list *l, const char *file, int line, int col, cons
 void diag_addv(struct diag_list *l, enum diag_severity severity, const char *file, int line,
 	       int col, const char *fmt, va_list ap) _printf_(6, 0);
 
-/* How many were added, also those that aren't kept. */
+/* How many were added, including those that aren't kept. */
 size_t diag_errors(const struct diag_list *l);
 size_t diag_warnings(const struct diag_list *l);
 
-/* Those that are kept, sorted: files in the order in which they were first named, then by position,
- * errors before warnings at the same place. Valid until the next add. */
+/* The kept entries, sorted: files in the order of first mention, then by position, errors before
+ * warnings at the same place. Valid until the next add. */
 size_t diag_len(struct diag_list *l);
 const struct diag *diag_at(struct diag_list *l, size_t i);
 
@@ -52,8 +52,8 @@ const struct diag *diag_at(struct diag_list *l, size_t i);
  * errors`. */
 void diag_render(struct diag_list *l, struct str *out);
 
-/* What a loader returns when the list has errors: sets ERR_INVALID "FILE: 3 errors", or, when there
- * is only one, that error itself as "FILE:LINE:COL: message". Returns -1. */
+/* For loaders, when the list has errors: sets ERR_INVALID "FILE: 3 errors", or for a single error
+ * "FILE:LINE:COL: message". Returns -1. */
 int diag_to_err(struct diag_list *l, const char *file, struct err *err);
 
 #endif

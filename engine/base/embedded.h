@@ -1,4 +1,4 @@
-/* base/embedded.h — files of the tree that are part of the program. cairn_embed_folder() in
+/* base/embedded.h — source files that are built into the program. cairn_embed_folder() in
  * CMakeLists.txt makes a table of a folder's files; engine/embed.cmake writes it. */
 #ifndef CAIRN_BASE_EMBEDDED_H
 #define CAIRN_BASE_EMBEDDED_H
@@ -8,7 +8,7 @@
 struct embedded_file {
 	const char *path; /* below the folder; NULL ends the table */
 	const char *bytes;
-	size_t size; /* a NUL follows, which doesn't count */
+	size_t size; /* without the NUL that follows */
 };
 
 #endif

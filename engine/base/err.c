@@ -2,12 +2,12 @@
  *
  * A message is built in a larger buffer on the stack (format()) and then copied into the object
  * (fill()) with everything escaped that must not reach a terminal or a log line raw: hostile
- * characters (a newline in a file name, text that runs backwards), byte by byte, and bytes that
- * are not UTF-8. Escapes are plain ASCII, so that prepending context later doesn't escape them
- * again. What is too long is cut at a whole character.
+ * characters (a newline in a file name, text that runs backwards) byte by byte, and bytes that
+ * aren't UTF-8. Escapes are plain ASCII, so that prepending context later doesn't escape them
+ * again. A message that is too long is cut after a complete character.
  *
- * No allocation, no lock, and errno stays as it was: errors are reported where memory or
- * descriptors ran out.
+ * No allocation, no lock, and errno stays as it was: errors are also reported when memory or
+ * descriptors run out.
  */
 #include "base/err.h"
 
@@ -45,7 +45,7 @@ static size_t next_piece(const char *s, size_t left, char out[5])
 static void fill(char *dst, size_t size, const char *text)
 {
 	const char *s = text, *end = text + strlen(text);
-	size_t len = 0, fits = 0; /* fits: where "…" may still be put */
+	size_t len = 0, fits = 0; /* fits: last length after which "…" fits */
 	char piece[5];
 
 	while (s < end) {

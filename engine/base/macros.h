@@ -1,4 +1,4 @@
-/* engine/base/macros.h — the few words that every file uses: cleanup by scope, array length,
+/* engine/base/macros.h — the few macros that every file uses: cleanup by scope, array length,
  * bounds. */
 #ifndef CAIRN_BASE_MACROS_H
 #define CAIRN_BASE_MACROS_H
@@ -15,19 +15,19 @@
 
 #define ARRAY_LEN(a)                    (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-/* Each argument is evaluated once; both are converted to their common type first, as by `a < b ? a
- * : b`. Not where a constant is asked for (the size of an array). */
+/* Each argument is evaluated once; both are first converted to their common type, as in `a < b ? a
+ * : b`. Not usable where the language requires a constant (the size of an array). */
 #define MIN(a, b) PICK_(a, b, <, __COUNTER__)
 #define MAX(a, b) PICK_(a, b, >, __COUNTER__)
 #define PICK_(a, b, op, n) \
-	PICK_NUMBERED_(a, b, op, n) /* with names of its own, since one may stand in another */
+	PICK_NUMBERED_(a, b, op, n) /* with unique names, because calls may nest */
 #define PICK_NUMBERED_(a, b, op, n) PICK_AS_(a, b, op, _a##n, _b##n)
-#define PICK_AS_(a, b, op, x, y)                                                     \
-	({                                                                           \
-		__typeof__(1 ? (a) : (b)) x = (a), y = (b);                          \
-		if (0) /* for the compiler's word on a comparison of unlike signs */ \
-			(void)((a)op(b));                                            \
-		x op y ? x : y;                                                      \
+#define PICK_AS_(a, b, op, x, y)                                          \
+	({                                                                \
+		__typeof__(1 ? (a) : (b)) x = (a), y = (b);               \
+		if (0) /* makes the compiler warn of a sign comparison */ \
+			(void)((a)op(b));                                 \
+		x op y ? x : y;                                           \
 	})
 
 #define NS_PER_S  1000000000LL

@@ -119,7 +119,7 @@ size_t map_len(const struct map *m)
 	return m->entries.n;
 }
 
-/* The slot that holds the key, or the free one where it belongs. Needs n_slots > 0. */
+/* The slot that holds the key, or the free slot for it. Needs n_slots > 0. */
 static size_t find(const struct map *m, const void *key, size_t len, uint64_t hash)
 {
 	size_t mask = m->n_slots - 1;

@@ -1,7 +1,7 @@
 /* engine/base/map.h — hash table from byte strings to pointers, in insertion order.
  *
- * The map copies keys; values are the caller's. Hashing is seeded per process (keys come from
- * outside). Iteration: for (size_t i = 0; i < map_len(m); i++) map_at(m, i, &key, &keylen).
+ * The map copies keys; the caller owns values. Hashing is seeded per process, because keys may be
+ * hostile. Iteration: for (size_t i = 0; i < map_len(m); i++) map_at(m, i, &key, &keylen).
  */
 #ifndef CAIRN_BASE_MAP_H
 #define CAIRN_BASE_MAP_H
@@ -17,8 +17,8 @@ static inline void map_freep(struct map **m)
 	map_free(*m);
 }
 size_t map_len(const struct map *m);
-/* Returns the slot of `key`, made with NULL when absent; *ret_new (may be NULL) says which. Valid
- * until the next map_slot. */
+/* Returns the slot of `key`. An absent key gets a new slot with NULL, and *ret_new (may be NULL) is
+ * true. Valid until the next map_slot(). */
 void **map_slot(struct map *m, const void *key, size_t len, bool *ret_new);
 void *map_get(const struct map *m, const void *key, size_t len); /* NULL when absent */
 bool map_has(const struct map *m, const void *key, size_t len);

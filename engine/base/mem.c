@@ -1,10 +1,10 @@
 /* engine/base/mem.c — allocation that can't fail, and arenas.
  *
- * An arena is a chain of zeroed chunks, each twice the one before up to CHUNK_MAX, so that a
- * small tree costs a kilobyte (ten thousand attempts that wait have one each) and a large one few
- * calls. What doesn't fit in the current chunk, and is more than a quarter of the next one, gets
- * a chunk of its own behind the current one, so that a large string doesn't waste the rest of the
- * chunk in use. Nothing is freed before the arena.
+ * An arena is a chain of zeroed chunks. Each is twice as large as the previous one, up to
+ * CHUNK_MAX, so that a small tree costs a kilobyte (each of ten thousand waiting attempts has one)
+ * and a large tree few calls. An allocation that doesn't fit in the current chunk, and is more than
+ * a quarter of the next one, gets its own chunk behind the current one, so that a large string
+ * doesn't waste the rest of the current chunk. Nothing is freed before the arena.
  *
  * mem_die() prints one line without allocating and exits: callers never see a failed allocation.
  */
@@ -26,7 +26,7 @@ void mem_die(size_t n)
 	int len = snprintf(line, sizeof(line), "cairn: out of memory (asked for %zu bytes)\n", n);
 
 	if (write(STDERR_FILENO, line, (size_t)len) < 0) {
-		/* nothing is left to tell it to */
+		/* there is nowhere to report it */
 	}
 	_exit(4);
 }
@@ -106,7 +106,7 @@ struct chunk {
 
 struct arena {
 	struct chunk *chunks; /* the first is the one in use */
-	size_t used;          /* of the first */
+	size_t used;          /* bytes used of the first */
 	size_t next_size;
 	size_t total;
 };

@@ -1,8 +1,8 @@
 /* engine/base/mem.h — memory: allocation that can't fail, and arenas.
  *
  * Running out of memory is fatal by design: x* functions print one line on stderr and _exit(4).
- * That is safe, because the engine survives kill -9 at any point. Sizes that come from outside are
- * bounded before they get here.
+ * That is safe, because the engine survives kill -9 at any point. Callers limit sizes that come
+ * from outside.
  *
  * An arena frees all at once. Not thread-safe; one owner.
  */
@@ -65,7 +65,8 @@ size_t arena_bytes(const struct arena *a); /* bytes taken from the system */
 		(vec)->v = NULL;           \
 		(vec)->n = (vec)->cap = 0; \
 	} while (0)
-/* All that is in it, for `__auto_type taken`, which the caller VEC_FREEs; it is empty then. */
+/* Moves the content out, into a new vector (`__auto_type taken`) that the caller VEC_FREEs. The old
+ * one is then empty. */
 #define VEC_TAKE(vec)                        \
 	({                                   \
 		__auto_type _taken = *(vec); \
@@ -73,7 +74,7 @@ size_t arena_bytes(const struct arena *a); /* bytes taken from the system */
 		(vec)->n = (vec)->cap = 0;   \
 		_taken;                      \
 	})
-/* What is in it goes to *ret (an array in the arena, never NULL) and *ret_n; the vector is freed.
+/* Copies the content to *ret (an array in the arena, never NULL) and *ret_n, and frees the vector.
  */
 #define VEC_TO_ARENA(vec, arena, ret, ret_n)                                              \
 	do {                                                                              \

@@ -1,6 +1,6 @@
 /* engine/base/ustar.h — the header of a tar member (POSIX.1-1988 ustar, 10.1.1) and the records of
- * a pax header (POSIX.1-2001). Owner 0, time 0: the same bytes for the same member, which is why
- * shards and image layers aren't left to a library whose bytes change with its version. */
+ * a pax header (POSIX.1-2001). Owner and time are 0, so that the same member always gives the same
+ * bytes. Shards and image layers need that; a library's bytes could change with its version. */
 #ifndef CAIRN_BASE_USTAR_H
 #define CAIRN_BASE_USTAR_H
 
@@ -16,9 +16,9 @@ struct ustar {
 };
 _Static_assert(sizeof(struct ustar) == USTAR_BLOCK, "a header is one block");
 
-/* All but the names, which it has already; then nothing may change but the checksum's end. */
+/* Fills all fields but the names, which must be set before. Change nothing afterwards. */
 void ustar_seal(struct ustar *h, char type, unsigned mode, uint64_t size);
-/* "LENGTH key=value\n", where the length counts itself. */
+/* "LENGTH key=value\n", where LENGTH includes its own digits. */
 void ustar_add_record(struct str *out, const char *key, const char *value, size_t n);
 
 #endif

@@ -1,13 +1,12 @@
-/* storage/bucket/bucket.c — decides which kind of object storage a URI names, and puts the prefix
- * before every key.
+/* storage/bucket/bucket.c — chooses the kind of object storage for a URI, and adds the prefix to
+ * every key.
  *
- * The kinds see whole keys. For a batch the whole keys stand in the callers' structs for the length
- * of the call, and `struct keys` puts the callers' own keys back afterwards; so two batches must
- * not share a struct at one time. A listing takes the prefix off again, and skips an object that a
- * server gives without it.
+ * The kinds see full keys. During a batch the full keys are in the callers' structs, and `struct
+ * keys` restores the callers' keys afterwards. So two batches must not share a struct at the same
+ * time. A listing removes the prefix, and skips an object that lacks it.
  *
- * There is no state beside struct bucket, which the kinds extend, so any thread may call. Requests,
- * retries and batches are the kinds' (s3/, gcs/, memory.c).
+ * struct bucket, which the kinds extend, is the only state, so any thread may call. The kinds make
+ * requests, retries and batches (s3/, gcs/, memory.c).
  */
 #include "storage/bucket/internal.h"
 
@@ -15,7 +14,7 @@
 #include "base/os/machine.h"
 #include "base/text/str.h"
 
-/* Life. */
+/* Open and close. */
 
 int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, struct err *err)
 {
@@ -106,12 +105,12 @@ char *bucket_probe_key(const struct bucket *b)
 
 /* Keys. */
 
-/* Whole keys of a batch. */
+/* Full keys of a batch. */
 struct keys {
 	struct arena *arena;
 	const char **whole;
-	const char ***places; /* where they stand for the length of a call */
-	const char **given;   /* what stood there before */
+	const char ***places; /* where the full keys are during a call */
+	const char **given;   /* the callers' keys */
 	size_t n;
 };
 
@@ -231,7 +230,7 @@ static int list_one(void *arg, const struct bucket_object *o)
 	struct relative *l = arg;
 	struct bucket_object relative = *o;
 
-	if (!str_has_prefix(o->key, l->prefix)) /* a server that gives what wasn't asked for */
+	if (!str_has_prefix(o->key, l->prefix)) /* the server returned a key outside the prefix */
 		return 0;
 	relative.key += l->skip;
 	return l->fn(l->arg, &relative);

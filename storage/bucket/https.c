@@ -1,9 +1,9 @@
-/* storage/bucket/https.c — files at https URLs, as a bucket that knows only get and head: one host,
- * whose keys are paths with their queries.
+/* storage/bucket/https.c — files at https URLs, as a bucket with only get and head. A bucket is one
+ * host; its keys are paths with queries.
  *
- * What tells versions apart is the ETag, or else the date of the last change. Redirects are
- * followed, at most REDIRECTS_MAX, and never from https to http. A server that doesn't know HEAD
- * (or a signature that is for GET only) is asked for the first byte instead.
+ * The version is the ETag, or else the date of the last change. Redirects are followed, at most
+ * REDIRECTS_MAX, and never from https to http. If HEAD fails (unknown to the server, or a signature
+ * for GET only), a GET of the first byte does instead.
  *
  * Gets go through ranged.c, retries through transfer.c. The other entries of the table are NULL:
  * origin/ calls nothing else of such a bucket (origin_in_bucket()).
@@ -18,7 +18,7 @@
 
 #define REDIRECTS_MAX 10
 #define URL_MAX       (8 * KIB)
-#define CONNECTIONS   16 /* public servers don't like more from one */
+#define CONNECTIONS   16 /* public servers dislike more from one client */
 #define LAST_MODIFIED "last-modified:"
 
 struct https {
@@ -52,7 +52,7 @@ struct https_call {
 	void (*rewind)(void *arg);
 	int (*check)(void *arg, const struct http_request *r, struct err *err);
 	void *arg;
-	bool enough; /* the sink ended it: that is no failure */
+	bool enough; /* the sink stopped on purpose: no failure */
 	struct http_request reply;
 };
 
@@ -62,8 +62,8 @@ static void clear(struct https_call *c)
 	memset(&c->reply, 0, sizeof(c->reply));
 }
 
-/* Sends it to `url` and to where that leads. 0: there is an answer that is no redirect, or an error
- * in reply.err. */
+/* Sends the call to `start` and follows redirects. 0: the reply is no redirect, or reply.err is
+ * set. */
 static int send_along(struct https *h, struct https_call *c, const char *start, struct err *err)
 {
 	_cleanup_(freep) char *url = xstrdup(start);
@@ -88,7 +88,7 @@ static int send_along(struct https *h, struct https_call *c, const char *start, 
 		next = c->reply.err.code || !http_is_redirect(c->reply.reply.status)
 			       ? NULL
 			       : http_location(&c->reply, url, URL_MAX);
-		c->reply.url = NULL; /* it isn't kept */
+		c->reply.url = NULL; /* `url` is freed soon */
 		if (!next)
 			return 0;
 		if (!is_allowed(next, str_has_prefix(url, "https://"))) {
@@ -150,7 +150,7 @@ static int send_call(struct https *h, struct https_call *c, struct err *err)
 
 /* Versions. */
 
-/* "" when the server says nothing that tells them apart. */
+/* "" when the server gives neither. */
 static void version_of(const struct http_request *r, char out[RANGED_ETAG_MAX])
 {
 	_cleanup_(freep) char *etag = transfer_header(r, "ETag", RANGED_ETAG_MAX - 1);
@@ -167,7 +167,7 @@ static void version_of(const struct http_request *r, char out[RANGED_ETAG_MAX])
 		out[0] = '\0';
 }
 
-/* A condition that the server can check; a weak ETag is none. */
+/* The version as a condition that the server can check; NULL for a weak ETag. */
 static char *condition(const char *version)
 {
 	if (!version || !*version || str_has_prefix(version, "W/"))
@@ -261,7 +261,7 @@ static int https_head(struct bucket *b, const char *key, struct bucket_object *r
 					 .max_bytes = UINT64_MAX };
 		r = send_call(https_of(b), &c, &e);
 	}
-	if (r == 0 || (r == 1 && again)) { /* 416: it has no first byte */
+	if (r == 0 || (r == 1 && again)) { /* 416: the object is empty */
 		version_of(&c.reply, version);
 		empty = bucket_add_string(strings, "");
 		at = bucket_add_string(strings, version);

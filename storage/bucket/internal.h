@@ -1,5 +1,5 @@
-/* storage/bucket/internal.h — what kinds of object storage give; bucket.c dispatches. Only this
- * folder includes it. */
+/* storage/bucket/internal.h — the interface of the kinds of object storage; bucket.c dispatches to
+ * them. Only this folder includes it. */
 #ifndef CAIRN_STORAGE_BUCKET_INTERNAL_H
 #define CAIRN_STORAGE_BUCKET_INTERNAL_H
 
@@ -15,8 +15,8 @@ struct bucket_listing {
 	void *arg;
 };
 
-/* Meanings, threads and errors as in bucket.h. Keys are whole: bucket.c has put the prefix before
- * them, and takes it off what list gives. */
+/* Meanings, threads and errors as in bucket.h. Keys are full keys: bucket.c adds the prefix, and
+ * removes it from what list gives. */
 struct bucket_ops {
 	int (*put_many)(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err);
 	int (*get_many)(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err);
@@ -38,12 +38,12 @@ struct bucket {
 	atomic_bool answered;
 };
 
-/* Takes the URI apart; ERR_INVALID. The kinds' `free` only releases what is theirs, and the struct.
+/* Parses the URI; ERR_INVALID. A kind's `free` releases only its own fields, and the struct.
  */
 int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, struct err *err);
 void bucket_base_deinit(struct bucket *b);
 
-/* How many bytes a get takes at most. What goes to a file isn't bound by memory. */
+/* The most bytes that a get takes. A get into a file isn't limited by memory. */
 static inline uint64_t bucket_get_limit(const struct bucket_get *g)
 {
 	if (g->max_bytes || g->size != UINT64_MAX)
@@ -60,10 +60,10 @@ static inline int bucket_may_put(bool (*may)(void *arg), void *arg, const char *
 		       : 0;
 }
 
-/* A key that nobody else has, to try with what a server can do. The caller frees. */
+/* A unique key, to probe what a server can do. The caller frees. */
 char *bucket_probe_key(const struct bucket *b);
 
-/* Adds a text of a bucket_object; returns where, since `strings` may move. */
+/* Adds a text of a bucket_object; returns its offset, because `strings` may be reallocated. */
 static inline size_t bucket_add_string(struct str *strings, const char *s)
 {
 	size_t at = strings->len;
@@ -76,9 +76,8 @@ int bucket_s3_open(const char *uri, const struct bucket_options *o, struct bucke
 		   struct err *err);
 int bucket_gcs_open(const char *uri, const struct bucket_options *o, struct bucket **ret,
 		    struct err *err);
-/* uri, name and prefix are bucket.c's to set.
- * For tests: objects in memory, shared by all that open the same `mem-bucket://NAME`; faults are
- * asked for by bucket_memory_faults(). */
+/* For tests: objects in memory, shared by all buckets of one `mem-bucket://NAME`.
+ * bucket_memory_faults() injects faults. bucket.c sets uri, name and prefix. */
 int bucket_memory_open(const char *uri, struct bucket **ret, struct err *err);
 
 #endif

@@ -4,13 +4,13 @@
  * counts; every bucket of that name points to it. Spaces live in a global list until
  * bucket_memory_forget().
  *
- * Each operation is begin(), its effect, then the end. begin() asks the test for the operation's
- * fate, takes the space's lock, and fails if the faults say so. A write that is late or repeated is
- * kept as a `struct late`, and bucket_memory_deliver() carries out the oldest one. The test's
- * functions `before` and `fate` run without the lock, so that they may call other clients.
+ * An operation calls begin(), has its effect, then ends. begin() gets the operation's fate from the
+ * test, takes the space's lock, and fails if the faults say so. A late or repeated write is kept as
+ * a `struct late`; bucket_memory_deliver() carries out the oldest one. The test's functions
+ * `before` and `fate` run without the lock, so they may call other clients.
  *
- * A batch is a loop: one operation after another, each with its own fate. Reads in ranges, retries
- * and uploads in parts are missing here: they belong to the real kinds.
+ * A batch is a loop of operations, each with its own fate. Ranges, retries and multipart uploads
+ * exist only in the real kinds.
  */
 #include "storage/bucket/memory.h"
 #include <errno.h>
@@ -34,13 +34,13 @@ struct object {
 /* A write that takes effect later. */
 struct late {
 	char *key;
-	uint8_t *bytes; /* NULL: it deletes */
+	uint8_t *bytes; /* NULL: a delete */
 	uint64_t size;
 	bool if_absent;
 	char encoding[16], version[24]; /* version "": delete whatever is there */
 };
 
-/* What all buckets of one name share. Never freed but by bucket_memory_forget(). */
+/* Shared by all buckets of one name. Only bucket_memory_forget() frees it. */
 struct space {
 	char *name;
 	pthread_mutex_t lock;
@@ -48,7 +48,7 @@ struct space {
 	struct bucket_memory_faults faults;
 	struct bucket_memory_counts counts;
 	struct clock *clock;
-	enum bucket_memory_fate fate; /* of the operation that has the lock */
+	enum bucket_memory_fate fate; /* of the operation that holds the lock */
 	VEC(struct late) late;
 	int64_t last_ns;
 	uint64_t random, generation, writes;
@@ -170,7 +170,7 @@ bool bucket_memory_damage(const char *name, const char *key, uint64_t offset)
 	return o && offset < o->size;
 }
 
-/* What every operation begins with. */
+/* Start and end of an operation. */
 
 static struct space *space_in(struct bucket *b)
 {
@@ -212,7 +212,7 @@ static int begin(struct space *s, const char *what, const char *key, bool write,
 	return -1;
 }
 
-/* With the lock, which it gives back: a write that was made, or is late. */
+/* Ends a write that was made or is late. Releases the lock. */
 static int end_write(struct space *s, const char *what, const char *key, int r, struct err *err)
 {
 	bool answered = s->fate == FATE_PASSES || s->fate == FATE_REPEATED;
@@ -221,7 +221,7 @@ static int end_write(struct space *s, const char *what, const char *key, int r, 
 	return answered ? r : err_set(err, ERR_IO, "cannot %s %s: no answer came", what, key);
 }
 
-/* Is it to have an effect now? A copy of one that is late, too or only, is kept. */
+/* Tells whether the write has its effect now. Keeps a copy of a write that is late or repeated. */
 static bool is_now(struct space *s, const char *key, const struct bucket_put *p,
 		   const uint8_t *bytes, const char *version)
 {
@@ -253,7 +253,7 @@ static int not_found(const struct bucket *b, const char *key, struct err *err)
 	return err_set(err, ERR_NOT_FOUND, "%s is not in %s", key, b->uri);
 }
 
-/* Verbs. */
+/* Operations. */
 
 static int read_put(const struct bucket_put *p, uint8_t **ret, struct err *err)
 {
@@ -276,7 +276,7 @@ static int read_put(const struct bucket_put *p, uint8_t **ret, struct err *err)
 	return 0;
 }
 
-/* Takes the bytes. 1: there is one already. */
+/* Owns `bytes`. 1: the object exists. */
 static int apply_put(struct space *s, const char *key, uint8_t *bytes, uint64_t size,
 		     bool if_absent, const char *encoding)
 {
@@ -543,7 +543,7 @@ void bucket_memory_each(const char *name,
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Listing: what was there when it began, so that `fn` may call the bucket. */
+/* Lists a snapshot, so that `fn` may call the bucket. */
 
 struct listed {
 	char *key;
@@ -654,7 +654,7 @@ static const struct bucket_ops memory_ops = {
 	.free = memory_free,
 };
 
-/* uri, name and prefix are bucket.c's to set and to free. */
+/* bucket.c sets and frees uri, name and prefix. */
 int bucket_memory_open(const char *uri, struct bucket **ret, struct err *err)
 {
 	struct memory_bucket *m = xcalloc(1, sizeof(*m));

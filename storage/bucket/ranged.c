@@ -1,20 +1,20 @@
-/* storage/bucket/ranged.c — fetches objects in ranges, all in parallel; each range is written where
- * it belongs.
+/* storage/bucket/ranged.c — fetches objects in ranges, in parallel; each range is written at its
+ * place.
  *
- * A get begins with one range, whose answer says how large the object is. fan_out() then pushes the
+ * A get begins with one range, whose answer gives the object's size. fan_out() then pushes the
  * other ranges onto the same queue of work, and the last part to end sets the result (parts_left).
- * All parts must be of one version: note_answer() compares their ETags, or generations.
+ * All parts must be of one version: note_answer() compares their ETags or generations.
  *
- * A server that ignores ranges answers 200 with everything. What wasn't asked for is skipped, and
- * `no_ranges` is noted for later gets.
+ * A server that ignores ranges answers 200 with the whole object. The other bytes are skipped, and
+ * `no_ranges` is set for later gets.
  *
- * Bytes for a file come in pieces of PIECE_BYTES, on the thread of their part, which writes and
- * hashes each while more arrives. The digest of a blob is made of those of its parts of
- * CONTENT_PART_BYTES, and ranges begin where these do: so whatever order they arrive in, nothing is
- * read back. A try that failed has hashed in vain; the next begins at its range's first byte.
+ * Bytes for a file come in pieces of PIECE_BYTES. The part's thread writes and hashes each piece
+ * while more arrives. A blob's digest is made of the digests of its parts of CONTENT_PART_BYTES.
+ * Ranges begin at part boundaries, so no byte is read back, whatever the order of arrival. After a
+ * failed try the hash of its range starts again.
  *
- * struct fetch has a lock of its own. Bytes are written without it: parts don't overlap, and memory
- * is reserved before parts run in parallel. Retries are the kind's, in request(); rewind_part()
+ * struct fetch has a lock of its own. Bytes are written without the lock: parts don't overlap, and
+ * memory is reserved before parts run in parallel. The kind retries in request(); rewind_part()
  * prepares a part for each try.
  */
 #include "storage/bucket/ranged.h"
@@ -28,32 +28,32 @@
 #include "base/mem.h"
 #include "storage/bucket/internal.h"
 
-/* Fewer, larger writes, and hashed while they are in the processor's cache. */
+/* Large enough for few writes, small enough to be hashed in the processor's cache. */
 #define PIECE_BYTES (256 * KIB)
 
 struct fetch {
 	const struct ranged *r;
 	struct bucket_get *g;
-	pthread_mutex_t lock;       /* guards what follows */
-	uint64_t part_bytes, total; /* of what is asked, known after the first answer */
+	pthread_mutex_t lock;       /* guards the fields below */
+	uint64_t part_bytes, total; /* of the range asked for; known after the first answer */
 	size_t parts_left;
 	char etag[RANGED_ETAG_MAX];
-	uint64_t end;               /* how far bytes came, relative to g->offset */
-	uint64_t got;               /* how many: as many, unless a server left out some */
-	VEC(struct digest) digests; /* of the blob's parts, place by place, as far as hashed */
-	bool unhashed;              /* some of what came wasn't */
+	uint64_t end; /* end of the bytes that came, relative to g->offset */
+	uint64_t got; /* number of bytes; equal to `end` unless the server left some out */
+	VEC(struct digest) digests; /* of the blob's parts, by index, where hashed */
+	bool unhashed;              /* some bytes weren't hashed */
 	bool failed;
 };
 
 /* One request of a fetch. */
 struct part {
-	struct ranged_part asked; /* first: hooks get it */
+	struct ranged_part asked; /* must be first: hooks get its address */
 	struct fetch *f;
-	uint64_t from, n; /* relative to g->offset; n UINT64_MAX: all */
+	uint64_t from, n; /* relative to g->offset; n UINT64_MAX: to the end */
 	uint64_t skip, got;
-	struct digester *hasher; /* of the blob's part that is arriving; NULL: it isn't asked */
+	struct digester *hasher; /* of the blob's part that is arriving; NULL: no hash wanted */
 	bool started, ignored, hashed;
-	uint64_t object_size; /* UINT64_MAX: not said */
+	uint64_t object_size; /* UINT64_MAX: unknown */
 };
 
 /* Bytes. */
@@ -63,9 +63,8 @@ static int write_at(struct fetch *f, uint64_t at, const char *bytes, size_t n, s
 	struct bucket_get *g = f->g;
 
 	if (g->fd < 0) {
-		if (at + n >
-		    g->body.cap -
-			    1) { /* only of unknown size: one request, so that nobody else writes */
+		if (at + n > g->body.cap - 1) { /* only for an unknown size: then there is one
+						   request, so no other thread writes */
 			g->body.len = at;
 			str_reserve(&g->body, n);
 		}
@@ -92,7 +91,8 @@ static int write_at(struct fetch *f, uint64_t at, const char *bytes, size_t n, s
 
 /* Digests. */
 
-/* The first answer says whether the bytes have an encoding: then they aren't those of a blob. */
+/* Encoded bytes aren't the blob's bytes, so they aren't hashed. The first answer says whether there
+ * is an encoding. */
 static bool is_hashed(struct fetch *f)
 {
 	bool encoded;
@@ -119,7 +119,7 @@ static void note_digest(struct part *p, uint64_t at)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* The next bytes of the part. */
+/* Hashes the next bytes of the part. */
 static void hash(struct part *p, const char *bytes, size_t n)
 {
 	uint64_t at = p->from + p->got;
@@ -137,12 +137,13 @@ static void hash(struct part *p, const char *bytes, size_t n)
 	}
 }
 
-/* Of the whole blob. A try that failed may have written more than the one that was taken. */
+/* Computes the digest of the whole blob. Truncates the file, because a failed try may have written
+ * more than the one that succeeded. */
 static int end_hash(struct fetch *f, struct err *err)
 {
 	uint64_t n = MAX((f->end + CONTENT_PART_BYTES - 1) / CONTENT_PART_BYTES, 1u);
 
-	if (f->got != f->end) /* of a server that speaks of several sizes */
+	if (f->got != f->end) /* the server gave different sizes */
 		return err_set(err, ERR_IO, "the answers leave out bytes of %s", f->g->key);
 	if (ftruncate(f->g->fd, (off_t)(f->g->file_offset + f->end)) < 0)
 		return err_errno(err, "writing what was fetched");
@@ -158,7 +159,7 @@ static int end_hash(struct fetch *f, struct err *err)
 	return 0;
 }
 
-/* The answer's head, before its first byte. */
+/* Reads the answer's headers, before its first byte. */
 static int start(struct part *p, const struct http_request *r, struct err *err)
 {
 	uint64_t first, last, total;
@@ -167,7 +168,7 @@ static int start(struct part *p, const struct http_request *r, struct err *err)
 	p->started = true;
 	p->object_size = UINT64_MAX;
 	if (r->reply.status != 206 &&
-	    !range) { /* rclone's server says 200 to a range, but where it is */
+	    !range) { /* rclone's server answers a range with 200, but sends Content-Range */
 		p->ignored = true;
 		p->skip = p->f->g->offset + p->from;
 		return 0;
@@ -192,7 +193,7 @@ static int take_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 	p->skip -= take;
 	s += take;
 	n -= take;
-	take = MIN(p->n - p->got, n); /* of a 200: more than was asked for */
+	take = MIN(p->n - p->got, n); /* a 200 may hold more than we asked for */
 	if (p->from + p->got + take > limit)
 		return err_set(err, ERR_TOO_LARGE, "the object is larger than %llu bytes",
 			       (unsigned long long)limit);
@@ -210,13 +211,13 @@ static void rewind_part(void *arg)
 
 	p->started = p->ignored = false;
 	p->skip = p->got = 0;
-	if (p->hasher) { /* what an earlier try left in it */
+	if (p->hasher) { /* reset what an earlier try left */
 		digester_free(p->hasher);
 		p->hasher = digester_new();
 	}
 }
 
-/* All there? Nothing else notices an answer that ends early and says so. */
+/* Checks that all bytes came. Nothing else notices an answer whose length header is short too. */
 static int check_part(void *arg, const struct http_request *r, struct err *err)
 {
 	struct part *p = arg;
@@ -245,7 +246,7 @@ static void fail(struct fetch *f, const struct err *err)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* Of one version? And the facts of the first answer. */
+/* Checks that all answers are of one version, and keeps the facts of the first answer. */
 static int note_answer(struct fetch *f, const struct part *p, struct err *err)
 {
 	const struct ranged_part *a = &p->asked;
@@ -253,7 +254,7 @@ static int note_answer(struct fetch *f, const struct part *p, struct err *err)
 	bool changed;
 
 	pthread_mutex_lock(&f->lock);
-	/* Not every server keeps to If-Match. */
+	/* Not every server obeys If-Match. */
 	changed = asked && *asked == '"' && a->etag[0] == '"' && !str_eq(asked, a->etag);
 	changed |= a->etag[0] && f->etag[0] && !str_eq(a->etag, f->etag);
 	if (a->etag[0] && !f->etag[0])
@@ -356,7 +357,7 @@ static void fetch_part(struct work_queue *q, void *arg, size_t i)
 	part_done(f);
 }
 
-/* After the first part: the others. */
+/* After the first part, pushes the others. */
 static void fan_out(struct fetch *f, const struct part *first, struct work_queue *q)
 {
 	uint64_t there = first->object_size == UINT64_MAX ? 0 : first->object_size - f->g->offset;
@@ -372,8 +373,8 @@ static void fan_out(struct fetch *f, const struct part *first, struct work_queue
 	work_push(q, (struct work){ fetch_part, f, n });
 }
 
-/* One get, from inside a queue, which may get more work; sets what is answered in *g when all is
- * done. */
+/* One get, run from a queue, to which it may push more work. Sets the outputs in *g when all parts
+ * are done. */
 static void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_queue *q)
 {
 	struct fetch *f = xcalloc(1, sizeof(*f));
@@ -399,14 +400,14 @@ static void ranged_get(const struct ranged *store, struct bucket_get *g, struct 
 	if (r == 0 && first && p.ignored && g->offset)
 		*store->no_ranges = true;
 	if (r == 0 && first && p.ignored && first < g->size &&
-	    p.got == first) { /* it ignores ranges: everything in one answer */
+	    p.got == first) { /* ranges are ignored: fetch everything in one answer */
 		*store->no_ranges = true;
 		f->end = f->got = 0;
 		f->unhashed = false;
 		r = request_part(f, 0, g->size, &p, &err);
 	}
-	/* 416: nothing from there on. An empty object is answered so too, but its encoding only
-	 * without a range. */
+	/* 416: the object ends before the range. So does an empty object, but only an answer
+	 * without a range has its encoding. */
 	if (r == 1 && g->offset == 0)
 		r = request_part(f, 0, UINT64_MAX, &p, &err);
 	else if (r == 0 && first && g->size == UINT64_MAX && p.object_size != UINT64_MAX &&

@@ -1,11 +1,11 @@
 /* storage/bucket/transfer.c — slots, retries, and reading headers, for all kinds of object storage.
  *
- * A slot is a request under way. `limit` is a fraction, so that 1/limit per good answer adds one
- * slot a round. A throttled answer halves it, but not twice within DECREASE_PAUSE_NS: those under
- * way were sent before we knew.
+ * A slot is a running request. `limit` is a fraction, so that 1/limit per success adds one slot a
+ * round. A throttled answer halves it, but not twice within DECREASE_PAUSE_NS, because the requests
+ * that were running were sent before we knew.
  *
- * The retry budget may go below zero. Then a retry waits until the refill has paid its debt; it
- * isn't refused. The number of tries alone ends a request.
+ * The retry budget may go below zero. Then a retry isn't refused, but waits until the refill has
+ * paid the debt. Only the number of tries ends a request.
  *
  * One lock guards all of a struct transfer, and is never held while a request is sent or while a
  * retry waits. The queue of work is in work.c.
@@ -200,7 +200,7 @@ void transfer_add_param(struct str *query, const char *name, const char *value)
 		http_escape(query, value, strlen(value), false);
 }
 
-/* Decimal digits at *p, which moves on; false when there are none or too many. */
+/* Reads decimal digits at *p, and advances *p; false when there are none or too many. */
 static bool take_number(const char **p, uint64_t *ret)
 {
 	uint64_t v = 0;

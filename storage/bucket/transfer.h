@@ -1,11 +1,12 @@
-/* storage/bucket/transfer.h — what every kind of object storage needs to send many requests: slots
- * that adapt to what the server takes, retries with a shared budget, and a queue of work whose
- * items may add more.
+/* storage/bucket/transfer.h — shared by all kinds of object storage to send many requests: slots
+ * that adapt to the server, retries with a shared budget, and a queue of work whose items may add
+ * more work.
  *
- * Slots: additive increase, multiplicative decrease. A throttled answer halves the number of
- * requests under way (at most five times a second), each full round of good ones adds one. Retries:
- * full jitter over 0.1 s, 0.2 s, … 20 s; beyond the budget (100, one more for each success and ten
- * a second) they also wait for it, so that a server that is down isn't kept down by us. Any thread.
+ * Slots: additive increase, multiplicative decrease. A throttled answer halves the number of slots
+ * (at most five times a second); each full round of successes adds one. Retries: full jitter over
+ * 0.1 s, 0.2 s, … 20 s. The retry budget is 100, and grows by one for each success and ten a
+ * second. When it is used up, retries also wait for it, so that our retries don't keep a server
+ * down. Any thread.
  */
 #ifndef CAIRN_STORAGE_BUCKET_TRANSFER_H
 #define CAIRN_STORAGE_BUCKET_TRANSFER_H
@@ -19,25 +20,26 @@ void transfer_free(struct transfer *t);
 unsigned transfer_tries(const struct transfer *t);
 
 enum transfer_outcome { TRANSFER_FINE, TRANSFER_THROTTLED, TRANSFER_FAILED };
-/* Around each request: waits for a slot; gives it back. */
+/* Call around each request: waits for a slot, and gives it back. */
 void transfer_begin(struct transfer *t);
 void transfer_end(struct transfer *t, enum transfer_outcome outcome);
 unsigned transfer_limit(struct transfer *t); /* slots now */
-/* Sleeps before try number `tries + 1`, as long as `answer`, what the last try got, asks for (a
- * minute at most); false: no more tries. */
+/* Sleeps before try number `tries + 1`, at least as long as `answer` of the last try asks for (a
+ * minute at most). False: no more tries. */
 bool transfer_retry(struct transfer *t, unsigned tries, const struct http_request *answer);
 int64_t transfer_jitter_ns(unsigned tries,
-			   uint64_t random); /* what it sleeps for; random: 64 even bits */
+			   uint64_t random); /* the time that it sleeps; random: 64 uniform bits */
 bool transfer_throttled(long status);
-/* A header's value as text of the caller's, at most `max` bytes; NULL when there is none, or it is
- * longer or not printable ASCII. */
+/* A header's value, at most `max` bytes; the caller frees. NULL when it is absent, longer, or not
+ * printable ASCII. */
 char *transfer_header(const struct http_request *r, const char *name, size_t max);
-/* Of Content-Length; false when there is none, or it is no number. */
+/* Reads Content-Length; false when it is absent or no number. */
 bool transfer_length(const struct http_request *r, uint64_t *ret);
-/* "NAME=VALUE" of a query or a form, escaped, behind a `&` if it isn't the first. value NULL: "".
+/* Adds "NAME=VALUE" to a query or a form, escaped, after a `&` unless it is the first. value NULL:
+ * "".
  */
 void transfer_add_param(struct str *query, const char *name, const char *value);
-/* "bytes 0-99/1234" of Content-Range; false when it is malformed. */
+/* Parses a Content-Range such as "bytes 0-99/1234"; false when malformed. */
 bool transfer_parse_range(const char *s, uint64_t *ret_first, uint64_t *ret_last,
 			  uint64_t *ret_total);
 
@@ -50,13 +52,13 @@ struct work {
 	void *arg;
 	size_t n;
 };
-/* Runs it, and what it pushes, on up to `threads` threads (the caller's is one); returns when all
- * is done. */
+/* Runs `w`, and what it pushes, on up to `threads` threads, including the caller's. Returns when
+ * all is done. */
 void work_run(unsigned threads, struct work w);
-/* From inside: done before what was there. */
+/* Called from inside `fn`: adds work, which runs before older work. */
 void work_push(struct work_queue *q, struct work w);
-/* Calls fn for i from 0 to n - 1 likewise, and returns the first failure (-1 with *err). `all`: the
- * other calls are made all the same; else those that haven't begun aren't. */
+/* Calls fn the same way for i from 0 to n - 1, and returns the first failure (-1 with *err). `all`:
+ * makes the other calls despite a failure; else calls that haven't begun are skipped. */
 int work_each(unsigned threads, size_t n, bool all, int (*fn)(void *arg, size_t i, struct err *err),
 	      void *arg, struct err *err);
 unsigned transfer_threads(const struct transfer *t);

@@ -1,5 +1,5 @@
-/* storage/bucket/window.h — a blob read from its beginning to its end through a window, so that one
- * of any size takes little memory.
+/* storage/bucket/window.h — reads a blob from start to end through a window, so that a blob of any
+ * size needs little memory.
  *
  * The blob is read and hashed once before the first byte is given. Errors as in content.h.
  */
@@ -9,19 +9,19 @@
 #include "storage/content/content.h"
 
 struct window {
-	const uint8_t *bytes; /* n of them lie here, until the next call */
+	const uint8_t *bytes; /* n bytes, valid until the next call */
 	size_t n;
-	bool is_last; /* the blob ends with them */
-	/* the window's own */
+	bool is_last; /* these are the blob's last bytes */
+	/* private */
 	uint8_t *buf;
 	size_t cap;
 	int fd;
 	uint64_t left;
 };
 int window_open(struct store *s, const struct content_id *id, struct window *ret,
-		struct err *err); /* shows the first bytes */
-/* Moves on by `used` bytes, and shows more than those that are left: when none were used the window
- * grows. Not after the last. */
+		struct err *err); /* the window then has the first bytes */
+/* Drops the first `used` bytes, and reads more. When `used` is 0 the window grows. Not allowed
+ * after the last bytes. */
 int window_move(struct window *w, size_t used, struct err *err);
 void window_close(struct window *w);
 

@@ -1,19 +1,19 @@
 /* storage/content/content.c — takes files and directories into a store (out of it: materialise.c).
  *
- * A file is copied to the store's file system first, and what was copied is hashed, so that an edit
- * meanwhile can't give an id that the bytes don't have. Its stat is compared before and after, so
- * that a half-edited file isn't taken for either version. Small files go through memory. Files that
- * are ours (a task's outputs) are hashed in place and moved.
+ * A file is first copied to the store's file system, and the copy is hashed, so that an edit
+ * meanwhile can't make the id wrong. Its stat is compared before and after, so that a half-edited
+ * file isn't taken as either version. Small files go through memory. Our own files (a task's
+ * outputs) are hashed in place and moved.
  *
- * A directory's names are sorted, put, and become a tree. A large directory's names are spread over
- * threads (struct dir_job), each with a putter of its own; the first error ends the job.
+ * The names of a directory are sorted and put, and become a tree. For a large directory, threads
+ * share the names (struct dir_job). Each has its own putter; the first error ends the job.
  *
- * The stat cache is asked before a file is opened, and told only when the file system's times tell
- * of every change (times_tell()).
+ * The stat cache is read before a file is opened. It gets an entry only if the file's times show
+ * every later change (times_tell()).
  *
  * Links: a link at the top is followed only inside dir_fd, and no link below is followed. With
- * CONTENT_PUT_BENEATH the kernel resolves the path at the moment of opening, so that nobody can
- * change it in between.
+ * CONTENT_PUT_BENEATH the kernel resolves the path as it opens it, so that nobody can change the
+ * path in between.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -31,12 +31,12 @@
 #include "storage/internal.h"
 #include "storage/local/statcache.h"
 
-/* Of a symbolic link, and one more: longer ones are cut by the system. */
+/* A symbolic link's text and one byte more: the system cuts longer ones. */
 #define TARGET_BYTES 4097
-/* On a network file system times come from its server: its clock may be behind ours by this much.
+/* The times of a network file system come from its server. Its clock may be this much behind ours.
  */
 #define SERVER_CLOCK_NS (60 * NS_PER_S)
-/* Pages that were written to longer ago than this have been written back: ten times what kernels
+/* The kernel has written back pages that were dirtied longer ago than this. Ten times what kernels
  * take. */
 #define DIRTY_NS (300 * NS_PER_S)
 
@@ -67,14 +67,14 @@ int content_put_bytes(struct store *s, const void *bytes, size_t n, struct conte
 	return 0;
 }
 
-/* In: one file. */
+/* Putting one file. */
 
 struct putter {
 	struct store *store;
 	const struct content_put_options *o;
 	struct str path;      /* of what is being put, for messages and the stat cache */
-	int depth;            /* directories above it, from the one that was asked for */
-	int64_t clock_lag_ns; /* that the file system's clock may have behind ours */
+	int depth;            /* directories above it, below the top */
+	int64_t clock_lag_ns; /* how far the file system's clock may be behind ours */
 };
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -91,8 +91,8 @@ static int changed(const struct putter *p, struct err *err)
 static int check_unchanged(const struct putter *p, int fd, const struct stat *before,
 			   struct err *err)
 {
-	/* An output may be another name of an input, which is a link of the store's file: its times
-	 * move when other attempts begin or end with it. */
+	/* An output may be a hard link of an input, and so of the store's file. Its times then
+	 * change when other attempts link or unlink it. */
 	bool shared = (p->o->flags & CONTENT_PUT_MOVE) && before->st_nlink > 1;
 	struct stat after;
 
@@ -114,7 +114,7 @@ static int put_small(struct putter *p, int fd, const struct stat *st, bool store
 	uint8_t *buf = heap ? heap : stack;
 	ssize_t got;
 
-	/* One byte more than there should be: growth shows. */
+	/* Reads one byte more than expected, to notice that the file grew. */
 	got = fs_read_at(fd, buf, n + 1, 0);
 	if (got < 0)
 		return err_errno(err, "cannot read %s", p->path.s);
@@ -147,7 +147,7 @@ static int put_large_copy(struct putter *p, int fd, const struct stat *st, struc
 struct source {
 	int fd;
 	struct stat st;
-	int dir_fd; /* where it lies, and its name there; or NULL: it can't be moved */
+	int dir_fd; /* its directory, and `name` in it. name NULL: it can't be moved */
 	const char *name;
 };
 
@@ -175,7 +175,7 @@ static int put_open_file(struct putter *p, const struct source *f, struct conten
 		r = p->store->ops->files->move_in(p->store, f->dir_fd, f->name, &ret->digest, err);
 		if (r <= 0)
 			return r;
-		/* It stays where it is, but its mode may have been changed on the way, and its
+		/* The file stays where it is, but its mode may have been changed meanwhile, and its
 		 * ctime with it. */
 		if (fstat(f->fd, &st) < 0)
 			return err_errno(err, "cannot read %s", p->path.s);
@@ -207,10 +207,10 @@ int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *
 	return r;
 }
 
-/* Will the file's times tell of every change from now on? Writes by mmap move them only when the
- * kernel sees the first one to a clean page: never again on file systems in memory; elsewhere not
- * while the page is dirty. So dirty pages are sent on their way first, without waiting for them.
- * Kernels do it themselves after half a minute. */
+/* Tells whether the file's times will show every change from now on. A write by mmap changes them
+ * only when it is the first one to a clean page: never again on file systems in memory, elsewhere
+ * not while the page is dirty. So this starts to write dirty pages back, without waiting. Kernels
+ * do that themselves after half a minute. */
 static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
 {
 	static const unsigned long in_memory[] = {
@@ -228,7 +228,6 @@ static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
 	return true;
 }
 
-/* With the stat cache, an unchanged file isn't even opened. */
 static int put_file(struct putter *p, int dir_fd, const char *name, const struct stat *seen,
 		    struct content_id *ret, struct err *err)
 {
@@ -242,7 +241,7 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 	    (hash_only || (store_has(p->store, ret, 1, &present, NULL) == 0 && present)))
 		return 0;
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	began = clock_wall_ns(); /* as files have it */
+	began = clock_wall_ns(); /* file times use the wall clock */
 	if (fd < 0 || fstat(fd, &f.st) < 0)
 		return err_errno(err, "cannot read %s", p->path.s);
 	if (!S_ISREG(f.st.st_mode))
@@ -257,13 +256,13 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 	return 0;
 }
 
-/* In: directories. */
+/* Putting directories. */
 
 static int put_entry(struct putter *p, int dir_fd, const char *name, const struct stat *st,
 		     struct tree_entry *e, struct err *err);
 
-/* Nearly all patterns are names or `*` before the end of one; for those this is ten times as quick
- * as fnmatch. */
+/* Nearly all patterns are a name, or `*` and a suffix. For those this is ten times as fast as
+ * fnmatch. */
 static bool matches(const char *pattern, const char *name)
 {
 	const char *end = *pattern == '*' ? pattern + 1 : pattern;
@@ -275,7 +274,8 @@ static bool matches(const char *pattern, const char *name)
 	       memcmp(name + n - n_end, end, n_end) == 0;
 }
 
-/* `exclude` at the top; our own state (a project inside the project) and `ignore` anywhere. */
+/* `exclude` applies at the top; `ignore`, and our own state (a project inside the project), at any
+ * depth. */
 static bool left_out(const struct putter *p, const char *name)
 {
 	for (const char *const *x = p->o->ignore; x && *x; x++)
@@ -310,7 +310,7 @@ static int read_names(const struct putter *p, int fd, struct arena *arena, char 
 		if (!left_out(p, e->d_name))
 			VEC_PUSH(&names, arena_strdup(arena, e->d_name));
 	closedir(d);
-	if (r < 0) { /* a listing that ends early must not pass for a whole one */
+	if (r < 0) { /* a listing that ended early isn't complete */
 		VEC_FREE(&names);
 		return -1;
 	}
@@ -321,7 +321,7 @@ static int read_names(const struct putter *p, int fd, struct arena *arena, char 
 	return 0;
 }
 
-/* Files of one directory, spread over threads. */
+/* Files of one directory, shared by threads. */
 struct dir_job {
 	const struct putter *p;
 	int fd;
@@ -396,8 +396,7 @@ static int put_all_names(struct putter *p, int fd, char **names, struct tree_ent
 	pthread_t threads[16];
 	size_t t = 0;
 
-	/* A few names aren't worth a thread; large files among them get threads of their own for
-	 * their parts. */
+	/* A few names aren't worth a thread; large files among them use threads for their parts. */
 	if (n < 64 || p->o->n_threads < 2) {
 		for (size_t i = 0; i < n; i++)
 			if (put_name(p, fd, names[i], &entries[i], err) < 0)
@@ -452,7 +451,7 @@ static int put_dir(struct putter *p, int dir_fd, const char *name, struct conten
 static int put_symlink(const struct putter *p, int dir_fd, const char *name, struct tree_entry *e,
 		       struct err *err)
 {
-	/* Not on the stack: a compiler may lay it into each level of put_dir(). */
+	/* Not on the stack: the compiler may inline this into put_dir(), which recurses. */
 	_cleanup_(freep) char *target = xmalloc(TARGET_BYTES);
 	ssize_t n = readlinkat(dir_fd, name, target, TARGET_BYTES);
 
@@ -501,9 +500,9 @@ static int put_entry(struct putter *p, int dir_fd, const char *name, const struc
 	}
 }
 
-/* In: the top. */
+/* Putting the top. */
 
-/* Where dir_fd/path really is, when that is inside of dir_fd and not a link. */
+/* Resolves dir_fd/path to its real path, which must be inside dir_fd. */
 static int follow(int dir_fd, const char *path, char **ret, struct stat *st, struct err *err)
 {
 	_cleanup_(freep) char *fd_base =
@@ -531,8 +530,8 @@ static bool on_network(int dir_fd, const char *path)
 	return fs_network_name(at) != NULL;
 }
 
-/* What is going to be moved must be ours: no link on the way to it, or one that stays inside. 1: it
- * has to be followed. */
+/* A file that will be moved must be ours: no link may lead out of dir_fd. 1: there are links, and
+ * the path must be followed. */
 static int has_links(int dir_fd, const char *path)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
@@ -540,14 +539,13 @@ static int has_links(int dir_fd, const char *path)
 	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
 
 	if (fd < 0)
-		return 1; /* also where the call is missing: the slow way tells */
+		return 1; /* also on kernels without openat2: follow() decides */
 	close((int)fd);
 	return 0;
 }
 
-/* Resolved by the kernel at the moment of opening, so that there is no time in which it could be
- * changed. Directories below it are never left: each is opened from the one above, and no link is
- * followed there. */
+/* The kernel resolves the path as it opens it, so that nobody can change it in between. Below, each
+ * directory is opened from its parent, and no link is followed. */
 static int put_beneath(struct putter *p, int dir_fd, const char *path, struct content_id *ret,
 		       struct err *err)
 {

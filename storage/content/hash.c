@@ -1,10 +1,10 @@
 /* storage/content/hash.c — hashes blobs, and copies them while they are hashed.
  *
  * A blob above 16 MiB is hashed by parts, so that parts hash in parallel. struct part_job is shared
- * by the threads of one blob: each takes the next part under `lock`, and writes its digest into its
- * own place. When the blob is copied at the same time, the caller's thread copies in order and
- * counts `ready`; the others wait on `more` for parts that are there. Then the caller hashes, too.
- * The first part that fails ends the job.
+ * by the threads of one blob: each takes the next part under `lock`, and writes the digest into
+ * that part's place. When the blob is copied too, the caller's thread copies in order and increases
+ * `ready`; the others wait on `more` until a part is copied. Then the caller hashes too. The first
+ * part that fails ends the job.
  *
  * A hole of a sparse file is hashed as zeros without being read. struct blob_hasher gives the same
  * digest for bytes that arrive in order.
@@ -51,7 +51,7 @@ void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n)
 		h->left_in_part -= take;
 		if (h->left_in_part == 0) {
 			digester_final(h->part, &d);
-			assert(h->whole); /* not more bytes than were announced */
+			assert(h->whole); /* no more bytes than the announced size */
 			digester_update(h->whole, d.b, DIGEST_BYTES);
 			h->left_in_part = h->part_bytes;
 		}
@@ -73,8 +73,8 @@ void blob_hasher_final(struct blob_hasher *h, struct digest *ret)
 
 #define PIECE_BYTES (256 * KIB)
 
-/* How much of a hole lies at `from`, `n` at most. Reading it would fill the page cache with zeros,
- * at five times the cost of hashing them. */
+/* The length of the hole at `from`, at most `n`. Reading a hole would fill the page cache with
+ * zeros, and cost five times as much as hashing zeros. */
 static uint64_t hole_at(int fd, uint64_t from, uint64_t n)
 {
 	off_t data = lseek(fd, (off_t)from, SEEK_DATA);
@@ -162,8 +162,8 @@ static void part_job_init(struct part_job *j, int fd, uint64_t size)
 	j->digests = xcalloc(j->n_parts, sizeof(*j->digests));
 }
 
-/* This thread calls `first`, which copies (NULL: nothing is to be copied). Then it hashes as the
- * others do. */
+/* The caller's thread runs `first`, which copies (NULL: no copy). Then it hashes like the
+ * others. */
 static int part_job_run(struct part_job *j, unsigned n_threads,
 			void (*first)(struct part_job *j, int from), int from, struct digest *ret,
 			struct err *err)
@@ -234,7 +234,7 @@ int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, struct 
 {
 	struct part_job j;
 
-	/* A reflink needs no copy, and holes are to stay holes. */
+	/* A reflink needs no copy, and holes must stay holes. */
 	if (size <= CONTENT_PART_BYTES || n_threads < 2 || is_sparse(from, size) ||
 	    fs_reflink(from, to) == 0)
 		return fs_copy_fd(from, to, err) < 0

@@ -1,22 +1,20 @@
-/* storage/content/materialise.c — reads contents and lays files and directories out of a store.
+/* storage/content/materialise.c — reads contents, and materialises files and directories.
  *
- * A file is a reflink where the file system has it, else a copy. It is a hard link only with
- * CONTENT_HARD_LINK: a program that runs as the same user, or as root, could make it writable and
- * so write into the store, unless the kernel keeps it from that. The store's file has one mode, so
- * an executable is never a link of it. What was copied is hashed, every time; after a reflink or a
- * link, which shares the store's own bytes, once a process. Only the first copy of what was just
- * fetched isn't hashed, since its bytes were as they came in. So a damaged blob never reaches a
- * program, and is set aside.
+ * A file is a reflink where the file system has them, else a copy. It is a hard link only with
+ * CONTENT_HARD_LINK: unless the kernel prevents it, a program of the same user, or of root, could
+ * make a link writable and so write into the store. All links share one mode, so an executable is
+ * never a link. Every copy is hashed. A reflink or link shares the store's bytes, so a process
+ * hashes them once. Only the first copy of a blob that was just fetched isn't hashed, because it
+ * was hashed as it arrived. So a damaged blob never reaches a program; it is set aside.
  *
- * Trees come from strangers: a listing may state a wrong size for a blob that is in order. That is
- * the listing's fault, so the blob stays.
+ * Trees come from strangers: a listing may state a wrong size for an intact blob. Then the listing
+ * is wrong, so the blob stays.
  *
- * A shared store brings all that the content reaches before the first file is made. The bytes of
- * references are fetched when the first directory with references is met, for the whole tree at
- * once. A directory that fails at the top is removed; one that was there already (in_place) is left
- * as it is.
+ * A shared store fetches all that the content reaches before the first file is made. The first
+ * directory with references fetches the bytes of all references of the whole tree at once. After a
+ * failure the top directory is removed; one that existed before (in_place) stays as it is.
  *
- * One call, one thread; only the copy of a large file uses more.
+ * A call uses one thread; only the copy of a large file uses more.
  */
 #include <assert.h>
 #include <errno.h>
@@ -27,12 +25,13 @@
 #include "storage/internal.h"
 #include "storage/origin/origin.h"
 
-/* Below this, sharing bytes saves less than the calls cost. */
+/* Below this size a reflink saves less than its calls cost. */
 #define REFLINK_MIN (16 * KIB)
 
 /* Bytes. */
 
-/* The object has another size than the id says: is it damaged, or is the id wrong? */
+/* The object's size differs from the id's: decides whether the object is damaged or the id is
+ * wrong. */
 static int wrong_size(struct store *s, const struct content_id *id, int fd, uint64_t size,
 		      struct err *err)
 {
@@ -58,7 +57,7 @@ int content_read(struct store *s, const struct content_id *id, uint64_t max_byte
 
 	if (space == STORE_SPACES)
 		return err_set(err, ERR_NOT_FOUND, "there is no content to read");
-	if (id->size_bytes > max_bytes) /* before a bucket brings it */
+	if (id->size_bytes > max_bytes) /* before it is fetched from a bucket */
 		return err_set(err, ERR_TOO_LARGE,
 			       "sha256:%s has %llu bytes; at most %llu are read here",
 			       digest_hex(&id->digest, hex), (unsigned long long)id->size_bytes,
@@ -137,11 +136,11 @@ struct maker {
 	int depth;
 	struct str path; /* for messages */
 	const struct content_id *root;
-	bool brought;  /* what references mean is in the store */
-	bool in_place; /* the top is there, empty */
+	bool brought;  /* the bytes of all references are in the store */
+	bool in_place; /* the top exists, and is empty */
 };
 
-/* Small blobs: read, hash, write; three calls and no second look. */
+/* Small blobs: one read, hash, one write. */
 static int copy_small(struct store *s, const struct content_id *id, int in, int out,
 		      struct err *err)
 {
@@ -197,8 +196,8 @@ static bool is_in_place(const struct maker *m)
 	return m->in_place && m->depth == 0;
 }
 
-/* 0 linked, 1 it has to be a copy, -1 error. What is linked is the very file that was checked,
- * whatever the store does with its name meanwhile. */
+/* 0: linked, 1: must be copied, -1: error. Links the very file that was checked, whatever happens
+ * to its name in the store meanwhile. */
 static int link_blob(struct maker *m, const struct content_id *id, int in, int dir_fd,
 		     const char *name, struct err *err)
 {
@@ -215,7 +214,8 @@ static int link_blob(struct maker *m, const struct content_id *id, int in, int d
 		return 0;
 	if (errno == EEXIST)
 		return exists_or_errno(m, "", err);
-	m->no_link = errno != EMLINK && errno != ENOENT; /* this file has its last link, or none */
+	m->no_link = errno != EMLINK && errno != ENOENT; /* EMLINK and ENOENT concern this file
+							    only: no link left, or no name */
 	return 1;
 }
 
@@ -248,7 +248,7 @@ static int make_file(struct maker *m, const struct content_id *id, int dir_fd, c
 		   fs_set_mode(out, mode) < 0) {
 		err_errno(err, "cannot protect %s", m->path.s);
 	} else if (close(TAKE_FD(out)) <
-		   0) { /* NFS and quotas may say only now that it isn't kept */
+		   0) { /* NFS and quotas may report only now that the write failed */
 		err_errno(err, "cannot write %s", m->path.s);
 	} else {
 		return 0;
@@ -268,7 +268,7 @@ static int make_entry(struct maker *m, const struct tree_entry *e, const struct 
 		      int fd, struct err *err)
 {
 	size_t len = m->path.len;
-	int r = -1; /* each kind sets it; a listing has no other kinds */
+	int r = -1; /* each case sets it; a listing has no other kinds */
 
 	str_addc(&m->path, '/');
 	str_addn(&m->path, e->name, e->name_len);
@@ -294,8 +294,8 @@ static int make_entry(struct maker *m, const struct tree_entry *e, const struct 
 	return r;
 }
 
-/* The blobs of a listing's references, place by place. The first that are met bring those of the
- * whole tree, so that many are fetched at once. */
+/* Returns the blobs of a listing's references, by index. The first call fetches those of the whole
+ * tree, so that many are fetched at once. */
 static int bring_references(struct maker *m, const struct tree *t, struct content_id **ret,
 			    struct err *err)
 {

@@ -1,13 +1,13 @@
 /* storage/content/tree.c — trees: decodes, builds, searches and globs canonical listings. The
- * format is in FORMAT.md; what is read is hostile.
+ * format is in FORMAT.md. Input is hostile.
  *
- * A decoded tree is a copy of its bytes and an array of entries that point into it; the NULs of the
- * format let names be lent as C strings. Entries are strictly sorted, so tree_find() bisects. A
- * listing has one canonical form, and a reader refuses every other.
+ * A decoded tree is a copy of its bytes and an array of entries that point into it; names in the
+ * format end in NUL, so they serve as C strings. Entries are strictly sorted, so tree_find()
+ * bisects. A listing has one canonical form, and a reader refuses every other.
  *
- * References lie in the listing itself, since a prefix may have a million objects. Their place
- * (options and base) is written once for neighbours in the same place; base_len() says how much of
- * a URI is the base. Their texts are made in the tree's arena.
+ * References are in the listing itself, because a prefix may have a million objects. Neighbours
+ * with the same place (options and base) share it: it is written once. base_len() says how much of
+ * a URI is the base. Their texts are in the tree's arena.
  *
  * A tree is immutable, so any thread may read it. A builder belongs to one thread. Globs recurse,
  * at most CONTENT_DEPTH_MAX levels.
@@ -19,7 +19,7 @@
 
 #define MAGIC           "cairn-tree/1\n"
 #define MAGIC_LEN       (sizeof(MAGIC) - 1)
-#define TREE_TARGET_MAX 4095 /* of a symbolic link; Linux takes no more */
+#define TREE_TARGET_MAX 4095 /* of a symbolic link; Linux allows no more */
 
 struct tree {
 	uint8_t *bytes;
@@ -32,8 +32,8 @@ struct tree {
 
 struct reader {
 	uint8_t *at, *end;
-	struct arena *arena;        /* made when it is needed */
-	const char *options, *base; /* of the reference before; NULL */
+	struct arena *arena;        /* created when needed */
+	const char *options, *base; /* of the previous reference; or NULL */
 };
 
 static bool read_bytes(struct reader *r, size_t n, uint8_t **ret)
@@ -87,7 +87,7 @@ enum tree_entry_kind tree_entry_kind_of(const struct content_id *id)
 	case CONTENT_REFERENCE:
 		break;
 	}
-	return TREE_FILE; /* tree_builder_add refuses what isn't one */
+	return TREE_FILE; /* tree_builder_add() refuses all other kinds */
 }
 
 static bool read_id(struct reader *r, enum content_kind kind, struct content_id *ret)
@@ -102,7 +102,7 @@ static bool read_id(struct reader *r, enum content_kind kind, struct content_id 
 	return true;
 }
 
-/* A text with its NUL, lent; NULL when it isn't one. */
+/* Reads a text with its NUL, borrowed; NULL when it is invalid. */
 static const char *read_text(struct reader *r, size_t max, size_t *ret_len)
 {
 	uint8_t *p;
@@ -117,8 +117,8 @@ static const char *read_text(struct reader *r, size_t max, size_t *ret_len)
 	return (char *)p;
 }
 
-/* Length of the base of a reference's URI: the URI without the entry's name when it ends in `/` and
- * that name, else all of it. */
+/* Length of the base of a reference's URI. The base is the URI without the entry's name, if the URI
+ * ends in `/` and that name; else the whole URI. */
 static size_t base_len(const char *uri, const char *name, size_t name_len)
 {
 	size_t n = strlen(uri);
@@ -129,7 +129,7 @@ static size_t base_len(const char *uri, const char *name, size_t name_len)
 		       : n;
 }
 
-/* Another place than that of the reference before, when it says so. */
+/* Reads a place, if the entry has its own; else the previous reference's place stays. */
 static bool read_place(struct reader *r)
 {
 	const char *options, *base;
@@ -173,8 +173,7 @@ static bool read_reference(struct reader *r, struct tree_entry *e)
 	       base_len(ref->uri, e->name, e->name_len) == strlen(r->base);
 }
 
-/* Entry: kind (1 byte), name field, NUL, then id or target field, NUL. The NULs let names be lent
- * as C strings. */
+/* Entry: kind (1 byte), name field, NUL, then id or target field, NUL. */
 static bool read_entry(struct reader *r, struct tree_entry *e)
 {
 	uint8_t *p;
@@ -234,7 +233,7 @@ int tree_load(struct store *s, const struct content_id *id, struct tree **ret, s
 
 	if (id->kind != CONTENT_TREE)
 		return err_set(err, ERR_INVALID, "this content is a file, not a directory");
-	/* Nobody writes such a listing: what names it is damaged, or a stranger's. */
+	/* No writer makes such a listing, so the id that names it is damaged or hostile. */
 	if (id->size_bytes > TREE_LISTING_MAX)
 		return err_set(err, ERR_CORRUPT,
 			       "the listing of a directory is said to have %llu bytes; it can't "
@@ -309,7 +308,7 @@ void tree_builder_free(struct tree_builder *b)
 	free(b);
 }
 
-/* A copy, all of it in `arena`. */
+/* Copies all of it into `arena`. */
 static void keep_entry(struct arena *arena, const struct tree_entry *e, struct tree_entry *ret)
 {
 	*ret = *e;
@@ -359,7 +358,7 @@ static void encode_text(struct str *out, const char *s, size_t n)
 	str_addc(out, '\0');
 }
 
-/* `last`: the reference before this one, whose name is last_name; or NULL. */
+/* `last`: the previous reference; or NULL. */
 static void encode_reference(struct str *out, const struct tree_entry *e,
 			     const struct tree_entry *last)
 {
@@ -538,7 +537,7 @@ int tree_glob(struct store *s, const struct content_id *root, const char *patter
 		g.dirs_only = true;
 	}
 	for (char *c = p; (c = strstr(c, "**/**")) !=
-			  NULL;) /* twice means the same as once, and costs a walk each */
+			  NULL;) /* twice means the same as once, but each costs a walk */
 		if ((c == p || c[-1] == '/') && (c[5] == '/' || c[5] == '\0'))
 			memmove(c, c + 3, strlen(c + 3) + 1);
 		else

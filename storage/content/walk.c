@@ -1,22 +1,21 @@
-/* storage/content/walk.c — walks what a content reaches: content_complete(), content_verify(),
+/* storage/content/walk.c — walks all that a content reaches: content_complete(), content_verify(),
  * tree_each_listing(), content_takes().
  *
- * Each walk has a list of trees that it still has to read, and a map of those that it has seen. It
- * doesn't recurse, because whoever wrote a tree chose how deep it is nested. A tree that is met
- * twice is read once.
+ * Each walk has a list of trees still to read, and a map of trees seen. It doesn't recurse, because
+ * a hostile tree may be nested very deeply. A tree that is met twice is read once.
  *
- * content_complete() asks for members in batches of BATCH_MAX. Only when the whole tree was found,
- * its listings are noted as complete, so that this process doesn't walk them again.
- * content_verify() hashes every blob, and goes depth first in the order of names, so that it names
- * the first bad member.
+ * content_complete() looks up members in batches of BATCH_MAX. When it finds the whole tree, it
+ * notes the listings as complete, so that this process doesn't walk them again. content_verify()
+ * hashes every blob. It walks depth first in the order of names, so that it reports the first bad
+ * member.
  *
- * A walk belongs to one thread. What references mean isn't followed: they lie outside.
+ * A walk belongs to one thread. References aren't followed: their objects are outside the store.
  */
 #include "base/os/fs.h"
 #include "storage/internal.h"
 #include "storage/origin/origin.h"
 
-/* So many members are looked up at once; more would only take memory. */
+/* Members looked up at once; more would only take memory. */
 #define BATCH_MAX 65536
 
 struct walk {
@@ -48,7 +47,7 @@ static int all_present(struct walk *w, bool *ret, struct err *err)
 	return 0;
 }
 
-/* Looks at one listing; *ret false when it is missing or damaged, or one of its members is missing.
+/* Checks one listing. *ret becomes false when it is missing or damaged, or a member is missing.
  */
 static int complete_listing(struct walk *w, const struct content_id *tree, bool *ret,
 			    struct err *err)
@@ -71,7 +70,7 @@ static int complete_listing(struct walk *w, const struct content_id *tree, bool 
 		if (m->kind == TREE_DIR)
 			walk_into(w, &m->id);
 		if (tree_entry_is_kept(
-			    m)) /* listings, too: what a tier finds here is sent by its next sync */
+			    m)) /* listings too: a tier's next sync sends what it finds here */
 			VEC_PUSH(&w->batch, m->id);
 		if (w->batch.n >= BATCH_MAX && all_present(w, ret, err) < 0)
 			return -1;
@@ -97,7 +96,7 @@ static int tree_complete(struct store *s, const struct content_id *id, bool *ret
 		const void *key;
 
 		map_at(w.seen, i, &key, NULL);
-		store_note_complete(s, key); /* a digest is its bytes */
+		store_note_complete(s, key); /* true for any id of this digest */
 	}
 	map_free(w.seen);
 	VEC_FREE(&w.todo);
@@ -117,7 +116,7 @@ int content_complete(struct store *s, const struct content_id *ids, size_t n, bo
 	return 0;
 }
 
-/* Reading it all back. */
+/* Verifying. */
 
 struct check {
 	struct map *seen;
@@ -172,7 +171,7 @@ int content_verify(struct store *s, const struct content_id *id, struct err *err
 		item = c.todo.v[--c.todo.n];
 		r = item.id.kind == CONTENT_TREE ? tree_load(s, &item.id, &t, err)
 						 : check_blob(s, &item.id, err);
-		/* The last that is put on the list is the next to be looked at. */
+		/* The last one pushed is checked next, so push in reverse order. */
 		for (size_t i = t ? tree_len(t) : 0; i-- > 0;)
 			if (tree_entry_is_kept(tree_at(t, i)))
 				check_later(&c, item.path, tree_at(t, i));
@@ -187,7 +186,7 @@ int content_verify(struct store *s, const struct content_id *id, struct err *err
 	return r;
 }
 
-/* Its listings. */
+/* Listings. */
 
 int tree_each_listing(struct store *s, const struct content_id *root, tree_listing_fn *fn,
 		      void *arg, struct err *err)
@@ -222,7 +221,7 @@ struct taking {
 	uint64_t bytes, enough;
 };
 
-/* 1: enough was found, and the walk ends. */
+/* 1: the limit is reached, and the walk ends. */
 static int add_sizes(void *arg, const struct tree *t, struct err *err)
 {
 	struct taking *k = arg;

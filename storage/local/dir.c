@@ -1,20 +1,20 @@
 /* storage/local/dir.c — a store in a directory: .cairn/store. The layout is in FORMAT.md.
  *
- * Objects appear whole: they are written under tmp/, then renamed to their name without replacing
- * (the first stays). Nothing that has a name in a space is ever written to again; its mode is 0444.
- * What a crash leaves behind lies in tmp/.
+ * Objects appear complete: they are written under tmp/, then renamed to their name without
+ * replacing (the first stays). A file with a name in a space is never written again; its mode is
+ * 0444. What a crash leaves is in tmp/.
  *
- * Durability: a rename may reach the disk before the bytes do, so that after a power cut a name can
- * stand for a file that is too short. Two things make that harmless: store_sync() before anything
- * that names the object is published as a record, and every look-up compares the size. A put of
- * content that is there compares the bytes, and so repairs a damaged object.
+ * Durability: a rename may reach the disk before the bytes do, so after a power cut a name may have
+ * a file that is too short. Two things make that harmless: store_sync() runs before a record that
+ * names the object is published, and every look-up compares the size. A put of existing content
+ * compares the bytes, and so repairs a damaged object.
  *
- * A collector may be at work in another process. Whoever finds an object instead of writing it
- * makes it young (freshen()) under a shared lock; del_old() looks at its age under an exclusive
- * one. leases/ says since when runs are at work.
+ * Another process may run gc at the same time. A put that finds its object renews the object's time
+ * (freshen()) under a shared lock; del_old() checks the age under an exclusive lock. leases/ says
+ * when active runs began.
  *
- * base.lock guards what is pending; sync_lock lets one thread flush, and others that waited are
- * covered by its flush. Everything else is the file system's.
+ * base.lock guards the list of pending flushes. sync_lock lets one thread flush at a time; its
+ * flush also covers threads that waited. The file system guards everything else.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,10 +28,9 @@
 #include "storage/internal.h"
 
 #define VERSION "cairn store 1\n"
-/* Up to so many new objects are flushed one by one; beyond, one syncfs() is cheaper than waiting
- * for each. */
+/* Up to this many new objects are flushed one by one. For more, one syncfs() is cheaper. */
 #define SYNC_EACH_MAX 4
-/* Kernels write dirty pages back after 30 s when nobody asks. */
+/* Kernels write dirty pages back after 30 s by themselves. */
 #define WRITTEN_BACK_AFTER_S 60
 
 struct pending {
@@ -43,15 +42,15 @@ struct dir_store {
 	struct store base;
 	int root;
 	atomic_ulong temp_counter;
-	atomic_bool
-		shard_made; /* since the last flush: its name in the space is to be flushed too */
-	int lease;          /* locked while a run is at work with the store; -1: none is */
+	atomic_bool shard_made; /* since the last flush: the shard's name in its space must be
+				   flushed too */
+	int lease;              /* locked while a run uses the store; -1: none */
 	char *lease_name;
 	pthread_mutex_t sync_lock;
 	/* Under base.lock: */
 	unsigned long put_generation, synced_generation;
 	struct pending pending[SYNC_EACH_MAX];
-	size_t n_pending; /* may be larger than what `pending` holds */
+	size_t n_pending; /* may exceed SYNC_EACH_MAX */
 };
 
 #define PATH_MAX_OBJECT 96
@@ -93,9 +92,9 @@ static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
 	}
 }
 
-/* Looking. */
+/* Look-ups. */
 
-/* False: somebody else has it. Where files can't be locked, nobody has. */
+/* False: another process holds the lock. Where files can't be locked, true. */
 static bool lock_object(int fd, int how)
 {
 	int r;
@@ -106,10 +105,9 @@ static bool lock_object(int fd, int how)
 	return r == 0 || errno != EWOULDBLOCK;
 }
 
-/* An object that is found instead of written must look young to a collector that is at work. False
- * when a collector was faster: both lock the object, so that none removes what was made young after
- * it had looked. Where files can't be locked (NFS wants to write to them), a moment is left for
- * that. */
+/* Renews the time of an object that a put found, so that a gc running now keeps it. False when gc
+ * removed it first. Both lock the object, so that gc can't remove an object that was renewed after
+ * gc checked it. Where files can't be locked (NFS needs write access), a short race remains. */
 static bool freshen(struct dir_store *d, const char *path, const struct stat *st)
 {
 	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */
@@ -122,16 +120,15 @@ static bool freshen(struct dir_store *d, const char *path, const struct stat *st
 	if (fd < 0 && errno == ENOENT)
 		return false;
 	if (fd >= 0)
-		lock_object(fd, LOCK_SH); /* waits: what takes its place before it is gone would go
-					     with it */
+		lock_object(fd, LOCK_SH); /* waits for gc: a new object put before gc unlinks the
+					     name would be removed too */
 	(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW);
 	return fd < 0 || fstat(fd, &mine) < 0 ||
 	       (fstatat(d->root, path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
 		there.st_ino == mine.st_ino);
 }
 
-/* A look at each, however many there are: sizes must be compared, and a directory's listing doesn't
- * give them. */
+/* One stat for each object: sizes must be compared, and a directory listing lacks them. */
 static int dir_has(struct store *s, enum store_space space, const struct digest *names,
 		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
@@ -194,7 +191,7 @@ static int dir_get(struct store *s, enum store_space space, const struct digest 
 	got = fs_read_at(fd, ret->s + ret->len, (size_t)st.st_size, 0);
 	if (got < 0)
 		return err_errno(err, "cannot read from the store %s", s->uri);
-	ret->len += (size_t)got; /* fewer than there were: the digest will tell */
+	ret->len += (size_t)got; /* if the file was cut meanwhile, the digest won't match */
 	ret->s[ret->len] = '\0';
 	return 0;
 }
@@ -226,8 +223,8 @@ static void note_put(struct dir_store *d, enum store_space space, const struct d
 	pthread_mutex_unlock(&d->base.lock);
 }
 
-/* Is it there already, with this size? Then it is made to look young; and flushed with ours, when
- * whoever put it (perhaps another process) may not have come to it. */
+/* Tells whether the object exists with this size. Then renews its time, and flushes it with ours if
+ * the process that put it may not have flushed it yet. */
 static bool already_there(struct dir_store *d, enum store_space space, const struct digest *name,
 			  const char *path, uint64_t size)
 {
@@ -261,7 +258,7 @@ static bool same_bytes(struct dir_store *d, const char *path, const void *bytes,
 
 static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name);
 
-/* What lies there under this name is damaged, and somebody brings the right bytes. */
+/* The object of this name is damaged, and the caller has the right bytes. */
 static void set_damaged_aside(struct dir_store *d, enum store_space space,
 			      const struct digest *name)
 {
@@ -269,8 +266,8 @@ static void set_damaged_aside(struct dir_store *d, enum store_space space,
 		atomic_fetch_add(&d->base.healed, 1);
 }
 
-/* Does the blob that lies there have the bytes of its name? Asked when the same content is made
- * again, and answered once a process. */
+/* Tells whether the existing blob matches its name. Used when the same content is put again; hashes
+ * once per process. */
 static bool is_sound(struct dir_store *d, const struct digest *name, const char *path)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -282,7 +279,7 @@ static bool is_sound(struct dir_store *d, const struct digest *name, const char 
 	fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0 ||
 	    content_hash_fd(fd, (uint64_t)st.st_size, content_threads(), &got, NULL) < 0)
-		return true; /* it can't be read now, which says nothing about it */
+		return true; /* a blob that can't be read now needn't be damaged */
 	if (!digest_eq(&got, name))
 		return false;
 	store_note_verified(&d->base, name);
@@ -297,8 +294,8 @@ struct incoming {
 	bool replace;
 };
 
-/* Gives it `path` in the store. 0 published, 1 one is there already (it is left), 2 another file
- * system, -1 error. */
+/* Renames it to `path` in the store. 0: published, 1: one exists (it stays), 2: another file
+ * system, -1: error. */
 static int rename_in(struct dir_store *d, const struct incoming *in, const char *path, bool replace)
 {
 	for (int tries = 0;; tries++) {
@@ -396,7 +393,7 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 		errno = cause.sys;
 		dir_errno(d, "cannot write", err);
 	}
-	if (close(fd) < 0 && r == 0) /* NFS and quotas say it only now */
+	if (close(fd) < 0 && r == 0) /* NFS and quotas report errors only now */
 		r = dir_errno(d, "cannot write", err);
 	if (r == 0)
 		r = publish(d, &(struct incoming){ d->root, temp, n, replace }, space, name, err);
@@ -441,7 +438,7 @@ static int dir_move_in(struct store *s, int dir_fd, const char *path, const stru
 	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, "cannot read %s", path);
 	if ((st.st_mode & 07777) != 0444 && fchmodat(dir_fd, path, 0444, 0) < 0)
-		return 1; /* somebody else's file: copy it */
+		return 1; /* another user's file: copy it */
 	r = publish(d, &(struct incoming){ dir_fd, path, (uint64_t)st.st_size, false }, STORE_BLOB,
 		    name, err);
 	if (r == 1)
@@ -470,7 +467,7 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 
 	fd = openat(d->root, object_path(path, space, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0 && !lock_object(fd, LOCK_EX | LOCK_NB))
-		return 1; /* somebody puts it */
+		return 1; /* a put renews it now */
 	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s/%s", s->uri, path);
 	if (ns_of(st.st_mtim) >= unless_since_ns)
@@ -478,7 +475,7 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 	return dir_del(s, space, name, err);
 }
 
-/* Only the access time: the other one is the collector's. */
+/* Sets only the access time: gc uses the modification time. */
 static void dir_touch(struct store *s, enum store_space space, const struct digest *name)
 {
 	const struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
@@ -497,7 +494,8 @@ static bool dir_set_aside(struct store *s, enum store_space space, const struct 
 	snprintf(aside, sizeof(aside), "corrupt/%s-%s", store_space_names[space],
 		 digest_hex(name, hex));
 	(void)mkdirat(d->root, "corrupt", 0777);
-	(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW); /* from now on it is kept */
+	(void)!utimensat(d->root, path, NULL,
+			 AT_SYMLINK_NOFOLLOW); /* it is kept for CORRUPT_KEEP_NS from now */
 	gone = renameat(d->root, path, d->root, aside) == 0 || unlinkat(d->root, path, 0) == 0 ||
 	       errno == ENOENT;
 	store_forget(s, name);
@@ -533,12 +531,12 @@ static int sync_each(struct dir_store *d, const struct pending *p, size_t n)
 		return 0;
 	for (int space = 0; space < STORE_SPACES; space++)
 		if (sync_path(d, store_space_names[space]) < 0 &&
-		    errno != ENOENT) /* tags/: not there until there is one */
+		    errno != ENOENT) /* tags/ doesn't exist before the first tag */
 			return -1;
 	return 0;
 }
 
-/* One flush, of all that was put until it begins. */
+/* Flushes all that was put before the flush begins. */
 static int flush(struct dir_store *d, struct err *err)
 {
 	struct pending pending[SYNC_EACH_MAX];
@@ -559,7 +557,7 @@ static int flush(struct dir_store *d, struct err *err)
 	if (r == 0)
 		d->synced_generation = generation;
 	else
-		d->n_pending = SYNC_EACH_MAX + 1; /* the next one flushes everything */
+		d->n_pending = SYNC_EACH_MAX + 1; /* the next flush covers everything */
 	pthread_mutex_unlock(&d->base.lock);
 	return r;
 }
@@ -603,7 +601,7 @@ static int list_shard(struct dir_store *d, enum store_space space, const char *s
 			       ? 0
 			       : err_errno(err, "cannot list %s/%s", d->base.uri, path);
 	}
-	/* What isn't listed counts as not there: what only it names is collected. */
+	/* A listing must be complete: gc collects what only an unlisted record names. */
 	while (r == 0 && (r = fs_next(dir, path, &e, err)) == 1) {
 		struct digest name;
 		struct stat st;
@@ -646,7 +644,7 @@ static int leftover(int fd, const char *name, int64_t before_ns, bool dry,
 
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || ns_of(st.st_mtim) >= before_ns)
 		return 0;
-	/* A directory is somebody's scratch store, who was killed. */
+	/* A directory is the scratch store of a killed process. */
 	if (!dry && S_ISDIR(st.st_mode) && fs_remove_tree_at(fd, name, NULL) < 0)
 		return -1;
 	if (!dry && !S_ISDIR(st.st_mode) && unlinkat(fd, name, 0) < 0)
@@ -720,12 +718,12 @@ static int dir_lock_gc(struct store *s, int *ret_fd, struct err *err)
 	return 0;
 }
 
-/* Runs at work.
+/* Active runs.
  *
- * leases/PID-N is locked as long as its run is at work, and as old as the run. What the run finds,
- * it makes young; a collector takes for young what was so when the oldest of these runs began. */
+ * leases/PID-N is locked while its run is active, and its time is when the run began. A run renews
+ * what it finds. gc treats as young what was young when the oldest active run began. */
 
-/* A collector that looks at it just now, before it is locked, removes it. */
+/* gc may see the file before it is locked, and remove it. */
 static int dir_use(struct store *s, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
@@ -752,8 +750,8 @@ static int dir_use(struct store *s, struct err *err)
 				       s->uri);
 }
 
-/* Somebody else's that can't be opened counts as held. One that nobody holds is a dead run's: it
- * goes. */
+/* Another user's lease that can't be opened counts as held. A lease that isn't locked belongs to a
+ * dead run, and is removed. */
 static int lease_begin(int dir, const char *name, int64_t *ret_ns, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -789,7 +787,7 @@ static int dir_oldest_use(struct store *s, int64_t *ret_ns, struct err *err)
 	return r;
 }
 
-/* Life. */
+/* Open and close. */
 
 static void dir_free(struct store *s)
 {

@@ -1,20 +1,19 @@
-/* storage/local/gc.c — collects garbage: marks from the roots, condemns what isn't reached, sweeps
- * what two marks condemned.
+/* storage/local/gc.c — garbage collection: marks from the roots, condemns what isn't reached, and
+ * sweeps what two marks condemned.
  *
  * It is safe while others write. An object is removed only if all of these hold. No root reaches it
  * now; young action records and manifests are roots too, because a run may be about to build on
- * them. It is older than the grace time, and was so when the oldest run began that is at work
- * (store_use): whoever finds an object instead of writing it makes it young again, and its age is
- * looked at once more right before it is removed. And an earlier mark, at least the gap ago, found
- * it dead, and nobody touched it since.
+ * them. It is older than the grace time, and was so when the oldest active run began (store_use); a
+ * put that finds the object renews its time, and gc checks the time again right before it removes
+ * the object. An earlier mark, at least the gap ago, found it dead, and nobody renewed it since.
  *
- * Between marks the condemned lie in a note beside the spaces, each with the time of the mark that
- * first found it dead. Records go before what they name, so that a crash in between leaves only
- * content that nothing names. Changes of names (tags) are never collected.
+ * Between marks a note beside the spaces lists the condemned objects, each with the time of the
+ * mark that first found it dead. Records are removed before what they name, so that a crash leaves
+ * only content that nothing names. Changes of names (tags) are never collected.
  *
- * One thread, and one collector per store (lock_gc). What can't be read for another reason than
- * that it is missing or damaged ends everything before the sweep. store_mark() is the mark alone,
- * for remote/collect.c.
+ * One thread, and one collector per store (lock_gc). If an object can't be read, and isn't just
+ * missing or damaged, gc fails before the sweep. store_mark() runs only the mark, for
+ * remote/collect.c.
  */
 #include <assert.h>
 #include "base/os/fs.h"
@@ -27,30 +26,31 @@
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define KEY_LEN   (1 + DIGEST_BYTES) /* space, digest */
 #define ENTRY_LEN (KEY_LEN + 8)      /* and the time */
-/* Records that are brought and looked at together. */
+/* Records fetched and read in one batch. */
 #define BATCH_MAX 1024
-/* However short the grace time: a large file may be being written, and its hash computed. */
+/* The least age, however short the grace time: a large file may still be being written or
+ * hashed. */
 #define TEMPORARY_MIN_NS (3600 * NS_PER_S)
-/* Damaged copies are kept for whoever wants to know how they were damaged. */
+/* Damaged copies are kept this long, so that a person can examine the damage. */
 #define CORRUPT_KEEP_NS (7 * 24 * 3600 * NS_PER_S)
 
 struct collector {
 	struct store *s;
 	const struct store_gc_options *o;
 	struct store_gc_result *res;
-	int64_t young_ns; /* younger is what is from after this */
+	int64_t young_ns; /* objects made after this are young */
 	struct digest_set *live[STORE_SPACES];
 	struct digest_set *keys; /* of action records to keep */
-	closure_trees trees;     /* live, still to be gone through */
-	struct str condemned;    /* the last note, sorted: what was found dead before, and when */
-	struct str note;         /* the next one */
-	size_t note_shard;       /* where its last shard begins: entries before it are sorted */
+	closure_trees trees;     /* live trees still to walk */
+	struct str condemned;    /* the last note, sorted: objects found dead before, and when */
+	struct str note;         /* the next note */
+	size_t note_shard; /* where the last shard in `note` begins; entries before are sorted */
 	VEC(struct listed {
 		struct digest name;
 		int64_t mtime_ns;
 	})
-	records;                /* to be looked at together */
-	enum store_space space; /* that is being listed */
+	records;                /* the next batch */
+	enum store_space space; /* being listed */
 	uint64_t eligible;
 	struct err err;
 };
@@ -96,8 +96,8 @@ static int mark_key(void *arg, const struct digest *key)
 	return 0;
 }
 
-/* What is missing or damaged can't say what it names; any other failure means that we don't know,
- * and ends it all. */
+/* An object that is missing or damaged names nothing. Any other error means that we don't know what
+ * it names, and gc fails. */
 static int lost(struct collector *c, const struct err *e, struct err *err)
 {
 	if (e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT) {
@@ -140,7 +140,7 @@ static int mark_manifest(struct collector *c, const struct digest *hash, struct 
 	return mark(c, STORE_RUN, hash) ? mark_named(c, hash, mark_key, err) : 0;
 }
 
-/* Of a record that was given up what is left of its content is kept, and no record. */
+/* For a manifest that was given up, keeps what is left of its content, but not the record. */
 static int mark_young_manifest(void *arg, const struct digest *name, uint64_t size_bytes,
 			       int64_t mtime_ns)
 {
@@ -183,7 +183,7 @@ static int mark_action(struct collector *c, const struct digest *name, int64_t m
 	    action_decode(bytes.s, bytes.len, arena, &a, &e) < 0)
 		return e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT
 			       ? 0
-			       : err_pass(&c->err, &e); /* damaged: dead */
+			       : err_pass(&c->err, &e); /* damaged, so dead */
 	if (!(checkpoint_is_record(&a) && mtime_ns > c->o->now_ns - CHECKPOINT_KEEP_NS) &&
 	    !is_young(c, mtime_ns) && !digest_set_has(c->keys, &a.key) &&
 	    !(c->o->keep_action && c->o->keep_action(c->o->arg, &a.key)) &&
@@ -224,7 +224,7 @@ static int mark_action_later(void *arg, const struct digest *name, uint64_t size
 	return c->records.n >= BATCH_MAX ? mark_records(c) : 0;
 }
 
-/* Errors of a visitor come through c->err, those of the listing itself through err. */
+/* Errors of a visitor are in c->err; errors of the listing are in err. */
 static int visit(struct collector *c, enum store_space space, store_list_fn *fn, struct err *err)
 {
 	c->space = space;
@@ -252,11 +252,10 @@ static int mark_all(struct collector *c, struct err *err)
 
 /* The note.
  *
- * Both notes are kept as the bytes that they are in their files, sorted by space and digest: a
- * million entries are 41 MB each. A directory lists shard by shard, so that sorting each shard as
- * it ends sorts the whole. */
+ * Both notes are in memory in their file format, sorted by space and digest: 41 MB for a million
+ * entries. A directory lists shard by shard, so it is enough to sort each shard when it ends. */
 
-/* In the order of the sweep, in which records go before what they name: the highest space first. */
+/* In the order of the sweep: the highest space first, so that records go before what they name. */
 static int by_key(const void *a, const void *b)
 {
 	const uint8_t *x = a, *y = b;
@@ -278,7 +277,7 @@ static bool is_sorted(const struct str *note)
 	return true;
 }
 
-/* A damaged note is none, and so is one that is too long: the marks begin anew. */
+/* A note that is damaged or too long counts as absent: the marks begin anew. */
 static int read_note(struct collector *c, struct err *err)
 {
 	struct store *here = c->s->here;
@@ -291,13 +290,13 @@ static int read_note(struct collector *c, struct err *err)
 	if (note->len < MAGIC_LEN || memcmp(note->s, MAGIC, MAGIC_LEN) != 0 ||
 	    (note->len - MAGIC_LEN) % ENTRY_LEN)
 		str_deinit(note);
-	else if (!is_sorted(note)) /* an older cairn's */
+	else if (!is_sorted(note)) /* an older cairn wrote it */
 		sort_entries(note, MAGIC_LEN);
 	return 0;
 }
 
-/* When an object was first found dead, 0: not before. A time that is still to come is now (the
- * clock was wrong). */
+/* When an object was first found dead; 0: never. A time in the future becomes now (the clock was
+ * wrong). */
 static int64_t condemned_since(const struct collector *c, const uint8_t key[KEY_LEN])
 {
 	const struct str *note = &c->condemned;
@@ -310,8 +309,8 @@ static int64_t condemned_since(const struct collector *c, const uint8_t key[KEY_
 	return entry ? (int64_t)MIN(get_le64(entry + KEY_LEN), (uint64_t)c->o->now_ns) : 0;
 }
 
-/* A list that no reader takes would stop all later collections. What comes first when it is full is
- * removed before the rest, so records still go before what they name. */
+/* A list too long for readers would stop all later collections, so a full list takes no more. Its
+ * first entries are removed before the rest, so records still go before what they name. */
 static void note_dead(struct collector *c, const uint8_t key[KEY_LEN], int64_t since_ns)
 {
 	size_t max = c->o->list_max ? c->o->list_max : (CONDEMNED_MAX - MAGIC_LEN) / ENTRY_LEN;
@@ -336,7 +335,7 @@ static int write_note(struct collector *c, struct err *err)
 	struct store *here = c->s->here;
 
 	sort_entries(&c->note, c->note_shard);
-	if (!is_sorted(&c->note)) /* a store that lists in another order */
+	if (!is_sorted(&c->note)) /* some stores list in another order */
 		sort_entries(&c->note, MAGIC_LEN);
 	return here->ops->gc->write_note(here, c->note.len > MAGIC_LEN ? &c->note : NULL, err);
 }
@@ -356,7 +355,7 @@ static int sweep_dead(struct collector *c, const struct digest *name, const uint
 	}
 	if (r < 0)
 		return -1;
-	if (r > 0) { /* somebody put it meanwhile */
+	if (r > 0) { /* a put renewed it meanwhile */
 		c->res->condemned--;
 		c->res->condemned_bytes -= size;
 		c->res->young++;
@@ -444,7 +443,7 @@ static int collect(struct collector *c, struct err *err)
 	if (r < 0 ||
 	    (here->ops->gc->oldest_use && here->ops->gc->oldest_use(here, &begin_ns, err) < 0))
 		return -1;
-	/* What a run at work has found is as young as the run. */
+	/* What an active run found is at most STORE_FRESH_NS older than the run. */
 	if (begin_ns != INT64_MAX)
 		c->young_ns = MIN(c->young_ns, begin_ns - STORE_FRESH_NS - NS_PER_S);
 	if (read_note(c, err) < 0 || mark_all(c, err) < 0)

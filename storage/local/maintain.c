@@ -1,16 +1,16 @@
 /* storage/local/maintain.c — counts and verifies a whole store (gc: gc.c).
  *
  * store_verify() lists each space and checks one object at a time: a blob's bytes, a tree and
- * whether its members are there, a record and whether all that it names is there. Presence is asked
- * for one level only; the listing brings every tree anyway.
+ * whether its members are there, a record and whether all that it names is there. It checks
+ * presence for one level only, because the listing reaches every tree anyway.
  *
- * What is damaged is set aside, so that its next user makes it again. A record whose metrics are
- * lost is set aside too. A record whose log is lost is written again without it: nobody can make a
- * log again, and the outputs are as good. That changes what its writer signed, so a signed record
- * is changed only by who holds the key of its signature, and an unsigned one stays unsigned.
+ * A damaged object is set aside, so that the next run makes it again. A record whose metrics are
+ * lost is set aside too. A record whose log is lost is written again without the log: no run can
+ * make that log again, and the outputs are still good. This breaks the signature, so only the user
+ * whose key signed the record rewrites it; an unsigned record stays unsigned.
  *
- * One thread; others may write and collect meanwhile, so an object that went while it was read is
- * no problem.
+ * One thread. Other processes may write and collect meanwhile, so an object that disappears while
+ * it is read isn't a problem.
  */
 #include "storage/local/maintain.h"
 #include "base/os/fs.h"
@@ -76,14 +76,15 @@ static int verify_tree(struct verifier *v, const struct content_id *id, struct e
 	_cleanup_(freep) bool *present = NULL;
 
 	if (tree_load(v->s, id, &t, e) < 0) {
-		if (e->code == ERR_CORRUPT) /* its digest may be right, but nobody can read it */
+		if (e->code ==
+		    ERR_CORRUPT) /* its digest may be right, but the listing is unreadable */
 			v->s->ops->set_aside(v->s, STORE_TREE, &id->digest);
 		return -1;
 	}
 	ids = xcalloc(tree_len(t) + 1, sizeof(*ids));
 	present = xcalloc(tree_len(t) + 1, sizeof(*present));
 	for (size_t i = 0; i < tree_len(t); i++)
-		ids[i] = tree_at(t, i)->id; /* of kind none for a symbolic link */
+		ids[i] = tree_at(t, i)->id; /* CONTENT_NONE for a symbolic link */
 	if (store_has(v->s, ids, tree_len(t), present, e) < 0)
 		return -1;
 	for (size_t i = 0; i < tree_len(t); i++)
@@ -93,7 +94,7 @@ static int verify_tree(struct verifier *v, const struct content_id *id, struct e
 	return 0;
 }
 
-/* A record lies under its key, or is one of the observations beside it. */
+/* A record's name is its key, or the name of one of the key's observations. */
 static bool is_name_of(const struct digest *name, const struct digest *key)
 {
 	struct digest d;
@@ -122,8 +123,8 @@ static int has_named(struct verifier *v, const char *what, const char *name,
 				 a->task);
 }
 
-/* Nobody can make a lost log again, and the result is as good without it. The loss is reported
- * once. Only its writer can sign the changed record: another's stays as it is. */
+/* Rewrites the record without its lost log, and reports the loss once. Only the writer can sign the
+ * changed record, so records of others stay as they are. */
 static int go_on_without_log(struct verifier *v, const struct digest *name, const struct str *bytes,
 			     struct action_record *a, struct err *e)
 {
@@ -244,7 +245,7 @@ static int verify_object(void *arg, const struct digest *name, uint64_t size, in
 	default:
 		r = store_get(v->s, v->space, name, RUN_MANIFEST_MAX, &bytes, &e);
 	}
-	/* Whoever collects or replaces while we read isn't a problem of the store. */
+	/* Another process may have removed or replaced the object while we read it. */
 	if (r < 0 && e.code == ERR_NOT_FOUND &&
 	    store_has_object(v->s, v->space, name, UINT64_MAX, &present, NULL) == 0 && !present)
 		r = 0;

@@ -1,10 +1,11 @@
-/* storage/local/memory.c — a store in memory, for tests: the same verbs, no files.
+/* storage/local/memory.c — a store in memory, for tests: the same functions without files.
  *
  * One map per space, from digest to object. An object that is deleted stays in its map with
- * `present` false. s->lock guards the maps. gc's note isn't guarded: one thread collects.
+ * `present` false. s->lock guards the maps. gc's note isn't guarded, because only one thread
+ * collects.
  *
- * A blob is opened as a copy in a memfd, so that callers get a descriptor as from a directory. What
- * is set aside is deleted. Nothing is durable, and nothing is left behind by a crash, so the table
+ * A blob is opened as a copy in a memfd, so that callers get a descriptor as from a directory. An
+ * object that is set aside is deleted. Nothing is durable and a crash leaves nothing, so the table
  * lacks those entries.
  */
 #include <sys/mman.h>
@@ -128,7 +129,7 @@ struct listed {
 	int64_t mtime_ns;
 };
 
-/* What is listed is what was there when it began, so that `fn` may call the store. */
+/* Lists a snapshot, so that `fn` may call the store. */
 static struct listed *snapshot(struct memory_store *m, enum store_space space, size_t *ret_n)
 {
 	struct listed *l;
@@ -215,7 +216,7 @@ static int memory_write_note(struct store *s, const struct str *bytes, struct er
 
 static int memory_lock_gc(struct store *s, int *ret_fd, struct err *err)
 {
-	*ret_fd = -1; /* one process, and its tests collect from one thread */
+	*ret_fd = -1; /* no lock needed: one process, and its tests collect in one thread */
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  *
  * The file is loaded whole (100,000 entries are 10 MB) and searched by bisection. New entries go to
  * the map `fresh`, and are merged on save, under a lock file, with what another process saved
- * meanwhile. A file that isn't whole (magic, length, checksum) is as if there were none.
+ * meanwhile. An incomplete file (magic, length, checksum) counts as absent.
  *
  * racy() decides whether an entry can be trusted. An entry names the bytes as a plain file; whether
  * the file is executable is read from its mode each time.
@@ -17,15 +17,14 @@
 #include "base/os/fs.h"
 #include "storage/internal.h"
 
-/* 3: entries of 2 may be of file systems whose times don't tell. */
+/* 3: entries of version 2 may be of file systems whose times don't show every change. */
 #define MAGIC "cairn-statcache/3"
 /* Above this the file is started anew: it holds 2.5 million files. */
 #define FILE_MAX (256 * MIB)
-/* Times on ext4, xfs and btrfs are those of the kernel's last tick (1 to 10 ms ago): a change bears
- * a time up to 10 ms before the moment at which it was made. So a change after hashing began, at h,
- * has a ctime later than h - 10 ms, and can't look like an entry whose times are older than that.
- * Twice as much, for a wall clock that is being slewed. Coarser file systems (FAT: 2 s) show by
- * whole seconds, see racy(). */
+/* Times on ext4, xfs and btrfs are those of the kernel's last tick (1 to 10 ms ago), so a change
+ * gets a time up to 10 ms too early. If hashing began at h, a later change has a ctime after h - 10
+ * ms, and so can't match an entry with older times. Doubled, because the wall clock may be slewed.
+ * Coarser file systems (FAT: 2 s) are recognised by their whole seconds, see racy(). */
 #define TICK_NS (20 * NS_PER_MS)
 
 struct entry {
@@ -54,7 +53,7 @@ struct statcache {
 	char *path;
 	struct loaded old;
 	struct map *fresh; /* path hash → struct entry * */
-	bool dirty;        /* `fresh` has what the file doesn't */
+	bool dirty;        /* `fresh` has entries that the file lacks */
 	pthread_mutex_t lock;
 };
 
@@ -71,8 +70,8 @@ static void hash_path(const char *path, uint8_t ret[16])
 	memcpy(ret, d.b, 16);
 }
 
-/* Against files that a crash cut short or filled with zeros, not against people; SHA-256 would take
- * longer than reading. Four chains, multiplied by odd constants of splitmix64 (Steele, Lea, Flood
+/* Detects files that a crash cut short or filled with zeros, not attacks. SHA-256 would take longer
+ * than reading. Four chains, multiplied by odd constants of splitmix64 (Steele, Lea, Flood
  * 2014). */
 static uint64_t checksum(const void *bytes, size_t n)
 {
@@ -92,7 +91,7 @@ static uint64_t checksum(const void *bytes, size_t n)
 	return h[0];
 }
 
-/* Anything that isn't whole is ignored. */
+/* Ignores a file that isn't complete. */
 static void load(const char *path, struct loaded *ret)
 {
 	struct head head;
@@ -137,7 +136,7 @@ void statcache_free(struct statcache *c)
 	free(c);
 }
 
-/* Could the file have been changed after it was hashed without its times showing it? */
+/* Tells whether the file could have changed after it was hashed without a change of its times. */
 static bool racy(const struct entry *e)
 {
 	int64_t newest = MAX(e->mtime_ns, e->ctime_ns);
@@ -193,8 +192,8 @@ void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Ours before theirs: both were true when they were hashed, and ours is what this process would
- * look for again. */
+/* Our entries win over theirs: both were true when they were hashed, and this process will look for
+ * ours again. */
 static void merge(const struct loaded *theirs, const struct map *fresh, struct str *out)
 {
 	size_t n_fresh = map_len(fresh), i = 0, k = 0;
@@ -205,7 +204,7 @@ static void merge(const struct loaded *theirs, const struct map *fresh, struct s
 		sorted[f] = *(struct entry *)map_at(fresh, f, NULL, NULL);
 	qsort(sorted, n_fresh, sizeof(*sorted), order);
 	if ((theirs->n + n_fresh) * sizeof(*sorted) + sizeof(head) > FILE_MAX)
-		i = theirs->n; /* files that are long gone are never asked for: begin anew */
+		i = theirs->n; /* drop the old entries: many are of files long gone */
 	str_reserve(out, sizeof(head) + (theirs->n - i + n_fresh) * sizeof(*sorted));
 	str_addn(out, &head, sizeof(head));
 	while (i < theirs->n || k < n_fresh) {

@@ -1,17 +1,17 @@
-/* storage/origin/check.c — compares pinned references with what is there now.
+/* storage/origin/check.c — compares pinned references with the current objects.
  *
- * Each listing of a tree is checked by itself. Neighbours that lie in one place (in_one_place())
- * are compared with one listing of that place, if there are LIST_FROM of them or more; the others
- * are asked for one by one, on ASKERS threads. A listing tells no version ids of S3, so references
- * that name one are always asked for.
+ * Each listing of a tree is checked separately. LIST_FROM or more neighbours in one place
+ * (in_one_place()) are compared with one listing of that place. The others are checked with single
+ * requests on ASKERS threads. A listing has no version ids of S3, so references with a version id
+ * always need single requests.
  *
- * The counts and the callback are under `lock`. A failure to ask is a state of that reference,
+ * `lock` guards the counts and the callback. A failed request gives that reference the state
  * ORIGIN_UNREACHABLE, and doesn't end the check.
  */
 #include "storage/bucket/transfer.h"
 #include "storage/origin/internal.h"
 
-#define LIST_FROM 8 /* objects in one place: a listing is one request for up to 1,000 of them */
+#define LIST_FROM 8 /* objects in one place; a listing has up to 1,000 of them per request */
 #define ASKERS    16
 
 struct checking {
@@ -62,11 +62,11 @@ static void ask_one(struct work_queue *q, void *arg, size_t i)
 /* A listing. */
 
 struct matching {
-	struct map *by_key; /* → place in refs + 1, of the last one with this key */
+	struct map *by_key; /* → index in refs + 1, of the last one with this key */
 	struct checking *k;
 	const struct reference *refs;
 	struct match {
-		uintptr_t same_key; /* place + 1 of the one before; 0: none */
+		uintptr_t same_key; /* index + 1 of the previous one; 0: none */
 		bool told;
 	} * v;
 };
@@ -84,8 +84,8 @@ static int match_object(void *arg, const struct bucket_object *o)
 	return 0;
 }
 
-/* All references of one directory, which lie in one place. Each is told once: what the listing
- * doesn't show is gone, and when there is none, each is unreachable. */
+/* Checks references of one directory and place. Reports each once: a reference that the listing
+ * lacks is gone. If the listing fails, all are unreachable. */
 static void compare_listing(struct checking *k, const struct reference *refs, size_t n)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -116,8 +116,8 @@ static void compare_listing(struct checking *k, const struct reference *refs, si
 			     r < 0 ? e.msg : "");
 }
 
-/* Tells whether two references lie in one place, which a listing can compare: their URIs differ in
- * the name alone, and a listing tells their kind of version. */
+/* Tells whether one listing can compare two references: their URIs differ only in the name, and a
+ * listing has their kind of version. */
 static bool in_one_place(const struct reference *a, const struct reference *b)
 {
 	const char *x = strrchr(a->uri, '/'), *y = strrchr(b->uri, '/');

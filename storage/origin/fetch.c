@@ -1,18 +1,19 @@
-/* storage/origin/fetch.c — fetches the bytes of objects outside into a store.
+/* storage/origin/fetch.c — fetches the bytes of references into a store.
  *
- * What the memo knows, and the store still has, isn't fetched. The rest goes in groups of GROUP
- * objects: small ones in memory, others in temporary files of the store that become blobs. Empty
- * objects need no request. After a group has arrived, HASHERS threads hash and publish it.
+ * An object isn't fetched if the memo knows it and the store still has its blob. The rest is
+ * fetched in groups of GROUP objects: small ones into memory, others into temporary files of the
+ * store that become blobs. Empty objects need no request. After a group has arrived, HASHERS
+ * threads hash and publish it.
  *
- * What is fetched is the pinned version, whole, or an error (judge()). An object that failed fails
- * the call, but those that arrived are remembered, so that the next call asks for less. A version
- * of "" can't be remembered.
+ * A fetch gives exactly the pinned version, or an error (judge()). One failed object fails the
+ * call, but the memo keeps those that arrived, so that the next call fetches less. A version of ""
+ * can't be remembered.
  */
 #include <sys/mman.h>
 #include "storage/bucket/transfer.h"
 #include "storage/origin/internal.h"
 
-#define GROUP         128         /* under way at once: descriptors */
+#define GROUP         128         /* fetched at once; each needs a descriptor */
 #define IN_MEMORY_MAX (128 * KIB) /* times GROUP: 16 MiB */
 #define HASHERS       4
 /* Looked up at once. */
@@ -116,7 +117,7 @@ static void finish(struct work_queue *q, void *arg, size_t i)
 
 /* A group. */
 
-/* Those of one bucket go in one batch. An empty object needs no request: its bytes are known. */
+/* The objects of one bucket form one batch. An empty object needs no request. */
 static int get_all(struct group *g, struct err *err)
 {
 	struct bucket_get *gets[GROUP];

@@ -1,13 +1,13 @@
-/* storage/origin/memo.c — remembers which bytes each version of an object outside gave.
+/* storage/origin/memo.c — remembers which bytes each version of an origin's object gave.
  *
  * The file is "cairn-origins/1\n" and then entries of 76 bytes: digest of the reference's record,
- * size and digest of the blob, and the first four bytes of SHA-256 of these. Those four bytes tell
- * a whole entry from what a crash left.
+ * size and digest of the blob, and the first four bytes of SHA-256 of these. Those four bytes show
+ * whether an entry is complete.
  *
  * All of it is loaded into a map (`by_record`, places in `blobs`). New entries are appended under a
  * lock on the file, by any number of processes; the last entry of a record counts. load() writes
- * the file anew when an entry is torn, or when too many are superseded. Entries behind a torn one
- * are given up: they only cost fetching again. So does a write that fails.
+ * the file anew when an entry is torn, or when too many are superseded. Entries after a torn one
+ * are dropped: that only costs fetching again. So does a write that fails.
  *
  * `lock` guards the map.
  */
@@ -21,15 +21,15 @@
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define BODY      (2 * DIGEST_BYTES + 8)
 #define ENTRY     (BODY + 4)
-/* 14 million objects: more than that begins anew. */
+/* 14 million objects; a larger file is started anew. */
 #define FILE_MAX GIB
-/* Superseded entries are thrown out when there are more of them than this and than the others. */
+/* Superseded entries are dropped when they outnumber this and the current entries. */
 #define SUPERSEDED_MAX 4096
 
 struct origin_memo {
 	pthread_mutex_t lock;
 	char *path;
-	struct map *by_record; /* → place in blobs + 1 */
+	struct map *by_record; /* → index in blobs + 1 */
 	VEC(struct content_id) blobs;
 };
 
@@ -105,7 +105,7 @@ static void load(struct origin_memo *m)
 		struct content_id blob;
 
 		if (!decode((uint8_t *)bytes.s + MAGIC_LEN + i * ENTRY, &record, &blob))
-			break; /* what follows isn't in step */
+			break; /* the rest may be misaligned */
 		remember(m, &record, &blob);
 		good++;
 	}
@@ -149,7 +149,7 @@ bool origin_memo_get(struct origin_memo *m, const struct digest *record, struct 
 	return place != NULL;
 }
 
-/* A failure costs fetching again, so it is none. */
+/* A failure only costs fetching again, so it is ignored. */
 static void append(struct origin_memo *m, const struct str *entries)
 {
 	_cleanup_(fd_closep) int fd =

@@ -1,40 +1,38 @@
-/* storage/origin/origin.c — finds the bucket that a URI means, and keeps what a store knows about
- * origins.
+/* storage/origin/origin.c — finds the bucket of a URI, and keeps what a store knows about origins.
  *
  * struct origins belongs to a store and is made when it is first needed. It keeps buckets open, one
- * for each address with its options; URLs with signatures under their public URI; the endpoints
- * that the project trusts; and the memo (memo.c). `lock` guards all of it, and is held while a
- * bucket is opened, which asks no server.
+ * for each address and options; URLs with signatures, by their public URI; the endpoints that the
+ * project trusts; and the memo (memo.c). `lock` guards all of it, also while a bucket is opened,
+ * because that sends no request.
  *
- * options_for() decides who is shown our credentials. A reference may come from a stranger, so an
- * endpoint that it names gets no credentials unless the project names it, too, and is asked over
- * https only.
+ * options_for() decides which servers get our credentials. A reference may come from a stranger. So
+ * its endpoint gets no credentials unless the project names it too, and must be https.
  *
- * origin_public_uri() takes credentials out of a URL; is_secret() has the list of their names. What
- * is recorded is the public URI; what is asked is the URL as the user wrote it.
+ * origin_public_uri() removes credentials from a URL; is_secret() has the list of their names.
+ * Records hold the public URI; requests use the URL that the user wrote.
  */
 #include <strings.h>
 #include "base/os/fs.h"
 #include "storage/origin/internal.h"
 #include "storage/remote/tier.h"
 
-/* So many tries of a request: about three seconds, when an origin can't be reached at all. */
+/* Tries per request: about three seconds when an origin can't be reached at all. */
 #define TRIES 7
 
 struct origins {
 	pthread_mutex_t lock;
 	struct arena *arena;
-	const char *scheme; /* of the buckets that the defaults are for */
+	const char *scheme; /* of the buckets to which the defaults apply */
 	struct bucket_options defaults;
 	struct map *buckets; /* options, address → struct bucket * */
 	struct map *urls;    /* public URI → the URL with its credentials */
-	struct map *trusted; /* endpoints that our credentials may be shown to */
+	struct map *trusted; /* endpoints that may get our credentials */
 	struct origin_memo *memo;
 };
 
 /* Life. */
 
-/* Lent by the store, which makes it when it is first asked for. */
+/* Owned by the store; created at the first call. */
 static struct origins *origins_of(struct store *s)
 {
 	struct origins *o;
@@ -223,7 +221,7 @@ bool origin_in_bucket(const char *uri)
 	return !str_has_prefix(uri, "https://") && !str_has_prefix(uri, "http://");
 }
 
-/* An input that says how its bucket is reached says all of it; but a certificate is a matter of the
+/* The options of an input replace all defaults but the CA file and the tries, which depend on the
  * machine. */
 static int options_for(const struct origins *o, const char *uri, const char *text,
 		       struct arena *arena, struct bucket_options *ret, struct err *err)
@@ -239,8 +237,8 @@ static int options_for(const struct origins *o, const char *uri, const char *tex
 		return 0;
 	if (!reference_options_parse(text, arena, &own))
 		return err_set(err, ERR_CORRUPT, "the options of a reference are damaged");
-	/* Whoever can write to a shared store can write references: what they name must not make us
-	 * show our credentials to anybody. */
+	/* Anyone who can write to a shared store can write references, so their endpoints must not
+	 * get our credentials. */
 	named = !own.endpoint ||
 		(o->defaults.endpoint && str_eq(own.endpoint, o->defaults.endpoint)) ||
 		map_get_str(o->trusted, own.endpoint);
@@ -249,7 +247,7 @@ static int options_for(const struct origins *o, const char *uri, const char *tex
 			       "%s at %s: neither the pipeline nor store_options in cairn.yaml "
 			       "names this endpoint, so no credentials are sent to it",
 			       uri, own.endpoint);
-	/* Nor ask whatever listens in the networks that only we can reach. */
+	/* Nor may they make us send requests into networks that only we can reach. */
 	if (!named && !str_has_prefix(own.endpoint, "https://"))
 		return err_set(err, ERR_INVALID,
 			       "%s at %s: neither the pipeline nor store_options in cairn.yaml "

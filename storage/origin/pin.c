@@ -1,13 +1,13 @@
-/* storage/origin/pin.c — pins what is at a URI now: one object, or all under a prefix or that a
- * glob matches; as references, or as a copy.
+/* storage/origin/pin.c — pins the current objects at a URI (one object, a prefix or a glob) as
+ * references or as a copy.
  *
- * A listing streams in. Of each object its name, size and version stay in memory, sorted into
- * directories (struct dir). At the end the number of bytes is known, and with it whether to copy
- * (wants_copy()). Then each directory becomes one tree listing, children first: its files are
- * references, or the blobs that origin_fetch_into() gave.
+ * A listing streams in. The name, size and version of each object stay in memory, grouped into
+ * directories (struct dir). At the end the total size decides whether to copy (wants_copy()). Then
+ * each directory becomes one tree listing, children first: its files are references, or the blobs
+ * that origin_fetch_into() gave.
  *
- * The rules for globs are those of tree_glob(), applied to keys. A name that no file can have ends
- * the pin. One call, one thread; all is freed with `arena`, but for the lists of files.
+ * Globs have the rules of tree_glob(), applied to keys. An invalid file name fails the pin. A call
+ * uses one thread; `arena` holds everything but the lists of files.
  */
 #include <fnmatch.h>
 #include "base/os/fs.h"
@@ -29,21 +29,21 @@ struct pinning {
 	struct store *s;
 	const struct origin_ask *ask;
 	struct origin_pinned *res;
-	struct origin_sink to; /* of what is copied: the store itself */
+	struct origin_sink to; /* where copies go: the store itself */
 	struct bucket *bucket;
-	const char *base;    /* "s3://BUCKET/": what comes before keys */
-	const char *fixed;   /* of the keys: up to the slash where what is laid out begins */
-	const char *pattern; /* behind it; NULL: everything */
+	const char *base;    /* "s3://BUCKET/", the part before keys */
+	const char *fixed;   /* common start of the keys, up to the slash where paths begin */
+	const char *pattern; /* the rest, a glob; NULL: everything */
 	struct arena *arena;
 	struct map *dirs; /* by path; "" is the root */
 	bool copy;
-	struct err err; /* that ended a listing */
+	struct err err; /* the error that ended a listing */
 };
 
 /* Globs. */
 
-/* As tree_glob(): component by component, `**` any number of directories, hidden names only where
- * the pattern has the dot. */
+/* Same rules as tree_glob(): component by component, `**` matches any number of directories, hidden
+ * names need a dot in the pattern. */
 static bool matches(const char *pattern, const char *path)
 {
 	size_t n = strcspn(pattern, "/"), k = strcspn(path, "/");
@@ -94,7 +94,8 @@ static struct dir *dir_at(struct pinning *p, const char *path, size_t n)
 	return d;
 }
 
-/* Versions, or else ETags. S3's listing has no version ids, and says "null" where there are none.
+/* The version, or else the ETag. S3's listing has no version ids; S3 gives "null" for unversioned
+ * objects.
  */
 static const char *version_of(const struct bucket_object *o)
 {
@@ -141,7 +142,7 @@ static int refer(struct pinning *p, const char *dir, const struct file *f, struc
 	return 0;
 }
 
-/* Its files as entries: references, or the blobs that they gave. */
+/* Adds the directory's files as entries: references, or the blobs that were fetched. */
 static int files_of(struct pinning *p, struct tree_builder *b, const struct dir *d, const char *uri,
 		    struct err *err)
 {
@@ -207,7 +208,7 @@ static bool wants_copy(const struct pinning *p)
 	       (p->ask->mode == ORIGIN_AUTO && p->res->bytes <= p->ask->copy_max);
 }
 
-/* `prefix`: all that can match begins so. */
+/* `prefix`: the start of every key that can match. */
 static int pin_listing(struct pinning *p, const char *prefix, struct err *err)
 {
 	_cleanup_(freep) char *uri = xasprintf("%s%s", p->base, p->fixed);
@@ -243,7 +244,7 @@ static int note_first(void *arg, const struct bucket_object *o)
 	return 1;
 }
 
-/* Not there; but perhaps a prefix was meant. */
+/* The object is absent; the error says if the user perhaps meant a prefix. */
 static int absent(struct pinning *p, const char *key, struct err *err)
 {
 	_cleanup_(freep) char *prefix = xasprintf("%s/", key);

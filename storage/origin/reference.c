@@ -1,10 +1,10 @@
-/* storage/origin/reference.c — encodes, decodes and checks the record of an object outside.
+/* storage/origin/reference.c — encodes, decodes and checks references.
  *
- * One object in one version has one record, so nothing in it may be written in two ways. Options
- * are therefore parsed, written again by reference_options_text(), and compared with the text.
+ * One version of an object has exactly one record, so the encoding must be canonical. Therefore
+ * options are parsed, written again by reference_options_text(), and compared with the text.
  *
- * Functions are pure, but for reference_put() and reference_load(). Every record that is read goes
- * through reference_check().
+ * Functions are pure, except reference_put() and reference_load(). reference_check() checks every
+ * record that is read.
  */
 #include "storage/origin/reference.h"
 
@@ -122,7 +122,7 @@ void reference_encode(const struct reference *r, struct str *out)
 	add_text(out, r->options);
 }
 
-/* A text0 at *at; NULL when it isn't one. */
+/* Reads a text0 at *at; NULL when it is invalid. */
 static const char *take_text(const uint8_t **at, const uint8_t *end, struct arena *arena)
 {
 	const uint8_t *p = *at;

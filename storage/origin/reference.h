@@ -1,9 +1,9 @@
-/* storage/origin/reference.h — one object outside of the store, pinned: where it is, which version
- * of it is meant, how large it is.
+/* storage/origin/reference.h — a reference: one version of an object outside the store, with its
+ * URI and size.
  *
- * What a key sees instead of the object's bytes. Canonical: the same object in the same version
- * gives the same record, whoever lists it, and however. It holds no credential. Format:
- * storage/FORMAT.md. What is read is hostile.
+ * A key uses the reference instead of the object's bytes. Canonical: the same version of an object
+ * always gives the same record. It holds no credential. Format: storage/FORMAT.md. Input is
+ * hostile.
  */
 #ifndef CAIRN_STORAGE_ORIGIN_REFERENCE_H
 #define CAIRN_STORAGE_ORIGIN_REFERENCE_H
@@ -20,30 +20,30 @@ struct store;
 #define REFERENCE_RECORD_MAX  (8 * KIB)
 
 struct reference {
-	const char *uri; /* s3://BUCKET/KEY, gs://BUCKET/KEY, https://HOST/PATH; the key's bytes as
-			    they are */
+	const char
+		*uri; /* s3://BUCKET/KEY, gs://BUCKET/KEY, https://HOST/PATH; the key's raw bytes */
 	const char *version; /* version id or generation; an ETag, with its quotes; or
 				"last-modified:DATE" */
 	const char *options; /* "NAME=VALUE\n", sorted: anonymous, endpoint, profile, region; "":
-				the project's */
+				the project's options */
 	uint64_t size_bytes;
 };
 
-/* ERR_INVALID when a text is too long, empty (uri, version), or has control characters; or the URI
- * is of no known kind. */
+/* ERR_INVALID when a text is too long, empty (uri, version), or has control characters; or when the
+ * URI's kind is unknown. */
 int reference_check(const struct reference *r, struct err *err);
 void reference_encode(const struct reference *r, struct str *out);
 int reference_decode(const void *bytes, size_t n, struct arena *arena, struct reference *ret,
 		     struct err *err); /* ERR_CORRUPT */
-/* The id of the record; kept in the store unless s is NULL. */
+/* Returns the record's id, and stores the record unless s is NULL. */
 int reference_put(struct store *s, const struct reference *r, struct content_id *ret,
 		  struct err *err);
 int reference_load(struct store *s, const struct content_id *id, struct arena *arena,
 		   struct reference *ret, struct err *err);
 
-/* What the options say, and their canonical text. */
+/* Parsed options, and their canonical text. */
 struct reference_options {
-	const char *endpoint, *region, *profile; /* NULL: not said */
+	const char *endpoint, *region, *profile; /* NULL: not given */
 	bool anonymous;
 };
 void reference_options_text(const struct reference_options *o, struct str *out);

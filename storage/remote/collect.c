@@ -1,22 +1,23 @@
-/* storage/remote/collect.c — collects garbage in a bucket. What makes it safe is in remote.h; the
- * steps, and why in this order:
+/* storage/remote/collect.c — collects garbage in a bucket. remote.h says what makes it safe. The
+ * steps, and the reasons for their order:
  *
- * 1. A lock, by which also the server's time is known.
- * 2. The leases: who holds one now may believe in anything that wasn't on the list when it began.
- * 3. The list of the condemned, and the packs.
- * 4. The mark. A process that has ended since its lease was read has published its records before
- * it gave the lease back.
- * 5. Packs that are mostly dead, or small, are written together anew; the old ones are dead then.
- * 6. The new list: all that is dead now, also what goes in this sweep, because who comes now must
- * not believe in it. What doesn't fit is left to a later collector, in the order of the judging, so
- * that no content is listed while a record that names it isn't.
- * 7. The sweep: what the old list held for long enough, with no lease older than that. Records
- * before what they name, indexes before their packs.
+ * 1. Take a lock, which also tells the server's time.
+ * 2. Read the leases. A holder may believe present anything that wasn't on the list when its lease
+ * began.
+ * 3. Read the condemned list, and the packs.
+ * 4. Mark. A process that ended after its lease was read published its records before it gave the
+ * lease back, so the mark sees them.
+ * 5. Rewrite packs that are mostly dead, or small, into new ones; the old packs are then dead.
+ * 6. Publish the new list of all dead objects, including those of this sweep, because processes
+ * that start now must treat them as absent. What doesn't fit is left to a later collector. Objects
+ * are listed in the order of judging, so that no content is listed before the records that name it.
+ * 7. Sweep what was on the old list for long enough, if no lease is older than its entry. Records
+ * go before what they name, indexes before their packs.
  *
- * A time of the list is that of the object in which a name appeared first, for only then could
- * others see it. One thread; still_locked() is asked before each write and each batch of deletions,
- * because this machine may have slept. The mark itself is local/gc.c's, over a view (struct view)
- * whose records are those that the bucket lists.
+ * An entry's time is the time of the first published list that has the entry, because only then
+ * could others see it. One thread. still_locked() runs before each write and each batch of
+ * deletions, because this machine may have slept. local/gc.c does the mark, on a view (struct view)
+ * with the records that the bucket lists.
  */
 #include <assert.h>
 #include <errno.h>
@@ -27,15 +28,15 @@
 #include "storage/remote/tier.h"
 
 #define LOCK_PREFIX "gc/lock-"
-/* Servers give times in whole seconds. */
+/* Servers report whole seconds. */
 #define CLOCK_GRAIN_NS  (2 * NS_PER_S)
 #define DELETES_AT_ONCE 1000
-/* An upload of parts that nobody continues for so long never will be. */
+/* A multipart upload this old will never be continued. */
 #define UPLOAD_STALE_NS (7 * 24 * 3600 * NS_PER_S)
-/* Packs below this are written together when there are many. */
+/* Packs below this size are merged when there are many. */
 #define SMALL_PACK      (8 * MIB)
 #define SMALL_PACKS_MIN 16
-/* Fetched together into memory; what isn't small goes alone, through a file. */
+/* Fetched together into memory; large objects are moved one by one, through a file. */
 #define REPACK_BYTES   (32 * MIB)
 #define REPACK_OBJECTS 8192
 
@@ -45,13 +46,13 @@ struct collector {
 	struct store_gc_options base;
 	struct remote_gc_result *res;
 	char *lock;
-	int64_t now_ns, locked_at_ns; /* the server's; boot time (base.now_ns: the server's, when
-					 the roots were named) */
-	int64_t oldest_lease_ns;      /* INT64_MAX: nobody is at work */
-	bool fresh; /* this process came only to collect: it believes in nothing */
+	int64_t now_ns, locked_at_ns; /* server time; boot time (base.now_ns: server time when the
+					 roots were named) */
+	int64_t oldest_lease_ns;      /* INT64_MAX: no live leases */
+	bool fresh; /* this process only collects, so its own lease doesn't count */
 	struct digest_set *live[STORE_SPACES];
 	VEC(struct condemned) dead; /* the next list */
-	size_t fresh_left;          /* so many that weren't on the last one fit */
+	size_t fresh_left;          /* how many new entries still fit */
 	VEC(struct doomed {
 		uint8_t kind;
 		struct digest name;
@@ -60,13 +61,13 @@ struct collector {
 	})
 	doomed;
 	VEC(char *)
-	plain; /* keys that can go without being condemned: leases and locks of the dead, packs
-		  without an index */
+	plain; /* keys that are deleted without being condemned: leases and locks of dead processes,
+		  packs without an index */
 	struct map *pack_sizes; /* packs that have an index */
 	enum store_space space;
 };
 
-/* A lock or a lease that is so old is a dead process's. */
+/* A lock or lease of this age belongs to a dead process. */
 static int64_t expiry_ns(const struct collector *c)
 {
 	return c->o->lease_expiry_ns ? c->o->lease_expiry_ns : c->r->o.lease_ns;
@@ -76,7 +77,7 @@ static int64_t expiry_ns(const struct collector *c)
 
 struct lock_look {
 	struct collector *c;
-	int64_t others_ns; /* newest of the others */
+	int64_t others_ns; /* newest lock of the others */
 	int64_t mine_ns;
 	VEC(struct other_lock {
 		char *key;
@@ -116,7 +117,7 @@ static int held_up(struct err *err)
 		       "this `cairn store gc` took too long and lost its lease; start it again");
 }
 
-/* Everybody writes a lock of their own and then looks for others: of two that come at once at least
+/* Each collector writes its own lock, then looks for others. Of two that start at once, at least
  * one sees the other. */
 static int take_lock(struct collector *c, struct err *err)
 {
@@ -131,7 +132,7 @@ static int take_lock(struct collector *c, struct err *err)
 		struct other_lock *other = &look.others.v[i];
 
 		if (got == 0 && other->mtime_ns < look.mine_ns - expiry_ns(c))
-			VEC_PUSH(&c->plain, TAKE_PTR(other->key)); /* a dead one's */
+			VEC_PUSH(&c->plain, TAKE_PTR(other->key)); /* of a dead process */
 		free(other->key);
 	}
 	VEC_FREE(&look.others);
@@ -144,8 +145,8 @@ static int take_lock(struct collector *c, struct err *err)
 			       "%s doesn't list what was just written; collecting isn't safe there",
 			       remote_uri(c->r));
 	c->now_ns = look.mine_ns;
-	/* Young is what the caller may not have known when it named the roots, however long it
-	 * slept since. */
+	/* Objects that the caller may not have known when it named the roots must count as young,
+	 * however long it slept since. */
 	c->base.now_ns = c->now_ns;
 	if (c->o->roots_ns && c->o->roots_ns < c->locked_at_ns)
 		c->base.now_ns -= c->locked_at_ns - c->o->roots_ns;
@@ -155,7 +156,7 @@ static int take_lock(struct collector *c, struct err *err)
 	return 0;
 }
 
-/* For what is written: a list that another collector has replaced must not come back. */
+/* The condition of writes: we must not overwrite a list that another collector has published. */
 static bool lock_holds(void *arg)
 {
 	const struct collector *c = arg;
@@ -163,7 +164,7 @@ static bool lock_holds(void *arg)
 	return remote_boottime_ns(c->r) - c->locked_at_ns <= expiry_ns(c) / 2;
 }
 
-/* We may have slept for longer than others wait. */
+/* We may have slept longer than other collectors wait. */
 static int still_locked(struct collector *c, struct err *err)
 {
 	int64_t age_ns = remote_boottime_ns(c->r) - c->locked_at_ns;
@@ -181,14 +182,14 @@ static int see_lease(void *arg, const struct bucket_object *o)
 	struct err e = { 0 };
 
 	if (c->fresh && c->r->lease.key && str_eq(o->key, c->r->lease.key))
-		return 0; /* our own */
+		return 0; /* our own lease */
 	if (o->mtime_ns < c->now_ns - expiry_ns(c)) {
 		VEC_PUSH(&c->plain, xstrdup(o->key));
 		return 0;
 	}
 	if (remote_get_bytes(c->r, o->key, 64, &text, &e) < 0)
 		started_ns = e.code == ERR_NOT_FOUND ? INT64_MAX
-						     : INT64_MIN; /* given back; or we can't know */
+						     : INT64_MIN; /* given back; or unknown */
 	else if (text.len)
 		started_ns = MIN(started_ns, (int64_t)strtoll(text.s, NULL, 10));
 	c->res->leases += started_ns != INT64_MAX;
@@ -196,13 +197,13 @@ static int see_lease(void *arg, const struct bucket_object *o)
 	return 0;
 }
 
-/* What a mark reads: records as the bucket lists them, contents wherever they are. */
+/* The store that the mark reads: records as the bucket lists them, contents from anywhere. */
 
 struct view {
 	struct store base;
 	struct store *reader;
 	struct remote *r;
-	int64_t locked_ns; /* the server's time: the packs were listed after it */
+	int64_t locked_ns; /* server time from before the packs were listed */
 };
 
 static int view_get(struct store *s, enum store_space space, const struct digest *name,
@@ -213,8 +214,8 @@ static int view_get(struct store *s, enum store_space space, const struct digest
 
 	if (reader->ops->get(reader, space, name, max_bytes, ret, &e) == 0)
 		return 0;
-	/* What can't be asked for isn't lost: a mark that took it for lost would condemn what it
-	 * names. */
+	/* An object that can't be fetched now isn't lost. If the mark took it as lost, it would
+	 * condemn what it names. */
 	return tier_failure(reader, err) < 0 ? -1 : err_pass(err, &e);
 }
 
@@ -224,8 +225,8 @@ struct view_listing {
 	void *arg;
 };
 
-/* A record that was written after the packs were listed may name what lies in a newer one; and the
- * directory may have it, so that reading it doesn't tell. */
+/* A record written after the packs were listed may name content in a newer pack. Reading it doesn't
+ * reveal that, because the directory may have the content. */
 static int view_listed(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns)
 {
 	struct view_listing *l = arg;
@@ -274,7 +275,7 @@ static int view_bring_records(struct store *s, enum store_space space, const str
 	return store_bring_records(reader, space, names, n, err);
 }
 
-/* It is on the last list, and wasn't written since. */
+/* Its entry on the last list, if it wasn't written since. */
 static const struct condemned *still_condemned(const struct collector *c, enum remote_kind kind,
 					       const struct digest *name, int64_t mtime_ns)
 {
@@ -283,7 +284,7 @@ static const struct condemned *still_condemned(const struct collector *c, enum r
 	return before && mtime_ns <= before->since_ns ? before : NULL;
 }
 
-/* For the mark. Whoever condemned it may have removed what it names since. */
+/* For the mark. The collector that condemned it may since have removed what it names. */
 static bool is_given_up(void *arg, enum store_space space, const struct digest *name,
 			int64_t mtime_ns)
 {
@@ -326,8 +327,8 @@ static bool is_live(const struct collector *c, enum store_space space, const str
 	return digest_set_has(c->live[space], name);
 }
 
-/* Not reached and not young: onto the list, and away when it was on the last one for long enough
- * and nobody can believe in it. */
+/* For an object that isn't reached and isn't young: lists it. Dooms it if it was on the last list
+ * for long enough and no lease is older. */
 static void judge_dead(struct collector *c, enum remote_kind kind, const struct digest *name,
 		       uint64_t size, int64_t mtime_ns, const char *version)
 {
@@ -344,8 +345,8 @@ static void judge_dead(struct collector *c, enum remote_kind kind, const struct 
 	c->fresh_left -= !before;
 	if (before) {
 		entry.since_ns = before->since_ns;
-		/* Young here, to a collector that slept between its roots and its lock: it stays,
-		 * and stays listed. */
+		/* The object may be young here, if this collector slept between its roots and its
+		 * lock. Then it stays, and stays listed. */
 		if (before->since_ns <= c->now_ns - c->base.mark_gap_ns && !is_young(c, mtime_ns)) {
 			if (c->oldest_lease_ns > before->since_ns + CLOCK_GRAIN_NS) {
 				snprintf(d.version, sizeof(d.version), "%s", version);
@@ -378,9 +379,8 @@ static int judge_alone(void *arg, const struct bucket_object *o)
 
 /* Packs. */
 
-/* Bytes of the members that are needed from this pack: live ones that no better pack has. *ret_all:
- * of all of its members. Its own size doesn't tell how much of it is needed: of a tiny pack most is
- * its header. */
+/* Bytes of the members needed from this pack: live ones that no better pack has. *ret_all: bytes of
+ * all members. The pack's own size isn't used, because a tiny pack is mostly header. */
 static uint64_t needed_bytes(struct collector *c, size_t i, uint64_t *ret_all)
 {
 	const struct pack *p = &c->r->packs.v[i];
@@ -410,8 +410,9 @@ struct repack {
 	struct pack_writer *w;
 	uint64_t bytes; /* of the batch */
 	VEC(struct remote_object) batch;
-	struct digest_set *taken[2];  /* by space: moved, or in a pack that is kept */
-	struct digest_set *unread[2]; /* what couldn't be read: the packs that hold it are kept */
+	struct digest_set *taken[2]; /* by space: members moved, or in a pack that is kept */
+	struct digest_set
+		*unread[2]; /* by space: members that couldn't be read; their packs are kept */
 };
 
 static int write_repacked(struct repack *rp, struct err *err)
@@ -427,7 +428,7 @@ static int write_repacked(struct repack *rp, struct err *err)
 	return got;
 }
 
-/* A copy that can't be read is as good as missing: its pack is kept. */
+/* A copy that can't be read counts as missing, and its pack is kept. */
 static int move_member(struct repack *rp, struct store *scratch, const struct remote_object *o,
 		       struct err *err)
 {
@@ -448,7 +449,7 @@ static int move_member(struct repack *rp, struct store *scratch, const struct re
 	return 0;
 }
 
-/* Such a one is moved alone, through a file. */
+/* Large objects are moved one by one, through a file. */
 static bool is_large(const struct remote_object *o)
 {
 	return o->space == STORE_BLOB && o->size >= REMOTE_LOOSE_MIN;
@@ -464,8 +465,7 @@ static int repack_batch(struct repack *rp, struct err *err)
 		return 0;
 	if (is_large(&rp->batch.v[0]) && tier_local(reader)) {
 		path = xasprintf("%s/tmp/gc-%ld", tier_local(reader)->uri, (long)getpid());
-		tier_scratch_drop(reader, path,
-				  &scratch); /* of a process of this number that was killed */
+		tier_scratch_drop(reader, path, &scratch); /* left by a killed process of this id */
 		got = tier_scratch(reader, path, &scratch, err);
 	} else {
 		scratch = store_memory_new();
@@ -506,7 +506,7 @@ static int repack_pack(struct repack *rp, size_t i, struct err *err)
 	return 0;
 }
 
-/* Which packs: 0 keep, 1 dead, 2 to be written anew. */
+/* Verdict for each pack: 0: keep, 1: dead, 2: rewrite. */
 static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 {
 	uint8_t *verdict = xcalloc(n + 1, 1);
@@ -536,7 +536,7 @@ static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 	return verdict;
 }
 
-/* Everything of it that is needed could be read, and lies in a new pack. */
+/* True when all needed members could be read, and are in a new pack. */
 static bool is_moved(const struct repack *rp, size_t i)
 {
 	const struct pack *p = &rp->c->r->packs.v[i];
@@ -550,8 +550,8 @@ static bool is_moved(const struct repack *rp, size_t i)
 	return true;
 }
 
-/* What lies in a pack that is kept isn't moved: else it would lie in two packs, of which one is
- * written anew by the next collector, and so on. */
+/* Members of a kept pack aren't moved. Else they would be in two packs, and the next collectors
+ * would rewrite one of them again and again. */
 static void take_kept(struct repack *rp, const uint8_t *verdict, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -566,7 +566,7 @@ static void take_kept(struct repack *rp, const uint8_t *verdict, size_t n)
 	}
 }
 
-/* Nothing is given up before all new packs are there. */
+/* No old pack is given up before all new packs are written. */
 static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct err *err)
 {
 	struct repack rp = { .c = c };
@@ -625,8 +625,8 @@ static int collect_packs(struct collector *c, struct err *err)
 	return got;
 }
 
-/* A pack without an index: its writer died in between, or is about to write it. An index that
- * nobody can read, and its pack. */
+/* Handles a pack without an index (its writer died, or is about to write the index), and an
+ * unreadable index with its pack. */
 static int see_orphan(void *arg, const struct bucket_object *o)
 {
 	struct collector *c = arg;
@@ -689,7 +689,7 @@ static int delete_later(struct deletion *d, const char *key, struct err *err)
 	return d->keys.n >= DELETES_AT_ONCE ? flush_deletes(d, err) : 0;
 }
 
-/* A manifest may have been pushed again meanwhile: on its old name. */
+/* A manifest may have been pushed again meanwhile, under the same name. */
 static int delete_run(struct collector *c, const struct doomed *d, const char *key, struct err *err)
 {
 	_cleanup_(str_deinit) struct str strings = { 0 };
@@ -731,7 +731,7 @@ static int sweep_kind(struct deletion *del, enum remote_kind kind, bool index, s
 	return flush_deletes(del, err);
 }
 
-/* Records before what they name, indexes before their packs. */
+/* Deletes records before what they name, indexes before their packs. */
 static int sweep(struct collector *c, struct err *err)
 {
 	struct deletion del = { .c = c, .arena = arena_new() };
@@ -809,7 +809,7 @@ static int reload(struct collector *c, struct err *err)
 	return got;
 }
 
-/* What crashes left in the directory: nobody else collects there. */
+/* Removes what crashes left in the directory, because no other gc runs there. */
 static int sweep_directory(struct collector *c, struct err *err)
 {
 	struct store *here = c->o->reader->here;

@@ -1,18 +1,18 @@
-/* storage/remote/evict.c — evicts what was used least recently from the directory in front of a
+/* storage/remote/evict.c — evicts the least recently used objects from the directory in front of a
  * bucket.
  *
- * One pass, under a lock that one process holds (evict.lock): the shards of blobs and trees are
- * read, everything that wasn't used since the oldest live process began becomes a candidate, and
- * candidates go in the order of their last use until the directory is a tenth below its bound. The
- * tenth spares the next run this work. Before a batch goes, the bucket is asked whether it has each
- * of its objects.
+ * One pass, under a lock that one process holds (evict.lock). It reads the shards of blobs and
+ * trees. Every object that wasn't used since the oldest live process began becomes a candidate.
+ * Candidates are evicted in the order of their last use until the directory is a tenth below its
+ * limit. The tenth spares the next run this work. Before a batch is evicted, the bucket must
+ * confirm that it has each object.
  *
  * A process that uses the directory holds a lock on a file in remote/users; the file's time says
- * since when. A file without a lock belongs to a dead process and is removed. When the files can't
- * be read, everything counts as in use.
+ * when it began. A file without a lock belongs to a dead process and is removed. When the files
+ * can't be read, everything counts as in use.
  *
- * It reads the directory's layout by itself, because store_list() doesn't give the access time. It
- * deletes through the store's table.
+ * This file reads the directory's layout itself, because store_list() doesn't give the access time.
+ * It deletes through the store's table.
  */
 #include "storage/remote/evict.h"
 #include <assert.h>
@@ -27,17 +27,16 @@
 
 #define USERS "remote/users"
 #define LOCK  "remote/evict.lock"
-/* Asked for at once. */
+/* Objects checked in one batch. */
 #define BATCH      4096
-#define USER_TRIES 1000 /* an evictor looks at each file once */
+#define USER_TRIES 1000 /* an evictor checks each file once */
 
 struct evict_user {
 	char *path;
 	int fd;
 };
 
-/* An evictor that looks at the file just now, before it is locked, holds its lock, or has removed
- * it: then another name is as good. */
+/* An evictor may lock or remove the file before we lock it. Then we try another name. */
 int evict_user_new(const char *local, struct evict_user **ret, struct err *err)
 {
 	static atomic_uint counter;
@@ -54,7 +53,7 @@ int evict_user_new(const char *local, struct evict_user **ret, struct err *err)
 
 		if (r < 0)
 			return -1;
-		/* One of a dead process with this number may have been there. */
+		/* The file may be left from a dead process of this id, so set its time. */
 		if (r == 0 && futimens(fd, NULL) == 0 && fstat(fd, &st) == 0 && st.st_nlink) {
 			*ret = xcalloc(1, sizeof(**ret));
 			(*ret)->path = TAKE_PTR(path);
@@ -75,7 +74,7 @@ void evict_user_free(struct evict_user *u)
 	free(u);
 }
 
-/* When the first process began that is still there; 0 (all is in use) if that can't be told. */
+/* When the oldest live process began; 0 (all is in use) if unknown. */
 static int64_t oldest_user(const char *local)
 {
 	_cleanup_(freep) char *dir = fs_join(local, USERS);
@@ -107,7 +106,7 @@ static int64_t oldest_user(const char *local)
 	return r < 0 ? 0 : oldest_ns;
 }
 
-/* What there is. */
+/* Candidates. */
 
 struct candidate {
 	enum store_space space;
@@ -122,10 +121,10 @@ struct eviction {
 	struct evicted *res;
 	int64_t in_use_since_ns;
 	VEC(struct candidate) v;
-	uint64_t excess; /* bytes that still have to go */
+	uint64_t excess; /* bytes still to evict */
 };
 
-/* Counts the objects of a directory; those that nobody uses become candidates. */
+/* Counts the objects of a directory; unused ones become candidates. */
 static void scan_shard(struct eviction *ev, enum store_space space, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,7 +142,7 @@ static void scan_shard(struct eviction *ev, enum store_space space, const char *
 		c.used_ns = MAX(ns_of(st.st_atim), ns_of(st.st_mtim));
 		ev->res->objects++;
 		ev->res->bytes += c.size;
-		/* A file that was moved in keeps its times, but for the change time. */
+		/* A file that was moved in keeps its times, except the change time. */
 		if (MAX(c.used_ns, ns_of(st.st_ctim)) < ev->in_use_since_ns)
 			VEC_PUSH(&ev->v, c);
 	}
@@ -160,7 +159,7 @@ static int least_recent_first(const void *a, const void *b)
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
-/* Out. */
+/* Eviction. */
 
 static int evict_batch(struct eviction *ev, const struct candidate *v, size_t n, struct err *err)
 {
@@ -184,7 +183,7 @@ static int evict_batch(struct eviction *ev, const struct candidate *v, size_t n,
 	return 0;
 }
 
-/* A tenth more goes than has to, so that the next run needn't begin with this. */
+/* Evicts a tenth more than necessary, so that the next run needn't begin with this. */
 int evict(struct store *s, const char *local, struct remote *r, uint64_t max_bytes,
 	  struct evicted *ret, struct err *err)
 {
@@ -193,7 +192,7 @@ int evict(struct store *s, const char *local, struct remote *r, uint64_t max_byt
 	struct eviction ev = { .s = s, .r = r, .res = ret };
 	int got = fs_lock_path(lock_path, false, &lock, err);
 
-	assert(max_bytes > 0); /* 0 is a directory without a bound */
+	assert(max_bytes > 0); /* 0 means a directory without a limit */
 	*ret = (struct evicted){ 0 };
 	if (got)
 		return got;

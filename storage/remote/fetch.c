@@ -1,19 +1,19 @@
-/* storage/remote/fetch.c — fetches from packs by ranges, neighbours together; what lies alone, by
- * its name.
+/* storage/remote/fetch.c — fetches members of packs by ranges, neighbours together, and separate
+ * objects by name.
  *
- * sort_out() decides for each object where it lies: in a pack, alone and small (records), or alone
- * and large. Work is cut into batches, of which THREADS are under way: while the bytes of one
- * arrive, those of another are hashed and written. A batch takes about BATCH_BYTES of memory,
- * whatever is asked for; large blobs go through files, and so do blobs that become large when they
- * are decoded. These are hashed as they come in, or as they are decoded, and never read back.
+ * sort_out() decides where each object is: in a pack, separate and small (records), or separate and
+ * large. Work is cut into batches, of which THREADS run at once: while the bytes of one arrive,
+ * those of another are hashed and written. A batch takes about BATCH_BYTES of memory. Large blobs
+ * go through files, and so do blobs that are large when decoded. They are hashed as they arrive, or
+ * as they are decoded, and never read back.
  *
- * Everything is verified before it gets a name in the local store (action records by whoever
- * decodes them). A copy that is damaged is noted as bad and counts as absent; a pack that is gone
- * counts as gone. After that remote_fetch() tries again, with a new list of packs if something is
- * missing, because another copy may be sound.
+ * Everything is verified before it gets a name in the local store (action records by their
+ * decoder). A damaged copy is noted as bad and counts as absent; a removed pack is noted as gone.
+ * Then remote_fetch() tries again, because another copy may be intact. If something is missing, it
+ * first lists packs again.
  *
- * The first failure of the bucket ends the fetch: batches that haven't begun don't begin. r->lock
- * is held only to look up packs, never while bytes arrive.
+ * The first failure of the bucket ends the fetch: no more batches begin. r->lock is held only to
+ * look up packs, never while bytes arrive.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "storage/bucket/transfer.h"
 #include "storage/remote/internal.h"
 
-/* A hole of so many bytes between two members is fetched along: it costs less than another request.
+/* A gap of up to this size between two members is fetched too: it costs less than another request.
  */
 #define HOLE_MAX      (128 * KIB)
 #define RANGE_MAX     PACK_MEMORY_MAX
@@ -40,10 +40,10 @@ struct fetcher {
 	struct remote *r;
 	struct store *to;
 	VEC(struct item) packed;
-	VEC(struct remote_object *) small, large; /* that lie alone, if anywhere */
+	VEC(struct remote_object *) small, large; /* separate objects, if present at all */
 };
 
-/* What is fetched together: a part of one of the lists, by places. */
+/* A batch: a range of one of the lists, by index. */
 struct batch {
 	size_t first, end;
 };
@@ -71,7 +71,7 @@ static int run_batches(struct batches *b, struct err *err)
 	return got;
 }
 
-/* Pieces of a list of n. */
+/* Runs fn on batches of a list of n. */
 static int in_batches(struct fetcher *f, size_t n, size_t at_once, batch_fn *fn, struct err *err)
 {
 	struct batches b = { .f = f, .fn = fn };
@@ -81,8 +81,8 @@ static int in_batches(struct fetcher *f, size_t n, size_t at_once, batch_fn *fn,
 	return run_batches(&b, err);
 }
 
-/* Does it match its name? Then it is put. Damaged: that copy (of a pack, or the one that lies
- * alone) isn't there. */
+/* Checks the bytes against the name, and puts them. A damaged copy (in a pack, or separate) is
+ * noted as absent. */
 static int accept(struct fetcher *f, struct remote_object *o, uint32_t pack,
 		  const struct str *bytes, struct err *err)
 {
@@ -114,7 +114,7 @@ static int by_place(const void *a, const void *b)
 	return x->m.offset < y->m.offset ? -1 : x->m.offset > y->m.offset;
 }
 
-/* A run of members that one request brings: [first, ret) */
+/* The members that one request fetches: [first, ret) */
 static size_t range_end(const struct fetcher *f, size_t first, uint64_t *ret_size)
 {
 	const struct item *v = f->packed.v;
@@ -147,7 +147,7 @@ static int take_member(struct fetcher *f, struct item *it, const struct bucket_g
 	return accept(f, it->o, it->pack, &bytes, err);
 }
 
-/* Removed since it was listed: its members may lie elsewhere. */
+/* The pack was removed since it was listed; its members may be elsewhere. */
 static void pack_is_gone(struct fetcher *f, uint32_t pack)
 {
 	pthread_mutex_lock(&f->r->lock);
@@ -195,7 +195,7 @@ static int fetch_ranges(struct fetcher *f, struct range *v, size_t n, struct err
 	return got;
 }
 
-/* A member that is too large for memory: through a file. */
+/* Fetches a member that is too large for memory, through a file. */
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err);
 
 static bool is_large_member(const struct item *it)
@@ -249,9 +249,9 @@ static int fetch_packed(struct fetcher *f, struct err *err)
 	return run_batches(&b, err);
 }
 
-/* Alone, in memory. */
+/* Small separate objects. */
 
-/* Small records, all at once. */
+/* Fetches small records, a batch at once. */
 static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err)
 {
 	struct remote_object *const *v = f->small.v + b->first;
@@ -274,7 +274,7 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 
 		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
 			got = err_pass(err, &g[i].err);
-		if (got == 0 && too_large) /* nobody wrote that: no reader takes it */
+		if (got == 0 && too_large) /* writers never write that size */
 			presence_note_bad(f->r, v[i]->space, &v[i]->name, BAD_ALONE);
 		else if (got == 0 && g[i].result < 0)
 			presence_lost(f->r, v[i]->space, &v[i]->name);
@@ -282,7 +282,7 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 			got = accept(f, v[i], BAD_ALONE, &g[i].body, err);
 		str_deinit(&g[i].body);
 	}
-	if (got == 0) { /* what a record names may lie in packs that are newer than our list */
+	if (got == 0) { /* records may name content in packs newer than our list */
 		pthread_mutex_lock(&f->r->lock);
 		f->r->packs_old = true;
 		pthread_mutex_unlock(&f->r->lock);
@@ -293,9 +293,9 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 	return got;
 }
 
-/* Through files. */
+/* Large objects, through files. */
 
-/* A file to which bytes come: the store's own, that can become the blob; elsewhere a scratch file.
+/* A file that receives bytes: one of the store that can become the blob, else a scratch file.
  */
 struct landing {
 	int fd;
@@ -307,7 +307,7 @@ static int landing_open(struct fetcher *f, struct landing *l, struct err *err)
 	*l = (struct landing){ .fd = -1 };
 	if (f->to->ops->files)
 		return f->to->ops->files->open_temp(f->to, &l->fd, &l->temp, err);
-	l->fd = fs_unnamed_at(f->r->dir, ".", err); /* decoded from there */
+	l->fd = fs_unnamed_at(f->r->dir, ".", err); /* source of the decoding */
 	return l->fd < 0 ? -1 : 0;
 }
 
@@ -320,12 +320,12 @@ static void landing_drop(struct fetcher *f, struct landing *l)
 	l->fd = -1;
 }
 
-/* Stored bytes of an object that came into a file. */
+/* An object's stored bytes, now in a file. */
 struct arrival {
 	struct remote_object *o;
 	uint32_t pack; /* or BAD_ALONE */
 	struct landing *l;
-	const struct bucket_get *g; /* which brought them */
+	const struct bucket_get *g; /* the get that fetched them */
 	bool encoded;
 };
 
@@ -344,8 +344,8 @@ static int decode_landed(struct fetcher *f, const struct arrival *a, struct dige
 	return got;
 }
 
-/* Damaged: that copy isn't there. Larger than whatever names it says: that is the fault of what
- * names it. */
+/* A damaged copy is noted as absent. If the blob is larger than the record that names it says, the
+ * record is wrong, not the blob. */
 static int not_taken(struct fetcher *f, const struct arrival *a, const struct err *e,
 		     struct err *err)
 {
@@ -356,12 +356,12 @@ static int not_taken(struct fetcher *f, const struct arrival *a, const struct er
 	return 0;
 }
 
-/* A store without files takes it from memory. */
+/* For a store without files: puts the object from memory. */
 static int accept_file_in_memory(struct fetcher *f, const struct arrival *a, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct err e = { 0 };
-	struct digest ignored; /* accept() looks at the bytes */
+	struct digest ignored; /* accept() hashes the bytes */
 	char path[64];
 	int got = a->encoded ? decode_landed(f, a, &ignored, &e) : 0;
 
@@ -372,7 +372,7 @@ static int accept_file_in_memory(struct fetcher *f, const struct arrival *a, str
 	return got == 0 ? accept(f, a->o, a->pack, &bytes, err) : not_taken(f, a, &e, err);
 }
 
-/* Checks it and puts it into the store. Takes what a->l holds. */
+/* Checks the object and puts it into the store. Takes ownership of what a->l holds. */
 static int accept_file(struct fetcher *f, const struct arrival *a, struct err *err)
 {
 	struct err e = { 0 };
@@ -448,8 +448,8 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 		l[i].fd = -1;
 		if (got == 0)
 			got = landing_open(f, &l[i], err);
-		/* Compressed bytes may be a few more than the content's, since only samples of it
-		 * were tried. */
+		/* Compressed bytes may be slightly more than the content's, because the decision
+		 * used only samples. */
 		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name),
 					    .size = UINT64_MAX,
 					    .fd = l[i].fd,
@@ -544,7 +544,8 @@ int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, si
 		again = false;
 		if (lacks_content(v, n))
 			got = presence_refresh_if_old(r, seen, &again, err);
-		if (got < 0 || (!again && r->damaged == damaged)) /* another copy may be sound */
+		if (got < 0 ||
+		    (!again && r->damaged == damaged)) /* retry: another copy may be intact */
 			break;
 		damaged = r->damaged;
 		seen = presence_lists(r);

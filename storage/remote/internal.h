@@ -13,25 +13,25 @@
 #define REMOTE_KEY_MAX 96
 #define NAME_LEN       (1 + DIGEST_BYTES)
 
-/* What the list of the condemned and the collector speak of: objects of the bucket. */
+/* The kinds of objects in the condemned list. */
 enum remote_kind { KIND_BLOB, KIND_ACTION, KIND_RUN, KIND_PACK, REMOTE_KINDS };
 
 struct condemned {
 	uint8_t kind;
 	struct digest name;
-	int64_t since_ns; /* the server's time of the list in which it was new */
+	int64_t since_ns; /* server time of the list in which it first appeared */
 };
 
 struct pack {
 	struct digest name;
 	uint8_t *index;
 	size_t index_len, n;
-	uint64_t size;    /* as it must be */
-	int64_t mtime_ns; /* of its index; 0: ours, not listed yet */
+	uint64_t size;    /* the size that the pack must have */
+	int64_t mtime_ns; /* of its index; 0: our own pack, not listed yet */
 	bool condemned, gone;
 };
 
-/* Where a member lies: sorted by the first eight bytes of its name. */
+/* Where a member is; sorted by the first eight bytes of its name. */
 struct slot {
 	uint64_t prefix;
 	uint32_t pack, at;
@@ -40,9 +40,9 @@ struct slot {
 struct lease {
 	char *key;
 	int64_t started_ns;    /* the server's */
-	int64_t renewed_at_ns; /* CLOCK_BOOTTIME: it counts while the machine sleeps */
-	bool trusted; /* what is believed was read under it; until then, it protects but allows
-			 nothing */
+	int64_t renewed_at_ns; /* CLOCK_BOOTTIME, which also counts while the machine sleeps */
+	bool trusted;          /* the condemned list and the packs were read under it; until then it
+				  protects, but allows no writes */
 	pthread_t thread;
 	bool has_thread, stop;
 	pthread_cond_t wake;
@@ -52,46 +52,43 @@ struct remote {
 	struct bucket *bucket;
 	int dir; /* descriptor, or -1 */
 	struct remote_options o;
-	pthread_mutex_t io;   /* one thread attaches, or lists packs; taken before `lock` */
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t io;   /* held to attach or to list packs; taken before `lock` */
+	pthread_mutex_t lock; /* guards the fields below */
 	bool attached;
-	uint64_t
-		leases; /* how many were taken: what was known under an earlier one holds no more */
-	bool if_absent, delete_if; /* what the store honours */
+	uint64_t leases; /* how many were taken; knowledge from an earlier lease is void */
+	bool if_absent, delete_if; /* what the server supports */
 	VEC(struct pack) packs;
 	struct map *pack_by_name; /* index + 1 */
 	struct {
 		struct slot *v;
 		size_t n;
-		bool old; /* packs were added since */
+		bool old; /* packs were added since it was built */
 	} slots;
 	VEC(struct digest) bad_indexes;
-	bool packs_old;   /* a record was read since they were listed: it may name what lies in a
-			     newer one */
-	uint64_t n_lists; /* of packs that were made */
-	struct map *bad;  /* name and pack (or BAD_ALONE): copies that didn't match their name; they
-			     count as absent */
-	struct map *known; /* blobs and records that lie alone there: name → 1 */
-	VEC(uint8_t) seen; /* names that became known, to be remembered */
-	struct map *lost;  /* names that were believed to lie alone, and don't: not remembered any
-			      more */
+	bool packs_old; /* a record was read since packs were listed; it may name content in a newer
+			   pack */
+	uint64_t n_lists; /* how often packs were listed */
+	struct map *bad; /* name and pack (or BAD_ALONE) of damaged copies, which count as absent */
+	struct map *known; /* separate blobs and records in the bucket: name → 1 */
+	VEC(uint8_t) seen; /* names that became known, not yet written to the directory */
+	struct map *lost;  /* names that were in `known`, but are absent: not remembered */
 	struct {
 		struct condemned *v; /* sorted by kind and name */
 		size_t n;
 		int64_t written_ns; /* 0: there is no list */
 	} condemned;
 	struct lease lease;
-	struct err refused;   /* why nothing can be written although it was wanted */
-	atomic_ulong damaged; /* objects that didn't match their name */
-	atomic_ulong healed;  /* damaged ones that were written anew */
+	struct err refused;   /* why writing isn't possible, though wanted */
+	atomic_ulong damaged; /* damaged objects found */
+	atomic_ulong healed;  /* damaged objects that were replaced */
 };
 
 /* remote.c */
 const char *remote_key(char buf[REMOTE_KEY_MAX], enum store_space space, const struct digest *name);
 const char *remote_pack_key(char buf[REMOTE_KEY_MAX], const struct digest *name, bool index);
-/* The name in a key, after `skip` characters. */
+/* Parses the name in a key, after `skip` characters. */
 bool remote_name_in(const char *key, size_t skip, struct digest *ret);
-/* An object as the key of a map. */
+/* An object's key in maps. */
 static inline void remote_name_key(uint8_t key[NAME_LEN], enum store_space space,
 				   const struct digest *name)
 {
@@ -107,38 +104,38 @@ int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_
 /* presence.c; *_locked: with `lock` held */
 int presence_load(struct remote *r,
 		  struct err *err); /* lists packs, fetches indexes; with `io` held */
-/* What was written since the last list, if remote_expect_news() was called since; nothing is
- * forgotten. */
+/* Loads packs written since the last listing, if remote_expect_news() was called since; forgets
+ * nothing. */
 int presence_load_new(struct remote *r, struct err *err);
-/* Condemned packs count only when there is no other, and for reading: what lies there may still be
- * needed, and then it will be pardoned. */
+/* condemned_too: if no other pack has it, condemned packs count too. Only for reading: content that
+ * is still needed will be pardoned. */
 bool presence_find_locked(struct remote *r, const struct remote_object *o, bool condemned_too,
 			  uint32_t *ret_pack, struct pack_member *ret);
 void presence_add_pack(struct remote *r, const struct digest *name,
-		       struct str *index); /* takes index */
+		       struct str *index); /* takes ownership of index */
 void presence_note(struct remote *r, enum store_space space, const struct digest *name);
 void presence_forget(struct remote *r);
-/* It was looked for alone and isn't there: this process forgets it, and the next one isn't told. */
+/* A separate object turned out absent: forgets it, here and for later processes. */
 void presence_lost(struct remote *r, enum store_space space, const struct digest *name);
-/* True when there is a damaged copy of it, alone or in a pack that is listed. What went meanwhile
- * is not damaged. */
+/* True when a damaged copy exists, as a separate object or in a listed pack. A copy that was
+ * removed meanwhile doesn't count. */
 bool presence_is_damaged(struct remote *r, enum store_space space, const struct digest *name);
 #define BAD_ALONE UINT32_MAX
 void presence_note_bad(struct remote *r, enum store_space space, const struct digest *name,
 		       uint32_t pack);
-/* The copy that lies alone is damaged, or on the list: it counts as absent. */
+/* True when the separate copy is damaged or condemned, and so counts as absent. */
 bool presence_is_unusable_locked(const struct remote *r, enum store_space space,
 				 const struct digest *name);
-void presence_remember(struct remote *r); /* writes what became known into the directory */
+void presence_remember(struct remote *r); /* writes newly known names into the directory */
 void presence_recall(struct remote *r);
-uint64_t presence_lists(struct remote *r); /* how many were made so far */
-/* Lists packs when they are old. *ret_did: what was concluded when there were `seen` lists has to
- * be looked up again; another thread may have listed meanwhile. */
+uint64_t presence_lists(struct remote *r); /* how many listings were made so far */
+/* Lists packs again if the list is old. *ret_did: there are more than `seen` listings now (perhaps
+ * another thread's), so results must be looked up again. */
 int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, struct err *err);
 void presence_free(struct remote *r);
 
-/* The lease under which something was found to be there: what relies on that may be written only as
- * long as it holds. */
+/* The lease under which objects were found present. A write that relies on their presence is
+ * allowed only while this lease holds. */
 struct lease_hold {
 	struct remote *r;
 	uint64_t number;
@@ -146,28 +143,29 @@ struct lease_hold {
 struct lease_hold lease_hold(struct remote *r);
 bool lease_holds(void *hold); /* as bucket.h's `may` */
 
-/* send.c: the pack, then its index, under the lease that is held when it begins: a pack without an
- * index is collected when its writer seems dead, and an index without a pack is believed. */
+/* send.c: sends the pack, then its index, under the lease held at the start. The lease must hold
+ * throughout: a collector removes a pack without an index if its writer seems dead, and readers
+ * would believe the index without a pack. */
 int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_bytes, struct err *err);
 
 /* lease.c */
 int lease_take(struct remote *r, struct err *err);
 void lease_give_back(struct remote *r);
 bool lease_is_good(struct remote *r);
-/* The list of the condemned and that of the packs have been read since it was taken. */
+/* Call when the condemned list and the packs were read after the lease was taken. */
 void lease_trust(struct remote *r);
-uint64_t lease_number(struct remote *r); /* of those that this process took and trusted */
+uint64_t lease_number(struct remote *r); /* how many leases this process took and trusted */
 int condemned_load(struct remote *r, struct err *err);
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret,
 		    size_t *ret_n);
 void condemned_encode(const struct condemned *v, size_t n,
-		      struct str *ret); /* since_ns 0: new in this one */
-/* Its entry, lent; NULL: it isn't on the list. With `lock` held, where another thread may load. */
+		      struct str *ret); /* since_ns 0: new in this list */
+/* Its entry, borrowed; NULL: not on the list. Hold `lock` if another thread may load the list. */
 const struct condemned *condemned_find(const struct remote *r, enum remote_kind kind,
 				       const struct digest *name);
 int condemned_order(const void *a, const void *b);
-size_t condemned_max(void); /* entries of the longest list that is read (CONDEMNED_MAX) */
-/* transfer.c, for verify.c: sends those records whose contents are all in the bucket. */
+size_t condemned_max(void); /* most entries of a readable list (CONDEMNED_MAX) */
+/* transfer.c, for verify.c: sends the records whose contents are all in the bucket. */
 int transfer_send_whole(struct store *tier, const struct closure_names *names,
 			struct remote_object *v, size_t n, struct remote_sent *ret,
 			struct err *err);
@@ -175,32 +173,34 @@ struct transfer_named {
 	const struct closure_names *names; /* NULL: manifests name nothing */
 	const struct digest *manifests;
 	size_t n_manifests;
-	const struct content_id *contents; /* named by action records */
+	const struct content_id *contents; /* contents that action records name */
 	size_t n_contents;
-	struct digest_set *unread; /* listings that couldn't be read: what they name isn't among the
-				      contents; or NULL */
+	struct digest_set *unread; /* collects listings that couldn't be read, whose members are
+				      unknown; or NULL */
 };
-/* All contents that these records reach, each once: fn's -1 ends it. Records that can't be read
+/* Calls fn once for each content that these records reach; -1 ends it. Records that can't be read
  * name nothing. */
 typedef int transfer_name_fn(void *arg, enum store_space space, const struct digest *name,
 			     uint64_t size);
 int transfer_each_named(struct store *s, const struct transfer_named *named, transfer_name_fn *fn,
 			void *arg, struct err *err);
-/* tier.c, for verify.c and collect.c: a store for what is only looked at or moved, of any size: a
- * directory at `path`, or in memory where the tier has no files either. */
+/* tier.c, for verify.c and collect.c: makes a store for content that is only checked or moved, of
+ * any size: a directory at `path`, or in memory if the tier has no files either. */
 int tier_scratch(struct store *tier, const char *path, struct store **ret, struct err *err);
 void tier_scratch_drop(struct store *tier, const char *path, struct store **s);
-/* Puts it into the pack from there; a blob that isn't small goes through its file. */
+/* Adds an object of the scratch store to the pack; a large blob goes through its file. */
 int tier_pack_add(struct pack_writer *w, struct store *scratch, const struct remote_object *o,
 		  struct err *err);
-/* tier_queue.c, for transfer.c: what ended processes left unsent, if the bucket may be asked now.
+/* tier_queue.c, for transfer.c: returns what ended processes left unsent, if requests to the bucket
+ * are allowed now.
  */
 struct unsent_record;
 void tier_take_unsent(struct store *s, struct unsent_record **ret,
-		      size_t *ret_n);                              /* the caller's */
-void tier_sent_unsent(struct store *s, const struct err *failure); /* NULL: all of it */
-/* tier.c, for transfer.c: how often the bucket failed so far; and -1 when it did since then, or is
- * left alone for a while: what couldn't be read may be there. */
+		      size_t *ret_n);                              /* the caller frees *ret */
+void tier_sent_unsent(struct store *s, const struct err *failure); /* NULL: all was sent */
+/* tier.c, for transfer.c: how often the bucket failed so far. tier_failed_since() returns -1 when
+ * it failed since then, or when requests are paused after a failure: objects that couldn't be read
+ * may exist. */
 uint64_t tier_failures(struct store *s);
 int tier_failed_since(struct store *s, uint64_t before, struct err *err);
 

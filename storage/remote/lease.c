@@ -1,18 +1,18 @@
-/* storage/remote/lease.c — leases and the list of the condemned: what keeps collectors and writers
- * out of each other's way. remote.h says what they mean.
+/* storage/remote/lease.c — leases and the condemned list, which protect writers from collectors.
+ * remote.h says what they mean.
  *
- * The lease is an object that the thread keep_lease() writes anew every lease_every_ns. Its age is
- * measured by CLOCK_BOOTTIME from before the write that was answered, so that a machine that slept
- * in between doesn't overrate it. The holder stops relying on it after two thirds of lease_ns; a
- * collector waits for all of lease_ns.
+ * The lease is an object that the thread keep_lease() rewrites every lease_every_ns. Its age counts
+ * from before the last successful write, by CLOCK_BOOTTIME, so that it isn't underestimated when
+ * the machine slept. The holder stops relying on it after two thirds of lease_ns; a collector waits
+ * for all of lease_ns.
  *
- * A lease that lapsed is never renewed. begin_again() takes a new one, forgets what was known,
- * reads the list of the condemned and the packs, and only then trusts the new lease. keep_lease()
- * leaves that to remote_renew() of whoever uses the store, because they must learn of it. `leases`
- * counts the trusted ones, so that lease_holds() tells one from the next.
+ * A lease that lapsed is never renewed. begin_again() takes a new one, forgets all knowledge, reads
+ * the condemned list and the packs, and only then trusts the new lease. keep_lease() never does
+ * this; users of the store call remote_renew(), because they must know that the lease lapsed.
+ * `leases` counts trusted leases, so that lease_holds() can tell them apart.
  *
- * r->lock guards r->lease; `io` is held while a lapsed lease is replaced. What was condemned is
- * judged in presence.c and removed in collect.c.
+ * r->lock guards r->lease; `io` is held while a lapsed lease is replaced. presence.c applies the
+ * condemned list; collect.c removes condemned objects.
  */
 #include <assert.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ const struct condemned *condemned_find(const struct remote *r, enum remote_kind 
 		       : NULL;
 }
 
-/* A damaged list is none. -1 then. */
+/* -1 for a damaged list, which counts as none. */
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret,
 		    size_t *ret_n)
 {
@@ -123,8 +123,8 @@ int condemned_load(struct remote *r, struct err *err)
 
 /* The lease. */
 
-/* Its text is the time when it began, by the server's clock; empty the first time, when that isn't
- * known yet: then it began when it was written. */
+/* The lease's text is its start by the server's clock. The first write leaves it empty, because the
+ * start isn't known yet: then it began when it was written. */
 static int write_lease(struct remote *r, const char *key, int64_t started_ns, struct err *err)
 {
 	char text[32] = "";
@@ -134,8 +134,8 @@ static int write_lease(struct remote *r, const char *key, int64_t started_ns, st
 	return remote_put_bytes(r, key, text, strlen(text), false, err) < 0 ? -1 : 0;
 }
 
-/* This machine may sleep between the two requests for so long that a collector takes the lease for
- * a dead one's. */
+/* Tries, because this machine may sleep between the two requests until a collector takes the lease
+ * as a dead one. */
 #define BEGIN_TRIES 3
 
 static int begin_lease(struct remote *r, struct err *err)
@@ -169,8 +169,8 @@ static int begin_lease(struct remote *r, struct err *err)
 	return 0;
 }
 
-/* What was known is from the time of the lapsed lease: forgotten, and learnt again under the new
- * one. Until then, other threads still find it, but no good lease. */
+/* Forgets what is known from the time of the lapsed lease, and reads it again under the new lease.
+ * Until then other threads still see the old knowledge, but no valid lease. */
 static int begin_again(struct remote *r, const char *lapsed, struct err *err)
 {
 	bool is_new, trusted;
@@ -178,7 +178,7 @@ static int begin_again(struct remote *r, const char *lapsed, struct err *err)
 
 	pthread_mutex_lock(&r->io);
 	pthread_mutex_lock(&r->lock);
-	is_new = !str_eq(r->lease.key, lapsed); /* another thread took it, which we waited for */
+	is_new = !str_eq(r->lease.key, lapsed); /* another thread took it while we waited */
 	trusted = is_new && r->lease.trusted;
 	pthread_mutex_unlock(&r->lock);
 	if (trusted) {
@@ -200,7 +200,7 @@ static int begin_again(struct remote *r, const char *lapsed, struct err *err)
 	return got < 0 ? -1 : 1;
 }
 
-/* A lease that wasn't renewed for so long is as good as lost: collectors wait for half as long
+/* A lease that wasn't renewed for this long counts as lapsed. Collectors wait half as long
  * again. */
 static int64_t lapses_after_ns(const struct remote *r)
 {
@@ -273,8 +273,8 @@ int remote_renew(struct remote *r, struct err *err)
 	return 0;
 }
 
-/* The lease's thread. A renewal that fails is tried again with the next one. When that comes too
- * late, whoever sends next finds that the lease has lapsed. */
+/* The lease's thread. After a failed renewal, it tries again at the next interval. If that is too
+ * late, the next sender finds that the lease has lapsed. */
 static void *keep_lease(void *arg)
 {
 	struct remote *r = arg;
@@ -289,7 +289,7 @@ static void *keep_lease(void *arg)
 		if (pthread_cond_timedwait(&r->lease.wake, &r->lock, &until) != ETIMEDOUT)
 			continue;
 		if (remote_boottime_ns(r) - r->lease.renewed_at_ns > lapses_after_ns(r))
-			continue; /* whoever uses the store must learn of it */
+			continue; /* users of the store must learn of it */
 		pthread_mutex_unlock(&r->lock);
 		remote_renew(r, NULL);
 		pthread_mutex_lock(&r->lock);
@@ -298,8 +298,8 @@ static void *keep_lease(void *arg)
 	return NULL;
 }
 
-/* A lease that an earlier attempt to attach took, and that hasn't lapsed, is as good as a new one:
- * it began before what this attempt reads. */
+/* A lease from an earlier attempt to attach that hasn't lapsed will do: it began before this
+ * attempt reads anything. */
 int lease_take(struct remote *r, struct err *err)
 {
 	int64_t now_ns = remote_boottime_ns(r);
@@ -330,7 +330,7 @@ void lease_give_back(struct remote *r)
 	if (r->lease.key) {
 		const char *key = r->lease.key;
 
-		bucket_delete_many(r->bucket, &key, 1, NULL); /* else it expires */
+		bucket_delete_many(r->bucket, &key, 1, NULL); /* on failure it expires */
 	}
 	free(r->lease.key);
 	r->lease.key = NULL;

@@ -1,4 +1,4 @@
-/* What lies in the bucket, counted and named. */
+/* Lists and counts the objects in the bucket. */
 #include <stdio.h>
 #include "storage/remote/internal.h"
 
@@ -20,8 +20,8 @@ static int list_alone(void *arg, const struct bucket_object *o)
 	return l->fn(l->arg, &name, o->size, o->mtime_ns);
 }
 
-/* Members of all packs; each once, from the first pack that has it. What fn does may add packs:
- * they aren't gone through. */
+/* Lists the members of all packs, each once, from the first pack that has it. Skips packs that fn
+ * adds meanwhile. */
 static int list_packed(struct listing *l, struct err *err)
 {
 	size_t n_packs;

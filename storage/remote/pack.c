@@ -1,21 +1,20 @@
-/* storage/remote/pack.c — writes packs and reads their indexes; compresses for packs and for blobs
- * that lie alone.
+/* storage/remote/pack.c — writes packs and reads their indexes; compresses pack members and
+ * separate blobs.
  *
  * A writer appends the members' stored bytes to an unnamed file (`fd`, `at` bytes so far), and
  * keeps a table of the members in memory. pack_writer_finish() sorts that table into the index; the
- * pack's name is the index's digest. `names` refuses what is in the pack already, because readers
- * refuse an index with a member twice.
+ * pack's name is the index's digest. `names` holds the members so far, because readers refuse an
+ * index with a duplicate.
  *
  * A member is compressed when a sample says that zstd saves an eighth. A small member goes through
- * memory; a large one streams from its file, and announces its size in the frame.
- * pack_decode_file() checks that size against the caller's bound and the room on the disk before it
- * writes the first byte.
+ * memory; a large one streams from its file, and its frame states its size. pack_decode_file()
+ * checks that size against the caller's limit and the free space before it writes the first byte.
  *
- * An index is hostile: pack_index_check() looks at its digest, length, order and each member's
- * bounds. pack_index_at() and the others read only a checked one.
+ * An index is hostile: pack_index_check() checks digest, length, order and each member's bounds.
+ * pack_index_at() and the others require a checked index.
  *
- * A writer belongs to one thread. After an error it is of no use any more: its file may hold half a
- * member. Sending is in send.c.
+ * A writer belongs to one thread. After an error it is unusable, because its file may hold half a
+ * member. send.c sends packs.
  */
 #include "storage/remote/pack.h"
 #include <assert.h>
@@ -37,9 +36,9 @@
 #define PACK_HEADER_LEN  (PACK_MAGIC_LEN + NONCE_LEN)
 #define INDEX_HEADER_LEN (INDEX_MAGIC_LEN + NONCE_LEN + 4)
 #define MEMBER_LEN       (2 + DIGEST_BYTES + 3 * 8)
-/* Less isn't worth a frame. */
+/* Smaller content isn't worth a frame. */
 #define ZSTD_MIN 256
-/* A content bigger than this is decided by a sample of so much. */
+/* For larger content, a sample of this size decides. */
 #define SAMPLE_BYTES (16 * KIB)
 
 struct pack_writer {
@@ -95,7 +94,7 @@ void pack_writer_free(struct pack_writer *w)
 	free(w);
 }
 
-/* Whether zstd pays for this content, by a sample of it. */
+/* Decides from a sample whether zstd pays for a content. */
 static bool encode_pays(const void *sample, size_t n)
 {
 	size_t room = ZSTD_compressBound(n);
@@ -105,7 +104,7 @@ static bool encode_pays(const void *sample, size_t n)
 	return !ZSTD_isError(got) && got <= n - n / 8;
 }
 
-/* Into w->buf; 0 when it doesn't get smaller by an eighth. */
+/* Compresses into w->buf; 0 when that saves less than an eighth. */
 static size_t compress(struct pack_writer *w, const void *bytes, size_t n)
 {
 	size_t room = ZSTD_compressBound(n), got;
@@ -131,7 +130,7 @@ static bool is_member(const struct pack_writer *w, enum store_space space,
 	return digest_set_has(w->names[space], name);
 }
 
-/* Its bytes were written. */
+/* Adds a member whose bytes were written. */
 static void add_member(struct pack_writer *w, const struct pack_member *m)
 {
 	assert(m->offset == w->at);
@@ -383,13 +382,13 @@ int pack_encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, stru
 	return r;
 }
 
-/* A few bytes can stand for terabytes: how much is to come is known, and has room, before the first
- * byte is written. */
+/* A few bytes can decode to terabytes, so the size must be known and fit on the disk before the
+ * first byte is written. */
 static int bound_by_header(const uint8_t *in, size_t n, int to, uint64_t *max_bytes,
 			   struct err *err)
 {
 	unsigned long long size = ZSTD_getFrameContentSize(in, n);
-	struct statvfs fs; /* all zero where there is no limit */
+	struct statvfs fs; /* all zero on file systems without a limit */
 
 	if (size == ZSTD_CONTENTSIZE_ERROR ||
 	    (size == ZSTD_CONTENTSIZE_UNKNOWN && *max_bytes > CONTENT_BLOB_MAX))
@@ -415,7 +414,7 @@ static void zstd_freep(ZSTD_DCtx **d)
 	ZSTD_freeDCtx(*d);
 }
 
-/* *max_bytes becomes what is announced, and `h` hashes as many. */
+/* *max_bytes becomes the size in the header, and `h` hashes that many bytes. */
 static int decode_stream(int from, int to, uint64_t *max_bytes, uint64_t *ret_size,
 			 struct blob_hasher *h, struct err *err)
 {
@@ -451,7 +450,7 @@ static int decode_stream(int from, int to, uint64_t *max_bytes, uint64_t *ret_si
 				return -1;
 			blob_hasher_update(h, out, o.pos);
 			full = o.pos == o.size &&
-			       state != 0; /* there may be more in its own buffers */
+			       state != 0; /* zstd may hold more output in its buffers */
 		}
 	}
 	if (state != 0)
@@ -468,7 +467,7 @@ int pack_decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size,
 
 	if (h.part)
 		blob_hasher_final(&h, ret_digest);
-	/* A stranger's stream that doesn't announce its size: it was hashed as one of another. */
+	/* A hostile stream may not state its size; then it was hashed for a wrong size. */
 	if (r == 0 && *ret_size != max_bytes)
 		r = content_hash_fd(to, *ret_size, 1, ret_digest, err);
 	return r;

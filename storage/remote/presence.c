@@ -1,20 +1,20 @@
-/* storage/remote/presence.c — what is there: the indexes of all packs, and the names that were seen
- * to lie alone.
+/* storage/remote/presence.c — what the bucket has: the indexes of all packs, and the names of
+ * separate objects that were seen.
  *
- * Packs are listed when the store is attached, and again when something is missing although a
- * record that was read since names it: a record is written after the packs in which its contents
- * lie. Indexes never change, so they are kept in the directory. `slots` has all members of all
- * packs, sorted by the first eight bytes of their names; it is built anew when it is needed after
- * packs were added (slots.old).
+ * Packs are listed when the store is attached. They are listed again when content is missing and a
+ * record was read since: a record is written after the packs with its contents, so newer packs may
+ * exist. Indexes never change, so they are kept in the directory. `slots` has all members of all
+ * packs, sorted by the first eight bytes of their names; after packs were added (slots.old) it is
+ * rebuilt when next needed.
  *
- * What was seen alone is remembered between processes for half an hour, counted from the beginning
- * of the lease under which it was seen: a collector removes nothing that it condemned less than an
- * hour ago, and what was condemned before is on the list that this process has read.
+ * Names of separate objects are remembered between processes for half an hour, from the start of
+ * the lease under which they were seen. That is safe: a collector removes nothing that it condemned
+ * less than an hour ago, and this process has read the list of what was condemned before.
  *
- * A copy that was found damaged (`bad`) counts as absent, and its name as condemned. A pack never
- * leaves `packs`, it is only marked as gone, so that its place stays valid.
+ * A damaged copy (`bad`) counts as absent, and its name as condemned. A pack is never removed from
+ * `packs`, only marked as gone, so that its index stays valid.
  *
- * r->io is held while packs are listed, r->lock for every look at the tables; no request is sent
+ * r->io is held while packs are listed, r->lock for every access to the tables; no request is sent
  * under r->lock.
  */
 #include <assert.h>
@@ -30,7 +30,7 @@
 #define KNOWN_LEN       (NAME_LEN + 8)
 #define KNOWN_FILE_MAX  (64 * MIB)
 #define TRUST_NS        (1800 * NS_PER_S)
-/* So many heads are in flight as one batch; beyond, their answers would only take memory. */
+/* HEAD requests in one batch; more would only take memory. */
 #define HEADS_AT_ONCE   4096
 #define INDEXES_AT_ONCE 256
 
@@ -70,8 +70,8 @@ void presence_note_bad(struct remote *r, enum store_space space, const struct di
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* A bad copy is as good as condemned: what is sent in its place gets another name. Nobody condemns
- * tags. */
+/* A damaged copy counts as condemned: its replacement gets another name. Tags are never
+ * condemned. */
 bool presence_is_unusable_locked(const struct remote *r, enum store_space space,
 				 const struct digest *name)
 {
@@ -79,7 +79,7 @@ bool presence_is_unusable_locked(const struct remote *r, enum store_space space,
 	       (space != STORE_TAG && condemned_find(r, remote_kind_of(space), name));
 }
 
-/* Takes the index. */
+/* Takes ownership of the index. */
 static void add_pack_locked(struct remote *r, const struct digest *name, uint8_t *index, size_t len,
 			    int64_t mtime_ns)
 {
@@ -241,8 +241,7 @@ static bool take_index(struct remote *r, const struct wanted_index *w, struct st
 	return true;
 }
 
-/* One that is damaged, too large or gone again is passed over: what lies in its pack counts as
- * absent. */
+/* Skips indexes that are damaged, too large or gone; members of their packs count as absent. */
 static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t n, struct err *err)
 {
 	struct bucket_get *g = xcalloc(n, sizeof(*g)), **v = xcalloc(n, sizeof(*v));
@@ -279,8 +278,8 @@ static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t 
 	return got;
 }
 
-/* Ours that aren't listed yet (mtime 0) are there: listing is consistent, but it may have begun
- * before. */
+/* Keeps our own packs that aren't listed yet (mtime 0): they exist, but the listing may have begun
+ * before they were written. */
 static void drop_unlisted(struct remote *r, const struct map *listed)
 {
 	pthread_mutex_lock(&r->lock);
@@ -295,7 +294,7 @@ static void drop_unlisted(struct remote *r, const struct map *listed)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* Indexes of packs that are gone. */
+/* Removes the directory's indexes of packs that are gone. */
 static void clean_dir(struct remote *r, const struct map *listed)
 {
 	int fd = r->dir < 0 ? -1 : openat(r->dir, "packs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -334,7 +333,7 @@ static int load_wanted(struct remote *r, struct pack_listing *l, struct err *err
 	return 0;
 }
 
-/* `keep`: also what isn't listed any more. */
+/* `keep`: keeps packs that aren't listed any more. */
 static int load(struct remote *r, bool keep, struct err *err)
 {
 	struct pack_listing l = { .r = r, .listed = map_new() };
@@ -405,8 +404,8 @@ int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, stru
 	pthread_mutex_lock(&r->io);
 	pthread_mutex_lock(&r->lock);
 	old = r->packs_old;
-	newer = r->n_lists != seen; /* by another thread, which we waited for: what it brought
-				       hasn't been looked at */
+	newer = r->n_lists !=
+		seen; /* by another thread while we waited; its packs haven't been searched yet */
 	pthread_mutex_unlock(&r->lock);
 	if (old && !newer)
 		got = presence_load(r, err);
@@ -415,7 +414,7 @@ int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, stru
 	return got;
 }
 
-/* What was seen alone. */
+/* Separate objects. */
 
 void presence_note(struct remote *r, enum store_space space, const struct digest *name)
 {
@@ -434,8 +433,8 @@ void presence_note(struct remote *r, enum store_space space, const struct digest
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* The map keeps its keys: a lost name has no value in `known`, and one that is found again none in
- * `lost`. */
+/* Maps never remove keys. So a lost name has the value NULL in `known`, and a name found again has
+ * NULL in `lost`. */
 void presence_lost(struct remote *r, enum store_space space, const struct digest *name)
 {
 	uint8_t key[NAME_LEN];
@@ -456,12 +455,12 @@ void presence_forget(struct remote *r)
 	r->known = map_new();
 	r->seen.n = 0;
 	for (size_t i = 0; i < r->packs.n; i++)
-		r->packs.v[i].mtime_ns =
-			MAX(r->packs.v[i].mtime_ns, 1); /* also ours must be listed now */
+		r->packs.v[i].mtime_ns = MAX(r->packs.v[i].mtime_ns,
+					     1); /* our own packs must be listed from now on too */
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* fn for each entry that is young enough. */
+/* Calls fn for each entry that is young enough. */
 static void each_remembered(struct remote *r,
 			    void (*fn)(struct remote *r, const char *entry, struct str *out),
 			    struct str *out)
@@ -484,7 +483,7 @@ static void recall_one(struct remote *r, const char *entry, struct str *out)
 	*map_slot(r->known, entry, NAME_LEN, NULL) = r;
 }
 
-/* Without a lease there is no time to compare with. */
+/* Needs a lease: ages are compared with its time. */
 void presence_recall(struct remote *r)
 {
 	if (!r->lease.started_ns)
@@ -535,11 +534,11 @@ void presence_free(struct remote *r)
 
 /* Asking. */
 
-/* What `has` finds out without a request. */
+/* What `has` learns without a request. */
 struct answer {
-	size_t *ask; /* places of what may lie alone: has to be asked for */
+	size_t *ask; /* indices of possible separate objects, which need a request */
 	size_t n_ask, missing;
-	uint64_t lists; /* how many had been made */
+	uint64_t lists; /* listings made at that time */
 };
 
 /* Marks what is known to be there. */
@@ -571,7 +570,7 @@ static void look(struct remote *r, struct remote_object *v, size_t n, struct ans
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* A blob may be stored compressed, so that fewer bytes are fine; more aren't its. */
+/* A blob may be stored compressed, so fewer bytes than its size are valid; more aren't. */
 static int ask_heads(struct remote *r, struct remote_object *v, const size_t *ask, size_t n,
 		     struct err *err)
 {
@@ -606,8 +605,8 @@ static int has(struct remote *r, struct remote_object *v, size_t n, bool fresh, 
 	for (size_t i = 0; i < n; i++)
 		v[i].there = false;
 	look(r, v, n, &a);
-	/* A list that another thread made meanwhile may have begun before this call; the one after
-	 * it hasn't. */
+	/* Another thread's listing may have begun before this call; the listing after it didn't. So
+	 * two tries. */
 	for (int lists = 0; fresh && lists < 2 && a.missing > a.n_ask; lists++) {
 		if (presence_refresh_if_old(r, a.lists, &did, err) < 0)
 			return -1;

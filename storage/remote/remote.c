@@ -1,16 +1,17 @@
-/* storage/remote/remote.c — a shared store in a bucket: names of its objects, attaching, life.
+/* storage/remote/remote.c — a shared store in a bucket: names of its objects, attaching, open and
+ * close.
  *
- * attach() has an order that the protocol needs: version, lease, list of the condemned, list of
- * packs, what the directory remembers, and only then the lease counts as trusted. What is read
- * before the lease may be removed by a collector that didn't see us.
+ * attach() follows the order of the protocol: version, lease, condemned list, list of packs, the
+ * directory's knowledge; only then is the lease trusted. A collector that doesn't see our lease may
+ * remove what we read before it.
  *
- * A bucket without `version` becomes a store, if we may write; what the server honours (if-absent,
- * delete-if) is found by a probe and kept there. A damaged `version` is written anew when the
- * bucket has records of ours. A bucket that refuses the lease is used for reading only, and
- * `refused` keeps why.
+ * A bucket without `version` becomes a store, if we may write. A probe finds what the server
+ * supports (if-absent, delete-if), and `version` keeps that. A damaged `version` is rewritten if
+ * the bucket has cairn's records. A bucket that refuses the lease is only read, and `refused` keeps
+ * the reason.
  *
  * `io` is held for a whole attach, and is taken before `lock`. The other parts of a struct remote
- * are in presence.c (what is there), lease.c, send.c, fetch.c, list.c and collect.c.
+ * are in presence.c (what the bucket has), lease.c, send.c, fetch.c, list.c and collect.c.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ const char *remote_key(char buf[REMOTE_KEY_MAX], enum store_space space, const s
 {
 	char hex[DIGEST_HEX_MAX];
 
-	assert(space < STORE_SPACES && space != STORE_TREE); /* trees lie in packs only */
+	assert(space < STORE_SPACES && space != STORE_TREE); /* trees are only in packs */
 	digest_hex(name, hex);
 	snprintf(buf, REMOTE_KEY_MAX, "%s/%.2s/%s", store_space_names[space], hex, hex);
 	return buf;
@@ -120,8 +121,8 @@ static int note_record(void *arg, const struct bucket_object *o)
 	return 1;
 }
 
-/* `version` can't be read as one. Records that only a store has say that this is a store all the
- * same: whoever may write writes it anew, others read on without it. */
+/* Handles a damaged `version`. If the bucket has records, it is a store all the same: a writer
+ * rewrites `version`, a reader continues without it. */
 static int mend_version(struct remote *r, struct err *err)
 {
 	static const enum store_space spaces[] = { STORE_RUN, STORE_ACTION };
@@ -168,7 +169,7 @@ static int check_version(struct remote *r, struct err *err)
 	return mend_version(r, err);
 }
 
-/* The lease comes before the list of the condemned is read: see remote.h. */
+/* The lease must be taken before the condemned list is read: see remote.h. */
 static int attach(struct remote *r, struct err *err)
 {
 	struct err e = { 0 };
@@ -179,10 +180,10 @@ static int attach(struct remote *r, struct err *err)
 		if (e.code != ERR_READ_ONLY)
 			return err_set(err, e.code, "taking a lease in %s: %s", remote_uri(r),
 				       e.msg);
-		r->o.writes = false; /* who may only read can still read */
+		r->o.writes = false; /* reading may still be allowed */
 		r->refused = e;
 	}
-	presence_forget(r); /* an earlier lease may have lapsed, and this be the next */
+	presence_forget(r); /* this may be the next lease after one that lapsed */
 	if (condemned_load(r, err) < 0 || presence_load(r, err) < 0)
 		return -1;
 	presence_recall(r);

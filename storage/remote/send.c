@@ -1,20 +1,19 @@
-/* storage/remote/send.c — sends what the bucket lacks: contents in packs or alone, then records,
- * then manifests, then changes of names.
+/* storage/remote/send.c — sends what the bucket lacks: contents (in packs or as separate objects),
+ * then records, then manifests, then changes of names.
  *
- * A small content goes into the pack that is being filled; while one pack goes up (its own thread),
- * the next is filled. A large blob goes alone under its name: batches of LOOSE_AT_ONCE on THREADS
- * threads, so that some go up while others are hashed and compressed. A large blob whose name is
- * condemned goes into a pack of its own.
+ * A small content goes into the pack that is being filled; while a thread sends one pack, the next
+ * is filled. A large blob is a separate object under its name: batches of LOOSE_AT_ONCE on THREADS
+ * threads, so that some are sent while others are hashed and compressed. A large blob whose name is
+ * condemned gets a pack of its own.
  *
- * `hold` is the lease under which the bucket was asked. The index of a pack, and every record, is
- * written only while a lease holds (`may`); when it lapsed, the call fails with ERR_CHANGED and the
- * caller begins anew. Records go only if all contents before them are there. A change of a name
- * needs no content.
+ * `hold` is the lease under which we checked what the bucket has. The index of a pack, and every
+ * record, is written only while that lease holds (`may`); when it lapsed, the call fails with
+ * ERR_CHANGED and the caller starts again. Records are sent only if all contents before them
+ * arrived. A change of a name needs no content.
  *
- * Bytes are hashed before they are sent, unless this process has hashed them already. What the
- * local store lacks is counted as missing and is no error. `lock` guards the counters while threads
- * are at work. What belongs together, and what to send at all, is decided in transfer.c and
- * tier_queue.c.
+ * Bytes are hashed before they are sent, unless this process has hashed them already. Objects that
+ * the local store lacks count as missing; that is no error. `lock` guards the counters while
+ * threads run. transfer.c and tier_queue.c decide what to send.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +23,7 @@
 #include "storage/bucket/transfer.h"
 #include "storage/remote/internal.h"
 
-/* Large blobs whose files are open at once, and how many such batches are. */
+/* Large blobs per batch, whose files are open at once; batches at once. */
 #define LOOSE_AT_ONCE   32
 #define THREADS         2
 #define RECORDS_AT_ONCE 512
@@ -42,15 +41,15 @@ struct sender {
 	struct lease_hold hold;
 	pthread_mutex_t lock; /* guards the counters */
 	struct remote_sent *sent;
-	struct parcel filling, leaving; /* leaving: its thread's, until it was joined */
+	struct parcel filling, leaving; /* leaving: owned by the thread until it is joined */
 	pthread_t thread;
 	bool has_thread;
-	int left; /* how it went */
+	int left; /* the thread's result */
 	uint64_t left_bytes;
 	struct err left_err;
 };
 
-/* What the local store lacks can't be sent; that is no failure of the bucket. */
+/* Objects that the local store lacks can't be sent, but that is no failure of the bucket. */
 static int missing(struct sender *s, const struct err *e, struct err *err)
 {
 	if (e->code != ERR_NOT_FOUND && e->code != ERR_CORRUPT)
@@ -61,7 +60,8 @@ static int missing(struct sender *s, const struct err *e, struct err *err)
 	return 0;
 }
 
-/* One that went up alone. With the lock held, where others send, too. `size`: the content's. */
+/* Counts a separate object that was sent. Hold the lock if other threads send too. `size`: of the
+ * content. */
 static int count_put(struct sender *s, const struct bucket_put *p, struct remote_object *o,
 		     uint64_t size, struct err *err)
 {
@@ -79,7 +79,7 @@ static int count_put(struct sender *s, const struct bucket_put *p, struct remote
 
 /* Packs. */
 
-/* The pack, then its index: what an index names lies there. */
+/* The pack before its index, so that what an index names exists. */
 int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_bytes, struct err *err)
 {
 	_cleanup_(str_deinit) struct str index = { 0 };
@@ -123,7 +123,7 @@ static void *send_leaving(void *arg)
 	return NULL;
 }
 
-/* Waits for the pack that is going up: what is in it has arrived when this returns 0. */
+/* Waits for the pack that is being sent. When this returns 0, its members have arrived. */
 static int await_pack(struct sender *s, struct err *err)
 {
 	if (!s->leaving.w)
@@ -143,7 +143,7 @@ static int await_pack(struct sender *s, struct err *err)
 	return s->left < 0 ? err_pass(err, &s->left_err) : 0;
 }
 
-/* The pack goes up, as soon as the one before it has. */
+/* Sends the filled pack, after the previous pack has arrived. */
 static int close_pack(struct sender *s, struct err *err)
 {
 	if (await_pack(s, err) < 0)
@@ -165,7 +165,7 @@ static int room_for(struct sender *s, uint64_t n, struct err *err)
 	return s->filling.w ? 0 : pack_writer_new(s->r->dir, &s->filling.w, err);
 }
 
-/* After it was written: a pack without members isn't sent. */
+/* Call after the member was written, because a pack without members isn't sent. */
 static void note_packed(struct sender *s, struct remote_object *o, uint64_t n)
 {
 	VEC_PUSH(&s->filling.in, o);
@@ -187,9 +187,9 @@ static int pack_small(struct sender *s, struct remote_object *o, struct err *err
 	return 0;
 }
 
-/* Alone. */
+/* Separate blobs. */
 
-/* The blob's file, checked unless this process has hashed it. 1: it isn't there. */
+/* Opens the blob's file, and checks it unless this process has hashed it. 1: absent. */
 static int open_sound(struct sender *s, const struct remote_object *o, int *ret_fd,
 		      uint64_t *ret_size, struct err *err)
 {
@@ -211,8 +211,8 @@ static int open_sound(struct sender *s, const struct remote_object *o, int *ret_
 	return 0;
 }
 
-/* A large blob whose own name is condemned goes up under a new one: as a pack of one. Nothing else
- * is in it, so that whoever moves small members to another pack never has to hold it. */
+/* Sends a large blob whose name is condemned under a new name, as the only member of a pack. The
+ * pack has no small members, so a collector that moves small members never loads the large one. */
 static int pack_large(struct sender *s, struct remote_object *o, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -266,7 +266,7 @@ static int prepare_loose(struct sender *s, struct loose *l, struct remote_object
 	return got ? got : encode_loose(s, l, err);
 }
 
-/* Each that arrived counts, also when others fail. */
+/* Counts each that arrived, even if others fail. */
 static int send_loose(struct sender *s, struct remote_object *const *v, size_t n, struct err *err)
 {
 	struct loose *l = xcalloc(n, sizeof(*l));
@@ -306,7 +306,7 @@ struct record {
 	struct str bytes;
 };
 
-/* A condemned record is written over, so that it is young again. */
+/* A condemned record is overwritten, so that it is young again. */
 static int read_record(struct sender *s, struct record *rec, struct remote_object *o,
 		       struct err *err)
 {
@@ -372,7 +372,8 @@ static int crew_send(void *arg, size_t i, struct err *err)
 			  MIN((size_t)LOOSE_AT_ONCE, c->n - i * LOOSE_AT_ONCE), err);
 }
 
-/* Large ones alone, in parallel; small ones and those whose name can't be used in packs. */
+/* Large blobs as separate objects, in parallel. Small ones, and those whose name can't be used, in
+ * packs. */
 static int send_contents(struct sender *s, struct remote_object *v, size_t n, struct err *err)
 {
 	VEC(struct remote_object *) alone = { 0 };
@@ -386,8 +387,7 @@ static int send_contents(struct sender *s, struct remote_object *v, size_t n, st
 
 		if (o->there || o->space > STORE_TREE)
 			continue;
-		/* Which way a blob goes is decided by its size, and not everybody who asks for one
-		 * to be sent knows it. */
+		/* The size decides how a blob is sent, but not every caller knows it. */
 		if (o->space == STORE_BLOB && o->size == UINT64_MAX &&
 		    s->from->ops->open(s->from, &o->name, UINT64_MAX, &fd, &o->size, NULL) == 0)
 			close(fd);
@@ -414,7 +414,7 @@ static int send_contents(struct sender *s, struct remote_object *v, size_t n, st
 	return got;
 }
 
-/* The records of one space, a batch at a time. */
+/* Sends the records of one space in batches. */
 static int send_space(struct sender *s, enum store_space space, struct remote_object *v, size_t n,
 		      struct err *err)
 {
@@ -430,10 +430,11 @@ static int send_space(struct sender *s, enum store_space space, struct remote_ob
 	return got;
 }
 
-/* Fewer are sent for nothing, at worst, than a new list of packs costs. */
+/* For fewer objects, sending some for nothing costs less than a new listing of packs. */
 #define WORTH_A_LIST 64
 
-/* All that the bucket lacks can be sent from here. What can't may lie there in newer packs. */
+/* Tells whether all that the bucket lacks can be sent from here. What can't may be in newer packs
+ * there. */
 static bool can_send(struct sender *s, const struct remote_object *v, size_t n)
 {
 	size_t lacks = 0;
@@ -451,7 +452,7 @@ static bool can_send(struct sender *s, const struct remote_object *v, size_t n)
 	return true;
 }
 
-/* Records aren't asked for: putting them asks. */
+/* Only contents are checked: putting a record checks by itself. */
 static int ask_contents(struct sender *s, struct remote_object *v, size_t n, struct err *err)
 {
 	struct remote_object *contents = xcalloc(n + 1, sizeof(*contents));
@@ -490,13 +491,13 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 	got = ask_contents(&s, v, n, err);
 	if (got == 0)
 		got = send_contents(&s, v, n, err);
-	/* This machine may have slept since the bucket was asked. */
+	/* This machine may have slept since we checked the bucket. */
 	if (got == 0 && !lease_holds(&s.hold))
 		got = err_set(err, ERR_CHANGED,
 			      "the lease in %s lapsed while contents were sent (did this machine "
 			      "sleep?); send them again: `cairn store push`",
 			      remote_uri(r));
-	/* What is missing here, too, may be what a record names. */
+	/* A record may name content that is missing here too. */
 	whole = got == 0;
 	for (size_t i = 0; i < n; i++)
 		whole &= v[i].space > STORE_TREE || v[i].there;

@@ -1,12 +1,12 @@
 /* storage/remote/tier.c — a directory in front of a bucket.
  *
- * Every verb is the directory's first. What it lacks is brought into it and used from there
- * (tier_bring.c). What is put, and what is found there instead of being put, goes to the bucket
- * with the next sync (tier_queue.c). What manifests reach is moved by transfer.c.
+ * Every function tries the directory first. Objects that it lacks are fetched into it and used from
+ * there (tier_bring.c). Objects that are put, or that a put finds there, are sent to the bucket by
+ * the next sync (tier_queue.c). transfer.c moves what manifests reach.
  *
- * The bucket's failures aren't the run's: what couldn't be sent stays in the queue and is counted;
- * a bucket that can't be reached counts as empty, until the next try. A bucket that refuses us
- * (credentials, another format) is an error, since whoever named it would wonder.
+ * A failure of the bucket doesn't fail the run. Objects that couldn't be sent stay in the queue and
+ * are counted; a bucket that can't be reached counts as empty until the next try. A bucket that
+ * refuses us (credentials, another format) is an error, because the user must fix it.
  *
  * base.lock is never held during a request.
  */
@@ -18,8 +18,7 @@
 #include "storage/remote/evict.h"
 #include "storage/remote/tier_internal.h"
 
-/* After a failure the bucket is left alone for so long: the client below has tried for a while
- * already. */
+/* The pause after a failure, because the client below has already retried for a while. */
 #define TRY_AGAIN_NS (30 * NS_PER_S)
 
 /* Failures of the bucket. */
@@ -50,9 +49,9 @@ int tier_away(struct tier *t, const struct err *e, struct err *err)
 	return e->code == ERR_IO ? 0 : err_pass(err, e);
 }
 
-/* Verbs. */
+/* Operations. */
 
-/* Once a process: that it is in use is known from then on. */
+/* Touches an object once per process; once is enough to mark it as in use. */
 static void touch(struct tier *t, enum store_space space, const struct digest *name)
 {
 	bool is_new;
@@ -148,7 +147,7 @@ static int tier_list(struct store *s, enum store_space space, store_list_fn *fn,
 	return tier_of(s)->local->ops->list(tier_of(s)->local, space, fn, arg, err);
 }
 
-/* A listing that is there with all that it reaches needn't be read to find that out. */
+/* A listing that is known to be complete there needn't be read to find that out. */
 static void tier_told(struct store *s, const struct content_id *ids, size_t n)
 {
 	static const struct digest any = { { 0 } };
@@ -184,7 +183,7 @@ static int tier_put(struct store *s, enum store_space space, const struct digest
 		    const void *bytes, size_t n, bool replace, struct err *err)
 {
 	struct tier *t = tier_of(s);
-	bool noted = t->unsent && space > STORE_TREE; /* all records: unsent.h */
+	bool noted = t->unsent && space > STORE_TREE; /* records are journalled: unsent.h */
 	int r;
 
 	if (noted)
@@ -293,7 +292,7 @@ static int tier_attach(struct store *s, struct err *err)
 	return remote_attach(t->remote, &e) < 0 ? tier_away(t, &e, err) : 0;
 }
 
-/* Life. */
+/* Open and close. */
 
 static void tier_free(struct store *s)
 {
@@ -339,8 +338,7 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 {
 	struct tier *t = xcalloc(1, sizeof(*t));
 
-	assert(o->mode != STORE_OFF &&
-	       !tier_local(local)); /* of one bucket, not of a row of them */
+	assert(o->mode != STORE_OFF && !tier_local(local)); /* tiers don't nest */
 	store_base_init(&t->base, local->ops->files ? &tier_ops : &memory_tier_ops,
 			remote_uri(remote));
 	t->local = t->base.here = local;
@@ -352,8 +350,8 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 	t->touched = map_new();
 	t->absent = map_new();
 	t->told = digest_set_new();
-	/* Others may bound the directory: they must know of us. When it can't be said, they may
-	 * only cost us another fetch. */
+	/* Other processes may evict from the directory, so they must know of us. If registering
+	 * fails, the worst is that we fetch again. */
 	if (local->ops->files)
 		evict_user_new(local->uri, &t->user, NULL);
 	pthread_mutex_init(&t->sending, NULL);
@@ -476,15 +474,14 @@ int store_tier_open(const char *uri, const struct store_options *o, bool create,
 	if (!o || !o->local)
 		return err_set(err, ERR_INVALID, "store %s: a directory is needed in front of it",
 			       uri);
-	/* The directory is a cache here, so that it is always made. */
+	/* The directory is a cache here, so it is always created. */
 	if (store_dir_open(o->local, true, &local, err) < 0)
 		return -1;
 	if (o->mode == STORE_OFF) {
 		*ret = local;
 		return 0;
 	}
-	/* What is remembered of a bucket lies beside the objects: one directory for each that this
-	 * store was ever in front of. */
+	/* Knowledge of a bucket is kept beside the objects, in one directory per bucket. */
 	digest_bytes(uri, strlen(uri), &d);
 	dir = xasprintf("%s/remote/%.16s", o->local, digest_hex(&d, hex));
 	ro = (struct remote_options){ .dir = dir,

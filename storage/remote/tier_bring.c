@@ -1,19 +1,20 @@
-/* storage/remote/tier_bring.c — brings into the directory what it lacks and the bucket has.
+/* storage/remote/tier_bring.c — fetches into the directory what it lacks and the bucket has.
  *
- * A bucket that can't be reached counts as empty: what isn't brought shows when it is asked for.
- * Trees come level by level, each level in one batch. A record that the bucket doesn't have is
- * noted (`absent`), so that nobody asks for it again at once.
+ * A bucket that can't be reached counts as empty; the later read of a missing object reports it.
+ * Trees are fetched level by level, each level in one batch. A record that the bucket lacks is
+ * noted (`absent`), so that it isn't requested again at once.
  */
 #include <assert.h>
 #include "storage/action.h"
 #include "storage/remote/tier_internal.h"
 
-/* Blobs that wait while their trees are brought: bounds what is kept in memory. */
+/* Blobs that wait while trees are fetched; limits the memory. */
 #define LEVEL_MAX 65536
-/* Somebody else may write a record at any time; within this, nobody asks again. */
+/* An absent record isn't requested again within this time. Longer isn't possible, because others
+ * may write it. */
 #define ABSENT_S 60
 
-/* 0 when the first is in the directory now, 1 when it can't be had. */
+/* 0: the first is in the directory now, 1: it can't be fetched. */
 static int fetch(struct tier *t, struct remote_object *v, size_t n, struct err *err)
 {
 	struct err e = { 0 };
@@ -56,7 +57,7 @@ int tier_bring_one(struct tier *t, const struct remote_object *o, const struct e
 			: err_pass(err, lacking);
 }
 
-/* Those that the directory lacks. sizes NULL: not known. */
+/* Fetches those that the directory lacks. sizes NULL: not known. */
 static int fetch_lacking(struct tier *t, enum store_space space, const struct digest *names,
 			 const uint64_t *sizes, size_t n, struct err *err)
 {
@@ -116,7 +117,7 @@ static int bring_blobs(struct tier *t, struct level *l, struct err *err)
 	return r;
 }
 
-/* One depth of trees, whose members are the next. */
+/* Fetches one level of trees; their members form the next level. */
 static int bring_trees(struct tier *t, struct level *l, struct err *err)
 {
 	size_t n = l->names[STORE_TREE].n;
@@ -134,7 +135,7 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 		_cleanup_(tree_freep) struct tree *tree = NULL;
 
 		if (tree_load(t->local, &id, &tree, NULL) < 0)
-			continue; /* whoever needs it will be told */
+			continue; /* the reader that needs it gets the error */
 		for (size_t k = 0; k < tree_len(tree); k++)
 			if (tree_entry_is_kept(tree_at(tree, k)))
 				add_to_level(l, &tree_at(tree, k)->id);
@@ -165,7 +166,7 @@ int tier_bring(struct store *s, const struct content_id *ids, size_t n, bool onl
 	return r;
 }
 
-/* Records. Whoever looks at an action's record looks at its metrics next. */
+/* Records. The metrics of an action record are usually read next, so they are fetched too. */
 
 int tier_bring_records(struct store *s, enum store_space space, const struct digest *names,
 		       size_t n, struct err *err)
@@ -193,7 +194,7 @@ int tier_bring_records(struct store *s, enum store_space space, const struct dig
 	return m ? fetch_lacking(t, STORE_BLOB, blobs, sizes, m, err) : 0;
 }
 
-/* The directory's copy becomes what the bucket has. */
+/* Replaces the directory's copy with the bucket's. */
 static int take_fresh(struct tier *t, struct store *fresh, const struct remote_object *o,
 		      struct err *err)
 {

@@ -1,22 +1,23 @@
-/* storage/remote/tier_queue.c — what a directory in front of a bucket has to send, and sending it.
+/* storage/remote/tier_queue.c — the queue of objects that a directory in front of a bucket must
+ * send, and sending them.
  *
- * What is put, and what is found in the directory instead of being put, stands in a queue
- * (`objects`) until the next sync. Then the bucket is asked, in one batch, what it lacks, and gets
- * that. So a manifest or an action record that arrives there never names what isn't there.
+ * Objects that are put, or that a put finds in the directory, are queued (`objects`) until the next
+ * sync. The sync checks in one batch what the bucket lacks, and sends it. So a manifest or action
+ * record that arrives there never names missing content.
  *
- * Whoever puts a record believes in what it names: it was put here, or seen in the bucket. That
- * holds as long as the lease under which it was seen. Once a lease has lapsed in this process, or
- * content of the queue can't be had any more, each record goes only after the bucket was asked for
- * all that it names. A record that lacks something is held back, and store_unsent() counts it.
+ * A process that puts a record has put what it names, or seen it in the bucket. What was seen is
+ * certain only while that lease holds. After a lease has lapsed in this process, or when content of
+ * the queue is gone, each record is sent only after a check that the bucket has all that it names.
+ * A record that lacks something is held back, and store_unsent() counts it.
  *
- * The queue never shrinks: an object that arrived stays in it as `there`, so that it is sent again
- * when the lease lapses. What an ended process left is sent by transfer.c.
+ * The queue never shrinks: an object that arrived stays in it as `there`, so that it is checked and
+ * sent again when the lease lapses. transfer.c sends what ended processes left.
  */
 #include <assert.h>
 #include "storage/remote/evict.h"
 #include "storage/remote/tier_internal.h"
 
-/* A machine that sleeps so often while it sends doesn't send. */
+/* Gives up when leases lapse this often during a send. */
 #define LAPSES_MAX 3
 
 void tier_enqueue(struct tier *t, const struct remote_object *o)
@@ -60,7 +61,8 @@ static struct remote_object *take_queue(struct tier *t, size_t *ret_n)
 	return v;
 }
 
-/* Notes what arrived, unless it was put anew meanwhile. `held`: records that didn't. */
+/* Notes which objects arrived, unless they were put again meanwhile. `held`: how many records
+ * didn't arrive. */
 static void settle(struct tier *t, const struct remote_object *v, size_t n, size_t held)
 {
 	pthread_mutex_lock(&t->base.lock);
@@ -89,7 +91,8 @@ static size_t records_unsent(const struct remote_object *v, size_t n)
 	return m;
 }
 
-/* Contents first; then those records of which all is there. A change of a name needs nothing. */
+/* Sends contents first, then the records whose contents are all there. A change of a name needs no
+ * content. */
 static int send_carefully(struct tier *t, struct remote_object *v, size_t n,
 			  struct remote_sent *sent, struct err *err)
 {
@@ -109,15 +112,15 @@ static int send_carefully(struct tier *t, struct remote_object *v, size_t n,
 
 static int send_queue(struct tier *t, struct err *err)
 {
-	struct remote_sent sent = { 0 }; /* nobody asks */
+	struct remote_sent sent = { 0 }; /* not reported */
 	struct remote_object *v;
 	size_t n, held;
 	int r = 0;
 
 	if (remote_attach(t->remote, err) < 0 || remote_renew(t->remote, err) < 0)
 		return -1;
-	/* Another lease, whoever took it, also in an attempt that failed afterwards: nothing that
-	 * was there needs to be there still. */
+	/* The lease is a new one, perhaps from an attempt that failed afterwards. So objects that
+	 * were in the bucket may be gone. */
 	if (lease_number(t->remote) != t->lease) {
 		t->lease = lease_number(t->remote);
 		t->lapsed = t->lease > 1;
@@ -131,7 +134,8 @@ static int send_queue(struct tier *t, struct err *err)
 	if (n && !t->lapsed)
 		r = remote_send(t->remote, t->local, v, n, &sent, err);
 	held = records_unsent(v, n);
-	if (r == 0 && n && (t->lapsed || held)) { /* contents, too, when no record is with them */
+	if (r == 0 && n &&
+	    (t->lapsed || held)) { /* after a lapse also when the queue has no records */
 		r = send_carefully(t, v, n, &sent, err);
 		held = records_unsent(v, n);
 	}
@@ -140,8 +144,8 @@ static int send_queue(struct tier *t, struct err *err)
 	return r;
 }
 
-/* Scans the directory when it never was, or when it has grown by a twentieth of its bound. What
- * can't be evicted now is evicted another time. */
+/* Scans the directory the first time, and when it has grown by a twentieth of its limit. What can't
+ * be evicted now is evicted later. */
 static void bound(struct tier *t)
 {
 	struct evicted res;
@@ -180,8 +184,8 @@ int tier_sync(struct store *s, struct err *err)
 	if (!t->writes || !tier_may_try(t))
 		return 0;
 	pthread_mutex_lock(&t->sending);
-	/* A lease that lapsed meanwhile (this machine slept) says nothing about the bucket: all is
-	 * sent anew. */
+	/* If the lease lapsed meanwhile (this machine slept), the bucket's state is unknown: all is
+	 * checked and sent again. */
 	for (int tries = 0; r < 0 && tries <= LAPSES_MAX; tries++) {
 		r = send_queue(t, &e);
 		if (e.code != ERR_CHANGED)
@@ -201,8 +205,8 @@ int tier_sync(struct store *s, struct err *err)
 	return 0;
 }
 
-/* Content that the directory lacks itself isn't counted: it was asked for, and set aside or
- * collected since. A record that names it is. */
+/* Doesn't count content that the directory itself lacks (it was set aside or collected since), but
+ * counts a record that names it. */
 uint64_t tier_unsent(struct store *s, struct err *ret_first)
 {
 	struct tier *t = tier_of(s);

@@ -1,29 +1,29 @@
-/* storage/remote/transfer.c — pushes and pulls: what manifests reach, or everything.
+/* storage/remote/transfer.c — push and pull, of what manifests reach or of everything.
  *
- * What manifests reach (struct closure) is found level by level, in one store: the directory when
- * it is to be sent, the tier when it is to be brought (then each level of trees comes in one
- * batch). Of each object only its name and size are kept, by space. Either way objects go on in
- * batches, contents before records.
+ * What manifests reach (struct closure) is found level by level, in one store: the directory for a
+ * push, the tier for a pull (which then fetches each level of trees in one batch). Only the name
+ * and size of each object are kept, by space. Objects are moved in batches, contents before
+ * records.
  *
- * When everything is pushed there is no closure. A push trusts a closure only if all its listings
- * could be read and all its contents arrived. Else send_whole() asks the bucket, record by record,
- * whether it has all that the record names. A lease that lapses meanwhile (ERR_CHANGED) begins the
- * push anew, at most PUSH_TRIES times.
+ * A push of everything needs no closure. A push trusts a closure only if all its listings could be
+ * read and all its contents arrived. Else send_whole() checks, record by record, whether the bucket
+ * has all that the record names. If a lease lapses meanwhile (ERR_CHANGED), the push starts again,
+ * at most PUSH_TRIES times.
  *
- * What can't be read because it is gone or damaged names nothing and is counted; any other failure
- * ends the call, since then nobody knows what is named.
+ * An object that is gone or damaged names nothing, and is counted. Any other failure ends the call,
+ * because then we don't know what is named.
  *
- * A call belongs to one thread. Bytes are moved by send.c and fetch.c; the queue of a running
- * process is in tier_queue.c.
+ * A call belongs to one thread. send.c and fetch.c move the bytes; tier_queue.c has the queue of a
+ * running process.
  */
 #include "storage/closure.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
 #include "storage/remote/unsent.h"
 
-/* Objects that go through one call: bounds what it keeps in memory. */
+/* Objects per batch; limits the memory. */
 #define BATCH_MAX 100000
-/* A machine that sleeps so often while it sends doesn't send. */
+/* Gives up when leases lapse this often during a push. */
 #define PUSH_TRIES 3
 
 struct closure {
@@ -38,9 +38,9 @@ struct closure {
 		})
 		v;
 	} objects[STORE_SPACES];
-	closure_trees trees;             /* still to be gone through */
-	bool unread;                     /* one of them couldn't be */
-	struct digest_set *unread_names; /* these; or NULL */
+	closure_trees trees;             /* still to walk */
+	bool unread;                     /* a tree couldn't be read */
+	struct digest_set *unread_names; /* trees that couldn't be read; or NULL */
 	VEC(struct digest) keys;
 };
 
@@ -86,14 +86,14 @@ static int add_manifest(struct closure *c, const struct digest *hash, struct err
 	return closure_of_manifest(c->s, c->names, bytes.s, bytes.len, &sink, err);
 }
 
-/* One that isn't there (any more), or is damaged. */
+/* Tells whether the object is absent or damaged. */
 static bool is_gone(const struct err *e)
 {
 	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT || e->code == ERR_INVALID ||
 	       e->code == ERR_TOO_LARGE;
 }
 
-/* A record that isn't there names nothing; whether one is there has to be known. */
+/* An absent record names nothing, but we must know that it is absent. */
 static int add_record(struct closure *c, const struct digest *key, struct err *err)
 {
 	const struct closure_sink sink = { add_content, NULL, c };
@@ -122,7 +122,7 @@ static int add_records(struct closure *c, struct err *err)
 	return 0;
 }
 
-/* It is counted as missing when it is to be moved itself. */
+/* The tree counts as missing later, when it is moved itself. */
 static int note_unread(void *arg, const struct content_id *tree, const struct err *why,
 		       struct err *err)
 {
@@ -177,7 +177,7 @@ int transfer_each_named(struct store *s, const struct transfer_named *named, tra
 	for (size_t i = 0; i < named->n_manifests && named->names && r == 0; i++) {
 		struct err e = { 0 };
 
-		/* One that can't be read doesn't hide what the others name. */
+		/* A manifest that can't be read must not hide what the others name. */
 		if (add_manifest(&c, &named->manifests[i], &e) < 0 && !is_gone(&e))
 			r = err_pass(err, &e);
 	}
@@ -227,8 +227,8 @@ static int take_listed(void *arg, const struct digest *name, uint64_t size, int6
 		e, &(struct remote_object){ .space = e->space, .name = *name, .size = size });
 }
 
-/* Contents first, and all of them before the first record: the order in which things may become
- * visible. */
+/* Moves all contents before the first record, because records must not become visible before what
+ * they name. */
 static int move_everything(struct everything *e, struct store *local, struct remote *remote,
 			   struct err *err)
 {
@@ -276,11 +276,12 @@ struct push {
 	struct remote_sent *sent;
 	const struct closure_names *names;
 	struct store *tier;
-	bool closed;  /* what is sent has all that its records name */
-	bool lacking; /* some content that was to be sent is in neither place */
+	bool closed;  /* the closure is complete: it has all that its records name */
+	bool lacking; /* some content to send is in neither place */
 };
 
-/* One that is gone meanwhile (collected, damaged) can't be sent, and isn't waited for. */
+/* Adds an unsent record and what it names. A record that is gone (collected, damaged) is
+ * skipped. */
 static int add_unsent(struct closure *c, const struct unsent_record *u, struct err *err)
 {
 	const struct closure_sink sink = { add_content, NULL, c };
@@ -293,7 +294,7 @@ static int add_unsent(struct closure *c, const struct unsent_record *u, struct e
 	if (u->space == STORE_RUN)
 		r = add_manifest(c, &u->name, err);
 	else if (u->space == STORE_TAG)
-		add_object(c, STORE_TAG, &u->name, UINT64_MAX); /* its run goes by itself */
+		add_object(c, STORE_TAG, &u->name, UINT64_MAX); /* its manifest has its own entry */
 	else if ((r = store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, err)) ==
 			 0 &&
 		 action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
@@ -305,7 +306,7 @@ static int add_unsent(struct closure *c, const struct unsent_record *u, struct e
 	return r;
 }
 
-/* Are all contents that were found in the bucket? */
+/* Checks whether the bucket has all contents of the closure. */
 static int contents_are_there(struct push *p, const struct closure *c, bool *ret, struct err *err)
 {
 	VEC(struct remote_object) v = { 0 };
@@ -328,11 +329,11 @@ static int contents_are_there(struct push *p, const struct closure *c, bool *ret
 	return r;
 }
 
-/* Does the bucket have all that this record names? */
+/* Checks whether the bucket has all that this record names. */
 static int is_whole(struct push *p, const struct remote_object *o, bool *ret, struct err *err)
 {
 	struct closure c = { .s = p->tier,
-			     .names = p->names }; /* what isn't here is looked for there */
+			     .names = p->names }; /* the tier also looks in the bucket */
 	const struct unsent_record u = { .space = o->space, .name = o->name };
 	uint64_t failures = tier_failures(p->tier);
 	int r;
@@ -344,14 +345,15 @@ static int is_whole(struct push *p, const struct remote_object *o, bool *ret, st
 	if (r == 0 && !*ret)
 		r = tier_failed_since(p->tier, failures, err);
 	if (r == 0)
-		r = contents_are_there(p, &c, ret, err); /* records of its keys go by themselves */
+		r = contents_are_there(p, &c, ret,
+				       err); /* records of its keys are sent separately */
 	closure_deinit(&c);
 	return r;
 }
 
-/* Only those that are whole there: what a directory lacks (it was pulled while somebody collected,
- * it is damaged) may be gone from the bucket, too. `there` of each says whether it is there
- * afterwards; their order changes. */
+/* Sends only records whose contents are all in the bucket. Content that the directory lacks (after
+ * a pull during a gc, or damage) may be gone from the bucket too. Sets `there` of each; changes
+ * their order. */
 static int send_whole(struct push *p, struct remote_object *v, size_t n, struct err *err)
 {
 	size_t m = 0;
@@ -367,7 +369,7 @@ static int send_whole(struct push *p, struct remote_object *v, size_t n, struct 
 		}
 		v[i].there = false;
 		if (v[i].space == STORE_RUN && !p->names)
-			continue; /* nobody says what it names */
+			continue; /* what it names is unknown */
 		if (is_whole(p, &v[i], &whole, err) < 0)
 			return -1;
 		if (whole) {
@@ -382,7 +384,7 @@ static int send_whole(struct push *p, struct remote_object *v, size_t n, struct 
 	return m ? remote_send(p->remote, p->local, v, m, p->sent, err) : 0;
 }
 
-/* A batch is of one space; contents come before what names them. */
+/* A batch is of one space; contents are sent before records. */
 static int send_batch(void *arg, struct remote_object *v, size_t n, struct err *err)
 {
 	struct push *p = arg;
@@ -422,7 +424,7 @@ static int find_unsent(struct closure *c, const struct cargo *cargo, struct err 
 	for (size_t i = 0; i < cargo->n_unsent; i++) {
 		struct err e = { 0 };
 
-		/* One that can't be read today is waited for. */
+		/* A record that can't be read now fails the call, to be retried later. */
 		if (add_unsent(c, &cargo->unsent[i], &e) < 0 && !is_gone(&e))
 			return err_pass(err, &e);
 	}
@@ -445,15 +447,15 @@ static int push_once(struct store *s, const struct cargo *cargo, struct remote_s
 	if (cargo->n_unsent == 0 && cargo->wanted.n_manifests == 0)
 		return move_everything(&all, p.local, NULL, err);
 	r = cargo->n_unsent ? find_unsent(&c, cargo, err) : find_closure(&c, &cargo->wanted, err);
-	p.closed = !c.unread; /* a listing that was evicted names what nobody has looked for */
+	p.closed = !c.unread; /* members of an evicted listing weren't checked */
 	if (r == 0)
 		r = move_closure(&all, &c, err);
 	closure_deinit(&c);
 	return r;
 }
 
-/* A lease that lapsed meanwhile (this machine slept): what was there needn't be there any more. All
- * again. */
+/* If the lease lapsed meanwhile (this machine slept), objects in the bucket may be gone. So all is
+ * checked and sent again. */
 static int push(struct store *s, const struct cargo *cargo, struct remote_sent *ret,
 		struct err *err)
 {
@@ -504,7 +506,7 @@ struct pull {
 	struct store *local;
 	struct remote *remote;
 	struct tier_pulled *pulled;
-	struct digest_set *not_had[2]; /* by space: contents that were asked for in vain; or NULL */
+	struct digest_set *not_had[2]; /* by space: contents that couldn't be fetched; or NULL */
 };
 
 static int fetch_batch(void *arg, struct remote_object *v, size_t n, struct err *err)
@@ -531,8 +533,8 @@ static int fetch_batch(void *arg, struct remote_object *v, size_t n, struct err 
 	return 0;
 }
 
-/* What records of the bucket name. What the bucket lists was asked for already; what it doesn't
- * list, though a record needs it, shows only here. */
+/* What the bucket's records name. Listed objects were already fetched; only this shows content that
+ * records need but the bucket doesn't list. */
 struct named {
 	struct pull *pull;
 	VEC(struct digest) manifests, actions;
@@ -541,7 +543,7 @@ struct named {
 	struct err *err;
 };
 
-/* Of what lies alone only the stored size is listed. */
+/* For separate objects the listing has only the stored size. */
 static int fetch_listed(void *arg, struct remote_object *v, size_t n, struct err *err)
 {
 	struct named *named = arg;
@@ -564,7 +566,8 @@ static int note_content(void *arg, const struct content_id *id)
 	return 0;
 }
 
-/* What isn't here was counted as missing already; one that can't be read now may name more. */
+/* An absent record was already counted as missing. A record that can't be read now may name more,
+ * so that is an error. */
 static int name_contents(struct named *n, const struct digest *action, struct err *err)
 {
 	const struct closure_sink sink = { note_content, NULL, n };

@@ -1,15 +1,15 @@
 /* storage/remote/unsent.c — the journal of unsent records: a file of 33-byte entries for each
  * process.
  *
- * An entry is appended with one write. A process that is killed leaves whole entries, and a torn
- * last one counts for nothing. The lock on the file says that its process lives; the kernel gives
- * it up with the process.
+ * An entry is appended with one write. A killed process leaves complete entries; a torn last entry
+ * is ignored. The file is locked while its process lives; the kernel releases the lock with the
+ * process.
  *
- * Taking over copies a dead process's entries into our own file first and removes that file then.
- * `others` has what was taken over. The file is cut back to its head only when nothing is being
- * added and nothing of others is left.
+ * Taking over first copies a dead process's entries into our own file, then removes the other file.
+ * `others` has the entries taken over. Our file is truncated to its head only when nothing is being
+ * added and `others` is empty.
  *
- * `lock` guards a journal. After an error it is `broken`: nothing more is written, and nothing of
+ * `lock` guards a journal. After an error it is `broken`: it isn't written any more, and no file of
  * others is removed.
  */
 #include "storage/remote/unsent.h"
@@ -36,9 +36,9 @@ struct unsent {
 	pthread_mutex_t lock;
 	char *dir, *path; /* path NULL: no file yet */
 	int fd;
-	bool broken;        /* it can't be written: not tried again */
+	bool broken;        /* a write failed: never tried again */
 	unsigned adding;    /* between unsent_add() and unsent_added() */
-	struct map *others; /* what was taken over: entry → 1 */
+	struct map *others; /* entries taken over: entry → 1 */
 };
 
 struct unsent *unsent_new(const char *dir)
@@ -52,7 +52,7 @@ struct unsent *unsent_new(const char *dir)
 	return u;
 }
 
-/* A new file, of no process that had this number before. */
+/* Makes a new file, never one of an earlier process with this id. */
 static int make_file(const char *dir, char **ret_path)
 {
 	static atomic_uint counter;
@@ -70,8 +70,8 @@ static int make_file(const char *dir, char **ret_path)
 	return fd;
 }
 
-/* Between its making and its lock another process may take the file for a dead one's and remove it.
- * Then this process has no journal. */
+/* Before we lock the new file, another process may take it as a dead one's and remove it. Then this
+ * process has no journal. */
 static bool open_own(struct unsent *u)
 {
 	struct stat st;
@@ -88,7 +88,7 @@ static bool open_own(struct unsent *u)
 	return true;
 }
 
-/* The spaces that are journalled: the same ones when an entry is made and when it is taken over. */
+/* The spaces that are journalled. Both adding and taking over check this. */
 static bool is_record(unsigned space)
 {
 	return space == STORE_ACTION || space == STORE_RUN || space == STORE_TAG;
@@ -121,8 +121,8 @@ void unsent_added(struct unsent *u)
 	pthread_mutex_unlock(&u->lock);
 }
 
-/* Entries of a file that nobody writes any more. What isn't one (another version, garbage) is left
- * out. False: it can't be read now, and is still to be taken over. */
+/* Reads the entries of a dead process's file. Skips what isn't an entry (another version, garbage).
+ * False: it can't be read now, and must be taken over later. */
 static bool read_entries(struct unsent *u, int fd)
 {
 	uint8_t buf[1024 * ENTRY_LEN];
@@ -133,7 +133,7 @@ static bool read_entries(struct unsent *u, int fd)
 		return false;
 	if (n < (ssize_t)MAGIC_LEN || memcmp(buf, MAGIC, MAGIC_LEN) != 0)
 		return true;
-	/* However many there are: an entry that is passed over is never sent. */
+	/* No limit: a skipped entry would never be sent. */
 	while ((n = pread(fd, buf, sizeof(buf), at)) >= (ssize_t)ENTRY_LEN) {
 		size_t whole = (size_t)n / ENTRY_LEN * ENTRY_LEN;
 
@@ -151,7 +151,7 @@ static bool read_entries(struct unsent *u, int fd)
 	return n >= 0;
 }
 
-/* Ours has all of it before theirs goes. */
+/* Our file must have all entries before theirs is removed. */
 static void take_file(struct unsent *u, int dir, const char *name)
 {
 	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

@@ -1,13 +1,13 @@
-/* storage/remote/unsent.h — records that were put into the directory and may not be in the bucket
- * yet, so that they get there also when the process is killed: a file of each process beside what
- * is remembered of the bucket (layout in FORMAT.md).
+/* storage/remote/unsent.h — a journal of records that were put into the directory and may not be in
+ * the bucket yet, so that they get there even if the process is killed. Each process has one file,
+ * in the directory's part for this bucket (layout in FORMAT.md).
  *
- * An entry is written before the record itself, and goes when all that the process put has arrived.
- * What an ended process left is taken over by the next that looks. Only records (of actions, of
- * runs, changes of names) are on it: what they name is found by reading them. Calls of one journal
- * come from any thread.
+ * An entry is written before the record itself, and removed when all that the process put has
+ * arrived. A later process takes over the entries of an ended one. A journal has only records (of
+ * actions, of runs, changes of names); reading them finds what they name. Any thread.
  *
- * A journal that can't be written costs what a crash in that moment would cost: nothing here fails.
+ * A journal that can't be written is as bad as a crash at that moment, no worse, so no function
+ * here fails.
  */
 #ifndef CAIRN_STORAGE_REMOTE_UNSENT_H
 #define CAIRN_STORAGE_REMOTE_UNSENT_H
@@ -18,20 +18,20 @@ struct unsent;
 struct unsent_record {
 	enum store_space space; /* STORE_ACTION, STORE_RUN or STORE_TAG */
 	struct digest name;
-	bool replace; /* it takes the place of the one that the bucket has */
+	bool replace; /* it replaces the bucket's record */
 };
 
-/* `dir`: absolute; made when something is written. */
+/* `dir`: absolute; created when needed. */
 struct unsent *unsent_new(const char *dir);
-/* The file goes when nothing is on it; else it stays for others. NULL is fine. */
+/* Removes the file when it is empty; else it stays for others. NULL is allowed. */
 void unsent_free(struct unsent *u);
-/* The record is about to be put. Between this and unsent_added() nothing is cleared. */
+/* Call before the record is put. unsent_clear() removes nothing between this and unsent_added(). */
 void unsent_add(struct unsent *u, const struct unsent_record *r);
 void unsent_added(struct unsent *u);
-/* Moves what ended processes left onto our own; *ret (the caller's) has all of that, each once,
- * also what was taken over before and is still there. */
+/* Moves the entries of ended processes into our journal. *ret (the caller frees it) has all entries
+ * taken over that are still unsent, each once. */
 void unsent_take_over(struct unsent *u, struct unsent_record **ret, size_t *ret_n);
-/* All that was put has arrived, and (taken_over) what was taken over too. */
+/* Call when all that was put has arrived, and (taken_over) all that was taken over too. */
 void unsent_clear(struct unsent *u, bool taken_over);
 
 #endif

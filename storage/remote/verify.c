@@ -1,17 +1,17 @@
 /* storage/remote/verify.c — reads a bucket back, and repairs it, while others write and collect.
  *
- * 1. Indexes of packs. A pack's name is made up once and is never written to again, because a
- * collector may be removing it. So an index that is damaged or lost is never put back: what lies in
- * its pack goes into a new pack, and the bad index goes. An index whose pack is gone names nothing,
- * and goes.
- * 2. Every object, a batch at a time, through a scratch store, so that any size fits. What is
- * listed and then gone was collected: no problem. What doesn't match its name is damaged.
- * 3. What records name. A record that is there, and names what isn't, is the worst that can be, and
- * no list of objects shows it. What is missing is reported once, under its own name.
- * 4. Repair from the directory: contents first, then records of which all contents are there. Only
- * what can be read back afterwards counts as repaired.
+ * 1. Indexes of packs. The name of a pack is written only once, because a collector may be removing
+ * it. So a damaged or lost index is never restored: the members of its pack go into a new pack, and
+ * the bad index is removed. An index whose pack is gone is removed.
+ * 2. Every object, in batches, through a scratch store, so that any size fits. An object that was
+ * listed and is now gone was collected: no problem. An object that doesn't match its name is
+ * damaged.
+ * 3. What records name. A record that names missing content is the worst fault, and no listing of
+ * objects shows it. Missing content is reported once, under its own name.
+ * 4. Repair from the directory: contents first, then records whose contents are all there. Only
+ * objects that can be read back afterwards count as repaired.
  *
- * One thread, under a lease that was renewed at the beginning. What this process believed before is
+ * One thread, under a lease that was renewed at the beginning. Earlier knowledge of the bucket is
  * forgotten (presence_forget()).
  */
 #include <stdio.h>
@@ -22,7 +22,7 @@
 
 #define BATCH_BYTES   (256 * MIB)
 #define BATCH_OBJECTS 4096
-/* So often it is looked again, when what records name changes while it is looked for. */
+/* Tries, if what records name changes while it is checked. */
 #define CHANGES_MAX 8
 
 struct verifier {
@@ -36,12 +36,12 @@ struct verifier {
 	bool counting;
 	uint64_t bytes;
 	VEC(struct remote_object) batch, damaged;
-	VEC(struct digest) lost_indexes; /* of which not all could be saved */
+	VEC(struct digest) lost_indexes; /* whose packs couldn't be saved completely */
 	VEC(struct record {
 		enum store_space space;
 		struct digest name;
-		size_t contents; /* what an action names: from here on, to where the next record
-				    begins */
+		size_t contents; /* start of an action's contents in `contents`; they end where the
+				    next record's begin */
 	})
 	records;
 	VEC(struct content_id) contents;
@@ -101,8 +101,7 @@ static int is_there(struct verifier *v, const char *key, bool *ret, struct err *
 	return bucket_head_many(v->r->bucket, &key, 1, ret, &size, err);
 }
 
-/* What lies in the pack, as far as it can be read, goes into a new one. *ret_all: that was
- * everything. */
+/* Moves all readable members of the pack into a new one. *ret_all: all members were readable. */
 static int salvage(struct verifier *v, const struct pack *p, bool *ret_all, struct err *err)
 {
 	_cleanup_(pack_writer_freep) struct pack_writer *w = NULL;
@@ -153,7 +152,7 @@ static int repair_index(struct verifier *v, size_t at, const struct pack *p, str
 		return 0;
 	if (salvage(v, p, &all, err) < 0)
 		return -1;
-	if (!all) { /* others may need the pack, until what couldn't be read is there again */
+	if (!all) { /* others may need the pack until the unreadable members are repaired */
 		VEC_PUSH(&v->lost_indexes, p->name);
 		return 0;
 	}
@@ -163,8 +162,8 @@ static int repair_index(struct verifier *v, size_t at, const struct pack *p, str
 	return 0;
 }
 
-/* The collector lists what it condemns before it removes anything, and removes an index before its
- * pack: an index that is gone while its pack isn't on the list of now, and there, was lost. */
+/* A collector condemns before it removes, and removes an index before its pack. So if an index is
+ * gone, and its pack exists and isn't on the current list, the index was lost. */
 static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
@@ -188,8 +187,8 @@ static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p,
 	return repair_index(v, at, p, err);
 }
 
-/* Nobody can read from it: an index that goes before its pack does can't look so while a collector
- * removes both. */
+/* The pack can't be read. A collector removes the index before the pack, so a present index with an
+ * absent pack isn't a collection in progress. */
 static int judge_lost_pack(struct verifier *v, size_t at, const struct pack *p, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
@@ -204,8 +203,8 @@ static int judge_lost_pack(struct verifier *v, size_t at, const struct pack *p, 
 		return 0;
 	if (drop_index(v, at, err) < 0)
 		return -1;
-	v->v->repaired++; /* nobody believes in it any more; what is needed of it is missing by
-			     itself */
+	v->v->repaired++; /* no process relies on it any more; members that are needed are reported
+			     as missing */
 	return 0;
 }
 
@@ -258,8 +257,8 @@ static int note_content(void *arg, const struct content_id *id)
 	return 0;
 }
 
-/* A record is named by what it answers, so that its bytes must be looked at. `names`: and what it
- * names noted. */
+/* A record's name isn't the digest of its bytes, so the bytes must be decoded. `names`: also notes
+ * what it names. */
 static bool is_sound_action(struct verifier *v, const struct digest *name, bool names)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -286,7 +285,7 @@ static void judge(struct verifier *v, const struct remote_object *o)
 	} else if (sound && (o->space == STORE_ACTION || o->space == STORE_RUN)) {
 		VEC_PUSH(&v->records, rec);
 	}
-	/* A damaged copy beside a sound one harms nobody. */
+	/* A damaged copy beside an intact one is harmless. */
 	if (!sound && presence_is_damaged(v->r, o->space, &o->name))
 		problem(v, o, ERR_CORRUPT, "damaged");
 }
@@ -344,7 +343,7 @@ static int each_space(struct verifier *v, bool counting, struct err *err)
 
 /* What records name. */
 
-/* Asks the bucket itself, whatever is condemned, known or remembered. */
+/* Checks in the bucket itself, whatever is condemned, known or remembered. */
 static int look_for(struct verifier *v, struct remote_object *o, size_t n, struct err *err)
 {
 	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n + 1, sizeof(*keys));
@@ -391,7 +390,7 @@ static int take_name(void *arg, enum store_space space, const struct digest *nam
 	return 0;
 }
 
-/* What these records name: all that can be found out now. `gone[i]`: that record counts no more. */
+/* Lists what these records name, as far as readable now. Skips records with gone[i]. */
 static int list_named(struct verifier *v, const bool *gone, struct digest_set *unread,
 		      object_list *ret, struct err *err)
 {
@@ -417,7 +416,7 @@ static int list_named(struct verifier *v, const bool *gone, struct digest_set *u
 	named.n_contents = contents.n;
 	got = transfer_each_named(v->tier, &named, take_name, ret, err);
 	if (got == 0)
-		got = tier_failure(v->tier, err); /* what couldn't be read named nothing */
+		got = tier_failure(v->tier, err); /* objects that couldn't be read named nothing */
 	VEC_FREE(&manifests);
 	VEC_FREE(&contents);
 	return got;
@@ -431,8 +430,8 @@ static int keeps_changing(struct verifier *v, struct err *err)
 		remote_uri(v->r));
 }
 
-/* What these records name, and isn't there. A listing that came after it was looked for names what
- * hasn't been looked for: all is looked for again. */
+/* Lists what these records name that is missing. A listing that arrives during the check names
+ * objects that weren't checked, so all are checked again. */
 static int list_missing(struct verifier *v, const bool *gone, object_list *ret, struct err *err)
 {
 	bool again = true;
@@ -460,7 +459,7 @@ static int list_missing(struct verifier *v, const bool *gone, object_list *ret, 
 	return 0;
 }
 
-/* gone[i]: that record isn't there any more, or is on the list. */
+/* gone[i]: the record is absent now, or condemned. */
 static int see_which_are_gone(struct verifier *v, bool *gone, struct err *err)
 {
 	struct remote_object *o = xcalloc(v->records.n + 1, sizeof(*o));
@@ -481,10 +480,9 @@ static int see_which_are_gone(struct verifier *v, bool *gone, struct err *err)
 	return got;
 }
 
-/* A collector lists records before it removes what they name. So what was missing, is missing, and
- * is named by a record that was there in between and not on the list, was missing while somebody
- * needed it. What is missing now and wasn't before (a listing that came meanwhile names it) has to
- * be looked for twice, too. */
+/* A collector condemns records before it removes what they name. So an object is really missing if
+ * it was missing twice, and in between a record that names it was present and not condemned. An
+ * object that is missing only now (a new listing names it) must be checked twice too. */
 static int verify_named(struct verifier *v, struct err *err)
 {
 	_cleanup_(freep) bool *gone = xcalloc(v->records.n + 1, sizeof(*gone));
@@ -522,7 +520,7 @@ static int verify_named(struct verifier *v, struct err *err)
 
 /* Repair. */
 
-/* What is damaged and the directory has: contents, or records. */
+/* Lists damaged objects that the directory has: contents, or records. */
 static int list_here(struct verifier *v, bool records, object_list *ret, struct err *err)
 {
 	struct store *local = tier_local(v->tier);
@@ -548,7 +546,7 @@ static int list_here(struct verifier *v, bool records, object_list *ret, struct 
 	return 0;
 }
 
-/* What was sent is read back: nothing else shows that it is there now. */
+/* Reads back what was sent: nothing else shows that it is there now. */
 static int read_back(struct verifier *v, struct err *err)
 {
 	int got = 0;
@@ -592,7 +590,7 @@ static int repair(struct verifier *v, struct err *err)
 		got = read_back(v, err);
 	for (size_t i = 0; i < v->damaged.n; i++)
 		whole &= v->damaged.v[i].there;
-	/* All that is needed is there: nobody misses what these named. */
+	/* All needed content is present, so these indexes can go. */
 	for (size_t i = 0; i < v->lost_indexes.n && got == 0 && whole; i++) {
 		char key[REMOTE_KEY_MAX];
 		const char *k = remote_pack_key(key, &v->lost_indexes.v[i], true);
@@ -618,11 +616,11 @@ int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
 		v.reported[space] = digest_set_new();
 	remote_expect_news(v.r);
 	got = remote_attach(v.r, err);
-	if (got == 0 && remote_renew(v.r, err) < 0) /* packs are written under it */
+	if (got == 0 && remote_renew(v.r, err) < 0) /* packs are written under the lease */
 		got = -1;
-	presence_forget(v.r); /* this command believes nothing */
-	if (got == 0) /* looks at all that was there when it began; and an index that only we know
-			 may save a pack */
+	presence_forget(v.r); /* this command trusts no earlier knowledge */
+	if (got ==
+	    0) /* loads new packs, forgets none: an index that only we have may save a pack */
 		got = presence_load_new(v.r, err);
 	if (got == 0)
 		got = verify_indexes(&v, err);

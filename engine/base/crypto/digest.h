@@ -2,10 +2,10 @@
  *
  * A content_id names bytes, never a place. Four kinds: a blob (a file's bytes), an executable (the
  * same, of a file that its owner may execute), a tree (a canonical directory listing) and a
- * reference (a record of which version of an object outside is meant), see storage/FORMAT.md. The
- * text form is `sha256:<64 hex>`; kind and size travel beside it. A blob and an executable of the
- * same bytes have one digest and lie in the store once: only the kind tells them apart. Ids are
- * plain values: copy them freely. All functions are pure; any thread.
+ * reference (a record that names one version of an object outside the store), see
+ * storage/FORMAT.md. The text form is `sha256:<64 hex>`; kind and size are kept beside it. A blob
+ * and an executable of the same bytes have one digest and are in the store once: only the kind
+ * differs. Ids are plain values: copy them freely. All functions are pure; any thread.
  */
 #ifndef CAIRN_BASE_CRYPTO_DIGEST_H
 #define CAIRN_BASE_CRYPTO_DIGEST_H
@@ -31,7 +31,7 @@ enum content_kind {
 #define CONTENT_KIND_MAX CONTENT_EXECUTABLE
 const char *
 content_kind_name(unsigned kind); /* "none", "blob", "tree", "reference", "executable" */
-/* CONTENT_NONE when it is none of them. */
+/* CONTENT_NONE for other names. */
 enum content_kind content_kind_parse(const char *name);
 
 struct content_id {
@@ -50,8 +50,8 @@ static inline bool content_id_eq(const struct content_id *a, const struct conten
 	return a->kind == b->kind && a->size_bytes == b->size_bytes &&
 	       digest_eq(&a->digest, &b->digest);
 }
-/* Is it a file, executable or not? Whoever asks for one of the two kinds alone forgets the other
- * one. */
+/* Tells whether it is a file, executable or not. Use this rather than a test for one kind, which
+ * would miss the other. */
 static inline bool content_is_file(const struct content_id *id)
 {
 	switch ((enum content_kind)id->kind) {
@@ -86,7 +86,7 @@ void digester_final(struct digester *d, struct digest *ret);
 /* 64 lower-case hex digits and a NUL into `out[DIGEST_HEX_MAX]`; returns out. */
 char *digest_hex(const struct digest *d, char out[DIGEST_HEX_MAX]);
 /* The first and the last digest that begin with these 4 to 64 lower-case hex digits (with or
- * without `sha256:`); false when `hex` is anything else. */
+ * without `sha256:`); false for any other `hex`. */
 bool digest_prefix_range(const char *hex, struct digest *ret_first, struct digest *ret_last);
 /* Accepts 64 hex digits with or without `sha256:`. */
 int digest_parse(const char *text, struct digest *ret, struct err *err);

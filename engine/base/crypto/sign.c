@@ -19,7 +19,7 @@ struct sign_key {
 	uint8_t public_key[SIGN_KEY_BYTES];
 };
 
-/* libcrypto would ask on the terminal. */
+/* Without this, libcrypto would ask on the terminal. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	return -1;

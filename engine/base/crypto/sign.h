@@ -1,8 +1,8 @@
 /* engine/base/crypto/sign.h — Ed25519 signatures (RFC 8032).
  *
  * A public key as text is `ed25519:` and its 32 bytes in base64. A private key is a PEM file
- * without a passphrase, as `openssl genpkey -algorithm ed25519` writes it, which is the caller's
- * own and which nobody else may read. Keys don't change once they are loaded: any thread may sign.
+ * without a passphrase, as `openssl genpkey -algorithm ed25519` writes it. The caller must own it,
+ * and no other user may read it. A loaded key doesn't change, so any thread may sign.
  */
 #ifndef CAIRN_BASE_CRYPTO_SIGN_H
 #define CAIRN_BASE_CRYPTO_SIGN_H
@@ -17,7 +17,8 @@
 #define SIGN_SIGNATURE_BYTES 64
 
 struct sign_key;
-/* ERR_NOT_FOUND: there is no such file; ERR_INVALID: it isn't what it has to be, and what to do. */
+/* ERR_NOT_FOUND: there is no such file; ERR_INVALID: the file is wrong; the message says what to
+ * do. */
 int sign_key_load(const char *path, struct sign_key **ret, struct err *err);
 void sign_key_free(struct sign_key *k); /* NULL is fine */
 static inline void sign_key_freep(struct sign_key **k)

@@ -1,14 +1,12 @@
-/* engine/base/crypto/trust.c — reads the user's file `trust`, and the variables that say the
- * same.
+/* engine/base/crypto/trust.c — reads the user's file `trust`, and the environment variables.
  *
- * Each question reads the file anew and goes through its lines: there is no state, and no cache
- * that could be stale. The file is opened once, and owner and bytes are those of the same open
- * file. What is asked and what is written are compared without slashes at their ends.
+ * Each call reads the file again, so there is no state and no stale cache. The file is opened once,
+ * so that owner and bytes are of the same file. Entries are compared without slashes at the end.
  *
- * Without a `writer` line everybody's records are believed. So only a file that doesn't exist
- * counts as empty. One that can't be read, one that others may have changed, and a line that isn't
- * understood are errors of every question that the file is read for: the line that is missed might
- * be the one that demands a signature.
+ * Without a `writer` line all records are believed. So only a file that doesn't exist counts as
+ * empty. A file that can't be read, or that others may have changed, and a line that isn't
+ * understood, are errors for every call: the missed line might be the one that requires a
+ * signature.
  */
 #include "base/crypto/trust.h"
 #include <ctype.h>
@@ -60,7 +58,7 @@ static int read_all(int fd, struct str *out)
 	return n < 0 ? -1 : 0;
 }
 
-/* Empty when there is no such file. A link that leads nowhere is one that can't be read. */
+/* Empty when the file doesn't exist. A dangling link counts as unreadable. */
 static int read_file(const char *path, struct str *out, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -96,7 +94,7 @@ static int read_file(const char *path, struct str *out, struct err *err)
 
 /* Its lines, one after the other. */
 struct trust_file {
-	char *path; /* NULL: there is no place for it */
+	char *path; /* NULL: no configuration directory */
 	struct str text;
 	const char *next;
 	unsigned line;
@@ -117,8 +115,8 @@ static void file_close(struct trust_file *f)
 	str_deinit(&f->text);
 }
 
-/* 1: the next line of this kind, with what stands behind the kind, without blanks around it. 0:
- * there is no more. -1: a line before it isn't understood. */
+/* 1: the next line of this kind; *ret is the text after the kind, trimmed. 0: no more lines. -1: an
+ * earlier line isn't understood. */
 static int next_line(struct trust_file *f, const char *kind, const char **ret, size_t *ret_n,
 		     struct err *err)
 {
@@ -152,12 +150,12 @@ static int next_line(struct trust_file *f, const char *kind, const char **ret, s
 	return 0;
 }
 
-/* Questions. */
+/* Lookups. */
 
 static bool is_word(const char *at, size_t n, const char *word)
 {
-	while (n && at[n - 1] == '/') /* a slash at the end means nothing, neither of a URL nor of a
-					 directory */
+	while (n &&
+	       at[n - 1] == '/') /* a slash at the end has no meaning, in a URL or a directory */
 		n--;
 	return (n == 1 && *at == '*') || (n == strlen(word) && memcmp(at, word, n) == 0);
 }
@@ -176,7 +174,7 @@ static bool in_words(const char *list, const char *word)
 	return false;
 }
 
-/* As it is compared: without slashes at its end. */
+/* The form for comparison: without slashes at the end. */
 static char *bare(const char *text)
 {
 	return xstrndup(text, MAX(str_len_without(text, '/'), MIN(strlen(text), (size_t)1)));
@@ -194,7 +192,7 @@ static int writer_of_line(const struct trust_file *f, const char *line, size_t n
 	key_n = key < line + n ? strcspn(key, " \t\r\n") : 0;
 	is_place =
 		*line == '/' || (place_n == 1 && *line == '*') || memmem(line, place_n, "://", 3);
-	if (!key_n || !is_place) /* a place that no store can have would demand nothing */
+	if (!key_n || !is_place) /* a place that no store can have would have no effect */
 		return err_set(err, ERR_INVALID,
 			       "%s:%u: a writer is `writer STORE ed25519:KEY`, where STORE is the "
 			       "address of a bucket, an absolute path, or * for all",

@@ -1,23 +1,21 @@
 /* engine/base/net/http.c — clients and batches of requests.
  *
- * A client is one thread around one multi handle, which nobody else touches: others hand it
- * batches over `lock` and wake it. client_main() repeats: take what came, begin requests, let
- * libcurl work (http_events.c), collect what has ended, end what has stalled.
+ * A client is one thread with one multi handle, which no other thread touches. Other threads hand
+ * it batches under `lock` and wake it. client_main() repeats: take new batches, begin requests, let
+ * libcurl work (http_events.c), collect ended transfers, end stalled ones.
  *
  * A batch lives on its caller's stack until the last of its requests has ended. release_batches()
- * gives it back under the lock and doesn't touch it afterwards. Batches take turns in starting
- * requests, each up to its own `parallel`, together up to the client's connections, so that
- * libcurl never queues by itself and a long batch doesn't starve a short one.
+ * hands it back under the lock and doesn't touch it afterwards. Batches take turns in starting
+ * requests, each up to its own `parallel`, together up to the client's connections, so that libcurl
+ * never queues by itself and a long batch doesn't starve a short one.
  *
- * A sink with pieces of its own size runs on its caller's thread: the client's thread fills a piece
- * and puts it on the batch's list, http_run() takes it from there. PIECES_AHEAD bounds how many
- * lie there, over all batches; then the client's thread waits, and the network with it. What such
- * a sink says goes through `refusals`, because the request is the client's thread's until the batch
- * is done.
+ * A sink with `piece_bytes` runs on its caller's thread: the client's thread fills a piece and puts
+ * it on the batch's list, and http_run() takes it from there. At PIECES_AHEAD pieces, over all
+ * batches, the client's thread waits, and the network with it. Errors of such a sink go through
+ * `refusals`, because the client's thread owns the request until the batch is done.
  *
- * Handles are kept in `idle` and used again. One request is http_transfer.c's, headers and
- * escaping are http_text.c's, loading libcurl is http_curl.c's. Nothing is retried here, except
- * by http_transfer_again().
+ * Handles are kept in `idle` and reused. http_transfer.c handles one request, http_text.c headers
+ * and escaping, http_curl.c loads libcurl. Only http_transfer_again() retries.
  */
 #include "base/net/http.h"
 
@@ -35,7 +33,7 @@
 #define STALL_LOOK_MAX          (5 * NS_PER_S)
 /* Full pieces that wait for their sinks: 8 MiB of 256 KiB each. */
 #define PIECES_AHEAD 32
-#define IDLE_POLL_MS 3600000 /* nothing under way: until woken */
+#define IDLE_POLL_MS 3600000 /* no running transfers: until woken */
 
 /* A sink on its caller's thread takes no more. */
 struct refusal {
@@ -48,7 +46,7 @@ struct http_batch {
 	struct http_request *const *v;
 	size_t n, next;
 	VEC(struct http_request *)
-	extra; /* what `more` gave and what has not begun yet: from extra_next */
+	extra; /* requests from `more`; those from extra_next on haven't begun */
 	size_t extra_next;
 	unsigned parallel, running;
 	struct http_request *(*more)(void *arg, struct http_request *ended);
@@ -56,7 +54,7 @@ struct http_batch {
 	bool done;
 	struct http_piece *pieces, **last_piece; /* under the client's lock */
 	VEC(struct refusal) refusals;            /* likewise */
-	pthread_cond_t news;                     /* it is done, or there are pieces */
+	pthread_cond_t news;                     /* the batch is done, or there are pieces */
 	struct http_batch *following;
 };
 
@@ -72,11 +70,11 @@ struct http_client {
 	pthread_mutex_t lock;
 	struct http_batch *incoming; /* under lock */
 	bool stop;                   /* under lock */
-	struct http_piece *spare;    /* under lock: to be filled again */
-	size_t n_ahead;              /* under lock: pieces that lie on lists */
-	pthread_cond_t taken;        /* one of them was */
+	struct http_piece *spare;    /* under lock: pieces for reuse */
+	size_t n_ahead;              /* under lock: pieces on lists */
+	pthread_cond_t taken;        /* a piece was taken */
 
-	/* the thread's alone */
+	/* only for the client's thread */
 	struct http_batch *batches;
 	VEC(struct http_transfer *) running;
 	VEC(CURL *) idle;
@@ -106,7 +104,8 @@ static void batch_ended_one(struct http_batch *b, struct http_request *r)
 		VEC_PUSH(&b->extra, more);
 }
 
-/* What is over goes back to its caller, whose stack it is on: not touched after the unlock. */
+/* Hands finished batches back to their callers. They are on the callers' stacks, so don't touch
+ * them after the unlock. */
 static void release_batches(struct http_client *c)
 {
 	for (struct http_batch **p = &c->batches, *b; (b = *p);) {
@@ -122,7 +121,7 @@ static void release_batches(struct http_client *c)
 	}
 }
 
-/* Behind those that are there, in the order in which they came. False: stop. */
+/* Appends new batches in their order of arrival. False: stop. */
 static bool take_batches(struct http_client *c)
 {
 	struct http_batch *new, **tail = &c->batches;
@@ -175,7 +174,7 @@ static const struct refusal *refusal_locked(const struct http_batch *b,
 	return NULL;
 }
 
-/* `keep`: to the sink; else it is dropped. */
+/* `keep`: gives the piece to the sink; else drops it. */
 static int hand_over(struct http_transfer *t, bool keep)
 {
 	struct http_piece *p = TAKE_PTR(t->piece);
@@ -218,7 +217,7 @@ int http_pieces_add(struct http_transfer *t, const char *bytes, size_t n)
 	return 0;
 }
 
-/* Until the batch is done and all its pieces are taken. */
+/* Runs sinks until the batch is done and all its pieces are taken. */
 static void take_pieces(struct http_batch *b)
 {
 	struct http_client *c = b->client;
@@ -252,7 +251,7 @@ static void take_pieces(struct http_batch *b)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* What a sink says wins over how its request ended, which may be by that. */
+/* A sink's error wins over the request's result, which it may have caused. */
 static void note_refusals(struct http_batch *b)
 {
 	for (size_t i = 0; i < b->refusals.n; i++) {
@@ -297,7 +296,7 @@ static void end_transfer(struct http_client *c, struct http_transfer *t, CURLcod
 	batch_ended_one(b, r);
 }
 
-/* Takes it off the list of those under way, too. */
+/* Also removes it from the list of running transfers. */
 static void finish(struct http_client *c, struct http_transfer *t, CURLcode code)
 {
 	struct http_transfer *last = c->running.v[--c->running.n];
@@ -373,7 +372,7 @@ static void collect(struct http_client *c)
 	while ((m = c->api->multi_info_read(c->multi, &left))) {
 		if (m->msg != CURLMSG_DONE)
 			continue;
-		code = m->data.result; /* before the handle, and with it the message, goes */
+		code = m->data.result; /* before the handle, which owns the message, is removed */
 		c->api->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &t);
 		if (http_transfer_again(t, code)) {
 			c->api->multi_remove_handle(c->multi, t->easy);
@@ -427,7 +426,7 @@ static void *client_main(void *arg)
 	return NULL;
 }
 
-/* What others call. */
+/* Functions for other threads. */
 
 static char *environment(const char *lower, const char *upper)
 {
@@ -438,8 +437,8 @@ static char *environment(const char *lower, const char *upper)
 	return v && *v ? xstrdup(v) : NULL;
 }
 
-/* Read here, once: libcurl would call getenv() on its thread, and it leaves HTTP_PROXY out, which
- * is dangerous only to CGI programs. */
+/* Reads the environment here, once: libcurl would call getenv() on its thread. libcurl also ignores
+ * HTTP_PROXY, which is dangerous only in CGI programs. */
 static void settings_init(struct http_settings *s, const struct http_options *o)
 {
 	*s = (struct http_settings){
@@ -560,7 +559,7 @@ void http_run(struct http_client *c, struct http_request *const *v, size_t n, un
 	for (size_t i = 0; i < n; i++)
 		assert(v[i]->sink || !v[i]->piece_bytes);
 	assert(!pthread_equal(pthread_self(),
-			      c->thread)); /* a sink or `more` that waits for its own thread */
+			      c->thread)); /* a sink or `more` would wait for its own thread */
 	if (!n)
 		return;
 	b.last_piece = &b.pieces;

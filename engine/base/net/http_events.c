@@ -1,6 +1,6 @@
-/* epoll for libcurl (CURLMOPT_SOCKETFUNCTION, CURLMOPT_TIMERFUNCTION): a turn costs what is ready.
- * multi_poll() and multi_perform() would look at each of some hundred connections, with a system
- * call for each, whenever one has a packet. */
+/* epoll for libcurl (CURLMOPT_SOCKETFUNCTION, CURLMOPT_TIMERFUNCTION): the cost of a turn depends
+ * only on what is ready. multi_poll() and multi_perform() would check some hundred connections,
+ * with a system call for each, whenever one has a packet. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,8 @@
 
 #define EVENTS_A_TURN 256
 
-/* libcurl says what it waits for on a socket; before it closes one it says REMOVE. */
+/* libcurl calls this with the events that it waits for on a socket, and with REMOVE before it
+ * closes one. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
 	struct http_events *e = arg;
@@ -82,8 +83,7 @@ void http_events_turn(struct http_events *e, int max_ms)
 		wait_ms = (int)MAX(MIN(left, (int64_t)max_ms), 0);
 	n = epoll_wait(e->epoll, v, ARRAY_LEN(v), wait_ms);
 	for (int i = 0; i < n; i++) {
-		/* A broken connection shows in the call that finds it: reading and writing are
-		 * tried. */
+		/* A broken connection: let libcurl read and write, and so find the error. */
 		uint32_t broken = v[i].events & (EPOLLERR | EPOLLHUP);
 		int bits = (v[i].events & EPOLLIN || broken ? CURL_CSELECT_IN : 0) |
 			   (v[i].events & EPOLLOUT || broken ? CURL_CSELECT_OUT : 0);

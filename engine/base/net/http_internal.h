@@ -1,5 +1,5 @@
-/* engine/base/net/http_internal.h — what the files of http share: libcurl's functions, a client,
- * one transfer. */
+/* engine/base/net/http_internal.h — shared by the http files: libcurl's functions, a client, one
+ * transfer. */
 #ifndef CAIRN_BASE_NET_HTTP_INTERNAL_H
 #define CAIRN_BASE_NET_HTTP_INTERNAL_H
 
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/net/http.h"
 
-/* All that is called of libcurl, by its name without "curl_". */
+/* The functions of libcurl that we call, without "curl_". */
 #define CURL_FUNCTIONS(X)      \
 	X(global_init)         \
 	X(version_info)        \
@@ -62,20 +62,20 @@ struct http_transfer {
 	struct http_request *r;
 	CURL *easy;
 	struct curl_slist *headers, *connect_to;
-	size_t index;          /* in the client's list of those under way */
+	size_t index;          /* in the client's list of running transfers */
 	uint64_t sent;         /* of the request's body */
 	uint64_t header_bytes; /* also those of 1xx answers */
 	uint64_t limit;        /* of the answer's body */
-	bool headers_whole;    /* the empty line after them has come */
+	bool headers_whole;    /* the empty line after the headers has come */
 	bool body_begun, to_sink;
 	int64_t started_ns;
-	int64_t window_ns; /* since when `window_bytes` had moved */
+	int64_t window_ns; /* when the count was `window_bytes` */
 	uint64_t window_bytes;
-	struct http_piece *piece; /* that is being filled; or NULL */
+	struct http_piece *piece; /* being filled; or NULL */
 	char why[CURL_ERROR_SIZE];
 };
 
-/* What a client says of every request; copies. NULL where it says nothing. */
+/* A client's settings for all requests; copies. NULL: not set. */
 struct http_settings {
 	char *ca_file, *user_agent;
 	char *proxy_http, *proxy_https; /* "": none */
@@ -86,37 +86,38 @@ struct http_settings {
 	int64_t stall_timeout_ns;
 };
 
-/* http.c: for the sink on the caller's thread; waits while it is far behind. -1: it takes no more.
+/* http.c: queues bytes for the sink on the caller's thread; waits while the sink is far behind. -1:
+ * the sink takes no more.
  */
 int http_pieces_add(struct http_transfer *t, const char *bytes, size_t n);
 
-/* A handle with all that is the same for every request. NULL: out of memory. */
+/* Makes a handle with the settings common to all requests. NULL: out of memory. */
 CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s);
-/* Readies the transfer (api, settings, r, easy are set) for its request; what is wrong with the
- * request is set in r->err. */
+/* Prepares the transfer (api, settings, r, easy are set) for its request; errors of the request go
+ * to r->err. */
 int http_transfer_setup(struct http_transfer *t);
-/* Whether it met a kept connection that had died, before any answer, and is one that may be sent
- * twice. Then it is ready to go out on a new one. */
+/* Tells whether the transfer met a dead reused connection before any answer, and may be sent twice.
+ * If so, it is ready to be sent on a new connection. */
 bool http_transfer_again(struct http_transfer *t, CURLcode code);
-/* The request's answer or its error, from how libcurl ended. Releases what the transfer held, not
- * its handle. */
+/* Sets the request's answer or error from libcurl's result. Releases all of the transfer but its
+ * handle. */
 void http_transfer_end(struct http_transfer *t, CURLcode code);
-/* Whether fewer than 1 KiB/s have moved for the stall timeout. To be asked a few times in each of
- * it. */
+/* Tells whether less than 1 KiB/s moved during the stall timeout. Call it a few times per
+ * timeout. */
 bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns);
 
-/* What a client's thread waits with. */
+/* The event sources of a client's thread. */
 struct http_events {
 	const struct curl_api *api;
 	CURLM *multi;
 	int epoll, wake;
-	int64_t timer_ns; /* when libcurl wants to be called; -1: not */
+	int64_t timer_ns; /* when libcurl wants to be called; -1: never */
 };
 int http_events_init(struct http_events *e, const struct curl_api *api, CURLM *multi,
 		     struct err *err);
 void http_events_deinit(struct http_events *e); /* after the multi handle */
 void http_events_wake(struct http_events *e);   /* any thread */
-/* Waits, at most so long, until something is ready, and lets libcurl do it. */
+/* Waits at most max_ms until something is ready, and lets libcurl handle it. */
 void http_events_turn(struct http_events *e, int max_ms);
 
 /* "GET host/path" for messages: no user, no query. */

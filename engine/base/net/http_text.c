@@ -1,5 +1,5 @@
-/* engine/base/net/http_text.c — what requests and answers say: escapes, headers, dates, redirects,
- * and whether another try is worth it. Dates and URLs are read by libcurl.
+/* engine/base/net/http_text.c — the text of requests and answers: escapes, headers, dates,
+ * redirects, and whether a request is worth another try. libcurl parses dates and URLs.
  */
 #include "base/net/http.h"
 
@@ -8,7 +8,7 @@
 #include <time.h>
 #include "base/net/http_internal.h"
 
-#define DATE_MAX_S 7258118400 /* of the year 2200: later ones are no server's clock */
+#define DATE_MAX_S 7258118400 /* the year 2200: no server's clock is later */
 
 static bool is_unreserved(unsigned char c)
 {
@@ -70,10 +70,10 @@ bool http_is_transient(const struct http_request *r)
 	long s = r->reply.status;
 
 	if (r->err.code)
-		return r->err.code == ERR_IO && !r->err.sys; /* a call of this machine that failed
-								(a full disk) fails again */
+		return r->err.code == ERR_IO &&
+		       !r->err.sys; /* a failed local call (a full disk) fails again */
 	return s == 408 || s == 429 ||
-	       (s >= 500 && s != 501 && s != 505 && s != 507); /* those mean what was asked */
+	       (s >= 500 && s != 501 && s != 505 && s != 507); /* those refuse the request itself */
 }
 
 bool http_is_redirect(long status)

@@ -1,18 +1,16 @@
-/* engine/base/net/http_transfer.c — one request on one libcurl handle: what it asks, what its
- * callbacks do, how it ended.
+/* engine/base/net/http_transfer.c — one request on one libcurl handle: its setup, its callbacks,
+ * its result.
  *
- * All of it runs on the client's thread. Handles are used again. All that differs between
- * requests is set by http_transfer_setup(), whatever it was before; CURLOPT_HTTPGET comes first
- * because it undoes what an earlier upload or HEAD left. What is the same for all is set once, by
- * http_easy_new().
+ * All of it runs on the client's thread. Handles are reused. http_transfer_setup() sets every
+ * option that differs between requests; CURLOPT_HTTPGET comes first because it undoes what an
+ * earlier upload or HEAD left. http_easy_new() sets the common options once.
  *
- * An error that a callback finds is set in `r->err` there, and wins over what libcurl says.
- * Otherwise class_of() makes an error of libcurl's code. Sizes are bounded in the callbacks:
- * headers, trailers and 1xx answers together, and the body. A stall is measured by libcurl's
- * counters of bytes (http_transfer_stalled()).
+ * A callback sets its error in `r->err`, which wins over libcurl's. Otherwise class_of() maps
+ * libcurl's code to an error. The callbacks limit sizes: headers, trailers and 1xx answers
+ * together, and the body. http_transfer_stalled() detects a stall by libcurl's byte counters.
  *
  * Messages name method, host and path. A query can hold a signature, headers and proxies hold
- * credentials: libcurl's own words are used only for classes whose words are known to have none.
+ * credentials: libcurl's own text is used only for error classes whose text never contains them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +25,8 @@
 #define SMALL_BUFFER      65536L
 #define RETRY_AFTER_MAX_S 86400
 #define ANSWER_MAX_DEFAULT \
-	MIB /* also of what comes with an error status, whatever max_bytes says */
-#define RESERVE_MAX         (16 * MIB) /* what an announced length is believed */
+	MIB /* also the limit for bodies with an error status, whatever max_bytes */
+#define RESERVE_MAX         (16 * MIB) /* most bytes reserved for an announced length */
 #define STALL_BYTES_PER_S   1024
 #define CONTINUE_TIMEOUT_MS 1000L /* then the body goes without 100 Continue (RFC 9110, 10.1.1) */
 
@@ -65,7 +63,7 @@ static size_t on_body_read(char *buf, size_t size, size_t n, void *arg)
 	return (size_t)got;
 }
 
-/* A reused connection was dead: libcurl begins again on a new one. */
+/* A reused connection was dead: libcurl starts again on a new one. */
 static int on_body_seek(void *arg, curl_off_t offset, int origin)
 {
 	struct http_transfer *t = arg;
@@ -76,7 +74,7 @@ static int on_body_seek(void *arg, curl_off_t offset, int origin)
 	return CURL_SEEKFUNC_OK;
 }
 
-/* Two lengths that differ: where the answer ends would depend on who reads it (RFC 9110, 8.6). */
+/* Refuses two different lengths: readers would disagree where the answer ends (RFC 9110, 8.6). */
 static int check_length(struct http_transfer *t, const char *line, size_t len)
 {
 	static const char name[] = "content-length:";
@@ -94,7 +92,7 @@ static int check_length(struct http_transfer *t, const char *line, size_t len)
 	return 0;
 }
 
-/* Without its end. */
+/* Adds the line without its line end. */
 static void add_field(struct str *fields, const char *line, size_t len)
 {
 	if (len == 0)
@@ -117,7 +115,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
 			HTTP_HEADERS_MAX / KIB);
 		return 0;
 	}
-	if (!trails && len >= 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* again after a 1xx */
+	if (!trails && len >= 5 &&
+	    strncasecmp(line, "HTTP/", 5) == 0) { /* a new answer after a 1xx */
 		str_reset(headers);
 		t->headers_whole = false;
 		return len;
@@ -150,7 +149,7 @@ static int begin_body(struct http_transfer *t)
 
 	t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
 	t->api->easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
-	r->reply.status = status; /* a sink may ask */
+	r->reply.status = status; /* the sink may read it */
 	good = status >= 200 && status < 300;
 	t->body_begun = true;
 	t->to_sink = good && r->sink;
@@ -189,9 +188,9 @@ static size_t on_body_write(char *bytes, size_t size, size_t n, void *arg)
 	return len;
 }
 
-/* Asking. */
+/* Setup. */
 
-/* easy_setopt takes what it is given: these say its type. */
+/* easy_setopt() is variadic; these functions fix the types. */
 static void set_long(const struct curl_api *api, CURL *easy, CURLoption option, long value)
 {
 	api->easy_setopt(easy, option, value);
@@ -238,7 +237,7 @@ CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s)
 	set_long(api, easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1);
 	set_long(api, easy, CURLOPT_TCP_KEEPALIVE, 1);
 	set_long(api, easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1);
-	set_long(api, easy, CURLOPT_QUICK_EXIT, 1); /* no waiting for a resolver that hangs */
+	set_long(api, easy, CURLOPT_QUICK_EXIT, 1); /* don't wait for a resolver that hangs */
 	set_long(api, easy, CURLOPT_CONNECTTIMEOUT_MS, s->connect_timeout_ms);
 	set_long(api, easy, CURLOPT_EXPECT_100_TIMEOUT_MS, CONTINUE_TIMEOUT_MS);
 	set_text(api, easy, CURLOPT_USERAGENT, s->user_agent);
@@ -310,8 +309,7 @@ static long to_ms(int64_t ns)
 	return ns <= 0 ? 0 : (long)MIN((ns + NS_PER_MS - 1) / NS_PER_MS, (int64_t)INT32_MAX);
 }
 
-/* The URL names the server as its certificate does; the connection goes where the URL that was
- * asked for says. */
+/* Puts the certificate's name into the URL, and connects to the host of the original URL. */
 static void set_server_name(struct http_transfer *t)
 {
 	const char *authority = t->r->url + 8, *colon; /* behind https:// */
@@ -345,7 +343,7 @@ int http_transfer_setup(struct http_transfer *t)
 	for (size_t i = 0; r->headers && r->headers[i]; i++)
 		if (add_request_header(t, r->headers[i]) < 0)
 			return -1;
-	/* Said or not said by us, never by libcurl's own idea of what is large. */
+	/* We decide about Expect, not libcurl by its own idea of a large body. */
 	add_header(t, r->expect_continue && r->body_len ? "Expect: 100-continue" : "Expect:");
 	t->api->easy_setopt(easy, CURLOPT_HTTPHEADER, t->headers);
 	set_method(t);
@@ -372,13 +370,13 @@ int http_transfer_setup(struct http_transfer *t)
 	return 0;
 }
 
-/* How it ended. */
+/* Result. */
 
 static enum err_code class_of(CURLcode code)
 {
 	switch (code) {
 	case CURLE_URL_MALFORMAT:
-	case CURLE_UNSUPPORTED_PROTOCOL: /* also an answer that is HTTP/0.9 */
+	case CURLE_UNSUPPORTED_PROTOCOL: /* also an HTTP/0.9 answer */
 	case CURLE_WEIRD_SERVER_REPLY:
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
@@ -386,15 +384,15 @@ static enum err_code class_of(CURLcode code)
 	case CURLE_SSL_INVALIDCERTSTATUS:
 	case CURLE_LOGIN_DENIED: /* a user in the URL */
 		return ERR_INVALID;
-	case CURLE_OUT_OF_MEMORY: /* what libcurl says of a header line over its limit */
+	case CURLE_OUT_OF_MEMORY: /* libcurl's code for a header line over its limit */
 		return ERR_TOO_LARGE;
 	default:
 		return ERR_IO;
 	}
 }
 
-/* libcurl's own words where they hold hosts, ports and times alone; what it says of a class
- * elsewhere. */
+/* libcurl's own text if it can hold only hosts, ports and times; else its general text for the
+ * code. */
 static const char *words_of(const struct http_transfer *t, CURLcode code)
 {
 	switch (code) {
@@ -428,8 +426,7 @@ static const char *words_of(const struct http_transfer *t, CURLcode code)
 	return t->api->easy_strerror(code);
 }
 
-/* libcurl does this by itself where the connection's end shows in reading, not where it shows in
- * writing. */
+/* libcurl retries by itself when a read finds the connection closed, but not when a write does. */
 bool http_transfer_again(struct http_transfer *t, CURLcode code)
 {
 	long connects = 1;
@@ -458,8 +455,8 @@ void http_transfer_end(struct http_transfer *t, CURLcode code)
 		r->reply.retry_after_ns = MIN(MAX(wait_s, 0), RETRY_AFTER_MAX_S) * NS_PER_S;
 		r->reply.duration_ns = clock_mono_ns() - t->started_ns;
 	}
-	if (code == CURLE_OK && !t->headers_whole) /* libcurl takes a connection that ends among the
-						      headers for a whole answer */
+	if (code == CURLE_OK && !t->headers_whole) /* libcurl accepts a connection that ends within
+						      the headers as a complete answer */
 		err_set(&r->err, ERR_IO, "the connection ended in the answer's headers");
 	if (r->err.code || code != CURLE_OK) {
 		_cleanup_(str_deinit) struct str place = { 0 };
@@ -475,8 +472,8 @@ void http_transfer_end(struct http_transfer *t, CURLcode code)
 	t->headers = t->connect_to = NULL;
 }
 
-/* The bytes that have moved so far: upload counts what the socket took, so a slow link with a large
- * buffer is not one that stands still. */
+/* The bytes moved so far. Upload counts what the socket took, so that a slow link with a large
+ * buffer doesn't look stalled. */
 static uint64_t moved(struct http_transfer *t)
 {
 	curl_off_t up = 0, down = 0;
@@ -509,7 +506,7 @@ bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns)
 	uint64_t bytes;
 
 	t->api->easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
-	if (!connected_us) { /* resolving, connecting: its own timeout */
+	if (!connected_us) { /* resolving and connecting have their own timeout */
 		t->window_ns = now_ns;
 		return false;
 	}

@@ -1,14 +1,15 @@
-/* engine/base/net/mail.c — one message: its text, and sending it with libcurl's easy interface.
+/* engine/base/net/mail.c — makes the text of one message, and sends it with libcurl's easy
+ * interface.
  *
  * mail_add_message() writes RFC 5322: lines end in CR LF, lines of the body are cut at
  * LINE_BYTES_MAX, a subject that is longer or isn't plain ASCII becomes encoded words (RFC 2047),
- * and what could be a header of its own is made printable. Addresses are checked before anything is
- * sent.
+ * and text that could start another header is made printable. Addresses are checked before anything
+ * is sent.
  *
- * mail_send() takes the URL apart, since user and password are given to libcurl by themselves. It
- * blocks the caller until the server has answered, and uses a handle of its own: it shares
- * nothing with http.c but the loaded library (curl_api_get()). may_go_better() decides between
- * ERR_IO and ERR_INVALID. Trying again is engine/serve/notify's.
+ * mail_send() splits the URL, because libcurl gets user and password separately. It blocks the
+ * caller until the server has answered, and uses its own handle: it shares only the loaded library
+ * with http.c (curl_api_get()). may_go_better() decides between ERR_IO and ERR_INVALID.
+ * engine/serve/notify retries.
  */
 #include "base/net/mail.h"
 #include <stdio.h>
@@ -20,7 +21,7 @@
 
 /* RFC 5322, 2.1.1: a line has at most 998 bytes. */
 #define LINE_BYTES_MAX 900
-/* RFC 2047, 2: an encoded word has at most 75. Ours encode each byte that isn't plain. */
+/* RFC 2047, 2: an encoded word has at most 75. Ours encode every byte that isn't plain ASCII. */
 #define WORD_BYTES_MAX 70
 
 /* The message. */
@@ -81,7 +82,7 @@ static void add_date(struct str *out, int64_t wall_ns)
 		 tm.tm_sec);
 }
 
-/* Cut as it is sent: an escape is longer than what it stands for. */
+/* Lines are cut after escaping, because escapes make them longer. */
 static void add_body(struct str *out, const char *s)
 {
 	_cleanup_(str_deinit) struct str line = { 0 };
@@ -96,7 +97,7 @@ static void add_body(struct str *out, const char *s)
 
 			while (cut < left && cut > 1 &&
 			       ((unsigned char)line.s[at + cut] & 0xc0) == 0x80)
-				cut--; /* in the middle of a character */
+				cut--; /* don't cut a character */
 			str_addn(out, line.len ? line.s + at : "", cut);
 			str_add(out, "\r\n");
 			at += cut;
@@ -197,8 +198,8 @@ static int check(const struct mail *m, struct err *err)
 	return m->n_to ? 0 : err_set(err, ERR_INVALID, "the message has no receiver");
 }
 
-/* What may go better another time; 4xx answers of the server among it, whatever they answer (RFC
- * 5321, 4.2.1), and a connection that broke before there was TLS. */
+/* Tells whether a failure is transient. So are all 4xx answers of the server (RFC 5321, 4.2.1), and
+ * a connection that broke before TLS was set up. */
 static bool may_go_better(CURLcode code, long answer)
 {
 	if (answer >= 400 && answer < 500)
@@ -224,8 +225,8 @@ static void set_up(const struct curl_api *api, CURL *easy, const struct mail *m,
 		   const struct server *s, struct reading *r, struct curl_slist *to,
 		   const char *from)
 {
-	const char *ca_file = getenv(
-		"SSL_CERT_FILE"); /* as base/net/http.c does: libcurl itself doesn't look at it */
+	const char *ca_file =
+		getenv("SSL_CERT_FILE"); /* as in base/net/http.c: libcurl itself ignores it */
 	bool must_hide = m->password && !s->local;
 
 	api->easy_setopt(easy, CURLOPT_URL, s->url);

@@ -1,13 +1,12 @@
 /* engine/base/os/command.c — runs a helper program to its end and takes its output.
  *
  * posix_spawn starts it with pipes, in a process group of its own. read_output() polls the pipe
- * until its end, the deadline or the limit; then the program's end is awaited until the same
- * deadline. The group is killed if something was wrong. Input is written whole into a pipe before
- * the start, so that nothing can block on it: that is why it is bounded by COMMAND_INPUT_MAX.
- * Descriptors that are passed are first duplicated above the range that they go to.
+ * until its end, the deadline or the limit; then we wait for the program's end until the same
+ * deadline. On any error the group is killed. The whole input is written into a pipe before the
+ * start, so that writing can't block; so its limit is COMMAND_INPUT_MAX. Passed descriptors are
+ * first duplicated above their target range.
  *
- * The caller blocks. Nothing is shared between calls. Programs that a run executes are
- * process.c's.
+ * The caller blocks. Calls share nothing. process.c starts the programs of runs.
  */
 #include "base/os/command.h"
 
@@ -27,8 +26,8 @@
 
 extern char **environ;
 
-/* Until there is something to read, or an end. A signal doesn't stop the wait: what follows it may
- * block. */
+/* Waits until there is something to read, or the end. A signal doesn't stop the wait, because the
+ * code after it may block. */
 static int wait_ready(int fd, const struct command *c, int64_t end, struct err *err)
 {
 	for (;;) {
@@ -46,7 +45,7 @@ static int wait_ready(int fd, const struct command *c, int64_t end, struct err *
 	}
 }
 
-/* Until the end of the file. */
+/* Reads until the end of the file. */
 static int read_output(int fd, const struct command *c, int64_t end, struct str *out,
 		       struct err *err)
 {
@@ -93,7 +92,7 @@ static bool is_passed(const struct command *c, const char *entry)
 	return !c->bare;
 }
 
-/* The caller frees the list; its strings are lent. */
+/* The caller frees the list; its strings are borrowed. */
 static char **environment(const struct command *c)
 {
 	size_t n = 0, have = 0, more = 0;
@@ -127,7 +126,8 @@ static int start(const struct command *c, int in_fd, int out_fd, pid_t *ret, str
 	else
 		posix_spawn_file_actions_addopen(&a, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&a, out_fd, 1);
-	/* First above them all, so that none is overwritten before its turn. */
+	/* First duplicate them above the target range, so that none is overwritten before its
+	 * turn. */
 	for (size_t i = 0; i < c->n_fds; i++) {
 		high[i] = fcntl(c->fds[i], F_DUPFD_CLOEXEC, 3 + COMMAND_FDS_MAX);
 		r = high[i] < 0 ? errno : r;
@@ -178,14 +178,15 @@ int command_output(const struct command *c, struct str *out, int *ret_status, st
 	if (c->on_loop)
 		process_note_child(pid);
 	r = read_output(in, c, end, out, err);
-	if (r == 0) { /* a program that closed its output may go on; one may be reaped already */
+	if (r ==
+	    0) { /* a program may close its output and continue; it may also be reaped already */
 		_cleanup_(fd_closep) int fd = pidfd_open(pid, 0);
 
 		r = fd < 0 ? 0 : wait_ready(fd, c, end, err);
 	}
 	if (r < 0)
 		kill(-pid, SIGKILL);
-	/* ECHILD: the engine's reaper was faster; then only what it printed counts. */
+	/* ECHILD: the engine's reaper was faster; then only the output counts. */
 	while ((reaped = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
 		;
 	if (reaped < 0)

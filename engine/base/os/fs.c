@@ -4,12 +4,11 @@
  * into place, and a sync of the directory. Without RENAME_NOREPLACE, a hard link makes a new
  * name. Each failure removes the temporary; a crash leaves it.
  *
- * A copy is a reflink, else copy_file_range() between holes, else a buffer; each step takes over
- * where the one before can't go on. Locks are open-file-description locks only. Nothing here has
- * state, and nothing logs.
+ * A copy is a reflink, else copy_file_range() between holes, else a buffer; each method continues
+ * where the previous one fails. Locks are open-file-description locks only. Nothing here has state,
+ * and nothing logs.
  *
- * Removing trees is fs_remove.c's, hostile places are fs_beneath.c's, lexical paths are
- * fs_path.c's.
+ * fs_remove.c removes trees, fs_beneath.c handles hostile places, fs_path.c lexical paths.
  */
 #include "base/os/fs.h"
 #include <errno.h>
@@ -22,8 +21,8 @@
 #include "base/mem.h"
 #include "base/os/machine.h"
 
-/* copy_file_range in pieces: larger ones have been cut short without a word by some C libraries and
- * file systems. */
+/* The piece size for copy_file_range(), because some C libraries and file systems silently cut
+ * larger ones short. */
 #define COPY_PIECE (1024 * MIB)
 
 static int fs_errno(struct err *err, const char *what, const char *path)
@@ -56,7 +55,7 @@ static int read_to_end(int fd, const char *path, uint64_t max_bytes, struct str 
 		ssize_t n;
 
 		if (ret->cap - ret->len <
-		    2) /* the size was right in all but a few cases, and the last read gives 0 */
+		    2) /* rare: usually the size was right, and the last read gives 0 */
 			str_reserve(ret, 65536);
 		n = read(fd, ret->s + ret->len, ret->cap - ret->len - 1);
 		if (n < 0 && errno == EINTR)
@@ -170,7 +169,7 @@ int fs_sync_dir_at(int dir_fd, const char *path, struct err *err)
 	return 0;
 }
 
-/* File systems without RENAME_NOREPLACE (NFS) have hard links. */
+/* File systems without RENAME_NOREPLACE (NFS) have hard links instead. */
 static int rename_into_place(int dir_fd, const char *temp, const char *path, bool must_be_new)
 {
 	if (!must_be_new)
@@ -406,7 +405,7 @@ void fs_unlock_range(int fd, uint64_t offset)
 
 const char *fs_network_name(const char *path)
 {
-	/* statfs(2) and linux/magic.h; those of Lustre and GPFS from their own sources. */
+	/* statfs(2) and linux/magic.h; Lustre's and GPFS's are from their own sources. */
 	static const struct {
 		unsigned long magic;
 		const char *name;

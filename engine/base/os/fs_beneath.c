@@ -1,11 +1,11 @@
-/* engine/base/os/fs_beneath.c — opening and making what somebody hostile may have laid out, or is
- * changing now; and names of files made of any text.
+/* engine/base/os/fs_beneath.c — opens and makes files in hostile places, which may be changing now;
+ * and makes file names of any text.
  *
- * openat2(2) with RESOLVE_BENEATH does it where the kernel has it. Elsewhere open_by_components()
- * goes name by name and follows no link at all, even where `links` allows some. Directories are
- * always made name by name, each opened with O_NOFOLLOW before the next is made below it. A
- * regular file is first opened O_PATH and looked at, and only then opened for reading: opening a
- * device or a pipe can act or wait.
+ * Uses openat2(2) with RESOLVE_BENEATH where the kernel has it. Else open_by_components() opens one
+ * component after another and follows no link, even if `links` is set. Directories are always made
+ * one by one, each opened with O_NOFOLLOW before the next is made in it. A regular file is first
+ * opened O_PATH and checked, and only then opened for reading, because opening a device or a pipe
+ * can have effects or block.
  */
 #include <errno.h>
 #include <linux/openat2.h>
@@ -17,8 +17,8 @@
 
 #define FILE_NAME_MAX 200 /* bytes: room for a suffix below the 255 of most file systems */
 
-/* Where the call is missing (Linux < 5.6, gVisor, old seccomp profiles): each component by itself,
- * and no link at all. */
+/* For systems without openat2 (Linux < 5.6, gVisor, old seccomp profiles): opens each component
+ * separately, and follows no link. */
 static int open_by_components(int dir_fd, const char *path, int flags)
 {
 	_cleanup_(fd_closep) int at = -1;
@@ -72,7 +72,8 @@ int fs_set_mode(int fd, mode_t mode)
 	return (st.st_mode & 07777) == mode ? 0 : fchmod(fd, mode);
 }
 
-/* One that was just made; `at` is opened O_PATH, which can't change it. */
+/* Sets the mode of a directory that was just made. `at` is opened O_PATH, which doesn't allow
+ * that. */
 static int set_made(int at, mode_t mode)
 {
 	_cleanup_(fd_closep) int fd =
@@ -81,8 +82,8 @@ static int set_made(int at, mode_t mode)
 	return mode == 0777 ? 0 : fd < 0 ? -1 : fs_set_mode(fd, mode);
 }
 
-/* Name by name, on every kernel: a directory that has to be made can't be opened in one call
- * anyway. */
+/* One component after another on every kernel, because a missing directory can't be opened in one
+ * call anyway. */
 int fs_make_beneath(int dir_fd, const char *path, mode_t mode, struct err *err)
 {
 	_cleanup_(freep) char *copy = xstrdup(path);
@@ -117,7 +118,7 @@ int fs_make_beneath(int dir_fd, const char *path, mode_t mode, struct err *err)
 int fs_open_file_beneath(int dir_fd, const char *path, bool links, struct stat *ret,
 			 struct err *err)
 {
-	/* Looked at before it is opened: opening can be an act (a device), or wait (a pipe). */
+	/* Check before opening: opening can have effects (a device), or block (a pipe). */
 	_cleanup_(fd_closep) int fd =
 		fs_open_beneath(dir_fd, path, O_PATH | (links ? 0 : O_NOFOLLOW), links);
 	struct stat seen;

@@ -1,4 +1,4 @@
-/* Paths as text: nothing is looked up, except by fs_find_project_root(). */
+/* Paths as text: only fs_find_project_root() looks at the disk. */
 #include <errno.h>
 #include <string.h>
 #include "base/mem.h"
@@ -13,7 +13,7 @@ char *fs_join(const char *dir, const char *path)
 	return xasprintf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", path);
 }
 
-/* Takes the last component of `out` away; false when there is none that can be. */
+/* Removes the last component of `out`; false when there is none to remove. */
 static bool pop(struct str *out, size_t root)
 {
 	size_t at = out->len;

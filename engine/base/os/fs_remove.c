@@ -1,16 +1,14 @@
-/* engine/base/os/fs_remove.c — removing a tree that somebody else filled, perhaps while he is
- * still at it.
+/* engine/base/os/fs_remove.c — removes a tree that another user filled, and may still be changing.
  *
- * Every step goes through a descriptor of the parent directory and takes one name, never
- * following a symlink and never entering another mount, so that nothing outside of the tree can
- * be reached, whatever is renamed meanwhile. Going down is recursive with one descriptor a level,
- * up to LEVELS_MAX; a directory below that is first moved up to the top of the tree and removed
- * there like the others, so that depth is bounded neither by descriptors, nor by the stack, nor
- * by PATH_MAX.
+ * Every step uses a descriptor of the parent directory and one name. It never follows a symlink and
+ * never enters another mount, so it can't reach anything outside the tree, whatever is renamed
+ * meanwhile. The descent is recursive with one descriptor per level, up to LEVELS_MAX. A deeper
+ * directory is first moved to the top of the tree and removed there like the others, so that
+ * descriptors, the stack and PATH_MAX don't limit the depth.
  *
- * The first error is kept and the rest goes on. What has vanished counts as removed. A directory
- * is read again, PASSES_MAX times at most, because some file systems skip entries while others
- * are removed.
+ * The first error is kept, and the removal continues. What has vanished counts as removed. A
+ * directory is read up to PASSES_MAX times, because some file systems skip entries while others are
+ * removed.
  */
 #include "base/os/fs.h"
 
@@ -26,9 +24,9 @@
 #define PASSES_MAX 3
 
 struct remover {
-	int top_fd;       /* where directories that are too deep are moved to */
+	int top_fd;       /* directories that are too deep are moved here */
 	uint64_t n_moved; /* names them */
-	struct err first; /* the first error; the rest goes on */
+	struct err first;
 };
 
 static void note(struct remover *r, const char *name)
@@ -57,8 +55,7 @@ static int open_no_xdev(int parent, const char *name, int flags)
 	return openat(parent, name, flags);
 }
 
-/* A directory without permissions for us is given them through a path descriptor, which can't be
- * led astray by a symlink. */
+/* Gives us permissions on a directory through a path descriptor, which a symlink can't redirect. */
 static int add_permission(int parent, const char *name)
 {
 	_cleanup_(fd_closep) int fd =
@@ -79,7 +76,7 @@ static int open_dir(int parent, const char *name)
 
 	if (fd < 0 && errno == EACCES && add_permission(parent, name) == 0)
 		fd = open_no_xdev(parent, name, flags);
-	/* entries of a directory that is read-only can't be removed; root needn't care */
+	/* entries of a read-only directory can't be removed, except by root */
 	if (fd >= 0 && geteuid() != 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
 		(void)!fchmod(fd, 0700);
 	return fd;
@@ -87,8 +84,8 @@ static int open_dir(int parent, const char *name)
 
 static void remove_entry(struct remover *r, int parent, const char *name, bool is_dir, int level);
 
-/* Moving a directory changes its "..", for which it has to be writable too: open_dir() has seen to
- * that. */
+/* Moving a directory changes its "..", so the directory must be writable too: open_dir() makes it
+ * so. */
 static void move_to_top(struct remover *r, int parent, const char *name)
 {
 	_cleanup_(fd_closep) int fd = open_dir(parent, name);
@@ -106,7 +103,6 @@ static void move_to_top(struct remover *r, int parent, const char *name)
 	note(r, name);
 }
 
-/* Some file systems skip entries while others are being removed, hence the further passes. */
 static void remove_open_dir(struct remover *r, int parent, const char *name, DIR *dir, int level)
 {
 	for (int passes = 0; passes < PASSES_MAX; passes++) {
@@ -124,7 +120,7 @@ static void remove_open_dir(struct remover *r, int parent, const char *name, DIR
 		if (r->first.code != ERR_NONE)
 			return;
 		if (level == 0 && r->n_moved != moved_before)
-			passes = 0; /* there is something new at the top */
+			passes = 0; /* something was moved to the top */
 	}
 	note(r, name);
 }
@@ -167,8 +163,8 @@ static void remove_entry(struct remover *r, int parent, const char *name, bool i
 
 static int remove_top(int dir_fd, const char *path, struct err *err)
 {
-	/* The way to the top is the caller's: it may lead over mounts and symlinks; only its last
-	 * component must not be a symlink. */
+	/* The path to the top may cross mounts and symlinks, because the caller gave it; only its
+	 * last component must not be a symlink. */
 	_cleanup_(freep) char *above = fs_dirname(path);
 	_cleanup_(fd_closep) int parent = openat(dir_fd, above, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd = parent < 0 ? -1 : open_dir(parent, fs_basename(path));

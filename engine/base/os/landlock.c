@@ -1,11 +1,11 @@
 /* engine/base/os/landlock.c — Landlock by its system calls.
  *
- * open_beside() goes down from the root. Of each directory that leads to a closed one it allows
- * every entry but those that lead on. Entries that are symbolic links are left out: a rule goes to
- * a file, and what they lead to has a place of its own. They are never followed.
+ * open_beside() goes down from the root. In each directory on the path to a closed one, it allows
+ * every entry except those on the path. Symbolic links are skipped and never followed: a rule is
+ * for a file, and a link's target is covered at its own place.
  *
- * A rule holds for a file wherever it is reached by a path on which the rule's directory lies. A
- * second mount of a closed directory would be such a path; who closes one looks for those.
+ * A rule applies to every path to a file that goes through the rule's directory. A second mount of
+ * a closed directory would be such a path, so the caller checks for second mounts.
  */
 #include "base/os/landlock.h"
 #include <errno.h>
@@ -19,9 +19,9 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 
-/* The first that refuses truncate(): Linux 6.2. */
+/* The first ABI that can refuse truncate(): Linux 6.2. */
 #define ABI_MIN 3
-/* Headers may be older than the kernel. */
+/* The headers may be older than the kernel. */
 #define ACCESS_TRUNCATE (1ULL << 14)
 
 #define ON_FILES (LANDLOCK_ACCESS_FS_WRITE_FILE | ACCESS_TRUNCATE)
@@ -32,10 +32,10 @@
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |              \
 	 LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER)
 
-/* Rules of one ruleset: beyond, an attempt would begin late. */
+/* Most rules of a ruleset; with more, attempts would start slowly. */
 #define ENTRIES_MAX 20000
 
-/* Can the kernel do it? */
+/* Checks that the kernel has Landlock. */
 static int check_kernel(struct err *err)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -58,13 +58,13 @@ int landlock_enter(int rules)
 {
 	if (syscall(SYS_landlock_restrict_self, rules, 0) == 0)
 		return 0;
-	/* Who isn't root has to give up set-user-ID programs first. */
+	/* Users other than root must give up set-user-ID programs first. */
 	if (errno != EPERM || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -1;
 	return (int)syscall(SYS_landlock_restrict_self, rules, 0);
 }
 
-/* What went, or can't be named, isn't allowed. */
+/* An entry that vanished or can't be opened stays closed. */
 static int open_entry(int rules, int dir_fd, const char *name, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

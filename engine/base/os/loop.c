@@ -1,18 +1,18 @@
 /* engine/base/os/loop.c — epoll, a heap of timers, a mailbox for other threads, and pools of
  * workers.
  *
- * A turn: run one job of each pool without threads, read the mailbox, poll what is ready, read
+ * A turn: run one job of each pool without threads, read the mailbox, poll for ready events, read
  * the mailbox again, fire timers that are due, then run the idle hooks if anything happened.
  * Sources are freed at the end of the turn in which they were removed, since epoll may still hold
- * events for them. Virtual clock: with nothing ready and no job out, the clock jumps to the next
- * timer.
+ * events for them. Virtual clock: when nothing is ready and no job is running, the clock jumps to
+ * the next timer.
  *
- * A job goes: queue (pool's lock) → worker → mailbox (loop's lock) → done. What it touches is
- * handed over by those two locks. `jobs_out` and `pending` are counted on the loop's thread only.
+ * A job's path: queue (pool's lock) → worker → mailbox (loop's lock) → done. These two locks hand
+ * over what the job touches. Only the loop's thread counts `jobs_out` and `pending`.
  *
- * Threads: everything belongs to the loop's thread but `mailbox`, which has a lock, and a pool's
- * queue, which has its own. Mail that was taken out of the box is in `reading`, so that
- * loop_unpost() finds it there too: a receiver may be freed by the mail before its own.
+ * Threads: everything belongs to the loop's thread, except `mailbox` and a pool's queue, which each
+ * have a lock. Mail taken out of the box is in `reading`, so that loop_unpost() finds it there too:
+ * an earlier mail may free the receiver of a later one.
  */
 #include "base/os/loop.h"
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "base/mem.h"
 #include "base/os/thread.h"
 
-/* Events handled a turn: bounds how long hooks and timers wait. */
+/* Events handled per turn; limits how long hooks and timers wait. */
 #define EVENTS_MAX 256
 #define HOOKS_MAX  8
 
@@ -51,8 +51,7 @@ struct mail {
 	void *arg;
 };
 
-/* Mail that was taken out of the box, on the stack of read_mail(). They nest where a mail frees a
- * pool. */
+/* Mail taken out of the box, on the stack of read_mail(). Batches nest when a mail frees a pool. */
 struct batch {
 	struct mail *v;
 	size_t n;
@@ -260,7 +259,7 @@ void loop_post(struct loop *l, loop_fn fn, void *arg)
 	VEC_PUSH(&l->mailbox, m);
 	pthread_mutex_unlock(&l->lock);
 	if (first && eventfd_write(l->event, 1) < 0) {
-		/* Can't fail but by overflow, and then it is readable. */
+		/* Fails only on overflow, and then it is readable anyway. */
 	}
 }
 
@@ -268,8 +267,7 @@ static void nothing(void *arg)
 {
 }
 
-/* Mail that is being read is in `reading`: a function of the same batch may free the receiver of a
- * later one. */
+/* Also searches `reading`: a call may free the receiver of a later one in the same batch. */
 void loop_unpost(struct loop *l, loop_fn fn, void *arg)
 {
 	pthread_mutex_lock(&l->lock);
@@ -360,7 +358,7 @@ static int64_t wait_time(struct loop *l, int64_t max_wait_ns)
 	int64_t wait = max_wait_ns;
 
 	if (l->clock->is_virtual && l->jobs_out == 0 && l->timers.n)
-		return 0; /* the clock is moved instead; without a timer there is nothing to move it
+		return 0; /* the clock is moved instead; without a timer there is no time to move it
 			     to */
 	if (!l->clock->is_virtual && l->timers.n) {
 		int64_t until = MAX(l->timers.v[0]->at_ns - l->clock->mono_ns(l->clock), 0);
@@ -407,7 +405,7 @@ int loop_turn(struct loop *l, int64_t max_wait_ns, struct err *err)
 	if (l->all.n == 0 && l->timers.n == 0 && l->jobs_out == 0 && !mail)
 		return 0;
 	r = handle_ready(l, max_wait_ns, err);
-	/* A hook may remove itself, or another: no place moves before all have had their turn. */
+	/* A hook may remove itself, or another, so places are kept until all hooks have run. */
 	l->in_hooks = true;
 	for (size_t i = 0; i < l->n_hooks && r > 0; i++)
 		if (l->hooks[i].fn)
@@ -433,7 +431,7 @@ void loop_stop(struct loop *l)
 	l->stopped = true;
 }
 
-/* Life. */
+/* Open and close. */
 
 int loop_new(struct clock *clock, struct loop **ret, struct err *err)
 {
@@ -571,8 +569,8 @@ int pool_new(struct loop *l, unsigned n_threads, struct pool **ret, struct err *
 	return 0;
 }
 
-/* Threads are started when jobs come: a command that has nothing to do in parallel starts none.
- * Where no thread can be started, jobs run in the loop. */
+/* Threads start when jobs come, so a command without parallel work starts none. If no thread can be
+ * started, jobs run in the loop. */
 static void start_thread(struct pool *p)
 {
 	if (p->n_threads >= p->max_threads || p->n_threads >= p->pending)
@@ -617,9 +615,9 @@ void pool_free(struct pool *p)
 	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->n_threads; i++)
 		pthread_join(p->threads[i], NULL);
-	p->n_threads = p->max_threads = 0; /* nobody would join one that is started from here on */
-	/* What `done` callbacks submit while the pool closes is run here too. No worker is left, so
-	 * the queue needs no lock. */
+	p->n_threads = p->max_threads = 0; /* a thread started from here on would never be joined */
+	/* Jobs that `done` callbacks submit while the pool closes run here too. No worker is left,
+	 * so the queue needs no lock. */
 	while (p->pending) {
 		struct job *j = take_job(p);
 

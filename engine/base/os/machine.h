@@ -1,5 +1,4 @@
-/* engine/base/os/machine.h — what the machine says of itself: its name, its cpus; and its random
- * bytes. Any thread. */
+/* engine/base/os/machine.h — the machine's name, its cpus and its random bytes. Any thread. */
 #ifndef CAIRN_BASE_OS_MACHINE_H
 #define CAIRN_BASE_OS_MACHINE_H
 
@@ -8,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernel's. Waits until it has some, which only happens while a machine starts. */
+/* The kernel's random bytes. May wait for them, but only while the machine boots. */
 void random_bytes(void *to, size_t n);
 uint64_t random_u64(void);
 
@@ -20,8 +19,8 @@ void random_letters(char to[RANDOM_LETTERS + 1]);
 #define MACHINE_NAME_BYTES 256
 const char *machine_name(char to[MACHINE_NAME_BYTES]); /* returns `to`; "" when it has none */
 
-/* Cpus by their numbers. A plain cpu_set_t has room for 1,024, and the kernel refuses to name any
- * of more through it; Linux is built for at most 8,192. */
+/* Cpus by their numbers. A plain cpu_set_t has room for 1,024, and on a machine with more the
+ * kernel refuses it; Linux supports at most 8,192. */
 #define MACHINE_CPUS_MAX 8192
 struct cpus {
 	cpu_set_t sets[MACHINE_CPUS_MAX / CPU_SETSIZE];

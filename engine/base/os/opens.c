@@ -1,19 +1,19 @@
-/* engine/base/os/opens.c — files that are opened, by seccomp's user notification.
+/* engine/base/os/opens.c — records opened files, by seccomp's user notification.
  *
- * The child installs the filter itself, just before exec, and sends the listener that it gets
- * through a socket pair; the thread that waits at the other end then answers one notification after
- * the other until nobody is left under the filter, or opens_stop() wakes it. Even the child's exec
- * waits for that answer, so the thread is there before the child is.
+ * The child installs the filter itself, just before exec, and sends the listener through a socket
+ * pair. The watching thread receives it and answers one notification after another, until no
+ * process is left under the filter, or opens_stop() wakes it. The child's exec waits for an answer
+ * too, so the thread must start before the child.
  *
- * What stands at an address may be changed by another thread of the program after we have read it,
- * so this tells what an honest program does; it is no fence. A notification is still valid after
- * its path was read, or the number may be another process's by then.
+ * Another thread of the program may change the path after we have read it. So this records what an
+ * honest program does; it is no security barrier. After the path is read, we check that the
+ * notification is still valid, because the pid may belong to another process by then.
  *
  * The path is looked up as the program sees it, below /proc/PID/root, /proc/PID/cwd or
- * /proc/PID/fd/N. A link that leads out of another root is not followed rightly; programs of an
- * attempt have ours.
+ * /proc/PID/fd/N. A link that leads out of another root is resolved wrongly; programs of an attempt
+ * have our root.
  *
- * Threads: `files` and `untold` are the watching thread's until opens_stop() has joined it.
+ * Threads: the watching thread owns `files` and `untold` until opens_stop() has joined it.
  */
 #include "base/os/opens.h"
 #include <assert.h>
@@ -56,7 +56,7 @@
 
 struct opens {
 	int ours, childs; /* the two ends of the socket pair */
-	int wake;         /* eventfd: end */
+	int wake;         /* eventfd: ends the watch */
 	char **except;
 	size_t n_except;
 	struct statx_timestamp since;
@@ -67,7 +67,7 @@ struct opens {
 	size_t untold;
 };
 
-/* The child, which may borrow our memory: sanitizers would take its frames for ours. */
+/* Runs in the child, which may borrow our memory: sanitizers would take its frames for ours. */
 
 __attribute__((no_sanitize("address", "undefined", "thread"), noinline)) int opens_enter(int fd)
 {
@@ -98,8 +98,8 @@ __attribute__((no_sanitize("address", "undefined", "thread"), noinline)) int ope
 			    .msg_control = room,
 			    .msg_controllen = sizeof(room) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	/* The latter: else a signal to the program, and Go's runtime sends many, makes the call
-	 * begin again. */
+	/* WAIT_KILLABLE_RECV: else each signal to the program restarts the call, and Go's runtime
+	 * sends many signals. */
 	unsigned long flags =
 		SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
 	int listener;
@@ -110,7 +110,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"), noinline)) int ope
 			break;
 		if (errno == EINVAL && (flags & SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV))
 			flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-		/* Who isn't root has to give up set-user-ID programs first. */
+		/* Users other than root must give up set-user-ID programs first. */
 		else if (errno != EACCES || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
 			 prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 			return -1;
@@ -128,13 +128,13 @@ __attribute__((no_sanitize("address", "undefined", "thread"), noinline)) int ope
 
 /* The watching thread. */
 
-/* The string at `at` in the program; false when it can't be read or is none. */
+/* Reads the string at `at` in the program; false when it can't be read or isn't terminated. */
 static bool read_string(pid_t pid, uint64_t at, char ret[static PATH_MAX])
 {
 	size_t n = 0;
 
 	while (n < PATH_MAX) {
-		/* Not over a page's end, behind which there may be nothing. */
+		/* Don't read across the end of a page: the next one may not be mapped. */
 		size_t want = MIN(PATH_MAX - n, PAGE_BYTES - (at + n) % PAGE_BYTES);
 		struct iovec to = { ret + n, want };
 		struct iovec from = { (void *)(uintptr_t)(at + n), want };
@@ -152,7 +152,7 @@ static bool read_string(pid_t pid, uint64_t at, char ret[static PATH_MAX])
 struct asked {
 	int dir; /* AT_FDCWD, or a descriptor of the program */
 	uint64_t path;
-	bool reads; /* or runs */
+	bool reads; /* or executes */
 };
 
 static struct asked what_is_asked(pid_t pid, const struct seccomp_data *d)
@@ -175,7 +175,7 @@ static struct asked what_is_asked(pid_t pid, const struct seccomp_data *d)
 		struct iovec to = { &flags, sizeof(flags) };
 		struct iovec from = { (void *)(uintptr_t)d->args[2], sizeof(flags) };
 
-		process_vm_readv(pid, &to, 1, &from, 1, 0); /* open_how begins with them */
+		process_vm_readv(pid, &to, 1, &from, 1, 0); /* open_how begins with `flags` */
 		break;
 	}
 	case SYS_execve:
@@ -192,7 +192,7 @@ static bool is_later(const struct statx_timestamp *a, const struct statx_timesta
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec >= b->tv_nsec;
 }
 
-/* Where that is, without links. False: nowhere, or not to be told. */
+/* Resolves the path to one without links. False: no such file, or one that isn't recorded. */
 static bool find_file(const struct opens *o, pid_t pid, const struct asked *a, const char *path,
 		      char ret[static PATH_MAX])
 {
@@ -224,7 +224,7 @@ static bool find_file(const struct opens *o, pid_t pid, const struct asked *a, c
 	return true;
 }
 
-/* One call of the program; false: nobody is left under the filter. */
+/* Handles one call of the program; false: no process is left under the filter. */
 static bool answer(struct opens *o, int listener, struct seccomp_notif *q,
 		   struct seccomp_notif_resp *reply)
 {
@@ -291,7 +291,7 @@ static void *watch(void *arg)
 
 	if (listener < 0)
 		return NULL;
-	/* A newer kernel may write more than our header knows. */
+	/* A newer kernel may write larger structs than our headers have. */
 	syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes);
 	sizes.seccomp_notif = MAX(sizes.seccomp_notif, sizeof(struct seccomp_notif));
 	sizes.seccomp_notif_resp = MAX(sizes.seccomp_notif_resp, sizeof(struct seccomp_notif_resp));
@@ -305,7 +305,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* Life. */
+/* Open and close. */
 
 int opens_new(const char *const *except, size_t n, struct opens **ret, struct err *err)
 {
@@ -356,7 +356,7 @@ int opens_fd(const struct opens *o)
 
 void opens_started(struct opens *o)
 {
-	fd_closep(&o->childs); /* now who waits for the listener learns that none comes */
+	fd_closep(&o->childs); /* so the thread that waits for the listener sees that none comes */
 	o->childs = -1;
 }
 

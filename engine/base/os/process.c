@@ -1,14 +1,13 @@
-/* engine/base/os/process.c — one program: how it starts, and that it ended. What it started in
- * turn is process_tree.c's.
+/* engine/base/os/process.c — the start and the end of one program. process_tree.c handles what it
+ * started in turn.
  *
- * Started with CLONE_VM|CLONE_VFORK: the child borrows our memory until exec, so that the cost
- * doesn't grow with the engine. Its exec error comes back through that shared memory. In the
- * child only system calls are made, on a stack of its own, with all signals blocked until just
- * before exec.
+ * Programs start with CLONE_VM|CLONE_VFORK: the child borrows our memory until exec, so that the
+ * cost doesn't grow with the engine. An exec error comes back through the shared memory. The child
+ * makes only system calls, on its own stack, with all signals blocked until just before exec.
  *
- * A pidfd tells the loop when it ends; a kernel or sandbox without one leaves SIGCHLD, one source
- * for all such programs. `running` lists those that haven't been reaped. A program that was
- * reaped is never signalled: its number may be another's.
+ * A pidfd tells the loop when a program ends. Without pidfds (kernel or sandbox), SIGCHLD does: one
+ * source for all such programs. `running` lists programs that aren't reaped. A reaped program is
+ * never signalled: another process may have its pid.
  *
  * Loop's thread only: `running`, `sigchld` and process_hide()'s `environment` have no lock.
  */
@@ -32,10 +31,10 @@
 #include "base/text/str.h"
 
 #define CHILD_STACK (64 * KIB)
-/* Descriptors that are closed one by one where the kernel has no close_range: what a shell may have
- * left open. */
+/* Without close_range(), descriptors up to this number are closed one by one: a shell may have left
+ * them open. */
 #define FDS_SWEPT 256
-/* What clocks and /proc may differ by, in seconds. */
+/* How far clocks and /proc may differ, in seconds. */
 #define START_SLACK_S 1
 
 static struct {
@@ -48,7 +47,7 @@ size_t process_running(struct process *const **ret)
 	return running.v.n;
 }
 
-/* One source for all that run without a pidfd; it goes with the last of them. */
+/* One source for all programs without a pidfd; it is removed with the last of them. */
 static struct {
 	struct loop *loop;
 	struct loop_source *source;
@@ -81,12 +80,11 @@ struct child {
 	const char *failed_at;
 };
 
-/* The child runs on a stack of ours in memory of ours: sanitizers would take its frames for the
- * parent's. */
+/* The child runs on our stack in our memory: sanitizers would take its frames for the parent's. */
 #define _in_child_ __attribute__((no_sanitize("address", "undefined", "thread"), noinline))
 
-/* Out of the way of 0, 1 and 2, which are about to be replaced: an engine that was started without
- * them may have its files there. */
+/* Moves a descriptor away from 0, 1 and 2, which will be replaced: an engine that was started
+ * without them may have its files there. */
 _in_child_ static int lift(int fd, int to)
 {
 	return fd >= 0 && fd <= 2 && fd != to ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
@@ -124,7 +122,7 @@ _in_child_ static void reset_signals(void)
 			sigaction(s, &dfl, NULL);
 }
 
-/* In the child, with the parent's memory: only system calls. */
+/* Runs in the child, with the parent's memory: only system calls. */
 _in_child_ static int child_main(void *arg)
 {
 	struct child *c = arg;
@@ -135,7 +133,7 @@ _in_child_ static int child_main(void *arg)
 	if ((s->foreground ? setpgid(0, 0) : setsid()) < 0 ||
 	    (!s->outlives && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0))
 		goto fail;
-	if (!s->outlives && getppid() != c->parent) /* it died before we asked to die with it */
+	if (!s->outlives && getppid() != c->parent) /* the parent died before the prctl */
 		_exit(127);
 	if (s->foreground && isatty(s->stdin_fd))
 		tcsetpgrp(s->stdin_fd, getpid()); /* signals are blocked here, SIGTTOU too */
@@ -165,7 +163,7 @@ fail:
 
 /* Ourselves. */
 
-/* The environment that the program goes on with: one block that stays, whatever is unset later. */
+/* The engine's environment from now on: one block that stays, whatever is unset later. */
 static char *environment;
 
 static bool has_one_of(const char *variable, const char *const *prefixes)
@@ -183,7 +181,7 @@ void process_hide(const char *const *kept)
 
 	for (char **e = environ; *e; e++)
 		size += strlen(*e) + 1;
-	assert(!environment); /* once: environ points into it */
+	assert(!environment); /* only once: environ points into it */
 	environment = to = xmalloc(size);
 	for (char **e = environ; *e; e++) {
 		size_t n = strlen(*e);
@@ -198,14 +196,13 @@ void process_hide(const char *const *kept)
 		to += n + 1;
 	}
 	if (!found)
-		prctl(PR_SET_DUMPABLE,
-		      0); /* for who isn't root /proc/PID/environ can't be opened then */
+		prctl(PR_SET_DUMPABLE, 0); /* then only root can open /proc/PID/environ */
 }
 
 /* Starting. */
 
-/* argv[0] along PATH of the environment that the program gets; entries that aren't absolute are
- * below its working directory. */
+/* Finds argv[0] in PATH of the program's environment; relative entries are below its working
+ * directory. */
 static char *find_program(const struct process_spec *s)
 {
 	const char *name = s->argv[0], *path = "/usr/local/bin:/usr/bin:/bin";
@@ -252,7 +249,7 @@ static pid_t clone_child(struct child *c)
 	return pid;
 }
 
-/* In the unit of /proc/PID/stat, with some slack. */
+/* The time in the unit of /proc/PID/stat, with some slack. */
 static uint64_t ticks_now(void)
 {
 	struct timespec t;
@@ -263,8 +260,8 @@ static uint64_t ticks_now(void)
 	return ticks > START_SLACK_S * per_s ? ticks - START_SLACK_S * per_s : 0;
 }
 
-/* Makes our group the terminal's again. Who isn't in the foreground is stopped for asking, unless
- * he blocks the signal. */
+/* Makes our group the terminal's foreground group again. A process in the background is stopped
+ * when it does this, unless it blocks SIGTTOU. */
 static void take_terminal_back(int fd)
 {
 	sigset_t ttou, old;
@@ -364,7 +361,7 @@ static void on_pidfd(void *arg, int fd, uint32_t events)
 static void look_at_all(void *arg)
 {
 	for (size_t i = running.v.n;
-	     i-- > 0;) /* backwards: the last one takes the place of one that goes */
+	     i-- > 0;) /* backwards: a removed entry is replaced by the last one */
 		if (i < running.v.n && running.v.v[i]->pidfd < 0)
 			reap(running.v.v[i]);
 }
@@ -386,6 +383,7 @@ static int watch(struct process *p, struct err *err)
 		if (loop_add_signal(p->loop, SIGCHLD, on_sigchld, NULL, &sigchld.source, err) < 0)
 			return -1;
 	}
-	loop_post(p->loop, look_at_all, NULL); /* it may have ended before the signal was blocked */
+	loop_post(p->loop, look_at_all,
+		  NULL); /* the program may have ended before the signal was blocked */
 	return 0;
 }

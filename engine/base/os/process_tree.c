@@ -1,18 +1,17 @@
-/* engine/base/os/process_tree.c — all that a program started: found, signalled, gone.
+/* engine/base/os/process_tree.c — finds, signals and kills all that a program started.
  *
- * Most programs leave nothing behind; when one does, the topmost of what it left is re-parented
- * to us (we are its subreaper), which /proc/self/task/TID/children shows without looking at every
- * process of the machine. Only for signalling is all of /proc read.
+ * Most programs leave nothing behind. If one does, the topmost process that it left is re-parented
+ * to us (we are its subreaper), and /proc/self/task/TID/children shows it without a scan of all
+ * processes. Only signalling reads all of /proc.
  *
- * A process belongs to a tree when it leads it, is in its session, carries its marker, is an
- * orphan of ours that no other program can have started, or descends from one of those. Signals
- * go through a pidfd whose process was looked at again after it was opened, so that a number that
- * was given to somebody else meanwhile is never hit.
+ * A process belongs to a tree when it leads it, is in its session, carries its marker, is an orphan
+ * of ours that no other program can have started, or descends from one of those. Signals go through
+ * a pidfd. After the pidfd is opened, its process is checked again, so that a reused pid never gets
+ * the signal.
  *
- * Killing stops everything first, round by round, until no new process appears and none moves;
- * then it kills what was found. It gives up after STOP_ROUNDS and KILL_NS: what can't go isn't
- * waited for. Loop's thread only, except process_signal_marked(), which reads and changes nothing
- * of ours.
+ * Killing first stops everything, round by round, until no new process appears and none runs; then
+ * it kills what was found. It gives up after STOP_ROUNDS and KILL_NS, because some processes can't
+ * die. Loop's thread only, except process_signal_marked(), which uses no state of ours.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,11 +28,10 @@
 #include "base/os/fs.h"
 #include "base/os/process_internal.h"
 
-/* Bounds what is read of another process's environment: the kernel's own limit for argv and env is
- * of this order. */
+/* Most bytes read of another process's environment. The kernel's own limit for argv and env is of
+ * this order. */
 #define ENVIRON_MAX (8 * MIB)
-/* A fork bomb is stopped in a few rounds; what can't be stopped in so many is killed as it is, and
- * again. */
+/* A few rounds stop a fork bomb. What these rounds can't stop is killed as it is, repeatedly. */
 #define STOP_ROUNDS 20
 #define KILL_NS     (2 * NS_PER_S)
 /* Bytes of /proc/PID/task/TID/children: some 100,000 children. */
@@ -142,7 +140,7 @@ struct entries {
 	size_t n, cap;
 };
 
-/* All that live, by number. */
+/* All live processes, sorted by pid. */
 static void read_processes(struct entries *ret)
 {
 	DIR *d = opendir("/proc");
@@ -170,15 +168,15 @@ static struct entry *find_entry(const struct entries *all, pid_t pid)
 	return all->n ? bsearch(&key, all->v, all->n, sizeof(*all->v), by_pid) : NULL;
 }
 
-/* Whose is it. */
+/* Membership in a tree. */
 
-/* Which tree is asked for: a program of ours, or only a marker. */
+/* Names a tree: a program of ours, or only a marker. */
 struct tree {
 	const struct process *p; /* or NULL */
 	const char *marker;      /* or NULL */
 };
 
-/* Could a program other than `p`, one that still runs, have started it? Then that one's end
+/* Tells whether another running program than `p` may have started it. Then the end of that program
  * decides. */
 static bool may_be_anothers(const struct process *p, const struct entry *e, const struct str *env)
 {
@@ -192,7 +190,7 @@ static bool may_be_anothers(const struct process *p, const struct entry *e, cons
 	return false;
 }
 
-/* By itself, whatever its parent is. */
+/* Tells whether the process itself belongs to the tree, whatever its parent. */
 static bool belongs(const struct tree *t, const struct entry *e, struct str *env)
 {
 	const struct process *p = t->p;
@@ -200,27 +198,28 @@ static bool belongs(const struct tree *t, const struct entry *e, struct str *env
 
 	if (e->pid == getpid() || (p && e->start < p->since))
 		return false;
-	/* A session keeps its number taken, also when its leader has gone and been reaped; then the
-	 * leader isn't what has the number. */
+	/* A session keeps its id in use, even after its leader is reaped; no process with that id
+	 * is then the leader. */
 	if (p && (p->reaped ? e->session == p->pid && e->pid != p->pid
 			    : e->session == p->pid || e->pid == p->pid))
 		return true;
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)e->pid);
 	str_reset(env);
-	(void)fs_read_file(path, ENVIRON_MAX, env, NULL); /* none: it is gone, or another user's */
+	(void)fs_read_file(path, ENVIRON_MAX, env,
+			   NULL); /* no text: it is gone, or another user's */
 	if (t->marker && is_marked(env, t->marker))
 		return true;
 	return p && e->parent == getpid() && !is_waited_for(e->pid) && !may_be_anothers(p, e, env);
 }
 
-/* As far up as it takes to know, then all on that way know too. */
+/* Goes up until the answer is known, then notes it for all on the way. */
 static bool descends(const struct entries *all, struct entry *e)
 {
 	struct entry *up = e;
 	int whose = NOT_OURS;
 
 	for (size_t depth = 0; up && depth <= all->n;
-	     depth++) { /* parents that changed while we read might form a ring */
+	     depth++) { /* parents that changed while we read might form a cycle */
 		if (up->whose != UNKNOWN) {
 			whose = up->whose;
 			break;
@@ -233,7 +232,7 @@ static bool descends(const struct entries *all, struct entry *e)
 	return whose == OURS;
 }
 
-/* Leaves those of the tree in *all; none of them is this process. */
+/* Keeps only the tree's processes in *all, never this process. */
 static void find_tree(const struct tree *t, struct entries *all)
 {
 	_cleanup_(str_deinit) struct str env = { 0 };
@@ -252,7 +251,7 @@ static void find_tree(const struct tree *t, struct entries *all)
 
 /* Signals. */
 
-/* The process itself, not who has its number now; -1 when it is gone. */
+/* Opens the very process, never another one with its pid; -1 when it is gone. */
 static int open_pidfd(const struct entry *e)
 {
 	struct entry now = { 0 };
@@ -281,7 +280,7 @@ static int signal_all(const struct entries *all, int signo)
 	return n;
 }
 
-/* Is there one in `now` that wasn't in `before`, or that still runs? */
+/* Tells whether `now` has a process that wasn't in `before`, or that still runs. */
 static bool still_moves(const struct entries *now, const struct entries *before)
 {
 	for (size_t i = 0; i < now->n; i++) {
@@ -317,8 +316,8 @@ int process_signal_tree(struct process *p, int signo)
 	struct entries all = { 0 };
 	int n = 0;
 
-	/* Once reaped, its pid may be another's: the session and the marker still name what it
-	 * left. */
+	/* After it was reaped, another process may have its pid; session and marker still identify
+	 * what it left. */
 	if (!p->reaped)
 		kill(-p->pid, signo == SIGKILL ? SIGSTOP : signo);
 	if (signo == SIGKILL) {
@@ -327,7 +326,7 @@ int process_signal_tree(struct process *p, int signo)
 			kill(-p->pid, SIGKILL);
 	} else {
 		find_tree(&t, &all);
-		for (size_t i = 0; i < all.n; i++) /* the group has it: a second TERM means
+		for (size_t i = 0; i < all.n; i++) /* the group has it already: a second TERM means
 						      something else to many programs */
 			n += (!p->reaped && all.v[i].group == p->pid) ||
 			     signal_one(&all.v[i], signo);
@@ -354,7 +353,7 @@ int process_signal_group(struct process *p, int signo)
 
 /* Until nothing is left. */
 
-/* What is killed takes a moment to go. */
+/* A killed process takes a moment to end. */
 static void wait_for_end(const struct entries *all, int64_t until_ns)
 {
 	for (size_t i = 0; i < all->n; i++) {
@@ -369,8 +368,8 @@ static void wait_for_end(const struct entries *all, int64_t until_ns)
 
 static void reap_orphans(void);
 
-/* What can't go (in the kernel, on a dead disk; another user's) isn't waited for longer than
- * KILL_NS. */
+/* Waits at most KILL_NS for processes that can't end (in the kernel, on a dead disk; another
+ * user's). */
 static int kill_until_gone(const struct tree *t)
 {
 	int64_t until = clock_mono_ns() + KILL_NS;
@@ -408,10 +407,9 @@ void process_kill_leftovers(struct process *p)
 	kill_until_gone(&t);
 }
 
-/* What came to us. */
+/* Orphans. */
 
-/* Children that nobody waits for and that ended are reaped; those that live are added to `ret`. -1
- * when that can't be told. */
+/* Reaps orphans that have ended, and adds live ones to `ret`. -1 when they can't be listed. */
 static int look_at_orphans(struct entries *ret)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -445,8 +443,8 @@ bool process_left_orphans(const struct process *p)
 	_cleanup_(str_deinit) struct str env = { 0 };
 	struct tree t = { .p = p, .marker = p->marker };
 	struct entries orphans = { 0 };
-	/* kill(2) with 0 asks whether the group still has members: it keeps the pid taken as long
-	 * as it lives. */
+	/* kill(2) with 0 tells whether the group still has members. While it has, its id isn't
+	 * reused. */
 	bool any = kill(-p->pid, 0) == 0 || errno == EPERM;
 
 	any = look_at_orphans(&orphans) < 0 || any;

@@ -11,7 +11,7 @@
 
 #define EXIT_INTERRUPTED 130
 
-/* The process's one: signals are the process's. */
+/* The only one, because signals belong to the process. */
 static struct {
 	pthread_t thread;
 	bool started;
@@ -21,10 +21,10 @@ static struct {
 	struct loop_source *source;
 	loop_signal_fn fn;
 	void *arg;
-	pthread_mutex_t lock; /* of what is below */
+	pthread_mutex_t lock; /* guards the fields below */
 	bool listening;
 	unsigned asked;
-	bool hung_up; /* of this listener: a terminal that goes may say so several times */
+	bool hung_up; /* of this listener: a closing terminal may send SIGHUP several times */
 	char last_words[400];
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -36,7 +36,7 @@ static void end_process(void)
 	_exit(EXIT_INTERRUPTED);
 }
 
-/* Whether the process has to end soon. */
+/* Tells whether the process must end soon. */
 static bool note(int signo)
 {
 	uint8_t byte = (uint8_t)signo;
@@ -51,7 +51,7 @@ static bool note(int signo)
 	if (!watch.listening)
 		end_process();
 	at_once = ++watch.asked > 1;
-	if (write(watch.pipe[1], &byte, 1) < 0) /* a pipe that is full of requests says enough */
+	if (write(watch.pipe[1], &byte, 1) < 0) /* the pipe is full of requests */
 		at_once = true;
 	pthread_mutex_unlock(&watch.lock);
 	return at_once;
@@ -93,7 +93,7 @@ static int start(struct err *err)
 		sigaddset(&watch.set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &watch.set, &before);
 	errno = thread_start(&watch.thread, NULL, receive, NULL);
-	if (errno) { /* nobody would take them */
+	if (errno) { /* no thread would receive the signals */
 		err_errno(err, "cannot listen for signals");
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		fd_closep(&watch.pipe[0]);

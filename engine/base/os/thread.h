@@ -1,10 +1,9 @@
-/* engine/base/os/thread.h — threads that leave the program's signals to the loop, and conditions
- * that no clock disturbs.
+/* engine/base/os/thread.h — threads that leave signals to the loop, and conditions that changes of
+ * the clock don't disturb.
  *
- * A signal that is sent to a process goes to any thread that hasn't blocked it. So all but the main
- * thread block them all: else SIGTERM, which the loop takes as a request, would end the process
- * when it comes to a thread that the loop knows nothing of. Those that the thread itself causes
- * (SIGSEGV and the like) stay as they are.
+ * A signal to a process goes to any thread that hasn't blocked it. So all threads but the main one
+ * block all signals; else a SIGTERM, meant as a request to the loop, could reach another thread and
+ * end the process. Signals that the thread itself causes (such as SIGSEGV) aren't blocked.
  */
 #ifndef CAIRN_BASE_OS_THREAD_H
 #define CAIRN_BASE_OS_THREAD_H
@@ -14,8 +13,8 @@
 /* As pthread_create(): 0, or an errno. */
 int thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg);
 
-/* A condition whose timed waits count by CLOCK_MONOTONIC: nobody sets it, and it stands still while
- * the machine sleeps. */
+/* A condition whose timed waits use CLOCK_MONOTONIC, which nobody sets, and which stops while the
+ * machine sleeps. */
 void thread_cond_init(pthread_cond_t *c);
 
 #endif

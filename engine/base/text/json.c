@@ -6,9 +6,9 @@
  * differ in line breaks only. Keys are sorted at each object; numbers and escapes are those of
  * the canonical form.
  *
- * The getters go through get(), which makes all messages. A parser's message loses the text that
- * it quotes (json_problem()): that may be a secret. Decoding a name takes only what encoding
- * gives: it encodes what it decoded and compares.
+ * The getters go through get(), which makes all messages. json_problem() removes the text that a
+ * parser's message quotes, because it may be a secret. Decoding a name accepts only what encoding
+ * gives: it encodes the result again and compares.
  */
 #include "base/text/json.h"
 #include <errno.h>
@@ -101,7 +101,7 @@ void json_add_string(struct str *out, const char *s, size_t n)
 		for (len = 0; i + len < n && from[len] >= 0x20 && from[len] != '"' &&
 			      from[len] != '\\' && !(from[len] & 0x80);)
 			len++;
-		if (len) { /* what may be copied as it is */
+		if (len) { /* characters that need no escape */
 			str_addn(out, from, len);
 			continue;
 		}
@@ -199,7 +199,7 @@ static void add_value(struct str *out, const json_t *j, int level)
 		break;
 	case JSON_REAL:
 		start = out->len;
-		text_add_double(out, json_real_value(j)); /* finite: jansson makes no others */
+		text_add_double(out, json_real_value(j)); /* always finite in jansson */
 		if (!strpbrk(out->s + start, ".e"))
 			str_add(out, ".0");
 		break;
@@ -408,7 +408,7 @@ int json_name_decode(struct str *out, const char *text, struct err *err)
 			break;
 		}
 	}
-	/* what stopped early, or was written in another way than ours, doesn't come back the same
+	/* text that stopped early, or that encoding wouldn't write, differs here
 	 */
 	json_name_encode(&again, out->s ? out->s + start : "", out->len - start);
 	if (strcmp(again.s ? again.s : "", text) == 0)

@@ -1,9 +1,10 @@
 /* engine/base/text/json.h — jansson with limits, places in errors, one canonical form, and typed
  * getters.
  *
- * What is read is hostile: size and depth are bounded, duplicate keys, `\u0000` and text that isn't
- * UTF-8 are errors. References follow jansson: functions that return json_t through *ret give a new
- * reference (json_decref, or jansson's own `_cleanup_(json_decrefp)`); the getters lend.
+ * Input is hostile: size and depth are limited; duplicate keys, `\u0000` and text that isn't UTF-8
+ * are errors. References follow jansson: functions that return json_t through *ret give a new
+ * reference (json_decref, or jansson's own `_cleanup_(json_decrefp)`); the getters give borrowed
+ * ones.
  */
 #ifndef CAIRN_BASE_TEXT_JSON_H
 #define CAIRN_BASE_TEXT_JSON_H
@@ -15,10 +16,9 @@
 #define JSON_DEPTH_MAX 64
 #define JSON_FILE_MAX  (256 * MIB) /* a manifest of a million tasks has about 200 MB */
 
-/* What the parser says is wrong, without the piece of text that it quotes: that may be a secret.
- * Lent. */
+/* The parser's message, without the text that it quotes, which may be a secret. Borrowed. */
 const char *json_problem(json_error_t *e);
-/* `what` names the source in errors: "what:line:col: ...". Any value may stand at the top.
+/* `what` names the source in errors: "what:line:col: ...". The top may be any value.
  * ERR_INVALID. */
 int json_parse(const char *what, const char *bytes, size_t n, json_t **ret, struct err *err);
 /* ERR_TOO_LARGE over max_bytes (0: JSON_FILE_MAX). */
@@ -37,8 +37,8 @@ void json_add_canonical(struct str *out, const json_t *j);
 void json_add_string(struct str *out, const char *s, size_t n);
 
 /* Typed members of an object. -1 with ERR_INVALID ("`k` is missing", "`k` must be a string, not an
- * array"); strings are lent by `obj`. Wrap with what the object is. The *_opt ones give `def` when
- * the key is absent or null. */
+ * array"); `obj` owns the strings. Wrap errors with the name of the object. The *_opt functions
+ * give `def` when the key is absent or null. */
 int json_get_str(const json_t *obj, const char *key, const char **ret, struct err *err);
 int json_get_int(const json_t *obj, const char *key, int64_t *ret, struct err *err);
 int json_get_uint(const json_t *obj, const char *key, uint64_t *ret,
@@ -56,14 +56,14 @@ const char *json_describe(const json_t *j); /* "an object", "a string", … */
 
 /* Byte strings that may not be UTF-8 (file names) as JSON text and back without loss: valid UTF-8
  * stays as it is, except that a backslash becomes two; every other byte, and NUL, becomes \xNN
- * (lower-case hex). "a\b" + 0xff ↔ "a\\b\xff" (before JSON's own escaping). Decoding takes only
+ * (lower-case hex). "a\b" + 0xff ↔ "a\\b\xff" (before JSON's own escaping). Decoding accepts only
  * what encoding gives. */
 void json_name_encode(struct str *out, const void *bytes, size_t n);
 int json_name_decode(struct str *out, const char *text, struct err *err);
 json_t *json_name(const void *bytes, size_t n); /* a new JSON string */
 
-/* Appends to the array `list` what of `more` (an array, or anything: then nothing) isn't equal to a
- * member of it. */
+/* Appends to the array `list` those members of `more` that equal none of its members. Does nothing
+ * if `more` isn't an array. */
 void json_array_add_new(json_t *list, const json_t *more);
 
 #endif

@@ -1,8 +1,8 @@
 /* engine/base/text/quantity.c — durations, sizes, cpus and numbers, read and written.
  *
- * Decimal fractions are computed in integers (mantissa and power of ten), so that "0.1Gi" means
- * the same on every machine; products are 128 bits wide and checked. A duration that isn't a
- * whole number of nanoseconds is refused, a size is cut to whole bytes.
+ * Decimal fractions are computed in integers (mantissa and power of ten), so that "0.1Gi" means the
+ * same on every machine; products are 128 bits wide and checked. A duration that isn't a whole
+ * number of nanoseconds is refused; a size is cut to whole bytes.
  *
  * Doubles are read and written in the C locale, whatever the program's is: one locale_t is made
  * on first use and never freed. The shortest text of a double is found by trying 15, 16 and 17
@@ -23,7 +23,7 @@ struct decimal {
 	uint64_t scale;    /* a power of ten, at most 1e9 */
 };
 
-/* Reads digits[.digits] and moves *p behind it. False when there is none, or more digits than fit.
+/* Reads digits[.digits] and advances *p. False when there is none, or more digits than fit.
  */
 static bool read_decimal(const char **p, struct decimal *ret)
 {
@@ -217,7 +217,7 @@ void text_add_duration_exact(struct str *out, int64_t ns)
 
 /* Sizes and cpus. */
 
-/* The factor of "", "k", "Mi" and so on; 0 for what isn't one. A B behind is skipped. */
+/* The factor of "", "k", "Mi" and so on; 0 for other text. Skips a B at the end. */
 static uint64_t byte_unit(const char *s)
 {
 	static const char letters[] = "KMGTP";

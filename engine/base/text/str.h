@@ -34,8 +34,7 @@ void str_add_u64(struct str *s, uint64_t v);
 bool str_eq(const char *a, const char *b); /* both may be NULL */
 bool str_has_prefix(const char *s, const char *prefix);
 bool str_has_suffix(const char *s, const char *suffix);
-size_t
-str_len_without(const char *s,
-		char last); /* its length but for those of this character that it ends with */
+size_t str_len_without(const char *s,
+		       char last); /* its length without trailing characters `last` */
 
 #endif

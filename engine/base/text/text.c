@@ -1,12 +1,12 @@
 /* engine/base/text/text.c — characters, suggestions, and quoting for shells, terminals and XML.
  * (Quantities: quantity.c; times: time.c; widths: width.c.)
  *
- * UTF-8 is decoded by text_utf8_decode() alone; all else goes through it, so there is one idea of
- * what is well-formed. A suggestion is the candidate with the smallest edit distance in three
- * rows on the stack. Length, and a set of the characters that occur, rule out most candidates
- * before the distance is computed, and an error message stays cheap with thousands of names.
+ * Only text_utf8_decode() decodes UTF-8, so there is one definition of well-formed. A suggestion is
+ * the candidate with the smallest edit distance in three rows on the stack. Length and a set of the
+ * characters exclude most candidates before the distance is computed, so that an error message
+ * stays cheap with thousands of names.
  *
- * is_hostile() says which characters a terminal isn't given as they are.
+ * text_is_hostile() says which characters must be escaped for a terminal.
  */
 #include "base/text/text.h"
 #include "base/text/hostile.h"
@@ -75,8 +75,8 @@ bool text_is_utf8(const char *s, size_t n)
 
 /* Suggestions. */
 
-#define WORD_MAX_BYTES                                                                \
-	64     /* nobody mistypes longer ones by a letter or two and wants to be told \
+#define WORD_MAX_BYTES                                                                       \
+	64     /* longer words are rarely mistyped by only a letter or two, so no suggestion \
 		*/
 #define EDIT 2 /* cost of an edit; a difference of case or of - and _ costs half */
 
@@ -87,7 +87,7 @@ static char fold(char c)
 	return c == '_' ? '-' : c;
 }
 
-/* Which characters occur, folded into 64 bits: each edit brings in at most one that wasn't there.
+/* The set of characters, folded into 64 bits. An edit adds at most one new character.
  */
 static uint64_t characters_of(const char *s, size_t n)
 {
@@ -99,7 +99,7 @@ static uint64_t characters_of(const char *s, size_t n)
 }
 
 /* Optimal string alignment (Damerau-Levenshtein where no substring is edited twice), in three rows.
- * Anything over `limit` may come back as any number over it. */
+ * If the distance is over `limit`, returns any number over it. */
 static unsigned distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit)
 {
 	unsigned rows[3][WORD_MAX_BYTES + 1];

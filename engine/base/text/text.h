@@ -12,11 +12,11 @@
 #include "base/err.h"
 #include "base/text/str.h"
 
-/* The candidate that `word` was most likely meant to be, or NULL when none is near:
+/* The candidate nearest to `word`, for typing errors, or NULL when none is near:
  * Damerau-Levenshtein distance (adjacent swaps count 1), case differences cost less than other
  * edits, at most a third of the word's length. */
 const char *text_nearest(const char *word, const char *const *candidates, size_t n);
-/* " (did you mean `x`?)" when there is one; nothing otherwise. For the end of a message. */
+/* Adds " (did you mean `x`?)" for the nearest candidate, if any. For the end of a message. */
 void text_add_suggestion(struct str *out, const char *word, const char *const *candidates,
 			 size_t n);
 
@@ -32,10 +32,10 @@ int text_parse_duration_range(const char *text, int64_t *ret_min_ns, int64_t *re
 void text_add_duration(struct str *out,
 		       int64_t ns); /* for people: 0s 85us 12ms 2.4s 43s 1m05s 1h30m 2d3h */
 void text_add_duration_exact(struct str *out,
-			     int64_t ns); /* parses back to the same: 1h30m, 1s500ms */
+			     int64_t ns); /* parses back to the same value: 1h30m, 1s500ms */
 
 /* "1Gi" "500Mi" "128Ki" (1024), "2G" "128K" "128k" "5M" (1000), "1.5Gi", plain bytes; P and T too;
- * a B behind is fine. */
+ * a B at the end is allowed. */
 int text_parse_bytes(const char *text, uint64_t *ret_bytes, struct err *err);
 void text_add_bytes(struct str *out,
 		    uint64_t bytes); /* for people: 812 B, 1.5 KiB, 16 MiB, 2.0 GiB */
@@ -70,17 +70,17 @@ void text_add_relative(struct str *out, int64_t then_unix_ns, int64_t now_unix_n
 size_t text_utf8_decode(const char *s, size_t n, uint32_t *ret_codepoint);
 bool text_is_utf8(const char *s, size_t n);
 
-/* For /bin/sh: as it is when that is safe, else in single quotes. Any bytes but NUL. */
+/* For /bin/sh: unchanged if that is safe, else in single quotes. Any bytes but NUL. */
 void text_add_shell_quoted(struct str *out, const char *s);
 /* For a terminal, one line: control characters (C0, DEL, C1), bidirectional overrides, line
  * separators, noncharacters and bytes that are not UTF-8 become \n \t \r \e or \xNN (\u202e for
  * characters); a backslash stays as it is. */
 void text_add_printable(struct str *out, const char *s, size_t n);
-/* For text and attributes of XML, SVG and HTML: the printable form, with entities for what is
- * markup. */
+/* For text and attributes of XML, SVG and HTML: the printable form, with entities for markup
+ * characters. */
 void text_add_xml(struct str *out, const char *s, size_t n);
-/* What others said may quote what we sent: a secret in it becomes stars, also its beginning (8
- * characters or more) where the text is cut off. secret: or NULL. */
+/* Replaces a secret in the text with stars, because answers may quote what we sent. Also replaces
+ * its beginning (8 characters or more) at the end of a truncated text. secret: or NULL. */
 void text_hide(char *text, const char *secret);
 /* Columns that the text takes in a terminal: 0 for combining and control characters, 2 for wide
  * ones (East Asian, emoji). */

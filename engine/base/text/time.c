@@ -1,9 +1,9 @@
 /* engine/base/text/time.c — times as text, in UTC, without the C library's calendar: gmtime and
- * timegm read time zone files and locks, and know no nanoseconds.
+ * timegm read time zone files and take locks, and have no nanoseconds.
  *
- * Days are counted by base/civil.h. A reader moves `*p` over what it takes and returns false for
- * anything else, so read_time() is the grammar. All arithmetic that can overflow is checked. Time
- * zones by name are engine/serve/schedule's.
+ * Days are counted by base/civil.h. A reader advances `*p` over what it accepts and returns false
+ * for other text, so read_time() shows the grammar. All arithmetic that can overflow is checked.
+ * engine/serve/schedule handles named time zones.
  */
 #include "base/text/text.h"
 
@@ -30,7 +30,7 @@ void text_add_time(struct str *out, int64_t unix_ns, int digits)
 
 /* Parsing. */
 
-/* Exactly `width` digits; moves *p. */
+/* Reads exactly `width` digits; advances *p. */
 static bool digits_at(const char **p, int width, int *ret)
 {
 	int v = 0;
@@ -127,8 +127,8 @@ static bool read_time(const char *p, int64_t *ret_unix_ns)
 			return false;
 	}
 	seconds += days * CIVIL_DAY_S - zone;
-	/* the first second of the range reaches below INT64_MIN before its nanoseconds are added:
-	 * give that one up */
+	/* the range's first second is below INT64_MIN before its nanoseconds are added, so it is
+	 * refused */
 	return !__builtin_mul_overflow(seconds, NS_PER_S, &seconds) &&
 	       !__builtin_add_overflow(seconds, ns, ret_unix_ns);
 }

@@ -1,15 +1,15 @@
 /* engine/base/text/yaml.c — the strict subset, on libyaml's event API.
  *
- * Events build nodes bottom-up on a stack of open collections (`frames`); `members` holds the
- * nodes of all of them. libyaml has no notion of duplicate keys, expansion or the 1.1 booleans;
- * those rules are here. Each collection knows how many nodes a walk of it meets (`met`) and how
- * high it is (`height`), so that aliases of aliases are stopped before they multiply. An anchor
- * can be used only when its collection is closed, so there are no cycles.
+ * Events build nodes bottom-up on a stack of open collections (`frames`); `members` holds the nodes
+ * of all of them. libyaml has no notion of duplicate keys, expansion or the 1.1 booleans; those
+ * rules are here. Each collection knows how many nodes a walk of it meets (`met`) and its `height`,
+ * so that aliases of aliases are stopped before they multiply. An anchor is usable only after its
+ * collection is closed, so there are no cycles.
  *
  * Nodes and text are in the tree's arena. Maps with more than INDEX_FROM keys get a hash index,
- * which is freed with the tree. An error of meaning is noted and building goes on; an error of
- * syntax, of depth or of expansion, or a second document, ends it. What scalars mean is decided
- * when they are asked (yaml_scalar_type()), not while building.
+ * which is freed with the tree. A semantic error is noted and building continues; an error of
+ * syntax, depth or expansion, or a second document, ends it. The type of a scalar is decided on use
+ * (yaml_scalar_type()), not while building.
  */
 #include "base/text/yaml.h"
 #include <assert.h>
@@ -28,7 +28,7 @@ struct yaml_private {
 	VEC(struct map *) indexes; /* to be freed with the tree */
 };
 
-/* What a collection's `internal` points at. */
+/* A collection's `internal` points to this. */
 struct extra {
 	struct map *index; /* key → place + 1; NULL in small maps */
 	uint64_t met;      /* nodes that a walk of it meets, itself included */
@@ -79,7 +79,8 @@ static bool yaml11_bool(const char *s)
 					     "on",  "On",  "ON",  "off", "Off", "OFF" };
 
 	return strchr("yYnNoO", *s) &&
-	       one_of(s, words, ARRAY_LEN(words)); /* asked of every plain scalar */
+	       one_of(s, words, ARRAY_LEN(words)); /* called for every plain scalar, so check the
+						      first letter first */
 }
 
 /* YAML 1.2.2, 10.3.2: [-+]?[0-9]+ | 0o[0-7]+ | 0x[0-9a-fA-F]+ */
@@ -274,7 +275,7 @@ static int add_node(struct builder *b, struct yaml_node *n)
 		fail_at(b, n->line, n->col, "nested deeper than %d levels", YAML_DEPTH_MAX);
 		return -1;
 	}
-	/* Judged against what is written so far, with room for small files. */
+	/* Compared with the nodes written so far, with room for small files. */
 	if (f->met > (uint64_t)YAML_EXPANSION_MAX * (b->tree->n_nodes + 10)) {
 		fail_at(b, n->line, n->col, "aliases multiply this file more than %d times",
 			YAML_EXPANSION_MAX);
@@ -321,7 +322,7 @@ static int on_alias(struct builder *b, const yaml_event_t *e)
 
 	if (n)
 		return add_node(b, n);
-	/* Stands in for it, so that later errors are found too. */
+	/* A placeholder, so that later errors are found too. */
 	n = new_node(b, YAML_KIND_SCALAR, e);
 	n->text = "";
 	for (size_t i = 0; i < b->frames.n; i++)
@@ -348,13 +349,13 @@ static int open_collection(struct builder *b, enum yaml_kind kind, const yaml_ev
 			YAML_DEPTH_MAX);
 		return -1;
 	}
-	if (anchor) /* an earlier one of that name is hidden from here on */
+	if (anchor) /* hides an earlier anchor of that name */
 		*map_slot_str(b->anchors, f.anchor) = NULL;
 	VEC_PUSH(&b->frames, f);
 	return 0;
 }
 
-/* False when the pair has to be left out. */
+/* False when the pair must be left out. */
 static bool check_key(struct builder *b, const struct yaml_node *k)
 {
 	if (k->kind != YAML_KIND_SCALAR) {
@@ -424,7 +425,7 @@ static int close_collection(struct builder *b)
 	return add_node(b, n);
 }
 
-/* 1 at the end of the stream, 0 to go on, -1 when going on makes no sense. */
+/* 1 at the end of the stream, 0 to continue, -1 when continuing makes no sense. */
 static int on_event(struct builder *b, const yaml_event_t *e)
 {
 	switch (e->type) {
@@ -471,7 +472,7 @@ static const char *line_at(const struct builder *b, size_t line, size_t *ret_len
 	return at;
 }
 
-/* What most often helps, judged by the text at the place of the problem. */
+/* The most likely advice, from the text at the place of the problem. */
 static const char *advice(const struct builder *b, const yaml_mark_t *mark)
 {
 	const char *at, *line;
@@ -492,8 +493,8 @@ static const char *advice(const struct builder *b, const yaml_mark_t *mark)
 	return "";
 }
 
-/* The reader knows only how many bytes it had read, perhaps with the first ones of a character that
- * isn't one. */
+/* libyaml's reader gives only the number of bytes read, perhaps including the start of a malformed
+ * character. */
 static void on_reader_error(struct builder *b, const yaml_parser_t *p, const char *what)
 {
 	int line = 1, col = 1;

@@ -6,7 +6,7 @@
  * diag_list, as many at once as can be found; syntax errors end the parse. Every scalar is text
  * with a style; yaml_scalar_type() says what it is under the YAML 1.2 core schema.
  *
- * An alias is the very node that was anchored: trees are DAGs, read-only, without cycles. Walking a
+ * An alias is the same node as its anchor: trees are DAGs, read-only, without cycles. Walking a
  * tree recursively is safe: depth is at most YAML_DEPTH_MAX and the number of nodes met at most
  * YAML_EXPANSION_MAX times those written.
  */
@@ -50,12 +50,12 @@ struct yaml_tree {
 	struct yaml_node
 		*root;       /* never NULL; an empty file is an empty plain scalar (null) at 1:1 */
 	size_t n_nodes;      /* as written */
-	struct arena *arena; /* holds it all; callers may put what belongs to the tree there */
+	struct arena *arena; /* holds the whole tree; callers may allocate here too */
 	struct yaml_private *priv;
 };
 
 /* `file` is the name for messages. 0 with *ret; -1 with ERR_INVALID and the errors in `diags` (see
- * diag_to_err). The errors that were in `diags` before don't count. ERR_TOO_LARGE over
+ * diag_to_err). Errors that were in `diags` before don't count. ERR_TOO_LARGE over
  * YAML_FILE_MAX. */
 int yaml_tree_parse(const char *file, const char *bytes, size_t len, struct diag_list *diags,
 		    struct yaml_tree **ret, struct err *err);

@@ -1,9 +1,9 @@
 /* engine/base/text/yaml_json.c — YAML nodes as jansson values, and jansson values as YAML text.
  *
  * yaml_to_json() walks the tree by the core schema of yaml.c; an alias becomes a copy.
- * yaml_add_json() drives libyaml's emitter. Text is plain only if every YAML parser takes it for
- * text (is_plain()); otherwise it is quoted, or a literal block where it has lines. Keys keep the
- * order of the JSON object.
+ * yaml_add_json() drives libyaml's emitter. Text is plain only if every YAML parser takes it as
+ * text (is_plain()); otherwise it is quoted, or a literal block if it has several lines. Keys keep
+ * the order of the JSON object.
  */
 #include "base/text/yaml_json.h"
 
@@ -50,8 +50,8 @@ json_t *yaml_to_json(const struct yaml_node *n)
 
 /* Writing. */
 
-/* Text that is a word in every YAML: it begins with a letter, `/` or `_`, and has nothing in it
- * that means something. */
+/* Tells whether every YAML parser takes the text as text: it begins with a letter, `/` or `_`, and
+ * has no special characters or words. */
 static bool is_plain(const char *s)
 {
 	static const char *const words[] = { "true", "false", "null", "yes", "no",
@@ -70,7 +70,7 @@ static bool is_plain(const char *s)
 	return true;
 }
 
-/* Memory is all that can fail, and that is fatal. */
+/* Only memory can run out, and that is fatal. */
 static void emit(yaml_emitter_t *e, yaml_event_t *event)
 {
 	int ok = yaml_emitter_emit(e, event);

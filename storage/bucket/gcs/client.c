@@ -1,14 +1,14 @@
-/* storage/bucket/gcs/client.c — one request to Google Cloud Storage: token, retries, what an error
- * means; and opening a bucket.
+/* storage/bucket/gcs/client.c — sends a request to Google Cloud Storage with token and retries,
+ * explains errors, and opens a bucket.
  *
- * gcs_send() repeats try_once() until judge() says that it is done or refused. A 401 leads to one
- * new token; throttled and failed requests wait as transfer.h says. `maybe_applied` notes that an
- * earlier try may have had its effect, for callers whose request isn't idempotent. A token that the
- * server echoes is hidden from messages.
+ * gcs_send() repeats try_once() until judge() says that it is done or refused. After a 401 it gets
+ * one new token; after throttled and failed requests it waits as transfer.h says. `maybe_applied`
+ * notes that an earlier try may have had its effect, for requests that aren't idempotent. A token
+ * that the server echoes is hidden from messages.
  *
- * A token travels in every request, so an endpoint without TLS is refused unless it is this
- * machine. An emulator (STORAGE_EMULATOR_HOST) gets no token. Objects are in object.c, uploads in
- * put.c, tokens in token.c.
+ * Every request carries a token, so an endpoint without TLS is refused unless it is this machine.
+ * An emulator (STORAGE_EMULATOR_HOST) gets no token. Objects are in object.c, uploads in put.c,
+ * tokens in token.c.
  */
 #include "storage/bucket/gcs/client.h"
 
@@ -54,7 +54,7 @@ static void copy_printable(char *out, size_t size, const char *text)
 {
 	struct str s = { 0 };
 
-	text_add_printable(&s, text, strnlen(text, size / 4)); /* four bytes at most for one */
+	text_add_printable(&s, text, strnlen(text, size / 4)); /* one byte becomes at most four */
 	snprintf(out, size, "%s", s.s ? s.s : "");
 	str_deinit(&s);
 }
@@ -362,7 +362,7 @@ static int set_up(struct gcs *g, const struct bucket_options *o, struct err *err
 	if (g->tokens && o->endpoint && *o->endpoint && !o->endpoint_given &&
 	    trust_check_endpoint(o->endpoint, err) < 0)
 		return -1;
-	/* A token travels in every request: never openly, but to this machine. */
+	/* Every request carries a token: plain http only to this machine. */
 	if (g->tokens && str_has_prefix(g->endpoint, "http://") && !trust_is_loopback(g->endpoint))
 		return err_set(err, ERR_INVALID,
 			       "the endpoint %s must be https: requests carry a token",

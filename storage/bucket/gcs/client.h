@@ -13,7 +13,7 @@
 #include "storage/content/content.h"
 
 #define GCS_ENCODING_KEY "cairn-encoding"
-/* Custom metadata doesn't come with an object's bytes in every answer; its type does. */
+/* Not every answer with an object's bytes has its custom metadata, but each has its type. */
 #define GCS_ENCODED_TYPE "application/x-cairn+"
 
 struct gcs {
@@ -48,7 +48,7 @@ struct gcs_call {
 	const char *key;        /* for messages; or NULL */
 	bool (*may)(void *arg); /* of a put: asked before each try */
 	void *may_arg;
-	bool once;       /* a try that failed is judged by the caller */
+	bool once;       /* no retries: the caller judges a failure */
 	bool accept_308; /* a chunk of a resumable upload */
 
 	struct http_request reply;
@@ -66,7 +66,7 @@ int gcs_error(const struct gcs *g, const struct gcs_call *c, struct err *err);
 void gcs_object_url(const struct gcs *g, const char *key, struct str *out);
 void gcs_add_param(struct str *url, const char *name, const char *value);
 
-/* An object's resource. Strings are lent by j. */
+/* An object's resource. Strings are borrowed from j. */
 struct gcs_object {
 	const char *name, *etag, *generation, *encoding;
 	uint64_t size;
@@ -75,7 +75,7 @@ struct gcs_object {
 };
 int gcs_read_object(const json_t *j, struct gcs_object *ret, struct err *err);
 
-/* True when this address is on the service's own host: an upload goes nowhere else. */
+/* True when this address is on the service's own host. Uploads go to no other host. */
 bool gcs_same_host(const struct gcs *g, const char *url);
 int gcs_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err);
 int gcs_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err);
@@ -88,10 +88,10 @@ int gcs_delete_if(struct bucket *b, const char *key, const char *version, struct
 int gcs_list(struct bucket *b, const struct bucket_listing *l, struct err *err);
 int gcs_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err);
 int gcs_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err);
-/* An object's resource; the caller decrefs *ret_json, which lends the strings. */
+/* Fetches an object's resource. The caller decrefs *ret_json, which owns the strings. */
 int gcs_resource(struct gcs *g, const char *key, struct gcs_object *ret, json_t **ret_json,
 		 struct err *err);
-/* 0; 1: it is another version by now (or gone); -1 */
+/* 0; 1: it is another version now, or gone; -1 */
 int gcs_delete(struct gcs *g, const char *key, const char *generation, struct err *err);
 
 #endif

@@ -1,11 +1,12 @@
 /* storage/bucket/gcs/object.c — reads, lists and deletes objects of Google Cloud Storage, and
  * probes what the service can do.
  *
- * A get goes through ranged.c, whose request() is here. Generations are the versions; an ETag in
- * quotes is taken as well, since other stores have nothing else. A deletion that depends on a
- * version looks first, because emulators ignore the condition.
+ * A get goes through ranged.c, whose request() is here. Versions are generations; an ETag in quotes
+ * is accepted too, because other stores have nothing else. A conditional deletion first reads the
+ * version, because emulators ignore the condition.
  *
- * A listing's page has objects and prefixes apart; page_objects() sorts them together.
+ * A page of a listing has separate lists of objects and prefixes; page_objects() merges them in
+ * order.
  */
 #include "storage/bucket/gcs/client.h"
 
@@ -208,8 +209,8 @@ int gcs_delete_many(struct bucket *b, const char *const *keys, size_t n, struct 
 	return work_each(transfer_threads(batch.g->transfer), n, true, delete_one, &batch, err);
 }
 
-/* An ETag in quotes, as other stores have, or a generation. Emulators ignore the condition: looked
- * at first. */
+/* `version`: a generation, or an ETag in quotes, as other stores have. Reads the version first,
+ * because emulators ignore the condition. */
 int gcs_delete_if(struct bucket *b, const char *key, const char *version, struct err *err)
 {
 	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
@@ -239,7 +240,7 @@ static int compare_objects(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
-/* Objects and common prefixes of a page, in order. The keys are lent by j. */
+/* Objects and common prefixes of a page, in order. The keys are borrowed from j. */
 static int page_objects(const json_t *j, struct bucket_object **ret, size_t *ret_n, struct err *err)
 {
 	json_t *items = json_object_get(j, "items"), *prefixes = json_object_get(j, "prefixes"), *v;
@@ -277,11 +278,11 @@ static int page_objects(const json_t *j, struct bucket_object **ret, size_t *ret
 struct listing {
 	struct gcs *g;
 	const struct bucket_listing *asked;
-	char *token, *last; /* of the page before */
+	char *token, *last; /* of the previous page */
 };
 
-/* An empty one has its kind. Whatever else is no listing, an error in a success say, would read as
- * an empty one. */
+/* An empty listing has a `kind`. Other JSON, such as an error with a success status, would else
+ * look like an empty listing. */
 static bool is_listing(const json_t *j)
 {
 	static const char *const fields[] = { "kind", "items", "prefixes", "nextPageToken" };
@@ -322,7 +323,7 @@ static int read_page(struct listing *l, json_t **ret, struct err *err)
 	return r;
 }
 
-/* Gives one page; l->token is then the next one's. */
+/* Lists one page; sets l->token to the next page's. */
 static int list_page(struct listing *l, struct err *err)
 {
 	struct bucket_object *v = NULL;
@@ -336,7 +337,7 @@ static int list_page(struct listing *l, struct err *err)
 	r = json_get_str_opt(j, "nextPageToken", "", &token, err);
 	if (r == 0)
 		r = page_objects(j, &v, &n, err);
-	/* A page may be empty, and more come behind it. */
+	/* A page may be empty, and still have a next page. */
 	if (r == 0 && *token &&
 	    (str_eq(token, l->token) || (n && l->last && strcmp(v[n - 1].key, l->last) <= 0)))
 		r = err_set(err, ERR_CORRUPT, "listing gs://%s: the server repeats itself",
@@ -370,7 +371,7 @@ int gcs_list(struct bucket *b, const struct bucket_listing *asked, struct err *e
 
 /* Probe. */
 
-/* Ours minus the server's, by the Date of an answer. */
+/* Our clock minus the server's, from an answer's Date. */
 static int64_t skew(struct gcs *g, const char *key)
 {
 	struct gcs_call c = { .method = "GET", .key = key, .body_fd = -1 };
@@ -407,7 +408,7 @@ int gcs_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err)
 	}
 	gcs_put_many(b, puts, 1, NULL);
 	ret->if_absent = p.result == 1;
-	ret->checks_body = true; /* by us: the CRC-32C of what it has taken */
+	ret->checks_body = true; /* we check: the CRC-32C of the stored object */
 	gcs_get_many(b, gets, 1, NULL);
 	ret->ranges = get.result == 0 && get.n == 2 && !g->no_ranges;
 	str_deinit(&get.body);

@@ -1,17 +1,16 @@
 /* storage/bucket/gcs/put.c — uploads to Google Cloud Storage: up to 16 MiB in one request, larger
  * ones by a resumable session, chunk by chunk.
  *
- * What the service says it has taken is compared by size and CRC-32C (check_taken()). Other bytes
- * are deleted again, and the upload is tried CORRUPT_TRIES times.
+ * The service reports size and CRC-32C of what it stored; check_taken() compares them. A wrong
+ * object is deleted, and the upload is tried CORRUPT_TRIES times.
  *
- * A session whose chunk failed is asked how far it came, and goes on from there; so is one that a
- * crash cut off (session.h). An emulator may take that question for the end: there the session
- * starts anew. A session goes to the service's own host only, because its address is as good as a
- * token.
+ * After a failed chunk, or a crash (session.h), we query how far the session came and resume there.
+ * An emulator may treat that query as the end; with one, the session starts anew. A session is sent
+ * only to the service's own host, because its address grants access like a token.
  *
- * Objects go up in parallel, each on one thread of the queue of work; the chunks of one object go
- * one after another. if_absent and retries: a 412 after a try without an answer is compared with
- * our bytes (is_ours()).
+ * Objects are sent in parallel, each on one thread of the queue of work; the chunks of one object
+ * are sent one after another. if_absent and retries: after a try without an answer, a 412 may mean
+ * our own object, so is_ours() compares it.
  */
 #include "storage/bucket/gcs/client.h"
 
@@ -21,7 +20,7 @@
 #include "storage/bucket/gcs/session.h"
 
 #define SINGLE_MAX    CONTENT_PART_BYTES
-#define CHUNK_BYTES   CONTENT_PART_BYTES /* a multiple of 256 KiB, as the service wants */
+#define CHUNK_BYTES   CONTENT_PART_BYTES /* a multiple of 256 KiB, as the service requires */
 #define PIECE         (256 * KIB)
 #define CORRUPT_TRIES 3
 
@@ -70,7 +69,7 @@ static char *type_header(const struct bucket_put *p, const char *name)
 			 p->content_type ? p->content_type : "application/octet-stream");
 }
 
-/* We got no answer to an earlier try, and now it is there: is it ours? */
+/* An earlier try got no answer, and now the object exists: tells whether it is ours. */
 static bool is_ours(struct gcs *g, const struct bucket_put *p, const char *crc)
 {
 	_cleanup_(json_decrefp) json_t *j = NULL;
@@ -80,7 +79,7 @@ static bool is_ours(struct gcs *g, const struct bucket_put *p, const char *crc)
 	       str_eq(o.crc32c, crc);
 }
 
-/* What the service has taken. 0; 1: other bytes, which are deleted again. */
+/* Checks what the service stored. 0; 1: wrong bytes, now deleted. */
 static int check_taken(struct gcs *g, const struct bucket_put *p, const struct gcs_call *c,
 		       const char *crc, struct err *err)
 {
@@ -105,7 +104,7 @@ static int check_taken(struct gcs *g, const struct bucket_put *p, const struct g
 	return r;
 }
 
-/* 0 written, 1 was there, 2 the server got other bytes, -1 */
+/* 0: written, 1: existed, 2: the server stored wrong bytes, -1 */
 static int put_single(struct gcs *g, struct bucket_put *p, const char *crc, struct err *err)
 {
 	_cleanup_(freep) char *type = type_header(p, "Content-Type");
@@ -149,13 +148,13 @@ bool gcs_same_host(const struct gcs *g, const char *url)
 	       strncmp(strstr(url, "://") + 3, own, own_n) == 0;
 }
 
-/* The new object's resource, as far as we choose it. */
+/* The fields of the new object's resource that we set. */
 static void add_resource(struct str *out, const struct bucket_put *p)
 {
 	_cleanup_(freep) char *type = type_header(p, "");
 	json_t *j = json_pack("{s:s}", "contentType", type + 2);
 
-	if (!j) /* a type that is no UTF-8 */
+	if (!j) /* the type isn't UTF-8 */
 		j = json_object();
 	if (p->encoding && *p->encoding)
 		json_object_set_new(j, "metadata",
@@ -198,8 +197,8 @@ static int start_session(struct gcs *g, struct bucket_put *p, char **ret, struct
 	return r;
 }
 
-/* What a session's answer says. 0 complete; 1 goes on at *at; 2 it is gone; 3 a condition failed;
- * -1 */
+/* Interprets a session's answer. 0: complete, 1: continue at *at, 2: session is gone, 3: a
+ * condition failed, -1 */
 static int read_session(struct gcs_call *c, int sent, uint64_t *at)
 {
 	long status = gcs_status(c);
@@ -219,7 +218,7 @@ static int read_session(struct gcs_call *c, int sent, uint64_t *at)
 	return 1;
 }
 
-/* A resumable session under way. */
+/* A running resumable session. */
 struct session {
 	struct gcs *g;
 	const struct bucket_put *p;
@@ -228,7 +227,8 @@ struct session {
 	struct gcs_call c;
 };
 
-/* Sends the next chunk of n bytes; n 0: asks how far the session came. Answers as read_session().
+/* Sends the next chunk of n bytes; n 0: queries how far the session came. Returns as
+ * read_session().
  */
 static int session_step(struct session *s, uint64_t n, struct err *err)
 {
@@ -261,7 +261,8 @@ static int session_step(struct session *s, uint64_t n, struct err *err)
 	return read_session(&s->c, sent, &s->at);
 }
 
-/* 0 written, 1 was there, 2 begin anew, -1. `ask`: somebody else may have sent some of it. */
+/* 0: written, 1: existed, 2: begin anew, -1. `ask`: first query how far it came, because an earlier
+ * process may have sent some. */
 static int run_session(struct session *s, bool ask, struct err *err)
 {
 	const struct gcs *g = s->g;
@@ -294,7 +295,7 @@ static int run_session(struct session *s, bool ask, struct err *err)
 				       g->base.name, s->p->key);
 		if (r == 1 && s->at < s->p->size)
 			continue;
-		if (r == 1) /* all is there, but it isn't done */
+		if (r == 1) /* all bytes sent, but not complete */
 			return err_set(err, ERR_CORRUPT,
 				       "gs://%s/%s: the server has all bytes, but no object",
 				       g->base.name, s->p->key);
@@ -334,7 +335,7 @@ static int put_resumable(struct gcs *g, struct bucket_put *p, const char *crc, s
 		}
 	}
 	free(session);
-	session_give_back(&file, r != -1); /* what failed for now may be gone on with */
+	session_give_back(&file, r != -1); /* a failed session may be resumed later */
 	return r == 2 ? -1 : r;
 }
 
@@ -363,7 +364,7 @@ static int cancel_session(void *arg, const char *url, struct err *err)
 	return 0;
 }
 
-/* Those that this machine began. All end by themselves after a week. */
+/* Cancels sessions that this machine began. The service ends all sessions after a week. */
 int gcs_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err)
 {
 	struct stale_sessions s = { .g = CONTAINER_OF(b, struct gcs, base) };

@@ -9,7 +9,8 @@
 #define MAGIC    "cairn-upload 1"
 #define FILE_MAX (16 * KIB)
 
-/* Locked, and still what the name stands for. -1: somebody is at work on it, or it can't be had. */
+/* Opens and locks the file, and checks that the name still means this file. -1: another process
+ * uses it, or it can't be opened. */
 static int open_locked(const char *path, int flags)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);

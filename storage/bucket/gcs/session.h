@@ -1,12 +1,12 @@
-/* storage/bucket/gcs/session.h — resumable uploads that a crash cut off, remembered between
- * processes: the service doesn't list them.
+/* storage/bucket/gcs/session.h — remembers resumable uploads that a crash cut off, because the
+ * service doesn't list them.
  *
- * One file for each key, named by its digest: what was being sent (size, CRC-32C) and the session's
- * address. Who has the address may write without a token, so that nobody else can read the file
- * (0600), and it is in no message. The lock on it says that its upload is under way; a killed
- * process loses it.
+ * Each key has one file, named by the key's digest. It holds size and CRC-32C of the content, and
+ * the session's address. The address allows writes without a token, so only the user can read the
+ * file (0600), and messages never show it. The file is locked while its upload runs; a killed
+ * process loses the lock.
  *
- * All of it is a matter of speed: what can't be read, written or locked counts as not there.
+ * This only saves time: a file that can't be read, written or locked counts as absent.
  */
 #ifndef CAIRN_STORAGE_BUCKET_GCS_SESSION_H
 #define CAIRN_STORAGE_BUCKET_GCS_SESSION_H
@@ -14,20 +14,20 @@
 #include "storage/bucket/gcs/client.h"
 
 struct session_file {
-	int fd; /* -1: nothing is remembered */
+	int fd; /* -1: none */
 	char *path;
 };
 
-/* Takes the key's file for this upload. *ret_url: the session of just this content that was cut
- * off, or NULL; the caller's. */
+/* Locks the key's file for this upload. *ret_url: the cut-off session of this very content, or
+ * NULL; the caller frees. */
 void session_take(const struct gcs *g, const struct bucket_put *p, const char *crc,
 		  struct session_file *ret, char **ret_url);
 void session_write(struct session_file *f, const struct bucket_put *p, const char *crc,
 		   const char *url);
-/* done: there is nothing to go on with; the file goes too. */
+/* done: nothing to resume, so the file is removed. */
 void session_give_back(struct session_file *f, bool done);
-/* fn for each that nobody works on and that wasn't touched since; then it is forgotten, unless fn
- * fails. */
+/* Calls fn for each session that no process uses and that wasn't changed since before_ns. Then
+ * removes its file, unless fn fails. */
 int session_each_stale(const struct gcs *g, int64_t before_ns,
 		       int (*fn)(void *arg, const char *url, struct err *err), void *arg,
 		       struct err *err);

@@ -1,13 +1,13 @@
-/* storage/bucket/gcs/token.c — bearer tokens: finding credentials, and exchanging them for a token.
+/* storage/bucket/gcs/token.c — bearer tokens: finds credentials, and exchanges them for a token.
  *
- * look() asks the sources in the header's order: a file that the environment names must exist;
- * gcloud's own file and the metadata server may be absent. A service account signs a JWT with its
- * key and posts it; a user posts his refresh token; both go to the `token_uri` of the file, over
- * TLS only.
+ * look() tries the sources in the header's order. A file that the environment names must exist;
+ * gcloud's own file and the metadata server may be absent. For a service account we post a JWT
+ * signed with its key; for a user, the refresh token. Both go to the file's `token_uri`, over TLS
+ * only.
  *
  * The last token is kept until shortly before it expires, or until the server refuses it. A renewal
  * that fails while the old token is good is tried again after RENEW_PAUSE_NS. The lock is held
- * while looking, so that one thread renews.
+ * during look(), so that only one thread renews.
  *
  * JSON errors are not passed on, since they may quote a key; buffers that held secrets are wiped.
  */
@@ -42,11 +42,11 @@
 #define METADATA_TIMEOUT_NS (3 * NS_PER_S)
 #define RENEW_BEFORE_NS     (5 * 60 * NS_PER_S)
 #define RENEW_PAUSE_NS      (30 * NS_PER_S)
-#define JWT_LIFE_S          3600 /* the longest that Google takes */
+#define JWT_LIFE_S          3600 /* the longest that Google allows */
 
 struct token_source {
 	struct token_options o;
-	pthread_mutex_t lock; /* guards what follows; held while looking */
+	pthread_mutex_t lock; /* guards the fields below; held during look() */
 	char *token;
 	int64_t expires_ns, renew_at_ns;
 };
@@ -136,7 +136,7 @@ static int parse_object(const char *what, const char *bytes, size_t n, json_t **
 {
 	struct err why = { 0 };
 
-	/* The parser's message may quote what it read. */
+	/* Not the parser's message: it may quote a secret. */
 	if (json_parse(what, bytes, n, ret, &why) < 0)
 		return err_set(err, ERR_INVALID, "%s isn't JSON", what);
 	if (json_is_object(*ret))
@@ -217,7 +217,7 @@ static int post(struct token_source *s, const char *what, const char *url, const
 				  .timeout_ns = TIMEOUT_NS };
 	int result = -1;
 
-	/* What is sent is a secret: openly only to this machine. */
+	/* The request holds a secret: plain http only to this machine. */
 	if (!str_has_prefix(url, "https://") && !str_has_prefix(url, "http://127.0.0.1:") &&
 	    !str_has_prefix(url, "http://localhost:"))
 		return err_set(err, ERR_INVALID, "%s: `token_uri` must be https", what);

@@ -1,18 +1,16 @@
-/* storage/bucket/s3/client.c — one request to S3: URL, headers, signature; and what its answer
- * corrects.
+/* storage/bucket/s3/client.c — sends a request to S3: URL, headers, signature, retries and
+ * corrections.
  *
- * A try ends in one of four ways: done; refused for good; worth a wait (transient, throttled);
- * worth another try at once, because something of ours was wrong and the answer said what: the
- * region, the clock, the credentials. A call makes at most CORRECTIONS_MAX such corrections, so
- * that no server can keep us going in a circle.
+ * A try ends in one of four ways: done; refused for good; retried after a wait (transient,
+ * throttled); or retried at once, because the answer corrected our region, clock or credentials. A
+ * call makes at most CORRECTIONS_MAX such corrections, so that no server can keep us in a loop.
  *
- * The body is hashed once per call, and again when the server says that it got other bytes. Each
- * try has its own `struct attempt`, because date, region and credentials may have changed; the
- * request lends from it. A HEAD is refused without a reason, so learn_why() asks by a GET of one
- * byte.
+ * The body is hashed once per call, and again when the server reports wrong bytes. Each try has its
+ * own `struct attempt`, because date, region and credentials may have changed; the request borrows
+ * from it. A refused HEAD has no body with a reason, so learn_why() sends a GET of one byte.
  *
- * s->lock guards region, skew_ns and settled. Callers send from many threads; transfer.c bounds how
- * many requests are under way. What a refusal means in words is in error.c.
+ * s->lock guards region, skew_ns and settled. Callers send from many threads; transfer.c limits how
+ * many requests run. error.c explains refusals.
  */
 #include "storage/bucket/s3/client.h"
 
@@ -22,8 +20,9 @@
 
 #define CORRECTIONS_MAX 4
 #define HASH_PIECE      (256 * KIB)
-#define EXPECT_BYTES \
-	MIB /* bodies from here on wait for 100 Continue until we know that the server takes us */
+#define EXPECT_BYTES                                                                         \
+	MIB /* bodies this large wait for 100 Continue until a request has succeeded on this \
+	       bucket */
 
 long s3_status(const struct s3_call *c)
 {
@@ -35,9 +34,9 @@ void s3_call_deinit(struct s3_call *c)
 	http_request_deinit(&c->reply);
 }
 
-/* What is sent. */
+/* Building a request. */
 
-/* One try: everything that the request lends. */
+/* One try: everything that the request borrows. */
 struct attempt {
 	struct credentials who;
 	char *region;
@@ -134,8 +133,8 @@ static int make_attempt(struct s3 *s, const struct s3_call *c, const char *hash,
 
 	if (s->chain && credentials_get(s->chain, refused_key_id, &a->who, err) < 0)
 		return -1;
-	if (s->plain &&
-	    a->who.token) /* whoever hears it can use it; a signature alone says nothing */
+	if (s->plain && a->who.token) /* an eavesdropper could use the token; a signature alone is
+					 useless to him */
 		return err_set(
 			err, ERR_INVALID,
 			"the endpoint http://%s must be https: requests carry a session token",
@@ -224,7 +223,7 @@ bool s3_code_transient(const char *code)
 	return false;
 }
 
-/* The region in which the bucket is, when the answer names another one. */
+/* Takes the bucket's region from the answer, if it differs. */
 static bool correct_region(struct s3 *s, const struct s3_call *c, const char *used)
 {
 	_cleanup_(freep) char *header = transfer_header(&c->reply, "x-amz-bucket-region", 64);
@@ -248,7 +247,7 @@ static bool correct_clock(struct s3 *s, const struct s3_call *c, int64_t signed_
 {
 	struct clock *clock = clock_system();
 
-	/* Within a minute of what we signed with: then it isn't the clock. */
+	/* Within a minute of the signed time: the clock isn't the reason. */
 	if (!c->server_ns || llabs(c->server_ns - signed_ns) < 60 * NS_PER_S)
 		return false;
 	pthread_mutex_lock(&s->lock);
@@ -314,7 +313,7 @@ static enum verdict judge(struct s3 *s, struct s3_call *c, const struct attempt 
 	return judge_refusal(s, c, a);
 }
 
-/* A HEAD is answered without a body: the same as a GET of one byte says why it was refused. */
+/* A HEAD has no body. The same request as a GET of one byte tells why it was refused. */
 static void learn_why(struct s3 *s, struct s3_call *c, const struct attempt *a)
 {
 	struct s3_call get = { .method = "GET",
@@ -379,8 +378,8 @@ static void note_settled(struct s3 *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Also why nothing is found, until a request was taken: versitygw says so of keys that it doesn't
- * know. */
+/* Until a request has succeeded, also asks for the reason of a 404: versitygw answers so when it
+ * doesn't know our access key. */
 static bool wants_reason(struct s3 *s, const struct s3_call *c)
 {
 	long status = s3_status(c);
@@ -392,7 +391,7 @@ static bool wants_reason(struct s3 *s, const struct s3_call *c)
 	return status == 400 || status == 403 || (status == 404 && !settled);
 }
 
-/* One try. The request lends from `a`, which ends here. */
+/* One try. The request borrows from `a`, which this frees. */
 static enum verdict try_once(struct s3 *s, struct s3_call *c, struct attempt *a)
 {
 	enum verdict v;
@@ -449,7 +448,7 @@ int s3_send(struct s3 *s, struct s3_call *c, struct err *err)
 		free(refused);
 		text_hide(c->error.message, a.who.token);
 		text_hide(c->error.message,
-			  a.who.secret); /* it isn't sent, but a server may know it */
+			  a.who.secret); /* the secret isn't sent, but the server may know it */
 		refused = v == AGAIN_CREDENTIALS ? xstrdup(a.who.key_id) : NULL;
 		attempt_deinit(&a);
 		if (v == DONE)

@@ -1,14 +1,14 @@
-/* storage/bucket/s3/credentials.c — the chain of credentials: the order of sources, and what is
- * kept.
+/* storage/bucket/s3/credentials.c — the chain of credentials: tries the sources in order, and keeps
+ * the result.
  *
- * look() goes through the sources once, in the header's order. A source returns 1 when it has
- * nothing to say, and only then the next is asked. The files are read anew with each look, because
- * users change them while a run goes on.
+ * look() tries the sources once, in the header's order. A source returns 1 when it has no
+ * credentials, and only then the next is tried. Each look() reads the files again, because users
+ * change them during a run.
  *
- * `have` is what was found last. credentials_get() renews it when it is absent, refused by the
- * server, or nearly expired. A renewal that fails while the old credentials are good is tried again
- * after RENEW_PAUSE_NS. The lock is held while looking, so that one thread renews and the others
- * wait for its result.
+ * `have` holds the credentials found last. credentials_get() renews it when it is absent, refused
+ * by the server, or nearly expired. A renewal that fails while the old credentials are good is
+ * tried again after RENEW_PAUSE_NS. The lock is held during look(), so that one thread renews and
+ * the others wait for its result.
  *
  * Sources: credentials_file.c and credentials_profile.c (shared files), credentials_sts.c (roles),
  * credentials_metadata.c (containers and instances).
@@ -19,16 +19,17 @@
 #include <pthread.h>
 #include "base/mem.h"
 
-/* Renewed so long before they expire; short-lived ones at three quarters of what is left. AWS keeps
- * old ones good for that long. */
+/* Credentials are renewed this long before they expire; short-lived ones after three quarters of
+ * their remaining time. AWS accepts old ones that long. */
 #define RENEW_BEFORE_NS (5 * 60 * NS_PER_S)
-/* After a renewal that failed while the old ones are still good: not at every request. */
+/* The pause after a failed renewal while the old ones are valid, so that not every request
+ * tries. */
 #define RENEW_PAUSE_NS (30 * NS_PER_S)
 
 struct credentials_chain {
 	struct credentials_options o;
 	char *profile, *region;
-	pthread_mutex_t lock; /* guards what follows; held while looking */
+	pthread_mutex_t lock; /* guards the fields below; held during look() */
 	struct credentials have;
 	int64_t renew_at_ns;
 };
@@ -170,7 +171,7 @@ static int look(const struct credentials_options *o, struct credentials *ret, st
 	return r;
 }
 
-/* What is kept. */
+/* The chain. */
 
 struct credentials_chain *credentials_chain_new(const struct credentials_options *o)
 {

@@ -1,15 +1,16 @@
-/* storage/bucket/s3/credentials.h — who we are to S3: the chain that users of AWS tools expect.
+/* storage/bucket/s3/credentials.h — credentials for S3, from the chain of sources that users of AWS
+ * tools expect.
  *
- * In order, the first that has something: environment (AWS_ACCESS_KEY_ID; not when
+ * The first source that has credentials, in this order: environment (AWS_ACCESS_KEY_ID; not when
  * credentials_options names a profile) · web identity of the environment
  * (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN) · the profile of the shared files: keys,
  * credential_process, web_identity_token_file, role_arn with source_profile or credential_source ·
- * container (AWS_CONTAINER_CREDENTIALS_*) · instance metadata (IMDSv2). One that is there but wrong
- * is an error; only one that isn't there leads to the next.
+ * container (AWS_CONTAINER_CREDENTIALS_*) · instance metadata (IMDSv2). A source that exists but is
+ * wrong is an error; only an absent one leads to the next.
  *
- * A chain keeps what it found, and looks again a few minutes before it expires; while that fails
- * and the old is still good, the old is given. Any thread; one thread at a time renews. No secret
- * is ever in an error: what a program or a server printed isn't shown.
+ * A chain keeps the credentials it found, and renews them a few minutes before they expire. If that
+ * fails, it gives the old ones while they are valid. Any thread; one thread at a time renews.
+ * Errors never contain a secret: they don't show what a program or a server printed.
  */
 #ifndef CAIRN_STORAGE_BUCKET_S3_CREDENTIALS_H
 #define CAIRN_STORAGE_BUCKET_S3_CREDENTIALS_H
@@ -31,7 +32,7 @@ struct credentials_options {
 	const char *region;  /* for STS; NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's,
 				us-east-1 */
 	struct clock *clock; /* NULL: the system's */
-	/* Answers requests to STS and metadata services: 0 with an answer of any status, -1 with
+	/* Sends requests to STS and metadata services: 0 with an answer of any status, -1 with
 	 * *err. */
 	int (*fetch)(void *arg, struct http_request *r, struct err *err);
 	void *arg;
@@ -40,18 +41,19 @@ struct credentials_chain;
 struct credentials_chain *credentials_chain_new(const struct credentials_options *o);
 void credentials_chain_free(struct credentials_chain *c);
 
-/* A copy for the caller. `refused_key_id`, if set: the server refused the credentials of that key
- * id; look anew unless another thread has. ERR_INVALID when there are none: the message says where
- * was looked and what to do. */
+/* Returns a copy for the caller. `refused_key_id`, if set: the server refused the credentials of
+ * that key id; finds new ones unless another thread has. ERR_INVALID when there are none; the
+ * message says where we looked and what to do. */
 int credentials_get(struct credentials_chain *c, const char *refused_key_id,
 		    struct credentials *ret, struct err *err);
 
-/* Where a service ("s3", "sts") is, in the order of AWS's own tools: AWS_ENDPOINT_URL_<SERVICE>,
- * AWS_ENDPOINT_URL, the profile's `services` section, its endpoint_url. NULL: where AWS has it.
- * AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true: likewise. The caller frees. */
+/* The endpoint of a service ("s3", "sts"), in the order of AWS's own tools:
+ * AWS_ENDPOINT_URL_<SERVICE>, AWS_ENDPOINT_URL, the profile's `services` section, its endpoint_url.
+ * NULL: AWS's own endpoint, also with AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true. The caller
+ * frees. */
 int credentials_endpoint(const struct credentials_options *o, const char *service, char **ret,
 			 struct err *err);
-/* A setting of the profile: "region"; NULL when there is none. The caller frees. */
+/* A setting of the profile, such as "region"; NULL when there is none. The caller frees. */
 int credentials_profile_setting(const struct credentials_options *o, const char *name, char **ret,
 				struct err *err);
 

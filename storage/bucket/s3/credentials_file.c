@@ -50,8 +50,8 @@ static bool is_services(const char *name)
 	return str_has_prefix(name, SERVICES);
 }
 
-/* The profile that a [heading] names; NULL for what isn't one ("sso-session x"). "services y" goes
- * by its whole heading, which no profile has for its name. */
+/* The profile that a [heading] names; NULL for other headings ("sso-session x"). For "services y"
+ * returns the whole heading, which can't be a profile's name. */
 static char *heading_profile(char *heading, bool config)
 {
 	char *end = strchr(heading, ']'), *name;
@@ -74,7 +74,7 @@ static char *heading_profile(char *heading, bool config)
 	return name;
 }
 
-/* The caller's. */
+/* The caller frees it. */
 static struct str value_key(const char *profile, const char *key)
 {
 	struct str k = { 0 };
@@ -84,7 +84,7 @@ static struct str value_key(const char *profile, const char *key)
 	return k;
 }
 
-/* `service`: "s3." for what is indented below it, "" elsewhere. */
+/* `service`: "s3." for lines indented below `s3 =`, "" elsewhere. */
 static void take_line(struct ini *i, const char *profile, const char *service, char *line)
 {
 	char *eq = strchr(line, '=');

@@ -1,5 +1,5 @@
-/* storage/bucket/s3/credentials_internal.h — the sources of the chain. Each returns 1 when it has
- * nothing to say, 0 with *ret, -1 with *err. */
+/* storage/bucket/s3/credentials_internal.h — the sources of the chain. Each returns 0 with *ret, 1
+ * when it has no credentials, -1 with *err. */
 #ifndef CAIRN_STORAGE_BUCKET_S3_CREDENTIALS_INTERNAL_H
 #define CAIRN_STORAGE_BUCKET_S3_CREDENTIALS_INTERNAL_H
 
@@ -9,10 +9,10 @@
 
 #define CREDENTIALS_FILE_MAX MIB
 
-/* What all sources need, resolved once a look. Strings are the caller's. */
+/* What all sources need, resolved once per look(). The caller owns the strings. */
 struct credentials_search {
 	const struct credentials_options *o;
-	const char *profile; /* by name, never NULL */
+	const char *profile; /* name, never NULL */
 	bool asked;          /* the profile was named, by option or environment */
 	char *region;
 	int64_t now_ns;
@@ -32,16 +32,17 @@ struct ini;
 int ini_load(struct ini **ret, struct err *err); /* both shared files; missing ones are empty */
 void ini_free(struct ini *i);
 bool ini_has_profile(const struct ini *i, const char *profile);
-const char *ini_get(const struct ini *i, const char *profile, const char *key); /* lent, or NULL */
-/* What the profile's `services` section says of this service, or the profile of all; the caller's,
- * or NULL. */
+const char *ini_get(const struct ini *i, const char *profile,
+		    const char *key); /* borrowed, or NULL */
+/* The endpoint from the profile's `services` section, or else the profile's endpoint_url. The
+ * caller frees; or NULL. */
 char *ini_service_endpoint(const struct ini *i, const char *profile, const char *service);
 
 /* credentials_profile.c */
 int credentials_from_profile(const struct credentials_search *s, const struct ini *ini,
 			     const char *profile, struct credentials *ret, struct err *err);
-/* {"AccessKeyId", "SecretAccessKey", "Token" or "SessionToken", "Expiration"}: what processes and
- * metadata services say. */
+/* {"AccessKeyId", "SecretAccessKey", "Token" or "SessionToken", "Expiration"}: the format of
+ * processes and metadata services. */
 int credentials_from_json(const char *what, const char *bytes, size_t n, const char *source,
 			  struct credentials *ret, struct err *err);
 

@@ -1,12 +1,12 @@
 /* storage/bucket/s3/credentials_metadata.c — credentials from a container's endpoint (ECS, EKS Pod
  * Identity) and from the instance's metadata service, version 2.
  *
- * A container's endpoint is named by the environment. It is asked over plain HTTP only at addresses
- * that may_ask() lists: the request carries a token. When it is named, its failure is an error.
+ * The environment names a container's endpoint. Plain HTTP is allowed only to the addresses in
+ * may_ask(), because the request carries a token. If an endpoint is named, its failure is an error.
  *
- * The instance is asked in three steps: a token, the name of the role, the credentials of that
- * role. If one of the first two fails there is no metadata service here, and the source has nothing
- * to say. The timeout is short, because outside of AWS nobody answers.
+ * The instance needs three requests: a token, the role's name, the role's credentials. If one of
+ * the first two fails, there is no metadata service, and so no credentials here. The timeout is
+ * short, because outside AWS nothing answers.
  */
 #include "storage/bucket/s3/credentials_internal.h"
 
@@ -15,7 +15,7 @@
 
 #define CONTAINER_HOST       "http://169.254.170.2"
 #define INSTANCE_HOST        "http://169.254.169.254"
-#define INSTANCE_TIMEOUT_NS  (2 * NS_PER_S) /* nobody listens there outside of AWS */
+#define INSTANCE_TIMEOUT_NS  (2 * NS_PER_S) /* outside AWS nothing answers */
 #define CONTAINER_TIMEOUT_NS (5 * NS_PER_S)
 #define ROLE_PATH            "/latest/meta-data/iam/security-credentials/"
 
@@ -35,8 +35,8 @@ static int ask(const struct credentials_search *s, struct http_request *r, const
 
 /* Container. */
 
-/* Plain HTTP only to this machine and to the addresses of ECS and EKS: the token must not travel
- * openly. */
+/* Plain HTTP only to this machine and to the addresses of ECS and EKS, so that the token isn't sent
+ * in the clear. */
 static bool may_ask(const char *url)
 {
 	static const char *const hosts[] = { "127.0.0.1",     "localhost",      "[::1]",

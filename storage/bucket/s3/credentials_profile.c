@@ -3,7 +3,7 @@
  *
  * role_arn comes first: the role is assumed with a web identity's token, or with the credentials of
  * another profile or source, which may need a role themselves (SOURCE_DEPTH_MAX). Then keys of the
- * profile, then its credential_process. A profile that says none of these returns 1.
+ * profile, then its credential_process. A profile with none of these returns 1.
  *
  * credentials_from_json() is here because a program's answer and the metadata services' have the
  * same form. The parser's messages are not passed on: they may quote a secret.
@@ -16,8 +16,8 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 
-#define PROCESS_TIMEOUT_NS (60 * NS_PER_S) /* people type a code of their token */
-#define SOURCE_DEPTH_MAX   5               /* role over role over role */
+#define PROCESS_TIMEOUT_NS (60 * NS_PER_S) /* a person may have to type a code */
+#define SOURCE_DEPTH_MAX   5               /* roles assumed by roles */
 
 /* JSON. */
 
@@ -48,7 +48,7 @@ int credentials_from_json(const char *what, const char *bytes, size_t n, const c
 	json_t *j = NULL;
 	int r;
 
-	/* The parser's message may quote what it read. */
+	/* Not the parser's message: it may quote a secret. */
 	if (json_parse(what, bytes, n, &j, &why) < 0 || !json_is_object(j)) {
 		json_decref(j);
 		return err_set(err, ERR_INVALID,

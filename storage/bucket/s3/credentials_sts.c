@@ -2,8 +2,8 @@
  * and AssumeRole (signed).
  *
  * Both are one POST of a form and one XML answer. The request goes to the endpoint that the user's
- * configuration names for `sts`, else to AWS's of the region. A role that wants an MFA code is
- * refused with what to do instead.
+ * configuration names for `sts`, else to AWS's endpoint of the region. A role that requires an MFA
+ * code is refused; the message says what to do.
  *
  * Nothing is retried here: the chain asks again when it needs credentials.
  */

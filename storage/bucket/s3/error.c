@@ -1,5 +1,5 @@
-/* storage/bucket/s3/error.c — what a refused request means, in words, and what to do. Nothing of
- * the request is shown but its object; of the answer, only code and message. */
+/* storage/bucket/s3/error.c — explains refused requests, and what to do. Messages show only the
+ * object of the request, and the code and message of the answer. */
 #include "storage/bucket/s3/client.h"
 
 #define UNKNOWN_KEY                                                                               \
@@ -7,7 +7,7 @@
 	"AWS_ACCESS_KEY_ID), and whether they are "                                               \
 	"for this endpoint"
 
-/* One row a code. The message ends in what to do. */
+/* One row per code. The message ends with what to do. */
 static const struct {
 	const char *code;
 	enum err_code kind;

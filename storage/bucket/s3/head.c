@@ -1,7 +1,7 @@
 /* storage/bucket/s3/head.c — HEAD, one and many. */
 #include "storage/bucket/s3/client.h"
 
-/* Adds a header's value to `strings`; returns where. */
+/* Adds a header's value to `strings`; returns its offset. */
 static size_t add_header(struct str *strings, const struct s3_call *c, const char *name)
 {
 	_cleanup_(freep) char *v = transfer_header(&c->reply, name, 1024);

@@ -1,10 +1,10 @@
 /* storage/bucket/s3/list.c — lists objects (version 2) and uploads, page by page.
  *
- * Names come percent-encoded (encoding-type=url), since XML can't hold every byte. A server that
- * doesn't say that it encoded, didn't. A page's keys and common prefixes come apart; read_page()
- * decodes and sorts them together.
+ * Names are percent-encoded (encoding-type=url), because XML can't hold every byte. If a server
+ * doesn't report the encoding, it didn't encode. A page has separate lists of keys and common
+ * prefixes; read_page() decodes and merges them in order.
  *
- * A page that doesn't go beyond the one before is an error, not an endless loop (note_progress(),
+ * A page that doesn't advance is an error, not an endless loop (note_progress(),
  * check_next_uploads()). Each call has its own state; pages are fetched one after another.
  */
 #include "storage/bucket/s3/client.h"
@@ -15,7 +15,7 @@
 
 #define PAGE_BYTES_MAX \
 	(32 *          \
-	 MIB) /* of 1,000 keys of 1 KiB, each of their bytes encoded, and what is around them */
+	 MIB) /* 1,000 keys of 1 KiB with all of their bytes encoded, and the XML around them */
 #define PAGE_KEYS_MAX 10000
 
 struct entry {
@@ -62,7 +62,8 @@ static int parse_size(const char *text, uint64_t *ret, struct err *err)
 	return 0;
 }
 
-/* No order of the members is promised. So an entry is collected in p->now until its element ends.
+/* The order of an entry's members isn't defined, so they are collected in p->now until the entry's
+ * element ends.
  */
 static int object_element(struct page *p, const char *name, const char *text, struct err *err)
 {
@@ -114,7 +115,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place: %41 → A, + → blank (as S3 encodes). What is malformed stays; a NUL isn't taken. */
+/* Decodes in place: %41 → A, + → blank (as S3 encodes). Malformed escapes stay, and so does %00. */
 static void decode(char *s)
 {
 	char *out = s;
@@ -178,7 +179,7 @@ static void make_query(struct str *q, const struct bucket_listing *l, const char
 		transfer_add_param(q, "start-after", l->start_after);
 }
 
-/* Gives a page's objects; returns what fn did. */
+/* Calls fn for a page's objects; returns what fn returned. */
 static int give_page(const struct page *p, const struct bucket_listing *l)
 {
 	for (size_t i = 0; i < p->v.n; i++) {
@@ -201,7 +202,7 @@ static int give_page(const struct page *p, const struct bucket_listing *l)
 	return 0;
 }
 
-/* The last key of the page must be beyond the last one of the page before. */
+/* The page's last key must be after the previous page's last key. */
 static int note_progress(struct s3 *s, char **last, const struct page *p, struct err *err)
 {
 	const char *end = p->v.n ? p->strings.s + p->v.v[p->v.n - 1].key : NULL;
@@ -264,8 +265,8 @@ static void set(char **slot, const char *text)
 	*slot = xstrdup(text);
 }
 
-/* As with objects, an upload is collected in p->now until its element ends, and whether names are
- * encoded may be said last. */
+/* As with objects, an upload is collected in p->now until its element ends, and the encoding of
+ * names may be reported last. */
 static int upload_element(void *arg, const char *path, const char *text, struct err *err)
 {
 	struct uploads_page *p = arg;
@@ -341,8 +342,8 @@ static int read_uploads(struct s3 *s, const char *prefix, const char *key_marker
 	return r;
 }
 
-/* The next page must begin beyond this one's beginning: at a later key, or at another upload of the
- * same key. An upload's id has no order. */
+/* The next page must begin after this one's start: at a later key, or at another upload of the same
+ * key (upload ids have no order). */
 static int check_next_uploads(struct s3 *s, const struct uploads_page *p, const char *key_marker,
 			      const char *id_marker, struct err *err)
 {

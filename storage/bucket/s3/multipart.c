@@ -1,17 +1,17 @@
-/* storage/bucket/s3/multipart.c — objects larger than 16 MiB: uploads in parts, in parallel, each
- * hashed, signed and tried again alone.
+/* storage/bucket/s3/multipart.c — objects larger than 16 MiB: uploads in parallel parts. Each part
+ * is hashed, signed and retried separately.
  *
- * begin() takes on an earlier upload of this key that was cut off (the newest; its parts count when
- * size and MD5 are those of our bytes), else it starts a new one. Then the parts go onto the queue
- * of work, and the last one to end completes the upload (finish()).
+ * begin() resumes the newest cut-off upload of this key, else it starts a new one. A part of the
+ * old upload counts if its size and MD5 match our bytes. Then the parts go onto the queue of work,
+ * and the last one to end completes the upload (finish()).
  *
- * Somebody else may work on the same upload id. The same content then costs only once, and what
- * differs is noticed by its ETag when completing. An upload that vanished under us (completed or
- * aborted by another) is begun anew, at most RESTARTS_MAX times, and never taken on again. What
- * can't be finished for a passing reason stays, to be taken on next time; gc aborts what is old.
+ * Another process may work on the same upload id. If it sends the same content, work is saved; if
+ * not, completing notices the wrong ETag. If another process completed or aborted our upload, we
+ * start a new one, at most RESTARTS_MAX times, and don't resume any more. An upload that failed for
+ * a transient reason stays, to be resumed next time; gc aborts old ones.
  *
- * u->lock guards what the parts share; a part writes only its own place in `parts`. end_upload()
- * frees the upload, so nothing may touch it afterwards.
+ * u->lock guards the fields that the parts share; a part writes only its own place in `parts`.
+ * end_upload() frees the upload, so nothing may use it afterwards.
  */
 #include "storage/bucket/s3/client.h"
 
@@ -29,10 +29,10 @@ struct upload {
 	uint64_t part_bytes;
 	size_t n_parts;
 	struct upload_part {
-		char etag[ETAG_MAX]; /* "": not there yet */
-		uint64_t size;       /* of one taken on, not checked yet; 0: none */
+		char etag[ETAG_MAX]; /* "": not uploaded yet */
+		uint64_t size;       /* of a resumed part that isn't checked yet; 0: none */
 	} * parts;
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t lock; /* guards the fields below */
 	size_t left;
 	struct err err;
 	bool failed, gone; /* gone: the server doesn't know the upload any more */
@@ -77,7 +77,7 @@ static int s3_abort_upload(struct s3 *s, const char *key, const char *id, struct
 	return r;
 }
 
-/* Taking on. */
+/* Resuming. */
 
 struct newest {
 	const char *key;
@@ -171,7 +171,7 @@ static int list_parts(struct upload *u, const char *id, struct err *err)
 	return r;
 }
 
-/* Whatever goes wrong here, a new upload is as good. */
+/* A failure here is ignored, because a new upload does as well. */
 static void take_on(struct upload *u)
 {
 	struct newest n = { .key = u->p->key };
@@ -187,7 +187,7 @@ out:
 	free(n.id);
 }
 
-/* Is a part that is there already made of our bytes? Only a server whose ETags are MD5 can say so.
+/* Tells whether an existing part has our bytes. Works only with a server whose ETags are MD5.
  */
 static bool is_ours(const struct upload *u, size_t i)
 {
@@ -227,7 +227,7 @@ static int id_element(void *arg, const char *path, const char *text, struct err 
 	char **id = arg;
 
 	if (str_has_suffix(path, "/UploadId") &&
-	    *text) { /* not every server names the root as AWS does */
+	    *text) { /* not every server names the root element like AWS */
 		free(*id);
 		*id = xstrdup(text);
 	}
@@ -299,7 +299,7 @@ static bool is_gone(const struct s3_call *c)
 	       (s3_status(c) == 404 && !str_eq(c->error.code, "NoSuchBucket"));
 }
 
-/* 0 done; 1 was there; 2 begin anew; -1 failed */
+/* 0: done, 1: existed, 2: begin anew, -1: failed */
 static int complete(struct upload *u, struct err *err)
 {
 	struct s3_call c = { .method = "POST",
@@ -347,7 +347,7 @@ static void restart(struct upload *u, struct work_queue *q, const struct err *er
 		end_upload(u, -1, err);
 		return;
 	}
-	if (u->p->if_absent && is_there(u)) { /* who took the upload from us has completed it */
+	if (u->p->if_absent && is_there(u)) { /* the other process has completed it */
 		end_upload(u, 1, NULL);
 		return;
 	}
@@ -369,8 +369,7 @@ static void finish(struct upload *u, struct work_queue *q)
 		restart(u, q, &err);
 		return;
 	}
-	/* What passes may be taken on next time; what doesn't, and what nobody needs, is cleared
-	 * away. */
+	/* After a transient failure the upload stays, to be resumed. Otherwise it is aborted. */
 	if (r == 1 || (r < 0 && err.code != ERR_IO && err.code != ERR_CANCELLED))
 		s3_abort_upload(u->s, u->p->key, u->id, NULL);
 	end_upload(u, r, &err);

@@ -1,10 +1,10 @@
-/* storage/bucket/s3/probe.c — what a server can do, tried out with an object of our own that is
- * gone afterwards. */
+/* storage/bucket/s3/probe.c — probes what a server can do, with an object of our own that is
+ * deleted afterwards. */
 #include "storage/bucket/s3/client.h"
 
 #include <stdio.h>
 
-/* Puts eight bytes; `how`: which, and with what headers. Returns the status. */
+/* Puts eight bytes; `how` gives body and headers. Returns the status. */
 static long put(struct s3 *s, const char *key, struct s3_call how, int64_t *ret_server_ns,
 		struct err *err)
 {
@@ -37,7 +37,7 @@ static bool has_ranges(struct s3 *s, const char *key)
 	return yes;
 }
 
-/* A DELETE that must not be carried out: is it there afterwards? */
+/* Sends a DELETE whose condition fails, and checks that the object still exists. */
 static bool has_delete_if(struct s3 *s, const char *key)
 {
 	struct sigv4_header match = { "if-match", "\"00000000000000000000000000000000\"" };
@@ -65,8 +65,7 @@ int s3_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err)
 	if (status == 501)
 		status = put(s, key, plain, &server_ns, &why);
 	if ((status < 200 || status > 299) &&
-	    status != 412) { /* 412: it is our own, whose answer was lost: nobody else makes one of
-				this name */
+	    status != 412) { /* 412: our own put, whose answer was lost; the name is unique */
 		if (err)
 			*err = why;
 		return -1;

@@ -5,11 +5,11 @@
  *
  * if_absent and retries: a try that got no answer may have been carried out, and the next one is
  * then refused with 412. is_ours() reads the object and compares, so that the winner of a lock
- * isn't told that he lost it. A server that doesn't know If-None-Match is noted (`no_if_absent`),
- * and the put is sent without it.
+ * doesn't see it as lost. For a server that doesn't know If-None-Match, `no_if_absent` is set, and
+ * the put is sent without it.
  *
- * Deleting takes 1,000 keys a request. A server that can't is noted (`no_multi_delete`), and its
- * keys go one by one. So do keys that the answer says to try later.
+ * One request deletes up to 1,000 keys. For a server that can't do that, `no_multi_delete` is set,
+ * and keys are deleted one by one. So are keys that the answer says to try later.
  */
 #include "storage/bucket/s3/client.h"
 
@@ -34,8 +34,8 @@ int s3_put_headers(const struct s3 *s, const struct bucket_put *p, struct sigv4_
 	return n;
 }
 
-/* We got no answer to an earlier try, and now it is there: is it ours? Who takes a lock must not be
- * told that he lost it to himself. */
+/* An earlier try got no answer, and now the object exists: tells whether it is ours. The taker of a
+ * lock must not believe that he lost it to himself. */
 static bool is_ours(struct s3 *s, const struct bucket_put *p)
 {
 	struct s3_call c = {
@@ -63,8 +63,8 @@ out:
 	return same;
 }
 
-/* Every object storage says which object its answer is about. What a proxy says in its place, as a
- * page to log in, is a good answer too, and nothing was stored. */
+/* Every object storage sends an ETag. A proxy may answer with a 200 too, such as a login page,
+ * although nothing was stored. */
 int s3_check_etag(void *arg, const struct http_request *r, struct err *err)
 {
 	size_t n;
@@ -201,8 +201,8 @@ struct delete_batch {
 struct delete_answer {
 	const char *const *keys;
 	size_t n;
-	bool *later; /* keys[i] couldn't be deleted just now */
-	size_t at;   /* of the key that the element names; n: none of ours */
+	bool *later; /* keys[i] must be deleted later */
+	size_t at;   /* index of the key in the current element; n: not ours */
 	struct xml_error first;
 	char code[64], message[256];
 };
@@ -232,8 +232,8 @@ static int delete_element(void *arg, const char *path, const char *text, struct 
 	return 0;
 }
 
-/* 0, -1, or 1: the server can't delete many at once. later[i]: keys[i] is there still, and may go
- * another time. */
+/* 0, -1, or 1: the server can't delete many at once. later[i]: keys[i] still exists, and may be
+ * deleted later. */
 static int delete_page(struct s3 *s, const char *const *keys, size_t n, bool *later,
 		       struct err *err)
 {
@@ -259,7 +259,7 @@ static int delete_page(struct s3 *s, const char *const *keys, size_t n, bool *la
 	c.headers = h;
 	c.n_headers = 1;
 	if (EVP_Digest(body.s, body.len, md5, &md5_n, EVP_md5(), NULL) ==
-	    1) { /* not in FIPS mode; the signed SHA-256 is enough for most */
+	    1) { /* fails in FIPS mode; for most servers the signed SHA-256 is enough */
 		base64_add(&md5_text, md5, md5_n);
 		h[c.n_headers++] = (struct sigv4_header){ "content-md5", md5_text.s };
 	}
@@ -291,7 +291,7 @@ static int delete_single(void *arg, size_t i, struct err *err)
 	return s3_delete(b->s, b->keys[i], NULL, NULL, err);
 }
 
-/* What a page couldn't delete just now goes by itself, where each request is tried again. */
+/* Keys that a page couldn't delete are deleted one by one, because single requests are retried. */
 static int delete_pages(void *arg, size_t i, struct err *err)
 {
 	struct delete_batch *b = arg;
@@ -337,8 +337,8 @@ int s3_delete_if(struct bucket *b, const char *key, const char *version, struct 
 		str_deinit(&query);
 		return r;
 	}
-	/* Not every server honours If-Match on DELETE: looked at first, so that only a race can go
-	 * wrong there. */
+	/* Not every server obeys If-Match on DELETE. So check the version first; then only a race
+	 * can go wrong. */
 	r = s3_head(b, key, &now, &strings, &why);
 	if (r == 0)
 		r = str_eq(now.etag, version) ? s3_delete(s, key, NULL, &match, err) : 1;

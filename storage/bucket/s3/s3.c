@@ -1,11 +1,11 @@
 /* storage/bucket/s3/s3.c — opens a bucket of S3: endpoint, addressing, region, HTTP clients.
  *
- * Nothing is asked of a server here. A region that nobody named begins as us-east-1; client.c
- * corrects it from the first answer. Addressing is by virtual host on AWS, unless the bucket's name
- * has a dot, and by path elsewhere.
+ * This file sends no request. If no region is configured, it starts as us-east-1; client.c corrects
+ * it from the first answer. Addressing is by virtual host on AWS, unless the bucket's name has a
+ * dot, and by path elsewhere.
  *
- * An endpoint that a project's files name gets our credentials only if the user trusts it, or if
- * his own profile names the same one. Two HTTP clients: `http` for the bucket and STS, `near`
+ * An endpoint from a project's files gets our credentials only if the user trusts it, or if the
+ * user's own profile names the same one. Two HTTP clients: `http` for the bucket and STS, `near`
  * without a proxy and with short timeouts for metadata services.
  */
 #include "storage/bucket/s3/client.h"
@@ -20,8 +20,8 @@ static int fetch_near(void *arg, struct http_request *r, struct err *err)
 {
 	struct s3 *s = arg;
 
-	/* STS is reached through the proxy, if there is one; the metadata services are on this
-	 * machine's own network. */
+	/* STS requests use the proxy, if there is one; the metadata services are on this machine's
+	 * own network. */
 	return http_do(str_has_prefix(r->url, "http://") ? s->near : s->http, r, err);
 }
 
@@ -53,9 +53,9 @@ static const struct bucket_ops s3_ops = {
 	.free = s3_free,
 };
 
-/* The endpoint that option, environment or profile names; NULL: AWS. An option comes from a
- * project's files, or out of a shared store: it is shown credentials when the user trusts it, or it
- * is the one that his profile names. */
+/* The endpoint from option, environment or profile; NULL: AWS. An option may come from a project's
+ * files or a shared store. Such an endpoint gets credentials only if the user trusts it, or the
+ * user's profile names it. */
 static int find_endpoint(const struct bucket_options *o, const struct credentials_options *co,
 			 char **ret, struct err *err)
 {
@@ -87,7 +87,7 @@ static int find_region(const struct bucket_options *o, const struct credentials_
 	if (!*ret && credentials_profile_setting(co, "region", ret, err) < 0)
 		return -1;
 	if (!*ret)
-		*ret = xstrdup("us-east-1"); /* the answer names the right one */
+		*ret = xstrdup("us-east-1"); /* an answer corrects it */
 	if (strspn(*ret, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") !=
 	    strlen(*ret))
 		return err_set(err, ERR_INVALID,
@@ -109,7 +109,7 @@ static int make_clients(struct s3 *s, const struct bucket_options *o, struct err
 		       : 0;
 }
 
-/* AWS_MAX_ATTEMPTS, as other clients know it. What isn't such a number counts for nothing. */
+/* AWS_MAX_ATTEMPTS, as in other clients. Other texts than numbers are ignored. */
 static unsigned tries(const struct bucket_options *o)
 {
 	const char *v = getenv("AWS_MAX_ATTEMPTS");

@@ -85,7 +85,7 @@ static int compare_bytes(const char *a, size_t an, const char *b, size_t bn)
 	return c ? c : (an > bn) - (an < bn);
 }
 
-/* By name, then by value: what comes before the '=' is compared first. */
+/* By name (before the '='), then by value. */
 static int compare_params(const void *x, const void *y)
 {
 	const struct piece *a = x, *b = y;
@@ -135,7 +135,7 @@ static size_t sorted_headers(const struct sigv4_request *r, struct sigv4_header 
 	return r->n_headers;
 }
 
-/* Without blanks at both ends, and with one for several in a row. */
+/* Trims blanks at both ends, and replaces several in a row with one. */
 static void add_trimmed(struct str *out, const char *s)
 {
 	size_t n = strlen(s);
@@ -159,7 +159,8 @@ static void add_signed_names(struct str *out, const struct sigv4_request *r)
 			str_addf(out, "%s%s", i ? ";" : "", h[i].name);
 }
 
-/* Headers of one name: one line, values parted by commas in the order in which they are sent. */
+/* Headers of one name become one line, with comma-separated values in the order in which they are
+ * sent. */
 static void add_headers(struct str *out, const struct sigv4_request *r)
 {
 	struct sigv4_header h[SIGV4_HEADERS_MAX];

@@ -1,9 +1,8 @@
 /* storage/bucket/s3/sigv4.h — AWS Signature Version 4: the Authorization header.
  *
- * Pure: no clock, no environment, no network. The caller gives the time, and sends exactly what was
- * signed: the path and the query as they are here, and each of these headers. (AWS: "Signature
- * Version 4 signing process"; S3 signs the path as it is sent, other services encode it a second
- * time.)
+ * Pure: no clock, no environment, no network. The caller gives the time, and must send exactly what
+ * was signed: this path and query, and all of these headers. (AWS: "Signature Version 4 signing
+ * process"; S3 signs the path as it is sent, other services encode it a second time.)
  */
 #ifndef CAIRN_STORAGE_BUCKET_S3_SIGV4_H
 #define CAIRN_STORAGE_BUCKET_S3_SIGV4_H
@@ -24,31 +23,30 @@ struct sigv4_request {
 	const char *path;  /* percent-encoded, as sent; begins with '/' */
 	const char *query; /* percent-encoded, as sent, in any order; "" or NULL: none. A parameter
 			      without a value is signed as `name=` */
-	const struct sigv4_header
-		*headers; /* all that are signed: host and x-amz-date among them */
+	const struct sigv4_header *headers; /* all signed headers, including host and x-amz-date */
 	size_t n_headers;
 	const char *payload_hash; /* hex, or SIGV4_UNSIGNED */
 
 	const char *region, *service; /* "s3", "sts" */
 	const char *key_id, *secret;
-	int64_t time_ns; /* Unix; must be what x-amz-date says */
+	int64_t time_ns; /* Unix; must match x-amz-date */
 };
 
-/* 20130524T000000Z, as x-amz-date wants it; out has 17 bytes. */
+/* 20130524T000000Z, the format of x-amz-date; out has 17 bytes. */
 #define SIGV4_DATE_BYTES 17
 void sigv4_date(int64_t time_ns, char out[SIGV4_DATE_BYTES]);
 
 /* Splits http[s]://HOST[:PORT][/PATH]: no user, query or fragment. *ret_scheme: "http" or "https".
- * *ret_host: as it is signed and sent, in lower case, without a port that goes without saying.
- * *ret_path: what comes before all paths, without a slash at its end; "" for none. The caller frees
- * the last two. False when it isn't such a URL. */
+ * *ret_host: as signed and sent: in lower case, without a default port. *ret_path: the prefix of
+ * all paths, without a slash at its end; "" for none. The caller frees the last two. False for
+ * other URLs. */
 bool sigv4_split_endpoint(const char *url, const char **ret_scheme, char **ret_host,
 			  char **ret_path);
 
 /* Appends the value of the Authorization header. */
 void sigv4_authorization(const struct sigv4_request *r, struct str *out);
 
-/* What is hashed and signed: for tests, and for those who ask a server why it disagrees. */
+/* The canonical request, for tests and to debug a refused signature. */
 void sigv4_canonical(const struct sigv4_request *r, struct str *out);
 
 /* Lower-case hex of n bytes, appended. */

@@ -1,7 +1,7 @@
 /* storage/bucket/s3/xml.c — reads S3's XML with libexpat, under limits.
  *
- * `path` is the one buffer of names; `starts` remembers where each element's name begins, so that
- * the end of an element cuts it off. `text` is emptied at each start and end, so an element with
+ * `path` holds the names of all open elements; `starts` says where each name begins, so that the
+ * end of an element removes it. `text` is emptied at each start and end, so an element with
  * children has the text after its last child.
  *
  * The first refusal stops the parser and is kept in `why` or `err`; later callbacks do nothing. No
@@ -16,14 +16,14 @@
 
 struct reader {
 	XML_Parser parser;
-	const char *root; /* what it must be; NULL: anything */
+	const char *root; /* required root; NULL: any */
 	xml_element_fn fn;
 	void *arg;
 	struct str path, text;
 	size_t starts[XML_DEPTH_MAX]; /* of each element's name in `path` */
 	int depth;
-	const char *why; /* it is refused; static */
-	struct err err;  /* or what fn said */
+	const char *why; /* why it is refused; static */
+	struct err err;  /* or fn's error */
 };
 
 static void refuse(struct reader *r, const char *why)
@@ -136,8 +136,7 @@ static void copy_printable(char *out, size_t size, const char *text)
 
 	text_add_printable(&s, text, strnlen(text, size));
 	n = MIN(s.len, size - 1);
-	while (n && n < s.len &&
-	       ((unsigned char)s.s[n] & 0xc0) == 0x80) /* not through a character */
+	while (n && n < s.len && ((unsigned char)s.s[n] & 0xc0) == 0x80) /* don't cut a character */
 		n--;
 	memcpy(out, s.s ? s.s : "", n);
 	out[n] = '\0';
@@ -148,7 +147,7 @@ static int error_element(void *arg, const char *path, const char *text, struct e
 {
 	struct xml_error *e = arg;
 
-	if (!str_has_prefix(path, "Error")) /* a long answer that is none isn't read to its end */
+	if (!str_has_prefix(path, "Error")) /* don't read a long answer that is no error */
 		return err_set(err, ERR_CORRUPT, "no error");
 	if (str_has_prefix(path, "ErrorResponse/"))
 		path += strlen("ErrorResponse/");
