@@ -25,7 +25,7 @@
 #include "model/expr/value.h"
 
 enum ref_kind {
-	REF_PARAM,  /* params.NAME             index: into pipeline->params */
+	REF_PARAM,  /* params.NAME index: into pipeline->params */
 	REF_LOCAL,  /* params.NAME in a step file   index: into step->locals */
 	REF_INPUT,  /* inputs.NAME in a command: the path of the step's own input    index: into
 		       step->inputs */
@@ -64,30 +64,28 @@ struct expr_template { /* immutable after load */
 	const char *file;
 };
 
-/* What the evaluator asks for. `resolve` returns 1 when the value isn't known yet (then so does the
- * evaluation). */
+/* What the evaluator needs. `resolve` returns 1 when the value isn't known yet; then the evaluation
+ * returns 1, too. */
 struct expr_scope {
 	int (*resolve)(void *arg, const struct ref *ref, struct value *ret, struct err *err);
 	void *arg;
-	bool any_failed; /* failed(): has a needed step failed or been skipped because of a failure
-			  */
+	bool any_failed; /* failed(): a needed step failed, or was skipped because of a failure */
 };
 
-/* 0 value, 1 not known yet, -1 error (wrong types; message has file:line:col). Lists and strings go
- * to `arena`. */
+/* 0 value, 1 not known yet, -1 error (wrong types; message has file:line:col). Lists and strings
+ * live in `arena`. */
 int expr_eval(const struct expr *e, const struct expr_scope *scope, struct arena *arena,
 	      struct value *ret, struct err *err);
-/* The text of the whole template, appended to `out`. Same returns. */
+/* Appends the text of the whole template to `out`. Returns as expr_eval(). */
 int template_render(const struct expr_template *t, const struct expr_scope *scope,
 		    struct arena *arena, struct str *out, struct err *err);
-/* A template that is exactly one expression, evaluated with its type; otherwise its text as a
- * string. */
+/* Evaluates a template: exactly one expression keeps its type, everything else gives a string. */
 int template_eval(const struct expr_template *t, const struct expr_scope *scope,
 		  struct arena *arena, struct value *ret, struct err *err);
 /* Calls fn for every reference, in order. */
 void template_refs(const struct expr_template *t, void (*fn)(void *arg, const struct ref *ref),
 		   void *arg);
-/* Does it call always() or failed()? Then it decides by itself whether to run after failures. */
+/* Whether it calls always() or failed(). If so, it decides itself whether to run after failures. */
 bool expr_handles_failure(const struct expr *e);
 /* NULL when the template has an expression in it. */
 const char *template_literal(const struct expr_template *t);

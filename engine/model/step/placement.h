@@ -44,10 +44,10 @@ struct doc; /* model/read.h: where errors are reported */
 void placement_read_kubernetes(const struct doc *d, const struct yaml_node *n,
 			       const char *const *others, size_t n_others, json_t *into);
 void placement_read_volumes(const struct doc *d, const struct yaml_node *n, json_t *into);
-/* A key of `resources`: false when it isn't one of gpu_type, shm, disk and names with a slash. */
+/* Reads a key of `resources`: false unless it is gpu_type, shm, disk or a name with a slash. */
 bool placement_read_resource(const struct doc *d, const struct yaml_node *key,
 			     const struct yaml_node *value, json_t *into);
-/* Forgets what placement_read_resource() put into it. */
+/* Removes what placement_read_resource() put there. */
 void placement_drop_resources(json_t *placement);
 /* The name of an object of the cluster: lower-case letters, digits, `-` and `.`. False after a
  * report. */
