@@ -68,8 +68,7 @@ struct plan_task {
 	bool told; /* its dependents know that it has ended; a revived one told them when it was a
 		      hit */
 	bool from_store;    /* the hit came from the store's record, not the database */
-	uint32_t last_wait; /* plan's own: the last task that waits for its content to be made again
-			     */
+	uint32_t last_wait; /* plan's own: the last task that waits for its content */
 	struct task *task;  /* what the run knows of it (run/task.h); NULL: the run never took it */
 };
 

@@ -28,8 +28,7 @@ struct command_state {
 	bool pattern;         /* an unquoted ~ or { */
 	bool target;          /* it is the target of a redirection */
 	bool named;           /* the command's own name was read: the rest are arguments */
-	bool takes_options; /* no name yet, but a word like `time`, which may take options before it
-			     */
+	bool takes_options;   /* after a word like `time`, which may have options before the name */
 	bool wraps, may_wrap; /* its name is one of `wrappers`, or unknown */
 	const struct code_program *program;
 	bool code_next, code_given,
