@@ -34,22 +34,23 @@ struct what {
 	double value;
 };
 
-/* The database, for text that may mean a run which only the store knows (a run hash or the
- * beginning of one, with whatever is behind it): such a run is taken into the database first, so
- * that all commands know it. Opens it as cli_db(DB_READ), or for writing when a run came in. text
- * may be NULL. */
+/* Opens the database for `text`, which may mean a run that only the store knows (a run hash or its
+ * beginning, with a task or output behind it). Such a run is imported into the database first, so
+ * that every command finds it. Opens it as cli_db(DB_READ), or for writing when a run was imported.
+ * text may be NULL. */
 int what_db(struct cli *cli, const char *text, struct db **ret, struct err *err);
 
-/* `allowed`: kinds that make sense to the caller, or'ed. Of several meanings the first wins: a path
- * that begins with ./, ../ or /; a run named in full, alone or with what is behind it; something of
- * `run` or the newest run; a content id; a run by its beginning; any other path. Within a run a
- * task comes before an output. `run`: the value of --run, or NULL. ERR_NOT_FOUND names the
- * allowed kinds; ERR_INVALID names two when several match. In cli->arena. */
+/* Finds what `text` means. `allowed`: kinds that make sense to the caller, or'ed. Of several
+ * meanings the first wins: a path that begins with ./, ../ or /; a run named in full, alone or with
+ * something behind it; something of `run` or the newest run; a content id; the beginning of a run's
+ * name; any other path. Within a run a task comes before an output. `run`: the value of --run, or
+ * NULL. ERR_NOT_FOUND names the allowed kinds; ERR_INVALID names two when several match. In
+ * cli->arena. */
 int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run,
 	      struct what *ret, struct err *err);
 
-/* The log of a task of that run: of its last attempt there; of a hit, of the execution that made
- * the result. ERR_NOT_FOUND when none is on record. */
+/* The log of a task of that run: of its last attempt there. For a hit, the log of the attempt that
+ * made the result. ERR_NOT_FOUND when none is on record. */
 int what_task_log(struct cli *cli, struct db *db, const struct run_row *run,
 		  const struct facts_task *t, struct content_id *ret, struct err *err);
 

@@ -14,7 +14,7 @@ const char *graph_edge_kind_name(enum graph_edge_kind k)
 
 /* DOT. */
 
-/* A quoted string: `"` and `\` are escaped, line ends can't be there (printable). */
+/* A quoted string: `"` and `\` are escaped; there are no line ends, since the text is printable. */
 void graph_add_dot_string(struct str *out, const char *s)
 {
 	_cleanup_(str_deinit) struct str plain = { 0 };
@@ -29,7 +29,7 @@ void graph_add_dot_string(struct str *out, const char *s)
 	str_addc(out, '"');
 }
 
-/* Inputs may have the name of a step. */
+/* An input may have the name of a step. */
 static void dot_id(struct str *out, const struct graph_node *n)
 {
 	_cleanup_(str_deinit) struct str id = { 0 };

@@ -43,7 +43,7 @@ static int post(struct http_client *c, const char *url, const char *const *heade
 	return result;
 }
 
-/* OPENLINEAGE_API_KEY is what the clients of that project read too. */
+/* OpenLineage's clients read OPENLINEAGE_API_KEY, too. */
 static int post_all(struct cli *cli, const char *url, const json_t *events, struct err *err)
 {
 	const char *key = getenv("OPENLINEAGE_API_KEY");

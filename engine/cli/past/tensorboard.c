@@ -111,8 +111,8 @@ static void add_scalar(struct str *out, double wall, const char *tag, const stru
 	add_record(out, &event);
 }
 
-/* A series has no times: all events are of the time at which the run began, so that the same series
- * gives the same file. */
+/* A series has no times, so all events get the time at which the run began: the same series gives
+ * the same file. */
 void tensorboard_add(struct str *out, const struct series *s)
 {
 	static const char version[] = "brain.Event:2";
