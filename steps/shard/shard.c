@@ -9,7 +9,8 @@
 
 /* Outputs. */
 
-/* Removes the shards of an earlier execution by hand: where that made more, some would stay. */
+/* Removes the shards of an earlier execution by hand, since that may have made more than this
+ * one. */
 static int clear_old(const char *path, struct err *err)
 {
 	static const char ours[] = "shard-[0-9][0-9][0-9][0-9][0-9][0-9]?(-*).tar?(.zst)";
@@ -35,8 +36,8 @@ static int real_path(const char *path, char **ret, struct err *err)
 	return *ret ? 0 : err_errno(err, "cannot read %s", path);
 }
 
-/* An output's old shards are removed, so they must be neither the input nor what another output
- * has written. */
+/* An output's old shards are removed, so the output must be neither the input nor another
+ * output. */
 static int check_apart(const struct set *s, const struct out_split *out, struct err *err)
 {
 	_cleanup_(freep) char *in = NULL, *here = NULL;
