@@ -3,7 +3,7 @@
 #include <string.h>
 #include "steps/augment/codec.h"
 
-/* What the file holds; depth 0: two dimensions. */
+/* The array in the file; depth 0: two dimensions. */
 struct levels {
 	uint32_t h, w, depth;
 	const uint8_t *at;

@@ -42,8 +42,7 @@ struct data {
 	uint64_t rows_skipped;      /* of rows_read, left out by on_bad: skip */
 	char **classes;             /* in the order of the score columns */
 	size_t n_classes, positive; /* positive: with two classes */
-	bool named; /* `classes` or prob_* names the classes. Then macro averages cover all of them
-		     */
+	bool named;                 /* by `classes` or prob_*: then macro averages cover all */
 	bool thresholded; /* a threshold was given: it decides between two score columns, too */
 	double threshold;
 	uint32_t *truth; /* a class */
