@@ -39,8 +39,6 @@ int codec_probe(const void *data, size_t n, const struct codec_options *o, struc
 	return 0;
 }
 
-/* Orientation. */
-
 static unsigned tiff_u16(const uint8_t *p, bool big)
 {
 	return big ? (unsigned)p[0] << 8 | p[1] : (unsigned)p[1] << 8 | p[0];
@@ -95,8 +93,6 @@ static void turn_upright(const struct image *from, unsigned orientation, struct 
 			memcpy(image_row(to, y) + (size_t)x * bytes, s, bytes);
 		}
 }
-
-/* Reading. */
 
 void codec_view(struct image *view, const struct image *of, const struct image_part *part)
 {

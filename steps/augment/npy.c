@@ -71,8 +71,6 @@ int npy_read(const void *data, size_t n, const struct codec_options *o, struct i
 	return 0;
 }
 
-/* Writing. */
-
 void codec_write_npy(const struct image *im, bool deep, struct str *out)
 {
 	npy_add_header(out, deep ? "<u2" : "|u1", (uint64_t[]){ im->h, im->w, 3 },

@@ -115,8 +115,6 @@ static void compare(struct results *r)
 	c->why = isnan(c->p) ? "both are right on the same rows" : NULL;
 }
 
-/* Everything. */
-
 void results_measure(struct results *r)
 {
 	const struct data *d = r->d;

@@ -61,8 +61,6 @@ int set_bad(struct set *s, enum bad why, struct err *err)
 	return 1;
 }
 
-/* Adding. */
-
 int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret,
 	     struct err *err)
 {

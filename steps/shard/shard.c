@@ -7,8 +7,6 @@
 #include "base/os/machine.h"
 #include "steps/shard/internal.h"
 
-/* Outputs. */
-
 /* Removes the shards of an earlier execution by hand, since that may have made more than this
  * one. */
 static int clear_old(const char *path, struct err *err)
@@ -62,8 +60,6 @@ static int check_apart(const struct set *s, const struct out_split *out, struct 
 	}
 	return 0;
 }
-
-/* The step. */
 
 static int make_shards(struct set *s, struct err *err)
 {

@@ -63,8 +63,6 @@ static int post_all(struct cli *cli, const char *url, const json_t *events, stru
 	return r;
 }
 
-/* Formats. */
-
 static int openlineage(struct cli *cli, struct export_run *x, const struct cli_args *args,
 		       const char *to, struct err *err)
 {

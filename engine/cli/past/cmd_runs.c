@@ -88,8 +88,6 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 	return parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics, err);
 }
 
-/* Showing. */
-
 static void add_row(struct table *t, struct cli *cli, const json_t *run)
 {
 	const json_t *counts = json_object_get(run, "counts");
