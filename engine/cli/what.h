@@ -3,15 +3,15 @@
  *	RUN                      id, run hash or its beginning, tag name, last, last:PIPELINE
  *	RUN/TASK  RUN:TASK       a task (or step) of that run; without RUN: of --run, or the newest
  *	RUN/TASK/OUTPUT  RUN/TASK.OUTPUT  TASK/OUTPUT …   content that it made; OUTPUT may be left
- *	                 out when there is one
- *	RUN/TASK@log  @code      its log; the tree of code that it was given
+ *	                 out when there is only one
+ *	RUN/TASK@log  @code      its log; the tree of its code
  *	RUN@input.NAME           an input of the pipeline as that run pinned it
  *	RUN@metric.NAME  TASK@metric.NAME   a metric
  *	sha256:HEX…              content, by at least eight digits
  *	./PATH                   a file or directory on disk (anything that exists, where the
  *	                         command allows it)
  *
- * What is named in full beats what only begins so: the step `train` isn't hidden by a run of the
+ * A full name wins over the beginning of another: the step `train` isn't hidden by a run of the
  * pipeline `training`. RUN:OUTPUT works too, when one task of that run has an output of that name:
  * fashion/best:model.
  */

@@ -125,7 +125,7 @@ struct config {
 	} serve;
 	const char *salt;      /* project salt of every key, or NULL */
 	uint32_t jobs;         /* 0: one a cpu */
-	uint32_t cpu_milli;    /* what local tasks may use in all; 0: what the machine has */
+	uint32_t cpu_milli;    /* limit of all local tasks; 0: what the machine has */
 	uint64_t memory_bytes; /* likewise */
 	int32_t gpus;          /* -1: find out */
 	uint64_t keep_runs;    /* retention for gc; 0: all */
@@ -133,20 +133,20 @@ struct config {
 	struct arena *arena;
 };
 
-/* What is never content of a project: its state, and git's at the top
+/* Names that are never content of a project: its state, and git's at the top
  * (content_put_options.exclude). */
 extern const char *const config_not_content[];
 
-/* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward).
- * ERR_NOT_FOUND when there is none: the message says `cairn init`. All that is wrong with the file
- * and the variables goes to `diags`; then ERR_INVALID. */
+/* start_dir: where the search for the project root begins (cairn.yaml, .cairn or .git upward).
+ * ERR_NOT_FOUND when there is none: the message names `cairn init`. ERR_INVALID: all errors of the
+ * file and the variables are in `diags`. */
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret,
 		struct err *err);
-/* "http://HOST[:PORT][/PATH]", or https, as requests begin: without a slash at the end. NULL, with
- * what it must be in `err`: it is none. */
+/* "http://HOST[:PORT][/PATH]", or https, as the beginning of requests: without a slash at the end.
+ * NULL for anything else; `err` says what it must be. */
 const char *config_server_url(struct arena *arena, const char *text, struct err *err);
-/* Does a run take results that others left in the store? With `cache: off` only where the store has
- * nobody else's: on this machine, whose own directory is asked then. Pods have to share it. */
+/* Whether a run uses results that the store has already. With `cache: off` it does only on this
+ * machine, where it looks in its own directory; pods have only the shared store. */
 bool config_takes_results(const struct config *c);
 /* The directory on this machine that holds the store's content, in front of a shared one or itself.
  */

@@ -64,7 +64,7 @@ static void comment(struct dry_run *d, const char *text)
 		str_addf(&d->yaml, "# %s\n", line.s);
 }
 
-/* Asks what the server would make of it; *ret stays NULL when it refuses. -1: it can't be asked. */
+/* Asks what the server would make of it; *ret stays NULL when it refuses. -1: no answer. */
 static int ask_server(struct dry_run *d, const json_t *o, json_t **ret, struct err *why,
 		      struct err *err)
 {

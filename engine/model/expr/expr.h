@@ -1,7 +1,7 @@
 /* engine/model/expr/expr.h — `${{ }}` expressions and the templates that hold them.
  *
  * No side effects. There are references, literals (1, 0.5, 'text', "text", true, null, [a, b]; a
- * quote inside of text is written twice), == != < <= > >= && || !, parentheses, and a few pure
+ * quote inside of text is doubled), == != < <= > >= && || !, parentheses, and a few pure
  * functions (the table in expr.c, from which help is made):
  *
  *	always() failed()                      in `if` only
@@ -16,8 +16,8 @@
  * single expression keeps that expression's type. `$${{` is the text `${{`.
  *
  * References are resolved to indices when the pipeline is loaded; evaluating asks the caller's
- * scope for values. Types are checked then as far as they are known. Any thread; nothing here has
- * state.
+ * scope for values. Loading also checks types, as far as they are known. Any thread; nothing here
+ *has state.
  */
 #ifndef CAIRN_MODEL_EXPR_EXPR_H
 #define CAIRN_MODEL_EXPR_EXPR_H
@@ -25,7 +25,7 @@
 #include "model/expr/value.h"
 
 enum ref_kind {
-	REF_PARAM,  /* params.NAME index: into pipeline->params */
+	REF_PARAM,  /* params.NAME             index: into pipeline->params */
 	REF_LOCAL,  /* params.NAME in a step file   index: into step->locals */
 	REF_INPUT,  /* inputs.NAME in a command: the path of the step's own input    index: into
 		       step->inputs */

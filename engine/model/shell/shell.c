@@ -7,7 +7,7 @@
  * differ; where implementations of sh differ, the rest of the script is lost.
  *
  * The script is one array of bytes in which a NUL stands for each place (a literal NUL loses
- * everything). Functions leave the reader behind what they have read; each place is reported
+ * everything). Functions leave the reader after what they have read; each place is reported
  * exactly once, in order. Recursion is bounded by DEPTH_MAX. commands() reads to the end of the
  * script or of a substitution; words.c handles the words of a command.
  *

@@ -28,8 +28,9 @@
  *
  * All of it becomes one canonical JSON object, runner_attempt.placement_json: {"disk_bytes",
  * "extended": {name: n}, "gpu_type", "shm_bytes", "spot", "volumes"} and the keys of `kubernetes`
- * flat beside these, absent where not said; a volume's `size` is "size_bytes" there. cairn.yaml's
- * `kubernetes` takes the same keys for all steps (a step's own win), and those of struct config.
+ * flat beside these, absent unless given; a volume's `size` is "size_bytes" there. cairn.yaml's
+ * `kubernetes` takes the same keys for all steps (a step's own keys win), and those of struct
+ *config.
  */
 #ifndef CAIRN_MODEL_STEP_PLACEMENT_H
 #define CAIRN_MODEL_STEP_PLACEMENT_H

@@ -128,7 +128,7 @@ static void key_elsewhere(struct reader *r, const struct yaml_node *n)
 }
 
 #define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE)
-/* Where a command is given. */
+/* Steps with a command. */
 #define CONTEXT_COMMAND      (CONTEXT_RUN | CONTEXT_WRAP | CONTEXT_FILE)
 #define CONTEXT_ALL          (CONTEXT_ANY_STEP | CONTEXT_FILE | CONTEXT_DEFAULTS)
 #define CONTEXT_NOT_DEFAULTS (CONTEXT_ANY_STEP | CONTEXT_FILE)
