@@ -564,7 +564,7 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 		return 0;
 	plan_mark_lost(p, s->decl->name, why.msg);
 	if (p->replay) {
-		replay_items(p, s); /* by name, since the items of then are on record */
+		replay_items(p, s); /* by name: the results on record are used */
 		return 0;
 	}
 	stand_in->need_failed = true; /* its items are unknown: one task stands for all */
