@@ -1,23 +1,23 @@
-/* steps/parallel.c — work on all cores whose result doesn't depend on how many there are.
+/* steps/parallel.c — work on all cores; the result doesn't depend on how many there are.
  *
- * A stream is a ring of slots, each made, worked on, and done in its turn. Every thread does
+ * A stream is a ring of slots; each item is made, worked on, and done in order. Every thread does
  * whatever is possible next: finishing in order comes before working, working before making, so
  * that the ring drains first and memory stays bounded. `made`, `taken` and `finished` only grow,
  * with finished ≤ taken ≤ made ≤ finished + n; item k lives in slot k % n.
  *
  * The lock is held for the ring's state only, never during a callback. The flags `making` and
- * `finishing` admit one thread each: next() never overlaps itself, nor does done(), but the two
- * may run together.
+ * `finishing` admit one thread each: next() never overlaps itself, nor does done(), but the two may
+ * run together.
  *
  * An error takes its place in the order: the slot of a failed item is finished in its turn, so the
- * error of the earliest item is the one that counts. After it (`failed`) nothing is made or worked
- * on; what was made goes to drop().
+ * error of the earliest item counts. After it (`failed`) no item is made or worked on; items that
+ * were made go to drop().
  *
- * step_parallel() hands out indices from a counter. After a failure only smaller indices are still
- * run, since one of them may fail too and then is the first.
+ * step_parallel() gives out indices from a counter. After a failure only smaller indices still run,
+ * since one of them may fail too and then is the first.
  *
- * Threads live for one call. Fewer than were asked for is no error: the caller's thread is always
- * one of them.
+ * Threads live for one call. Having fewer than were asked for is no error: the caller's thread is
+ * always one of them.
  */
 #include <assert.h>
 #include <pthread.h>
@@ -41,14 +41,14 @@ struct ring {
 	pthread_cond_t changed;
 	struct slot *slots;
 	size_t n;                      /* slots */
-	size_t made, taken, finished;  /* items ever: by next(), for work, by done() */
+	size_t made, taken, finished;  /* totals: by next(), for work, by done() */
 	bool making, finishing, ended; /* ended: nothing more is made */
 	bool failed;
 	struct err err;
 };
 
-/* Each of these is called with the lock held, releases it for the call, and returns with it held
- * again. */
+/* Each of these is called with the lock held, releases it for the callback, and returns with it
+ * held again. */
 static void make_one(struct ring *r)
 {
 	struct err err = { 0 };
@@ -137,7 +137,7 @@ static void *turn(void *arg)
 	return NULL;
 }
 
-/* With fewer threads than asked for it only takes longer. */
+/* Fewer threads than asked for only take longer. */
 static void run_on_threads(unsigned threads, void *(*fn)(void *), void *arg)
 {
 	pthread_t *v = xcalloc(threads, sizeof(*v));
@@ -168,7 +168,7 @@ int step_stream(unsigned threads, const struct step_stream *s, struct err *err)
 	return r.failed ? err_pass(err, &r.err) : 0;
 }
 
-/* A known number of things. */
+/* A known number of items. */
 
 struct range {
 	int (*work)(void *arg, size_t i, struct err *err);
@@ -187,7 +187,7 @@ static void *work_range(void *arg)
 		size_t i;
 
 		pthread_mutex_lock(&r->lock);
-		/* What is before the failure is still run: it may fail too. */
+		/* Indices before the failure still run: they may fail too. */
 		i = r->next < r->failed_at ? r->next++ : r->n;
 		pthread_mutex_unlock(&r->lock);
 		if (i >= r->n)

@@ -1,18 +1,18 @@
 /* steps/program.c — the command line of a built-in step, and its help, both from its table.
  *
- *	cairn step shard -i data=photos/ -o train=train/ -o val=val/ -w split.train=0.9
+ * 	cairn step shard -i data=photos/ -o train=train/ -o val=val/ -w split.train=0.9
  *
  * step_main() finds the step's table (step_spec_find()), reads the words into a struct line,
  * completes the settings (step_spec_complete()), checks ports, makes the directories of outputs,
- * calls the step's run(), and writes the metrics file only when that went well. There is one error
- * message, on standard error, and the exit status tells its kind: 2 wrong use, 3 bad input or
+ * and calls the step's run(). It writes the metrics file only after success. There is one error
+ * message, on standard error, and the exit status tells its kind: 2 wrong usage, 3 bad input or
  * settings, 143 stopped by a signal, 1 anything else.
  *
- * Settings add up in the order in which they are given: `-w a.b=1` makes nested objects,
- * --with-json replaces whole keys. VALUE is JSON where it parses as JSON, else text.
+ * Settings are combined in the order in which they are given: `-w a.b=1` makes nested objects,
+ * --with-json replaces whole keys. VALUE is JSON if it parses as JSON, else text.
  *
- * Everything runs on the main thread; threads are the step's own. Which steps a program has is
- * main()'s matter (steps/main.c, steps/train/main.c): the tables know all of them.
+ * Everything runs on the main thread; steps start their own threads. main() decides which steps a
+ * program has (steps/main.c, steps/train/main.c): the tables contain all of them.
  */
 #include <assert.h>
 #include <limits.h>
@@ -27,7 +27,7 @@
 #include "base/text/text.h"
 #include "steps/step.h"
 
-#define THREADS_MAX 1024 /* of our own, however many a step may start */
+#define THREADS_MAX 1024 /* our own threads; a step may start more */
 #define WITH_MAX    (16 * MIB)
 
 struct line {
@@ -202,7 +202,7 @@ static int read_option(struct line *l, const struct step_spec *spec, const char 
 	if (strcmp(name, "--with-json") == 0)
 		return set_with_json(l, v, err);
 	if (strcmp(name, "--threads") == 0) {
-		/* A program that runs on many nodes is given those of all. */
+		/* A program that runs on many nodes gets the threads of all. */
 		if (!text_parse_int(v, &n) || n < 1 || n > INT32_MAX)
 			return err_set(err, ERR_USAGE, "--threads %s: a number from 1 to %d", v,
 				       INT32_MAX);
@@ -288,8 +288,8 @@ static unsigned cpus(void)
 	return cpus_get(&all) == 0 ? MAX(cpus_count(&all), 1u) : 1;
 }
 
-/* Where a file is to be a link, what it leads to is written: a temporary name beside it and a
- * rename would put a file in the link's place, if there is room for new names at all. */
+/* If the path is a link, writes to its target: writing a temporary file and renaming it would
+ * replace the link, and needs a directory in which names can be created. */
 static const char *behind_link(struct arena *arena, const char *path)
 {
 	_cleanup_(freep) char *dir = NULL, *full = NULL;
@@ -357,7 +357,7 @@ static int run_step(const struct step_impl *impl, const struct step_spec *spec,
 	return r;
 }
 
-/* For who keeps pipelines/schema.json: its $defs of what `with` may hold, step by step. */
+/* For maintainers of pipelines/schema.json: prints its $defs for `with`, step by step. */
 static int print_schemas(void)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };

@@ -1,15 +1,15 @@
-/* steps/step.c — what a step may ask for and say: ports, settings, metrics, progress.
+/* steps/step.c — helpers for steps: ports, settings, metrics, progress.
  *
- * Settings are read from the complete form, so a missing one or a wrong type is a broken table of
- * ours: it is asserted.
+ * Settings are read from the complete form, so a missing one or a wrong type is a bug in our
+ * tables: it is asserted.
  *
- * A metric's name is split at its dots into nested objects of a->metrics. program.c writes the
- * file at the end, so metrics belong to run()'s thread.
+ * A metric's name is split at its dots into nested objects of a->metrics. program.c writes the file
+ * at the end, so metrics belong to run()'s thread.
  *
- * Progress is one static state for the process, under one lock, as a process runs one step. A line
- * is printed when it is due (progress.next_ns); the last one of a phase is kept in `unit` and
- * printed when the next phase or the end comes. On a terminal `on_line` says that a line has still
- * to be ended before other text.
+ * Progress is one static state for the process, under one lock, since a process runs one step. A
+ * line is printed when it is due (progress.next_ns); the last one of a phase is kept in `unit` and
+ * printed when the next phase or the end comes. On a terminal `on_line` means that a line must
+ * still be ended before other text.
  */
 #include "steps/step.h"
 #include <assert.h>
@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/text/text.h"
 
-/* Between two progress lines: a terminal's is rewritten in place, a log keeps each. */
+/* Time between two progress lines: a terminal's is rewritten in place, a log keeps each. */
 #define PROGRESS_TERMINAL_NS NS_PER_S
 #define PROGRESS_LOG_NS      (10 * NS_PER_S)
 
@@ -139,12 +139,12 @@ void step_metric(struct step_args *a, const char *name, double value)
 static struct {
 	pthread_mutex_t lock;
 	int64_t next_ns;
-	uint64_t done, total; /* the last values, perhaps not printed yet */
+	uint64_t done, total; /* the last values, which may not be printed yet */
 	const char *unit;     /* NULL: it is printed */
-	bool on_line;         /* a terminal's line is to be ended before other text */
+	bool on_line;         /* a terminal's line must be ended before other text */
 } progress = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* What is due, under the lock. */
+/* Prints the pending line; call it under the lock. */
 static void print_progress(bool terminal)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
@@ -169,10 +169,10 @@ void step_progress(uint64_t done, uint64_t total, const char *unit)
 
 	assert(unit);
 	pthread_mutex_lock(&progress.lock);
-	/* Another phase begins: the last line of this one. */
+	/* Another phase begins: print the last line of the old one. */
 	if (progress.unit && strcmp(progress.unit, unit) != 0)
 		print_progress(terminal);
-	/* Workers count in order, but their calls may come in any order. */
+	/* Workers count in order, but their calls may arrive in any order. */
 	progress.done = progress.unit ? MAX(progress.done, done) : done;
 	progress.total = total;
 	progress.unit = unit;

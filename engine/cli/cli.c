@@ -5,15 +5,14 @@
  * can do: colour, UTF-8, a cursor that moves.
  *
  * Everything to cli->err goes through say() or cli_note(). Both flush cli->out first, so that the
- * two streams keep their order where they share a terminal. say() makes its text printable; whoever
- * calls cli_note() has done that.
+ * two streams keep their order where they share a terminal. say() makes its text printable; callers
+ * of cli_note() must do that themselves.
  *
- * finish_output() is the only place that knows whether output was written: a full disk turns
- * success into CLI_ENVIRONMENT. A reader that closed its pipe is no error.
+ * Only finish_output() knows whether output was written: a full disk turns success into
+ * CLI_ENVIRONMENT. A reader that closed its pipe is no error.
  *
- * Invariants: an error is printed once, by the command that gives up (cli_fail()). Whatever the
- * command did, records that were ignored for want of a believed signature are counted in one
- * warning at the end.
+ * Invariants: an error is printed once, by the command that gives up (cli_fail()). After any
+ * command, one warning counts the records that were ignored because their signature isn't trusted.
  *
  * Threads: one. What it doesn't do: parse (options.c), open project, database or store (context.c),
  * format facts (render/output.c).
@@ -38,8 +37,8 @@ static bool is_terminal(FILE *f)
 	return fd >= 0 && isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* no-color.org and bixense.com/clicolors: NO_COLOR forbids, CLICOLOR_FORCE wants it anywhere,
- * otherwise terminals only. */
+/* no-color.org and bixense.com/clicolors: NO_COLOR forbids colour, CLICOLOR_FORCE always wants it;
+ * otherwise only terminals get it. */
 static bool wants_color(bool tty)
 {
 	const char *force = getenv("CLICOLOR_FORCE"), *no = getenv("NO_COLOR");
@@ -53,7 +52,7 @@ static bool wants_color(bool tty)
 
 void cli_init(struct cli *cli, FILE *out, FILE *err)
 {
-	/* By the locale's name: setlocale() would read files for nearly always the same answer. */
+	/* By the locale's name: setlocale() would read files, almost always for the same answer. */
 	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
 	const char *locale = NULL;
 
@@ -157,7 +156,7 @@ void cli_printf(struct cli *cli, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* From the command line to the command. */
+/* Running the command. */
 
 static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *err)
 {
@@ -185,7 +184,7 @@ static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *
 	return 0;
 }
 
-/* What was written is only known to be written now: a full disk must not look like success. */
+/* Only now is it known whether the output was written: a full disk must not look like success. */
 static int finish_output(struct cli *cli, int code)
 {
 	bool bad = ferror(cli->out);
@@ -193,7 +192,7 @@ static int finish_output(struct cli *cli, int code)
 	if (fflush(cli->out) == EOF)
 		bad = true;
 	if (bad && errno == EPIPE)
-		return code; /* the reader has seen enough */
+		return code; /* the reader closed the pipe */
 	if (bad) {
 		struct err err = { 0 };
 		err_errno(&err, "cannot write to standard output");

@@ -1,25 +1,24 @@
-/* cli/cli.h — what every command is made of.
+/* cli/cli.h — the common parts of all commands.
  *
  * commands.c holds one table: each command with its options, operands, examples, exit codes and
- * JSON shape. Parsing, help, man pages and completion are made from it and from nothing else. A
- * command is a function
+ * JSON shape. Parsing, help, man pages and completion are made only from it. A command is a
+ * function
  *
- *	int cmd_NAME(struct cli *cli, const struct cli_args *args);
+ * 	int cmd_NAME(struct cli *cli, const struct cli_args *args);
  *
- * in cmd_NAME.c, or beside its like (cmd_store.c, cmd_schedule_change.c). It returns the exit code
- * (design section 4): CLI_OK, CLI_TASK_FAILED, … or what cli_fail() gives. The command line was
- * checked against the table before: unknown options, missing or too many operands and wrong choices
- * were exit 2 already. The form of a command is
+ * in cmd_NAME.c, or next to similar ones (cmd_store.c, cmd_schedule_change.c). It returns the exit
+ * code (design section 4): CLI_OK, CLI_TASK_FAILED, … or the result of cli_fail(). The command line
+ * has passed the checks of the table: unknown options, missing or too many operands and wrong
+ * choices have already ended with exit 2. The form of a command is
  *
- *	struct err err = { 0 };
- *	struct db *db;
+ * 	struct err err = { 0 };
+ * 	struct db *db;
  *
- *	if (cli_db(cli, DB_READ, &db, &err) < 0)
- *		return cli_fail(cli, &err);
+ * 	if (cli_db(cli, DB_READ, &db, &err) < 0)
+ * 		return cli_fail(cli, &err);
  *
  * Facts go to cli->out, everything else (errors, warnings, progress, notices) to cli->err. All text
- * that came from outside goes through cli_text() or text_add_printable() before it is printed. One
- * thread.
+ * from outside goes through cli_text() or text_add_printable() before it is printed. One thread.
  */
 #ifndef CAIRN_CLI_CLI_H
 #define CAIRN_CLI_CLI_H
@@ -37,8 +36,7 @@
 
 enum cli_exit {
 	CLI_OK = 0,
-	CLI_TASK_FAILED =
-		1, /* also: a check that was asked for found something (store verify, doctor) */
+	CLI_TASK_FAILED = 1, /* also: a requested check found something (store verify, doctor) */
 	CLI_USAGE = 2,
 	CLI_INVALID = 3,
 	CLI_ENVIRONMENT = 4,
@@ -47,9 +45,9 @@ enum cli_exit {
 
 struct cli {
 	FILE *out, *err;
-	bool tty_out, tty_err; /* is it a terminal that can move its cursor (TERM isn't dumb)? */
+	bool tty_out, tty_err;     /* it is a terminal that can move its cursor (TERM isn't dumb) */
 	bool color_out, color_err; /* --color, NO_COLOR, CLICOLOR_FORCE */
-	bool utf8;                 /* box-drawing characters and "…" are fine; else ASCII */
+	bool utf8;                 /* box-drawing characters and "…" may be printed; else ASCII */
 	bool json;                 /* --json */
 	int verbosity;             /* -1 for -q, 0, 1 for -v, 2 for -vv */
 	struct arena *arena;       /* lives as long as the command */
@@ -57,45 +55,44 @@ struct cli {
 	const char *store_option, *runner_option,
 		*cache_option; /* --store, --on and --cache, or NULL */
 
-	/* Opened on first use by the functions below; closed by cli_deinit(). */
+	/* Opened at first use by the functions below; closed by cli_deinit(). */
 	struct config *config;
 	struct db *db;
 	bool db_writable;
 	struct store *store;
 };
 
-/* Life, for main.c and tests. */
+/* Life cycle, for main.c and tests. */
 
-/* Reads the environment (NO_COLOR, TERM, LANG …) and asks what the streams are. */
+/* Reads the environment (NO_COLOR, TERM, LANG …) and tests what the streams are. */
 void cli_init(struct cli *cli, FILE *out, FILE *err);
 void cli_deinit(struct cli *cli);
 /* The whole program: parses, runs the command, flushes. Returns the exit code. */
 int cli_main(struct cli *cli, int argc, char **argv);
 
-/* Surroundings. */
+/* Configuration, database, store, pipeline. */
 
-/* Each opens on first use and lends; -1 with *err otherwise. */
+/* Each opens at first use and lends; -1 with *err otherwise. */
 
-/* cairn.yaml and where the project is, from the working directory upward. ERR_INVALID: what is
- * wrong with the file was printed to cli->err. */
+/* cairn.yaml and the project's location, searched from the working directory upward. ERR_INVALID:
+ * the file's errors were printed to cli->err. */
 int cli_config(struct cli *cli, const struct config **ret, struct err *err);
-/* DB_READ: ERR_NOT_FOUND when there is no database, since nothing was run in this project yet.
- * DB_WRITE makes one. DB_WRITE after DB_READ reopens it: earlier handles are gone. */
+/* DB_READ: ERR_NOT_FOUND when there is no database, because nothing has run in this project yet.
+ * DB_WRITE makes one. DB_WRITE after DB_READ reopens it: earlier handles are closed. */
 int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct err *err);
-/* create: make an absent one, and reach a shared one; else ERR_NOT_FOUND. Only the call that opens
- * the store looks at `create`. */
+/* create: make a missing store, and connect to a shared one; else ERR_NOT_FOUND. Only the call that
+ * opens the store looks at `create`. */
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err);
-/* Path of the program that runs, and of the built-in steps' program, which lies beside it; in
- * cli->arena. */
+/* Path of the running program, and of the built-in steps' program next to it; in cli->arena. */
 const char *cli_program(struct cli *cli);
 const char *cli_steps_program(struct cli *cli);
 /* `path` as the user typed it (NULL: pipeline.yaml in the working directory). Prints every error
- * and warning, with the line of the file under it, to cli->err. The caller frees *ret
+ * and warning, each with its line of the file, to cli->err. The caller frees *ret
  * (pipeline_freep). */
 int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err);
-/* For commands that take `[PIPELINE] [STEP…]`: is this operand a pipeline file? It is one if it
- * ends in .yaml or .yml, or if it is an existing file whose name no step can have: a file `train`
- * doesn't hide the step `train`. */
+/* For commands that take `[PIPELINE] [STEP…]`: whether this operand is a pipeline file. It is one
+ * if it ends in .yaml or .yml, or if it is an existing file whose name no step can have: a file
+ * `train` doesn't hide the step `train`. */
 bool cli_is_pipeline_path(const char *operand);
 /* Params of the command line in the right order: files of -P first, then -p NAME=VALUE. Strings in
  * cli->arena. Needs options "param" and "params-file" in the command's table. */
@@ -113,36 +110,39 @@ void cli_warn(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* `cairn: 
 void cli_note(struct cli *cli, const char *fmt, ...)
 	_printf_(2, 3); /* a line on cli->err; nothing with -q */
 void cli_printf(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* to cli->out */
-/* Adds text of ours. Without UTF-8 its few signs ("…", "→", "·", "—") become ASCII. The functions
- * above and tables do this themselves. */
+/* Adds text of the program's own. Without UTF-8 its few signs ("…", "→", "·", "—") become ASCII.
+ * The functions above and tables call it themselves. */
 void cli_add_signs(struct str *out, const char *s, size_t n, bool utf8);
 
-/* Prints what a program printed, in pieces that may be cut anywhere. A terminal gets its colours,
- * and everything else that a terminal obeys is made visible; any other output gets the bytes. A log
- * begins as { 0 }; cli_end_log() prints the beginning of a character that was never completed. */
-#define CLI_LOG_HELD 40 /* bytes: a sequence that sets colours isn't longer */
+/* Prints a program's output, in pieces that may be cut anywhere. On a terminal, colours pass, and
+ * everything else that a terminal obeys is made visible; any other output gets the bytes unchanged.
+ * A log begins as { 0 }; cli_end_log() prints the beginning of a character that was never
+ * completed. */
+#define CLI_LOG_HELD 40 /* bytes: a colour sequence isn't longer */
 struct cli_log {
-	char held[CLI_LOG_HELD]; /* of the end of the last piece: the beginning of something */
+	char held[CLI_LOG_HELD]; /* the end of the last piece, which may begin a sequence or
+				    character */
 	size_t n_held;
-	char colour[2 * CLI_LOG_HELD]; /* that is set: between pieces the terminal is ours */
+	char colour[2 *
+		    CLI_LOG_HELD]; /* the colour in effect: between pieces the terminal is ours */
 	size_t n_colour;
 };
 void cli_print_log(struct cli *cli, struct cli_log *l, const char *bytes, size_t n);
 void cli_end_log(struct cli *cli, struct cli_log *l);
-/* All diagnostics to cli->err: `file:line:col: message`, the line of the file, a caret. Relative
- * file names are below the working directory. With -q errors only. */
+/* Prints all diagnostics to cli->err: `file:line:col: message`, the line of the file, a caret.
+ * Relative file names are below the working directory. With -q errors only. */
 void cli_print_diags(struct cli *cli, struct diag_list *diags);
 
-/* What a command made, to the file at `path` (atomically), or to cli->out for "-". */
+/* Writes a command's result to the file at `path` (atomically), or to cli->out for "-". */
 int cli_write_to(struct cli *cli, const char *path, const struct str *s, struct err *err);
-/* One JSON document, indented, keys sorted. Takes the reference. A command that succeeds prints
- * exactly one, an object; its shape stands in the table. */
+/* Prints one JSON document, indented, keys sorted. Takes the reference. A command that succeeds
+ * prints exactly one, an object; the table documents its shape. */
 void cli_print_json(struct cli *cli, json_t *j);
 
 /* `s` made printable, in cli->arena; NULL gives "-". */
 const char *cli_text(struct cli *cli, const char *s);
-/* `normal_ns`, or the duration in the environment variable `name`, which tests set so that hours
- * become seconds. Not for users. */
+/* `normal_ns`, or the duration in the environment variable `name`, with which tests turn hours into
+ * seconds. Not for users. */
 int64_t cli_test_duration(const char *name, int64_t normal_ns);
 const char *cli_duration(struct cli *cli, int64_t ns); /* text_add_duration, in cli->arena */
 const char *cli_bytes(struct cli *cli, uint64_t n);
@@ -160,21 +160,20 @@ enum cli_style {
 	STYLE_MAGENTA,
 	STYLE_CYAN
 };
-/* The escape sequence, or "" when there is no colour on cli->out. STYLE_PLAIN ends any. */
+/* The escape sequence, or "" when cli->out has no colour. STYLE_PLAIN ends every style. */
 const char *cli_style(const struct cli *cli, enum cli_style s);
 const char *cli_style_err(const struct cli *cli, enum cli_style s);
-/* Escape sequence by itself, for drawings that go to either. */
+/* The escape sequence itself, for drawings that go to either stream. */
 const char *cli_style_escape(enum cli_style s);
-/* One colour per state, everywhere: running blue, succeeded green, failed red, cancelled and
- * interrupted yellow. */
-enum cli_style cli_state_style(const char *state); /* of a run or an attempt, as facts name it */
-/* A member of facts that are JSON: its text, made printable, or NULL when it has none; its number,
- * or 0. In cli->arena. */
+/* Each state has the same colour everywhere: running blue, succeeded green, failed red, cancelled
+ * and interrupted yellow. */
+enum cli_style cli_state_style(const char *state); /* of a run or an attempt, as in the facts */
+/* A member of facts in JSON: its text, made printable, or NULL; its number, or 0. In cli->arena. */
 const char *cli_member(struct cli *cli, const json_t *o, const char *key);
 int64_t cli_member_int(const json_t *o, const char *key);
 const char *cli_short_hash(struct cli *cli, const char *hash); /* of "sha256:<hex>" */
 
-/* Columns and lines of the terminal behind the stream (COLUMNS and LINES first, which must be
+/* Columns and lines of the terminal at the stream (from COLUMNS and LINES if set, which must be
  * 1–10,000); 80 × 24 when unknown. */
 void cli_terminal_size(FILE *stream, unsigned *ret_columns, unsigned *ret_lines);
 

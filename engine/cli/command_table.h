@@ -1,5 +1,5 @@
-/* cli/command_table.h — the words that entries of the table of commands are written in, and options
- * that several commands share. */
+/* cli/command_table.h — macros for entries of the table of commands, and options that several
+ * commands share. */
 #ifndef CAIRN_CLI_COMMAND_TABLE_H
 #define CAIRN_CLI_COMMAND_TABLE_H
 

@@ -1,8 +1,8 @@
 /* engine/cli/commands.c — the table of all commands.
  *
- * Whoever writes a command keeps its entry true: help, man page, completion and the check of the
- * command line are made from it. The order is that of `cairn --help`: from the first thing that a
- * newcomer does to the last. Subcommands stand in tables of their own, those of `schedule` in
+ * Keep a command's entry true: help, man page, completion and the check of the command line are
+ * made from it. The order is that of `cairn --help`: from the first thing that a newcomer does to
+ * the last. Subcommands stand in tables of their own, those of `schedule` in
  * serve/commands_schedule.c. Options that several commands share are macros of command_table.h.
  *
  * A plain list without code.

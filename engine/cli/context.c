@@ -1,20 +1,20 @@
-/* engine/cli/context.c — what commands ask for: configuration, database, store, a pipeline, params.
+/* engine/cli/context.c — what commands need: configuration, database, store, a pipeline, params.
  *
  * Each is opened when a command first asks, so that a command pays only for what it needs. `struct
  * cli` owns it until cli_deinit(); callers borrow.
  *
- * --store, --on and --cache are written into the configuration right after it was loaded, so that
- * everything later reads one place. A --store path is taken from the working directory, not from
- * the project's root.
+ * --store, --on and --cache are written into the configuration right after it is loaded, so that
+ * everything later reads one place. A --store path is relative to the working directory, not to the
+ * project's root.
  *
  * Errors of files come as a list of diagnostics. They are printed here, each with its line and a
- * caret; the error that goes back to the command only counts them. `struct source` keeps the last
- * file, since diagnostics come sorted by file.
+ * caret; the error that the command gets only counts them. `struct source` keeps the last file,
+ * since diagnostics come sorted by file.
  *
  * Invariants: the database is reopened when DB_WRITE follows DB_READ, and never the other way.
  *
- * Threads: one. What it doesn't do: give out loop and runner (session.c), or decide what a name
- * means (what.c).
+ * Threads: one. What it doesn't do: open loop and runner (session.c), or decide what a name means
+ * (what.c).
  */
 #include <assert.h>
 #include <errno.h>
@@ -27,11 +27,11 @@
 #include "model/cache/cache.h"
 #include "run/store.h"
 
-#define LINE_SHOWN_MAX 160 /* bytes of a source line: longer ones say more in an editor */
+#define LINE_SHOWN_MAX 160 /* bytes of a source line: read longer ones in an editor */
 
 /* Diagnostics. */
 
-/* The file that diagnostics are shown of. It is kept between them: they come sorted by file. */
+/* The file whose lines the diagnostics show. It is kept between them: they come sorted by file. */
 struct source {
 	char *path;
 	struct str bytes;
@@ -69,8 +69,8 @@ static const char *source_line(struct source *s, const char *path, int line, siz
 	return p;
 }
 
-/* The line, and a caret under its col-th character. Tabs are shown as one space, so that the caret
- * stands right. */
+/* Prints the line, and a caret under its col-th character. Each tab is shown as one space, so that
+ * the caret is in the right place. */
 static void print_caret(struct cli *cli, const char *line, size_t len, int col)
 {
 	_cleanup_(str_deinit) struct str shown = { 0 }, before = { 0 };
@@ -132,8 +132,8 @@ void cli_print_diags(struct cli *cli, struct diag_list *diags)
 		fprintf(cli->err, "and %zu more\n", total - n);
 }
 
-/* Every error was printed with its place. The loader's message counts several, but repeats a single
- * one: then this counts it, too. */
+/* Every error was printed with its place. The loader's message counts several errors, but repeats a
+ * single one: for that case a count replaces it. */
 static int said_all(struct diag_list *diags, const char *file, struct err *err)
 {
 	if (diag_errors(diags) == 1)
@@ -143,8 +143,8 @@ static int said_all(struct diag_list *diags, const char *file, struct err *err)
 
 /* Project. */
 
-/* --store, from the working directory as a person sees it. What an object store's URI must look
- * like is the store's own to say. */
+/* Applies --store, relative to the user's working directory. The store checks the form of an object
+ * store's URI. */
 static int apply_store(struct cli *cli, const char *cwd, struct err *err)
 {
 	_cleanup_(freep) char *joined = NULL, *normal = NULL;
@@ -282,7 +282,7 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 	r = pipeline_load(path ? path : "pipeline.yaml", &o, diags, ret, err);
 	cli_print_diags(cli, diags);
 	if (r < 0 && err && err->code == ERR_NOT_FOUND)
-		err->code = ERR_INVALID; /* a pipeline that isn't there is an invalid one: exit 3 */
+		err->code = ERR_INVALID; /* a missing pipeline counts as an invalid one: exit 3 */
 	return r < 0 ? said_all(diags, path ? path : "pipeline.yaml", err) : 0;
 }
 

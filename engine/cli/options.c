@@ -1,9 +1,9 @@
-/* engine/cli/options.c — the command line, held against the table of commands.
+/* engine/cli/options.c — parses the command line with the table of commands.
  *
  * Parsing has two passes. parse_command() finds the words that name command and subcommand: the
- * first words that are no options of the program. parse_words() then reads every word against that
- * command's table. An option of the program that takes a value is known in both passes, so that its
- * value isn't taken for the command.
+ * first words that are no options of the program. parse_words() then reads every word with that
+ * command's table. Both passes know options of the program that take a value, so that the value
+ * isn't taken for the command.
  *
  * An option is looked for among the command's own, then --json, then those of the program: a
  * command may use a letter that the program uses as well. `given` keeps every option in the order
@@ -12,9 +12,9 @@
  * An option with `bare` takes the next word only when that is neither an option nor a pipeline
  * file: `--force pipeline.yaml` leaves the file an operand.
  *
- * Invariants: strings are argv's and nothing is copied. What the table says (number of operands,
- * choices) is checked here; numbers and durations only when a command asks for them. With --help or
- * --version the number and choices of operands aren't checked.
+ * Invariants: strings are argv's and nothing is copied. The rules of the table (number of operands,
+ * choices) are checked here; numbers and durations only when a command asks for them. With --help
+ * or --version the number and choices of operands aren't checked.
  *
  * Threads: one. What it doesn't do: apply options of the program (cli.c).
  */
@@ -44,7 +44,7 @@ static const struct cli_option *find_in(const struct cli_option *o, const char *
 	return NULL;
 }
 
-/* By long name, or by letter when that isn't 0. */
+/* By long name, or by letter unless that is 0. */
 static const struct cli_option *find_option(const struct cli_command *c, const char *name,
 					    size_t len, char letter)
 {
@@ -83,7 +83,7 @@ static int unknown_option(const struct cli_command *c, const char *word, size_t 
 	return err_set(err, ERR_USAGE, "unknown option `%s`%s", typed.s, m.s ? m.s : "");
 }
 
-/* What was given. */
+/* Options given. */
 
 static bool is_choice(const char *choices, const char *value)
 {
@@ -128,8 +128,8 @@ static int give(struct cli_args *a, const struct cli_option *o, const char *valu
 	return 0;
 }
 
-/* The value of an option that has none in its own word: the next word, which is NULL behind the
- * last one, or the bare one's. `typed` is what the error shows. */
+/* Gives an option without a value in its own word the next word (NULL after the last one), or its
+ * bare value. `typed` is shown in the error. */
 static int give_next(struct cli_args *a, const struct cli_option *o, const char *typed, char **argv,
 		     int *i, struct err *err)
 {
@@ -198,8 +198,8 @@ static int unknown_command(struct cli_args *a, const struct cli_command *table, 
 		       a->parent ? " " : "", a->parent ? a->parent->name : "");
 }
 
-/* Does this word take the next one as its value? Options of the program only: nothing else may
- * stand before the command. */
+/* Whether this word takes the next one as its value. Only options of the program may stand before
+ * the command. */
 static bool takes_next(const char *word)
 {
 	const struct cli_option *o;
@@ -218,7 +218,7 @@ static bool takes_next(const char *word)
 	return false;
 }
 
-/* Finds the next word that names a command from `table`; its place goes to *at (argc: none). */
+/* Finds the next word that names a command from `table`; sets *at to its index (argc: none). */
 static int find_word(struct cli_args *a, const struct cli_command *table, int argc, char **argv,
 		     int *at, const struct cli_command **ret, struct err *err)
 {
@@ -242,8 +242,8 @@ static int find_word(struct cli_args *a, const struct cli_command *table, int ar
 	return *ret ? 0 : unknown_command(a, table, argv[i], err);
 }
 
-/* `cairn schedule --to X`: the option says which subcommand is meant. Options of the program may
- * stand before it. */
+/* `cairn schedule --to X`: the option implies the subcommand. Options of the program may stand
+ * before it. */
 static const struct cli_command *bare_subcommand(const struct cli_command *parent, int argc,
 						 char **argv, int at)
 {
@@ -278,7 +278,7 @@ static int parse_command(struct cli_args *a, int argc, char **argv, int places[2
 	}
 	if (find_word(a, a->parent->subcommands, argc, argv, &places[1], &a->command, err) < 0)
 		return -1;
-	if (!a->command) /* `cairn store --help`, or an error of use */
+	if (!a->command) /* `cairn store --help`, or wrong usage */
 		a->command = TAKE_PTR(a->parent);
 	return 0;
 }

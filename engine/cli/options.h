@@ -1,10 +1,10 @@
-/* cli/options.h — the option table and what parsing a command line against it gives.
+/* cli/options.h — the option table, and the result of parsing a command line with it.
  *
  * Accepted: `--opt=value`, `--opt value`, `-o value`, `-ovalue`, `-abc` for flags, options and
  * operands in any order, `--` before operands that begin with a dash; a lone `-` is an operand. The
  * options of the program (-C, -q, -v, --color, --help) may stand before or after the command;
- * --json is an option of every command whose table entry documents a JSON shape. Long names aren't
- * abbreviated: a script must not change its meaning when an option is added.
+ * --json is an option of every command whose table entry documents a JSON shape. Long names can't
+ * be abbreviated: a script must not change its meaning when an option is added.
  */
 #ifndef CAIRN_CLI_OPTIONS_H
 #define CAIRN_CLI_OPTIONS_H
@@ -17,7 +17,7 @@ struct arena;
 struct cli;
 struct cli_args;
 
-/* What a shell completes there. */
+/* What a shell completes at this place. */
 enum cli_completion {
 	COMPLETE_NONE,
 	COMPLETE_FILE,
@@ -34,10 +34,10 @@ struct cli_option {
 	const char *name;    /* long form, never NULL */
 	const char *arg;     /* name of its argument: "N"; NULL: a flag */
 	const char *help;    /* one line, lower case, no full stop */
-	const char *choices; /* "auto|always|never": anything else is exit 2; or NULL */
-	const char *bare;    /* its value when it stands alone: at the end, before an option or a
-				pipeline file; or NULL: it needs one */
-	bool repeats;        /* every use counts; otherwise the last one does */
+	const char *choices; /* "auto|always|never": any other value is exit 2; or NULL */
+	const char *bare; /* its value when none follows: at the end, before an option or a pipeline
+			     file; or NULL: it needs a value */
+	bool repeats;     /* every use counts; otherwise the last one does */
 	enum cli_completion complete;
 };
 
@@ -57,33 +57,31 @@ struct cli_command {
 	const char *operands;    /* "[PIPELINE] [STEP...]"; "" for none */
 	unsigned min, max;       /* number of operands; CLI_ANY */
 	const char *description; /* paragraphs, separated by an empty line; lines that begin with a
-				    space are kept as they are */
+				    space are kept unchanged */
 	const struct cli_option *options;   /* ends with a name of NULL; or NULL */
 	const struct cli_example *examples; /* ends with a line of NULL; at least one */
 	const struct cli_exit_code
 		*exit_codes; /* ends with a when of NULL; or NULL: the usual ones */
 	const char *json;    /* the shape that --json prints, or NULL: the command has no --json */
-	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command with
-						  some isn't run itself */
-	const char *bare; /* the subcommand that is meant when an option of its own stands in its
+	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command that
+						  has them can't be run itself */
+	const char *bare; /* the subcommand that is meant when one of its options stands in its
 			     place: `cairn schedule --to X`; or NULL */
 	enum cli_completion complete; /* operands */
-	const char *
-		operand_choices; /* for COMPLETE_CHOICE: "bash|zsh|fish"; anything else is exit 2 */
-	bool raw; /* everything behind its name is another program's: operands, options and --help
-		     alike */
-	bool ignores_sigpipe; /* goes on when nobody reads its output any more */
+	const char *operand_choices; /* for COMPLETE_CHOICE: "bash|zsh|fish"; any other is exit 2 */
+	bool raw;             /* everything after its name, even --help, is for another program */
+	bool ignores_sigpipe; /* keeps running when no program reads its output */
 	int (*run)(struct cli *cli, const struct cli_args *args);
 };
 #define CLI_ANY 65536u
 
 extern const struct cli_command cli_commands[]; /* in the order of help; ends with a name of NULL */
-extern const struct cli_command cli_hidden_commands[]; /* for programs of ours, not for people: in
-							  no list, no manual page, no completion */
+extern const struct cli_command cli_hidden_commands[]; /* for programs of ours, not for people: not
+							  in any list, manual page or completion */
 extern const struct cli_option cli_global_options[];
 extern const struct cli_option cli_json_option;
 
-/* A command by its words: "store", or "store gc" through `parent`. NULL when unknown. */
+/* The command of `table` with this name ("gc" in the subcommands of "store"). NULL when unknown. */
 const struct cli_command *cli_find_command(const struct cli_command *table, const char *name);
 
 struct cli_args {
@@ -99,12 +97,12 @@ struct cli_args {
 	bool version; /* --version before any command */
 };
 
-/* argv[0] is skipped. ERR_USAGE with the nearest right name in the message. *ret must be deinited
- * after an error, too: then its command is set if it was recognised. Strings are argv's. */
+/* argv[0] is skipped. ERR_USAGE with the nearest known name in the message. Deinit *ret even after
+ * an error: then its command is set if it was recognised. Strings are argv's. */
 int cli_parse(int argc, char **argv, struct cli_args *ret, struct err *err);
 void cli_args_deinit(struct cli_args *args);
 
-/* What was given. `name` must stand in the table: a name that doesn't is a programming error and
+/* The options given. `name` must be in the table: any other name is a programming error and
  * aborts. */
 
 unsigned cli_count(const struct cli_args *args, const char *name); /* how often */
@@ -112,13 +110,13 @@ static inline bool cli_flag(const struct cli_args *args, const char *name)
 {
 	return cli_count(args, name) > 0;
 }
-const char *cli_value(const struct cli_args *args, const char *name); /* the last one's, or NULL */
+const char *cli_value(const struct cli_args *args, const char *name); /* the last value, or NULL */
 const char *cli_value_at(const struct cli_args *args, const char *name,
-			 unsigned i); /* of those that repeat: i < cli_count() */
+			 unsigned i); /* for a repeating option: i < cli_count() */
 /* All values of a repeating option, an array in `arena`. */
 const char *const *cli_values(const struct cli_args *args, const char *name, struct arena *arena,
 			      size_t *ret_n);
-/* A whole number in [min, max]; *ret stays as it is when the option wasn't given. ERR_USAGE. */
+/* A whole number in [min, max]; *ret is unchanged when the option wasn't given. ERR_USAGE. */
 int cli_uint(const struct cli_args *args, const char *name, uint64_t min, uint64_t max,
 	     uint64_t *ret, struct err *err);
 /* "30s", "2h", "7d". ERR_USAGE. */

@@ -2,18 +2,18 @@
  * need each other.
  *
  * session_open() goes from the cheap to the costly, so that a wrong configuration is found before a
- * store is asked or a cluster is reached. Loop, runner and the file of key locks (keys.lock) exist
- * only when something is to be executed.
+ * store or a cluster is contacted. Loop, runner and the file of key locks (keys.lock) exist only
+ * when tasks are to be executed.
  *
  * `config`, `db` and `store` belong to the cli and outlive the session. `cache`, `loop`, `runner`,
- * `images` and `leases_fd` are the session's own. session_close() takes whatever session_open()
- * left, also after a failure.
+ * `images` and `leases_fd` are the session's own. session_close() releases whatever session_open()
+ * opened, also after a failure.
  *
  * Where tasks run decides the programs' paths: on Kubernetes `steps_program` and `launch_program`
- * are paths in the pod, and `steps_here` is the program beside this one.
+ * are paths in the pod, and `steps_here` is the program next to this one.
  *
  * Invariants: `executing` announces the process to the store (store_use()) before anything is
- * planned, so that a gc elsewhere sees it; when that fails, a warning is all. session_plan() hashes
+ * planned, so that a gc elsewhere sees it; a failure only gives a warning. session_plan() hashes
  * and looks up, and never puts content into the store.
  *
  * Threads: the loop's. What it doesn't do: begin or end a run (run/execution.c).
@@ -60,7 +60,7 @@ static int open_local(struct session *s, struct err *err)
 	return runner_local_new(s->loop, &o, &s->runner, err);
 }
 
-/* The sidecar runs in the image that the run was started with, whatever its tag means later. */
+/* The sidecar uses the image with which the run started, whatever its tag means later. */
 static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 {
 	const struct config *c = s->config;

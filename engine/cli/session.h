@@ -1,5 +1,5 @@
-/* cli/session.h — what `run`, `resume`, `plan` and `why` need around them: project, database,
- * store, stat cache, loop, runner. */
+/* cli/session.h — the session of `run`, `resume`, `plan` and `why`: project, database, store, stat
+ * cache, loop, runner. */
 #ifndef CAIRN_CLI_SESSION_H
 #define CAIRN_CLI_SESSION_H
 
@@ -21,15 +21,15 @@ struct session {
 	struct cli_images *images; /* NULL: commands don't run in containers */
 };
 
-/* executing: also a loop, the file of key locks and the runner that the configuration names;
- * ERR_INVALID for Kubernetes with `cache: read-only`. session_close() follows also after a failure;
- * configuration, database and store are the cli's and stay open. */
+/* executing: also opens a loop, the file of key locks and the configured runner; ERR_INVALID for
+ * Kubernetes with `cache: read-only`. Call session_close() even after a failure. Configuration,
+ * database and store are the cli's and stay open. */
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err);
 void session_close(struct session *s);
 
 unsigned session_cpus(void); /* online, at least one */
 
-/* PIPELINE and STEP… of a command's operands. */
+/* PIPELINE and STEP… among a command's operands. */
 struct session_operands {
 	const char *pipeline; /* NULL: pipeline.yaml */
 	const char *const *steps;
@@ -37,16 +37,16 @@ struct session_operands {
 };
 struct session_operands session_operands(const struct cli_args *args);
 
-/* --param, --params-file, --from, --until, --force and targets → options. Arrays live in
+/* Turns --param, --params-file, --from, --until, --force and targets into options. Arrays live in
  * cli->arena. */
 int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op,
 		    struct run_options *ret, struct err *err);
 
-/* A plan as it stands now, of an open session: nothing is executed. */
+/* Plans with the project as it is now, in an open session; executes nothing. */
 int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 		 const struct run_options *o, struct plan **ret, struct err *err);
 /* -1 when a shared store was asked and didn't answer. Then its content counts as missing, and a
- * command that says that a task would run must say this, too. */
+ * command that says that a task would run must report this error, too. */
 int session_store_answered(struct session *s, struct err *err);
 
 #endif

@@ -1,18 +1,18 @@
 /* engine/cli/what.c — what a user means by WHAT.
  *
- * what_find() takes off what is behind a known @word. search() then tries, in this order: a path
- * that begins with ./, ../ or /; a run named in full, with what is behind it; something of --run or
- * the newest run; a content id; a run by its beginning; any other path. The first that is found and
- * allowed wins. With --run the two lookups of runs are left out, but for a full name where a run
- * itself is allowed.
+ * what_find() first cuts off a known @word and what follows it. search() then tries, in this order:
+ * a path that begins with ./, ../ or /; a run named in full, with what follows it; something of
+ * --run or the newest run; a content id; the beginning of a run's name; any other path. The first
+ * that is found and allowed wins. With --run the two lookups of runs are skipped, except for a full
+ * name where a run itself is allowed.
  *
  * with_run() splits the text at each / and :, longest name of a run first, and looks the rest up
- * among that run's tasks (in_run()). A name in full is tried before beginnings, so that `cairn get
+ * among that run's tasks (in_run()). A full name is tried before beginnings, so that `cairn get
  * train` doesn't become a run of the pipeline `training`.
  *
  * A miss doesn't end the search. note() keeps the first ambiguity and the first "not found";
- * nothing() makes the final error of them, an ambiguity before anything else. Only an error of
- * another kind, such as a database that can't be read, ends it at once (looked()).
+ * nothing() makes the final error of them, preferring an ambiguity. Only an error of another kind,
+ * such as a database that can't be read, ends the search at once (looked()).
  *
  * what_db() is for runs that only the store knows: it finds a run hash at the text's beginning, or
  * through a tag, and imports that run (adopt()) before the search.
@@ -40,12 +40,12 @@ struct search {
 	struct db *db;
 	const char *text;
 	unsigned allowed;
-	const char *base; /* text without what is behind @ */
+	const char *base; /* text before the @ */
 	enum part part;
 	const char *part_name;
 	struct what *ret;
 	struct err ambiguous; /* the first place where several things matched */
-	struct err missing;   /* the most telling "not found" */
+	struct err missing;   /* the most helpful "not found" */
 };
 
 /* Splitting. */
@@ -85,9 +85,10 @@ static int note(struct search *s, const struct err *e)
 	return e->code == ERR_INVALID || e->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
-/* Evaluates `call`, whose error goes to _e. 1: found. 0: it isn't there, or could be several
- * things: noted. -1: an error that ends the search, such as a database that can't be read. */
-/* 1 found, 0 missed, of a lookup that gave `r` and `e`; -1 with *err for an error that ends all. */
+/* Evaluates `call`, whose error goes to _e. 1: found. 0: missing or ambiguous, which is noted. -1:
+ * an error that ends the search, such as a database that can't be read. */
+/* For a lookup that gave `r` and `e`: 1 found, 0 missed; -1 with *err for an error that ends the
+ * search. */
 static int looked(struct search *s, int r, const struct err *e, struct err *err)
 {
 	if (r >= 0)
@@ -111,7 +112,7 @@ static int one_task(struct search *s, const struct facts_task *tasks, size_t n, 
 		if (*what && !is_task(&tasks[i], what))
 			continue;
 		if (str_eq(tasks[i].task,
-			   what)) { /* a label in full beats the step of several tasks */
+			   what)) { /* a full label wins over the step of several tasks */
 			*ret = &tasks[i];
 			return 0;
 		}
@@ -141,7 +142,7 @@ int what_task_log(struct cli *cli, struct db *db, const struct run_row *run,
 	return ret->kind ? 0 : err_set(err, ERR_NOT_FOUND, "no log of %s is on record", t->task);
 }
 
-/* The tree of code that it was given is among what it read. */
+/* A task's code is a tree among its inputs. */
 static int task_code(struct search *s, const struct facts_task *t, struct content_id *ret,
 		     struct err *err)
 {
@@ -230,7 +231,7 @@ static void take_output(struct search *s, const struct facts_task *t, const stru
 	s->ret->name = o->name;
 }
 
-/* TASK.OUTPUT as TASK/OUTPUT; labels and outputs may have dots: any of them may be the one. */
+/* Reads TASK.OUTPUT as TASK/OUTPUT. Labels and outputs may have dots themselves: tries each dot. */
 static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, const char *what)
 {
 	for (const char *dot = strrchr(what, '.'); dot;
@@ -251,7 +252,7 @@ static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, 
 	return 0;
 }
 
-/* The name of an output alone, when one task has it: `fashion/best:model`. */
+/* Finds an output by its name alone, when only one task has it: `fashion/best:model`. */
 static int by_output_name(struct search *s, const struct facts_task *tasks, size_t n,
 			  const char *what)
 {
@@ -297,7 +298,7 @@ static int find_output(struct search *s, const struct facts_task *tasks, size_t 
 
 /* In a run. */
 
-/* `what` ("": the run alone) in s->ret->run. 1 found, 0 not, -1 error. */
+/* Looks for `what` ("": the run alone) in s->ret->run. 1 found, 0 not, -1 error. */
 static int in_run(struct search *s, const char *what, struct err *err)
 {
 	const struct facts_task *t;
@@ -341,12 +342,11 @@ static int in_run(struct search *s, const char *what, struct err *err)
 	return s->allowed & WHAT_CONTENT ? find_output(s, tasks, n, what) : 0;
 }
 
-/* RUN, and RUN with something behind it. beginnings: also a run whose name only begins so. */
+/* Finds RUN, and RUN with something after it. beginnings: a prefix of its name will do. */
 static int with_run(struct search *s, bool beginnings, struct err *err)
 {
 	size_t n = strlen(s->base);
-	struct err told =
-		s->missing; /* what was noted before: that a part is no run says nothing */
+	struct err told = s->missing; /* earlier notes: that a part is no run says nothing */
 
 	for (size_t at = n; at > 0; at--) {
 		struct err e = { 0 };
@@ -406,7 +406,7 @@ static int by_path(struct search *s, struct err *err)
 		return 0;
 	if (cli_config(s->cli, &config, err) < 0)
 		return -1;
-	hash.ignore = config->ignore; /* as a run takes it in */
+	hash.ignore = config->ignore; /* as in a run */
 	if (cli_store(s->cli, false, &store, err) < 0 ||
 	    content_put_at(store, AT_FDCWD, s->text, &hash, &id, err) < 0)
 		return -1;
@@ -424,7 +424,7 @@ static int search(struct search *s, const char *run, struct err *err)
 		return by_path(s, err);
 	if (!run || s->allowed & WHAT_RUN)
 		r = with_run(s, false, err);
-	if (r == 0) { /* TASK, TASK/OUTPUT, TASK@log: of --run, or the newest */
+	if (r == 0) { /* TASK, TASK/OUTPUT, TASK@log: of --run, or of the newest run */
 		r = record_find_run(s->db, run ? run : "last", s->cli->arena, &s->ret->run, &e);
 		if (r < 0 && run)
 			return err_pass(err, &e);
@@ -477,7 +477,7 @@ int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed
 		return err_set(err, ERR_USAGE, "%s",
 			       *text ? "this is longer than any name of a run, task or output"
 				     : "an empty name names nothing");
-	/* Labels may hold an @ themselves: only one with a known word behind it counts. */
+	/* Labels may hold an @ themselves: only one before a known word counts. */
 	at = strrchr(text, '@');
 	s.base = at && part_of(at + 1, &s.part, &s.part_name)
 			 ? arena_strndup(cli->arena, text, (size_t)(at - text))
@@ -490,7 +490,7 @@ int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed
 
 /* Runs that only the store knows. */
 
-/* The hash at the beginning of the text: up to what may be behind a run. */
+/* The hash at the beginning of the text, up to a character that may follow a run. */
 static const char *leading_hash(struct cli *cli, const char *text)
 {
 	const char *hex = str_has_prefix(text, "sha256:") ? text + 7 : text;
@@ -501,7 +501,7 @@ static const char *leading_hash(struct cli *cli, const char *text)
 	return arena_strndup(cli->arena, hex, n);
 }
 
-/* The run that a name means, when this project doesn't know it: as its hash. */
+/* The hash of the run that a name means, when this project doesn't know the run. */
 static const char *tagged_hash(struct cli *cli, struct db *db, const char *text)
 {
 	struct run_row row;
@@ -523,7 +523,7 @@ static const char *tagged_hash(struct cli *cli, struct db *db, const char *text)
 	return NULL;
 }
 
-/* 1 a run came in, 0 not. */
+/* 1 a run was imported, 0 none. */
 static int adopt(struct cli *cli, const char *hash, struct err *err)
 {
 	struct digest found[2];

@@ -3,15 +3,15 @@
  *	RUN                      id, run hash or its beginning, tag name, last, last:PIPELINE
  *	RUN/TASK  RUN:TASK       a task (or step) of that run; without RUN: of --run, or the newest
  *	RUN/TASK/OUTPUT  RUN/TASK.OUTPUT  TASK/OUTPUT …   content that it made; OUTPUT may be left
- *	                 out when there is one
- *	RUN/TASK@log  @code      its log; the tree of code that it was given
+ *	                 out when there is only one
+ *	RUN/TASK@log  @code      its log; the tree of its code
  *	RUN@input.NAME           an input of the pipeline as that run pinned it
  *	RUN@metric.NAME  TASK@metric.NAME   a metric
  *	sha256:HEX…              content, by at least eight digits
  *	./PATH                   a file or directory on disk (anything that exists, where the
  *	                         command allows it)
  *
- * What is named in full beats what only begins so: the step `train` isn't hidden by a run of the
+ * A full name wins over the beginning of another: the step `train` isn't hidden by a run of the
  * pipeline `training`. RUN:OUTPUT works too, when one task of that run has an output of that name:
  * fashion/best:model.
  */
@@ -34,22 +34,23 @@ struct what {
 	double value;
 };
 
-/* The database, for text that may mean a run which only the store knows (a run hash or the
- * beginning of one, with whatever is behind it): such a run is taken into the database first, so
- * that all commands know it. Opens it as cli_db(DB_READ), or for writing when a run came in. text
- * may be NULL. */
+/* Opens the database for `text`, which may mean a run that only the store knows (a run hash or its
+ * beginning, with a task or output behind it). Such a run is imported into the database first, so
+ * that every command finds it. Opens it as cli_db(DB_READ), or for writing when a run was imported.
+ * text may be NULL. */
 int what_db(struct cli *cli, const char *text, struct db **ret, struct err *err);
 
-/* `allowed`: kinds that make sense to the caller, or'ed. Of several meanings the first wins: a path
- * that begins with ./, ../ or /; a run named in full, alone or with what is behind it; something of
- * `run` or the newest run; a content id; a run by its beginning; any other path. Within a run a
- * task comes before an output. `run`: the value of --run, or NULL. ERR_NOT_FOUND names the
- * allowed kinds; ERR_INVALID names two when several match. In cli->arena. */
+/* Finds what `text` means. `allowed`: kinds that make sense to the caller, or'ed. Of several
+ * meanings the first wins: a path that begins with ./, ../ or /; a run named in full, alone or with
+ * something behind it; something of `run` or the newest run; a content id; the beginning of a run's
+ * name; any other path. Within a run a task comes before an output. `run`: the value of --run, or
+ * NULL. ERR_NOT_FOUND names the allowed kinds; ERR_INVALID names two when several match. In
+ * cli->arena. */
 int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run,
 	      struct what *ret, struct err *err);
 
-/* The log of a task of that run: of its last attempt there; of a hit, of the execution that made
- * the result. ERR_NOT_FOUND when none is on record. */
+/* The log of a task of that run: of its last attempt there. For a hit, the log of the attempt that
+ * made the result. ERR_NOT_FOUND when none is on record. */
 int what_task_log(struct cli *cli, struct db *db, const struct run_row *run,
 		  const struct facts_task *t, struct content_id *ret, struct err *err);
 

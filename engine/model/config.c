@@ -1,15 +1,14 @@
-/* engine/model/config.c — cairn.yaml and the CAIRN_* variables become a struct config. Its block
- * `kubernetes` is config_kubernetes.c's.
+/* engine/model/config.c — cairn.yaml and the CAIRN_* variables become a struct config.
+ * config_kubernetes.c reads the block `kubernetes`.
  *
  * config_load(): find the root, find the state directory, refuse a state that isn't the caller's
  * own (state.c), read the file over the defaults, read the variables over the file. The store is
  * last, since its default depends on the state directory. The file is read with the readers of
- * pipelines (read.h), by a loader that has only an arena and diags. A file that isn't there is an
+ * pipelines (read.h), by a loader that has only an arena and diags. A missing file counts as an
  * empty one.
  *
- * A relative path in the file is seen from the project root, one in a variable from the working
- * directory, as whoever wrote it would expect. Flags of the command line aren't known here; the
- * commands apply them.
+ * A relative path in the file is relative to the project root, one in a variable to the working
+ * directory, as its author would expect. The commands apply the flags of the command line later.
  */
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +22,7 @@ static const char *const cache_modes[] = { "read-write", "read-only", "off" };
 static const char *const workspaces[] = { "copy", "auto", "link" };
 static const char *const styles[] = { "auto", "path", "virtual" };
 
-/* A directory as an absolute path, or an object-store URI as it is; NULL with *ret_problem. */
+/* A directory as an absolute path, or an object-store URI unchanged; NULL with *ret_problem. */
 static const char *store_location(struct arena *arena, const char *text, const char *base,
 				  const char **ret_problem)
 {
@@ -52,7 +51,7 @@ static const char *config_text(const struct doc *d, const struct yaml_node *n, c
 	return doc_want_text(d, n, what) ? doc_text(d, n) : NULL;
 }
 
-/* The keys that this machine and pods may say differently. */
+/* Reads the keys in which this machine and pods may differ. */
 void config_read_access(const struct doc *d, const struct yaml_node *n, struct config_access *a)
 {
 	const struct yaml_node *v;
@@ -256,7 +255,7 @@ static int load_file(struct config *c, struct diag_list *diags, struct err *err)
 
 /* Environment. */
 
-/* NULL when it isn't set, or empty. */
+/* NULL when it is unset or empty. */
 static const char *variable(const char *name)
 {
 	const char *v = getenv(name);

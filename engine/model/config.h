@@ -1,72 +1,70 @@
 /* engine/model/config.h — cairn.yaml at the project root: store, runner, limits, retention.
- * Precedence: flag, CAIRN_* variable, file, default. A relative path in the file is seen from the
- * project root, one in a variable from the working directory.
+ * Precedence: flag, CAIRN_* variable, file, default. A relative path in the file is relative to
+ * the project root, one in a variable to the working directory.
  *
  *	store: .cairn/store          # CAIRN_STORE: a directory, s3://bucket/prefix or
  *	                             # gs://bucket/prefix
- *	cache: read-write            # CAIRN_CACHE, for a shared store: read-only takes from it but
- *	                             # sends nothing, off is the directory alone
- *	cache_size: 200Gi            # what .cairn/store may take in front of a shared store; least
- *	                             # recently used goes first
+ *	cache: read-write            # CAIRN_CACHE, for a shared store: read-only fetches but never
+ *	                             # uploads, off uses only the directory
+ *	cache_size: 200Gi            # limit of .cairn/store in front of a shared store; the least
+ *	                             # recently used blobs are removed first
  *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path,
  *	                ca: certs/ca.pem}   # anonymous: true: unsigned
- *	ignore: [.DS_Store, "*~"]    # names of files and directories that are left out of
- *	                             # directories which the project gives as inputs and code
- *	reference_above: 1Gi         # inputs by URI that are larger are pinned and fetched when
- *	                             # they are needed, not copied into the store
+ *	ignore: [.DS_Store, "*~"]    # names of files and directories to leave out of the
+ *	                             # project's directories that are inputs or code
+ *	reference_above: 1Gi         # larger inputs by URI are pinned and fetched when needed,
+ *	                             # not copied into the store
  *	runner: local                # CAIRN_RUNNER: or kubernetes
  *	workspace: copy              # how local steps get inputs: as reflinks, else as copies.
- *	                             # auto: large ones as links, where there are no reflinks
- *	                             # and there can be links. link: all as links, or an error
- *	audit: true                  # the first execution of each local step tells what it reads
- *	                             # and doesn't declare, as `cairn run --audit` does
+ *	                             # auto: large ones as links where links work and
+ *	                             # reflinks don't. link: all as links, or an error
+ *	audit: true                  # the first execution of each local step reports undeclared
+ *	                             # reads, as `cairn run --audit` does
  *	salt: v2                     # part of every key: change it to start anew
- *	jobs: 8                      # CAIRN_JOBS: tasks at once; 0 or nothing: as many as there are
- *	                             # cpus
+ *	jobs: 8                      # CAIRN_JOBS: tasks at once; 0 or absent: one per cpu
  *	resources: {cpu: 8, memory: 32Gi, gpu: 1}   # what local tasks may use in all
  *	retention: {runs: 50, age: 90d}             # what `cairn store gc` keeps
  *	kubernetes:
  *	  context: lab               # which cluster; else what kubectl would take
  *	  namespace: ml
  *	  kubeconfig: conf/lab.yaml
- *	  image: registry.example/cairn:0.1          # Cairn's own, made by `cairn image`: of the
- *	                                             # sidecar and of built-in steps
+ *	  image: registry.example/cairn:0.1          # Cairn's own, made by `cairn image`: for the
+ *	                                             # sidecar and built-in steps
  *	  image_pull_policy: IfNotPresent            # or Always, Never
- *	  registries: ["registry.test:5000"]         # that speak plain HTTP
- *	  store_secret: cairn-store  # Secret whose entries (AWS_ACCESS_KEY_ID …) are the sidecar's
- *	                             # environment
- *	  store_account: cairn-store # or a service account that stands for an identity of the cloud
- *	  store_ca: cairn-ca         # ConfigMap whose entry ca.crt the store's certificate is
- *	                             # checked with
- *	  store_claim: shared        # PersistentVolumeClaim with the store in it, mounted at
- *	                             # `store`, which is a directory then
- *	  store_options: {endpoint: https://s3.example.org}   # where pods see another address than
- *	                                                      # this machine; keys as above
+ *	  registries: ["registry.test:5000"]         # registries with plain HTTP
+ *	  store_secret: cairn-store  # Secret whose entries (AWS_ACCESS_KEY_ID …) become the
+ *	                             # sidecar's environment
+ *	  store_account: cairn-store # or a service account that is bound to a cloud identity
+ *	  store_ca: cairn-ca         # ConfigMap whose entry ca.crt verifies the store's
+ *	                             # certificate
+ *	  store_claim: shared        # PersistentVolumeClaim that holds the store, mounted at
+ *	                             # `store`, which must be a directory
+ *	  store_options: {endpoint: https://s3.example.org}   # if pods reach it at another address;
+ *	                                                      # keys as above
  *	  secrets: cairn-secrets     # Secret that has the steps' secrets by name
  *	  cloud: gke                 # or eks, aks: what spot and GPU nodes are called there
  *	  jobs: 500                  # attempts on the cluster at once
- *	  array: 64                  # pods of one Job, at most, for tasks of a step that are ready
- *	                             # together; 1: a Job each
+ *	  array: 64                  # most pods of one Job, for tasks of a step that are ready
+ *	                             # together; 1: one Job per task
  *	  sidecar: {cpu: 10m, memory: 96Mi}
- *	  ttl: 1d                    # a Job that nobody deleted goes so long after its end
+ *	  ttl: 1d                    # a Job that wasn't deleted goes this long after its end
  *	  schedule_within: 15m       # a pod that gets no place (or no quota) fails as
  *	                             # `unschedulable`
  *	  image_within: 5m           # likewise for an image
- *	  gang_within: 10m           # all pods of several nodes have to run so long after the first
- *	                             # does
- *	  lost_within: 30s           # a pod that should have ended counts as lost
- *	  upload_within: 1m          # beside a step's grace time, for logs and checkpoint of a pod
- *	                             # that must go
- *	  save_within: 12h           # that a store which is away is awaited at a step's end
+ *	  gang_within: 10m           # all pods of a gang must run this long after the first does
+ *	  lost_within: 30s           # after this, a pod that should have ended counts as lost
+ *	  upload_within: 1m          # on top of a step's grace time, to upload logs and checkpoint
+ *	                             # of a pod that must stop
+ *	  save_within: 12h           # how long a step's end waits for an unreachable store
  *	  requests: {per_second: 20, burst: 30}      # to the API server
- *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps, a step's
- *	                             # own win
+ *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps; a step's
+ *	                             # own keys win
  *	serve:
- *	  lease: cairn               # of several servers the one that holds this Lease is at work
- *	  url: https://cairn.example.org   # CAIRN_SERVER: where `run --detach` goes
- *	  project: fashion           # which of its projects that is
+ *	  lease: cairn               # of several servers, only the holder of this Lease works
+ *	  url: https://cairn.example.org   # CAIRN_SERVER: used by `run --detach`
+ *	  project: fashion           # this project's name there
  *
- * CAIRN_DIR puts the state elsewhere than into .cairn/.
+ * CAIRN_DIR puts the state into another directory than .cairn/.
  */
 #ifndef CAIRN_MODEL_CONFIG_H
 #define CAIRN_MODEL_CONFIG_H
@@ -89,7 +87,7 @@ struct config {
 	uint64_t cache_bytes;     /* 0: any number */
 	struct {
 		const char *endpoint, *region, *profile,
-			*ca;       /* NULL: not said; ca is an absolute path */
+			*ca;       /* NULL: not given; ca is an absolute path */
 		const char *style; /* "auto" (default), "path" or "virtual" */
 		bool anonymous;
 	} store_options;
@@ -98,23 +96,22 @@ struct config {
 				      copied. Default 1 GiB */
 	const char *runner;        /* "local" (default) or "kubernetes" */
 	const char *workspace;     /* "copy" (default), "auto" or "link" */
-	bool audit;                /* the first execution of each step tells its undeclared reads */
+	bool audit;                /* the first execution of each step reports undeclared reads */
 	struct {
 		const char *context, *namespace_,
-			*kubeconfig;         /* NULL: not said; kubeconfig is an absolute path */
-		bool kubeconfig_is_projects; /* it lies in the project: what it says isn't the
-						user's own word */
+			*kubeconfig;         /* NULL: not given; kubeconfig is an absolute path */
+		bool kubeconfig_is_projects; /* it lies in the project: the user didn't choose
+						what it says */
 		const char *image, *image_pull_policy;
 		const char *store_secret, *store_account, *store_ca, *store_claim, *secrets;
 		struct {
 			const char *endpoint, *region, *style;
 			bool anonymous;
-		} store_options; /* as pods see the store: where nothing is said, as this machine
-				    does */
+		} store_options; /* for pods; keys that aren't given: as for this machine */
 		const char *cloud;
 		const char *const *registries; /* NULL-terminated, never NULL: "host:port" */
-		uint32_t jobs, array;          /* 0: not said */
-		uint32_t sidecar_cpu_milli;    /* 0: not said, as all of these */
+		uint32_t jobs, array;          /* 0: not given */
+		uint32_t sidecar_cpu_milli;    /* 0: not given, as all of these */
 		uint64_t sidecar_memory_bytes;
 		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns,
 			upload_within_ns;
@@ -124,11 +121,11 @@ struct config {
 	} kubernetes;
 	struct {
 		const char *lease, *url,
-			*project; /* NULL: not said; the URL has no slash at its end */
+			*project; /* NULL: not given; the URL has no slash at its end */
 	} serve;
 	const char *salt;      /* project salt of every key, or NULL */
 	uint32_t jobs;         /* 0: one a cpu */
-	uint32_t cpu_milli;    /* what local tasks may use in all; 0: what the machine has */
+	uint32_t cpu_milli;    /* limit of all local tasks; 0: what the machine has */
 	uint64_t memory_bytes; /* likewise */
 	int32_t gpus;          /* -1: find out */
 	uint64_t keep_runs;    /* retention for gc; 0: all */
@@ -136,20 +133,20 @@ struct config {
 	struct arena *arena;
 };
 
-/* What is never content of a project: its state, and git's at the top
+/* Names that are never content of a project: its state, and git's at the top
  * (content_put_options.exclude). */
 extern const char *const config_not_content[];
 
-/* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward).
- * ERR_NOT_FOUND when there is none: the message says `cairn init`. All that is wrong with the file
- * and the variables goes to `diags`; then ERR_INVALID. */
+/* start_dir: where the search for the project root begins (cairn.yaml, .cairn or .git upward).
+ * ERR_NOT_FOUND when there is none: the message names `cairn init`. ERR_INVALID: all errors of the
+ * file and the variables are in `diags`. */
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret,
 		struct err *err);
-/* "http://HOST[:PORT][/PATH]", or https, as requests begin: without a slash at the end. NULL, with
- * what it must be in `err`: it is none. */
+/* "http://HOST[:PORT][/PATH]", or https, as the beginning of requests: without a slash at the end.
+ * NULL for anything else; `err` says what it must be. */
 const char *config_server_url(struct arena *arena, const char *text, struct err *err);
-/* Does a run take results that others left in the store? With `cache: off` only where the store has
- * nobody else's: on this machine, whose own directory is asked then. Pods have to share it. */
+/* Whether a run uses results that the store has already. With `cache: off` it does only on this
+ * machine, where it looks in its own directory; pods have only the shared store. */
 bool config_takes_results(const struct config *c);
 /* The directory on this machine that holds the store's content, in front of a shared one or itself.
  */

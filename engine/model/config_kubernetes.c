@@ -1,13 +1,13 @@
-/* engine/model/config_kubernetes.c — reads `kubernetes` of cairn.yaml: which cluster, images,
- * what pods need to reach the store, limits.
+/* engine/model/config_kubernetes.c — reads `kubernetes` of cairn.yaml: which cluster, images, what
+ * pods need to reach the store, limits.
  *
- * The block has two kinds of keys. Those that hold for all steps are placement.c's and go into
- * one JSON object. Those of struct config (`own_keys`) are read here. placement_read_kubernetes()
- * comes first and reports unknown keys of both kinds. check_together() is last: it refuses
- * combinations that show without a cluster.
+ * The block has two kinds of keys. placement.c reads those that hold for all steps, into one JSON
+ * object. Those of struct config (`own_keys`) are read here. placement_read_kubernetes() comes
+ * first and reports unknown keys of both kinds. check_together() is last: it refuses combinations
+ * that are wrong for any cluster.
  *
  * A kubeconfig that lies in the project, through symbolic links too, is marked as the project's:
- * what it says isn't the user's own word.
+ * the user didn't choose what it says.
  */
 #include "base/os/fs.h"
 #include "model/config_read.h"
@@ -32,7 +32,7 @@ void config_kubernetes_init(struct config *c)
 	c->kubernetes.placement = json_object();
 }
 
-/* Symbolic links count as what they lead to; what can't be found is the project's own fault. */
+/* A symbolic link counts as its target. A file that can't be found counts as the project's. */
 static void read_kubeconfig(const struct doc *d, const struct yaml_node *v, struct config *c)
 {
 	const char *path = v->text[0] == '/'
@@ -150,7 +150,7 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 	}
 }
 
-/* What holds only together with other keys, once all are read. */
+/* Checks keys that depend on each other, once all are read. */
 static void check_together(const struct doc *d, const struct yaml_node *n, const struct config *c)
 {
 	const json_t *placement = c->kubernetes.placement, *secret;

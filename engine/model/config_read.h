@@ -1,4 +1,4 @@
-/* engine/model/config_read.h — what the readers of cairn.yaml share; nothing outside config*.c
+/* engine/model/config_read.h — shared by the readers of cairn.yaml; no file except config*.c
  * includes it. */
 #ifndef CAIRN_MODEL_CONFIG_READ_H
 #define CAIRN_MODEL_CONFIG_READ_H

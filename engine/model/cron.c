@@ -1,14 +1,14 @@
-/* engine/model/cron.c — reading cron rules, and their days and minutes.
+/* engine/model/cron.c — reads cron rules, and finds their days and minutes.
  *
- * A rule becomes bit sets: `struct reading` goes through the text once, field by field, and
- * allow() sets the bits. Nicknames are rules of five fields and are read as such; `@every` is an
- * interval and has no sets. On an error, `reading.p` stands at what is wrong; cron_parse() gives
- * that place to the caller.
+ * A rule becomes bit sets: `struct reading` goes through the text once, field by field, and allow()
+ * sets the bits. Nicknames are rules of five fields and are read as such; `@every` is an interval
+ * and has no sets. On an error, `reading.p` points at the fault; cron_parse() returns that place to
+ * the caller.
  *
  * cron_next() works on a clock without a time zone. It looks for the first minute in the day it
  * begins with, else for the first matching day, month by month. The calendar repeats after 400
- * years, so a rule without a day in these never fires, and is refused. Zones, clock changes and
- * @every's times are engine/serve/schedule's.
+ * years, so a rule that matches no day in these never fires, and is refused. engine/serve/schedule
+ * handles zones, clock changes and the times of @every.
  */
 #include "model/cron.h"
 
@@ -138,7 +138,7 @@ static void allow(struct cron *c, const struct field *f, int from, int to, int s
 		}
 }
 
-/* `L` and `L-3` of the month. 1: there was one. */
+/* Reads `L` and `L-3` of the month. 1: there was one. */
 static int read_last_day(struct reading *r, const struct field *f)
 {
 	int before = 0;
@@ -160,7 +160,7 @@ static int read_last_day(struct reading *r, const struct field *f)
 	return 1;
 }
 
-/* `5L` and `5#2` of the week. 1: there was one. */
+/* Reads `5L` and `5#2` of the week. 1: there was one. */
 static int read_weekday_of_month(struct reading *r, const struct field *f, int weekday)
 {
 	if (f != &fields[DAY_OF_WEEK])
@@ -179,13 +179,13 @@ static int read_weekday_of_month(struct reading *r, const struct field *f, int w
 	return 1;
 }
 
-/* Where steps end: 7 is Sunday once more, for those who write it. */
+/* The value at which steps end. In a week it is Saturday: 7 would be Sunday again. */
 static int last_of(const struct field *f)
 {
 	return f == &fields[DAY_OF_WEEK] ? 6 : f->max;
 }
 
-/* What stands behind the first number: a range, or a step from it on. */
+/* Reads what follows the first number: a range, or a step that starts there. */
 static int read_range(struct reading *r, const struct field *f, int from, int *to)
 {
 	*to = from;
@@ -320,8 +320,8 @@ int cron_parse(const char *text, struct cron *ret, size_t *ret_offset, struct er
 			       "a rule has 5 fields (minute, hour, day, month, day of the week); "
 			       "there are more");
 	*ret_offset = 0;
-	/* The calendar repeats after 400 years: a rule that found no day in them is 30 February or
-	 * its like. */
+	/* The calendar repeats after 400 years: a rule that found no day by then means one like 30
+	 * February. */
 	if (cron_next(ret, 0, 400 * 366LL * CIVIL_DAY_S, &first) > 0)
 		return err_set(err, ERR_INVALID, "there is no such day: the rule would never fire");
 	return 0;
@@ -352,7 +352,7 @@ bool cron_matches_day(const struct cron *c, int64_t day)
 	return c->months & (1U << d.month) && day_of(c, day, &d);
 }
 
-/* The first matching day from `day` on; a month that the rule doesn't name is passed over whole. */
+/* The first matching day from `day` on; a month that the rule doesn't name is skipped whole. */
 static int next_day(const struct cron *c, int64_t day, int64_t limit, int64_t *ret)
 {
 	while (day <= limit) {

@@ -5,14 +5,14 @@
  *	day of the week 0–7 or SUN–SAT (0 and 7 are Sunday)
  *
  * A field is a list (1,15) of `*`, numbers or names, ranges (1-5, mon-fri, fri-sun) and steps
- * (star/10, 8-18/2, 5/10: from 5 on). In the days also: `?` is `*`; `L` is the last day of the
- * month and `L-3` the third before it; `5L` or `friL` is the last Friday, `mon#2` the second
- * Monday. When both day fields say something, either will do. When one of them begins with a star
- * (also star/2), both must match, as in Vixie cron.
+ * (star/10, 8-18/2, 5/10: from 5 on). The day fields also take: `?`, the same as `*`; `L`, the last
+ * day of the month, and `L-3`, the third before it; `5L` or `friL`, the last Friday; `mon#2`, the
+ * second Monday. When both day fields are restricted, a day that matches either one will do. When
+ * one of them begins with a star (also star/2), a day must match both, as in Vixie cron.
  *
- * The nicknames hourly, daily or midnight, weekly (Sunday), monthly, yearly or annually, each
- * with an `@` before it, mean what they mean in crontab(5). `@every 10m` is a plain interval of
- * elapsed time, of whole seconds, counted from 1970-01-01T00:00Z: no time zone touches it.
+ * The nicknames hourly, daily or midnight, weekly (Sunday), monthly, yearly or annually, each with
+ * an `@` before it, mean what they mean in crontab(5). `@every 10m` is a plain interval of elapsed
+ * time, in whole seconds, counted from 1970-01-01T00:00Z: time zones don't affect it.
  *
  * Pure; any thread.
  */
@@ -23,24 +23,23 @@
 #include "base/err.h"
 
 struct cron {
-	int64_t every_s;  /* @every: nothing else counts then; 0: not that */
+	int64_t every_s;  /* @every: then all other fields are ignored; 0: no @every */
 	uint64_t minutes; /* bit n stands for n, here and below */
 	uint32_t hours, days, months, weekdays;
-	uint32_t last_days;          /* bit n: n days before the last one of the month */
-	uint8_t last_weekdays;       /* the last one of the month */
-	uint8_t nth_weekdays[7];     /* bit n: the nth of the month */
+	uint32_t last_days;          /* bit n: n days before the month's last day */
+	uint8_t last_weekdays;       /* the last such day of the month */
+	uint8_t nth_weekdays[7];     /* bit n: the nth such day of the month */
 	bool star_day, star_weekday; /* the field begins with a star */
 };
 
-/* ERR_INVALID with what is wrong, and in *ret_offset where. A rule that has no day in 400 years is
+/* ERR_INVALID says what is wrong, *ret_offset where. A rule that matches no day in 400 years is
  * wrong, too. */
 int cron_parse(const char *text, struct cron *ret, size_t *ret_offset, struct err *err);
-/* Its hours are all 24: it means an interval rather than a time of day. */
+/* It matches all 24 hours: it means an interval rather than a time of day. */
 bool cron_is_interval(const struct cron *c);
 bool cron_matches_day(const struct cron *c, int64_t days_since_1970);
-/* The first matching time at or after `local_s`, in seconds since 1970 of a clock without a zone,
- * before `limit_s`. 0, or 1: none. Not for
- * @every. */
+/* The first matching time at or after `local_s` and before `limit_s`, in seconds since 1970 of a
+ * clock without a zone. 0, or 1: none. Not for @every. */
 int cron_next(const struct cron *c, int64_t local_s, int64_t limit_s, int64_t *ret_s);
 
 #endif

@@ -1,12 +1,12 @@
 /* engine/model/graph.c — the order of steps, and cycles.
  *
- * Kahn's algorithm with a heap, so that among steps that could come next the one that stands
- * first in the file does: O((V + E) log V). The order depends on nothing but the file.
+ * Kahn's algorithm with a heap: of the steps that could come next, the one that stands first in the
+ * file does. O((V + E) log V). The order depends only on the file.
  *
- * What is left over lies on cycles or behind them. An iterative depth-first search finds the
- * cycles; a chain of 100,000 steps is nothing for it. A back edge closes a cycle; it is reported
- * unless one of its steps was on a reported one already (`told`), and at most CYCLES_SHOWN times.
- * Input are the folded deps of resolve.c.
+ * Steps that are left over lie on cycles or after them. An iterative depth-first search finds the
+ * cycles, even in a chain of 100,000 steps. A back edge closes a cycle; it is reported unless one
+ * of its steps is on a reported cycle (`told`), and at most CYCLES_SHOWN times. The input is the
+ * folded deps of resolve.c.
  */
 #include "model/read.h"
 
@@ -69,8 +69,8 @@ static void find_dependents(struct graph *g)
 
 /* Cycles. */
 
-/* `path` holds a cycle's steps, each needing the next, the last one the first. The message begins
- * with the step that is first in the file. */
+/* `path` holds a cycle's steps: each needs the next, the last one needs the first. The message
+ * begins with the step that comes first in the file. */
 static void report_cycle(struct loader *l, const uint32_t *path, size_t n)
 {
 	struct str text = { 0 };
@@ -100,8 +100,8 @@ struct search {
 	uint8_t *colour;
 	bool *told; /* lies on a cycle that was reported */
 	uint32_t *path,
-		*next;   /* steps from the root of the search, and which dep of each comes next */
-	uint32_t *place; /* of a grey step in `path` */
+		*next; /* steps from the root of the search, and the dep of each that comes next */
+	uint32_t *place; /* index of a grey step in `path` */
 	size_t depth, n_told;
 };
 

@@ -1,17 +1,16 @@
-/* engine/model/inputs.c — where content comes from and where outputs are exported to: paths in
- * the project, object-store URIs, https, artifacts of earlier runs.
+/* engine/model/inputs.c — where content comes from and where outputs are exported to: paths in the
+ * project, object-store URIs, https, artifacts of earlier runs.
  *
- * The table `schemes` gives for each prefix its origin and the check of what follows it. What has
- * no scheme is a path in the project (read_path()). Only the shape is checked. Nothing is opened,
+ * The table `schemes` gives for each prefix its origin and the check of the rest. Text without a
+ * scheme is a path in the project (read_path()). Only the form is checked. Nothing is opened,
  * hashed or fetched: engine/plan/pin.c does that when a run starts.
  *
  * An input is declared under `inputs` of the pipeline, or a step names a path or URI itself.
  * step_implicit_input() makes one input_decl for each such text (loader.implicit_inputs), however
- * many steps name it. Declared inputs come first in loader.inputs; n_declared_inputs says how many
- * they are.
+ * many steps name it. Declared inputs come first in loader.inputs; n_declared_inputs counts them.
  *
- * A message never shows a URI that may hold a password. A URL with a signature in its query is
- * only warned about: it is kept with the pipeline.
+ * A message never shows a URI that may hold a password. A URL with a signature in its query only
+ * gives a warning: the URL is stored with the pipeline.
  */
 #include "base/os/fs.h"
 #include "model/read.h"
@@ -35,7 +34,8 @@ static const char *check_https(const char *rest)
 	return host == 0 || *rest == '.' ? "the host is missing" : NULL;
 }
 
-/* Bytes that anybody on the way can change are no input; on this machine there is nobody. */
+/* Anyone on the network path could change the bytes of plain HTTP; the local machine has no such
+ * path. */
 static const char *check_http(const char *rest)
 {
 	size_t host = strcspn(rest, ":/?#");
@@ -71,7 +71,8 @@ static const struct {
 	{ "artifact:", INPUT_ARTIFACT, check_artifact },
 };
 
-/* Of S3, Google, Azure, CloudFront: a query that is as good as a password, until it lapses. */
+/* S3, Google, Azure and CloudFront sign URLs in the query: until it lapses, it is as good as a
+ * password. */
 static bool holds_signature(const char *url)
 {
 	static const char *const names[] = { "X-Amz-Signature", "X-Goog-Signature", "Signature",
@@ -84,7 +85,7 @@ static bool holds_signature(const char *url)
 	return false;
 }
 
-/* 1 it is a URI of a kind that we know; 0 it is a path; -1 reported. */
+/* 1 it is a URI of a known kind; 0 it is a path; -1 reported. */
 static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_origin *ret)
 {
 	static const char of_scheme[] =
@@ -102,7 +103,7 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
 				  : schemes[i].check(n->text + strlen(schemes[i].prefix));
 		if (n->len > PATH_TEXT_MAX)
 			problem = "it is too long";
-		if (problem) /* without what may be a password */
+		if (problem) /* the rest may hold a password */
 			doc_error(d, n, "`%.*s` is not a valid URI: %s",
 				  strchr(n->text, '@') ? (int)strlen(schemes[i].prefix) : 80,
 				  n->text, problem);
@@ -125,7 +126,7 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
 	return -1;
 }
 
-/* A path or URI into `in`. */
+/* Reads a path or URI into `in`. */
 static bool read_location(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
 {
 	int r;
@@ -153,7 +154,7 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 	return in->uri != NULL;
 }
 
-/* Of an input that is reached in another way than the store. */
+/* Reads how to reach an input that needs other access than the store. */
 static void read_access(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
 {
 	static const char *const names[] = { "endpoint", "region", "profile" };
@@ -239,8 +240,8 @@ uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct
 	slot = map_slot_str(l->implicit_inputs,
 			    arena_printf(l->scratch, "%s%s", in.uri, in.must_be_dir ? "/" : ""));
 	if (!*slot) {
-		/* A declared input has a name without `/` and `.`, and may have the very name of a
-		 * file at the root. */
+		/* A declared input has a name without `/` and `.`, but a file at the root may have
+		 * the same name. */
 		in.name = arena_printf(l->arena, "%s%s%s",
 				       map_get_str(l->input_index, in.uri) ? "./" : "", in.uri,
 				       in.origin == INPUT_PATH && in.must_be_dir ? "/" : "");
@@ -252,7 +253,7 @@ uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct
 
 /* Exports. */
 
-/* What stands before the first expression must say where: the kind, and the bucket. */
+/* The text before the first expression must give the kind of place and the bucket. */
 static const char *check_export(const char *s, size_t fixed)
 {
 	size_t bucket = 5 + strcspn(s + MIN(fixed, (size_t)5), "/");
@@ -270,7 +271,7 @@ static const char *check_export(const char *s, size_t fixed)
 	return check_bucket(s + 5);
 }
 
-/* Outside of expressions. */
+/* Looks at the text outside of expressions. */
 static bool has_bad_text(const char *s)
 {
 	for (; *s; s++) {

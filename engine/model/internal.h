@@ -1,5 +1,5 @@
-/* engine/model/internal.h — what the files of this folder share about expressions and places;
- * nothing outside it includes this. */
+/* engine/model/internal.h — expressions and places, shared by the files of this folder; no file
+ * outside includes it. */
 #ifndef CAIRN_MODEL_INTERNAL_H
 #define CAIRN_MODEL_INTERNAL_H
 
@@ -8,9 +8,8 @@
 
 /* Expressions. */
 
-#define EXPR_DEPTH_MAX                                                                          \
-	64 /* parentheses, calls and `!` inside each other: what bounds every recursion over an \
-	      expression */
+#define EXPR_DEPTH_MAX \
+	64 /* nested parentheses, calls and `!`: bounds every recursion over an expression */
 #define EXPR_ARGS_MAX \
 	4096 /* operands of one && or || chain, arguments of one call, items of one list */
 
@@ -27,8 +26,8 @@ enum expr_kind {
 };
 
 /* While a file is read, references are names (REF_UNRESOLVED, `name` as written). Resolving turns
- * each into its final kind, in place, or into REF_BROKEN after its error was reported; a model that
- * is handed out has neither. */
+ * each into its final kind, in place, or into REF_BROKEN after its error was reported. A finished
+ * model has neither. */
 #define REF_UNRESOLVED ((enum ref_kind)254)
 #define REF_BROKEN     ((enum ref_kind)255)
 
@@ -45,7 +44,7 @@ struct expr {
 	};
 };
 
-/* What is known of an expression's value before anything ran. */
+/* The type of an expression's value, as far as it is known before anything runs. */
 enum expr_type { TYPE_ANY, TYPE_NULL, TYPE_BOOL, TYPE_NUMBER, TYPE_STRING, TYPE_LIST };
 
 enum expr_func {
@@ -69,17 +68,16 @@ struct expr_func_info {
 	enum expr_type result;
 	bool aggregates; /* takes a list of numbers, or numbers: the only way to use metrics of
 			    several tasks */
-	bool only_if;    /* has a meaning in `if` only */
+	bool only_if;    /* allowed in `if` only */
 	const char *help;
 };
 extern const struct expr_func_info expr_funcs[EXPR_FUNCS];
 
-/* Where a scalar's bytes lie in its file, for places inside of it. One for each file that is read.
- */
+/* Finds where a scalar's bytes lie in its file, for places inside the scalar. One per file. */
 struct source_index;
 struct source_index *source_index_new(const char *bytes, size_t len, struct arena *arena);
-/* Place of byte `offset` of a scalar's text. Calls for one scalar with growing offsets go on where
- * the last one stopped. */
+/* The place of byte `offset` of a scalar's text. Calls for one scalar with growing offsets continue
+ * where the last one stopped. */
 struct source_cursor {
 	const struct source_index *index;
 	const struct yaml_node *node;
@@ -88,19 +86,19 @@ struct source_cursor {
 	size_t block_indent; /* of a block scalar */
 	int line, col;
 	char quote; /* ' " or 0; | and > for blocks */
-	bool lost;  /* text and file don't go together: everything is at the node's own place */
+	bool lost;  /* text and file don't match: every place is the node's own */
 };
 void source_cursor_init(struct source_cursor *c, const struct source_index *index,
 			const struct yaml_node *node);
 void source_cursor_seek(struct source_cursor *c, size_t offset, int *ret_line, int *ret_col);
 
-/* Text with `${{ }}` in it. Problems go to `diags`; the result is never NULL then, but may lack
- * parts. */
+/* Parses text with `${{ }}` in it. Problems go to `diags`; the result is still not NULL, but may
+ * lack parts. */
 struct expr_source {
 	const char *file;
 	const char *text;
 	size_t len;
-	struct source_cursor *cursor; /* NULL: everything at line, col */
+	struct source_cursor *cursor; /* NULL: every place is line, col */
 	int line, col;
 	struct arena *arena;
 	struct diag_list *diags;
@@ -112,13 +110,14 @@ bool template_text_has_expr(const char *text, size_t len);
 /* The expression of a template that is exactly one, else NULL. */
 struct expr *template_single(const struct expr_template *t);
 
-/* For the folder's own passes over a model that is still being made. */
+/* For the folder's own passes over a model that isn't finished. */
 void expr_refs_mut(struct expr *e, void (*fn)(void *arg, struct ref *ref), void *arg);
 void template_refs_mut(const struct expr_template *t, void (*fn)(void *arg, struct ref *ref),
 		       void *arg);
 
-/* Types as far as they are known. `type_of` says what a resolved reference gives; *ret_gathered: a
- * list with one value a task. Errors go to diags. in_if: always() and failed() have a meaning. */
+/* Checks types as far as they are known. `type_of` gives the type of a resolved reference;
+ * *ret_gathered: a list with one value per task. Errors go to diags. in_if: always() and failed()
+ * are allowed. */
 struct expr_check {
 	enum expr_type (*type_of)(void *arg, const struct ref *ref, bool *ret_gathered);
 	void *arg;

@@ -1,17 +1,17 @@
 /* engine/model/load.c — from files to a model, and the model's life.
  *
- * The order is fixed by who refers to whom: params, inputs, defaults, steps (with their step
- * files), schedules; then references (resolve.c); then the order of steps (graph.c). Whatever was
- * wrong, the later passes run too, so that all errors of a file come at once. A model is handed
- * out only when there was none.
+ * The order follows from what refers to what: params, inputs, defaults, steps (with their step
+ * files), schedules; then references (resolve.c); then the order of steps (graph.c). The later
+ * passes run even after errors, so that all errors of a file are reported at once. A model is
+ * handed out only when there was none.
  *
- * A loader has two arenas: `arena` becomes the model's, `scratch` goes with the loader.
- * hand_out() moves the vectors into the first one. Step files are asked for through `fetch`, so
- * that the same code reads from disk and from bytes that the caller has. The digest covers the
- * pipeline's bytes and those of its step files, with their paths.
+ * A loader has two arenas: `arena` becomes the model's, `scratch` is freed with the loader.
+ * hand_out() moves the vectors into the first one. Step files are read through `fetch`, so that the
+ * same code works on files and on bytes of the caller's. The digest covers the pipeline's bytes and
+ * those of its step files, with their paths.
  *
- * pipeline_load() asks the cache of parsed models first (cache/cache.c). Nothing here is shared
- * between threads: a model belongs to whoever loaded it, and is read-only from then on.
+ * pipeline_load() looks in the cache of parsed models first (cache/cache.c). Threads share nothing
+ * here: a model belongs to the caller that loaded it, and is read-only from then on.
  */
 #include <assert.h>
 #include "base/os/fs.h"
@@ -20,12 +20,12 @@
 
 struct source {
 	const char *display; /* as the user named it */
-	const char *path;    /* from the project root */
+	const char *path;    /* relative to the project root */
 	const char *bytes;
 	size_t len;
 	fetch_fn fetch;
 	void *fetch_arg;
-	const char *root; /* of the project, absolute; NULL: not known */
+	const char *root; /* of the project, absolute; NULL: unknown */
 };
 
 static void loader_init(struct loader *l, const struct source *src, struct diag_list *diags)
@@ -126,7 +126,7 @@ static void read_all(struct loader *l)
 	loader_order_steps(l);
 }
 
-/* Of the pipeline's bytes and those of its step files, with their paths. */
+/* Digests the pipeline's bytes and those of its step files, with their paths. */
 static void digest_sources(struct loader *l)
 {
 	struct str head = { 0 };
@@ -238,7 +238,7 @@ void pipeline_free(struct pipeline *p)
 
 struct disk {
 	const char *root;
-	VEC(struct str) contents; /* what was fetched: lent to the loader */
+	VEC(struct str) contents; /* fetched files, lent to the loader */
 };
 
 static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, size_t *ret_len,
@@ -262,8 +262,8 @@ static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, 
 	return 0;
 }
 
-/* Where the file lies in the project; its bare name when it lies outside (then step files are
- * looked for at the root). */
+/* The file's path in the project; its bare name when it lies outside (then step files are looked
+ * for at the root). */
 static char *path_in_project(const char *root, const char *path)
 {
 	_cleanup_(freep) char *dir = fs_dirname(path), *real_dir = realpath(dir, NULL),

@@ -1,17 +1,17 @@
-/* engine/model/notify.c — reads `notify` of a schedule: who gets a notice, of which events, by
- * which way.
+/* engine/model/notify.c — reads `notify` of a schedule: which events cause a notice, and where it
+ * is sent.
  *
- * read_notify() takes one notification or a list. Each has exactly one of `command`, `webhook`
- * and `email`. `when` is an event or a rule over a metric, or a list of these; without it, the
- * notice is for failures, recoveries and missed runs. Shapes are checked; nothing is sent, and no
- * secret is read: engine/serve/notify does that.
+ * read_notify() takes one notification or a list. Each has exactly one of `command`, `webhook` and
+ * `email`. `when` is an event or a rule over a metric, or a list of these; without it, the notice
+ * is for failures, recoveries and missed runs. Only the form is checked here; engine/serve/notify
+ * sends notices and reads secrets.
  */
 #include <math.h>
 #include "model/read.h"
 
 #define TELL_MAX 32 /* notifications of one schedule; receivers of one mail */
 
-/* A URL of one of two schemes, with a host. */
+/* Reads a URL of one of two schemes, with a host. */
 static void read_url(const struct doc *d, const struct yaml_node *n, const char *what,
 		     const char *scheme, const char *safe_scheme, const char **ret)
 {

@@ -1,16 +1,16 @@
 /* engine/model/params.c — params: their declarations, and the values of one run.
  *
  * A declaration is a value (its type is the value's type) or a mapping with type, default, min,
- * max, enum and help. read_long() reads the type first, then the choices, then the bounds, and
- * the default last, so that the default is held against all of them.
+ * max, enum and help. read_long() reads the type first, then the choices, then the bounds, and the
+ * default last, so that the default can be checked against all of them.
  *
  * A run's values are the defaults, then each override in order (params_resolve()); a later one
  * wins. An override from a file has a value and its text: where a string is wanted, the text
- * counts, so that 1.10 stays "1.10". One from a command line has only text, which is parsed as
- * the declared type.
+ * counts, so that 1.10 stays "1.10". One from a command line has only text, which is parsed as the
+ * declared type.
  *
- * Every value, wherever it comes from, passes param_check_value(). Only what is UTF-8 is taken,
- * since values are on record as text.
+ * Every value, wherever it comes from, passes param_check_value(). Only UTF-8 is accepted, since
+ * values are recorded as text.
  */
 #include <assert.h>
 #include <math.h>
@@ -20,7 +20,7 @@ static const char *const type_names[] = { "string", "int", "float", "bool", "lis
 static const enum value_type types[] = { VALUE_STRING, VALUE_INT, VALUE_FLOAT, VALUE_BOOL,
 					 VALUE_LIST };
 
-/* Values held against a declaration. */
+/* Checking values against a declaration. */
 
 static int check_choices(const struct param_decl *decl, const struct value *v, struct err *err)
 {
@@ -135,7 +135,7 @@ static bool read_bound(const struct doc *d, const struct yaml_node *n,
 	return true;
 }
 
-/* The type of the values that `enum` lists; VALUE_NULL when they don't go together. */
+/* The common type of the values in `enum`; VALUE_NULL when there is none. */
 static enum value_type type_of_choices(const struct value *v, size_t n)
 {
 	enum value_type t = n ? v[0].type : VALUE_NULL;
@@ -212,8 +212,8 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 	typed |= choices != NULL;
 	if (!typed && def->kind == YAML_KIND_SCALAR && !yaml_is_null(def) && (min || max) &&
 	    read_value(d, def, "`default`", &v))
-		decl->type = v.type; /* so that bounds are known before the default is held against
-					them */
+		decl->type = v.type; /* so that bounds are known before the default is checked
+					against them */
 	decl->has_min = read_bound(d, min, decl, "`min`", &decl->min);
 	decl->has_max = read_bound(d, max, decl, "`max`", &decl->max);
 	if (decl->has_min && decl->has_max && decl->min > decl->max)
@@ -289,13 +289,13 @@ static void apply_override(const struct pipeline *p, const struct map *index,
 	}
 	given[i - 1] = true;
 	decl = &p->params[i - 1];
-	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the
-	 * text "1.10". */
+	/* A file's scalars have the type that they look like; for a string param, 1.10 is the text
+	 * "1.10". */
 	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING &&
 			  o->value->type != VALUE_LIST && o->text))
 		v = *o->value;
 	else if (o->text && !text_is_utf8(o->text, strlen(o->text)))
-		/* On record, and in a resumed run, it would be another one. */
+		/* The record can't hold other bytes, so a resumed run would have another value. */
 		r = err_set(&err, ERR_INVALID,
 			    "must be UTF-8 text; other bytes can come from a file, as an input");
 	else

@@ -5,27 +5,27 @@
  * equals). What only a cluster uses (image, volumes, placement) is validated and kept here,
  * whatever runner is chosen.
  *
- * With a cache_dir, a parsed pipeline is kept there under the digest of its bytes, beside the
- * digests of its step files, and comes back without parsing; a cache file that doesn't decode is
+ * With a cache_dir, a parsed pipeline is kept there under the digest of its bytes, together with
+ * the digests of its step files, and is loaded without parsing; a cache file that doesn't decode is
  * ignored (model/cache/cache.h).
  *
- * What names mean. In a step's `inputs` and `each`, inputs.X is an input of the pipeline; in run,
+ * What names mean. In a step's `inputs` and `each`, inputs.X is an input of the pipeline. In run,
  * env, with, seed and concurrency it is the path of the step's own input X, and outputs.X that of
- * its own output. A step's input may also be a path or URI: it becomes a pipeline input that is
- * named by that path ("data/raw.csv", "data/" for a directory). `item` is content in `inputs`
- * (members of a directory) or a value elsewhere (lists); item.name, .path and .stem are text.
- * schedule.* can stand in commands and in the params of a schedule.
+ * its own output. A step's input may also be a path or URI: it becomes a pipeline input named by
+ * that path ("data/raw.csv", "data/" for a directory). `item` is content in `inputs` (members of a
+ * directory) or a value elsewhere (lists); item.name, .path and .stem are text. schedule.* may
+ * stand in commands and in the params of a schedule.
  *
  * A step file (`uses: ./steps/clean.yaml`) is one step with its own params: `step: NAME`, `params`,
  * `inputs` (names), and a step's keys. It sees its own params (REF_LOCAL), inputs and outputs, and
- * nothing of the pipeline. Paths in its `code` are seen from its own directory, as is usual for
- * shared steps; `${{ step.dir }}` is that directory, seen from the project root (a constant in the
- * model). The pipeline's defaults for code, shell and tools aren't for step files and built-in
- * steps. Whoever evaluates a step_local's template holds the value against its declaration with
- * param_check_value().
+ * nothing of the pipeline. Paths in its `code` are relative to its own directory, as is usual for
+ * shared steps; `${{ step.dir }}` is that directory, relative to the project root (a constant in
+ * the model). The pipeline's defaults for code, shell and tools don't apply to step files and
+ * built-in steps. A caller that evaluates a step_local's template checks the value against its
+ * declaration with param_check_value().
  *
- * Paths are inside the project (or the workspace), normalised; none is absolute or leads out with
- * `..`.
+ * Paths are inside the project (or the workspace) and normalised; none is absolute or leads out
+ * with `..`.
  */
 #ifndef CAIRN_MODEL_PIPELINE_H
 #define CAIRN_MODEL_PIPELINE_H
@@ -68,11 +68,11 @@ struct input_decl {
 	enum input_mode mode;
 	struct {
 		const char *endpoint, *region,
-			*profile; /* NULL: not said. All three and `anonymous` unset: cairn.yaml's
-				     store_options */
+			*profile; /* NULL: not given. Without all three and `anonymous`:
+				     cairn.yaml's store_options */
 		bool anonymous;
 	} access;
-	bool must_be_dir; /* written with a trailing slash, which `uri` doesn't have */
+	bool must_be_dir; /* written with a trailing slash, which `uri` lacks */
 	struct pos pos;
 };
 
@@ -80,7 +80,7 @@ struct input_decl {
 struct step_input {
 	const char *name;
 	struct ref from;                     /* REF_PIPELINE_INPUT, REF_STEP_OUTPUT or REF_ITEM */
-	const struct expr_template *subpath; /* "/a/b.csv" behind the reference, or NULL */
+	const struct expr_template *subpath; /* "/a/b.csv" after the reference, or NULL */
 	struct pos pos;
 };
 
@@ -88,8 +88,8 @@ struct step_output {
 	const char *name;
 	const char *path; /* relative, normalised, without the trailing slash */
 	bool is_dir;
-	const struct expr_template *export; /* s3://, gs:// or file:// and an absolute path: where
-					       it is copied to; or NULL */
+	const struct expr_template
+		*export; /* exported to: s3://, gs://, or file:// with an absolute path; or NULL */
 	struct pos pos;
 };
 
@@ -99,18 +99,18 @@ struct named_template {
 	struct pos pos;
 };
 
-/* A param of a step file as this use of it sets it. */
+/* A param of a step file as the step that uses the file sets it. */
 struct step_local {
 	const struct param_decl *decl;
-	const struct expr_template *value; /* what `with` gives, or NULL: the default */
+	const struct expr_template *value; /* from `with`; NULL: the default */
 };
 
 struct matrix_axis {
 	const char *name;
-	const struct value
-		*values; /* literal values (scalars, no two with the same text), or NULL */
+	const struct value *values; /* literal values (scalars, no two with equal text), or NULL */
 	size_t n_values;
-	const struct expr_template *list; /* else an expression that gives a list: params only */
+	const struct expr_template
+		*list; /* else an expression that gives a list; only params in it */
 };
 /* One entry of matrix.include / matrix.exclude: axis index → value; axes not named have type
  * VALUE_NULL. */
@@ -128,8 +128,9 @@ struct each_decl {
 };
 
 struct retry_policy {
-	/* Extra attempts per class; `max` sets failed and timeout. Even without a retry block lost,
-	 * preempted and store have 3, 20 and 2; unschedulable has one of 3 for several nodes. */
+	/* Extra attempts per class; `max` sets failed and timeout. Without a retry block, lost,
+	 * preempted and store still have 3, 20 and 2, and unschedulable has 3 for a gang on several
+	 * nodes. */
 	uint32_t budget[FAILURE_CLASSES];
 	int64_t backoff_min_ns, backoff_max_ns; /* doubles from min to max, full jitter */
 	double oom_memory_factor;               /* 1 when not stated */
@@ -143,16 +144,16 @@ struct gate_rule {
 	struct pos pos;
 };
 
-/* How far a metric may be off when a run is reproduced and still count as the same; never keyed. */
+/* How far a metric may differ in a reproduced run and still count as the same; never keyed. */
 struct tolerance_rule {
 	const char *metric;
 	double bound;  /* >= 0 */
-	bool relative; /* a part of the recorded value, not a distance */
+	bool relative; /* the bound is a part of the recorded value, not a distance */
 	struct pos pos;
 };
 
 struct resources_decl {
-	uint32_t cpu_milli; /* 0: not said, which is a cpu here and little on a cluster */
+	uint32_t cpu_milli; /* 0: not given, which means one cpu locally and little on a cluster */
 	uint64_t memory_bytes;
 	uint32_t gpus;
 };
@@ -170,16 +171,16 @@ struct concurrency_decl {
 struct distributed_decl {
 	const char *framework; /* torch, tensorflow, jax, mpi, horovod, ps; NULL: not distributed */
 	uint32_t nodes, procs_per_node;
-	uint32_t servers; /* parameter servers beside the workers; ps and tensorflow only */
+	uint32_t servers; /* parameter servers in addition to the workers; ps and tensorflow only */
 };
 
 /* One dependency of a step on another, all references folded into one. */
 struct step_dep {
 	uint32_t step;             /* the step needed */
 	bool data, metrics, order; /* why: outputs, metrics, `needs` */
-	/* Matrix axes that both have by name: tasks are matched by their values; the needed step's
-	 * other axes are gathered. Pairs of axis indices (mine, theirs). With none shared: all of
-	 * its tasks. */
+	/* Matrix axes with the same name in both steps: tasks are matched by their values, and the
+	 * needed step's other axes are gathered. Pairs of axis indices (mine, theirs). With none
+	 * shared, a task needs all of its tasks. */
 	struct axis_pair {
 		uint32_t mine, theirs;
 	} * shared;
@@ -198,26 +199,27 @@ struct with_node {
 
 /* What is executed. */
 struct step_program {
-	const struct expr_template *
-		run; /* command for the shell; NULL for a built-in, unless that wraps one (train) */
-	const char *shell;   /* "sh" (default) or "bash" */
-	const char *builtin; /* "shard", "augment", "train", "evaluate"; or NULL */
+	const struct expr_template *run; /* command for the shell; NULL for a built-in that wraps
+					    none (train wraps one) */
+	const char *shell;               /* "sh" (default) or "bash" */
+	const char *builtin;             /* "shard", "augment", "train", "evaluate"; or NULL */
 	const struct with_node *with;
-	const char *step_file; /* path of the step file that it came from, from the project root; or
-				  NULL */
+	const char
+		*step_file; /* the step file of this step, relative to the project root; or NULL */
 	const struct step_local *locals;
 	size_t n_locals;
 };
 
-/* What it reads beside its inputs. */
+/* What it reads besides its inputs. */
 struct step_reads {
 	const struct named_template *env; /* defaults merged in, sorted by name */
 	size_t n_env;
-	const char *const *code; /* paths relative to the project root, normalised; the planner
-				    adds files named in `run`, and what scripts import */
+	const char *const *code; /* paths relative to the project root, normalised; the planner adds
+				    files named in `run`, and what scripts import */
 	size_t n_code;
-	bool no_imports;              /* … not the latter */
-	const char *const *env_files; /* likewise: lock files of the environment that it runs in */
+	bool no_imports; /* the planner doesn't add what scripts import */
+	const char *const
+		*env_files; /* in the same form: lock files of the environment that it runs in */
 	size_t n_env_files;
 	const char *const *secrets;
 	size_t n_secrets;
@@ -225,7 +227,7 @@ struct step_reads {
 	size_t n_tools;
 };
 
-/* A task a combination. */
+/* One task per combination. */
 struct step_matrix {
 	const struct matrix_axis *axes;
 	size_t n_axes;
@@ -233,7 +235,7 @@ struct step_matrix {
 	size_t n_include, n_exclude;
 };
 
-/* What goes into the key though it is no input. */
+/* Parts of the key that are no inputs. */
 struct step_keyed {
 	const char *salt;                 /* or NULL */
 	const struct expr_template *seed; /* or NULL */
@@ -248,11 +250,11 @@ struct step_measured {
 	size_t n_tolerances;
 };
 
-/* Where, on a cluster. */
+/* Placement on a cluster. */
 struct step_place {
 	const char *image;
-	const char *json; /* where, and with what beside it (model/step/placement.h); or NULL */
-	uint32_t pack;    /* so many of its tasks may share a pod; 1: none */
+	const char *json; /* placement and pod settings (model/step/placement.h); or NULL */
+	uint32_t pack;    /* at most this many of its tasks share a pod; 1: none */
 };
 
 struct step {
@@ -280,26 +282,26 @@ struct step {
 	struct retry_policy retry;
 	struct step_measured measured;
 	const char *checkpoint; /* or NULL */
-	bool copies;            /* `workspace: copy`: on this machine its inputs are no links */
+	bool copies;            /* `workspace: copy`: the local runner never links its inputs */
 	struct resources_decl resources;
 	struct concurrency_decl concurrency;
 	struct distributed_decl distributed;
 	struct step_place place;
 };
 
-/* What the launcher of ranks adds to the outputs: the metrics over time, a JSON object a line
+/* The output that the launcher of ranks adds: the metrics over time, one JSON object a line
  * ({"step": 3, "loss": 0.2}). */
 #define STEP_SERIES_OUTPUT "series"
 #define STEP_SERIES_PATH   "series.jsonl"
 
-/* Its command is run as a gang of ranks by the launcher: the built-in step `train`, in a pod the
- * program cairn-launch. */
+/* Its command is run as a gang of ranks by the launcher. Locally that is the built-in step `train`,
+ * in a pod the program cairn-launch. */
 static inline bool step_is_launched(const struct step *s)
 {
 	return s->program.run && (s->program.builtin || s->distributed.framework);
 }
 
-/* Who gets which notices of a schedule. engine/serve/notify sends them. */
+/* Which notices of a schedule go where. engine/serve/notify sends them. */
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_EMAIL };
 enum notify_event {
 	NOTIFY_FAILURE =
@@ -311,8 +313,8 @@ enum notify_event {
 	NOTIFY_METRIC = 1 << 4, /* a rule of `metrics` holds for a run that succeeded */
 };
 
-/* `metric: "accuracy < last"`, `metric: "val.loss >= 0.3"`: held against the last run of the
- * schedule that succeeded before, or a number. */
+/* `metric: "accuracy < last"`, `metric: "val.loss >= 0.3"`: compares with the schedule's previous
+ * successful run, or with a number. */
 struct notify_metric {
 	const char *metric; /* flattened name */
 	enum compare_op op;
@@ -320,7 +322,7 @@ struct notify_metric {
 	double bound; /* without `last` */
 	const char *text;
 };
-/* "accuracy < last", "val.loss >= 0.3"; strings go into `arena`. False: it is no rule. */
+/* Parses "accuracy < last", "val.loss >= 0.3"; strings go into `arena`. False: it is no rule. */
 bool notify_metric_parse(const char *text, struct arena *arena, struct notify_metric *ret);
 
 struct notify_decl {
@@ -328,10 +330,10 @@ struct notify_decl {
 	unsigned on; /* NOTIFY_* bits; never 0 */
 	const struct notify_metric *metrics;
 	size_t n_metrics;
-	const char *command; /* for the shell */
-	const char *url;     /* webhook: http(s)://; email: smtp(s)://[user@]host[:port] */
-	const char *secret;  /* name of the secret that signs the webhook, or is the password of the
-				mail server; or NULL */
+	const char *command;   /* for the shell */
+	const char *url;       /* webhook: http(s)://; email: smtp(s)://[user@]host[:port] */
+	const char *secret;    /* name of the secret that signs the webhook, or of the mail server's
+				  password; or NULL */
 	const char *const *to; /* email */
 	size_t n_to;
 	const char *from; /* email */
@@ -343,16 +345,16 @@ struct schedule_decl {
 	const char *cron; /* NULL: only `on_change` fires it */
 	const char *timezone, *overlap, *catch_up, *dst;
 	int64_t catch_up_window_ns;
-	int64_t jitter_ns; /* a firing starts up to so much later, always the same for one nominal
-			      time */
+	int64_t jitter_ns; /* a firing starts up to this much later; the delay of one nominal time
+			      is always the same */
 	int64_t start_ns, end_ns;  /* nominal times are in [start, end); 0: no bound */
 	const uint32_t *on_change; /* indices into pipeline->inputs */
 	size_t n_on_change;
-	int64_t poll_ns;                    /* how often those are looked at */
+	int64_t poll_ns;                    /* how often on_change inputs are checked */
 	uint32_t retry_max;                 /* further runs for a firing whose run failed */
 	int64_t retry_min_ns, retry_max_ns; /* backoff: doubles from min to max */
-	int64_t alert_after_ns;             /* no success so long after a nominal time: a notice
-					       (NOTIFY_MISSED); 0: none */
+	int64_t alert_after_ns; /* send NOTIFY_MISSED when no run succeeds within this time after a
+				   nominal time; 0: never */
 	const struct notify_decl *notify;
 	size_t n_notify;
 	const struct named_template
@@ -361,20 +363,20 @@ struct schedule_decl {
 	struct pos pos;
 };
 
-/* What `schedule.*` stands for in a run. Times are text in UTC, ISO 8601. */
+/* The values of `schedule.*` in a run. Times are text in UTC, ISO 8601. */
 struct schedule_times {
 	const char *name;
 	const char *time;                          /* the nominal time */
-	const char *interval_start, *interval_end; /* the data interval: the nominal time before
-						      this one, up to this one */
+	const char *interval_start, *interval_end; /* the data interval: from the nominal time
+						      before this one to this one */
 };
 
 struct pipeline {
 	const char *name, *description;
 	const char *path;         /* as the user named it */
 	struct digest digest;     /* of the file's bytes and its step files' */
-	const char *const *files; /* from the project root, normalised: the pipeline's own, then its
-				     step files */
+	const char *const *files; /* relative to the project root, normalised: the pipeline's own,
+				     then its step files */
 	size_t n_files;
 	const struct param_decl *params;
 	size_t n_params;
@@ -390,15 +392,15 @@ struct pipeline {
 
 struct pipeline_load_options {
 	const char *project_root; /* absolute; paths in the file are relative to it */
-	const char *cache_dir;    /* absolute, or NULL: don't keep what was parsed */
+	const char *cache_dir;    /* absolute; NULL: parsed pipelines aren't kept */
 };
 
 /* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or
- * another code. Warnings (an output that nobody uses, a param that nobody uses) don't fail. */
+ * another code. Warnings (an unused output or param) don't fail. */
 int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags,
 		  struct pipeline **ret, struct err *err);
 /* The same from bytes, for tests, fuzzing and runs whose file is in the store: `files` as in
- * pipeline->files, the pipeline first. The bytes aren't needed any more when this returns. */
+ * pipeline->files, the pipeline first. The bytes may be freed when this returns. */
 struct pipeline_source {
 	const char *path;
 	const char *bytes;
@@ -417,19 +419,19 @@ const struct step *pipeline_find_step(const struct pipeline *p,
 /* Param values of one run: defaults, then each override in order. `-P params.yaml` first, then `-p
  * name=value`. */
 struct param_override {
-	const char *name, *text; /* text as typed; a file's scalars have both, so that `1.10` for a
-				    string stays what it is */
+	const char *name, *text; /* as typed; a file's scalars have both, so that `1.10` stays
+				    `1.10` for a string */
 	const struct value *value;
 	const char *where; /* "-p" or "params.yaml:3:1", for the error */
 };
-/* ret_values has p->n_params places; strings live in `arena`. Unknown names get the nearest right
- * one. */
+/* ret_values has p->n_params places; strings live in `arena`. For an unknown name the error
+ * suggests the nearest known one. */
 int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n,
 		   struct arena *arena, struct value *ret_values, struct diag_list *diags,
 		   struct err *err);
-/* A value held against a declaration: type (an int is fine for a float), choices, range.
- * ERR_INVALID that goes behind a name: "must be at least 0, not -1". For values of REF_LOCAL too,
- * whose template is evaluated in the step that uses the step file. *ret borrows from *in. */
+/* Checks a value against a declaration: type (an int passes for a float), choices, range. The text
+ * of ERR_INVALID follows a name: "must be at least 0, not -1". Also for values of REF_LOCAL, whose
+ * template is evaluated in the step that uses the step file. *ret borrows from *in. */
 int param_check_value(const struct param_decl *decl, const struct value *in, struct value *ret,
 		      struct err *err);
 int params_load_file(const char *path, struct arena *arena, struct param_override **ret,

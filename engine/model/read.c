@@ -1,13 +1,13 @@
-/* engine/model/read.c — what all readers of YAML share: reports, simple values, templates, names,
+/* engine/model/read.c — shared by all readers of YAML: reports, simple values, templates, names,
  * keys, paths.
  *
- * Each reader is given a node and the `what` that begins its message. It reports at the node's
- * place and returns false or leaves *ret as it was; the caller goes on with its default. So one
+ * Each reader gets a node and the `what` with which its message begins. It reports at the node's
+ * place and returns false or leaves *ret as it was; the caller continues with its default. So one
  * pass finds every error of a file.
  *
- * Text is copied into the arena of the model: the YAML tree goes away when the model is made. The
- * index of places (source.c) is made only when a document has its first expression. Paths are
- * lexical: whether something is there is asked when a run starts.
+ * Text is copied into the arena of the model, because the YAML tree is freed when the model is
+ * made. The index of places (source.c) is made only when a document has its first expression. Paths
+ * are lexical: whether a file exists is checked when a run starts.
  */
 #include "model/read.h"
 
@@ -60,7 +60,7 @@ const char *loader_suggest(struct loader *l, const char *word, const char *const
 	return hint;
 }
 
-#define SUGGEST_MAX 4096 /* candidates looked at: an error message isn't worth a second */
+#define SUGGEST_MAX 4096 /* candidates to compare: an error message isn't worth a second */
 
 const char *doc_suggest_key(struct loader *l, const char *word, const struct map *names)
 {

@@ -1,10 +1,10 @@
-/* engine/model/read.h — what the files of this folder share while they turn YAML into a model;
- * nothing outside it includes this.
+/* engine/model/read.h — shared by the files of this folder while they turn YAML into a model; no
+ * file outside includes it.
  *
  * A loader makes one pipeline. Every YAML file that takes part (the pipeline, its step files) is a
- * doc. Readers take a node, put what they read into the loader's arena and report what is wrong
- * with it; they go on after an error with a harmless value, so that all errors of a file come at
- * once. Nothing that readers made is used when there was one.
+ * doc. Readers take a node, put what they read into the loader's arena and report errors in it.
+ * After an error they continue with a harmless value, so that all errors of a file are reported at
+ * once. After any error the whole result is dropped.
  */
 #ifndef CAIRN_MODEL_READ_H
 #define CAIRN_MODEL_READ_H
@@ -26,10 +26,10 @@ struct doc {
 	struct yaml_tree *tree;
 	const char *file; /* for messages; lives as long as the model */
 	const char *path; /* from the project root, normalised */
-	const char *dir;  /* the directory of that; "." at the root */
+	const char *dir;  /* the directory of `path`; "." at the root */
 	const char *bytes;
 	size_t len;
-	struct source_index *index; /* made when it is first needed */
+	struct source_index *index; /* made at its first use */
 };
 
 struct step_file {
@@ -37,7 +37,7 @@ struct step_file {
 	const char *name; /* `step:` */
 	struct param_decl *params;
 	size_t n_params;
-	bool broken; /* it can't be read; was reported */
+	bool broken; /* it can't be read; already reported */
 };
 
 struct need {
@@ -45,7 +45,7 @@ struct need {
 	struct pos pos;
 };
 
-/* What is known of a step beside the model, until all references are resolved. */
+/* What is known of a step besides the model, until all references are resolved. */
 struct build {
 	struct step *s;
 	struct doc *doc;        /* of the pipeline */
@@ -60,20 +60,20 @@ struct build {
 	VEC(struct step_dep) deps;
 };
 
-/* Gives the bytes of a step file: 0, 1 when there is no such file, -1 with *err. `path` is from the
+/* Reads a step file: 0, 1 when there is no such file, -1 with *err. `path` is relative to the
  * project root; *ret_bytes lives as long as the loader. */
 typedef int (*fetch_fn)(void *arg, const char *path, const char **ret_bytes, size_t *ret_len,
 			struct err *err);
 
 struct loader {
 	struct arena *arena;   /* of the model */
-	struct arena *scratch; /* gone when the model is done */
+	struct arena *scratch; /* freed when the model is done */
 	struct diag_list *diags;
 	struct pipeline *p;
 	struct doc doc;
 	fetch_fn fetch;
 	void *fetch_arg;
-	const char *root;        /* of the project, absolute; NULL: not known */
+	const char *root;        /* of the project, absolute; NULL: unknown */
 	const char *display_dir; /* directory of the pipeline file as the user named it */
 
 	VEC(struct param_decl) params;
@@ -104,8 +104,8 @@ const char *loader_suggest(struct loader *l, const char *word, const char *const
 const char *doc_suggest_key(struct loader *l, const char *word, const struct map *names);
 const char *doc_text(const struct doc *d, const struct yaml_node *n);
 
-/* All return false (after a report that starts with `what`) when the node isn't such a thing; *ret
- * stays as it was then. */
+/* All return false, after a report that starts with `what`, when the node is of another kind; *ret
+ * is unchanged then. */
 bool doc_want_map(const struct doc *d, const struct yaml_node *n, const char *what);
 bool doc_want_list(const struct doc *d, const struct yaml_node *n, const char *what);
 bool doc_want_scalar(const struct doc *d, const struct yaml_node *n,
@@ -142,12 +142,12 @@ bool has_space_or_control(const char *s);
 enum name_kind { NAME_PIPELINE, NAME_STEP, NAME_IDENT, NAME_ENV };
 bool doc_check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind,
 		    const char *what);
-/* Unknown keys of a map with few fixed ones. */
+/* Reports unknown keys of a map that has few fixed ones. */
 void doc_check_keys(const struct doc *d, const struct yaml_node *map, const char *const *names,
 		    size_t n);
 
-/* A path below `dir` (from the project root), normalised; NULL after a report. "." is allowed only
- * with `allow_root`. */
+/* A path below `dir` (relative to the project root), normalised; NULL after a report. "." is
+ * allowed only with `allow_root`. */
 const char *read_path(const struct doc *d, const struct yaml_node *at, const char *text,
 		      const char *dir, const char *what, bool allow_root, bool *ret_is_dir);
 
@@ -159,18 +159,18 @@ void read_params(const struct doc *d, const struct yaml_node *n, struct param_de
 /* inputs.c */
 
 void read_pipeline_inputs(struct loader *l, const struct yaml_node *n);
-/* The pipeline input that a step's literal path or URI stands for, made when it is new; UINT32_MAX
- * after a report. */
+/* The pipeline input for a step's literal path or URI, created when it is new; UINT32_MAX after a
+ * report. */
 uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct yaml_node *n);
-/* Where an output is copied to; NULL when it was reported. */
+/* The URL that an output is exported to; NULL after a report. */
 const struct expr_template *read_export(const struct doc *d, const struct yaml_node *n);
 
-/* step/: step.c has the table of keys, the other files their readers. */
+/* step/: step.c has the table of keys, the other files read the values. */
 
 void read_defaults(struct loader *l, const struct yaml_node *n);
 void read_steps(struct loader *l, const struct yaml_node *n);
 
-struct reader { /* what a key's reader works on */
+struct reader { /* what the reader of a key works on */
 	struct loader *l;
 	struct build *b;
 	struct step *s;
@@ -216,14 +216,14 @@ void step_finish_builtin(struct build *b);
 void step_make_locals(struct build *b);
 void step_check_locals(struct build *b);
 void retry_defaults(struct retry_policy *p);
-void retry_finish(struct step *s); /* what depends on the rest of the step */
-/* Names of a list, each once. */
+void retry_finish(struct step *s); /* the defaults that depend on the rest of the step */
+/* Reads a list of names, each of which may stand once. */
 size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char *what,
 		      const struct yaml_node ***ret);
 
 /* step/stepfile.c */
 
-/* Never NULL; `broken` when it can't be used. */
+/* Never NULL; it is `broken` when it can't be used. */
 struct step_file *step_file_get(struct loader *l, const struct yaml_node *uses);
 bool step_file_looks_like(const char *uses);
 

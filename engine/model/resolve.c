@@ -4,21 +4,20 @@
  * What a name means depends on where it stands (enum place) and on whose text it is: a step file
  * sees its own params and the inputs and outputs of the step, nothing of the pipeline around it.
  * The table `roots` says for each first word of a reference which places allow it and which
- * function resolves it. A reference is changed in place: REF_UNRESOLVED becomes its final kind,
- * or REF_BROKEN after its error was reported. `step.dir` becomes a constant.
+ * function resolves it. A reference is changed in place: REF_UNRESOLVED becomes its final kind, or
+ * REF_BROKEN after its error was reported. `step.dir` becomes a constant.
  *
  * Steps are found by name in constant time (loader.step_index). The dependencies of a step are
- * folded with one mark per needed step (resolver.mark), so that the whole is linear in
- * references. A step's deps are complete when resolve_build() ends; graph.c orders the steps by
- * them.
+ * folded with one mark per needed step (resolver.mark), so that the time is linear in references. A
+ * step's deps are complete when resolve_build() ends; graph.c orders the steps by them.
  *
  * Values in commands: a value may stand only where the shell can name a variable
- * (model/shell/shell.h), or where is_inert() shows that it can't be code. Two outputs that would
- * be exported to one constant place are refused here; places that depend on values show when
+ * (model/shell/shell.h), or where is_inert() shows that it can't be code. Two outputs that would be
+ * exported to one constant place are refused here; places that depend on values are checked when
  * tasks have their values.
  *
- * Unused params, inputs and outputs are warned about only when there is no error, since what
- * looks unused may be what the error is about.
+ * Unused params, inputs and outputs are warned about only when there is no error, since something
+ * that looks unused may be what the error is about.
  */
 #include <assert.h>
 #include "model/read.h"
@@ -92,8 +91,7 @@ static bool set_ref(const struct resolver *rs, struct ref *ref, enum ref_kind ki
 
 /* Which steps a step needs. */
 
-/* How many axes two steps have in common by name; their pairs go to `ret`, or nowhere if it is
- * NULL. */
+/* Counts the axes that two steps share by name. Stores the pairs in `ret` unless it is NULL. */
 static size_t shared_axes(const struct step *s, const struct step *needed, struct axis_pair *ret)
 {
 	size_t n = 0;
@@ -108,7 +106,7 @@ static size_t shared_axes(const struct step *s, const struct step *needed, struc
 	return n;
 }
 
-/* Does a task of this step need several tasks of that one? */
+/* Whether a task of this step needs several tasks of that one. */
 static bool gathers(const struct resolver *rs, const struct step *needed)
 {
 	return needed->each || shared_axes(rs->s, needed, NULL) < needed->matrix.n_axes;
@@ -137,7 +135,7 @@ static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const stru
 
 #define NAMES_LINEAR 16 /* more than that are looked up by hash */
 
-/* A table of names of one step, made when there are many of them. */
+/* Finds a name of one step. Makes a table in *cache when there are many names. */
 static size_t find_name(struct map **cache, const char *name, size_t n,
 			const char *(*name_at)(const struct step *s, size_t i),
 			const struct step *s)
@@ -377,7 +375,7 @@ static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct 
 			d->first ? loader_suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
 }
 
-/* `step.dir` of a step file is known now: the reference becomes a constant. */
+/* The directory of a step file is known now, so `step.dir` becomes a constant. */
 static bool resolve_own_step(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
 	struct expr *e = CONTAINER_OF(ref, struct expr, ref);
@@ -396,7 +394,7 @@ static const struct root {
 	const char *name;
 	bool (*resolve)(struct resolver *rs, struct ref *ref, const struct dotted *d);
 	unsigned places;
-	bool in_file; /* may a step file use it? */
+	bool in_file; /* whether a step file may use it */
 } roots[] = {
 	{ "params", resolve_param,
 	  BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) |
@@ -623,7 +621,7 @@ static void resolve_with(struct resolver *rs, const struct with_node *w)
 		resolve_with(rs, &w->children[i]);
 }
 
-/* What `with` gives to a param of a step file, as far as its type is known. */
+/* Checks what `with` gives to a step file's params, as far as the type is known. */
 static void resolve_locals(struct resolver *rs)
 {
 	for (size_t i = 0; i < rs->s->program.n_locals; i++) {
@@ -662,7 +660,7 @@ static void resolve_condition(struct resolver *rs)
 
 struct export_uses {
 	uint64_t axes;
-	bool item, local; /* what a step file's param stands for isn't looked into */
+	bool item, local; /* the value of a step file's param isn't followed */
 };
 
 static void note_use(void *arg, const struct ref *ref)
@@ -675,7 +673,7 @@ static void note_use(void *arg, const struct ref *ref)
 		u->axes |= 1ULL << ref->index;
 }
 
-/* Tasks of one step that would write to one place. */
+/* Refuses tasks of one step that would all export to one place. */
 static void check_export(struct resolver *rs, const struct step_output *o)
 {
 	const struct step *s = rs->s;
@@ -720,7 +718,7 @@ static bool inert_axis(const struct step *s, size_t axis)
 	return a->values && inert_values(a->values, a->n_values);
 }
 
-/* Can its value be nothing but a number, true, false, or a plain word that the file spells out? */
+/* Whether its value can only be a number, true, false, or a plain word that the file spells out. */
 static bool is_inert(struct resolver *rs, const struct expr *e)
 {
 	const struct param_decl *param = NULL;
@@ -731,7 +729,7 @@ static bool is_inert(struct resolver *rs, const struct expr *e)
 
 	if (t == TYPE_NUMBER || t == TYPE_BOOL)
 		return true;
-	if (e->kind == EXPR_REF && e->ref.kind == REF_BROKEN) /* which was reported */
+	if (e->kind == EXPR_REF && e->ref.kind == REF_BROKEN) /* already reported */
 		return true;
 	if (e->kind == EXPR_CONST)
 		return inert_values(&e->value, 1);
@@ -759,7 +757,8 @@ static bool is_inert(struct resolver *rs, const struct expr *e)
 	return param->choices && inert_values(param->choices, param->n_choices);
 }
 
-/* A command that names a place in the project by its whole path reads it behind the key's back. */
+/* A command that names a place in the project by its absolute path reads it without the key
+ * knowing. */
 static void warn_of_project_paths(struct resolver *rs, const struct expr_template *run)
 {
 	const char *root = rs->l->root;
@@ -781,8 +780,8 @@ static void warn_of_project_paths(struct resolver *rs, const struct expr_templat
 	}
 }
 
-/* A value reaches the shell as a variable that the command names. Where none can be named, only
- * what is no code anywhere may stand. */
+/* A value reaches the shell as a variable that the command names. Where no variable can be named,
+ * only text that is never code may stand. */
 static void check_command_places(struct resolver *rs, const struct expr_template *run)
 {
 	_cleanup_(freep) struct shell_place *places = xcalloc(run->n_parts + 1, sizeof(*places));
@@ -850,7 +849,7 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	s->n_deps = b->deps.n;
 }
 
-/* What nobody uses. */
+/* Unused declarations. */
 
 static void warn_unused(struct loader *l)
 {
@@ -862,8 +861,8 @@ static void warn_unused(struct loader *l)
 		if (!l->input_used[i])
 			diag_warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step",
 				     l->inputs.v[i].name);
-	/* The outputs of a last step are what the pipeline is for; one that is left over beside
-	 * used ones was forgotten. */
+	/* The outputs of a last step are what the pipeline is for. An unused output next to used
+	 * ones was probably forgotten. */
 	for (size_t i = 0; i < l->n_steps; i++) {
 		const struct build *b = &l->builds[i];
 		bool some = false;
@@ -883,7 +882,8 @@ static void warn_unused(struct loader *l)
 	}
 }
 
-/* Constant places of different outputs; others show when tasks have their values. */
+/* Refuses equal constant places of different outputs. Other places are known only when tasks have
+ * their values. */
 static void check_export_places(struct loader *l)
 {
 	_cleanup_(map_freep) struct map *places = map_new();

@@ -1,13 +1,13 @@
-/* engine/model/schedule.c — reads `schedules`: cron rules in a time zone, inputs that are
- * watched, and what to do when runs overlap, were missed, or the clock is set.
+/* engine/model/schedule.c — reads `schedules`: cron rules in a time zone, inputs that are watched,
+ * and what to do when runs overlap, were missed, or the clock is set.
  *
  * read_schedules() fills a schedule_decl with the defaults; read_schedule() reads its keys.
- * Schedules come after params and inputs, which they name. Their params are resolved at once, and
- * not with those of the steps.
+ * Schedules come after params and inputs, which they name. Their params are resolved at once, apart
+ * from those of the steps.
  *
- * Rules are parsed to check them (cron.c) and are kept as text. A time zone must be a file below
- * /usr/share/zoneinfo, if that directory exists. When a schedule fires, and what then happens, is
- * engine/serve/schedule's.
+ * Rules are parsed only to check them (cron.c) and are kept as text. A time zone must be a file
+ * below /usr/share/zoneinfo, if that directory exists. engine/serve/schedule decides when a
+ * schedule fires, and acts on it.
  */
 #include <sys/stat.h>
 #include "model/cron.h"
@@ -57,7 +57,7 @@ static void read_cron(const struct doc *d, const struct yaml_node *n, const char
 	}
 }
 
-/* A literal is held against the param's declaration now; text may use `schedule`. */
+/* A literal is checked against the param's declaration now; text may use `schedule`. */
 static void read_schedule_param(struct loader *l, const struct yaml_node *key,
 				const struct yaml_node *n, struct named_template *ret)
 {
@@ -104,7 +104,7 @@ static void read_moment(const struct doc *d, const struct yaml_node *n, const ch
 		doc_error(d, n, "%s: %s", what, err.msg);
 }
 
-/* Inputs of the pipeline, each once. */
+/* Reads inputs of the pipeline, each of which may stand once. */
 static void read_on_change(struct loader *l, const struct yaml_node *n, struct schedule_decl *s)
 {
 	const struct doc *d = &l->doc;
@@ -149,8 +149,8 @@ static void read_schedule_retry(const struct doc *d, const struct yaml_node *n,
 		read_backoff(d, backoff, &s->retry_min_ns, &s->retry_max_ns);
 }
 
-/* The least time between two of the next times of the rule; INT64_MAX: there are none. A clock that
- * is set forward or back at night changes one of them a little, which is nothing to warn about. */
+/* The shortest time between two of the rule's next times; INT64_MAX: there are none. A clock change
+ * at night shifts one of them a little, which is no reason for a warning. */
 static int64_t least_gap_s(const char *rule)
 {
 	int64_t last = 0, next, least = INT64_MAX;
@@ -158,7 +158,7 @@ static int64_t least_gap_s(const char *rule)
 	size_t offset;
 
 	if (cron_parse(rule, &cron, &offset, NULL) < 0)
-		return INT64_MAX; /* which was reported */
+		return INT64_MAX; /* already reported */
 	if (cron.every_s)
 		return cron.every_s;
 	for (int i = 0; i < 400 && cron_next(&cron, last + 1, INT64_MAX / 2, &next) == 0; i++) {
@@ -268,7 +268,7 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 		s->n_params = v->len;
 		resolve_schedule_params(l, s);
 	}
-	/* Without values for the params that have no default, every run of it would fail. */
+	/* Every run would fail without a value for each param that has no default. */
 	for (size_t i = 0; i < l->params.n; i++) {
 		bool given = l->params.v[i].has_default;
 

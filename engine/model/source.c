@@ -1,16 +1,16 @@
 /* engine/model/source.c — places inside of scalars: line and column of each byte of a scalar's
  * text.
  *
- * A scalar's text isn't what stands in the file: quotes, escapes, folded lines and the
- * indentation of blocks are gone. A cursor walks the file (`p`) and the text (`at`) side by side,
- * from the node's start, and so knows where each byte of the text came from. It follows the rules
- * of YAML 1.2 chapters 7 and 8 as libyaml applies them. When the two don't go together, it is
- * `lost` and names the node's own place: a wrong column is worse than a coarse one. A cursor only
- * goes forward, as the parser of expressions does.
+ * A scalar's text differs from the file: quotes, escapes, folded lines and the indentation of
+ * blocks are gone. A cursor walks the file (`p`) and the text (`at`) side by side, from the node's
+ * start, and so knows where each byte of the text came from. It follows the rules of YAML 1.2
+ * chapters 7 and 8 as libyaml applies them. When file and text don't match, the cursor is `lost`
+ * and gives the node's own place: a wrong column is worse than a coarse one. A cursor only goes
+ * forward, as the parser of expressions does.
  *
- * The index finds a line and column (in characters) in the file: line starts, and the number of
- * characters up to them. Where a line isn't ASCII, the number of characters up to every BLOCK
- * bytes helps, so that long lines cost no more than short ones.
+ * The index finds a line and column (in characters) in the file. It has line starts, and the number
+ * of characters before each. For lines that aren't ASCII it also has the number of characters up to
+ * every BLOCK bytes, so that long lines cost no more than short ones.
  */
 #include <string.h>
 #include "base/text/text.h"
@@ -21,7 +21,7 @@
 struct source_index {
 	const char *bytes;
 	size_t len;
-	uint32_t *line_start; /* byte offsets, and the file's length as the last one */
+	uint32_t *line_start; /* byte offsets; the last one is the file's length */
 	uint32_t *line_chars; /* characters before each of them */
 	size_t n_lines;
 	uint32_t *chars; /* characters before byte i * BLOCK */
@@ -32,8 +32,7 @@ static bool is_continuation(char c)
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Bytes of the line break at p (LF, CR, CRLF, and the ones that YAML 1.1 has besides), 0 when there
- * is none. */
+/* Bytes of the line break at p (LF, CR, CRLF, and the others of YAML 1.1), 0 when there is none. */
 static size_t break_len(const char *p, const char *end)
 {
 	if (p == end)
@@ -135,7 +134,7 @@ static const char *file_end(const struct source_cursor *c)
 	return c->index->bytes + c->index->len;
 }
 
-/* Over one character, or one line break, of the file. */
+/* Steps over one character, or one line break, of the file. */
 static void step(struct source_cursor *c)
 {
 	size_t n = break_len(c->p, file_end(c));
@@ -164,7 +163,8 @@ static bool at_break(const struct source_cursor *c)
 	return break_len(c->p, file_end(c)) > 0;
 }
 
-/* From the indicator to the first line of the block's text, and how far that is indented. */
+/* Goes from the indicator to the first line of the block's text, and notes that line's
+ * indentation. */
 static void enter_block(struct source_cursor *c)
 {
 	const char *text = c->node->text, *p;
@@ -174,7 +174,7 @@ static void enter_block(struct source_cursor *c)
 		step(c);
 	if (!c->lost)
 		step(c);
-	for (p = c->p; p < file_end(c);) { /* the first line that isn't blank decides */
+	for (p = c->p; p < file_end(c);) { /* the first line that isn't blank has the indentation */
 		size_t n = break_len(p, file_end(c));
 
 		if (n) {
@@ -224,8 +224,8 @@ void source_cursor_init(struct source_cursor *c, const struct source_index *inde
 	}
 }
 
-/* A line break in a flow scalar, and the blanks around it: a space in the text, or one \n fewer
- * than there are breaks. */
+/* Steps over a line break in a flow scalar and the blanks around it. In the text that is a space,
+ * or one \n fewer than there are breaks. */
 static bool over_fold(struct source_cursor *c)
 {
 	const char *p = c->p, *text = c->node->text;
@@ -247,14 +247,14 @@ static bool over_fold(struct source_cursor *c)
 	return true;
 }
 
-/* An escape in double quotes. */
+/* Steps over an escape in double quotes. */
 static void over_escape(struct source_cursor *c)
 {
 	size_t digits = 0;
 	uint32_t codepoint = 0;
 
 	step(c);
-	if (at_break(c)) { /* the text goes on in the next line, without its blanks */
+	if (at_break(c)) { /* the text continues in the next line, without its blanks */
 		step(c);
 		while (at_blank(c))
 			step(c);
@@ -282,7 +282,7 @@ static void over_char(struct source_cursor *c)
 	char t = c->node->text[c->at];
 	size_t n;
 
-	if (t >= ' ' && t == *c->p) { /* nearly all there is */
+	if (t >= ' ' && t == *c->p) { /* almost always */
 		c->p++;
 		c->col++;
 		c->at++;

@@ -1,14 +1,14 @@
-/* engine/model/state.c — who made the state, as far as owners, links and git's index tell.
+/* engine/model/state.c — checks who made the state, as far as owners, links and git's index tell.
  *
  * state_check() looks at the root, at the files that mark a root, and at the state directory with
  * its entries, one level deep. Each must be the caller's own (trust_is_own()), or the user must
- * have allowed the project (base/crypto/trust.h). No entry may be a symbolic link. Unless the
- * user's environment named the directory, it may be none either, and git's index of the work tree
- * around the project must not have `.cairn/`.
+ * have allowed the project (base/crypto/trust.h). No entry may be a symbolic link. Unless an
+ * environment variable names the directory, it may be no symbolic link either, and `.cairn/` must
+ * not be in git's index of the work tree around the project.
  *
- * git's index is read here: libgit2 is loaded only by runs, and this is asked by each command.
- * Its entries (gitformat-index) have 62 bytes before the name, 74 in a repository of SHA-256, and
- * two more in version 3 with a flag; names are padded to eight bytes, or, in version 4, each is
+ * git's index is parsed here, since libgit2 is loaded only by runs, but this check is part of every
+ * command. Entries (gitformat-index) have 62 bytes before the name, 74 in a repository of SHA-256,
+ * and two more in version 3 with a flag. Names are padded to eight bytes; in version 4, a name is
  * what follows a prefix of the one before. An index of another shape proves nothing: it counts as
  * one without `.cairn`.
  */
@@ -58,7 +58,7 @@ static int check_owner_of(const char *root, const char *path, struct err *err)
 	return check_owner(root, path, st.st_uid, err);
 }
 
-/* Its entries are few: secrets, store, database, logs. */
+/* There are only a few entries: secrets, store, database, logs. */
 static int check_entries(const char *root, const char *dir, struct err *err)
 {
 	DIR *d = opendir(dir);
@@ -93,7 +93,7 @@ static uint32_t get_u32(const unsigned char *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* 1: a name begins with `prefix`; 0: none does; -1: these aren't entries of this shape. */
+/* 1: a name begins with `prefix`; 0: none does; -1: the entries have another shape. */
 static int search_entries(const unsigned char *bytes, size_t n, size_t head, const char *prefix)
 {
 	uint32_t version = get_u32(bytes + 4), count = get_u32(bytes + 8);
@@ -109,7 +109,8 @@ static int search_entries(const unsigned char *bytes, size_t n, size_t head, con
 		fixed = head + (version >= 3 && (bytes[at + head - 2] & 0x40) ? 2 : 0);
 		len = (size_t)(bytes[at + head - 2] & 0x0f) << 8 | bytes[at + head - 1];
 		at += fixed;
-		if (version == 4) { /* an offset as in packs: how much of the last name goes */
+		if (version ==
+		    4) { /* an offset as in packs: how many bytes of the last name are dropped */
 			size_t gone = bytes[at] & 0x7f;
 
 			while (bytes[at++] & 0x80) {
@@ -155,7 +156,8 @@ static bool index_has(const char *path, const char *prefix)
 	r = memcmp(bytes, "DIRC", 4) == 0 && get_u32(bytes + 4) >= 2 && get_u32(bytes + 4) <= 4
 		    ? 0
 		    : -1;
-	/* Most have no such name at all: one quick look says so, where names stand in full. */
+	/* Where names stand in full, one search over the bytes shows that most indexes have no such
+	 * name. */
 	if (r == 0 && (get_u32(bytes + 4) == 4 || memmem(bytes, n, prefix, strlen(prefix)))) {
 		r = search_entries(bytes, n, 62, prefix);
 		if (r < 0)
@@ -165,7 +167,7 @@ static bool index_has(const char *path, const char *prefix)
 	return r > 0;
 }
 
-/* The index of a work tree whose top is `top`: in .git, or where the file .git says. */
+/* The index of a work tree whose top is `top`: in .git, or where the file .git points. */
 static char *index_of(const char *top)
 {
 	_cleanup_(freep) char *git = fs_join(top, ".git"), *dir = NULL;
@@ -205,7 +207,7 @@ static int check_tracked(const char *root, struct err *err)
 		root);
 }
 
-/* All. */
+/* The whole check. */
 
 int state_check(const char *root, const char *dir, bool named, struct err *err)
 {

@@ -1,12 +1,14 @@
 /* engine/plan/absent.c — results on record whose content is gone from the store.
  *
- * Keys take only ids, so such a task is a hit as long as nobody needs its bytes
- * (plan_task.absent). When a task that depends on it must be executed, it is revived: it becomes
- * ready again, and the task waits for it (plan.waits, one list per producer). A result that then
- * differs gives that task another key; what was a hit with the old bytes stays one.
+ * Keys need only ids, so such a task is a hit as long as no task needs its bytes
+ * (plan_task.absent). When a task that depends on it must be executed, the absent one is revived:
+ * it becomes ready again, and the other waits for it (plan.waits, one list per producer). If its
+ * result then differs, the waiting task gets another key; what was a hit with the old bytes stays
+ * one.
  *
- * Steps whose bytes planning itself reads (`each` over them, a path below them), and steps that
- * nothing depends on (they are what the pipeline is for), are never hits without content.
+ * Two kinds of steps are never hits without content: those whose bytes planning itself reads
+ * (`each` over them, a path below them), and those that nothing depends on (they are what the
+ * pipeline is for).
  *
  * Invariant: a revived task is counted in its step's `n_ended` only after its second end;
  * `n_absent` only grows, and while it is 0 nothing here costs anything.
@@ -45,7 +47,7 @@ bool absent_may_stay(const struct plan *p, const struct plan_task *t)
 	return used;
 }
 
-/* Does one of these steps read what this one makes? */
+/* Whether one of these steps reads what this one makes. */
 static bool has_reader(const struct plan *p, const struct plan_step *s, const bool *steps)
 {
 	for (size_t i = 0; i < s->dependents.n; i++) {
@@ -57,8 +59,8 @@ static bool has_reader(const struct plan *p, const struct plan_step *s, const bo
 	return false;
 }
 
-/* Whether tasks of that step may be executed yet: those that haven't ended, and absent ones that
- * such tasks may come to need. */
+/* Whether tasks of that step may yet be executed: those that haven't ended, and absent ones that
+ * such tasks may need. */
 static bool may_be_executed(const struct plan *p, const struct plan_step *s, const bool *wanted)
 {
 	bool absent = false;
@@ -83,7 +85,7 @@ void plan_may_return(const struct plan *p, bool *ret_steps)
 	}
 }
 
-/* A hit whose content is gone is to be made again. */
+/* Makes a hit whose content is gone run again. */
 static int revive(struct plan *p, struct plan_task *t, struct err *err)
 {
 	assert(t->state == TASK_STATE_HIT || t->state == TASK_STATE_DONE);
@@ -100,7 +102,7 @@ static int revive(struct plan *p, struct plan_task *t, struct err *err)
 	return plan_make_ready(p, t, err);
 }
 
-/* Marks the producers of what `t` reads whose content is gone. */
+/* Marks the producers of the content that `t` reads and that is gone. */
 static int find_absent(struct plan *p, const struct plan_task *t, struct err *err)
 {
 	struct plan_step *s = &p->steps[t->step];
@@ -156,7 +158,7 @@ int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
 			VEC_PUSH(&p->waits, ((struct plan_wait){ t, producer->last_wait }));
 			producer->last_wait = (uint32_t)p->waits.n;
 			t->pending++;
-			/* A producer may itself need what is gone. */
+			/* A producer may itself need content that is gone. */
 			if (producer->absent && revive(p, producer, err) < 0)
 				return -1;
 		}
@@ -182,7 +184,7 @@ void absent_returned(struct plan *p, struct plan_task *t)
 		waiter->need_failed |=
 			t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
 		if (--waiter->pending == 0)
-			queue_push(&p->wave, waiter); /* its key may be another now */
+			queue_push(&p->wave, waiter); /* its key may have changed */
 	}
 	t->revived = false;
 }

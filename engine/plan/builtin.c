@@ -1,14 +1,14 @@
 /* engine/plan/builtin.c — built-in steps and launched ranks: the settings of a task, its command
- * line, and what of them its key holds.
+ * line, and their part of its key.
  *
- * The settings are the templates of `with`, evaluated for the task, as JSON; steps/spec completes
- * them with its defaults. A built-in step's key has its name, its version, and each setting as a
- * fact of its own, so that a difference can be named. Of the settings of launched ranks it has
- * only framework and number: how they are started and watched decides nothing.
+ * The settings are the templates of `with`, evaluated for the task, as JSON; steps/spec adds its
+ * defaults. A built-in step's key has its name, its version, and each setting as a separate fact,
+ * so that a difference can be named. For launched ranks the key has only framework and number: how
+ * they are started and watched doesn't change the result.
  *
  * plan_builtin_argv() replaces the argv that command.c made by `PROGRAM STEP --with-json …`, with
- * that argv behind `--` if the step wraps a command. It runs after the key record, so the path of
- * the program is in no key.
+ * the old argv behind `--` if the step wraps a command. It runs after the key record, so the path
+ * of the program is in no key.
  */
 #include "base/text/text.h"
 #include "plan/internal.h"
@@ -46,7 +46,7 @@ static int json_of_with(const struct with_node *w, struct expr_scope *es, struct
 	return 0;
 }
 
-/* Complete, in the step's own terms; NULL for a step without. */
+/* The settings with all defaults, as steps/spec names them; NULL for a step that has none. */
 static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 {
 	const struct step *s = sc->plan->steps[sc->task->step].decl;
@@ -59,7 +59,8 @@ static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 
 	if (r == 0 && !with)
 		with = json_object();
-	if (r == 0 && step_is_launched(s)) { /* what stands under `distributed`, not in `with` */
+	if (r == 0 &&
+	    step_is_launched(s)) { /* the settings are under `distributed`, not in `with` */
 		json_object_set_new(with, "framework",
 				    json_string(d->framework ? d->framework : "torch"));
 		json_object_set_new(with, "nodes", json_integer(d->framework ? d->nodes : 1));
@@ -86,8 +87,8 @@ int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err)
 	json_t *with, *v;
 
 	if (step_is_launched(s)) {
-		/* How many ranks there are is part of what a training gives; how they are started
-		 * and watched isn't. */
+		/* The number of ranks changes what a training gives; how they are started and
+		 * watched doesn't. */
 		if (!d->framework)
 			return 0;
 		str_addf(&text, "%s nodes %u procs_per_node %u servers %u", d->framework, d->nodes,
@@ -153,14 +154,14 @@ int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err 
 	if (task_settings(sc, &with, err) < 0)
 		return -1;
 	json_add_canonical(&text, with);
-	/* The launcher gives its ranks the time that the step says, and needs a moment itself. */
+	/* The launcher gives its ranks the step's grace time, and needs a moment itself. */
 	grace = json_string_value(json_object_get(with, "grace"));
 	c->grace_ns =
 		grace && text_parse_duration(grace, &ns, NULL) == 0 ? ns + LAUNCHER_GRACE_NS : 0;
 	json_decref(with);
 	if (p->ctx.launch_program && step_is_launched(s))
-		program = p->ctx.launch_program; /* in the step's image, where nothing else of ours
-						    is */
+		program = p->ctx.launch_program; /* in the step's image, which holds no other
+						    program of Cairn */
 	VEC_PUSH(&w.v, program);
 	VEC_PUSH(&w.v, s->program.builtin ? s->program.builtin : "train");
 	add_option(&w, "--with-json", arena_strdup(arena, text.s));

@@ -1,17 +1,16 @@
 /* engine/plan/command.c — a task's command, its environment, and its key record.
  *
- * A script exists twice. The text that is kept in the key and shown to people has its values
- * written in, quoted for where they stand. What is executed has none: it names a variable of the
- * environment where a value stands (model/shell/shell.h), so that nothing depends on how a shell
- * reads the value. A file called `$(rm -rf ~).png` is a file name. Both mean the same, and equal
- * texts mean the same command: that is what makes the text good for a key.
+ * A script exists in two forms. The text for the key and for people has its values written in,
+ * quoted for where they stand. The executed script has none: it names an environment variable where
+ * a value stands (model/shell/shell.h), so that nothing depends on how a shell reads the value. A
+ * file called `$(rm -rf ~).png` stays a file name. Both forms mean the same, and equal texts mean
+ * the same command; that is why the text can be in the key.
  *
  * put_together() writes both in one pass over the parts of `run`. command_key_record() adds the
- * facts, and key_record_end() sorts them. It is called for each task of a wave;
- * plan_task_command() makes the whole command only for tasks that are executed, and the same
- * record again.
+ * facts, and key_record_end() sorts them. It is called for each task of a wave. plan_task_command()
+ * makes the whole command, and the same record again, only for tasks that are executed.
  *
- * What built-in steps add is builtin.c's. Cache look-ups are lookup.c's.
+ * builtin.c adds what built-in steps need. lookup.c looks up the cache.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -20,12 +19,12 @@
 #include "model/shell/shell.h"
 #include "plan/internal.h"
 
-/* A script while it is put together. */
+/* A script that is being put together. */
 struct script {
 	struct str *text;    /* with the values written in */
-	struct str *program; /* with variables; NULL when only the text is asked for */
+	struct str *program; /* with variables; NULL when only the text is wanted */
 	struct arena *arena;
-	VEC(const char *) variables; /* "CAIRN_V1=…", along with `program` */
+	VEC(const char *) variables; /* "CAIRN_V1=…", in order; only with `program` */
 	uint32_t n_named;
 };
 
@@ -61,7 +60,7 @@ static int add_piece(struct script *sc, const struct shell_place *place, const s
 	return 0;
 }
 
-/* Items of a list are words of their own. */
+/* Each item of a list is a word of its own. */
 static int add_value(struct script *sc, const struct shell_place *place, const struct value *v,
 		     struct err *err)
 {
@@ -142,8 +141,8 @@ static void note_param(void *arg, const struct ref *ref)
 		s->used[ref->index] = true;
 }
 
-/* Params that the step names: in its command, its settings, env, seed, or what it gives to a step
- * file. */
+/* Adds the params that the step names: in its command, its settings, env, seed, or what it passes
+ * to a step file. */
 static void add_params(struct plan *p, const struct step *s, struct str *record)
 {
 	const struct pipeline *pl = p->ctx.pipeline;
@@ -193,7 +192,7 @@ static int add_env(struct task_scope *sc, struct str *record, struct err *err)
 	return r < 0 ? err_wrap(err, "env of step `%s`", s->name) : 0;
 }
 
-/* Which device it is matters more than how many; a step that doesn't say keeps its key. */
+/* The kind of device matters more than the number; a step that doesn't name one keeps its key. */
 static void add_resources(const struct step *s, struct str *record)
 {
 	static const char *const more[] = { "gpu_type", "extended", "shm_bytes", "disk_bytes" };
@@ -224,7 +223,7 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct value seed;
 
-	assert(sc->n_inputs == s->n_inputs); /* without them it would be another key */
+	assert(sc->n_inputs == s->n_inputs); /* without them the key would be another */
 	key_record_init(record);
 	if (p->ctx.config->salt)
 		key_record_add(record, KEY_PROJECT_SALT, "", p->ctx.config->salt,
@@ -284,7 +283,7 @@ static const char *upper(struct arena *arena, const char *prefix, const char *na
 	return s;
 }
 
-/* `script`: its variables are part of the environment. */
+/* The variables of `script` are part of the environment. */
 static int render_env(struct task_scope *sc, const struct script *script, struct task_command *c,
 		      struct err *err)
 {
@@ -312,7 +311,7 @@ static int render_env(struct task_scope *sc, const struct script *script, struct
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
-	/* `train` reads metrics in what programs print, before that is masked. */
+	/* `train` reads metrics from output that hasn't been masked yet. */
 	if (s->reads.n_secrets) {
 		str_reset(&text);
 		for (size_t i = 0; i < s->reads.n_secrets; i++)

@@ -31,7 +31,7 @@ void key_differences(const struct key_fact *was, size_t n_was, const struct key_
 
 /* Trees. */
 
-/* Is it the same member? Ids of references are held against each other by what they refer to. */
+/* Whether both are the same member. Ids of references are compared by what they refer to. */
 static bool same_entry(const struct tree_entry *a, const struct tree_entry *b)
 {
 	struct content_id x, y;
@@ -50,7 +50,7 @@ struct search {
 	const char *const *but;
 	size_t n_but;
 	struct str path;
-	bool passed_by; /* one of `but` differs */
+	bool passed_by; /* a path in `but` differs */
 };
 
 static void first_place(struct search *s, const struct content_id *was,

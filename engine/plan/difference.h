@@ -5,20 +5,20 @@
 #include "plan/key.h"
 #include "storage/content/content.h"
 
-/* One fact that isn't the same; was or now is NULL when only the other record has it. The command
- * is reported only when nothing else differs: values that are filled in change its text too, and
- * are reported by themselves. */
+/* Called for one fact that differs; was or now is NULL when only the other record has it. The
+ * command is reported only when nothing else differs: a value that is filled in changes its text
+ * too, and is reported by itself. */
 typedef void (*key_difference_fn)(void *arg, const struct key_fact *was,
 				  const struct key_fact *now);
 void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now,
 		     size_t n_now, key_difference_fn fn, void *arg);
 
-/* First place below which two trees differ, appended to *out: "train/a.png", "lib/b.py added",
- * "run.sh is executable now". Of two files only the last ("it is executable now"). Nothing when
- * they can't be read. */
+/* Appends to *out the first place below which two trees differ: "train/a.png", "lib/b.py added",
+ * "run.sh is executable now". For two files, it can only be "it is executable now". Appends nothing
+ * when they can't be read. */
 void tree_first_difference(struct store *s, const struct content_id *was,
 			   const struct content_id *now, struct str *out);
-/* The same but for these n paths. */
+/* The same, ignoring these n paths. */
 void tree_first_difference_but(struct store *s, const struct content_id *was,
 			       const struct content_id *now, const char *const *but, size_t n,
 			       struct str *out);

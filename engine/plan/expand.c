@@ -2,18 +2,18 @@
  * wait for tasks.
  *
  * A step is expanded once all steps that it needs are (so that its dependencies can be counted)
- * and, for `each` over what a step makes, once that step has ended. Invariant: a task's `pending`
- * is the number of its step's deps whose group still has tasks that haven't ended; absent.c adds
- * one for each revived task that it waits for.
+ * and, for `each` over a step's output, once that step has ended. Invariant: a task's `pending` is
+ * the number of its step's deps whose group still has tasks that haven't ended; absent.c adds one
+ * for each revived task that it waits for.
  *
- * Tasks are matched by the values that they have on shared axes. The needed step's tasks are
- * numbered into groups (number_groups()), this step's tasks find theirs (find_groups()), and both
- * become lists by group (make_csr()). So waiting costs a counter per group, not an edge per pair
- * of tasks.
+ * Tasks are matched by the values that they have on shared axes. number_groups() puts the needed
+ * step's tasks into numbered groups, find_groups() finds the group of each task of this step, and
+ * make_csr() makes lists by group of both. So waiting costs a counter per group, not an edge per
+ * pair of tasks.
  *
- * Where `each` has nothing to range over, since its source failed, was skipped or is not
- * selected, one task stands in for all (stands_in); it ends at once and is never executed. Ending
- * tasks and keys are plan.c's.
+ * Where `each` has nothing to range over, since its source failed, was skipped or is not selected,
+ * one task stands in for all (stands_in); it ends at once and is never executed. plan.c ends tasks
+ * and makes keys.
  */
 #include "plan/internal.h"
 
@@ -58,7 +58,8 @@ static bool excluded(const struct plan_step *s, const uint32_t *at)
 	return false;
 }
 
-/* An included combination may bring values that the axis doesn't list: they are added to it. */
+/* An included combination may have values that the axis doesn't list: they are added to the
+ * axis. */
 static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis,
 			      const struct value *v)
 {
@@ -78,8 +79,8 @@ static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis,
 	return (uint32_t)s->axes[axis].n++;
 }
 
-/* Tasks are told apart by their labels, on record as in gathered directories: there "a/b" and "a_b"
- * would be the same. */
+/* Labels tell tasks apart, on record and in gathered directories, where "a/b" and "a_b" would be
+ * the same. */
 static int check_names(const struct plan_step *s, const char *what, const struct value *v, size_t n,
 		       struct err *err)
 {
@@ -117,7 +118,7 @@ static int check_fan_out(const struct plan_step *s, const char *what, size_t n, 
 		       PLAN_MAX_FAN_OUT);
 }
 
-/* All combinations, the last axis fastest, without excluded ones; then the included ones that
+/* All combinations without the excluded ones, the last axis fastest; then the included ones that
  * aren't there yet. */
 static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 {
@@ -151,7 +152,8 @@ static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 
 		for (size_t a = 0; a < n_axes; a++) {
 			at[a] = axis_index_of(p, s, a, &s->decl->matrix.include[i].by_axis[a]);
-			in_product &= at[a] < n_own[a]; /* what includes add lies behind those */
+			in_product &=
+				at[a] < n_own[a]; /* values that includes add come after those */
 		}
 		if (!in_product || excluded(s, at))
 			map_slot(included, at, n_axes * sizeof(*at), &is_new);
@@ -267,8 +269,9 @@ uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task 
 	return d->up_group ? d->up_group[needed->index] : 0;
 }
 
-/* Groups are numbered as they turn up among the needed tasks, by the values that these have on the
- * shared axes. So there are at most as many as tasks, whatever the axes' sizes multiply to. */
+/* Numbers groups in the order in which they appear among the needed tasks, by the values that these
+ * have on the shared axes. So there are never more groups than tasks, however large the axes'
+ * product is. */
 static void number_groups(struct plan *p, const struct plan_step *u, struct plan_dep *d,
 			  struct map *group_of_values)
 {
@@ -290,8 +293,8 @@ static void number_groups(struct plan *p, const struct plan_step *u, struct plan
 	}
 }
 
-/* For each value of a shared axis, which one it is of the needed step's; the number of those when
- * it has no such value. */
+/* For each value of this step's axis, its index in the needed step's axis; that axis's number of
+ * values when it lacks the value. */
 static uint32_t *their_values(const struct plan_step *s, const struct plan_step *u,
 			      const struct axis_pair *pair)
 {
@@ -302,7 +305,7 @@ static uint32_t *their_values(const struct plan_step *s, const struct plan_step 
 	for (size_t i = 0; i < n_mine; i++) {
 		size_t k = i;
 
-		/* Same lists in the same order is the rule; otherwise look. */
+		/* Usually both lists are the same, in the same order. */
 		if (k >= n_theirs || !value_eq(&theirs[k], &mine[i]))
 			for (k = 0; k < n_theirs && !value_eq(&theirs[k], &mine[i]); k++)
 				;
@@ -385,8 +388,8 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 	for (size_t i = 0; i < u->n_tasks; i++) {
 		uint32_t g = dep_group_of_upstream(d, &u->tasks[i]);
 
-		ended[g] += u->tasks[i].told; /* also one whose bytes are being made again: who
-						 needs them waits for it by itself */
+		ended[g] += u->tasks[i].told; /* also counts one that is revived: a task that needs
+						 its bytes waits for it separately */
 		skipped[g] += u->tasks[i].state == TASK_STATE_SKIPPED;
 		d->failed[g] |= u->tasks[i].state == TASK_STATE_FAILED ||
 				u->tasks[i].state == TASK_STATE_BLOCKED;
@@ -472,9 +475,9 @@ static bool expandable(const struct plan *p, const struct plan_step *s)
 	return true;
 }
 
-/* `each` over something that failed, was skipped or isn't selected has no members to speak of: one
- * task stands for all of them, ends at once and says why. Where several tasks make what it ranges
- * over, those that were skipped have no members in it, and the others do. */
+/* Whether the source of an `each` failed, was skipped or isn't selected. Then its members are
+ * unknown: one task stands for all of them, ends at once and says why. Where several tasks make the
+ * source, skipped ones have no members in it, and the others do. */
 static bool each_source_lost(const struct plan *p, const struct plan_step *s,
 			     struct plan_task *stand_in)
 {
@@ -506,7 +509,8 @@ static bool is_named(struct plan *p, const struct task_names *names, const struc
 	return false;
 }
 
-/* A name that means no task is a mistake: nothing would be done, and that be called a success. */
+/* Refuses a name that matches no task: otherwise nothing would run, and that would look like
+ * success. */
 static int check_labels(struct plan *p, const struct plan_step *s, const char *what,
 			const struct task_names *names, struct err *err)
 {
@@ -560,7 +564,7 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 		return 0;
 	plan_mark_lost(p, s->decl->name, why.msg);
 	if (p->replay) {
-		replay_items(p, s); /* by name, for what they made then is known */
+		replay_items(p, s); /* by name: the results on record are used */
 		return 0;
 	}
 	stand_in->need_failed = true; /* its items are unknown: one task stands for all */

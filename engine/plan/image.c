@@ -1,13 +1,13 @@
-/* engine/plan/image.c — images that commands run in, where they run in containers.
+/* engine/plan/image.c — the images that commands run in, where they run in containers.
  *
- * A name stands for what the registry says when the run starts, and for that until its end: it is
- * pinned ("image:NAME"), as "registry/name@sha256:… linux/amd64". plan_pin_images() collects the
- * names that no pin answers (struct asking), resolves all of them in one call, pins them, and then
- * gives each step what its pin says. So a resumed run asks nothing.
+ * The registry resolves a name when the run starts, and the answer holds until the run ends: it is
+ * pinned ("image:NAME") as "registry/name@sha256:… linux/amd64". plan_pin_images() collects the
+ * names that have no pin (struct asking), resolves all of them in one call, pins them, and then
+ * gives each step its pin. So a resumed run asks no registry.
  *
  * A step's key holds the digest and the platform, so the same image is the same under any name.
  * Built-in steps run in Cairn's own image, whose digest is in no key: their name and version are.
- * How a registry is asked is the caller's (plan_images.resolve).
+ * The caller decides how to ask a registry (plan_images.resolve).
  */
 #include "base/map.h"
 #include "plan/internal.h"
@@ -59,10 +59,10 @@ static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_step
 struct asking {
 	struct map *seen; /* name → number + 1 */
 	VEC(struct plan_image_wanted) wanted;
-	VEC(const struct step *) by; /* the first step that names it */
+	VEC(const struct step *) by; /* the first step that names each one */
 };
 
-/* What lets its pod pull lets us ask. */
+/* The secrets with which the step's pod pulls also let us ask the registry. */
 static void add_secrets(struct plan *p, const struct step *s, struct plan_image_wanted *w)
 {
 	json_t *placement = s->place.json ? json_loads(s->place.json, 0, NULL) : NULL, *entry;

@@ -1,16 +1,16 @@
-/* engine/plan/inputs.c — the content of a task's inputs, and what it came from.
+/* engine/plan/inputs.c — the content of a task's inputs, and where it came from.
  *
- * plan_task_inputs() asks for each input where it comes from: a pinned input of the pipeline, an
- * output of a needed task, an item of `each`. Then it follows a path below that, if there is one,
- * and says where the input lies in the workspace. The name is `inputs/NAME` with the last suffix
- * of what it came from, which holds letters and digits only.
+ * plan_task_inputs() finds the source of each input: a pinned input of the pipeline, an output of a
+ * needed task, or an item of `each`. Then it follows a path below that, if there is one, and
+ * decides where the input lies in the workspace. The name is `inputs/NAME` with the last suffix of
+ * the source, if that has only letters and digits.
  *
  * Where several tasks make one output, the outputs become one tree (gather()), whose entries are
  * named by label_entry(). The tree is made once for each group and output, and kept in
  * plan_dep.gathered. Skipped tasks have no entry in it.
  *
- * Only ids travel. Of the bytes, only listings are read, and those only for a path below a tree.
- * plan_task_sources() gives lineage the parts of which an input is made, up to SOURCES_MAX.
+ * Only ids are passed on. No bytes are read except listings, and those only for a path below a
+ * tree. plan_task_sources() gives lineage the parts of which an input is made, up to SOURCES_MAX.
  */
 #include "plan/internal.h"
 
@@ -21,9 +21,9 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct path_entry *)a)->path, ((const struct path_entry *)b)->path);
 }
 
-/* Makes the tree of entries[0..n), all below the same directory whose path is `skip` bytes long.
- * Sorted input; entries of one subdirectory are not always adjacent in byte order ("a", "a.x",
- * "a/b"), so each name is collected by a scan of its own. */
+/* Makes the tree of entries[0..n), all below the directory whose path is `skip` bytes long. The
+ * input is sorted, but entries of one subdirectory are not always adjacent in byte order ("a",
+ * "a.x", "a/b"), so each name is collected by a separate scan. */
 static int tree_level(struct store *s, struct map *stored, struct path_entry **e, size_t n,
 		      size_t skip, struct content_id *ret, struct err *err)
 {
@@ -99,7 +99,7 @@ static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t o
 		const struct plan_task *t = dep_group_task(p, d, group, i);
 
 		if (!t->outputs)
-			continue; /* skipped ones leave no entry */
+			continue; /* skipped tasks leave no entry */
 		label_entry(p, d, t, &u->decl->outputs[output], &name);
 		entries[used].path = arena_strndup(arena, name.s, name.len);
 		entries[used].id = t->outputs[output];
@@ -148,8 +148,8 @@ int scope_content(struct task_scope *scope, const struct ref *ref, struct conten
 
 /* Inputs. */
 
-/* ".tar.gz" is kept as ".gz": what programs look at is the last suffix. Odd characters don't reach
- * a command line. */
+/* ".tar.gz" becomes ".gz", since programs look at the last suffix. Odd characters must not reach a
+ * command line. */
 static const char *safe_suffix(const char *path)
 {
 	const char *base = strrchr(path, '/');
@@ -252,7 +252,7 @@ int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *ar
 
 /* Lineage. */
 
-/* More edges than this say nothing to a person, and would make wide joins quadratic. */
+/* More edges than this tell a person nothing, and would make wide joins quadratic. */
 #define SOURCES_MAX 1000
 
 struct sources {

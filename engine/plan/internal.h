@@ -1,5 +1,4 @@
-/* engine/plan/internal.h — what the files of this folder share; nothing outside it includes this.
- */
+/* engine/plan/internal.h — shared by the files of this folder; no file outside includes it. */
 #ifndef CAIRN_PLAN_INTERNAL_H
 #define CAIRN_PLAN_INTERNAL_H
 
@@ -14,7 +13,7 @@ struct plan_dep {
 	uint32_t n_groups;
 	uint32_t *remaining; /* per group: needed tasks that haven't ended */
 	uint32_t *up_start,
-		*up_tasks; /* group → needed step's tasks; NULL: one group, all of them */
+		*up_tasks; /* group → needed step's tasks; NULL: one group with all of them */
 	uint32_t *down_start, *down_tasks; /* group → this step's tasks; NULL likewise */
 	uint32_t *down_group;              /* this step's task → group; NULL: 0 */
 	uint32_t *up_group;                /* needed step's task → group; NULL: 0 */
@@ -29,7 +28,7 @@ struct plan_dependent {
 };
 
 struct plan_item {
-	const char *path;     /* tree member's path, or the value's text */
+	const char *path;     /* path of the tree's member, or the value's text */
 	struct content_id id; /* CONTENT_NONE for a value */
 	const struct value *value;
 };
@@ -43,7 +42,7 @@ struct task_names {
 struct plan_step {
 	const struct step *decl;
 	bool selected;    /* some of its tasks may be executed */
-	bool lookup_only; /* before --from: must be on record */
+	bool lookup_only; /* before --from: its results must be on record */
 	bool forced;      /* all of its tasks */
 	struct task_names forced_tasks;
 	bool expanded;
@@ -52,39 +51,38 @@ struct plan_step {
 	struct {
 		const struct value *v;
 		size_t n, cap;
-		struct value *grown; /* v, once included combinations brought values of their own;
-					NULL before */
+		struct value *grown; /* `v` plus values that only included combinations have; NULL:
+					none */
 	} * axes;
 	uint32_t *axis_index; /* n_tasks × n_axes: which value each task has */
 	struct plan_item *items;
 	struct plan_dep *deps; /* as decl->deps */
 	VEC(struct plan_dependent) dependents;
-	struct task_names only; /* as targets; none: all */
-	bool whole;             /* another step needs all of its tasks, whatever was named */
-	bool stands_in;         /* its one task is none of its items, which are unknown: it is never
-				   executed */
+	struct task_names only; /* --only: as targets; none: all */
+	bool whole;             /* another step needs all of its tasks, whatever the targets name */
+	bool stands_in; /* its one task replaces items that are unknown; it is never executed */
 	struct content_id code;
-	const struct plan_code_file *code_files; /* that `code` is made of; not in a resumed run */
+	const struct plan_code_file *code_files; /* the files of `code`; NULL in a resumed run */
 	size_t n_code_files;
-	const char *packages;   /* of the Python environments on PATH; NULL: they aren't keyed */
-	const char **tool_text; /* per declared tool, its output; NULL: it isn't keyed */
+	const char *packages;   /* of the Python environments on PATH; NULL: not keyed */
+	const char **tool_text; /* the output of each declared tool; NULL: not keyed */
 	const char *image,
-		*platform; /* "registry/name@sha256:…" that its commands run in; NULL: none */
+		*platform; /* "registry/name@sha256:…" in which its commands run; NULL: none */
 	struct shell_place *places; /* of the values in `run`; NULL until wanted */
 	uint32_t rank;              /* place in topological order */
 };
 
-/* Tasks in the order in which they came to be ready. A ring that grows; holds each task at most
+/* Tasks in the order in which they became ready. A ring that grows; holds each task at most
  * once. */
 struct task_queue {
 	struct plan_task **v;
 	size_t head, n, cap;
 };
 
-/* A task that must be executed and needs bytes that are made again first. */
+/* A task that must be executed, but needs content that is made again first. */
 struct plan_wait {
 	struct plan_task *waiter;
-	uint32_t next; /* of the same producer: index + 1, 0 none (plan_task.last_wait) */
+	uint32_t next; /* index + 1 of the next with this producer, 0 none (plan_task.last_wait) */
 };
 
 struct replay; /* replay.c */
@@ -100,27 +98,27 @@ struct plan {
 	VEC(struct plan_pin) pins;
 	struct map *pin_by_name; /* → index + 1 */
 	struct code *code;       /* code/code.h */
-	struct task_queue wave;  /* needs have ended: to be keyed */
+	struct task_queue wave;  /* their needs have ended: to be keyed */
 	struct task_queue ready; /* to be executed */
 	VEC(struct plan_wait) waits;
-	size_t n_absent; /* hits without content, ever: none is the rule */
+	size_t n_absent; /* hits without content so far: usually 0 */
 	struct run_counts counts;
 	struct {
-		struct results *table; /* last one of this pipeline, or NULL */
+		struct results *table; /* of this pipeline's last run, or NULL */
 		struct previous_step *steps;
 	} previous;
 	const char *gate_message; /* of the first hit that fails its gate */
 	struct map *lost;         /* task's label, or step's name → why; NULL: none */
 	struct replay *replay;    /* NULL: this plan isn't one */
 	bool stopped;
-	bool expand_again;  /* a step has ended: what ranges over it may expand now */
+	bool expand_again;  /* a step has ended: an `each` over it may expand now */
 	struct str scratch; /* labels */
 	struct str key_record;
 };
 
 /* expand.c */
 int plan_expand_step(struct plan *p, uint32_t step,
-		     struct err *err); /* 1: can't be yet; 0: it is */
+		     struct err *err); /* 1: not yet possible; 0: done */
 uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed);
 uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t);
 bool dep_gathers(const struct plan *p, const struct plan_dep *d);
@@ -135,7 +133,7 @@ struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t neede
 int plan_pin_sources(struct plan *p, struct err *err);
 int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
 		  struct err *err);
-/* The same with the project's root open already. */
+/* The same, with the project's root already open. */
 int plan_put_at(struct plan *p, int root, const char *path, bool hash_only, struct content_id *ret,
 		struct err *err);
 const struct plan_pin *plan_pin_find(const struct plan *p, const char *name);
@@ -143,15 +141,15 @@ void plan_pin_add(struct plan *p, const char *name, const char *origin,
 		  const struct content_id *id);
 bool plan_is_resumed(const struct plan *p);
 
-/* image.c: what commands run in */
+/* image.c: the images in which commands run */
 int plan_pin_images(struct plan *p, struct err *err);
 void plan_image_key(const struct plan *p, const struct plan_step *s, struct str *record);
 
 /* pin.c: the pipeline's inputs, from the project and from outside */
 int plan_pin_inputs(struct plan *p, struct err *err);
 
-/* scope.c: values of references for one task. Its inputs are set once they are known; command.c and
- * builtin.c need them. */
+/* scope.c: values of references for one task. `inputs` is set once the task's inputs are known;
+ * command.c and builtin.c need it. */
 struct task_scope {
 	struct plan *plan;
 	const struct plan_task *task;
@@ -160,7 +158,7 @@ struct task_scope {
 	size_t n_inputs;
 };
 int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err);
-/* Content of an output that the task's step refers to, gathered when several tasks make it. */
+/* Content of an output that the task's step refers to; gathered when several tasks make it. */
 int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret,
 		  struct err *err);
 int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct err *err);
@@ -168,8 +166,8 @@ int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct
 /* inputs.c: content of a task's inputs */
 int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena,
 		     struct task_input **ret, size_t *ret_n, struct err *err);
-/* A tree made of paths ("a/b/c") with content. Entries may come in any order. What is in `stored`
- * (digests, or NULL) was put before, and isn't again; what is put comes into it. */
+/* Makes a tree of paths ("a/b/c") with content. Entries may come in any order. `stored` (digests,
+ * or NULL) names trees that were put before and aren't put again; what is put is added to it. */
 struct path_entry {
 	const char *path;
 	struct content_id id;
@@ -179,24 +177,24 @@ struct path_entry {
 int plan_tree_of_paths(struct store *s, struct map *stored, struct path_entry *entries, size_t n,
 		       struct content_id *ret, struct err *err);
 
-/* command.c: the script with its values written in, as it is shown and keyed */
+/* command.c: the script with its values written in, as people see it and as it is keyed */
 int command_script(struct task_scope *sc, struct str *out, struct err *err);
 int command_key_record(struct task_scope *sc, const char *script, struct str *record,
 		       struct err *err);
 
-/* packages.c: what is installed in the Python environments whose programs are on `path` (as PATH is
- * written); nothing without one */
+/* packages.c: the packages of the Python environments whose programs are on `path` (in PATH's
+ * format); nothing when there is no environment */
 int plan_packages_on_path(const char *path, struct str *out, struct err *err);
 
 /* absent.c: results on record whose content is gone */
-/* Does planning itself read the bytes of this content for the step: to range over them, or to
- * follow a path below them? `which`: the step of a REF_STEP_OUTPUT, the index of a
+/* Whether planning itself reads the bytes of this content for the step: an `each` ranges over them,
+ * or a path below them is followed. `which`: the step of a REF_STEP_OUTPUT, the index of a
  * REF_PIPELINE_INPUT. */
 bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which);
 bool absent_may_stay(
 	const struct plan *p,
-	const struct plan_task *t); /* can it be a hit as long as nobody needs its bytes? */
-/* Before `t` is executed: 1 when it has to wait for content that is made again first. */
+	const struct plan_task *t); /* whether it can be a hit while no task needs its bytes */
+/* Call before `t` is executed: 1 when it must wait for content that is made again first. */
 int absent_needed(struct plan *p, struct plan_task *t, struct err *err);
 void absent_returned(struct plan *p, struct plan_task *t); /* a revived task has ended */
 int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err); /* plan.c */
@@ -205,13 +203,13 @@ int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err); /* pl
 int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err);
 void plan_builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref),
 		       void *arg);
-/* Replaces c->argv: the step's own command line, with the command that was there behind it if the
- * step wraps one. */
+/* Replaces c->argv by the step's own command line. If the step wraps a command, the old argv stands
+ * behind it. */
 int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err *err);
 
 /* label.c */
 void label_add_value(struct str *out, const struct value *v);
-/* The name of this task's entry in a gathered directory; axes matched by `d` are left out. */
+/* The name of this task's entry in a gathered directory; axes that `d` matches are left out. */
 void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,
 		 const struct step_output *o, struct str *out);
 
@@ -225,16 +223,16 @@ struct lookup_hit {
 };
 int lookup_open(struct plan *p, struct err *err);
 void lookup_close(struct plan *p);
-/* Of one task whose key is known; doesn't check whether the content is present. */
+/* Looks up one task whose key is known; doesn't check whether the content is present. */
 int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n,
-		  struct err *err); /* these are looked up next */
+		  struct err *err); /* announces the tasks that are looked up next */
 int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
-/* The same, without the last results table: what others may have recorded meanwhile. */
+/* The same without the last results table: finds what others may have recorded meanwhile. */
 int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
 
 int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret,
-		    struct err *err); /* what it did before its engine died */
-/* Named outputs → the step's order. False when one is missing. */
+		    struct err *err); /* what this run did before its engine died */
+/* Puts named outputs into the step's order. False when one is missing. */
 bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named,
 			  size_t n, struct content_id **ret);
 
@@ -243,9 +241,9 @@ void replay_new(struct plan *p);
 void replay_free(struct plan *p);
 void replay_items(struct plan *p, struct plan_step *s); /* the members that `each` ranged over, by
 							   the names of the tasks on record */
-bool replay_goes(const struct plan *p); /* all tasks are known: from here on they are executed */
+bool replay_goes(const struct plan *p); /* all ended as recorded: they are executed now */
 int replay_resolve(struct plan *p, struct err *err);
-/* What a task gave now. False: the replay left it out. */
+/* What a task gave now. False: the replay left the task out. */
 struct task_result {
 	enum task_state state;
 	const struct content_id *outputs; /* or NULL */
@@ -257,7 +255,7 @@ void replay_end(struct plan *p, const struct plan_task *t,
 		const struct task_result *made); /* copies */
 bool replay_result(const struct plan *p, const struct plan_task *t, struct task_result *ret);
 
-/* plan.c */
+/* each step that can expand */
 int plan_expand_all(struct plan *p, struct err *err); /* that can be */
 int plan_task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err);
 void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state);

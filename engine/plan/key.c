@@ -1,13 +1,13 @@
-/* engine/plan/key.c — key records: the facts that a task's key is the digest of, as bytes.
+/* engine/plan/key.c — key records: the facts whose digest is a task's key, as bytes.
  *
- * A record is a magic word and facts one behind the other: kind, name, value, each with its length
- * (key.h says which facts there are). Whoever writes adds facts as they come; key_record_end() puts
- * them into the order of key_fact_order(), so that the order of a YAML list is in no key. Most
- * records have it already: one pass sees that and takes no memory.
+ * A record is a magic word and then facts: kind, name, value, each with its length (key.h lists the
+ * kinds). Callers add facts in any order; key_record_end() sorts them with key_fact_order(), so
+ * that the order of a YAML list is in no key. Most records are sorted already: one pass detects
+ * that and takes no memory.
  *
- * Reading is for `why` and for tests: a record may come from a stranger's store, so every length is
- * checked, and MAX_FACTS bounds what it makes us allocate. Facts that are read lend from the
- * record's bytes. No state, any thread. Which facts a step has is command.c's and builtin.c's.
+ * Reading is for `why` and for tests. A record may come from a stranger's store, so every length is
+ * checked, and MAX_FACTS bounds what it makes us allocate. Facts that are read point into the
+ * record's bytes. No state, any thread. command.c and builtin.c decide which facts a step has.
  */
 #include "plan/key.h"
 #include <assert.h>

@@ -30,10 +30,10 @@ enum key_fact_kind {
 	KEY_BUILTIN,     /* name of the built-in step, its version */
 	KEY_WITH,        /* setting, its canonical JSON */
 	KEY_DISTRIBUTED, /* framework and number of ranks */
-	KEY_IMAGE, /* where commands run in containers: "sha256:… linux/amd64"; not by which name it
-		      was found */
-	KEY_PACKAGES, /* what is installed in the Python environment that PATH leads to; none: no
-			 fact (packages.c) */
+	KEY_IMAGE, /* where commands run in containers: "sha256:… linux/amd64"; the image's name
+		      isn't in it */
+	KEY_PACKAGES, /* installed packages of the Python environment on PATH; none: no fact
+			 (packages.c) */
 };
 
 struct key_fact {
@@ -44,8 +44,8 @@ struct key_fact {
 	size_t value_len;
 };
 
-/* Facts are added in any order between init and end. key_record_end() sorts
- * them, so that the order in which a pipeline lists things is in no key. */
+/* Add facts in any order between init and end. key_record_end() sorts them, so the order in which a
+ * pipeline lists things is in no key. */
 void key_record_init(struct str *record);
 void key_record_add(struct str *record, enum key_fact_kind kind, const char *name,
 		    const void *value, size_t n);
@@ -53,8 +53,8 @@ void key_record_add_content(struct str *record, enum key_fact_kind kind, const c
 			    const char *path, const struct content_id *id);
 void key_record_end(struct str *record);
 
-/* Hostile input. Facts come sorted, also from a record of an older version, where they needn't be.
- * They point into `bytes`. 0, or -1 with ERR_CORRUPT. */
+/* Decodes a record, which may be hostile. The facts are sorted, even if a record of an older
+ * version isn't. They point into `bytes`. 0, or -1 with ERR_CORRUPT. */
 int key_record_decode(const void *bytes, size_t n, struct key_fact **ret, size_t *ret_n,
 		      struct err *err); /* free(*ret) */
 /* <0, 0, >0: by kind, then by name. */

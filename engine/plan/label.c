@@ -2,7 +2,7 @@
 #include "base/os/fs.h"
 #include "plan/internal.h"
 
-/* Longer values are cut and told apart by digest: a file name has at most 255 bytes. */
+/* Longer values are cut, and end in a digest: a file name has at most 255 bytes. */
 #define VALUE_MAX 120
 
 /* A value as part of a file name: '/' and control characters become '_'. */

@@ -2,27 +2,27 @@
  *
  * Three places are asked, the cheapest first. The pipeline's last results table is read in step
  * with the tasks, so that a million unchanged ones cost no query. Then the database. Then the
- * store's action records, made on another machine or before the database was lost. What this very
- * run did before its engine died comes before all of them, also for tasks that the cache may not
+ * store's action records, made on another machine or before the database was lost. What this run
+ * itself did before its engine died comes before all of them, also for tasks that the cache may not
  * answer.
  *
- * A place that is damaged, or has a record of another shape (other outputs), doesn't answer; only
+ * A place that is damaged, or has a record of another shape (other outputs), gives no result; only
  * the database can fail. For a shared store, the keys of a whole wave that the database doesn't
  * know are announced in one batch (lookup_expect()).
  *
- * Whether the content of a result is still there is asked by plan.c.
+ * plan.c checks whether the content of a result is still there.
  */
 #include "plan/internal.h"
 #include "storage/action.h"
 
-/* Where the last table's tasks of one step begin, and how far we have read. */
+/* Where the last table's tasks of one step begin, and how far they were read. */
 struct previous_step {
 	struct results_cursor cursor;
 	bool known;
 };
 
-/* The table has what every task gave. What a step made under `cache: false` is no answer, also when
- * it says so no longer. */
+/* The last table lists every task, but no result of a step that had `cache: false` then may be
+ * used, even if the step caches now. */
 static int forget_step(void *arg, const char *step)
 {
 	struct plan *p = arg;
@@ -59,8 +59,8 @@ void lookup_close(struct plan *p)
 	free(p->previous.steps);
 }
 
-/* Reads on in the last table until the entry whose key is wanted; gives up after a few, so that a
- * changed step costs its database look-ups and nothing more. */
+/* Reads on in the last table until the entry with the wanted key. Gives up after a few entries, so
+ * that a changed step costs its database look-ups and nothing more. */
 static bool find_previous(struct plan *p, const struct plan_task *t, struct result_entry *ret)
 {
 	struct previous_step *prev = &p->previous.steps[t->step];
@@ -112,7 +112,7 @@ static bool from_previous(struct plan *p, const struct plan_task *t, struct look
 	return true;
 }
 
-/* One that is missing: the record is of another shape and can't answer. */
+/* A missing output means that the record is of another shape and can't be used. */
 bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named,
 			  size_t n, struct content_id **ret)
 {
@@ -141,8 +141,7 @@ static void take_result(struct plan *p, const struct step *s, const struct cache
 	ret->attempt = r->attempt;
 }
 
-/* A record that can't be read is no hit; it isn't an error either: the task runs and makes a new
- * one. */
+/* A record that can't be read is no hit, and no error: the task runs and makes a new one. */
 static void from_store(struct plan *p, const struct plan_task *t, struct lookup_hit *ret)
 {
 	const struct step *s = p->steps[t->step].decl;
@@ -166,7 +165,7 @@ static void from_store(struct plan *p, const struct plan_task *t, struct lookup_
 	ret->from_store = true;
 }
 
-/* What this very run did before its engine died answers also for tasks that the cache may not
+/* What this run itself did before its engine died counts also for tasks that the cache may not
  * answer. */
 int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret,
 		    struct err *err)
@@ -199,7 +198,7 @@ int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret,
 	return 0;
 }
 
-/* Of a shared store, what the database doesn't know is asked for in one batch. */
+/* Asks a shared store in one batch for what the database doesn't know. */
 int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n, struct err *err)
 {
 	_cleanup_(freep) struct digest *keys = NULL;

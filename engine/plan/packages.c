@@ -1,14 +1,14 @@
-/* The Python environments that commands find on PATH, by what is installed in them.
+/* The installed packages of the Python environments on PATH.
  *
  * PATH passes to tasks on this machine, so an activated environment decides which program `python3`
- * is and which torch it imports. Both would be missing from the key. A directory of PATH that
- * belongs to a venv or to a conda environment therefore puts a text into it: Python's version and
- * the names of the installed packages with their versions, sorted, no paths. Two machines with the
- * same packages have the same text. What no environment is active for keeps its key.
+ * is and which torch it imports. Without this file, both would be missing from the key. For a
+ * directory of PATH that belongs to a venv or a conda environment, the key gets a text: Python's
+ * version and the names and versions of the installed packages, sorted, no paths. Two machines with
+ * the same packages have the same text. Without an active environment the key doesn't change.
  *
- * Not covered: files of a package changed by hand or installed as editable, programs of other
- * kinds. `tools` is for them, and a step that declares some says itself what matters: it gets no
- * such text.
+ * Not covered: files of a package changed by hand, packages installed as editable, other kinds of
+ * programs. They are what `tools` is for. A step that declares some names itself what matters: it
+ * gets no such text.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* It isn't there, or is nobody's to read who only runs programs. */
+/* It doesn't exist, or a user who only runs programs may not read it. */
 static bool is_none(int sys)
 {
 	return sys == ENOENT || sys == ENOTDIR || sys == EACCES || sys == ELOOP;
@@ -41,7 +41,7 @@ static int open_dir(const char *path, DIR **ret, struct err *err)
 	return err_errno(err, "cannot read %s, whose packages decide what runs", path);
 }
 
-/* Names in a directory that end so. */
+/* Collects the names in a directory that end with `ending`. */
 static int add_names(struct names *n, const char *path, const char *ending, struct err *err)
 {
 	struct dirent *e;
@@ -56,7 +56,7 @@ static int add_names(struct names *n, const char *path, const char *ending, stru
 	return r < 0 ? -1 : 0;
 }
 
-/* lib/python3.11/site-packages of a venv. */
+/* Collects the packages in lib/python3.11/site-packages of a venv. */
 static int add_site_packages(struct names *n, const char *root, struct err *err)
 {
 	_cleanup_(freep) char *lib = xasprintf("%s/lib", root);
@@ -96,8 +96,8 @@ static int add_environment(struct str *out, const char *bin, struct err *err)
 			return err_set(err, why.code, "%s, which says what Python commands run",
 				       why.msg);
 	} else {
-		/* Which Python it is, and whether packages from outside are seen; other lines name
-		 * places. */
+		/* Keep Python's version, and whether packages from outside are seen; other lines
+		 * name places. */
 		for (const char *line = text.s; line && *line; line += line[len] ? len + 1 : len) {
 			len = strcspn(line, "\n");
 			if (str_has_prefix(line, "version") ||

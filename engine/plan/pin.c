@@ -1,20 +1,19 @@
 /* engine/plan/pin.c — the pipeline's inputs when a run starts.
  *
  * Paths of the project are hashed into the store (plan_put_path()), artifacts are found there, and
- * what lies outside is pinned by storage/origin/origin.h. Each gets a pin "input:NAME", under
- * which a resumed run finds what it was; then nothing is looked at again. Only inputs that a
- * selected step reads are pinned.
+ * storage/origin/origin.h pins what lies outside. Each gets a pin "input:NAME", from which a
+ * resumed run takes it without looking again. Only inputs that a selected step reads are pinned.
  *
- * With hash_only, a path isn't copied into the store unless planning needs its listing. What is
- * recorded and shown is the URI without its query (know_uri()); the store is told the whole one,
- * with which it can fetch.
+ * With hash_only, a path isn't copied into the store unless planning needs its listing. The URI is
+ * recorded and shown without its query (know_uri()); the store gets the whole one, with which it
+ * can fetch.
  */
 #include "plan/internal.h"
 #include "storage/origin/origin.h"
 
 static int at_input(const struct input_decl *in, const char *uri, struct err *err)
 {
-	bool named = !str_eq(in->name, in->uri); /* else it stands where it is used */
+	bool named = !str_eq(in->name, in->uri); /* else it stands in the step that uses it */
 
 	return err_wrap(err, "%s:%d:%d: input `%s`%s%s%s", in->pos.file, in->pos.line, in->pos.col,
 			named ? in->name : uri, named ? " (" : "", named ? uri : "",
@@ -68,7 +67,8 @@ static int pin_origin(struct plan *p, size_t i, struct err *err)
 	return 0;
 }
 
-/* What is recorded and shown; a URL with its signature is needed to fetch, by a resumed run too. */
+/* Keeps the URI that is recorded and shown. The signature in a URL's query is left out, though a
+ * fetch needs it, in a resumed run too. */
 static void know_uri(struct plan *p, size_t i)
 {
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];

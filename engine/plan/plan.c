@@ -1,25 +1,25 @@
 /* engine/plan/plan.c — resolving tasks in waves.
  *
- * A wave: tasks whose `pending` is 0 are taken from the queue, end without a key where they can
- * (end_without_key()), or are keyed and looked up (look_up()). Content of hits is checked
- * for the whole wave at once, since asking the store costs more than computing keys. Then each
- * task is a hit and ends, or is ready (end_or_ready()). Ends ready further tasks, or let steps
- * expand (expand_again); so it goes on until neither is left.
+ * A wave is made of tasks whose `pending` is 0. Some end without a key (end_without_key()); the
+ * others are keyed and looked up (look_up()). The content of hits is checked for the whole wave at
+ * once, since asking the store costs more than computing keys. Then each task is a hit and ends, or
+ * is ready (end_or_ready()). Tasks that end ready further tasks, or let steps expand
+ * (expand_again). This repeats until neither is left.
  *
- * Invariants: a task is in `wave` exactly once, when its `pending` reaches 0; every ended task
- * has told its dependents, once; `counts` agrees with the tasks' states. A task whose content is
- * made again (absent.c) has ended in its dependents' eyes all the while. Only those that wait for
- * its bytes hear of its second end, unless that end is a bad one. plan_prove_ended() checks these
- * at the end of a run.
+ * Invariants: a task is put in `wave` exactly once, when its `pending` reaches 0; every ended task
+ * has told its dependents, once; `counts` agrees with the tasks' states. A revived task (absent.c),
+ * whose content is made again, still counts as ended for its dependents. Only the tasks that wait
+ * for its bytes learn of its second end, unless it fails or is left out. plan_prove_ended() checks
+ * this at the end of a run.
  *
- * One thread. Attempts, leases and retries are engine/run's; the plan only hears of ends.
+ * One thread. engine/run has attempts, leases and retries; the plan only learns how tasks end.
  */
 #include <assert.h>
 #include "base/text/text.h"
 #include "plan/code/code.h"
 
-/* Tasks keyed and looked up together. Bounds what a wave holds in memory at once; large enough to
- * make one existence check of many. */
+/* Tasks keyed and looked up together. Bounds the memory of a wave; large enough that one existence
+ * check covers many tasks. */
 #define WAVE_MAX 16384
 
 /* Life. */
@@ -138,8 +138,8 @@ static void tell_dependents(struct plan *p, const struct plan_task *t)
 	}
 }
 
-/* What was made again has failed this time, or was left out: whoever was counted on its first end
- * and hasn't begun hears of it. */
+/* A revived task failed, or was left out. Its dependents counted its first end; those that haven't
+ * begun learn of the second. */
 static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
 {
 	struct plan_step *u = &p->steps[t->step];
@@ -203,7 +203,7 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
 	if (replay_goes(p))
-		return; /* what depends on it knew before */
+		return; /* its dependents used the recorded end */
 	if (!t->told)
 		tell_dependents(p, t);
 	else if (state != TASK_STATE_HIT && state != TASK_STATE_DONE)
@@ -240,7 +240,7 @@ void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state,
 	plan_end_task(p, t, state);
 }
 
-/* What can't be had. */
+/* Lost content. */
 
 void plan_mark_lost(struct plan *p, const char *name, const char *why)
 {
@@ -319,7 +319,7 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 		plan_end_task(p, t, TASK_STATE_SKIPPED);
 		return 1;
 	}
-	/* always() lets it run after failures, but content that was never made can't be had. */
+	/* always() lets a step run after failures, but not without content that was never made. */
 	for (size_t i = 0; i < s->n_deps && t->need_failed; i++) {
 		struct plan_dep *d = &p->steps[t->step].deps[i];
 
@@ -331,8 +331,8 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 	return 0;
 }
 
-/* A gate is judged anew at each hit: changing a bound doesn't train again, and a result that failed
- * its gate fails it again. */
+/* Gates are checked at each hit: a changed bound doesn't train again, and a recorded result that
+ * fails its gate fails it again. */
 static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit *hit)
 {
 	struct err why = { 0 };
@@ -408,7 +408,7 @@ static int make_keys(struct plan *p, struct wave *w, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-/* Keys the next wave, looks it up, and asks the store which content of its hits is there. */
+/* Keys the next wave, looks it up, and asks the store which content of its hits is present. */
 static int look_up(struct plan *p, struct wave *w, bool **ret_present, struct err *err)
 {
 	w->tasks.n = w->hits.n = w->ids.n = 0;
@@ -501,7 +501,7 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
 	return 1;
 }
 
-/* The proof. */
+/* The proof that all tasks have ended. */
 
 #define SHOWN_WITHOUT_END 10
 
@@ -537,7 +537,7 @@ int plan_prove_ended(struct plan *p, struct err *err)
 			       "internal error: the run came to its end, but %zu of its tasks did "
 			       "not: %s%s",
 			       open, list.s, open > SHOWN_WITHOUT_END ? ", …" : "");
-	if (replay_goes(p)) /* its counts are of what was executed again only */
+	if (replay_goes(p)) /* a replay counts only what it executed again */
 		return 0;
 	if (seen.total != said->total || seen.hits != said->hits ||
 	    seen.executed != said->executed || seen.failed != said->failed ||
@@ -566,7 +566,7 @@ void plan_stop(struct plan *p)
 	}
 }
 
-/* Looking at it. */
+/* Looking into a plan. */
 
 struct plan_task *plan_take_ready(struct plan *p)
 {

@@ -1,11 +1,12 @@
 /* engine/plan/plan.h — what has to happen: tasks, their keys, and whether each result is on record
  * already.
  *
- * A plan holds the tasks of one pipeline with given params. plan_resolve() works in waves: tasks
- * whose needs have ended get their key; the key is looked up; a result on record (a hit) ends the
- * task at once, which readies others, until only tasks are left that must be executed or wait for
- * such. `cairn plan` shows that. A run executes the ready tasks, calls plan_task_end() for each,
- * and resolves on. Steps over run-time data (`each`) expand when what they range over has ended.
+ * A plan holds the tasks of one pipeline with given params. plan_resolve() works in waves. A task
+ * whose needs have ended gets its key, and the key is looked up. A result on record (a hit) ends
+ * the task at once, which readies others. This stops when the tasks left must be executed, or wait
+ * for such a task. `cairn plan` shows that state. A run executes the ready tasks, calls
+ * plan_task_end() for each, and resolves again. A step over run-time data (`each`) expands when the
+ * step that makes the data has ended.
  *
  * No task is executed here; plan_new() runs the declared tools, to learn their versions. Memory is
  * at most 600 bytes a task; work is linear in tasks and edges. One thread.
@@ -24,12 +25,12 @@
 enum task_state {
 	TASK_WAITING = 0, /* something it needs hasn't ended: key unknown */
 	TASK_READY,       /* key known, not on record: must be executed */
-	TASK_TAKEN,       /* the run has it: in one of its phases (run/task.h) */
+	TASK_TAKEN,       /* the run has taken it: see its phases in run/task.h */
 	TASK_STATE_HIT,   /* result on record and present */
 	TASK_STATE_DONE,  /* executed */
 	TASK_STATE_FAILED,
 	TASK_STATE_SKIPPED,    /* `if` was false, or the content it needs was skipped */
-	TASK_STATE_BLOCKED,    /* something it needs failed, or the run stopped before it started */
+	TASK_STATE_BLOCKED,    /* something it needs failed, or the run stopped before it began */
 	TASK_STATE_UNSELECTED, /* not asked for */
 };
 static inline bool task_state_ended(enum task_state s)
@@ -62,20 +63,19 @@ struct plan_task {
 	bool need_skipped;    /* content that it needs was skipped */
 	bool forced;
 	bool unselected;
-	bool absent;  /* the hit's content is gone from the store; nobody has needed it so far */
-	bool revived; /* … somebody does: it is made again */
+	bool absent;  /* the hit's content is gone from the store; no task has needed it so far */
+	bool revived; /* a task needs the absent content: this one is made again */
 	bool told; /* its dependents know that it has ended; a revived one told them when it was a
 		      hit */
-	bool from_store;    /* the hit was the store's record, not the database's */
-	uint32_t last_wait; /* plan's own: who waits for its content to be made again */
-	struct task *task; /* what the run that executes it knows of it (run/task.h); NULL: it never
-			      took it */
+	bool from_store;    /* the hit came from the store's record, not the database */
+	uint32_t last_wait; /* plan's own: the last task that waits for its content */
+	struct task *task;  /* what the run knows of it (run/task.h); NULL: the run never took it */
 };
 
 struct plan_step;
 
-/* Most tasks that one step may have, and the reason: a label, a key and a row for each must stay
- * affordable on a laptop. */
+/* Most tasks that one step may have: a label, a key and a row for each must stay affordable on a
+ * laptop. */
 #define PLAN_MAX_FAN_OUT 1048576
 
 struct plan_options {
@@ -84,38 +84,39 @@ struct plan_options {
 	const char *from, *until;
 	const char *const *force;
 	size_t n_force;
-	/* A replay's: tasks or steps to execute (none: all of them), and those to leave out. */
+	/* In a replay: tasks or steps to execute (none: all of them), and those to leave out. */
 	const char *const *only, *const *skip;
 	size_t n_only, n_skip;
-	/* Commands that only look, such as `cairn plan`: don't copy inputs into the store unless
-	 * their listing is needed, and don't run declared tools: what one said to the last run
-	 * counts while its program is the same file, else its version is unknown and its tasks are
-	 * no hits. */
+	/* For commands that only look, such as `cairn plan`. Inputs aren't copied into the store
+	 * unless their listing is needed. Declared tools aren't run: the version that the last run
+	 * learnt counts while the tool's program is the same file. Else the version is unknown and
+	 * the tasks are no hits. */
 	bool hash_only;
 	unsigned hash_threads;
 };
 
 /* Content pinned at the start of a run, by name: "input:raw", "code:train", "tool:python3
- * --version", "image:team/train:2.4". A resumed run gives what its start recorded; then nothing is
+ * --version", "image:team/train:2.4". A resumed run passes the pins of its start; then nothing is
  * read from the project. */
 struct plan_pin {
 	const char *name, *origin;
 	struct content_id id;
 };
 
-/* Where the programs of `run` steps run in containers: what names of images stand for. */
+/* Turns names of images into digests, where the programs of `run` steps run in containers. */
 struct plan_image_wanted {
 	const char *name;
-	const char *const *pull_secrets; /* of the steps that name it, beside those of cairn.yaml;
+	const char *const *pull_secrets; /* of the steps that name it, besides those of cairn.yaml;
 					    NULL-terminated */
 };
 struct plan_images {
-	/* Of each of n different names, "registry/name@sha256:…" in `arena`. Asked once a plan, for
-	 * those that no pin answers. *ret_failed: the one that the error is about. */
+	/* Sets *ret_refs for n different names: "registry/name@sha256:…" in `arena`. Called once a
+	 * plan, for the names that have no pin. *ret_failed: index of the name that the error is
+	 * about. */
 	int (*resolve)(void *arg, const struct plan_image_wanted *wanted, size_t n,
 		       struct arena *arena, const char **ret_refs, size_t *ret_failed,
 		       struct err *err);
-	const char *platform; /* "linux/amd64": the nodes' */
+	const char *platform; /* "linux/amd64": of the nodes */
 	void *arg;
 };
 
@@ -126,41 +127,42 @@ struct plan_context {
 	struct store *store;
 	struct db *db;
 	struct statcache *cache;
-	const char *steps_program; /* path of the built-in steps' program where tasks run; NULL:
-				      found on PATH */
-	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own;
-				       NULL: the same */
-	const struct plan_images *images; /* NULL: programs run as they are on this machine, and
-					     declared tools are keyed instead */
-	const struct plan_pin *pins;      /* given by a resumed run, else NULL */
+	const char *steps_program;  /* path of the built-in steps' program where tasks run; NULL:
+				       found on PATH */
+	const char *launch_program; /* path of the launcher of ranks, where that is a separate
+				       program; NULL: steps_program */
+	const struct plan_images *images; /* NULL: commands run on this machine, and declared tools
+					     are keyed instead of images */
+	const struct plan_pin *pins;      /* of a resumed run, else NULL */
 	size_t n_pins;
 	const struct schedule_times
-		*schedule; /* what `schedule.*` stands for; NULL: no schedule made this run */
-	/* Results of this run so far, for tasks that the cache may not answer (cache: false,
-	 * --force) on resume: 1 known, 0 not. */
+		*schedule; /* values of `schedule.*`; NULL: no schedule started this run */
+	/* The result that this run already has for a task, on resume, where the cache may not
+	 * answer (cache: false, --force): 1 known, 0 not. */
 	int (*run_result)(void *arg, const char *task, const struct digest *key,
 			  int64_t *ret_attempt);
-	/* Of a run that goes on after its engine died: plan_stop() spares this task, since it runs
-	 * already, or has ended. NULL: there is none. */
+	/* Whether a task already runs or has ended, in a run that goes on after its engine died.
+	 * plan_stop() spares such tasks. NULL: no task has begun. */
 	bool (*begun)(void *arg, const char *task);
 	void *arg;
 	/* A past run is made again: the pins are that run's, and content that is gone costs only
 	 * the tasks that need it (plan_lost()). */
 	bool again;
-	/* Its results: then the plan is a replay. Every task ends as it is on record there; what
-	 * depends on it is given that, whatever it makes now. Once all tasks are known so, they
-	 * become ready, each by itself. NULL: tasks are given what was made now. */
+	/* The past run's results: then the plan is a replay. Every task ends as it is on record
+	 * there, and its dependents read the recorded outputs, whatever the task makes now. Once
+	 * all tasks have ended so, they become ready, independent of each other. NULL: dependents
+	 * read what is made now. */
 	struct results *recorded;
 };
 
-/* The text of a REF_SCHEDULE. ERR_INVALID without times. */
+/* The value of a REF_SCHEDULE. ERR_INVALID without times. */
 int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret,
 			struct err *err);
 
 struct plan;
-/* Selects, pins the pipeline's inputs, code and tools, expands what can be. ERR_INVALID for unknown
- * targets, ERR_UNSUPPORTED for what this build doesn't have, ERR_NOT_FOUND for inputs that aren't
- * there. */
+/* Selects the tasks, pins the pipeline's inputs, code and tools, and expands the steps that can be.
+ * ERR_INVALID for unknown targets, ERR_UNSUPPORTED for what this build doesn't have, ERR_NOT_FOUND
+ * for missing inputs. */
 int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret,
 	     struct err *err);
 void plan_free(struct plan *p);
@@ -172,44 +174,42 @@ static inline void plan_freep(struct plan **p)
 /* Resolves as far as results on record reach. */
 int plan_resolve(struct plan *p, struct err *err);
 
-/* A ready task was executed (DONE with outputs; takes the arrays' contents by copy), failed, or
- * won't be (SKIPPED, BLOCKED). Call plan_resolve() afterwards. */
+/* Tells the plan how a ready task ended: DONE with outputs (the arrays are copied), failed, or
+ * never executed (SKIPPED, BLOCKED). Call plan_resolve() afterwards. */
 void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state,
 		   const struct content_id *outputs, const struct metric_value *metrics,
 		   size_t n_metrics, int64_t duration_ns, int64_t attempt);
-/* Looks a taken task up again, after another engine or task may have made its result: 1 it is a hit
- * now and ended, 0 still to be executed. */
+/* Looks a taken task up again, after another engine or task may have made its result: 1 it is now a
+ * hit and has ended, 0 it must still be executed. */
 int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err);
-/* From now on nothing new is to be started: what isn't running ends as BLOCKED, except steps whose
- * `if` handles failure, and what the context says has begun. */
+/* Nothing new starts from now on. What isn't running ends as BLOCKED, except steps whose `if`
+ * handles failure, and tasks that have begun (plan_context.begun). */
 void plan_stop(struct plan *p);
-bool plan_may_begin(
-	struct plan *p,
-	const struct plan_task *t); /* false: stopped, and it isn't one of those exceptions */
+bool plan_may_begin(struct plan *p,
+		    const struct plan_task *t); /* false: stopped, and the task is no exception */
 
 /* Takes the next task to execute (TASK_TAKEN from now on), in the order in which they became ready;
  * NULL when there is none. */
 struct plan_task *plan_take_ready(struct plan *p);
-/* Gives back a taken task whose inputs couldn't be fetched. What is gone from the store is made
- * again first; then the task is ready again. */
+/* Gives back a taken task whose inputs couldn't be fetched. Content that is gone from the store is
+ * made again first; then the task is ready again. */
 int plan_give_back(struct plan *p, struct plan_task *t, struct err *err);
-/* Something that it needs and that has yet to end, or NULL. Only in a replay a ready task may have
- * one. */
+/* A need of the task that hasn't ended, or NULL. A ready task can have one only in a replay. */
 struct plan_task *plan_pending_need(const struct plan *p, const struct plan_task *t);
-/* Of a run that is made again: the content that this task (or a step, by its name) needs is gone,
- * or it lacks something else that isn't its own fault. The taken task ends as BLOCKED. */
+/* For a run that is made again: ends the taken task as BLOCKED, because content that it (or a step,
+ * by its name) needs is gone, or because of another lack that isn't its own fault. */
 void plan_lose(struct plan *p, struct plan_task *t, const char *why);
 const char *plan_lost(const struct plan *p, const char *task_or_step); /* why, or NULL */
-/* At the end of a run: does each task have an end, and exactly one, and do the counts say so? 0
- * they do. Otherwise ERR_IO, and a text that lists what has none (at most ten) in the error. */
+/* At the end of a run, checks that each task has ended exactly once, and that the counts agree. 0
+ * they do; else ERR_IO with a text that lists tasks without an end (at most ten). */
 int plan_prove_ended(struct plan *p, struct err *err);
-const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and
-							how; NULL when none does */
+const char *plan_gate_message(
+	const struct plan *p); /* which recorded result fails its gate, and how; NULL: none */
 size_t plan_n_ready(const struct plan *p);
-bool plan_unresolved(const struct plan *p); /* has an end reached tasks or steps that plan_resolve()
-					       hasn't looked at yet? */
+bool plan_unresolved(const struct plan *p); /* whether tasks or steps have become resolvable since
+					       the last plan_resolve() */
 
-/* What is in it. */
+/* Looking into a plan. */
 
 const struct pipeline *plan_pipeline(const struct plan *p);
 size_t plan_n_steps(const struct plan *p); /* the pipeline's, in its order */
@@ -219,8 +219,8 @@ size_t plan_n_tasks(const struct plan *p,
 		    size_t step); /* 0 until expanded; a matrix's number is known from the start */
 size_t plan_step_left(const struct plan *p, size_t step); /* tasks that haven't ended */
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index);
-/* For each step (plan_n_steps() places): does something read it that may have to be executed yet?
- * Then its hits whose content is gone from the store (plan_task.absent) are executed, too. */
+/* For each step (plan_n_steps() places): whether a step that may yet be executed reads it. If so,
+ * its hits whose content is gone from the store (plan_task.absent) are executed, too. */
 void plan_may_return(const struct plan *p, bool *ret_steps);
 void plan_count(const struct plan *p, struct run_counts *ret);
 /* "train[fold=0]", into `out` (reset first). */
@@ -229,7 +229,7 @@ const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
 const char *plan_step_image(const struct plan *p, size_t step); /* as in task_command */
 struct content_id plan_step_code(const struct plan *p,
 				 size_t step); /* CONTENT_NONE when it has none */
-/* What a step's code is made of, sorted by path. None of a resumed run, which is given its code. */
+/* The files of a step's code, sorted by path. A resumed run has none: its code is pinned. */
 enum plan_code_why {
 	PLAN_CODE_DECLARED, /* in `code` */
 	PLAN_CODE_NAMED,    /* in its command */
@@ -238,22 +238,22 @@ enum plan_code_why {
 	PLAN_CODE_ENV_FILE, /* in `env_file` */
 };
 struct plan_code_file {
-	const char *path; /* or a directory's, which comes along whole */
+	const char *path; /* or a directory, which is included whole */
 	enum plan_code_why why;
 	const char *by;
 	unsigned line;
 };
 const struct plan_code_file *plan_step_code_files(const struct plan *p, size_t step, size_t *ret_n);
-/* Every member of the results table, in expansion order. A replay's: what was made now, of the
- * tasks that it executed. */
+/* Stores every member of the results table, in expansion order. For a replay: what was made now, by
+ * the tasks that it executed. */
 int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err);
 
-/* All that executing a task takes: rendered from the model, owned by `arena`. Also what its key
- * record holds. */
+/* Everything needed to execute a task, rendered from the model and owned by `arena`, and the task's
+ * key record. */
 struct task_command {
 	const char *const *argv;
 	const char *const *env; /* "NAME=value": declared ones, CAIRN_INPUT_*, CAIRN_OUTPUT_*, and
-				   the values that argv's script names */
+				   the values that the script in argv names */
 	const char *const *secrets; /* names */
 	struct task_input {
 		const char *name, *path;
@@ -261,29 +261,28 @@ struct task_command {
 	} * inputs;
 	size_t n_inputs;
 	struct content_id code; /* or CONTENT_NONE */
-	const char
-		*script; /* with its values written in: what is shown and keyed, never executed */
+	const char *script;     /* with its values written in: shown and keyed, never executed */
 	const char *concurrency_group; /* rendered, or NULL */
-	int64_t grace_ns;              /* between SIGTERM and SIGKILL; 0: the runner's own */
+	int64_t grace_ns;              /* between SIGTERM and SIGKILL; 0: the runner's default */
 	const char *image;             /* "registry/name@sha256:…"; NULL: Cairn's own, or none */
-	struct str key_record;         /* bytes whose digest is the key; str_deinit by the caller */
+	struct str key_record;         /* its digest is the key; the caller calls str_deinit */
 };
 /* Only for tasks whose needs have ended. */
 int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena,
 		      struct task_command *ret, struct err *err);
 
-/* Where this output of a task is copied to, as its step says; NULL: nowhere. In `arena`. */
+/* The place to which this output of a task is exported, in `arena`; NULL: none. */
 int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, struct arena *arena,
 		     const char **ret, struct err *err);
 
-/* What its inputs come from, where the input itself is nothing that a task made: members of
- * gathered directories, and the whole of which an item or a path below is a part. For lineage; at
- * most a thousand, in `arena`. */
+/* What the task's inputs come from, where no task made the input itself: members of gathered
+ * directories, and the whole of which an item or a path below is a part. For lineage; at most a
+ * thousand, in `arena`. */
 int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena,
 		      struct named_content **ret, size_t *ret_n, struct err *err);
 
-/* In words, why this ready task runs: "first run", "param lr changed: 0.1 → 0.2", "input data
- * changed: …". Appends to `out`. */
+/* Appends to `out` why this ready task runs: "first run", "param lr changed: 0.1 → 0.2", "input
+ * data changed: …". */
 int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record,
 		     struct str *out, struct err *err);
 

@@ -1,19 +1,19 @@
-/* engine/plan/reason.c — why a task runs: its key record held against that of the nearest earlier
+/* engine/plan/reason.c — why a task runs: compares its key record with that of the latest earlier
  * execution of the same task.
  *
- * A miss that the plan knows the cause of (forced, `cache: false`, content gone) is said at once.
- * Otherwise the database names the last attempt with this label, key_differences() walks the two
- * records, and each difference becomes a cause in words. CAUSES_MAX are written; the rest is
- * counted. For content, the first place that differs is looked up in the trees.
+ * When the plan knows the cause of a miss (forced, `cache: false`, content gone), that is the
+ * reason. Otherwise the database names the last attempt with this label, key_differences() compares
+ * the two records, and each difference becomes a cause in words. CAUSES_MAX are written; the rest
+ * is only counted. For content, the first place that differs is looked up in the trees.
  *
- * A record that is gone or damaged is no error: then the text says that the earlier state isn't
- * on record.
+ * A record that is gone or damaged is no error: then the text says that the earlier state isn't on
+ * record.
  */
 #include "base/text/text.h"
 #include "plan/difference.h"
 #include "plan/internal.h"
 
-/* Causes named before the rest is only counted. */
+/* Causes that are named; the rest is only counted. */
 #define CAUSES_MAX 3
 
 struct causes {
@@ -55,7 +55,7 @@ static void describe_input(struct plan *p, const struct plan_task *t, const char
 	str_deinit(&where);
 }
 
-/* The step's lock files, then the first place of the rest of its code. */
+/* Names the step's lock files, then the first place in the rest of its code. */
 static void describe_code(struct plan *p, const struct plan_task *t, struct causes *c,
 			  const struct content_id *was, const struct content_id *now)
 {
@@ -69,7 +69,7 @@ static void describe_code(struct plan *p, const struct plan_task *t, struct caus
 		struct err none = { 0 };
 		const char *path = s->reads.env_files[i];
 
-		/* Whole projects aren't kept by commands that only look. */
+		/* Commands that only look don't keep whole projects in the store. */
 		if (tree_lookup(p->ctx.store, now, path, arena, &b, &none) < 0 ||
 		    (tree_lookup(p->ctx.store, was, path, arena, &a, &none) == 0 &&
 		     content_id_eq(&a.id, &b.id)))

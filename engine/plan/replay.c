@@ -1,17 +1,17 @@
-/* engine/plan/replay.c — a plan whose tasks are given what is on record of a past run.
+/* engine/plan/replay.c — a plan whose tasks get the recorded results of a past run.
  *
- * First all tasks end as they did then, in waves like any plan's, so that steps expand,
- * conditions hold and inputs are gathered exactly as they were (end_as_recorded()). Then the
- * chosen ones become ready, all at once: none waits for another, because what it reads doesn't
- * come from there. replay_goes() tells the two halves apart.
+ * First all tasks end as they did then. They do so in waves like any plan's, so that steps expand,
+ * conditions hold and inputs are gathered exactly as they were (end_as_recorded()). Then the chosen
+ * tasks become ready, all at once: none waits for another, because each reads recorded outputs.
+ * replay_goes() tells the two halves apart.
  *
- * `outputs` and `metrics` of a task stay the recorded ones to the end; what it gives now is kept
- * beside them, in replay.made. From replay.goes on, the plan's counts are of the executed
- * tasks only, and plan_end_task() tells no dependents.
+ * A task's `outputs` and `metrics` stay the recorded ones to the end; what it gives now is kept
+ * besides, in replay.made. Once replay.goes is set, the plan counts only executed tasks, and
+ * plan_end_task() doesn't notify dependents.
  *
- * A task that can't be made again, since content or its step's items are gone, is lost: it ends
- * as BLOCKED and plan_lost() says why. What differs between then and now is
- * engine/cli/reproduce's to say.
+ * A task that can't be made again, because its content or its step's items are gone, is lost: it
+ * ends as BLOCKED and plan_lost() says why. engine/cli/reproduce reports what differs between then
+ * and now.
  */
 #include <assert.h>
 #include "plan/internal.h"
@@ -86,8 +86,6 @@ void replay_items(struct plan *p, struct plan_step *s)
 	VEC_TO_ARENA(&items, p->arena, &s->items, &s->n_tasks);
 }
 
-/* As it was. */
-
 static void end_as_recorded(struct plan *p, struct plan_task *t)
 {
 	_cleanup_(freep) struct named_content *named = NULL;
@@ -121,8 +119,6 @@ static void end_as_recorded(struct plan *p, struct plan_task *t)
 			       "its outputs on record aren't those that the step declares");
 	plan_end_task(p, t, state);
 }
-
-/* And once more. */
 
 static bool chosen(struct plan *p, const struct plan_task *t)
 {
@@ -182,7 +178,7 @@ struct plan_task *plan_pending_need(const struct plan *p, const struct plan_task
 	return NULL;
 }
 
-/* Ready, or ended by this run already before its engine died, or lost. */
+/* The task becomes ready, is lost, or has already ended in this run before its engine died. */
 static int start_again(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
 {
 	struct lookup_hit hit = { 0 };

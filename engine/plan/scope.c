@@ -1,12 +1,12 @@
 /* engine/plan/scope.c — values of references, for one task.
  *
- * scope_resolve() is what expressions of a task are evaluated with (model/expr/expr.h). It is
- * called only when all that the task needs has ended, so no value is unknown: it returns 0 or an
- * error, never 1. A metric of several tasks becomes a list. A param of a step file is evaluated
- * where the step that uses it stands, and then held against its declaration.
+ * Expressions of a task are evaluated with scope_resolve() (model/expr/expr.h). It is called only
+ * when all that the task needs has ended, so no value is unknown: it returns 0 or an error, never
+ * 1. A metric of several tasks becomes a list. A param of a step file is evaluated in the step that
+ * uses the file, and then checked against its declaration.
  *
- * References to content have no value: they are inputs.c's. A scope whose task isn't made yet
- * (expand.c) has only the step; values of a matrix or an item are refused there.
+ * References to content have no value; inputs.c handles them. While a step has no tasks yet
+ * (expand.c), a scope has only the step, and refuses values of a matrix or an item.
  */
 #include <math.h>
 #include "plan/internal.h"

@@ -28,7 +28,7 @@ static void add_name(struct task_names *t, const char *label)
 	t->v[t->n++] = label;
 }
 
-/* Of --from and --until, which are about what comes after a step or before it. */
+/* For --from and --until, which name whole steps. */
 static int find_whole_step(const struct plan *p, const char *what, const char *name,
 			   const struct step **ret, struct err *err)
 {
@@ -60,7 +60,7 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 	}
 	if (!o->n_targets && !o->until)
 		memset(selected, 1, p->n_steps);
-	for (size_t i = p->n_steps; i-- > 0;) { /* and what they need */
+	for (size_t i = p->n_steps; i-- > 0;) { /* and the steps they need */
 		const struct step *s = p->steps[p->ctx.pipeline->order[i]].decl;
 
 		for (size_t d = 0; d < s->n_deps && selected[s->index]; d++)
@@ -69,7 +69,7 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 	return 0;
 }
 
-/* Keeps `from` and what comes after it; what these need from before is only looked up. */
+/* Keeps `from` and what comes after it; steps that these need from before are only looked up. */
 static int select_from(struct plan *p, bool *selected, struct err *err)
 {
 	const struct pipeline *pl = p->ctx.pipeline;
@@ -121,7 +121,7 @@ int plan_select_tasks(struct plan *p, struct err *err)
 		return -1;
 	for (size_t i = 0; i < p->n_steps; i++) {
 		p->steps[i].selected = selected[i];
-		/* What another selected step needs, it needs whole. */
+		/* A step that another selected step needs is needed whole. */
 		for (size_t d = 0; selected[i] && d < p->steps[i].decl->n_deps; d++)
 			p->steps[p->steps[i].decl->deps[d].step].whole = true;
 	}

@@ -1,16 +1,16 @@
 /* engine/plan/sources.c — what comes from the project when a run starts: code, the versions of
  * tools, installed packages (code: code/; the pipeline's inputs: pin.c; images: image.c).
  *
- * Each is pinned under a name, so that a resumed run, and later a reproduced one, is given the
- * same content without the project. plan_pin_sources() goes once over the selected steps that have
- * a command.
+ * Each is pinned under a name, so that a resumed run, and later a reproduced one, gets the same
+ * content without the project. plan_pin_sources() goes once over the selected steps that have a
+ * command.
  *
- * A tool is asked by running its command, in the root directory, with no more of our environment
- * than a step gets. It runs once a plan. With hash_only nothing is run: the answer of the last
- * run counts while the files that the command's words mean are the same (find_programs()), else
- * the version is unknown.
+ * To learn a tool's version its command is run, once a plan, in the root directory, with no more of
+ * our environment than a step gets. With hash_only no tool is run: the answer of the last run
+ * counts while the files that the command's words name are the same (find_programs()), else the
+ * version is unknown.
  *
- * Where commands run in images (plan_context.images), neither tools nor packages are asked: the
+ * Where commands run in images (plan_context.images), neither tools nor packages are looked at: the
  * key has the image.
  */
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 #include "base/os/fs.h"
 #include "plan/code/code.h"
 
-/* A tool's version while nobody may run it. */
+/* A tool's version when this command may not run it. */
 #define TOOL_UNKNOWN "(not known until a run asks it)\n"
-/* What a tool prints is kept whole up to this size: enough for any --version. */
+/* A tool's output is kept whole up to this size, which is enough for any --version. */
 #define TOOL_TEXT_MAX   (64 * KIB)
 #define TOOL_TIMEOUT_NS (300 * NS_PER_S)
 
@@ -72,14 +72,14 @@ int plan_put_path(struct plan *p, const char *path, bool hash_only, struct conte
 
 /* Tools. */
 
-/* The file that a word of a command means, as PATH has it; false when there is none. */
+/* The file that a word of a command names, found on PATH; false when there is none. */
 static bool find_program(const char *word, size_t n, struct stat *ret)
 {
 	const char *path = getenv("PATH");
 
 	if (memchr(word, '/', n)) {
-		_cleanup_(freep) char *file = xasprintf(
-			"/%.*s", (int)n, word); /* tools are asked in the root directory */
+		_cleanup_(freep) char *file =
+			xasprintf("/%.*s", (int)n, word); /* tools run in the root directory */
 
 		return stat(file, ret) == 0 && S_ISREG(ret->st_mode);
 	}
@@ -111,10 +111,10 @@ static void mix_time(uint64_t *sum, const struct timespec *t, struct timespec *l
 		*latest = *t;
 }
 
-/* The files that a command's words mean, as if they were one, so that what was remembered of them
- * is forgotten when any is another: `time -p gcc --version` and `python3 /opt/version.py` depend on
- * the later word as on the first. False when the first word is none: a shell's own command may do
- * anything. */
+/* Combines the files that a command's words name into one stat, so that the remembered version
+ * lapses when any of them changes: `time -p gcc --version` and `python3 /opt/version.py` depend on
+ * the later word as much as on the first. False when the first word names no file: a shell builtin
+ * may do anything. */
 static bool find_programs(const char *command, struct stat *ret)
 {
 	static const char ends[] = " \t\n;|&<>()'\"`";
@@ -144,7 +144,7 @@ static bool find_programs(const char *command, struct stat *ret)
 	return found > 0;
 }
 
-/* A project names the command: it gets no more of our environment than its steps do. */
+/* The project chooses the command, so it gets no more of our environment than its steps do. */
 static int run_tool(const struct plan *p, const char *command, struct str *out, struct err *err)
 {
 	static const char *const env[] = { "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", NULL };
@@ -178,7 +178,8 @@ static int ask_tool(struct plan *p, const char *name, struct str *text, struct e
 	if (run_tool(p, command, text, p->ctx.again ? &why : err) < 0) {
 		if (!p->ctx.again)
 			return -1;
-		/* The tasks may do without it: what they make is held against what they made. */
+		/* The tasks may do without it: their new results are compared with the recorded
+		 * ones. */
 		found = false;
 		str_reset(text);
 		str_addf(text, "(%s)\n", why.msg);
@@ -222,7 +223,7 @@ static int pin_tool(struct plan *p, const char *command, const char **ret, struc
 
 #define PACKAGES_TEXT_MAX (4 * MIB)
 
-/* Once a run: a run that goes on, or is made again, keeps what its start found. */
+/* Once a run: a resumed or reproduced run keeps the packages that its start found. */
 static int pin_packages(struct plan *p, const char **ret, struct err *err)
 {
 	static const char name[] = "environment:packages";

@@ -1,20 +1,20 @@
-/* steps/augment/augment.c — the step: shards in, their samples through all cores, shards out in
- * the same order.
+/* steps/augment/augment.c — the step: reads shards, changes their samples on all cores, writes
+ * shards in the same order.
  *
  * All shards are one stream (step_stream()), so that small ones keep all threads busy as well. An
- * item of it is a sample and up to COPIES_AT_ONCE of its copies; the items of one sample share it
- * by a count (struct shared). What is in flight bounds the memory.
+ * item of the stream is a sample and up to COPIES_AT_ONCE of its copies; the items of one sample
+ * share it by a reference count (struct shared). The number of items in flight bounds the memory.
  *
  * Each part of struct step belongs to one callback: the reader to next_item(), the writer and the
  * counts to write_item(), the idle workspaces, under `lock`, to work_on(). So next_item() and
  * write_item() may run at the same time. A workspace is borrowed for one item and given back.
  *
  * Shards are opened in order as their first item is written (write_up_to()); one without samples
- * becomes an empty shard. A bad sample ends the step, is left out or is passed on as it is, by
- * `on_bad`; count_bad() counts a sample once, however many of its copies were bad.
+ * becomes an empty shard. `on_bad` decides whether a bad sample ends the step, is left out or is
+ * passed on unchanged; count_bad() counts a sample once, however many of its copies were bad.
  *
- * An archive that can't be read ends the step in any case. Which fields are images and what is
- * done to them is sample.c's; the bytes of a shard are steps/shards/writer.c's.
+ * An archive that can't be read always ends the step. sample.c decides which fields are images and
+ * changes them; steps/shards/writer.c makes the bytes of a shard.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,11 +27,11 @@
 #include "steps/step.h"
 
 #define COPIES_AT_ONCE 8
-#define NOTES_MAX      10 /* bad samples with a note of their own; metrics count all */
+#define NOTES_MAX      10 /* bad samples with a separate note; metrics count all */
 #define ZSTD_LEVEL     3
 #define NAME_SHOWN     100 /* bytes of a key in a message */
 
-/* A sample that several items work on. */
+/* A sample that several items share. */
 struct shared {
 	struct shard_sample *sample;
 	atomic_uint refs;
@@ -43,7 +43,7 @@ struct item {
 	uint32_t first, n; /* copies */
 	struct made made[COPIES_AT_ONCE];
 	int images;
-	char *bad; /* what is wrong with it; NULL: nothing */
+	char *bad; /* what is wrong with the sample; NULL: nothing */
 };
 
 struct step {
@@ -64,9 +64,9 @@ struct step {
 
 	/* done() */
 	struct shard_writer *writer;
-	size_t writing; /* shards that are written or begun */
+	size_t writing; /* number of shards written or begun */
 	uint64_t samples_in, samples_out, images, skipped, kept, bytes;
-	bool counted_bad; /* the sample whose copies are written now */
+	bool counted_bad; /* for the sample whose copies are being written */
 };
 
 static void shared_unref(struct shared *s)
@@ -119,7 +119,7 @@ static void *next_item(void *arg, struct err *err)
 	item->n = MIN(s->plan.copies - s->next_copy, COPIES_AT_ONCE);
 	s->next_copy += item->n;
 	if (s->next_copy == s->plan.copies)
-		s->current = NULL; /* the item has its reference now */
+		s->current = NULL; /* the item has taken the reference */
 	else
 		atomic_fetch_add(&item->shared->refs, 1);
 	return item;
@@ -127,8 +127,8 @@ static void *next_item(void *arg, struct err *err)
 
 /* Work. */
 
-/* Keys are an archive's: any bytes, which must not reach a terminal as they are, and so many that
- * they would leave no room for what is wrong. */
+/* Keys come from an archive: they may hold any bytes, which must not reach a terminal unchanged,
+ * and be so long that no room is left for the error. */
 static void name_sample(struct err *err, const char *shard, const char *key)
 {
 	_cleanup_(str_deinit) struct str printable = { 0 };
@@ -137,8 +137,8 @@ static void name_sample(struct err *err, const char *shard, const char *key)
 	err_wrap(err, "%s: sample `%s`", shard, printable.s ? printable.s : "");
 }
 
-/* What the writer would refuse is found here, where `on_bad` decides: a copy's number makes a name
- * too long, larger images make a sample too large. */
+/* Finds here, where `on_bad` still decides, what the writer would refuse: a copy's number makes a
+ * name too long, larger images make a sample too large. */
 static int check_results(const struct item *item, struct err *err)
 {
 	for (uint32_t i = 0; i < item->n; i++) {
@@ -150,7 +150,8 @@ static int check_results(const struct item *item, struct err *err)
 	return 0;
 }
 
-/* The copies of a bad sample: none, or the sample as it is, which may be refused like any other. */
+/* Replaces the copies of a bad sample: by nothing, or by the unchanged sample, which may be
+ * refused, too. */
 static int make_unchanged(struct step *s, struct item *item, struct err *err)
 {
 	for (uint32_t i = 0; i < item->n; i++)
@@ -210,7 +211,7 @@ static int close_writer(struct step *s, struct err *err)
 	return 0;
 }
 
-/* The writer is that of shard number n - 1 afterwards; those in between were empty. */
+/* Afterwards the writer is that of shard number n - 1; shards in between were empty. */
 static int write_up_to(struct step *s, size_t n, struct err *err)
 {
 	while (s->writing < n) {
@@ -275,7 +276,7 @@ static int write_item(void *arg, void *p, struct err *err)
 	return r;
 }
 
-/* The whole. */
+/* The whole step. */
 
 /* `dir/a.tar.gz` below the input → `out/a.tar`: gzip, xz and bzip2 aren't written. */
 static char *name_below(const char *out, const char *root, const char *path)
@@ -291,7 +292,7 @@ static char *name_below(const char *out, const char *root, const char *path)
 	return xasprintf("%s%s", out, name);
 }
 
-/* By device and inode, whatever the names are. */
+/* Compares device and inode, since one file may have several names. */
 static bool is_same_file(const char *a, const char *b)
 {
 	struct stat x, y;

@@ -1,4 +1,5 @@
-/* steps/augment/codec.c — which format it is, which way is up, and what all formats share. */
+/* steps/augment/codec.c — finds the format and the orientation; the parts that all formats
+ * share. */
 #include "steps/augment/codec.h"
 #include <assert.h>
 #include <string.h>
@@ -38,8 +39,6 @@ int codec_probe(const void *data, size_t n, const struct codec_options *o, struc
 	return 0;
 }
 
-/* Orientation. */
-
 static unsigned tiff_u16(const uint8_t *p, bool big)
 {
 	return big ? (unsigned)p[0] << 8 | p[1] : (unsigned)p[1] << 8 | p[0];
@@ -73,8 +72,8 @@ unsigned exif_orientation(const uint8_t *tiff, size_t n)
 	return 1;
 }
 
-/* 2: mirrored; 3: turned by 180; 4: upside down; 5: transposed; 6: to be turned right; 7:
- * transposed the other way; 8: to be turned left. */
+/* 2: mirrored; 3: turned by 180; 4: upside down; 5: transposed; 6: must be turned right; 7:
+ * transposed the other way; 8: must be turned left. */
 static void turn_upright(const struct image *from, unsigned orientation, struct image *to)
 {
 	bool swap = orientation >= 5,
@@ -94,8 +93,6 @@ static void turn_upright(const struct image *from, unsigned orientation, struct 
 			memcpy(image_row(to, y) + (size_t)x * bytes, s, bytes);
 		}
 }
-
-/* Reading. */
 
 void codec_view(struct image *view, const struct image *of, const struct image_part *part)
 {

@@ -1,15 +1,15 @@
-/* steps/augment/colour.c — operations on each pixel's levels. What they give is what Pillow's
- * ImageEnhance and ImageOps give, unless said otherwise.
+/* steps/augment/colour.c — operations on each pixel's levels. They give the same results as
+ * Pillow's ImageEnhance and ImageOps, unless noted.
  *
- * Where a level depends on itself only, it is looked up in a table of 256 (look_up()); the rest is
- * in integers, 16 fractional bits. So results don't depend on the processor.
+ * Where a result depends on one level only, it comes from a table of 256 (look_up()); the rest is
+ * computed in integers, with 16 fractional bits. So results don't depend on the processor.
  *
  * All work on ws->cur. Those that change pixels in place call workspace_own() first, because cur
  * may be a view of a decoded image that other copies need; the others make ws->spare and swap.
  *
  * The functions colour_*() are shared with op_rand_augment.c; the ops color_jitter and grayscale
- * are at the end of the file. None is applied to masks (op_type.colours), so a mask's 16-bit
- * levels never come here.
+ * are at the end of the file. None is applied to masks (op_type.colours), so a mask's 16-bit levels
+ * never come here.
  */
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #pragma GCC optimize("O3")
 #endif
 
-#define FACTOR_MAX 100 /* what is brighter than that is white in any case */
+#define FACTOR_MAX 100 /* any brighter level is white anyway */
 
 static inline uint8_t clip(int32_t v)
 {
@@ -38,7 +38,7 @@ static int32_t fixed(double factor)
 	return (int32_t)floor(MIN(MAX(factor, -FACTOR_MAX), FACTOR_MAX) * 65536 + 0.5);
 }
 
-/* From `b` towards `v` and beyond, cut (not rounded) to a level. */
+/* Moves from `b` towards `v` and beyond; cuts (doesn't round) to a level. */
 static inline uint8_t blend(int32_t b, int32_t v, int32_t factor)
 {
 	return clip(((b << 16) + (v - b) * factor) >> 16);
@@ -87,7 +87,7 @@ void colour_brightness(struct workspace *ws, double factor)
 	blend_with_level(ws, 0, factor);
 }
 
-/* About the mean of the grays, rounded. */
+/* Relative to the mean of the gray levels, rounded. */
 void colour_contrast(struct workspace *ws, double factor)
 {
 	const struct image *im = &ws->cur;
@@ -202,8 +202,8 @@ void colour_saturation(struct workspace *ws, double factor)
 		saturate_row(image_row(&ws->cur, y), ws->cur.w, fixed(factor));
 }
 
-/* A. R. Smith, "Color Gamut Transform Pairs", SIGGRAPH 1978: hue as a place on the hexagon, six
- * sides of 65536. Exact to rounding, unlike Pillow's 8-bit HSV. */
+/* A. R. Smith, "Color Gamut Transform Pairs", SIGGRAPH 1978: hue as a position on a hexagon, whose
+ * six sides are 65536 long. Exact up to rounding, unlike Pillow's 8-bit HSV. */
 static void turn_hue(uint8_t *p, int32_t turn)
 {
 	int32_t r = p[0], g = p[1], b = p[2], most = MAX(MAX(r, g), b), least = MIN(MIN(r, g), b),
@@ -240,8 +240,8 @@ static void colour_hue(struct workspace *ws, double turns)
 			turn_hue(image_row(&ws->cur, y) + (size_t)x * 4, turn);
 }
 
-/* Towards or away from a blur of 3 x 3 (1 1 1, 1 5 1, 1 1 1, over 13), which leaves the border as
- * it is. */
+/* Moves towards or away from a blur of 3 x 3 (1 1 1, 1 5 1, 1 1 1, over 13); the border doesn't
+ * change. */
 IMAGE_CLONES static void sharpen_row(const uint8_t *above, const uint8_t *p, const uint8_t *below,
 				     uint8_t *to, size_t from, size_t end, size_t bytes,
 				     int32_t factor)

@@ -1,8 +1,8 @@
 /* steps/augment/image.h — a decoded image: 8 bits a channel, gray or colour.
  *
- * Colour pixels take four bytes (red, green, blue, and one of no meaning), so that loops handle a
- * pixel as a whole; gray ones take one. Rows of an image's own memory are padded to IMAGE_ALIGN
- * bytes, and behind the last one as many may be read, so that loops needn't stop exactly at an
+ * Colour pixels take four bytes (red, green, blue, and one without meaning), so that loops handle a
+ * pixel as a whole; gray ones take one. Rows in an image's own memory are padded to IMAGE_ALIGN
+ * bytes, and as many bytes after the last row may be read, so that loops needn't stop exactly at an
  * edge.
  */
 #ifndef CAIRN_STEPS_AUGMENT_IMAGE_H
@@ -32,16 +32,16 @@ static inline uint8_t *image_row(const struct image *im, uint32_t y)
 }
 
 void image_make(struct image *im, uint32_t w, uint32_t h,
-		unsigned channels); /* of undefined contents */
+		unsigned channels); /* contents undefined */
 void image_deinit(struct image *im);
-/* `view` shows a part of `of`, which must outlive it (or is the same); what another image owns is
- * never written to. */
+/* `view` shows a part of `of`, which must outlive it (or is the same image). An image's memory is
+ * never written through a view. */
 void image_view(struct image *view, const struct image *of, uint32_t x, uint32_t y, uint32_t w,
 		uint32_t h);
 void image_copy(struct image *to, const struct image *from);
 void image_swap(struct image *a, struct image *b);
 
-/* What a thread works in: ops take `cur`, and leave it changed or put the result into `spare` and
+/* A thread's work area: ops take `cur`, and either change it or put the result into `spare` and
  * swap. */
 struct workspace {
 	struct image cur, spare, mid;
@@ -53,14 +53,14 @@ struct workspace {
 struct workspace *workspace_new(void);
 void workspace_free(struct workspace *ws); /* NULL is fine */
 void *workspace_scratch(struct workspace *ws,
-			size_t bytes); /* until the next call; not initialised */
-/* For ops that change pixels in place: a copy, where they are another image's. */
+			size_t bytes); /* valid until the next call; not initialised */
+/* For ops that change pixels in place: copies them if they belong to another image. */
 void workspace_own(struct workspace *ws);
-/* `spare` has become the image. */
+/* Makes `spare` the image. */
 void workspace_swap(struct workspace *ws);
 
-/* Integer loops are compiled for newer processors too; the results are the same. The resolver would
- * run before a sanitizer is up. */
+/* Integer loops are also compiled for newer processors; the results are the same. Not under
+ * sanitizers: the resolver would run before a sanitizer is ready. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
 	!defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define IMAGE_CLONES __attribute__((target_clones("avx2", "default")))

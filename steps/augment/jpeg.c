@@ -1,18 +1,18 @@
-/* steps/augment/jpeg.c — JPEG through libjpeg-turbo; of a window only what it needs is decoded.
+/* steps/augment/jpeg.c — JPEG through libjpeg-turbo; decodes only the part that a window needs.
  *
- * A window is read with a margin that is thrown away: at the edge of what is decoded, colours are
- * interpolated (fancy upsampling) without the neighbour that they would have in the whole image.
- * With the margin the pixels are those of the whole image, which a test holds it to. Where that
- * isn't sure (can_skip()), the rows are decoded from the top and from edge to edge, and only the
- * view is the window.
+ * A window is read with a margin that is dropped: at the edge of the decoded part, colours are
+ * interpolated (fancy upsampling) without the neighbour that they have in the whole image. With the
+ * margin the pixels equal those of the whole image, which a test checks. Where that isn't certain
+ * (can_skip()), the rows are decoded from the top and from edge to edge, and the window is only a
+ * view.
  *
  * libjpeg reports errors by a function that must not return. It jumps back here; between setjmp()
- * and the end nothing is allocated but by libjpeg (which jpeg_destroy frees) and by images and
- * texts (which their owner frees). Warnings that pixels are missing (`broken`) are errors at the
- * end. A progressive file with too many scans is one at once (limit_scans()).
+ * and the end only libjpeg allocates (jpeg_destroy frees that), and images and texts (their owner
+ * frees those). Warnings that pixels are missing (`broken`) are errors at the end. A progressive
+ * file with too many scans is an error at once (limit_scans()).
  *
- * Sizes are checked by codec_probe() before jpeg_read() is called. Orientation is only found here;
- * codec.c turns the image. No state outlives a call; any thread.
+ * codec_probe() checks sizes before jpeg_read() is called. Orientation is only read here; codec.c
+ * turns the image. No state outlives a call; any thread.
  */
 #include <setjmp.h>
 #include <stdio.h>
@@ -21,16 +21,17 @@
 #include <jpeglib.h>
 #include "steps/augment/codec.h"
 
-/* Pixels of the output: upsampling looks one pixel of colour to each side, two of the output. */
+/* Pixels of the output: upsampling reads one colour sample to each side, which is two output
+ * pixels. */
 #define MARGIN    4
 #define SCANS_MAX 200 /* of a progressive file; each costs as much as a whole image */
 #define SIDE_MAX  65500
 
 struct errors {
-	struct jpeg_error_mgr base; /* first: libjpeg hands it back */
+	struct jpeg_error_mgr base; /* first, since libjpeg passes a pointer to it back */
 	jmp_buf jump;
 	char msg[JMSG_LENGTH_MAX];
-	bool broken; /* a warning that means that pixels are missing */
+	bool broken; /* a warning that pixels are missing */
 };
 
 static void fail(j_common_ptr c)
@@ -88,8 +89,8 @@ static void start(struct reader *r, const void *data, size_t n)
 	jpeg_mem_src(&r->c, data, n);
 }
 
-/* Without an end-of-image marker behind the header the file was cut off. (A thumbnail's marker
- * stands in the header.) */
+/* Without an end-of-image marker after the header the file was cut off. (A thumbnail's marker is in
+ * the header.) */
 static bool is_cut(const struct reader *r, const uint8_t *data, size_t n)
 {
 	size_t header = n - r->c.src->bytes_in_buffer;
@@ -163,8 +164,8 @@ static J_COLOR_SPACE choose_colours(j_decompress_ptr c)
 	}
 }
 
-/* From row `from` up to `to`, which go to rows 0.. of the image; rows that are passed over go to
- * `from`'s place. */
+/* Reads rows `from` up to `to` into rows 0.. of the image; skipped rows are overwritten by row
+ * `from`. */
 static void read_rows(j_decompress_ptr c, uint32_t from, uint32_t to, struct image *im)
 {
 	JSAMPROW rows[8];
@@ -178,8 +179,8 @@ static void read_rows(j_decompress_ptr c, uint32_t from, uint32_t to, struct ima
 	}
 }
 
-/* Colours at full or half size in each direction, as nearly all files have them. For others
- * libjpeg-turbo 2.1 gives a window other pixels. */
+/* Colours at full or half size in each direction, as in nearly all files. For others libjpeg-turbo
+ * 2.1 decodes a window to other pixels. */
 static bool can_skip(const struct jpeg_decompress_struct *c)
 {
 	for (int i = 0; i < c->num_components; i++) {
@@ -203,8 +204,8 @@ static void read_window(struct reader *r, const struct image_part *part, struct 
 	c->scale_num = 1;
 	c->scale_denom = d;
 	c->dct_method = JDCT_ISLOW;
-	c->do_block_smoothing = FALSE; /* in a progressive file that lacks scans it would use what a
-					  window leaves out */
+	c->do_block_smoothing = FALSE; /* in a progressive file that lacks scans, smoothing would
+					  use pixels outside the window */
 	jpeg_start_decompress(c);
 	right = MIN((part->x + part->w + d - 1) / d, c->output_width);
 	bottom = MIN((part->y + part->h + d - 1) / d, c->output_height);
@@ -264,8 +265,8 @@ static boolean writer_more(j_compress_ptr c)
 {
 	struct writer *w = (struct writer *)c->dest;
 
-	w->out->len += CHUNK; /* all of it is full: free_in_buffer isn't to be trusted here, says
-				 libjpeg */
+	w->out->len += CHUNK; /* all of it is full: libjpeg says that free_in_buffer can't be
+				 trusted here */
 	writer_start(c);
 	return TRUE;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "steps/augment/codec.h"
 
-/* What the file holds; depth 0: two dimensions. */
+/* The array in the file; depth 0: two dimensions. */
 struct levels {
 	uint32_t h, w, depth;
 	const uint8_t *at;
@@ -70,8 +70,6 @@ int npy_read(const void *data, size_t n, const struct codec_options *o, struct i
 		codec_compose(ret, o->background);
 	return 0;
 }
-
-/* Writing. */
 
 void codec_write_npy(const struct image *im, bool deep, struct str *out)
 {

@@ -1,14 +1,14 @@
 /* steps/augment/op_filter.c — blur and noise.
  *
  * Blur is separable: blur_row() goes along rows into 16-bit sums with 8 fractional bits,
- * blur_column() along columns. Weights are integers that add up to 65536, so a level that is the
- * same everywhere stays exactly that. The border is mirrored without itself (reflect()).
+ * blur_column() along columns. Weights are integers that add up to 65536, so an even area keeps its
+ * level exactly. The border is mirrored without itself (reflect()).
  *
  * Noise adds to each channel of each pixel a normal number from the op's stream RANDOM_PIXELS, row
  * by row in a fixed order. So it depends on seed, sample, copy, op and place only.
  *
- * Both are integers but for the weights and the sigma, which are rounded once. They leave masks
- * alone (op_type.colours). Loops are compiled for AVX2 as well (IMAGE_CLONES).
+ * Both use integers, except for the weights and the sigma, which are rounded once. They don't
+ * change masks (op_type.colours). Loops are compiled for AVX2 as well (IMAGE_CLONES).
  */
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 /* Gaussian blur: along rows, then columns; weights in 1/65536, 8 fractional bits between. */
 
 #define RADIUS_MAX 127
-#define SIGMA_MAX  42 /* three of them reach to the widest kernel's end */
+#define SIGMA_MAX  42 /* three of them reach the end of the widest kernel */
 
 static int blur_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -48,7 +48,7 @@ static int sigma_draw(const struct op *op, struct random *r, const struct op_tar
 	return 0;
 }
 
-/* They add up to 65536: what rounding leaves goes to the middle. */
+/* They add up to 65536: the middle weight takes the rounding error. */
 static void blur_weights(double sigma, int radius, uint32_t *w)
 {
 	double real[2 * RADIUS_MAX + 1], sum = 0;
@@ -63,7 +63,7 @@ static void blur_weights(double sigma, int radius, uint32_t *w)
 	w[radius] += left;
 }
 
-/* Mirrored without the border itself, as often as it takes. */
+/* Mirrors an index at the borders, without repeating the border, as often as needed. */
 static uint32_t reflect(int64_t i, int64_t n)
 {
 	int64_t period = 2 * (n - 1);
@@ -156,7 +156,7 @@ static void blur_apply(const struct op *op, const struct drawn *d, struct worksp
 	int radius = op->count ? op->count / 2 : MIN((int)ceil(3 * d->v[0]), RADIUS_MAX);
 	uint32_t w[2 * RADIUS_MAX + 1];
 
-	if (d->v[0] < 0.01 || radius == 0) /* the next pixel would weigh nothing */
+	if (d->v[0] < 0.01 || radius == 0) /* the next pixel would have no weight */
 		return;
 	blur_weights(d->v[0], radius, w);
 	blur(ws, w, radius);

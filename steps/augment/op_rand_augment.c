@@ -1,27 +1,27 @@
 /* steps/augment/op_rand_augment.c — E. Cubuk, B. Zoph, J. Shlens, Q. Le, "RandAugment: Practical
  * automated data augmentation with a reduced search space", CVPR Workshops 2020: n operations of
- * 14, each as likely, all of one magnitude. Their ranges are those of
+ * 14, chosen with equal probability, all of one magnitude. Their ranges are those of
  * torchvision.transforms.RandAugment.
  *
- * `choices` is the table of the 14: what the magnitude means (amount()), whether the sign is
- * drawn, and the function. draw() writes pairs into struct drawn: the place in the table, and the
- * amount with its sign. The sign is drawn for each, also where it has no meaning, so that the
- * numbers after it don't depend on the choice. The order of the table is part of the result.
+ * `choices` is the table of the 14: the meaning of the magnitude (amount()), whether the sign is
+ * drawn, and the function. draw() writes pairs into struct drawn: the index in the table, and the
+ * amount with its sign. The sign is always drawn, even if it has no meaning, so that the numbers
+ * after it don't depend on the choice. The order of the table is part of the result.
  *
- * Amounts are computed from the size that the image has when it comes to the op; an operation in
- * the list doesn't change the size. Pixels are colour.c's and warp.c's. On a mask the operations
- * on colours are left out, those that move pixels take the nearest.
+ * Amounts are computed from the image's size before the op; an operation in the list doesn't change
+ * the size. colour.c and warp.c change the pixels. On a mask the operations on colours are left
+ * out, and those that move pixels use the nearest.
  */
 #include <math.h>
 #include <string.h>
 #include "steps/augment/ops.h"
 #include "steps/step.h"
 
-/* What magnitude m of 0..1 means for an image. */
+/* The meaning of magnitude m of 0..1 for an image. */
 struct choice {
 	const char *name;
-	double (*amount)(double m, const struct op_target *t); /* NULL: it has none */
-	bool either_way; /* half of the time with the other sign */
+	double (*amount)(double m, const struct op_target *t); /* NULL: no amount */
+	bool either_way; /* the sign is negative half of the time */
 	bool colours;
 	void (*apply)(const struct op *op, double amount, struct workspace *ws, bool mask);
 };
@@ -153,7 +153,7 @@ static int compile(struct op *op, const json_t *with, struct err *err)
 	return 0;
 }
 
-/* Pairs: which, how much. */
+/* Draws pairs: which operation, what amount. */
 static int draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret,
 		struct err *err)
 {

@@ -1,17 +1,17 @@
-/* steps/augment/op_window.c — resizing and cropping: all take a window of the image and make it a
- * size.
+/* steps/augment/op_window.c — resizing and cropping: each takes a window of the image and resizes
+ * it.
  *
  * Drawn: x, y, width, height of the window in the image (x and y may be outside, then the rest is
- * padding), and the width and height that it becomes. Where both sizes are the same it is a mere
- * crop. Only random_crop and center_crop reach outside; they never resize, so crop_padded() copies
- * pixels only.
+ * padding), and the width and height after resizing. If both sizes are equal it is only a crop.
+ * Only random_crop and center_crop reach outside; they never resize, so crop_padded() only copies
+ * pixels.
  *
- * Drawing needs the image's size alone. So sample.c draws the first op before it decodes, and
+ * Drawing needs only the image's size. So sample.c draws the first op before it decodes, and
  * decodes just the window when window_is_inside(). It then calls window_apply() with the window's
- * place in what was decoded; apply() does the same for an op further down, with a view of ws->cur.
+ * place in the decoded part; apply() does the same for later ops, with a view of ws->cur.
  *
- * Ties in rounding follow torchvision and Python's round() (half(), rint()); what passes through
- * exp() is rounded to 24 bits (steady()). Weights and filters are resample.c's.
+ * Ties in rounding follow torchvision and Python's round() (half(), rint()); results of exp() are
+ * rounded to 24 bits (steady()). resample.c has weights and filters.
  */
 #include <math.h>
 #include <string.h>
@@ -36,9 +36,9 @@ bool window_is_inside(const struct drawn *d, const struct op_target *t)
 	       d->v[1] + d->v[3] <= t->h;
 }
 
-/* Padding: a crop that goes over the border. */
+/* Padding: a crop that reaches over the border. */
 
-/* Where column or row i comes from; -1: nowhere. */
+/* The source of column or row i; -1: none. */
 static int64_t padded_from(int64_t i, int64_t n, int mode)
 {
 	int64_t period = mode == PAD_REFLECT ? 2 * (n - 1) : 2 * n;
@@ -118,7 +118,7 @@ static int resize_draw(const struct op *op, struct random *r, const struct op_ta
 {
 	uint64_t side = op->window.w, w = op->window.w, h = op->window.h;
 
-	if (h == 0) { /* the longer side is cut to a whole number, as torchvision does */
+	if (h == 0) { /* the longer side is cut to a whole number, as in torchvision */
 		w = t->w <= t->h ? side : side * t->w / t->h;
 		h = t->w <= t->h ? side * t->h / t->w : side;
 	}
@@ -145,8 +145,8 @@ static int crop_compile(struct op *op, const json_t *with, struct err *err)
 	return 0;
 }
 
-/* Half of a whole number, to the nearest, to the even one in the middle: Python's round(), which
- * torchvision uses. */
+/* Half of a whole number, rounded to even in the middle: Python's round(), which torchvision
+ * uses. */
 static double half(double v)
 {
 	double lower = floor(v / 2);
@@ -159,8 +159,8 @@ static int center_crop_draw(const struct op *op, struct random *r, const struct 
 {
 	double w = op->window.w, h = op->window.h, x, y;
 
-	/* A smaller image is padded first, the larger part of an odd number on the right and below.
-	 */
+	/* A smaller image is padded first; of an odd number, the larger part goes right and
+	 * below. */
 	x = w > t->w ? -floor((w - t->w) / 2) : half(t->w - w);
 	y = h > t->h ? -floor((h - t->h) / 2) : half(t->h - h);
 	return set_window(ret, x, y, w, h, w, h);
@@ -239,14 +239,14 @@ static int resized_crop_compile(struct op *op, const json_t *with, struct err *e
 	return 0;
 }
 
-/* exp() and log() may differ in their last bit from one C library to the next; 24 bits of their
- * result never decide on a pixel in practice. */
+/* exp() and log() may differ in their last bit between C libraries; in practice, rounding to 24
+ * bits gives the same pixels. */
 static double steady(double v)
 {
 	return floor(v * 0x1p24 + 0.5) * 0x1p-24;
 }
 
-/* Ten tries, then the largest window in the middle whose shape is allowed. */
+/* Ten tries; then the largest window in the middle with an allowed shape. */
 static int resized_crop_draw(const struct op *op, struct random *r, const struct op_target *t,
 			     struct drawn *ret, struct err *err)
 {

@@ -1,18 +1,18 @@
-/* steps/augment/ops.c — what all operations share, and the small ones: flip, cutout, normalise.
+/* steps/augment/ops.c — the common part of all operations, and the small ones: flip, cutout,
+ * normalise.
  *
- * An op lives in three steps. op_compile() reads its settings into a struct op, once for the step;
- * then the op never changes. op_draw() makes numbers for one image from a random stream of its own
- * (seed, sample, copy, index of the op) and from the image's size. op_apply() changes ws->cur by
- * these numbers, and by nothing else that is random, except noise, which has the stream
- * RANDOM_PIXELS.
+ * An op has three stages. op_compile() reads its settings into a struct op, once for the step; then
+ * the op never changes. op_draw() makes numbers for one image from a separate random stream (seed,
+ * sample, copy, index of the op) and from the image's size. op_apply() changes ws->cur by these
+ * numbers, and uses no other randomness, except noise, which has the stream RANDOM_PIXELS.
  *
- * `types` lists every op; the one in the settings is found by its name. A draw whose chance (`p`)
- * fails has `on` false. Masks skip ops that are about colours. op_record() writes down what was
- * drawn, by op_type.names or its own record().
+ * `types` lists every op by its name in the settings. A draw that isn't applied (by its probability
+ * `p`) has `on` false. Masks skip ops on colours. op_record() writes down the drawn values, by
+ * op_type.names or its own record().
  *
  * normalize has no apply(): sample.c requires it to be the last op, and codec_write_npy_float()
- * does it. Limits of settings are the spec's (steps/spec/augment.c); compile functions check what
- * a table can't say. Any thread; all state is in the workspace.
+ * does it. Limits of settings are the spec's (steps/spec/augment.c); compile functions check what a
+ * table can't express. Any thread; all state is in the workspace.
  */
 #include "steps/augment/ops.h"
 #include <assert.h>
@@ -94,7 +94,7 @@ int op_compile(struct op *ret, const json_t *variant, struct err *err)
 	return ret->type->compile ? ret->type->compile(ret, with, err) : 0;
 }
 
-/* Life of an operation. */
+/* Life cycle of an operation. */
 
 int op_draw(const struct op *op, const struct op_place *at, const struct op_target *t,
 	    struct drawn *ret, struct err *err)
@@ -201,7 +201,8 @@ static int cutout_compile(struct op *op, const json_t *with, struct err *err)
 	return 0;
 }
 
-/* Centred on any pixel, so that the border isn't spared: the paper says that this matters. */
+/* The centre may be any pixel, so that the border is covered too: the paper says that this
+ * matters. */
 static int cutout_draw(const struct op *op, struct random *r, const struct op_target *t,
 		       struct drawn *ret, struct err *err)
 {

@@ -2,8 +2,8 @@
  * random numbers, then applied.
  *
  * Drawing depends on the image's size only, never on its pixels, so that images of one sample are
- * changed in the same way, and so that a window is known before its image is decoded. What was
- * drawn is plain numbers: `record: true` writes them down, and tests feed them to other programs.
+ * changed in the same way, and so that a window is known before its image is decoded. The drawn
+ * values are plain numbers: `record: true` writes them down, and tests feed them to other programs.
  */
 #ifndef CAIRN_STEPS_AUGMENT_OPS_H
 #define CAIRN_STEPS_AUGMENT_OPS_H
@@ -21,7 +21,7 @@ struct drawn {
 	double v[DRAWN_MAX];
 };
 
-/* What an image is when it comes to an op. */
+/* The image before an op. */
 struct op_target {
 	uint32_t w, h;
 	bool mask; /* a label map: nearest pixels, colours untouched */
@@ -49,7 +49,7 @@ struct op_jitter {
 struct op_type;
 struct op {
 	const struct op_type *type;
-	double p; /* how likely; 1 for ops that always are */
+	double p; /* probability; 1 for ops that always apply */
 	enum filter filter;
 	uint8_t fill[3];
 	struct range sigma;
@@ -66,15 +66,15 @@ struct op {
 struct op_type {
 	const char *name;
 	int (*compile)(struct op *op, const json_t *with,
-		       struct err *err); /* `fill`, `filter` and `p` are read already */
+		       struct err *err); /* `fill`, `filter` and `p` were read before */
 	int (*draw)(const struct op *op, struct random *r, const struct op_target *t,
-		    struct drawn *ret, struct err *err); /* `on` and p are done already */
+		    struct drawn *ret, struct err *err); /* `on` and p were handled before */
 	void (*apply)(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
 		      struct random *pixels);
 	const char *names; /* of the drawn numbers, "x y width height"; NULL: `record` */
 	void (*record)(const struct op *op, const struct drawn *d, json_t *to);
 	bool colours; /* leaves masks alone */
-	bool window;  /* drawn: x, y, width, height, and the size that this becomes */
+	bool window;  /* drawn: x, y, width, height, and the size after resizing */
 };
 
 extern const struct op_type op_resize, op_center_crop, op_random_crop, op_random_resized_crop,
@@ -87,7 +87,7 @@ struct op_place {
 	uint32_t copy, index;  /* index: of the op in the list */
 };
 
-/* From the complete form: {"flip": {"direction": ..., "p": ...}}. */
+/* Reads the complete form: {"flip": {"direction": ..., "p": ...}}. */
 int op_compile(struct op *ret, const json_t *variant, struct err *err);
 int op_draw(const struct op *op, const struct op_place *at, const struct op_target *t,
 	    struct drawn *ret, struct err *err);
@@ -99,22 +99,23 @@ json_t *op_record(const struct op *op, const struct drawn *d);
 struct range op_range(const json_t *with, const char *name,
 		      double around); /* [lo, hi], or x: around - x .. around + x */
 void op_size(const json_t *with, const char *name, uint32_t *h, uint32_t *w); /* [side]: both */
-/* The place of `word` among the n words; it is one of them (asserted). */
+/* The index of `word` among the n words; it must be one of them (asserted). */
 size_t op_word(const char *const *words, size_t n, const char *word);
-/* The numbers of a list, the last one repeated. */
+/* The numbers of a list; the last one is repeated up to n. */
 void op_numbers(const json_t *with, const char *name, double *ret, unsigned n);
 
 /* Windows: op_window.c. */
 
-/* Is all of it inside the image, so that nothing else has to be decoded? */
+/* Whether all of the window is inside the image, so that nothing else must be decoded. */
 bool window_is_inside(const struct drawn *d, const struct op_target *t);
-/* `box` of the image is the window; used where the image was decoded only in part. */
+/* Applies the window, which is `box` of the image; for images that were decoded only in part. */
 void window_apply(const struct op *op, const struct drawn *d, const struct box *box,
 		  struct workspace *ws, bool mask);
 
 /* Warps: warp.c. */
 
-/* About a centre, clockwise; then sheared; larger by scale; moved by (tx, ty). Angles in degrees.
+/* Turned about a centre, clockwise; then sheared; scaled up by scale; moved by (tx, ty). Angles in
+ * degrees.
  */
 struct affine {
 	double cx, cy, angle, tx, ty, scale, shear_x, shear_y;

@@ -1,15 +1,15 @@
-/* steps/augment/png.c — PNG through libpng: any kind in; 8-bit gray or colour out, or 16-bit gray
- * levels.
+/* steps/augment/png.c — PNG through libpng: reads any kind; gives 8-bit gray or colour, or 16-bit
+ * gray levels.
  *
- * read_image() lets libpng turn everything into one byte of gray or four bytes of colour a pixel,
- * by its own transformations. Opacity is dropped, or laid over a background by codec_compose().
- * For a mask the indices of a palette stay (codec_options.indices), and so do 16-bit levels
- * (`levels`): read_levels() reads two bytes a pixel and spreads them to four, as image.h wants
- * colour pixels.
+ * read_image() lets libpng convert everything into one byte of gray or four bytes of colour a
+ * pixel, with libpng's own transformations. Opacity is dropped, or codec_compose() lays the image
+ * over a background. For a mask the indices of a palette stay (codec_options.indices), and so do
+ * 16-bit levels (`levels`): read_levels() reads two bytes a pixel and spreads them to four, as
+ * image.h requires for colour pixels.
  *
  * Errors jump, as in jpeg.c. What must be freed after a jump (`rows`) lies in struct png_job, not
- * in a local. Limits of sides and chunks are set before anything is read; the number of pixels is
- * codec_probe()'s to check.
+ * in a local. Limits of sides and chunks are set before anything is read; codec_probe() checks the
+ * number of pixels.
  *
  * The whole image is always decoded; codec.c shows a window of it. Any thread.
  */
@@ -20,11 +20,11 @@
 #include "base/mem.h"
 #include "steps/augment/codec.h"
 
-#define CHUNK_MAX (8 * MIB) /* of text, profiles and the like, unpacked */
+#define CHUNK_MAX (8 * MIB) /* unpacked size of text, profiles and other chunks */
 #define SIDE_MAX  1000000
 
 struct png_job {
-	const uint8_t *data; /* what isn't read yet */
+	const uint8_t *data; /* the rest to read */
 	size_t n;
 	struct str *out;
 	png_bytep *rows;
@@ -110,7 +110,7 @@ static void read_levels(png_structp png, png_infop info, struct png_job *j, stru
 	png_read_update_info(png, info);
 	image_make(ret, png_get_image_width(png, info), png_get_image_height(png, info), 3);
 	read_rows(png, info, j, ret);
-	/* Pixels of two bytes become pixels of four, from the last on. */
+	/* Spreads pixels of two bytes to four, starting with the last one. */
 	for (uint32_t y = 0; y < ret->h; y++) {
 		uint8_t *row = image_row(ret, y);
 
@@ -151,7 +151,7 @@ static void read_image(png_structp png, png_infop info, struct png_job *j,
 		codec_compose(ret, o->background);
 }
 
-/* ret NULL: only the header, into *probe. */
+/* ret NULL: reads only the header, into *probe. */
 static int read_any(const void *data, size_t n, const struct codec_options *o, struct image *ret,
 		    struct image_info *probe, struct err *err)
 {

@@ -1,17 +1,17 @@
-/* steps/augment/random.c — Philox, and what is made of its numbers.
+/* steps/augment/random.c — Philox, and numbers made from its bits.
  *
- * A stream is a key and a counter; a block of four numbers is a function of both
- * (random_philox()), so streams need no state but their place. random_fill() computes eight blocks
- * side by side and gives exactly what as many calls of random_u32() would: a number that is left
- * of the last block comes first.
+ * A stream is a key and a counter; a block of four numbers is a function of both (random_philox()),
+ * so a stream's only state is its position. random_fill() computes eight blocks side by side and
+ * gives exactly the same as that many calls of random_u32(): numbers that are left in the last
+ * block come first.
  *
- * The way from bits to numbers is part of the step's results: 53 bits for a unit number, Lemire's
- * method for whole numbers (which may take more numbers than one), a table for normal ones. That
- * table is made once per process (normal_once) and is read-only then; it is rounded so that C
- * libraries agree.
+ * The conversion from bits to numbers is part of the step's results: 53 bits for a unit number,
+ * Lemire's method for whole numbers (which may take more numbers than one), a table for normal
+ * ones. That table is made once per process (normal_once) and is read-only then; it is rounded so
+ * that C libraries agree.
  *
- * random_philox() and eight_blocks() must agree: tests hold the one to Random123's known answers,
- * and random_fill() to random_u32().
+ * random_philox() and eight_blocks() must agree: tests compare the first with Random123's known
+ * answers, and random_fill() with random_u32().
  */
 #include "steps/augment/random.h"
 #include <assert.h>
@@ -88,7 +88,7 @@ uint32_t random_u32(struct random *r)
 
 #define LANES 8
 
-/* Eight blocks in a row, side by side. */
+/* Computes eight consecutive blocks side by side. */
 IMAGE_CLONES static void eight_blocks(const uint32_t counter[4], const uint32_t key[2],
 				      uint32_t to[4 * LANES])
 {
@@ -152,14 +152,14 @@ uint32_t random_below(struct random *r, uint32_t n)
 
 /* Normal numbers. */
 
-/* Of the place in the table; the next ones say how far it is to the next place. */
+/* Bits of the index into the table; the next bits interpolate to the next entry. */
 #define NORMAL_BITS 12
 #define PART_BITS   12 /* steps of the table are below 2^17, so that a product fits */
 static int32_t normal_table[(1 << NORMAL_BITS) + 1];
 static pthread_once_t normal_once = PTHREAD_ONCE_INIT;
 
-/* The x at which the distribution function is p, by bisection: slow, and the same to 1/65536
- * wherever erfc() is right to 1e-12. */
+/* The x at which the distribution function is p, by bisection: slow, but the same to 1/65536 with
+ * any erfc() that is accurate to 1e-12. */
 static double inverse_normal(double p)
 {
 	double lo = -5, hi = 5;

@@ -2,8 +2,8 @@
  *
  * weigh() makes, for each pixel of the result, the first input pixel, their number, and their
  * weights as integers (struct weights). Weights are rounded one by one, as Pillow does, so they
- * needn't add up exactly. There is a 0 behind each row of weights where their number is odd, so
- * that loops may take pairs.
+ * needn't add up exactly. An odd number of weights is followed by a 0, so that loops may read
+ * pairs.
  *
  * resample() goes along rows first (along_rows(), only the rows that the other pass needs), then
  * along columns. A pass that would change nothing is left out. Both passes' weights lie in
@@ -128,7 +128,7 @@ static bool is_whole(double from, double length, uint32_t in, uint32_t out)
 	return from == 0 && length == in && out == in;
 }
 
-/* `from` → `to` along rows, only those rows that the other pass needs. */
+/* `from` → `to` along rows, only for rows that the other pass needs. */
 static void along_rows(struct workspace *ws, const struct box *box, uint32_t w, enum filter filter,
 		       uint32_t top, uint32_t bottom)
 {
@@ -149,8 +149,8 @@ static void along_rows(struct workspace *ws, const struct box *box, uint32_t w, 
 	}
 }
 
-/* Rows of a view aren't padded: behind the last one of a lent image there are at least IMAGE_ALIGN
- * bytes that may be read. */
+/* Rows of a view aren't padded, but at least IMAGE_ALIGN bytes after the last row of a lent image
+ * may be read. */
 static void along_columns(const struct image *from, uint32_t top, const struct weights *ws,
 			  uint32_t h, struct image *to)
 {
@@ -161,8 +161,7 @@ static void along_columns(const struct image *from, uint32_t top, const struct w
 				to->stride);
 }
 
-/* Added up step by step, as in Pillow: it decides what is taken when a place is between two pixels.
- */
+/* Adds up step by step, as in Pillow: that decides which pixel is taken for a place between two. */
 static void places(double from, double step, uint32_t n, uint32_t in, uint32_t *ret)
 {
 	double at = from + step * 0.5;
@@ -212,7 +211,7 @@ void resample(struct workspace *ws, const struct box *box, uint32_t w, uint32_t 
 		along_rows(ws, box, w, filter, top, bottom);
 	else
 		top = 0;
-	if (columns) { /* again: the rows' weights were in the same place */
+	if (columns) { /* again: the rows' weights were in the same memory */
 		weights = weigh(ws, ws->cur.h, box->y, box->h, h, filter);
 		along_columns(rows ? &ws->mid : &ws->cur, top, &weights, h, &ws->spare);
 		workspace_swap(ws);

@@ -1,8 +1,8 @@
-/* steps/augment/resample.h — making an image another size.
+/* steps/augment/resample.h — resizing images.
  *
  * Separable: first along rows, then along columns, 8 bits between, weights as integers in 1/2^22; a
  * filter is widened by the factor when it shrinks. That is the arithmetic of Pillow's Image.resize,
- * whose pixels come out. Source of the filters: K. Turkowski, "Filters for Common Resampling
+ * and the pixels are the same. Source of the filters: K. Turkowski, "Filters for Common Resampling
  * Tasks", Graphics Gems, 1990; bicubic with a = -1/2 (R. Keys 1981); Lanczos with three lobes.
  */
 #ifndef CAIRN_STEPS_AUGMENT_RESAMPLE_H
@@ -16,14 +16,14 @@ enum filter {
 	FILTER_BILINEAR,
 	FILTER_BICUBIC,
 	FILTER_LANCZOS
-}; /* as in the spec's choices */
+}; /* in the order of the spec's choices */
 
-/* Part of an image, in its pixels; need not be whole ones. */
+/* Part of an image, in pixels, which may be fractions. */
 struct box {
 	double x, y, w, h;
 };
 
-/* `box` of ws->cur (inside it) becomes the w x h pixels of ws->cur. */
+/* Resizes `box` of ws->cur (inside it) to the w x h pixels of the new ws->cur. */
 void resample(struct workspace *ws, const struct box *box, uint32_t w, uint32_t h,
 	      enum filter filter);
 

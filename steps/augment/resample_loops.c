@@ -1,5 +1,5 @@
-/* steps/augment/resample_loops.c — see the header. The AVX2 loops are written out because gcc 12
- * doesn't find vpmovzxbd by itself: three times as fast. */
+/* steps/augment/resample_loops.c — see the header. The AVX2 loops are written by hand because gcc
+ * 12 doesn't find vpmovzxbd by itself: three times as fast. */
 #include "steps/augment/resample_loops.h"
 
 #ifndef __clang__

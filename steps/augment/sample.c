@@ -1,21 +1,21 @@
-/* steps/augment/sample.c — one sample: its images read, changed and written; everything else lent
- * to the results.
+/* steps/augment/sample.c — one sample: its images are read, changed and written; everything else is
+ * lent to the results.
  *
- * plan_init() reads the settings once. sample_augment() then goes through the fields:
- * check_masks() holds masks against their images, augment_field() probes an image, and for each
- * copy change_image() draws, decodes, applies the ops one after the other, and write_image()
- * encodes. What a result has of its own is in made.owned; all other bytes are lent by the sample.
+ * plan_init() reads the settings once. sample_augment() then goes through the fields: check_masks()
+ * compares masks with their images, augment_field() probes an image. For each copy change_image()
+ * draws, decodes and applies the ops one after the other, and write_image() encodes. Data that
+ * belongs to a result is in made.owned; all other bytes are lent by the sample.
  *
- * An image is read as late as can be: when the first op takes a window, only that is decoded
+ * An image is decoded as late as possible: when the first op takes a window, only that is decoded
  * (load_for(), codec.h). For several copies it is decoded once as a whole, for each scale that is
- * asked for (ws->decoded, valid for one field: ws->have); that gives the same pixels.
+ * needed (ws->decoded, valid for one field: ws->have); that gives the same pixels.
  *
  * Invariants: the random key is the sample's, not the field's, so all images and masks of a copy
  * get the same draws. Nothing depends on which copies share an item. On an error every result is
  * freed (made_deinit()).
  *
  * A plan is shared and never changes; a workspace belongs to one thread. Keys and names may be any
- * bytes, so they are made printable for errors. Bad samples are augment.c's to count or to skip.
+ * bytes, so they are made printable for errors. augment.c counts or skips bad samples.
  */
 #include "steps/augment/sample.h"
 #include <assert.h>
@@ -77,7 +77,7 @@ int plan_init(struct plan *p, const json_t *with, struct err *err)
 	return compile_ops(p, err);
 }
 
-/* Which fields. */
+/* Fields with images. */
 
 static const char *last_part(const char *field)
 {
@@ -112,7 +112,7 @@ static bool is_image(const struct plan *p, const struct shard_sample *s, const c
 		return is_listed(p->image, field);
 	if (is_listed(p->masks, field) || f == IMAGE_NONE)
 		return false;
-	/* Beside a picture, an array is something else. */
+	/* Next to a picture, an array isn't an image. */
 	for (size_t i = 0; i < s->n_fields && f == IMAGE_NPY; i++) {
 		enum image_format other = format_of_name(s->fields[i].name);
 
@@ -125,7 +125,7 @@ static bool is_image(const struct plan *p, const struct shard_sample *s, const c
 
 /* One image. */
 
-/* Copies `first` on of a sample, one field after the other. */
+/* Copies of a sample from `first` on, handled one field after the other. */
 struct job {
 	const struct plan *p;
 	const struct shard_sample *sample;
@@ -133,16 +133,16 @@ struct job {
 	struct random_key key;
 	uint32_t first, n;
 	struct made *made; /* by copy */
-	json_t **records;  /* by copy, what was drawn; NULL: not wanted */
+	json_t **records;  /* by copy, the drawn values; NULL: not wanted */
 
-	const struct shard_field *field; /* at work */
+	const struct shard_field *field; /* the current one */
 	struct codec_options codec;
 	struct image_info info;
 	bool mask;
 	bool deep; /* a mask of 16-bit levels */
 };
 
-/* How much smaller it may be decoded: at least twice the size that is wanted must be left. */
+/* How much smaller it may be decoded: at least twice the wanted size must remain. */
 static unsigned choose_denom(const struct job *j, const struct op *op, const struct drawn *d)
 {
 	unsigned denom = 8;
@@ -172,8 +172,8 @@ static int load(const struct job *j, const struct image_part *part, struct err *
 	return 0;
 }
 
-/* The image, with the first op done when that is what decides on how it is read. Returns 1 when it
- * is. */
+/* Loads the image. If the first op decides how the image is read, applies it as well and returns
+ * 1. */
 static int load_for(const struct job *j, const struct op *op, const struct drawn *d,
 		    struct err *err)
 {
@@ -196,7 +196,7 @@ static int load_for(const struct job *j, const struct op *op, const struct drawn
 	return 1;
 }
 
-/* Leaves the result in ws->cur; what was drawn in `record`, an array, unless NULL. */
+/* Leaves the result in ws->cur, and the drawn values in `record`, an array, unless NULL. */
 static int change_image(const struct job *j, uint32_t copy, json_t *record, struct err *err)
 {
 	const struct plan *p = j->p;
@@ -219,7 +219,8 @@ static int change_image(const struct job *j, uint32_t copy, json_t *record, stru
 			return -1;
 		op = p->ops[i];
 		if (j->deep)
-			op.fill[1] = op.fill[2] = 0; /* a level's high byte, and nothing */
+			op.fill[1] = op.fill[2] =
+				0; /* the high byte of a level, and an unused byte */
 		if (i > 0 || !done)
 			op_apply(&op, &d, &at, j->ws, j->mask);
 		if (record)
@@ -280,7 +281,8 @@ static void made_init(struct made *m, const struct plan *p, const struct shard_s
 	*m = (struct made){ .key = p->copies > 1 ? xasprintf("%s-%u", s->key, copy)
 						 : xstrdup(s->key),
 			    .n_fields = s->n_fields };
-	m->fields = xcalloc(s->n_fields + 1, sizeof(*m->fields)); /* one more for what was drawn */
+	m->fields =
+		xcalloc(s->n_fields + 1, sizeof(*m->fields)); /* one more for the drawn values */
 	memcpy(m->fields, s->fields, s->n_fields * sizeof(*m->fields));
 	m->owned = xcalloc(2 * (s->n_fields + 1), sizeof(*m->owned));
 }
@@ -304,7 +306,7 @@ static const char *result_name(const struct job *j, struct made *m)
 	return own(m, xasprintf("%.*s%s", (int)(last_part(name) - name), name, parts[f]));
 }
 
-/* Field number `at` of copy number `i` of the job. */
+/* Makes field number `at` of copy number `i` of the job. */
 static int make_field(const struct job *j, size_t at, uint32_t i, struct err *err)
 {
 	struct made *m = &j->made[i];
@@ -317,7 +319,7 @@ static int make_field(const struct job *j, size_t at, uint32_t i, struct err *er
 		return -1;
 	}
 	if (ops) {
-		_cleanup_(str_deinit) struct str name = { 0 }; /* a field's may be any bytes */
+		_cleanup_(str_deinit) struct str name = { 0 }; /* a field's name may be any bytes */
 
 		json_name_encode(&name, j->field->name, strlen(j->field->name));
 		json_object_set_new(j->records[i], name.s,
@@ -338,8 +340,8 @@ static int name_field(struct err *err, const char *name)
 	return err_wrap(err, "%s", printable.s ? printable.s : "");
 }
 
-/* Half of a 16-bit level is another label, or another depth: a mask keeps it, and an image loses it
- * only where the settings name the field. */
+/* Half of a 16-bit level would be another label, or another depth. So a mask keeps it, and an image
+ * loses it only when the settings name the field. */
 static int check_levels(const struct job *j, struct err *err)
 {
 	if (!j->info.deep ||
@@ -354,7 +356,7 @@ static int check_levels(const struct job *j, struct err *err)
 				 "levels");
 }
 
-/* One field of the sample in all copies. */
+/* Changes one field of the sample in all copies. */
 static int augment_field(struct job *j, size_t at, struct err *err)
 {
 	j->field = &j->sample->fields[at];
@@ -397,8 +399,8 @@ static void add_record(const struct plan *p, struct made *m, uint32_t copy, json
 	m->n_fields++;
 }
 
-/* Both sizes are those of upright images. Which way up the mask was drawn shows in its own EXIF, or
- * in its size. */
+/* Both sizes are those of upright images. The mask's own EXIF, or its size, tells which way up it
+ * was drawn. */
 static int check_fit(const struct image_info *image, const struct image_info *mask, struct err *err)
 {
 	if (mask->w != image->w || mask->h != image->h)
@@ -414,8 +416,8 @@ static int check_fit(const struct image_info *image, const struct image_info *ma
 		       image->orientation, mask->orientation);
 }
 
-/* Each mask lies over an image of its sample: the first one that has its size, or else the first.
- */
+/* Each mask belongs to an image of its sample: the first one of the same size, or else the
+ * first. */
 static int check_masks(const struct job *j, struct err *err)
 {
 	const struct shard_sample *s = j->sample;

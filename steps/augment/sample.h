@@ -1,8 +1,8 @@
-/* steps/augment/sample.h — what is done to each sample: the settings, read once, and the images of
- * one sample, changed.
+/* steps/augment/sample.h — the changes to each sample: the settings, read once, and the changed
+ * images of one sample.
  *
- * A plan never changes once it is made; any number of threads work by it, each in a workspace of
- * its own.
+ * A plan never changes once it is made; any number of threads use it, each with a separate
+ * workspace.
  */
 #ifndef CAIRN_STEPS_AUGMENT_SAMPLE_H
 #define CAIRN_STEPS_AUGMENT_SAMPLE_H
@@ -17,10 +17,10 @@ struct plan {
 	const json_t *with; /* lent */
 	struct op ops[OPS_MAX];
 	size_t n_ops;
-	const struct op *normalize; /* the last one, when it is that */
+	const struct op *normalize; /* the last op, if it is a normalize */
 	const json_t *image, *masks;
 	struct codec_options codec;
-	enum image_format to; /* IMAGE_NONE: as it was */
+	enum image_format to; /* IMAGE_NONE: the image's own format */
 	uint64_t seed;
 	uint32_t copies;
 	int quality, compression;
@@ -29,21 +29,22 @@ struct plan {
 };
 int plan_init(struct plan *p, const json_t *with, struct err *err); /* nothing to deinit */
 
-/* One result: what goes into the shard under the key. */
+/* One result: the fields that go into the shard under the key. */
 struct made {
 	char *key;
 	struct shard_field *fields;
 	size_t n_fields;
-	void **owned; /* what of the fields' names and bytes isn't the sample's */
+	void **owned; /* names and bytes of fields that aren't lent by the sample */
 	size_t n_owned;
 };
 void made_deinit(struct made *m);
 
-/* Copies first .. first + n - 1 of a sample into ret[0..n-1], whose fields lend from the sample.
- * Returns the number of images in it. On error (with the field's name) nothing is left in ret. */
+/* Makes copies first .. first + n - 1 of a sample in ret[0..n-1], whose fields borrow from the
+ * sample. Returns the number of images in it. On error (with the field's name) nothing is left in
+ * ret. */
 int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n,
 		   struct workspace *ws, struct made *ret, struct err *err);
-/* The sample as it is. */
+/* Makes a result of the unchanged sample. */
 void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy,
 		 struct made *ret);
 

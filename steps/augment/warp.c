@@ -1,17 +1,17 @@
-/* steps/augment/warp.c — rotation and affine maps: for each pixel of the result the place in the
- * image that it comes from.
+/* steps/augment/warp.c — rotation and affine maps: finds for each pixel of the result the place in
+ * the image from which it comes.
  *
- * In integers: the matrix is rounded once (struct walk), then only added up. Nearest takes 16
- * fractional bits, as Pillow's fixed-point path, whose pixels come out; bilinear takes 32, of
- * which 11 weigh. A pixel whose place is outside of the image is filled. A matrix that is out of
- * range is cut to ±2^61 (fixed()), and sums wrap around by unsigned arithmetic.
+ * In integers: the matrix is rounded once (struct walk), then only added up. Nearest uses 16
+ * fractional bits, like Pillow's fixed-point path, and gives the same pixels; bilinear uses 32, of
+ * which 11 are weights. A pixel whose place is outside of the image is filled. A matrix that is out
+ * of range is cut to ±2^61 (fixed()), and sums wrap around by unsigned arithmetic.
  *
- * The matrices come from cos() and sin(), in doubles. A rotation by quarter turns is exact
- * instead: quarter_turns() moves pixels.
+ * The matrices come from cos() and sin(), in doubles. A rotation by quarter turns is exact instead:
+ * quarter_turns() moves pixels.
  *
  * warp_affine() and warp_rotate() serve the ops rotate and affine, at the end of the file, and
- * op_rand_augment.c. All read ws->cur, make ws->spare and swap. Masks take the nearest pixel:
- * their callers see to that.
+ * op_rand_augment.c. All read ws->cur, make ws->spare and swap. For masks, their callers choose the
+ * nearest pixel.
  */
 #include <math.h>
 #include <string.h>
@@ -21,18 +21,18 @@
 static int64_t fixed(double v, int bits)
 {
 	v = ldexp(v, bits);
-	if (!(fabs(v) < 0x1p61)) /* a scale that is almost nothing: everything is outside */
+	if (!(fabs(v) < 0x1p61)) /* with a scale near 0 everything is outside */
 		v = v < 0 ? -0x1p61 : 0x1p61;
 	return (int64_t)(v < 0 ? v - 0.5 : v + 0.5);
 }
 
 struct walk {
-	int64_t x, y;           /* where (0, 0) comes from */
+	int64_t x, y;           /* place in the image for pixel (0, 0) */
 	int64_t x_by_x, y_by_x; /* what a step to the right adds */
 	int64_t x_by_y, y_by_y; /* what a step down adds */
 };
 
-/* Sums of products that may be out of range wrap around, defined, and stay outside in practice. */
+/* Sums that leave the range wrap around, which is defined, and stay outside in practice. */
 static int64_t along(int64_t from, int64_t by, uint32_t n)
 {
 	return (int64_t)((uint64_t)from + (uint64_t)by * n);
@@ -59,7 +59,7 @@ static void nearest_row(const struct image *from, uint8_t *to, uint32_t w, int64
 
 #define WEIGHT 11
 
-/* Between the four pixels around; at the border the outermost one is its own neighbour. */
+/* Mixes the four surrounding pixels; at the border the outermost pixel is its own neighbour. */
 static void mix(const struct image *from, int64_t x, int64_t y, uint8_t *to, unsigned bytes)
 {
 	int64_t left = (x - (1LL << 31)) >> 32, top = (y - (1LL << 31)) >> 32;
@@ -94,8 +94,8 @@ static void bilinear_row(const struct image *from, uint8_t *to, uint32_t w, int6
 	}
 }
 
-/* From a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in
- * the image; pixels' middles are at halves. */
+/* Maps a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in
+ * the image; pixel centres are at halves. */
 static void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h,
 		       bool bilinear, const uint8_t fill[3])
 {
@@ -160,8 +160,7 @@ static void quarter_turns(struct workspace *ws, int n)
 	workspace_swap(ws);
 }
 
-/* The smallest size that holds all corners; a corner that is on a line but for rounding doesn't
- * make it larger. */
+/* The smallest size that holds all corners; rounding errors in a corner don't make it larger. */
 static void expanded(const double m[6], uint32_t *w, uint32_t *h)
 {
 	double x[] = { 0, *w, 0, *w }, y[] = { 0, 0, *h, *h }, lo[2] = { 1e18, 1e18 },
@@ -252,7 +251,7 @@ static int affine_compile(struct op *op, const json_t *with, struct err *err)
 	return 0;
 }
 
-/* In torchvision's order: the angle, by how much it moves (whole pixels), the scale, the shears. */
+/* In torchvision's order: the angle, the translation (whole pixels), the scale, the shears. */
 static int affine_draw(const struct op *op, struct random *r, const struct op_target *t,
 		       struct drawn *ret, struct err *err)
 {

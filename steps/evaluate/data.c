@@ -1,18 +1,18 @@
 /* steps/evaluate/data.c — which columns of which input are wanted, and the arrays made of them.
  *
  * load() opens the inputs (predictions, labels, baseline), decides on columns (want_*()), reads
- * each table once (frame_read()), matches the rows (source_match()), drops or refuses rows
- * that the task can't use (check_gains(), classes_resolve()), and gathers the matched rows into
- * arrays of struct data (gather(), classes_apply()).
+ * each table once (frame_read()), matches the rows (source_match()), drops or refuses rows that the
+ * task can't use (check_gains(), classes_resolve()), and gathers the matched rows into arrays of
+ * struct data (gather(), classes_apply()).
  *
- * Columns must be wanted before anything is read, as a table is read once. So names decide:
- * settings first, else `prediction` and `score`; an array (NPY) has one column, whose type says
- * what it is. The classes listed in the settings, or those of the model's prob_* columns, give the
+ * Columns must be wanted before anything is read, since a table is read once. So names decide:
+ * settings first, else `prediction` and `score`; an array (NPY) has one column, whose type decides
+ * its meaning. The classes listed in the settings, or those of the model's prob_* columns, give the
  * order of the score columns, also for the baseline.
  *
- * Where all rows matched in place, arrays move out of the columns, and scores of an NPY may stay
- * in the mapped file: they are `lent`, and the tables live as long as struct data. Otherwise they
- * are copied row by row.
+ * If all rows matched in place, arrays move out of the columns, and scores of an NPY may stay in
+ * the mapped file: they are `lent`, and the tables live as long as struct data. Otherwise they are
+ * copied row by row.
  *
  * One thread; frame.c and classes.c use several inside. Rows are counted here (rows_read,
  * rows_skipped). Nothing is measured.
@@ -40,7 +40,7 @@ const char *task_name(enum task t)
 	return names[t];
 }
 
-/* What is wanted. */
+/* Wanted columns. */
 
 static int open_source(struct loading *l, struct source *s, const char *name, size_t i,
 		       struct err *err)
@@ -68,7 +68,7 @@ static bool is_npy(const struct source *s)
 	return frame_format(s->table) == FRAME_NPY;
 }
 
-/* An array is one column: its type says whether it holds scores or classes. */
+/* An array is one column: its type decides whether it holds scores or classes. */
 static void want_npy_prediction(struct loading *l, struct source *s)
 {
 	unsigned dimensions;
@@ -93,7 +93,8 @@ static int want_classes(struct loading *l, struct source *s, struct err *err)
 					    : l->in.model.score_classes,
 				     listed ? l->d->n_classes : 0, !listed };
 
-	if (!listed && l->in.model.score_classes) /* of a baseline: as the model's */
+	if (!listed &&
+	    l->in.model.score_classes) /* a baseline's columns are in the model's order */
 		order.n = l->in.model.scores->n_names;
 	if (name || frame_has(s->table, "prediction")) {
 		s->prediction = want(l, s, COLUMN_CODES, name ? name : "prediction");
@@ -159,8 +160,8 @@ static int want_label(struct loading *l, struct err *err)
 	return 0;
 }
 
-/* A column beside the scores and labels, which `setting` names. An array (NPY) is a single column
- * without a name and can't have it. */
+/* A column besides the scores and labels, which `setting` names. An array (NPY) is a single column
+ * without a name and can't have one. */
 static struct column *want_named(struct loading *l, struct source *s, const char *setting,
 				 enum column_kind kind, const char *name, struct err *err)
 {
@@ -171,7 +172,7 @@ static struct column *want_named(struct loading *l, struct source *s, const char
 	return NULL;
 }
 
-/* The labels' table has it, or else the predictions'. */
+/* The labels' table if it has the column, else the predictions'. */
 static struct source *source_with(struct loading *l, const char *name)
 {
 	return l->in.labels.path && frame_has(l->in.labels.table, name) ? &l->in.labels
@@ -230,7 +231,7 @@ static void gather_scores(const struct source *s, struct column *c, size_t n, st
 	ret->column_stride = 1;
 }
 
-/* Queries are numbered without gaps, also where all rows of one were left out. */
+/* Numbers queries without gaps, even if all rows of one were left out. */
 static size_t renumber(uint32_t *codes, size_t n, size_t n_codes)
 {
 	uint32_t *number = xcalloc(MAX(n_codes, 1), sizeof(*number)), next = 0;
@@ -279,9 +280,9 @@ static void gather(struct loading *l)
 	}
 }
 
-/* Regression and ranking want one number a row: of predictions, and of labels. gather() takes the
- * first and would pass over the others. (Classes have one text a row by their kind of column, and
- * as many scores as classes_resolve() allows.) */
+/* Regression and ranking need exactly one number a row, in predictions and in labels: gather()
+ * would ignore all but the first. (Classes always have one text a row, and classes_resolve() checks
+ * the number of scores.) */
 static int check_widths(const struct loading *l, struct err *err)
 {
 	if (l->d->task == TASK_CLASSIFICATION)
@@ -300,7 +301,7 @@ static int check_widths(const struct loading *l, struct err *err)
 	return 0;
 }
 
-/* Gains come from the labels: less than nothing can't be gained. */
+/* Gains come from the labels, and can't be negative. */
 static int check_gains(struct loading *l, struct err *err)
 {
 	const struct column *c = l->in.truth->label;

@@ -1,5 +1,4 @@
-/* steps/evaluate/data.h — what is measured: rows of truth and predictions, matched, checked, and as
- * arrays.
+/* steps/evaluate/data.h — the rows of truth and predictions, matched, checked, and as arrays.
  *
  * Everything is checked here: after data_load each class is below n_classes, each number finite,
  * each array of `n` rows.
@@ -10,23 +9,23 @@
 #include "steps/step.h"
 #include "steps/table/frame.h"
 
-#define CLASSES_MAX 2000  /* the confusion matrix has the square of that */
+#define CLASSES_MAX 2000  /* the confusion matrix has the square of this */
 #define SLICES_MAX  10000 /* values of one column; the largest 100 are shown */
 
 enum task { TASK_CLASSIFICATION, TASK_REGRESSION, TASK_RANKING };
-const char *task_name(enum task t); /* as the settings write it */
+const char *task_name(enum task t); /* as written in the settings */
 
-/* What one model says of each row. */
+/* One model's predictions for all rows. */
 struct side {
 	const char *file;
 	uint32_t *predicted; /* classification: a class; NULL in the other tasks */
 	double *scores; /* of row r and column k: scores[r * row_stride + k * column_stride]; NULL:
 			   only classes were given */
-	size_t width, row_stride, column_stride; /* width 1: of the positive class, or the predicted
+	size_t width, row_stride, column_stride; /* width 1: the positive class, or the predicted
 						    number; else one column a class */
-	double epsilon; /* of the type that the scores came in: how near to 0 or 1 a probability can
-			   mean to be */
-	bool lent;      /* the scores are the table's */
+	double epsilon; /* of the scores' original type: the smallest distance from 0 or 1 that a
+			   probability can express */
+	bool lent;      /* the scores belong to the table */
 };
 
 struct slice_column {
@@ -38,14 +37,13 @@ struct slice_column {
 struct data {
 	enum task task;
 	size_t n;
-	uint64_t rows_read;    /* of the predictions, and those of other inputs that no prediction
-				  belongs to */
-	uint64_t rows_skipped; /* of them, left out by on_bad: skip */
-	char **classes;        /* in the order of the score columns */
+	uint64_t rows_read;         /* rows of the predictions, and rows of other inputs without a
+				       prediction */
+	uint64_t rows_skipped;      /* of rows_read, left out by on_bad: skip */
+	char **classes;             /* in the order of the score columns */
 	size_t n_classes, positive; /* positive: with two classes */
-	bool named; /* the classes were: by `classes` or prob_*. Macro averages are over all of them
-		       then */
-	bool thresholded; /* a threshold was given: it decides of two score columns, too */
+	bool named;                 /* by `classes` or prob_*: then macro averages cover all */
+	bool thresholded; /* a threshold was given: it decides between two score columns, too */
 	double threshold;
 	uint32_t *truth; /* a class */
 	double *target;  /* a number: regression, ranking */
@@ -54,7 +52,7 @@ struct data {
 	struct side model, baseline; /* baseline.file NULL: none */
 	VEC(struct slice_column) slices;
 	struct arena *arena;
-	struct frame *tables[3]; /* lent scores lie in them */
+	struct frame *tables[3]; /* they hold lent scores */
 };
 
 int data_load(struct step_args *a, struct data *ret, struct err *err);

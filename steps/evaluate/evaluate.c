@@ -31,7 +31,7 @@ static void read_options(const struct step_args *a, const struct data *d, struct
 	};
 }
 
-/* A gate that isn't met is an error after everything is written, so that one can see why. */
+/* A gate that fails is an error only after everything is written, so that people can see why. */
 static int write_and_judge(struct step_args *a, const struct results *r, struct err *err)
 {
 	json_t *metrics = results_metrics(r), *full = results_full(r, metrics);

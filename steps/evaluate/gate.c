@@ -1,5 +1,5 @@
-/* "roc_auc: >= 0.9": held against the metrics, whose names have dots where they are nested (names
- * may have dots of their own). */
+/* Checks conditions such as "roc_auc: >= 0.9" against the metrics. Dots in a metric's name stand
+ * for nesting, but names may also contain dots themselves. */
 #include <string.h>
 #include "base/compare.h"
 #include "base/mem.h"
@@ -26,7 +26,7 @@ static const json_t *find(const json_t *metrics, const char *name)
 }
 
 struct gate {
-	const json_t *metrics; /* NULL: only the conditions' form is checked */
+	const json_t *metrics; /* NULL: check only the form of the conditions */
 	struct str why;
 };
 
@@ -52,7 +52,8 @@ static int judge_one(struct gate *g, const char *name, const char *text, struct 
 	return 0;
 }
 
-/* {ci: {accuracy: {low: "> 0.8"}}} is "ci.accuracy.low": what `-w gate.ci.accuracy.low=...` makes.
+/* {ci: {accuracy: {low: "> 0.8"}}} means "ci.accuracy.low"; `-w gate.ci.accuracy.low=...` makes
+ * this form.
  */
 static int judge_all(struct gate *g, const char *prefix, const json_t *conditions, struct err *err)
 {

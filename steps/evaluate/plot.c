@@ -1,34 +1,34 @@
 /* steps/evaluate/plot.c — the report's plots: SVG written as text.
  *
- * Each plot_*() appends one document of fixed size and returns true, or appends nothing and
- * returns false. Curves, calibration and histogram share a square of SIDE points (unit_frame(),
- * px(), py()); the confusion matrix has a layout of its own, by the number of classes.
+ * Each plot_*() appends one document of fixed size and returns true, or appends nothing and returns
+ * false. Curves, calibration and histogram share a square of SIDE points (unit_frame(), px(),
+ * py()); the layout of the confusion matrix depends on the number of classes.
  *
- * Numbers have a fixed number of decimals and nothing depends on time or place, so the same
- * results give the same bytes. Every text from outside goes through plot_escape(). What can't be
- * read is left out: more than CURVES_MAX curves (those of the classes with the most rows are
- * drawn) and matrices over CELLS_MAX classes.
+ * Numbers have a fixed number of decimals and nothing depends on time or place, so the same results
+ * give the same bytes. Every text from outside goes through plot_escape(). Unreadable parts are
+ * left out: curves beyond CURVES_MAX (those of the classes with the most rows are drawn) and
+ * matrices over CELLS_MAX classes.
  *
- * Curves and bins are computed by measure/ for all rows; here they are only drawn. report.c
- * decides which files there are.
+ * measure/ computes curves and bins for all rows; here they are only drawn. report.c decides which
+ * files there are.
  */
 #include "steps/evaluate/plot.h"
 #include <math.h>
 #include <string.h>
 #include "base/text/text.h"
 
-#define SIDE       300 /* of the square that is drawn in */
+#define SIDE       300 /* of the square to draw in */
 #define LEFT       56
 #define TOP        34
 #define LEGEND     160
-#define CURVES_MAX 10 /* lines that can be told apart */
-#define CELLS_MAX  40 /* classes of a confusion matrix that can be read */
+#define CURVES_MAX 10 /* more lines can't be told apart */
+#define CELLS_MAX  40 /* a confusion matrix with more classes can't be read */
 #define INK        "#1f2933"
 #define FAINT      "#d9e2ec"
 #define FONT       "font-family=\"system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif\""
 
-/* Told apart also by most who don't see all colours (M. Okabe and K. Ito, 2008, and darker ones of
- * it). */
+/* Most colour-blind readers can tell them apart (M. Okabe and K. Ito, 2008, and darker
+ * variants). */
 static const char *const colours[CURVES_MAX] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
 						 "#e69f00", "#56b4e9", "#7b4173", "#8c6d31",
 						 "#5b5b5b", "#b2182b" };
@@ -293,7 +293,7 @@ bool plot_confusion(struct str *out, const struct results *r)
 		str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", left - 6,
 			 middle + 4);
 		plot_escape(out, r->d->classes[i], 18);
-		/* Where columns are narrower than a slanted line is high, labels stand upright. */
+		/* Where columns are too narrow for slanted labels, these stand upright. */
 		str_addf(out, "</text><text transform=\"translate(%.1f %.1f) rotate(%d)\">",
 			 left + ((double)i + 0.5) * size - 4,
 			 60 + size * (double)k + (size < 20 ? 8 : 14), size < 20 ? 90 : 40);
@@ -337,7 +337,7 @@ bool plot_histogram(struct str *out, const struct results *r)
 
 	if (!v || !n)
 		return false;
-	if (errors) { /* without the outermost half per cent on each side */
+	if (errors) { /* without half a per cent at each end */
 		const struct ranked *order = meter_errors(r->model);
 
 		high = results_error(r, order[n / 200].row);

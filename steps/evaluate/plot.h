@@ -1,4 +1,4 @@
-/* steps/evaluate/plot.h — the report's plots, as SVG documents that need nothing else. Names from
+/* steps/evaluate/plot.h — the report's plots, as SVG documents without external parts. Names from
  * outside are escaped. */
 #ifndef CAIRN_STEPS_EVALUATE_PLOT_H
 #define CAIRN_STEPS_EVALUATE_PLOT_H
@@ -6,12 +6,12 @@
 #include "base/text/str.h"
 #include "steps/evaluate/results.h"
 
-/* Each appends one <svg>; false, and nothing, where there is nothing to show. */
+/* Each appends one <svg>; it returns false and appends nothing when there is nothing to show. */
 bool plot_confusion(struct str *out, const struct results *r);
 bool plot_roc(struct str *out, const struct results *r);
 bool plot_pr(struct str *out, const struct results *r);
 bool plot_calibration(struct str *out, const struct results *r);
-/* Regression: of the errors. Ranking: of the queries' NDCG. */
+/* For regression, of the errors. For ranking, of the queries' NDCG. */
 bool plot_histogram(struct str *out, const struct results *r);
 
 /* text_add_xml(), cut to `columns` characters with "…". */

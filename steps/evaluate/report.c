@@ -1,10 +1,10 @@
 /* steps/evaluate/report.c — the report's files: metrics.json, a file for each plot, report.html,
  * summary.md.
  *
- * The HTML has everything in it: style, plots, numbers. It asks for nothing from elsewhere and
- * runs no script. Each section is appended by one add_*() function and leaves itself out where it
- * has nothing to show; html() and markdown() give their order. Text from outside is escaped by
- * plot_escape() in HTML and by add_markdown() in tables.
+ * The HTML contains everything: style, plots, numbers. It loads nothing and runs no script. One
+ * add_*() function appends each section, or nothing if there is nothing to show; html() and
+ * markdown() give their order. Text from outside is escaped by plot_escape() in HTML and by
+ * add_markdown() in tables.
  *
  * Each file is written atomically. Numbers for people have few digits (add_number()); metrics.json
  * has the exact ones, from results_json.c. Plots are drawn twice, once into their file and once
@@ -244,7 +244,7 @@ static void add_classes(struct str *out, const struct results *r)
 			 CLASSES_LISTED, r->d->n_classes);
 }
 
-/* Only the headline metrics: the table is read across slices. */
+/* Only the main metrics: people compare them across the slices. */
 static bool is_headline(const struct results *r, const char *name)
 {
 	for (size_t k = 0; k < ARRAY_LEN(headline[0]); k++)
@@ -322,7 +322,7 @@ static void html(struct str *out, const struct results *r, const json_t *full)
 
 /* Markdown. */
 
-/* In a cell of a table: what could end it or be markup is escaped. */
+/* Escapes text for a cell of a table: characters that end it or are markup. */
 static void add_markdown(struct str *out, const char *s)
 {
 	for (; *s; s++) {

@@ -1,14 +1,14 @@
 /* steps/evaluate/results.c — everything that is measured, in order: the model, the baseline and
  * their comparison, the confusion matrix, slices, intervals.
  *
- * All of it asks the same meters with other weights. A slice is a set of weights 0 and 1
+ * Each of these uses the same meters with other weights. A slice is a set of weights 0 and 1
  * (measure_slice()); slices of one column are measured in parallel, each on one thread. In a
- * ranking the unit is a query, which belongs to the slice of its first row.
- * Slices of one column stand together, the largest first, which report.c relies on.
+ * ranking the unit is a query, which belongs to the slice of its first row. Slices of one column
+ * stand together, the largest first, which report.c relies on.
  *
- * The comparison takes McNemar's test of the rows that only one side gets right, or Wilcoxon's of
- * the losses by unit (measure/compare.c). How many resamples there are is decided here where the
- * settings don't say it, by the work they would be.
+ * The comparison uses McNemar's test of the rows that only one side gets right, or Wilcoxon's of
+ * the losses by unit (measure/compare.c). Unless the settings give the number of resamples, it is
+ * chosen here by the work that they take.
  *
  * Nothing is written here; results_json.c and report.c do that.
  */
@@ -22,7 +22,7 @@
 struct slicing {
 	struct results *r;
 	const struct slice_column *column;
-	const uint32_t *unit_code; /* of a query: its first row's */
+	const uint32_t *unit_code; /* for a query: its first row's */
 	size_t first;
 };
 
@@ -53,7 +53,7 @@ static int by_units(const void *a, const void *b)
 static void measure_column(struct results *r, const struct slice_column *c)
 {
 	struct slicing x = { r, c, c->codes, r->slices.n };
-	_cleanup_(freep) uint32_t *first = NULL; /* of a query's rows, the first one's code */
+	_cleanup_(freep) uint32_t *first = NULL; /* the code of each query's first row */
 	size_t n = c->values.texts.n;
 	uint64_t *units = xcalloc(MAX(n, 1), sizeof(*units));
 
@@ -115,8 +115,6 @@ static void compare(struct results *r)
 	c->why = isnan(c->p) ? "both are right on the same rows" : NULL;
 }
 
-/* All. */
-
 void results_measure(struct results *r)
 {
 	const struct data *d = r->d;
@@ -137,7 +135,8 @@ void results_measure(struct results *r)
 	for (size_t i = 0; i < d->slices.n; i++)
 		measure_column(r, &d->slices.v[i]);
 	if (r->resampling.resamples == SIZE_MAX) {
-		size_t cost = d->n * MAX(d->model.width, 1); /* scores are measured one by one */
+		size_t cost = d->n * MAX(d->model.width,
+					 1); /* each column of scores is measured separately */
 
 		r->resampling.resamples = cost <= 100000 ? 1000 : cost <= 1000000 ? 200 : 0;
 	}

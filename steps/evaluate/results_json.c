@@ -1,14 +1,14 @@
 /* steps/evaluate/results_json.c — results as JSON: the step's metrics, and metrics.json of the
  * report.
  *
- * results_metrics() makes what goes to the metrics file; results_full() copies it and adds what
- * isn't a number: the task, why a metric is null (undefined()), the confusion matrix, calibration,
- * the settings of the bootstrap. Numbers are rounded to 14 digits (results_number()); what isn't
- * finite is null.
+ * results_metrics() makes the content of the metrics file; results_full() copies it and adds data
+ * that isn't a number: the task, why a metric is null (undefined()), the confusion matrix,
+ * calibration, the settings of the bootstrap. Numbers are rounded to 14 digits (results_number());
+ * a number that isn't finite is null.
  *
- * Ceilings: per-class metrics for at most CLASSES_SHOWN classes, and no slices where there would
- * be more than METRICS_ENOUGH numbers; both are in results_full() then. Names of classes, columns
- * and values are keys as they are, dots included: gate.c finds them all the same.
+ * Limits: per-class metrics for at most CLASSES_SHOWN classes, and no slices if they would make
+ * more than METRICS_ENOUGH numbers; results_full() has both even then. Names of classes, columns
+ * and values are keys as they are, including their dots: gate.c finds them anyway.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "base/text/text.h"
 #include "steps/evaluate/results.h"
 
-#define METRICS_ENOUGH 5000 /* the engine takes 10,000 numbers of a task */
+#define METRICS_ENOUGH 5000 /* the engine accepts 10,000 numbers from a task */
 #define CLASSES_SHOWN  200
 
 /* Rounded; null where it isn't finite. */
@@ -29,7 +29,7 @@ static json_t *results_number(double v)
 		return json_null();
 	snprintf(text, sizeof(text), "%.14g", v);
 	for (char *p = text; *p; p++)
-		if (*p == ',') /* the locale's */
+		if (*p == ',') /* the locale's decimal point */
 			*p = '.';
 	return text_parse_double(text, &rounded) ? json_real(rounded) : json_null();
 }

@@ -1,23 +1,22 @@
 /* steps/evaluate/source.c — one input: its wanted columns, and its rows matched with those of the
  * others.
  *
- * source_want() adds a column, source_want_scores() those of the scores, by names or by one
- * pattern whose star stands for classes. Pointers into `columns` stay valid, as it is an array of
- * fixed size.
+ * source_want() adds a column, source_want_scores() those of the scores, by names or by one pattern
+ * whose star stands for classes. Pointers into `columns` stay valid, since it is an array of fixed
+ * size.
  *
- * Matching works on row numbers only. `rows` says for each matched row which row of this table it
- * is; NULL is the identity, the case of inputs in the same order. source_match() goes by place, or
- * by id: match_by_id() takes the first source as the one that is followed, and join() finds its
- * rows in each other one by a dictionary of ids. source_keep() drops matched rows from all sources
- * alike, so they always have the same number.
+ * Matching works on row numbers only. `rows` gives for each matched row the row of this table; NULL
+ * is the identity, for inputs in the same order. source_match() goes by position, or by id:
+ * match_by_id() follows the order of the first source, and join() finds its rows in each other one
+ * with a dictionary of ids. source_keep() drops matched rows from all sources alike, so they always
+ * have the same number.
  *
- * With `skip`, rows without a partner are dropped and counted, else the first is an error. An id
- * that is there twice is an error in whatever order the rows stand. Where all inputs have the same
- * ids in the same order (same_ids()), the rows stay as they are. Bad rows (frame_bad()) are dropped
- * last, by drop_bad().
+ * With `skip`, rows without a partner are dropped and counted, else the first is an error. A
+ * duplicate id is an error in any order of the rows. If all inputs have the same ids in the same
+ * order (same_ids()), the rows stay as they are. Bad rows (frame_bad()) are dropped last, by
+ * drop_bad().
  *
- * One thread. Cells are read in steps/table/; what the columns mean is data.c's and
- * classes.c's.
+ * One thread. steps/table/ reads the cells; data.c and classes.c know what the columns mean.
  */
 #include "steps/evaluate/source.h"
 #include <assert.h>
@@ -67,7 +66,7 @@ static int add_pattern(struct names *v, const struct source *s, struct arena *ar
 				 pattern);
 }
 
-/* The k-th column becomes that of the k-th class. */
+/* Assigns the k-th column to the k-th class. */
 static int order_pattern(struct names *v, const struct source *s, const struct class_order *order,
 			 struct err *err)
 {
@@ -171,7 +170,7 @@ void source_keep(struct inputs *in, const uint8_t *keep, size_t *n)
 	*n = kept;
 }
 
-/* Leaves out what any source has marked as bad. */
+/* Drops rows that any source has marked as bad. */
 static void drop_bad(struct inputs *in, size_t *n)
 {
 	uint8_t *keep = NULL;
@@ -208,7 +207,7 @@ static bool same_ids(const struct inputs *in, size_t n)
 	return true;
 }
 
-/* The ids of a source, each once; rows that are bad have none. */
+/* Indexes the ids of a source, which must be unique; bad rows have none. */
 static int index_ids(const struct source *s, struct dict *ret, uint32_t **ret_row, struct err *err)
 {
 	size_t n = frame_rows(s->table), n_bad;
@@ -242,8 +241,8 @@ static int missing_id(const struct source *in, const struct source *of, size_t r
 		       (int)MIN(id->n, 60), id->s, row + 1, of->path);
 }
 
-/* Finds a row of `to` for each of the first source's n rows; those without one are cleared in
- * `keep`. *ret_left: good rows of `to` that none of them belongs to. */
+/* Finds a row of `to` for each of the first source's n rows; clears rows without one in `keep`.
+ * *ret_left: the number of good rows of `to` that match none of them. */
 static int join(struct inputs *in, struct source *to, size_t n, uint8_t *keep, uint64_t *ret_left,
 		struct err *err)
 {
@@ -292,7 +291,7 @@ static int match_by_id(struct inputs *in, size_t *n, uint64_t *ret_unmatched, st
 	uint8_t *keep;
 	int r = 0;
 
-	if (same_ids(in, *n)) { /* but one that is there twice says of neither row which it is */
+	if (same_ids(in, *n)) { /* still looks for duplicate ids, which would identify no row */
 		_cleanup_(freep) uint32_t *row = NULL;
 		struct dict ids = { 0 };
 

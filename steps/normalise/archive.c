@@ -1,19 +1,19 @@
 /* steps/normalise/archive.c — tar and zip: members by name.
  *
- * Both archives are unpacked by libarchive from memory (unpack()): facts of members into a list,
- * all contents behind each other into one spool (struct unpacked). The lists are sorted by name,
- * then compared in step (judge()). Of several members with one name (tar allows it) the first
- * meets the first, and so on. Contents that differ are normalised again by normalise_spans().
+ * libarchive unpacks both archives from memory (unpack()): facts of members into a list, all
+ * contents one after the other into one spool (struct unpacked). The lists are sorted by name, then
+ * compared in step (judge()). Of several members with one name (tar allows it) the first is
+ * compared with the first, and so on. Contents that differ are normalised again by
+ * normalise_spans().
  *
- * Two kinds of facts: those that count (facts_differ()) and those that don't, of which the first
- * of each kind is noted for `detail` (note_ignored()).
+ * Two kinds of facts: those that count (facts_differ()) and those that don't, of which the first of
+ * each kind is noted for `detail` (note_ignored()).
  *
- * The archive must have no byte that no member accounts for: check_fill() and
- * normalise_check_zeros() see to that for a tar, layout.c for a zip. Otherwise the file isn't
- * normalised.
+ * Every byte of the archive must belong to a member: check_fill() and normalise_check_zeros() check
+ * that for a tar, layout.c for a zip. Otherwise the file isn't normalised.
  *
- * Bounds: NORMALISE_MEMBERS_MAX, NAMES_MAX, and the job's bytes_max for all that is unpacked,
- * zeros of holes included. One thread, one job.
+ * Bounds: NORMALISE_MEMBERS_MAX, NAMES_MAX, and the job's bytes_max for all unpacked bytes,
+ * including zeros of holes. One thread, one job.
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -36,7 +36,7 @@ struct member {
 	dev_t device;
 	struct digest attributes; /* extended ones, access lists, flags, pax records */
 	uint64_t at, n;           /* of its content in the spool */
-	size_t place;             /* in the archive */
+	size_t place;             /* index in the archive */
 };
 
 struct members {
@@ -52,7 +52,7 @@ static int add_zeros(struct unpacked *to, uint64_t n, struct err *err)
 {
 	static const char zeros[64 * KIB];
 
-	if (n > to->job->bytes_max - to->job->bytes) /* not written to the disk first */
+	if (n > to->job->bytes_max - to->job->bytes) /* before anything is written to the disk */
 		return err_set(err, ERR_TOO_LARGE, "more than %llu bytes unpacked",
 			       (unsigned long long)to->job->bytes_max);
 	for (; n; n -= MIN(n, sizeof(zeros)))
@@ -68,7 +68,7 @@ static int archive_error(struct archive *a, struct err *err)
 	return err_set(err, ERR_INVALID, "%s", why ? why : "it can't be read");
 }
 
-/* `least`: what the header promises; a hole at the end is in no block. */
+/* `least`: the size in the header; libarchive has no block for a hole at the end. */
 static int add_content(struct archive *a, struct unpacked *to, uint64_t least, uint64_t *ret_n,
 		       struct err *err)
 {
@@ -169,7 +169,7 @@ static int by_name(const void *pa, const void *pb)
 	return r ? r : a->place < b->place ? -1 : 1;
 }
 
-/* A tar's members fill whole blocks of 512 bytes with zeros; `*fill` of them end before this
+/* A tar's members are filled up with zeros to blocks of 512 bytes; `*fill` of them end before this
  * header. */
 static int check_fill(struct archive *a, struct archive_entry *e, struct span s, uint64_t *fill,
 		      struct err *err)
@@ -276,15 +276,15 @@ static const char *facts_differ(struct normalise_job *j, const struct member *a,
 	return NULL;
 }
 
-/* Two archives on their way to a verdict, and what was left out of account: each kind once, with
- * the first member where it is so. */
+/* Two archives that are being compared, and the ignored differences: each kind once, with the first
+ * member that has it. */
 struct comparison {
 	struct normalise_job *j;
 	const struct members *a, *b;
 	struct normalised *ret;
 	const char *inner; /* the first normaliser of contents; NULL: none */
 	bool mtime, mode, owner, order;
-	size_t n_inner; /* members that are the same when they are normalised */
+	size_t n_inner; /* members that are the same after normalisation */
 	struct str text;
 };
 
@@ -311,7 +311,7 @@ static void note_ignored(struct comparison *c, const struct member *a, const str
 	}
 }
 
-/* False, for the caller to return. */
+/* Returns false, for the caller to return. */
 static bool differ(struct comparison *c, const struct member *m, const char *detail)
 {
 	c->ret->verdict = NORMALISED_DIFFERENT;
@@ -320,7 +320,7 @@ static bool differ(struct comparison *c, const struct member *m, const char *det
 	return false;
 }
 
-/* Are two members of one name the same? */
+/* Whether two members of one name are the same. */
 static bool same_member(struct comparison *c, const struct member *a, const struct member *b)
 {
 	struct span sa = content(c->a, a), sb = content(c->b, b);

@@ -1,10 +1,10 @@
 /* steps/normalise/json.c — JSON: values.
  *
- * Both texts are parsed as a whole (SIZE_MAX_JSON bounds them) and compared in one recursion,
- * whose depth the parser bounds. An integer and a real of the same value are equal. -0.0 equals no
- * integer, and a real beyond 2^53 only the integer that it is exactly. The first difference is
- * reported by its path, `$.a[3]`; keys are compared without regard to their order. Keys that are
- * there twice are the parser's to refuse.
+ * Both texts are parsed as a whole (SIZE_MAX_JSON bounds them) and compared in one recursion, whose
+ * depth the parser bounds. An integer and a real of the same value are equal. -0.0 equals no
+ * integer, and a real beyond 2^53 equals only the integer with exactly its value. The first
+ * difference is reported by its path, `$.a[3]`; the order of keys doesn't matter. The parser
+ * refuses duplicate keys.
  */
 #include "base/text/json.h"
 #include <math.h>
@@ -50,8 +50,8 @@ static bool same_number(const json_t *a, const json_t *b)
 	if (json_is_real(a) && json_is_real(b))
 		return json_real_value(a) == json_real_value(b) &&
 		       !signbit(json_real_value(a)) == !signbit(json_real_value(b));
-	/* One of each: beyond 2^53 a double stands for several integers, so it must come back as
-	 * this one. */
+	/* An integer and a real. Beyond 2^53 several integers convert to one double, so it must
+	 * convert back to this one. */
 	double real = json_is_real(a) ? json_real_value(a) : json_real_value(b);
 	int64_t whole = json_is_real(a) ? json_integer_value(b) : json_integer_value(a);
 

@@ -1,25 +1,25 @@
-/* steps/normalise/layout.c — are all bytes of an archive accounted for?
+/* steps/normalise/layout.c — checks that every byte of an archive belongs to a member.
  *
- * What lies in a file beside its members (behind its end, between them, in what fills a block up)
- * is read by no unpacker, and so wouldn't be compared: such a file isn't normalised. Formats:
+ * Bytes besides the members (after the archive's end, between members, in the padding of blocks)
+ * are read by no unpacker, and so wouldn't be compared: such a file isn't normalised. Formats:
  * POSIX.1-2008 pax, and PKWARE's APPNOTE.TXT 6.3.10.
  *
  * A tar's pax headers may hold records that no unpacker knows, comments among them: they count,
- * with the member that they stand before (normalise_tar_facts()).
+ * together with the member after them (normalise_tar_facts()).
  *
- * A zip is read from behind: its end record (and that of zip64) says where the directory is, each
- * entry of which says where its member lies. The members, sorted by place, must follow each other
- * without a gap from byte 0 to the directory; only the checksum and the sizes of a streamed member
- * may stand behind it (is_descriptor()). What a member's local header and descriptor repeat must be
- * what the directory says (local_end()).
+ * A zip is read from its end: its end record (and that of zip64) gives the place of the directory,
+ * whose entries give the places of the members. The members, sorted by place, must follow each
+ * other without a gap from byte 0 to the directory; only the checksum and the sizes of a streamed
+ * member may come after it (is_descriptor()). What a member's local header and descriptor repeat
+ * must agree with the directory (local_end()).
  *
  * A zip has two more places for content: comments, and extra fields of the directory and of local
- * headers. They count, but for the fields that hold times, owners and large sizes (ignored_fields).
+ * headers. They count, except the fields that hold times, owners and large sizes (ignored_fields).
  * add_facts() collects them by the names of the members, so that their order in the archive doesn't
  * count here either.
  *
- * Every number comes from the file, so each is held against what is left before it is used. Names
- * and contents are archive.c's.
+ * Every number comes from the file, so each is checked against the remaining bytes before it is
+ * used. archive.c handles names and contents.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@
 #define ZIP_LOCAL_BYTES 30
 #define ZIP_ENTRY_BYTES 46
 #define ZIP_END_BYTES   22
-#define ZIP64_END_BYTES (56 + 20) /* its end record and the locator behind it */
+#define ZIP64_END_BYTES (56 + 20) /* its end record and the locator after it */
 
 int normalise_check_zeros(struct span s, uint64_t from, uint64_t to, struct err *err)
 {
@@ -41,8 +41,8 @@ int normalise_check_zeros(struct span s, uint64_t from, uint64_t to, struct err 
 	return 0;
 }
 
-/* Records of a pax header that libarchive reads, so that a member's facts say them, or that are
- * times and owners. A star stands for what comes behind. */
+/* Records of a pax header that are in a member's facts because libarchive reads them, or that hold
+ * times and owners. A star stands for any ending. */
 static const char *const known_records[] = {
 	"path",
 	"linkpath",
@@ -83,7 +83,7 @@ static bool is_known_record(const char *key, size_t n)
 	return false;
 }
 
-/* "LENGTH KEY=VALUE\n", one behind the other; the length counts itself. */
+/* Reads "LENGTH KEY=VALUE\n" records, one after the other; the length counts itself. */
 static int add_records(struct span s, struct str *facts, struct err *err)
 {
 	for (const char *p = (const char *)s.p, *end = p + s.n; p < end;) {
@@ -112,7 +112,7 @@ int normalise_tar_facts(struct span s, uint64_t at, struct str *facts, struct er
 		uint64_t size = 0;
 
 		at += USTAR_BLOCK;
-		if (h->type == 'V') { /* the label of a volume, which nobody unpacks */
+		if (h->type == 'V') { /* a volume label, which is never unpacked */
 			str_add_field(facts, h->name, sizeof(h->name));
 			continue;
 		}
@@ -145,13 +145,13 @@ static uint64_t number(const uint8_t *p, unsigned n)
 struct entry {
 	uint64_t at, packed, unpacked; /* where its local header is; bytes of its content there */
 	uint32_t checksum;
-	bool streamed; /* with checksum and sizes behind it */
+	bool streamed; /* checksum and sizes come after it */
 	struct span name, comment;
 	struct span extra[2]; /* of the directory, of the local header */
 };
 
-/* A field of extra data: its id, and what is in it. Bytes at the end that are too few for a field,
- * or for the length that it says, are one with the id RAW. */
+/* A field of extra data: its id and its content. Too few bytes at the end for a field, or for its
+ * length, are a field with the id RAW. */
 #define RAW UINT32_MAX
 struct field {
 	uint32_t id;
@@ -174,7 +174,7 @@ static bool next_field(struct span *left, struct field *ret)
 	return true;
 }
 
-/* What doesn't count, each with the most bytes that its format can have: more isn't that field. */
+/* Fields that don't count, each with the maximum size of its format: a larger field counts. */
 static const struct {
 	uint32_t id;
 	size_t bytes_max;
@@ -195,7 +195,7 @@ static bool counts(const struct field *f)
 	return true;
 }
 
-/* Sizes that don't fit stand in an extra field, in the order in which they are missing. */
+/* Sizes that don't fit are in an extra field, in the order in which the header lacks them. */
 static int read_zip64(struct entry *e)
 {
 	uint64_t *missing[] = { &e->unpacked, &e->packed, &e->at };
@@ -232,8 +232,8 @@ static int by_name(const void *pa, const void *pb)
 					: by_place(pa, pb);
 }
 
-/* A number of 4 bytes that repeats one of the directory: where it isn't known yet it is 0, where it
- * doesn't fit all bits are set. */
+/* A number of 4 bytes that repeats one of the directory. It is 0 where it isn't known yet, and has
+ * all bits set where it doesn't fit. */
 static bool repeats(const uint8_t *p, uint64_t is)
 {
 	uint64_t v = number(p, 4);
@@ -241,7 +241,7 @@ static bool repeats(const uint8_t *p, uint64_t is)
 	return v == (uint32_t)is || v == 0 || v == UINT32_MAX;
 }
 
-/* The entry's local part begins at `at`; *ret_end: where it ends, perhaps with sizes behind it. */
+/* The entry's local part begins at `at`; *ret_end: its end, including sizes after it. */
 static int local_end(struct span s, struct entry *e, uint64_t limit, uint64_t *ret_end,
 		     struct err *err)
 {

@@ -1,5 +1,5 @@
-/* steps/normalise/normalise.c — the formats by their first bytes, and what is common to all of
- * them. */
+/* steps/normalise/normalise.c — tells formats by their first bytes; helpers that all of them
+ * share. */
 #include "steps/normalise/normalise.h"
 #include <stdio.h>
 #include <string.h>
@@ -107,7 +107,7 @@ const char *normalise_text(struct normalise_job *j, const char *s, size_t n)
 	_cleanup_(str_deinit) struct str out = { 0 };
 	bool cut = n > SHOWN_MAX;
 
-	/* A character isn't cut in its middle. */
+	/* Don't cut a character in its middle. */
 	if (cut)
 		for (n = SHOWN_MAX; n > SHOWN_MAX - 4 && ((unsigned char)s[n] & 0xc0) == 0x80; n--)
 			;

@@ -1,32 +1,32 @@
-/* steps/normalise/normalise.h — are two files the same but for what their format notes besides
- * (times, order, compression)?
+/* steps/normalise/normalise.h — compares two files by their content, ignoring what their format
+ * stores besides (times, order, compression).
  *
  * The program `cairn-steps normalise [--max BYTES] A B` compares two files in a normal form and
- * prints one line of JSON. The engine runs it as a child with a time limit, because what it decodes
- * is hostile. It takes memory and temporary space up to the limits below, and no more.
+ * prints one line of JSON. The engine runs it as a child with a time limit, because the decoded
+ * files may be hostile. It uses memory and temporary space up to the limits below, and no more.
  *
  * What counts for a format, and what doesn't:
  *
  * - tar: names, kinds, executable bit, set-id bits, devices, link targets, extended attributes,
  *   comments and unknown pax records, content count. Order, times, owners, other permissions and
  *   the dialect don't.
- * - zip: as tar, and comments and extra fields count, but for times, owners and sizes among these.
+ * - zip: as tar, and comments and extra fields count, except times, owners and sizes among these.
  *   Compression doesn't.
- * - npz: a zip of .npy files; what holds for both.
+ * - npz: a zip of .npy files; the rules of both.
  * - npy: type, shape and values, bit by bit, count. Byte order, order of the axes (C, Fortran) and
  *   the header's text don't.
- * - gzip, zstd: what is inside counts. Level, header, checksums, and the division into members or
+ * - gzip, zstd: the content counts. Level, header, checksums, and the division into members or
  *   frames don't.
  * - png: width, height, pixels as 16-bit RGBA and all chunks count, except those of text and time.
  *   Compression, filters, palette and depth don't.
  * - json: values count, numbers by their value as doubles or 64-bit integers. Order of keys, spaces
  *   and escapes don't.
  *
- * Bytes that no reader of the format reads (behind its end, between members) keep a file from being
- * normalised. When two files are the same, `detail` names each kind of difference that was left
- * out, with the first member that has it.
+ * A file isn't normalised if it has bytes that no reader of the format reads (after its end,
+ * between members). When two files are the same, `detail` names each kind of difference that was
+ * ignored, with the first member that has it.
  *
- * Formats are seen from the first bytes. What is inside of a container is normalised again, to
+ * The first bytes tell the format. The content of a container is normalised again, to
  * NORMALISE_DEPTH_MAX levels: "gzip+tar+png".
  */
 #ifndef CAIRN_STEPS_NORMALISE_NORMALISE_H
@@ -37,7 +37,8 @@
 #include "base/text/str.h"
 
 #define NORMALISE_DEPTH_MAX 4
-/* Bytes that one comparison unpacks, both sides and all levels together: they lie in TMPDIR. */
+/* Limit of the bytes that one comparison unpacks, on both sides and all levels together: they lie
+ * in TMPDIR. */
 #define NORMALISE_UNPACKED_MAX (8 * GIB)
 #define NORMALISE_MEMBERS_MAX  1000000
 
@@ -47,7 +48,7 @@ struct span {
 };
 
 enum normalised_verdict {
-	NORMALISED_NOT, /* no common format that is known, or one can't be read: only bytes can be
+	NORMALISED_NOT, /* no known common format, or one file can't be read: only bytes can be
 			   compared */
 	NORMALISED_SAME,
 	NORMALISED_DIFFERENT,
@@ -59,32 +60,32 @@ struct normalised {
 	const char *member;     /* first one that differs: "data/a.txt", "outer.tar > a.txt"; NULL
 				   without members */
 	const char *detail; /* for people, one line, printable: what differs; when the same: what
-			       was left out of account. NOT: why; or NULL */
+			       was ignored. NOT: why; or NULL */
 };
 
 struct normalise_job {
-	struct arena *arena; /* holds what comes out */
+	struct arena *arena; /* for the results */
 	uint64_t bytes_max;
 	uint64_t bytes; /* unpacked so far */
 	unsigned depth;
 };
 
-/* Never fails: what can't be read is NORMALISED_NOT. */
+/* Never fails: files that can't be read are NORMALISED_NOT. */
 void normalise_spans(struct normalise_job *j, struct span a, struct span b, struct normalised *ret);
-/* The program: the files, and before them perhaps --max and the most that it may unpack. Exit 0
- * with a line on standard output; 2 for a wrong use, 1 when a file can't be read. */
+/* The program. Arguments: the two files, and before them optionally --max with the most bytes to
+ * unpack. Exit 0 with a line on standard output; 2 for wrong usage, 1 when a file can't be read. */
 int normalise_main(int argc, char **argv);
 
-/* Between the files of this folder. */
+/* Shared by the files of this folder. */
 
-/* Unpacked bytes: a little of them in memory, more in a file in TMPDIR that has no name. */
+/* Unpacked bytes: a few in memory, more in an unnamed file in TMPDIR. */
 struct unpacked {
 	struct normalise_job *job;
 	struct str small;
 	int fd; /* -1: still small */
 	uint64_t len;
 	void *map;
-	struct span all; /* after unpacked_end() */
+	struct span all; /* set by unpacked_end() */
 };
 void unpacked_init(struct unpacked *s, struct normalise_job *j);
 void unpacked_deinit(struct unpacked *s);
@@ -92,20 +93,20 @@ int unpacked_add(struct unpacked *s, const void *bytes, size_t n,
 		 struct err *err); /* ERR_TOO_LARGE beyond the job's limit */
 int unpacked_end(struct unpacked *s, struct err *err);
 
-/* First differing byte; the shorter length when one begins with the other. */
+/* Offset of the first differing byte; the shorter length when one begins with the other. */
 size_t normalise_differs_at(struct span a, struct span b);
 const char *normalise_difference(struct normalise_job *j, struct span a,
 				 struct span b); /* "byte 17: 0x61 → 0x62", "12 bytes → 13 bytes" */
-/* Printable, in the job's arena; at most 120 bytes of it. */
+/* Made printable, in the job's arena; at most 120 bytes. */
 const char *normalise_text(struct normalise_job *j, const char *s, size_t n);
 bool normalise_same_bytes(const struct str *a, const struct str *b);
 
-/* layout.c: ERR_INVALID when there are bytes in it that no member accounts for. `facts` gets what a
- * zip holds beside its members and counts: two zips with equal facts have the same comments and
+/* layout.c: ERR_INVALID when the file has bytes that belong to no member. `facts` gets what a zip
+ * holds besides its members and counts: two zips with equal facts have the same comments and
  * fields. */
 int normalise_check_zeros(struct span s, uint64_t from, uint64_t to, struct err *err);
-/* Of a tar's member whose header is at `at`: the records of its pax headers that libarchive passes
- * over. */
+/* For the tar member whose header is at `at`: the records of its pax headers that libarchive
+ * skips. */
 int normalise_tar_facts(struct span s, uint64_t at, struct str *facts, struct err *err);
 int normalise_check_zip(struct span s, struct str *facts, struct err *err);
 

@@ -2,14 +2,13 @@
  * axes.
  *
  * Type, size of items and shape must be the same. Then find_differences() walks both arrays in C
- * order: each has strides, and next_index() counts up like an odometer, so that an array in
- * Fortran order is compared where it lies. Items of numbers, times and text are turned into this
- * machine's byte order first (item()). Values are compared as bytes, so a NaN equals itself and
- * -0.0 isn't 0.0.
+ * order: each has strides, and next_index() counts up like an odometer, so that an array in Fortran
+ * order is compared in place. Items of numbers, times and text are converted to this machine's byte
+ * order first (item()). Values are compared as bytes, so a NaN equals itself and -0.0 isn't 0.0.
  *
- * unit_bytes() is the one list of the types that can be compared, and says for each what the other
- * byte order turns around. A type that it doesn't know isn't normalised, nor are records and
- * objects (npy_read_header()): the files are then compared as bytes by whoever asked.
+ * Only unit_bytes() knows the types that can be compared, and the units whose bytes the other byte
+ * order reverses. Unknown types aren't normalised, nor are records and objects (npy_read_header()):
+ * the caller then compares the files as bytes.
  */
 #include "steps/table/npy.h"
 #include <assert.h>
@@ -19,17 +18,17 @@
 #include "base/text/text.h"
 #include "steps/normalise/normalise.h"
 
-/* Where the value at `index` of the C order lies: each axis has its stride, in items. */
+/* Finds the value at `index` of the C order: each axis has its stride, in items. */
 struct array {
 	struct npy_header h;
 	const uint8_t *data;
 	uint64_t strides[NPY_DIMENSIONS_MAX];
 	uint64_t items;
-	unsigned swap_bytes; /* what is turned around for the other byte order; 1: nothing */
+	unsigned swap_bytes; /* unit that the other byte order reverses; 1: nothing to reverse */
 };
 
-/* How many bytes belong together: the other byte order turns them around. Raw bytes (V) have none.
- * 0: no type that can be compared. */
+/* The number of bytes in a unit, which the other byte order reverses. Raw bytes (V) have units of
+ * 1. 0: the type can't be compared. */
 static unsigned unit_bytes(const struct npy_header *h)
 {
 	switch (h->kind) {
@@ -82,7 +81,7 @@ static int open_array(struct span s, struct array *ret, struct err *err)
 	return 0;
 }
 
-/* The item's bytes in this machine's order into `to`, which has room for them; returns them. */
+/* Copies the item's bytes in this machine's order to `to`, which must have room; returns them. */
 static const uint8_t *item(const struct array *a, uint64_t at, uint8_t *to)
 {
 	const uint8_t *p = a->data + at * a->h.item_bytes;
@@ -95,7 +94,7 @@ static const uint8_t *item(const struct array *a, uint64_t at, uint8_t *to)
 	return to;
 }
 
-/* Counts up like an odometer, the last axis first, and keeps both places. */
+/* Counts up like an odometer, the last axis first, and updates both positions. */
 static void next_index(const struct array *a, const struct array *b, uint64_t *index,
 		       uint64_t *at_a, uint64_t *at_b)
 {
@@ -112,7 +111,7 @@ static void next_index(const struct array *a, const struct array *b, uint64_t *i
 
 /* Values, for people. */
 
-/* One part of an item, as a table of its own; in this machine's byte order. */
+/* One part of an item, as an array of one element, in this machine's byte order. */
 static bool add_part(struct str *out, const uint8_t *p, char kind, unsigned size)
 {
 	struct npy one = { .data = p,

@@ -1,9 +1,9 @@
-/* steps/normalise/png.c — PNG: pixels as 16-bit RGBA, whatever they are stored as.
+/* steps/normalise/png.c — PNG: pixels as 16-bit RGBA, whatever the file stores.
  *
- * Each image is decoded by libpng row by row into a struct unpacked, and the two are compared as
- * bytes. An interlaced image is decoded in memory as a whole, so it has a lower limit
- * (INTERLACED_MAX). Chunks that decoding leaves out count too: add_chunks() collects them as they
- * are, and those of text and time apart, as they are only mentioned. So do bytes behind the end.
+ * libpng decodes each image row by row into a struct unpacked, and the two are compared as bytes.
+ * An interlaced image is decoded in memory as a whole, so it has a lower limit (INTERLACED_MAX).
+ * Chunks that decoding leaves out count too: add_chunks() collects them unchanged, and separately
+ * those of text and time, which are only mentioned. Bytes after the end count as well.
  *
  * libpng reports errors by a jump, as in steps/augment/png.c. What must be freed after it lies in
  * struct decoding (row, rows), not in locals. Warnings of benign errors are errors here: an image
@@ -17,12 +17,12 @@
 
 #define CHUNK_MAX      (8 * MIB)
 #define SIDE_MAX       1000000
-#define INTERLACED_MAX (16 * MIB) /* pixels: those are in memory all at once */
+#define INTERLACED_MAX (16 * MIB) /* pixels: all are in memory at once */
 #define PIXEL_BYTES    8
 
 struct decoding {
 	struct span all, from;
-	struct str counts; /* chunks that count, and what is behind the end */
+	struct str counts; /* chunks that count, and bytes after the end */
 	struct str texts;  /* those of text and time, which don't */
 	struct unpacked *to;
 	uint8_t *row, **rows;
@@ -90,7 +90,7 @@ static void read_image(png_structp png, png_infop info, struct decoding *d)
 	png_set_user_limits(png, SIDE_MAX, SIDE_MAX);
 	png_set_chunk_malloc_max(png, CHUNK_MAX);
 	png_set_chunk_cache_max(png, 64);
-	/* Other chunks are compared as they are. What it would only warn of (data behind the
+	/* Other chunks are compared unchanged. What libpng would only warn of (data after the
 	 * pixels) is an error. */
 	png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
 	png_set_benign_errors(png, 0);
@@ -111,8 +111,8 @@ static void read_image(png_structp png, png_infop info, struct decoding *d)
 	png_read_end(png, NULL);
 }
 
-/* Of all chunks that decoding leaves out, those that may change what is seen or meant, as they are;
- * and what is behind the image. The decoder has walked along them already. */
+/* Collects all chunks that decoding leaves out and that may change appearance or meaning,
+ * unchanged; and the bytes after the image. The decoder has checked their lengths already. */
 static void add_chunks(struct span s, struct str *counts, struct str *texts)
 {
 	static const char decoded[] = "IHDR PLTE tRNS IDAT IEND", text[] = "tEXt zTXt iTXt tIME";

@@ -1,5 +1,5 @@
 /* steps/normalise/program.c — `cairn-steps normalise [--max BYTES] A B`: for the engine, which
- * reads the one line that it prints. */
+ * reads its one line of output. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -51,7 +51,7 @@ int normalise_main(int argc, char **argv)
 		fputs("usage: cairn-steps normalise [--max BYTES] OLD NEW\n", stderr);
 		return 2;
 	}
-	/* Beyond what the formats bound by themselves. */
+	/* Limits beyond those of the formats. */
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_FSIZE, NORMALISE_UNPACKED_MAX);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

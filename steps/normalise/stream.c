@@ -1,4 +1,4 @@
-/* steps/normalise/stream.c — gzip and zstd: one stream in a wrapping. */
+/* steps/normalise/stream.c — gzip and zstd: containers of one stream. */
 #include <limits.h>
 #include <string.h>
 #include <zlib.h>
@@ -6,11 +6,11 @@
 #include "steps/normalise/normalise.h"
 
 #define CHUNK          (256 * KIB)
-#define WINDOW_LOG_MAX 27 /* 128 MiB, what `zstd` takes without being told */
+#define WINDOW_LOG_MAX 27 /* 128 MiB, the default limit of `zstd` */
 
 typedef int unpack_fn(struct span from, struct unpacked *to, struct err *err);
 
-/* RFC 1952: members follow each other, and count as one stream. */
+/* RFC 1952: several members in a row count as one stream. */
 static int gunzip_all(z_stream *z, uint8_t *out, struct span from, struct unpacked *to,
 		      struct err *err)
 {
@@ -70,8 +70,7 @@ static int unzstd_all(ZSTD_DCtx *z, uint8_t *out, struct span from, struct unpac
 			return err_set(err, ERR_INVALID, "byte %zu: %s", at, ZSTD_getErrorName(r));
 	}
 
-	/* More may wait inside of the decoder after all was given to it: until a call leaves room.
-	 */
+	/* The decoder may hold more after all input was given: call it until it leaves room. */
 	while (in.pos < in.size || o.pos == o.size) {
 		o.pos = 0;
 		r = ZSTD_decompressStream(z, &o, &in);

@@ -1,7 +1,7 @@
-/* steps/normalise/unpacked.c — bytes that were unpacked, on their way to be compared.
+/* steps/normalise/unpacked.c — unpacked bytes that wait to be compared.
  *
- * Up to SMALL_MAX bytes wait in `small`; more go to a file in TMPDIR that is unlinked at once, so
- * nothing stays behind a crash. unpacked_end() maps it. Every byte counts against the job's
+ * Up to SMALL_MAX bytes stay in `small`; more go to a file in TMPDIR that is unlinked at once, so
+ * that a crash leaves nothing. unpacked_end() maps it. Every byte counts towards the job's
  * bytes_max, over all levels and both sides.
  */
 #include <assert.h>

@@ -2,19 +2,18 @@
  * seed, so that one sample's place says nothing about another's. The formula is in the step's
  * `about` and must not change without its version.
  *
- * set_assign() sorts the samples by key and drops those whose key is there already
- * (sort_and_check(); the first that was found counts), numbers the classes, hashes every key
- * (hash_all()), gives each sample its split and shard, and lays the samples out in the order in
- * which they are written (lay_out()). After that set->samples is sorted by split, then shard, then
- * key, or u_order with `shuffle`.
+ * set_assign() sorts the samples by key and drops duplicate keys (sort_and_check(); the first that
+ * was found counts), numbers the classes, hashes every key (hash_all()), gives each sample its
+ * split and shard, and arranges the samples in the order in which they are written (lay_out()).
+ * After that set->samples is sorted by split, then shard, then key, or u_order with `shuffle`.
  *
  * One digest gives three numbers: u_split, u_shard, u_order. With group_by, u_split comes from the
  * group's word, so that a group stays together. With `stratify`, a class's samples are sorted by
- * u_split and cut at the exact fractions. With split_by the split is known before: set_add() found
+ * u_split and cut at the exact fractions. With split_by the split is already known: set_add() found
  * it.
  *
- * Classes have the numbers that `classes` gives; without it, their own numbers where all are
- * decimal numbers, else their rank by name.
+ * Classes have the numbers that `classes` gives; without it, their own numbers if all are decimal
+ * numbers, else their rank by name.
  *
  * set_read_splits() runs before the source is read, because set_add() compares words with the
  * outputs' names. One thread; nothing here reads a sample's bytes.
@@ -32,7 +31,7 @@ void sample_hash(int64_t seed, const char *text, size_t n, uint64_t u[3])
 	char small[sizeof(domain) + 8 + SHARD_NAME_MAX];
 	struct digest d;
 
-	n = MIN(n, (size_t)SHARD_NAME_MAX); /* keys and words are no longer than that */
+	n = MIN(n, (size_t)SHARD_NAME_MAX); /* keys and words are never longer */
 	memcpy(small, domain, sizeof(domain));
 	for (size_t i = 0; i < 8; i++)
 		small[sizeof(domain) + i] = (char)((uint64_t)seed >> (8 * i));
@@ -65,7 +64,7 @@ static void hash_all(struct set *s)
 	}
 }
 
-/* One sample a key. */
+/* Duplicate keys. */
 
 static int by_key(const void *a, const void *b)
 {
@@ -97,7 +96,7 @@ static int sort_and_check(struct set *s, struct err *err)
 
 /* Classes. */
 
-/* A decimal number below 10^9, written as it is usually. */
+/* A decimal number below 10^9, in its usual form. */
 static bool is_number(const char *s, size_t n, int64_t *ret)
 {
 	*ret = 0;
@@ -274,7 +273,7 @@ static int by_class(const void *a, const void *b)
 					: strcmp(x->key, y->key);
 }
 
-/* The i-th of a class's n by u: its middle is (i + 1/2) / n of the way. */
+/* The i-th of a class's n samples by u gets the position (i + 1/2) / n. */
 static void stratify(struct set *s)
 {
 	struct sample **v = xcalloc(s->samples.n, sizeof(*v));
@@ -293,8 +292,8 @@ static void stratify(struct set *s)
 
 /* Shards. */
 
-/* Between two thirds and four thirds of what was asked for: round numbers of samples are then far
- * from where the number of shards doubles. */
+/* Gives between two thirds and four thirds of the requested size: so round numbers of samples are
+ * far from where the number of shards doubles. */
 static uint32_t shards_for(const struct settings *w, uint64_t samples)
 {
 	uint64_t n = 1;

@@ -1,14 +1,14 @@
 /* steps/shard/facts.c — index.json, stats.json and metrics, made after all shards are closed.
  *
  * index.json can be as long as all keys together, so it is never one JSON value: write.c has made
- * the text of each shard's entry without its name (a text for each part, a NUL behind it), and
- * write_index() puts the name in front. stats.json is small and goes through jansson.
+ * the text of each shard's entry without its name (a text for each part, each ended by a NUL), and
+ * write_index() puts the name in front. stats.json is small and is made with jansson.
  *
  * Samples with the same content ("twins") are found by sorting the fingerprints that write.c took.
- * Fingerprints differ from one execution to the next, so what is shown is ordered by keys.
+ * Fingerprints differ from one execution to the next, so the output is ordered by keys.
  *
  * Both files are written under a temporary name and renamed. One thread; samples marked `skipped`
- * are in no count. Lines about bad samples come from set->bad_examples (set.c).
+ * aren't counted. Lines about bad samples come from set->bad_examples (set.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -113,11 +113,11 @@ struct twin_group {
 	size_t from, to;
 };
 
-/* Fingerprints differ from one execution to the next, so what is shown is in the order of keys. */
+/* Fingerprints differ from one execution to the next, so the output is in the order of keys. */
 struct twins {
 	const struct sample **v; /* all that were written, by content, then split, then key */
 	size_t n;
-	VEC(struct twin_group) groups; /* of more than one, by the key of their first */
+	VEC(struct twin_group) groups; /* groups of more than one, by the key of their first */
 };
 
 static int by_content(const void *a, const void *b)
@@ -157,7 +157,7 @@ static void find_twins(const struct set *s, struct twins *t)
 		qsort_r(t->groups.v, t->groups.n, sizeof(*t->groups.v), by_first, t);
 }
 
-/* Of one split: how many samples have the content of an earlier one, and how many that of a sample
+/* For one split: how many samples have the content of an earlier one, and how many that of a sample
  * in another split. */
 static json_t *twins_of(const struct set *s, const struct twins *t, size_t split)
 {

@@ -1,5 +1,5 @@
-/* steps/shard/fingerprint.c — libcrypto's Poly1305 (RFC 8439, section 2.5). A key is safe for many
- * messages here because no result is ever shown. */
+/* steps/shard/fingerprint.c — libcrypto's Poly1305 (RFC 8439, section 2.5). One key is safe for
+ * many messages here because no result is ever shown. */
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
@@ -19,7 +19,7 @@ struct fingerprint *fingerprint_new(const uint8_t key[FINGERPRINT_KEY_BYTES])
 	f->ctx = mac ? EVP_MAC_CTX_new(mac) : NULL;
 	EVP_MAC_free(mac);
 	if (!f->ctx)
-		mem_die(0); /* it is in libcrypto's default provider: only memory can be missing */
+		mem_die(0); /* libcrypto's default provider has it, so only memory can be missing */
 	return f;
 }
 

@@ -1,11 +1,11 @@
-/* steps/shard/loose.c — files, and members of archives, that become samples: names are taken apart
- * and sorted, so that what has one key stands together. */
+/* steps/shard/loose.c — files, and members of archives, that become samples: splits their names,
+ * and sorts them so that members with one key are adjacent. */
 #include <ctype.h>
 #include <string.h>
 #include "base/text/text.h"
 #include "steps/shard/internal.h"
 
-#define TWINS_LOOK 32 /* members of a sample that are compared with each one */
+#define TWINS_LOOK 32 /* members of a sample to compare each one with */
 
 void loose_hide_dots(char *key)
 {
@@ -32,7 +32,7 @@ int loose_name(struct set *s, const char *where, const char *name, const char **
 	if (s->with.last_dot)
 		key_len = (size_t)(strrchr(name, '.') - name);
 	copy[key_len] = '\0';
-	loose_hide_dots(copy); /* only with last_dot is there one */
+	loose_hide_dots(copy); /* there is one only with last_dot */
 	for (char *p = copy + key_len + 1; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	*ret_key = copy;
@@ -50,8 +50,8 @@ static int by_key(const void *a, const void *b)
 	return c ? c : strcmp(x->part.field, y->part.field);
 }
 
-/* Members `0.jpg` and `1.jpg` are what `scene.0.jpg` and `scene.1.jpg` become when the key ends at
- * the first dot: often samples that were meant to be two. */
+/* Members `0.jpg` and `1.jpg` come from `scene.0.jpg` and `scene.1.jpg` when the key ends at the
+ * first dot: often they were meant to be two samples. */
 static bool has_twins(const struct part *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -79,7 +79,7 @@ int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err
 		parts.n = 0;
 		for (next = i; next < l->all.n && strcmp(l->all.v[next].key, d.key) == 0; next++) {
 			if (adjacent && l->all.v[next].part.run != l->all.v[i].part.run)
-				break; /* another sample by that key: set_assign() sees to it */
+				break; /* a second sample with that key: set_assign() handles it */
 			VEC_PUSH(&parts, l->all.v[next].part);
 		}
 		if (has_twins(parts.v, parts.n) && !twins++)

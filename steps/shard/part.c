@@ -1,20 +1,19 @@
 /* steps/shard/part.c — the bytes of a member: from a file, from memory, from the spool; arrays
  * become PNG or NPY.
  *
- * part_get() either appends the bytes to a buffer, or, when they are more than `most`, leaves them
- * where they are and gives a part_bytes, whose part_read() is the shard_field's read(). So a
- * thread that writes holds a few MiB, whatever the size of a file or array. An array as NPY is its
- * header and the bytes in the spool. A large one as PNG goes to a file without a name beside the
- * spool (struct png_out), as its size must be known before it is written; rows are read as they are
- * encoded.
+ * part_get() appends the bytes to a buffer. If they are more than `most`, it leaves them where they
+ * are and returns a part_bytes, whose part_read() is the shard_field's read(). So a writing thread
+ * holds a few MiB, whatever the size of a file or array. An array as NPY is its header and the
+ * bytes in the spool. A large one as PNG goes to an unnamed file next to the spool (struct
+ * png_out), since its size must be known before it is written; rows are read as they are encoded.
  *
  * Files are opened below set->files_fd. A path from a directory walk is opened without following a
- * link; one that comes from a table or through a link (PART_NAMED, PART_LINK) must stay below the
- * root, which fs_open_beneath() sees to.
+ * link. A path that comes from a table or through a link (PART_NAMED, PART_LINK) must stay below
+ * the root, which fs_open_beneath() ensures.
  *
  * A file may shrink or grow between listing and writing: part_read() gives ERR_CHANGED when it is
- * too short, load_file() reads until the end. Only files are held against max_file here; archives
- * and IDX were when they were read.
+ * too short, load_file() reads until the end. Only files are checked against max_file here;
+ * archives and IDX were checked when they were read.
  *
  * Any thread, once the spool is flushed; nothing here changes the set.
  */
@@ -28,7 +27,7 @@
 #include "steps/shard/internal.h"
 
 #define READ_STEP (64 * KIB)
-#define ROWS_STEP (256 * KIB) /* bytes of an array that are read at once to be encoded */
+#define ROWS_STEP (256 * KIB) /* bytes of an array to read at once for encoding */
 
 /* Files. */
 
@@ -59,7 +58,7 @@ static int too_large(const struct set *s, const struct part *p, struct err *err)
 		       s->files_root, p->at, (unsigned long long)s->with.max_file);
 }
 
-/* Until a read gives nothing: on some file systems a short one isn't the end. */
+/* Reads until a read returns nothing: on some file systems a short read isn't the end. */
 static int load_file(const struct set *s, const struct part *p, uint64_t most, struct str *out,
 		     struct part_bytes *large, struct err *err)
 {
@@ -95,7 +94,7 @@ static int load_file(const struct set *s, const struct part *p, uint64_t most, s
 	return 0;
 }
 
-/* What is too large to be held. */
+/* Parts that are too large for memory. */
 
 void part_close(struct part_bytes *b)
 {
@@ -134,12 +133,12 @@ int part_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err)
 
 /* Arrays. */
 
-/* Where a PNG goes: into memory, or into a file. */
+/* Where a PNG is written: to memory, or to a file. */
 struct png_out {
 	struct str *text;
 	int fd; /* -1: into text */
 	uint64_t n;
-	struct err err; /* set where it was not libpng that failed */
+	struct err err; /* set for failures outside libpng */
 };
 
 static void png_append(png_structp png, png_bytep bytes, size_t n)
@@ -190,7 +189,7 @@ static int add_png(const struct set *s, const struct part *part, struct png_out 
 
 	if (!info)
 		mem_die(0);
-	/* Nothing that is cleaned up by scope changes behind this. */
+	/* No variable that is cleaned up by scope changes after this. */
 	if (setjmp(png_jmpbuf(png))) { /* lint: setjmp because libpng reports errors so */
 		png_destroy_write_struct(&png, &info);
 		if (o->err.code)

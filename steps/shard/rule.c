@@ -1,13 +1,13 @@
-/* steps/shard/rule.c — the words about a sample: its class, group, split.
+/* steps/shard/rule.c — the words of a sample: its class, group, split.
  *
  * rule_read() makes a rule of a setting's variant (`folder`, `pattern`, `column`, `field`, or
  * `auto`: the member cls, else the outermost folder). rule_word() applies it to a draft: it finds
  * the text, trims it, and refuses one that is too long or isn't UTF-8. 0 means that the sample has
- * none; whether that is bad is set.c's to say.
+ * none; set.c decides whether that is bad.
  *
- * `column` asks the row that the draft came from (draft.column). A sample that is no row may carry
- * one, its member json (carried_column()). A number with a fraction or an exponent is written in
- * its canonical form, so that 1e-1 and 0.1 are the same class (jsonl_column_text()).
+ * `column` reads the row that the draft came from (draft.column). A sample that is no row may
+ * contain one, its member json (carried_column()). A number with a fraction or an exponent is
+ * written in its canonical form, so that 1e-1 and 0.1 are the same class (jsonl_column_text()).
  *
  * Words are stored once, in a `struct words`: a map whose insertion order is the id. One thread,
  * while the source is read.
@@ -174,7 +174,7 @@ bool jsonl_column_text(const struct jsonl_member *v, size_t n, const char *name,
 	return true;
 }
 
-/* A sample that is no row of a table may carry one: its member json. */
+/* A sample that is no row of a table may contain one: its member json. */
 static int carried_column(const struct set *s, const struct rule *r, const struct draft *d,
 			  struct str *out, struct err *err)
 {
@@ -186,7 +186,7 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 
 	if (found <= 0)
 		return found;
-	/* The object may be written over several lines; a string never is. */
+	/* The object may span several lines; a string never does. */
 	for (size_t i = 0; i < text.len; i++)
 		if (text.s[i] == '\n')
 			text.s[i] = ' ';

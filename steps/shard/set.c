@@ -1,16 +1,16 @@
-/* steps/shard/set.c — the samples that were found, and the bad ones that weren't taken.
+/* steps/shard/set.c — the samples that were found, and the bad ones that were refused.
  *
  * A source makes a draft and calls set_add(). It sorts the members by field, checks that a reader
- * of the shard would cut the names at the same places (check_parts()), finds class, group and
- * split (read_words()), and copies the draft into the arena. Bytes aren't read, except for those
- * that a rule needs. Duplicate keys are found later, in set_assign().
+ * of the shard would cut the names at the same places (check_parts()), finds class, group and split
+ * (read_words()), and copies the draft into the arena. Bytes aren't read, except those that a rule
+ * needs. Duplicate keys are found later, in set_assign().
  *
  * A bad sample goes through set_bad(): with `on_bad: fail` its error ends the step; with `skip` it
  * is counted by reason and its error is cleared. A full disk is never a bad sample. Threads that
- * write call set_bad() too, so counts and examples are under bad_lock; the examples kept are the
- * least by their text, so that they don't depend on which thread was first.
+ * write call set_bad() too, so counts and examples are under bad_lock. The examples kept are the
+ * first in the order of their texts, so that they don't depend on which thread was first.
  *
- * All else is for the thread that reads the source.
+ * Everything else is for the thread that reads the source.
  */
 #include <assert.h>
 #include <string.h>
@@ -61,8 +61,6 @@ int set_bad(struct set *s, enum bad why, struct err *err)
 	return 1;
 }
 
-/* Adding. */
-
 int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret,
 	     struct err *err)
 {
@@ -76,7 +74,7 @@ int set_part(struct set *s, const char *field, const void *bytes, size_t n, stru
 	return spool_add(&s->spool, bytes, n, err);
 }
 
-/* Class, group and split, by their rules. -1: the sample is bad, *ret_why says why. */
+/* Finds class, group and split by their rules. -1: the sample is bad, *ret_why says why. */
 static int read_words(struct set *s, const struct draft *d, struct sample *to, enum bad *ret_why,
 		      struct err *err)
 {

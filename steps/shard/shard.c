@@ -7,9 +7,8 @@
 #include "base/os/machine.h"
 #include "steps/shard/internal.h"
 
-/* Outputs. */
-
-/* Removes the shards of an earlier execution by hand: where that made more, some would stay. */
+/* Removes the shards of an earlier execution by hand, since that may have made more than this
+ * one. */
 static int clear_old(const char *path, struct err *err)
 {
 	static const char ours[] = "shard-[0-9][0-9][0-9][0-9][0-9][0-9]?(-*).tar?(.zst)";
@@ -35,8 +34,8 @@ static int real_path(const char *path, char **ret, struct err *err)
 	return *ret ? 0 : err_errno(err, "cannot read %s", path);
 }
 
-/* An output's old shards are removed, so they must be neither the input nor what another output
- * has written. */
+/* An output's old shards are removed, so the output must be neither the input nor another
+ * output. */
 static int check_apart(const struct set *s, const struct out_split *out, struct err *err)
 {
 	_cleanup_(freep) char *in = NULL, *here = NULL;
@@ -61,8 +60,6 @@ static int check_apart(const struct set *s, const struct out_split *out, struct 
 	}
 	return 0;
 }
-
-/* The step. */
 
 static int make_shards(struct set *s, struct err *err)
 {

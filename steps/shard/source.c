@@ -1,16 +1,16 @@
-/* steps/shard/source.c — what an input is, and which of its files count.
+/* steps/shard/source.c — the kind of an input, and which of its files count.
  *
- * source_read() lists the input, finds its kind where `source` doesn't say it, keeps the files of
- * that kind, and calls one reader: source_files(), source_archives(), source_tables() or
- * source_idx(). Each of them gives samples to set_add().
+ * source_read() lists the input, finds its kind unless `source` gives it, keeps the files of that
+ * kind, and calls one reader: source_files(), source_archives(), source_tables() or source_idx().
+ * Each of them passes samples to set_add().
  *
- * Kinds are told by names (kind_by_name()); a single file that has none is looked into for IDX. A
- * directory is of the kind of all its files. IDX wins whatever lies beside it, index.json and the
- * like don't count, and any other mixture is plain files.
+ * Names tell kinds (kind_by_name()); a single file whose name doesn't is checked for IDX. A
+ * directory has the kind that all its files have. IDX wins whatever else is there, index.json and
+ * similar files don't count, and any other mixture is plain files.
  *
- * `include` and `exclude` apply to paths below the directory (source_wants()); of one archive,
- * source_archive.c applies them to members. files_fd is opened here for plain files, and by
- * source_table.c for the files that a table names. One thread.
+ * `include` and `exclude` apply to paths below the directory (source_wants()); for a single
+ * archive, source_archive.c applies them to members. files_fd is opened here for plain files, and
+ * by source_table.c for the files that a table names. One thread.
  */
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -73,8 +73,8 @@ static enum source kind_by_name(const char *path)
 	return SOURCE_FILES;
 }
 
-/* A directory is what all of its files are; IDX files are unmistakable, whatever is beside them;
- * any other mixture is plain files. */
+/* A directory has the kind that all its files have. IDX files are unmistakable, whatever else is
+ * there; any other mixture is plain files. */
 static enum source kind_of_dir(const struct input *in)
 {
 	size_t n[SOURCE_LAST + 1] = { 0 }, kinds = 0;
@@ -177,8 +177,8 @@ static bool is_of(enum source kind, const struct input_file *f)
 	return k == kind || (kind == SOURCE_ARCHIVE && k == SOURCE_SHARDS);
 }
 
-/* Of a directory only the files of its kind, if their names say so: a set of shards has index.json
- * beside them, a table the files that it names. */
+/* Keeps only the files of the directory's kind, if names tell it: a set of shards also has
+ * index.json, a table the files that it names. */
 static void keep_kind(struct set *s, struct input *in, enum source kind)
 {
 	size_t n = 0, named = 0;

@@ -13,11 +13,11 @@ struct archive_reading {
 	const char *path;
 	bool shards, alone;
 	uint32_t run;    /* of shards; 0 of other archives */
-	const char *key; /* of the member before, or of the one that is being read */
+	const char *key; /* of the member before, or of the current one */
 	uint64_t done;
 };
 
-/* Finder's and other programs' own files. */
+/* Files that Finder and other programs add. */
 static bool is_hidden(const char *name)
 {
 	const char *slash = strrchr(name, '/');
@@ -25,7 +25,7 @@ static bool is_hidden(const char *name)
 	return (slash ? slash[1] : name[0]) == '.' || str_has_prefix(name, "__MACOSX/");
 }
 
-/* What is larger than one block goes to the spool as it comes. */
+/* A member of more than one block goes to the spool while it is read. */
 static int take_bytes(struct set *s, struct member_reader *m, const char *field, struct part *ret,
 		      struct err *err)
 {
@@ -99,7 +99,7 @@ static int read_one(struct archive_reading *r, struct err *err)
 	code = read_archive(r, m, err);
 	member_reader_free(m);
 	if (code < 0 && err->code == ERR_INVALID) {
-		/* The sample in which it breaks off may lack members. */
+		/* The sample in which the archive breaks off may lack members. */
 		while (r->key && l->all.n > from && strcmp(l->all.v[l->all.n - 1].key, r->key) == 0)
 			l->all.n--;
 		code = set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;

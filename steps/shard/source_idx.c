@@ -1,17 +1,17 @@
-/* steps/shard/source_idx.c — IDX, the format of MNIST: arrays of one shape, one behind the other.
+/* steps/shard/source_idx.c — IDX, the format of MNIST: arrays of one shape, one after the other.
  *
  * Big endian: two zero bytes, the type of elements, the number of dimensions, then each dimension
- * as 32 bits, then the elements (yann.lecun.com/exdb/mnist, "The IDX file format"). Either plain
- * or gzipped. NAME-images-idx3-ubyte goes with NAME-labels-idx1-ubyte; the key of the i-th array
- * is NAME/i with 8 digits, its label is the member cls.
+ * as 32 bits, then the elements (yann.lecun.com/exdb/mnist, "The IDX file format"). Either plain or
+ * gzipped. NAME-images-idx3-ubyte goes with NAME-labels-idx1-ubyte; the key of the i-th array is
+ * NAME/i with 8 digits, its label is the member cls.
  *
- * The header says the size of everything, so limits are checked before any array is read
+ * The header has the size of everything, so limits are checked before any array is read
  * (check_size()). All arrays of a file go to the spool raw, in one copy; a sample's part is an
- * offset there and the `struct pixels` that all of them share. part.c makes PNG or NPY of it when
- * the shard is written.
+ * offset there and a `struct pixels` that all of them share. part.c makes PNG or NPY of it when the
+ * shard is written.
  *
- * A file that ends too early or goes on behind its last array is an error, never a bad sample:
- * nothing could be trusted then. One thread.
+ * A file that ends too early, or has bytes after its last array, is an error, never a bad sample:
+ * nothing in it could be trusted then. One thread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static int idx_read(struct idx *x, void *to, size_t n, struct err *err)
 	return 0;
 }
 
-/* `what`: its items. */
+/* `what`: the file's items. */
 static int idx_end(struct idx *x, const char *what, struct err *err)
 {
 	char more;
@@ -220,7 +220,7 @@ static int add_arrays(struct set *s, struct idx *x, const char *name, const uint
 
 /* Files. */
 
-/* "train" of "train-images-idx3-ubyte.gz"; NULL when it isn't called so. */
+/* "train" of "train-images-idx3-ubyte.gz"; NULL for another form of name. */
 static char *name_before(const char *path, const char *what)
 {
 	const char *base = fs_basename(path), *at = strstr(base, what);

@@ -1,17 +1,17 @@
-/* steps/shard/source_table.c — a sample a row, of CSV or JSON lines.
+/* steps/shard/source_table.c — one sample per row of CSV or JSON lines.
  *
- * A row becomes the member json, its own text (JSON lines) or an object of all cells as text
- * (CSV); with `file` the named file is a member too, and `members` makes members of single
- * columns. Everything but the file goes to memory or the spool; of the file only the path is kept
- * (PART_NAMED), which part.c opens and holds below the root.
+ * A row becomes the member json: its own text (JSON lines) or an object of all cells as text (CSV).
+ * With `file` the named file is a member too, and `members` makes members of single columns.
+ * Everything except the file goes to memory or the spool; for the file only the path is kept
+ * (PART_NAMED), which part.c opens and keeps below the root.
  *
- * The key is that of the column `key`, else of the file's name. A row without either is called by
- * the digest of its JSON text, so that a row put in between changes no other's key; of rows that
- * are the same, the second gets -2, and so on.
+ * The key is that of the column `key`, else of the file's name. A row without either gets the
+ * digest of its JSON text as key, so that an inserted row changes no other's key; among equal rows,
+ * the second gets -2, and so on.
  *
  * A table is mapped as a whole and read once, by one thread. JSON lines are parsed line by line,
- * each by a jsonl reader of its own, so that one bad line can be skipped; a CSV with broken quotes
- * or another number of fields ends the step, as its rows can't be told apart any more.
+ * each by a separate jsonl reader, so that one bad line can be skipped. A CSV with broken quotes or
+ * another number of fields ends the step, since its rows can't be told apart any more.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #include "steps/table/csv.h"
 #include "steps/table/jsonl.h"
 
-/* Of a digest: 64 bits, so that no two different rows of a billion share a key, almost surely. */
+/* Bytes of a digest: with 64 bits, two different rows of a billion almost surely share no key. */
 #define KEY_DIGITS 16
 
 struct table {
@@ -81,7 +81,7 @@ static int column_text(const struct table *t, const struct draft *d, const char 
 	return 0;
 }
 
-/* The named file as a member; *ret_key from its name. */
+/* Adds the named file as a member; *ret_key from its name. */
 static int add_file(struct table *t, const struct draft *d, struct part *part, const char **ret_key,
 		    struct err *err)
 {
@@ -114,7 +114,7 @@ static int add_members(struct table *t, const struct draft *d, struct part *part
 	return 0;
 }
 
-/* Of the column `key`, where the settings name one. */
+/* Reads the key from the column `key`, if the settings name one. */
 static int read_key(struct table *t, struct draft *d, struct err *err)
 {
 	_cleanup_(str_deinit) struct str key = { 0 };
@@ -129,7 +129,7 @@ static int read_key(struct table *t, struct draft *d, struct err *err)
 	return 0;
 }
 
-/* For a row that neither a column nor a file names. */
+/* The key of a row that has neither a key column nor a file. */
 static const char *digest_key(struct table *t)
 {
 	char hex[DIGEST_HEX_MAX];

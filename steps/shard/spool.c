@@ -1,4 +1,4 @@
-/* steps/shard/spool.c — bytes that can be read only once, kept for the second pass. */
+/* steps/shard/spool.c — keeps bytes that can be read only once, for the second pass. */
 #include <assert.h>
 #include <string.h>
 #include "base/os/fs.h"

@@ -1,21 +1,21 @@
-/* steps/shard/write.c — shards, each by one thread from its first sample to its last, so that
- * nothing has to wait for its turn and the bytes can't depend on how many threads there are.
+/* steps/shard/write.c — writes shards, each by one thread from its first sample to its last. So
+ * nothing waits for its turn, and the bytes can't depend on the number of threads.
  *
- * For each sample write_sample() loads what is small, leaves what is large where it is
- * (load_sample()), takes the fingerprint, which reads everything once, asks whether a shard can
+ * For each sample write_sample() loads small parts and leaves large ones where they are
+ * (load_sample()), takes the fingerprint, which reads everything once, checks whether a shard can
  * hold it (shard_check_sample()), and only then writes. So a sample that can't be read or held is
- * found before any of it is in the tar. Where it changes in between, shard_writer_add() fails and
- * the step ends.
+ * found before any of it is in the tar. If it changes in between, shard_writer_add() fails and the
+ * step ends.
  *
  * A shard over max_samples or max_bytes is cut into parts. The first part is renamed when a second
- * one is closed, as only then it is known to be one (close_part()).
+ * one is closed, since only then it is known to be a part (close_part()).
  *
  * A thread changes its own shard_result and the samples of its shard (`content`, `bytes`,
- * `skipped`). Shared are only the count for the progress line (atomic) and set_bad(), which locks.
- * With more threads than shards each writer hashes on a thread of its own (hash_apart).
+ * `skipped`). Threads share only the count for the progress line (atomic) and set_bad(), which
+ * locks. With more threads than shards each writer hashes on a separate thread (hash_apart).
  *
- * index.json is put together by facts.c from the text in shard_result.index; the order of samples
- * is set_assign()'s.
+ * facts.c assembles index.json from the text in shard_result.index; set_assign() decides the order
+ * of samples.
  */
 #include <assert.h>
 #include <stdatomic.h>
@@ -36,15 +36,15 @@ struct writing {
 	atomic_uint_fast64_t done;
 };
 
-/* One shard on its way. */
+/* One shard that is being written. */
 struct shard_out {
 	struct writing *w;
 	struct shard_result *r;
-	struct shard_writer *writer; /* of the part at work */
+	struct shard_writer *writer; /* of the current part */
 	uint64_t in_part;
 	struct str keys, offsets; /* of that part, JSON */
-	struct str bytes;         /* of the sample at hand */
-	struct part_bytes *large; /* those of its parts that aren't held */
+	struct str bytes;         /* of the current sample */
+	struct part_bytes *large; /* those of its parts that aren't in memory */
 	size_t n_large;
 	struct fingerprint *content;
 };
@@ -56,7 +56,7 @@ static char *shard_name(const struct shard_out *o, size_t part, bool cut)
 	struct str s = { 0 };
 
 	str_addf(&s, "shard-%06u", o->r->number);
-	if (cut) { /* -a ... -y, then -za ... -zy, -zza: sorted by name they are in order */
+	if (cut) { /* -a ... -y, then -za ... -zy, -zza: in order when sorted by name */
 		str_addc(&s, '-');
 		for (; part >= 25; part -= 25)
 			str_addc(&s, 'z');
@@ -81,7 +81,7 @@ static int open_part(struct shard_out *o, struct err *err)
 
 /* One sample. */
 
-/* Puts the member that says the sample's class among its *n fields, sorted by name, where it is to
+/* Adds the member with the sample's class to its *n fields, which are sorted by name, if it should
  * have one. */
 static void add_class(const struct set *s, const struct sample *x, struct shard_field *fields,
 		      size_t *n, char text[CLASS_TEXT_MAX])
@@ -105,8 +105,8 @@ static void add_class(const struct set *s, const struct sample *x, struct shard_
 	++*n;
 }
 
-/* The bytes of all parts one behind the other, but for those that are too large: these are read
- * when they are written. */
+/* Loads the bytes of all parts one after the other, except large parts: these are read when they
+ * are written. */
 static int load_sample(struct shard_out *o, const struct sample *x, struct shard_field *fields,
 		       struct err *err)
 {
@@ -137,8 +137,8 @@ static int load_sample(struct shard_out *o, const struct sample *x, struct shard
 	return r < 0 ? err_wrap(err, "sample `%.200s`", x->key) : 0;
 }
 
-/* Reads what isn't held, too: a sample that can't be read is found here, before any of it is
- * written. */
+/* Also reads parts that aren't in memory: a sample that can't be read is found here, before any of
+ * it is written. */
 static int take_fingerprint(struct shard_out *o, struct sample *x, const struct shard_field *fields,
 			    struct err *err)
 {
@@ -201,7 +201,7 @@ static int close_part(struct shard_out *o, struct err *err)
 		if (rename(from, to) < 0)
 			return err_errno(err, "cannot name %s", to);
 	}
-	/* Without the name, which may still change: set_write_facts() puts it in front. */
+	/* The name is left out, since it may still change: set_write_facts() puts it in front. */
 	str_addf(index,
 		 ", \"samples\": %llu, \"bytes\": %llu, \"sha256\": \"%s\",\n     \"keys\": [",
 		 (unsigned long long)p->written.samples, (unsigned long long)p->written.bytes,
@@ -209,14 +209,14 @@ static int close_part(struct shard_out *o, struct err *err)
 	str_addn(index, o->keys.s, o->keys.len);
 	str_add(index, "],\n     \"offsets\": [");
 	str_addn(index, o->offsets.s, o->offsets.len);
-	str_addn(index, "]}", 3); /* with a NUL: the end of a part's text */
+	str_addn(index, "]}", 3); /* with a NUL: it ends a part's text */
 	str_reset(&o->keys);
 	str_reset(&o->offsets);
 	return 0;
 }
 
-/* Begins a new part where the sample doesn't fit this one. It takes a header block a member, and
- * its bytes in blocks; names that need more aren't counted. */
+/* Begins a new part if the sample doesn't fit this one. It takes a header block per member, and its
+ * bytes in blocks; extra blocks for long names aren't counted. */
 static int cut_when_full(struct shard_out *o, const struct shard_field *fields, size_t n,
 			 struct err *err)
 {
@@ -318,7 +318,7 @@ int set_write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, st
 				at++;
 			one->n = at - one->first;
 		}
-	assert(at == s->samples.n); /* set_assign() has laid them out so */
+	assert(at == s->samples.n); /* the order of set_assign() */
 	w.hash_apart = n < s->args->threads;
 	r = step_parallel(s->args->threads, n, write_shard, &w, err);
 	*ret = w.results;

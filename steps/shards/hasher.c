@@ -1,12 +1,12 @@
 /* steps/shards/hasher.c — a ring of buffers between two threads: `given` out to be filled, `pushed`
- * full, `hashed` free again. */
+ * when full, `hashed` when free again. */
 #include "steps/shards/hasher.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include "base/mem.h"
 
-/* One being filled, one being hashed, two so that neither waits for the other's hiccups. */
+/* One is filled, one is hashed, two absorb short delays of either thread. */
 #define BUFFERS 4
 
 struct hasher {
@@ -17,7 +17,7 @@ struct hasher {
 	pthread_cond_t changed;
 	char *buf[BUFFERS];
 	size_t n[BUFFERS];
-	uint64_t pushed, hashed; /* ever */
+	uint64_t pushed, hashed; /* in total */
 	bool ended;
 };
 

@@ -1,7 +1,7 @@
-/* steps/shards/hasher.h — SHA-256 of what is written, on a thread of its own: for the one shard of
- * a small set, where the other cpus have nothing to do.
+/* steps/shards/hasher.h — SHA-256 of written data, on a separate thread: for the one shard of a
+ * small set, where the other cpus have nothing to do.
  *
- * The writer fills a buffer, writes it, hands it over to be hashed and fills the next. One thread
+ * The writer fills a buffer, writes it, passes it on to be hashed and fills the next. One thread
  * uses it at a time.
  */
 #ifndef CAIRN_STEPS_SHARDS_HASHER_H
@@ -10,12 +10,11 @@
 #include "base/crypto/digest.h"
 
 struct hasher;
-/* Buffers of `size` bytes. Where no thread can be had, hashing is done at once by the one that
- * hands over. */
+/* Makes buffers of `size` bytes. If no thread can be started, hasher_push() hashes at once. */
 struct hasher *hasher_new(size_t size);
-/* A buffer that nobody uses; waits for one. */
+/* Returns a free buffer; waits for one. */
 char *hasher_buffer(struct hasher *h);
-/* The buffer that was given last, with n bytes in it. */
+/* Passes on the buffer returned last, with n bytes in it. */
 void hasher_push(struct hasher *h, size_t n);
 void hasher_final(struct hasher *h, struct digest *ret); /* waits; once */
 void hasher_free(struct hasher *h);                      /* NULL is fine */

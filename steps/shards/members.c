@@ -1,23 +1,23 @@
-/* steps/shards/members.c — libarchive, held to limits.
+/* steps/shards/members.c — libarchive with limits.
  *
- * A member_reader walks the archive once, from the front. next() reads headers until a regular
- * file comes; read() gives its bytes. A read gives at most the bytes that were asked for, so
+ * A member_reader walks the archive once, from the front. next() reads headers until a regular file
+ * comes; read() gives its bytes. A read gives at most the bytes that were asked for, so
  * check_unpacked() after each is early enough against bombs.
  *
- * Names are taken as UTF-8 whatever the program's locale is: libarchive converts pax and zip names
+ * Names are read as UTF-8 whatever the program's locale is: libarchive converts pax and zip names
  * to the locale's characters, so each call runs under C.UTF-8 (uselocale(), this thread only).
  *
- * Two things that libarchive doesn't tell are found here: a tar that was cut between two members
- * (check_tar_end() looks for the end mark; only in a tar that isn't compressed, as a cut
- * compressed stream is an error by itself), and the hole at the end of a sparse member, which
- * comes out as zeros.
+ * Two things that libarchive doesn't report are found here. One is a tar that was cut between two
+ * members: check_tar_end() looks for the end mark, only in a tar that isn't compressed, since a cut
+ * compressed stream is an error by itself. The other is the hole at the end of a sparse member,
+ * which is read as zeros.
  *
- * After an error `ended` is set and next() gives the end. The exception is an error about one
- * member alone (bad_member()): then `can_go_on` is set and next() goes on behind it.
+ * After an error `ended` is set and next() returns the end. The exception is an error about one
+ * member alone (bad_member()): then `can_go_on` is set and next() continues after it.
  *
- * Only filters inside libarchive are allowed, as others would start programs. Whether a name is
- * safe to unpack, and what it means, is not judged here: callers ask shard_name_split(). Nothing
- * is ever unpacked to a path.
+ * Only filters inside libarchive are allowed, as others would start programs. Callers use
+ * shard_name_split() to check that a name is safe to unpack, and what it means. Nothing is ever
+ * unpacked to a path.
  */
 #include "steps/shards/members.h"
 
@@ -40,9 +40,9 @@ struct member_reader {
 	struct archive *a;
 	struct archive_entry *entry;
 	locale_t utf8;
-	char *name;                            /* of the member that next() gave */
-	uint64_t archive_bytes, unpacked, got; /* got: of that member */
-	bool can_go_on, ended, in_hole;        /* in_hole: libarchive has no more of that member */
+	char *name;                            /* of the current member */
+	uint64_t archive_bytes, unpacked, got; /* got: of the current member */
+	bool can_go_on, ended, in_hole; /* in_hole: libarchive has no more of the current member */
 };
 
 /* Under C.UTF-8. */
@@ -82,7 +82,7 @@ static int bad_member(struct member_reader *r, const char *what, struct err *err
 	return err_set(err, ERR_INVALID, "%s: member `%.200s` %s", r->path, r->name, what);
 }
 
-/* What the header promises, else `unknown`. */
+/* The size in the header, else `unknown`. */
 static uint64_t size_of(const struct member_reader *r, uint64_t unknown)
 {
 	return archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry)
@@ -96,7 +96,7 @@ static bool is_tar(const struct member_reader *r)
 
 /* Opening. */
 
-/* A tar that was cut between two members reads well to its end: only the missing end mark tells. */
+/* A tar that was cut between two members reads without error; only the end mark is missing. */
 static int check_tar_end(struct member_reader *r, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -153,7 +153,7 @@ int member_reader_open(const char *path, const struct member_limits *l, struct m
 	archive_read_support_filter_xz(r->a);
 	archive_read_support_filter_zstd(r->a);
 	archive_read_support_format_tar(r->a);
-	/* `cat a.tar b.tar`: what comes behind the first end mark is read, not lost. */
+	/* `cat a.tar b.tar`: the part after the first end mark is read, too. */
 	archive_read_set_option(r->a, "tar", "read_concatenated_archives", "1");
 	if (l->zip)
 		archive_read_support_format_zip(r->a);
@@ -212,7 +212,8 @@ static int next_header(struct member_reader *r, struct err *err)
 		return archive_error(r, err);
 	}
 	name = archive_entry_pathname(r->entry);
-	/* libarchive's own ./ in front of each name (tar made by `tar c .`) is no part of it. */
+	/* libarchive puts ./ in front of each name (tar made by `tar c .`); it isn't part of the
+	 * name. */
 	while (name && name[0] == '.' && name[1] == '/')
 		name += 2;
 	free(r->name);
@@ -271,7 +272,7 @@ static int check_unpacked(struct member_reader *r, uint64_t member, struct err *
 	return 0;
 }
 
-/* libarchive takes LZMA's end mark, where nothing comes before it, for damage that ends all
+/* libarchive reports LZMA's end mark, if nothing comes before it, as damage that ends all
  * reading. */
 static bool is_empty_lzma(const struct member_reader *r)
 {
@@ -295,8 +296,8 @@ int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *re
 	if (n == 0) {
 		uint64_t size = is_tar(r) ? size_of(r, 0) : 0;
 
-		/* The hole at a sparse member's end, of which libarchive gives no bytes. Asked
-		 * again, it would begin anew. */
+		/* The hole at a sparse member's end, for which libarchive gives no bytes. Another
+		 * call would start the member again. */
 		r->in_hole = true;
 		n = size > r->got ? (la_ssize_t)MIN(size - r->got, max) : 0;
 		memset(to, 0, (size_t)n);
@@ -317,8 +318,8 @@ int member_reader_data(struct member_reader *r, struct str *out, struct err *err
 	int more;
 
 	do {
-		/* All that the header promises and one more byte, which isn't there; never much on
-		 * its word alone. */
+		/* As much as the header promises and one more byte, which shouldn't exist; but
+		 * never much at once, since the header may lie. */
 		uint64_t size = size_of(r, UINT64_MAX - 1);
 		size_t want =
 			size < r->got ? READ_BLOCK : (size_t)MIN(size - r->got + 1, READ_BLOCK);

@@ -1,15 +1,15 @@
-/* steps/shards/reader.c — samples from the members of a tar, and the check of names that reader
- * and writer share.
+/* steps/shards/reader.c — samples from the members of a tar, and the check of names that reader and
+ * writer share.
  *
- * A sample ends where a member with another key begins. That member is read already, so it waits
- * in `ahead` as the beginning of the next sample. A sample is in memory as a whole:
+ * A sample ends where a member with another key begins. That member has been read already, so it
+ * waits in `ahead` as the beginning of the next sample. A sample is in memory as a whole:
  * SHARD_SAMPLE_MAX and SHARD_FIELDS_MAX bound it, and `ahead_bytes` carries its size over to the
  * next call.
  *
- * Any error ends the reader: what follows damage can't be trusted to begin a sample.
+ * Any error ends the reader: after damage, no member can be trusted to begin a sample.
  *
- * shard_name_split() is the one place that decides which names are safe and where a key ends. The
- * limits of unpacking and the archive's formats are members.c's.
+ * Only shard_name_split() decides which names are safe and where a key ends. members.c has the
+ * limits of unpacking and the archive's formats.
  */
 #include "steps/shards/shards.h"
 
@@ -142,7 +142,7 @@ void shard_reader_free(struct shard_reader *r)
 	free(r);
 }
 
-/* Takes the name, which it makes lower case, and the data. */
+/* Takes the name, which becomes lower case, and the data. */
 static int add_field(struct shard_reader *r, struct shard_sample *s, char *name, struct str *data,
 		     uint64_t *sample_bytes, struct err *err)
 {
@@ -170,7 +170,7 @@ static int add_field(struct shard_reader *r, struct shard_sample *s, char *name,
 	return 0;
 }
 
-/* One member onto `*s`, or, when its key is another, onto a new sample: *ret_new. 1: a member, 0:
+/* Adds one member to `*s` or, when its key is another, to a new sample: *ret_new. 1: a member, 0:
  * the end, -1. */
 static int read_member(struct shard_reader *r, struct shard_sample *s,
 		       struct shard_sample **ret_new, uint64_t *bytes, struct err *err)

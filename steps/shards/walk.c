@@ -1,4 +1,4 @@
-/* steps/shards/walk.c — a directory read depth first, then sorted. readdir() says the kinds of
+/* steps/shards/walk.c — a directory read depth first, then sorted. readdir() gives the kinds of
  * entries, so only links, and entries of unknown kind, need a stat(). */
 #include "steps/shards/walk.h"
 

@@ -2,7 +2,7 @@
  * bytes.
  *
  * Symbolic links to files are listed and marked; those to directories, and hidden entries (names
- * that begin with a dot), are counted and passed over. Devices, sockets and pipes are ERR_INVALID.
+ * that begin with a dot), are counted and skipped. Devices, sockets and pipes are ERR_INVALID.
  * Depth is bounded.
  */
 #ifndef CAIRN_STEPS_SHARDS_WALK_H
@@ -21,10 +21,10 @@ struct walk_file {
 
 struct walk_list {
 	VEC(struct walk_file) files;
-	uint64_t hidden, links; /* passed over */
+	uint64_t hidden, links; /* skipped */
 };
 
-/* Names are the arena's. The caller frees ret->files.v, also after an error. */
+/* Names live in the arena. The caller frees ret->files.v, even after an error. */
 int walk_directory(const char *root, struct arena *arena, struct walk_list *ret, struct err *err);
 
 #endif

@@ -1,21 +1,21 @@
-/* steps/shards/writer.c — tar, written out by hand.
+/* steps/shards/writer.c — writes tar by hand.
  *
  * The bytes are part of what a cache key promises, so they must not depend on the version of a
- * library: every header is laid out here, as POSIX ustar has it, with a pax header before it only
+ * library: every header is made here, as POSIX ustar defines it, with a pax header before it only
  * for a name that ustar can't hold. (zstd's bytes do depend on its version.)
  *
- * Bytes go one way: put() → `buf` → flush() → zstd, if any → file and digest. What is larger than
- * the buffer goes around it, unless another thread hashes (`hasher`): then everything goes through
- * the hasher's buffers, because the bytes must stay until they are hashed. A compressed shard is
- * hashed as it is written, by the same thread.
+ * Bytes go one way: put() → `buf` → flush() → zstd, if any → file and digest. Data larger than the
+ * buffer bypasses it, unless another thread hashes (`hasher`): then everything goes through the
+ * hasher's buffers, because the bytes must stay until they are hashed. A compressed shard is hashed
+ * as it is written, by the same thread.
  *
  * Invariants: `offset` counts the bytes of the tar before compression and is a multiple of
  * USTAR_BLOCK between members; `written` counts the bytes of the file. The file has a temporary
  * name until finish() renames it, so a shard that exists is whole.
  *
  * One thread at a time uses a writer. Nothing is fsynced: outputs become durable when the engine
- * takes them into the store. A sample is checked as a whole before its first byte is written
- * (shard_check_sample()), so what is refused leaves no part of itself behind.
+ * puts them into the store. A sample is checked as a whole before its first byte is written
+ * (shard_check_sample()), so a refused sample leaves nothing behind.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -35,9 +35,9 @@ struct shard_writer {
 	char *path, *temp;
 	int fd;
 	struct digester *sha;
-	struct hasher *hasher; /* instead of sha, when not compressed; NULL: none */
+	struct hasher *hasher; /* replaces sha when not compressed; NULL: none */
 	ZSTD_CCtx *zstd;       /* NULL: not compressed */
-	char *buf, *packed;    /* buf: the hasher's, when there is one */
+	char *buf, *packed;    /* buf: the hasher's, if there is one */
 	size_t buffered, packed_size;
 	uint64_t offset; /* in the tar */
 	struct shard_written written;
@@ -171,7 +171,7 @@ static int put_member(struct shard_writer *w, const struct str *name, const stru
 		if (put(w, &head, sizeof(head), err) < 0 || put(w, pax.s, pax.len, err) < 0 ||
 		    pad(w, err) < 0)
 			return -1;
-		n = sizeof(h.name); /* only readers that know no pax use it */
+		n = sizeof(h.name); /* only readers that don't know pax use it */
 	} else if (prefix) {
 		memcpy(h.prefix, name->s, prefix);
 		at = prefix + 1;
@@ -204,7 +204,7 @@ int shard_check_sample(const char *key, const struct shard_field *fields, size_t
 			return err_set(err, ERR_TOO_LARGE,
 				       "`%.200s.%.100s` is larger than a member of a shard may be",
 				       key, fields[i].name);
-		sum += fields[i].n; /* of 1,024 fields of 4 GiB: far below 2^64 */
+		sum += fields[i].n; /* for 1,024 fields of 4 GiB: far below 2^64 */
 	}
 	if (sum > SHARD_SAMPLE_MAX)
 		return err_set(err, ERR_TOO_LARGE,
@@ -236,7 +236,7 @@ int shard_writer_add(struct shard_writer *w, const char *key, const struct shard
 	return 0;
 }
 
-/* Life. */
+/* Life cycle. */
 
 int shard_writer_open(const char *path, const struct shard_writer_options *o,
 		      struct shard_writer **ret, struct err *err)

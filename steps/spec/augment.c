@@ -1,9 +1,9 @@
-/* steps/spec/augment.c — the table of `augment`: its settings, one table for each op, its ports
- * and its help.
+/* steps/spec/augment.c — the table of `augment`: its settings, one table for each op, its ports and
+ * its help.
  *
  * Only constants. Lists of several settings share their element's row (`side`, `unit`, `level` …);
- * macros stand for settings that several ops have. What limits can't say (which of two numbers is
- * the larger) is checked by each op's compile function in steps/augment/.
+ * macros stand for settings that several ops have. Each op's compile function in steps/augment/
+ * checks rules that limits can't express (which of two numbers must be the larger).
  */
 #include "steps/spec/tables.h"
 

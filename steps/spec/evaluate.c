@@ -1,4 +1,4 @@
-/* What `evaluate` takes. */
+/* The table of `evaluate`. */
 #include "steps/spec/tables.h"
 
 static const struct spec_port inputs[] = {

@@ -1,22 +1,22 @@
-/* steps/spec/schema.c — the settings of a built-in step as JSON Schema (2020-12), for editors:
- * pipelines/schema.json holds what this gives, and a test compares.
+/* steps/spec/schema.c — the settings of a built-in step as JSON Schema (2020-12), for editors. The
+ * result is in pipelines/schema.json, and a test compares.
  *
- * What several settings take (a number within limits, a list of such numbers, the table of an op)
- * stands once in `$defs`, under a name that says what it is, and is referred to (refer(), which
+ * Schemas that several settings share (a number within limits, a list of such numbers, the table of
+ * an op) are in `$defs` once, under a descriptive name, and settings refer to them (refer(), which
  * asserts that two schemas of one name are equal). A description belongs to the place and stands
- * beside the reference.
+ * next to the reference.
  *
- * Settings of which `engine` is set are left out: a pipeline says them by another key. Wherever a
- * value may be an expression, `#/$defs/expression` is allowed too; that one, `bytes` and
- * `duration` are defined in the file that holds the result. schema_of() mirrors walk_value() of
- * spec.c: a new type needs both.
+ * Settings with `engine` are left out: a pipeline sets them by another key. Wherever a value may be
+ * an expression, `#/$defs/expression` is allowed too; that one, `bytes` and `duration` are defined
+ * in the file that contains the result. schema_of() mirrors walk_value() of spec.c: a new type
+ * needs both.
  */
 #include <assert.h>
 #include <string.h>
 #include "base/mem.h"
 #include "steps/spec/spec.h"
 
-/* A reference to `schema`, which `defs` holds as NAME from then on. Two schemas of one name must be
+/* Adds `schema` to `defs` as NAME and returns a reference to it. Two schemas of one name must be
  * equal. */
 static json_t *refer(json_t *defs, const char *name, json_t *schema)
 {
@@ -30,13 +30,13 @@ static json_t *refer(json_t *defs, const char *name, json_t *schema)
 	return json_pack("{s:o}", "$ref", json_sprintf("#/$defs/%s", name));
 }
 
-/* What only a run will know stands as an expression. */
+/* An expression may replace a value that only a run will know. */
 static json_t *or_expression(json_t *schema)
 {
 	return json_pack("{s[o{ss}]}", "anyOf", schema, "$ref", "#/$defs/expression");
 }
 
-/* "-1-65500": the name's part that tells the limits; an open end has no number. */
+/* "-1-65500": the part of the name for the limits; an open end has no number. */
 static void name_limits(struct str *name, const struct spec_option *o)
 {
 	bool from = o->min > SPEC_UNBOUNDED_MIN, to = o->max < SPEC_UNBOUNDED_MAX;
@@ -113,7 +113,7 @@ static json_t *table(json_t *defs, const struct spec_option *options)
 	return s;
 }
 
-/* One such value alone is a list of one. */
+/* A single value counts as a list of one. */
 static json_t *list(json_t *defs, const struct spec_option *o)
 {
 	_cleanup_(str_deinit) struct str name = { 0 };
@@ -132,7 +132,7 @@ static json_t *list(json_t *defs, const struct spec_option *o)
 	return refer(defs, name.s, both);
 }
 
-/* A NAME, or {NAME: settings}, where what isn't a map fills the first setting. */
+/* A NAME, or {NAME: settings}; settings that aren't a map set the first key. */
 static json_t *variant(json_t *defs, const struct spec_option *o)
 {
 	_cleanup_(freep) char *name = xasprintf("value-%s", o->name);
@@ -140,7 +140,7 @@ static json_t *variant(json_t *defs, const struct spec_option *o)
 
 	for (const struct spec_option *v = o->sub; v && v->name; v++) {
 		_cleanup_(freep) char *form = xasprintf("value-form-%s", v->name);
-		bool alone = true; /* may it stand without settings? */
+		bool alone = true; /* it may stand without settings */
 
 		for (const struct spec_option *k = v->sub; k && k->name; k++)
 			alone &= !k->required;

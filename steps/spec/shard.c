@@ -1,8 +1,8 @@
 /* steps/spec/shard.c — the table of `shard`: its settings, ports and help.
  *
- * Only constants. RULES are the ways to find a word about a sample, shared by `class`, `split_by`
- * and `group_by`. The order of choices is that of the enums in steps/shard/ (step_choice()). Which
- * settings of splits exclude each other is checked by splits_read().
+ * Only constants. RULES are the ways to find a word of a sample, shared by `class`, `split_by` and
+ * `group_by`. The order of choices is that of the enums in steps/shard/ (step_choice()).
+ * splits_read() checks which settings of splits exclude each other.
  */
 #include "steps/spec/tables.h"
 
@@ -30,7 +30,7 @@ static const struct spec_option field[] = {
 	{ 0 },
 };
 
-/* Where a word about a sample comes from. */
+/* Sources of a sample's word. */
 #define RULES                                                                                   \
 	{ "folder", SPEC_TABLE, .sub = folder, .help = "a folder of the key: {folder: 1}" },    \
 		{ "pattern", SPEC_TABLE, .sub = pattern,                                        \

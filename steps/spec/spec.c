@@ -1,18 +1,18 @@
-/* steps/spec/spec.c — holds settings against the tables.
+/* steps/spec/spec.c — checks settings against the tables.
  *
- * One walk does both jobs: it reports what is wrong, and where it builds something
- * (walk.complete), gives the complete form. A JSON null is a value that isn't known yet: it passes
- * while checking, and is an error while completing.
+ * One walk does two jobs: it reports problems, and with walk.complete it builds the complete form.
+ * A JSON null is a value that isn't known yet: it passes while checking, and is an error while
+ * completing.
  *
  * walk_value() dispatches by type; each walk_*() gives the complete value, or NULL after a problem
  * or while only checking. Defaults go through the same walk (default_of()), so they have the same
- * form as what is given. Keys come out in the order of the table.
+ * form as given values. Keys come out in the order of the table.
  *
  * Problems go to walk.fn with their path, which is a chain of struct spec_path on the stack.
  * step_spec_complete() keeps the first of them. The depth is that of the tables, which are ours.
  *
- * The tables are constants and there is no other state; any thread. Ports and the rules between
- * two settings aren't checked here: program.c, the model and the steps do that.
+ * The tables are constants and there is no other state; any thread. program.c, the model and the
+ * steps check ports and the rules between two settings.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -207,7 +207,7 @@ static json_t *default_of(struct walk *w, const struct spec_option *o, const str
 	json_t *def, *full;
 
 	if (!o->def || json_parse(o->name, o->def, strlen(o->def), &def, &err) < 0) {
-		assert(!o->def); /* a default in our own table that isn't JSON */
+		assert(!o->def); /* a default in our own table is invalid JSON */
 		return NULL;
 	}
 	full = walk_value(w, o, def, at);
@@ -284,7 +284,7 @@ static json_t *walk_map(struct walk *w, const struct spec_option *o, const json_
 	return out;
 }
 
-/* {NAME: 3} and {NAME: [1, 2]} fill the first key of the variant's table. */
+/* {NAME: 3} and {NAME: [1, 2]} set the first key of the variant's table. */
 static json_t *walk_variant_body(struct walk *w, const struct spec_option *variant,
 				 const json_t *body, const struct spec_path *at)
 {

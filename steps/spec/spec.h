@@ -1,9 +1,8 @@
-/* steps/spec/spec.h — what each built-in step takes: the one description that `cairn check` holds a
- * pipeline against, that the step itself reads its settings by, and that help, man page and schema
- * are made from.
+/* steps/spec/spec.h — describes each built-in step once. `cairn check` checks a pipeline with it,
+ * the step reads its settings with it, and help, man page and schema are made from it.
  *
  * Plain constant tables, one file a step (shard.c, augment.c, ...). This folder includes nothing
- * but engine/base, so that the model may look at it without knowing the steps' code.
+ * but engine/base, so that the model may use it without knowing the steps' code.
  */
 #ifndef CAIRN_STEPS_SPEC_SPEC_H
 #define CAIRN_STEPS_SPEC_SPEC_H
@@ -13,12 +12,12 @@
 enum spec_type {
 	SPEC_BOOL,
 	SPEC_INT,
-	SPEC_FLOAT, /* an int will do */
+	SPEC_FLOAT, /* an int is accepted */
 	SPEC_STRING,
 	SPEC_CHOICE,   /* one of `choices` */
 	SPEC_BYTES,    /* "64Mi", or a number of bytes; an integer once complete */
 	SPEC_DURATION, /* "90s", "2h"; in its shortest exact form once complete */
-	SPEC_LIST,     /* of sub[0]; or one such value alone, which counts as a list of one */
+	SPEC_LIST,     /* of sub[0]; a single value counts as a list of one */
 	SPEC_MAP,      /* any keys, values as sub[0] */
 	SPEC_TABLE,    /* the keys of `sub` */
 	SPEC_VARIANT,  /* NAME, or {NAME: ...}: one of `sub`, each a TABLE. {NAME: 3} fills the
@@ -34,10 +33,10 @@ enum spec_type {
 struct spec_option {
 	const char *name;
 	enum spec_type type;
-	const char *def; /* JSON text; NULL: none, the key is absent from the complete form (or must
-			    be given, if required) */
+	const char *def; /* JSON text; NULL: no default, so the key is absent from the complete form
+			    (or must be given, if required) */
 	bool required;
-	bool engine;         /* not for `with`: the engine says it, from another key of the step */
+	bool engine;         /* not in `with`: the engine sets it from another key of the step */
 	double min, max;     /* of an INT, FLOAT, BYTES, or of a LIST's length; both 0: unbounded */
 	const char *choices; /* "a|b|c" */
 	const struct spec_option *sub; /* ends with a row without name (LIST, MAP: one row, whose
@@ -55,22 +54,21 @@ struct step_spec {
 	const char *name;
 	const char *summary; /* one line */
 	const char *about;   /* paragraphs for --help and the man page */
-	unsigned version; /* goes up whenever its output bytes would differ for the same input: part
-			     of the key */
+	unsigned version;    /* increase it whenever output bytes change for the same input: part of
+				the key */
 	const struct spec_port *inputs, *outputs; /* end with a row without name */
 	const struct spec_option *options; /* the keys of `with`; end with a row without name */
-	const char
-		*metrics; /* the file in the workspace that it writes its metrics to; NULL: none */
+	const char *metrics; /* the file in the workspace for its metrics; NULL: none */
 	bool wraps_command;  /* runs the step's own `run` (train) */
 	const char *example; /* YAML */
 };
 
-/* NULL when there is none of that name. */
+/* NULL when no step has that name. */
 const struct step_spec *step_spec_find(const char *name);
 /* In the order of the documentation. */
 const struct step_spec *const *step_specs(size_t *ret_n);
 
-/* One part of the way to a value: a key, or an index when key is NULL. */
+/* One element of the path to a value: a key, or an index when key is NULL. */
 struct spec_path {
 	const struct spec_path *up;
 	const char *key;
@@ -80,19 +78,19 @@ struct spec_path {
 void spec_path_add(struct str *out, const struct spec_path *path);
 
 typedef void (*spec_problem_fn)(void *arg, const struct spec_path *where, const char *message);
-/* Holds `with` (an object, or NULL for an empty one) against the options; a JSON null stands for a
- * value that isn't known yet and is taken as right. Every problem goes to `fn`. Returns how many
- * there were. */
+/* Checks `with` (an object, or NULL for an empty one) against the options. A JSON null stands for a
+ * value that isn't known yet, and passes. Every problem goes to `fn`. Returns the number of
+ * problems. */
 size_t step_spec_check(const struct step_spec *s, const json_t *with, spec_problem_fn fn,
 		       void *arg);
 /* The complete form: defaults filled in, sizes as integers, variants and lists written out; keys as
- * in the table. It is what the key holds (canonically) and what the step gets. ERR_INVALID names
- * the first problem, with its way. */
+ * in the table. The key holds it (canonically) and the step gets it. ERR_INVALID names the first
+ * problem, with its path. */
 int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **ret,
 		       struct err *err);
 
 /* The options as JSON Schema, for pipelines/schema.json: adds `with-NAME` to its $defs, and the
- * `value-…` that it refers to. Those of all steps go into one object. */
+ * `value-…` that it refers to. All steps are added to one object. */
 void step_spec_schema(const struct step_spec *s, json_t *defs);
 
 /* The words of a CHOICE's "a|b|c", in their order. */

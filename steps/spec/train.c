@@ -1,4 +1,4 @@
-/* What `train` takes. It is the launcher of ranks: also behind every step with `distributed`. */
+/* The table of `train`, the launcher of ranks, which also runs every step with `distributed`. */
 #include "steps/spec/tables.h"
 
 static const struct spec_option options[] = {

@@ -1,16 +1,15 @@
 /* steps/table/csv.c — rows of CSV, each in one pass.
  *
- * A field is a slice of the text, also a quoted one that has no doubled quotes. One with doubled
- * quotes is copied to `own`, whose memory may move while the row grows. So its place is kept as an
- * offset in `own_at` (LENT: the field lies in the text), and csv_next() makes pointers of the
- * offsets when the row is complete.
+ * A field is a slice of the text, unless it has doubled quotes. Then it is copied to `own`, whose
+ * memory may move while the row grows. So its place is kept as an offset in `own_at` (LENT: the
+ * field lies in the text), and csv_next() makes pointers of the offsets when the row is complete.
  *
  * `fields` and `own_at` have the same length. `line` is the line on which the last row began,
  * `next_line` the one that comes next; a quoted field may span several. The first row decides how
  * many fields all rows have.
  *
- * Header rows, types of cells and UTF-8 are the callers' (frame.c, steps/shard/source_table.c).
- * frame_read.c reads files without quotes by a quicker loop of its own, which must agree with this
+ * The callers handle header rows, types of cells and UTF-8 (frame.c, steps/shard/source_table.c).
+ * frame_read.c reads files without quotes by a faster loop of its own, which must agree with this
  * one.
  */
 #include "steps/table/csv.h"
@@ -18,7 +17,7 @@
 #include "base/macros.h"
 #include "base/mem.h"
 
-/* Of a first row: one of more is most likely no CSV, and each costs 40 bytes. */
+/* Fields of a first row: a text with more is probably no CSV, and each costs 40 bytes. */
 #define FIELDS_MAX 65536
 #define LENT       SIZE_MAX
 
@@ -28,7 +27,7 @@ struct csv {
 	VEC(struct csv_field) fields;
 	VEC(size_t) own_at; /* by field: its offset in `own`, or LENT */
 	struct str own;
-	size_t columns; /* of the first row; 0: not known yet */
+	size_t columns; /* of the first row; 0: unknown yet */
 	uint64_t line, next_line;
 };
 
@@ -97,7 +96,7 @@ static int bare(struct csv *c, struct err *err)
 	return 0;
 }
 
-/* c->at is behind the opening quote. */
+/* c->at is after the opening quote. */
 static int quoted(struct csv *c, struct err *err)
 {
 	const char *from = c->at, *p = from;
@@ -168,8 +167,8 @@ int csv_next(struct csv *c, const struct csv_field **ret, size_t *ret_n, struct 
 
 	c->fields.n = c->own_at.n = 0;
 	str_reset(&c->own);
-	/* Where only empty lines are left, the table ends. In one of a single column each would be
-	 * an empty value, so there only the last line end is none. */
+	/* If only empty lines are left, the table ends. In a table of one column each of them would
+	 * be an empty value, so there only the last line end is ignored. */
 	while (c->columns != 1 && p < c->end &&
 	       (*p == '\n' || (*p == '\r' && c->end - p >= 2 && p[1] == '\n')))
 		p++;

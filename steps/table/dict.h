@@ -22,9 +22,9 @@ struct dict {
 	struct arena *arena;
 };
 
-/* `struct dict d = {0}` is an empty one. n at most UINT32_MAX. */
+/* `struct dict d = {0}` is empty. n at most UINT32_MAX. */
 uint32_t dict_code(struct dict *d, const char *s, size_t n);
-/* -1 when it isn't there. */
+/* -1 when it is missing. */
 int64_t dict_find(const struct dict *d, const char *s, size_t n);
 void dict_deinit(struct dict *d);
 

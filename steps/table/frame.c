@@ -1,20 +1,20 @@
 /* steps/table/frame.c — files, their formats, and their division into blocks of whole rows.
  *
- * frame_open() maps all files (map_all()), tells the format of the first and holds the others
- * against it (open_parts()), cuts each into blocks (cut()), counts the rows of all blocks on all
- * threads (count_block()), and gives each block its first row and line (place_blocks()). Blocks
- * are what threads share out when cells are read.
+ * frame_open() maps all files (map_all()), detects the format of the first and compares the others
+ * with it (open_parts()), cuts each into blocks (cut()), counts the rows of all blocks on all
+ * threads (count_block()), and gives each block its first row and line (place_blocks()). When cells
+ * are read, threads work on separate blocks.
  *
- * Where a CSV has no quotes, every line end is the end of a row, so that its blocks can be found
- * without reading what lies before. The same holds for JSON lines always. A CSV file with quotes
- * is one block.
+ * In a CSV without quotes every line end is the end of a row, so its blocks can be found without
+ * reading the text before. The same always holds for JSON lines. A CSV file with quotes is one
+ * block.
  *
- * Invariants: blocks are in the order of the rows; `row` of a block is the sum of `rows` before
- * it; all blocks together have t->rows rows. After frame_open() only `relied`, `bad`, `n_bad` and
- * the arena change.
+ * Invariants: blocks are in the order of the rows; `row` of a block is the sum of `rows` before it;
+ * all blocks together have t->rows rows. After frame_open() only `relied`, `bad`, `n_bad` and the
+ * arena change.
  *
- * The caller's thread owns the table; other threads see it only inside step_parallel(). Cells are
- * read in frame_read.c. Which columns are wanted is the caller's matter.
+ * The caller's thread owns the table; other threads see it only inside step_parallel().
+ * frame_read.c reads cells. The caller decides which columns are wanted.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #include "steps/table/frame_internal.h"
 #include "steps/table/jsonl.h"
 
-#define BLOCK_BYTES (4 * MIB) /* enough work to share out, and few enough dictionaries to merge */
+#define BLOCK_BYTES (4 * MIB) /* enough blocks to share out, few enough dictionaries to merge */
 #define BLOCK_ITEMS (256 * KIB)
 #define PARTS_MAX   10000
 
@@ -160,7 +160,7 @@ static int open_csv(struct frame *t, struct part *p, bool first, struct err *err
 		p->body = end ? (size_t)(end + 1 - p->text) : p->size;
 		p->body_line = 2;
 	}
-	/* Empty lines at the end are none, but in a table of one column they could be values. */
+	/* Empty lines at the end are no rows, but in a table of one column they could be values. */
 	while (r > 0 && n > 1 && p->end > p->body &&
 	       (p->text[p->end - 1] == '\n' || p->text[p->end - 1] == '\r'))
 		p->end--;
@@ -309,7 +309,8 @@ static int count_block(void *arg, size_t i, struct err *err)
 		b->rows = n;
 		return 0;
 	}
-	b->first_line = count_lines(p, n) + (n && p[n - 1] != '\n'); /* lines, as yet */
+	b->first_line =
+		count_lines(p, n) + (n && p[n - 1] != '\n'); /* for now, the number of lines */
 	b->rows = t->format == FRAME_JSONL ? count_objects(p, n) : b->first_line;
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* steps/table/frame_internal.h — what frame.c (files and blocks) and frame_read.c (cells) share. */
+/* steps/table/frame_internal.h — shared by frame.c (files and blocks) and frame_read.c (cells). */
 #ifndef CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 #define CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 
@@ -12,7 +12,7 @@ struct part {
 	const char *text; /* those */
 	size_t size;
 	size_t body; /* offset of the first row */
-	size_t end;  /* behind the last one */
+	size_t end;  /* offset after the last row */
 	uint64_t body_line;
 	bool quotes; /* a CSV with quotes is read by one thread */
 	struct npy npy;
@@ -24,7 +24,7 @@ struct block {
 	size_t from, to; /* bytes of the part; rows of an NPY */
 	uint64_t first_line;
 	size_t row, rows;
-	struct dict *texts; /* while reading: one a column of CODES */
+	struct dict *texts; /* while reading: one per column of CODES */
 	uint32_t **recode;  /* their codes → the column's */
 };
 

@@ -1,22 +1,22 @@
-/* steps/table/frame_read.c — cells: blocks of a table into the arrays of columns.
+/* steps/table/frame_read.c — reads cells: from blocks of a table into the arrays of columns.
  *
- * frame_read() finds where each field goes (find_fields()), takes memory for whole columns
- * (make_room()), and lets each block be read by one thread into its own rows of them. So threads
- * write to disjoint parts of the arrays and of t->bad, and need no lock. Only texts that can't be
- * lent are copied under reading.lock, into the table's arena.
+ * frame_read() finds where each field goes (find_fields()) and allocates whole columns
+ * (make_room()). One thread reads each block into the block's own rows of them. So threads write to
+ * disjoint parts of the arrays and of t->bad, and need no lock. Only texts that can't be lent are
+ * copied under reading.lock, into the table's arena.
  *
- * Texts that become codes go through a dictionary of the block's own (block.texts). merge() joins
+ * Texts that become codes go through a separate dictionary per block (block.texts). merge() joins
  * the dictionaries in the order of the blocks and recodes the rows, so that codes don't depend on
  * which thread was first.
  *
- * A cell that can't be used marks its row in t->bad when bad rows are skipped, else it is an error
+ * An unusable cell marks its row in t->bad when bad rows are skipped, else it is an error
  * (bad_cell()). The other cells of such a row hold whatever was read, or zero.
  *
- * Lines of a CSV without quotes are read by read_line(), which parses a number where it stands;
- * quoted files go through csv.c, JSON lines through jsonl.c. An NPY of float64 in one file isn't
- * copied: its column lends the mapped bytes (`lent`).
+ * Lines of a CSV without quotes are read by read_line(), which parses a number in place; quoted
+ * files go through csv.c, JSON lines through jsonl.c. An NPY of float64 in one file isn't copied:
+ * its column lends the mapped bytes (`lent`).
  *
- * Rows are neither matched with another table nor dropped here: steps/evaluate/source.c does both.
+ * Rows aren't matched with another table or dropped here: steps/evaluate/source.c does both.
  */
 #include <assert.h>
 #include <math.h>
@@ -31,14 +31,14 @@
 #include "steps/table/jsonl.h"
 #include "steps/table/number.h"
 
-/* Bytes of one text: a class, a slice, a query. Longer ones are most likely another column's. */
+/* Bytes of one text: a class, a slice, a query. A longer text is probably another column's. */
 #define CODE_TEXT_MAX 1024
 #define DISTINCT_MAX  100000000u
 
-/* Where the n-th field of a row goes: a chain, as two columns may want the same. */
+/* Where the n-th field of a row goes: a chain, since two columns may want the same field. */
 struct target {
 	struct column *column;
-	size_t index; /* which of its numbers */
+	size_t index; /* index among the column's fields */
 	struct target *next;
 };
 
@@ -46,7 +46,7 @@ struct reading {
 	struct frame *t;
 	struct column *columns;
 	size_t n;
-	struct target **fields; /* of CSV: by field, NULL for unwanted ones */
+	struct target **fields; /* for CSV: by field, NULL for unwanted ones */
 	bool skip;
 	pthread_mutex_t lock; /* of t->arena */
 };
@@ -153,8 +153,8 @@ static int read_cell(const struct where *w, const struct target *to, const char 
 	return r;
 }
 
-/* Rows were counted when the table was opened, and the columns' arrays are that long. A text that
- * has other rows when it is read again was changed meanwhile. */
+/* Rows were counted when the table was opened, and the columns' arrays have that length. If the
+ * text has another number of rows now, it was changed meanwhile. */
 static int wrong_rows(const struct where *w)
 {
 	return err_set(w->err, ERR_CHANGED, "%s changed while it was read", w->b->part->path);
@@ -162,7 +162,7 @@ static int wrong_rows(const struct where *w)
 
 /* CSV. */
 
-/* One line without quotes; *at moves behind it. */
+/* Reads one line without quotes; moves *at behind it. */
 static int read_line(const struct where *w, const char **at, const char *end, char separator)
 {
 	size_t columns = w->r->t->names.n, i = 0;
@@ -173,7 +173,7 @@ static int read_line(const struct where *w, const char **at, const char *end, ch
 		const char *from = p, *stop;
 		double v;
 
-		/* The quick way: a number right up to the separator. */
+		/* The fast path: a number right up to the separator. */
 		if (to && !to->next && to->column->kind == COLUMN_NUMBERS) {
 			p += number_prefix(p, (size_t)(end - p), &v);
 			if (p > from && (p == end || *p == separator || *p == '\n')) {
@@ -287,7 +287,7 @@ static bool has_key(const struct jsonl_member *m, const char *name)
 	return strlen(name) == m->key_n && memcmp(name, m->key, m->key_n) == 0;
 }
 
-/* Keys that the first line hasn't, among those by which columns were chosen. */
+/* Refuses keys that the first line lacks, if columns were chosen by such keys. */
 static int check_keys(const struct where *w, const struct jsonl_member *m, size_t n)
 {
 	const struct frame *t = w->r->t;
@@ -295,7 +295,7 @@ static int check_keys(const struct where *w, const struct jsonl_member *m, size_
 	for (size_t i = 0; i < n && t->relied.n; i++) {
 		size_t k = 0;
 
-		/* The usual case: all lines have the same keys in the same order. */
+		/* Usually all lines have the same keys in the same order. */
 		if (i < t->names.n && has_key(&m[i], t->names.v[i]))
 			continue;
 		while (k < t->names.n && !has_key(&m[i], t->names.v[k]))
@@ -338,13 +338,13 @@ static int read_objects(struct reading *r, struct block *b, struct err *err)
 	return got == 0 && w.row != b->row + b->rows ? wrong_rows(&w) : got;
 }
 
-/* A field may hold one number, or a list: the first line that has it says which, and how long it
- * is. */
+/* A field may hold one number, or a list: the first line that has the field decides which, and the
+ * list's length. */
 static int find_width(struct frame *t, struct column *c, struct err *err)
 {
 	const struct part *p = &t->parts.v[0];
 	const struct jsonl_member *m = NULL;
-	struct err ignored = { 0 }; /* a broken line is an error when all lines are read */
+	struct err ignored = { 0 }; /* a broken line is reported when all lines are read */
 	struct jsonl *j;
 	size_t n;
 	int64_t width = 1;
@@ -371,9 +371,9 @@ static int find_width(struct frame *t, struct column *c, struct err *err)
 
 /* NPY. */
 
-/* One array is one column; its rows have no lines, so that errors name the row, from 1. Columns are
- * read one after the other, each from the block's first row: so a row's place always comes from its
- * number, and no column goes on where another one ended. */
+/* One array is one column. Its rows have no lines, so errors name the row, from 1. Columns are read
+ * one after the other, each from the block's first row: so a row's place is computed from its
+ * number, and no column continues where another one ended. */
 static struct where npy_row(struct reading *r, struct block *b, size_t i, struct err *err)
 {
 	assert(i < b->rows);
@@ -408,7 +408,7 @@ static int read_npy_text(const struct where *w, struct column *c, const struct n
 				       : read_text(w, c, text->s ? text->s : "", text->len, false);
 }
 
-/* Small integers, the usual class labels, become codes without making text of each. */
+/* Turns small integers, the usual class labels, into codes without making a text of each. */
 static int read_npy_texts(struct reading *r, struct block *b, struct column *c, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -461,7 +461,7 @@ static int read_npy(struct reading *r, struct block *b, struct err *err)
 	return 0;
 }
 
-/* All. */
+/* The whole table. */
 
 static int read_block(void *arg, size_t i, struct err *err)
 {
@@ -513,7 +513,7 @@ static int make_room(struct reading *r, struct err *err)
 	size_t rows = MAX(t->rows, 1), cells, bytes = 0;
 
 	for (size_t i = 0; i < t->parts.n; i++)
-		bytes += t->parts.v[i].size; /* each number takes one at least */
+		bytes += t->parts.v[i].size; /* each number takes at least one byte */
 	for (size_t i = 0; i < r->n; i++) {
 		struct column *c = &r->columns[i];
 
@@ -542,7 +542,7 @@ static int make_room(struct reading *r, struct err *err)
 				       "%s: `%.60s` is a list of %zu numbers in the first line, "
 				       "but not in all",
 				       t->parts.v[0].path, c->names[0], c->width);
-		c->numbers = xcalloc(cells, sizeof(double)); /* zero where a bad row leaves it */
+		c->numbers = xcalloc(cells, sizeof(double)); /* a bad row leaves zero */
 	}
 	for (size_t i = 0; i < t->blocks.n; i++)
 		t->blocks.v[i].texts = xcalloc(r->n, sizeof(struct dict));
@@ -551,7 +551,7 @@ static int make_room(struct reading *r, struct err *err)
 	return 0;
 }
 
-/* "3.0" is "3": what pandas makes of a column of integers with a gap in it. */
+/* Shortens "3.0" to "3": pandas writes a column of integers with a gap in that form. */
 static size_t without_zeros(const struct dict_text *x)
 {
 	size_t n = x->n, digits = 0;

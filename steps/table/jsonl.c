@@ -1,16 +1,16 @@
 /* steps/table/jsonl.c — JSON lines, by one recursive descent over each line.
  *
- * Only the members of the outermost object come out. What lies deeper is checked (inside()) and
- * given as it is written; its decoded strings are dropped from `own` at once. A decoded string's
+ * Only the members of the outermost object are returned. Nested values are checked (inside()) and
+ * returned as written; their decoded strings are dropped from `own` at once. A decoded string's
  * place is kept as an offset in `places` until the line is complete, because `own` may move (as in
  * csv.c).
  *
- * `members` and `places` have the same length. The parser never looks behind `line_end`: a string
- * can't span lines, so blocks that frame.c cut at line ends are parsed one by one. DEPTH_MAX
- * bounds the recursion, MEMBERS_MAX the quadratic search for a key that is there twice.
+ * `members` and `places` have the same length. The parser never reads beyond `line_end`: a string
+ * can't span lines, so blocks that frame.c cut at line ends are parsed one by one. DEPTH_MAX bounds
+ * the recursion, MEMBERS_MAX the quadratic search for duplicate keys.
  *
- * Numbers stay text: number.c makes doubles of them when a caller wants one. In an array, value()
- * lets NaN and Infinity pass and jsonl_numbers() refuses them.
+ * Numbers stay text: number.c makes doubles of them when a caller needs one. In an array, value()
+ * accepts NaN and Infinity, and jsonl_numbers() refuses them.
  */
 #include "steps/table/jsonl.h"
 #include <string.h>
@@ -22,7 +22,7 @@
 
 #define DEPTH_MAX      64
 #define MEMBERS_MAX    1024       /* a key is compared with all before it */
-#define LINE_MAX_BYTES (64 * MIB) /* a sample with an image in it, written as text */
+#define LINE_MAX_BYTES (64 * MIB) /* a sample with an image in it, as text */
 #define LENT           SIZE_MAX
 
 struct place {
@@ -132,7 +132,7 @@ static bool escape(struct jsonl *j)
 	return true;
 }
 
-/* The string at j->at, whose quote is still to come; *ret_place says where it is. */
+/* Reads the string at j->at, from its opening quote on; *ret_place is its place. */
 static int string(struct jsonl *j, const char **ret, size_t *ret_n, size_t *ret_place,
 		  struct err *err)
 {
@@ -231,7 +231,7 @@ static int inside(struct jsonl *j, unsigned depth, bool object, struct err *err)
 		}
 		if (value(j, depth + 1, &ignored, &place, err) < 0)
 			return -1;
-		j->own.len = own; /* nobody wants it */
+		j->own.len = own; /* not needed */
 	} while (take(j, ','));
 	return take(j, object ? '}' : ']')
 		       ? 0

@@ -1,16 +1,16 @@
 /* steps/table/npy.c — NumPy's .npy: the header, and single items of arrays.
  *
- * The header is a Python literal of one shape: {'descr': '<f8', 'fortran_order': False, 'shape':
- * (3, 4), }. It is read as such, keys in any order, nothing else accepted (struct header is the
- * cursor). A closing bracket that was only looked for is put back by `h->at--`.
+ * The header is a Python literal of one form: {'descr': '<f8', 'fortran_order': False, 'shape': (3,
+ * 4), }. It is read as such, with keys in any order; nothing else is accepted (struct header is the
+ * cursor). `h->at--` puts back a closing bracket that was only tested for.
  *
- * npy_read_header() takes any type and any number of dimensions, and doesn't hold the shape
- * against the size: steps/normalise/npy.c and the image reader do that for themselves. npy_open()
- * is for tables: types with values, one or two dimensions, and exactly as many bytes as the shape
- * says. It keeps strides in items, so C and Fortran order are read by the same code.
+ * npy_read_header() accepts any type and any number of dimensions, and doesn't compare the shape
+ * with the size: steps/normalise/npy.c and the image reader do that themselves. npy_open() is for
+ * tables: types with values, one or two dimensions, and exactly as many bytes as the shape
+ * requires. It keeps strides in items, so C and Fortran order are read by the same code.
  *
  * Data may lie at any address, so items are read by memcpy() (bits()). Everything is pure; any
- * thread. The index of an item is the caller's to check.
+ * thread. The caller checks the index of an item.
  */
 #include "steps/table/npy.h"
 #include <assert.h>
@@ -20,10 +20,10 @@
 #include "base/text/text.h"
 #include "steps/table/utf8.h"
 
-/* NumPy writes 128 bytes. Records with very many fields have more, but aren't read anyway. */
+/* NumPy writes 128 bytes. Records with very many fields have more, but they aren't supported. */
 #define HEADER_MAX        (64 * KIB)
 #define ITEM_MAX          (1 << 20)
-#define EMPTY_COLUMNS_MAX 65536 /* of an array without rows; as many as a CSV's first row has */
+#define EMPTY_COLUMNS_MAX 65536 /* of an array without rows; as for a CSV's first row */
 
 struct header {
 	const char *what, *at, *end;
@@ -221,12 +221,12 @@ static int set_shape(const char *what, const struct npy_header *h, struct npy *a
 			what, have, (unsigned long long)rows, (unsigned long long)columns,
 			a->item_bytes);
 	if (!a->item_bytes ||
-	    !columns) { /* then the file's size says nothing about the number of rows */
+	    !columns) { /* then the file's size doesn't limit the number of rows */
 		if (rows)
 			return err_set(err, ERR_UNSUPPORTED, "%s: an array without content", what);
 		columns = MAX(columns, 1);
 	}
-	if (!rows && columns > EMPTY_COLUMNS_MAX) /* nor about the number of columns */
+	if (!rows && columns > EMPTY_COLUMNS_MAX) /* nor the number of columns */
 		return err_set(err, ERR_UNSUPPORTED,
 			       "%s: an array of no rows and %llu columns; at most %d can be read",
 			       what, (unsigned long long)columns, EMPTY_COLUMNS_MAX);

@@ -2,8 +2,8 @@
  * (numpy.lib.format).
  *
  * Types: bool, signed and unsigned integers of 8 to 64 bits, floats of 16, 32 and 64 bits, S
- * (bytes) and U (text), either byte order, C or Fortran order. Everything else, pickled objects and
- * records above all, is ERR_UNSUPPORTED; a header that lies about the size is ERR_INVALID.
+ * (bytes) and U (text), either byte order, C or Fortran order. Everything else, above all pickled
+ * objects and records, is ERR_UNSUPPORTED; a header with a wrong size is ERR_INVALID.
  */
 #ifndef CAIRN_STEPS_TABLE_NPY_H
 #define CAIRN_STEPS_TABLE_NPY_H
@@ -17,24 +17,24 @@ struct npy {
 	char kind;                 /* 'b' 'i' 'u' 'f' 'S' 'U' */
 	bool swap;                 /* the other byte order */
 	unsigned item_bytes, dimensions;
-	size_t rows, columns;             /* columns 1 of one dimension */
+	size_t rows, columns;             /* columns: 1 for one dimension */
 	size_t row_stride, column_stride; /* in items */
 };
 
-/* What a header says, for arrays of any number of dimensions. */
+/* The header of an array of any number of dimensions. */
 #define NPY_DIMENSIONS_MAX 32 /* NumPy's own limit */
 struct npy_header {
 	char descr[32];   /* "<f8" */
 	char order;       /* '<' '>' '|' '=' */
 	char kind;        /* 'b' 'i' 'u' 'f' 'c' 'S' 'U' 'm' 'M' 'V' 'O' … */
-	const char *unit; /* of times: what follows the size, "[ns]"; else "" */
+	const char *unit; /* for times: the text after the size, "[ns]"; else "" */
 	unsigned item_bytes, dimensions;
 	uint64_t shape[NPY_DIMENSIONS_MAX];
 	bool fortran;
 	size_t data_at; /* offset of the first item */
 };
-/* Doesn't hold the shape against the size. ERR_UNSUPPORTED: records, objects and other types
- * without a size, or a version that isn't known. */
+/* Doesn't compare the shape with the size. ERR_UNSUPPORTED: records, objects and other types
+ * without a size, or an unknown version. */
 int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_header *ret,
 		    struct err *err);
 
@@ -42,12 +42,12 @@ int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_he
 void npy_add_header(struct str *out, const char *descr, const uint64_t *shape, unsigned dimensions);
 
 int npy_open(const char *what, const void *bytes, size_t n, struct npy *ret, struct err *err);
-/* Of a number (kind is neither S nor U); integers over 2^53 are rounded. */
+/* The value of a number (kind is neither S nor U); integers over 2^53 are rounded. */
 double npy_number(const struct npy *a, size_t row, size_t column);
-/* Of an integer or bool; unsigned over INT64_MAX gives false. */
+/* The value of an integer or bool; false for one over INT64_MAX. */
 bool npy_integer(const struct npy *a, size_t row, size_t column, int64_t *ret);
-/* Any kind as text: integers in decimal, S and U without their padding; false when U holds what is
- * no character. */
+/* Any kind as text: integers in decimal, S and U without their padding; false when U holds an
+ * invalid character. */
 bool npy_text(const struct npy *a, size_t row, size_t column, struct str *out);
 
 #endif

@@ -1,12 +1,12 @@
 /* steps/table/number.c — decimal numbers, by one multiplication or division where that is exact
  * enough.
  *
- * The value is m * 10^e with m an integer. When m has at most 19 digits it is exact in 64 bits,
- * and so is 10^|e| in the 64-bit mantissa of x87's long double up to 10^27: one multiplication or
+ * The value is m * 10^e with m an integer. When m has at most 19 digits it is exact in 64 bits, and
+ * so is 10^|e| in the 64-bit mantissa of x87's long double up to 10^27: one multiplication or
  * division then gives the value rounded to 64 bits. Rounding that again to 53 bits is right unless
  * the 64 bits lie exactly half-way between two doubles, where the first rounding may have hidden
- * which side the value is on. Those (one in 2,048), all else, and machines without such a long
- * double go through strtod_l(), which is exact. Where m and 10^|e| are exact doubles, no long
+ * which side the value is on. Those values (one in 2,048), all other numbers, and machines without
+ * such a long double use strtod_l(), which is exact. Where m and 10^|e| are exact doubles, no long
  * double is needed (W. D. Clinger, How to read floating point numbers accurately, 1990).
  *
  * The C locale for strtod_l() is made once per process (pthread_once). There is no other state.
@@ -55,7 +55,7 @@ static double exact(const char *s, size_t n)
 	return v;
 }
 
-/* True with *ret when the quick way is certain. */
+/* True with *ret when the fast way is certainly right. */
 static inline bool quick(const struct decimal *d, double *ret)
 {
 	double v;

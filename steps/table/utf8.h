@@ -1,4 +1,4 @@
-/* steps/table/utf8.h — a character as UTF-8. */
+/* steps/table/utf8.h — writes a character as UTF-8. */
 #ifndef CAIRN_STEPS_TABLE_UTF8_H
 #define CAIRN_STEPS_TABLE_UTF8_H
 

@@ -1,21 +1,20 @@
-/* steps/train/environment.c — what each rank finds in its environment, by framework; its GPUs and
- * cpus; and the command that is started.
+/* steps/train/environment.c — the environment of each rank, by framework; its GPUs and cpus; and
+ * the command to start.
  *
  * gang_environment() copies our own environment and adds to it (struct env, where a later value
- * replaces an earlier one): PYTHONUNBUFFERED and OMP_NUM_THREADS where the user hasn't set them,
- * the framework's rendezvous (torch_rank(), tensorflow_task(), jax_process(), ps_node(); mpirun
- * sets its ranks' own), a share of the GPUs, and the marker CAIRN_GANG by which a member's
- * processes are found.
+ * replaces an earlier one): PYTHONUNBUFFERED and OMP_NUM_THREADS unless the user has set them, the
+ * framework's rendezvous (torch_rank(), tensorflow_task(), jax_process(), ps_node(); mpirun sets
+ * its ranks' own), a share of the GPUs, and the marker CAIRN_GANG by which a member's processes are
+ * found.
  *
  * OMP_NUM_THREADS divides the step's cpus among all ranks of all nodes, so that a result doesn't
  * depend on where they run. GPUs and cpus of this node are divided among its workers (share()).
  *
  * mpirun_of() puts mpirun around the command. On one machine it needs no daemon; on several it
- * starts them through this program (`mpi-agent`, peers.c). mpi_marker() is what its ranks have in
- * their environment and mpirun itself hasn't, so that gang.c can signal the ranks alone.
+ * starts daemons through this program (`mpi-agent`, peers.c). mpi_marker() is in the environment of
+ * mpirun's ranks but not of mpirun itself, so that gang.c can signal only the ranks.
  *
- * Addresses and ports are nodes.c's. Nothing is started here; everything that comes out belongs to
- * the caller.
+ * nodes.c has addresses and ports. Nothing is started here; all results belong to the caller.
  *
  * Sources: torch/distributed/argparse_util.py and elastic/agent (PET_*, RANK …);
  * tensorflow.org/guide/distributed_training (TF_CONFIG); docs.jax.dev, jax.distributed.initialize;
@@ -29,7 +28,7 @@
 
 extern char **environ;
 
-/* Of one machine; more than the largest have. */
+/* Per machine; even the largest have fewer. */
 #define GPUS_MAX 64
 
 struct env {
@@ -65,8 +64,8 @@ static void set_default(struct env *e, const char *name, unsigned value)
 
 /* Torch. */
 
-/* On one machine all ranks are local ones, whatever `nodes` says, so that each finds a device of
- * its own. */
+/* On one machine all ranks are local, whatever `nodes` says, so that each finds a device of its
+ * own. */
 static void torch_rank(const struct gang *g, const struct member *m, struct env *e)
 {
 	unsigned world = g->size.nodes * g->size.procs_per_node;
@@ -162,7 +161,7 @@ static void ps_node(const struct gang *g, const struct member *m, struct env *e)
 	_cleanup_(str_deinit) struct str root = { 0 };
 
 	set(e, "DMLC_ROLE", "%s", roles[m->role]);
-	gang_add_address(g, 0, &root); /* ps-lite takes no names */
+	gang_add_address(g, 0, &root); /* ps-lite accepts no names */
 	set(e, "DMLC_PS_ROOT_URI", "%s", root.s);
 	set(e, "DMLC_PS_ROOT_PORT", "%u", gang_port(g, ROLE_SCHEDULER, 0));
 	set(e, "DMLC_NUM_WORKER", "%u", g->size.workers);
@@ -174,8 +173,8 @@ static void ps_node(const struct gang *g, const struct member *m, struct env *e)
 
 /* Devices and threads. */
 
-/* The part of `n` things that the i-th of `of` gets: neighbours, as even as can be. Where there are
- * too few, some share one. */
+/* The part of `n` things that belongs to the i-th of `of`: adjacent, and as even as possible. If
+ * there are too few, some share one. */
 static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned *to)
 {
 	assert(i < of);
@@ -183,8 +182,7 @@ static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned 
 	*to = n < of ? *from + 1 : (unsigned)((uint64_t)n * (i + 1) / of);
 }
 
-/* A pod sees no other devices than its own, and they count from 0; nothing but their files tells
- * how many there are. */
+/* A pod sees only its own devices, which count from 0; only their files tell how many there are. */
 static void add_devices(struct str *out)
 {
 	char path[64];
@@ -269,7 +267,7 @@ char **gang_environment(const struct gang *g, const struct member *m)
 		break;
 	case MPI:
 	case HOROVOD:
-		/* In a container one is root, and there is nothing to be protected from. */
+		/* In a container the user is root, and there is nothing to protect. */
 		set(&e, "OMPI_ALLOW_RUN_AS_ROOT", "1");
 		set(&e, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 		break;
@@ -306,8 +304,8 @@ static void add_words(struct words *w, const char *const *words)
 		VEC_PUSH(&w->v, *words);
 }
 
-/* Where its daemons run, by address, so that no node needs the others' names; `plm rsh` starts them
- * through us. */
+/* Lists the nodes for mpirun's daemons, by address, so that no node needs the others' names; `plm
+ * rsh` starts them through this program. */
 static void add_nodes(const struct gang *g, struct words *w)
 {
 	static const char *const fixed[] = { "--mca",

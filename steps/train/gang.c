@@ -1,26 +1,26 @@
-/* steps/train/gang.c — starts the members, passes on what they print, and ends them all when one
+/* steps/train/gang.c — starts the members, passes on their output, and ends them all when one
  * fails.
  *
- * A gang is one thing. It has succeeded when every worker ended with 0; servers and the scheduler
- * are then told to end. It has failed with the first member that didn't end with 0, or when we
- * were told to stop, even if all then end well: what they saved is a checkpoint, not a result.
- * verdict() tells which.
+ * A gang succeeds or fails as a whole. It has succeeded when every worker ended with 0; servers and
+ * the scheduler are then stopped. It has failed with the first member that didn't end with 0, or
+ * when we were stopped, even if all members then end with 0: what they saved is a checkpoint, not a
+ * result. verdict() decides which.
  *
- * A member is a process group with a pipe (start_member()). It ends in two steps: `exited`, its
- * process is gone; `ended`, also what it had started is, and its last output is read
+ * A member is a process group with a pipe (start_member()). It ends in two steps. `exited`: its
+ * process is gone. `ended`: the processes that it started are gone too, and its last output is read
  * (finish_member()). Between the two, while the gang stops, a program behind a shell may still
  * save: the end of its output ends the member. n_running counts members that haven't ended.
  *
- * stop() is called once in effect (`stopping`): SIGTERM to all, and SIGKILL when the grace is over
- * or a second signal comes (kill_now()). mpirun gets no SIGTERM, its ranks do
- * (signal_mpi_ranks()).
+ * Only the first call of stop() has an effect (`stopping`): it sends SIGTERM to all, and SIGKILL
+ * when the grace is over or a second signal comes (kill_now()). mpirun gets no SIGTERM, its ranks
+ * do (signal_mpi_ranks()).
  *
  * The loop's one thread does everything: output, exits, signals, timers. A turn reads a bounded
  * amount of each pipe, lines are at most LINE_MAX_BYTES, and only the last TAIL_LINES of a member
  * are kept for the error message.
  *
- * What ranks find in their environment is environment.c's. peers.c asks the other nodes'
- * launchers; it calls gang_all_over() and gang_run_daemon() from the same loop.
+ * environment.c makes the ranks' environment. peers.c talks to the other nodes' launchers; it calls
+ * gang_all_over() and gang_run_daemon() from the same loop.
  */
 #include "steps/train/gang.h"
 #include <assert.h>
@@ -37,14 +37,14 @@
 #include "base/text/text.h"
 
 #define READ_BYTES (64 * KIB)
-/* After a rank's failure the others hang in a collective that can't end: nothing is to be saved
- * there. */
+/* After a rank's failure the others hang in a collective that can't end: there is nothing to
+ * save. */
 #define FAILURE_GRACE_NS (2 * NS_PER_S)
-/* What one rank may have in its pipe when it ends; a descendant that escaped and goes on writing
- * isn't waited for. */
+/* The most that one rank may have in its pipe when it ends. A descendant that escaped and goes on
+ * writing isn't waited for. */
 #define DRAIN_MAX_BYTES (1 * MIB)
-/* A gang with more members is signalled by process groups: to search all processes of the machine
- * once for each member would take too long. */
+/* A larger gang is signalled by process groups: searching all processes of the machine once for
+ * each member would take too long. */
 #define TREES_MAX 32
 
 static int64_t now_ns(const struct gang *g)
@@ -76,9 +76,9 @@ static void add_name(struct str *s, const struct member *m)
 		str_addf(s, "%d", m->gang->end.mpi_guilty);
 }
 
-/* What they print. */
+/* Output of members. */
 
-/* `rank`: who said it, or -1: none of the ranks (a server, mpirun itself). */
+/* `rank`: the rank that printed it, or -1: no rank (a server, mpirun itself). */
 static void print_line(struct member *m, int rank, const char *line, size_t n)
 {
 	struct gang *g = m->gang;
@@ -94,7 +94,7 @@ static void print_line(struct member *m, int rank, const char *line, size_t n)
 		add_name(&g->out, m);
 		str_add(&g->out, "] ");
 	}
-	if (!gang_is_mpi(g)) /* mpirun's are of several ranks */
+	if (!gang_is_mpi(g)) /* mpirun's lines come from several ranks */
 		at = g->out.len;
 	str_addn(&g->out, line, n);
 	free(*slot);
@@ -107,7 +107,7 @@ static void print_mpi_line(void *arg, int rank, const char *line, size_t n)
 	struct member *m = arg;
 	struct gang *g = m->gang;
 
-	if (rank < 0 && g->end.mpi_guilty < 0) { /* it may name the first rank that failed */
+	if (rank < 0 && g->end.mpi_guilty < 0) { /* the line may name the first rank that failed */
 		_cleanup_(freep) char *text = xstrndup(line, MIN(n, 200));
 		const char *at = strstr(text, "process rank ");
 		int guilty;
@@ -128,7 +128,7 @@ static void print_own_line(struct member *m)
 
 static void flush(struct gang *g)
 {
-	if (g->out.len) /* a full disk under the log doesn't end a training */
+	if (g->out.len) /* a full disk for the log doesn't end a training */
 		(void)fs_write_all(STDOUT_FILENO, g->out.s, g->out.len, NULL);
 	str_reset(&g->out);
 }
@@ -161,7 +161,7 @@ static void close_output(struct member *m)
 	loop_remove(m->gang->loop, m->source);
 	m->source = NULL;
 	fd_closep(&m->fd);
-	if (m->exited) /* who saved behind it has ended too */
+	if (m->exited) /* programs behind the shell that were saving have ended, too */
 		finish_member(m);
 }
 
@@ -195,14 +195,14 @@ static void on_output(void *arg, int fd, uint32_t events)
 
 /* Stopping. */
 
-/* mpirun gets no SIGTERM. It would pass it on, a second later, to ranks that save already, and kill
- * them a second after that. */
+/* mpirun gets no SIGTERM. A second later it would pass it on to ranks that are already saving, and
+ * kill them a second after that. */
 static void signal_mpi_ranks(struct gang *g, int signo)
 {
 	_cleanup_(freep) char *marker = mpi_marker(g);
 
 	if (process_signal_marked(marker, signo) == 0)
-		process_signal_tree(g->members[0].process, signo); /* none has begun yet */
+		process_signal_tree(g->members[0].process, signo); /* no rank has begun yet */
 }
 
 static void signal_all(struct gang *g, int signo)
@@ -215,7 +215,8 @@ static void signal_all(struct gang *g, int signo)
 		if (gang_is_mpi(g) && signo != SIGKILL)
 			signal_mpi_ranks(g, signo);
 		else if (g->n_members > TREES_MAX && !m->exited)
-			/* Each leads a group; what escaped from it goes when it ends. */
+			/* Each leads a group; processes that escaped from the group are ended with
+			 * the member. */
 			process_signal_group(m->process, signo);
 		else
 			process_signal_tree(m->process, signo);
@@ -241,7 +242,7 @@ static void kill_all(void *arg)
 
 static void stop(struct gang *g, int64_t grace_ns)
 {
-	if (g->n_running == 0) /* nothing is to be waited for: mpirun may not have called yet */
+	if (g->n_running == 0) /* no member to wait for: mpirun may not have called yet */
 		g->end.done = true;
 	if (g->end.stopping || g->n_running == 0)
 		return;
@@ -254,7 +255,7 @@ static void on_signal(void *arg, int signo)
 {
 	struct gang *g = arg;
 
-	if (g->end.signal) { /* a second one means at once */
+	if (g->end.signal) { /* a second signal kills at once */
 		kill_now(g);
 		return;
 	}
@@ -270,7 +271,7 @@ static void look_for_stall(void *arg)
 	g->stall_timer = NULL;
 	if (g->end.stopping)
 		return;
-	if (peers_pending(g)) /* ours are done, and wait for those of other nodes */
+	if (peers_pending(g)) /* our workers are done; wait for those of other nodes */
 		due = now_ns(g) + g->stall_ns;
 	if (now_ns(g) < due) {
 		g->stall_timer = loop_add_timer(g->loop, due, look_for_stall, g);
@@ -298,14 +299,15 @@ static void end_leftovers(struct member *m)
 static void finish_member(struct member *m)
 {
 	struct gang *g = m->gang;
-	/* How mpirun's daemon exits says nothing of its own: mpirun tells, on the first node. */
+	/* The exit status of mpirun's daemon means nothing: mpirun reports failures, on the first
+	 * node. */
 	bool failed = m->status != 0 && (!m->daemon || m->signo);
 
 	if (m->ended)
 		return;
 	m->ended = true;
-	/* Others may still save behind a shell that has gone; what they are can't be told from what
-	 * this one left. */
+	/* Other programs may still save behind a shell that has exited; they can't be told from
+	 * what this one left. */
 	if (!g->end.stopping || g->end.killed)
 		end_leftovers(m);
 	drain(m, DRAIN_MAX_BYTES);
@@ -319,14 +321,14 @@ static void finish_member(struct member *m)
 		stop(g, FAILURE_GRACE_NS);
 	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && !g->end.stopping &&
 		   !peers_workers_done(g)) {
-		stop(g, g->grace_ns); /* servers and scheduler, who never end by themselves */
+		stop(g, g->grace_ns); /* servers and scheduler never end by themselves */
 	}
 	if (g->n_running == 0 && (g->end.stopping || !peers_pending(g)))
 		g->end.done = true;
 }
 
-/* SIGTERM ends a shell at once, whatever the program that it started still has to save: the end of
- * its output is the end of that. */
+/* SIGTERM ends a shell at once, even if the program that it started still has to save. So the
+ * member ends with its output. */
 static void on_exit_status(void *arg, const struct process_exit *ex)
 {
 	struct member *m = arg;
@@ -358,7 +360,7 @@ static int start_process(struct member *m, int write_fd, struct err *err)
 	bool pinned = gang_cpus(g, m, &mine) && cpus_get(&before) == 0;
 	int r;
 
-	if (pinned) /* children have what we have at that moment */
+	if (pinned) /* children inherit our cpus at that moment */
 		cpus_use(&mine);
 	r = process_start(g->loop, &spec, on_exit_status, m, &m->process, err);
 	if (pinned)
@@ -406,8 +408,8 @@ int gang_run_daemon(struct gang *g, const char *command, struct err *err)
 	return start_member(m, err);
 }
 
-/* Options differ from one MPI to the other: the launcher knows those of Open MPI, and of what is
- * derived from it. Where there is no mpirun, starting it gives the error. */
+/* Options differ between MPI implementations: the launcher knows those of Open MPI and of its
+ * derivatives. If mpirun is missing, starting it gives the error. */
 static int check_mpirun(struct err *err)
 {
 	static const char *const known[] = { "Open MPI", "OpenRTE", "Spectrum MPI" };
@@ -467,8 +469,8 @@ static int start_all(struct gang *g, struct err *err)
 						 g->framework == MPI ? "mpi" : "horovod")
 				       : -1;
 	g->last_output_ns = now_ns(g);
-	/* As a rule rank 0 alone prints: the launcher of another node would take a gang that goes
-	 * well for a stalled one. */
+	/* Usually only rank 0 prints: another node's launcher would see a stalled gang where all is
+	 * well. */
 	if (g->stall_ns && g->where.here == 0)
 		g->stall_timer =
 			loop_add_timer(g->loop, g->last_output_ns + g->stall_ns, look_for_stall, g);
@@ -477,8 +479,8 @@ static int start_all(struct gang *g, struct err *err)
 
 /* The verdict. */
 
-/* The last lines of the member that failed, at the very end of the log, where the error message is
- * taken from. */
+/* Prints the last lines of the member that failed, at the very end of the log, from which the error
+ * message is taken. */
 static void show_tail(const struct member *m)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };

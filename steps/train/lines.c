@@ -1,18 +1,18 @@
-/* steps/train/lines.c — metrics in what a program prints: `loss=0.31 acc=0.9 step=400`, or a JSON
- * object of numbers.
+/* steps/train/lines.c — finds metrics in a program's output: `loss=0.31 acc=0.9 step=400`, or a
+ * JSON object of numbers.
  *
  * A line counts as a whole or not at all, so that ordinary text with one NAME=NUMBER in it isn't
- * taken. Each form is therefore read twice: first without fn() to see whether it is one of
- * metrics, then with it (words(); flatten()).
+ * taken. Each form is therefore read twice: first without fn() to check the form, then with it
+ * (words(); flatten()).
  *
- * JSON that Python writes may hold NaN and Infinity: replace_not_finite() makes nulls of them
- * outside of strings, and the text is parsed again. A null counts as a number of the line only
- * then, but is always handed on as NAN.
+ * JSON that Python writes may hold NaN and Infinity: replace_not_finite() replaces them by nulls
+ * outside of strings, and the text is parsed again. Only then a null counts as a number of the
+ * line; fn() always gets it as NAN.
  *
  * A name that holds the value of one of the step's secrets (CAIRN_SECRETS) is dropped
  * (holds_secret()): names are kept and shown where a log would be masked.
  *
- * No state; the gang's thread calls it. What becomes of the numbers is series.c's.
+ * No state; the gang's thread calls it. series.c keeps the numbers.
  */
 #include <ctype.h>
 #include <math.h>
@@ -25,16 +25,16 @@
 #include "steps/train/gang.h"
 
 #define NAME_MAX_BYTES 128
-#define SECRET_MIN     4 /* bytes: what is shorter isn't masked in logs either */
+#define SECRET_MIN     4 /* bytes: shorter secrets aren't masked in logs either */
 
-/* What Python's json and others write for numbers that JSON can't say. */
+/* How Python's json and others write numbers that JSON can't express. */
 static const char *const not_finite[] = { "NaN", "-Infinity", "Infinity" };
 
 struct found {
 	void (*fn)(void *arg, const char *name, double value);
 	void *arg;
 	size_t n;
-	bool nulls_count; /* they stand for numbers that aren't finite */
+	bool nulls_count; /* they replace numbers that aren't finite */
 };
 
 static bool is_name(const char *s, size_t n)
@@ -47,7 +47,7 @@ static bool is_name(const char *s, size_t n)
 	return true;
 }
 
-/* As Python, C and others print them; text_parse_double() takes finite ones. */
+/* Numbers as Python, C and others print them; text_parse_double() accepts only finite ones. */
 static bool read_number(const char *text, double *ret)
 {
 	static const char *const infinite[] = { "inf", "infinity" };
@@ -63,8 +63,8 @@ static bool read_number(const char *text, double *ret)
 	return strcasecmp(s, "nan") == 0;
 }
 
-/* Does the name hold the value of one of the step's secrets? Then it is no metric: its name would
- * be kept, shown and sent where a log would have had stars. */
+/* Whether the name holds the value of one of the step's secrets. Then it is no metric: its name
+ * would be kept, shown and sent where a log would have stars. */
 static bool holds_secret(const char *name)
 {
 	const char *list = getenv("CAIRN_SECRETS");
@@ -132,7 +132,7 @@ static bool words(const char *line, size_t n, struct found *f)
 	return f->n > 0;
 }
 
-/* Nested names are joined by dots; null is a number that isn't one; everything else is passed over.
+/* Nested names are joined by dots; null is a number that isn't finite; other values are skipped.
  * Depth is bounded by JSON_DEPTH_MAX. */
 static void flatten(const json_t *j, struct str *prefix, struct found *f)
 {
@@ -156,7 +156,7 @@ static void flatten(const json_t *j, struct str *prefix, struct found *f)
 	}
 }
 
-/* The word at `s` that stands for such a number, or NULL. */
+/* The word at `s` for such a number, or NULL. */
 static const char *not_finite_at(const char *s, size_t n)
 {
 	for (size_t i = 0; i < ARRAY_LEN(not_finite); i++)
@@ -166,7 +166,7 @@ static const char *not_finite_at(const char *s, size_t n)
 	return NULL;
 }
 
-/* With null for them; true when there was one. */
+/* Copies the line with nulls in their place; true when there was one. */
 static bool replace_not_finite(struct str *out, const char *line, size_t n)
 {
 	bool quoted = false, any = false;
@@ -201,7 +201,7 @@ static bool object(const char *line, size_t n, struct found *f)
 			return false;
 	}
 	str_add(&prefix, "");
-	flatten(j, &prefix, &count); /* first look whether there is a number at all */
+	flatten(j, &prefix, &count); /* first check whether there is a number at all */
 	if (count.n)
 		flatten(j, &prefix, f);
 	json_decref(j);
@@ -219,7 +219,7 @@ bool gang_metrics_of_line(const char *line, size_t n,
 		f = (struct found){ .fn = fn, .arg = arg };
 		return object(line, n, &f);
 	}
-	/* First look whether the whole line is of that form. */
+	/* First check whether the whole line has that form. */
 	if (!memchr(line, '=', n) || !words(line, n, &f))
 		return false;
 	f = (struct found){ .fn = fn, .arg = arg };

@@ -1,17 +1,17 @@
-/* steps/train/mpi_output.c — what `mpirun --tag-output` prints, as lines of its ranks.
+/* steps/train/mpi_output.c — splits the output of `mpirun --tag-output` into lines of its ranks.
  *
- * It puts a tag, "[1,0]<stdout>:", before each piece that it read of a rank, and again after each
- * end of a line in it (Open MPI 4.1, orte/mca/iof/base/iof_base_output.c). A piece is what one
- * read() gave: a line that a program writes in two pieces, or that is long, has tags in its midst,
- * and those of other ranks between. So a tag says whose bytes follow, until the next tag or the
- * end of the line; what follows no tag is mpirun's own.
+ * mpirun puts a tag, "[1,0]<stdout>:", before each piece that it read from a rank, and again after
+ * each end of a line in it (Open MPI 4.1, orte/mca/iof/base/iof_base_output.c). A piece is what one
+ * read() returned: a line that a program writes in two pieces, or a long line, has tags in its
+ * midst, and other ranks' tags between. So a tag names the rank of the bytes after it, until the
+ * next tag or the end of the line. Bytes after no tag are mpirun's own.
  *
- * There is a speaker for each rank and stream, made when it first says something, with the line
- * that isn't ended yet. `now` is whose bytes come. `held` keeps what may be the beginning of a tag
- * until more bytes decide it (tag_at()), never more than TAG_MAX bytes after a call.
+ * There is a speaker for each rank and stream, made at its first output, with the line that isn't
+ * ended yet. `now` is the speaker of the current bytes. `held` keeps what may be the beginning of a
+ * tag until more bytes decide it (tag_at()), never more than TAG_MAX bytes after a call.
  *
- * A line that is longer than LINE_MAX_BYTES comes out in pieces, so memory is bounded. A program
- * that prints something like a tag itself is taken at its word. The gang's thread calls it.
+ * A line that is longer than LINE_MAX_BYTES comes out in pieces, so memory is bounded. If a program
+ * itself prints something like a tag, it counts as one. The gang's thread calls it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const char *const streams[] = { "stdout", "stderr", "stddiag" };
 
 struct speaker {
 	int rank;
-	struct str line; /* what has come of the one that isn't ended yet */
+	struct str line; /* the beginning of a line that isn't ended yet */
 };
 
 struct mpi_output {
@@ -32,7 +32,7 @@ struct mpi_output {
 	void *arg;
 	struct str held; /* what may be the beginning of a tag */
 	struct speaker own, *now;
-	struct speaker **speakers; /* by rank and stream; NULL: said nothing yet */
+	struct speaker **speakers; /* by rank and stream; NULL: no output yet */
 	size_t n_speakers;
 };
 
@@ -86,8 +86,8 @@ static void add(struct mpi_output *o, const char *bytes, size_t n)
 	}
 }
 
-/* Its length at the beginning of these bytes; 0: there is none; -1: there may be, more bytes will
- * tell. */
+/* The length of a tag at the beginning of these bytes; 0: there is none; -1: more bytes are needed
+ * to tell. */
 static int tag_at(const struct mpi_output *o, const char *bytes, size_t n, unsigned *ret_rank,
 		  size_t *ret_stream)
 {
@@ -96,7 +96,7 @@ static int tag_at(const struct mpi_output *o, const char *bytes, size_t n, unsig
 	int len = 0;
 
 	snprintf(text, sizeof(text), "%.*s", (int)MIN(n, TAG_MAX), bytes);
-	span = strspn(text, "[]<>,:0123456789abcdefghijklmnopqrstuvwxyz"); /* sscanf() would take
+	span = strspn(text, "[]<>,:0123456789abcdefghijklmnopqrstuvwxyz"); /* sscanf() would accept
 									      blanks and signs */
 	if (sscanf(text, "[%*10u,%10u]<%7[a-z]>:%n", ret_rank, stream, &len) < 2 || len == 0 ||
 	    (size_t)len > span)
@@ -110,7 +110,7 @@ static int tag_at(const struct mpi_output *o, const char *bytes, size_t n, unsig
 }
 
 /* Takes one thing from the front: plain bytes, the end of a line, or a tag. Returns its length; 0:
- * more bytes have to come first. */
+ * more bytes are needed. */
 static size_t take_one(struct mpi_output *o, const char *bytes, size_t n, bool is_all)
 {
 	size_t plain = 0, stream = 0;
@@ -131,7 +131,7 @@ static size_t take_one(struct mpi_output *o, const char *bytes, size_t n, bool i
 	if (len > 0) {
 		struct speaker **s = &o->speakers[rank * ARRAY_LEN(streams) + stream];
 
-		if (!*s) /* a rank's streams are lines of their own */
+		if (!*s) /* each stream of a rank has its own lines */
 			*s = xcalloc(1, sizeof(**s));
 		(*s)->rank = (int)rank;
 		o->now = *s;
@@ -139,7 +139,7 @@ static size_t take_one(struct mpi_output *o, const char *bytes, size_t n, bool i
 	}
 	if (len < 0 && !is_all)
 		return 0;
-	add(o, bytes, 1); /* a bracket like any other */
+	add(o, bytes, 1); /* an ordinary bracket */
 	return 1;
 }
 

@@ -1,17 +1,17 @@
-/* steps/train/nodes.c — which node this is, and where the others are, from the environment (struct
- * nodes in gang.h lists the variables).
+/* steps/train/nodes.c — finds out which node this is, and where the others are, from the
+ * environment (struct nodes in gang.h lists the variables).
  *
  * gang_read_nodes() checks everything before a member is made: contradictions between the
  * environment and the settings are ERR_INVALID. Host patterns and addresses go into other programs'
- * lists and JSON, so only plain characters are let through. Without CAIRN_GANG_HOSTS all nodes are
+ * lists and JSON, so only plain characters are accepted. Without CAIRN_GANG_HOSTS all nodes are
  * this machine, and `where.apart` is false.
  *
- * gang_node() places members, gang_port() and gang_add_address() say where a member is reached; all
- * launchers compute the same answers from the same environment, and none asks another. Launchers
- * talk at the port before the first (peers.c).
+ * gang_node() places members, gang_port() and gang_add_address() tell where a member is reached.
+ * All launchers compute the same answers from the same environment, without asking each other.
+ * Launchers talk at the port before the first (peers.c).
  *
- * Names are the frameworks' to resolve: the launcher runs in images without the C library's files,
- * and asks for none. Strings are lent by the environment, which nobody changes.
+ * The frameworks resolve names: the launcher runs in images without the C library's files, and
+ * resolves none. Strings are lent by the environment, which nothing changes.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static int read_number(const char *name, unsigned max, unsigned *ret, struct err
 	return 1;
 }
 
-/* What goes into URLs, lists and JSON of others: letters, digits, dots, dashes, colons, and one %u.
+/* These go into URLs, lists and JSON of other programs: only letters, digits, dots, dashes, colons,
+ * and one %u.
  */
 static bool is_pattern(const char *s)
 {
@@ -90,7 +91,7 @@ int gang_read_nodes(struct gang *g, struct err *err)
 	if (n != g->size.nodes)
 		return err_set(err, ERR_INVALID, "CAIRN_GANG_NODES says %u nodes, the step %u", n,
 			       g->size.nodes);
-	/* Launchers talk at the port before; each member of tensorflow has one. */
+	/* Launchers talk at the port before; with tensorflow each member has a port. */
 	last = port + (g->framework == TENSORFLOW ? g->size.workers + g->size.servers : 1) - 1;
 	if (port < 2)
 		return err_set(err, ERR_INVALID,
@@ -112,7 +113,7 @@ int gang_read_nodes(struct gang *g, struct err *err)
 	return read_addresses(g, err);
 }
 
-/* Workers as their ranks go, servers in turn, the scheduler on the first. */
+/* Workers in the order of their ranks, servers in turn, the scheduler on the first. */
 unsigned gang_node(const struct gang *g, enum role role, unsigned index)
 {
 	if (!g->where.apart || role == ROLE_SCHEDULER)
@@ -149,14 +150,14 @@ void gang_add_address(const struct gang *g, unsigned node, struct str *out)
 	str_addn(out, at, strcspn(at, ","));
 }
 
-/* Each member of tensorflow listens; of the others, the first alone does at an address that must be
+/* With tensorflow each member listens. With others, only the first does at an address that must be
  * known. On one machine g->ports is in the order of the members: servers, then workers. */
 uint16_t gang_port(const struct gang *g, enum role role, unsigned index)
 {
 	bool each = g->framework == TENSORFLOW;
 	unsigned number;
 
-	if (g->where.apart) { /* servers behind all workers */
+	if (g->where.apart) { /* servers come after all workers */
 		number = role == ROLE_WORKER ? index : g->size.workers + index;
 		return (uint16_t)(g->where.port + (each ? number : 0));
 	}

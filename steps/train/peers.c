@@ -1,24 +1,24 @@
-/* steps/train/peers.c — what launchers of one gang say to each other, where its ranks can't settle
- * it themselves.
+/* steps/train/peers.c — messages between the launchers of one gang, for what its ranks can't settle
+ * themselves.
  *
- * Two cases. Servers never end by themselves, and those of one node serve the workers of all: each
- * node's launcher tells the first node's when its workers have ended well, and gets "end" when all
- * have (ends_together()). And mpirun, on the first node, needs a daemon on each other one: it
- * calls this program (`mpi-agent ADDRESS COMMAND`, peers_agent_main()) where it would call ssh,
- * and the agent asks that node's launcher to start the daemon.
+ * Two cases. Servers never end by themselves, and those of one node serve the workers of all. So
+ * each node's launcher tells the first node's when its workers have ended well, and gets "end" when
+ * all have (ends_together()). And mpirun, on the first node, needs a daemon on each other one: it
+ * calls this program (`mpi-agent ADDRESS COMMAND`, peers_agent_main()) where it would call ssh, and
+ * the agent asks that node's launcher to start the daemon.
  *
- * One line a connection, "TOKEN done NODE" or "TOKEN run COMMAND", answered by one: "end", "ok",
- * or "no: why". Nothing is answered to a wrong token: whoever doesn't know it is no pod of this
- * gang. Names aren't resolved: addresses come from the environment.
+ * One line a connection, "TOKEN done NODE" or "TOKEN run COMMAND", answered by one: "end", "ok", or
+ * "no: why". A wrong token gets no answer: a caller that doesn't know it is no pod of this gang.
+ * Names aren't resolved: addresses come from the environment.
  *
  * The first node keeps `done` by node and the callers that wait; note_done() answers them once.
  * Another node calls the first again after AGAIN_NS until it is connected; when that connection
  * ends without "end", the gang has failed (`forsaken`).
  *
  * Connections and timers are on the gang's loop and thread; a message has at most MESSAGE_MAX
- * bytes, and there are at most CALLERS_MAX callers. The agent is a process of its own that mpirun
- * starts: it has no loop and waits. Failed ranks aren't told here: a launcher that fails ends its
- * node, and who runs the nodes ends the others.
+ * bytes, and there are at most CALLERS_MAX callers. The agent is a separate process that mpirun
+ * starts: it has no loop and waits. Failures of ranks aren't sent here: a launcher that fails ends
+ * its node, and the runner ends the other nodes.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -34,13 +34,12 @@
 #include "base/text/text.h"
 #include "steps/train/gang.h"
 
-/* A daemon's command line names every node: bounded by what execve() takes of one string (Linux,
+/* A daemon's command line names every node. The bound is the longest string for execve() (Linux,
  * MAX_ARG_STRLEN). */
 #define MESSAGE_MAX (128 * KIB)
 #define CALLERS_MAX 8192
 #define AGAIN_NS    NS_PER_S
-/* How long the launcher of another node may take until it listens: its image may have to be pulled.
- */
+/* How long another node's launcher may take until it listens: its image may have to be pulled. */
 #define AGENT_PATIENCE_S 600
 
 struct caller {
@@ -100,7 +99,7 @@ static int address_of(const struct gang *g, unsigned node, union address *ret, s
 	return 0;
 }
 
-/* Those who call us. */
+/* Callers. */
 
 static void hang_up(struct caller *c)
 {
@@ -117,11 +116,11 @@ static void hang_up(struct caller *c)
 
 static void answer(int fd, const char *text)
 {
-	/* A few bytes into an empty buffer. */
+	/* The buffer is empty, so a few bytes always fit. */
 	(void)!send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* The workers of this node ended well; with the last node's it is all over. */
+/* The workers of this node ended well; when all nodes' have, the gang ends. */
 static void note_done(struct peers *p, unsigned node)
 {
 	assert(node < p->gang->size.nodes);
@@ -139,7 +138,7 @@ static void note_done(struct peers *p, unsigned node)
 	gang_all_over(p->gang);
 }
 
-/* The caller may be gone afterwards. */
+/* The caller may be freed afterwards. */
 static void act_on(struct caller *c, char *line)
 {
 	struct peers *p = c->peers;
@@ -251,7 +250,7 @@ static void on_first(void *arg, int fd, uint32_t events)
 	char buf[16];
 	ssize_t n;
 
-	if (!p->told) { /* connected, or not */
+	if (!p->told) { /* it may be connected now, or have failed */
 		_cleanup_(freep) char *text =
 			xasprintf("%s done %u\n", p->gang->where.token, p->gang->where.here);
 
@@ -280,7 +279,7 @@ static void tell_done(void *arg)
 
 	p->again = NULL;
 	if (address_of(p->gang, 0, &at, &len, &err) < 0)
-		return; /* peers_begin() has looked */
+		return; /* peers_begin() has checked it */
 	p->first_fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (p->first_fd < 0 || (connect(p->first_fd, &at.any, len) < 0 && errno != EINPROGRESS) ||
 	    loop_add_fd(p->gang->loop, p->first_fd, EPOLLOUT | EPOLLIN | EPOLLET, on_first, p,
@@ -290,7 +289,7 @@ static void tell_done(void *arg)
 
 /* For gang.c. */
 
-/* Servers, or a scheduler, that workers elsewhere need. */
+/* Whether there are servers, or a scheduler, that workers of other nodes need. */
 static bool ends_together(const struct gang *g)
 {
 	return g->where.apart && (g->framework == PS || g->size.servers);
@@ -399,7 +398,7 @@ int peers_agent_main(int argc, char **argv)
 	socklen_t len;
 
 	if (said_port && (!text_parse_int(said_port, &port) || port <= 1 || port > UINT16_MAX))
-		port = GANG_PORT; /* gang_read_nodes() has refused it where it counts */
+		port = GANG_PORT; /* gang_read_nodes() refuses it where it matters */
 	if (argc < 2 || parse_address(argv[0], (uint16_t)(port - 1), &at, &len) < 0) {
 		fprintf(stderr, "usage: mpi-agent ADDRESS COMMAND...: called by mpirun\n");
 		return 2;

@@ -1,22 +1,22 @@
 /* steps/train/series.c — the metrics of a training over time.
  *
  * A point is an object of numbers with its `step` (or `epoch`, else one more than the point
- * before). What isn't finite is null: JSON has no word for it.
+ * before). A value that isn't finite is null, since JSON can't express it.
  *
- * Points are kept in memory as their lines, in the order in which they come, and each is appended
- * to two files at once: the output `series`, for who looks on, and `kept`, a copy in the checkpoint
- * that outlives the attempt. series_open() reads `kept` first and drops a line that a crash cut
- * off. series_finish() sorts by step, merges points of one step (the later value wins), and writes
- * the output anew, atomically. So a training that was interrupted and went on gives the same file
- * as one that wasn't.
+ * Points are kept in memory as their lines, in the order in which they come. Each is appended to
+ * two files at once: the output `series`, for readers meanwhile, and `kept`, a copy in the
+ * checkpoint that outlives the attempt. series_open() reads `kept` first and drops a line that a
+ * crash cut off. series_finish() sorts by step, merges points of one step (the later value wins),
+ * and rewrites the output atomically. So an interrupted and resumed training gives the same file as
+ * an uninterrupted one.
  *
- * The lines in memory, and those in `kept`, are bounded by SERIES_MAX_BYTES each. What comes after
- * that isn't a point any more: only the last values are kept (`rest`), for the step's metrics.
- * `last` and `last_at` hold the last value of each metric among the points and the step where it
- * stands, as many as there are names.
+ * The lines in memory, and those in `kept`, are bounded by SERIES_MAX_BYTES each. Later lines
+ * aren't points any more: only their last values are kept (`rest`), for the step's metrics. `last`
+ * and `last_at` hold the last value of each metric among the points and its step, as many as there
+ * are names.
  *
- * A failed write of a line doesn't end the training. One thread, the gang's. Which lines are
- * metrics is lines.c's.
+ * A failed write of a line doesn't end the training. One thread, the gang's. lines.c decides which
+ * lines are metrics.
  */
 #include <assert.h>
 #include <errno.h>
@@ -32,21 +32,21 @@
 /* As JSON objects they would take fifteen times the memory of their lines. */
 struct point {
 	double step;
-	size_t at; /* of its line in `lines`; in the order in which points came */
+	size_t at; /* offset of its line in `lines`, which is in the order of arrival */
 };
 
 struct series {
 	char *path, *kept;
 	int fd, kept_fd;
 	uint64_t bytes;   /* in `kept` */
-	double next_step; /* for lines that don't say theirs */
+	double next_step; /* for lines without a step */
 	VEC(struct point) points;
 	struct str lines;
 	json_t *last, *last_at;
-	json_t *rest; /* what came last when there was no more room; NULL: there always was */
+	json_t *rest; /* last values once there was no more room; NULL: there was always room */
 };
 
-/* Says in `values` which step they are of. */
+/* Sets the step in `values`. */
 static double place(struct series *s, json_t *values)
 {
 	const json_t *step = json_object_get(values, "step"),
@@ -61,7 +61,7 @@ static double place(struct series *s, json_t *values)
 	return at;
 }
 
-/* Of two values at one step the later one counts. */
+/* Of two values at one step the later one wins. */
 static void note_last(struct series *s, double step, json_t *values)
 {
 	const char *name;
@@ -89,9 +89,9 @@ static void add_text(struct str *out, const json_t *values)
 	str_addc(out, '\n');
 }
 
-/* The line becomes a point, and *line its text; false when it is none of metrics, or when there is
- * no more room for it: the next attempt reads no more from `kept` either, where `bytes` are
- * already. */
+/* Makes the line a point, and sets *line to its text; false when it holds no metrics, or when there
+ * is no more room. Then the next attempt won't read it from `kept` either; `bytes` are already
+ * there. */
 static bool take_line(struct series *s, const char *at, size_t n, uint64_t bytes, struct str *line)
 {
 	json_t *values = json_object();
@@ -111,7 +111,7 @@ static bool take_line(struct series *s, const char *at, size_t n, uint64_t bytes
 		VEC_PUSH(&s->points, ((struct point){ step, s->lines.len }));
 		str_addn(&s->lines, line->s, line->len);
 		note_last(s, step, values);
-	} else { /* the series ends, but the last values stay true */
+	} else { /* the series ends here, but the last values are still updated */
 		if (!s->rest) {
 			s->rest = json_object();
 			step_note("the metrics over time end here: they take %llu bytes",
@@ -132,7 +132,8 @@ static int load_kept(struct series *s, struct err *err)
 
 	if (fs_read_file(s->kept, SERIES_MAX_BYTES, &text, &why) < 0)
 		return why.code == ERR_NOT_FOUND ? 0 : (*err = why, -1);
-	/* A last line that a crash cut off is removed, so that the next begins one of its own. */
+	/* A last line that a crash cut off is removed, so that the next one starts on a new
+	 * line. */
 	nl = text.len ? memrchr(text.s, '\n', text.len) : NULL;
 	whole = nl ? (size_t)(nl - text.s) + 1 : 0;
 	if (whole < text.len && truncate(s->kept, (off_t)whole) < 0)
@@ -176,9 +177,9 @@ void series_line(struct series *s, const char *line, size_t n)
 	if (!take_line(s, line, n, s->bytes, &text))
 		return;
 	s->bytes += text.len;
-	if (s->fd >= 0) /* for readers; series_finish() writes the whole */
+	if (s->fd >= 0) /* for readers meanwhile; series_finish() writes the whole */
 		(void)fs_write_all(s->fd, text.s, text.len, NULL);
-	if (s->kept && s->kept_fd < 0) /* its directory may be made by the program only now */
+	if (s->kept && s->kept_fd < 0) /* the program may make its directory only now */
 		s->kept_fd = open(s->kept, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	if (s->kept_fd >= 0)
 		(void)fs_write_all(s->kept_fd, text.s, text.len, NULL);

@@ -1,17 +1,17 @@
 /* steps/train/train.c — the `train` step: settings → gang → metrics.
  *
  * run() reads the settings and the nodes (read_settings()), makes the members of this node, finds
- * free ports where all is on one machine (find_ports()), and lets the gang run (run_gang()). Only
- * the first node, where rank 0 is, has a series and metrics; the others' launchers write none.
+ * free ports if everything is on one machine (find_ports()), and lets the gang run (run_gang()).
+ * Only the first node, where rank 0 is, has a series and metrics; the others' launchers write none.
  *
- * What the program wrote to the metrics file itself counts; else the last value of each metric
- * that it printed. The series is also finished when the gang failed, so that it
- * shows how far it came.
+ * If the program wrote the metrics file itself, that counts; else the last value of each metric
+ * that it printed. The series is also finished when the gang failed, so that it shows how far the
+ * training came.
  *
- * A member that was killed by SIGKILL ends this process in the same way,
- * because the runner tells a lack of memory from that.
+ * If a member was killed by SIGKILL, this process ends in the same way, because the runner
+ * recognises a lack of memory by that.
  *
- * Starting, watching and ending are gang.c's. One thread.
+ * gang.c starts, watches and ends the members. One thread.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -59,7 +59,7 @@ static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 	return 0;
 }
 
-/* Those of a role that run on this node, in order. */
+/* Adds the members of a role that run on this node, in order. */
 static unsigned add_members(struct gang *g, enum role role, unsigned n)
 {
 	unsigned local = 0;
@@ -78,7 +78,7 @@ static unsigned add_members(struct gang *g, enum role role, unsigned n)
 	return local;
 }
 
-/* A pipe, a process descriptor and a port a member: more than what is usually allowed at first. The
+/* Each member needs a pipe, a process descriptor and a port: more than the usual soft limit. The
  * ranks inherit the higher limit. */
 static void allow_files(const struct gang *g)
 {
@@ -91,8 +91,8 @@ static void allow_files(const struct gang *g)
 	}
 }
 
-/* Ports that are free now: all are held at once, so that they differ. Somebody else may still take
- * one before the program does; then it fails to bind and says so. */
+/* Finds ports that are free now: all are held at once, so that they differ. Another process may
+ * still take one before the program does; then the program fails to bind and says so. */
 static int find_ports(struct gang *g, struct err *err)
 {
 	_cleanup_(freep) int *fds = NULL;
@@ -124,8 +124,8 @@ static int find_ports(struct gang *g, struct err *err)
 }
 
 /* Where the metrics of earlier attempts are. CAIRN_CHECKPOINT is the directory that the program
- * sees: where it is a link to the kept directory, the file lies beside that one; else it is a
- * hidden file in it. */
+ * sees. If it is a link to the kept directory, the file lies next to that one; else it is a hidden
+ * file in it. */
 static char *kept_series(void)
 {
 	const char *checkpoint = getenv("CAIRN_CHECKPOINT");
@@ -139,7 +139,7 @@ static char *kept_series(void)
 
 static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 {
-	bool first = g->where.here == 0; /* where rank 0 is: what comes of a gang is from there */
+	bool first = g->where.here == 0; /* rank 0 is there: a gang's results come from it */
 	const struct step_port *series = first ? step_output(a, "series") : NULL;
 	_cleanup_(freep) char *kept = first ? kept_series() : NULL;
 	json_t *last = json_object(), *v;
@@ -154,7 +154,8 @@ static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 	r = gang_run(g, err);
 	if (series_finish(g->series, last, r == 0 ? err : &why) < 0)
 		r = -1;
-	/* What the program wrote itself counts; else the last value of each metric that it printed.
+	/* A metrics file of the program's own counts; else the last value of each metric that it
+	 * printed.
 	 */
 	if (!first || (r == 0 && a->metrics_path && access(a->metrics_path, F_OK) == 0))
 		a->metrics_path = NULL;
@@ -190,8 +191,8 @@ static int run(struct step_args *a, struct err *err)
 	allow_files(&g);
 	if (r == 0)
 		r = find_ports(&g, err) < 0 ? -1 : run_gang(&g, a, err);
-	/* A rank that got SIGKILL was killed by the machine, as a rule for its memory. The runner
-	 * sees that by how this process ends. */
+	/* A rank that got SIGKILL was killed by the machine, usually for its memory. The runner
+	 * recognises that by how this process ends. */
 	if (r < 0 && g.end.guilty && g.end.guilty->status == 128 + SIGKILL) {
 		fprintf(stderr, "train: error: %s\n", err->msg);
 		fflush(NULL);

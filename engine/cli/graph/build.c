@@ -1,12 +1,12 @@
 /* engine/cli/graph/build.c — from a pipeline to a graph.
  *
  * A node is a step with its number of tasks or, with `tasks`, each task of a matrix or list whose
- * values are known. What ranges over content is known only when it runs, and stays one node
+ * values are known. A step that ranges over content is known only when it runs, and stays one node
  * (`unknown`).
  *
  * build() works out every step's tasks first: combinations of the axes without the excluded ones,
  * then included ones that aren't there yet. Values come from the pipeline and from defaults of
- * params, nothing else. Then steps are added in their order, each behind the inputs that it reads
+ * params, nothing else. Then steps are added in their order, each after the inputs that it reads
  * and before its edges. So nodes are in topological order, which layout.c needs.
  *
  * An edge joins two tasks only when they agree on the axes that both steps share (`shared` of a
@@ -44,11 +44,11 @@ struct build {
 	struct expanded *steps;
 	VEC(struct graph_node) nodes;
 	VEC(struct graph_edge) edges;
-	uint32_t *input_node; /* UINT32_MAX: nobody uses it */
+	uint32_t *input_node; /* UINT32_MAX: unused */
 	bool tasks;
 };
 
-/* Params as they are without overrides; everything else isn't known. */
+/* Params have their defaults; every other value is unknown. */
 static int resolve_default(void *arg, const struct ref *ref, struct value *ret, struct err *err)
 {
 	const struct pipeline *p = arg;
@@ -74,7 +74,7 @@ static bool excluded(const struct step *s, const struct axis *axes, const uint32
 	return false;
 }
 
-/* An included combination may bring a value that its axis doesn't list. */
+/* An included combination may have a value that its axis doesn't list. */
 static uint32_t value_index(struct build *b, struct axis *axis, const struct value *v)
 {
 	struct value *grown;
@@ -112,7 +112,7 @@ static bool step_axes(struct build *b, const struct step *s, struct expanded *x,
 	return true;
 }
 
-/* All combinations but excluded ones, then included ones that aren't there yet. */
+/* All combinations except excluded ones, then included ones that aren't there yet. */
 static void expand_matrix(struct build *b, const struct step *s, struct expanded *x)
 {
 	uint32_t *at = arena_alloc(b->arena, s->matrix.n_axes * sizeof(*at));

@@ -4,7 +4,7 @@
 
 enum format { FORMAT_TEXT, FORMAT_DOT, FORMAT_MERMAID, FORMAT_SVG };
 
-/* What --format says, else what the file's name ends in. */
+/* The value of --format, else the format for the file's suffix. */
 static enum format format_of(const struct cli_args *args)
 {
 	static const struct {

@@ -12,9 +12,7 @@ const char *graph_edge_kind_name(enum graph_edge_kind k)
 	return names[k];
 }
 
-/* DOT. */
-
-/* A quoted string: `"` and `\` are escaped, line ends can't be there (printable). */
+/* A quoted string: `"` and `\` are escaped; there are no line ends, since the text is printable. */
 void graph_add_dot_string(struct str *out, const char *s)
 {
 	_cleanup_(str_deinit) struct str plain = { 0 };
@@ -29,7 +27,7 @@ void graph_add_dot_string(struct str *out, const char *s)
 	str_addc(out, '"');
 }
 
-/* Inputs may have the name of a step. */
+/* An input may have the name of a step. */
 static void dot_id(struct str *out, const struct graph_node *n)
 {
 	_cleanup_(str_deinit) struct str id = { 0 };
@@ -68,8 +66,6 @@ void graph_add_dot(const struct graph *g, struct str *out)
 	str_add(out, "}\n");
 }
 
-/* Mermaid. */
-
 void graph_add_mermaid(const struct graph *g, struct str *out)
 {
 	str_add(out, "flowchart TD\n");
@@ -94,8 +90,6 @@ void graph_add_mermaid(const struct graph *g, struct str *out)
 		str_addf(out, "  n%u %s n%u\n", g->edges[i].from,
 			 g->edges[i].kind == GRAPH_DATA ? "-->" : "-.->", g->edges[i].to);
 }
-
-/* JSON. */
 
 json_t *graph_json(const struct graph *g)
 {

@@ -13,9 +13,9 @@ enum graph_edge_kind { GRAPH_DATA, GRAPH_METRICS, GRAPH_ORDER };
 
 struct graph_node {
 	const char *name; /* unique in the graph */
-	const char *step; /* that it belongs to; NULL for an input of the pipeline */
-	int64_t tasks;    /* of a step: how many, 1 for one without fan-out, -1 when only a run can
-			     tell */
+	const char *step; /* the step it belongs to; NULL for an input of the pipeline */
+	int64_t tasks; /* of a step: its number of tasks, 1 without fan-out, -1 when only a run can
+			  tell */
 	bool is_input;
 	enum cli_style style; /* STYLE_PLAIN, or the colour of its state */
 };
@@ -31,7 +31,7 @@ struct graph {
 	size_t n_edges;
 };
 
-#define GRAPH_TASKS_MAX 2000 /* nobody can read a drawing of more */
+#define GRAPH_TASKS_MAX 2000 /* a drawing with more can't be read */
 #define GRAPH_EDGES_MAX 200000
 
 /* tasks: one node a task, for matrices and lists whose values are known; ERR_TOO_LARGE over
@@ -40,16 +40,16 @@ int graph_from_pipeline(const struct pipeline *p, bool tasks, struct arena *aren
 			struct graph *ret, struct err *err);
 
 struct graph_text_options {
-	unsigned columns; /* a layered drawing that is wider, or would not be clear, becomes an
-			     indented tree */
+	unsigned
+		columns; /* a layered drawing that is wider, or unclear, becomes an indented tree */
 	bool color, utf8;
 };
 void graph_add_text(const struct graph *g, const struct graph_text_options *o, struct str *out);
-/* A quoted string of the DOT language, its bytes made printable. */
+/* Writes a quoted string of the DOT language, with its bytes made printable. */
 void graph_add_dot_string(struct str *out, const char *s);
 void graph_add_dot(const struct graph *g, struct str *out);
 void graph_add_mermaid(const struct graph *g, struct str *out);
-/* One file that needs nothing else: light and dark. */
+/* One file without external parts, for light and dark. */
 void graph_add_svg(const struct graph *g, struct str *out);
 json_t *graph_json(const struct graph *g);
 /* "train", "train ×4", "(raw)": printable. */

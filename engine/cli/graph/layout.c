@@ -27,7 +27,7 @@
 #define PLACES_MAX  1000000
 #define SWEEPS      12
 #define COUNT_MAX   400 /* edges between two layers up to which crossings are counted */
-#define BEND_WEIGHT 0.1 /* where there isn't room for both, a bend gives way to a node */
+#define BEND_WEIGHT 0.1 /* where there isn't room for both, a bend moves aside for a node */
 
 size_t layout_layers(const struct graph *g, uint32_t *layer)
 {
@@ -72,8 +72,8 @@ struct builder {
 	struct layout *l;
 	size_t cap;
 	double bend_width;
-	uint32_t *chain_end; /* of each node: the deepest place of its chain of bends, itself at
-				first */
+	uint32_t *chain_end; /* of each node: the deepest place of its chain of bends, at first
+				itself */
 };
 
 static uint32_t add_place(struct builder *b, int32_t node, uint32_t source, uint32_t layer,
@@ -96,8 +96,8 @@ static void link_places(struct layout *l, uint32_t a, uint32_t b)
 	VEC_PUSH(&l->places[b].up, a);
 }
 
-/* The place of `from`'s chain in `layer`, which is made as far as it isn't there. chain_end is the
- * deepest; chains are walked by following the bend among the places below. */
+/* The place of `from`'s chain in `layer`; extends the chain if needed. chain_end is the deepest
+ * place. A chain is followed through the bend among the places below. */
 static uint32_t chain_at(struct builder *b, uint32_t from, uint32_t layer)
 {
 	struct layout *l = b->l;
@@ -113,7 +113,7 @@ static uint32_t chain_at(struct builder *b, uint32_t from, uint32_t layer)
 	return at;
 }
 
-/* Order: x is the index within the layer meanwhile. */
+/* Order: for now, x is the index within the layer. */
 
 struct keyed {
 	double key;
@@ -266,8 +266,8 @@ static void place_layer(struct layout *l, size_t layer, const double *desired, d
 	}
 }
 
-/* Towards nodes more than towards bends, so that chains of nodes are straight and long edges run
- * beside them. */
+/* Nodes weigh more than bends, so that chains of nodes are straight and long edges run beside
+ * them. */
 static double middle(const struct layout *l, const uint32_t *v, size_t n, double otherwise)
 {
 	double sum = 0, weight = 0;
@@ -299,7 +299,7 @@ static void pull(struct layout *l, size_t layer, int sides, double gap)
 		place_layer(l, layer, desired, gap);
 }
 
-/* A single neighbour that is nearly above: stand right under it, when there is room. */
+/* Puts a place right under its single neighbour that is nearly above, when there is room. */
 static void straighten(struct layout *l, size_t layer, double gap, bool by_upper)
 {
 	for (size_t i = 0; i < l->layer_len[layer]; i++) {

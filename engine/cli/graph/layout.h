@@ -12,9 +12,9 @@
 
 struct place {
 	int32_t node;    /* index into graph->nodes, or -1: a bend */
-	uint32_t source; /* node that a bend's chain comes from; the node itself otherwise */
+	uint32_t source; /* the node at which a bend's chain begins; for a node, itself */
 	uint32_t layer;
-	double x; /* of the centre; the leftmost edge of all is 0 */
+	double x; /* of the centre; the leftmost edge is at 0 */
 	double width;
 	VEC(uint32_t) up, down; /* neighbours: indices into places */
 };
@@ -34,15 +34,15 @@ struct layout_options {
 	bool whole; /* positions are whole numbers */
 };
 
-/* NULL when it would need more than a million places: nobody can look at that. */
+/* NULL when it would need more than a million places: no one could read that. */
 struct layout *layout_new(const struct graph *g, const struct layout_options *o);
 void layout_free(struct layout *l);
 static inline void layout_freep(struct layout **l)
 {
 	layout_free(*l);
 }
-/* Longest path from a node without needs; nodes without needs stand right above what needs them
- * first. ret has n_nodes places. Returns the number of layers. */
+/* Layers by the longest path from a node without needs. Nodes without needs are placed right above
+ * the first node that needs them. ret has n_nodes places. Returns the number of layers. */
 size_t layout_layers(const struct graph *g, uint32_t *ret);
 
 #endif

@@ -1,12 +1,12 @@
-/* engine/cli/graph/svg.c — a graph as one SVG file that needs nothing else.
+/* engine/cli/graph/svg.c — a graph as one SVG file without external parts.
  *
- * layout.c gives places; this file turns columns into pixels. Text isn't measured but allowed for:
- * COLUMN_PX a column is more than common sans-serif fonts take at this size, so that names stay
- * inside of their boxes whatever font is there.
+ * layout.c gives places; this file turns columns into pixels. Text isn't measured: COLUMN_PX a
+ * column is more than common sans-serif fonts take at this size, so that names stay inside their
+ * boxes in any font.
  *
- * An edge is one path: from the source down its chain of bends to the target, a bow between two
+ * An edge is one path: from the source down its chain of bends to the target, a curve between two
  * layers and a straight piece through each layer that it passes. Colours are CSS variables, so that
- * one file serves light and dark.
+ * one file suits light and dark.
  *
  * Invariant: every name goes through text_add_xml(). A graph that layout.c refuses becomes a
  * picture that says so.
@@ -32,7 +32,7 @@ static double layer_y(uint32_t layer)
 	return MARGIN_PX + layer * LAYER_PX;
 }
 
-/* Up from the target along the bends of the source's chain, then drawn downward. */
+/* Collects the bends of the source's chain from the target up, then draws them downward. */
 static void add_edge(struct str *out, const struct layout *l, const struct graph_edge *e)
 {
 	_cleanup_(freep) uint32_t *way = xcalloc(l->n_layers + 1, sizeof(*way));
@@ -141,7 +141,7 @@ void graph_add_svg(const struct graph *g, struct str *out)
 		widths[i] = (double)text_width(label.s, label.len) * COLUMN_PX + 2 * PAD_PX;
 	}
 	l = layout_new(g, &o);
-	if (!l) { /* longer than any picture: say so in it */
+	if (!l) { /* too large for a picture: the picture says so */
 		add_head(out, g, 400, 60);
 		str_add(out, "<text x=\"200\" y=\"35\">too large to be drawn</text>\n</svg>\n");
 		return;

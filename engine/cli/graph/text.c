@@ -3,18 +3,19 @@
  *
  * draw_layers() writes one line a layer with the names, and between two layers a channel in which
  * edges turn. Where that isn't possible (more than DRAWN_MAX nodes, wider than the terminal, a name
- * too narrow for its edges, a drawing that would lie) graph_add_tree() writes a tree: each node
- * once, under the one of its needs that lies deepest; its other needs are named behind it.
+ * too narrow for its edges, a drawing that would mislead) graph_add_tree() writes a tree: each node
+ * once, under its deepest need; its other needs are named after it.
  *
- * All edges that leave one place form a net: down from the source, one horizontal piece on a track
- * of its own, down to each target. Invariant: whoever follows a net's lines, never upward, comes to
- * exactly its targets. Therefore
+ * All edges that leave one place form a net: down from the source, one horizontal piece on a track,
+ * down to each target. Invariant: following a net's lines, never upward, leads to exactly its
+ * targets. Therefore
  *
- * - nets that have several targets enter a node at ports of their own; nets that end there and
- *   nowhere else may join each other;
+ * - nets that have several targets enter a node at ports of their own; nets whose only target is
+ *   this
+ *   node may join each other;
  * - two nets share a track only when a column stays free between them;
  * - a net that starts in a column in which another one comes down turns off above the place where
- *   the other one arrives. When such orders contradict each other, the drawing would lie;
+ *   the other one arrives. When such orders contradict each other, no correct drawing exists;
  * - a line that merely passes behind a vertical one is interrupted there.
  *
  * Threads: any; it touches only its arguments. What it doesn't do: choose places (layout.c).
@@ -59,7 +60,7 @@ static const char *plain_style(const struct graph_text_options *o)
 
 struct net {
 	uint32_t place;
-	int *ports; /* columns in which it comes down: one for each place below */
+	int *ports; /* columns in which it comes down: one for each target below */
 	int x, left, right;
 	bool bends; /* has a horizontal piece */
 	int track;
@@ -83,7 +84,7 @@ struct drawing {
 
 struct port {
 	double wanted;
-	uint32_t place; /* the net's, or that of any net that ends here */
+	uint32_t place; /* the net that enters here, or any of those that join here */
 	int column;
 };
 
@@ -101,8 +102,8 @@ static int by_wanted(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Straight down where it can be, in order of where they come from, a column between any two. False
- * when the node is too narrow. */
+/* Places them straight down where possible, in the order of their sources, with a column between
+ * any two. False when the node is too narrow. */
 static bool set_columns(const struct place *p, struct port *v, size_t n)
 {
 	int first = (int)p->x - ((int)p->width - 1) / 2, last = first + (int)p->width - 1;
@@ -170,7 +171,7 @@ static int make_net(const struct layout *l, uint32_t place, struct net *net)
 	return 0;
 }
 
-/* Must a's horizontal piece lie above b's? a starts in a column where b comes down. */
+/* Whether a's horizontal piece must be above b's: a starts in a column where b comes down. */
 static bool above(const struct layout *l, const struct net *a, const struct net *b)
 {
 	for (size_t i = 0; i < l->places[b->place].down.n; i++)
@@ -188,8 +189,8 @@ static bool free_in_track(const struct net *nets, size_t n, const struct net *ne
 	return true;
 }
 
-/* Gives each net that bends a track, those first that nothing has to lie above. Returns the number
- * of tracks, -1 for a contradiction. */
+/* Gives each net that bends a track, starting with nets that nothing must be above. Returns the
+ * number of tracks, -1 for a contradiction. */
 static int assign_tracks(const struct layout *l, struct net *nets, size_t n)
 {
 	int n_tracks = 0;
@@ -329,8 +330,8 @@ static void draw_names(struct drawing *d, size_t layer)
 	str_addc(d->out, '\n');
 }
 
-/* Ports need a column each and one between them: a name that is shorter than its ports gets
- * brackets that show how far it reaches. */
+/* Each port needs a column, and one between any two. A name that is shorter than its ports gets
+ * brackets that show its width. */
 static void make_room(const struct graph *g, struct str *labels, double *widths)
 {
 	_cleanup_(freep) uint32_t *needs = xcalloc(g->n_nodes + 1, sizeof(*needs));
@@ -374,8 +375,7 @@ static bool draw_layers(const struct graph *g, const struct graph_text_options *
 
 /* Tree. */
 
-/* Each node stands once, under the one of its needs that lies deepest. The other needs are named
- * behind it. */
+/* Each node stands once, under its deepest need. The other needs are named after it. */
 struct tree {
 	const struct graph *g;
 	const struct graph_text_options *o;

@@ -1,10 +1,10 @@
 /* engine/cli/help/cmd_init.c — `cairn init`: a directory becomes a project.
  *
- * What it writes is a folder of pipelines/, embedded in the program: the template that was asked
- * for, or `hello`, whose cairn.yaml all templates share. Nothing of the user's is overwritten: a
- * file that is there stays, and what differs from the template's is said. The schema in .cairn/ is
- * Cairn's own and becomes that of this version. Each file appears whole or not at all; an init that
- * was interrupted is made good by the next one.
+ * It writes a folder of pipelines/, embedded in the program: the template that was asked for, or
+ * `hello`, whose cairn.yaml all templates share. It never overwrites the user's files: an existing
+ * file stays, and the command lists files that differ from the template's. The schema in .cairn/ is
+ * Cairn's own and is replaced by that of this version. Each file appears whole or not at all; the
+ * next init completes one that was interrupted.
  *
  * Paths are opened from the directory's descriptor. .gitignore is the only file that is changed in
  * place: one line is appended, unless a line there ignores .cairn already.
@@ -27,7 +27,7 @@ struct init {
 	const char *template;
 	unsigned made;
 	json_t *files;       /* [{"path", "state"}] */
-	const char *differs; /* a file of the user's where the template has another one, or NULL */
+	const char *differs; /* a file of the user's that differs from the template's, or NULL */
 };
 
 /* state: "made", "kept" or "differs". */
@@ -67,7 +67,7 @@ static int make_file(struct init *in, const char *path, const struct embedded_fi
 			*err = own;
 		return -1;
 	}
-	theirs = !same && strcmp(path, CONFIG) != 0; /* settings are everybody's own */
+	theirs = !same && strcmp(path, CONFIG) != 0; /* settings differ in every project */
 	if (theirs)
 		in->differs = path;
 	said(in, path, theirs ? "differs" : "kept");
@@ -93,7 +93,7 @@ static int make_files(struct init *in, struct err *err)
 	return 0;
 }
 
-/* Is there a line that ignores .cairn already? */
+/* Whether a line ignores .cairn already. */
 static bool ignores_state(const struct str *s)
 {
 	static const char *const forms[] = { ".cairn",   ".cairn/",   "/.cairn",
@@ -111,7 +111,7 @@ static bool ignores_state(const struct str *s)
 	return false;
 }
 
-/* Adds a line at the end: nothing that is there changes. */
+/* Appends a line; existing text doesn't change. */
 static int add_ignore(struct init *in, struct err *err)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };

@@ -2,9 +2,9 @@
  * commands.
  *
  * Each shell gets a function that finds the command in the words so far and, per command, its
- * options, what their values are, and what its operands are. The three parts of this file have the
- * same shape: an action for each enum cli_completion, a line for each option, a block for each
- * command, and the frame around them.
+ * options, their values, and its operands. The three parts of this file have the same structure: an
+ * action for each enum cli_completion, a line for each option, a block for each command, and the
+ * frame around them.
  *
  * Runs and steps aren't in the script: it asks the program (RUNS_COMMAND, STEPS_COMMAND), whose
  * errors are dropped. Only names that need no quoting are offered.

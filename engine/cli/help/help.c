@@ -14,7 +14,7 @@
 #include "base/text/text.h"
 
 #define WIDTH_MAX 100 /* longer lines are hard to read */
-#define LEFT_MAX  30  /* an option that is longer gets its text on the next line */
+#define LEFT_MAX  30  /* the text of a longer option starts on the next line */
 
 struct page {
 	struct cli *cli;
@@ -29,8 +29,8 @@ static void heading(struct page *p, const char *text)
 		 cli_style(p->cli, STYLE_PLAIN));
 }
 
-/* Words of `text`, from column `at` on; following lines are indented. A line that begins with a
- * space is kept. */
+/* Wraps the words of `text`, from column `at` on; following lines are indented. A line that begins
+ * with a space is kept. */
 static void wrap(struct page *p, const char *text, size_t indent, size_t at)
 {
 	while (*text) {

@@ -4,22 +4,22 @@
 
 #include "cli/cli.h"
 
-/* Of a command (parent: the one that it is a subcommand of, or NULL); command NULL: the list of
- * all. To cli->out, as wide as the terminal, at most 100 columns. Returns CLI_OK. */
+/* Prints the help of a command (parent: the command that it is a subcommand of, or NULL). command
+ * NULL: prints the list of all. To cli->out, as wide as the terminal, at most 100 columns. Returns
+ * CLI_OK. */
 int help_print(struct cli *cli, const struct cli_command *command,
 	       const struct cli_command *parent);
-/* Every option of a command, its own first: calls fn for each. */
+/* Calls fn for every option of a command, its own first. */
 void help_each_option(const struct cli_command *c,
 		      void (*fn)(void *arg, const struct cli_option *o), void *arg);
 /* "run", "store gc" */
 void help_add_name(struct str *out, const struct cli_command *c, const struct cli_command *parent);
 
-/* man(7) roff of one command, of cairn itself (command NULL), or of everything one after the other.
- */
+/* Writes man(7) roff of one command, of cairn itself (command NULL), or of all. */
 void man_add(struct str *out, const struct cli_command *command, const struct cli_command *parent);
 void man_add_all(struct str *out);
 
-/* A completion script. shell: bash, zsh, fish. */
+/* Writes a completion script. shell: bash, zsh, fish. */
 void help_add_completion(struct str *out, const char *shell);
 
 #endif

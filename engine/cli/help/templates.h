@@ -1,4 +1,4 @@
-/* cli/help/templates.h — the folder pipelines/ as it was when the program was built: one folder for
+/* cli/help/templates.h — the folder pipelines/ at the time the program was built: one folder for
  * each template of `cairn init --template`, and schema.json. */
 #ifndef CAIRN_CLI_HELP_TEMPLATES_H
 #define CAIRN_CLI_HELP_TEMPLATES_H

@@ -1,15 +1,14 @@
-/* engine/cli/lineage/cmd_lineage.c — `cairn lineage`: finds what is meant, and lets the other files
- * show it.
+/* engine/cli/lineage/cmd_lineage.c — `cairn lineage`: finds what the user asks about; the other
+ * files show it.
  *
  * The question becomes a struct lineage_question: a content or an attempt, a direction, a depth. A
- * task or metric leads to an attempt: the last one of the run or, of a hit, the one whose result it
- * was.
+ * task or metric leads to an attempt: the last one of the run or, for a hit, the one that made the
+ * result.
  *
- * A file may be unknown by itself and still lie inside of a directory that is on record.
- * find_holder() then searches the newest TREES_MAX directories, reads at most LISTINGS_MAX
- * listings, and skips trees that it has seen. The question moves to that directory, and `member_of`
- * says where in it the file lies. When the bounds cut the search short and nothing was found, a
- * warning says so.
+ * A file may be on record only as a member of a directory. find_holder() then searches the newest
+ * TREES_MAX directories, reads at most LISTINGS_MAX listings, and skips trees that it has seen. The
+ * question moves to that directory, and `member_of` is the file's path in it. When the bounds cut
+ * the search short and nothing was found, a warning says so.
  *
  * What it doesn't do: walk (record/lineage/) or print (text.c, draw.c).
  */
@@ -17,8 +16,8 @@
 #include "cli/lineage/lineage.h"
 #include "storage/content/content.h"
 
-/* A file that no attempt read or made by itself may lie inside of a directory that one did: so many
- * of the newest are looked through. Their listings are small and in the store; 2,000 of them take
+/* A file that no attempt read or made by itself may be a member of a directory that one did: so
+ * many of the newest are searched. Their listings are small and in the store; 2,000 of them take
  * some milliseconds. */
 #define TREES_MAX    500
 #define LISTINGS_MAX 2000
@@ -27,13 +26,13 @@
 struct member_search {
 	struct store *store;
 	const struct content_id *id;
-	struct map *seen; /* trees that don't hold it */
+	struct map *seen; /* trees that are known not to hold it */
 	struct str path;
 	size_t listings;
-	bool is_cut; /* not everything was looked through */
+	bool is_cut; /* the search stopped at a bound */
 };
 
-/* 1: found, and s->path says where. */
+/* 1: found; s->path is its path. */
 static int search_tree(struct member_search *s, const struct content_id *tree, unsigned depth)
 {
 	_cleanup_(tree_freep) struct tree *t = NULL;
@@ -65,7 +64,7 @@ static int search_tree(struct member_search *s, const struct content_id *tree, u
 	return r;
 }
 
-/* The newest directory on record that holds the content: q->id becomes it. */
+/* Sets q->id to the newest directory on record that holds the content. */
 static int find_holder(struct cli *cli, struct db *db, struct lineage_question *q, struct err *err)
 {
 	struct member_search s = { .id = &q->id };
@@ -92,7 +91,8 @@ static int find_holder(struct cli *cli, struct db *db, struct lineage_question *
 	return 0;
 }
 
-/* The attempt that gave a task's result in that run: its own, or the one whose result was a hit. */
+/* The attempt that gave a task's result in that run: its own, or for a hit the one that made the
+ * result. */
 static int find_attempt(struct cli *cli, struct db *db, const struct what *w, int64_t *ret,
 			struct err *err)
 {
@@ -117,8 +117,8 @@ static int find_attempt(struct cli *cli, struct db *db, const struct what *w, in
 				"the attempt that made %s is not on record here", w->task->task);
 }
 
-/* Is there something to tell of this content itself? Up: who made it, or where it came from
- * outside. */
+/* Whether this content itself is known. Up: which attempt made it, or where outside it came
+ * from. */
 static int is_known(struct cli *cli, struct db *db, const struct lineage_question *q, bool *ret,
 		    struct err *err)
 {

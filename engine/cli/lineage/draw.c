@@ -140,7 +140,7 @@ int lineage_print_dot(struct cli *cli, struct db *db, const struct lineage_quest
 	return r;
 }
 
-/* Kahn's order; a content that an attempt both read and made again would be a cycle: such an edge
+/* Kahn's order. A content that an attempt both read and made again would be a cycle: such an edge
  * is left out of the drawing. */
 static void in_order(const struct lineage_graph *g, uint32_t *order)
 {
@@ -165,7 +165,7 @@ static void in_order(const struct lineage_graph *g, uint32_t *order)
 				order[n++] = (uint32_t)i;
 				first = 0;
 			}
-		first = looked == n; /* only a cycle is left: broken at its first node */
+		first = looked == n; /* only a cycle is left: break it at its first node */
 		for (; looked < n; looked++)
 			for (uint32_t k = start[order[looked]]; k < start[order[looked] + 1]; k++)
 				if (--needs[out[k]] == 0 && !done[out[k]]) {

@@ -1,8 +1,8 @@
-/* engine/cli/lineage/facts.c — what the records say beside the edges.
+/* engine/cli/lineage/facts.c — what the records hold besides the edges.
  *
- * Two parts. lineage_facts_read() decodes a key record into what people want to see: params, seed,
- * tools, code, built-in step. A database that was rebuilt has no key records; then nothing is said,
- * and it is no error.
+ * Two parts. lineage_facts_read() decodes from a key record what people want to see: params, seed,
+ * tools, code, built-in step. A database that was rebuilt has no key records; then there are no
+ * facts, and that is no error.
  *
  * lineage_affected() lists the outputs that a walk down reached, with the names of runs that hold
  * them. Names are of runs, not of outputs, so note_tags() reads the tasks of every named run and
@@ -10,7 +10,7 @@
  * nameless.
  *
  * Invariant: two attempts that made the same content share one struct content_names. Each named run
- * is read in an arena of its own, since there may be one a night.
+ * is read into an arena of its own, since there may be one every night.
  */
 #include <assert.h>
 #include <string.h>
@@ -53,7 +53,7 @@ int lineage_facts_read(struct cli *cli, struct db *db, const struct digest *key,
 	size_t n;
 
 	*ret = (struct lineage_facts){ .params = json_object(), .tools = json_object() };
-	/* A database that was rebuilt has no key records: nothing is said then. */
+	/* A database that was rebuilt has no key records: then there are no facts. */
 	if (record_key_bytes(db, key, &bytes, &why) < 0 ||
 	    key_record_decode(bytes.s, bytes.len, &facts, &n, &why) < 0) {
 		if (why.code != ERR_IO)
@@ -73,16 +73,16 @@ void lineage_facts_deinit(struct lineage_facts *f)
 	*f = (struct lineage_facts){ 0 };
 }
 
-/* Names that hold what is affected. */
+/* Names of runs that hold what is affected. */
 
-/* Of one content. Several attempts may have made the same. */
+/* Of one content, which several attempts may have made. */
 struct content_names {
 	struct str text;  /* "a, b, c" */
 	const char *last; /* the name that was added last */
 	const char *kept; /* the text in the arena */
 };
 
-/* A run with this name has the output, whether it made it or took it from the cache. */
+/* Notes that a run with this name has the output, whether it made it or took it from the cache. */
 static void note_tag(const struct map *by_digest, const struct content_id *output, const char *tag)
 {
 	struct content_names *c = map_get(by_digest, output->digest.b, DIGEST_BYTES);
@@ -93,7 +93,7 @@ static void note_tag(const struct map *by_digest, const struct content_id *outpu
 	c->last = tag;
 }
 
-/* All names there are: a cut here would pass for an output that nobody named. */
+/* Reads all names: with a limit, a named output could look nameless. */
 static int note_tags(struct cli *cli, struct db *db, const struct map *by_digest, struct err *err)
 {
 	struct tag_row *tags;
@@ -107,12 +107,13 @@ static int note_tags(struct cli *cli, struct db *db, const struct map *by_digest
 		cli_warn(cli, "names of runs can't be read: %s", why.msg);
 	for (size_t i = 0; i < n && s; i++) {
 		_cleanup_(arena_freep) struct arena *arena =
-			arena_new(); /* there may be a name a night */
+			arena_new(); /* there may be a name for every night */
 		struct facts_task *tasks;
 		struct run_row run;
 		char hex[DIGEST_HEX_MAX];
 
-		/* A run that is on record elsewhere only, or whose table is gone, can't be asked.
+		/* A run that only another project has on record, or whose table is gone, can't be
+		 * read.
 		 */
 		if (record_find_run(db, digest_hex(&tags[i].run, hex), arena, &run, NULL) < 0 ||
 		    facts_read_tasks(db, s, &run, arena, &tasks, &n_tasks, NULL) < 0)

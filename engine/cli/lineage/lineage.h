@@ -6,20 +6,21 @@
 #include "cli/what.h"
 #include "record/lineage/graph.h"
 
-/* What it is about: a content, or an attempt (of a task or a metric). */
+/* What the user asks about: a content, or an attempt (of a task or a metric). */
 struct lineage_question {
 	enum lineage_direction direction;
 	uint64_t depth; /* steps; LINEAGE_DEPTH_ALL: all */
 	struct what what;
-	const char *name;     /* as the user called it */
+	const char *name;     /* as the user wrote it */
 	struct content_id id; /* when attempt is 0 */
 	int64_t attempt;
-	const char *member_of; /* it is this member of the content: "weights/w.npy"; or NULL */
+	const char
+		*member_of; /* the content asked about is this member: "weights/w.npy"; or NULL */
 };
 
-/* What an attempt's key says that is for people: params, seed, code, built-in step, tools. */
+/* The facts in an attempt's key that interest people: params, seed, code, built-in step, tools. */
 struct lineage_facts {
-	json_t *params, *tools; /* objects; own them (lineage_facts_deinit) */
+	json_t *params, *tools; /* objects, owned (lineage_facts_deinit) */
 	const char *builtin;    /* "evaluate 3", or NULL */
 	bool has_code;
 	struct content_id code;
@@ -28,7 +29,7 @@ int lineage_facts_read(struct cli *cli, struct db *db, const struct digest *key,
 		       struct lineage_facts *ret, struct err *err);
 void lineage_facts_deinit(struct lineage_facts *f);
 
-/* Outputs that came of the content, and the names of runs that hold them. For --down. */
+/* Outputs that depend on the content, and the names of runs that hold them. For --down. */
 struct affected {
 	const struct lineage_node *attempt;
 	const char *output;

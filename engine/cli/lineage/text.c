@@ -6,19 +6,19 @@
  * Downward all are followed.
  *
  * `level` counts indents, so a step away is two levels. Each attempt is unfolded once (`shown`);
- * where it is met again it says "(above)", which also ends cycles. FAN_MAX bounds what is printed
- * of one place.
+ * where it appears again the line says "(above)", which also ends cycles. FAN_MAX bounds what is
+ * printed at one place.
  *
- * With --down a table of what is affected follows; that one is made from the whole graph (draw.c,
+ * With --down a table of what is affected follows; it is made from the whole graph (draw.c,
  * facts.c).
  *
- * What it doesn't do: find where the question begins (cmd_lineage.c).
+ * What it doesn't do: find the content or attempt where the question begins (cmd_lineage.c).
  */
 #include "base/map.h"
 #include "cli/lineage/lineage.h"
 #include "cli/render/table.h"
 
-#define FAN_MAX        50 /* what a person can follow on a screen; graphs go further */
+#define FAN_MAX        50 /* what a person can follow on a screen; drawings show more */
 #define AFFECTED_SHOWN 200
 
 struct tree {
@@ -56,7 +56,7 @@ static int show_io(struct tree *t, const struct attempt_row *a, const struct run
 }
 
 /* "params lr=0.1 seed=7 · code sha256:12ab… · commit 1a2b3c (dirty)": what decided the result
- * beside its inputs. */
+ * besides its inputs. */
 static int show_facts(struct tree *t, const struct attempt_row *a, const struct run_row *run,
 		      unsigned level, struct err *err)
 {
@@ -139,7 +139,7 @@ static int show_content(struct tree *t, const struct run_row *reader, const char
 		cli_printf(t->cli, "  %s\n",
 			   t->q->direction == LINEAGE_UP ? "no run on record made it"
 							 : "no run on record read it");
-	/* Up: the first attempt that made these bytes is where they came from. Others made the same
+	/* Upwards, the bytes came from the first attempt that made them. Others made the same
 	 * again. */
 	for (size_t i = 0; i < n && i < FAN_MAX && (t->q->direction == LINEAGE_DOWN || i == 0); i++)
 		if (show_attempt(t, a[i].id, level + 1, err) < 0)

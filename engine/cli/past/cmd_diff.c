@@ -4,9 +4,9 @@
  * them once and fills the table and the JSON lists together: row() adds a line for people, note()
  * an object. Both leave out what is the same, unless --all.
  *
- * explain() asks render/cause.c for each task that differs, in the order of the first run's tasks,
- * which is that of the DAG. So the first cause that isn't handed on by another task (CAUSE_MADE) is
- * where the difference began. People see SENTENCES_SHOWN sentences; JSON has all.
+ * explain() asks render/cause.c about each task that differs, in the order of the first run's
+ * tasks, which is that of the DAG. So the first cause that didn't come from another task
+ * (CAUSE_MADE) is where the difference began. People see SENTENCES_SHOWN sentences; JSON has all.
  *
  * Without two operands the second run is the given or newest one, and the first is the run of the
  * same pipeline before it.
@@ -37,7 +37,7 @@ struct diff {
 	struct causes causes;
 	struct str sentences;
 	size_t n_sentences;
-	const char *first; /* where the first difference began, in words; or NULL */
+	const char *first; /* where the first difference began, as text; or NULL */
 	json_t *first_json;
 };
 
@@ -131,7 +131,7 @@ static void diff_pin(struct diff *d, const char *name)
 
 /* Tasks. */
 
-/* What one or both of two tasks have under a name: a content id or a metric's value. */
+/* What one or both tasks have under a name: a content id or a metric's value. */
 struct pair {
 	const char *name;
 	const void *a, *b;
@@ -170,7 +170,7 @@ static pair_list metrics_of(const struct facts_task *a, const struct facts_task 
 	return v;
 }
 
-/* NaN is NaN. */
+/* Two NaNs are the same. */
 static bool same_value(double a, double b)
 {
 	return a == b || (isnan(a) && isnan(b));
@@ -213,7 +213,7 @@ static void diff_task(struct diff *d, const char *task, const struct facts_task 
 	VEC_FREE(&metrics);
 }
 
-/* Because. */
+/* Explanations. */
 
 static json_t *cause_json(const char *task, const struct cause *c)
 {
@@ -229,7 +229,8 @@ static json_t *cause_json(const char *task, const struct cause *c)
 	return o;
 }
 
-/* "train/model" or "train/model, train/log": what of the task isn't the same; NULL when nothing is.
+/* "train/model" or "train/model, train/log": the parts of the task that differ; NULL when none
+ * does.
  */
 static const char *differing(struct diff *d, const struct facts_task *a, const struct facts_task *b)
 {
@@ -315,7 +316,7 @@ static int find_run(struct cli *cli, struct db *db, const char *text, struct run
 	return 0;
 }
 
-/* Of one run, or none (the newest): it and the run of the same pipeline before it. */
+/* Finds one run, or the newest without an operand, and the run of the same pipeline before it. */
 static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args, struct run_row *a,
 		     struct run_row *b, struct err *err)
 {

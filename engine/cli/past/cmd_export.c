@@ -43,7 +43,7 @@ static int post(struct http_client *c, const char *url, const char *const *heade
 	return result;
 }
 
-/* OPENLINEAGE_API_KEY is what the clients of that project read too. */
+/* OpenLineage's clients read OPENLINEAGE_API_KEY, too. */
 static int post_all(struct cli *cli, const char *url, const json_t *events, struct err *err)
 {
 	const char *key = getenv("OPENLINEAGE_API_KEY");
@@ -62,8 +62,6 @@ static int post_all(struct cli *cli, const char *url, const json_t *events, stru
 	http_client_free(c);
 	return r;
 }
-
-/* Formats. */
 
 static int openlineage(struct cli *cli, struct export_run *x, const struct cli_args *args,
 		       const char *to, struct err *err)

@@ -1,11 +1,11 @@
-/* engine/cli/past/cmd_get.c — `cairn get`: content out of the store, as the user's own.
+/* engine/cli/past/cmd_get.c — `cairn get`: copies content out of the store for the user.
  *
  * what_find() says whether WHAT is a run, a content or a metric; each has its own function here. A
  * run becomes a directory (get_run.c).
  *
- * Everything is written under a temporary name beside its place and then renamed, so that a copy
- * that breaks off leaves what was there. With --replace the old one goes when the new one is in
- * place.
+ * Everything is written under a temporary name next to its place and then renamed, so that an
+ * interrupted copy leaves the old file in place. With --replace the old one is removed when the new
+ * one is in place.
  *
  * Invariants: content is verified before its first byte goes to standard output. Copies are
  * writable, and changing one never changes the store. The default name of a content is made one
@@ -37,7 +37,7 @@ static int to_stdout(struct cli *cli, struct store *s, const struct content_id *
 	return n < 0 ? err_errno(err, "cannot read from the store") : 0;
 }
 
-/* What is got is made under a name beside its own: a copy that breaks off leaves what was there. */
+/* A temporary name next to `path`: an interrupted copy leaves the old file in place. */
 static char *beside(const char *path, const char *what)
 {
 	return xasprintf("%s.%s-%d", path, what, (int)getpid());
@@ -51,7 +51,7 @@ static int check_free(const char *path, bool replace, struct err *err)
 	return 0;
 }
 
-/* File systems that can't tell whether the name is free (NFS) were asked before. */
+/* Some file systems (NFS) can't tell whether the name is free; for those it was checked before. */
 static int rename_to_free(const char *temp, const char *path)
 {
 	if (renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
@@ -59,8 +59,8 @@ static int rename_to_free(const char *temp, const char *path)
 	return errno == EINVAL || errno == ENOSYS ? rename(temp, path) : -1;
 }
 
-/* A file takes the place of a file by itself. A directory is moved away first, and goes when the
- * new one is in place; or comes back. */
+/* A file replaces a file in one step. A directory is moved away first, and removed when the new one
+ * is in place; if that fails, it is moved back. */
 static int rename_over(const char *temp, const char *path, struct err *err)
 {
 	_cleanup_(freep) char *old = beside(path, "old");
@@ -83,7 +83,7 @@ static int rename_over(const char *temp, const char *path, struct err *err)
 	return 0;
 }
 
-/* `temp` is gone afterwards, also when that fails. */
+/* Afterwards `temp` is gone, even after a failure. */
 static int put_in_place(const char *temp, const char *path, bool replace, struct err *err)
 {
 	int r = replace ? rename_over(temp, path, err) : rename_to_free(temp, path);
@@ -108,7 +108,7 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 		return cli_fail(cli, &err);
 	if (path && str_eq(path, "-"))
 		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
-	if (!path) /* a name from the record */
+	if (!path) /* it comes from the record */
 		path = own = fs_file_name(w->name);
 	temp = beside(path, "tmp");
 	if (check_free(path, replace, &err) < 0)

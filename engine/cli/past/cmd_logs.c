@@ -9,12 +9,12 @@
  * which bytes a terminal gets.
  *
  * The log file of a local attempt is emptied, moved and used again when the attempt ends. So
- * copy_new() believes bytes only while the path still leads to the open file (fs_leads_to()), and
- * the rest comes from the log that was kept. Following waits for inotify, and at most half a second
- * at a time, because the end is a row in the database and not an event.
+ * copy_new() trusts bytes only while the path still leads to the open file (fs_leads_to()), and
+ * reads the rest from the stored log. To follow, it waits for inotify, and at most half a second at
+ * a time, because the end is a row in the database and not an event.
  *
  * Threads: one; a pod's log may call show_and_flush() from others, one call at a time. What it
- * doesn't do: mask secrets. Whoever writes a log does.
+ * doesn't do: mask secrets. The writer of a log does that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static void show(struct logs *l, char *bytes, size_t n)
 	cli_print_log(l->cli, &l->text, bytes, log_part_keep(&l->part, bytes, n));
 }
 
-/* From `at`; -1: what is wanted of it. */
+/* From byte `at`; -1: the wanted part. */
 static int print_stored(struct logs *l, const struct attempt_row *a, off_t at, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -118,7 +118,7 @@ static int show_and_flush(void *arg, const void *bytes, size_t n, struct err *er
 	return 0;
 }
 
-/* A pod may not be there yet, and then it is gone once its log is in the store. */
+/* A pod may not exist yet, and it is gone once its log is in the store. */
 static int print_pod(struct logs *l, const struct attempt_row *a, struct err *err)
 {
 	struct in_pod p = { l, a, *a };
@@ -182,8 +182,9 @@ static int print_attempt(struct logs *l, const struct attempt_row *a, struct err
 		       : print_live(l, a, err);
 }
 
-/* What was named and this run didn't execute was a hit. Its log is that of the execution whose
- * result it was; one that another project executed has only the log, in the store. */
+/* The task was named, but this run didn't execute it: it was a hit. Its log is that of the
+ * execution that made the result. If another project executed it, only the log in the store is
+ * left. */
 static int print_hit(struct logs *l, const struct facts_task *t, struct err *err)
 {
 	struct attempt_row a;

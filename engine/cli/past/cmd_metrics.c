@@ -1,22 +1,22 @@
 /* engine/cli/past/cmd_metrics.c — `cairn metrics`: a line for each task that has metrics, a column
  * for each metric.
  *
- * Runs are gathered first: those that are named, or add_newest() page by page until `limit` of them
- * had something to show. Conditions of --filter and --step are applied to each task, so that
- * `lines` holds only what is shown. Columns are chosen when all lines are known.
+ * Runs are gathered first: the named ones, or add_newest() page by page until `limit` of them had
+ * something to show. Conditions of --filter and --step are applied to each task, so that `lines`
+ * holds only what is shown. Columns are chosen when all lines are known.
  *
- * Columns: first the metrics that an option names, then those without a dot in their name, the last
- * steps of a run first; as many as the terminal is wide. --all takes every one. Params are shown
- * where the lines differ in them.
+ * Columns: first the metrics that an option names, then those without a dot in their name, a run's
+ * last steps first; as many as fit the terminal. --all takes every one. Params are shown where the
+ * lines differ in them.
  *
- * With --plot, --svg or --tensorboard (`series`) lines are tasks that have a series, and
- * metrics_series.c goes on.
+ * With --plot, --svg or --tensorboard (`series`) the lines are tasks that have a series, and
+ * metrics_series.c continues.
  *
  * Invariants: `names` holds every metric of every line, so that the number of hidden ones is right.
  * A line owns a reference to its run's params. A run whose results are gone is left out with a
- * note; a run that was named is an error.
+ * note; for a named run that is an error.
  *
- * Threads: one. What it doesn't do: compare what runs were made of (cmd_diff.c).
+ * Threads: one. What it doesn't do: compare the params and inputs of runs (cmd_diff.c).
  */
 #include <math.h>
 #include "base/map.h"
@@ -37,8 +37,8 @@ struct metrics {
 	VEC(struct line) lines;
 	struct map *names;         /* of all metrics */
 	VEC(const char *) columns; /* metrics that are shown */
-	size_t n_hidden;           /* … and how many aren't */
-	VEC(const char *) params;  /* that are shown */
+	size_t n_hidden;           /* metrics that aren't shown */
+	VEC(const char *) params;  /* params that are shown */
 	bool series;               /* over steps, instead of the last values */
 };
 
@@ -52,7 +52,7 @@ static bool metric_of(const struct line *l, const char *name, double *ret)
 	return false;
 }
 
-/* A metric, or a param that is a number. */
+/* The value of a metric, or of a param that is a number. */
 static bool number_of(const struct line *l, const char *name, double *ret)
 {
 	json_t *p = json_object_get(l->params, name);
@@ -81,7 +81,7 @@ static const char *param_text(struct metrics *m, const struct line *l, const cha
 	return s;
 }
 
-/* --filter and --step: 1 the line passes, 0 it doesn't, -1 a condition is malformed. */
+/* Applies --filter and --step: 1 the line passes, 0 it doesn't, -1 a condition is malformed. */
 static int passes(struct metrics *m, const struct line *l, const struct cli_args *args,
 		  struct err *err)
 {
@@ -114,8 +114,8 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
 	struct facts_task *tasks;
 	size_t n;
 
-	/* A run whose table is gone from the store has nothing to show here; the others do. One
-	 * that was named is missed. */
+	/* A run whose table is gone from the store has nothing to show. That is an error only for a
+	 * run that was named. */
 	if (facts_tasks(m->cli, db, run, &tasks, &n, err) < 0) {
 		bool gone = err->code == ERR_NOT_FOUND || err->code == ERR_CORRUPT;
 
@@ -148,7 +148,7 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
 	return 0;
 }
 
-/* Newest first, a page at a time, until `limit` runs had something to show. */
+/* Adds the newest runs, a page at a time, until `limit` of them had something to show. */
 static int add_newest(struct metrics *m, struct db *db, const struct cli_args *args,
 		      struct err *err)
 {
@@ -175,7 +175,7 @@ static int add_newest(struct metrics *m, struct db *db, const struct cli_args *a
 	return 0;
 }
 
-/* Of all lines: a param that only earlier runs had differs, too. */
+/* Considers all lines: a param that only some runs have differs, too. */
 static void choose_params(struct metrics *m, bool all)
 {
 	_cleanup_(map_freep) struct map *seen = map_new();
@@ -202,7 +202,7 @@ static void choose_params(struct metrics *m, bool all)
 
 /* A gap of two and at least this much for a number. */
 #define COLUMN_LEAST 9
-/* What tells lines apart comes first: a run's id and the task. */
+/* What identifies a line comes first: a run's id and the task. */
 #define COLUMNS_BEFORE 44
 
 static bool is_named(const struct cli_args *args, const char *name)
@@ -227,7 +227,7 @@ static void add_columns(struct metrics *m, const struct cli_args *args, bool nam
 		while (to < m->lines.n && m->lines.v[to].run == m->lines.v[from].run)
 			to++;
 		for (size_t i = to;
-		     i-- > from;) /* a run's last steps first: they are what it is for */
+		     i-- > from;) /* a run's last steps first: they are its purpose */
 			for (size_t k = 0; k < m->lines.v[i].task->n_metrics; k++) {
 				const char *name = m->lines.v[i].task->metrics[k].name;
 				size_t at = 0;
@@ -241,8 +241,8 @@ static void add_columns(struct metrics *m, const struct cli_args *args, bool nam
 	}
 }
 
-/* Without --all: what is asked for by name, then metrics that aren't a part of another, as many as
- * a terminal has room for. */
+/* Without --all: metrics that the user names, then metrics without a dot, as many as fit the
+ * terminal. */
 static void choose_columns(struct metrics *m, const struct cli_args *args)
 {
 	unsigned width = 0, used = COLUMNS_BEFORE, rows;
@@ -282,7 +282,7 @@ static int sort_lines(struct metrics *m, const char *by, struct err *err)
 	if (!known)
 		return err_set(err, ERR_NOT_FOUND,
 			       "--sort: none of these runs has a metric or a param `%s`", by);
-	/* Insertion: stable, and the lines of some runs. What has no such number goes last. */
+	/* Insertion sort: stable, and there are few lines. Lines without this number come last. */
 	for (size_t i = 1; i < m->lines.n; i++) {
 		struct line l = m->lines.v[i];
 		double mine = NAN, other = NAN;
@@ -343,7 +343,7 @@ static void print_table(struct metrics *m)
 
 static void print_json(struct metrics *m)
 {
-	_cleanup_(map_freep) struct map *seen = map_new(); /* lines that are sorted mix the runs */
+	_cleanup_(map_freep) struct map *seen = map_new(); /* sorted lines mix the runs */
 	json_t *runs = json_array();
 
 	for (size_t i = 0; i < m->lines.n; i++) {

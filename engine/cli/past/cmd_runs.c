@@ -1,11 +1,11 @@
 /* engine/cli/past/cmd_runs.c — `cairn runs`: the options become one query, the rows a table.
  *
- * The options are parsed into a struct run_query (record/run_query.h) and asked of the database;
- * with --server serve/runs.c asks a server. Both give the same JSON, which --json prints and the
- * table is made of.
+ * The options are parsed into a struct run_query (record/run_query.h) for the database; with
+ * --server serve/runs.c asks a server. Both return the same JSON, which --json prints and from
+ * which the table is made.
  *
- * `died` is no state of the database: such a run says that it is running. read_runs() therefore
- * asks for all rows in that state and looks at each process; the limit is applied afterwards.
+ * `died` is no state of the database, where such a run is still running. So read_runs() reads all
+ * rows in that state, looks at each process, and applies the limit afterwards.
  *
  * Invariant: everything is read in one snapshot of the database, which ends before anything is
  * printed.
@@ -19,7 +19,7 @@
 #include "record/rows/tags.h"
 #include "record/run_query.h"
 
-/* What is asked for. */
+/* The parsed query. */
 
 int runs_parse_when(const char *option, const char *text, int64_t *ret, struct err *err)
 {
@@ -59,13 +59,15 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 	const char *sort = cli_value(args, "sort"), *state = cli_value(args, "state"),
 		   *commit = cli_value(args, "commit");
 
-	*q = (struct run_query){ .pipeline = cli_value(args, "pipeline"),
-				 .schedule = cli_value(args, "schedule"),
-				 .tag = cli_value(args, "tag"),
-				 .commit = commit,
-				 .has_state = state != NULL,
-				 .state = RUN_RUNNING, /* what the database has of "died", too */
-				 .limit = 20 };
+	*q = (struct run_query){
+		.pipeline = cli_value(args, "pipeline"),
+		.schedule = cli_value(args, "schedule"),
+		.tag = cli_value(args, "tag"),
+		.commit = commit,
+		.has_state = state != NULL,
+		.state = RUN_RUNNING, /* in the database, a run that "died" also has this state */
+		.limit = 20
+	};
 	for (int s = RUN_RUNNING; state && s <= RUN_INTERRUPTED; s++)
 		if (str_eq(state, run_state_name((enum run_state)s)))
 			q->state = (enum run_state)s;
@@ -85,8 +87,6 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 		return -1;
 	return parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics, err);
 }
-
-/* Showing. */
 
 static void add_row(struct table *t, struct cli *cli, const json_t *run)
 {
@@ -118,8 +118,7 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 		   names.len && message ? ": " : "", message ? message : "");
 }
 
-/* All is read before anything is printed: a pager that isn't read must hold nobody's database up.
- */
+/* Reads everything before anything is printed: a pager that waits must not keep a snapshot open. */
 static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 		     struct nondeterminism_row **ret_odd, size_t *ret_n_odd, struct err *err)
 {
@@ -136,7 +135,7 @@ static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 	    cli_db(cli, DB_READ, &db, err) < 0)
 		return -1;
 	db_snapshot(db);
-	/* Whether an engine lives no query can tell: all that say they run are looked at, and there
+	/* No query can tell whether an engine lives, so all runs in this state are checked; there
 	 * are never many. */
 	limit = q.limit;
 	if (q.has_state && q.state == RUN_RUNNING)

@@ -1,13 +1,14 @@
 /* engine/cli/past/cmd_status.c — `cairn status`: one run, its attempts, its exports.
  *
- * Where the facts come from is read_status()'s, from this project's database, or server_status()'s
- * (serve/follow.c). Both give the same JSON, which `--json` prints and people's tables are made of.
- * People see attempts that go on or failed; of those that went well only the number, unless -v.
+ * read_status() reads the facts from this project's database, server_status() (serve/follow.c) from
+ * a server. Both return the same JSON, which `--json` prints and from which the tables for people
+ * are made. People see attempts that still run or failed; successful ones are only counted, unless
+ * -v.
  *
- * Whether an engine lives is no column: run_is_left() and facts_engine_died() ask for the process,
- * so an attempt without an end isn't called running when nobody runs it.
+ * Whether an engine lives is in no column: run_is_left() and facts_engine_died() look at the
+ * process, so an attempt without an end isn't called running when its engine is dead.
  *
- * Invariant: what a server sends is hostile; cli_member() makes its text printable.
+ * Invariant: data from a server may be hostile; cli_member() makes its text printable.
  */
 #include "base/text/text.h"
 #include "cli/render/facts.h"
@@ -23,7 +24,7 @@ static const char *printable(struct cli *cli, const json_t *o, const char *key)
 	return s ? s : "?";
 }
 
-/* `next`: what becomes of a run that didn't end; NULL: nothing is left to do. */
+/* `next`: what happens next to a run that hasn't ended; NULL: nothing is left to do. */
 static void print_run(struct cli *cli, const json_t *run, const char *next)
 {
 	const json_t *c = json_object_get(run, "counts");
@@ -59,7 +60,7 @@ static void print_run(struct cli *cli, const json_t *run, const char *next)
 		cli_printf(cli, "  %s\n", next);
 }
 
-/* Why it failed, waits or ran, and which checkpoints it went on from. */
+/* Why it failed, waits or ran, and from which checkpoints it continued. */
 static const char *remark(struct cli *cli, const json_t *a)
 {
 	static const char *const keys[] = { "message", "waiting", "reason" };
@@ -79,7 +80,7 @@ static const char *remark(struct cli *cli, const json_t *a)
 	return arena_strndup(cli->arena, out.s, out.len);
 }
 
-/* Attempts that go on or failed. Of those that went well only the number, unless -v. */
+/* Prints attempts that still run or failed. Counts the successful ones, unless -v. */
 static void print_attempts(struct cli *cli, const json_t *attempts, bool ended)
 {
 	_cleanup_(table_freep) struct table *t = table_new();
@@ -135,7 +136,7 @@ static void print_exports(struct cli *cli, const json_t *exports)
 		table_print(t, cli);
 }
 
-/* Of this project's database: what `--json` prints, and what becomes of the run. */
+/* Reads from this project's database what `--json` prints, and what happens next to the run. */
 static int read_status(struct cli *cli, const struct cli_args *args, json_t **ret,
 		       const char **ret_next, struct err *err)
 {

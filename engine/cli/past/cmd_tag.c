@@ -1,14 +1,14 @@
 /* engine/cli/past/cmd_tag.c — `cairn tag`: names of runs.
  *
- * Names are records in the store, and rows here for queries. open_all() first takes in the names
- * that others gave; where a shared store can't be asked, a warning says that some may be missing.
+ * Names are records in the store, and rows here for queries. open_all() first imports the names
+ * that others gave; when a shared store can't be asked, a warning says that some may be missing.
  *
- * publish() writes the record to the store, syncs, and only then adds the row. A crash between
- * leaves a name that the next command takes in.
+ * publish() writes the record to the store, syncs, and only then adds the row. A crash between the
+ * two leaves a name that the next command imports.
  *
  * Invariants: a change of a name is a new record; none is altered, so the history stays. Its time
- * is later than every known change of that name, even when a clock is behind. Only a run that has
- * ended has a hash, and only it can be named. A name that was taken away is a change without a run.
+ * is later than every known change of that name, even when a clock is slow. Only a run that has
+ * ended has a hash, and only it can be named. Removing a name is a change without a run.
  *
  * Threads: one. What it doesn't do: resolve names when commands use them (what.c), or keep tagged
  * runs from gc (upkeep/cmd_store.c).
@@ -20,7 +20,7 @@
 #include "cli/what.h"
 #include "record/manifest/tag_store.h"
 
-/* Names that others gave, as far as they can be had now. */
+/* Imports names that others gave, as far as the store can be reached now. */
 static int open_all(struct cli *cli, struct store **ret_store, struct db **ret, struct err *err)
 {
 	struct err e = { 0 };

@@ -1,8 +1,8 @@
 /* engine/cli/past/get_run.c — a run as a directory, part by part.
  *
- * put_all() reads the manifest and writes what it names; metrics are gathered on the way and
- * written last. Everything is placed below `dir` by its descriptor, so that no name of the record
- * can lead out of it.
+ * put_all() reads the manifest and writes what it names; metrics are gathered meanwhile and written
+ * last. Everything is placed below `dir` by its descriptor, so that no name in the record can lead
+ * out of it.
  *
  * Names of tasks, steps and outputs become one component of a path (file_name()). Paths of pipeline
  * files have several components, so they are normalised and refused when they lead outside.
@@ -30,7 +30,7 @@ struct getter {
 	struct got_run *ret;
 };
 
-/* A task's label, or another name of the manifest's, as one name in a directory. */
+/* Makes a task's label, or another name in the manifest, one name in a directory. */
 static const char *file_name(struct getter *g, const char *label)
 {
 	_cleanup_(freep) char *name = fs_file_name(label);
@@ -38,7 +38,7 @@ static const char *file_name(struct getter *g, const char *label)
 	return arena_strdup(g->cli->arena, name);
 }
 
-/* Names a part that is gone or damaged, and returns 0; -1 for any other error. */
+/* Lists a part that is gone or damaged, and returns 0; -1 for any other error. */
 static int lacks(struct getter *g, const char *path, const struct err *why, struct err *err)
 {
 	json_t *text = json_sprintf("%s: %s", path, why->msg);
@@ -66,7 +66,7 @@ static int put(struct getter *g, const struct content_id *id, const char *path, 
 
 /* The parts. */
 
-/* Kept as files 0, 1, … and a list of where they were (run/task/files.c). */
+/* They are stored as files 0, 1, … and a list of their paths (run/task/files.c). */
 static int put_pipeline(struct getter *g, struct err *err)
 {
 	_cleanup_(str_deinit) struct str paths = { 0 };

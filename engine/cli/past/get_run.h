@@ -1,11 +1,11 @@
 /* cli/past/get_run.h — a whole run as a directory: what `cairn get RUN` makes.
  *
- *	manifest.json                 as it is: its SHA-256 is the run hash
- *	metrics.json                  {TASK: {NAME: VALUE}}
- *	pipeline/                     the pipeline file and its step files
- *	code/STEP/                    what each step was given
- *	inputs/NAME                   only when asked for
- *	outputs/TASK/OUTPUT, logs/TASK.log   of hits too
+ * 	manifest.json                 unchanged: its SHA-256 is the run hash
+ * 	metrics.json                  {TASK: {NAME: VALUE}}
+ * 	pipeline/                     the pipeline file and its step files
+ * 	code/STEP/                    the code of each step
+ * 	inputs/NAME                   only when asked for
+ * 	outputs/TASK/OUTPUT, logs/TASK.log   of hits too
  *
  * In names of tasks a slash becomes %2F, and a % becomes %25.
  */
@@ -15,12 +15,13 @@
 #include "cli/what.h"
 
 struct got_run {
-	uint64_t contents, bytes; /* that were written; bytes of single files and listings */
-	json_t *missing; /* list of texts: what isn't in the store any more, and where it would be
-			  */
+	uint64_t contents, bytes; /* written: contents, and bytes of single files and listings */
+	json_t *missing; /* list of texts: content that is gone from the store, and its place in the
+			    directory */
 };
-/* Makes `dir`, which must not exist. What was written stays when this fails. ERR_INVALID when the
- * run has no hash; ERR_CORRUPT when its manifest was tampered with. The caller drops ret->missing.
+/* Makes `dir`, which must not exist. When it fails, files that were written stay. ERR_INVALID when
+ * the run has no hash; ERR_CORRUPT when its manifest was tampered with. The caller drops
+ * ret->missing.
  */
 int get_run(struct cli *cli, struct db *db, const struct run_row *run, const char *dir, bool inputs,
 	    struct got_run *ret, struct err *err);

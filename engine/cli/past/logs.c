@@ -16,8 +16,8 @@ int logs_options(const struct cli_args *args, struct logs_options *ret, struct e
 	return 0;
 }
 
-/* Moves to the end of the list, in their order, the last one of each task or the one of `attempt`;
- * returns where they begin. *ret_tasks: how many tasks the list has. */
+/* Moves to the end of the list, in their order, the last log of each task or the one of `attempt`;
+ * returns their start. *ret_tasks: the number of tasks in the list. */
 static size_t drop_superseded(logged_list *all, uint64_t attempt, size_t *ret_tasks)
 {
 	_cleanup_(map_freep) struct map *tasks = map_new();
@@ -55,7 +55,7 @@ int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, 
 					  str_eq(args->operands[k], l->step)))
 				continue;
 			VEC_PUSH(&chosen, *l);
-			l->task = NULL; /* whatever else names it */
+			l->task = NULL; /* found; other operands that name it are ignored */
 		}
 	VEC_FREE(all);
 	*all = chosen;

@@ -2,15 +2,14 @@
  * line for each task that has it.
  *
  * load_all() reads the series of the tasks that cmd_metrics.c chose, choose_metrics() picks the
- * metrics of --plot, make_plots() groups them: one struct plot a metric, one line a task. Then each
- * form takes what it needs: plots for terminal and SVG; the series themselves for JSON and
- * TensorBoard.
+ * metrics of --plot, make_plots() makes one struct plot a metric, one line a task. Then each form
+ * takes what it needs: plots for terminal and SVG; the series themselves for JSON and TensorBoard.
  *
  * Without operands and without --limit only the run that comes first is loaded; event files are
  * written for all.
  *
  * Invariants: points and names live in cli->arena, plots only point to them. A task without a
- * series is passed over; when none has one, that is an error.
+ * series is skipped; when none has one, that is an error.
  *
  * What it doesn't do: parse series (series.c), scale and draw (plot/).
  */
@@ -22,13 +21,13 @@
 #include "cli/plot/plot.h"
 
 #define ROWS_PREFERRED    14
-#define COLUMNS_ELSEWHERE 80 /* where the output is no terminal */
+#define COLUMNS_ELSEWHERE 80 /* where the output isn't a terminal */
 
 struct chosen {
 	struct cli *cli;
 	const struct cli_args *args;
 	VEC(struct series) series;
-	struct map *names; /* of metrics, those that are shown */
+	struct map *names; /* the names of the metrics that are shown */
 	VEC(struct plot) plots;
 };
 
@@ -48,8 +47,7 @@ static bool wants_metric(const struct cli_args *args, const char *name)
 
 /* Choosing. */
 
-/* The newest one that is older than that: what --sort puts first is another question. NULL: none
- * is. */
+/* The newest run older than that one, whatever --sort puts first. NULL: there is none. */
 static const struct run_row *newest_before(const struct metrics_source *v, size_t n, int64_t rowid)
 {
 	const struct run_row *newest = NULL;
@@ -60,7 +58,7 @@ static const struct run_row *newest_before(const struct metrics_source *v, size_
 	return newest;
 }
 
-/* run: only those of this one; NULL: of all. */
+/* run: load only its series; NULL: those of all. */
 static int load(struct chosen *c, const struct metrics_source *v, size_t n,
 		const struct run_row *run, struct err *err)
 {

@@ -1,5 +1,5 @@
-/* cli/past/past.h — what commands of past runs share with their --server: `logs` its options and
- * the choice of logs, `runs` its times. */
+/* cli/past/past.h — shared by commands of past runs and their --server forms: the options of `logs`
+ * and its choice of logs, the times of `runs`. */
 #ifndef CAIRN_CLI_PAST_PAST_H
 #define CAIRN_CLI_PAST_PAST_H
 
@@ -13,25 +13,26 @@ struct logs_options {
 };
 int logs_options(const struct cli_args *args, struct logs_options *ret, struct err *err);
 
-/* A log that a run has: of an attempt, or of a hit. */
+/* A log of a run: of an attempt, or of a hit. */
 struct logged {
 	const char *task, *step; /* step: or NULL */
 	uint64_t attempt;        /* 0: a hit */
-	bool unfinished;         /* it runs, was lost, or failed other than by a cancellation */
-	const void *of;          /* the caller's */
+	bool unfinished; /* it runs, was lost, or failed for another reason than a cancellation */
+	const void *of;  /* for the caller's use */
 };
 typedef VEC(struct logged) logged_list;
 
-/* Keeps in `all` (hits first, attempts in the order of their starts) those to print: those that the
- * operands name, in that order; without operands the unfinished ones, or the run's only task. Of
- * each task it is the last one, or the one of `attempt`. ERR_NOT_FOUND when none is left; the
- * message names `run`. */
+/* Reduces `all` (hits first, attempts in the order of their starts) to the logs to print: those
+ * that the operands name, in that order; without operands the unfinished ones, or the run's only
+ * task. For each task that is the last one, or the one of `attempt`. ERR_NOT_FOUND when none is
+ * left; the message names `run`. */
 int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, logged_list *all,
 		struct err *err);
-/* The line above a log, when there are several. */
+/* Prints the line above a log, when there are several. */
 void logs_print_head(struct cli *cli, const struct logged *l);
 
-/* --since and --until: "2d": so long ago; or a date, or a time. *ret stays 0 without text. */
+/* Parses --since and --until: "2d" means two days ago; else a date, or a time. *ret stays 0 without
+ * text. */
 int runs_parse_when(const char *option, const char *text, int64_t *ret, struct err *err);
 
 #endif

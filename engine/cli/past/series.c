@@ -1,5 +1,5 @@
-/* What a training left of its metrics: JSON objects of numbers, one a line, each with its `step`
- * (steps/train/series.c). */
+/* The series of metrics that a training wrote: JSON objects of numbers, one a line, each with its
+ * `step` (steps/train/series.c). */
 #include <math.h>
 #include <string.h>
 #include "base/map.h"

@@ -20,8 +20,6 @@
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
-/* Records. */
-
 static uint32_t masked_crc32c(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
@@ -51,8 +49,6 @@ static void add_record(struct str *out, const struct str *event)
 	str_addn(out, event->s, event->len);
 	add_le(out, masked_crc32c(event->s, event->len), 4);
 }
-
-/* Protobuf. */
 
 static void add_varint(struct str *out, uint64_t v)
 {
@@ -92,8 +88,6 @@ static void add_float(struct str *out, unsigned field, double v)
 	add_le(out, bits, 4);
 }
 
-/* Events. */
-
 static void add_scalar(struct str *out, double wall, const char *tag, const struct plot_point *p)
 {
 	_cleanup_(str_deinit) struct str value = { 0 }, summary = { 0 }, event = { 0 };
@@ -111,8 +105,8 @@ static void add_scalar(struct str *out, double wall, const char *tag, const stru
 	add_record(out, &event);
 }
 
-/* A series has no times: all events are of the time at which the run began, so that the same series
- * gives the same file. */
+/* A series has no times, so all events get the time at which the run began: the same series gives
+ * the same file. */
 void tensorboard_add(struct str *out, const struct series *s)
 {
 	static const char version[] = "brain.Event:2";
@@ -126,8 +120,6 @@ void tensorboard_add(struct str *out, const struct series *s)
 		for (size_t k = 0; k < s->metrics[i].n; k++)
 			add_scalar(out, wall, s->metrics[i].name, &s->metrics[i].v[k]);
 }
-
-/* Files. */
 
 int tensorboard_write(const char *dir, const struct series *v, size_t n, struct err *err)
 {

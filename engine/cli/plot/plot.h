@@ -1,9 +1,9 @@
 /* cli/plot/plot.h — metrics over steps, as a picture: in the terminal, and as SVG.
  *
- * past/series.c reads what a training left, plot/scale.c measures, plot/text.c and plot/svg.c draw,
- * past/tensorboard.c writes event files, and past/metrics_series.c puts them together. Values that
- * aren't finite are gaps. Series and their points live in cli->arena, or in the arena that
- * series_parse() is given.
+ * past/series.c reads the series of a training, plot/scale.c computes axes, plot/text.c and
+ * plot/svg.c draw, past/tensorboard.c writes event files, and past/metrics_series.c combines them.
+ * Values that aren't finite are gaps. Series and their points live in cli->arena, or in the arena
+ * that series_parse() gets.
  */
 #ifndef CAIRN_CLI_PLOT_PLOT_H
 #define CAIRN_CLI_PLOT_PLOT_H
@@ -12,27 +12,26 @@
 #include "cli/render/facts.h"
 
 struct plot_point {
-	double x, y; /* y: NAN where the program said so */
+	double x, y; /* y: NAN where the program wrote that */
 };
 
-/* Series of a task: its output of that name (model/pipeline.h, STEP_SERIES_OUTPUT). */
+/* Series of a task: its output with this name (model/pipeline.h, STEP_SERIES_OUTPUT). */
 
 struct series_metric {
 	const char *name;
-	struct plot_point *v; /* by step */
+	struct plot_point *v; /* sorted by step */
 	size_t n;
 };
 
 struct series {
 	const char *run, *task;
 	int64_t started_ns;            /* of the run */
-	struct series_metric *metrics; /* by name */
+	struct series_metric *metrics; /* sorted by name */
 	size_t n_metrics;
 };
 
-bool series_is_there(const struct facts_task *task); /* or something else of that name */
-/* 1 read; 0 the task has no series (or has an output of that name that is something else); -1
- * error. */
+bool series_is_there(const struct facts_task *task); /* or another output with this name */
+/* 1 read; 0 the task has no series (or another output with this name); -1 error. */
 int series_load(struct cli *cli, struct store *store, const struct run_row *run,
 		const struct facts_task *task, struct series *ret, struct err *err);
 int series_parse(const char *text, size_t n, struct arena *arena, struct series *ret,
@@ -57,12 +56,12 @@ struct plot_range {
 };
 
 enum plot_axis { PLOT_X, PLOT_Y };
-/* Over all finite points; a little around it when there is only one value; false when there is no
+/* The range of all finite points, widened when there is only one value; false when there is no
  * point. */
 bool plot_range_of(const struct plot *p, enum plot_axis axis, struct plot_range *ret);
-/* Where v is in it: 0 to 1. */
+/* The position of v in the range: 0 to 1. */
 double plot_place(const struct plot_range *r, double v);
-/* Round numbers inside of it, at most `max` (>= 2), and how many. */
+/* Finds at most `max` (>= 2) round numbers in the range; returns how many. */
 #define PLOT_TICKS_MAX 12
 size_t plot_ticks(const struct plot_range *r, size_t max, double ret[static PLOT_TICKS_MAX]);
 
@@ -78,8 +77,8 @@ void plot_add_svg(struct str *out, const struct plot *plots, size_t n);
 
 /* The bytes of an event file that holds the series as scalars. */
 void tensorboard_add(struct str *out, const struct series *s);
-/* dir/RUN/TASK/events.out.tfevents.…, one for each series; an earlier export of the same is
- * replaced. */
+/* Writes dir/RUN/TASK/events.out.tfevents.…, one for each series; replaces an earlier export of the
+ * same series. */
 int tensorboard_write(const char *dir, const struct series *v, size_t n, struct err *err);
 
 /* `cairn metrics` with --plot, --svg or --tensorboard. */
@@ -89,7 +88,7 @@ struct metrics_source {
 	const struct facts_task *task;
 };
 bool metrics_wants_series(const struct cli_args *args);
-/* Newest run first. With --plot and --svg only the newest run that has series, unless runs are
+/* Newest run first. --plot and --svg show only the newest run that has series, unless runs are
  * named or counted. */
 int metrics_show_series(struct cli *cli, const struct cli_args *args,
 			const struct metrics_source *v, size_t n, struct err *err);

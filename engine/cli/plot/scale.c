@@ -1,4 +1,4 @@
-/* Axes: their range, the place of a value, round numbers for ticks. */
+/* Axes: their range, the position of a value, round numbers for ticks. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -30,7 +30,7 @@ bool plot_range_of(const struct plot *p, enum plot_axis axis, struct plot_range 
 	return true;
 }
 
-/* By halves: the distance of two numbers can be more than there is. */
+/* Works with halves: the difference of two numbers may be more than a double holds. */
 double plot_place(const struct plot_range *r, double v)
 {
 	double t = (v / 2 - r->min / 2) / (r->max / 2 - r->min / 2);

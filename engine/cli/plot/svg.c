@@ -1,4 +1,4 @@
-/* A plot as a picture that needs nothing else: a panel for each metric, one below the other. */
+/* A plot as a picture without external parts: a panel for each metric, one below the other. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void add_axes(struct str *out, const struct panel *n)
 		 n->top + PLOT_PX, WIDTH_PX - RIGHT_PX);
 }
 
-/* A path with a new start after each gap; a point alone is a dot, which a round cap draws. */
+/* A path that starts anew after each gap; a single point is a dot, drawn by a round cap. */
 static void add_line(struct str *out, const struct panel *n, size_t line)
 {
 	const struct plot_line *l = &n->p->lines[line];

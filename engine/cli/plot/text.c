@@ -3,10 +3,10 @@
  * Lines are drawn into a canvas of characters, each with 2 × 4 dots (Braille) or one. Braille is
  * used where one line is drawn or colours tell the lines apart; otherwise each line has a letter,
  * which needs neither UTF-8 nor colours. Where lines cross, a character gets the colour or letter
- * of the one that was drawn last.
+ * of the line that was drawn last.
  *
- * Invariant: a value that isn't finite is a gap: the line begins again behind it. Sizes too small
- * to draw in are raised (COLUMNS_MIN, ROWS_MIN).
+ * Invariant: a value that isn't finite is a gap: the line begins again after it. Sizes that are too
+ * small are raised (COLUMNS_MIN, ROWS_MIN).
  */
 #include "base/text/text.h"
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "cli/plot/plot.h"
 
-#define LABEL_COLUMNS 10 /* of the values beside the picture */
+#define LABEL_COLUMNS 10 /* of the values next to the picture */
 #define COLUMNS_MIN   10
 #define ROWS_MIN      3
 
@@ -23,8 +23,8 @@ struct canvas {
 	const struct plot_text_options *o;
 	unsigned columns, rows;  /* characters */
 	unsigned dots_x, dots_y; /* of one character */
-	unsigned char *dots;     /* a byte a character: which of its dots */
-	unsigned char *line;     /* who drew there last, from 1 */
+	unsigned char *dots;     /* one byte per character: which of its dots are set */
+	unsigned char *line;     /* the last line drawn there, from 1 */
 };
 
 static const enum cli_style colors[] = { STYLE_BLUE,    STYLE_YELLOW, STYLE_GREEN,

@@ -1,5 +1,5 @@
-/* The end of a run, in a few lines: how it went, what was done and what was saved, the run hash,
- * and what to type next. */
+/* The end of a run, in a few lines: its state, what was done and what was saved, the run hash, and
+ * what to type next. */
 #include <string.h>
 #include "base/text/text.h"
 #include "cli/progress/internal.h"

@@ -1,4 +1,4 @@
-/* cli/progress/internal.h — between progress.c (events, lines, the end) and progress/live.c (the
+/* cli/progress/internal.h — shared by progress.c (events, lines, the end) and progress/live.c (the
  * block that is redrawn). */
 #ifndef CAIRN_CLI_PROGRESS_INTERNAL_H
 #define CAIRN_CLI_PROGRESS_INTERNAL_H
@@ -6,10 +6,10 @@
 #include "cli/progress/progress.h"
 
 #define FRAME_NS       (100 * NS_PER_MS) /* at most ten frames a second */
-#define FIRST_FRAME_NS (200 * NS_PER_MS) /* a run that is over sooner needs no block */
-#define ROWS_MAX       20                /* running tasks shown: more than one reads at a glance */
+#define FIRST_FRAME_NS (200 * NS_PER_MS) /* a shorter run needs no block */
+#define ROWS_MAX       20                /* running tasks shown: more can't be read at a glance */
 
-/* A running task. Few at once (as many as jobs), so that looking one up is a short scan; slots keep
+/* A running task. There are few at once (as many as jobs), so a lookup is a short scan; slots keep
  * their memory. */
 struct row {
 	uint64_t attempt;
@@ -17,7 +17,7 @@ struct row {
 	int64_t started_ns;
 	struct str name; /* printable */
 	struct str metric;
-	struct str told; /* why it waits, as the last line about that said; "": no line yet */
+	struct str told; /* the last reason for waiting that got a line; "": none did */
 };
 
 struct progress {
@@ -35,24 +35,24 @@ struct progress {
 	uint64_t n_running;
 	int64_t remaining_ns;
 	bool finished, has_metrics;
-	VEC(struct row) rows; /* in order of start; slots behind n_rows are free */
+	VEC(struct row) rows; /* in order of start; slots from n_rows on are free */
 	size_t n_rows;
-	struct str failed[3]; /* names of tasks that failed, for what to type next */
+	struct str failed[3]; /* names of tasks that failed, for the advice on what to type next */
 	size_t n_failed;
-	uint64_t failed_attempt; /* was shown already */
+	uint64_t failed_attempt; /* this one was shown already */
 
 	struct {
-		double tokens; /* a bucket that fills with time */
+		double tokens; /* a token bucket that fills with time */
 		int64_t tokens_at, last_ns;
 		uint64_t unsaid;
-	} lines; /* plain ones */
+	} lines; /* state of the plain form */
 	struct {
 		bool dirty;
 		int64_t frame_ns;
-		unsigned *drawn; /* columns of each line that is there */
+		unsigned *drawn; /* columns of each line on the screen */
 		size_t n_drawn;
-	} block;        /* on the terminal */
-	struct str buf; /* bytes that go out together */
+	} block;        /* the block on the terminal */
+	struct str buf; /* bytes that are written together */
 };
 
 static inline int64_t progress_now(const struct progress *p)
@@ -63,14 +63,14 @@ static inline uint64_t progress_ended(const struct run_counts *c) /* tasks */
 {
 	return c->executed + c->hits + c->failed + c->skipped + c->blocked;
 }
-/* Adds the bytes that take the block away; the cursor is where it began. */
+/* Adds the bytes that remove the block; the cursor is then where the block began. */
 void live_clear(struct progress *p);
-/* Something changed: draws when the last frame is old enough, else sees to it that the timer does.
- */
+/* Something changed: draws when the last frame is old enough, else makes sure that the timer
+ * draws. */
 void live_touch(struct progress *p);
 /* Writes p->buf. */
 void progress_flush(struct progress *p);
-/* A line of p->buf's own in plain mode, as a sign of life. */
+/* Writes a line of its own in plain mode, as a sign of life. */
 void progress_status_line(struct progress *p);
 const char *progress_style(const struct progress *p, enum cli_style s);
 

@@ -1,14 +1,15 @@
 /* engine/cli/progress/live.c — the block at the bottom of a terminal: a line per running task, then
  * a bar.
  *
- * It is drawn over itself: up to its first line, each line followed by "clear to the end of line",
- * then "clear below". A frame is one write. No line reaches the last column, so that no terminal
- * wraps it; after the terminal got narrower, lines that were drawn wider count as several (`drawn`
- * keeps each line's columns). The cursor rests at the start of the line below the block.
+ * A frame goes up to the block's first line and draws over it, each line followed by "clear to the
+ * end of line", then "clear below". A frame is one write. No line reaches the last column, so that
+ * no terminal wraps it; after the terminal got narrower, lines that were drawn wider count as
+ * several (`drawn` keeps each line's columns). The cursor rests at the start of the line below the
+ * block.
  *
  * Events only mark the block as dirty. It is drawn at once when the last frame is FRAME_NS old;
- * otherwise the timer draws it then. The same timer runs once a second, for times that go on by
- * themselves, and without a block it asks for signs of life.
+ * otherwise the timer draws it then. The same timer fires once a second, because times in the block
+ * go on; without a block it gives signs of life.
  *
  * Invariants: at most one timer is armed, at `timer_at`. Nothing is drawn once the run has
  * finished.
@@ -59,7 +60,7 @@ static void end_line(struct progress *p, size_t columns)
 	p->block.drawn[p->block.n_drawn++] = (unsigned)columns;
 }
 
-/* Whole seconds: tenths that change all the time only distract. */
+/* Whole seconds: changing tenths would only distract. */
 static void add_seconds(struct str *out, int64_t ns)
 {
 	if (ns < 10 * NS_PER_S)
@@ -95,7 +96,7 @@ static void draw_rows(struct progress *p, int64_t now)
 {
 	size_t room = p->o.lines > 4 ? p->o.lines - 3 : 1,
 	       n = MIN(MIN(p->n_rows, room), (size_t)ROWS_MAX), name = 0, space;
-	bool notes = false; /* behind the times; else the names get that room */
+	bool notes = false; /* there are notes after the times; else the names get that room */
 	_cleanup_(str_deinit) struct str more = { 0 };
 
 	if (p->n_rows > n && n > 0)
@@ -180,7 +181,7 @@ static void draw_bar_itself(struct progress *p, size_t columns)
 	str_addf(&p->buf, "%s ", progress_style(p, STYLE_PLAIN));
 }
 
-/* The parts from the left as far as they fit; the bar takes what is left over. */
+/* Adds the parts from the left as far as they fit; the bar takes the rest. */
 static void draw_bar(struct progress *p, int64_t now)
 {
 	struct part parts[8];
@@ -206,7 +207,7 @@ static void draw_bar(struct progress *p, int64_t now)
 	end_line(p, used);
 }
 
-/* When. */
+/* Timing. */
 
 static void on_timer(void *arg);
 
@@ -219,7 +220,7 @@ static void arm(struct progress *p, int64_t at)
 	p->timer_at = at;
 }
 
-/* Times of running tasks go on by themselves, once a second. */
+/* Times of running tasks change once a second. */
 static void on_timer(void *arg)
 {
 	struct progress *p = arg;

@@ -1,20 +1,20 @@
 /* engine/cli/progress/progress.c — events of a run, as lines.
  *
- * struct run_observer's calls arrive here. Each updates what is known (counts, rows of running
+ * The run calls this struct run_observer. Each call updates what is known (counts, rows of running
  * tasks, failures) and, if it matters, adds lines. On a terminal the lines scroll above the block
- * of live.c: lines_begin() takes the block away, lines_end() flushes and has it drawn again.
- * Elsewhere the lines are all that there is.
+ * of live.c: lines_begin() removes the block, lines_end() flushes and has it drawn again. Elsewhere
+ * there are only lines.
  *
- * A bucket (`tokens`) keeps a run of ten thousand quick tasks from writing ten thousand lines: a
- * burst of LINES_BURST is fine, then LINES_PER_S. What isn't said is counted in the next line that
- * is. A task's final failure always gets its line. When nothing was written for SILENCE_NS,
- * progress_status_line() gives a sign of life.
+ * A token bucket (`tokens`) keeps a run of ten thousand quick tasks from writing ten thousand
+ * lines: a burst of LINES_BURST is allowed, then LINES_PER_S. Lines that are left out are counted
+ * in the next one. A task's final failure always gets its line. When nothing was written for
+ * SILENCE_NS, progress_status_line() gives a sign of life.
  *
- * Invariants: while the run goes, all output goes through p->buf and is written in one piece. Rows
- * are in the order of start; slots behind n_rows keep their memory for later tasks. A failure is
- * shown once, although on_attempt_failed() and on_task_ended() both hear of it (`failed_attempt`).
+ * Invariants: during the run, all output goes through p->buf and is written in one piece. Rows are
+ * in the order of start; slots from n_rows on keep their memory for later tasks. A failure is shown
+ * once, although both on_attempt_failed() and on_task_ended() report it (`failed_attempt`).
  *
- * Threads: the loop's. What it doesn't do: redraw (live.c), say how the run ended (end.c).
+ * Threads: the loop's. What it doesn't do: redraw (live.c), report how the run ended (end.c).
  */
 #include <string.h>
 #include "base/text/text.h"
@@ -24,7 +24,7 @@
 #define LINES_PER_S  4
 #define SILENCE_NS   (30 * NS_PER_S) /* then a sign of life */
 #define TAIL_LINES   12              /* of the log of a failed attempt */
-#define TAIL_RETRIED 3               /* of one that is tried again */
+#define TAIL_RETRIED 3               /* of an attempt that is retried */
 
 const char *progress_style(const struct progress *p, enum cli_style s)
 {
@@ -41,7 +41,7 @@ void progress_flush(struct progress *p)
 
 /* Lines. */
 
-/* What is added to p->buf between these two scrolls above the block. */
+/* Text that is added to p->buf between these two calls scrolls above the block. */
 static void lines_begin(struct progress *p)
 {
 	live_clear(p);
@@ -68,7 +68,7 @@ static void add_text(struct progress *p, const char *s)
 	text_add_printable(&p->buf, shown.s ? shown.s : "", shown.len);
 }
 
-/* May a line be written that could also be left away? */
+/* Whether an optional line may be written now. */
 static bool line_allowed(struct progress *p)
 {
 	int64_t now = progress_now(p);
@@ -130,7 +130,7 @@ static void row_remove(struct progress *p, uint64_t attempt)
 		return;
 	gone = *r;
 	memmove(r, r + 1, (size_t)(p->rows.v + --p->n_rows - r) * sizeof(*r));
-	p->rows.v[p->n_rows] = gone; /* its memory serves the next one */
+	p->rows.v[p->n_rows] = gone; /* its memory is used for the next one */
 }
 
 void progress_metric(struct progress *p, uint64_t attempt, const char *name, double value)
@@ -342,8 +342,8 @@ static void on_task_ended(void *arg, uint64_t attempt, const char *task, enum ta
 		live_touch(p);
 }
 
-/* Equal but for numbers? How many nodes are full, or which of several pods it is, changes all the
- * time. */
+/* Whether two reasons differ only in numbers. The number of full nodes, or of a pod, changes all
+ * the time. */
 static bool says_the_same(const char *a, const char *b)
 {
 	for (;; a++, b++) {
@@ -354,8 +354,8 @@ static bool says_the_same(const char *a, const char *b)
 	}
 }
 
-/* The block shows the reason where the newest metric will stand. Without a block it gets a line of
- * its own, once for each reason. */
+/* The block shows the reason where the newest metric will stand. Without a block, each reason gets
+ * one line. */
 static void on_waiting(void *arg, uint64_t attempt, const char *task, const char *why)
 {
 	struct progress *p = arg;
@@ -409,7 +409,7 @@ void progress_plain(struct progress *p)
 	p->o.live = false;
 }
 
-/* Life. */
+/* Life cycle. */
 
 struct progress *progress_new(const struct progress_options *o)
 {

@@ -1,13 +1,13 @@
-/* cli/progress/progress.h — what a person sees of a run while it goes, and at its end.
+/* cli/progress/progress.h — what a person sees while a run goes on, and at its end.
  *
  * Implements struct run_observer (run/run.h). Two forms. Live, on a terminal: lines that scroll
  * above (failures with the end of their log, notices), and below them a block that is redrawn in
  * place at most ten times a second: one line per running task with its time and last metric, and a
  * bar with counts and what is left. Plain, anywhere else: a line per event that matters; hits are
- * only summed up. Quiet (-q): failures and the last line.
+ * only counted. Quiet (-q): failures and the last line.
  *
- * The display is independent of how it is shown: it writes to a FILE and gets its time from a
- * clock, so that tests feed events and compare frames. An event costs O(1); only frames cost more.
+ * The display doesn't know its surroundings: it writes to a FILE and gets its time from a clock, so
+ * that tests feed events and compare frames. An event costs O(1); only frames cost more.
  */
 #ifndef CAIRN_CLI_PROGRESS_PROGRESS_H
 #define CAIRN_CLI_PROGRESS_PROGRESS_H
@@ -16,7 +16,7 @@
 #include "run/run.h"
 
 struct progress_options {
-	FILE *out;     /* everything while it goes */
+	FILE *out;     /* everything during the run */
 	FILE *summary; /* the end; NULL: none (--json) */
 	bool color_summary;
 	struct clock *clock;
@@ -27,29 +27,29 @@ struct progress_options {
 
 struct progress;
 struct progress *progress_new(const struct progress_options *o);
-/* From the command's streams: cli->err, live when it is a terminal (and not -q); the end to
+/* Takes the command's streams: cli->err, live when it is a terminal (and not -q); the end goes to
  * cli->out, unless --json. */
 struct progress *progress_for(struct cli *cli, struct clock *clock);
-void progress_free(struct progress *p); /* NULL is fine; leaves the terminal as it was */
+void progress_free(struct progress *p); /* NULL is fine; restores the terminal */
 
 /* For run_context.observer; valid as long as p. */
 const struct run_observer *progress_observer(struct progress *p);
-/* Starts the timer that redraws and watches SIGWINCH; the block only appears once there is
- * something to show. */
+/* Starts the timer that redraws, and watches SIGWINCH. The block appears once there is something to
+ * show. */
 int progress_attach(struct progress *p, struct loop *loop, struct err *err);
 void progress_detach(struct progress *p);
 
 /* The last metric line that a running task reported: "loss=0.31". */
 void progress_metric(struct progress *p, uint64_t attempt, const char *name, double value);
-/* From now on lines only: the terminal is somebody else's (`run --shell`). */
+/* Writes only lines from now on: another program uses the terminal (`run --shell`). */
 void progress_plain(struct progress *p);
 /* The run's tasks have metrics: its end names the command that shows them. */
 void progress_has_metrics(struct progress *p);
-/* Draws now if something changed and the last frame is at least 100 ms old (the timer calls it);
- * now: whatever its age. */
+/* Draws if something changed and the last frame is at least 100 ms old (the timer calls it). With
+ * `now`, draws whatever the frame's age. */
 void progress_draw(struct progress *p, bool now);
 
-/* Takes the block away and prints the end: counts, time, time saved, run id and hash, what to type
+/* Removes the block and prints the end: counts, time, time saved, run id and hash, what to type
  * next. observer.ended calls it. */
 void progress_finish(struct progress *p, const struct run_row *run);
 

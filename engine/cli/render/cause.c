@@ -9,13 +9,14 @@
  * (CAUSE_PINNED); where neither is known, the input itself is the cause. The same key with other
  * results is nondeterminism.
  *
- * by_root() puts causes where a difference begins before those that another task handed on.
+ * by_root() sorts causes where a difference begins before those that come from another task.
  * causes_sentence() prints such roots; when there are none, it follows the first CAUSE_MADE upward,
  * at most CHAIN_MAX steps.
  *
  * Invariants: a maker that is found by its bytes stands before its reader in the order of tasks, so
  * that a step that only copies isn't named as the source of its own input. A missing key record is
- * CAUSE_UNKNOWN, never an error. Without a store everything works but the names of differing files.
+ * CAUSE_UNKNOWN, never an error. Without a store everything works except the names of differing
+ * files.
  *
  * Threads: one. What it doesn't do: choose the tasks that are explained (past/cmd_diff.c).
  */
@@ -96,7 +97,7 @@ void causes_close(struct causes *c)
 
 /* What a task read. */
 
-/* What the task's attempt read; of a hit, what the attempt read that made the result. */
+/* What the task's attempt read; for a hit, what the attempt read that made the result. */
 static int inputs_of(struct causes *c, struct cause_side *s, const struct facts_task *t,
 		     struct named_content **ret, size_t *ret_n, struct err *err)
 {
@@ -111,8 +112,8 @@ static int inputs_of(struct causes *c, struct cause_side *s, const struct facts_
 				: 0;
 }
 
-/* Does the row belong to the input? "data" does to `data`; where there are parts, "data:(whole)"
- * and "data:train[fold=0]", they stand for it. */
+/* Whether the row belongs to the input. "data" belongs to `data`; where there are parts,
+ * "data:(whole)" and "data:train[fold=0]" belong to it instead. */
 static bool belongs(const char *row, const char *input, bool parts)
 {
 	size_t n = strlen(input);
@@ -162,9 +163,9 @@ static const char *first_difference(struct causes *c, const struct content_id *a
 	return where.len ? arena_strndup(c->cli->arena, where.s, where.len) : NULL;
 }
 
-/* Who made what a row names. A part of a gathered directory says it itself: "data:train[fold=0]".
- * Otherwise the first task that gave these bytes, if it stands before the reader: a step that only
- * copies gives bytes that it read. */
+/* The maker of a row's content. A part of a gathered directory names it: "data:train[fold=0]".
+ * Otherwise it is the first task that gave these bytes, if it stands before the reader: a step that
+ * only copies gives bytes that it read. */
 static const struct maker *maker_of(struct causes *c, const struct cause_side *s,
 				    const struct named_content *row,
 				    const struct facts_task *reader)
@@ -182,7 +183,8 @@ static const struct maker *maker_of(struct causes *c, const struct cause_side *s
 	return m && m->task < reader ? m : NULL;
 }
 
-/* Where a content came from that only this side read, or whose row differs on the other side. */
+/* Finds where a content came from that only this side read, or whose row differs on the other
+ * side. */
 static void trace(const struct comparing *cmp, bool is_a, const struct named_content *row,
 		  const struct content_id *other)
 {
@@ -213,9 +215,9 @@ static void trace(const struct comparing *cmp, bool is_a, const struct named_con
 	VEC_PUSH(cmp->list, cause);
 }
 
-/* Everything that was read for `input` and isn't the same on both sides. Members of a list are
+/* Traces everything that was read for `input` and differs between the sides. Members of a list are
  * named by the whole that they are taken from, gathered directories by their parts. Rows that are
- * neither an output of a task nor an input of the pipeline are passed over. */
+ * neither an output of a task nor an input of the pipeline are skipped. */
 static void trace_input(const struct comparing *cmp, const char *input)
 {
 	const struct named_content *a = cmp->in_a, *b = cmp->in_b;
@@ -307,7 +309,7 @@ static int compare_keys(struct causes *c, const struct facts_task *a, const stru
 
 /* A task. */
 
-/* A task that was blocked or skipped has no key of its own: what it needs says why. */
+/* A task that was blocked or skipped has no key: the state of its needs explains it. */
 static int explain(struct causes *c, const char *task, cause_list *list, struct err *err)
 {
 	const struct facts_task *a = map_get_str(c->a->by_name, task),
@@ -337,7 +339,7 @@ static int explain(struct causes *c, const char *task, cause_list *list, struct 
 	return 0;
 }
 
-/* Where a difference begins stands before what was only handed on. */
+/* Causes where a difference begins come before those that other tasks passed on. */
 static int by_root(const void *pa, const void *pb)
 {
 	const struct cause *a = pa, *b = pb;
@@ -365,7 +367,7 @@ int causes_of(struct causes *c, const char *task, const struct explanation **ret
 	return r;
 }
 
-/* In words. */
+/* As text. */
 
 const char *cause_text(struct cli *cli, const struct cause *c)
 {
@@ -415,8 +417,8 @@ static int add_sentence(struct causes *c, const char *task, unsigned depth, stru
 		str_addf(s, "%s%s", i ? " and " : "", cause_text(c->cli, &e->v[i]));
 	if (roots > CAUSES_SHOWN)
 		str_addf(s, " and %zu more", roots - CAUSES_SHOWN);
-	/* What was handed on is followed when nothing began here; the first of several, which
-	 * stands for the others. */
+	/* Nothing began here: follow what other tasks passed on. The first of several stands for
+	 * the rest. */
 	if (roots)
 		return 0;
 	for (size_t i = 0; i < e->n && i < CAUSES_SHOWN; i++)

@@ -1,9 +1,8 @@
 /* cli/render/cause.h — why two runs differ: for each task the differences of its key, and for each
  * input that differs the task that made it.
  *
- * A cause that isn't an input is where a difference begins: a param, code, a pipeline input, a
- * tool; or nothing at all that is keyed ("nondeterminism": the same key gave other bytes). Tasks
- * are explained on demand, each once.
+ * A difference begins at a cause that isn't an input: a param, code, a pipeline input, a tool; or
+ * at "nondeterminism": the same key gave other bytes. Tasks are explained on demand, each once.
  */
 #ifndef CAIRN_CLI_RENDER_CAUSE_H
 #define CAIRN_CLI_RENDER_CAUSE_H
@@ -12,7 +11,7 @@
 #include "cli/render/facts.h"
 
 enum cause_kind {
-	CAUSE_FACT /* of the key */,
+	CAUSE_FACT /* a fact of the key */,
 	CAUSE_MADE /* an input that a task made */,
 	CAUSE_PINNED /* an input of the pipeline */,
 	CAUSE_NONDETERMINISM,
@@ -28,7 +27,8 @@ struct cause {
 	const char *name;   /* "lr", "train/model" */
 	const char *a, *b;  /* values for people, or NULL */
 	const char *detail; /* "lib/net.py", first file that differs; or NULL */
-	const struct facts_task *task; /* CAUSE_MADE: who made it, in run a or b; else NULL */
+	const struct facts_task
+		*task; /* CAUSE_MADE: the task that made it, in run a or b; else NULL */
 };
 struct explanation {
 	struct cause *v;
@@ -42,28 +42,29 @@ struct cause_side {
 	size_t n_tasks;
 	struct run_input_row *pins;
 	size_t n_pins;
-	/* by causes_open() */
+	/* set by causes_open() */
 	struct map *by_name;    /* task → struct facts_task */
-	struct map *by_content; /* digest → struct maker: the first task that gave it */
+	struct map *by_content; /* digest → struct maker: the first task with that output */
 	struct map *attempts;   /* task → struct attempt_row: its last one in this run */
 };
 struct causes {
 	struct cli *cli;
 	struct db *db;
-	struct store *store; /* or NULL: trees aren't looked into */
+	struct store *store; /* or NULL: trees aren't compared */
 	struct cause_side *a, *b;
 	struct map *explained; /* task → struct explanation */
 };
-/* Both sides come with run, tasks and pins. causes_close() follows also after a failure. */
+/* The caller fills in run, tasks and pins of both sides. Call causes_close() even after a
+ * failure. */
 int causes_open(struct causes *c, struct cli *cli, struct db *db, struct cause_side *a,
 		struct cause_side *b, struct err *err);
 void causes_close(struct causes *c);
-/* Of a task that at least one of them has. In cli->arena. */
+/* Explains a task that at least one run has. In cli->arena. */
 int causes_of(struct causes *c, const char *task, const struct explanation **ret, struct err *err);
 
-/* "param lr 0.1 → 0.2", "train/model", … one cause in words. */
+/* One cause as text: "param lr 0.1 → 0.2", "train/model", … */
 const char *cause_text(struct cli *cli, const struct cause *c);
-/* "train/model differs because param lr 0.1 → 0.2": the causes of a task, followed upwards to where
+/* "train/model differs because param lr 0.1 → 0.2": follows the causes of a task upwards to where
  * they begin. */
 int causes_sentence(struct causes *c, const char *subject, const char *task, const char **ret,
 		    struct err *err);

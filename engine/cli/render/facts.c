@@ -28,7 +28,7 @@ static const struct named_content *output_named(const struct facts_task *t, cons
 	return NULL;
 }
 
-/* The name before `/`, when what is behind it is an output; labels may hold slashes themselves. */
+/* The name before `/`, when an output's name follows; labels may hold slashes themselves. */
 static bool names_task(const struct facts_task *t, const char *what, size_t n)
 {
 	return (strlen(t->task) == n && memcmp(t->task, what, n) == 0) ||

@@ -1,20 +1,20 @@
-/* cli/render/facts.h — finds the run and the output that a user names. The facts themselves are in
- * record/facts.h. */
+/* cli/render/facts.h — finds the run and the output that a user names. record/facts.h reads the
+ * facts. */
 #ifndef CAIRN_CLI_RENDER_FACTS_H
 #define CAIRN_CLI_RENDER_FACTS_H
 
 #include "cli/cli.h"
 #include "record/facts.h"
 
-/* The run of --run, else the newest. */
+/* The run that --run names, else the newest. */
 int facts_find_run(struct cli *cli, struct db *db, const char *what, struct run_row *ret,
 		   struct err *err);
 
-/* The tasks of a run with what they gave (record/facts.h), in cli->arena. */
+/* The tasks of a run with their results (record/facts.h), in cli->arena. */
 int facts_tasks(struct cli *cli, struct db *db, const struct run_row *run, struct facts_task **ret,
 		size_t *ret_n, struct err *err);
 
-/* TASK/OUTPUT, STEP/OUTPUT, or TASK or STEP alone when it has one output. ERR_NOT_FOUND;
+/* Finds TASK/OUTPUT, STEP/OUTPUT, or TASK or STEP alone when it has one output. ERR_NOT_FOUND;
  * ERR_INVALID when several match. */
 int facts_find_output(const struct facts_task *tasks, size_t n, const char *what,
 		      const struct facts_task **ret_task, const struct named_content **ret,

@@ -8,8 +8,8 @@
  *
  * cli_print_log() is the border to hostile bytes. To a terminal it lets through newlines, tabs and
  * colour sequences; everything else that a terminal could obey is made visible. When colours were
- * let through, the text of a piece ends with a reset. What a piece's end cuts in the middle waits
- * in struct cli_log for the next piece.
+ * let through, the text of a piece ends with a reset. A sequence or character that is cut at the
+ * end of a piece waits in struct cli_log for the next piece.
  */
 #include <assert.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Indented for a reader; scalars, and what is empty, as in the canonical form. */
+/* Indented for a reader; scalars, and empty lists and objects, as in the canonical form. */
 static void add_pretty(struct str *s, const json_t *j, int depth)
 {
 	size_t n = json_array_size(j), n_keys = json_object_size(j), i = 0;
@@ -180,7 +180,7 @@ const char *cli_hash(struct cli *cli, const struct digest *d)
 	return arena_strndup(cli->arena, hex, 12);
 }
 
-/* A variable that a user may have set to anything. */
+/* The user may have set the variable to anything. */
 static unsigned size_from_env(const char *name)
 {
 	const char *v = getenv(name);
@@ -230,7 +230,7 @@ void cli_add_signs(struct str *out, const char *s, size_t n, bool utf8)
 
 enum found { FOUND_NONE, FOUND_COLOUR, FOUND_CUT };
 
-/* A sequence at `s` that sets colours (ECMA-48 SGR); cut: what comes next may make it one. */
+/* A sequence at `s` that sets colours (ECMA-48 SGR); cut: the next bytes may complete one. */
 static enum found find_colour(const char *s, size_t n, size_t *ret_len)
 {
 	size_t len = 2;
@@ -246,7 +246,7 @@ static enum found find_colour(const char *s, size_t n, size_t *ret_len)
 	return s[len] == 'm' ? FOUND_COLOUR : FOUND_NONE;
 }
 
-/* Bytes at the end of `s` that begin a UTF-8 character and don't end it. */
+/* Counts the bytes at the end of `s` that begin a UTF-8 character and don't complete it. */
 static size_t cut_character(const char *s, size_t n)
 {
 	for (size_t k = 1; k <= 3 && k <= n; k++) {
@@ -260,9 +260,9 @@ static size_t cut_character(const char *s, size_t n)
 	return 0;
 }
 
-/* Programs may colour what they print, indent it and end lines as Windows does. Nothing else of
- * what a terminal obeys reaches it: titles, the clipboard, the cursor, answers that it would type
- * for the user. Returns how much of it is printed; the rest waits for what comes next. */
+/* Programs may colour their output, indent it and end lines as Windows does. No other control
+ * reaches the terminal: titles, the clipboard, the cursor, answers that it would type for the user.
+ * Returns how much of it is printed; the rest waits for the next piece. */
 static size_t add_visible(struct str *out, struct cli *cli, struct cli_log *l, const char *s,
 			  size_t n, bool more)
 {

@@ -15,7 +15,7 @@
 #include "base/text/text.h"
 
 #define GAP     2 /* between columns */
-#define CUT_MIN 8 /* a column that gives way keeps this much */
+#define CUT_MIN 8 /* a column that may be cut keeps this much */
 
 struct cell {
 	char *text;
@@ -32,7 +32,7 @@ struct column {
 struct table {
 	VEC(struct column) columns;
 	VEC(struct cell) cells;
-	bool ascii; /* is what a cut is marked with */
+	bool ascii; /* cuts are marked with ASCII */
 };
 
 struct table *table_new(void)
@@ -93,7 +93,7 @@ size_t table_rows(const struct table *t)
 	return t->columns.n ? t->cells.n / t->columns.n : 0;
 }
 
-/* Takes from the widest column that may be cut, until a row fits or nothing more can give way. */
+/* Narrows the widest column that may be cut, until a row fits or no column can be narrowed. */
 static void fit(const struct table *t, size_t *widths, unsigned columns)
 {
 	size_t total = 0;
@@ -120,8 +120,8 @@ static size_t char_len(const char *s, size_t n)
 	return MAX(text_utf8_decode(s, n, &cp), (size_t)1);
 }
 
-/* First and last characters, the mark between them. A wide character that would stick out is left
- * away: then spaces fill. */
+/* Keeps first and last characters, with the mark between them. Leaves out a wide character that
+ * doesn't fit, and fills with spaces. */
 static void add_middle_cut(struct str *out, const char *s, size_t columns, const char *mark)
 {
 	size_t n = strlen(s), head = columns ? (columns - 1) / 2 : 0,
@@ -140,7 +140,7 @@ static void add_middle_cut(struct str *out, const char *s, size_t columns, const
 	for (rest -= used; i < n && rest > tail; i += char_len(s + i, n - i))
 		rest -= text_width(s + i, char_len(s + i, n - i));
 	while (i < n && text_width(s + i, char_len(s + i, n - i)) ==
-				0) /* marks of a character that was cut away */
+				0) /* combining marks of a character that was cut away */
 		i += char_len(s + i, n - i);
 	str_addn(out, s + i, n - i);
 	str_addf(out, "%*s", (int)(columns - 1 - used - rest), "");
@@ -158,7 +158,7 @@ void table_add_cut(struct str *out, const char *s, size_t columns, bool utf8)
 	str_addf(out, "%*s", (int)(columns - width), "");
 }
 
-/* The cell of column `at`, `width` wide, and what stands between it and its neighbours. */
+/* Adds the cell of column `at`, `width` wide, and the gap to the next cell. */
 static void add_cell(struct str *out, const struct table *t, size_t at, size_t width,
 		     const struct cell *cell, bool color)
 {
@@ -210,7 +210,7 @@ void table_print(struct table *t, const struct cli *cli)
 	unsigned columns = 0, lines;
 
 	t->ascii = !cli->utf8;
-	/* Our own signs in ASCII; columns get as wide as those are. */
+	/* Cells are converted to ASCII before widths are counted. */
 	for (size_t i = 0; t->ascii && i < t->cells.n; i++) {
 		struct cell *c = &t->cells.v[i];
 		struct column *column = &t->columns.v[i % t->columns.n];

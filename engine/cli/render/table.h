@@ -1,16 +1,16 @@
 /* cli/render/table.h — aligned columns for people.
  *
- *	struct table *t = table_new();
- *	table_column(t, "run", 0);
- *	table_column(t, "time", TABLE_RIGHT);
- *	table_cell(t, STYLE_PLAIN, "%s", run.id);	// row by row, left to right
- *	table_cell(t, STYLE_DIM, "%s", "2.4s");
- *	table_print(t, cli);
- *	table_free(t);
+ * 	struct table *t = table_new();
+ * 	table_column(t, "run", 0);
+ * 	table_column(t, "time", TABLE_RIGHT);
+ * 	table_cell(t, STYLE_PLAIN, "%s", run.id);	// row by row, left to right
+ * 	table_cell(t, STYLE_DIM, "%s", "2.4s");
+ * 	table_print(t, cli);
+ * 	table_free(t);
  *
  * Cells are made printable; widths are counted in columns of the terminal. On a terminal, columns
- * marked TABLE_CUT give way (widest first, cut in the middle) until a row fits; anywhere else
- * nothing is cut. Headings print dim; none are printed when all are "".
+ * with TABLE_CUT are narrowed (widest first, cut in the middle) until a row fits; elsewhere nothing
+ * is cut. Headings are dim; none are printed when all are "".
  */
 #ifndef CAIRN_CLI_RENDER_TABLE_H
 #define CAIRN_CLI_RENDER_TABLE_H
@@ -26,15 +26,16 @@ static inline void table_freep(struct table **t)
 {
 	table_free(*t);
 }
-void table_column(struct table *t, const char *heading, int flags); /* all before the first cell */
+void table_column(struct table *t, const char *heading,
+		  int flags); /* call it for all columns before the first cell */
 void table_cell(struct table *t, enum cli_style style, const char *fmt, ...) _printf_(3, 4);
 size_t table_rows(const struct table *t); /* complete ones */
-/* To cli->out. Rows that aren't complete are filled with empty cells. */
+/* Prints to cli->out. Incomplete rows are filled with empty cells. */
 void table_print(struct table *t, const struct cli *cli);
-/* To a string: `columns` 0 doesn't cut; color: with escapes. */
+/* Prints to a string. columns: 0 cuts nothing. color: with escape sequences. */
 void table_render(struct table *t, unsigned columns, bool color, struct str *out);
 
-/* `s` (printable) in exactly `columns` columns: filled with spaces, or cut in the middle
+/* Writes `s` (printable) in exactly `columns` columns: filled with spaces, or cut in the middle
  * ("train[fold=…,lr=0.1]"). */
 void table_add_cut(struct str *out, const char *s, size_t columns, bool utf8);
 

@@ -1,16 +1,16 @@
 /* engine/cli/reproduce/cmd_reproduce.c — `cairn reproduce`.
  *
- * The order: options; a place to work (with -o the process goes there, so paths of the command line
- * are made absolute before); the session; the past run; the question whether it may be executed;
+ * The order: options; a working directory (-o changes to it, so paths of the command line are made
+ * absolute before); the session; the past run; the check whether it may be executed;
  * run_reproduce(); the report (end.c).
  *
- * find_original() asks the database first. A run that it doesn't know is looked for in the store's
- * manifests, here and in the remote behind it: by the beginning of its hash, or by its id, which
- * means that every manifest is read.
+ * find_original() asks the database first. An unknown run is looked for in the store's manifests,
+ * here and in the remote behind it: by the beginning of its hash, or by its id, for which every
+ * manifest must be read.
  *
  * Invariants: a run that this project didn't begin is shown and needs --trust (run/stranger.h)
- * before anything of it is executed. When the past run was found, but what it needs is gone or
- * damaged and no new run came to be, the exit code is REPRODUCE_UNKNOWN.
+ * before any part of it is executed. When the past run was found, but what it needs is gone or
+ * damaged and no new run was created, the exit code is REPRODUCE_UNKNOWN.
  *
  * Threads: the loop's. What it doesn't do: execute and compare (run/reproduce/).
  */
@@ -22,9 +22,9 @@
 #include "record/rows/reproductions.h"
 #include "storage/remote/tier.h"
 
-/* A place for it. */
+/* The working directory. */
 
-/* A path that was typed here, from wherever we go. */
+/* Makes a path of the command line absolute, since the working directory changes. */
 static const char *absolute(struct cli *cli, const char *path)
 {
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0), *joined = NULL, *normal = NULL;
@@ -36,7 +36,7 @@ static const char *absolute(struct cli *cli, const char *path)
 	return arena_strdup(cli->arena, normal);
 }
 
-/* Nothing but a store is needed: without a project, the directory becomes one. */
+/* A store is enough: if the directory is no project, it becomes one. */
 static int prepare_place(struct cli *cli, const char *dir, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
@@ -69,7 +69,7 @@ struct search {
 	struct store *store;
 	const char *prefix; /* of a run hash; NULL: by id */
 	const char *id;
-	VEC(struct digest) found; /* each once: it may be here and behind */
+	VEC(struct digest) found; /* without duplicates: a manifest may be here and in the remote */
 };
 
 static int look_at(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
@@ -95,7 +95,7 @@ static int look_at(void *arg, const struct digest *name, uint64_t size, int64_t 
 	return 0;
 }
 
-/* The database doesn't know the run: manifests in the store are read. */
+/* The database doesn't know the run: reads the manifests in the store. */
 static int search_store(struct cli *cli, struct store *store, const char *what, struct digest *ret,
 			struct err *err)
 {
@@ -134,7 +134,7 @@ static int find_original(struct cli *cli, const struct session *s, const char *w
 		if (!row.has_hash)
 			return err_set(err, ERR_INVALID, "run %s has no run hash: it has not ended",
 				       row.id);
-		/* The newest run is the newest that is one of its own. */
+		/* The newest run may be a reproduction: then its original is meant. */
 		if (row.has_reproduces && newest) {
 			*ret = row.reproduces;
 			*ret_own = record_find_run(s->db, digest_hex(ret, hex), cli->arena, &past,
@@ -245,7 +245,8 @@ int cmd_reproduce(struct cli *cli, const struct cli_args *args)
 	if (result == 0)
 		result = run_reproduce(&e.ctx, &original, &o, cli->arena, &row, &rep, &err);
 	code = reproduce_conclude(cli, &e, result, &row, rep, html, &err);
-	/* Nothing could be run: the manifest, the pipeline or the results are gone or damaged. */
+	/* Nothing could be executed: the manifest, the pipeline or the results are gone or
+	 * damaged. */
 	if (result < 0 && found && !row.id &&
 	    (err.code == ERR_NOT_FOUND || err.code == ERR_CORRUPT || err.code == ERR_NEWER))
 		return REPRODUCE_UNKNOWN;

@@ -4,7 +4,7 @@
 #include "record/rows/reproductions.h"
 #include "storage/content/content.h"
 
-/* The report goes into the store and on record, so that gc keeps both runs. */
+/* Puts the report into the store and on record, so that gc keeps both runs. */
 static int put_on_record(struct cli *cli, const struct reproduction *r, const json_t *report,
 			 struct err *err)
 {

@@ -1,10 +1,10 @@
 /* engine/cli/reproduce/html.c — a reproduction as one HTML page.
  *
- * The page is made of text only: no script, no image, nothing from elsewhere. It has the parts of
- * the text form in the same order: verdict, first divergence, what was different around it, all
- * tasks. Sentences come from text.c, so that both forms say the same.
+ * The page has only text: no script, no image, no external parts. It has the parts of the text form
+ * in the same order: verdict, first divergence, what was different around it, all tasks. Sentences
+ * come from text.c, so that both forms say the same.
  *
- * Invariant: every text that isn't ours goes through text_add_xml().
+ * Invariant: every text from outside goes through text_add_xml().
  */
 #include <string.h>
 #include "base/os/fs.h"

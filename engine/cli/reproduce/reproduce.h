@@ -1,4 +1,4 @@
-/* cli/reproduce/reproduce.h — what `reproduce`, `resume` and `run --twice` share: the end of a
+/* cli/reproduce/reproduce.h — shared by `reproduce`, `resume` and `run --twice`: the end of a
  * reproduction, on record and as text, JSON and exit code. */
 #ifndef CAIRN_CLI_REPRODUCE_REPRODUCE_H
 #define CAIRN_CLI_REPRODUCE_REPRODUCE_H
@@ -6,11 +6,11 @@
 #include "cli/run/execution.h"
 #include "run/reproduce/reproduce.h"
 
-/* Beside those of every command (design section 4). What is the same only after a normalisation
- * isn't the same bytes. */
+/* Added to the exit codes of every command (design section 4). Outputs that are equal only after a
+ * normalisation aren't the same bytes. */
 enum { REPRODUCE_TOLERATED = 10, REPRODUCE_DIFFERENT = 11, REPRODUCE_UNKNOWN = 12 };
 
-/* As execution_conclude(), for a run that may be a reproduction: `rep` NULL is one that was
+/* Like execution_conclude(), for a run that may be a reproduction: with `rep` NULL, one that was
  * stopped. */
 int reproduce_conclude(struct cli *cli, struct execution *e, int result, const struct run_row *row,
 		       const struct reproduction *rep, const char *html, const struct err *err);

@@ -1,9 +1,9 @@
 /* cli/reproduce/reproduction.h — shows a reproduction (run/reproduce/reproduce.h) as text, JSON or
  * one HTML page.
  *
- * The first divergence comes first, with what was different around it; then each task. "Identical"
- * is said of bytes only: what is the same after a normalisation names the normaliser, what is
- * within a tolerance names it.
+ * The first divergence comes first, with what was different around it; then each task. Only equal
+ * bytes are called "identical". An output that is equal after a normalisation is shown with the
+ * normaliser, one within a tolerance with the tolerance.
  */
 #ifndef CAIRN_CLI_REPRODUCE_REPRODUCTION_H
 #define CAIRN_CLI_REPRODUCE_REPRODUCTION_H
@@ -15,14 +15,14 @@ void reproduction_print(struct cli *cli, const struct reproduction *r);
 /* {original, was, is, mode, verdict, first, tasks: [{task, step, verdict, why, after_divergence,
  * was_duration_ns, duration_ns, outputs: [{name, was, is, verdict, normaliser, path, offset,
  * detail, files: {compared, normalised, different, missing, extra}}], metrics: [{name, was, is,
- * tolerance, verdict}]}], environment: [{what, was, is}]}; was and is of the whole as `cairn runs
- * --json` has them. */
+ * tolerance, verdict}]}], environment: [{what, was, is}]}. The outermost was and is are runs as
+ * `cairn runs --json` prints them. */
 json_t *reproduction_json(const struct reproduction *r);
-/* Needs nothing from elsewhere and runs no script; light and dark. Written atomically. */
+/* The page has no external parts and no script, and suits light and dark. Written atomically. */
 int reproduction_write_html(struct cli *cli, const struct reproduction *r, const char *path,
 			    struct err *err);
 
-/* Between the three. */
+/* Shared by the three forms. */
 
 const char *reproduce_verdict_name(
 	enum reproduce_verdict v); /* "reproduced", "diverged", "not comparable", "not selected" */

@@ -1,4 +1,5 @@
-/* engine/cli/reproduce/text.c — a reproduction as text, and the words that all three forms share.
+/* engine/cli/reproduce/text.c — a reproduction as text, and the sentences that all three forms
+ * share.
  *
  * The first half gives names, styles and sentences of verdicts; json.c and html.c use them, too.
  * The second half prints: the verdict, the first divergence with what was different around it, then
@@ -155,7 +156,7 @@ static void print_environment(struct cli *cli, const struct reproduction *r, con
 			   cli_text(cli, r->environment[i].is));
 }
 
-/* "3 identical", or what isn't, by name. */
+/* "3 identical", or the names of outputs that aren't. */
 static const char *outputs_text(struct cli *cli, const struct reproduced_task *t)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };

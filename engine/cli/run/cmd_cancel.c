@@ -3,7 +3,7 @@
 #include "cli/serve/server.h"
 #include "run/cancel.h"
 
-/* The runs that are named, or the one that has a living engine. */
+/* The named runs, or the only run that has a living engine. */
 static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args,
 		     struct run_row **ret, size_t *ret_n, struct err *err)
 {
@@ -43,7 +43,7 @@ static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool 
 			cli_printf(cli, "%s: asked to stop\n", r->id);
 		return 0;
 	}
-	/* No engine could be asked, but its Jobs on a cluster go on. */
+	/* No engine answered, but its Jobs on a cluster still run. */
 	if (cli_config(cli, &config, err) < 0 || run_cancel_jobs(config, db, r, &n, err) < 0)
 		return -1;
 	if (!cli->json)

@@ -30,7 +30,7 @@ static void add_json(struct check *c, const char *path, const struct pipeline *p
 	}
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(problems, problem(diag_at(diags, i)));
-	if (!p && !n) { /* not a matter of what is in the file */
+	if (!p && !n) { /* the error isn't about the file's content */
 		struct diag d = { path, 0, 0, DIAG_ERROR, err->msg };
 		json_array_append_new(problems, problem(&d));
 	}
@@ -45,7 +45,7 @@ static void say(struct check *c, const char *path, const struct pipeline *p,
 
 	cli_print_diags(cli, diags);
 	if (!p) {
-		if (diag_errors(diags) != 1) /* one error is the whole message: said above */
+		if (diag_errors(diags) != 1) /* the message already holds a single error */
 			cli_fail(cli, err);
 		return;
 	}
@@ -66,7 +66,7 @@ static void check_file(struct check *c, const struct config *config, const char 
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	struct pipeline_load_options o = {
 		.project_root = config->project_root
-	}; /* no cache: the file itself is to be checked */
+	}; /* no cache: the file itself must be checked */
 	struct err err = { 0 };
 
 	if (pipeline_load(path, &o, diags, &p, &err) < 0) {

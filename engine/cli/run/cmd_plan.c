@@ -1,12 +1,12 @@
 /* engine/cli/run/cmd_plan.c — `cairn plan`: what a run would do.
  *
- * Makes the plan without executing anything and prints its tasks in the order of the DAG: hits only
- * as a number unless --all, others with the reason (planned.c) and the median time of past
- * attempts. A step that isn't expanded yet is one line, `step[…]`.
+ * Makes the plan without executing anything and prints its tasks in the order of the DAG. Hits are
+ * only counted unless --all is given; others get a line with the reason (planned.c) and the median
+ * time of past attempts. A step that isn't expanded yet is one line, `step[…]`.
  *
- * With -v it also says which files of the project each step's command gets, and why.
+ * With -v it also lists which files of the project are in each step's code, and why.
  *
- * A hit whose content is gone counts as waiting where something that would run reads it
+ * A hit whose content is gone counts as waiting if a step that would run reads it
  * (plan_may_return()). Everything is read in one snapshot of the database.
  */
 #include <assert.h>
@@ -99,7 +99,7 @@ static int add_step(struct planned *pl, size_t step, const bool *read_yet, struc
 			continue;
 		plan_task_label(pl->plan, t, &pl->label);
 		count(pl, t, known > 0, median);
-		/* A hit that isn't shown costs nothing more. */
+		/* A hit that isn't shown must cost nothing more. */
 		if (t->state == TASK_STATE_HIT && !pl->all && !pl->tasks)
 			continue;
 		if (planned_reason(pl, t, err) < 0)

@@ -1,13 +1,13 @@
-/* engine/cli/run/cmd_pod.c — `cairn pod`: what runs beside a step's program in a pod
+/* engine/cli/run/cmd_pod.c — `cairn pod`: runs next to a step's program in a pod
  * (engine/pod/pod.h).
  *
- * Not for people: the Job names it. It needs no project. Everything comes from the environment
+ * The Job calls it, not a person. It needs no project. Everything comes from the environment
  * (CAIRN_POD_SPEC, CAIRN_STORE and CAIRN_STORE_*, JOB_COMPLETION_INDEX) and a few options.
  *
  * --ready is the postStart hook and --well the readiness probe; without them the sidecar itself
- * runs. Before it opens the store, first_contact() asks the store's address for up to CONTACT_NS. A
- * wrong endpoint is so found while the hook of the container still waits. The tries that a store is
- * worth later would take longer than that.
+ * runs. Before it opens the store, first_contact() tries the store's address for up to CONTACT_NS.
+ * So a wrong endpoint is found while the hook of the container still waits; the later retries of
+ * store requests would take longer than that.
  *
  * Invariant: a store that can't be reached or opened still becomes a result that the engine can
  * read (pod_refuse()).
@@ -23,11 +23,11 @@
 #include "storage/bucket/bucket.h"
 #include "storage/origin/origin.h"
 
-/* What was fetched is laid out as copies, so that it need not stay; and checkpoints are kept here
- * only until they are sent. */
+/* Fetched content is laid out as copies, so it needn't stay; checkpoints stay only until they are
+ * sent. */
 #define LOCAL_BYTES (1 * GIB)
 #define INDEX_MAX   100000
-/* Less than the hook waits (pod_wait_ready()). */
+/* Shorter than the hook waits (pod_wait_ready()). */
 #define CONTACT_NS (12 * NS_PER_S)
 
 static const char *not_empty(const char *name)
@@ -37,7 +37,7 @@ static const char *not_empty(const char *name)
 	return v && *v ? v : NULL;
 }
 
-/* As the Job says it in the environment. */
+/* Reads what the Job puts into the environment. */
 static void store_place(struct bucket_options *ret)
 {
 	const char *style = not_empty("CAIRN_STORE_STYLE"),
@@ -106,9 +106,9 @@ static void say(const char *text)
 	fprintf(stderr, "cairn pod: %s\n", text);
 }
 
-/* Does anybody answer at the store's address? Any answer will do, a refusal and "busy" too. A store
- * that has answered before is tried for longer than the hook of the container waits; so a wrong
- * endpoint must be found here. */
+/* Whether the store's address answers. Any answer will do, even a refusal or "busy". Later requests
+ * to the store are retried for longer than the container's hook waits, so a wrong endpoint must be
+ * found here. */
 static int first_contact(const char *root, struct err *err)
 {
 	const char *uri = not_empty("CAIRN_STORE");

@@ -2,7 +2,7 @@
 #include "cli/reproduce/reproduce.h"
 #include "cli/run/stranger.h"
 
-/* *id: NULL becomes the newest run that can go on. Sets the runner on which its attempts go on,
+/* *id: NULL becomes the newest run that can be resumed. Sets the runner that its attempts used,
  * unless --on names one. */
 static int choose_runner(struct cli *cli, const char **id, struct err *err)
 {

@@ -6,9 +6,9 @@
 #include "cli/serve/server.h"
 #include "serve/notify/occasion.h"
 
-/* 1 there is nothing to do: somebody has run this firing, or is about to. That is no error: two
- * cron daemons may call us. A firing that has started and has no run yet may be the one that a
- * server started us for. */
+/* 1 there is nothing to do: another process has run this firing, or is about to. That is no error:
+ * two cron daemons may call us. When a firing has started and has no run yet, a server may have
+ * started this process for it. */
 static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *text,
 			struct run_options *o, struct err *err)
 {
@@ -35,7 +35,7 @@ static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *t
 	return 1;
 }
 
-/* What this run executed, by its attempts. */
+/* The tasks that this run executed, from its attempts. */
 static int executed(struct cli *cli, struct db *db, const struct run_row *row,
 		    struct reproduce_options *ret, struct err *err)
 {
@@ -54,7 +54,7 @@ static int executed(struct cli *cli, struct db *db, const struct run_row *row,
 	return 0;
 }
 
-/* Executes each task again with the inputs that it had. A task that gives something else isn't
+/* Executes each task again with the same inputs. A task that gives another result isn't
  * deterministic. */
 static int run_twice(struct cli *cli, struct execution *e, const struct run_row *first,
 		     unsigned jobs)
@@ -70,7 +70,7 @@ static int run_twice(struct cli *cli, struct execution *e, const struct run_row 
 			      "executes what is on record, too)");
 		return execution_conclude(cli, e, 0, first, &err);
 	}
-	execution_close(e); /* the display of the first run has said its last words */
+	execution_close(e); /* the first run's display is finished */
 	if (result == 0)
 		result = execution_open(e, cli, &err);
 	if (result == 0)

@@ -1,4 +1,4 @@
-/* `cairn step`: hands over to the program of the built-in steps. */
+/* `cairn step`: executes the program of the built-in steps. */
 #include <errno.h>
 #include "base/mem.h"
 #include "cli/cli.h"

@@ -1,11 +1,11 @@
-/* engine/cli/run/cmd_why.c — `cairn why`: for what reason a task runs, or ran.
+/* engine/cli/run/cmd_why.c — `cairn why`: the reason why a task runs, or ran.
  *
  * With --run the reason is on record: it was written when the attempt started. Otherwise a plan is
- * made for the named steps and everything that they need, and planned.c says of each named task why
- * it would run. Tasks are named by label or step; the plan is made for whole steps.
+ * made for the named steps and everything that they need, and planned.c explains why each named
+ * task would run. Tasks are named by label or step; the plan is made for whole steps.
  *
- * When a shared store didn't answer, a task may seem to have to run only for that reason. The
- * answer is printed all the same, and an error follows (`unsure`).
+ * When a shared store didn't answer, that alone may make a task seem to need a run. The reason is
+ * printed anyway, and an error follows (`unsure`).
  */
 #include "cli/run/planned.h"
 
@@ -43,7 +43,7 @@ static void why_line(struct cli *cli, json_t *list, const char *task, const char
 					      "causes", causes));
 }
 
-/* Why it ran in a past run: what was recorded when it started. */
+/* Why it ran in a past run, as recorded when it started. */
 static int why_in_run(struct cli *cli, const struct session_operands *op, const char *run,
 		      json_t *list, struct err *err)
 {
@@ -126,7 +126,7 @@ static int why_planned(struct cli *cli, const struct cli_args *args,
 		return -1;
 	o.overrides = overrides;
 	for (size_t i = 0; i < op->n_steps;
-	     i++) /* whole steps: a task's needs are needed either way */
+	     i++) /* whole steps: a single task needs the same steps */
 		targets[i] = arena_strndup(cli->arena, op->steps[i], strcspn(op->steps[i], "["));
 	o.targets = targets;
 	o.n_targets = op->n_steps;
@@ -151,7 +151,7 @@ int cmd_why(struct cli *cli, const struct cli_args *args)
 	const char *run = cli_value(args, "run");
 	json_t *list = cli->json ? json_array() : NULL;
 	struct err err = { 0 };
-	bool unsure = false; /* what is said may be so only because the store didn't answer */
+	bool unsure = false; /* the reason may be wrong because the store didn't answer */
 	int r;
 
 	if (op.n_steps == 0)

@@ -2,21 +2,21 @@
  *
  * The plan is made as for a run, and each task that would be executed goes through the functions
  * that the runner uses (attempt_of_step(), kube_job_object(), kube_gang_objects()). Ready tasks
- * share Jobs as the runner would have it (show_ready()).
+ * share Jobs as the runner would share them (show_ready()).
  *
- * A task whose inputs aren't known yet gets the objects that it will have, but for what depends on
- * those inputs: the specification in the store, and files' endings in the paths of its inputs.
- * Tasks that aren't known (`each` over what hasn't been made) are shown as one.
+ * A task whose inputs aren't known yet gets the objects that it will have, except what depends on
+ * those inputs: the specification in the store, and the suffixes of its inputs' paths. Tasks that
+ * aren't known (`each` over data that hasn't been made) are shown as one.
  *
  * YAML is printed object by object, with comments. JSON is one List at the end, and comments go to
- * cli->err. With --dry-run=server each object is posted with dryRun=All and what comes back is
- * shown; an object that is refused is shown as it was sent, counted, and makes the exit code
+ * cli->err. With --dry-run=server each object is posted with dryRun=All and the answer is shown. An
+ * object that the server refuses is shown as it was sent and counted, and the exit code is
  * CLI_INVALID.
  *
- * Invariants: nothing is made on the cluster and no content is put into the store; a specification
- * is only digested. Without `server` no cluster is needed.
+ * Invariants: nothing is created on the cluster and no content is put into the store; a
+ * specification is only digested. Without `server` no cluster is needed.
  *
- * Threads: one. What it doesn't do: say why tasks would run (cmd_plan.c).
+ * Threads: one. What it doesn't do: explain why tasks would run (cmd_plan.c).
  */
 #include "cli/run/dry_run.h"
 
@@ -36,14 +36,14 @@ struct dry_run {
 	struct plan *plan;
 	struct kube_access access;
 	struct kube_profile profile;
-	struct kube_client *client; /* NULL: nothing is asked */
-	json_t *items;              /* of a List; NULL: YAML, as they come */
+	struct kube_client *client; /* NULL: don't ask the server */
+	json_t *items;              /* items of a List; NULL: YAML, printed at once */
 	uint64_t next_id;
 	size_t n_objects, n_refused, n_hits, n_unknown;
 	struct str yaml;
 };
 
-/* One task, or one for all of a step that aren't known. */
+/* One task, or one in place of a step's unknown tasks. */
 struct shown_task {
 	struct runner_attempt a;
 	struct task_command command;
@@ -52,7 +52,7 @@ struct shown_task {
 
 /* Objects. */
 
-/* A comment in YAML; with JSON a note on cli->err. */
+/* Writes a comment in YAML; with JSON a note on cli->err. */
 static void comment(struct dry_run *d, const char *text)
 {
 	_cleanup_(str_deinit) struct str line = { 0 };
@@ -64,7 +64,7 @@ static void comment(struct dry_run *d, const char *text)
 		str_addf(&d->yaml, "# %s\n", line.s);
 }
 
-/* What the server would make of it; *ret stays NULL when it refuses. -1: it can't be asked. */
+/* Asks what the server would make of it; *ret stays NULL when it refuses. -1: no answer. */
 static int ask_server(struct dry_run *d, const json_t *o, json_t **ret, struct err *why,
 		      struct err *err)
 {
@@ -120,7 +120,7 @@ static int show_object(struct dry_run *d, const char *task, const json_t *o, str
 	return 0;
 }
 
-/* The objects of one Job's tasks. */
+/* Shows the objects of one Job's tasks. */
 static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n, size_t per_pod,
 		    struct err *err)
 {
@@ -162,7 +162,7 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 
 /* Tasks. */
 
-/* `t`: NULL for all of a step that aren't known. Of one that waits the command isn't known yet. */
+/* `t`: NULL in place of a step's unknown tasks. The command of a waiting task isn't known yet. */
 static int make_task(struct dry_run *d, const struct step *s, const struct plan_task *t,
 		     struct arena *arena, struct shown_task *ret, struct err *err)
 {
@@ -207,7 +207,7 @@ static int show_ready(struct dry_run *d, const struct step *s, struct arena *are
 			r = make_task(d, s, t, arena, &tasks[n++], err);
 	}
 	for (size_t i = 0, many; i < n && r == 0; i += many) {
-		struct kube_room room; /* the first ones that share a Job, as the runner has it */
+		struct kube_room room; /* the first tasks that share a Job, as in the runner */
 
 		many = 1;
 		kube_job_room(&d->profile, &tasks[i].a, &room);
@@ -245,7 +245,7 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 
 /* The command. */
 
-/* Objects that are only printed need no cluster. */
+/* Printing alone needs no cluster. */
 static int find_cluster(struct dry_run *d, bool server, struct err *err)
 {
 	const char *namespace_ = d->s.config->kubernetes.namespace_;
@@ -274,7 +274,7 @@ static int show_all(struct dry_run *d, const struct run_options *o, bool server,
 	if (find_cluster(d, server, err) < 0 ||
 	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
 		return -1;
-	/* By its digest, as pods would have it. */
+	/* The image by its digest, as pods have it. */
 	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
 		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
 	if ((server && kube_client_new(&d->access, &client, &d->client, err) < 0) ||

@@ -63,8 +63,8 @@ int execution_conclude(struct cli *cli, struct execution *e, int result, const s
 	return code;
 }
 
-/* Only for local tasks: a cluster's secrets can't be read here, and process 1 of the pod warns in
- * the log. */
+/* Only for local tasks: a cluster's secrets can't be read from here, and process 1 of the pod
+ * writes a warning to the log. */
 static void warn_of_secrets(struct cli *cli, const struct execution *e, const struct pipeline *p)
 {
 	struct map *seen = map_new();
@@ -98,7 +98,7 @@ int execution_begin(struct execution *e, struct cli *cli, const struct pipeline 
 	if (!e->ctx.runner->ops->durable)
 		warn_of_secrets(cli, e, p);
 	if (o->shell_step)
-		progress_plain(e->progress); /* the terminal is the shell's */
+		progress_plain(e->progress); /* the shell takes the terminal */
 	return run_start(&e->ctx, p, o, cli->arena, row, err);
 }
 

@@ -8,7 +8,7 @@ struct cli_images {
 	const struct config *config;
 	struct arena *arena;
 	struct kube_access access;
-	struct kube_client *client; /* once there were pull secrets to read */
+	struct kube_client *client; /* set once there were pull secrets to read */
 	struct images *images;
 	struct plan_images plan;
 	const char *own;
@@ -25,7 +25,7 @@ static int resolve(void *arg, const struct plan_image_wanted *wanted, size_t n, 
 	return images_resolve(i->images, v, n, arena, ret_refs, ret_failed, err);
 }
 
-/* As in a pod: [{"name": …}]. */
+/* In a pod's form: [{"name": …}]. */
 static const char *const *pull_secrets(const struct config *c, struct arena *arena)
 {
 	const json_t *list = c->kubernetes.placement ? json_object_get(c->kubernetes.placement,
@@ -46,7 +46,7 @@ static const char *const *pull_secrets(const struct config *c, struct arena *are
 	return v;
 }
 
-/* The nodes' platform, where cairn.yaml picks nodes by it; else this machine's. */
+/* The nodes' platform if cairn.yaml selects nodes by it; else this machine's. */
 static const char *platform(const struct config *c, struct arena *arena)
 {
 	const json_t *selector = c->kubernetes.placement

@@ -26,7 +26,7 @@ enum cli_style planned_style(enum task_state s)
 								   : STYLE_DIM;
 }
 
-/* What a waiting task waits for, or why a skipped one is. */
+/* Writes what a waiting task waits for, or why a task is skipped. */
 void planned_reason_of_others(const struct planned *pl, const struct plan_task *t, struct str *out)
 {
 	const struct step *s = &pl->p->steps[t->step];

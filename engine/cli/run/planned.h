@@ -1,4 +1,4 @@
-/* cli/run/planned.h — a plan as it is shown to a person: what `plan` and `why` share. */
+/* cli/run/planned.h — a plan as a person sees it; shared by `plan` and `why`. */
 #ifndef CAIRN_CLI_RUN_PLANNED_H
 #define CAIRN_CLI_RUN_PLANNED_H
 
@@ -24,7 +24,7 @@ void planned_open(struct planned *pl, struct cli *cli, struct session *s, struct
 void planned_close(struct planned *pl);
 const char *planned_word(enum task_state s); /* "hit", "run", "waiting", "skipped", "blocked" */
 enum cli_style planned_style(enum task_state s);
-/* Into pl->reason: why it would run, what it waits for, or why it won't run. */
+/* Writes into pl->reason why the task would run, what it waits for, or why it won't run. */
 int planned_reason(struct planned *pl, const struct plan_task *t, struct err *err);
 void planned_reason_of_others(const struct planned *pl, const struct plan_task *t, struct str *out);
 

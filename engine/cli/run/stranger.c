@@ -9,7 +9,7 @@ static bool is_left_out(const struct reproduce_options *o, const char *step)
 	for (size_t i = 0; i < o->n_skip; i++)
 		if (str_eq(o->skip[i], step))
 			return true;
-	for (size_t i = 0; i < o->n_only && !chosen; i++) /* `train[fold=0]` is of `train` */
+	for (size_t i = 0; i < o->n_only && !chosen; i++) /* `train[fold=0]` belongs to `train` */
 		chosen = strncmp(o->only[i], step, n) == 0 &&
 			 (o->only[i][n] == '\0' || o->only[i][n] == '[');
 	return !chosen;

@@ -1,9 +1,9 @@
-/* engine/cli/serve/cmd_schedule.c — `cairn schedule list`, `next` and `history`: what there is,
- * what comes, what was.
+/* engine/cli/serve/cmd_schedule.c — `cairn schedule list`, `next` and `history`: the schedules,
+ * their next times, their past firings.
  *
- * Three commands, each of them a query and a table. `list` joins each schedule with its last firing
- * and the number of open ones. `next` merges the calendars: the earliest next time wins, and that
- * schedule moves on. `history` asks the database alone, so it also shows schedules that are no
+ * Each command is a query and a table. `list` joins each schedule with its last firing and the
+ * number of open ones. `next` merges the calendars: the earliest next time is taken, and that
+ * schedule advances. `history` asks only the database, so it also shows schedules that are no
  * longer in any file.
  *
  * `list` says at its end when notices couldn't be delivered. A broken pipeline file doesn't hide
@@ -150,7 +150,7 @@ int cmd_schedule_list(struct cli *cli, const struct cli_args *args)
 		table_print(t, cli);
 	else if (code == CLI_OK && !all.broken)
 		cli_note(cli, "no pipeline of this project has schedules");
-	/* Failures that nobody heard of are not to be found by chance. */
+	/* Undelivered notices of failures must be noticed without looking for them. */
 	if (code == CLI_OK && schedules_db(cli, &db, NULL) == 0 && db &&
 	    record_notice_count(db, NOTICE_GIVEN_UP, &given_up, NULL) == 0 && given_up)
 		cli_note(cli, "%llu notice%s could not be delivered: cairn schedule notices",
@@ -169,7 +169,7 @@ struct coming {
 	int64_t at_ns;
 };
 
-/* The n earliest of all: each time the schedule whose next one comes first gives it. */
+/* The n earliest times: each time, the schedule with the earliest next time is taken. */
 static size_t merge(const struct schedule_entry *const *v, size_t n_entries, int64_t from, size_t n,
 		    struct coming *ret)
 {
@@ -303,7 +303,7 @@ static void print_firings(struct cli *cli, const struct firing *f, size_t n)
 	table_print(t, cli);
 }
 
-/* Of schedules that are no longer in any file, too: the operand is only a name. */
+/* The operand is only a name, so schedules that are no longer in any file are shown, too. */
 int cmd_schedule_history(struct cli *cli, const struct cli_args *args)
 {
 	const char *what = cli_operand(args, 0), *colon = what ? strrchr(what, ':') : NULL;

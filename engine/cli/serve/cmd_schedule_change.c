@@ -1,17 +1,17 @@
 /* engine/cli/serve/cmd_schedule_change.c — `cairn schedule pause`, `resume`, `trigger` and
  * `backfill`.
  *
- * All are rows: a server of the project sees them within seconds. `pause` and `resume` change the
- * schedule's row. `trigger` and `backfill` leave a waiting firing for the server
- * (leave_to_server()); where none runs, or with --here, the run is executed in this process
+ * All of them change rows: a server of the project sees them within seconds. `pause` and `resume`
+ * change the schedule's row. `trigger` and `backfill` leave a waiting firing for the server
+ * (leave_to_server()); without a server, or with --here, this process executes the run
  * (run_here()).
  *
  * `backfill` lists the nominal times first, at most BACKFILL_MAX, and then takes them oldest first.
- * A time that has succeeded or is under way is passed over, so the command can be given again. With
- * --json the runs' own output goes to cli->err, because a command prints one document.
+ * A time that has succeeded or is under way is skipped, so the command can be repeated. With --json
+ * the runs' own output goes to cli->err, because a command prints one document.
  *
  * Invariants: leave_to_server() claims a firing by its schedule and nominal time in one
- * transaction, so that a time is left once. One that came to nothing is left once more, by a
+ * transaction, so that each time is left once. A firing that failed is left once more, by a
  * backfill only.
  *
  * Threads: one; a run has its loop. What it doesn't do: fire by the clock (engine/serve/schedule/).
@@ -23,7 +23,7 @@
 #include "cli/serve/schedules.h"
 #include "serve/notify/occasion.h"
 
-/* Ends a write transaction either way. */
+/* Commits a write transaction, or rolls it back. */
 static int conclude(struct db *db, int result, struct err *err)
 {
 	if (result >= 0)
@@ -99,7 +99,7 @@ int cmd_schedule_resume(struct cli *cli, const struct cli_args *args)
 
 /* For a server. */
 
-/* *ret: the id of a server that will do it; NULL: it is done here. */
+/* *ret: the id of a server that will execute it; NULL: this process does. */
 static int server_for(struct cli *cli, const struct cli_args *args, const char **ret,
 		      struct err *err)
 {
@@ -114,8 +114,8 @@ static int server_for(struct cli *cli, const struct cli_args *args, const char *
 		       : 0;
 }
 
-/* Leaves a firing that waits for whichever server sees it first. 1: made. 0: it has fired already,
- * or waits. */
+/* Adds a firing that waits for the first server that sees it. 1: added. 0: it has fired already, or
+ * waits. */
 static int leave_to_server(struct cli *cli, const struct schedule_entry *e, int64_t nominal,
 			   enum firing_cause cause, struct err *err)
 {
@@ -134,7 +134,7 @@ static int leave_to_server(struct cli *cli, const struct schedule_entry *e, int6
 	r = record_firing_claim(db, &f, err);
 	if (r == 0 && cause == FIRING_BACKFILL) {
 		r = record_firing(db, e->path, e->decl->name, nominal, cli->arena, &old, err);
-		if (r > 0 && old.state > FIRING_SUCCEEDED) { /* it came to nothing: once more */
+		if (r > 0 && old.state > FIRING_SUCCEEDED) { /* it didn't succeed: once more */
 			f.number = old.number;
 			r = record_firing_update(db, &f, err) < 0 ? -1 : 1;
 		} else if (r > 0) {
@@ -290,7 +290,7 @@ static int backfill_one(struct cli *cli, const struct cli_args *args, struct bac
 		note_time(cli, b, nominal, "waiting", NULL);
 		return CLI_OK;
 	}
-	cli->json = false; /* one document for all of them: what runs say goes elsewhere */
+	cli->json = false; /* one document for all of them: the runs' own output goes to cli->err */
 	cli->out = json ? cli->err : out;
 	code = run_here(cli, args, b->e, nominal, FIRING_BACKFILL, &row);
 	cli->json = json;
@@ -311,7 +311,7 @@ int cmd_schedule_backfill(struct cli *cli, const struct cli_args *args)
 	    nominal_times(cli, &b, args->operands[1], &err) < 0 ||
 	    server_for(cli, args, &b.server, &err) < 0)
 		code = cli_fail(cli, &err);
-	/* A failure that is gone past is still how it ended. */
+	/* With --keep-going, a failure still decides the exit code. */
 	for (size_t i = 0; i < b.n && (code == CLI_OK ||
 				       (code == CLI_TASK_FAILED && cli_flag(args, "keep-going")));
 	     i++) {

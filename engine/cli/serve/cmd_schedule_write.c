@@ -1,11 +1,11 @@
 /* engine/cli/serve/cmd_schedule_write.c — `cairn schedule write --to crontab|systemd|kubernetes`.
  *
  * The rule is written in another scheduler's form. The work stays with `cairn run --schedule NAME`,
- * which knows the nominal time itself and runs it once. So a scheduler that calls late or twice
+ * which finds the nominal time itself and runs it once. So a scheduler that calls late or twice
  * does no harm.
  *
  * A parsed struct cron is a set of bits for each field, and add_set() writes such a set with the
- * form's own ranges. What a form can't say is an error (check(), check_systemd()); what it does
+ * form's own ranges. What a form can't express is an error (check(), check_systemd()); what it does
  * differently is a comment in the output (add_notes()).
  *
  * cron(8) joins the two day fields by OR when both are restricted and by AND when one begins with a
@@ -13,9 +13,9 @@
  * typed. systemd always means AND, so one rule becomes several OnCalendar lines.
  *
  * Invariants: output is gathered and printed at the end, so that a crontab is never half written;
- * only unit files in --output's directory are written as they come. Every word is quoted as its
- * reader wants it (add_crontab_word(), add_unit_word(), add_quoted()); what no form can hold is
- * refused (check_text()). Names of units and objects are unique in one output (`names`).
+ * only unit files in --output's directory are written one by one. Every word is quoted for the
+ * program that reads it (add_crontab_word(), add_unit_word(), add_quoted()); text that no form can
+ * hold is refused (check_text()). Names of units and objects are unique in one output (`names`).
  *
  * What it doesn't do: install anything.
  */
@@ -30,9 +30,9 @@ struct writer {
 	struct cli *cli;
 	const struct schedule_entry *e;
 	const char *program, *root;
-	const char *path;  /* of the pipeline, as an operand that no option looks like */
+	const char *path;  /* of the pipeline, written so that it can't be taken for an option */
 	const char *name;  /* of the unit or object */
-	struct map *names; /* of all that were written */
+	struct map *names; /* names of all units or objects so far */
 	const char *image, *claim;
 	struct str *out;
 };
@@ -64,7 +64,7 @@ static void add_set(struct str *out, uint64_t set, int min, int max, const char 
 		while (last < max && set & (1ULL << (last + 1)))
 			last++;
 		if (last < i + 2)
-			last = i; /* two neighbours are a list */
+			last = i; /* only two neighbours: a list */
 		str_add(out, first ? "" : ",");
 		first = false;
 		names ? str_add(out, names[i]) : str_addf(out, "%d", i);
@@ -103,7 +103,7 @@ static int check(const struct writer *w, const char *form, bool special_days, st
 	return 0;
 }
 
-/* What the other scheduler doesn't know of. */
+/* Lists what the other scheduler can't do. */
 static void add_notes(struct writer *w, const char *comment, const char *known)
 {
 	const struct schedule_decl *d = w->e->decl;
@@ -130,8 +130,7 @@ static void add_notes(struct writer *w, const char *comment, const char *known)
 
 /* Five fields. */
 
-/* A day field that begins with a star restricts otherwise than one that doesn't: its text is kept.
- */
+/* A day field that begins with a star combines differently with the other one: its text is kept. */
 static void add_day_field(struct str *out, const char *text, int index, bool star, uint64_t set,
 			  int min, int max)
 {
@@ -229,7 +228,7 @@ static void add_calendar_line(struct writer *w, const char *weekdays, const char
 	str_addf(w->out, ":00 %s\n", w->e->decl->timezone);
 }
 
-/* systemd.time(7): `~` counts from the end of the month; a weekday and a day both have to hold. */
+/* systemd.time(7): `~` counts from the end of the month; a weekday and a day must both match. */
 static void add_calendar_lines(struct writer *w)
 {
 	const struct cron *c = &w->e->calendar.cron;
@@ -239,7 +238,7 @@ static void add_calendar_lines(struct writer *w)
 	add_set(&weekdays, c->weekdays, 0, 6, "..", weekday_names);
 	str_addc(&days, '-');
 	add_set(&days, c->days, 1, 31, "..", NULL);
-	if (c->days && (!both || c->weekdays)) /* beside 5L alone, * means any day that is one */
+	if (c->days && (!both || c->weekdays)) /* next to 5L alone, * would match any such day */
 		add_calendar_line(w, both && !all_weekdays && c->weekdays ? weekdays.s : "",
 				  days.s);
 	if (!both && c->weekdays)
@@ -267,7 +266,7 @@ static void add_calendar_lines(struct writer *w)
 	str_deinit(&days);
 }
 
-/* A rule whose two day fields must both hold, one of them special, would need their product. */
+/* A rule whose two day fields must both match, one of them special, would need their product. */
 static int check_systemd(const struct writer *w, struct err *err)
 {
 	const struct cron *c = &w->e->calendar.cron;
@@ -282,8 +281,8 @@ static int check_systemd(const struct writer *w, struct err *err)
 	return 0;
 }
 
-/* In a unit file % is a specifier, and $ a variable but in the program's own path; words are quoted
- * as systemd.service(5) wants it. */
+/* In a unit file % is a specifier, and $ a variable except in the program's own path; words are
+ * quoted according to systemd.service(5). */
 static void add_unit_word(struct str *out, const char *word, bool is_program)
 {
 	str_addc(out, '"');
@@ -297,7 +296,7 @@ static void add_unit_word(struct str *out, const char *word, bool is_program)
 	str_addc(out, '"');
 }
 
-/* In other settings nothing is unquoted, only specifiers are replaced. */
+/* Other settings have no quoting, only specifiers. */
 static void add_unit_text(struct str *out, const char *s)
 {
 	for (; *s; s++) {
@@ -424,8 +423,8 @@ static int add_kubernetes(struct writer *w, struct err *err)
 
 /* All of them. */
 
-/* None of these forms has an escape for control characters and bytes that aren't UTF-8 that all its
- * readers know. */
+/* In each of these forms, some readers have no escape for control characters and for bytes that
+ * aren't UTF-8. */
 static int check_text(const char *what, const char *text, struct err *err)
 {
 	_cleanup_(str_deinit) struct str plain = { 0 };
@@ -482,7 +481,7 @@ static int write_one(struct writer *w, const char *to, const char *dir, struct e
 			       name);
 	if (str_eq(to, "kubernetes"))
 		return add_kubernetes(w, err);
-	if (strchr("\\ ", w->root[n - 1])) /* it would go on in the next line, or lose its end */
+	if (strchr("\\ ", w->root[n - 1])) /* it would continue in the next line, or lose its end */
 		return err_set(err, ERR_INVALID,
 			       "the project's path ends with a backslash or a space, which a unit "
 			       "file can't hold");
@@ -531,7 +530,7 @@ int cmd_schedule_write(struct cli *cli, const struct cli_args *args)
 	    write_all(cli, args, &all, &out, &err) < 0)
 		code = cli_fail(cli, &err);
 	else if (all.broken)
-		code = CLI_INVALID; /* half of a crontab would silence the other half */
+		code = CLI_INVALID; /* half of a crontab would disable the other half */
 	else if (out.len)
 		cli_printf(cli, "%s", out.s);
 	str_deinit(&out);

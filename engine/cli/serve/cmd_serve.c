@@ -3,7 +3,7 @@
 #include "cli/serve/server.h"
 #include "serve/daemon.h"
 
-/* The Lease that --lease or the first project's cairn.yaml names; NULL: none. The daemon reports a
+/* The Lease named by --lease or by the first project's cairn.yaml; NULL: none. The daemon reports a
  * broken file. */
 static int find_lease(struct cli *cli, const struct cli_args *args, const char *dir,
 		      struct daemon_lease *l, const struct daemon_lease **ret, struct err *err)

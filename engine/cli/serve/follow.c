@@ -1,21 +1,21 @@
 /* engine/cli/serve/follow.c — `cairn status`, `logs` and `cancel` with --server.
  *
  * Each command turns its options into requests of the API and prints the answers as its local
- * counterpart does. find_run() turns a name such as `last` into an id first, so that all requests
- * of a command mean the same run.
+ * counterpart does. find_run() first turns a name such as `last` into an id, so that all requests
+ * of a command concern the same run.
  *
  * `logs` lists what has a log and lets logs_choose() decide, as without a server; the server cuts
  * and streams each log. `cancel` is sent once and never repeated.
  *
- * Invariant: what a server sends is hostile: cli_text() for text, LIST_MAX for lists,
+ * Invariant: data from a server may be hostile: cli_text() for text, LIST_MAX for lists,
  * cli_print_log() for logs.
  */
 #include <string.h>
 #include "cli/past/past.h"
 #include "cli/serve/server.h"
 
-/* A million tasks with a few tries each. A server that never ends its list must not fill our
- * memory. */
+/* Enough for a million tasks with a few tries each. A server that never ends its list must not fill
+ * our memory. */
 #define LIST_MAX 4000000
 
 static void add_run(struct str *path, const char *run)
@@ -24,7 +24,7 @@ static void add_run(struct str *path, const char *run)
 	http_escape(path, run, strlen(run), false);
 }
 
-/* Adds all pages of a run's list ("attempts", "tasks") to `all`; `filter`: only those where this
+/* Adds all pages of a run's list ("attempts", "tasks") to `all`; `filter`: only entries where this
  * parameter is `value`, or NULL. */
 static int read_list(struct server *s, const char *run, const char *list, const char *filter,
 		     const char *value, json_t *all, struct err *err)
@@ -54,7 +54,7 @@ static int read_list(struct server *s, const char *run, const char *list, const 
 	return 0;
 }
 
-/* The run that `name` means now. Another one may be the last before the next request. */
+/* The run that `name` means now: for the next request, `last` may be another one. */
 static int find_run(struct server *s, const char *name, json_t **ret, const char **ret_id,
 		    struct err *err)
 {
@@ -100,7 +100,7 @@ int server_status(struct cli *cli, const struct cli_args *args, json_t **ret, co
 
 /* Logs. */
 
-/* What has a log, of all or of what the operands name: hits into `tasks`, then attempts. */
+/* Lists all logs, or those that the operands name: hits into `tasks`, then attempts. */
 static int read_logged(struct server *s, const char *run, const struct cli_args *args, bool hits,
 		       json_t *tasks, json_t *attempts, struct err *err)
 {

@@ -1,5 +1,5 @@
-/* `cairn run --detach`: everything that a run's start needs goes into the shared store, and a
- * server elsewhere takes it from there. */
+/* `cairn run --detach`: everything that the start of a run needs goes into the shared store, where
+ * a remote server finds it. */
 #include "cli/serve/server.h"
 #include "cli/session.h"
 #include "run/handover/handover.h"
@@ -19,8 +19,8 @@ static int check_use(const struct cli_args *args, const struct run_options *o, s
 			       : 0;
 }
 
-/* A server on another machine has no use for a directory here. On this machine the server finds out
- * by itself whether it sees the same one. */
+/* A server on another machine can't use a directory of this one. A server on this machine finds out
+ * itself whether it sees the same directory. */
 static int check_store(struct session *s, const struct server *to, struct err *err)
 {
 	bool near = strstr(to->url, "://127.") || strstr(to->url, "://localhost") ||
@@ -51,7 +51,7 @@ static int hand_over(struct cli *cli, struct server *to, const struct handover *
 		return err_wrap(err, "%s: its answer", to->url);
 	if (run[strspn(run, "abcdefghijklmnopqrstuvwxyz0123456789-")] || *run == '-')
 		return err_set(err, ERR_INVALID, "%s: its answer has no valid run id",
-			       to->url); /* it is printed to be typed again */
+			       to->url); /* the id is printed for the user to type */
 	if (cli->json) {
 		cli_print_json(cli, json_pack("{s:s, s:s, s:s}", "run", run, "project", project,
 					      "server", to->url));

@@ -1,8 +1,8 @@
 /* engine/cli/serve/runs.c — the runs of `cairn runs --server`: the options become a query string,
  * the pages of the answer one list, which past/cmd_runs.c prints.
  *
- * Times are parsed here, so that `2d` means the same as without a server. A server isn't believed
- * blindly: PAGES_MAX bounds a list that never ends.
+ * Times are parsed here, so that `2d` means the same as without a server. The server isn't fully
+ * trusted: PAGES_MAX bounds a list that never ends.
  */
 #include <string.h>
 #include "base/text/text.h"
@@ -10,7 +10,7 @@
 #include "cli/serve/server.h"
 
 #define PAGE_MAX  500
-#define PAGES_MAX 100000 /* of a server that never says it was the last */
+#define PAGES_MAX 100000 /* limit for a server that never sends a last page */
 
 static int add_time(struct str *path, const struct cli_args *args, const char *name,
 		    struct err *err)
@@ -26,7 +26,7 @@ static int add_time(struct str *path, const struct cli_args *args, const char *n
 	return 0;
 }
 
-/* The path of the list with what the options ask of it. */
+/* Makes the list's path, with the options as its query. */
 static int make_path(struct str *path, const struct cli_args *args, struct err *err)
 {
 	static const char *const same[] = { "pipeline", "state", "schedule", "tag",

@@ -4,9 +4,9 @@
  * and makes one entry of each schedule: its declaration, its calendar, its row in the database.
  * Declarations point into the pipelines, so the list owns those until schedules_close().
  *
- * Invariants: a file that can't be loaded sets `broken` and the others are shown; a file that was
- * named is an error. The database is only read, and its absence is no error: a schedule that never
- * fired has a row with nothing but its key.
+ * Invariants: a discovered file that can't be loaded sets `broken`, and the others are shown; a
+ * named file that can't be loaded is an error. The database is only read, and may be missing: a
+ * schedule that never fired has a row with nothing but its key.
  *
  * What it doesn't do: fire schedules (engine/serve/).
  */
@@ -166,7 +166,7 @@ const char *schedules_wall(struct cli *cli, const struct schedule_entry *e, int6
 
 	text_add_time(&text, (s + offset) * NS_PER_S, 0);
 	text.s[10] = ' ';
-	text.s[text.len - 1] = '\0'; /* the Z, which isn't true here */
+	text.s[text.len - 1] = '\0'; /* the Z, which would be wrong here */
 	ret = arena_printf(cli->arena, "%s %c%02d:%02d", text.s, offset < 0 ? '-' : '+',
 			   minutes / 60, minutes % 60);
 	str_deinit(&text);

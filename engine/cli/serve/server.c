@@ -1,11 +1,11 @@
-/* engine/cli/serve/server.c — HTTP requests to a `cairn serve` elsewhere.
+/* engine/cli/serve/server.c — HTTP requests to a remote `cairn serve`.
  *
- * server_open() finds URL, project and token, and decides whether the token may go there: never to
- * a URL that only the project's own files name, unless the user trusts it, and never over plain
- * HTTP to another machine.
+ * server_open() finds URL, project and token, and decides whether the token may be sent there:
+ * never to a URL that only the project's own files name, unless the user trusts it, and never over
+ * plain HTTP to another machine.
  *
  * server_ask() sends one request and parses the answer. With `again` it is repeated up to TRIES
- * times with growing pauses, when no answer came or the server is busy or stands by.
+ * times with growing pauses, when no answer came or the server is busy or on standby.
  * server_stream() is sent once; a trailer says why a stream ended too early.
  *
  * Invariants: the token is in memory and in a header, never in a URL or message; its header is
@@ -89,8 +89,8 @@ int server_open(struct cli *cli, const struct cli_args *args, struct server *ret
 	*ret = (struct server){ 0 };
 	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0)
 		return -1;
-	/* The token lets its owner execute things on the server: it goes to no URL that only the
-	 * project names, and never openly over a network. */
+	/* With the token one can execute things on the server: it isn't sent to a URL that only the
+	 * project names, and never unencrypted over a network. */
 	of_project = cli->config && ret->url == cli->config->serve.url && !(env && *env);
 	if (ret->token && of_project && trust_check_endpoint(ret->url, err) < 0)
 		return err_wrap(err, "serve.url");
@@ -118,7 +118,7 @@ void server_close(struct server *s)
 
 /* Asking. */
 
-/* In the server's words (RFC 9457), else by its status. */
+/* The error in the server's words (RFC 9457), else by its status. */
 static int refused(const struct server *s, const struct http_request *r, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *j = NULL;
@@ -164,7 +164,7 @@ static int ask_once(struct server *s, struct http_request *r, struct err *err)
 
 	if (r->body)
 		headers[n++] = "Content-Type: application/json";
-	if (r->sink) { /* a stream may say at its end why it comes too early */
+	if (r->sink) { /* a stream may report at its end why it ended early */
 		headers[n++] = "TE: trailers";
 		headers[n++] = "Connection: TE";
 	}
@@ -224,8 +224,8 @@ int server_ask(struct server *s, const char *method, const char *path, const jso
 			result = json_parse("the server's answer",
 					    r.reply.body.s ? r.reply.body.s : "", r.reply.body.len,
 					    ret, &why);
-		/* A second try may do better without an answer, or when the server is busy or
-		 * stands by. */
+		/* A second try may succeed when no answer came, or when the server was busy or on
+		 * standby. */
 		go_on = result < 0 && again && tries + 1 < TRIES &&
 			(why.code == ERR_IO ? r.reply.status == 0 || r.reply.status >= 500
 					    : r.reply.status == 503);

@@ -2,13 +2,13 @@
  * each problem.
  *
  * Each check is a function that adds findings (doctor_found()). None depends on another's outcome,
- * so that one broken thing doesn't hide the next; without a project, only those of the machine run.
+ * so that one problem doesn't hide the next. Without a project, only those of the machine run.
  * Checks of a cluster are in doctor_kubernetes.c and doctor_pod.c.
  *
- * What can be tried is tried: a file is written, a reflink is made, the child subreaper is set.
- * What a system says of itself isn't the whole truth.
+ * Checks try things out where they can: they write a file, make a reflink, set the child subreaper.
+ * A system's own description isn't always true.
  *
- * Invariants: looking makes nothing. The store isn't created, and probe files are removed. A
+ * Invariants: checks leave nothing behind. The store isn't created, and probe files are removed. A
  * finding that isn't `ok` carries advice where there is some.
  */
 #include <assert.h>
@@ -36,7 +36,7 @@
 #include "storage/signature.h"
 
 #define LOW_DISK_BYTES (1 * GIB)
-#define MIN_YEAR_S     1700000000 /* November 2023: a clock before that is wrong */
+#define MIN_YEAR_S     1700000000 /* November 2023: an earlier clock is wrong */
 
 void doctor_found(struct doctor *d, enum doctor_verdict v, const char *name, const char *advice,
 		  const char *fmt, ...)
@@ -84,7 +84,7 @@ static void check_project(struct doctor *d)
 	doctor_found(d, DOCTOR_OK, "project", NULL, "%s", d->config->project_root);
 }
 
-/* Where the project's state is, or will be: looking must not make it. */
+/* Where the project's state is, or will be: a check must not create it. */
 static const char *state_place(const struct doctor *d)
 {
 	return access(d->config->state_dir, F_OK) == 0 ? d->config->state_dir
@@ -132,7 +132,7 @@ static void check_store(struct doctor *d)
 			     "%s", err.msg);
 }
 
-/* Whether this user signs what he records, and the key that others need to believe it. */
+/* Whether this user signs records, and the key that others need to trust them. */
 static void check_signing(struct doctor *d)
 {
 	_cleanup_(freep) char *path = trust_config_path("key");
@@ -225,8 +225,8 @@ static void check_disk(struct doctor *d)
 		doctor_found(d, DOCTOR_OK, "disk", NULL, "%s free", cli_bytes(d->cli, free_bytes));
 }
 
-/* How inputs get to local steps. By trying: what a file system says of itself isn't the whole story
- * (mount options, layers). */
+/* How inputs get to local steps. Tries it out: mount options and layers aren't in a file system's
+ * own description. */
 static void check_copies(struct doctor *d)
 {
 	const char *state = state_place(d), *store = config_store_dir(d->config);
@@ -261,7 +261,7 @@ static void check_copies(struct doctor *d)
 			     str_eq(said, "link") ? "" : "large ");
 }
 
-/* Below 3.37 there are no STRICT tables. Cairn's own lock keeps the WAL-reset bug of SQLite away in
+/* Before 3.37 there are no STRICT tables. Cairn's own lock prevents the WAL-reset bug of SQLite in
  * any version. */
 static void check_libraries(struct doctor *d)
 {
@@ -338,7 +338,7 @@ static void check_pipeline(struct doctor *d, const char *path)
 	size_t n = 0;
 
 	if (!path && access("pipeline.yaml", F_OK) < 0)
-		return; /* a project without a pipeline is in order */
+		return; /* a project without a pipeline is fine */
 	if (cli_pipeline(d->cli, path, &p, &err) < 0) {
 		doctor_found(d, DOCTOR_PROBLEM, "pipeline", "see `cairn check`", "%s", err.msg);
 		return;
@@ -348,7 +348,8 @@ static void check_pipeline(struct doctor *d, const char *path)
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[i];
 
-		/* On a cluster the tools are the images', and plan/image.c refuses a step without.
+		/* On a cluster the tools are in the images, and plan/image.c refuses a step without
+		 * one.
 		 */
 		if (!str_eq(d->config->runner, "local")) {
 			if (s->program.run && !s->place.image)

@@ -1,9 +1,10 @@
-/* engine/cli/upkeep/cmd_image.c — `cairn image`: Cairn's own image, of the program that runs and
- * what lies beside it.
+/* engine/cli/upkeep/cmd_image.c — `cairn image`: Cairn's own image, made of the running program and
+ * the programs next to it.
  *
  * gather() names the programs and lets runners/image/ find the libraries that they need; `dlopened`
- * adds what no ELF header names. The image is always an OCI layout in a directory: where --output
- * wants it, or in a temporary directory that becomes a tar, is pushed, or both (make_in_passing()).
+ * adds libraries that no ELF header names. The image is always an OCI layout in a directory: where
+ * --output wants it, or in a temporary directory that becomes a tar, is pushed, or both
+ * (make_in_passing()).
  *
  * Invariants: nothing is downloaded and nothing is executed, and the same files give the same
  * digest. A tar appears whole or not at all. The temporary directory is removed whatever happens.
@@ -18,8 +19,7 @@
 #include "runners/image/layout.h"
 #include "runners/image/registry.h"
 
-/* Where they are in the image: engine/pod/pod.h and runners/kubernetes/job/pod_spec.h count on
- * that. */
+/* Their paths in the image: engine/pod/pod.h and runners/kubernetes/job/pod_spec.h rely on them. */
 static const struct {
 	const char *name, *target;
 } programs[] = {
@@ -29,8 +29,8 @@ static const struct {
 	{ "cairn-launch", "usr/lib/cairn/cairn-launch" },
 };
 
-/* What dlopen() is given somewhere, and what the C library opens by itself. tests/cli/run/image.t
- * holds the list against the sources. */
+/* Libraries that are loaded with dlopen(), and those that the C library opens by itself.
+ * tests/cli/run/image.t compares the list with the sources. */
 static const char *const dlopened[] = {
 	"libcurl.so.4",
 	"libgit2.so.1.5|libgit2.so|libgit2.so.1.9|libgit2.so.1.8|libgit2.so.1.7|libgit2.so.1.6",
@@ -43,7 +43,7 @@ static const char *const dlopened[] = {
 
 /* What goes in. */
 
-/* Beside this program, as it was built; or where it is installed. */
+/* It lies next to this program, as it was built, or where it is installed. */
 static int find_program(struct cli *cli, const char *dir, const char *name, const char **ret,
 			struct err *err)
 {
@@ -123,7 +123,7 @@ static int push(const struct image_goal *g, const char *layout, struct arena *ar
 	return r;
 }
 
-/* A layout that stays is written where it is to be; another one below a directory of our own. */
+/* A layout that stays is written at its final place; any other in a temporary directory. */
 static int make(struct image_goal *g, const struct image_content *content, const char *layout,
 		struct arena *arena, struct err *err)
 {

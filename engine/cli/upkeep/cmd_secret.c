@@ -1,4 +1,4 @@
-/* `cairn secret set|list|rm`. A value is read, kept and wiped; it is never printed. */
+/* `cairn secret set|list|rm`. A value is read, stored and wiped; it is never printed. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -78,8 +78,10 @@ int cmd_secret_set(struct cli *cli, const struct cli_args *args)
 	const struct config *config;
 	struct err err = { 0 };
 
-	str_reserve(&value,
-		    SECRET_VALUE_MAX + 8192); /* never moved, so that no copy stays behind */
+	str_reserve(
+		&value,
+		SECRET_VALUE_MAX +
+			8192); /* large enough never to be moved, so that no copy stays behind */
 	if (!secret_name_is_valid(name))
 		return cli_usage_error(cli,
 				       "`%s` can't be the name of a secret: letters, digits and _, "

@@ -1,19 +1,19 @@
-/* engine/cli/upkeep/cmd_store.c — `cairn store verify | gc | stat`: of a directory, and of the
+/* engine/cli/upkeep/cmd_store.c — `cairn store verify | gc | stat`: for a directory, and for the
  * remote behind it when the store is shared.
  *
- * `stat` counts. `verify` reads back: first the directory, then what it found damaged is fetched
- * from the remote, then the remote itself, where a sound copy here repairs a damaged one there. The
- * database adds keys that gave different results, and origins.c asks after inputs by reference.
+ * `stat` counts. `verify` reads everything back: first the directory, whose damaged blobs are then
+ * fetched from the remote; then the remote itself, where a sound local copy repairs a damaged one.
+ * The database adds keys that gave different results, and origins.c checks inputs by reference.
  *
  * `gc` decides what stays; storage/ marks and sweeps. Roots are manifests that retention keeps,
  * tagged runs, reproductions until they are dropped, and everything that an unfinished run pinned
- * or made. add_shared() adds manifests of others by the same retention: of a directory, which may
- * belong to several projects, those that the database doesn't know; of a remote, all.
+ * or made. add_shared() adds other manifests by the same retention: in a directory, which several
+ * projects may share, those that the database doesn't know; in a remote, all.
  *
  * Invariants of gc: roots_ns, the remote's time, is taken before the roots are gathered, so that
- * what is newer is safe. While any run is unfinished, no action record goes (keep_all), since its
- * hits aren't on record yet. Signatures don't count: what this user doesn't believe is others' all
- * the same.
+ * newer objects are safe. While any run is unfinished, no action record is removed (keep_all),
+ * since its hits aren't on record yet. Signatures don't matter here: a record that this user
+ * doesn't trust still belongs to someone.
  *
  * Threads: one. What it doesn't do: push and pull (cmd_store_remote.c), rebuild the database
  * (cmd_store_reindex.c).
@@ -116,7 +116,7 @@ struct verification {
 	struct cli *cli;
 	json_t *problems;
 	uint64_t total;
-	VEC(struct store_problem) damaged; /* here; the remote may have a sound copy */
+	VEC(struct store_problem) damaged; /* in the directory; the remote may have a sound copy */
 	bool behind;
 };
 
@@ -148,7 +148,7 @@ static void on_progress(void *arg, uint64_t done, uint64_t total)
 			(unsigned long long)total, done == total ? "\r\033[K" : "");
 }
 
-/* Keys that gave different bytes: the database knows. None when nothing was run from here. */
+/* Keys that gave different bytes, from the database. None when nothing was run from here. */
 static json_t *nondeterminism(struct cli *cli, size_t *ret_n)
 {
 	struct nondeterminism_row *rows;
@@ -279,8 +279,8 @@ struct retention {
 	int64_t now_ns;
 };
 
-/* Per pipeline, newest first: kept while there are fewer than N newer ones, or while it is young.
- * Neither given: all. */
+/* Per pipeline, newest first: kept while there are fewer than N newer ones, or while it is young
+ * enough. Without either limit, all are kept. */
 static bool keeps(const struct retention *r, const struct run_row *row, uint64_t newer)
 {
 	if (!r->keep_runs && !r->keep_ns)
@@ -293,11 +293,12 @@ struct roots {
 	VEC(struct digest) manifests;
 	VEC(struct content_id) contents;
 	struct map *own; /* run_key() of each run that the database knows */
-	bool unfinished; /* some run: what it hit isn't on record yet, so that no action record may
-			    go */
+	bool unfinished; /* a run is unfinished: its hits aren't on record yet, so no action record
+			    may be removed */
 };
 
-/* A run that goes on has no manifest yet: all that it pinned and all that its attempts made. */
+/* An unfinished run has no manifest yet: its roots are all that it pinned and all that its attempts
+ * made. */
 static int add_running(struct db *db, const struct run_row *row, struct arena *arena,
 		       struct roots *roots, struct err *err)
 {
@@ -329,7 +330,7 @@ static bool keep_all(void *arg, const struct digest *key)
 	return true;
 }
 
-/* Kept by both names until somebody drops it (`cairn reproduce --drop`). */
+/* Both runs stay until the reproduction is dropped (`cairn reproduce --drop`). */
 static int add_reproductions(struct db *db, struct arena *arena, struct roots *roots,
 			     struct err *err)
 {
@@ -347,7 +348,7 @@ static int add_reproductions(struct db *db, struct arena *arena, struct roots *r
 	return 0;
 }
 
-/* A run that some name means stays, whoever gave it. */
+/* A run with a name stays, whoever gave the name. */
 static int add_tagged(struct db *db, struct arena *arena, struct roots *roots, struct err *err)
 {
 	struct tag_row *tags;
@@ -361,13 +362,13 @@ static int add_tagged(struct db *db, struct arena *arena, struct roots *roots, s
 
 		VEC_PUSH(&roots->manifests, tags[i].run);
 		if (found > 0 && run.has_hash &&
-		    !digest_eq(&run.hash, &tags[i].run)) /* it was taken up again since */
+		    !digest_eq(&run.hash, &tags[i].run)) /* it was resumed since */
 			VEC_PUSH(&roots->manifests, run.hash);
 	}
 	return 0;
 }
 
-/* An id alone may be another project's, too. */
+/* Another project may have a run with the same id. */
 static void run_key(const struct run_row *r, struct str *ret)
 {
 	str_reset(ret);
@@ -393,7 +394,8 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 		*map_slot_str(roots->own, key.s) = roots;
 		if (rows[i].has_hash && keep)
 			VEC_PUSH(&roots->manifests, rows[i].hash);
-		/* One that stopped without a manifest can still be resumed: kept like the others.
+		/* A run that stopped without a manifest can still be resumed: it is kept like the
+		 * others.
 		 */
 		if (rows[i].has_hash ||
 		    (!keep && (rows[i].state != RUN_RUNNING || facts_engine_died(&rows[i]))))
@@ -409,10 +411,10 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 
 /* Roots that others made.
  *
- * A shared store is everybody's; a directory may be several projects', and holds more than the
- * database knows once that was lost. */
+ * A shared store belongs to all its users. A directory may belong to several projects, and after a
+ * database was lost it holds runs that the new database doesn't know. */
 
-/* Manifests that are brought in one batch. */
+/* Manifests that are fetched in one batch. */
 #define MANIFESTS_AT_ONCE 1024
 
 struct shared_run {
@@ -441,7 +443,7 @@ static int newest_first(const void *a, const void *b)
 	return x->started_ns > y->started_ns ? -1 : x->started_ns < y->started_ns;
 }
 
-/* own: of these runs the database knows which manifest is theirs, and whether it is kept. */
+/* own: runs of which the database knows the manifest, and whether it is kept. */
 static int read_shared_runs(struct shared_runs *s, const struct map *own, struct store *store,
 			    struct arena *arena, struct err *err)
 {
@@ -472,7 +474,7 @@ static int read_shared_runs(struct shared_runs *s, const struct map *own, struct
 	return 0;
 }
 
-/* By this project's retention: whoever collects decides for all that use the store. */
+/* Uses this project's retention: the user who runs gc decides for all users of the store. */
 static int add_shared(const struct retention *ret, struct store *store, struct arena *arena,
 		      struct roots *roots, struct err *err)
 {
@@ -602,7 +604,7 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	}
 	if (r >= 0)
 		r = find_roots(db, &ret, arena, &roots, &err);
-	if (r == 0 && signature_is_wanted(s)) { /* what isn't believed is others' all the same */
+	if (r == 0 && signature_is_wanted(s)) { /* an untrusted record still belongs to someone */
 		signature_believe_all(s);
 		r = tag_store_each_run(s, add_manifest, &roots, &err);
 	}

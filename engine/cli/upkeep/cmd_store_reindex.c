@@ -1,4 +1,4 @@
-/* `cairn store reindex`: the database from what the store has. */
+/* `cairn store reindex`: rebuilds the database from the store. */
 #include "base/os/fs.h"
 #include "cli/render/facts.h"
 #include "record/manifest/reindex.h"
@@ -33,7 +33,7 @@ int cmd_store_reindex(struct cli *cli, const struct cli_args *args)
 	struct err err = { 0 };
 	struct store *s;
 
-	/* Not through cli_db(): that the database can't be opened may be the reason for this. */
+	/* Not through cli_db(): the user may run this because the database can't be opened. */
 	if (cli_config(cli, &config, &err) < 0 || cli_store(cli, true, &s, &err) < 0 ||
 	    fs_mkdir_p(config->state_dir, &err) < 0)
 		return cli_fail(cli, &err);

@@ -1,14 +1,14 @@
-/* engine/cli/upkeep/cmd_store_remote.c — `cairn store push | pull | probe`: what concerns a shared
- * store.
+/* engine/cli/upkeep/cmd_store_remote.c — `cairn store push | pull | probe`: the commands of a
+ * shared store.
  *
- * find_all_wanted() turns operands into run hashes: by the database, and for `pull` also by a
+ * find_all_wanted() turns operands into run hashes, from the database, and for `pull` also from a
  * listing of the remote's manifests. storage/remote/tier.h moves the objects; no hashes means
  * everything.
  *
- * `push` also sends what killed or failed runs left unsent. `probe` asks the bucket what it can do
+ * `push` also sends what killed or failed runs left unsent. `probe` tests what the bucket can do
  * and prints that.
  *
- * The exit code is 1 when something that should have been moved is missing where it should be.
+ * The exit code is 1 when an object that should have been moved is missing.
  */
 #include "cli/render/facts.h"
 #include "record/manifest/manifest.h"
@@ -19,7 +19,7 @@
 struct wanted {
 	struct cli *cli;
 	VEC(struct digest) hashes;
-	const char *prefix; /* of the run hash that is looked for */
+	const char *prefix; /* prefix of the wanted run hash */
 	size_t found;
 };
 
@@ -53,7 +53,7 @@ static int find_wanted(struct wanted *w, const char *word, struct remote *remote
 	if (e.code != ERR_NOT_FOUND || !remote || n < RUN_PREFIX_MIN || n > 64 ||
 	    strspn(word, "0123456789abcdef") != n)
 		return err_pass(err, &e);
-	/* A run that this project doesn't know may be somebody else's. */
+	/* A run that this project doesn't know may be another project's. */
 	w->prefix = word;
 	w->found = 0;
 	if (remote_list(remote, STORE_RUN, see_run, w, err) < 0)
@@ -101,7 +101,7 @@ static void print_push(struct cli *cli, const struct remote_sent *sent)
 			   (unsigned long long)sent->missing);
 }
 
-/* What killed or failed runs left is sent in any case. */
+/* Always sends what killed or failed runs left. */
 static int push(struct store *s, const struct wanted *w, bool only_left, struct remote_sent *ret,
 		struct err *err)
 {
@@ -123,7 +123,7 @@ static int push(struct store *s, const struct wanted *w, bool only_left, struct 
 	if (only_left || w->hashes.n) {
 		ret->skipped += left.skipped;
 		ret->missing += left.missing;
-	} else { /* it was among everything, and is counted already */
+	} else { /* it was part of everything, and is counted already */
 		ret->missing = MAX(ret->missing, left.missing);
 	}
 	return 0;

@@ -23,7 +23,7 @@ static const char *who(const struct kube_access *a)
 	return a->cert_pem ? "a client certificate" : a->username ? a->username : "nobody";
 }
 
-/* 1 it is there, 0 it isn't, -1 this account can't tell. */
+/* 1 it exists, 0 it doesn't, -1 this account may not know. */
 static int has_secret(struct kube_client *c, const char *ns, const char *name)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
@@ -38,8 +38,8 @@ static int has_secret(struct kube_client *c, const char *ns, const char *name)
 	return r;
 }
 
-/* What can be seen from here, which is less than what a pod sees: nothing is said to work that
- * wasn't tried. */
+/* Checks what can be seen from here, which is less than a pod sees: only what was tried is reported
+ * as working. */
 static void look_at_store(struct doctor *d, struct kube_client *c, const char *ns)
 {
 	const struct config *k = d->config;

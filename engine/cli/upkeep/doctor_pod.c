@@ -1,5 +1,5 @@
-/* `cairn doctor --on kubernetes --deep`: makes a pod as a task gets one, waits for its end, and
- * removes it. So everything on the way from here to the store is tried as a pod reaches it. */
+/* `cairn doctor --on kubernetes --deep`: makes a pod as for a task, waits for its end, and removes
+ * it. So everything between here and the store is tested as pods use it. */
 #include <stdio.h>
 #include "base/clock.h"
 #include "base/os/machine.h"
@@ -16,7 +16,7 @@ struct trial {
 	enum failure_class failure;
 	struct err why;
 	bool has_log;
-	char waits[512]; /* for what, last */
+	char waits[512]; /* the last reason for waiting */
 	char node[128];
 };
 
@@ -58,8 +58,8 @@ static void turn_until(struct trial *t, int64_t within_ns)
 		;
 }
 
-/* An attempt that runs a program of Cairn's own image. Its input is read from the store, and its
- * log goes there. */
+/* Makes an attempt that runs a program of Cairn's own image. It reads its input from the store, and
+ * its log is sent there. */
 static int make(struct trial *t, struct runner_attempt *a, struct runner_input *in,
 		struct digest *key, struct err *err)
 {

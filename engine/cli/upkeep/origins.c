@@ -1,10 +1,10 @@
-/* Compares inputs that past runs pinned at their origins with what is there now. */
+/* Compares the inputs that past runs pinned with what is at their origins now. */
 #include "cli/upkeep/origins.h"
 
 #include "record/lineage/outside.h"
 #include "storage/origin/origin.h"
 
-/* So many problems are named; the counts have all. */
+/* Problems that are listed; the counts have all. */
 #define SHOWN_MAX 100
 
 struct asking {
@@ -44,7 +44,7 @@ json_t *origins_check(struct cli *cli, struct store *s)
 
 	if (cli_db(cli, DB_READ, &db, NULL) < 0 ||
 	    record_origins(db, cli->arena, &rows, &n, NULL) < 0)
-		n = 0; /* nothing was run from here */
+		n = 0; /* nothing was run in this project */
 	for (size_t i = 0; i < n; i++) {
 		struct err e = { 0 };
 

@@ -1,4 +1,4 @@
-/* cli/upkeep/origins.h — checks inputs by reference of this project's runs at their origins. */
+/* cli/upkeep/origins.h — checks the by-reference inputs of this project's runs at their origins. */
 #ifndef CAIRN_CLI_UPKEEP_ORIGINS_H
 #define CAIRN_CLI_UPKEEP_ORIGINS_H
 
@@ -6,8 +6,8 @@
 #include "cli/cli.h"
 
 struct store;
-/* Prints (unless --json) what changed, is gone or can't be reached, and a line with the counts when
- * there are any inputs by reference. Returns a new object: "unchanged", "changed", "gone",
+/* Prints (unless --json) what changed, is gone or can't be reached, and a line with the counts if
+ * any run has inputs by reference. Returns a new object: "unchanged", "changed", "gone",
  * "unreachable": counts; "problems": [{"uri", "state", "why"}]. */
 json_t *origins_check(struct cli *cli, struct store *s);
 

@@ -1,17 +1,17 @@
 /* engine/model/cache/cache.c — the files that keep parsed models: their names, layout, reading,
  * writing, trimming.
  *
- * Layout of a file: magic, format, checksum of all that follows; the step files with their
- * digests; the warnings; the model (codec.c). The checksum is against accidents, such as a torn
- * write (nothing is synced here). Against malice there is the decoder, which believes nothing.
+ * Layout of a file: magic, format, checksum of the rest; the step files with their digests; the
+ * warnings; the model (codec.c). The checksum protects against accidents, such as a torn write
+ * (nothing is synced here). The decoder protects against malice: it checks everything.
  *
- * The name is the digest of all that decides what the main file means: format, version of Cairn
- * and its program, the project's root, how the file is named, its bytes. Which step files take
- * part is known only from inside, so they are fetched and compared after the file was found.
- * Warnings are given to the caller only when all else is right.
+ * The name is the digest of all that decides what the main file means: format, version of Cairn and
+ * its program, the project's root, the file's name as given, its bytes. Only the cached model knows
+ * its step files, so they are fetched and compared after the cache file was found. The caller gets
+ * the warnings only when everything else is right.
  *
- * Writing is atomic (fs_write_atomic_at()), so several processes may use one directory at once:
- * the last one wins, with the same content. A hit sets the file's time; trim() removes the oldest
+ * Writing is atomic (fs_write_atomic_at()), so several processes may use one directory at once: the
+ * last one wins, with the same content. A hit updates the file's time; trim() removes the oldest
  * files, and temporaries that a crash left.
  */
 #include "model/cache/cache.h"
@@ -39,12 +39,13 @@ void model_cache_key(const char *root, const char *display, const char *path, co
 	str_add_u32(&head, MODEL_CACHE_FORMAT);
 	str_add_field(&head, CAIRN_VERSION, strlen(CAIRN_VERSION));
 	if (stat("/proc/self/exe", &self) ==
-	    0) { /* another build of the same version may mean something else by it */
+	    0) { /* another build of the same version may read it differently */
 		str_add_u64(&head, (uint64_t)self.st_size);
 		str_add_u64(&head, (uint64_t)self.st_mtim.tv_sec * NS_PER_S +
 					   (uint64_t)self.st_mtim.tv_nsec);
 	}
-	str_add_field(&head, root ? root : "", root ? strlen(root) : 0); /* some warnings name it */
+	str_add_field(&head, root ? root : "",
+		      root ? strlen(root) : 0); /* some warnings mention it */
 	str_add_field(&head, display, strlen(display));
 	str_add_field(&head, path, strlen(path));
 	digester_update(dg, head.s, head.len);
@@ -69,7 +70,7 @@ char *model_cache_dir(void)
 	struct stat st;
 
 	if (home && stat(home, &st) == 0 &&
-	    st.st_uid != geteuid()) /* sudo with the other's HOME: leave it alone */
+	    st.st_uid != geteuid()) /* sudo may keep another user's HOME: don't write there */
 		home = NULL;
 	if (cache && *cache == '/')
 		parent = xasprintf("%s/cairn", cache);
@@ -91,7 +92,7 @@ static char *file_name(const char *dir, const struct model_cache_key *key)
 	return xasprintf("%s/%s.model", dir, digest_hex(&key->digest, hex));
 }
 
-/* Multiply and fold, eight bytes a time: as fast as memory, and any flipped bit shows. */
+/* Multiplies and folds eight bytes at a time: as fast as memory, and detects any flipped bit. */
 static uint64_t checksum(const char *p, size_t n)
 {
 	uint64_t h = 0x9e3779b97f4a7c15ULL ^ n, w;
@@ -126,7 +127,7 @@ static uint32_t take_u32(struct cursor *c)
 	return v;
 }
 
-/* A field that ends in a NUL; "" when there is none. */
+/* Reads a field that ends in a NUL; "" when there is none. */
 static const char *take_text(struct cursor *c, size_t *ret_len)
 {
 	uint32_t n = take_u32(c);
@@ -144,7 +145,7 @@ static const char *take_text(struct cursor *c, size_t *ret_len)
 	return text;
 }
 
-/* Are the step files still what they were? */
+/* Whether the step files are unchanged. */
 static bool same_step_files(struct cursor *c, fetch_fn fetch, void *fetch_arg)
 {
 	uint32_t n = take_u32(c);
@@ -220,13 +221,13 @@ bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_
 	    (uint64_t)st.st_size > CACHE_FILE_MAX)
 		return false;
 	arena = arena_new();
-	bytes = arena_alloc(arena, (size_t)st.st_size + 1); /* the model's strings stay in it */
+	bytes = arena_alloc(arena, (size_t)st.st_size + 1); /* the model's strings point into it */
 	ok = fs_read_at(fd, bytes, (size_t)st.st_size, 0) == st.st_size &&
 	     decode(bytes, (size_t)st.st_size, arena, fetch, fetch_arg, diags, ret);
 	if (!ok)
 		arena_free(arena);
 	else
-		utimensat(AT_FDCWD, name, NULL, 0); /* it is in use: others go first */
+		utimensat(AT_FDCWD, name, NULL, 0); /* a file in use is trimmed last */
 	return ok;
 }
 
@@ -281,7 +282,7 @@ static int newest_first(const void *a, const void *b)
 	return (x->mtime.tv_nsec < y->mtime.tv_nsec) - (x->mtime.tv_nsec > y->mtime.tv_nsec);
 }
 
-/* The oldest go; so do temporaries that a crash left. */
+/* Removes the oldest files, and temporaries that a crash left. */
 static void trim(const char *dir)
 {
 	DIR *d = opendir(dir);

@@ -1,20 +1,20 @@
 /* engine/model/cache/codec.c — a model as bytes and back.
  *
- * One visitor both encodes and decodes: each function says once what a thing consists of, so that
- * the two can't part. When it encodes, it only reads the model (the casts away from const are for
- * decoding). When it decodes, every count is held against the bytes that are left, every enum and
- * index against its range, and the first violation fails the whole. Each item of an array is
- * known to take some bytes at least (ITEM_*), so that hostile counts can't ask for much memory.
+ * One visitor both encodes and decodes: each function describes the parts of a struct once, so that
+ * the two directions can't diverge. When it encodes, it only reads the model (the casts away from
+ * const are for decoding). When it decodes, it checks every count against the bytes that are left
+ * and every enum and index against its range, and the first violation fails the whole. Each item of
+ * an array takes a known minimum of bytes (ITEM_*), so that hostile counts can't claim much memory.
  *
  * Format: the bytes that decoding will allocate (u64), then the pipeline. Numbers are LEB128
  * varints (signed ones zigzag), doubles 8 bytes, strings a length + 1 (0: NULL), the bytes and a
- * NUL; decoded strings point into the input. File names and the params of step files are written
- * where they first occur and are numbers from then on. The shapes of all steps come before their
- * bodies, since references point both ways. A step has bits for the parts that it has (HAS_*),
- * and no policy when it is that of the step before it.
+ * NUL; decoded strings point into the input. File names and the params of step files are written at
+ * their first use, and later uses are numbers. The shapes of all steps come before their bodies,
+ * since references point both ways. A step has bits for the parts that it has (HAS_*), and no
+ * policy when it has that of the step before it.
  *
- * Decoding allocates all at once (take_pool()). Any change of the format or of what a model means
- * counts MODEL_CACHE_FORMAT up. Files and their checksum are cache.c's.
+ * Decoding allocates everything at once (take_pool()). Increase MODEL_CACHE_FORMAT with any change
+ * of the format or of what a model means. cache.c has the files and their checksum.
  */
 #include "model/cache/codec.h"
 
@@ -111,7 +111,7 @@ static void c_schedule(struct codec *c, struct schedule_decl *s)
 
 /* Steps. */
 
-/* The params of a step file are written once, where a step that uses it comes first. */
+/* The params of a step file are written once, at the first step that uses it. */
 static void c_shared_params(struct codec *c, struct step *s)
 {
 	struct shared_params sp = { s->program.n_locals ? s->program.locals[0].decl : NULL,
@@ -217,8 +217,8 @@ static void c_each(struct codec *c, const struct each_decl **each)
 	if (!c->decoding)
 		return;
 	if (literal && !e->values)
-		e->values = arena_alloc(
-			c->arena, sizeof(*e->values)); /* an empty list is a list all the same */
+		e->values =
+			arena_alloc(c->arena, sizeof(*e->values)); /* an empty list isn't NULL */
 	*each = e;
 }
 
@@ -285,7 +285,7 @@ static void c_with_at(struct codec *c, struct with_node *w, unsigned depth)
 		c_with_at(c, &w->children[i], depth + 1);
 }
 
-/* What a step has beside its shape: most have little, and what they don't have costs nothing. */
+/* What a step has besides its shape. Most steps have little, and absent parts take no bytes. */
 enum {
 	HAS_DEPS = 1 << 0,
 	HAS_RULES = 1 << 1,
@@ -297,8 +297,8 @@ enum {
 	HAS_FILES = 1 << 7, /* metrics, checkpoint */
 	HAS_PLACE = 1 << 8, /* image, description, place.json */
 	HAS_CONDITION = 1 << 9,
-	HAS_POLICY = 1 << 10,  /* other than the step before it in the file */
-	HAS_BUILTIN = 1 << 11, /* beside a command, when it launches that */
+	HAS_POLICY = 1 << 10,  /* unless it equals the policy of the step before it in the file */
+	HAS_BUILTIN = 1 << 11, /* next to a command when it launches that */
 	HAS_ALL = (1 << 12) - 1,
 };
 
@@ -433,7 +433,7 @@ static void c_step(struct codec *c, struct step *s)
 		s->index = (uint32_t)(s - c->pl->steps);
 	has = (unsigned)c_max(c, c->decoding ? 0 : what_it_has(s), HAS_ALL);
 	c_pos(c, &s->pos);
-	if (has & HAS_DEPS) /* before the references that need them */
+	if (has & HAS_DEPS) /* before the references that are checked against them */
 		C_ARRAY(c, s->deps, s->n_deps, ITEM_DEP, c_dep);
 	C_ITEMS(c, s->matrix.axes, s->matrix.n_axes, ITEM_ANY, c_axis);
 	if (has & HAS_RULES) {
@@ -466,7 +466,7 @@ static void c_order(struct codec *c, struct pipeline *p)
 	place = arena_alloc(c->arena, p->n_steps * sizeof(*place));
 	for (size_t i = 0; i < p->n_steps; i++) {
 		if (place[order[i]])
-			codec_fail(c); /* twice in it */
+			codec_fail(c); /* a step stands twice */
 		place[order[i]] = (uint32_t)i + 1;
 	}
 	for (size_t i = 0; i < p->n_steps && !c->failed; i++)
@@ -512,12 +512,11 @@ bool model_encode(const struct pipeline *p, struct str *out)
 	return !c.failed;
 }
 
-#define POOL_FACTOR                                                                        \
-	64 /* memory of a model / bytes of its encoding: what is claimed beyond that isn't \
-	      believed */
+#define POOL_FACTOR \
+	64 /* limit of memory of a model / bytes of its encoding: a larger claim is refused */
 
-/* All memory at once, its pages faulted in by one call: one by one they take longer than the
- * decoding. */
+/* Takes all memory at once and faults its pages in with one call: faulting them one by one takes
+ * longer than decoding. */
 static void take_pool(struct codec *c)
 {
 	uint64_t bytes = 0;
@@ -539,7 +538,7 @@ static void take_pool(struct codec *c)
 	last = ((uintptr_t)c->pool + bytes) & ~(uintptr_t)4095;
 	if (last > first)
 		madvise((void *)first, last - first,
-			MADV_POPULATE_WRITE); /* older kernels don't have it: no harm */
+			MADV_POPULATE_WRITE); /* fails harmlessly on older kernels */
 }
 
 bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pipeline **ret)

@@ -1,7 +1,7 @@
 /* engine/model/cache/codec.h — the visitor that encodes and decodes models: its state, numbers,
- * strings, arrays, expressions. For codec*.c only; the design is in codec.c. Every c_*
- * function writes its thing when it encodes and replaces it when it decodes; after a failure it
- * does nothing that matters. */
+ * strings, arrays, expressions. For codec*.c only; the design is in codec.c. Every c_* function
+ * writes its value when it encodes and replaces it when it decodes; after a failure it has no
+ * effect that matters. */
 #ifndef CAIRN_MODEL_CACHE_CODEC_H
 #define CAIRN_MODEL_CACHE_CODEC_H
 
@@ -18,14 +18,14 @@ struct codec {
 	const char *p, *end;
 	struct arena *arena;
 	struct pipeline *pl;
-	struct step *s;   /* whose parts are visited; NULL outside of steps */
-	const char *file; /* of the template or expression that is visited */
-	uint32_t *needed; /* per step: the step (index + 1) that has it among its deps */
+	struct step *s;   /* whose parts are being visited; NULL outside of steps */
+	const char *file; /* of the template or expression that is being visited */
+	uint32_t *needed; /* per step: the step (index + 1) that has it in its deps */
 	VEC(const char *) files;
 	VEC(struct shared_params) shared;
 	struct map *seen; /* pointer → number, for both tables */
-	char *pool; /* what is left of the memory that decoding takes; when encoding, only the bytes
-		       are counted */
+	char *pool;       /* the rest of the memory for decoding; when encoding, only the bytes are
+			     counted */
 	size_t pool_bytes;
 	const char *last_file;
 	uint32_t last_number;
@@ -33,20 +33,20 @@ struct codec {
 
 #define MUTABLE(p) ((void *)(uintptr_t)(p))
 
-void codec_fail(struct codec *c); /* from here on everything is 0, "" or empty */
+void codec_fail(struct codec *c); /* from here on every value is 0, "" or empty */
 void c_u64(struct codec *c, uint64_t *v);
 void c_i64(struct codec *c, int64_t *v);
 uint64_t c_max(struct codec *c, uint64_t v, uint64_t max);
 void c_f64(struct codec *c, double *v);
 void c_str(struct codec *c, const char **s);
 void c_name(struct codec *c, const char **s); /* never NULL */
-/* Are there bytes enough for so many? Fails when not. */
+/* Fails unless enough bytes are left for n items. */
 bool c_fits(struct codec *c, uint64_t n, size_t item_bytes);
 void c_count(struct codec *c, size_t *n, size_t item_bytes);
-/* Zeroed memory for what is decoded; `old` when encoding. */
+/* When decoding, zeroed memory for the value; when encoding, `old`. */
 void *c_new(struct codec *c, const void *old, size_t bytes);
 void *c_alloc(struct codec *c, const void *old, size_t n, size_t size);
-/* Of a file name or a step file's params, by where they are. */
+/* Numbers a file name or a step file's params by their address. */
 uint32_t codec_number_of(struct codec *c, const void *p, bool *ret_new);
 void c_pos(struct codec *c, struct pos *pos);
 void c_value(struct codec *c, struct value *v);
@@ -56,7 +56,7 @@ void c_template1(struct codec *c, const struct expr_template **t); /* never NULL
 void c_named_template(struct codec *c, struct named_template *t);
 void c_condition(struct codec *c, const struct expr **e);
 
-/* The fewest bytes that one of them takes; less than it really is does no harm. */
+/* The fewest bytes that one item takes. A bound that is too low does no harm. */
 enum {
 	ITEM_ANY = 1,
 	ITEM_VALUE = 1,

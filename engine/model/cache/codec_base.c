@@ -1,15 +1,14 @@
-/* engine/model/cache/codec_base.c — what models are made of: numbers, strings, arrays, positions,
+/* engine/model/cache/codec_base.c — the parts of models: numbers, strings, arrays, positions,
  * values, references, expressions, templates. The design and the format are in codec.c.
  *
- * Each c_* function goes both ways: it appends to `out` when it encodes and takes from `p` when
- * it decodes. codec_fail() moves `p` to the end, so that everything after it reads as 0, "" or
- * empty, and loops stop at `failed`.
+ * Each c_* function goes both ways: it appends to `out` when it encodes and takes from `p` when it
+ * decodes. codec_fail() moves `p` to the end, so that everything after it reads as 0, "" or empty,
+ * and loops stop at `failed`.
  *
- * What is decoded is believed only after a check here: a count fits the bytes that are left
- * (c_fits()), an enum is in its range, a reference points at something that exists and at a step
- * that this one depends on (c_ref_to()), a call has as many arguments as its function takes, and
- * recursion has a limit. File names are numbered in the order in which they occur first
- * (c_file()).
+ * Decoded data is used only after a check here: a count fits the bytes that are left (c_fits()), an
+ * enum is in its range, a reference points at something that exists and at a step that this one
+ * depends on (c_ref_to()), a call has as many arguments as its function takes, and recursion has a
+ * limit. File names are numbered in the order of their first use (c_file()).
  */
 #include "model/cache/codec.h"
 
@@ -81,7 +80,7 @@ void c_i64(struct codec *c, int64_t *v)
 	*v = (int64_t)(z >> 1) ^ -(int64_t)(z & 1);
 }
 
-/* At most `max`. */
+/* A number of at most `max`. */
 uint64_t c_max(struct codec *c, uint64_t v, uint64_t max)
 {
 	c_u64(c, &v);
@@ -127,7 +126,7 @@ void c_str(struct codec *c, const char **s)
 	c->p += n;
 }
 
-/* One that is never NULL. */
+/* A string that is never NULL. */
 void c_name(struct codec *c, const char **s)
 {
 	c_str(c, s);
@@ -262,7 +261,7 @@ void c_value(struct codec *c, struct value *v)
 	c_value_at(c, v, 1);
 }
 
-/* How many things a reference of this kind can point at. */
+/* The number of things that a reference of this kind can point at. */
 static size_t ref_limit(const struct codec *c, const struct ref *r)
 {
 	const struct step *s = c->s;
@@ -289,7 +288,7 @@ static size_t ref_limit(const struct codec *c, const struct ref *r)
 	}
 }
 
-/* Without its place. */
+/* A reference without its position. */
 static void c_ref_to(struct codec *c, struct ref *r)
 {
 	C_ENUM(c, r->kind, REF_SCHEDULE + 1);
@@ -331,7 +330,8 @@ static bool args_fit(const struct expr *e)
 	}
 }
 
-/* A parenthesis costs a chain, a comparison and a unary node at most: 4 levels here for one there.
+/* A parenthesis costs at most a chain, a comparison and a unary node: one level in the parser is at
+ * most 4 levels here.
  */
 static void c_expr_at(struct codec *c, struct expr *e, unsigned depth)
 {
@@ -347,7 +347,7 @@ static void c_expr_at(struct codec *c, struct expr *e, unsigned depth)
 		return;
 	}
 	if (e->kind == EXPR_REF) {
-		c_ref_to(c, &e->ref); /* its place is the expression's */
+		c_ref_to(c, &e->ref); /* its position is the expression's */
 		if (c->decoding) {
 			e->ref.line = e->line;
 			e->ref.col = e->col;

@@ -1,13 +1,13 @@
 /* engine/model/expr/check.c — types of expressions, as far as they are known before a run.
  *
- * A list that is compared with a number is reported by `cairn check`, not by a run that has gone
- * on for hours. What isn't known (a metric's value, an item) is TYPE_ANY and goes with
- * everything. check() walks the expression once and gives its type; errors go to the diags of
- * expr_check, and the walk goes on.
+ * So `cairn check` reports a list that is compared with a number, rather than a run that has gone
+ * on for hours. An unknown value (a metric, an item) has TYPE_ANY, which is compatible with every
+ * type. check() walks the expression once and gives its type; errors go to the diags of expr_check,
+ * and the walk continues.
  *
  * A metric of a step with several tasks is gathered: it is a list, and only an aggregate function
- * with this one argument may take it (`aggregated`). What a reference gives is asked of
- * `type_of`, which resolve.c has. The same rules hold again, for values, when expr.c evaluates.
+ * with this one argument may take it (`aggregated`). `type_of`, which resolve.c provides, gives the
+ * type of a reference. expr.c applies the same rules again to values when it evaluates.
  */
 #include "model/internal.h"
 

@@ -1,17 +1,17 @@
 /* engine/model/expr/expr.c — evaluation of expressions and templates, and walks over their
  * references.
  *
- * Three outcomes travel through every function: a value (0), not known yet (1), an error (-1).
- * `&&` and `||` look at their operands from left to right and stop as soon as the answer is
- * certain. An operand that isn't known yet doesn't stop them, so that `false && later` is false
- * now. choose() evaluates only the branch that its condition picks.
+ * Every function has three outcomes: a value (0), not known yet (1), an error (-1). `&&` and `||`
+ * look at their operands from left to right and stop as soon as the answer is certain. An operand
+ * that isn't known yet doesn't stop them, so that `false && later` is false now. choose() evaluates
+ * only the branch that its condition picks.
  *
  * Recursion is bounded by EXPR_DEPTH_MAX: chains of && and || are one node with many operands.
- * Nothing here has state; what is made goes to the caller's arena. Types that check.c could not
- * know are checked here, with the place of the expression in the error.
+ * Nothing here has state; results live in the caller's arena. Types that check.c could not know are
+ * checked here, with the place of the expression in the error.
  *
- * The table `expr_funcs` is the one list of functions. Help and the documentation of the schema
- * are made from it.
+ * The table `expr_funcs` is the one list of functions. Help and the documentation of the schema are
+ * made from it.
  */
 #include "model/expr/expr.h"
 
@@ -81,7 +81,7 @@ static int eval_bool(const struct eval *ev, const struct expr *e, bool *ret)
 	return 0;
 }
 
-/* `decides`: the operand that settles it, false for && and true for ||. */
+/* `decides`: the operand that settles the result, false for && and true for ||. */
 static int eval_chain(const struct eval *ev, const struct expr *e, bool decides, struct value *ret)
 {
 	bool unknown = false;
@@ -388,7 +388,7 @@ void expr_refs_mut(struct expr *e, void (*fn)(void *arg, struct ref *ref), void 
 			expr_refs_mut(e->args[i], fn, arg);
 }
 
-/* Templates are const for whoever is given a model; while it is made, this folder owns them. */
+/* Users of a finished model see const templates. While it is being made, this folder owns them. */
 void template_refs_mut(const struct expr_template *t, void (*fn)(void *arg, struct ref *ref),
 		       void *arg)
 {

@@ -1,7 +1,7 @@
 /* engine/model/expr/expr.h — `${{ }}` expressions and the templates that hold them.
  *
  * No side effects. There are references, literals (1, 0.5, 'text', "text", true, null, [a, b]; a
- * quote inside of text is written twice), == != < <= > >= && || !, parentheses, and a few pure
+ * quote inside of text is doubled), == != < <= > >= && || !, parentheses, and a few pure
  * functions (the table in expr.c, from which help is made):
  *
  *	always() failed()                      in `if` only
@@ -16,8 +16,8 @@
  * single expression keeps that expression's type. `$${{` is the text `${{`.
  *
  * References are resolved to indices when the pipeline is loaded; evaluating asks the caller's
- * scope for values. Types are checked then as far as they are known. Any thread; nothing here has
- * state.
+ * scope for values. Loading also checks types, as far as they are known. Any thread; nothing here
+ *has state.
  */
 #ifndef CAIRN_MODEL_EXPR_EXPR_H
 #define CAIRN_MODEL_EXPR_EXPR_H
@@ -64,30 +64,28 @@ struct expr_template { /* immutable after load */
 	const char *file;
 };
 
-/* What the evaluator asks for. `resolve` returns 1 when the value isn't known yet (then so does the
- * evaluation). */
+/* What the evaluator needs. `resolve` returns 1 when the value isn't known yet; then the evaluation
+ * returns 1, too. */
 struct expr_scope {
 	int (*resolve)(void *arg, const struct ref *ref, struct value *ret, struct err *err);
 	void *arg;
-	bool any_failed; /* failed(): has a needed step failed or been skipped because of a failure
-			  */
+	bool any_failed; /* failed(): a needed step failed, or was skipped because of a failure */
 };
 
-/* 0 value, 1 not known yet, -1 error (wrong types; message has file:line:col). Lists and strings go
- * to `arena`. */
+/* 0 value, 1 not known yet, -1 error (wrong types; message has file:line:col). Lists and strings
+ * live in `arena`. */
 int expr_eval(const struct expr *e, const struct expr_scope *scope, struct arena *arena,
 	      struct value *ret, struct err *err);
-/* The text of the whole template, appended to `out`. Same returns. */
+/* Appends the text of the whole template to `out`. Returns as expr_eval(). */
 int template_render(const struct expr_template *t, const struct expr_scope *scope,
 		    struct arena *arena, struct str *out, struct err *err);
-/* A template that is exactly one expression, evaluated with its type; otherwise its text as a
- * string. */
+/* Evaluates a template: exactly one expression keeps its type, everything else gives a string. */
 int template_eval(const struct expr_template *t, const struct expr_scope *scope,
 		  struct arena *arena, struct value *ret, struct err *err);
 /* Calls fn for every reference, in order. */
 void template_refs(const struct expr_template *t, void (*fn)(void *arg, const struct ref *ref),
 		   void *arg);
-/* Does it call always() or failed()? Then it decides by itself whether to run after failures. */
+/* Whether it calls always() or failed(). If so, it decides itself whether to run after failures. */
 bool expr_handles_failure(const struct expr *e);
 /* NULL when the template has an expression in it. */
 const char *template_literal(const struct expr_template *t);

@@ -10,14 +10,14 @@
  *	reference = name { "." part | "['" text "']" }
  *	literal = integer | decimal | 'text' | "text" | true | false | null
  *
- * A quote inside of text is written twice. `$${{` is the text `${{`. After an error, reading goes
- * on behind the next `}}`, so that each expression of a text gets its own message; only the first
- * problem of an expression is reported. Tokens are read left to right once, which is what the
+ * A quote inside of text is doubled. `$${{` is the text `${{`. After an error, reading
+ * continues after the next `}}`, so that each expression of a text gets its own message; only the
+ *first problem of an expression is reported. Tokens are read left to right once, which is what the
  * source cursor needs.
  *
  * Nodes go to the arena of the model. parse_unary() counts the depth, up to EXPR_DEPTH_MAX, which
  * bounds every later recursion over the expression; a chain of && or || is one node. References
- * keep their text (REF_UNRESOLVED): what they mean is resolve.c's, types are check.c's.
+ * keep their text (REF_UNRESOLVED): resolve.c finds their meaning, check.c the types.
  */
 #include <math.h>
 #include <stdio.h>
@@ -69,7 +69,8 @@ static void place_of(struct expr_source *src, const char *p, int *ret_line, int 
 		source_cursor_seek(src->cursor, (size_t)(p - src->text), ret_line, ret_col);
 }
 
-/* Only the first problem of an expression is reported: what follows from it would confuse. */
+/* Only the first problem of an expression is reported: later ones follow from it and would
+ * confuse. */
 static void *fail(struct parser *ps, int line, int col, const char *fmt, ...) _printf_(4, 5);
 static void *fail(struct parser *ps, int line, int col, const char *fmt, ...)
 {
@@ -231,7 +232,7 @@ static struct expr *with_args(struct parser *ps, struct expr *e, expr_vec *args)
 	return e;
 }
 
-/* `or { "," or }` up to `close`, which is taken too. */
+/* Reads `or { "," or }` up to and including `close`. */
 static bool parse_args(struct parser *ps, const char *close, expr_vec *args)
 {
 	if (is_op(ps, close)) {
@@ -292,7 +293,7 @@ static struct expr *parse_call(struct parser *ps, const struct token *name)
 	return e;
 }
 
-/* The rest of `a.b['c d']`, as a dotted name. */
+/* Reads the rest of `a.b['c d']`, as a dotted name. */
 static struct expr *parse_ref(struct parser *ps, const struct token *first)
 {
 	struct expr *e = new_node(ps, EXPR_REF, first->line, first->col);
@@ -318,7 +319,7 @@ static struct expr *parse_ref(struct parser *ps, const struct token *first)
 				break;
 			}
 		} else {
-			/* Read here, since a part may begin with a digit. */
+			/* Read here, and not as a token, since a part may begin with a digit. */
 			while (ps->p < ps->end && is_name_char(*ps->p))
 				ps->p++;
 			if (ps->p == part) {
@@ -491,7 +492,7 @@ static struct expr *parse_or(struct parser *ps)
 
 /* Templates. */
 
-/* Reads the expression that starts behind `${{` at `open`; *ret_next is what follows its `}}`. */
+/* Reads the expression that starts after `${{` at `open`; *ret_next points behind its `}}`. */
 static struct expr *parse_expression(struct expr_source *src, const char *open,
 				     const char **ret_next)
 {

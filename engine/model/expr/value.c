@@ -17,8 +17,8 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 
-/* Items of a list that is given as text. A list on a command line is short; a file may hold more.
- */
+/* Items of a list that is given as text. Lists on a command line are short; a file may hold
+ * more. */
 #define LIST_TEXT_MAX 1048576
 #define WHOLE_MAX     1e15 /* from there on whole numbers are written with an exponent */
 
@@ -85,8 +85,8 @@ bool value_eq(const struct value *a, const struct value *b)
 	}
 }
 
-/* Whole numbers without an exponent as far as people (and int() of other languages) expect it: 10,
- * not 1e+01. */
+/* Writes whole numbers without an exponent where people (and int() of other languages) expect it:
+ * 10, not 1e+01. */
 static void add_double(struct str *out, double f)
 {
 	if (fabs(f) < WHOLE_MAX && f == (double)(int64_t)f && !(f == 0 && signbit(f)))
@@ -254,8 +254,8 @@ const char *value_parse_quoted(const char *p, const char *end, struct arena *are
 	return stop + 1;
 }
 
-/* One item at `p`: quoted text, or a word up to the next comma, whose type is what it looks like.
- * Returns what follows, NULL when a quote isn't closed. */
+/* Reads one item at `p`: quoted text, or a word up to the next comma, with the type that it looks
+ * like. Returns a pointer behind it, NULL when a quote isn't closed. */
 static const char *parse_item(const char *p, const char *end, struct arena *arena,
 			      struct value *ret)
 {
@@ -309,7 +309,7 @@ static int parse_list(const char *text, struct arena *arena, struct value *ret, 
 		if (p == end)
 			break;
 		p++;
-		ok = p < end; /* nothing behind a comma */
+		ok = p < end; /* an item must follow a comma */
 	}
 	if (ok)
 		*ret = (struct value){ .type = VALUE_LIST,

@@ -1,4 +1,4 @@
-/* Canonical values back to text, for messages that say what changed. Hostile bytes give "?". */
+/* Canonical values back to text, for messages that say what changed. Malformed bytes give "?". */
 #include <string.h>
 #include "model/expr/value.h"
 

@@ -1,17 +1,17 @@
-/* engine/model/shell/shell.c — reads a script as sh and bash do, as far as that decides how a
- * value must be written.
+/* engine/model/shell/shell.c — reads a script as sh and bash do, as far as that decides how a value
+ * must be written.
  *
- * Invariant: a place is given another kind than SHELL_TEXT only if every construct before it was
- * followed with certainty. lose() gives up on the rest of the script; `refuse` holds while a
- * construct lasts that takes no variable. The two shells are told apart where they differ; where
- * shells that call themselves sh differ, the rest is lost.
+ * Invariant: a place gets another kind than SHELL_TEXT only if every construct before it was
+ * followed with certainty. lose() gives up on the rest of the script. `refuse` is set while a
+ * construct lasts in which no variable can be named. sh and bash are treated differently where they
+ * differ; where implementations of sh differ, the rest of the script is lost.
  *
  * The script is one array of bytes in which a NUL stands for each place (a literal NUL loses
- * everything). Functions leave the reader behind what they have read; each place is given exactly
- * once, in order. Recursion is bounded by DEPTH_MAX. commands() reads to the end of the script or
- * of a substitution; the words of a command are words.c's.
+ * everything). Functions leave the reader after what they have read; each place is reported
+ * exactly once, in order. Recursion is bounded by DEPTH_MAX. commands() reads to the end of the
+ * script or of a substitution; words.c handles the words of a command.
  *
- * Not its job: whether the script is valid. What a shell refuses, it may read as it likes.
+ * It doesn't check that the script is valid. Where a shell reports an error, any reading will do.
  */
 #include "model/shell/words.h"
 
@@ -27,11 +27,11 @@ struct reader_of_shell {
 	size_t n, i;
 	bool bash;
 	int depth;
-	const char *refuse; /* why places are SHELL_TEXT for now */
+	const char *refuse; /* why places are SHELL_TEXT at the moment */
 	bool refuse_code;
 	bool in_here;     /* inside of an expansion in a here-document */
-	size_t n_waiting; /* here-documents of commands around this one whose text is yet to come */
-	struct shell_place *places; /* of each NUL, in order */
+	size_t n_waiting; /* here-documents of surrounding commands whose text hasn't come yet */
+	struct shell_place *places; /* one for each NUL, in order */
 	size_t n_places;
 };
 
@@ -43,8 +43,8 @@ static void dollar(struct reader_of_shell *r, const struct command_state *c, boo
 
 /* Places. */
 
-/* Does $NAME end right before the place? Whether it is one at all, or text in quotes, doesn't
- * matter: it is treated with care. */
+/* Whether $NAME ends right before the place. It may also be text in quotes; the careful answer does
+ * no harm then. */
 static bool after_name(const struct reader_of_shell *r)
 {
 	size_t k = r->i;
@@ -81,7 +81,7 @@ static void place_refused(struct reader_of_shell *r, const char *why, bool code)
 	give(r, SHELL_TEXT, why, code);
 }
 
-/* The same inside of quotes that every shell ends at the same place. */
+/* A place inside of quotes that every shell ends in the same way. */
 static void place_as_it_stands(struct reader_of_shell *r, const char *why)
 {
 	give(r, SHELL_TEXT, why, true)->glued = false;
@@ -114,7 +114,7 @@ static bool looking_at(const struct reader_of_shell *r, const char *text)
 	return r->n - r->i >= n && memcmp(r->s + r->i, text, n) == 0;
 }
 
-/* A line ends inside of quotes or of a nested command. Shells don't agree on where a waiting
+/* A line ends inside of quotes or of a nested command. Shells disagree on where a waiting
  * here-document's text begins then. */
 static bool newline_inside(struct reader_of_shell *r)
 {
@@ -124,7 +124,7 @@ static bool newline_inside(struct reader_of_shell *r)
 	return false;
 }
 
-/* A backslash, and what it takes its meaning from. */
+/* Reads a backslash and what it escapes. */
 static void escape(struct reader_of_shell *r)
 {
 	r->i++;
@@ -136,7 +136,7 @@ static void escape(struct reader_of_shell *r)
 		r->i++;
 }
 
-/* A place outside of all quotes, or the one inside of this command's double quotes. */
+/* A place outside of all quotes, or one inside of this command's double quotes. */
 static void place_in_word(struct reader_of_shell *r, struct command_state *c,
 			  enum shell_place_kind kind)
 {
@@ -161,7 +161,7 @@ static void place_in_word(struct reader_of_shell *r, struct command_state *c,
 	c->in_word = c->opaque = true;
 }
 
-/* The word being read ends, if there is one. False when it makes the rest uncertain. */
+/* Ends the word being read, if there is one. False when the rest is uncertain because of it. */
 static bool end_word(struct reader_of_shell *r, struct command_state *c)
 {
 	const char *why = shell_end_word(c, r->bash);
@@ -223,7 +223,8 @@ static void double_quotes(struct reader_of_shell *r, struct command_state *c)
 	}
 }
 
-/* `…`: ends at the first one without a backslash, unless quotes inside say otherwise to some shell.
+/* Reads `…`: it ends at the first ` without a backslash, unless quotes inside make some shell end
+ * it elsewhere.
  */
 static void backquotes(struct reader_of_shell *r)
 {
@@ -251,7 +252,7 @@ static void backquotes(struct reader_of_shell *r)
 		lose(r, "it stands behind backquotes that can't be followed; $( ) can");
 }
 
-/* $(( )) and (( )): `r` is behind the opening. */
+/* $(( )) and (( )): `r` is after the opening. */
 static void arithmetic(struct reader_of_shell *r, const struct command_state *c)
 {
 	const char *refused = r->refuse;
@@ -276,8 +277,8 @@ static void arithmetic(struct reader_of_shell *r, const struct command_state *c)
 	r->refuse = refused;
 }
 
-/* ${ }: `r` is behind the opening. Quotes inside of it mean different things to different shells
- * once there are quotes around it. */
+/* ${ }: `r` is after the opening. When quotes surround it, quotes inside mean different things to
+ * different shells. */
 static void braces(struct reader_of_shell *r, const struct command_state *c, bool quoted)
 {
 	const char *refused = r->refuse;
@@ -309,7 +310,7 @@ static void braces(struct reader_of_shell *r, const struct command_state *c, boo
 	r->refuse_code = refused_code;
 }
 
-/* $'…': bash's own. Other shells take the dollar for itself, which is the same only without
+/* $'…' exists only in bash. Other shells read a dollar and a string, which is the same only without
  * backslashes. */
 static void dollar_quotes(struct reader_of_shell *r)
 {
@@ -393,7 +394,7 @@ static void dollar(struct reader_of_shell *r, const struct command_state *c, boo
 
 /* Here-documents. */
 
-/* Behind <<. False when the word that ends it can't be determined. */
+/* Reads on after <<. False when its end word can't be determined. */
 static bool here_operator(struct reader_of_shell *r, struct command_state *c)
 {
 	struct here_document *h = &c->here[c->n_here];
@@ -439,7 +440,7 @@ static bool here_operator(struct reader_of_shell *r, struct command_state *c)
 	return true;
 }
 
-/* Is the line at `i` the one that ends it? */
+/* Whether the line at `i` ends the here-document. */
 static bool ends_here(const struct reader_of_shell *r, const struct here_document *h, size_t i,
 		      size_t *ret_next)
 {
@@ -489,7 +490,7 @@ static void here_line(struct reader_of_shell *r, struct command_state *c,
 	r->i += more(r);
 }
 
-/* Behind the newline that ends the line with the operators. */
+/* Reads the texts, from after the newline that ends the line with the operators. */
 static void here_documents(struct reader_of_shell *r, struct command_state *c)
 {
 	for (size_t k = 0; k < c->n_here; k++) {
@@ -514,12 +515,12 @@ static void comment(struct reader_of_shell *r)
 	}
 }
 
-/* < and >, with all that belongs to the operator. */
+/* Reads < or >, with all that belongs to the operator. */
 static void redirection(struct reader_of_shell *r, struct command_state *c)
 {
 	char ch = r->s[r->i];
 
-	/* "2>", "{log}>": which file, no word of the command. */
+	/* "2>", "{log}>": the descriptor, not a word of the command. */
 	if (c->in_word && !c->opaque && c->len &&
 	    (strspn(c->word, "0123456789") >= c->len || c->word[0] == '{')) {
 		c->in_word = c->subscript = c->pattern = false;
@@ -589,7 +590,7 @@ static void parenthesis(struct reader_of_shell *r, struct command_state *c)
 	shell_end_command(c);
 }
 
-/* A regular expression has rules of its own up to the end of [[ ]]. */
+/* A regular expression has separate rules up to the end of [[ ]]. */
 static void regular_expression(struct reader_of_shell *r, struct command_state *c)
 {
 	while (more(r) && !looking_at(r, "]]")) {
@@ -605,7 +606,7 @@ static void regular_expression(struct reader_of_shell *r, struct command_state *
 	c->in_word = false;
 }
 
-/* At a ) of commands. True when it is the one that ends them. */
+/* At a ) of commands. True when it ends them. */
 static bool closing(struct reader_of_shell *r, struct command_state *c, char end)
 {
 	if (!end_word(r, c))
@@ -622,7 +623,7 @@ static bool closing(struct reader_of_shell *r, struct command_state *c, char end
 	return false;
 }
 
-/* Between commands, and behind words. */
+/* Reads what stands between commands and after words. */
 static void separator(struct reader_of_shell *r, struct command_state *c, size_t waiting_around)
 {
 	char ch = r->s[r->i];

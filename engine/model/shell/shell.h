@@ -1,13 +1,13 @@
 /* model/shell/shell.h — how a shell reads the places of a script in which values stand.
  *
- * A value never becomes text of a script. Where `${{ }}` stands, the script names a variable of the
- * environment, written so that its value arrives as one piece: "${CAIRN_V1}" as a word, ${CAIRN_V1}
- * inside double quotes or a here-document. shell_places() says which of the forms is right. It
- * follows only as much of the shell's grammar as it can be sure of: whatever it can't follow, or
- * where the shell would read the value as code (arithmetic, subscripts, quoted here-documents,
- * programs in another language), is SHELL_TEXT with the reason. Such a place takes what can't be
- * read as code anywhere: numbers, true, false, and plain words that the pipeline file itself spells
- * out.
+ * A value never becomes text of a script. Where `${{ }}` stands, the script names an environment
+ * variable, written so that its value arrives as one piece: "${CAIRN_V1}" as a word, ${CAIRN_V1}
+ * inside double quotes or a here-document. shell_places() decides which form is right. It follows
+ * only as much of the shell's grammar as it can be sure of. A place is SHELL_TEXT, with the reason,
+ * when shell_places() can't follow the script there, or when the shell would read the value as code
+ * (arithmetic, subscripts, quoted here-documents, programs in another language). Such a place
+ * accepts only what can't be read as code anywhere: numbers, true, false, and plain words that the
+ * pipeline file itself spells out.
  *
  * Pure; any thread.
  */
@@ -16,49 +16,49 @@
 
 #include "model/expr/expr.h"
 
-#define SHELL_END_MAX 64 /* longer words can't end a here-document that is followed */
+#define SHELL_END_MAX 64 /* a here-document with a longer end word isn't followed */
 
 enum shell_place_kind {
-	SHELL_BARE, /* a word, or part of one: "${V}". A list gives a word an item */
-	SHELL_ONE,  /* the same where several words would mean something else: a list must have one
-		       item */
+	SHELL_BARE,    /* a word, or part of one: "${V}". Each item of a list becomes a word */
+	SHELL_ONE,     /* the same where several words would mean something else: a list must have
+			  exactly one item */
 	SHELL_DOUBLE,  /* inside double quotes: ${V} */
 	SHELL_SINGLE,  /* all that stands between single quotes: '"${V}"' */
 	SHELL_HERE,    /* in a here-document whose end isn't quoted: ${V} */
-	SHELL_COMMENT, /* never read */
+	SHELL_COMMENT, /* never executed */
 	SHELL_TEXT,    /* no variable can be named here */
 };
 
 struct shell_place {
 	enum shell_place_kind kind;
-	const char *why; /* of SHELL_TEXT: what stands in the way. Static */
-	bool code; /* … the value would be part of a program, so that a name of a variable wouldn't
-		      help */
-	bool glued; /* … next to signs with which even a number or a plain word could mean something
-		       else */
-	/* What a value's text must not come to mean together with what stands around it. */
-	bool after_name; /* $NAME stands right before it: letters would go on with the name */
+	const char *why; /* for SHELL_TEXT: what prevents a variable here. Static */
+	bool code;  /* for SHELL_TEXT: the value would be part of a program, so naming a variable
+		       wouldn't help */
+	bool glued; /* for SHELL_TEXT: next to signs with which even a number or a plain word could
+		       mean something else */
+	/* What the value's text must not turn into together with the text around it. */
+	bool after_name; /* $NAME stands right before it: letters would extend the name */
 	bool in_pattern; /* an unquoted ~ or { stands in the word */
 	bool first;      /* it begins a command's name: it could be a keyword or an assignment */
-	bool redirected; /* < or > stands right behind it: a number would be a descriptor's */
+	bool redirected; /* < or > stands right after it: a number would be a file descriptor */
 	char end[SHELL_END_MAX]; /* of SHELL_HERE: the line that ends the here-document */
 };
 
 /* Sets ret[i] for each part i of the script that is an expression. */
 void shell_places(const struct expr_template *script, bool bash, struct shell_place *ret);
 
-/* Names the variable of this number. Not for SHELL_TEXT and SHELL_COMMENT, which name none. */
+/* Writes the variable with this number. Not for SHELL_TEXT and SHELL_COMMENT, which name none. */
 void shell_add_variable(struct str *out, enum shell_place_kind kind, uint32_t number);
-/* The value as text that a shell reads as the same value there: for people and for keys, never to
- * be executed. */
+/* Writes the value as text that a shell reads as the same value there: for people and for keys,
+ * never for execution. */
 void shell_add_literal(struct str *out, const struct shell_place *place, const char *s, size_t n,
 		       uint32_t number);
 
-/* Letters, digits and _./:=@%+,- only, and at least one: read as itself by every language that
- * programs are written in. */
+/* Only letters, digits and _./:=@%+,- and at least one: every programming language reads it as the
+ * same text. */
 bool shell_plain_word(const char *s, size_t n);
 
-/* The variables' names begin so, with a digit behind; scripts can't use such names themselves. */
+/* Variables' names begin with this and a digit; scripts may not use such names themselves. */
 #define SHELL_VARIABLE "CAIRN_V"
 bool shell_names_variable(const char *text, size_t n);
 /* A variable of the environment can't be longer (MAX_ARG_STRLEN of Linux, with its name). */

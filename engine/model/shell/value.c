@@ -36,7 +36,7 @@ static void add_escaped(struct str *out, const char *s, size_t n, const char *sp
 	}
 }
 
-/* Between single quotes, which the caller adds. */
+/* Writes text between single quotes, which the caller adds. */
 static void add_single(struct str *out, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -53,7 +53,7 @@ static void add_quoted(struct str *out, const char *s, size_t n)
 	str_addc(out, '\'');
 }
 
-/* Can it stand without quotes among what stands around it? */
+/* Whether it can stand there without quotes. */
 static bool stands_alone(const struct shell_place *p, const char *s, size_t n)
 {
 	if (!shell_plain_word(s, n) || p->after_name || p->in_pattern)
@@ -63,8 +63,8 @@ static bool stands_alone(const struct shell_place *p, const char *s, size_t n)
 	return !p->first || (memchr(s, '/', n) && !memchr(s, '=', n));
 }
 
-/* Inside of double quotes or a here-document: what would go on with a name before it, or end the
- * here-document, isn't written as text. */
+/* Inside double quotes or a here-document: text that would extend a name before it, or end the
+ * here-document, is written as a variable. */
 static bool needs_name(const struct shell_place *p, const char *s, size_t n)
 {
 	if (p->after_name && (n == 0 || shell_name_char(s[0])))

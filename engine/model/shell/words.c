@@ -1,40 +1,41 @@
-/* engine/model/shell/words.c — which words of a command are code: programs that take some as an
- * argument, and what the shell itself evaluates.
+/* engine/model/shell/words.c — which words of a command are code: arguments that programs execute,
+ * and words that the shell itself evaluates.
  *
- * The tables name what is known to take code: `code_programs`, `wrappers` (commands that start
- * the command that their arguments name), `code_options`, `active_variables`. A program that
- * isn't named is given its arguments as they are, as it would be by any other caller. So a
- * missing entry lets a value into code; a superfluous one only refuses a place.
+ * The tables list what is known to take code: `code_programs`, `wrappers` (commands that start the
+ * command that their arguments name), `code_options`, `active_variables`. A program that isn't
+ * listed gets values as plain arguments, as from any other caller. So a missing entry lets a value
+ * into code; a superfluous one only refuses a place.
  *
  * A command_state holds what was read of one command. shell.c adds bytes with shell_add_to_word()
  * and ends words with shell_end_word(), which decides by position and options what the next word
- * will be. Words are judged as they are read: the answer for a word needs nothing that comes
- * later. What a word expands to is unknown (`opaque`), and then the cautious answer is given.
+ * will be. Words are judged as they are read: nothing that comes later changes the answer. A word
+ * with an expansion is unknown (`opaque`), and then the cautious answer is given.
  *
- * Quotes, expansions and here-documents are shell.c's.
+ * shell.c handles quotes, expansions and here-documents.
  */
 #include "model/shell/words.h"
 
 #include <string.h>
 #include "base/text/str.h"
 
-/* Programs that take code as an argument. Whatever isn't known to be data for one of them is
+/* Programs that take code as an argument. An argument of theirs that isn't known to be data is
  * refused. */
 static const struct code_program {
 	const char *name;
-	const char *letters;    /* options before code, as they stand in a cluster: "-lc" */
-	const char *with_value; /* options whose value is another word, so that it is no operand */
+	const char *letters; /* options that precede code, as they stand in a cluster: "-lc" */
+	const char
+		*with_value; /* options whose value is a separate word, which is no operand then */
 	enum {
-		OF_OPTION,     /* only behind such an option */
-		OF_SCRIPT,     /* … which comes before the first operand: what follows that is the
-				  script's own */
+		OF_OPTION, /* code stands only after such an option */
+		OF_SCRIPT, /* the same, and the option comes before the first operand: later words
+			      are the script's arguments */
 		FIRST_OPERAND, /* the first operand is code, unless such an option was given */
 		SECOND_OPERAND,
 		ALL,         /* every argument */
-		ALL_BUILTIN, /* … of a command of the shell's own */
-		WRAPPER, /* OF_SCRIPT, for one of `wrappers`: the program that it starts takes its
-			    place */
-		WRAPPER_OF_FILE, /* … which has an operand of its own before that */
+		ALL_BUILTIN, /* every argument of a command that is built into the shell */
+		WRAPPER, /* like OF_SCRIPT, for one of `wrappers`: then the program that it starts
+			    takes its place */
+		WRAPPER_OF_FILE, /* like WRAPPER, with an operand of its own before that program */
 	} takes;
 } code_programs[] = {
 	{ "sh", "c", "o", OF_SCRIPT },         { "bash", "c", "oO", OF_SCRIPT },
@@ -68,7 +69,7 @@ static const struct code_program {
 
 /* Commands that start the command that their arguments name. */
 static const char *const wrappers[] = {
-	/* of the system: priority, time, user, limits, session, tracing */
+	/* system: priority, time, user, limits, session, tracing */
 	"env", "nohup", "nice", "ionice", "chrt", "time", "timeout", "gtimeout", "gtime", "sudo",
 	"doas", "su", "runuser", "gosu", "su-exec", "xargs", "gxargs", "find", "fd", "stdbuf",
 	"unbuffer", "setsid", "flock", "chroot", "unshare", "nsenter", "setpriv", "setarch",
@@ -77,7 +78,7 @@ static const char *const wrappers[] = {
 	"bwrap", "firejail", "proot", "fakeroot", "faketime", "eatmydata", "chronic", "tini",
 	"dumb-init", "xvfb-run", "dbus-run-session", "torsocks", "proxychains", "hyperfine",
 	"start-stop-daemon", "inotifywait",
-	/* one program that is many */
+	/* one binary with many programs */
 	"busybox", "toybox", "box64", "wine",
 	/* environments of packages */
 	"uv", "uvx", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "mamba",
@@ -91,12 +92,12 @@ static const char *const wrappers[] = {
 	"docker", "podman", "nerdctl", "buildah", "apptainer", "singularity", "kubectl", "oc", NULL
 };
 
-/* Long options before code. */
+/* Long options that precede code. */
 static const char *const code_options[] = { "--eval",         "--print",        "--expression",
 					    "--command",      "--execute",      "--source",
 					    "--init-command", "--split-string", NULL };
 
-/* Variables whose value the shell itself reads as an expression or a command when it is set. */
+/* When one of these is set, the shell itself evaluates the value as an expression or a command. */
 static const char *const active_variables[] = { "RANDOM",
 						"SRANDOM",
 						"SECONDS",
@@ -156,7 +157,8 @@ static bool sets_active_variable(const struct command_state *c)
 static bool one_of(const char *word, const char *const *list)
 {
 	while (*list && (**list != *word ||
-			 strcmp(*list, word) != 0)) /* a plan looks at each word of each script */
+			 strcmp(*list, word) != 0)) /* one byte first, for speed: a plan looks up
+						       each word of each script */
 		list++;
 	return *list != NULL;
 }
@@ -189,7 +191,7 @@ bool shell_word_is_code(struct command_state *c)
 				return true;
 		return false;
 	}
-	/* "-cprint(…)": an option that has its value in the same word. */
+	/* "-cprint(…)": an option with its value in the same word. */
 	if (c->word[0] == '-' && c->word[1])
 		return !strchr(p->with_value, c->word[1]) && strpbrk(c->word, p->letters);
 	return !c->code_given && ((p->takes == FIRST_OPERAND && c->operands == 0) ||
@@ -224,7 +226,7 @@ static void note_argument(struct command_state *c, const char *word, bool known)
 	if (c->code_next || c->value_next) {
 		c->code_next = c->value_next = false;
 	} else if (!known || *word != '-' || n == 1) {
-		/* What is nothing but an expansion may be options. */
+		/* A word that is only an expansion may be options. */
 		c->operands += known || n > 0;
 	} else if (takes_no_more(c)) {
 		return;
@@ -246,7 +248,7 @@ static bool wraps_itself(const struct code_program *p)
 	return p->takes == WRAPPER || p->takes == WRAPPER_OF_FILE;
 }
 
-/* The word may be the program that the command starts: its own name, or behind `timeout 5`,
+/* The word may be the program that the command starts: its own name, or the word after `timeout 5`,
  * `xargs`, `find -exec`. */
 static void note_program(struct command_state *c)
 {
@@ -263,7 +265,8 @@ static void note_program(struct command_state *c)
 	c->operands = 0;
 }
 
-/* The command's own name, or a word that may stand before it. As shell_end_word(). */
+/* Handles the command's own name, or a word that may stand before it. Returns as
+ * shell_end_word(). */
 static const char *note_name(struct command_state *c, bool bash)
 {
 	static const char *const before[] = { "if",    "then",  "else", "elif",   "do",
@@ -327,8 +330,8 @@ const char *shell_end_word(struct command_state *c, bool bash)
 	c->named = true;
 	if (known)
 		return note_name(c, bash);
-	c->may_wrap = c->wraps =
-		true; /* "$RUN" awk: it can't be told, so the first operand counts as a program */
+	c->may_wrap = c->wraps = true; /* "$RUN" awk: the name is unknown, so the first operand
+					  counts as a program */
 	return NULL;
 }
 

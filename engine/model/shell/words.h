@@ -1,5 +1,5 @@
-/* model/shell/words.h — the words of a command, for shell.c: which of them are code to the command
- * that is given them.
+/* model/shell/words.h — the words of a command, for shell.c: which of them the command that gets
+ * them reads as code.
  *
  * A command_state follows one command at a time. Plain data of the caller's; no resources.
  */
@@ -8,7 +8,7 @@
 
 #include "model/shell/shell.h"
 
-#define WORD_MAX_BYTES 64 /* of a word's beginning; what is looked up is shorter */
+#define WORD_MAX_BYTES 64 /* of a word's beginning; the words that matter are shorter */
 #define HERE_MAX       8  /* here-documents that begin on one line */
 
 struct code_program;
@@ -26,30 +26,30 @@ struct command_state {
 	bool in_word, opaque; /* opaque: not all of the word is known */
 	bool subscript;       /* an unquoted [ stands in it */
 	bool pattern;         /* an unquoted ~ or { */
-	bool target;          /* it is where something is redirected to */
-	bool named;           /* the command's own name was read: what follows are arguments */
-	bool takes_options; /* not yet, but `time` or the like, which may have options before it */
-	bool wraps, may_wrap; /* … and it is one of `wrappers`, or unknown */
+	bool target;          /* it is the target of a redirection */
+	bool named;           /* the command's own name was read: the rest are arguments */
+	bool takes_options;   /* after a word like `time`, which may have options before the name */
+	bool wraps, may_wrap; /* its name is one of `wrappers`, or unknown */
 	const struct code_program *program;
 	bool code_next, code_given,
 		value_next; /* the next word is code; some was; the next is an option's value */
 	int operands;
-	bool declares, has_case, conditional; /* declare and the like; case; [[ */
-	bool v_names, name_next; /* -v takes the name of a variable, which may hold a subscript; the
-				    next word is one */
+	bool declares, has_case, conditional; /* `declare` or a similar command; `case`; `[[` */
+	bool v_names, name_next; /* -v takes a variable's name, which may hold a subscript; the next
+				    word is that name */
 	int parens;              /* open subshells and arrays */
 	struct here_document here[HERE_MAX];
 	size_t n_here;
 };
 
 void shell_add_to_word(struct command_state *c, char ch);
-/* The word being read ends, if there is one. Why the rest of the script can't be followed then, or
- * NULL. */
+/* Ends the word being read, if there is one. Returns why the rest of the script can't be followed,
+ * or NULL. */
 const char *shell_end_word(struct command_state *c, bool bash);
 void shell_end_command(struct command_state *c);
-/* Is the word being read code to its command, or may it be? */
+/* Whether the command reads this word as code, or may do so. */
 bool shell_word_is_code(struct command_state *c);
-/* Is NAME= or NAME+= what the word begins with? Sets the name's length. */
+/* Whether the word begins with NAME= or NAME+=. Sets the name's length. */
 bool shell_assigns(const struct command_state *c, size_t *ret_name);
 bool shell_name_char(char c); /* a letter, a digit, _ */
 

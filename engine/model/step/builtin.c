@@ -1,13 +1,12 @@
-/* engine/model/step/builtin.c — built-in steps: `with`, inputs and outputs held against the
+/* engine/model/step/builtin.c — built-in steps: checks `with`, inputs and outputs against the
  * step's own description (steps/spec).
  *
- * `with` is turned into JSON, with null for what only a run will know, and step_spec_check() of
- * steps/spec judges it; report() finds the YAML node that a path of that JSON came from. Inputs
- * and outputs are held against the ports that the description lists.
+ * `with` is turned into JSON, with null for values that only a run will know, and step_spec_check()
+ * of steps/spec checks it; report() finds the YAML node for a path of that JSON. Inputs and outputs
+ * are checked against the ports in the description.
  *
- * A step that is launched as ranks gets one more output, the metrics over time (add_series()). It
- * is checked at load and changes nothing else: the settings of a task and its command line are
- * engine/plan/builtin.c's.
+ * A step that is launched as ranks gets one more output, the metrics over time (add_series()).
+ * engine/plan/builtin.c makes the settings of a task and its command line.
  */
 #include "base/text/json.h"
 #include "model/read.h"
@@ -15,7 +14,7 @@
 
 /* With. */
 
-/* JSON null stands for what only a run will know. Recursion is bounded by YAML_DEPTH_MAX. */
+/* JSON null replaces a value that only a run will know. Recursion is bounded by YAML_DEPTH_MAX. */
 static json_t *json_of_node(const struct doc *d, const struct yaml_node *n)
 {
 	struct value v;
@@ -36,8 +35,7 @@ static json_t *json_of_node(const struct doc *d, const struct yaml_node *n)
 	return out;
 }
 
-/* The node that a path leads to, as far as it is written out: shorthands have no node for each
- * part. */
+/* The node at a path, or the nearest one around it: shorthands have no node for each part. */
 static const struct yaml_node *node_at(const struct yaml_node *root, const struct spec_path *path,
 				       const struct yaml_node **ret_key)
 {
@@ -148,8 +146,8 @@ static void check_ports(struct build *b, const struct step_spec *spec)
 	}
 }
 
-/* Its metrics over time, which the launcher writes: an output like any other, so that they are
- * kept, compared and found again. */
+/* Adds the metrics over time, which the launcher writes, as an output like any other, so that they
+ * are kept, compared and found again. */
 static void add_series(struct build *b)
 {
 	struct step *s = b->s;

@@ -2,12 +2,12 @@
  *
  * An axis has literal values, or one expression that gives a list. No two literal values have the
  * same text, since the text names the task. `exclude` and `include` become one value per axis
- * (matrix_rule.by_axis), VALUE_NULL for an axis that isn't named; an entry of `include` names
- * every axis. They are read after the axes, wherever they stand.
+ * (matrix_rule.by_axis), VALUE_NULL for an axis that isn't named; an entry of `include` names every
+ * axis. They are read after the axes, wherever they stand.
  *
- * `each` is a literal list, or a reference with perhaps a pattern behind it. Which kind of
- * reference it is turns out in resolve.c. The number of tasks is bounded as far as values are
- * known (check_fan_out()); tasks themselves are made by engine/plan/expand.c.
+ * `each` is a literal list, or a reference that may have a pattern after it. resolve.c finds out
+ * the kind of reference. The number of tasks is bounded as far as values are known
+ * (check_fan_out()); engine/plan/expand.c makes the tasks.
  */
 #include "model/read.h"
 
@@ -56,8 +56,8 @@ static void read_axis(struct reader *r, const struct yaml_node *n, struct matrix
 	a->n_values = v.list.n;
 }
 
-/* The literal values of an axis, to look up whether it has one: a number's kind doesn't matter,
- * text isn't a number. */
+/* The text under which an axis's literal values are looked up: the kind of a number doesn't matter,
+ * and text never equals a number. */
 static void add_lookup(struct str *out, const struct value *v)
 {
 	str_reset(out);
@@ -89,7 +89,7 @@ static bool axis_has(const struct map *values, const struct value *v)
 	return has;
 }
 
-/* `values`: of each axis, for `exclude`; NULL for `include`, which may bring new ones. */
+/* `values`: per axis, for `exclude`; NULL for `include`, which may have new ones. */
 static void read_rule(struct reader *r, const struct yaml_node *n, struct map *const *values,
 		      struct matrix_rule *rule)
 {
@@ -150,7 +150,7 @@ static void read_rules(struct reader *r, const struct yaml_node *n, bool include
 	*ret_n = n->len;
 }
 
-/* How many tasks at most, as far as the axes' values are known. */
+/* Bounds the number of tasks, as far as the axes' values are known. */
 static void check_fan_out(struct reader *r, const struct yaml_node *n)
 {
 	size_t product = 1;
@@ -218,7 +218,7 @@ static void check_glob(struct reader *r, const struct yaml_node *n, const char *
 	}
 }
 
-/* "${{ reference }}/glob"; which kind of reference it is turns out when references are resolved. */
+/* "${{ reference }}/glob"; the kind of reference is known only when references are resolved. */
 static void read_each_reference(struct reader *r, const struct yaml_node *n, struct each_decl *e)
 {
 	size_t errors = diag_errors(r->l->diags);
@@ -247,7 +247,7 @@ void step_read_each(struct reader *r, const struct yaml_node *n)
 	struct value v = { 0 };
 
 	r->s->each = e;
-	e->from.kind = REF_BROKEN; /* until it is known to be one */
+	e->from.kind = REF_BROKEN; /* until it proves to be a reference */
 	e->is_list = n->kind == YAML_KIND_SEQ;
 	if (!e->is_list) {
 		if (doc_want_text(r->d, n, "`each`"))

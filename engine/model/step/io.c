@@ -1,14 +1,13 @@
-/* engine/model/step/io.c — reads what a step reads and makes, and where those things lie in its
- * workspace.
+/* engine/model/step/io.c — reads a step's inputs and outputs, and where they lie in its workspace.
  *
- * An input is a path or URI (step_implicit_input()), or a reference with perhaps a path below it,
+ * An input is a path or URI (step_implicit_input()), or a reference that may have a path below it,
  * which is kept as a template (split_reference()). A step file only declares names of inputs;
- * step_match_file_inputs() holds what the step gives against them. Outputs, code, metrics and
+ * step_match_file_inputs() compares them with what the step gives. Outputs, code, metrics and
  * checkpoint are plain paths.
  *
- * Names of inputs and outputs must differ also as variables (CAIRN_INPUT_…). Paths in a workspace
- * must not overlap: step_check_paths() sorts all of them so that what lies in a directory comes
- * right behind it, and then one pass finds each clash (`top` is the directory that covers the
+ * Names of inputs and outputs must also differ as variables (CAIRN_INPUT_…). Paths in a workspace
+ * must not overlap: step_check_paths() sorts all of them so that the contents of a directory come
+ * right after it, and then one pass finds each clash (`top` is the directory that covers the
  * current place).
  */
 #include <assert.h>
@@ -48,8 +47,8 @@ static bool has_dotdot(const char *text, size_t len)
 	return false;
 }
 
-/* What stands behind a reference: "/a/b.csv". Returns false after a report; *ret is NULL when there
- * is nothing. */
+/* Reads what follows a reference: "/a/b.csv". Returns false after a report; *ret is NULL when
+ * nothing follows. */
 static bool split_reference(const struct doc *d, const struct yaml_node *n,
 			    const struct expr_template *t, struct ref *ret_ref,
 			    const struct expr_template **ret_rest)
@@ -110,7 +109,7 @@ static void read_input(struct reader *r, const struct yaml_node *n, struct step_
 		split_reference(r->d, n, t, &in->from, &in->subpath);
 }
 
-/* In a step file: names only, as a list, or as a mapping to what they mean. */
+/* In a step file: only names, as a list, or as a mapping of names to their meaning. */
 static void declare_file_inputs(struct reader *r, const struct yaml_node *n)
 {
 	static const char *const keys[] = { "help" };
@@ -290,7 +289,7 @@ void step_read_code(struct reader *r, const struct yaml_node *n)
 	r->s->reads.no_imports = !wanted;
 }
 
-/* The key has their content. One may stand without a list. */
+/* The key has their content. A single file may stand without a list. */
 void step_read_env_file(struct reader *r, const struct yaml_node *n)
 {
 	struct yaml_node *one[] = { (struct yaml_node *)(uintptr_t)n };
@@ -327,7 +326,7 @@ struct place {
 	struct pos pos;
 };
 
-/* `/` before every other byte, so that what lies in a directory comes right behind it. */
+/* Sorts `/` before every other byte, so that the contents of a directory come right after it. */
 static int by_path(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -422,7 +421,7 @@ void step_check_paths(struct build *b)
 	places[n++] = (struct place){ .kind = PLACE_INPUTS, .path = ".cairn" };
 	for (size_t i = 0; i < s->reads.n_code; i++)
 		if (strcmp(s->reads.code[i], ".") !=
-		    0) /* the whole project: what the step makes is new in it */
+		    0) /* the whole project: outputs are new files in it */
 			places[n++] = (struct place){ .kind = PLACE_CODE,
 						      .path = s->reads.code[i],
 						      .pos = s->pos };
@@ -441,7 +440,8 @@ void step_check_paths(struct build *b)
 	qsort(places, n, sizeof(*places), by_path);
 	for (size_t i = 1; i < n; i++) {
 		const struct place *x = &places[top], *y = &places[i];
-		/* Files of the project in inputs/ matter only when inputs come there. */
+		/* Files of the project in inputs/ matter only when the step has inputs, which go
+		 * there. */
 		bool may_overlap = x->kind <= PLACE_CODE && y->kind <= PLACE_CODE &&
 				   (x->kind == y->kind || s->n_inputs == 0);
 

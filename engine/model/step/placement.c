@@ -1,16 +1,16 @@
 /* engine/model/step/placement.c — reads where a step runs on a cluster into one JSON object, and
- * reports what no cluster would take.
+ * reports what no cluster would accept.
  *
- * The table `placement_keys` has a reader for each key of `kubernetes`; volumes and resources
- * have their own entry points. Names are held against the rules of Kubernetes for objects and
- * labels. What goes to the cluster as it is (affinity, topology_spread, pod_template) is copied
- * by yaml_to_json() and only its outer keys are checked. Nothing may depend on an expression: the
+ * The table `placement_keys` has a reader for each key of `kubernetes`; volumes and resources have
+ * their own entry points. Names are checked against the rules of Kubernetes for objects and labels.
+ * Parts that go to the cluster unchanged (affinity, topology_spread, pod_template) are copied by
+ * yaml_to_json(), and only their outer keys are checked. Nothing may depend on an expression: the
  * object is the same for all tasks of a step.
  *
- * A template must not reach the store's credentials in the sidecar; what shows in the file itself
- * is refused here, at its line, and the rest when the pod is made
- * (runners/kubernetes/job/template.c). Readers only set keys of the object; step_placement.c layers
- * the objects of the defaults, the step file and the step.
+ * A template must not reach the store's credentials in the sidecar. What the file itself shows is
+ * refused here, at its line, and the rest when the pod is made (runners/kubernetes/job/template.c).
+ * Readers only set keys of the object; step_placement.c layers the objects of the defaults, the
+ * step file and the step.
  */
 #include "model/step/placement.h"
 #include <assert.h>
@@ -86,7 +86,7 @@ static void set_text(json_t *into, const char *key, const struct yaml_node *n)
 	json_object_set_new(into, key, json_stringn(n->text, n->len));
 }
 
-/* What goes to the cluster as it is: no expression in it anywhere. */
+/* For parts that go to the cluster unchanged: no expression may stand anywhere in them. */
 static bool is_literal(const struct doc *d, const struct yaml_node *n, const char *what)
 {
 	bool ok = true;
@@ -137,7 +137,7 @@ static void read_object_names(const struct doc *d, const struct yaml_node *n, co
 	json_object_set_new(into, key, list);
 }
 
-/* Values may be written as numbers or booleans: in the cluster they are text. */
+/* Numbers and booleans are allowed as values; in the cluster they are text. */
 static void read_text_map(const struct doc *d, const struct yaml_node *n, const char *key,
 			  json_t *into)
 {
@@ -271,7 +271,7 @@ static void read_token(const struct doc *d, const struct yaml_node *n, const cha
 	json_object_set_new(into, key, json_boolean(token));
 }
 
-/* What is refused whatever cairn.yaml says, at its line; the rest is held against the whole pod
+/* Refuses, at its line, what no cairn.yaml can allow; the rest is checked against the whole pod
  * (job/template.c). */
 static void check_template_spec(const struct doc *d, const struct yaml_node *spec)
 {
@@ -374,7 +374,7 @@ static void read_size(const struct doc *d, const struct yaml_node *n, const char
 		json_object_set_new(into, key, json_integer((json_int_t)bytes));
 }
 
-/* What the volume is: one of four. */
+/* Reads the kind of the volume: one of four. */
 static void read_source(const struct doc *d, const struct yaml_node *name,
 			const struct yaml_node *n, json_t *into)
 {

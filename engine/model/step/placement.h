@@ -28,8 +28,9 @@
  *
  * All of it becomes one canonical JSON object, runner_attempt.placement_json: {"disk_bytes",
  * "extended": {name: n}, "gpu_type", "shm_bytes", "spot", "volumes"} and the keys of `kubernetes`
- * flat beside these, absent where not said; a volume's `size` is "size_bytes" there. cairn.yaml's
- * `kubernetes` takes the same keys for all steps (a step's own win), and those of struct config.
+ * flat beside these, absent unless given; a volume's `size` is "size_bytes" there. cairn.yaml's
+ * `kubernetes` takes the same keys for all steps (a step's own keys win), and those of struct
+ *config.
  */
 #ifndef CAIRN_MODEL_STEP_PLACEMENT_H
 #define CAIRN_MODEL_STEP_PLACEMENT_H
@@ -44,10 +45,10 @@ struct doc; /* model/read.h: where errors are reported */
 void placement_read_kubernetes(const struct doc *d, const struct yaml_node *n,
 			       const char *const *others, size_t n_others, json_t *into);
 void placement_read_volumes(const struct doc *d, const struct yaml_node *n, json_t *into);
-/* A key of `resources`: false when it isn't one of gpu_type, shm, disk and names with a slash. */
+/* Reads a key of `resources`: false unless it is gpu_type, shm, disk or a name with a slash. */
 bool placement_read_resource(const struct doc *d, const struct yaml_node *key,
 			     const struct yaml_node *value, json_t *into);
-/* Forgets what placement_read_resource() put into it. */
+/* Removes what placement_read_resource() put there. */
 void placement_drop_resources(json_t *placement);
 /* The name of an object of the cluster: lower-case letters, digits, `-` and `.`. False after a
  * report. */

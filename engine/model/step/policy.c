@@ -1,28 +1,26 @@
-/* engine/model/step/policy.c — reads how a step is carried out: retries, gates, tolerances,
- * timeout, concurrency, distribution.
+/* engine/model/step/policy.c — reads how a step is executed: retries, gates, tolerances, timeout,
+ * concurrency, distribution.
  *
  * One function per key, called by the table of step.c. Each replaces what an earlier layer (the
- * defaults, the step file) gave; a `retry` begins with retry_defaults() again. retry_finish()
- * runs after all keys: how often an unschedulable step is tried depends on the number of its
- * nodes.
+ * defaults, the step file) gave; a `retry` starts again from retry_defaults(). retry_finish() runs
+ * after all keys: how often an unschedulable step is tried depends on the number of its nodes.
  *
- * Nothing of this is part of the key but `distributed` (engine/plan/builtin.c).
+ * None of this is part of the key except `distributed` (engine/plan/builtin.c).
  */
 #include <math.h>
 #include "model/read.h"
 
-/* What happens to a step that says nothing: what isn't the step's fault is tried again by itself.
- */
+/* Without a `retry`, failures that aren't the step's fault are still tried again. */
 #define RETRY_LOST      3
 #define RETRY_PREEMPTED 20
 #define RETRY_STORE     2
-/* Gangs that hold each other up let go of what they have: of a few tries at different times, one
- * finds room. */
+/* Gangs that block each other release what they hold. One of a few tries at different times finds
+ * room. */
 #define RETRY_GANG           3
 #define RETRY_UNSTATED       UINT32_MAX
 #define RETRY_BACKOFF_MIN_NS (10 * NS_PER_S)
 #define RETRY_BACKOFF_MAX_NS (300 * NS_PER_S)
-#define RETRY_MEMORY_MAX     16 /* a factor: more than that is a slip of the pen */
+#define RETRY_MEMORY_MAX     16 /* a larger factor is a typing error */
 
 void retry_defaults(struct retry_policy *p)
 {
@@ -108,7 +106,7 @@ void step_read_retry(struct reader *r, const struct yaml_node *n)
 		return;
 	max = yaml_get(n, "max");
 	if (max)
-		read_max(r->d, max, p); /* before the classes, which are more exact */
+		read_max(r->d, max, p); /* before the classes, which override it */
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
 		enum failure_class c = failure_class_parse(key->text);
@@ -159,7 +157,7 @@ void step_read_gate(struct reader *r, const struct yaml_node *n)
 
 /* Tolerance. */
 
-/* 0.001: a distance; 1%: a part of the recorded value. */
+/* 0.001 is a distance; 1% is a part of the recorded value. */
 static bool parse_tolerance(const char *text, struct tolerance_rule *t)
 {
 	_cleanup_(freep) char *number = xstrdup(text);

@@ -1,15 +1,15 @@
 /* engine/model/step/step.c — steps: one table says which keys exist, where each may stand, and
- * who reads it.
+ * which function reads it.
  *
  * A step is made in layers: built-in defaults, the pipeline's `defaults`, the step file (if any),
- * the step itself. Each layer's keys are read into the same struct step; a later one replaces
- * what an earlier one gave (`env` by name, `kubernetes` key by key). A step file is read anew for
- * each use of it, so that every step owns its templates and their references.
+ * the step itself. Each layer's keys are read into the same struct step; a later one replaces what
+ * an earlier one gave (`env` by name, `kubernetes` key by key). A step file is read anew for each
+ * use of it, so that every step owns its templates and their references.
  *
- * kind_of_step() decides first what the step is (command, built-in, built-in around a command,
- * step file); the kind is the context that the table's bits are held against. `rules` is sorted
- * by name, for find_rule(). All names of steps are known before the first one is read.
- * finish_step() checks what needs several keys; the references of a step are resolve.c's.
+ * kind_of_step() decides first what the step is (command, built-in, built-in around a command, step
+ * file); the kind is the context that the table's bits are tested for. `rules` is sorted by name,
+ * for find_rule(). All names of steps are known before the first one is read. finish_step() checks
+ * rules that span several keys; resolve.c resolves the references of a step.
  */
 #include "model/read.h"
 #include "steps/spec/spec.h"
@@ -124,12 +124,11 @@ static void key_workspace(struct reader *r, const struct yaml_node *n)
 
 static void key_elsewhere(struct reader *r, const struct yaml_node *n)
 {
-	/* `uses`, `step`, `params` are read before the others, by whoever decides on the step's
-	 * kind. */
+	/* `uses`, `step` and `params` are read earlier, where the step's kind is decided. */
 }
 
 #define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE)
-/* Where a command is given. */
+/* Steps with a command. */
 #define CONTEXT_COMMAND      (CONTEXT_RUN | CONTEXT_WRAP | CONTEXT_FILE)
 #define CONTEXT_ALL          (CONTEXT_ANY_STEP | CONTEXT_FILE | CONTEXT_DEFAULTS)
 #define CONTEXT_NOT_DEFAULTS (CONTEXT_ANY_STEP | CONTEXT_FILE)
@@ -374,7 +373,7 @@ static void read_step(struct loader *l, struct build *b)
 		return;
 	}
 	r.context = kind_of_step(b);
-	if (r.context == 0) { /* at least its keys must exist */
+	if (r.context == 0) { /* its keys must at least exist */
 		r.context = CONTEXT_ANY_STEP;
 		for (size_t i = 0; i < b->node->len; i++) {
 			r.key = b->node->pairs[i].key;
@@ -384,7 +383,7 @@ static void read_step(struct loader *l, struct build *b)
 		return;
 	}
 	if (!(r.context & CONTEXT_COMMAND)) {
-		/* What the pipeline says for its own commands isn't meant for steps that bring
+		/* The pipeline's defaults for its own commands don't apply to steps that bring
 		 * their code themselves. */
 		b->s->program.shell = "sh";
 		b->s->reads.code = b->s->reads.tools = b->s->reads.env_files = NULL;

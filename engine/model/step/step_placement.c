@@ -1,10 +1,11 @@
-/* What a step needs of the machine it runs on, and where on a cluster that is (placement.h). */
+/* What a step needs of its machine, and where on a cluster it runs (placement.h). */
 #include "model/read.h"
 #include "model/step/placement.h"
 
 /* Placement. */
 
-/* What was said so far, the defaults' too, as an object. It is text in between: few steps have one.
+/* The placement so far, including the defaults, as an object. It is kept as text, since few steps
+ * have one.
  */
 static json_t *placement_begin(const struct reader *r)
 {
@@ -45,7 +46,7 @@ void step_read_volumes(struct reader *r, const struct yaml_node *n)
 	placement_end(r, j);
 }
 
-/* Key by key: a step says what differs from the defaults. */
+/* Merges key by key: a step states only what differs from the defaults. */
 void step_read_kubernetes(struct reader *r, const struct yaml_node *n)
 {
 	json_t *j = placement_begin(r);

@@ -1,14 +1,14 @@
-/* engine/model/step/values.c — reads what a step's program is given beside its inputs:
- * environment, secrets, tools, the values of `with`.
+/* engine/model/step/values.c — reads what a step's program gets besides its inputs: environment,
+ * secrets, tools, the values of `with`.
  *
- * `env` is sorted by name and merged with what earlier layers gave, name by name. Of secrets only
- * names are here. A tool without arguments becomes "NAME --version".
+ * `env` is sorted by name and merged with earlier layers, name by name. For secrets, only names are
+ * read. A tool without arguments becomes "NAME --version".
  *
- * `with` means two things. For a built-in step it is a tree of templates (with_node) with the
- * keys of maps sorted; scalars that aren't text keep their type. For a step file it gives values
- * to the file's params (step_local): literals are held against the declaration at once,
- * expressions when a task has its values (engine/plan/scope.c). step_make_locals() comes before
- * the keys of the step, step_check_locals() after them.
+ * `with` means two things. For a built-in step it is a tree of templates (with_node) with the keys
+ * of maps sorted; scalars that aren't text keep their type. For a step file it gives values to the
+ * file's params (step_local): literals are checked against the declaration at once, expressions
+ * when a task has its values (engine/plan/scope.c). step_make_locals() comes before the keys of the
+ * step, step_check_locals() after them.
  */
 #include "model/read.h"
 
@@ -49,7 +49,7 @@ static int by_name(const void *a, const void *b)
 		      ((const struct named_template *)b)->name);
 }
 
-/* Both sorted; where both have a name, `over` wins. */
+/* Both lists are sorted; where both have a name, `over` wins. */
 static void merge_env(struct reader *r, const struct named_template *over, size_t n_over)
 {
 	const struct named_template *under = r->s->reads.env;
@@ -188,8 +188,7 @@ static void read_with_node(struct reader *r, const struct yaml_node *n, struct w
 	}
 }
 
-/* The value that a param of a step file gets: held against its declaration now when it is a
- * literal. */
+/* The value that a param of a step file gets. A literal is checked against the declaration now. */
 static const struct expr_template *local_value(struct reader *r, const struct param_decl *decl,
 					       const struct yaml_node *n)
 {
@@ -247,7 +246,7 @@ void step_read_with(struct reader *r, const struct yaml_node *n)
 	step_check_with(r, n);
 }
 
-/* Before the keys of a step that uses a step file: a place for each of the file's params. */
+/* Before the keys of a step that uses a step file: makes a place for each of the file's params. */
 void step_make_locals(struct build *b)
 {
 	struct step_file *f = b->file;
@@ -259,7 +258,7 @@ void step_make_locals(struct build *b)
 	b->s->program.n_locals = f->n_params;
 }
 
-/* After them: those without a default must have got a value. */
+/* After them: checks that each param without a default got a value. */
 void step_check_locals(struct build *b)
 {
 	const struct yaml_node *with = yaml_get(b->node, "with");

@@ -1,15 +1,15 @@
-/* engine/plan/code/code.c — which files of the project a step's command gets: its code.
+/* engine/plan/code/code.c — which files of the project belong to a step: its code.
  *
  * What a step wants is read from its command and its keys (struct wanted): the paths of `code` and
- * `env_file`, the files that the command names, modules behind `-m`, and where PYTHONPATH leads.
- * Steps that want the same share one answer (struct answer), so that the imports of a script are
+ * `env_file`, the files that the command names, modules after `-m`, and the folders of PYTHONPATH.
+ * Steps that want the same share one answer (struct answer). So the imports of a script are
  * followed, and its tree is made, once a plan.
  *
- * A word of a command is a Python script when its name or its first line says so, or the word
- * before it; a shell script likewise. Python finds modules in the script's folder, then where
- * PYTHONPATH leads; with `-m`, in the project's root.
+ * A word of a command is a Python script when its name, its first line, or the word before it says
+ * so; a shell script likewise. Python finds modules in the script's folder, then in the folders of
+ * PYTHONPATH; with `-m`, in the project's root.
  *
- * A resumed or reproduced run reads nothing here: its code is what was pinned.
+ * A resumed or reproduced run reads nothing here: its code is pinned.
  */
 #include "plan/code/code.h"
 #include <string.h>
@@ -26,13 +26,13 @@ struct wanted {
 	const struct step *step;
 	VEC(struct named) named;
 	VEC(const char *) pythonpath;
-	struct str key; /* all of it, in bytes */
+	struct str key; /* all of it, as bytes */
 };
 
 struct item {
 	struct plan_code_file file;
 	struct code_entry *entry;
-	size_t order; /* the first of several reasons is told */
+	size_t order; /* of several reasons, the first is reported */
 };
 
 struct answer {
@@ -46,8 +46,8 @@ struct code {
 	struct code_project *project;
 	struct code_modules *modules;
 	struct map *answers;
-	struct map *stored; /* trees that several steps' code has */
-	/* Of the step at hand. */
+	struct map *stored; /* trees that several steps have in their code */
+	/* Of the current step. */
 	struct wanted wanted;
 	VEC(struct item) items;
 	struct str scratch;
@@ -83,7 +83,7 @@ void code_free(struct code *c)
 
 /* What the command names. */
 
-/* Could this word of a command be the path of a file in the project? */
+/* Whether this word of a command may be the path of a file in the project. */
 static bool may_be_path(const char *w, size_t n)
 {
 	if (n == 0 || n > 512 || w[0] == '/' || w[0] == '-' || w[0] == '~')
@@ -102,7 +102,7 @@ static bool may_be_module(const char *w, size_t n)
 	return may_be_path(w, n);
 }
 
-/* Words of a command, one behind the other. */
+/* A word of a command. */
 struct word {
 	const char *at;
 	size_t n;
@@ -113,7 +113,7 @@ static bool word_is(const struct word *w, const char *text)
 	return w->n == strlen(text) && memcmp(w->at, text, w->n) == 0;
 }
 
-/* What the program before it makes of a file. */
+/* The language that the program expects of a file it is given. */
 static enum code_language language_of_program(const struct word *w)
 {
 	static const char *const shells[] = { ".", "source", "sh", "bash", "dash", "ksh", "zsh" };
@@ -129,8 +129,8 @@ static enum code_language language_of_program(const struct word *w)
 	return CODE_OTHER;
 }
 
-/* The folders of PYTHONPATH that lie in the project. A command runs in the project's root, as it
- * sees it: there, $PWD is that. */
+/* Adds the folders of PYTHONPATH that lie in the project. A command runs in the project's root, as
+ * the command sees it, so $PWD is the root. */
 static void add_pythonpath(struct code *c, const char *at, size_t n, bool in_command)
 {
 	for (const char *end = at + n, *stop; at <= end; at = stop + 1) {
@@ -150,7 +150,7 @@ static void add_pythonpath(struct code *c, const char *at, size_t n, bool in_com
 	}
 }
 
-/* A word, and the two before it in the same command that matter. */
+/* Adds a word of a command; up to two words before it in the same command matter. */
 static void add_word(struct code *c, const struct word *w, const struct word *program,
 		     bool behind_m, bool launched)
 {
@@ -199,7 +199,7 @@ static void add_words(struct code *c, const struct expr_template *run)
 			while (at < end && (*at == '\0' || !strchr(separators, *at)))
 				at++;
 			w.n = (size_t)(at - w.at);
-			/* A word that goes on in an expression isn't a name by itself. */
+			/* A word that continues in an expression isn't a name by itself. */
 			if (w.n && !(at == end && i + 1 < run->n_parts)) {
 				add_word(c, &w, &program, behind_m, launched);
 				launched |= behind_m;
@@ -249,7 +249,7 @@ static void want(struct code *c, const struct step *s)
 	}
 }
 
-/* What that comes to. */
+/* Resolving it. */
 
 static int add_item(struct code *c, struct plan_code_file file, struct err *err)
 {
@@ -313,7 +313,7 @@ static int by_path(const void *a, const void *b)
 	return order ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Each path once, and none that lies in a directory which comes along whole. */
+/* Keeps each path once, and drops those in a directory that is included whole. */
 static void drop_covered(struct code *c)
 {
 	_cleanup_(map_freep) struct map *dirs = map_new();
@@ -337,7 +337,7 @@ static void drop_covered(struct code *c)
 	c->items.n = kept;
 }
 
-/* What the step's own keys name. */
+/* Adds what the step's own keys name. */
 static int add_declared(struct code *c, const struct step *s, struct err *err)
 {
 	for (size_t i = 0; i < s->reads.n_code; i++)
@@ -392,8 +392,8 @@ static int make_answer(struct code *c, struct answer *a, struct err *err)
 	return 0;
 }
 
-/* A step would find code where it writes an output: what was there goes into it. For paths of
- * `code`, `cairn check` says so. */
+/* Refuses code where the step writes an output: the old output would be part of its code. For paths
+ * of `code`, `cairn check` reports this. */
 static int check_outputs(const struct step *s, const struct answer *a, struct err *err)
 {
 	for (size_t i = 0; i < a->n; i++) {

@@ -1,8 +1,8 @@
 /* plan/code/code.h — a step's code: paths that `code` names, files that its command names, and what
- * those ask for in turn. What the files of this folder share, and sources.c calls.
+ * those ask for in turn. Shared by the files of this folder, and by sources.c.
  *
- * code_pin() is asked once a step. Directories are listed, files scanned, imports resolved, and
- * trees made once a plan, whatever the number of steps. One thread.
+ * Call code_pin() once for each step. Each directory is listed, each file scanned, each import
+ * resolved and each tree made once a plan, whatever the number of steps. One thread.
  */
 #ifndef CAIRN_PLAN_CODE_CODE_H
 #define CAIRN_PLAN_CODE_CODE_H
@@ -39,19 +39,19 @@ int code_pin(struct plan *p, struct plan_step *s, struct err *err);
 struct code_project;
 struct code_project *code_project_new(struct plan *p);
 void code_project_free(struct code_project *c);
-/* The content of a path, put once. That a word of a command is no regular file is no error
- * (must_exist false); a path of `code` may be a directory, and has to be there. */
+/* The content of a path, put once. A path of `code` may be a directory, and must exist
+ * (must_exist). A word of a command needn't be a file: with must_exist false that is no error. */
 int code_project_entry(struct code_project *c, const char *path, bool must_exist,
 		       struct code_entry **ret, struct err *err);
-/* May there be a file of this name? False is certain. */
+/* Whether there may be a file of this name. False is certain. */
 bool code_project_may_have(struct code_project *c, const char *path);
-/* The same without following a link out of the project. */
+/* Whether there is one, reached without following a link out of the project. */
 bool code_project_has(struct code_project *c, const char *dir, const char *name);
 bool code_project_is_dir(struct code_project *c, const char *dir);
 /* Never NULL; read and scanned once. */
 const struct code_script *code_project_script(struct code_project *c, const char *path,
 					      enum code_language language);
-/* By its first line, of a file that nothing else tells of. */
+/* The language that the first line names, for a file of which nothing else tells it. */
 enum code_language code_project_language(struct code_project *c, const char *path);
 
 /* modules.c: what scripts ask for, and what that asks for. */
@@ -61,8 +61,9 @@ struct code_roots {
 	const char **v;
 	size_t n;
 };
-/* What one script, or module (by its dotted name), brings along: itself, if it is one of the
- * project, then the others, each with who asked for it first. Lent until code_modules_free(). */
+/* What a script, or a module (by its dotted name), brings along: first itself, if it is a file of
+ * the project, then the other files, each with the file that first asked for it. Lent until
+ * code_modules_free(). */
 struct code_modules;
 struct code_modules *code_modules_new(struct plan *p, struct code_project *project);
 void code_modules_free(struct code_modules *m);

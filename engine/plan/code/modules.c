@@ -1,25 +1,25 @@
 /* engine/plan/code/modules.c — what a script brings along: the modules of the project that it
- * imports, the files that it sources, and so on from there.
+ * imports, the files that it sources, and what those ask for in turn.
  *
- * A graph belongs to one list of roots, which are the folders of sys.path that lie in the project.
- * Its nodes are files; what a file asks for is resolved when it is first met, and stays. A walk
- * goes breadth first from one node, so that the reason that is told for a file is a shortest one.
- * Walks differ by their number, so that none has to clean up. Cycles end by themselves.
+ * A graph belongs to one list of roots: the folders of sys.path that lie in the project. Its nodes
+ * are files. What a file asks for is resolved at its first visit and kept. A walk goes breadth
+ * first from one node, so that the reason given for a file is a shortest one. Each walk has a
+ * number, which marks the nodes it has visited; so marks needn't be cleared, and cycles end.
  *
- * resolve_parts() is Python's import system with files only (PEP 420): in each root a package with
- * an __init__.py, else a module, else a folder that may be a part of a namespace. The first two
- * win over the third in whichever root they are. Each package on the way comes along, since
- * Python executes it. A relative import starts at the folder of the file and never goes above its
- * root, as in Python.
+ * resolve_parts() is Python's import system with files only (PEP 420). In each root it looks for a
+ * package with an __init__.py, then a module, then a folder that may be a part of a namespace. The
+ * first two win over the third in whichever root they are. Each package on the way is included,
+ * since Python executes it. A relative import starts at the folder of the file and never goes above
+ * its root, as in Python.
  *
- * A name that isn't found is no error: it is installed, or built in, or the script does without.
+ * A name that isn't found is no error: it is installed, or built in, or the script does without it.
  */
 #include <string.h>
 #include "base/os/fs.h"
 #include "plan/code/code.h"
 #include "plan/code/scan.h"
 
-/* Files that one script may bring along: a list of them, and a tree, must stay affordable for each
+/* Files that one script may bring along: the list and the tree must stay affordable for each
  * step. */
 #define FILES_MAX 65536
 
@@ -34,14 +34,14 @@ struct node {
 	enum code_language language;
 	bool resolved;
 	VEC(struct edge) edges;
-	uint32_t walk; /* the last one that came by */
+	uint32_t walk; /* the last walk that visited it */
 };
 
 struct graph {
 	struct code_roots roots;
 	VEC(struct node) nodes;
 	struct map *by_path; /* → index + 1 */
-	struct map *answers; /* what was asked for before → struct answer */
+	struct map *answers; /* earlier question → struct answer */
 	uint32_t walk;
 };
 
@@ -110,7 +110,7 @@ static struct graph *graph_of(struct code_modules *m, const struct code_roots *r
 
 /* Finding. */
 
-/* One search: what it finds goes behind `found`. */
+/* One search; results are appended to `found`. */
 struct search {
 	struct code_modules *m;
 	struct graph *g;
@@ -144,7 +144,7 @@ static bool add_file(struct search *s, const char *path, uint32_t root)
 
 enum module_kind { NOTHING, MODULE, PACKAGE, NAMESPACE };
 
-/* What `name` is in folder `dir`. Of a package or a namespace, *ret is its folder. */
+/* Tells what `name` is in folder `dir`. For a package or a namespace, *ret is its folder. */
 static enum module_kind find_part(struct search *s, const char *dir, uint32_t root,
 				  const char *name, const char **ret)
 {
@@ -169,8 +169,8 @@ static enum module_kind find_part(struct search *s, const char *dir, uint32_t ro
 	return folder ? NAMESPACE : NOTHING;
 }
 
-/* The parts of a dotted name from `at` on, below folder `dir`; then `name`, which may be a module
- * of that package, or something in it. Returns what the last part is, and its folder. */
+/* Follows the parts of a dotted name from `at` on, below folder `dir`; then `name`, which may be a
+ * module of that package, or something in it. Returns what the last part is, and its folder. */
 static enum module_kind resolve_rest(struct search *s, const char *dir, uint32_t root,
 				     const char *at, const char *name, const char **ret)
 {
@@ -192,7 +192,7 @@ static enum module_kind resolve_rest(struct search *s, const char *dir, uint32_t
 	return kind;
 }
 
-/* Likewise from the roots on. */
+/* The same, starting at the roots. */
 static enum module_kind resolve_parts(struct search *s, const char *module, const char *name,
 				      const char **ret, uint32_t *ret_root)
 {
@@ -227,12 +227,12 @@ static void resolve_relative(struct search *s, const struct node *from, const st
 	const char *root = s->g->roots.v[from->root], *dir;
 	size_t root_len = strlen(root), len = strlen(from->path), up = a->level;
 
-	/* Its folder is one above it; each further dot one more. */
+	/* The first dot is the folder of the file; each further dot is one above it. */
 	for (; up; up--) {
 		while (len > root_len && from->path[len - 1] != '/')
 			len--;
 		if (len <= root_len + (root_len ? 1 : 0))
-			return; /* the root is no package */
+			return; /* no package is above the root */
 		len--;
 	}
 	dir = arena_strndup(s->m->p->arena, from->path, len);
@@ -241,7 +241,7 @@ static void resolve_relative(struct search *s, const struct node *from, const st
 
 static void resolve_node(struct code_modules *m, struct graph *g, uint32_t at)
 {
-	struct node from = g->nodes.v[at]; /* nodes move when there are more of them */
+	struct node from = g->nodes.v[at]; /* a copy: nodes move when the list grows */
 	const struct code_script *script =
 		code_project_script(m->project, from.path, from.language);
 	struct search s = { .m = m, .g = g, .language = from.language };
@@ -313,7 +313,7 @@ static int walk_all(struct walk *w, struct err *err)
 	return 0;
 }
 
-/* From what a search found; the answer is kept under its key. */
+/* Walks from what a search found; keeps the answer under `key`. */
 static int walk_from(struct search *s, const char *key, const struct plan_code_file **ret,
 		     size_t *ret_n, struct err *err)
 {
@@ -371,7 +371,7 @@ int code_modules_of_module(struct code_modules *m, const struct code_roots *root
 	if (answered(s.g, key, ret, ret_n))
 		return 0;
 	kind = resolve_parts(&s, name, NULL, &dir, &root);
-	/* A package is executed by its __main__.py; without one it is none of the project's. */
+	/* Python executes a package's __main__.py; without one, the package isn't the project's. */
 	if ((kind == PACKAGE || kind == NAMESPACE) &&
 	    find_part(&s, dir, root, "__main__", &main) != MODULE)
 		kind = NOTHING;

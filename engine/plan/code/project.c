@@ -1,14 +1,14 @@
 /* engine/plan/code/project.c — the project as it lies there: names, files, what scripts ask for.
  *
- * Commands and imports have many names, most of which are no files: one look at a directory's
- * names answers for all. A directory with more than LISTING_MAX of them isn't kept; there each
- * name is looked at by itself.
+ * Commands and imports hold many names, most of which are no files. One listing of a directory
+ * answers for all names in it. A directory with more than LISTING_MAX entries isn't kept: there
+ * each name is looked up by itself.
  *
- * What a script asks for is found by reading it, so whatever it says, only regular files that are
- * reached without leaving the project are opened. Of a file SCAN_BYTES_MAX are read: what is
- * larger was not written by hand.
+ * Scripts are read to find what they ask for. Whatever they say, only regular files that are
+ * reached without leaving the project are opened. At most SCAN_BYTES_MAX of a file are read: a
+ * larger one wasn't written by hand.
  *
- * Everything is remembered for the time of the plan.
+ * Everything is remembered until the plan ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +24,13 @@
 
 struct listing {
 	struct map *names;
-	bool unknown; /* too large, or it can't be read: each is looked at by itself */
+	bool unknown; /* too large, or unreadable: each name is looked up by itself */
 	bool is_dir;  /* reached without leaving the project */
 };
 
 struct code_project {
 	struct plan *p;
-	int root; /* -1: it can't be opened; then nothing is found by reading */
+	int root; /* -1: it can't be opened; then no file can be read */
 	struct map *listings, *entries, *python, *shell;
 	VEC(struct map *) names; /* of listings */
 };
@@ -174,7 +174,7 @@ static void note_source(void *arg, const char *path, unsigned line)
 	VEC_PUSH(&a->v, ask);
 }
 
-/* Its beginning; false when it is no regular file of the project. */
+/* Reads its beginning; false when it is no regular file of the project. */
 static bool read_beginning(struct code_project *c, const char *path, size_t max, struct str *out)
 {
 	struct err none = { 0 };
@@ -188,7 +188,7 @@ static bool read_beginning(struct code_project *c, const char *path, size_t max,
 	want = (size_t)MIN((uint64_t)st.st_size, (uint64_t)max);
 	str_reserve(out, want + 1);
 	n = fs_read_at(fd, out->s, want, 0);
-	out->len = n > 0 ? (size_t)n : 0; /* who hashes it says what is wrong */
+	out->len = n > 0 ? (size_t)n : 0; /* a read error is reported when the file is hashed */
 	out->s[out->len] = '\0';
 	return true;
 }

@@ -1,13 +1,13 @@
-/* engine/plan/code/scan_python.c — import statements, found without Python.
+/* engine/plan/code/scan_python.c — finds import statements without Python.
  *
- * next_token() cuts the text by Python's lexical rules: comments, strings (an f-string with the
- * strings inside of its fields, as Python 3.12 has them), lines joined by a backslash or by
- * brackets. A statement begins at a logical line, behind `;`, or behind a `:` outside of brackets,
- * so that `try: import a` counts. Only there `import` and `from` are read; `yield from x` and
- * `x.import` never stand there.
+ * next_token() cuts the text by Python's lexical rules: comments, strings (also f-strings with
+ * strings inside their fields, as in Python 3.12), lines joined by a backslash or by brackets. A
+ * statement begins at a logical line, after `;`, or after a `:` outside brackets, so that `try:
+ * import a` counts. `import` and `from` are read only there; `yield from x` and `x.import` never
+ * stand there.
  *
- * Each byte is looked at once, but for the letters before a quote. Fields of f-strings nest by
- * recursion, at most NEST_MAX deep: behind that the rest of the file isn't read, as Python itself
+ * Each byte is read once, except for the letters before a quote. Fields of f-strings nest by
+ * recursion, at most NEST_MAX deep; a file that nests deeper isn't read further, as Python itself
  * refuses it.
  */
 #include <stdbool.h>
@@ -29,7 +29,7 @@ struct scanner {
 	unsigned token_line;
 };
 
-/* Letters of other alphabets are bytes from 0x80 on, whatever their encoding. */
+/* Letters of other alphabets are bytes from 0x80 on in every encoding. */
 static bool is_name_byte(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -41,7 +41,7 @@ static bool is_line_end(char c)
 	return c == '\n' || c == '\r';
 }
 
-/* Past a line's end: "\r\n" is one. */
+/* Skips a line's end; "\r\n" is one. */
 static void skip_line_end(struct scanner *s)
 {
 	s->at += *s->at == '\r' && s->at + 1 < s->end && s->at[1] == '\n' ? 2 : 1;
@@ -54,7 +54,7 @@ static void skip_comment(struct scanner *s)
 		s->at++;
 }
 
-/* How a string was opened. */
+/* How a string begins. */
 struct quotes {
 	char quote;
 	bool triple, format;
@@ -66,8 +66,8 @@ static bool at_quotes(const struct scanner *s, const struct quotes *q)
 						     s->at[2] == q->quote));
 }
 
-/* A backslash and what it takes with it. Also in raw strings, where it stays in the text, it keeps
- * a quote from ending them; before a brace it does nothing. */
+/* Skips a backslash and the character it escapes. In raw strings the backslash stays in the text,
+ * but still keeps a quote from ending them. Before a brace it does nothing. */
 static void skip_escape(struct scanner *s, const struct quotes *q)
 {
 	s->at++;
@@ -81,7 +81,7 @@ static void skip_escape(struct scanner *s, const struct quotes *q)
 
 static void skip_string(struct scanner *s, struct quotes q, unsigned nest);
 
-/* At a quote, behind a prefix of n letters. */
+/* Skips a string, from its quote on; its prefix has n letters. */
 static void skip_literal(struct scanner *s, const char *prefix, size_t n, unsigned nest)
 {
 	struct quotes q = { .quote = *s->at };
@@ -97,8 +97,8 @@ static void skip_literal(struct scanner *s, const char *prefix, size_t n, unsign
 	skip_string(s, q, nest);
 }
 
-/* A field of an f-string, from behind its `{` to behind its `}`: an expression with strings and
- * brackets of its own, and behind a colon text again, in which fields may stand. */
+/* Skips a field of an f-string, from after its `{` to after its `}`: an expression with strings and
+ * brackets, then maybe a colon and text, which may hold fields again. */
 static void skip_field(struct scanner *s, const struct quotes *q, unsigned nest)
 {
 	unsigned brackets = 0;
@@ -111,7 +111,7 @@ static void skip_field(struct scanner *s, const struct quotes *q, unsigned nest)
 		char c = *s->at;
 
 		if (spec && (at_quotes(s, q) || (is_line_end(c) && !q->triple)))
-			return; /* never closed: the string's end counts */
+			return; /* never closed: the string ends here */
 		if (!spec && is_name_byte(c)) {
 			for (name = s->at; s->at < s->end && is_name_byte(*s->at);)
 				s->at++;
@@ -158,7 +158,7 @@ static void skip_string(struct scanner *s, struct quotes q, unsigned nest)
 			skip_escape(s, &q);
 		} else if (is_line_end(*s->at)) {
 			if (!q.triple)
-				return; /* never closed: the next line is read as a line */
+				return; /* never closed: the next line starts a new statement */
 			skip_line_end(s);
 		} else if (q.format && *s->at == '{') {
 			s->at++;
@@ -231,7 +231,7 @@ static bool is_sign(const struct scanner *s, char c)
 	return s->token == TOKEN_OTHER && s->len == 1 && *s->text == c;
 }
 
-/* "a.b", put together of its parts, between which there may be blanks. */
+/* "a.b", put together from its parts; blanks may stand between them. */
 struct dotted {
 	char text[SCAN_NAME_MAX + 1];
 	size_t len;
@@ -250,7 +250,7 @@ static void add_part(struct dotted *d, const struct scanner *s)
 	d->len += s->len;
 }
 
-/* From its first name on; the token behind it is read. */
+/* Reads from its first name on, and the token after it. */
 static void read_dotted(struct scanner *s, struct dotted *d)
 {
 	d->len = 0;
@@ -265,7 +265,7 @@ static void read_dotted(struct scanner *s, struct dotted *d)
 	d->text[d->len] = '\0';
 }
 
-/* `as other`, and a comma: is there another name? */
+/* Skips `as other`, and a comma: whether another name follows. */
 static bool goes_on(struct scanner *s)
 {
 	if (is_name(s, "as")) {
@@ -280,7 +280,7 @@ static bool goes_on(struct scanner *s)
 
 typedef void (*import_fn)(void *arg, const struct scan_import *import);
 
-/* Behind `import`. */
+/* Reads on after `import`. */
 static void read_import(struct scanner *s, unsigned line, import_fn fn, void *arg)
 {
 	struct dotted d;
@@ -293,7 +293,7 @@ static void read_import(struct scanner *s, unsigned line, import_fn fn, void *ar
 	} while (goes_on(s) && s->token == TOKEN_NAME);
 }
 
-/* Behind `from`. */
+/* Reads on after `from`. */
 static void read_from(struct scanner *s, unsigned line, import_fn fn, void *arg)
 {
 	struct scan_import import = { .module = "", .line = line };
@@ -349,6 +349,6 @@ void scan_python(const char *bytes, size_t n, import_fn fn, void *arg)
 			next_token(&s);
 			continue;
 		}
-		begins = false; /* what ended the statement is read next, as what it is */
+		begins = false; /* the token that ended the statement is handled next */
 	}
 }

@@ -1,13 +1,13 @@
-/* engine/plan/code/scan_shell.c — what a shell script sources, found without a shell.
+/* engine/plan/code/scan_shell.c — finds the files that a shell script sources, without a shell.
  *
  * Words are cut as POSIX says: quotes, backslashes, comments, here-documents, operators. A word in
- * which the shell would fill something in isn't literal, and no path. Where a command may begin,
- * `.` and `source` are looked for, and the literal word behind them is told.
+ * which the shell expands something isn't literal, so it is no path. Where a command may begin, the
+ * scanner looks for `.` and `source`, and reports the literal word after them.
  *
  * Command substitutions are read like subshells, since their parentheses are operators like any
- * others; inside of double quotes only their quotes are followed. Arithmetic is skipped, for its
- * `<<` opens no here-document. HERE_MAX of those may wait for one line's end; the rest isn't
- * skipped, and read as commands.
+ * others; inside double quotes only their quotes are followed. Arithmetic is skipped, because its
+ * `<<` opens no here-document. At most HERE_MAX here-documents may begin in one line; further ones
+ * aren't skipped, and are read as commands.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -15,19 +15,19 @@
 #include "plan/code/scan.h"
 
 #define HERE_MAX 8
-/* An expression is shorter. What is looked at in vain is looked at once. */
+/* Expressions are shorter. A failed search up to here isn't repeated. */
 #define ARITHMETIC_MAX 4096
 
 struct word {
 	char text[SCAN_NAME_MAX + 1];
 	size_t len;
-	bool literal; /* the shell fills nothing in */
-	bool quoted;  /* some of it was */
+	bool literal; /* the shell expands nothing in it */
+	bool quoted;  /* some of it was in quotes */
 };
 
 struct here {
 	char end[SCAN_NAME_MAX + 1];
-	bool tabs; /* those at the beginning of lines don't count: <<- */
+	bool tabs; /* <<- : tabs at the beginning of lines are ignored */
 };
 
 struct scanner {
@@ -35,7 +35,7 @@ struct scanner {
 	unsigned line;
 	struct here here[HERE_MAX];
 	unsigned n_here;
-	const char *no_arithmetic; /* up to here: an expression that began before never closed */
+	const char *no_arithmetic; /* before here, no arithmetic that was begun is closed */
 };
 
 static char peek(const struct scanner *s, size_t ahead)
@@ -57,7 +57,7 @@ static void add_byte(struct word *w, char c)
 		w->text[w->len++] = c;
 }
 
-/* Behind the quote, up to behind the next one. */
+/* Reads from after the quote to after the next one. */
 static void read_single(struct scanner *s, struct word *w)
 {
 	for (; s->at < s->end && *s->at != '\''; take(s))
@@ -82,8 +82,8 @@ static void read_double(struct scanner *s, struct word *w)
 		take(s);
 }
 
-/* Past $(( … )) or (( … )), from behind its parentheses; false where they don't close on what may
- * be one expression: then they are two subshells. */
+/* Skips $(( … )) or (( … )), from after its opening parentheses. False where they don't close on
+ * what may be one expression: then they are two subshells. */
 static bool skip_arithmetic(struct scanner *s)
 {
 	unsigned open = 2;
@@ -106,7 +106,7 @@ static bool skip_arithmetic(struct scanner *s)
 	return false;
 }
 
-/* A word from here on; what ends it is left. */
+/* Reads a word; leaves the character that ends it. */
 static void read_word(struct scanner *s, struct word *w)
 {
 	w->len = 0;
@@ -140,7 +140,7 @@ static void read_word(struct scanner *s, struct word *w)
 	w->text[w->len] = '\0';
 }
 
-/* At << : the word behind it ends a text that begins on the next line. */
+/* At << : the next word ends a text that begins on the next line. */
 static void read_here(struct scanner *s)
 {
 	struct word w;
@@ -162,7 +162,7 @@ static void read_here(struct scanner *s)
 	memcpy(s->here[s->n_here++].end, w.text, w.len + 1);
 }
 
-/* At the beginning of a line: past the texts that wait for it. */
+/* At the beginning of a line: skips the here-documents that begin there. */
 static void skip_heres(struct scanner *s)
 {
 	for (unsigned i = 0; i < s->n_here; i++) {
@@ -195,7 +195,7 @@ static bool word_is_one_of(const struct word *w, const char *const *names, size_
 void scan_shell(const char *bytes, size_t n, void (*fn)(void *arg, const char *path, unsigned line),
 		void *arg)
 {
-	/* Behind these another command begins. */
+	/* After these words another command begins. */
 	static const char *const before[] = { "if", "then", "else", "elif", "while",   "until",
 					      "do", "!",    "time", "{",    "builtin", "command" };
 	static const char *const sourcing[] = { ".", "source" };

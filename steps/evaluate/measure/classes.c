@@ -1,19 +1,19 @@
-/* steps/evaluate/measure/classes.c — the classes of a classification, and each row's as a number.
+/* steps/evaluate/measure/classes.c — the classes of a classification, and each row's class as a
+ * number.
  *
- * Which there are: those listed in the settings (classes_list(), before the columns are wanted),
- * else those of the prob_* columns, else the texts that labels and predictions of matched rows
- * have, sorted (as numbers where all are integers). Where data shows only part of them,
- * complete_range() and complete_pair() add what is meant beyond doubt: classes 0 … K-1 for K
- * columns, the other one of a usual pair.
+ * The classes are those in the settings (classes_list(), before the columns are wanted), else those
+ * of the prob_* columns, else the texts of labels and predictions in matched rows, sorted (as
+ * numbers if all are integers). If the data shows only some of them, complete_range() and
+ * complete_pair() add those that are certain: classes 0 … K-1 for K columns, the other one of a
+ * usual pair.
  *
  * Then the codes of the columns, which are numbers of texts, are replaced in place by numbers of
- * classes (recode()). So recoding happens once a column, after matching. A text that is no class
- * is an error, or drops its row in all sources.
+ * classes (recode()). So recoding happens once a column, after matching. A text that is no class is
+ * an error, or drops its row in all sources.
  *
- * classes_apply() fills truth and predictions. Without a predicted class it follows from the
- * scores: the threshold where there are two classes and one score (or a threshold was given), else
- * the largest score, the first of equal ones. Blocks of rows are decided on all threads, each
- * writing its own rows.
+ * classes_apply() fills truth and predictions. Without a predicted class the scores decide: the
+ * threshold for two classes and one score (or if a threshold was given), else the largest score,
+ * the first of equal ones. All threads work on blocks of rows, each writing its own rows.
  */
 #include "steps/evaluate/measure/classes.h"
 #include <string.h>
@@ -23,7 +23,7 @@
 #define BLOCK (64 * KIB)
 #define NONE  UINT32_MAX
 
-/* Which there are. */
+/* The set of classes. */
 
 static bool as_integer(const char *s, int64_t *ret)
 {
@@ -55,7 +55,7 @@ static bool all_integers(const struct data *d)
 	return true;
 }
 
-/* Adds the texts of a column that a matched row really has. */
+/* Adds the texts of a column that occur in matched rows. */
 static void collect(struct dict *all, const struct source *s, const struct column *c, size_t n)
 {
 	uint8_t *used;
@@ -106,7 +106,7 @@ static int given_classes(struct data *d, const char *what, const char *const *na
 	return 0;
 }
 
-/* A class as the settings give it: text, an integer or a truth value; NULL for anything else. */
+/* A class in the settings: text, an integer or a truth value; NULL for anything else. */
 static const char *class_name(struct arena *arena, const json_t *v)
 {
 	if (json_is_integer(v))
@@ -133,7 +133,7 @@ int classes_list(struct step_args *a, struct data *d, struct err *err)
 	return d->named ? given_classes(d, "classes", names, json_array_size(list), err) : 0;
 }
 
-/* One class was found where there must be two: the other one of a pair that everybody writes. */
+/* One class was found, but there must be two: adds the other one of a usual pair. */
 static void complete_pair(struct data *d)
 {
 	static const char *const pairs[][2] = { { "0", "1" },
@@ -152,7 +152,7 @@ static void complete_pair(struct data *d)
 			}
 }
 
-/* K columns whose classes are all among 0 … K-1: column k is class k, also where some class doesn't
+/* K columns whose classes are all among 0 … K-1: column k is class k, even if some class doesn't
  * occur. */
 static void complete_range(struct data *d, size_t width)
 {
@@ -218,7 +218,7 @@ static int find_positive(struct step_args *a, struct data *d, struct err *err)
 
 /* Rows. */
 
-/* Codes of the column become classes. `keep`: NULL where rows aren't left out. */
+/* Turns codes of the column into classes. `keep`: NULL if rows aren't left out. */
 static int recode(const struct data *d, const struct source *s, struct column *c, uint8_t *keep,
 		  struct err *err)
 {
@@ -274,9 +274,9 @@ int classes_resolve(struct step_args *a, struct data *d, struct inputs *in, stru
 		if (r == 0 && model->scores && model->scores->width > 1)
 			complete_range(d, model->scores->width);
 		complete_pair(d);
-		/* What a model is measured by doesn't depend on what it is compared with: where its
-		 * metrics are those of two classes, or its scores say how many there are, a
-		 * baseline adds none. */
+		/* A model's metrics must not depend on the baseline: when they are those of two
+		 * classes, or when the model's scores give the number of classes, a baseline adds
+		 * no class. */
 		if (r == 0 && baseline && d->n_classes != 2 && !model->scores) {
 			collect(&texts, baseline, baseline->prediction, d->n);
 			r = found_classes(d, &texts, err);

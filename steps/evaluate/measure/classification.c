@@ -3,33 +3,33 @@
  * classification_prepare() computes once what doesn't depend on weights: the order of rows by each
  * score column (m->orders), and by row the loss, Brier score, confidence, bin and rank of the true
  * class. classification_measure() then passes over the rows with their weights: the confusion
- * matrix and what comes from it, areas by sweep(), top-k, and probabilities.
+ * matrix and metrics from it, areas by sweep(), top-k, and probabilities.
  *
- * Counts are exact integers: what comes from the confusion matrix and the areas under ROC curves
- * is right to the last rounding. Sums of doubles go by blocks that are joined in order
- * (meter_blocks(), struct sum), so they don't depend on the threads.
+ * Counts are exact integers: metrics from the confusion matrix and areas under ROC curves are exact
+ * up to the last rounding. Sums of doubles go by blocks that are joined in order (meter_blocks(),
+ * struct sum), so they don't depend on the threads.
  *
- * Scores are probabilities when they lie within 0 and 1 and sum to 1 (why_no_probabilities()); if
- * not, loss and calibration are undefined, and of two score columns their difference is ranked.
- * Each metric that isn't defined has its reason (`why`). The set and order of metrics depends on
- * the data and the side only, never on the weights.
+ * Scores are probabilities when they lie within 0 and 1 and sum to 1 (why_no_probabilities()). If
+ * not, loss and calibration are undefined, and two score columns are ranked by their difference.
+ * Each undefined metric has its reason (`why`). The set and order of metrics depends on the data
+ * and the side only, never on the weights.
  *
- * A meter doesn't change once it is prepared: any number of threads measure by it. One exception:
- * add_areas() takes the text of a reason from the arena where `w` is NULL, which only one
- * thread asks for at a time.
+ * A meter doesn't change once it is prepared: any number of threads measure with it. One exception:
+ * add_areas() allocates the text of a reason in the arena when `w` is NULL, which only one thread
+ * passes at a time.
  */
 #include <string.h>
 #include "steps/evaluate/measure/meter.h"
 #include "steps/evaluate/measure/sweep.h"
 
-#define SUM_TOLERANCE 1e-5 /* of a row's probabilities: 32-bit softmax is off by 1e-7 a class */
-/* Above, counting on several threads takes more memory than it is worth. */
+#define SUM_TOLERANCE 1e-5 /* for a row's sum: 32-bit softmax is off by 1e-7 a class */
+/* With more classes, counting on several threads takes too much memory. */
 #define COUNT_CLASSES_MAX 256
 
 /* By row. */
 
 struct row_check {
-	uint64_t outside, unsummed; /* rows + 1, the first of each */
+	uint64_t outside, unsummed; /* first row of each kind, + 1 */
 };
 
 static bool is_binary(const struct meter *m)
@@ -37,7 +37,7 @@ static bool is_binary(const struct meter *m)
 	return m->d->n_classes == 2;
 }
 
-/* Of two classes, where the positive one's score is. */
+/* With two classes, the column of the positive one's score. */
 static size_t positive_column(const struct meter *m)
 {
 	return m->s->width == 2 ? m->d->positive : 0;
@@ -88,7 +88,7 @@ static const char *why_no_probabilities(struct meter *m)
 	return why;
 }
 
-/* Where the logarithm of 0 would be taken: at the epsilon of the scores' own type, as scikit-learn
+/* Instead of the logarithm of 0, uses that of the epsilon of the scores' type, as scikit-learn
  * does. */
 static inline double clipped(const struct meter *m, double p)
 {
@@ -146,7 +146,7 @@ static void probabilities_block(void *arg, size_t from, size_t to, void *partial
 			multi_row(m, i);
 }
 
-/* Of equal scores the last column comes first, as in scikit-learn. */
+/* Among equal scores the last column comes first, as in scikit-learn. */
 static void ranks_block(void *arg, size_t from, size_t to, void *partial)
 {
 	struct meter *m = arg;
@@ -165,8 +165,8 @@ static void ranks_block(void *arg, size_t from, size_t to, void *partial)
 	}
 }
 
-/* Of two scores that aren't probabilities (logits, votes) it is their difference that tells the
- * classes apart. Halved, so that it can't overflow. */
+/* When two scores aren't probabilities (logits, votes), their difference separates the classes. It
+ * is halved, so that it can't overflow. */
 static struct ranked *order_by_difference(const struct meter *m)
 {
 	size_t yes = m->d->positive;
@@ -203,7 +203,7 @@ void classification_prepare(struct meter *m)
 	for (size_t c = 0; c < m->o.n_cuts; c++)
 		m->names[c] = arena_printf(m->arena, "top_%zu_accuracy", m->o.cuts[c]);
 	m->why_not = m->s->scores ? NULL : "there are no scores, only predicted classes";
-	/* Without rows there may be another number of columns than of classes. */
+	/* Without rows the number of columns may differ from that of classes. */
 	if (!m->s->scores || m->d->n_classes < 2 || !m->d->n)
 		return;
 	m->why_not = why_no_probabilities(m);
@@ -228,7 +228,7 @@ struct counting {
 	const struct meter *m;
 	const uint32_t *w;
 	unsigned ranges;
-	uint64_t *counts; /* a matrix a range */
+	uint64_t *counts; /* one matrix per range */
 };
 
 static int count_range(void *arg, size_t r, struct err *err)
@@ -324,8 +324,8 @@ static double correlation(const struct class_measures *v, size_t k, uint64_t rig
 	return pp > 0 && tt > 0 ? (c - sum_value(&pt)) / sqrt(pp) / sqrt(tt) : 0;
 }
 
-/* A class that nobody named counts in the averages of rows in which it occurs or is predicted, as
- * in scikit-learn: these rows may be a slice, or drawn again. */
+/* A class that isn't named in advance counts in the averages of rows in which it occurs or is
+ * predicted, as in scikit-learn. These rows may be a slice, or a resample. */
 static void add_averages(const struct meter *m, const struct class_measures *v, uint64_t n,
 			 const char *why, struct measures *ret)
 {
@@ -418,8 +418,8 @@ static void add_binary_areas(const struct meter *m, const uint32_t *w, const cha
 				   : "no row is of the positive class");
 }
 
-/* Mean over pairs of classes, among those that occur, of the area that tells one from the other (D.
- * J. Hand and R. J. Till, 2001). */
+/* Mean over pairs of classes that occur: the area for telling one from the other (D. J. Hand and R.
+ * J. Till, 2001). */
 static double one_vs_one(const uint64_t *pairs, const uint64_t *support, size_t k)
 {
 	struct sum sum = { 0 };

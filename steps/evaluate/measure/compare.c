@@ -2,7 +2,7 @@
  * differences for Wilcoxon's.
  *
  * exact() adds the terms of the binomial distribution from the largest down, so it needs no large
- * factorials. Ranks come from ranked_order(), the largest difference first. Pure but for the
+ * factorials. Ranks come from ranked_order(), the largest difference first. Pure, except for the
  * threads that sort.
  */
 #include "steps/evaluate/measure/compare.h"
@@ -13,7 +13,8 @@
 
 #define EXACT_MAX 10000
 
-/* 2 P(X <= k) of a fair coin thrown n times; from the largest term down, each from the one before.
+/* 2 P(X <= k) of a fair coin thrown n times. Starts with the largest term and computes each from
+ * the one before.
  */
 static double exact(uint64_t k, uint64_t n)
 {

@@ -1,5 +1,5 @@
-/* steps/evaluate/measure/compare.h — paired tests: is one model better than another on the same
- * rows, or only luckier?
+/* steps/evaluate/measure/compare.h — paired tests: whether one model is better than another on the
+ * same rows, or only luckier.
  *
  * p-values are two-sided. Pure.
  */
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include "base/macros.h"
 
-/* Of the rows that only one model got right: McNemar's test (Q. McNemar, 1947), exact up to 10,000
- * such rows, else by chi-squared with continuity correction. NAN when there is none. */
+/* McNemar's test (Q. McNemar, 1947) over the rows that only one model got right: exact up to 10,000
+ * such rows, else by chi-squared with continuity correction. NAN without such rows. */
 double compare_mcnemar(uint64_t only_a, uint64_t only_b, bool *ret_exact);
 
 /* Wilcoxon's signed-rank test of a[i] - b[i] (F. Wilcoxon, 1945): zeros left out, ties with their

@@ -1,8 +1,8 @@
-/* steps/evaluate/measure/measure.c — meters by task: what classification.c, regression.c and
- * ranking.c share.
+/* steps/evaluate/measure/measure.c — meters by task: shared by classification.c, regression.c and
+ * ranking.c.
  *
- * The task of the data decides which of the three prepares and measures. meter_blocks() cuts rows
- * into blocks of a fixed size, so that partial sums, joined in order, don't depend on the threads.
+ * The data's task decides which of the three prepares and measures. meter_blocks() cuts rows into
+ * blocks of a fixed size, so that partial sums, joined in order, don't depend on the threads.
  */
 #include <string.h>
 #include "steps/evaluate/measure/meter.h"

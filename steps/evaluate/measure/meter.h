@@ -1,5 +1,5 @@
-/* steps/evaluate/measure/meter.h — what the three kinds of meters share. Private to measure.c and
- * classification.c, regression.c, ranking.c. */
+/* steps/evaluate/measure/meter.h — shared by the three kinds of meters. Private to measure.c,
+ * classification.c, regression.c and ranking.c. */
 #ifndef CAIRN_STEPS_EVALUATE_MEASURE_METER_H
 #define CAIRN_STEPS_EVALUATE_MEASURE_METER_H
 
@@ -8,7 +8,8 @@
 #include "steps/evaluate/measure/measure.h"
 #include "steps/evaluate/measure/sum.h"
 
-/* Rows summed on their own, then joined in order, so that sums don't depend on the threads. */
+/* Rows per block. Blocks are summed separately, then joined in order, so that sums don't depend on
+ * the threads. */
 #define METER_BLOCK (64 * KIB)
 
 struct meter {
@@ -19,13 +20,13 @@ struct meter {
 	size_t units;
 
 	/* classification */
-	struct ranked **orders; /* by score column; of two classes only the positive one's */
+	struct ranked **orders; /* by score column; with two classes only the positive one's */
 	size_t n_orders;
-	double *loss, *brier; /* by row; NULL: the scores are no probabilities */
+	double *loss, *brier; /* by row; NULL: the scores aren't probabilities */
 	double *confidence;
-	uint8_t *bin, *right; /* right: what `confidence` promised came true */
+	uint8_t *bin, *right; /* right: the prediction that `confidence` belongs to was right */
 	uint32_t *rank;       /* of the true class, from 0 */
-	const char *why_not;  /* no loss */
+	const char *why_not;  /* why there is no loss */
 	const char *names[CUTS_MAX];
 
 	/* regression */
@@ -51,8 +52,8 @@ static inline uint64_t weight(const uint32_t *w, size_t i)
 	return w ? w[i] : 1;
 }
 
-/* Calls fn for each block; the partial results, `size` bytes each and zeroed, in order. free()
- * them. */
+/* Calls fn for each block; returns the partial results in order, `size` bytes each, zeroed before.
+ * free() them. */
 void *meter_blocks(size_t n, unsigned threads, size_t size,
 		   void (*fn)(void *arg, size_t from, size_t to, void *partial), void *arg,
 		   size_t *ret_n);

@@ -1,10 +1,10 @@
-/* steps/evaluate/measure/order.c — rows by falling score: a stable radix sort from the most
- * significant side whose digits fit the keys at hand.
+/* steps/evaluate/measure/order.c — rows by falling score: a stable radix sort, most significant
+ * digit first, with digits that fit the current keys.
  *
- * A double becomes a 64-bit key that rises while the score falls (key_of()). A range is split by
- * its own smallest and largest key into buckets of equal width (spread_of()), so that scores that
- * crowd in a corner of the doubles spread out all the same. Small ranges are sorted by insertion;
- * a range of one key is sorted.
+ * A double becomes a 64-bit key that rises while the score falls (key_of()). A range is split
+ * between its smallest and largest key into buckets of equal width (spread_of()), so that scores
+ * that are crowded in a small part of the doubles still spread out. Small ranges are sorted by
+ * insertion; a range of one key is sorted already.
  *
  * With more than one block of rows the first split is counted and scattered in blocks on all
  * threads; place() gives each block its own places in each bucket, in the order of the rows. Then
@@ -63,7 +63,7 @@ static void insertion(struct ranked *v, size_t n)
 	}
 }
 
-/* Sorts v with the help of tmp, both of n. */
+/* Sorts v with the buffer tmp, both of n items. */
 static void sort(struct ranked *v, struct ranked *tmp, size_t n)
 {
 	uint64_t min = UINT64_MAX, max = 0;
@@ -104,7 +104,7 @@ struct sorting {
 	struct ranked *a, *b;
 	uint64_t *min, *max;
 	struct spread spread;
-	uint32_t (*counts)[BUCKETS]; /* by block; then where its members go */
+	uint32_t (*counts)[BUCKETS]; /* by block; later the target of its members */
 	uint32_t starts[BUCKETS + 1];
 };
 
@@ -155,7 +155,7 @@ static int sort_bucket(void *arg, size_t b, struct err *err)
 	return 0;
 }
 
-/* Counts become places: bucket after bucket, within it block after block. */
+/* Turns counts into places: bucket after bucket, within it block after block. */
 static void place(struct sorting *s)
 {
 	uint32_t at = 0;

@@ -1,11 +1,12 @@
-/* steps/evaluate/measure/order.h — rows by falling score, as every threshold metric wants them. */
+/* steps/evaluate/measure/order.h — rows by falling score, as every threshold metric needs them. */
 #ifndef CAIRN_STEPS_EVALUATE_MEASURE_ORDER_H
 #define CAIRN_STEPS_EVALUATE_MEASURE_ORDER_H
 
 #include "base/macros.h"
 
 struct ranked {
-	uint64_t key; /* rises while the score falls; equal for equal scores (0.0 and -0.0 too) */
+	uint64_t key; /* rises while the score falls; equal scores have equal keys (0.0 and -0.0
+			 too) */
 	uint32_t row;
 	uint32_t code; /* of the row, from `codes`; 0 when that is NULL */
 };

@@ -1,12 +1,12 @@
 /* steps/evaluate/measure/ranking.c — the meter of a ranking: NDCG, MRR, MAP, by query.
  *
  * Rows compete within their query. NDCG is scikit-learn's: gain by label, discount 1/log2(rank +
- * 1), ties by their mean gain (F. McSherry and M. Najork, 2008). MRR and MAP take labels above 0
- * as relevant and a tie at its worst: all of a tie's rows have the rank of its last. A query
+ * 1), ties by their mean gain (F. McSherry and M. Najork, 2008). For MRR and MAP, labels above 0
+ * are relevant, and a tie counts at its worst: all its rows have the rank of its last. A query
  * without a relevant row counts as 0.
  *
- * Everything is computed once, by ranking_prepare(): group() sorts the rows by query, and each
- * query is measured by one thread into its own place of the arrays. ranking_measure() only takes
+ * Everything is computed once, by ranking_prepare(): group() sorts the rows by query, and one
+ * thread measures each query into its own place of the arrays. ranking_measure() only takes
  * weighted means over queries, in their order.
  *
  * Labels are 0 or more: data.c has checked them.
@@ -22,7 +22,7 @@ struct queries {
 	struct meter *m;
 	uint64_t *starts; /* by query: its first item; one more at the end */
 	struct item *items;
-	double *discounts; /* sums: of the first r ranks */
+	double *discounts; /* sums of the first r ranks' discounts */
 };
 
 static int by_score(const void *a, const void *b)
@@ -39,7 +39,7 @@ static int by_gain(const void *a, const void *b)
 	return x->gain > y->gain ? -1 : x->gain < y->gain;
 }
 
-/* Of items by falling score, the first `cut` ranks. */
+/* Over the first `cut` ranks of items by falling score. */
 static double dcg(const struct queries *q, const struct item *v, size_t n, size_t cut)
 {
 	struct sum sum = { 0 };

@@ -3,10 +3,10 @@
  * Errors are prediction minus truth. Quantiles are NumPy's (linear between order statistics; R. J.
  * Hyndman and Y. Fan, 1996, type 7).
  *
- * regression_prepare() keeps the errors, their sizes, and the orders of both. A measurement is two
- * passes over the rows by blocks, the second for the squares of distances from the means that the
- * first found, and a walk along the orders for the quantiles: at_rank() moves along the weights
- * from where it stood, so quantiles are asked for from the largest down.
+ * regression_prepare() keeps the errors, their sizes, and the orders of both. A measurement makes
+ * two passes over the rows by blocks, the second for the squared distances from the means of the
+ * first, and walks along the orders for the quantiles. at_rank() continues from its last position,
+ * so quantiles are computed from the largest down.
  *
  * Where squares could leave the range of doubles, numbers are divided by 2^scale first and results
  * multiplied again, which is exact (find_scale()).
@@ -41,8 +41,9 @@ static void errors_block(void *arg, size_t from, size_t to, void *partial)
 	}
 }
 
-/* Squares of numbers beyond 2^±500 leave what a double holds: an infinite or lost sum would make r2
- * a 1. Divided by a power of two, which is exact, they don't; everything else is as it was. */
+/* Squares of numbers beyond 2^±500 leave the range of a double, and an infinite or lost sum would
+ * make r2 a 1. Dividing by a power of two prevents that and is exact. Other numbers aren't
+ * changed. */
 static int find_scale(const struct meter *m)
 {
 	double top = 0;
@@ -145,16 +146,16 @@ static void add_spread(const struct pass *x, unsigned threads, struct spread_par
 
 /* Quantiles. */
 
-/* Walks an order; quickest from the largest value to the smallest. */
+/* Walks an order; fastest from the largest value to the smallest. */
 struct walk {
 	const struct ranked *order;
 	const double *v;
 	const uint32_t *w;
 	size_t at;
-	uint64_t before; /* weight in front of `at` */
+	uint64_t before; /* weight before `at` */
 };
 
-/* The value that `above` others lie above. */
+/* The value with `above` others above it. */
 static double at_rank(struct walk *x, uint64_t above)
 {
 	if (!x->w)
@@ -207,7 +208,7 @@ static void add_quantiles(const struct meter *m, const uint32_t *w, uint64_t n, 
 			     why);
 }
 
-/* 1 - a / b, where a constant truth is explained wholly or not at all. */
+/* 1 - a / b; a constant truth counts as explained wholly or not at all. */
 static double explained(double unexplained, double total)
 {
 	return total > 0 ? 1 - unexplained / total : unexplained > 0 ? 0 : 1;

@@ -1,5 +1,5 @@
-/* steps/evaluate/measure/resample.c — the bootstrap: intervals from measuring again with how often
- * each unit was drawn.
+/* steps/evaluate/measure/resample.c — the bootstrap: intervals from repeated measurements, weighted
+ * by how often each unit was drawn.
  *
  * A resample is a set of weights for the same meters (draws_weights()), so nothing is copied or
  * sorted again. Resamples run in parallel, each on one thread, and store their values at
@@ -7,10 +7,10 @@
  *
  * Intervals are percentiles of the values that are defined (interval()); p counts how often the
  * difference lies on the other side of 0 (p_value()). Measures of the baseline are found by their
- * name, as a side without scores has fewer.
+ * name, since a side without scores has fewer.
  *
- * Memory: MEASURES_MAX times the resamples, twice. Which metrics there are is the meter's; how
- * many resamples, results.c's.
+ * Memory: MEASURES_MAX times the resamples, twice. The meter decides which metrics there are;
+ * results.c how many resamples.
  */
 #include "steps/evaluate/measure/resample.h"
 #include <math.h>
@@ -72,7 +72,7 @@ struct resampling {
 	double *model_values, *baseline_values; /* [measure][resample] */
 };
 
-/* In the order of the model's measures; NAN for what the other meter hasn't. */
+/* In the order of the model's measures; NAN for those that the other meter lacks. */
 static void store(const struct resampling *r, double *to, const struct measures *m, size_t b)
 {
 	for (size_t i = 0; i < r->names->n; i++) {
@@ -117,7 +117,7 @@ static double quantile(const double *v, size_t n, double q)
 	return v[k] + (v[next] - v[k]) * (h - (double)k);
 }
 
-/* Of the values that are defined; sorts them. */
+/* Uses the values that are defined, and sorts them. */
 static struct interval interval(double *v, size_t n, double confidence)
 {
 	size_t k = 0;

@@ -1,6 +1,6 @@
 /* steps/evaluate/measure/sum.h — sums whose error doesn't grow with their length (A. Neumaier,
- * 1974): the exact sum, rounded, but for pathological cancellation. Two parts can be joined, so
- * that blocks are summed on any thread and joined in their order. */
+ * 1974): the exact sum, rounded, except after pathological cancellation. Two parts can be joined,
+ * so that blocks are summed on any thread and joined in their order. */
 #ifndef CAIRN_STEPS_EVALUATE_MEASURE_SUM_H
 #define CAIRN_STEPS_EVALUATE_MEASURE_SUM_H
 

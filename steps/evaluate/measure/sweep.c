@@ -1,17 +1,17 @@
 /* steps/evaluate/measure/sweep.c — one class against the others: one pass over the rows by falling
  * score.
  *
- * Rows of one score are taken together, as a tie (advance()). Pairs are counted as integers,
- * twice, so that half of a tie is whole. Curves keep at most CURVE_POINTS + 2 points: a point too
- * near to the last one is dropped (struct thinner), the ends never.
+ * Rows of one score are handled together, as a tie (advance()). Pairs are counted twice, as
+ * integers, so that half of a tie is a whole number. Curves keep at most CURVE_POINTS + 2 points: a
+ * point too near to the last one is dropped (struct thinner), except the ends.
  */
 #include "steps/evaluate/measure/sweep.h"
 #include "steps/evaluate/measure/meter.h"
 
-/* Along both axes together: a monotone curve has at most as many points as there is room for. */
+/* Distance along both axes together: so a monotone curve never has more points than fit. */
 #define STEP (2.0 / (CURVE_POINTS - 12))
 
-/* Points too near to the last one are left out; the ends never. */
+/* Points too near to the last one are dropped, except the ends. */
 struct thinner {
 	struct curve *c;
 	double x, y; /* of the last point seen, perhaps not kept */
@@ -23,7 +23,7 @@ static void keep(struct thinner *t, double x, double y)
 {
 	struct curve *c = t->c;
 
-	/* Precision may go up and down for long: every second point will do. */
+	/* Precision may go up and down many times: keep every second point. */
 	if (c->n == ARRAY_LEN(c->x)) {
 		for (size_t i = 1; i < c->n / 2; i++) {
 			c->x[i] = c->x[i * 2];
@@ -65,7 +65,7 @@ static void count_all(const struct ranked *order, size_t n, const uint32_t *w, s
 struct going {
 	struct sweep *s;
 	struct thinner roc, pr;
-	uint64_t tp, fp, twice; /* twice the rightly ordered pairs */
+	uint64_t tp, fp, twice; /* twice the correctly ordered pairs */
 	struct sum precision;
 };
 
