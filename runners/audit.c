@@ -152,8 +152,10 @@ void audit_say(const struct runner_audit *a, const char *const *paths, size_t n,
 
 		if (!of && !is_of_the_system(paths[i]) && !str_eq(a->program, paths[i])) {
 			_cleanup_(freep) char *source = source_of(paths[i]);
+			void **slot = map_slot_str(files, source);
 
-			*map_slot_str(files, source) = files;
+			if (!*slot)
+				*slot = TAKE_PTR(source);
 		} else if (of && !a->packages && !str_eq(of, packages)) {
 			add_shown(ret, of);
 			str_add(ret, " holds packages that aren't declared: add their lock file "
@@ -165,13 +167,8 @@ void audit_say(const struct runner_audit *a, const char *const *paths, size_t n,
 	}
 	n_files = map_len(files);
 	v = xcalloc(n_files + 1, sizeof(*v));
-	for (size_t i = 0; i < n_files; i++) {
-		const void *key;
-		size_t len;
-
-		map_at(files, i, &key, &len);
-		v[i] = xstrndup(key, len);
-	}
+	for (size_t i = 0; i < n_files; i++)
+		v[i] = map_at(files, i, NULL, NULL);
 	qsort(v, n_files, sizeof(*v), by_directory);
 	for (size_t i = 0, same; i < n_files; i += same) {
 		_cleanup_(freep) char *dir = fs_dirname(v[i]),

@@ -62,7 +62,7 @@ struct opens {
 	struct statx_timestamp since;
 	pthread_t thread;
 	bool running;
-	struct map *files; /* path → nothing */
+	struct map *files; /* path → its copy, ours */
 	const char **paths;
 	size_t untold;
 };
@@ -230,6 +230,7 @@ static bool answer(struct opens *o, int listener, struct seccomp_notif *q,
 {
 	char path[PATH_MAX], file[PATH_MAX];
 	struct asked a;
+	void **slot;
 	bool known;
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, q) < 0)
@@ -242,10 +243,10 @@ static bool answer(struct opens *o, int listener, struct seccomp_notif *q,
 		if (!known)
 			o->untold++;
 		else if (find_file(o, (pid_t)q->pid, &a, path, file)) {
-			if (map_len(o->files) < OPENS_MAX)
-				map_slot_str(o->files, file);
-			else if (!map_has(o->files, file, strlen(file)))
+			if (map_len(o->files) >= OPENS_MAX && !map_get_str(o->files, file))
 				o->untold++;
+			else if (!*(slot = map_slot_str(o->files, file)))
+				*slot = xstrdup(file);
 		}
 	}
 	*reply = (struct seccomp_notif_resp){ .id = q->id,
@@ -379,13 +380,8 @@ size_t opens_stop(struct opens *o, const char *const **ret, size_t *ret_untold)
 	n = map_len(o->files);
 	if (!o->paths) {
 		o->paths = xcalloc(n + 1, sizeof(*o->paths));
-		for (size_t i = 0; i < n; i++) {
-			const void *key;
-			size_t len;
-
-			map_at(o->files, i, &key, &len);
-			o->paths[i] = xstrndup(key, len);
-		}
+		for (size_t i = 0; i < n; i++)
+			o->paths[i] = map_at(o->files, i, NULL, NULL);
 		qsort(o->paths, n, sizeof(*o->paths), by_name);
 	}
 	*ret = o->paths;
