@@ -3,11 +3,12 @@
  * Paths are sorted, so files of one directory are adjacent: for MANY or more of them, one line
  * names the directory. All packages get one line with the directory that pip filled. A compiled
  * module is reported as its source, which a person would declare. All functions are pure, except
- * that access() tells programs from other files.
+ * that access() and stat() tell programs, directories and what doesn't exist from other files.
  */
 #include "runners/audit.h"
 #include <ctype.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/map.h"
 #include "base/mem.h"
@@ -55,6 +56,13 @@ static char *source_of(const char *path)
 	return xasprintf("%.*s/%.*s.py", (int)(cache - path), path, (int)strcspn(name, "."), name);
 }
 
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* A name for an input, made from the file's: letters, digits, underscores. */
 static char *name_of(const char *path)
 {
@@ -77,22 +85,24 @@ static void add_shown(struct str *to, const char *path)
 	text_add_printable(to, path, strlen(path));
 }
 
-/* One line: the file of the project, or the directory and its number of files. */
-static void say_inside(const char *inside, size_t n_files, struct str *ret)
+/* One line: the file of the project, or the directory and its number of files (0: not counted). */
+static void say_inside(const char *inside, bool is_dir, size_t n_files, struct str *ret)
 {
 	_cleanup_(freep) char *name = name_of(inside);
 	bool is_code = false;
 
-	for (size_t i = 0; i < ARRAY_LEN(of_code) && !n_files; i++)
+	for (size_t i = 0; i < ARRAY_LEN(of_code) && !is_dir; i++)
 		is_code |= str_has_suffix(inside, of_code[i]);
 	add_shown(ret, inside);
 	if (n_files)
 		str_addf(ret, "/ (%zu files)", n_files);
+	else if (is_dir)
+		str_addc(ret, '/');
 	str_addf(ret,
 		 is_code ? " isn't declared: add `code: [" : " isn't declared: add `inputs: {%s: ",
 		 name);
 	add_shown(ret, inside);
-	str_add(ret, is_code ? "]`\n" : n_files ? "/}`\n" : "}`\n");
+	str_add(ret, is_code ? "]`\n" : is_dir ? "/}`\n" : "}`\n");
 }
 
 /* Files outside of the project are often an installed program with all its files. One line names
@@ -120,6 +130,33 @@ static void say_outside(const char *path, size_t n_files, bool has_programs, str
 			       "version (`tools: [python3 --version]`)\n"
 			     : " isn't declared: it lies outside of the project; bring it in and "
 			       "add it to `inputs:`\n");
+}
+
+/* Something that doesn't exist: it was to be made. */
+static void say_made(const char *path, struct str *ret)
+{
+	add_shown(ret, path);
+	str_add(ret,
+		" can't be made: a strict step writes to its outputs, the rest of its workspace "
+		"and $TMPDIR\n");
+}
+
+static void say_state(const char *inside, struct str *ret)
+{
+	add_shown(ret, inside);
+	str_add(ret, " is Cairn's own: add what the step reads to `inputs:` (`${{ "
+		     "steps.NAME.outputs.NAME }}`)\n");
+}
+
+/* Python refuses to be the environment's without this file. */
+static void say_environment(const char *cfg, struct str *ret)
+{
+	_cleanup_(freep) char *dir = fs_dirname(cfg);
+
+	add_shown(ret, dir);
+	str_add(ret, " is a Python environment that isn't declared: add `tools: [");
+	add_shown(ret, dir);
+	str_add(ret, "/bin/python3 --version]`\n");
 }
 
 /* Files of one directory become adjacent. */
@@ -150,7 +187,11 @@ void audit_say(const struct runner_audit *a, const char *const *paths, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_(freep) char *of = packages_of(paths[i]);
 
-		if (!of && !is_of_the_system(paths[i]) && !str_eq(a->program, paths[i])) {
+		if (a->refused && str_has_suffix(paths[i], "/pyvenv.cfg")) {
+			say_environment(paths[i], ret);
+			lines++;
+		} else if (!of && (a->refused || !is_of_the_system(paths[i])) &&
+			   !str_eq(a->program, paths[i])) {
 			_cleanup_(freep) char *source = source_of(paths[i]);
 			void **slot = map_slot_str(files, source);
 
@@ -188,14 +229,20 @@ void audit_say(const struct runner_audit *a, const char *const *paths, size_t n,
 				       (same == 0 || (strncmp(v[i], v[i + same], len) == 0 &&
 						      v[i + same][len] == '/'));
 			     same++)
-				programs |= access(v[i + same], X_OK) == 0;
+				programs |= access(v[i + same], X_OK) == 0 &&
+					    !is_directory(v[i + same]);
 			if (programs && a->packages)
 				continue;
 		}
 		if (lines++ >= LINES_MAX)
 			n_more += same;
+		else if (inside && a->refused && fs_is_inside(".cairn", inside))
+			say_state(inside, ret);
+		else if (a->refused && access(v[i], F_OK) < 0)
+			say_made(inside ? inside : v[i], ret);
 		else if (inside)
-			say_inside(same > 1 ? inside_dir : inside, same > 1 ? same : 0, ret);
+			say_inside(same > 1 ? inside_dir : inside, same > 1 || is_directory(v[i]),
+				   same > 1 ? same : 0, ret);
 		else
 			say_outside(v[i], same, programs, ret);
 	}

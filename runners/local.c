@@ -22,7 +22,8 @@
  *
  * Attempts don't outlive the engine: adopt() kills what a dead engine left and returns that it is
  * gone. Other files do the rest: workspace.c directories, checkpoint.c checkpoints, redact.c
- * masking, links.c links to the store's files, audit.c the report of undeclared files.
+ * masking, links.c links to the store's files, mounts.c views of them, sandbox.c what a program can
+ * see and reach, audit.c the report of undeclared files.
  */
 #include <assert.h>
 #include <errno.h>
@@ -43,7 +44,9 @@
 #include "runners/audit.h"
 #include "runners/checkpoint.h"
 #include "runners/links.h"
+#include "runners/mounts.h"
 #include "runners/redact.h"
+#include "runners/sandbox.h"
 #include "runners/series.h"
 #include "runners/workspace.h"
 
@@ -67,11 +70,13 @@ struct local {
 	char *state_dir;
 	char engine_marker[64];
 	uint64_t state_hash;
-	struct map *attempts; /* id → struct local_attempt *, NULL when it has ended */
-	uint64_t oom_kills;   /* the machine's counter at the last check */
-	uint64_t link_from;   /* inputs of this many bytes are links; 0: not decided yet */
+	struct map *attempts;           /* id → struct local_attempt *, NULL when it has ended */
+	uint64_t oom_kills;             /* the machine's counter at the last check */
+	enum runner_place place;        /* of large inputs; ASK: not decided yet */
+	enum runner_place strict_place; /* of those of strict attempts, which aren't mounted */
 	pid_t guard;
 	int guard_pipe;
+	int users; /* the user namespace of attempts with mounts or their own network; -1: none */
 	char node[MACHINE_NAME_BYTES];
 };
 
@@ -84,8 +89,12 @@ struct local_attempt {
 	struct loop_source *timer, *pipe_source, *series_timer;
 	struct series_tail series;
 	int pipe_fd;
-	int rules;   /* links.h's ruleset; -1: its inputs are copies */
-	bool linked; /* its inputs are links */
+	int rules;                  /* links.h's ruleset; -1: its inputs aren't links */
+	enum runner_place did;      /* how its inputs were placed */
+	struct mounts *mounts;      /* with VIEWS */
+	struct sandbox_paths paths; /* what a strict attempt may use; else empty */
+	int strict_rules;           /* sandbox.h's ruleset; -1: none */
+	char *refused;              /* what its sandbox refused, as lines; or NULL */
 	struct redactor *redactor;
 	struct opens *opens;  /* the files that an audited attempt opens; else NULL */
 	int64_t grace_end_ns; /* after our TERM; 0: none was sent */
@@ -132,6 +141,10 @@ static void free_attempt(struct local_attempt *la)
 	series_close(&la->series);
 	fd_closep(&la->pipe_fd);
 	fd_closep(&la->rules);
+	mounts_free(la->mounts);
+	fd_closep(&la->strict_rules);
+	sandbox_paths_deinit(&la->paths);
+	free(la->refused);
 	process_free(la->process);
 	redactor_free(la->redactor);
 	opens_free(la->opens);
@@ -143,6 +156,42 @@ static void free_attempt(struct local_attempt *la)
 	free(la->result.continues);
 	free(la->result.undeclared);
 	free(la);
+}
+
+/* What a program prints when the mounts stop it. */
+static bool seems_stopped_by_mounts(const char *log_tail)
+{
+	static const char *const signs[] = { "ead-only file system",
+					     "nvalid cross-device link",
+					     "oo large for defined data type",
+					     "ot a directory",
+					     "sudo",
+					     "newuidmap",
+					     "docker",
+					     "podman",
+					     "container" };
+
+	for (size_t i = 0; i < ARRAY_LEN(signs); i++)
+		if (log_tail && strstr(log_tail, signs[i]))
+			return true;
+	return false;
+}
+
+static void say_rule(struct local_attempt *la, const struct err *why)
+{
+	if (la->did == RUNNER_PLACE_LINKS)
+		err_set(la->err, why->code,
+			"%s; its inputs are read-only links, beside which nothing new can be made "
+			"(`workspace: copy` gives the step copies of its own)",
+			why->msg);
+	else if (la->did == RUNNER_PLACE_VIEWS &&
+		 ((la->result.failure == FAILURE_OUTPUT && why->code == ERR_NOT_FOUND) ||
+		  seems_stopped_by_mounts(la->result.log_tail)))
+		err_set(la->err, why->code,
+			"%s; its inputs are mounted: only its own processes see the workspace (no "
+			"container or service), and it can't write to the store%s (`workspace: "
+			"copy` gives the step copies of its own)",
+			why->msg, geteuid() ? " or use sudo" : "");
 }
 
 static void report(struct local_attempt *la)
@@ -157,11 +206,11 @@ static void report(struct local_attempt *la)
 			why.msg, l->state_dir);
 	/* A program that can't write reports "permission denied", or nothing. */
 	why = *la->err;
-	if (la->linked && (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT))
-		err_set(la->err, why.code,
-			"%s; its inputs are read-only links, beside which nothing new can be made "
-			"(`workspace: copy` gives the step copies of its own)",
-			why.msg);
+	if (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT)
+		say_rule(la, &why);
+	if (la->a->sandbox && la->process &&
+	    (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT))
+		sandbox_explain(la->a, la->refused, la->err);
 	if (la->cancelled && la->result.failure != FAILURE_NONE) {
 		la->result.failure = FAILURE_CANCELLED;
 		err_set(la->err, ERR_CANCELLED, "stopped on request");
@@ -214,7 +263,7 @@ static void collect_outputs(struct local_attempt *la)
 		la->result.metrics_json = str_take(&text);
 	}
 	la->result.outputs = xcalloc(la->a->n_outputs + 1, sizeof(*la->result.outputs));
-	if (s->collect(s->arg, la->a, la->w.dir_fd, la->result.outputs, la->err) < 0)
+	if (s->collect(s->arg, la->a, la->w.dir_fd, la->did, la->result.outputs, la->err) < 0)
 		la->result.failure = la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID
 					     ? FAILURE_OUTPUT
 					     : FAILURE_STORE;
@@ -233,7 +282,7 @@ static void say_undeclared(struct local_attempt *la)
 		str_addf(&line, "cairn: %.*s", (int)strcspn(s, "\n") + 1, s);
 		write_log(la, &line);
 	}
-	la->result.undeclared = str_take(&text);
+	*(la->a->audit->refused ? &la->refused : &la->result.undeclared) = str_take(&text);
 }
 
 static void collect(void *arg)
@@ -243,7 +292,7 @@ static void collect(void *arg)
 	struct err put_err = { 0 };
 	struct stat st;
 
-	if (la->linked)
+	if (la->did == RUNNER_PLACE_LINKS)
 		links_mend(la->w.dir_fd, la->result.started_ns);
 	/* The files that a person left in a shell are no result. */
 	if (la->result.failure == FAILURE_NONE && !la->a->shell)
@@ -485,6 +534,25 @@ static int open_log_pipe(struct local_attempt *la, int *ret_write, struct err *e
 	return loop_add_fd(la->l->loop, fds[0], EPOLLIN, on_pipe, la, &la->pipe_source, err);
 }
 
+/* Watches for what the sandbox refuses. */
+static int begin_watch(struct local_attempt *la, struct err *err)
+{
+	VEC(const char *) except = { 0 };
+	int r;
+
+	for (size_t i = 0; i < la->paths.list.n; i++) {
+		char *real = realpath(la->paths.list.v[i].path, NULL);
+
+		if (real)
+			VEC_PUSH(&except, real);
+	}
+	r = opens_new(OPENS_ALL, except.v, except.n, &la->opens, err);
+	for (size_t i = 0; i < except.n; i++)
+		free((char *)except.v[i]);
+	VEC_FREE(&except);
+	return r;
+}
+
 /* Its own directory and its checkpoint count as declared. */
 static int begin_audit(struct local_attempt *la, struct err *err)
 {
@@ -498,7 +566,7 @@ static int begin_audit(struct local_attempt *la, struct err *err)
 		except[n++] = workspace;
 	if (real)
 		except[n++] = real;
-	return opens_new(except, n, &la->opens, err);
+	return opens_new(OPENS_READS, except, n, &la->opens, err);
 }
 
 static int start_program(struct local_attempt *la, struct err *err)
@@ -512,8 +580,10 @@ static int start_program(struct local_attempt *la, struct err *err)
 				     .env = (const char *const *)env,
 				     .cwd = la->w.path,
 				     .marker = la->marker,
-				     .rules = MAX(la->rules, 0),
+				     .rules = { MAX(la->rules, 0), MAX(la->strict_rules, 0) },
 				     .umask = RUNNER_UMASK };
+	struct namespace_plan apart = { .users = la->l->users,
+					.mounts = la->mounts ? mounts_plan(la->mounts) : NULL };
 
 	if (secret)
 		out = pipe_write;
@@ -521,7 +591,17 @@ static int start_program(struct local_attempt *la, struct err *err)
 	spec.stdout_fd = a->shell ? 1 : out;
 	spec.stderr_fd = a->shell ? 2 : out;
 	spec.foreground = a->shell;
-	if (r == 0 && a->audit)
+	if (r == 0 && apart.mounts && apart.users < 0)
+		r = namespace_users_new(&apart.users, err);
+	if (r == 0)
+		r = sandbox_network(a, &apart, err);
+	la->l->users = apart.users;
+	if (apart.mounts || apart.network)
+		spec.apart = &apart;
+	/* A strict attempt is as strict where the kernel can't tell us what it refuses. */
+	if (r == 0 && a->audit && a->audit->refused)
+		(void)begin_watch(la, NULL);
+	else if (r == 0 && a->audit)
 		r = begin_audit(la, err);
 	spec.opens = la->opens ? opens_fd(la->opens) : 0;
 	if (r == 0)
@@ -530,32 +610,6 @@ static int start_program(struct local_attempt *la, struct err *err)
 		opens_started(la->opens);
 	workspace_env_free(env);
 	return r;
-}
-
-static void prepared(void *arg)
-{
-	struct local_attempt *la = arg;
-	struct clock *c = loop_clock(la->l->loop);
-
-	la->result.started_ns = la->result.ended_ns = c->wall_ns(c);
-	if (la->result.failure == FAILURE_NONE && la->cancelled)
-		la->result.failure = FAILURE_CANCELLED;
-	if (la->result.failure == FAILURE_NONE && start_program(la, la->err) < 0) {
-		la->result.failure = FAILURE_FAILED;
-		la->result.exit_status = 127;
-	}
-	if (la->result.failure != FAILURE_NONE) {
-		report(la);
-		return;
-	}
-	if (la->a->timeout_ns)
-		la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + la->a->timeout_ns,
-					   on_timeout, la);
-	if (la->a->series_path && la->l->base.events.metric)
-		la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS,
-						  look_at_series, la);
-	la->l->base.events.started(la->l->base.events.arg, la->a->id, la->result.started_ns,
-				   process_pid(la->process));
 }
 
 static void add_marker(const struct local *l, uint64_t attempt_id, char ret[static 64])
@@ -582,22 +636,119 @@ static int attach_checkpoint(struct local_attempt *la)
 	return 0;
 }
 
+static enum runner_place wanted_place(const struct local_attempt *la)
+{
+	const struct runner_attempt *a = la->a;
+	bool strict = a->sandbox && a->sandbox->strict;
+	enum runner_place place = strict ? la->l->strict_place : la->l->place;
+
+	/* A kept workspace would leave links that nothing protects, or lack its mounts. */
+	if (a->copies || a->keep_workspace || (place == RUNNER_PLACE_VIEWS && !mounts_fit(a)) ||
+	    (place == RUNNER_PLACE_LINKS && (a->shell || !links_fit(a))))
+		return RUNNER_PLACE_COPIES;
+	return place;
+}
+
 static void prepare(void *arg)
 {
 	struct local_attempt *la = arg;
 	const struct local *l = la->l;
 	const struct runner_staging *s = &l->o.staging;
 	const struct runner_attempt *a = la->a;
-	/* A kept workspace would leave links that nothing protects. */
-	bool links = !a->copies && !a->keep_workspace && !a->shell && links_fit(a);
+	bool is_auto = l->o.inputs == RUNNER_INPUTS_AUTO;
+	struct runner_placing p = { .want = wanted_place(la),
+				    .from = is_auto ? MOUNTS_WORTH_BYTES : 1,
+				    .or_copies = is_auto,
+				    .prefix = MOUNTS_PREFIX };
+	int r = 0;
 
-	if (workspace_make(&la->w, &la->l->shelf, l->state_dir, a->id, la->err) < 0 ||
-	    s->prepare(s->arg, a, la->w.dir_fd, links ? l->link_from : UINT64_MAX, &la->linked,
-		       la->err) < 0 ||
-	    (a->checkpoint_path && attach_checkpoint(la) < 0) ||
-	    (la->linked &&
-	     links_rules(l->o.store_dir, l->state_dir, &la->w, &la->rules, la->err) < 0))
+	static_assert(MOUNTS_WORTH_BYTES == LINKS_WORTH_BYTES, "one threshold serves both");
+	if (!la->w.dir)
+		r = workspace_make(&la->w, &la->l->shelf, l->state_dir, a->id, la->err);
+	if (r == 0)
+		r = s->prepare(s->arg, a, la->w.dir_fd, &p, la->err);
+	la->did = p.did;
+	if (r == 0 && p.did == RUNNER_PLACE_ASK)
+		return;
+	if (r == 0 && a->checkpoint_path && attach_checkpoint(la) < 0)
+		r = -1;
+	if (r == 0 && p.did == RUNNER_PLACE_LINKS)
+		r = links_rules(l->o.store_dir, l->state_dir, &la->w, &la->rules, la->err);
+	if (p.did == RUNNER_PLACE_VIEWS && p.views &&
+	    mounts_make(l->o.store_dir, &la->w, p.views, a->n_inputs, &la->mounts,
+			r == 0 ? la->err : NULL) < 0)
+		r = -1;
+	if (r < 0)
 		la->result.failure = FAILURE_STORE;
+	else if (a->sandbox && a->sandbox->strict) {
+		sandbox_paths(a, &la->w, l->state_dir, &la->paths);
+		if (sandbox_rules(&la->paths, &la->strict_rules, la->err) < 0)
+			la->result.failure = FAILURE_UNSCHEDULABLE;
+	}
+}
+
+static enum runner_place decide(const struct local *l)
+{
+	switch (l->o.inputs) {
+	case RUNNER_INPUTS_LINKED: /* the session has tried these two */
+		return RUNNER_PLACE_LINKS;
+	case RUNNER_INPUTS_MOUNTED:
+		return RUNNER_PLACE_VIEWS;
+	case RUNNER_INPUTS_AUTO:
+		if (links_reflinks(l->o.store_dir, l->state_dir))
+			return RUNNER_PLACE_COPIES;
+		if (mounts_check(l->o.store_dir, l->state_dir, NULL) == 0)
+			return RUNNER_PLACE_VIEWS;
+		if (links_check(l->o.store_dir, l->state_dir, NULL) == 0)
+			return RUNNER_PLACE_LINKS;
+		return RUNNER_PLACE_COPIES;
+	case RUNNER_INPUTS_COPIED:
+		break;
+	}
+	return RUNNER_PLACE_COPIES;
+}
+
+/* The rules of a strict attempt are for files by their place, and mounts would hide these places
+ * from them. */
+static void decide_places(struct local *l)
+{
+	l->place = l->strict_place = decide(l);
+	if (l->place == RUNNER_PLACE_VIEWS)
+		l->strict_place = links_check(l->o.store_dir, l->state_dir, NULL) == 0
+					  ? RUNNER_PLACE_LINKS
+					  : RUNNER_PLACE_COPIES;
+}
+
+static void prepared(void *arg)
+{
+	struct local_attempt *la = arg;
+	struct clock *c = loop_clock(la->l->loop);
+
+	if (la->result.failure == FAILURE_NONE && la->did == RUNNER_PLACE_ASK) {
+		if (la->l->place == RUNNER_PLACE_ASK)
+			decide_places(la->l);
+		pool_submit(la->l->pool, prepare, prepared, la);
+		return;
+	}
+	la->result.started_ns = la->result.ended_ns = c->wall_ns(c);
+	if (la->result.failure == FAILURE_NONE && la->cancelled)
+		la->result.failure = FAILURE_CANCELLED;
+	if (la->result.failure == FAILURE_NONE && start_program(la, la->err) < 0) {
+		la->result.failure = FAILURE_FAILED;
+		la->result.exit_status = 127;
+	}
+	if (la->result.failure != FAILURE_NONE) {
+		report(la);
+		return;
+	}
+	if (la->a->timeout_ns)
+		la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + la->a->timeout_ns,
+					   on_timeout, la);
+	if (la->a->series_path && la->l->base.events.metric)
+		la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS,
+						  look_at_series, la);
+	la->l->base.events.started(la->l->base.events.arg, la->a->id, la->result.started_ns,
+				   process_pid(la->process));
 }
 
 static void run_guard(int fd, const char *engine_marker)
@@ -635,22 +786,6 @@ static void start_guard(struct local *l)
 		process_note_child(l->guard); /* so that it isn't taken for a program's leftover */
 }
 
-static uint64_t link_from(const struct local *l)
-{
-	switch (l->o.inputs) {
-	case RUNNER_INPUTS_LINKED:
-		return 1;
-	case RUNNER_INPUTS_AUTO:
-		if (!links_reflinks(l->o.store_dir, l->state_dir) &&
-		    links_check(l->o.store_dir, l->state_dir, NULL) == 0)
-			return LINKS_WORTH_BYTES;
-		break;
-	case RUNNER_INPUTS_COPIED:
-		break;
-	}
-	return UINT64_MAX;
-}
-
 static int local_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct local *l = local_of(r);
@@ -661,14 +796,16 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 	if (*slot)
 		return 0;
 	start_guard(l);
-	if (!l->link_from && a->n_inputs)
-		l->link_from = link_from(l);
+	/* Trying it takes time, which a run without large inputs needn't spend. */
+	if (l->place == RUNNER_PLACE_ASK && l->o.inputs != RUNNER_INPUTS_AUTO)
+		decide_places(l);
 	la = xcalloc(1, sizeof(*la));
 	*la = (struct local_attempt){ .l = l,
 				      .a = a,
 				      .w = { .dir_fd = -1, .log_fd = -1 },
 				      .pipe_fd = -1,
 				      .rules = -1,
+				      .strict_rules = -1,
 				      .series = { .fd = -1 } };
 	la->err = &la->result.err;
 	la->result.node = l->node;
@@ -745,6 +882,7 @@ static void local_free(struct runner *r)
 		process_forget_child(l->guard);
 	}
 	fd_closep(&l->guard_pipe);
+	fd_closep(&l->users);
 	workspace_shelf_deinit(&l->shelf);
 	map_free(l->attempts);
 	free(l->state_dir);
@@ -786,7 +924,8 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	machine_name(r->node);
 	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(),
 		 (unsigned long long)process_start_time(getpid()));
-	r->guard_pipe = -1;
+	r->guard_pipe = r->users = -1;
+	r->place = r->strict_place = RUNNER_PLACE_ASK;
 	if (process_become_subreaper(err) < 0 ||
 	    pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {
 		local_free(&r->base);

@@ -45,6 +45,19 @@ struct runner_gang {
 	uint32_t nodes, procs_per_node, servers;
 };
 
+/* What an attempt on this machine can see and reach (runners/sandbox.h). */
+enum runner_network {
+	RUNNER_NETWORK_HOST,
+	RUNNER_NETWORK_LOOPBACK, /* an own loopback, and nothing else */
+	RUNNER_NETWORK_NONE,
+};
+struct runner_sandbox {
+	bool strict; /* only what is declared, and the system */
+	enum runner_network network;
+	const char *project_dir;  /* absolute, without links */
+	const char *const *tools; /* commands whose programs are declared; NULL-terminated */
+};
+
 /* One attempt to execute. Everything is borrowed. */
 struct runner_attempt {
 	uint64_t id; /* unique in the project for ever; submit is idempotent by it */
@@ -80,6 +93,7 @@ struct runner_attempt {
 	/* Report undeclared files that it reads (runners/audit.h); NULL: don't (local runner only)
 	 */
 	const struct runner_audit *audit;
+	const struct runner_sandbox *sandbox; /* NULL: none (local runner only) */
 	struct runner_cluster {
 		const char *step;  /* name of the step */
 		const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
@@ -161,19 +175,44 @@ struct runner {
 	struct runner_events events; /* set by the engine before the first submit */
 };
 
+/* How the inputs of an attempt get into its working directory. */
+enum runner_place {
+	RUNNER_PLACE_COPIES, /* reflinks where the file system has them */
+	RUNNER_PLACE_LINKS,  /* hard links of the store's files, which the program must not be able
+				to write to */
+	RUNNER_PLACE_VIEWS,  /* not at all: the runner mounts views of them */
+	RUNNER_PLACE_ASK,    /* not decided yet */
+};
+
+/* A directory in the store that has one input; `fd` keeps it there until it is closed. */
+struct runner_view {
+	int fd;
+	char name[48]; /* below `views` in the store's directory */
+};
+
+struct runner_placing {
+	/* What the runner wants for inputs of `from` bytes or more in all; fewer are copies. */
+	enum runner_place want;
+	uint64_t from;
+	bool or_copies;     /* where the store can't have views; else that is an error */
+	const char *prefix; /* in a view an input lies at PREFIX/PATH */
+	/* What prepare() did. ASK: nothing yet, because they are so many; call it again. */
+	enum runner_place did;
+	struct runner_view *views; /* one for each input (VIEWS); the caller closes and frees */
+};
+
 /* Brings content to a working directory and back. Called on worker threads; one thread at a time
  * works on a workspace. */
 struct runner_staging {
 	/* Makes `a`'s code and inputs appear under dir_fd, and creates the parents of its outputs.
-	 * When the inputs have `link_from` bytes or more in all (UINT64_MAX: never), they are hard
-	 * links of the store's files. Then *ret_linked is true, and the program must not be able to
-	 * write to them. */
-	int (*prepare)(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
-		       bool *ret_linked, struct err *err);
+	 */
+	int (*prepare)(void *arg, const struct runner_attempt *a, int dir_fd,
+		       struct runner_placing *placing, struct err *err);
 	/* Takes the declared outputs from dir_fd into the store. ret_ids has a->n_outputs places.
+	 * `did`: how prepare() placed the inputs; an output may be a link to one.
 	 * ERR_NOT_FOUND when a declared output is missing (message names it), ERR_INVALID when it
 	 * is of the wrong kind, other codes when the store fails. */
-	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd,
+	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd, enum runner_place did,
 		       struct content_id *ret_ids, struct err *err);
 	/* Puts the finished log, open at fd, into the store; *ret is set only on success. */
 	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
@@ -194,8 +233,10 @@ struct runner_staging {
 /* How inputs get into workspaces. */
 enum runner_inputs {
 	RUNNER_INPUTS_COPIED, /* as copies; reflinks where the file system has them */
-	RUNNER_INPUTS_AUTO,   /* large ones as links (links.h) where there are no reflinks */
-	RUNNER_INPUTS_LINKED, /* as links; links_check() has succeeded */
+	RUNNER_INPUTS_AUTO, /* where there are no reflinks: large ones as mounts (mounts.h), else as
+			       links (links.h), else as copies */
+	RUNNER_INPUTS_LINKED,  /* as links; links_check() has succeeded */
+	RUNNER_INPUTS_MOUNTED, /* as mounts; mounts_check() has succeeded */
 };
 
 struct runner_local_options {

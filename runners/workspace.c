@@ -198,13 +198,38 @@ static int clear_log(int top)
 	return 0;
 }
 
+int workspace_split(struct workspace *w, struct err *err)
+{
+	static const char *const names[] = { "w", "tmp" };
+	static const char note[] =
+		"The step's files are here only for the step itself and what it starts: its inputs "
+		"are mounted.\nA container or another service can't see them. `workspace: copy` on "
+		"the step gives it a plain directory.\n";
+	_cleanup_(fd_closep) int top = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = top < 0 ? -1 : 0;
+
+	if (r == 0 &&
+	    (mkdirat(top, WORKSPACE_UPPER, 0755) < 0 || mkdirat(top, WORKSPACE_WORK, 0700) < 0))
+		r = -1;
+	for (size_t i = 0; i < ARRAY_LEN(names) && r == 0; i++) {
+		_cleanup_(freep) char *to = fs_join(WORKSPACE_UPPER, names[i]);
+
+		r = renameat(top, names[i], top, to);
+		if (r == 0 && fs_write_atomic_at(top, names[i], note, sizeof(note) - 1, 0444,
+						 FS_WRITE_NO_SYNC, err) < 0)
+			return -1;
+	}
+	return r < 0 ? err_errno(err, "cannot prepare workspace %s", w->dir) : 0;
+}
+
 void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
 {
 	_cleanup_(fd_closep) int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool kept = false;
+	struct stat st;
 
-	if (top >= 0 && renew(shelf, top, "w") == 0 && renew(shelf, top, "tmp") == 0 &&
-	    clear_log(top) == 0) {
+	if (top >= 0 && fstatat(top, WORKSPACE_UPPER, &st, 0) < 0 && renew(shelf, top, "w") == 0 &&
+	    renew(shelf, top, "tmp") == 0 && clear_log(top) == 0) {
 		char *to;
 
 		/* Beside the trash, so that a later engine finds a killed engine's frames with
@@ -303,7 +328,10 @@ char **workspace_env(const struct runner_attempt *a, const struct workspace *w,
 	_cleanup_(str_deinit) struct str gpus = { 0 };
 
 	for (const char *const *v = command_step_variables; *v; v++)
-		add_default(&l, *v, getenv(*v));
+		/* A strict attempt can't see the person's home. */
+		add_default(&l, *v,
+			    a->sandbox && a->sandbox->strict && str_eq(*v, "HOME") ? tmp
+										   : getenv(*v));
 	add_default(&l, "LANG", "C.UTF-8");
 	add_default(&l, "LC_ALL", "C.UTF-8");
 	add_default(&l, "TZ", "UTC");

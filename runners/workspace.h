@@ -40,6 +40,12 @@ void workspace_shelf_deinit(struct workspace_shelf *s); /* removes its frames an
  * attempt. The caller closes *w after a failure, too. */
 int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
 		   uint64_t attempt_id, struct err *err);
+/* Prepares a new workspace for an overlay over `dir` (mounts.h): moves w/ and tmp/ into
+ * WORKSPACE_UPPER, and makes WORKSPACE_WORK. In their places are files, so that what runs outside
+ * of the mounts can't take an empty directory for the workspace. dir_fd stays w/. */
+#define WORKSPACE_UPPER "upper"
+#define WORKSPACE_WORK  "overlay"
+int workspace_split(struct workspace *w, struct err *err);
 /* Empties it and puts it on the shelf, or removes it when that fails. */
 void workspace_recycle(struct workspace_shelf *shelf, const char *dir);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */

@@ -46,7 +46,7 @@ int closure_of_trees(struct store *s, closure_trees *trees, const struct closure
 
 		trees->n -= n;
 		memcpy(batch, trees->v + trees->n, n * sizeof(*batch));
-		if (n > 1 && store_bring(s, batch, n, true, err) < 0)
+		if (n > 1 && store_bring(s, batch, n, BRING_THESE, err) < 0)
 			return -1;
 		for (size_t i = 0; i < n; i++) {
 			_cleanup_(tree_freep) struct tree *t = NULL;

@@ -140,7 +140,7 @@ static int collect(struct export *x, struct err *err)
 {
 	const struct content_id *id = &x->ask->id;
 
-	if (store_bring(x->s, id, 1, false, err) < 0)
+	if (store_bring(x->s, id, 1, BRING_ALL, err) < 0)
 		return -1;
 	if (id->kind == CONTENT_TREE && add_listing(x, "", id, 0, err) < 0)
 		return -1;

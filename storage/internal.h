@@ -61,6 +61,8 @@ struct store_file_ops {
 	 * existed. 1: not possible. */
 	int (*move_in)(struct store *s, int dir_fd, const char *path, const struct digest *name,
 		       struct err *err);
+	/* Opens the directory of views (view.h); -1 with errno. NULL for a tier. */
+	int (*open_views)(struct store *s, bool create);
 	/* Marks the object as used now. NULL for a tier. */
 	void (*touch)(struct store *s, enum store_space space, const struct digest *name);
 };
@@ -88,12 +90,25 @@ struct store_gc_ops {
 			 struct store_leftovers *ret, struct err *err);
 };
 
+/* What is fetched of some contents. */
+enum store_bring {
+	BRING_ALL,   /* they, and all that they reach */
+	BRING_THESE, /* not what trees name */
+	BRING_SMALL, /* as BRING_ALL, but not the blobs that store_place_blobs() fetches */
+};
+
+/* A blob that is wanted in a file outside the store. */
+struct store_place {
+	struct content_id id;
+	int fd;      /* an empty file, open for reading and writing */
+	bool placed; /* answered: it holds the blob, verified; else it holds anything */
+};
+
 /* Extra functions of a directory in front of a bucket (remote/tier.c). A view sets only the first
  * two. */
 struct store_shared_ops {
-	/* Fetches these contents and all that they reach, in few requests (only_these: not what
-	 * trees name). Skips what it can't get. */
-	int (*bring)(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+	/* Fetches contents in few requests. Skips what it can't get. */
+	int (*bring)(struct store *s, const struct content_id *ids, size_t n, enum store_bring what,
 		     struct err *err);
 	/* Fetches records. Skips those that the shared store lacks. */
 	int (*bring_records)(struct store *s, enum store_space space, const struct digest *names,
@@ -102,6 +117,8 @@ struct store_shared_ops {
 	int (*refresh)(struct store *s, enum store_space space, const struct digest *names,
 		       size_t n, struct err *err);
 	void (*told)(struct store *s, const struct content_id *ids, size_t n); /* store_told() */
+	/* store_place_blobs() */
+	int (*place)(struct store *s, struct store_place *v, size_t n, struct err *err);
 	/* Deletes from the bucket. */
 	int (*drop)(struct store *s, enum store_space space, const struct digest *name,
 		    struct err *err);
@@ -111,9 +128,13 @@ struct store_shared_ops {
 	uint64_t (*unsent)(struct store *s, struct err *ret_first);
 };
 
-/* Both accept any store, and do nothing if it isn't a tier. */
-int store_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+/* All accept any store, and do nothing if it isn't a tier. */
+int store_bring(struct store *s, const struct content_id *ids, size_t n, enum store_bring what,
 		struct err *err);
+/* Fetches blobs of at least REMOTE_LOOSE_MIN straight into files; the directory gets no copy. What
+ * it can't fetch so (a compressed blob, one in a pack, one that is lacking) isn't placed: read it
+ * from the store, as ever. It may be in the directory then. */
+int store_place_blobs(struct store *s, struct store_place *v, size_t n, struct err *err);
 int store_bring_records(struct store *s, enum store_space space, const struct digest *names,
 			size_t n, struct err *err);
 
@@ -123,7 +144,9 @@ struct store {
 	struct store *here; /* the store that holds its objects on this machine: itself, or a tier's
 			       directory */
 	char *uri;
-	pthread_mutex_t lock; /* guards the fields below, and those that the implementation names */
+	pthread_mutex_t views; /* one thread at a time makes or checks a view (view.c) */
+	pthread_mutex_t lock;  /* guards the fields below, and those that the implementation names
+				*/
 	atomic_ulong
 		healed; /* damaged objects that were replaced when their content was put again */
 	struct signing *signing; /* signature.c: the user's key and the trusted writers; or NULL */
@@ -206,6 +229,12 @@ void blob_hasher_final(struct blob_hasher *h, struct digest *ret); /* also frees
 typedef int tree_listing_fn(void *arg, const struct tree *t, struct err *err);
 int tree_each_listing(struct store *s, const struct content_id *root, tree_listing_fn *fn,
 		      void *arg, struct err *err);
+
+/* materialise.c: compares what is there with the content, file by file. ERR_CORRUPT when anything
+ * differs: bytes, modes, names. */
+int content_check_at(struct store *s, const struct content_id *id,
+		     enum content_materialise_mode mode, int dir_fd, const char *path,
+		     struct err *err);
 
 /* Refuses an object that readers would refuse: ERR_TOO_LARGE. */
 int store_check_size(enum store_space space, uint64_t n, struct err *err);

@@ -32,6 +32,7 @@ void store_base_init(struct store *s, const struct store_ops *ops, const char *u
 	s->here = s;
 	s->uri = xstrdup(uri);
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->views, NULL);
 	s->complete = digest_set_new();
 	s->verified = digest_set_new();
 	s->arrived = digest_set_new();
@@ -46,6 +47,7 @@ void store_base_deinit(struct store *s)
 	digest_set_free(s->verified);
 	digest_set_free(s->arrived);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->views);
 }
 
 static bool is_bucket(const char *uri)
@@ -256,10 +258,17 @@ bool store_is_shared(const struct store *s)
 	return s->ops->shared != NULL;
 }
 
-int store_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+int store_bring(struct store *s, const struct content_id *ids, size_t n, enum store_bring what,
 		struct err *err)
 {
-	return s->ops->shared ? s->ops->shared->bring(s, ids, n, only_these, err) : 0;
+	return s->ops->shared ? s->ops->shared->bring(s, ids, n, what, err) : 0;
+}
+
+int store_place_blobs(struct store *s, struct store_place *v, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++)
+		assert(v[i].id.size_bytes >= REMOTE_LOOSE_MIN && !v[i].placed);
+	return s->ops->shared && s->ops->shared->place ? s->ops->shared->place(s, v, n, err) : 0;
 }
 
 int store_bring_records(struct store *s, enum store_space space, const struct digest *names,

@@ -188,7 +188,9 @@ const struct cli_command cli_commands[] = {
 	  "and what they need. A task whose code, inputs, params and environment are on record "
 	  "isn't executed again: its outputs come from the store.\n\nPress Ctrl-C once to let "
 	  "running tasks stop in order, twice to stop at once. `cairn resume` continues a run, "
-	  "whatever stopped it.",
+	  "whatever stopped it.\n\nOn a terminal, each running task is shown with the last line "
+	  "that it printed. -v prints all that tasks on this machine print, each line behind the "
+	  "name of its task, and names tasks that aren't executed.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_JOBS,
 		  { 'k', "keep-going", NULL,
 		    "after a failure, continue with tasks that don't depend on it" },
@@ -254,13 +256,17 @@ const struct cli_command cli_commands[] = {
 		   { "cairn resume digits-7kq2m", "this one" }),
 	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_resume },
 	{ "status", "show the state of a run", "[RUN]", 0, 1,
-	  "Shows a run (default: the newest): its state, counts, running tasks and failures.",
+	  "Shows a run (default: the newest): its state, counts, running tasks and failures. -v "
+	  "lists all tasks: hits with the run that made their result, skipped and blocked ones "
+	  "with the reason.",
 	  OPTIONS(OPT_SERVER),
 	  .json = "{\"run\": as in `cairn runs --json`, \"tasks\": [{\"task\", \"step\", "
 		  "\"attempt\": N, \"id\": N, \"continues\": [ID of an attempt whose checkpoint it "
 		  "went on from], \"state\", \"started\": TIME, \"duration_ns\": N, \"exit\": "
 		  "N|null, \"failure\"|null, \"message\"|null, \"reason\"|null, \"waiting\"|null, "
-		  "\"image\"|null}], \"exports\": [{\"task\", \"output\", \"uri\", \"state\": "
+		  "\"image\"|null}], \"not_executed\": when it has ended [{\"task\", \"step\", "
+		  "\"state\": hit|skipped|blocked, \"made_by\": RUN|null, \"reason\"|null, "
+		  "\"duration_ns\": N}], \"exports\": [{\"task\", \"output\", \"uri\", \"state\": "
 		  "exported|failed, \"message\"}]}",
 	  EXAMPLES({ "cairn status", "the newest run" },
 		   { "cairn status digits-7kq2m --json", "for a program" }),
@@ -681,12 +687,14 @@ const struct cli_command cli_commands[] = {
 	  "With -v also how it was built and which libraries it uses.",
 	  .json = "{\"version\", \"compiler\", \"built_for\", \"libraries\": {NAME: VERSION}}",
 	  EXAMPLES({ "cairn version -v", "with the libraries" }), .run = cmd_version },
-	{ "help", "explain a command", "[COMMAND [SUBCOMMAND]]", 0, 2,
-	  "The same as `cairn COMMAND --help`; without a name, the list of commands.",
+	{ "help", "explain a command, or expressions", "[COMMAND [SUBCOMMAND] | expressions]", 0, 2,
+	  "The same as `cairn COMMAND --help`; without a name, the list of commands. `cairn help "
+	  "expressions` lists what may stand in `${{ }}`.",
 	  OPTIONS({ 0, "man", NULL, "as a man page (roff); without a name, all pages" },
 		  { 'o', "output", "DIR", "with --man: write each page to a file of its own in DIR",
 		    .complete = COMPLETE_DIR }),
 	  EXAMPLES({ "cairn help run", "" },
+		   { "cairn help expressions", "values, operators and functions of ${{ }}" },
 		   { "cairn help --man run >cairn-run.1", "its man page" }),
 	  .complete = COMPLETE_COMMAND, .run = cmd_help },
 	{ "man", "print man pages", "[COMMAND [SUBCOMMAND]]", 0, 2,

@@ -152,6 +152,8 @@ static int apply_store(struct cli *cli, const char *cwd, struct err *err)
 
 	if (!*uri)
 		return err_set(err, ERR_USAGE, "--store needs a directory or a URI");
+	if (!strstr(uri, "://") && (str_has_prefix(uri, "s3:") || str_has_prefix(uri, "gs:")))
+		return err_set(err, ERR_USAGE, "--store `%s`: two slashes follow the scheme", uri);
 	if (!strstr(uri, "://")) {
 		joined = fs_join(cwd, uri);
 		normal = fs_normalise(joined);

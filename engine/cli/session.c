@@ -28,6 +28,7 @@
 #include "runners/kubernetes/job/pod_spec.h"
 #include "runners/kubernetes/runner.h"
 #include "runners/links.h"
+#include "runners/mounts.h"
 #include "storage/remote/tier.h"
 
 unsigned session_cpus(void)
@@ -43,20 +44,25 @@ static bool on_kubernetes(const struct session *s)
 static int open_local(struct session *s, struct err *err)
 {
 	const struct config *c = s->config;
-	struct runner_local_options o = { .state_dir = c->state_dir,
-					  .store_dir = config_store_dir(c),
-					  .inputs = str_eq(c->workspace, "link")
-							    ? RUNNER_INPUTS_LINKED
-						    : str_eq(c->workspace, "auto")
-							    ? RUNNER_INPUTS_AUTO
-							    : RUNNER_INPUTS_COPIED,
-					  .staging = staging_of(s->store) };
+	struct runner_local_options o = {
+		.state_dir = c->state_dir,
+		.store_dir = config_store_dir(c),
+		.inputs = str_eq(c->workspace, "link")    ? RUNNER_INPUTS_LINKED
+			  : str_eq(c->workspace, "mount") ? RUNNER_INPUTS_MOUNTED
+			  : str_eq(c->workspace, "auto")  ? RUNNER_INPUTS_AUTO
+							  : RUNNER_INPUTS_COPIED,
+		.staging = staging_of(s->store)
+	};
 
 	if (o.inputs == RUNNER_INPUTS_LINKED && links_check(o.store_dir, o.state_dir, err) < 0)
 		return err_wrap(
 			err,
 			"`workspace: link` in cairn.yaml isn't possible here (leave it out, or say "
 			"copy)");
+	if (o.inputs == RUNNER_INPUTS_MOUNTED && mounts_check(o.store_dir, o.state_dir, err) < 0)
+		return err_wrap(err, "`workspace: mount` in cairn.yaml isn't possible here (leave "
+				     "it out, or say "
+				     "copy)");
 	return runner_local_new(s->loop, &o, &s->runner, err);
 }
 

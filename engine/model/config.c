@@ -19,7 +19,7 @@
 
 static const char *const runners[] = { "local", "kubernetes" };
 static const char *const cache_modes[] = { "read-write", "read-only", "off" };
-static const char *const workspaces[] = { "copy", "auto", "link" };
+static const char *const workspaces[] = { "auto", "mount", "link", "copy" };
 static const char *const styles[] = { "auto", "path", "virtual" };
 
 /* A directory as an absolute path, or an object-store URI unchanged; NULL with *ret_problem. */
@@ -34,7 +34,9 @@ static const char *store_location(struct arena *arena, const char *text, const c
 			*ret_problem = "the name of the bucket is missing or too short";
 		return arena_strdup(arena, text);
 	}
-	if (strstr(text, "://"))
+	if (str_has_prefix(text, "s3:") || str_has_prefix(text, "gs:"))
+		*ret_problem = "two slashes follow the scheme: s3://bucket/… or gs://bucket/…";
+	else if (strstr(text, "://"))
 		*ret_problem = "a store is a directory, s3://bucket/… or gs://bucket/…";
 	else if (*text == '\0')
 		*ret_problem = "it is empty";
@@ -176,7 +178,8 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 					    "jobs",          "resources",       "retention",
 					    "kubernetes",    "cache",           "cache_size",
 					    "store_options", "reference_above", "serve",
-					    "ignore",        "workspace",       "audit" };
+					    "ignore",        "workspace",       "audit",
+					    "sandbox",       "network" };
 	static const char *const resources[] = { "cpu", "memory", "gpu" };
 	const struct yaml_node *v;
 	const char *uri, *problem;
@@ -206,13 +209,12 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_store_options(d, v, c);
 	if ((v = yaml_get(root, "runner")))
 		read_choice(d, v, "`runner`", runners, ARRAY_LEN(runners), &c->runner);
-	if ((v = yaml_get(root, "workspace"))) {
-		if (v->kind == YAML_KIND_SCALAR && strcmp(v->text, "mount") == 0)
-			doc_error(d, v, "`workspace: mount` isn't built; say copy, auto or link");
-		else
-			read_choice(d, v, "`workspace`", workspaces, ARRAY_LEN(workspaces),
-				    &c->workspace);
-	}
+	if ((v = yaml_get(root, "workspace")))
+		read_choice(d, v, "`workspace`", workspaces, ARRAY_LEN(workspaces), &c->workspace);
+	if ((v = yaml_get(root, "sandbox")))
+		read_strictness(d, v, &c->sandbox);
+	if ((v = yaml_get(root, "network")))
+		read_network(d, v, &c->sandbox);
 	if ((v = yaml_get(root, "audit")))
 		read_bool(d, v, "`audit`", &c->audit);
 	if ((v = yaml_get(root, "salt")) && doc_want_scalar(d, v, "`salt`"))

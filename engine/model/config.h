@@ -15,9 +15,13 @@
  *	reference_above: 1Gi         # larger inputs by URI are pinned and fetched when needed,
  *	                             # not copied into the store
  *	runner: local                # CAIRN_RUNNER: or kubernetes
- *	workspace: copy              # how local steps get inputs: as reflinks, else as copies.
- *	                             # auto: large ones as links where links work and
- *	                             # reflinks don't. link: all as links, or an error
+ *	workspace: auto              # how local steps get inputs: as reflinks; else large ones
+ *	                             # as mounts, else as links, else as copies. mount, link:
+ *	                             # all so, or an error. copy: as reflinks, else as copies
+ *	sandbox: strict              # steps see what they declare and the system, and nothing else
+ *	                             # of this machine; `sandbox` of a step wins. Default: none
+ *	network: none                # of steps on this machine: host (default), loopback (an own
+ *	                             # one), none; `network` of a step wins
  *	audit: true                  # the first execution of each local step reports undeclared
  *	                             # reads, as `cairn run --audit` does
  *	salt: v2                     # part of every key: change it to start anew
@@ -95,8 +99,9 @@ struct config {
 	uint64_t reference_above;  /* bytes of an input by URI above which it is referenced, not
 				      copied. Default 1 GiB */
 	const char *runner;        /* "local" (default) or "kubernetes" */
-	const char *workspace;     /* "copy" (default), "auto" or "link" */
-	bool audit;                /* the first execution of each step reports undeclared reads */
+	const char *workspace;     /* "auto" (default), "mount", "link" or "copy" */
+	struct step_sandbox sandbox;
+	bool audit; /* the first execution of each step reports undeclared reads */
 	struct {
 		const char *context, *namespace_,
 			*kubeconfig;         /* NULL: not given; kubeconfig is an absolute path */

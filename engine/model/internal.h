@@ -10,8 +10,9 @@
 
 #define EXPR_DEPTH_MAX \
 	64 /* nested parentheses, calls and `!`: bounds every recursion over an expression */
-#define EXPR_ARGS_MAX \
-	4096 /* operands of one && or || chain, arguments of one call, items of one list */
+#define EXPR_ARGS_MAX                                                                             \
+	4096 /* operands of one chain of && or ||, of + and -, of * and /, arguments of one call, \
+		items of one list */
 
 enum expr_kind {
 	EXPR_CONST,
@@ -20,10 +21,15 @@ enum expr_kind {
 	EXPR_AND,
 	EXPR_OR,
 	EXPR_COMPARE,
+	EXPR_CALC,
 	EXPR_CALL,
 	EXPR_LIST,
 	EXPR_KINDS
 };
+
+/* What an operand of an EXPR_CALC does to the value of those before it. The first one has CALC_ADD,
+ * or CALC_SUB for a minus sign. */
+enum calc_op { CALC_ADD, CALC_SUB, CALC_MUL, CALC_DIV, CALC_FLOOR_DIV, CALC_MOD, CALC_OPS };
 
 /* While a file is read, references are names (REF_UNRESOLVED, `name` as written). Resolving turns
  * each into its final kind, in place, or into REF_BROKEN after its error was reported. A finished
@@ -34,6 +40,7 @@ enum expr_kind {
 struct expr {
 	uint8_t kind; /* enum expr_kind */
 	uint8_t op;   /* EXPR_COMPARE: enum compare_op; EXPR_CALL: index into the function table */
+	uint8_t calc; /* of an operand of EXPR_CALC: enum calc_op */
 	uint32_t n_args;
 	int line, col;
 	const char *file;
@@ -66,9 +73,10 @@ struct expr_func_info {
 	const char *name;
 	unsigned min_args, max_args;
 	enum expr_type result;
-	bool aggregates; /* takes a list of numbers, or numbers: the only way to use metrics of
-			    several tasks */
-	bool only_if;    /* allowed in `if` only */
+	bool aggregates;  /* takes a list of numbers, or numbers: the only way to use metrics of
+			     several tasks */
+	bool only_if;     /* allowed in `if` only */
+	const char *args; /* for help: "(list), (a, b, ...)" */
 	const char *help;
 };
 extern const struct expr_func_info expr_funcs[EXPR_FUNCS];

@@ -211,14 +211,14 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 		return;
 	typed |= choices != NULL;
 	if (!typed && def->kind == YAML_KIND_SCALAR && !yaml_is_null(def) && (min || max) &&
-	    read_value(d, def, "`default`", &v))
+	    read_number_or_text(d, def, "`default`", &v))
 		decl->type = v.type; /* so that bounds are known before the default is checked
 					against them */
 	decl->has_min = read_bound(d, min, decl, "`min`", &decl->min);
 	decl->has_max = read_bound(d, max, decl, "`max`", &decl->max);
 	if (decl->has_min && decl->has_max && decl->min > decl->max)
 		doc_error(d, min, "`min` is larger than `max`");
-	if (!def || !read_any_value(d, def, "`default`", &v))
+	if (!def || !read_value_as(d, def, decl->type, "`default`", &v))
 		return;
 	if (!typed)
 		decl->type = v.type;
@@ -358,7 +358,8 @@ int params_load_file(const char *path, struct arena *arena, struct param_overrid
 		list[i] = (struct param_override){
 			.name = doc_text(&d, key),
 			.text = value->kind == YAML_KIND_SCALAR ? doc_text(&d, value) : NULL,
-			.value = read_any_value(&d, value, what, v) ? v : NULL,
+			/* A text that looks like a number is the text of `text`. */
+			.value = read_value_as(&d, value, VALUE_FLOAT, what, v) ? v : NULL,
 			.where = arena_printf(arena, "%s:%d:%d", path, key->line, key->col),
 		};
 	}

@@ -250,6 +250,14 @@ struct step_measured {
 	size_t n_tolerances;
 };
 
+/* What its attempts see and reach. UNSTATED: as cairn.yaml says, else none and host. */
+enum step_strictness { STRICTNESS_UNSTATED, STRICTNESS_NONE, STRICTNESS_STRICT };
+enum step_network { NETWORK_UNSTATED, NETWORK_HOST, NETWORK_LOOPBACK, NETWORK_NONE };
+struct step_sandbox {
+	uint32_t strictness; /* enum step_strictness */
+	uint32_t network;    /* enum step_network */
+};
+
 /* Placement on a cluster. */
 struct step_place {
 	const char *image;
@@ -283,6 +291,7 @@ struct step {
 	struct step_measured measured;
 	const char *checkpoint; /* or NULL */
 	bool copies;            /* `workspace: copy`: the local runner never links its inputs */
+	struct step_sandbox sandbox;
 	struct resources_decl resources;
 	struct concurrency_decl concurrency;
 	struct distributed_decl distributed;

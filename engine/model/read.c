@@ -47,6 +47,70 @@ struct pos doc_pos(const struct doc *d, const struct yaml_node *n)
 	return (struct pos){ .file = d->file, .line = n->line, .col = n->col };
 }
 
+/* What other tools call a key. */
+static const struct {
+	const char *theirs, *ours;
+} words_of_peers[] = {
+	{ "deps", "inputs" },
+	{ "dependencies", "needs" },
+	{ "depends", "needs" },
+	{ "depends_on", "needs" },
+	{ "dependsOn", "needs" },
+	{ "after", "needs" },
+	{ "cmd", "run" },
+	{ "command", "run" },
+	{ "script", "run" },
+	{ "shell_command", "run" },
+	{ "outs", "outputs" },
+	{ "when", "if" },
+	{ "stages", "steps" },
+	{ "jobs", "steps" },
+	{ "tasks", "steps" },
+	{ "rules", "steps" },
+	{ "foreach", "each" },
+	{ "withItems", "each" },
+	{ "with_items", "each" },
+	{ "withParam", "each" },
+	{ "parameters", "params" },
+	{ "vars", "params" },
+	{ "arguments", "params" },
+	{ "config", "params" },
+	{ "mem", "memory" },
+	{ "ram", "memory" },
+	{ "mem_mb", "memory" },
+	{ "threads", "cpu" },
+	{ "container", "image" },
+	{ "docker", "image" },
+	{ "environment", "env" },
+	{ "retries", "retry" },
+	{ "retryStrategy", "retry" },
+	{ "name", "pipeline" },
+	{ "schedule", "schedules" },
+	{ "cron", "schedules" },
+	{ "artifacts", "outputs" },
+	{ "frozen", "cache" },
+	{ "activeDeadlineSeconds", "timeout" },
+};
+
+/* Our word for it among `names`, or NULL. */
+static const char *our_word(const char *word, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_LEN(words_of_peers); i++)
+		for (size_t k = 0; str_eq(words_of_peers[i].theirs, word) && k < n; k++)
+			if (str_eq(words_of_peers[i].ours, names[k]))
+				return names[k];
+	return NULL;
+}
+
+const char *loader_suggest_key(struct loader *l, const char *word, const char *const *names,
+			       size_t n)
+{
+	const char *ours = our_word(word, names, n);
+
+	return ours ? arena_printf(l->scratch, " (here it is `%s`)", ours)
+		    : loader_suggest(l, word, names, n);
+}
+
 const char *loader_suggest(struct loader *l, const char *word, const char *const *names, size_t n)
 {
 	struct str s = { 0 };
@@ -167,6 +231,33 @@ bool read_choice(const struct doc *d, const struct yaml_node *n, const char *wha
 	return false;
 }
 
+/* Sets *ret to the name's place in the list, from 1. */
+static void read_nth(const struct doc *d, const struct yaml_node *n, const char *what,
+		     const char *const *names, size_t n_names, uint32_t *ret)
+{
+	const char *name;
+
+	if (!read_choice(d, n, what, names, n_names, &name))
+		return;
+	for (uint32_t i = 0; i < n_names; i++)
+		if (names[i] == name)
+			*ret = i + 1;
+}
+
+void read_strictness(const struct doc *d, const struct yaml_node *n, struct step_sandbox *s)
+{
+	static const char *const names[] = { "none", "strict" };
+
+	read_nth(d, n, "`sandbox`", names, ARRAY_LEN(names), &s->strictness);
+}
+
+void read_network(const struct doc *d, const struct yaml_node *n, struct step_sandbox *s)
+{
+	static const char *const names[] = { "host", "loopback", "none" };
+
+	read_nth(d, n, "`network`", names, ARRAY_LEN(names), &s->network);
+}
+
 static bool scalar_value(const struct doc *d, const struct yaml_node *n, struct value *ret)
 {
 	switch (yaml_scalar_type(n)) {
@@ -187,7 +278,8 @@ static bool scalar_value(const struct doc *d, const struct yaml_node *n, struct 
 	}
 }
 
-bool read_value(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret)
+bool read_number_or_text(const struct doc *d, const struct yaml_node *n, const char *what,
+			 struct value *ret)
 {
 	struct value v = { 0 };
 
@@ -199,6 +291,40 @@ bool read_value(const struct doc *d, const struct yaml_node *n, const char *what
 	}
 	if (!scalar_value(d, n, &v)) {
 		doc_error(d, n, "%s: `%.60s` is out of range", what, n->text);
+		return false;
+	}
+	*ret = v;
+	return true;
+}
+
+/* Whether a command gets the number as it is written here: not 010, 0x10, 3.10. Exponents and one
+ * `.0` are nobody's version. */
+static bool is_written_plainly(const struct yaml_node *n, const struct value *v)
+{
+	const char *s = n->text + (*n->text == '-'), *dot = strchr(s, '.');
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (v->type == VALUE_INT) {
+		value_add_text(&text, v);
+		return str_eq(text.s, n->text);
+	}
+	return v->type != VALUE_FLOAT || strpbrk(s, "eE") ||
+	       (*s != '+' && (s[0] != '0' || s[1] == '.') &&
+		(!dot || strlen(dot) <= 2 || s[strlen(s) - 1] != '0'));
+}
+
+bool read_value(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct value v;
+
+	if (!read_number_or_text(d, n, what, &v))
+		return false;
+	if (!is_written_plainly(n, &v)) {
+		value_add_text(&text, &v);
+		doc_error(d, n,
+			  "`%.60s` is read as the number %s: write %s, or '%.60s' for the text",
+			  n->text, text.s, text.s, n->text);
 		return false;
 	}
 	*ret = v;
@@ -234,6 +360,14 @@ bool read_any_value(const struct doc *d, const struct yaml_node *n, const char *
 {
 	return n->kind == YAML_KIND_SEQ ? read_list_value(d, n, what, ret)
 					: read_value(d, n, what, ret);
+}
+
+bool read_value_as(const struct doc *d, const struct yaml_node *n, enum value_type type,
+		   const char *what, struct value *ret)
+{
+	if (n->kind == YAML_KIND_SCALAR && (type == VALUE_INT || type == VALUE_FLOAT))
+		return read_number_or_text(d, n, what, ret);
+	return read_any_value(d, n, what, ret);
 }
 
 /* Quantities. */
@@ -403,7 +537,7 @@ void doc_check_keys(const struct doc *d, const struct yaml_node *map, const char
 			known = strcmp(names[k], key->text) == 0;
 		if (!known)
 			doc_error(d, key, "unknown key `%.60s`%s", key->text,
-				  loader_suggest(d->l, key->text, names, n));
+				  loader_suggest_key(d->l, key->text, names, n));
 	}
 }
 

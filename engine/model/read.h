@@ -55,6 +55,7 @@ struct build {
 	struct need *file_inputs; /* names that the step file declares, in its order */
 	size_t n_file_inputs;
 	bool *output_used;
+	uint64_t axes_used;                     /* of its matrix, by index */
 	struct map *input_names, *output_names; /* made when there are many */
 	struct pos metrics_pos, checkpoint_pos;
 	VEC(struct step_dep) deps;
@@ -100,6 +101,9 @@ void diag_warn_at(struct diag_list *l, const struct pos *at, const char *fmt, ..
 struct pos doc_pos(const struct doc *d, const struct yaml_node *n);
 /* " (did you mean `x`?)" or "", in the scratch arena. */
 const char *loader_suggest(struct loader *l, const char *word, const char *const *names, size_t n);
+/* The same for an unknown key. For a word of another tool: " (here it is `inputs`)". */
+const char *loader_suggest_key(struct loader *l, const char *word, const char *const *names,
+			       size_t n);
 /* The same among the keys of a map. */
 const char *doc_suggest_key(struct loader *l, const char *word, const struct map *names);
 const char *doc_text(const struct doc *d, const struct yaml_node *n);
@@ -120,12 +124,23 @@ bool read_duration(const struct doc *d, const struct yaml_node *n, const char *w
 		   int64_t *ret_ns);
 bool read_choice(const struct doc *d, const struct yaml_node *n, const char *what,
 		 const char *const *names, size_t n_names, const char **ret);
+/* The values of `sandbox` and `network`, of a step and of cairn.yaml. */
+void read_strictness(const struct doc *d, const struct yaml_node *n, struct step_sandbox *s);
+void read_network(const struct doc *d, const struct yaml_node *n, struct step_sandbox *s);
+/* A scalar, not null, where the reader knows what type it takes. */
+bool read_number_or_text(const struct doc *d, const struct yaml_node *n, const char *what,
+			 struct value *ret);
+/* A scalar, not null, whose type is what it looks like: a number that isn't written as a command
+ * would get it (3.10, 010) is an error. */
 bool read_value(const struct doc *d, const struct yaml_node *n, const char *what,
-		struct value *ret); /* scalar, not null */
+		struct value *ret);
 bool read_list_value(const struct doc *d, const struct yaml_node *n, const char *what,
 		     struct value *ret); /* of scalars */
 bool read_any_value(const struct doc *d, const struct yaml_node *n, const char *what,
 		    struct value *ret); /* a scalar or a list of scalars */
+/* The same for something that is declared with this type: a number may have any form then. */
+bool read_value_as(const struct doc *d, const struct yaml_node *n, enum value_type type,
+		   const char *what, struct value *ret);
 bool read_bytes(const struct doc *d, const struct yaml_node *n, const char *what, uint64_t *ret);
 void read_backoff(const struct doc *d, const struct yaml_node *n, int64_t *ret_min_ns,
 		  int64_t *ret_max_ns);

@@ -196,9 +196,13 @@ static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dot
 				loader_suggest(l, d->first, names, f->n_params));
 	}
 	i = (uintptr_t)map_get_str(l->param_index, d->first);
-	if (!i)
-		return fail_ref(rs, ref, "there is no param `%s`%s", d->first,
-				doc_suggest_key(l, d->first, l->param_index));
+	if (!i) {
+		const char *near = doc_suggest_key(l, d->first, l->param_index);
+
+		if (!*near && strchr(d->first, '-'))
+			near = " (a difference has blanks around `-`)";
+		return fail_ref(rs, ref, "there is no param `%s`%s", d->first, near);
+	}
 	l->param_used[i - 1] = true;
 	return set_ref(rs, ref, REF_PARAM, (uint32_t)(i - 1), d->first);
 }
@@ -325,8 +329,11 @@ static bool resolve_matrix(struct resolver *rs, struct ref *ref, const struct do
 		return fail_ref(rs, ref, "step `%s` has no `matrix`", s->name);
 	for (uint32_t i = 0; i < s->matrix.n_axes; i++) {
 		names[i] = s->matrix.axes[i].name;
-		if (strcmp(names[i], d->first) == 0)
+		if (strcmp(names[i], d->first) == 0) {
+			if (rs->b)
+				rs->b->axes_used |= 1ULL << i;
 			return set_ref(rs, ref, REF_MATRIX, i, d->first);
+		}
 	}
 	return fail_ref(rs, ref, "the matrix of step `%s` has no axis `%s`%s", s->name, d->first,
 			loader_suggest(rs->l, d->first, names, s->matrix.n_axes));
@@ -861,6 +868,21 @@ static void warn_unused(struct loader *l)
 		if (!l->input_used[i])
 			diag_warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step",
 				     l->inputs.v[i].name);
+	/* Tasks that differ only in such an axis have one key. */
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct step *s = l->builds[i].s;
+		uint64_t used = l->builds[i].axes_used;
+
+		for (size_t k = 0; k < s->n_deps; k++)
+			for (size_t a = 0; a < s->deps[k].n_shared; a++)
+				used |= 1ULL << s->deps[k].shared[a].mine;
+		for (size_t a = 0; a < s->matrix.n_axes && s->cache; a++)
+			if (!(used >> a & 1) && s->matrix.axes[a].n_values > 1)
+				diag_warn_at(l->diags, &s->pos,
+					     "axis `%s` of step `%s` is used nowhere in it: its "
+					     "tasks do the same, so only one of them is executed",
+					     s->matrix.axes[a].name, s->name);
+	}
 	/* The outputs of a last step are what the pipeline is for. An unused output next to used
 	 * ones was probably forgotten. */
 	for (size_t i = 0; i < l->n_steps; i++) {

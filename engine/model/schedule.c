@@ -80,7 +80,7 @@ static void read_schedule_param(struct loader *l, const struct yaml_node *key,
 				  key->text, value_type_phrase(l->params.v[i - 1].type));
 		return;
 	}
-	if (!read_any_value(d, n, "a param", &v))
+	if (!read_value_as(d, n, l->params.v[i - 1].type, "a param", &v))
 		return;
 	if (param_check_value(&l->params.v[i - 1], &v, &fit, &err) < 0)
 		doc_error(d, n, "param `%s` %s", key->text, err.msg);

@@ -213,6 +213,20 @@ static void add_resources(const struct step *s, struct str *record)
 	key_record_add(record, KEY_RESOURCES, "", text.s, text.len);
 }
 
+/* A step that tries a file, or a server, and does without it has another result in a sandbox.
+ * Built-in steps read only inputs. */
+static void add_sandbox(const struct plan *p, size_t step, struct str *record)
+{
+	const struct step_sandbox s = plan_step_sandbox(p, step);
+
+	if (s.network == NETWORK_NONE)
+		key_record_add(record, KEY_SANDBOX, "network", "none", strlen("none"));
+	else if (s.network == NETWORK_LOOPBACK)
+		key_record_add(record, KEY_SANDBOX, "network", "loopback", strlen("loopback"));
+	if (s.strictness == STRICTNESS_STRICT)
+		key_record_add(record, KEY_SANDBOX, "strict", "", 0);
+}
+
 int command_key_record(struct task_scope *sc, const char *script, struct str *record,
 		       struct err *err)
 {
@@ -267,6 +281,8 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 	plan_image_key(p, ps, record);
 	if (ps->packages)
 		key_record_add(record, KEY_PACKAGES, "", ps->packages, strlen(ps->packages));
+	if (s->program.run)
+		add_sandbox(p, sc->task->step, record);
 	key_record_end(record);
 	return 0;
 }

@@ -17,6 +17,8 @@
  */
 #include "plan/internal.h"
 
+#define EXAMPLES 3 /* members that an error names */
+
 static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct err *err)
 {
 	const struct matrix_axis *a = &s->decl->matrix.axes[axis];
@@ -222,6 +224,34 @@ static int each_tree(struct plan *p, struct plan_step *s, struct content_id *ret
 	return scope_content(&scope, from, ret, err);
 }
 
+/* A pattern that matches nothing is nearly always a mistake, and a run without these tasks would
+ * look like a success. Only an empty directory that a step made has no items for a good reason. A
+ * run that is made again did as it did. */
+static int check_matched(struct plan *p, const struct plan_step *s, const struct content_id *tree,
+			 struct err *err)
+{
+	const struct each_decl *e = s->decl->each;
+	_cleanup_(str_deinit) struct str there = { 0 };
+	struct tree_match *all;
+	size_t n;
+
+	if (p->ctx.again || p->ctx.recorded)
+		return 0;
+	if (tree_glob(p->ctx.store, tree, "*", p->arena, &all, &n, err) < 0)
+		return err_wrap(err, "expanding `each` of step `%s`", s->decl->name);
+	if (n == 0 && e->from.kind == REF_STEP_OUTPUT)
+		return 0;
+	for (size_t i = 0; i < MIN(n, (size_t)EXAMPLES); i++)
+		str_addf(&there, "%s%s", i ? ", " : "", all[i].path);
+	if (n > EXAMPLES)
+		str_addf(&there, " and %zu more", n - EXAMPLES);
+	return err_set(err, ERR_INVALID,
+		       "%s:%d:%d: `each` of step `%s`: `%s` matches nothing in %s `%s`, %s%s",
+		       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name,
+		       e->glob, e->from.kind == REF_PIPELINE_INPUT ? "input" : "output",
+		       e->from.name, n ? "which has " : "which is empty", there.s ? there.s : "");
+}
+
 static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 {
 	const struct each_decl *e = s->decl->each;
@@ -238,7 +268,8 @@ static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 			s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name);
 	if (tree_glob(p->ctx.store, &tree, e->glob, p->arena, &m, &n, err) < 0)
 		return err_wrap(err, "expanding `each` of step `%s`", s->decl->name);
-	if (check_fan_out(s, "`each`", n, err) < 0)
+	if (check_fan_out(s, "`each`", n, err) < 0 ||
+	    (n == 0 && check_matched(p, s, &tree, err) < 0))
 		return -1;
 	s->items = arena_alloc(p->arena, (n + 1) * sizeof(*s->items));
 	for (size_t i = 0; i < n; i++) {

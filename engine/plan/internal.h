@@ -88,6 +88,7 @@ struct plan_wait {
 struct replay; /* replay.c */
 
 struct plan {
+	struct step_sandbox sandbox; /* of steps that state none; never UNSTATED */
 	struct plan_context ctx;
 	struct plan_options options;
 	struct arena *arena;

@@ -34,6 +34,7 @@ enum key_fact_kind {
 		      isn't in it */
 	KEY_PACKAGES, /* installed packages of the Python environment on PATH; none: no fact
 			 (packages.c) */
+	KEY_SANDBOX,  /* "strict", ""; "network", none or loopback; of commands */
 };
 
 struct key_fact {

@@ -202,6 +202,9 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	t->state = (uint8_t)state;
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
+	if (p->ctx.spared &&
+	    (state == TASK_STATE_HIT || state == TASK_STATE_SKIPPED || state == TASK_STATE_BLOCKED))
+		p->ctx.spared(p->ctx.arg, t);
 	if (replay_goes(p))
 		return; /* its dependents used the recorded end */
 	if (!t->told)

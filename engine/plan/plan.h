@@ -144,6 +144,9 @@ struct plan_context {
 	/* Whether a task already runs or has ended, in a run that goes on after its engine died.
 	 * plan_stop() spares such tasks. NULL: no task has begun. */
 	bool (*begun)(void *arg, const char *task);
+	/* Called when a task has ended without being executed: HIT, SKIPPED or BLOCKED. NULL:
+	 * nobody wants to know. */
+	void (*spared)(void *arg, const struct plan_task *t);
 	void *arg;
 	/* A past run is made again: the pins are that run's, and content that is gone costs only
 	 * the tasks that need it (plan_lost()). */
@@ -226,6 +229,9 @@ void plan_count(const struct plan *p, struct run_counts *ret);
 /* "train[fold=0]", into `out` (reset first). */
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
 const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
+/* What the step's attempts see and reach: its own words, else those of cairn.yaml when the run
+ * began. Never UNSTATED. */
+struct step_sandbox plan_step_sandbox(const struct plan *p, size_t step);
 const char *plan_step_image(const struct plan *p, size_t step); /* as in task_command */
 struct content_id plan_step_code(const struct plan *p,
 				 size_t step); /* CONTENT_NONE when it has none */

@@ -247,6 +247,70 @@ static int pin_packages(struct plan *p, const char **ret, struct err *err)
 	return 0;
 }
 
+/* Sandbox. */
+
+struct step_sandbox plan_step_sandbox(const struct plan *p, size_t step)
+{
+	struct step_sandbox s = p->steps[step].decl->sandbox;
+
+	if (s.strictness == STRICTNESS_UNSTATED)
+		s.strictness = p->sandbox.strictness;
+	if (s.network == NETWORK_UNSTATED)
+		s.network = p->sandbox.network;
+	return s;
+}
+
+/* The words of cairn.yaml are part of keys, so a resumed or reproduced run keeps those of its
+ * start: "sn", two digits. */
+static int pin_sandbox(struct plan *p, struct err *err)
+{
+	static const char name[] = "environment:sandbox";
+	const struct step_sandbox *said = &p->ctx.config->sandbox;
+	const struct plan_pin *pin = plan_pin_find(p, name);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct content_id id;
+
+	p->sandbox = (struct step_sandbox){ STRICTNESS_NONE, NETWORK_HOST };
+	if (pin) {
+		if (content_read(p->ctx.store, &pin->id, 2, &text, err) < 0)
+			return -1;
+		if (text.len != 2 || text.s[0] < '0' || text.s[0] > '0' + STRICTNESS_STRICT ||
+		    text.s[1] < '0' || text.s[1] > '0' + NETWORK_NONE)
+			return err_set(err, ERR_CORRUPT, "the run's sandbox isn't readable");
+		p->sandbox = (struct step_sandbox){ (uint32_t)text.s[0] - '0',
+						    (uint32_t)text.s[1] - '0' };
+	} else if (!plan_is_resumed(p) && !p->ctx.again && (said->strictness || said->network)) {
+		p->sandbox.strictness = MAX(said->strictness, STRICTNESS_NONE);
+		p->sandbox.network = MAX(said->network, NETWORK_HOST);
+		str_addf(&text, "%u%u", p->sandbox.strictness, p->sandbox.network);
+		if (content_put_bytes(p->ctx.store, text.s, text.len, &id, err) < 0)
+			return -1;
+		plan_pin_add(p, name, "cairn.yaml", &id);
+	}
+	return 0;
+}
+
+/* What no runner can give. */
+static int check_sandbox(const struct plan *p, size_t step, struct err *err)
+{
+	const struct step *s = p->steps[step].decl;
+	const uint32_t network = plan_step_sandbox(p, step).network;
+
+	if (network != NETWORK_HOST && p->ctx.images)
+		return err_set(
+			err, ERR_INVALID,
+			"%s:%d:%d: step `%s` says `network: %s`, which pods can't have: "
+			"their containers share one network, and Cairn's must reach the store",
+			s->pos.file, s->pos.line, s->pos.col, s->name,
+			network == NETWORK_NONE ? "none" : "loopback");
+	if (network == NETWORK_NONE && s->distributed.framework)
+		return err_set(err, ERR_INVALID,
+			       "%s:%d:%d: the ranks of step `%s` meet by network, and cairn.yaml "
+			       "says `network: none`: give the step `network: loopback`",
+			       s->pos.file, s->pos.line, s->pos.col, s->name);
+	return 0;
+}
+
 int plan_pin_sources(struct plan *p, struct err *err)
 {
 	const char *packages = NULL;
@@ -255,13 +319,17 @@ int plan_pin_sources(struct plan *p, struct err *err)
 	for (size_t i = 0; i < p->ctx.n_pins; i++)
 		plan_pin_add(p, p->ctx.pins[i].name, p->ctx.pins[i].origin, &p->ctx.pins[i].id);
 	r = plan_pin_inputs(p, err);
+	if (r == 0)
+		r = pin_sandbox(p, err);
 	if (r == 0 && !p->ctx.images)
 		r = pin_packages(p, &packages, err);
 	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
 		struct plan_step *s = &p->steps[i];
 		const struct step *d = s->decl;
 
-		if (!s->selected || !d->program.run)
+		if (s->selected)
+			r = check_sandbox(p, i, err);
+		if (r < 0 || !s->selected || !d->program.run)
 			continue;
 		r = code_pin(p, s, err);
 		if (d->reads.n_tools == 0) {

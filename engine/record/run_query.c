@@ -132,7 +132,7 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 		ret->op = COMPARE_EQ;
 		op = 1;
 	}
-	if (n == 0 || !op || !text[n + op])
+	if (n == 0 || !op || !text[n + op] || strchr("<>=!", text[n + op]))
 		return err_set(err, ERR_USAGE,
 			       "`%s`: write NAME, an operator (= != < <= > >=) and a value, such "
 			       "as 'accuracy>=0.9'",

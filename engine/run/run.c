@@ -85,6 +85,19 @@ static bool begun(void *arg, const char *task)
 	return earlier_stands(arg, task);
 }
 
+static void spared(void *arg, const struct plan_task *t)
+{
+	_cleanup_(str_deinit) struct str label = { 0 };
+	struct run *r = arg;
+
+	plan_task_label(r->plan, t, &label);
+	OBSERVE(r, task_spared, label.s,
+		t->state == TASK_STATE_HIT       ? OUTCOME_HIT
+		: t->state == TASK_STATE_SKIPPED ? OUTCOME_SKIPPED
+						 : OUTCOME_BLOCKED,
+		t->state == TASK_STATE_HIT ? t->duration_ns : 0);
+}
+
 static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, struct err *err)
 {
 	const struct run_options *o = r->o;
@@ -114,6 +127,8 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 	pc.run_result = map_len(r->earlier.done) ? run_result : NULL;
 	pc.begun = map_len(r->earlier.past) ? begun : NULL;
 	pc.again = r->past != NULL;
+	/* A reproduction tells of all its tasks at its end. */
+	pc.spared = !r->past && r->ctx->observer && r->ctx->observer->task_spared ? spared : NULL;
 	if (o->kind == RUN_ISOLATED) {
 		pc.recorded = r->past->results;
 		po.only = o->tasks.only;

@@ -78,10 +78,16 @@ struct run_observer {
 			 int64_t remaining_ns /* estimate, -1 unknown */);
 	void (*task_started)(void *arg, uint64_t attempt, const char *task, unsigned number,
 			     const char *reason);
+	/* Called before attempt_failed and task_ended. `log`: all that it printed, in the store. */
+	void (*attempt_ended)(void *arg, uint64_t attempt, const struct content_id *log);
 	/* duration_ns: of the execution (for a hit: the time saved). attempt_failed: one call a
 	 * failed attempt; delay_ns holds when will_retry. */
 	void (*task_ended)(void *arg, uint64_t attempt, const char *task, enum task_outcome outcome,
 			   int64_t duration_ns);
+	/* The task isn't executed: a hit, skipped or blocked. Costs a call per such task, so leave
+	 * it NULL unless somebody wants to see them. */
+	void (*task_spared)(void *arg, const char *task, enum task_outcome outcome,
+			    int64_t duration_ns);
 	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number,
 			       const struct runner_result *result, bool will_retry,
 			       int64_t delay_ns);

@@ -119,6 +119,15 @@ void start_look_again(struct run *r)
 
 /* Making the attempt. */
 
+static struct runner_audit audit_of(const struct run *r, const struct attempt *a)
+{
+	return (struct runner_audit){
+		.project_dir = r->ctx->config->project_root,
+		.program = a->given.argv[0][0] == '/' ? a->given.argv[0] : NULL,
+		.packages = a->step->reads.n_env_files || a->step->reads.n_tools
+	};
+}
+
 /* Audits on request, or when cairn.yaml asks for it and the step has never been executed. */
 static int set_audit(struct run *r, struct attempt *a, struct err *err)
 {
@@ -137,13 +146,41 @@ static int set_audit(struct run *r, struct attempt *a, struct err *err)
 	if (!wanted && known)
 		return 0;
 	audit = arena_alloc(a->arena, sizeof(*audit));
-	*audit = (struct runner_audit){
-		.project_dir = r->ctx->config->project_root,
-		.program = a->given.argv[0][0] == '/' ? a->given.argv[0] : NULL,
-		.packages = a->step->reads.n_env_files || a->step->reads.n_tools
-	};
+	*audit = audit_of(r, a);
 	a->given.audit = audit;
 	return 0;
+}
+
+/* A strict attempt is watched, so that its failure can say what was refused. */
+static void set_sandbox(struct run *r, struct attempt *a)
+{
+	static const enum runner_network networks[] = { [NETWORK_HOST] = RUNNER_NETWORK_HOST,
+							[NETWORK_LOOPBACK] =
+								RUNNER_NETWORK_LOOPBACK,
+							[NETWORK_NONE] = RUNNER_NETWORK_NONE };
+	const struct step_sandbox s = plan_step_sandbox(r->plan, a->task->plan->step);
+	const struct step_reads *reads = &a->step->reads;
+	struct runner_sandbox *box;
+	struct runner_audit *audit;
+	const char **tools;
+
+	if (s.strictness != STRICTNESS_STRICT && s.network == NETWORK_HOST)
+		return;
+	tools = arena_alloc(a->arena, (reads->n_tools + 1) * sizeof(*tools));
+	for (size_t i = 0; i < reads->n_tools; i++)
+		tools[i] = reads->tools[i];
+	box = arena_alloc(a->arena, sizeof(*box));
+	*box = (struct runner_sandbox){ .strict = s.strictness == STRICTNESS_STRICT,
+					.network = networks[s.network],
+					.project_dir = r->ctx->config->project_root,
+					.tools = tools };
+	a->given.sandbox = box;
+	if (!box->strict || a->given.shell || a->given.audit)
+		return;
+	audit = arena_alloc(a->arena, sizeof(*audit));
+	*audit = audit_of(r, a);
+	audit->refused = true;
+	a->given.audit = audit;
 }
 
 /* Fills in what the runner needs. */
@@ -181,6 +218,10 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	}
 	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)
 		return -1;
+	if (!durable)
+		set_sandbox(r, a);
+	else if (plan_step_sandbox(r->plan, a->task->plan->step).strictness == STRICTNESS_STRICT)
+		a->given.on.pack = 1; /* others in its pod would be seen */
 	if (durable) /* elsewhere the runner passes the secret of that name that is kept there */
 		return 0;
 	words = arena_alloc(a->arena, (a->step->reads.n_secrets + 1) * sizeof(*words));

@@ -4,9 +4,9 @@
 #include "storage/bucket/bucket.h"
 #include "storage/origin/origin.h"
 
-int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
+static struct bucket_options bucket_of(const struct config *c)
 {
-	const struct bucket_options bucket = {
+	return (struct bucket_options){
 		.endpoint = c->store_options.endpoint,
 		.region = c->store_options.region,
 		.profile = c->store_options.profile,
@@ -16,6 +16,33 @@ int run_open_store(const struct config *c, bool create, struct store **ret, stru
 			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
 								     : BUCKET_STYLE_AUTO,
 	};
+}
+
+int run_try_store(const struct config *c, struct err *err)
+{
+	_cleanup_(str_deinit) struct str strings = { 0 };
+	struct bucket_options o = bucket_of(c);
+	struct bucket_object found;
+	struct err why = { 0 };
+	struct bucket *b;
+	int r;
+
+	if (!strstr(c->store_uri, "://"))
+		return 0;
+	o.tries = 2;
+	o.max_connections = 1;
+	if (bucket_open(c->store_uri, &o, &b, err) < 0)
+		return -1;
+	r = bucket_head(b, "version", &found, &strings, &why);
+	bucket_free(b);
+	if (r < 0 && why.code == ERR_NOT_FOUND)
+		return 1;
+	return r < 0 ? err_pass(err, &why) : 0;
+}
+
+int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
+{
+	const struct bucket_options bucket = bucket_of(c);
 	/* Outputs of pods come through the store, even when the cache is off. */
 	bool is_off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
 	struct store_options o = {

@@ -8,5 +8,8 @@
 /* create: makes the store where there is none (else ERR_NOT_FOUND), and fails at once when a store
  * can't be reached, not after hours of work. */
 int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err);
+/* Asks a shared store once whether it answers and takes our credentials; leaves nothing behind. 1:
+ * it does, but no store is there yet. 0 for a directory. */
+int run_try_store(const struct config *c, struct err *err);
 
 #endif

@@ -309,6 +309,7 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 		publisher_add(r->publisher, a);
 	if (has_result(a) && a->step->checkpoint && ops->drop_checkpoint)
 		ops->drop_checkpoint(r->ctx->runner, a->given.key);
+	OBSERVE(r, attempt_ended, a->given.id, &res->log);
 	if (f != FAILURE_NONE && f != FAILURE_CANCELLED)
 		OBSERVE(r, attempt_failed, a->given.id, a->label, a->given.number, res,
 			delay_ns >= 0, MAX(delay_ns, 0));

@@ -11,6 +11,10 @@
  * (finish_member()). Between the two, while the gang stops, a program behind a shell may still
  * save: the end of its output ends the member. n_running counts members that haven't ended.
  *
+ * Other ranks lose their peer when one fails, and fail, too. Whoever failed in the second after the
+ * first failure and spoke its last words earliest is the cause (blame()); after it the gang is
+ * stopped.
+ *
  * Only the first call of stop() has an effect (`stopping`): it sends SIGTERM to all, and SIGKILL
  * when the grace is over or a second signal comes (kill_now()). mpirun gets no SIGTERM, its ranks
  * do (signal_mpi_ranks()).
@@ -40,6 +44,8 @@
 /* After a rank's failure the others hang in a collective that can't end: there is nothing to
  * save. */
 #define FAILURE_GRACE_NS (2 * NS_PER_S)
+/* A rank that loses its peer often exits before that one, which still tears its framework down. */
+#define CAUSE_NS (1 * NS_PER_S)
 /* The most that one rank may have in its pipe when it ends. A descendant that escaped and goes on
  * writing isn't waited for. */
 #define DRAIN_MAX_BYTES (1 * MIB)
@@ -182,7 +188,7 @@ static void drain(struct member *m, size_t at_most)
 		flush(m->gang);
 	}
 	if (sum)
-		m->gang->last_output_ns = now_ns(m->gang);
+		m->said_ns = m->gang->last_output_ns = now_ns(m->gang);
 	if (m->fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN)))
 		close_output(m);
 	flush(m->gang);
@@ -296,6 +302,29 @@ static void end_leftovers(struct member *m)
 		process_kill_leftovers(m->process);
 }
 
+static void stop_after_cause(void *arg)
+{
+	struct gang *g = arg;
+
+	g->cause_timer = NULL;
+	stop(g, FAILURE_GRACE_NS);
+}
+
+/* A member has failed while nobody was stopped. */
+static void blame(struct member *m)
+{
+	struct gang *g = m->gang;
+	const struct member *first = g->end.guilty;
+
+	/* Nothing that a killed rank's peers say is earlier than its death. */
+	if (!first || (!first->signo && m->said_ns && m->said_ns < first->said_ns))
+		g->end.guilty = m;
+	if (g->n_workers_left == 0 || m->signo || gang_is_mpi(g))
+		stop(g, FAILURE_GRACE_NS);
+	else if (!first)
+		g->cause_timer = loop_add_timer(g->loop, now_ns(g) + CAUSE_NS, stop_after_cause, g);
+}
+
 static void finish_member(struct member *m)
 {
 	struct gang *g = m->gang;
@@ -316,8 +345,9 @@ static void finish_member(struct member *m)
 	flush(g);
 	g->n_running--;
 	g->n_workers_left -= m->role == ROLE_WORKER;
-	if (failed && !g->end.stopping && !g->end.guilty) {
-		g->end.guilty = m;
+	if (failed && !g->end.stopping) {
+		blame(m);
+	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && g->end.guilty) {
 		stop(g, FAILURE_GRACE_NS);
 	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && !g->end.stopping &&
 		   !peers_workers_done(g)) {

@@ -48,6 +48,7 @@ struct member {
 	bool exited,
 		ended; /* exited: its process has; ended: all processes that it started have, too */
 	int status, signo;
+	int64_t said_ns; /* when its last output came; 0: none did */
 };
 
 /* The nodes and their addresses, from the environment. CAIRN_GANG_HOSTS is the name of each node,
@@ -85,13 +86,13 @@ struct gang {
 	unsigned n_members, n_running, n_workers_left;
 
 	struct loop *loop;
-	struct loop_source *kill_timer, *stall_timer, *signals[2];
+	struct loop_source *cause_timer, *kill_timer, *stall_timer, *signals[2];
 	int64_t last_output_ns;
 	struct peers *peers; /* NULL: nothing to agree on with other nodes' launchers */
 	struct series *series;
 	struct str out; /* lines to be written to our standard output */
 	struct gang_end {
-		struct member *guilty; /* the first that failed */
+		struct member *guilty; /* the one whose failure made the others fail */
 		int mpi_guilty;        /* the rank that mpirun names as the first to fail, or -1 */
 		int signal;            /* the one that stopped us; 0: none */
 		bool stopping, killed, stalled, done;

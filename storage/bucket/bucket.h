@@ -85,9 +85,9 @@ struct bucket_get {
 	uint64_t
 		max_bytes; /* 0: `size`; or BUCKET_BODY_MAX in memory, CONTENT_BLOB_MAX in a file */
 	/* For a file that holds only this object: hashes the bytes as they arrive (unless they have
-	 * an encoding), starts to write them to the disk, and truncates the file to the object's
-	 * size. */
+	 * an encoding), and truncates the file to the object's size. */
 	bool hash;
+	bool flush; /* with `hash`: starts to write them to the disk, for a sync that follows */
 	/* answered */
 	struct str body;
 	char encoding[16];

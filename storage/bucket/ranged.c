@@ -294,7 +294,7 @@ static int request_part(struct fetch *f, uint64_t from, uint64_t n, struct part 
 	r = f->r->request(f->r->store, g, &p.asked, err);
 	if (r == 0 && p.hasher && (from + p.got) % CONTENT_PART_BYTES)
 		note_digest(&p, from + p.got);
-	if (r == 0 && p.hasher && p.got)
+	if (r == 0 && p.hasher && g->flush && p.got)
 		(void)!sync_file_range(g->fd, (off_t)(g->file_offset + from), (off_t)p.got,
 				       SYNC_FILE_RANGE_WRITE);
 	p.hashed = p.hasher;

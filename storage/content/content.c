@@ -5,8 +5,11 @@
  * file isn't taken as either version. Small files go through memory. Our own files (a task's
  * outputs) are hashed in place and moved.
  *
- * The names of a directory are sorted and put, and become a tree. For a large directory, threads
- * share the names (struct dir_job). Each has its own putter; the first error ends the job.
+ * The names of a directory are sorted and put, and become a tree. Threads share the names of a
+ * directory that is large or has several subdirectories (struct dir_job), and the parts of a large
+ * file. All come from one number of spare threads: whoever has work to share takes some, and a
+ * thread without work goes back at once, so that those that still work can use it. Each thread has
+ * its own putter; the first error ends the job.
  *
  * The stat cache is read before a file is opened. It gets an entry only if the file's times show
  * every later change (times_tell()).
@@ -21,6 +24,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <linux/openat2.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -39,6 +43,10 @@
 /* The kernel has written back pages that were dirtied longer ago than this. Ten times what kernels
  * take. */
 #define DIRTY_NS (300 * NS_PER_S)
+/* The most threads of one call. More would wait for the disk. */
+#define THREADS_MAX 16
+/* Threads share the names of a directory that has this many. Fewer files aren't worth a thread. */
+#define SHARED_MIN 64
 
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret)
 {
@@ -72,10 +80,28 @@ int content_put_bytes(struct store *s, const void *bytes, size_t n, struct conte
 struct putter {
 	struct store *store;
 	const struct content_put_options *o;
+	atomic_uint *spare;   /* threads that may still be started; NULL: none */
 	struct str path;      /* of what is being put, for messages and the stat cache */
 	int depth;            /* directories above it, below the top */
 	int64_t clock_lag_ns; /* how far the file system's clock may be behind ours */
 };
+
+/* Takes at most `max` of the spare threads. */
+static unsigned take_threads(struct putter *p, unsigned max)
+{
+	unsigned n = p->spare ? atomic_load(p->spare) : 0, take;
+
+	do
+		take = MIN(n, max);
+	while (take && !atomic_compare_exchange_weak(p->spare, &n, n - take));
+	return take;
+}
+
+static void give_threads(struct putter *p, unsigned n)
+{
+	if (n)
+		atomic_fetch_add(p->spare, n);
+}
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
 {
@@ -126,15 +152,24 @@ static int put_small(struct putter *p, int fd, const struct stat *st, bool store
 	return 0;
 }
 
+/* How many threads beside ours can have a part of the file. */
+static unsigned threads_for(const struct stat *st)
+{
+	return (unsigned)MIN((uint64_t)st->st_size / CONTENT_PART_BYTES, (uint64_t)THREADS_MAX);
+}
+
 static int put_large_copy(struct putter *p, int fd, const struct stat *st, struct content_id *ret,
 			  struct err *err)
 {
+	unsigned more;
 	char *temp;
 	int out, r;
 
 	if (p->store->ops->files->open_temp(p->store, &out, &temp, err) < 0)
 		return -1;
-	r = content_copy_fd(fd, out, (uint64_t)st->st_size, p->o->n_threads, &ret->digest, err);
+	more = take_threads(p, threads_for(st));
+	r = content_copy_fd(fd, out, (uint64_t)st->st_size, 1 + more, &ret->digest, err);
+	give_threads(p, more);
 	if (r == 0)
 		r = check_unchanged(p, fd, st, err);
 	if (p->store->ops->files->publish_temp(p->store, out, temp, r == 0 ? &ret->digest : NULL,
@@ -166,8 +201,11 @@ static int put_open_file(struct putter *p, const struct source *f, struct conten
 	if (store_check_size(STORE_BLOB, size, err) < 0)
 		return err_wrap(err, "%s", p->path.s);
 	if (hash_only || move) {
+		unsigned more = take_threads(p, threads_for(&st));
+
 		r = small ? put_small(p, f->fd, &st, false, ret, err)
-			  : content_hash_fd(f->fd, size, p->o->n_threads, &ret->digest, err);
+			  : content_hash_fd(f->fd, size, 1 + more, &ret->digest, err);
+		give_threads(p, more);
 		if (r < 0 || check_unchanged(p, f->fd, &st, err) < 0)
 			return -1;
 		if (hash_only)
@@ -292,12 +330,20 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int read_names(const struct putter *p, int fd, struct arena *arena, char ***ret,
-		      size_t *ret_n, struct err *err)
+/* The names in a directory. */
+struct listing {
+	char **v; /* sorted; the array is on the heap */
+	size_t n;
+	size_t n_dirs; /* those that may be directories */
+};
+
+static int read_names(const struct putter *p, int fd, struct arena *arena, struct listing *ret,
+		      struct err *err)
 {
 	VEC(char *) names = { 0 };
 	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = own < 0 ? NULL : fdopendir(own);
+	size_t n_dirs = 0;
 	struct dirent *e;
 	int r;
 
@@ -307,8 +353,10 @@ static int read_names(const struct putter *p, int fd, struct arena *arena, char 
 		return err_errno(err, "cannot read directory %s", p->path.s);
 	}
 	while ((r = fs_next(d, p->path.s, &e, err)) > 0)
-		if (!left_out(p, e->d_name))
+		if (!left_out(p, e->d_name)) {
 			VEC_PUSH(&names, arena_strdup(arena, e->d_name));
+			n_dirs += e->d_type == DT_DIR || e->d_type == DT_UNKNOWN;
+		}
 	closedir(d);
 	if (r < 0) { /* a listing that ended early isn't complete */
 		VEC_FREE(&names);
@@ -316,21 +364,26 @@ static int read_names(const struct putter *p, int fd, struct arena *arena, char 
 	}
 	if (names.n)
 		qsort(names.v, names.n, sizeof(*names.v), by_text);
-	*ret = names.v;
-	*ret_n = names.n;
+	*ret = (struct listing){ names.v, names.n, n_dirs };
 	return 0;
 }
 
-/* Files of one directory, shared by threads. */
+/* Names of one directory, shared by threads. */
 struct dir_job {
-	const struct putter *p;
+	struct putter *p; /* of the thread that has the directory, which changes it meanwhile */
+	const char *path; /* of the directory */
+	int depth;        /* p->depth in it */
 	int fd;
-	char **names;
+	const struct listing *names;
 	struct tree_entry *entries;
-	size_t n;
+	size_t step; /* names taken at once */
+	pthread_t threads[THREADS_MAX];
+	unsigned n_threads; /* started; all by the thread that has the directory */
 	pthread_mutex_t lock;
 	size_t next;
-	struct err err;
+	bool over;          /* somebody failed */
+	struct err *failed; /* of the first helper that did, on the heap: directories are nested
+			       deeply */
 };
 
 static int put_name(struct putter *p, int fd, const char *name, struct tree_entry *e,
@@ -350,68 +403,95 @@ static int put_name(struct putter *p, int fd, const char *name, struct tree_entr
 	return r;
 }
 
-static void *put_names(void *arg)
-{
-	struct dir_job *j = arg;
-	struct content_put_options o = *j->p->o;
-	struct putter p = { .store = j->p->store,
-			    .o = &o,
-			    .depth = j->p->depth,
-			    .clock_lag_ns = j->p->clock_lag_ns };
+static void *help_put_names(void *arg);
 
-	o.n_threads = 1;
-	str_add(&p.path, j->p->path.s);
+/* Starts a thread for the names from `next` on, if they are worth it and there is a spare one. It
+ * may have become free only now. */
+static void get_help(struct dir_job *j, size_t next)
+{
+	bool worth = j->names->n >= SHARED_MIN || j->names->n_dirs > 1;
+
+	if (!worth || next >= j->names->n || j->n_threads == THREADS_MAX || !take_threads(j->p, 1))
+		return;
+	if (thread_start(&j->threads[j->n_threads], NULL, help_put_names, j) == 0)
+		j->n_threads++;
+	else
+		give_threads(j->p, 1);
+}
+
+static int put_names(struct dir_job *j, struct putter *p, bool may_get_help, struct err *err)
+{
+	size_t n = j->names->n;
+
 	for (;;) {
-		struct err e = { 0 };
 		size_t i, end;
 
 		pthread_mutex_lock(&j->lock);
-		i = j->err.code ? j->n : j->next;
-		end = MIN(i + 16, j->n);
+		i = j->over ? n : j->next;
+		end = MIN(i + j->step, n);
 		j->next = end;
 		pthread_mutex_unlock(&j->lock);
-		if (i >= j->n)
-			break;
+		if (i >= n)
+			return 0;
+		if (may_get_help)
+			get_help(j, end);
 		for (; i < end; i++)
-			if (put_name(&p, j->fd, j->names[i], &j->entries[i], &e) < 0) {
+			if (put_name(p, j->fd, j->names->v[i], &j->entries[i], err) < 0) {
 				pthread_mutex_lock(&j->lock);
-				j->err = e;
+				j->over = true;
 				pthread_mutex_unlock(&j->lock);
-				break;
+				return -1;
 			}
 	}
+}
+
+static void *help_put_names(void *arg)
+{
+	struct dir_job *j = arg;
+	struct putter p = { .store = j->p->store,
+			    .o = j->p->o,
+			    .spare = j->p->spare,
+			    .depth = j->depth,
+			    .clock_lag_ns = j->p->clock_lag_ns };
+	struct err e = { 0 };
+
+	str_add(&p.path, j->path);
+	if (put_names(j, &p, false, &e) < 0) {
+		pthread_mutex_lock(&j->lock);
+		if (!j->failed) {
+			j->failed = xmalloc(sizeof(e));
+			*j->failed = e;
+		}
+		pthread_mutex_unlock(&j->lock);
+	}
 	str_deinit(&p.path);
+	give_threads(&p, 1); /* others may use it before it is joined */
 	return NULL;
 }
 
-static int put_all_names(struct putter *p, int fd, char **names, struct tree_entry *entries,
-			 size_t n, struct err *err)
+static int put_all_names(struct putter *p, int fd, const struct listing *names,
+			 struct tree_entry *entries, struct err *err)
 {
+	_cleanup_(freep) char *path = xstrdup(p->path.s);
 	struct dir_job j = { .p = p,
+			     .path = path,
+			     .depth = p->depth,
 			     .fd = fd,
 			     .names = names,
 			     .entries = entries,
-			     .n = n,
+			     .step = names->n_dirs > 1 ? 1 : SHARED_MIN / 4,
 			     .lock = PTHREAD_MUTEX_INITIALIZER };
-	pthread_t threads[16];
-	size_t t = 0;
+	int r = put_names(&j, p, true, err);
 
-	/* A few names aren't worth a thread; large files among them use threads for their parts. */
-	if (n < 64 || p->o->n_threads < 2) {
-		for (size_t i = 0; i < n; i++)
-			if (put_name(p, fd, names[i], &entries[i], err) < 0)
-				return -1;
-		return 0;
+	while (j.n_threads)
+		pthread_join(j.threads[--j.n_threads], NULL);
+	if (r == 0 && j.failed) {
+		if (err)
+			*err = *j.failed;
+		r = -1;
 	}
-	while (t + 1 < MIN(p->o->n_threads, ARRAY_LEN(threads)) &&
-	       thread_start(&threads[t], NULL, put_names, &j) == 0)
-		t++;
-	put_names(&j);
-	while (t)
-		pthread_join(threads[--t], NULL);
-	if (j.err.code && err)
-		*err = j.err;
-	return j.err.code ? -1 : 0;
+	free(j.failed);
+	return r;
 }
 
 static int put_dir(struct putter *p, int dir_fd, const char *name, struct content_id *ret,
@@ -422,29 +502,28 @@ static int put_dir(struct putter *p, int dir_fd, const char *name, struct conten
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct tree_builder *b;
 	struct tree_entry *entries;
-	char **names = NULL;
-	size_t n = 0;
+	struct listing names;
 	int r;
 
 	if (fd < 0)
 		return err_errno(err, "cannot read directory %s", p->path.s);
-	if (read_names(p, fd, arena, &names, &n, err) < 0)
+	if (read_names(p, fd, arena, &names, err) < 0)
 		return -1;
-	entries = arena_alloc(arena, (n + 1) * sizeof(*entries));
-	r = put_all_names(p, fd, names, entries, n, err);
+	entries = arena_alloc(arena, (names.n + 1) * sizeof(*entries));
+	r = put_all_names(p, fd, &names, entries, err);
 	b = tree_builder_new();
-	for (size_t i = 0; i < n && r == 0; i++) {
-		entries[i].name = names[i];
-		entries[i].name_len = strlen(names[i]);
+	for (size_t i = 0; i < names.n && r == 0; i++) {
+		entries[i].name = names.v[i];
+		entries[i].name_len = strlen(names.v[i]);
 		r = tree_builder_add(b, &entries[i], err);
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < names.n; i++)
 		free((char *)entries[i].target); /* symbolic links only */
 	if (r == 0)
 		r = tree_builder_store(b, p->o->flags & CONTENT_PUT_HASH_ONLY ? NULL : p->store,
 				       ret, err);
 	tree_builder_free(b);
-	free(names);
+	free(names.v);
 	return r;
 }
 
@@ -580,11 +659,14 @@ int content_put_at(struct store *s, int dir_fd, const char *path,
 {
 	static const struct content_put_options defaults;
 	struct putter p = { .store = s, .o = o ? o : &defaults };
+	atomic_uint spare = MIN(p.o->n_threads, (unsigned)THREADS_MAX);
 	_cleanup_(freep) char *real = NULL;
 	struct tree_entry e = { 0 };
 	struct stat st;
 	int r;
 
+	spare -= spare > 0; /* this thread */
+	p.spare = &spare;
 	if (p.o->flags & CONTENT_PUT_BENEATH) {
 		str_add(&p.path, path);
 		r = put_beneath(&p, dir_fd, path, &e.id, err);

@@ -3,16 +3,21 @@
  * A file is a reflink where the file system has them, else a copy. It is a hard link only with
  * CONTENT_HARD_LINK: unless the kernel prevents it, a program of the same user, or of root, could
  * make a link writable and so write into the store. All links share one mode, so an executable is
- * never a link. Every copy is hashed. A reflink or link shares the store's bytes, so a process
- * hashes them once. Only the first copy of a blob that was just fetched isn't hashed, because it
- * was hashed as it arrived. So a damaged blob never reaches a program; it is set aside.
+ * never a link. Of equal files in one content only the first is a link, because an archiver would
+ * store the second one as a link to the first. Every copy is hashed. A reflink or link shares the
+ * store's bytes, so a process hashes them once. Only the first copy of a blob that was just fetched
+ * isn't hashed, because it was hashed as it arrived. So a damaged blob never reaches a program; it
+ * is set aside.
  *
  * Trees come from strangers: a listing may state a wrong size for an intact blob. Then the listing
  * is wrong, so the blob stays.
  *
- * A shared store fetches all that the content reaches before the first file is made. The first
- * directory with references fetches the bytes of all references of the whole tree at once. After a
- * failure the top directory is removed; one that existed before (in_place) stays as it is.
+ * A shared store fetches all that the content reaches before the first file is made. Only the large
+ * blobs of a copy for the user (CONTENT_COPY_WRITABLE) come later, straight into their files:
+ * make_file() opens PLACES_AT_ONCE of them, place_all() fetches them together. The store gets no
+ * copy of these. The first directory with references fetches the bytes of all references of the
+ * whole tree at once. After a failure the top directory is removed; one that existed before
+ * (in_place) stays as it is.
  *
  * A call uses one thread; only the copy of a large file uses more.
  */
@@ -20,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
 #include "storage/internal.h"
@@ -27,6 +33,9 @@
 
 /* Below this size a reflink saves less than its calls cost. */
 #define REFLINK_MIN (16 * KIB)
+
+/* Files whose bytes are fetched at once; each needs a descriptor. */
+#define PLACES_AT_ONCE 64
 
 /* Bytes. */
 
@@ -134,10 +143,15 @@ struct maker {
 	bool no_reflink; /* found out with the first file */
 	bool no_link;    /* likewise */
 	int depth;
-	struct str path; /* for messages */
+	struct str path;           /* for messages */
+	struct digest_set *linked; /* the blobs that this content has links to; or NULL */
 	const struct content_id *root;
 	bool brought;  /* the bytes of all references are in the store */
 	bool in_place; /* the top exists, and is empty */
+	bool check;    /* makes nothing: compares what is there */
+	VEC(struct store_place)
+	places;            /* files whose bytes are still to be fetched; owns their fd */
+	VEC(char *) paths; /* theirs, for messages */
 };
 
 /* Small blobs: one read, hash, one write. */
@@ -205,18 +219,91 @@ static int link_blob(struct maker *m, const struct content_id *id, int in, int d
 	struct stat st;
 
 	if (m->mode != CONTENT_HARD_LINK || m->no_link || id->kind == CONTENT_EXECUTABLE ||
-	    id->size_bytes == 0 || fstat(in, &st) < 0 || (st.st_mode & 07777) != 0444)
+	    id->size_bytes == 0 || fstat(in, &st) < 0 || (st.st_mode & 07777) != 0444 ||
+	    (m->linked && digest_set_has(m->linked, &id->digest)))
 		return 1;
-	if (!store_is_verified(m->store, &id->digest) && verify_fd(m->store, id, in, err) < 0)
+	if (!store_is_verified(m->store, &id->digest) &&
+	    !store_take_arrived(m->store, &id->digest) && verify_fd(m->store, id, in, err) < 0)
 		return err_wrap(err, "%s", m->path.s);
 	snprintf(open_file, sizeof(open_file), "/proc/self/fd/%d", in);
-	if (linkat(AT_FDCWD, open_file, dir_fd, name, AT_SYMLINK_FOLLOW) == 0)
+	if (linkat(AT_FDCWD, open_file, dir_fd, name, AT_SYMLINK_FOLLOW) == 0) {
+		if (!m->linked)
+			m->linked = digest_set_new();
+		digest_set_add(m->linked, &id->digest);
 		return 0;
+	}
 	if (errno == EEXIST)
 		return exists_or_errno(m, "", err);
 	m->no_link = errno != EMLINK && errno != ENOENT; /* EMLINK and ENOENT concern this file
 							    only: no link left, or no name */
 	return 1;
+}
+
+/* Large blobs that only the bucket has. */
+static bool is_fetched_into_place(const struct maker *m, const struct content_id *id)
+{
+	bool here;
+
+	return m->mode == CONTENT_COPY_WRITABLE && !m->in_place &&
+	       id->size_bytes >= REMOTE_LOOSE_MIN && store_is_shared(m->store) &&
+	       store_has_object(m->store->here, STORE_BLOB, &id->digest, id->size_bytes, &here,
+				NULL) == 0 &&
+	       !here;
+}
+
+/* Fetches a blob that couldn't be placed through the store. */
+static int place_copy(struct maker *m, const struct store_place *p, struct err *err)
+{
+	_cleanup_(fd_closep) int in = -1;
+
+	if (content_open(m->store, &p->id, &in, err) < 0)
+		return -1;
+	if (ftruncate(p->fd, 0) < 0) /* what a failed try left */
+		return err_errno(err, "cannot write");
+	return copy_blob(m, &p->id, in, p->fd, err);
+}
+
+/* Fetches into all files that wait for their bytes, and closes them. */
+static int place_all(struct maker *m, struct err *err)
+{
+	int r = m->places.n ? store_place_blobs(m->store, m->places.v, m->places.n, err) : 0;
+
+	for (size_t i = 0; i < m->places.n; i++) {
+		struct store_place *p = &m->places.v[i];
+
+		if (r == 0 && !p->placed && place_copy(m, p, err) < 0)
+			r = err_wrap(err, "%s", m->paths.v[i]);
+		/* NFS and quotas may report only now that the write failed */
+		if (close(TAKE_FD(p->fd)) < 0 && r == 0)
+			r = err_errno(err, "cannot write %s", m->paths.v[i]);
+		free(m->paths.v[i]);
+	}
+	m->places.n = m->paths.n = 0;
+	return r;
+}
+
+static int differs(const struct maker *m, struct err *err)
+{
+	return err_set(err, ERR_CORRUPT, "%s isn't what the store has", m->path.s);
+}
+
+/* Compares a file that is there; always hashes it. */
+static int check_file(struct maker *m, const struct content_id *id, mode_t mode, int dir_fd,
+		      const char *name, struct err *err)
+{
+	_cleanup_(fd_closep) int fd =
+		openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct digest d;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size != id->size_bytes || (st.st_mode & 07777) != mode ||
+	    content_hash_fd(fd, id->size_bytes, content_threads(), &d, NULL) < 0 ||
+	    !digest_eq(&d, &id->digest)) {
+		store_forget(m->store, &id->digest); /* it may be a link to a damaged blob */
+		return differs(m, err);
+	}
+	return 0;
 }
 
 static int make_file(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
@@ -229,12 +316,15 @@ static int make_file(struct maker *m, const struct content_id *id, int dir_fd, c
 					[CONTENT_HARD_LINK] = 0444 };
 	mode_t mode =
 		modes[m->mode] | (id->kind == CONTENT_EXECUTABLE ? modes[m->mode] >> 2 & 0111 : 0);
+	bool later = !m->check && is_fetched_into_place(m, id);
 	_cleanup_(fd_closep) int in = -1, out = -1;
 	int r;
 
-	if (content_open(m->store, id, &in, err) < 0)
+	if (m->check)
+		return check_file(m, id, mode, dir_fd, name, err);
+	if (!later && content_open(m->store, id, &in, err) < 0)
 		return err_wrap(err, "%s", m->path.s);
-	r = link_blob(m, id, in, dir_fd, name, err);
+	r = later ? 1 : link_blob(m, id, in, dir_fd, name, err);
 	if (r <= 0)
 		return r;
 	out = openat(dir_fd, name,
@@ -242,6 +332,11 @@ static int make_file(struct maker *m, const struct content_id *id, int dir_fd, c
 		     mode);
 	if (out < 0)
 		return exists_or_errno(m, "", err);
+	if (later) {
+		VEC_PUSH(&m->places, ((struct store_place){ .id = *id, .fd = TAKE_FD(out) }));
+		VEC_PUSH(&m->paths, xstrdup(m->path.s));
+		return m->places.n < PLACES_AT_ONCE ? 0 : place_all(m, err);
+	}
 	if (copy_blob(m, id, in, out, err) < 0) {
 		err_wrap(err, "%s", m->path.s);
 	} else if ((is_in_place(m) || m->mode != CONTENT_COPY_WRITABLE) &&
@@ -263,6 +358,37 @@ static int make_file(struct maker *m, const struct content_id *id, int dir_fd, c
 static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
 		    struct err *err);
 
+static int check_link(const struct maker *m, const struct tree_entry *e, int fd, struct err *err)
+{
+	_cleanup_(freep) char *text = xmalloc(e->target_len + 2);
+	ssize_t n = readlinkat(fd, e->name, text, e->target_len + 1);
+
+	return n == (ssize_t)e->target_len && memcmp(text, e->target, e->target_len) == 0
+		       ? 0
+		       : differs(m, err);
+}
+
+/* Whether the directory has as many entries as the listing. */
+static int check_count(const struct maker *m, const struct tree *t, int dir_fd, mode_t mode,
+		       struct err *err)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	struct stat st;
+	size_t n = 0;
+	int r = -1;
+
+	if (!d && fd >= 0)
+		close(fd);
+	if (d && fstat(fd, &st) == 0 && (st.st_mode & 07777) == mode)
+		while ((r = fs_next(d, m->path.s, &e, NULL)) > 0)
+			n++;
+	if (d)
+		closedir(d);
+	return r == 0 && n == tree_len(t) ? 0 : differs(m, err);
+}
+
 /* `blob`: a reference's bytes. */
 static int make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob,
 		      int fd, struct err *err)
@@ -277,9 +403,12 @@ static int make_entry(struct maker *m, const struct tree_entry *e, const struct 
 		r = make_dir(m, &e->id, fd, e->name, err);
 		break;
 	case TREE_SYMLINK:
-		r = symlinkat(e->target, fd, e->name) < 0
-			    ? exists_or_errno(m, "symbolic link ", err)
-			    : 0;
+		if (m->check)
+			r = check_link(m, e, fd, err);
+		else
+			r = symlinkat(e->target, fd, e->name) < 0
+				    ? exists_or_errno(m, "symbolic link ", err)
+				    : 0;
 		break;
 	case TREE_REFERENCE:
 		r = make_file(m, blob, fd, e->name, err);
@@ -353,13 +482,16 @@ static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const cha
 	_cleanup_(freep) struct content_id *blobs = NULL;
 
 	if (fd < 0)
-		return err_errno(err, "cannot open directory %s", m->path.s);
+		return m->check ? differs(m, err)
+				: err_errno(err, "cannot open directory %s", m->path.s);
+	if (m->check && check_count(m, t, fd, modes[m->mode], err) < 0)
+		return -1;
 	if (bring_references(m, t, &blobs, err) < 0)
 		return -1;
 	for (size_t i = 0; i < tree_len(t); i++)
 		if (make_entry(m, tree_at(t, i), blobs ? &blobs[i] : NULL, fd, err) < 0)
 			return -1;
-	if (m->mode != CONTENT_COPY_WRITABLE && fs_set_mode(fd, modes[m->mode]) < 0)
+	if (m->mode != CONTENT_COPY_WRITABLE && !m->check && fs_set_mode(fd, modes[m->mode]) < 0)
 		return err_errno(err, "cannot protect directory %s", m->path.s);
 	return 0;
 }
@@ -376,12 +508,14 @@ static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, co
 			       CONTENT_DEPTH_MAX);
 	if (tree_load(m->store, id, &t, err) < 0)
 		return err_wrap(err, "%s", m->path.s);
-	if (!is_in_place(m) && mkdirat(dir_fd, name, 0777) < 0)
+	if (!m->check && !is_in_place(m) && mkdirat(dir_fd, name, 0777) < 0)
 		return exists_or_errno(m, "directory ", err);
 	m->depth++;
 	r = fill_dir(m, t, dir_fd, name, err);
 	m->depth--;
-	if (r < 0 && m->depth == 0 && !m->in_place) /* all or nothing */
+	if (r == 0 && m->depth == 0)
+		r = place_all(m, err);
+	if (r < 0 && m->depth == 0 && !m->in_place && !m->check) /* all or nothing */
 		fs_remove_tree_at(dir_fd, name, NULL);
 	return r;
 }
@@ -392,7 +526,9 @@ static int make_any(struct maker *m, int dir_fd, const char *path, struct err *e
 	int r = 0;
 
 	assert(m->mode <= CONTENT_HARD_LINK);
-	if (store_bring(m->store, id, 1, false, err) < 0)
+	if (store_bring(m->store, id, 1,
+			m->mode == CONTENT_COPY_WRITABLE && !m->in_place ? BRING_SMALL : BRING_ALL,
+			err) < 0)
 		return -1;
 	str_add(&m->path, path);
 	switch ((enum content_kind)id->kind) {
@@ -410,7 +546,16 @@ static int make_any(struct maker *m, int dir_fd, const char *path, struct err *e
 		r = err_set(err, ERR_INVALID, "there is no content to put at %s", path);
 		break;
 	}
+	if (r == 0 && (r = place_all(m, err)) < 0) /* a single file */
+		unlinkat(dir_fd, path, 0);
+	for (size_t i = 0; i < m->places.n; i++) {
+		close(m->places.v[i].fd);
+		free(m->paths.v[i]);
+	}
+	VEC_FREE(&m->places);
+	VEC_FREE(&m->paths);
 	str_deinit(&m->path);
+	digest_set_free(m->linked);
 	return r;
 }
 
@@ -437,6 +582,16 @@ int content_materialise_beneath(struct store *s, const struct content_id *id,
 	if (!*name || str_eq(name, ".") || str_eq(name, ".."))
 		return err_set(err, ERR_INVALID, "%s is not a path below the directory", path);
 	return content_materialise_at(s, id, mode, fd, name, err);
+}
+
+int content_check_at(struct store *s, const struct content_id *id,
+		     enum content_materialise_mode mode, int dir_fd, const char *path,
+		     struct err *err)
+{
+	struct maker m = { .store = s, .mode = mode, .root = id, .check = true };
+
+	assert(mode > CONTENT_COPY_WRITABLE);
+	return make_any(&m, dir_fd, path, err);
 }
 
 int content_fill_at(struct store *s, const struct content_id *id,

@@ -804,10 +804,20 @@ static void dir_free(struct store *s)
 	free(d);
 }
 
+static int dir_open_views(struct store *s, bool create)
+{
+	struct dir_store *d = dir_of(s);
+
+	if (create && mkdirat(d->root, "views", 0777) < 0 && errno != EEXIST)
+		return -1;
+	return openat(d->root, "views", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
 static const struct store_file_ops dir_files = {
 	.open_temp = dir_open_temp,
 	.publish_temp = dir_publish_temp,
 	.move_in = dir_move_in,
+	.open_views = dir_open_views,
 	.touch = dir_touch,
 };
 static const struct store_gc_ops dir_gc = {

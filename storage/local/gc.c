@@ -19,6 +19,7 @@
 #include "base/os/fs.h"
 #include "storage/checkpoint.h"
 #include "storage/closure.h"
+#include "storage/content/view.h"
 #include "storage/internal.h"
 #include "storage/local/maintain.h"
 
@@ -448,6 +449,8 @@ static int collect(struct collector *c, struct err *err)
 		c->young_ns = MIN(c->young_ns, begin_ns - STORE_FRESH_NS - NS_PER_S);
 	if (read_note(c, err) < 0 || mark_all(c, err) < 0)
 		return -1;
+	if (!c->o->dry_run) /* before the blobs: a link keeps a blob's bytes */
+		c->res->views = view_evict(c->s, c->young_ns);
 	return sweep(c, err);
 }
 

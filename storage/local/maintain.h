@@ -56,8 +56,9 @@ struct store_gc_result {
 		deleted_bytes; /* of these, those deleted (dry_run: that would be deleted) */
 	uint64_t temporaries, temporary_bytes; /* left by crashes, and copies set aside more than a
 						  week ago; removed too */
+	uint64_t views; /* kept views that were removed because nobody used them (view.h) */
 	uint64_t lost; /* manifests and trees among the roots that are missing or damaged; they keep
-			  nothing that they name */
+			 nothing that they name */
 	bool first_mark; /* nothing was swept, because this mark was the first to find the condemned
 			    dead. When the second may follow: */
 	int64_t sweep_after_ns;

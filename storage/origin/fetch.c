@@ -59,7 +59,7 @@ static int begin(struct group *g, struct fetching *f, struct store *s, struct er
 		return 0;
 	}
 	f->get.max_bytes = UINT64_MAX;
-	f->get.hash = g->into->ops->files;
+	f->get.hash = f->get.flush = g->into->ops->files;
 	if (g->into->ops->files)
 		return g->into->ops->files->open_temp(g->into, &f->get.fd, &f->temp, err);
 	f->get.fd = memfd_create("origin", MFD_CLOEXEC);

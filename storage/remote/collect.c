@@ -259,12 +259,12 @@ static int view_open(struct store *s, const struct digest *name, uint64_t size, 
 	return reader->ops->open(reader, name, size, ret_fd, ret_size, err);
 }
 
-static int view_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
-		      struct err *err)
+static int view_bring(struct store *s, const struct content_id *ids, size_t n,
+		      enum store_bring what, struct err *err)
 {
 	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
 
-	return store_bring(reader, ids, n, only_these, err);
+	return store_bring(reader, ids, n, what, err);
 }
 
 static int view_bring_records(struct store *s, enum store_space space, const struct digest *names,

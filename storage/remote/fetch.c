@@ -295,11 +295,12 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 
 /* Large objects, through files. */
 
-/* A file that receives bytes: one of the store that can become the blob, else a scratch file.
- */
+/* A file that receives bytes: one of the store that can become the blob, one outside where the blob
+ * is wanted, else a scratch file. */
 struct landing {
 	int fd;
-	char *temp; /* NULL: scratch */
+	char *temp;                /* NULL: not of the store */
+	struct store_place *place; /* whose file it is; or NULL */
 };
 
 static int landing_open(struct fetcher *f, struct landing *l, struct err *err)
@@ -315,9 +316,9 @@ static void landing_drop(struct fetcher *f, struct landing *l)
 {
 	if (l->temp)
 		f->to->ops->files->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), NULL, NULL);
-	else if (l->fd >= 0)
+	else if (l->fd >= 0 && !l->place)
 		close(l->fd);
-	l->fd = -1;
+	*l = (struct landing){ .fd = -1 };
 }
 
 /* An object's stored bytes, now in a file. */
@@ -379,7 +380,7 @@ static int accept_file(struct fetcher *f, const struct arrival *a, struct err *e
 	struct digest d;
 	int got = 0;
 
-	if (!f->to->ops->files)
+	if (!f->to->ops->files && (a->encoded || !a->l->place))
 		return accept_file_in_memory(f, a, err);
 	if (a->encoded)
 		got = decode_landed(f, a, &d, &e);
@@ -392,6 +393,10 @@ static int accept_file(struct fetcher *f, const struct arrival *a, struct err *e
 	if (got < 0) {
 		landing_drop(f, a->l);
 		return not_taken(f, a, &e, err);
+	}
+	if (a->l->place) { /* another size than the wanted one is the reader's to judge */
+		a->l->place->placed = a->o->there = a->g->n == a->o->size;
+		return 0;
 	}
 	got = f->to->ops->files->publish_temp(f->to, a->l->fd, TAKE_PTR(a->l->temp), &a->o->name,
 					      err);
@@ -411,7 +416,8 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 	struct bucket_get g = { .key = key,
 				.offset = it->m.offset,
 				.size = it->m.stored,
-				.hash = it->m.encoding == PACK_PLAIN },
+				.hash = it->m.encoding == PACK_PLAIN,
+				.flush = true },
 			  *v = &g;
 	struct landing l;
 
@@ -446,7 +452,9 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 		uint64_t size = v[i]->size;
 
 		l[i].fd = -1;
-		if (got == 0)
+		if (v[i]->place)
+			l[i] = (struct landing){ .fd = v[i]->place->fd, .place = v[i]->place };
+		else if (got == 0)
 			got = landing_open(f, &l[i], err);
 		/* Compressed bytes may be slightly more than the content's, because the decision
 		 * used only samples. */
@@ -454,6 +462,7 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 					    .size = UINT64_MAX,
 					    .fd = l[i].fd,
 					    .hash = true,
+					    .flush = !v[i]->place,
 					    .max_bytes = size == UINT64_MAX
 								 ? CONTENT_BLOB_MAX
 								 : size + size / 64 + 64 * KIB };

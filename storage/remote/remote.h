@@ -54,10 +54,11 @@ int remote_renew(struct remote *r, struct err *err);
 struct remote_object {
 	enum store_space space;
 	struct digest name;
-	uint64_t size; /* of the content; UINT64_MAX: not known */
-	bool sound;    /* send: this process has already hashed its bytes */
-	bool replace;  /* send: a record that replaces the existing one */
-	bool there;    /* answered */
+	uint64_t size;             /* of the content; UINT64_MAX: not known */
+	bool sound;                /* send: this process has already hashed its bytes */
+	bool replace;              /* send: a record that replaces the existing one */
+	struct store_place *place; /* fetch: into this file, if it can be; or NULL */
+	bool there;                /* answered */
 };
 /* Sets `there` of each; false for condemned objects. Few requests: pack indexes answer for small
  * content; the rest needs parallel requests or a listing. */
@@ -65,8 +66,8 @@ int remote_has(struct remote *r, struct remote_object *v, size_t n, struct err *
 /* The same without a new listing of packs, so it may miss what others have written since the last
  * one. */
 int remote_has_as_listed(struct remote *r, struct remote_object *v, size_t n, struct err *err);
-/* Fetches each into `to`, verified; `there` says which are in `to` now. Damaged objects aren't, and
- * are counted. */
+/* Fetches each into `to`, verified; `there` says which are in `to` now, or placed. Damaged objects
+ * aren't, and are counted. */
 int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, size_t n,
 		 struct err *err);
 

@@ -319,6 +319,7 @@ static const struct store_file_ops tier_files = {
 };
 static const struct store_shared_ops tier_shared = {
 	.bring = tier_bring,
+	.place = tier_place,
 	.bring_records = tier_bring_records,
 	.refresh = tier_refresh,
 	.told = tier_told,

@@ -25,7 +25,8 @@ static int fetch(struct tier *t, struct remote_object *v, size_t n, struct err *
 		return tier_away(t, &e, err) < 0 ? -1 : 1;
 	pthread_mutex_lock(&t->base.lock);
 	for (size_t i = 0; i < n; i++)
-		t->added_bytes += v[i].there && v[i].size != UINT64_MAX ? v[i].size : 0;
+		if (v[i].there && v[i].size != UINT64_MAX && !(v[i].place && v[i].place->placed))
+			t->added_bytes += v[i].size;
 	pthread_mutex_unlock(&t->base.lock);
 	return v[0].there ? 0 : 1;
 }
@@ -90,14 +91,15 @@ struct level {
 	VEC(struct digest) names[2]; /* blobs, trees */
 	VEC(uint64_t) sizes[2];
 	struct map *seen;
-	bool only_these;
+	enum store_bring what;
 };
 static void add_to_level(struct level *l, const struct content_id *id)
 {
 	enum store_space space = content_space(id);
 	bool is_new;
 
-	if (space == STORE_SPACES)
+	if (space == STORE_SPACES ||
+	    (l->what == BRING_SMALL && space == STORE_BLOB && id->size_bytes >= REMOTE_LOOSE_MIN))
 		return;
 	*map_slot(l->seen, id->digest.b, DIGEST_BYTES, &is_new) = l;
 	if (!is_new)
@@ -128,7 +130,7 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 	memset(&l->sizes[STORE_TREE], 0, sizeof(l->sizes[STORE_TREE]));
 	if (fetch_lacking(t, STORE_TREE, names, sizes, n, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n && !l->only_these; i++) {
+	for (size_t i = 0; i < n && l->what != BRING_THESE; i++) {
 		struct content_id id = { .digest = names[i],
 					 .size_bytes = sizes[i],
 					 .kind = CONTENT_TREE };
@@ -145,11 +147,11 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 	return 0;
 }
 
-int tier_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+int tier_bring(struct store *s, const struct content_id *ids, size_t n, enum store_bring what,
 	       struct err *err)
 {
 	struct tier *t = tier_of(s);
-	struct level l = { .seen = map_new(), .only_these = only_these };
+	struct level l = { .seen = map_new(), .what = what };
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -164,6 +166,18 @@ int tier_bring(struct store *s, const struct content_id *ids, size_t n, bool onl
 	}
 	map_free(l.seen);
 	return r;
+}
+
+int tier_place(struct store *s, struct store_place *places, size_t n, struct err *err)
+{
+	_cleanup_(freep) struct remote_object *v = xcalloc(n + 1, sizeof(*v));
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct remote_object){ .space = STORE_BLOB,
+					       .name = places[i].id.digest,
+					       .size = places[i].id.size_bytes,
+					       .place = &places[i] };
+	return n && fetch(tier_of(s), v, n, err) < 0 ? -1 : 0;
 }
 
 /* Records. The metrics of an action record are usually read next, so they are fetched too. */

@@ -58,8 +58,9 @@ int tier_away(struct tier *t, const struct err *e, struct err *err);
 /* Fetches an object that the directory lacks. `lacking`: the directory's error. */
 int tier_bring_one(struct tier *t, const struct remote_object *o, const struct err *lacking,
 		   struct err *err);
-int tier_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+int tier_bring(struct store *s, const struct content_id *ids, size_t n, enum store_bring what,
 	       struct err *err);
+int tier_place(struct store *s, struct store_place *v, size_t n, struct err *err);
 int tier_bring_records(struct store *s, enum store_space space, const struct digest *names,
 		       size_t n, struct err *err);
 int tier_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n,

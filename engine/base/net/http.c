@@ -29,7 +29,7 @@
 #define CONNECTIONS_DEFAULT     64
 #define CONNECT_TIMEOUT_DEFAULT (10 * NS_PER_S)
 #define STALL_TIMEOUT_DEFAULT   (30 * NS_PER_S)
-#define STALL_LOOKS             4 /* in each of the client's stall timeouts */
+#define STALL_LOOKS             4 /* in the shortest patience of a running transfer */
 #define STALL_LOOK_MAX          (5 * NS_PER_S)
 /* Full pieces that wait for their sinks: 8 MiB of 256 KiB each. */
 #define PIECES_AHEAD 32
@@ -307,6 +307,14 @@ static void finish(struct http_client *c, struct http_transfer *t, CURLcode code
 	end_transfer(c, t, code);
 }
 
+/* Transfers are looked at for stalls a few times in the patience of each. */
+static void look_soon(struct http_client *c, const struct http_transfer *t, int64_t now_ns)
+{
+	int64_t wait = MIN(http_transfer_patience_ns(t) / STALL_LOOKS, STALL_LOOK_MAX);
+
+	c->next_look_ns = MIN(c->next_look_ns, now_ns + MAX(wait, NS_PER_MS));
+}
+
 static void begin(struct http_client *c, struct http_batch *b, struct http_request *r)
 {
 	struct http_transfer *t = xcalloc(1, sizeof(*t));
@@ -325,6 +333,7 @@ static void begin(struct http_client *c, struct http_batch *b, struct http_reque
 	}
 	t->index = c->running.n;
 	VEC_PUSH(&c->running, t);
+	look_soon(c, t, clock_mono_ns());
 }
 
 static void begin_some(struct http_client *c)
@@ -389,11 +398,13 @@ static void end_stalled(struct http_client *c)
 
 	if (now < c->next_look_ns)
 		return;
-	c->next_look_ns = now + MAX(MIN(c->settings.stall_timeout_ns / STALL_LOOKS, STALL_LOOK_MAX),
-				    NS_PER_MS);
-	for (size_t i = c->running.n; i-- > 0;)
+	c->next_look_ns = INT64_MAX;
+	for (size_t i = c->running.n; i-- > 0;) {
 		if (http_transfer_stalled(c->running.v[i], now))
 			finish(c, c->running.v[i], CURLE_OPERATION_TIMEDOUT);
+		else
+			look_soon(c, c->running.v[i], now);
+	}
 }
 
 static int poll_ms(const struct http_client *c)

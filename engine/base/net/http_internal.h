@@ -102,8 +102,10 @@ bool http_transfer_again(struct http_transfer *t, CURLcode code);
 /* Sets the request's answer or error from libcurl's result. Releases all of the transfer but its
  * handle. */
 void http_transfer_end(struct http_transfer *t, CURLcode code);
-/* Tells whether less than 1 KiB/s moved during the stall timeout. Call it a few times per
- * timeout. */
+/* How long the transfer may stall: its request's patience, else its client's. */
+int64_t http_transfer_patience_ns(const struct http_transfer *t);
+/* Tells whether less than 1 KiB/s moved during that time (nothing at all, with a quiet timeout).
+ * Call it a few times in it. */
 bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns);
 
 /* The event sources of a client's thread. */

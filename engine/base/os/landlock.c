@@ -22,7 +22,13 @@
 /* The first ABI that can refuse truncate(): Linux 6.2. */
 #define ABI_MIN 3
 /* The headers may be older than the kernel. */
-#define ACCESS_TRUNCATE (1ULL << 14)
+#define ACCESS_TRUNCATE        (1ULL << 14)
+#define ACCESS_IOCTL_DEV       (1ULL << 15)
+#define SCOPE_ABSTRACT_SOCKETS (1ULL << 0)
+#define SCOPE_SIGNALS          (1ULL << 1)
+/* The first ABIs that know the last ones. */
+#define ABI_IOCTL_DEV 5
+#define ABI_SCOPES    6
 
 #define ON_FILES (LANDLOCK_ACCESS_FS_WRITE_FILE | ACCESS_TRUNCATE)
 #define ON_DIRS                                                                      \
@@ -32,11 +38,17 @@
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |              \
 	 LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER)
 
+#define TO_READ \
+	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+/* What a rule for a file that is no directory can allow. */
+#define OF_A_FILE \
+	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | ON_FILES | ACCESS_IOCTL_DEV)
+
 /* Most rules of a ruleset; with more, attempts would start slowly. */
 #define ENTRIES_MAX 20000
 
-/* Checks that the kernel has Landlock. */
-static int check_kernel(struct err *err)
+/* The version of the kernel's Landlock, or -1. */
+static long find_abi(struct err *err)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 
@@ -51,7 +63,12 @@ static int check_kernel(struct err *err)
 			       "the kernel's Landlock (version %ld) doesn't refuse truncate: Linux "
 			       "6.2 does",
 			       abi);
-	return 0;
+	return abi;
+}
+
+int landlock_check(struct err *err)
+{
+	return find_abi(err) < 0 ? -1 : 0;
 }
 
 int landlock_enter(int rules)
@@ -163,7 +180,7 @@ int landlock_close_dirs(const char *const *closed, size_t n, int *ret_fd, struct
 	struct closing c = { .closed = closed, .n = n };
 	long fd;
 
-	if (check_kernel(err) < 0)
+	if (landlock_check(err) < 0)
 		return -1;
 	fd = syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
 	if (fd < 0)
@@ -175,4 +192,66 @@ int landlock_close_dirs(const char *const *closed, size_t n, int *ret_fd, struct
 	}
 	*ret_fd = c.rules;
 	return 0;
+}
+
+/* Opening only what is named. */
+
+/* struct landlock_ruleset_attr as Linux 6.12 has it. */
+struct ruleset {
+	uint64_t handled_fs, handled_net, scoped;
+};
+
+int landlock_close_all(int *ret_fd, struct err *err)
+{
+	struct ruleset r = { .handled_fs = TO_READ | ON_DIRS };
+	long abi = find_abi(err), fd;
+
+	if (abi < 0)
+		return -1;
+	if (abi >= ABI_IOCTL_DEV)
+		r.handled_fs |= ACCESS_IOCTL_DEV;
+	if (abi >= ABI_SCOPES)
+		r.scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS;
+	fd = syscall(SYS_landlock_create_ruleset, &r,
+		     abi >= ABI_SCOPES ? sizeof(r) : sizeof(r.handled_fs), 0);
+	if (fd < 0)
+		return err_errno(err, "cannot make a Landlock ruleset");
+	*ret_fd = (int)fd;
+	return 0;
+}
+
+static uint64_t access_for(enum landlock_use use)
+{
+	switch (use) {
+	case LANDLOCK_READ:
+		return TO_READ;
+	case LANDLOCK_WRITE:
+		return (TO_READ | ON_DIRS) &
+		       ~(LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK);
+	case LANDLOCK_DEVICE:
+		return LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | ON_FILES |
+		       ACCESS_IOCTL_DEV;
+	}
+	return 0;
+}
+
+int landlock_open(int rules, const char *path, enum landlock_use use, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_CLOEXEC);
+	struct landlock_path_beneath_attr rule = { .parent_fd = fd,
+						   .allowed_access = access_for(use) };
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return 0;
+	if (!S_ISDIR(st.st_mode))
+		rule.allowed_access &= OF_A_FILE;
+	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0)
+		return 0;
+	/* A kernel whose rulesets don't know this right doesn't restrict it, either. */
+	rule.allowed_access &= ~ACCESS_IOCTL_DEV;
+	if (errno == EINVAL &&
+	    syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0)
+		return 0;
+	return err_errno(err, "cannot allow the use of %s", path);
 }

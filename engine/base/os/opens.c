@@ -57,6 +57,7 @@
 struct opens {
 	int ours, childs; /* the two ends of the socket pair */
 	int wake;         /* eventfd: ends the watch */
+	enum opens_what what;
 	char **except;
 	size_t n_except;
 	struct statx_timestamp since;
@@ -153,9 +154,10 @@ struct asked {
 	int dir; /* AT_FDCWD, or a descriptor of the program */
 	uint64_t path;
 	bool reads; /* or executes */
+	bool makes; /* a file that isn't there */
 };
 
-static struct asked what_is_asked(pid_t pid, const struct seccomp_data *d)
+static struct asked what_is_asked(enum opens_what what, pid_t pid, const struct seccomp_data *d)
 {
 	struct asked a = { .dir = (int)d->args[0], .path = d->args[1], .reads = true };
 	uint64_t flags = 0;
@@ -183,7 +185,11 @@ static struct asked what_is_asked(pid_t pid, const struct seccomp_data *d)
 		a.path = d->args[0];
 		break;
 	}
-	a.reads = (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_DIRECTORY | O_PATH));
+	if (what == OPENS_ALL)
+		a.reads = !(flags & O_PATH);
+	else
+		a.reads = (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_DIRECTORY | O_PATH));
+	a.makes = what == OPENS_ALL && (flags & O_CREAT);
 	return a;
 }
 
@@ -197,7 +203,7 @@ static bool find_file(const struct opens *o, pid_t pid, const struct asked *a, c
 		      char ret[static PATH_MAX])
 {
 	_cleanup_(fd_closep) int fd = -1;
-	char from[64 + PATH_MAX], self[64];
+	char from[64 + PATH_MAX], self[64], *made = NULL;
 	struct statx st;
 	ssize_t n;
 
@@ -209,8 +215,13 @@ static bool find_file(const struct opens *o, pid_t pid, const struct asked *a, c
 		snprintf(from, sizeof(from), *path ? "/proc/%d/fd/%d/%s" : "/proc/%d/fd/%d%s",
 			 (int)pid, a->dir, path);
 	fd = open(from, O_PATH | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT && a->makes && *path) { /* record its directory and name */
+		made = strrchr(from, '/');
+		*made++ = '\0';
+		fd = open(from, O_PATH | O_CLOEXEC);
+	}
 	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_BTIME, &st) < 0 ||
-	    !S_ISREG(st.stx_mode) ||
+	    !(S_ISREG(st.stx_mode) || (o->what == OPENS_ALL && S_ISDIR(st.stx_mode))) ||
 	    ((st.stx_mask & STATX_BTIME) && is_later(&st.stx_btime, &o->since)))
 		return false;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
@@ -218,6 +229,9 @@ static bool find_file(const struct opens *o, pid_t pid, const struct asked *a, c
 	if (n <= 0 || *ret != '/')
 		return false;
 	ret[n] = '\0';
+	if (made &&
+	    (size_t)snprintf(ret + n, PATH_MAX - (size_t)n, "/%s", made) >= PATH_MAX - (size_t)n)
+		return false;
 	for (size_t i = 0; i < o->n_except; i++)
 		if (fs_is_inside(o->except[i], ret))
 			return false;
@@ -235,7 +249,7 @@ static bool answer(struct opens *o, int listener, struct seccomp_notif *q,
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, q) < 0)
 		return errno == EINTR || errno == ENOENT; /* it was killed meanwhile */
-	a = what_is_asked((pid_t)q->pid, &q->data);
+	a = what_is_asked(o->what, (pid_t)q->pid, &q->data);
 	if (a.reads) {
 		known = read_string((pid_t)q->pid, a.path, path);
 		if (ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &q->id) < 0)
@@ -308,7 +322,8 @@ static void *watch(void *arg)
 
 /* Open and close. */
 
-int opens_new(const char *const *except, size_t n, struct opens **ret, struct err *err)
+int opens_new(enum opens_what what, const char *const *except, size_t n, struct opens **ret,
+	      struct err *err)
 {
 	struct opens *o;
 	int64_t now_ns;
@@ -328,6 +343,7 @@ int opens_new(const char *const *except, size_t n, struct opens **ret, struct er
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, "cannot make a socket pair");
 	o = xcalloc(1, sizeof(*o));
+	o->what = what;
 	o->ours = pair[0];
 	o->childs = pair[1];
 	o->files = map_new();

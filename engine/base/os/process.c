@@ -26,6 +26,7 @@
 #include <time.h>
 #include "base/mem.h"
 #include "base/os/landlock.h"
+#include "base/os/namespace.h"
 #include "base/os/opens.h"
 #include "base/os/process_internal.h"
 #include "base/text/str.h"
@@ -129,6 +130,9 @@ _in_child_ static int child_main(void *arg)
 	const struct process_spec *s = c->spec;
 	sigset_t none;
 
+	/* First: new rights make the kernel forget PR_SET_PDEATHSIG. */
+	if (s->apart && namespace_enter(s->apart, &c->failed_at) < 0)
+		goto fail;
 	c->failed_at = "cannot start";
 	if ((s->foreground ? setpgid(0, 0) : setsid()) < 0 ||
 	    (!s->outlives && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0))
@@ -146,9 +150,10 @@ _in_child_ static int child_main(void *arg)
 	if (s->umask)
 		umask(s->umask); /* the child's own: it was cloned without CLONE_FS */
 	close_the_rest();
-	c->failed_at = "cannot protect the store from";
-	if (s->rules && landlock_enter(s->rules) < 0)
-		goto fail;
+	c->failed_at = "cannot restrict (Landlock)";
+	for (int i = 0; i < PROCESS_RULES_MAX; i++)
+		if (s->rules[i] && landlock_enter(s->rules[i]) < 0)
+			goto fail;
 	c->failed_at = "cannot watch what is opened by";
 	if (s->opens && opens_enter(s->opens) < 0)
 		goto fail;
@@ -231,6 +236,7 @@ static char *find_program(const struct process_spec *s)
 static pid_t clone_child(struct child *c)
 {
 	static __thread void *stack;
+	int dumpable = c->spec->apart ? prctl(PR_GET_DUMPABLE) : -1;
 	sigset_t all, old;
 	pid_t pid;
 
@@ -246,6 +252,8 @@ static pid_t clone_child(struct child *c)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pid = clone(child_main, (char *)stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (dumpable == 0 || dumpable == 1) /* the child's user namespace changed ours */
+		prctl(PR_SET_DUMPABLE, dumpable);
 	return pid;
 }
 

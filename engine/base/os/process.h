@@ -18,6 +18,9 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 #include "base/os/loop.h"
+#include "base/os/namespace.h"
+
+#define PROCESS_RULES_MAX 2
 
 struct process_spec {
 	const char *const *argv; /* argv[0] is looked up in PATH of `env` */
@@ -28,8 +31,12 @@ struct process_spec {
 	bool foreground;    /* interactive: stays in our session, its group gets the terminal of
 			       stdin_fd */
 	mode_t umask;       /* at its start; 0: ours */
-	int rules;          /* of landlock.h, for it and all that it starts; 0: none */
-	int opens;          /* of opens.h: watches them; 0: no watch */
+	int rules[PROCESS_RULES_MAX]; /* of landlock.h, for it and all that it starts: what one
+					 of them refuses is refused; 0: none */
+	int opens;                    /* of opens.h: watches them; 0: no watch */
+	/* What it doesn't share with us, of namespace.h. It is made before the program enters cwd,
+	 * which may be in the mounts. NULL: nothing. */
+	const struct namespace_plan *apart;
 	bool outlives; /* doesn't die with the caller: for an engine that continues when the daemon
 			  that started it is gone */
 };

@@ -95,6 +95,9 @@ int cmd_help(struct cli *cli, const struct cli_args *args)
 	const struct cli_command *command = NULL, *parent = NULL;
 	struct err err = { 0 };
 
+	if (args->n_operands == 1 && str_eq(args->operands[0], "expressions") &&
+	    !cli_flag(args, "man"))
+		return help_print_expressions(cli);
 	if (find(args, &command, &parent, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli_flag(args, "man"))

@@ -12,6 +12,7 @@
 #include "cli/help/help.h"
 #include <string.h>
 #include "base/text/text.h"
+#include "model/expr/expr.h"
 
 #define WIDTH_MAX 100 /* longer lines are hard to read */
 #define LEFT_MAX  30  /* the text of a longer option starts on the next line */
@@ -197,18 +198,55 @@ static void print_overview(struct page *p)
 	     0, 0);
 }
 
-int help_print(struct cli *cli, const struct cli_command *command, const struct cli_command *parent)
+static struct page page_begin(struct cli *cli)
 {
 	struct page p = { .cli = cli };
 	unsigned lines;
 
 	cli_terminal_size(cli->out, &p.width, &lines);
 	p.width = MIN(MAX(p.width, 50u), WIDTH_MAX);
+	return p;
+}
+
+static int page_end(struct page *p)
+{
+	fwrite(p->out.s, 1, p->out.len, p->cli->out);
+	str_deinit(&p->out);
+	return CLI_OK;
+}
+
+int help_print(struct cli *cli, const struct cli_command *command, const struct cli_command *parent)
+{
+	struct page p = page_begin(cli);
+
 	if (command)
 		print_command(&p, command, parent);
 	else
 		print_overview(&p);
-	fwrite(p.out.s, 1, p.out.len, cli->out);
-	str_deinit(&p.out);
-	return CLI_OK;
+	return page_end(&p);
+}
+
+int help_print_expressions(struct cli *cli)
+{
+	struct arena *arena = arena_new();
+	struct page p = page_begin(cli);
+	struct expr_help_row row, last = { .section = "" };
+
+	wrap(&p,
+	     "`${{ ... }}` in a pipeline is an expression. In a command its value is a variable of "
+	     "the "
+	     "shell, never text of the script. `$${{` is the text `${{`. A value that is one "
+	     "expression "
+	     "keeps its type.",
+	     0, 0);
+	p.left = LEFT_MAX;
+	for (size_t i = 0; expr_help(i, arena, &row); i++, last = row) {
+		_cleanup_(freep) char *form = xasprintf("  %s", row.form);
+
+		if (!str_eq(row.section, last.section))
+			heading(&p, row.section);
+		left_and_right(&p, form, strlen(form), row.help);
+	}
+	arena_free(arena);
+	return page_end(&p);
 }

@@ -9,6 +9,8 @@
  * CLI_OK. */
 int help_print(struct cli *cli, const struct cli_command *command,
 	       const struct cli_command *parent);
+/* Likewise, the reference of `${{ }}`. */
+int help_print_expressions(struct cli *cli);
 /* Calls fn for every option of a command, its own first. */
 void help_each_option(const struct cli_command *c,
 		      void (*fn)(void *arg, const struct cli_option *o), void *arg);

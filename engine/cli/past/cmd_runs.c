@@ -49,6 +49,12 @@ static int parse_conditions(struct cli *cli, const struct cli_args *args, const 
 		if (run_condition_parse(cli_value_at(args, option, (unsigned)i), cli->arena, &v[i],
 					err) < 0)
 			return err_wrap(err, "--%s", option);
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(option, "metric") && !v[i].is_number)
+			return err_set(
+				err, ERR_USAGE,
+				"--metric `%s`: a metric is compared with a number, not `%s`",
+				v[i].name, v[i].text);
 	*ret = v;
 	*ret_n = n;
 	return 0;
@@ -98,11 +104,14 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 	int64_t took_ns = cli_member_int(run, "duration_ns"), started_ns;
 	const json_t *tags = json_object_get(run, "tags");
 	_cleanup_(str_deinit) struct str names = { 0 }; /* "fashion/best, v2" */
+	const char *reproduces = cli_member(cli, run, "reproduces");
 
+	if (reproduces)
+		str_addf(&names, "reproduces %s", cli_short_hash(cli, reproduces));
 	for (size_t i = 0; i < json_array_size(tags); i++) {
 		const char *tag = json_string_value(json_array_get(tags, i));
 
-		str_addf(&names, "%s%s", i ? ", " : "", tag ? cli_text(cli, tag) : "");
+		str_addf(&names, "%s%s", names.len ? ", " : "", tag ? cli_text(cli, tag) : "");
 	}
 	table_cell(t, STYLE_BOLD, "%s", id ? id : "?");
 	table_cell(t, STYLE_DIM, "%s", hash ? cli_short_hash(cli, hash) : "");

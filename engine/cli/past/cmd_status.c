@@ -2,8 +2,8 @@
  *
  * read_status() reads the facts from this project's database, server_status() (serve/follow.c) from
  * a server. Both return the same JSON, which `--json` prints and from which the tables for people
- * are made. People see attempts that still run or failed; successful ones are only counted, unless
- * -v.
+ * are made. People see attempts that still run or failed; successful ones, and tasks that weren't
+ * executed (spared.c), are only counted, unless -v.
  *
  * Whether an engine lives is in no column: run_is_left() and facts_engine_died() look at the
  * process, so an attempt without an end isn't called running when its engine is dead.
@@ -11,6 +11,7 @@
  * Invariant: data from a server may be hostile; cli_member() makes its text printable.
  */
 #include "base/text/text.h"
+#include "cli/past/past.h"
 #include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/serve/server.h"
@@ -44,16 +45,17 @@ static void print_run(struct cli *cli, const json_t *run, const char *next)
 	if (hash)
 		cli_printf(cli, "  run hash %s\n", cli_short_hash(cli, hash));
 	if (took_ns)
-		cli_printf(
-			cli,
-			"  %lld tasks: %lld executed, %lld hits, %lld failed, %lld skipped, %lld "
-			"blocked\n",
-			(long long)cli_member_int(c, "total"),
-			(long long)cli_member_int(c, "executed"),
-			(long long)cli_member_int(c, "hits"),
-			(long long)cli_member_int(c, "failed"),
-			(long long)cli_member_int(c, "skipped"),
-			(long long)cli_member_int(c, "blocked"));
+		cli_printf(cli,
+			   "  %lld task%s: %lld executed, %lld hit%s, %lld failed, %lld skipped, "
+			   "%lld blocked\n",
+			   (long long)cli_member_int(c, "total"),
+			   cli_member_int(c, "total") == 1 ? "" : "s",
+			   (long long)cli_member_int(c, "executed"),
+			   (long long)cli_member_int(c, "hits"),
+			   cli_member_int(c, "hits") == 1 ? "" : "s",
+			   (long long)cli_member_int(c, "failed"),
+			   (long long)cli_member_int(c, "skipped"),
+			   (long long)cli_member_int(c, "blocked"));
 	if (message)
 		cli_printf(cli, "  %s\n", message);
 	if (next)
@@ -114,6 +116,32 @@ static void print_attempts(struct cli *cli, const json_t *attempts, bool ended)
 		table_print(t, cli);
 }
 
+static void print_spared(struct cli *cli, const json_t *tasks)
+{
+	_cleanup_(table_freep) struct table *t = table_new();
+	size_t i;
+	json_t *s;
+
+	table_column(t, "", 0);
+	table_column(t, "not executed", TABLE_CUT);
+	table_column(t, "", TABLE_CUT);
+	json_array_foreach(tasks, i, s)
+	{
+		const char *state = printable(cli, s, "state"),
+			   *made_by = cli_member(cli, s, "made_by"),
+			   *reason = cli_member(cli, s, "reason");
+
+		table_cell(t, str_eq(state, "hit") ? STYLE_CYAN : STYLE_DIM, "%s", state);
+		table_cell(t, STYLE_PLAIN, "%s", printable(cli, s, "task"));
+		table_cell(t, STYLE_DIM, "%s%s", made_by ? "made by run " : "",
+			   made_by  ? made_by
+			   : reason ? reason
+				    : "");
+	}
+	if (table_rows(t))
+		table_print(t, cli);
+}
+
 static void print_exports(struct cli *cli, const json_t *exports)
 {
 	_cleanup_(table_freep) struct table *t = table_new();
@@ -142,7 +170,7 @@ static int read_status(struct cli *cli, const struct cli_args *args, json_t **re
 {
 	struct attempt_row *attempts;
 	struct run_row run;
-	json_t *exports, *tasks;
+	json_t *exports, *tasks, *spared;
 	struct db *db;
 	size_t n;
 
@@ -151,11 +179,15 @@ static int read_status(struct cli *cli, const struct cli_args *args, json_t **re
 	    record_run_attempts(db, run.rowid, cli->arena, &attempts, &n, err) < 0 ||
 	    facts_exports(db, &run, cli->arena, &exports, err) < 0)
 		return -1;
+	if (!cli->json && cli->verbosity < 1)
+		spared = json_array();
+	else if (spared_tasks(cli, db, &run, attempts, n, &spared, err) < 0)
+		return json_decref(exports), -1;
 	tasks = json_array();
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(tasks, facts_attempt(&attempts[i], run_is_left(&run)));
-	*ret = json_pack("{s:o, s:o, s:o}", "run", facts_run(&run), "tasks", tasks, "exports",
-			 exports);
+	*ret = json_pack("{s:o, s:o, s:o, s:o}", "run", facts_run(&run), "tasks", tasks,
+			 "not_executed", spared, "exports", exports);
 	*ret_next = NULL;
 	if (run.state == RUN_INTERRUPTED && run_is_served(&run))
 		*ret_next = arena_printf(
@@ -190,6 +222,7 @@ int cmd_status(struct cli *cli, const struct cli_args *args)
 	print_run(cli, run, next);
 	print_attempts(cli, json_object_get(status, "tasks"),
 		       !str_eq(state, "running") && !str_eq(state, "died"));
+	print_spared(cli, json_object_get(status, "not_executed"));
 	print_exports(cli, json_object_get(status, "exports"));
 	return CLI_OK;
 }

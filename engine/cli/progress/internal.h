@@ -1,5 +1,5 @@
-/* cli/progress/internal.h — shared by progress.c (events, lines, the end) and progress/live.c (the
- * block that is redrawn). */
+/* cli/progress/internal.h — shared by progress.c (events, lines, the end), progress/live.c (the
+ * block that is redrawn) and progress/followed.c (output of running tasks). */
 #ifndef CAIRN_CLI_PROGRESS_INTERNAL_H
 #define CAIRN_CLI_PROGRESS_INTERNAL_H
 
@@ -17,6 +17,14 @@ struct row {
 	int64_t started_ns;
 	struct str name; /* printable */
 	struct str metric;
+	struct {
+		int fd;          /* of the log, once it was found; -1 */
+		char *path;      /* of it */
+		off_t at;        /* read so far */
+		bool cut;        /* up to the next newline it belongs to a line that wasn't read */
+		struct str line; /* the unfinished one */
+		struct str last; /* printable: the newest that isn't empty */
+	} output;
 	struct str told; /* the last reason for waiting that got a line; "": none did */
 };
 
@@ -70,6 +78,12 @@ void live_clear(struct progress *p);
 void live_touch(struct progress *p);
 /* Writes p->buf. */
 void progress_flush(struct progress *p);
+/* followed.c: reads what running tasks wrote since the last look. */
+#define FOLLOW_NS (200 * NS_PER_MS)
+void followed_look(struct progress *p);
+/* The attempt has ended: the rest of its output comes from its stored log. */
+void followed_ended(struct progress *p, struct row *r, const struct content_id *log);
+void followed_drop(struct row *r); /* frees, so that the slot can be used again */
 /* Writes a line of its own in plain mode, as a sign of life. */
 void progress_status_line(struct progress *p);
 const char *progress_style(const struct progress *p, enum cli_style s);

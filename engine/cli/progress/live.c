@@ -80,6 +80,9 @@ static void draw_row(struct progress *p, const struct row *r, size_t name_column
 		str_addf(&note, "attempt %u%s", r->number, r->metric.len ? "  " : "");
 	if (r->metric.len)
 		str_addn(&note, r->metric.s, r->metric.len);
+	if (r->output.last.len)
+		str_addf(&note, "%s%.*s", note.len ? "  " : "", (int)MIN(r->output.last.len, 500),
+			 r->output.last.s);
 	str_add(&p->buf, "  ");
 	table_add_cut(&p->buf, r->name.s, name_columns, p->o.utf8);
 	str_addf(&p->buf, "  %s%*s%s", progress_style(p, STYLE_DIM), TIME_COLUMNS, time.s,
@@ -107,7 +110,7 @@ static void draw_rows(struct progress *p, int64_t now)
 		const struct row *r = &p->rows.v[i];
 
 		name = MAX(name, text_width(r->name.s, r->name.len));
-		notes |= r->metric.len || r->number > 1;
+		notes |= r->metric.len || r->number > 1 || r->output.last.len;
 	}
 	name = MIN(name, space);
 	if (name > NAME_MIN && space - name < METRIC_MIN + 2 && notes)
@@ -226,13 +229,16 @@ static void on_timer(void *arg)
 	struct progress *p = arg;
 
 	p->timer = NULL;
+	followed_look(p);
 	if (p->o.live) {
 		p->block.dirty = true;
 		progress_draw(p, false);
 	} else {
 		progress_status_line(p);
 	}
-	arm(p, progress_now(p) + (p->block.dirty ? FRAME_NS : NS_PER_S));
+	arm(p, progress_now(p) + (p->o.live && p->block.dirty ? FRAME_NS
+				  : p->o.state_dir            ? FOLLOW_NS
+							      : NS_PER_S));
 }
 
 void live_touch(struct progress *p)
@@ -286,7 +292,7 @@ int progress_attach(struct progress *p, struct loop *loop, struct err *err)
 	    loop_add_signal(loop, SIGWINCH, on_winch, p, &p->winch, err) < 0)
 		return -1;
 	p->loop = loop;
-	arm(p, progress_now(p) + NS_PER_S);
+	arm(p, progress_now(p) + (p->o.state_dir ? FOLLOW_NS : NS_PER_S));
 	return 0;
 }
 

@@ -14,8 +14,10 @@
  * in the order of start; slots from n_rows on keep their memory for later tasks. A failure is shown
  * once, although both on_attempt_failed() and on_task_ended() report it (`failed_attempt`).
  *
- * Threads: the loop's. What it doesn't do: redraw (live.c), report how the run ended (end.c).
+ * Threads: the loop's. What it doesn't do: redraw (live.c), read output (followed.c), report how
+ * the run ended (end.c).
  */
+#include <assert.h>
 #include <string.h>
 #include "base/text/text.h"
 #include "cli/progress/internal.h"
@@ -128,6 +130,7 @@ static void row_remove(struct progress *p, uint64_t attempt)
 
 	if (!r)
 		return;
+	followed_drop(r);
 	gone = *r;
 	memmove(r, r + 1, (size_t)(p->rows.v + --p->n_rows - r) * sizeof(*r));
 	p->rows.v[p->n_rows] = gone; /* its memory is used for the next one */
@@ -199,6 +202,7 @@ static void on_task_started(void *arg, uint64_t attempt, const char *task, unsig
 	str_reset(&r->name);
 	str_reset(&r->metric);
 	str_reset(&r->told);
+	r->output = (typeof(r->output)){ .fd = -1 };
 	text_add_printable(&r->name, task, strlen(task));
 	str_add(&r->name, "");
 	if (p->o.verbosity >= 1) {
@@ -217,6 +221,14 @@ static void on_task_started(void *arg, uint64_t attempt, const char *task, unsig
 		return;
 	}
 	live_touch(p);
+}
+
+static void on_attempt_ended(void *arg, uint64_t attempt, const struct content_id *log)
+{
+	struct row *r = row_find(arg, attempt);
+
+	if (r)
+		followed_ended(arg, r, log);
 }
 
 static void remember_failed(struct progress *p, const char *task)
@@ -342,6 +354,13 @@ static void on_task_ended(void *arg, uint64_t attempt, const char *task, enum ta
 		live_touch(p);
 }
 
+/* It wasn't executed: a hit, skipped or blocked. */
+static void on_task_spared(void *arg, const char *task, enum task_outcome outcome,
+			   int64_t duration_ns)
+{
+	say_ended(arg, task, outcome, duration_ns);
+}
+
 /* Whether two reasons differ only in numbers. The number of full nodes, or of a pod, changes all
  * the time. */
 static bool says_the_same(const char *a, const char *b)
@@ -409,6 +428,13 @@ void progress_plain(struct progress *p)
 	p->o.live = false;
 }
 
+void progress_follow(struct progress *p, const char *state_dir, struct store *store)
+{
+	assert(store);
+	p->o.state_dir = state_dir;
+	p->o.store = store;
+}
+
 /* Life cycle. */
 
 struct progress *progress_new(const struct progress_options *o)
@@ -424,11 +450,19 @@ struct progress *progress_new(const struct progress_options *o)
 	p->lines.tokens = LINES_BURST;
 	p->block.frame_ns = -FRAME_NS;
 	p->started_ns = p->lines.last_ns = progress_now(p);
-	p->observer = (struct run_observer){ on_started,        on_progress,
-					     on_task_started,   on_task_ended,
-					     on_attempt_failed, o->live ? on_metric : NULL,
-					     on_waiting,        on_notice,
-					     on_ended,          p };
+	p->observer =
+		(struct run_observer){ .started = on_started,
+				       .progress = on_progress,
+				       .task_started = on_task_started,
+				       .attempt_ended = on_attempt_ended,
+				       .task_ended = on_task_ended,
+				       .task_spared = o->verbosity >= 1 ? on_task_spared : NULL,
+				       .attempt_failed = on_attempt_failed,
+				       .metric = o->live ? on_metric : NULL,
+				       .waiting = on_waiting,
+				       .notice = on_notice,
+				       .ended = on_ended,
+				       .arg = p };
 	return p;
 }
 
@@ -454,6 +488,8 @@ void progress_free(struct progress *p)
 		live_clear(p);
 		progress_flush(p);
 	}
+	for (size_t i = 0; i < p->n_rows; i++)
+		followed_drop(&p->rows.v[i]);
 	for (size_t i = 0; i < p->rows.n; i++) {
 		str_deinit(&p->rows.v[i].name);
 		str_deinit(&p->rows.v[i].metric);

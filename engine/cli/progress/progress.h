@@ -2,9 +2,10 @@
  *
  * Implements struct run_observer (run/run.h). Two forms. Live, on a terminal: lines that scroll
  * above (failures with the end of their log, notices), and below them a block that is redrawn in
- * place at most ten times a second: one line per running task with its time and last metric, and a
- * bar with counts and what is left. Plain, anywhere else: a line per event that matters; hits are
- * only counted. Quiet (-q): failures and the last line.
+ * place at most ten times a second: one line per running task with its time, last metric and last
+ * line of output, and a bar with counts and what is left. Plain, anywhere else: a line per event
+ * that matters; hits are only counted. Verbose (-v): a line per task, also one that isn't executed,
+ * and all output of tasks on this machine. Quiet (-q): failures and the last line.
  *
  * The display doesn't know its surroundings: it writes to a FILE and gets its time from a clock, so
  * that tests feed events and compare frames. An event costs O(1); only frames cost more.
@@ -22,6 +23,9 @@ struct progress_options {
 	struct clock *clock;
 	bool live, color, utf8;
 	int verbosity;
+	/* Of tasks on this machine, whose output is followed; NULL: none is. */
+	const char *state_dir;
+	struct store *store;     /* has the logs of attempts that have ended */
 	unsigned columns, lines; /* 0: ask the terminal, again after every SIGWINCH */
 };
 
@@ -34,6 +38,8 @@ void progress_free(struct progress *p); /* NULL is fine; restores the terminal *
 
 /* For run_context.observer; valid as long as p. */
 const struct run_observer *progress_observer(struct progress *p);
+/* Follows the output of tasks on this machine (progress_options). Call it before the run starts. */
+void progress_follow(struct progress *p, const char *state_dir, struct store *store);
 /* Starts the timer that redraws, and watches SIGWINCH. The block appears once there is something to
  * show. */
 int progress_attach(struct progress *p, struct loop *loop, struct err *err);

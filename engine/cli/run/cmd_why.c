@@ -65,9 +65,9 @@ static int why_in_run(struct cli *cli, const struct session_operands *op, const 
 	}
 	if (found == 0)
 		return err_set(err, ERR_NOT_FOUND,
-			       "run %s executed no task of that name: it was a hit, or isn't in "
-			       "the pipeline",
-			       row.id);
+			       "run %s executed no task of that name; `cairn status -v %s` lists "
+			       "hits, skipped and blocked tasks with the reason",
+			       row.id, row.id);
 	return 0;
 }
 

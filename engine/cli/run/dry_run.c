@@ -176,6 +176,8 @@ static int make_task(struct dry_run *d, const struct step *s, const struct plan_
 	if (t)
 		plan_task_label(d->plan, t, &label);
 	attempt_of_step(s, known ? &ret->command : NULL, arena, &ret->a);
+	if (plan_step_sandbox(d->plan, s->index).strictness == STRICTNESS_STRICT)
+		ret->a.on.pack = 1; /* as in a run */
 	ret->a.id = d->next_id++;
 	ret->a.run_id = RUN_ID;
 	ret->a.number = 1;

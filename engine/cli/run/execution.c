@@ -11,6 +11,8 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 	if (session_open(&e->s, cli, true, err) < 0)
 		return -1;
 	e->progress = progress_for(cli, clock_system());
+	if (!e->s.runner->ops->durable)
+		progress_follow(e->progress, e->s.config->state_dir, e->s.store);
 	e->ctx = (struct run_context){ .config = e->s.config,
 				       .loop = e->s.loop,
 				       .db = e->s.db,

@@ -29,10 +29,14 @@
 #include "base/crypto/sign.h"
 #include "base/crypto/trust.h"
 #include "base/os/fs.h"
+#include "base/os/landlock.h"
 #include "base/text/text.h"
 #include "cli/upkeep/doctor.h"
+#include "run/store.h"
 #include "run/task/secret.h"
 #include "runners/links.h"
+#include "runners/mounts.h"
+#include "runners/sandbox.h"
 #include "storage/signature.h"
 
 #define LOW_DISK_BYTES (1 * GIB)
@@ -118,8 +122,20 @@ static void check_store(struct doctor *d)
 	struct store *store;
 	struct err err = { 0 };
 
-	if (cli_store(d->cli, false, &store, &err) == 0)
+	bool is_open = cli_store(d->cli, false, &store, &err) == 0;
+	int there = is_open ? run_try_store(d->config, &err) : 0;
+
+	if (there < 0)
+		doctor_found(
+			d, DOCTOR_PROBLEM, "store",
+			"mend the network, the endpoint or the credentials; `cairn run --cache "
+			"off` works without it",
+			"%s doesn't answer as it should: %s", d->config->store_uri, err.msg);
+	else if (is_open && there == 0)
 		doctor_found(d, DOCTOR_OK, "store", NULL, "%s", d->config->store_uri);
+	else if (is_open)
+		doctor_found(d, DOCTOR_OK, "store", NULL,
+			     "%s answers; the first run makes the store", d->config->store_uri);
 	else if (err.code == ERR_NOT_FOUND)
 		doctor_found(d, DOCTOR_OK, "store", NULL,
 			     "%s: not there yet; the first run makes it", d->config->store_uri);
@@ -225,40 +241,79 @@ static void check_disk(struct doctor *d)
 		doctor_found(d, DOCTOR_OK, "disk", NULL, "%s free", cli_bytes(d->cli, free_bytes));
 }
 
+/* What a mount can't do for an ordinary user. */
+static const char *mount_limits(void)
+{
+	return geteuid() ? ", in a user namespace: steps with them can't use sudo" : "";
+}
+
 /* How inputs get to local steps. Tries it out: mount options and layers aren't in a file system's
  * own description. */
 static void check_copies(struct doctor *d)
 {
 	const char *state = state_place(d), *store = config_store_dir(d->config);
 	const char *said = d->config->workspace;
-	struct err why = { 0 };
+	struct err no_mounts = { 0 }, no_links = { 0 };
+	bool is_auto = str_eq(said, "auto");
 
 	if (access(store, F_OK) < 0)
 		store = state;
-	if (links_check(store, state, &why) < 0 && str_eq(said, "link"))
+	if (str_eq(said, "copy") || (is_auto && links_reflinks(store, state))) {
+		doctor_found(
+			d, DOCTOR_OK, "copies", NULL,
+			links_reflinks(store, state)
+				? "shared by the file system (reflinks): inputs cost no space"
+				: "`workspace: copy` in cairn.yaml: inputs and code are copied "
+				  "into workspaces");
+		return;
+	}
+	if (!str_eq(said, "link") &&
+	    mounts_check(config_store_dir(d->config), state, &no_mounts) == 0) {
+		doctor_found(d, DOCTOR_OK, "copies", NULL,
+			     "%sinputs are mounted (no reflinks here)%s", is_auto ? "large " : "",
+			     mount_limits());
+	} else if (str_eq(said, "mount")) {
+		doctor_found(d, DOCTOR_PROBLEM, "copies",
+			     "leave `workspace: mount` out of cairn.yaml, or say copy",
+			     "inputs can't be mounted: %s", no_mounts.msg);
+	} else if (links_check(store, state, &no_links) == 0) {
+		doctor_found(d, DOCTOR_OK, "copies", NULL,
+			     "%sinputs are read-only hard links, which Landlock protects%s%s%s",
+			     is_auto ? "large " : "`workspace: link` in cairn.yaml: ",
+			     is_auto ? " (no reflinks here; mounts aren't possible: " : "",
+			     is_auto ? no_mounts.msg : "", is_auto ? ")" : "");
+	} else if (str_eq(said, "link")) {
 		doctor_found(d, DOCTOR_PROBLEM, "copies",
 			     "leave `workspace: link` out of cairn.yaml, or say copy",
-			     "inputs can't be links: %s", why.msg);
-	else if (!str_eq(said, "link") && links_reflinks(store, state))
+			     "inputs can't be links: %s", no_links.msg);
+	} else {
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
-			     "shared by the file system (reflinks): inputs cost no space");
-	else if (str_eq(said, "copy"))
-		doctor_found(d, DOCTOR_OK, "copies", NULL,
-			     "no reflinks here: inputs and code are copied into workspaces%s",
-			     why.code == ERR_NONE ? "; `workspace: auto` in cairn.yaml makes large "
-						    "inputs links"
-						  : "");
-	else if (why.code != ERR_NONE)
-		doctor_found(d, DOCTOR_OK, "copies", NULL,
-			     "no reflinks here: inputs and code are copied into workspaces (links "
-			     "aren't possible: %s)",
-			     why.msg);
-	else
-		doctor_found(d, DOCTOR_OK, "copies", NULL,
-			     "%s: %sinputs are read-only hard links, which Landlock protects",
-			     str_eq(said, "link") ? "`workspace: link` in cairn.yaml"
-						  : "`workspace: auto` in cairn.yaml",
-			     str_eq(said, "link") ? "" : "large ");
+			     "no reflinks here: inputs and code are copied into workspaces (mounts "
+			     "aren't possible: %s; links aren't possible: %s)",
+			     no_mounts.msg, no_links.msg);
+	}
+}
+
+/* Whether `sandbox: strict` and `network:` are possible. It is a problem where cairn.yaml says them
+ * for all steps. */
+static void check_sandbox(struct doctor *d)
+{
+	const struct step_sandbox *said = &d->config->sandbox;
+	struct err strict = { 0 }, network = { 0 };
+	bool can_be_strict = landlock_check(&strict) == 0,
+	     can_be_alone = sandbox_check_network(&network) == 0;
+
+	if (!can_be_strict)
+		doctor_found(d, said->strictness == STRICTNESS_STRICT ? DOCTOR_PROBLEM : DOCTOR_OK,
+			     "sandbox", "leave `sandbox: strict` out of cairn.yaml",
+			     "`sandbox: strict` isn't possible: %s", strict.msg);
+	if (!can_be_alone)
+		doctor_found(d, said->network > NETWORK_HOST ? DOCTOR_PROBLEM : DOCTOR_OK,
+			     "sandbox", "leave `network` out of cairn.yaml",
+			     "`network: none` and `loopback` aren't possible: %s", network.msg);
+	if (can_be_strict && can_be_alone)
+		doctor_found(d, DOCTOR_OK, "sandbox", NULL,
+			     "steps can be strict, and have no network");
 }
 
 /* Before 3.37 there are no STRICT tables. Cairn's own lock prevents the WAL-reset bug of SQLite in
@@ -397,6 +452,7 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 		check_database(&d);
 		check_secrets(&d);
 		check_copies(&d);
+		check_sandbox(&d);
 	}
 	check_libraries(&d);
 	check_system(&d);

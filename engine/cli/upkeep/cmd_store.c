@@ -27,6 +27,7 @@
 #include "record/manifest/manifest.h"
 #include "record/manifest/tag_store.h"
 #include "record/rows/reproductions.h"
+#include "storage/content/view.h"
 #include "storage/remote/tier.h"
 #include "storage/signature.h"
 
@@ -531,6 +532,8 @@ static int collect(struct store *s, const struct store_gc_options *o, int64_t ro
 	if (remote_gc(tier_remote(s), &ro, &res, err) < 0)
 		return -1;
 	*ret = res.base;
+	if (!o->dry_run)
+		ret->views = view_evict(s, o->now_ns - o->grace_ns);
 	return 0;
 }
 
@@ -562,6 +565,9 @@ static void print_gc(struct cli *cli, const struct store_gc_options *o,
 				   o->dry_run ? "would remove" : "removed",
 				   (unsigned long long)r->deleted,
 				   cli_bytes(cli, r->deleted_bytes));
+		if (r->views)
+			cli_printf(cli, "removed %llu views of content, which no step uses\n",
+				   (unsigned long long)r->views);
 	}
 	str_deinit(&when);
 	if (r->unlisted)

@@ -317,6 +317,8 @@ static bool same_policy(const struct step *a, const struct step *b)
 	       a->distributed.nodes == b->distributed.nodes &&
 	       a->distributed.procs_per_node == b->distributed.procs_per_node &&
 	       a->place.pack == b->place.pack && a->copies == b->copies &&
+	       a->sandbox.strictness == b->sandbox.strictness &&
+	       a->sandbox.network == b->sandbox.network &&
 	       strcmp(a->program.shell, b->program.shell) == 0;
 }
 
@@ -331,6 +333,7 @@ static void copy_policy(struct step *s, const struct step *from)
 	s->distributed = from->distributed;
 	s->place.pack = from->place.pack;
 	s->copies = from->copies;
+	s->sandbox = from->sandbox;
 	s->program.shell = from->program.shell;
 }
 
@@ -361,6 +364,9 @@ static void c_policy(struct codec *c, struct step *s)
 	c_name(c, &s->program.shell);
 	C_BOOL(c, s->cache);
 	C_BOOL(c, s->copies);
+	C_U32(c, s->sandbox.strictness);
+	C_U32(c, s->sandbox.network);
+	c->failed |= s->sandbox.strictness > STRICTNESS_STRICT || s->sandbox.network > NETWORK_NONE;
 	c_str(c, &s->keyed.salt);
 	c_template(c, &s->keyed.seed);
 	C_BOOL(c, s->keyed.resources);

@@ -320,6 +320,8 @@ static bool args_fit(const struct expr *e)
 	switch ((enum expr_kind)e->kind) {
 	case EXPR_NOT:
 		return e->n_args == 1;
+	case EXPR_CALC:
+		return e->n_args >= 1;
 	case EXPR_COMPARE:
 		return e->n_args == 2 && e->op < COMPARE_OPS;
 	case EXPR_CALL:
@@ -330,15 +332,15 @@ static bool args_fit(const struct expr *e)
 	}
 }
 
-/* A parenthesis costs at most a chain, a comparison and a unary node: one level in the parser is at
- * most 4 levels here.
- */
+/* A parenthesis costs at most two chains of conditions, a comparison, two chains of numbers and a
+ * unary node: one level in the parser is at most 6 levels here. */
 static void c_expr_at(struct codec *c, struct expr *e, unsigned depth)
 {
 	size_t n;
 
 	C_ENUM(c, e->kind, EXPR_KINDS);
 	C_ENUM(c, e->op, 256);
+	C_ENUM(c, e->calc, CALC_OPS);
 	c_place(c, &e->line, &e->col);
 	if (c->decoding)
 		e->file = c->file;
@@ -356,7 +358,7 @@ static void c_expr_at(struct codec *c, struct expr *e, unsigned depth)
 	}
 	n = e->n_args;
 	c_count(c, &n, ITEM_ARG);
-	if (n > EXPR_ARGS_MAX || depth > 4 * EXPR_DEPTH_MAX) {
+	if (n > EXPR_ARGS_MAX || depth > 6 * EXPR_DEPTH_MAX) {
 		codec_fail(c);
 		n = 0;
 	}

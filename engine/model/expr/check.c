@@ -102,6 +102,21 @@ static void check_compare(const struct expr *e, const struct expr_check *ctx)
 			 expr_type_name(b));
 }
 
+static void check_calc(const struct expr *e, const struct expr_check *ctx)
+{
+	for (uint32_t i = 0; i < e->n_args; i++) {
+		enum expr_type t = check(e->args[i], ctx, false);
+
+		if (t == TYPE_STRING)
+			error_at(ctx, e->args[i],
+				 "text can't be calculated with: write texts one behind the other, "
+				 "`${{ a }}${{ b }}`, or use join()");
+		else if (t != TYPE_ANY && t != TYPE_NUMBER)
+			error_at(ctx, e->args[i], "a number is needed here, not %s",
+				 expr_type_name(t));
+	}
+}
+
 static void want(const struct expr_check *ctx, const struct expr *call, uint32_t i,
 		 enum expr_type got, enum expr_type wanted)
 {
@@ -160,6 +175,9 @@ static enum expr_type check(const struct expr *e, const struct expr_check *ctx, 
 	case EXPR_COMPARE:
 		check_compare(e, ctx);
 		return TYPE_BOOL;
+	case EXPR_CALC:
+		check_calc(e, ctx);
+		return TYPE_NUMBER;
 	case EXPR_CALL:
 		return check_call(e, ctx);
 	case EXPR_LIST:

@@ -10,8 +10,7 @@
  * Nothing here has state; results live in the caller's arena. Types that check.c could not know are
  * checked here, with the place of the expression in the error.
  *
- * The table `expr_funcs` is the one list of functions. Help and the documentation of the schema are
- * made from it.
+ * The table `expr_funcs` is the one list of functions; `cairn help expressions` is made from it.
  */
 #include "model/expr/expr.h"
 
@@ -22,28 +21,85 @@
 #include "model/internal.h"
 
 const struct expr_func_info expr_funcs[EXPR_FUNCS] = {
-	[FUNC_ALWAYS] = { "always", 0, 0, TYPE_BOOL, .only_if = true,
-			  .help = "true: the step runs even if steps that it needs failed" },
-	[FUNC_FAILED] = { "failed", 0, 0, TYPE_BOOL, .only_if = true,
+	[FUNC_ALWAYS] = { "always", 0, 0, TYPE_BOOL, .only_if = true, .args = "()",
+			  .help = "true; so the step runs even if a step that it needs failed" },
+	[FUNC_FAILED] = { "failed", 0, 0, TYPE_BOOL, .only_if = true, .args = "()",
 			  .help = "true when a step that this one needs failed" },
 	[FUNC_MIN] = { "min", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
-		       .help = "smallest of a list, or of the arguments" },
+		       .args = "(list), (a, b, ...)", .help = "the smallest number" },
 	[FUNC_MAX] = { "max", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
-		       .help = "largest of a list, or of the arguments" },
+		       .args = "(list), (a, b, ...)", .help = "the largest number" },
 	[FUNC_MEAN] = { "mean", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
-			.help = "arithmetic mean of a list, or of the arguments" },
+			.args = "(list), (a, b, ...)", .help = "the arithmetic mean" },
 	[FUNC_SUM] = { "sum", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
-		       .help = "sum of a list, or of the arguments" },
-	[FUNC_COUNT] = { "count", 1, 1, TYPE_NUMBER, .aggregates = true,
-			 .help = "number of a list's items" },
-	[FUNC_CONTAINS] = { "contains", 2, 2, TYPE_BOOL,
-			    .help = "contains(list, item), contains(text, part)" },
-	[FUNC_STARTS_WITH] = { "starts_with", 2, 2, TYPE_BOOL, .help = "starts_with(text, part)" },
-	[FUNC_ENDS_WITH] = { "ends_with", 2, 2, TYPE_BOOL, .help = "ends_with(text, part)" },
-	[FUNC_JOIN] = { "join", 2, 2, TYPE_STRING, .help = "join(list, separator)" },
-	[FUNC_CHOOSE] = { "choose", 3, 3, TYPE_ANY,
-			  .help = "choose(condition, value if true, value if false)" },
+		       .args = "(list), (a, b, ...)", .help = "the sum" },
+	[FUNC_COUNT] = { "count", 1, 1, TYPE_NUMBER, .aggregates = true, .args = "(list)",
+			 .help = "the number of items" },
+	[FUNC_CONTAINS] = { "contains", 2, 2, TYPE_BOOL, .args = "(list, item), (text, part)",
+			    .help = "whether the item is in the list, or the part in the text" },
+	[FUNC_STARTS_WITH] = { "starts_with", 2, 2, TYPE_BOOL, .args = "(text, part)",
+			       .help = "whether the text begins with the part" },
+	[FUNC_ENDS_WITH] = { "ends_with", 2, 2, TYPE_BOOL, .args = "(text, part)",
+			     .help = "whether the text ends with the part" },
+	[FUNC_JOIN] = { "join", 2, 2, TYPE_STRING, .args = "(list, separator)",
+			.help = "the items as one text" },
+	[FUNC_CHOOSE] = { "choose", 3, 3, TYPE_ANY, .args = "(condition, a, b)",
+			  .help = "`a` if the condition is true, else `b`" },
 };
+
+/* What isn't a function. */
+static const struct expr_help_row rows[] = {
+	{ "Values", "params.NAME", "a param of the pipeline, or of the step file" },
+	{ "Values", "inputs.NAME",
+	  "in a command: the path of the step's input; elsewhere: an input of the "
+	  "pipeline" },
+	{ "Values", "outputs.NAME", "in a command: the path of the step's output" },
+	{ "Values", "steps.S.outputs.NAME", "content that the step S made" },
+	{ "Values", "steps.S.metrics.NAME",
+	  "a metric of the step S, known when S has ended; of several tasks it is a list" },
+	{ "Values", "matrix.AXIS", "the task's value of that axis" },
+	{ "Values", "item, item.name, item.path, item.stem",
+	  "the task's part of `each`: content or value; the last component of its name; its path; "
+	  "its name "
+	  "without the last suffix" },
+	{ "Values", "schedule.time, schedule.name",
+	  "of a run by a schedule: its nominal time, its name" },
+	{ "Values", "schedule.interval_start, schedule.interval_end",
+	  "of a run by a schedule: the times from the last firing to this one" },
+	{ "Values", "step.dir", "in a step file: its directory" },
+	{ "Values", "1, 0.5, 'text', \"text\", true, null, [a, b]",
+	  "constants; a quote in a text is doubled" },
+	{ "Operators", "== != < <= > >=",
+	  "compare numbers with numbers and texts with texts; values of different kinds are never "
+	  "equal" },
+	{ "Operators", "&& || !", "and, or, not: of true and false only" },
+	{ "Operators", "+ - * / // %",
+	  "of numbers, as in Python: / gives a fraction, // rounds down, % is the remainder. A "
+	  "result of more "
+	  "than 64 bits and a division by zero are errors. Put blanks around -: a-b is a name" },
+};
+
+bool expr_help(size_t i, struct arena *arena, struct expr_help_row *ret)
+{
+	struct str form = { 0 };
+	const char *args, *end;
+
+	if (i < ARRAY_LEN(rows)) {
+		*ret = rows[i];
+		return true;
+	}
+	i -= ARRAY_LEN(rows);
+	if (i >= EXPR_FUNCS)
+		return false;
+	for (args = expr_funcs[i].args; (end = strchr(args, ')'));
+	     args = end + 1 + strspn(end + 1, ", "))
+		str_addf(&form, "%s%s%.*s", form.len ? ", " : "", expr_funcs[i].name,
+			 (int)(end + 1 - args), args);
+	*ret = (struct expr_help_row){ expr_funcs[i].only_if ? "Functions of `if`" : "Functions",
+				       arena_strndup(arena, form.s, form.len), expr_funcs[i].help };
+	str_deinit(&form);
+	return true;
+}
 
 struct eval {
 	const struct expr_scope *scope;
@@ -131,6 +187,82 @@ static int eval_compare(const struct eval *ev, const struct expr *e, struct valu
 	return 0;
 }
 
+static double number(const struct value *v)
+{
+	return v->type == VALUE_INT ? (double)v->i : v->f;
+}
+
+/* As Python does: `/` gives a float, `//` rounds down, and `%` has the sign of `b`. */
+static int calc_ints(const struct eval *ev, const struct expr *at, enum calc_op op, int64_t a,
+		     int64_t b, struct value *ret)
+{
+	bool over = false;
+
+	*ret = (struct value){ .type = VALUE_INT };
+	switch (op) {
+	case CALC_ADD:
+		over = __builtin_add_overflow(a, b, &ret->i);
+		break;
+	case CALC_SUB:
+		over = __builtin_sub_overflow(a, b, &ret->i);
+		break;
+	case CALC_MUL:
+		over = __builtin_mul_overflow(a, b, &ret->i);
+		break;
+	case CALC_DIV:
+		*ret = (struct value){ .type = VALUE_FLOAT, .f = (double)a / (double)b };
+		break;
+	case CALC_FLOOR_DIV:
+		if (b == -1) /* INT64_MIN / -1 traps */
+			over = __builtin_sub_overflow(0, a, &ret->i);
+		else
+			ret->i = a / b - (a % b != 0 && (a < 0) != (b < 0));
+		break;
+	case CALC_MOD:
+		ret->i = b == -1 ? 0 : a % b;
+		ret->i += ret->i != 0 && (ret->i < 0) != (b < 0) ? b : 0;
+		break;
+	case CALC_OPS:
+		assert(false);
+	}
+	return over ? fail_at(ev, at, "the result is no integer of 64 bits") : 0;
+}
+
+static int calc_floats(const struct eval *ev, const struct expr *at, enum calc_op op, double a,
+		       double b, struct value *ret)
+{
+	double f = 0;
+
+	switch (op) {
+	case CALC_ADD:
+		f = a + b;
+		break;
+	case CALC_SUB:
+		f = a - b;
+		break;
+	case CALC_MUL:
+		f = a * b;
+		break;
+	case CALC_DIV:
+		f = a / b;
+		break;
+	case CALC_FLOOR_DIV:
+		f = floor(a / b);
+		break;
+	case CALC_MOD:
+		f = fmod(a, b);
+		f += f != 0 && (f < 0) != (b < 0) ? b : 0;
+		break;
+	case CALC_OPS:
+		assert(false);
+	}
+	/* A metric may be NaN or infinite, and so what is made of it. */
+	if (!isfinite(f) && isfinite(a) && isfinite(b))
+		return fail_at(ev, at, "the result is too large");
+	*ret = (struct value){ .type = VALUE_FLOAT, .f = f };
+	return 0;
+}
+
 /* All operands, as an array in the arena. */
 static int eval_args(const struct eval *ev, const struct expr *e, struct value **ret)
 {
@@ -148,6 +280,32 @@ static int eval_args(const struct eval *ev, const struct expr *e, struct value *
 	return unknown ? 1 : 0;
 }
 
+static int eval_calc(const struct eval *ev, const struct expr *e, struct value *ret)
+{
+	struct value *v, sum = { .type = VALUE_INT };
+	int r = eval_args(ev, e, &v);
+
+	for (uint32_t i = 0; i < e->n_args && r == 0; i++) {
+		const struct expr *arg = e->args[i];
+		enum calc_op op = i || e->n_args == 1 ? arg->calc : CALC_ADD;
+
+		if (v[i].type != VALUE_INT && v[i].type != VALUE_FLOAT)
+			return fail_at(ev, arg, "a number is needed here, not %s",
+				       value_type_phrase(v[i].type));
+		if (i == 0 && op == CALC_ADD)
+			sum = v[0];
+		else if (op >= CALC_DIV && number(&v[i]) == 0)
+			return fail_at(ev, arg, "division by zero");
+		else if (sum.type == VALUE_INT && v[i].type == VALUE_INT)
+			r = calc_ints(ev, arg, op, sum.i, v[i].i, &sum);
+		else
+			r = calc_floats(ev, arg, op, number(&sum), number(&v[i]), &sum);
+	}
+	if (r == 0)
+		*ret = sum;
+	return r;
+}
+
 static int sum_of(const struct eval *ev, const struct expr *e, const struct value *v, size_t n,
 		  struct value *ret)
 {
@@ -155,7 +313,7 @@ static int sum_of(const struct eval *ev, const struct expr *e, const struct valu
 	double total = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		total += v[i].type == VALUE_INT ? (double)v[i].i : v[i].f;
+		total += number(&v[i]);
 		if (v[i].type == VALUE_FLOAT ||
 		    (sum.type == VALUE_INT && __builtin_add_overflow(sum.i, v[i].i, &sum.i)))
 			sum.type = VALUE_FLOAT;
@@ -296,6 +454,8 @@ static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
 		return eval_chain(ev, e, e->kind == EXPR_OR, ret);
 	case EXPR_COMPARE:
 		return eval_compare(ev, e, ret);
+	case EXPR_CALC:
+		return eval_calc(ev, e, ret);
 	case EXPR_CALL:
 		return eval_call(ev, e, ret);
 	case EXPR_LIST:

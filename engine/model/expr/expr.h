@@ -10,6 +10,10 @@
  *	contains(list, item) contains(text, part) starts_with(text, part) ends_with(text, part)
  *	join(list, separator) choose(condition, a, b)
  *
+ * and + - * / // % of numbers, as in Python: `/` gives a float, `//` rounds down. Integers have 64
+ *bits; a result that doesn't fit, and a division by zero, is an error. A name may hold `-`: a - b
+ *is a difference, a-b a name.
+ *
  * `&&`, `||`, `!` and conditions take true or false, nothing else; `==` of different kinds is
  * false (and an error of `cairn check` where the kinds are known). A name with odd characters is
  * written steps.x.metrics['top-5 acc']. A template is text with expressions in it; one that is a
@@ -87,6 +91,12 @@ void template_refs(const struct expr_template *t, void (*fn)(void *arg, const st
 		   void *arg);
 /* Whether it calls always() or failed(). If so, it decides itself whether to run after failures. */
 bool expr_handles_failure(const struct expr *e);
+/* The reference of expressions, row by row; false behind the last one. Rows of one section follow
+ * one another. */
+struct expr_help_row {
+	const char *section, *form, *help;
+};
+bool expr_help(size_t i, struct arena *arena, struct expr_help_row *ret);
 /* NULL when the template has an expression in it. */
 const char *template_literal(const struct expr_template *t);
 

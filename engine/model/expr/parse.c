@@ -3,21 +3,24 @@
  *
  *	or      = and { "||" and }
  *	and     = compare { "&&" compare }
- *	compare = unary [ ("==" | "!=" | "<" | "<=" | ">" | ">=") unary ]
- *	unary   = "!" unary | primary
+ *	compare = sum [ ("==" | "!=" | "<" | "<=" | ">" | ">=") sum ]
+ *	sum     = product { ("+" | "-") product }
+ *	product = unary { ("*" | "/" | "//" | "%") unary }
+ *	unary   = ("!" | "-") unary | primary
  *	primary = "(" or ")" | "[" [ or { "," or } ] "]"
  *	        | name "(" [ or { "," or } ] ")" | reference | literal
  *	reference = name { "." part | "['" text "']" }
  *	literal = integer | decimal | 'text' | "text" | true | false | null
  *
- * A quote inside of text is doubled. `$${{` is the text `${{`. After an error, reading
- * continues after the next `}}`, so that each expression of a text gets its own message; only the
- *first problem of an expression is reported. Tokens are read left to right once, which is what the
- * source cursor needs.
+ * A name may hold `-`, so `a-b` is a name and `a - b` a difference. A quote inside of text is
+ *doubled. `$${{` is the text `${{`. After an error, reading continues after the next `}}`, so that
+ *each expression of a text gets its own message; only the first problem of an expression is
+ *reported. Tokens are read left to right once, which is what the source cursor needs.
  *
  * Nodes go to the arena of the model. parse_unary() counts the depth, up to EXPR_DEPTH_MAX, which
- * bounds every later recursion over the expression; a chain of && or || is one node. References
- * keep their text (REF_UNRESOLVED): resolve.c finds their meaning, check.c the types.
+ * bounds every later recursion over the expression; a chain of && or ||, of + and -, of * and / is
+ *one node. References keep their text (REF_UNRESOLVED): resolve.c finds their meaning, check.c the
+ *types.
  */
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +43,7 @@ struct parser {
 	struct expr_source *src;
 	const char *p, *end;
 	struct token tok;
+	bool after_operand; /* what was read last ends one: `-` subtracts then */
 	unsigned depth;
 	bool failed;
 };
@@ -105,7 +109,7 @@ static void read_number(struct parser *ps)
 	char text[64];
 	bool is_float = false;
 
-	while (p < ps->end && (is_name_char(*p) || *p == '.' ||
+	while (p < ps->end && (is_name_start(*p) || is_digit(*p) || *p == '.' ||
 			       ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E')))) {
 		is_float |= *p == '.' || *p == 'e' || *p == 'E';
 		p++;
@@ -137,8 +141,9 @@ static void read_text(struct parser *ps)
 
 static void read_op(struct parser *ps)
 {
-	static const char *const ops[] = { "==", "!=", "<=", ">=", "&&", "||", "<", ">",
-					   "!",  "(",  ")",  "[",  "]",  ",",  "." };
+	static const char *const ops[] = { "==", "!=", "<=", ">=", "&&", "||", "//",
+					   "<",  ">",  "!",  "(",  ")",  "[",  "]",
+					   ",",  ".",  "+",  "-",  "*",  "/",  "%" };
 	struct token *t = &ps->tok;
 	uint32_t c;
 
@@ -160,11 +165,6 @@ static void read_op(struct parser *ps)
 		fail(ps, t->line, t->col, "`=` compares nothing: write `==`");
 	else if (*t->start == '&' || *t->start == '|')
 		fail(ps, t->line, t->col, "write `%c%c`", *t->start, *t->start);
-	else if (*t->start == '+' || *t->start == '-' || *t->start == '*' || *t->start == '/' ||
-		 *t->start == '%')
-		fail(ps, t->line, t->col,
-		     "expressions can't calculate (`%c`): do that in the step's command",
-		     *t->start);
 	else
 		fail(ps, t->line, t->col, "`%.*s` means nothing in an expression", (int)t->len,
 		     t->start);
@@ -174,6 +174,9 @@ static void next(struct parser *ps)
 {
 	struct token *t = &ps->tok;
 
+	ps->after_operand = t->kind == TOK_NAME || t->kind == TOK_INT || t->kind == TOK_FLOAT ||
+			    t->kind == TOK_TEXT ||
+			    (t->kind == TOK_OP && (*t->op == ')' || *t->op == ']'));
 	while (ps->p < ps->end && memchr(" \t\n\r", *ps->p, 4))
 		ps->p++;
 	*t = (struct token){ .start = ps->p };
@@ -189,8 +192,8 @@ static void next(struct parser *ps)
 		while (ps->p < ps->end && is_name_char(*ps->p))
 			ps->p++;
 		t->len = (size_t)(ps->p - t->start);
-	} else if (is_digit(*ps->p) ||
-		   (*ps->p == '-' && ps->p + 1 < ps->end && is_digit(ps->p[1]))) {
+	} else if (is_digit(*ps->p) || (*ps->p == '-' && !ps->after_operand &&
+					ps->p + 1 < ps->end && is_digit(ps->p[1]))) {
 		read_number(ps);
 	} else if (*ps->p == '\'' || *ps->p == '"') {
 		read_text(ps);
@@ -329,6 +332,7 @@ static struct expr *parse_ref(struct parser *ps, const struct token *first)
 			}
 			str_addc(&name, '.');
 			str_addn(&name, part, (size_t)(ps->p - part));
+			ps->tok.kind = TOK_NAME;
 		}
 		next(ps);
 	}
@@ -418,13 +422,15 @@ static struct expr *parse_unary(struct parser *ps)
 	if (++ps->depth > EXPR_DEPTH_MAX) {
 		operand = fail(ps, ps->tok.line, ps->tok.col, "more than %d levels of parentheses",
 			       EXPR_DEPTH_MAX);
-	} else if (!is_op(ps, "!")) {
+	} else if (!is_op(ps, "!") && !is_op(ps, "-")) {
 		operand = parse_primary(ps);
 	} else {
-		e = new_node(ps, EXPR_NOT, ps->tok.line, ps->tok.col);
+		e = new_node(ps, is_op(ps, "!") ? EXPR_NOT : EXPR_CALC, ps->tok.line, ps->tok.col);
 		next(ps);
 		operand = parse_unary(ps);
 		if (operand) {
+			if (e->kind == EXPR_CALC)
+				operand->calc = CALC_SUB;
 			e->args = arena_memdup(ps->src->arena, &operand, sizeof(operand));
 			e->n_args = 1;
 			operand = e;
@@ -434,17 +440,62 @@ static struct expr *parse_unary(struct parser *ps)
 	return operand;
 }
 
+static bool calc_parse(const struct token *t, bool product, enum calc_op *ret)
+{
+	static const struct {
+		const char *text;
+		bool product;
+	} ops[CALC_OPS] = {
+		[CALC_ADD] = { "+", false }, [CALC_SUB] = { "-", false },
+		[CALC_MUL] = { "*", true },  [CALC_DIV] = { "/", true },
+		[CALC_MOD] = { "%", true },  [CALC_FLOOR_DIV] = { "//", true },
+	};
+
+	for (*ret = 0; *ret < CALC_OPS; ++*ret)
+		if (t->kind == TOK_OP && ops[*ret].product == product &&
+		    str_eq(t->op, ops[*ret].text))
+			return true;
+	return false;
+}
+
+/* `product`: a chain of * / // %; else of + and -, whose operands are such chains. */
+static struct expr *parse_calc(struct parser *ps, bool product)
+{
+	int line = ps->tok.line, col = ps->tok.col;
+	struct expr *first = product ? parse_unary(ps) : parse_calc(ps, true), *e = first;
+	expr_vec args = { 0 };
+	enum calc_op op;
+
+	while (e && calc_parse(&ps->tok, product, &op)) {
+		if (!args.n)
+			VEC_PUSH(&args, first);
+		next(ps);
+		e = product ? parse_unary(ps) : parse_calc(ps, true);
+		if (!e)
+			break;
+		e->calc = (uint8_t)op;
+		if (args.n == EXPR_ARGS_MAX)
+			e = fail(ps, ps->tok.line, ps->tok.col, "more than %d numbers in a row",
+				 EXPR_ARGS_MAX);
+		VEC_PUSH(&args, e);
+	}
+	if (e && args.n)
+		e = with_args(ps, new_node(ps, EXPR_CALC, line, col), &args);
+	VEC_FREE(&args);
+	return e;
+}
+
 static struct expr *parse_compare(struct parser *ps)
 {
 	struct expr *e, *pair[2];
 	enum compare_op op;
 
-	pair[0] = parse_unary(ps);
+	pair[0] = parse_calc(ps, false);
 	if (!pair[0] || ps->tok.kind != TOK_OP || !compare_parse(ps->tok.op, &op))
 		return pair[0];
 	e = new_node(ps, EXPR_COMPARE, ps->tok.line, ps->tok.col);
 	next(ps);
-	pair[1] = parse_unary(ps);
+	pair[1] = parse_calc(ps, false);
 	if (!pair[1])
 		return NULL;
 	if (ps->tok.kind == TOK_OP && compare_parse(ps->tok.op, &(enum compare_op){ 0 }))

@@ -292,6 +292,8 @@ static int parse_list(const char *text, struct arena *arena, struct value *ret, 
 
 	if (len >= 2 && text[0] == '[' && text[len - 1] == ']')
 		p++, end--;
+	else if (len && (text[0] == '[' || text[len - 1] == ']'))
+		return not_a(VALUE_LIST, text, err); /* half of it was forgotten */
 	while (p < end && *p == ' ')
 		p++;
 	while (p < end) {

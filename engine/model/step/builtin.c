@@ -22,7 +22,7 @@ static json_t *json_of_node(const struct doc *d, const struct yaml_node *n)
 
 	if (n->kind == YAML_KIND_SCALAR)
 		return !template_text_has_expr(n->text, n->len) &&
-				       read_value(d, n, "a value of `with`", &v)
+				       read_number_or_text(d, n, "a value of `with`", &v)
 			       ? value_json(&v)
 			       : json_null();
 	out = n->kind == YAML_KIND_MAP ? json_object() : json_array();

@@ -122,6 +122,16 @@ static void key_workspace(struct reader *r, const struct yaml_node *n)
 	r->s->copies = read_choice(r->d, n, "`workspace`", ways, ARRAY_LEN(ways), &way);
 }
 
+static void key_sandbox(struct reader *r, const struct yaml_node *n)
+{
+	read_strictness(r->d, n, &r->s->sandbox);
+}
+
+static void key_network(struct reader *r, const struct yaml_node *n)
+{
+	read_network(r->d, n, &r->s->sandbox);
+}
+
 static void key_elsewhere(struct reader *r, const struct yaml_node *n)
 {
 	/* `uses`, `step` and `params` are read earlier, where the step's kind is decided. */
@@ -156,6 +166,7 @@ static const struct key_rule {
 	{ "matrix", step_read_matrix, CONTEXT_ANY_STEP },
 	{ "metrics", step_read_metrics, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "needs", key_needs, CONTEXT_ANY_STEP },
+	{ "network", key_network, CONTEXT_ALL },
 	{ "outputs", step_read_outputs, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "pack", key_pack, CONTEXT_ALL },
 	{ "params", key_elsewhere, CONTEXT_FILE },
@@ -163,6 +174,7 @@ static const struct key_rule {
 	{ "retry", step_read_retry, CONTEXT_ALL },
 	{ "run", key_run, CONTEXT_COMMAND },
 	{ "salt", key_salt, CONTEXT_ALL },
+	{ "sandbox", key_sandbox, CONTEXT_ALL },
 	{ "secrets", step_read_secrets, CONTEXT_ALL },
 	{ "seed", key_seed, CONTEXT_ALL },
 	{ "shell", key_shell, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
@@ -243,7 +255,7 @@ static void unknown_key(struct reader *r)
 		if (rules[i].contexts & r->context)
 			names[n++] = rules[i].name;
 	doc_error(r->d, r->key, "unknown key `%.60s`%s", r->key->text,
-		  loader_suggest(r->l, r->key->text, names, n));
+		  loader_suggest_key(r->l, r->key->text, names, n));
 }
 
 static void read_layer(struct reader *r, const struct yaml_node *map)
@@ -340,6 +352,11 @@ static void finish_step(struct build *b, unsigned context)
 			"`tolerance` of step `%s` needs `metrics`: the file that the step writes "
 			"its metrics to",
 			s->name);
+	if (s->distributed.framework && s->sandbox.network == NETWORK_NONE)
+		doc_error(b->doc, b->key,
+			  "the ranks of step `%s` meet by network: `network: none` isn't possible "
+			  "with `distributed`; `loopback` is",
+			  s->name);
 	step_finish_builtin(b);
 	if (s->program.builtin && !yaml_get(b->node, "with")) {
 		struct reader r = { .l = b->doc->l, .b = b, .s = s, .d = b->doc };

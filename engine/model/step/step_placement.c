@@ -80,7 +80,7 @@ void step_read_resources(struct reader *r, const struct yaml_node *n)
 		    !str_eq(key->text, "gpu") &&
 		    !placement_read_resource(r->d, key, n->pairs[i].value, placement))
 			doc_error(r->d, key, "unknown key `%.60s`%s", key->text,
-				  loader_suggest(r->l, key->text, names, ARRAY_LEN(names)));
+				  loader_suggest_key(r->l, key->text, names, ARRAY_LEN(names)));
 	}
 	if ((v = yaml_get(n, "gpu_type")) && res.gpus == 0)
 		doc_error(r->d, v, "`gpu_type` goes with `gpu`: how many of them");

@@ -145,7 +145,7 @@ static const struct expr_template *typed_template(const struct doc *d, const str
 
 	if (yaml_scalar_type(n) == YAML_TYPE_STRING)
 		return read_template(d, n);
-	if (!read_value(d, n, "a value of `with`", &v))
+	if (!read_number_or_text(d, n, "a value of `with`", &v))
 		return doc_literal_template(d, n, "", 0);
 	return template_of_value(&v, d->file, n->line, n->col, d->l->arena);
 }
@@ -197,7 +197,7 @@ static const struct expr_template *local_value(struct reader *r, const struct pa
 
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len))
 		return read_template(r->d, n);
-	if (!read_any_value(r->d, n, "a value of `with`", &v))
+	if (!read_value_as(r->d, n, decl->type, "a value of `with`", &v))
 		return NULL;
 	if (param_check_value(decl, &v, &fit, &err) < 0) {
 		doc_error(r->d, n, "param `%s` of `%s` %s", decl->name, r->b->file->doc.path,

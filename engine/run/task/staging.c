@@ -1,8 +1,9 @@
 /* engine/run/task/staging.c — gives runners access to the store, as a table of functions (struct
  * runner_staging).
  *
- * prepare() lays out code as a writable copy and inputs read-only, as links to the store's files
- * where the runner wants that, and makes the directories of outputs. collect() checks each output
+ * prepare() lays out code as a writable copy and inputs read-only, and makes the directories of
+ * outputs. Large inputs are links to the store's files, or views that the runner mounts, where the
+ * runner wants that. collect() checks each output
  * (look_at()) and moves it into the store. For remote runners, publish() stores what a pod will
  * read; it returns only when pods can reach that and all inputs of the attempt. fetch() reads a
  * pod's results.
@@ -17,6 +18,7 @@
  * (run/task/attempt.c).
  */
 #include "run/task/staging.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -24,6 +26,7 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "storage/checkpoint.h"
+#include "storage/content/view.h"
 
 /* Code is writable: it is this attempt's own copy, and programs write caches beside it. */
 static int lay_out_code(struct store *s, const struct content_id *tree, int dir_fd, struct err *err)
@@ -87,29 +90,106 @@ static int lead_away(const char *path, int dir_fd, struct err *err)
 		       : 0;
 }
 
-static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
-		   bool *ret_linked, struct err *err)
+static bool are_large(struct store *s, const struct runner_attempt *a, uint64_t from, int *ret_r,
+		      struct err *err)
+{
+	bool large = false;
+
+	for (size_t i = 0; i < a->n_inputs && !large && *ret_r == 0; i++)
+		if (content_takes(s, &a->inputs[i].id, from, &large, err) < 0)
+			*ret_r = err_wrap(err, "looking at input `%s`", a->inputs[i].name);
+	return large;
+}
+
+static void close_views(struct runner_placing *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		close(p->views[i].fd);
+	free(p->views);
+	p->views = NULL;
+}
+
+static int take_views(struct store *s, const struct runner_attempt *a, struct runner_placing *p,
+		      struct err *err)
+{
+	struct err why = { 0 };
+
+	p->views = xcalloc(a->n_inputs + 1, sizeof(*p->views));
+	for (size_t i = 0; i < a->n_inputs; i++) {
+		_cleanup_(freep) char *path = fs_join(p->prefix, a->inputs[i].path);
+		struct view v;
+
+		if (view_take(s, &a->inputs[i].id, path, &v, &why) < 0) {
+			close_views(p, i);
+			if (p->or_copies &&
+			    (why.code == ERR_UNSUPPORTED || why.code == ERR_READ_ONLY)) {
+				p->did = RUNNER_PLACE_COPIES;
+				return 0;
+			}
+			err_pass(err, &why);
+			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
+		}
+		p->views[i].fd = v.fd;
+		memcpy(p->views[i].name, v.name, sizeof(p->views[i].name));
+	}
+	return 0;
+}
+
+/* A view appears where nothing may be in its way, such as a file of the code. */
+static int make_way(const char *path, int dir_fd, struct err *err)
+{
+	_cleanup_(freep) char *parent = fs_dirname(path);
+	_cleanup_(fd_closep) int fd = fs_make_beneath(dir_fd, parent, 0755, err);
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	return fstatat(fd, fs_basename(path), &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT
+		       ? 0
+		       : err_set(err, ERR_EXISTS, "%s exists already", path);
+}
+
+static int place_input(struct store *s, const struct runner_input *in, enum runner_place how,
+		       int dir_fd, struct err *err)
+{
+	if (how == RUNNER_PLACE_VIEWS)
+		return make_way(in->path, dir_fd, err);
+	return content_materialise_beneath(
+		s, &in->id, how == RUNNER_PLACE_LINKS ? CONTENT_HARD_LINK : CONTENT_LINK_READONLY,
+		dir_fd, in->path, err);
+}
+
+static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct runner_placing *p,
+		   struct err *err)
 {
 	struct store *s = arg;
+	int r = 0;
 
-	*ret_linked = false;
-	for (size_t i = 0; i < a->n_inputs && !*ret_linked && link_from != UINT64_MAX; i++)
-		if (content_takes(s, &a->inputs[i].id, link_from, ret_linked, err) < 0)
-			return err_wrap(err, "looking at input `%s`", a->inputs[i].name);
-	if (a->code && lay_out_code(s, a->code, dir_fd, err) < 0)
-		return err_wrap(err, "laying out the code");
-	for (size_t i = 0; i < a->n_inputs; i++)
-		if (content_materialise_beneath(s, &a->inputs[i].id,
-						*ret_linked ? CONTENT_HARD_LINK
-							    : CONTENT_LINK_READONLY,
-						dir_fd, a->inputs[i].path, err) < 0)
-			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
-	if (staging_make_places(a, dir_fd, 0777 & ~RUNNER_UMASK, err) < 0)
+	static_assert(sizeof(p->views->name) == VIEW_NAME_MAX, "a name fits");
+	p->did = p->want != RUNNER_PLACE_COPIES && are_large(s, a, p->from, &r, err)
+			 ? p->want
+			 : RUNNER_PLACE_COPIES;
+	if (r < 0 || p->did == RUNNER_PLACE_ASK)
+		return r;
+	if (p->did == RUNNER_PLACE_VIEWS && take_views(s, a, p, err) < 0)
 		return -1;
-	return *ret_linked && (lead_away(a->metrics_path, dir_fd, err) < 0 ||
-			       lead_away(a->series_path, dir_fd, err) < 0)
-		       ? -1
-		       : 0;
+	r = a->code ? lay_out_code(s, a->code, dir_fd, err) : 0;
+	if (r < 0)
+		err_wrap(err, "laying out the code");
+	for (size_t i = 0; i < a->n_inputs && r == 0; i++) {
+		r = place_input(s, &a->inputs[i], p->did, dir_fd, err);
+		if (r < 0)
+			err_wrap(err, "bringing input `%s`", a->inputs[i].name);
+	}
+	if (r == 0)
+		r = staging_make_places(a, dir_fd, 0777 & ~RUNNER_UMASK, err);
+	if (r == 0 && p->did == RUNNER_PLACE_LINKS &&
+	    (lead_away(a->metrics_path, dir_fd, err) < 0 ||
+	     lead_away(a->series_path, dir_fd, err) < 0))
+		r = -1;
+	if (r < 0 && p->views)
+		close_views(p, a->n_inputs);
+	return r;
 }
 
 /* An output may be a link as long as it stays in the working directory. A target outside isn't even
@@ -119,7 +199,9 @@ static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
 	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, o->path, O_PATH, true);
 	struct stat st;
 
-	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+	/* An overlay leaves such a device where a file was removed. */
+	if (fd < 0 ? errno == ENOENT || errno == ENOTDIR
+		   : fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == 0)
 		return err_set(err, ERR_NOT_FOUND,
 			       "the command ended well but did not make its output `%s` (%s%s)",
 			       o->name, o->path, o->is_dir ? "/" : "");
@@ -158,9 +240,35 @@ static int collect_all(struct store *s, const struct runner_attempt *a, int dir_
 	return 0;
 }
 
-static int collect(void *arg, const struct runner_attempt *a, int dir_fd,
+/* The mounts are gone. An output that is a link to an input needs that input again. */
+static int bring_linked_inputs(struct store *s, const struct runner_attempt *a, int dir_fd,
+			       struct err *err)
+{
+	bool dangling = false;
+	struct stat st;
+
+	for (size_t i = 0; i < a->n_outputs && !dangling; i++) {
+		_cleanup_(fd_closep) int fd =
+			fs_open_beneath(dir_fd, a->outputs[i].path, O_PATH, true);
+
+		dangling = fd < 0 && errno == ENOENT;
+	}
+	for (size_t i = 0; i < a->n_inputs && dangling; i++) {
+		const struct runner_input *in = &a->inputs[i];
+
+		/* What the program removed has left a mark there. */
+		if (fstatat(dir_fd, in->path, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
+		    place_input(s, in, RUNNER_PLACE_COPIES, dir_fd, err) < 0)
+			return err_wrap(err, "bringing input `%s` again", in->name);
+	}
+	return 0;
+}
+
+static int collect(void *arg, const struct runner_attempt *a, int dir_fd, enum runner_place did,
 		   struct content_id *ret_ids, struct err *err)
 {
+	if (did == RUNNER_PLACE_VIEWS && bring_linked_inputs(arg, a, dir_fd, err) < 0)
+		return -1;
 	return collect_all(arg, a, dir_fd, CONTENT_PUT_MOVE, ret_ids, err);
 }
 

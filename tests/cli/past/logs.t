@@ -199,4 +199,40 @@ test_expect --needs script 'a terminal gets whole what lies where two pieces of 
 	assert b"\x1b[31mred" in tty and b"\x1b[0m" in tty
 	P
 '
+write live.yaml <<'YAML'
+pipeline: live
+steps:
+  two:
+    matrix: {k: [a, b]}
+    run: |
+      printf '10%%\r50%%\r100%%\r\n\033[31m%s\033[0m says\033]0;title\007 x\n' ${{ matrix.k }}
+      until test -e "$GO"; do sleep 0.1; done
+      printf '%s ends' ${{ matrix.k }}
+    env: {GO: "${{ params.go }}"}
+  flood: {run: "seq 3000000; echo the last line", needs: [two]}
+  left: {if: "${{ params.go == '' }}", run: "true"}
+params: {go: ""}
+YAML
+
+test_expect 'run -v prints what tasks print while they run, in whole lines, also in a pipe; a flood only at its end' '
+	start live sh -c "cairn run -v -j 2 live.yaml -p go=$PWD/live.go >live.out 2>live.err"
+	wait_until 30 grep -qx "two.k=a. | a says x" live.err
+	wait_until 30 grep -qx "two.k=b. | b says x" live.err
+	touch live.go
+	wait_until 30 test -s live.rc
+	test_is "$(cat live.rc)" 0
+	test_is "$(grep -c "^two.k=[ab]. | 100%$" live.err)" 2
+	test_is "$(grep -c "^two.k=[ab]. | [ab] ends$" live.err)" 2
+	test_grep "^flood | (.*MiB not shown: .cairn logs. has all)$" live.err
+	test_grep "^flood | the last line$" live.err
+	test "$(wc -c <live.err)" -lt 400000
+	test_grep "left skipped" live.err
+	test_no_grep "$(printf "\033")" live.err
+	test_no_grep "title" live.err
+	cairn run -v live.yaml -p go=$PWD/live.go >out 2>err
+	test_grep "flood on record" err
+	cairn run live.yaml -p go=$PWD/live.go --force >out 2>err
+	test_no_grep "flood [|]" err
+'
+
 test_done

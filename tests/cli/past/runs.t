@@ -180,4 +180,23 @@ test_expect 'answers of a server that are none: an error, soon, and pages in wha
 	cairn runs --json --server $url >out
 	test_is "$(json out "[r[\"id\"] for r in d[\"runs\"]]")" "[\"x\", \"y\"]"
 '
+
+test_expect 'a condition that can hold for no run is refused' '
+	test_code 2 cairn runs -m "accuracy>>1" 2>err
+	test_grep "write NAME, an operator" err
+	test_code 2 cairn runs -m "accuracy>=good" 2>err
+	test_grep "compared with a number" err
+'
+test_expect 'a reproduction is marked in the list' '
+	mkdir marked
+	cd marked
+	touch cairn.yaml
+	printf "pipeline: m\nsteps: {a: {run: \"echo 1 >\${{ outputs.o }}\", outputs: {o: o}}}\n" >pipeline.yaml
+	cairn run -q --json >out
+	hash=$(json out "d[\"hash\"][:12]")
+	cairn reproduce -q last >out
+	cairn runs >out
+	test_is "$(grep -c "reproduces $hash" out)" 1
+'
+
 test_done

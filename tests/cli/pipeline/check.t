@@ -106,4 +106,53 @@ test_expect 'a broken cairn.yaml has its place' '
 	test_code 3 cairn check 2>err
 	test_grep "cairn.yaml:1:1: .*did you mean .jobs." err
 '
+
+test_expect 'the words of other tools get ours' '
+	printf "pipeline: w\nstages: {a: {run: x}}\n" >w.yaml
+	test_code 3 cairn check w.yaml 2>err
+	test_grep "unknown key .stages. .here it is .steps.." err
+	cat >w.yaml <<-W
+	pipeline: w
+	steps:
+	  a: {cmd: x, deps: {}, outs: {}, depends_on: [b], when: "true", container: x, environment: {}, resources: {mem: 1Gi}}
+	W
+	test_code 3 cairn check w.yaml 2>err
+	for pair in cmd:run deps:inputs outs:outputs depends_on:needs when:if container:image environment:env mem:memory; do
+		test_grep "unknown key .${pair%:*}. .here it is .${pair#*:}.." err
+	done
+'
+test_expect 'numbers that would be shown otherwise than they are written are refused, with the way to write them' '
+	printf "pipeline: n\nparams: {v: %s}\nsteps: {a: {run: \"echo \${{ params.v }}\"}}\n" 3.10 >n.yaml
+	test_code 3 cairn check n.yaml 2>err
+	test_grep "2:13: .3.10. is read as the number 3.1: write 3.1, or .3.10. for the text" err
+	for bad in 010 -010 00 0.50 "[1, 2.20]" 0x10 0o10; do
+		printf "pipeline: n\nparams: {v: %s}\nsteps: {a: {run: \"echo \${{ params.v }}\"}}\n" "$bad" >n.yaml
+		test_code 3 cairn check n.yaml 2>err
+		test_grep "is read as the number" err
+	done
+	for good in 0 10 0.5 -0.05 1.0 1e-10 1.5e10 "\"3.10\"" "[100, 0.1]" "{type: float, default: 0.50}"; do
+		printf "pipeline: n\nparams: {v: %s}\nsteps: {a: {run: \"echo \${{ params.v }}\"}}\n" "$good" >n.yaml
+		cairn check n.yaml
+	done
+	printf "pipeline: n\nparams: {v: [1]}\nsteps: {a: {run: \"echo \${{ params.v }}\"}}\n" >n.yaml
+	for bad in "[1,2" "1,2]" "["; do
+		test_code 3 cairn plan n.yaml -p "v=$bad" 2>err
+		test_grep "list" err
+	done
+'
+
+test_expect 'an axis that the step does not use is a warning, unless each task is executed anyway' '
+	cat >axis.yaml <<-W
+	pipeline: axis
+	steps:
+	  same: {run: "echo hi", matrix: {seed: [1, 2, 3]}}
+	  used: {run: "echo \${{ matrix.seed }} >\${{ outputs.o }}", matrix: {seed: [1, 2]}, outputs: {o: o}}
+	  by: {run: "cat \${{ inputs.o }}", matrix: {seed: [1, 2]}, inputs: {o: "\${{ steps.used.outputs.o }}"}}
+	  always: {run: "date", matrix: {time: [1, 2]}, cache: false}
+	W
+	cairn check axis.yaml >out 2>err
+	test_grep "axis .seed. of step .same. is used nowhere in it" err
+	test_is "$(grep -c warning: err)" 1
+'
+
 test_done

@@ -66,6 +66,32 @@ test_expect 'each over something that failed executes nothing for an item that i
 	test_is "$(count blocked)" 1
 '
 
+mkdir pics none
+touch pics/a.png pics/b.png
+write glob.yaml <<'YAML'
+pipeline: glob
+inputs: {pics: pics/, none: none/}
+params: {n: 0}
+steps:
+  of_input: {each: "${{ inputs.pics }}/*.jpg", run: "true"}
+  of_empty: {each: "${{ inputs.none }}/*", run: "true"}
+  make:
+    run: mkdir -p d; for i in $(seq ${{ params.n }}); do echo $i >d/$i.txt; done
+    outputs: {d: d/}
+  of_output: {each: "${{ steps.make.outputs.d }}/*.csv", run: "true"}
+YAML
+
+test_expect 'a pattern that matches nothing is an error that says what is there; only an empty output has no items' '
+	test_code 3 cairn plan glob.yaml of_input 2>err
+	test_grep "of_input.: .\*.jpg. matches nothing in input .pics., which has a.png, b.png" err
+	test_code 3 cairn run glob.yaml of_empty 2>err
+	test_grep "matches nothing in input .none., which is empty" err
+	test_code 3 cairn run glob.yaml of_output -p n=5 2>err
+	test_grep "in output .d., which has 1.txt, 2.txt, 3.txt and 2 more" err
+	cairn run glob.yaml of_output -p n=0 --json >out
+	test_is "$(count executed)" 1
+'
+
 test_expect 'a target that is no task is an error, not a run of nothing' '
 	test_code 3 cairn run some.yaml "make[x=9]" 2>err
 	test_grep "step .make. has no task .make\[x=9\]." err

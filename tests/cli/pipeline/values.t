@@ -56,6 +56,31 @@ test_expect 'values of params arrive whatever stands around them' '
 	test_missing PWNED
 '
 
+write numbers.yaml <<'YAML'
+pipeline: numbers
+params: {epochs: 10, lr: 0.1}
+steps:
+  a:
+    matrix: {k: [1, 2]}
+    run: "echo ${{ params.epochs // 3 }} ${{ params.lr / 2 }} ${{ matrix.k * 100 - 1 }} ${{ -7 % 3 }} >o"
+    outputs: {o: o}
+  b: {run: "echo >o", outputs: {o: o}, if: "${{ params.epochs - 8 > 1 + 1 }}"}
+YAML
+
+test_expect 'numbers are calculated with; a value that cannot be is an error at its place' '
+	cairn run numbers.yaml -q
+	cairn get "a[k=2]/o" -o - >got
+	test_is "$(cat got)" "3 0.05 199 2"
+	cairn plan numbers.yaml >out
+	test_grep "skip" out
+	sed -i "s|params.epochs // 3|params.epochs // 0|" numbers.yaml
+	test_must_fail cairn run numbers.yaml -q 2>err
+	test_grep "numbers.yaml:6:.*division by zero" err
+	sed -i "s|params.epochs // 0|matrix.k + \x27a\x27|" numbers.yaml
+	test_code 3 cairn check numbers.yaml 2>err
+	test_grep "numbers.yaml:6:.*text can.t be calculated with" err
+'
+
 test_expect 'a number before a redirection is a word, not a descriptor' '
 	cairn run contexts.yaml -q -p a=2
 	test_is "$(cairn get glued/o -o -)" "1x#2"

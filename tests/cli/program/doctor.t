@@ -50,4 +50,16 @@ test_expect 'a damaged database and a secret that others may read' '
 	test_grep "^problem  *database" out
 	test_grep "^problem  *secrets .*chmod 600" out
 '
+
+test_expect 'a shared store is really asked' '
+	mkdir away
+	echo "store: s3://away/x" >away/cairn.yaml
+	export AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b
+	unset CAIRN_STORE
+	test_code 1 cairn -C away doctor --json >out
+	test_is "$(json out "[c[\"state\"] for c in d[\"checks\"] if c[\"name\"] == \"store\"]")" "[\"problem\"]"
+	test_code 1 cairn -C away doctor >out
+	test_grep "s3://away/x doesn.t answer as it should: .*127.0.0.1" out
+'
+
 test_done

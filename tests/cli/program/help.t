@@ -20,6 +20,14 @@ test_expect '--help of the program and of every command' '
 	cairn store gc --help >one
 	test_grep " --dry-run " one
 '
+test_expect 'help of expressions names every function and operator' '
+	cairn help expressions >out
+	for word in params.NAME "item, item.name" "+ - * / // %" "always()" "min(list)" "choose(condition, a, b)"; do
+		grep -F -- "  $word" out
+	done
+	COLUMNS=60 cairn help expressions >out
+	test "$(wc -L <out)" -le 60
+'
 test_expect 'help is no wider than the terminal' '
 	COLUMNS=60 cairn run --help >out
 	test "$(sed -n "/^Options/,/^JSON/p" out | wc -L)" -le 60

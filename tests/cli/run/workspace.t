@@ -306,10 +306,11 @@ test_expect 'a workspace that stays, and a shell, have copies' '
 	test_is "$(cat in-shell)" 1
 '
 
-test_expect 'copies when nothing is said; auto: large inputs are links where there are no reflinks, small ones are copies' '
-	echo "# project" >cairn.yaml
-	cairn doctor >doctor
-	grep -q "reflinks): inputs cost" doctor || test_grep "are copied into workspaces; .workspace: auto. in cairn.yaml makes large" doctor
+no_landlock() { python3 "$SRC/tests/cli/run/no_call.py" 444 38 "$@"; }
+no_mounts() { python3 "$SRC/tests/cli/run/no_call.py" 165 1 "$@"; }
+no_both() { no_landlock python3 "$SRC/tests/cli/run/no_call.py" 165 1 "$@"; }
+
+test_expect 'auto without mounts: large inputs are links, small ones are copies' '
 	write plain.yaml <<-"YAML"
 	pipeline: plain
 	inputs: {large: large.bin}
@@ -317,13 +318,16 @@ test_expect 'copies when nothing is said; auto: large inputs are links where the
 	  p: {run: "stat -c %h inputs/large.bin >n", inputs: {large: "${{ inputs.large }}"}, outputs: {n: n}}
 	YAML
 	head -c $((64 << 20)) /dev/urandom >large.bin
+	echo "workspace: copy" >cairn.yaml
+	cairn doctor >doctor
+	grep -q "reflinks): inputs cost" doctor || test_grep "workspace: copy. in cairn.yaml: inputs and code are copied into workspaces" doctor
 	cairn run plain.yaml -q
 	cairn get p/n -o n.p -q
 	test_is "$(cat n.p)" 1
-	echo "workspace: auto" >cairn.yaml
-	cairn doctor >doctor
+	echo "# project" >cairn.yaml
+	no_mounts cairn doctor >doctor
 	if grep -q "reflinks): inputs cost" doctor; then return 0; fi
-	test_grep "copies +.workspace: auto. in cairn.yaml: large inputs are read-only hard links" doctor
+	test_grep "copies +large inputs are read-only hard links, which Landlock protects .no reflinks here; mounts aren.t possible: " doctor
 	mkdir halves
 	head -c $((32 << 20)) large.bin >halves/a
 	tail -c $((32 << 20)) large.bin >halves/b
@@ -338,7 +342,7 @@ test_expect 'copies when nothing is said; auto: large inputs are links where the
 	  t: {run: "stat -c %h inputs/large.bin >n", inputs: {large: "${{ inputs.large }}"}, outputs: {n: n}}
 	  c: {run: "stat -c %h inputs/large.bin >out/n; : >scratch", inputs: {large: "${{ inputs.large }}"}, outputs: {n: out/n}, workspace: copy}
 	YAML
-	cairn run auto.yaml -q -j 1
+	no_mounts cairn run auto.yaml -q -j 1
 	for s in l h s t c; do cairn get $s/n -o n.$s -q; done
 	test_is "$(cat n.l) $(cat n.h) $(cat n.s) $(cat n.t) $(cat n.c)" "2 2 1 1 1"
 '
@@ -347,7 +351,7 @@ test_expect 'a directory on the way to the store that can not be listed, or is t
 	mkdir -p crowd/project
 	(cd crowd && seq 20001 | xargs touch)
 	echo "workspace: auto" >crowd/project/cairn.yaml
-	cairn -C crowd/project doctor >doctor
+	no_mounts cairn -C crowd/project doctor >doctor
 	grep -q "reflinks): inputs cost" doctor || test_grep "links aren.t possible: the directories from / to .* have more than 20000 entries" doctor
 	rm -rf crowd
 '
@@ -372,21 +376,7 @@ test_expect 'du finds one copy of an input of 64 MiB while a step reads it' '
 	grep -q "reflinks): inputs cost" doctor || [ "$(cat n)" -gt 120 ] || { echo "$(cat n) MiB" >&2; return 1; }
 '
 
-# no_landlock COMMAND...: on a kernel that doesn't know the call.
-write no_landlock.py <<'PY'
-import ctypes, os, struct, sys
-SYS, ALLOW, ENOSYS = 444, 0x7fff0000, 0x00050000 | 38
-code = b"".join(struct.pack("HBBI", *i) for i in ((0x20, 0, 0, 0), (0x15, 0, 1, SYS), (0x06, 0, 0, ENOSYS), (0x06, 0, 0, ALLOW)))
-buf = ctypes.create_string_buffer(code)
-class Prog(ctypes.Structure):
-    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-libc = ctypes.CDLL(None)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, ctypes.byref(Prog(4, ctypes.addressof(buf))), 0, 0) == 0
-os.execvp(sys.argv[1], sys.argv[1:])
-PY
-
-test_expect 'without Landlock: auto copies, link is an error that says why' '
+test_expect 'without Landlock and mounts: auto copies, link is an error that says why' '
 	echo "workspace: auto" >cairn.yaml
 	rm -rf .cairn
 	write none.yaml <<-"YAML"
@@ -395,29 +385,24 @@ test_expect 'without Landlock: auto copies, link is an error that says why' '
 	steps:
 	  n: {run: "stat -c %h inputs/large.bin >out/n; : >scratch", inputs: {large: "${{ inputs.large }}"}, outputs: {n: out/n}}
 	YAML
-	python3 no_landlock.py cairn run none.yaml -q
+	no_both cairn run none.yaml -q
 	cairn get n/n -o none -q
 	test_is "$(cat none)" 1
-	python3 no_landlock.py cairn doctor >doctor
-	grep -q "reflinks): inputs cost" doctor || test_grep "aren.t possible: the kernel has no Landlock" doctor
+	no_both cairn doctor >doctor
+	grep -q "reflinks): inputs cost" doctor || test_grep "mounts aren.t possible: .*; links aren.t possible: the kernel has no Landlock" doctor
 	echo "workspace: link" >cairn.yaml
-	test_code 3 python3 no_landlock.py cairn run none.yaml 2>err
+	test_code 3 no_landlock cairn run none.yaml 2>err
 	test_grep "workspace: link. in cairn.yaml isn.t possible here .leave it out, or say copy.: the kernel has no Landlock" err
-	test_code 1 python3 no_landlock.py cairn doctor >doctor
+	test_code 1 no_landlock cairn doctor >doctor
 	test_grep "problem +copies +inputs can.t be links: the kernel has no Landlock" doctor
 '
 
-test_expect 'a store on another file system: auto copies, link says so' '
+test_expect 'a store on another file system: link says so' '
 	other=$(mktemp -d /dev/shm/cairn-test.XXXXXX) || return 0
 	test_when_finished "rm -rf \"$other\""
 	if [ "$(stat -c %d "$other")" = "$(stat -c %d .)" ]; then return 0; fi
-	printf "store: %s\nworkspace: auto\n" "$other/store" >cairn.yaml
 	rm -rf .cairn
 	unset CAIRN_STORE
-	cairn run none.yaml -q
-	rm -f none
-	cairn get n/n -o none -q
-	test_is "$(cat none)" 1
 	printf "store: %s\nworkspace: link\n" "$other/store" >cairn.yaml
 	test_code 3 cairn run none.yaml 2>err
 	test_grep "the store and the workspaces are on different file systems" err
@@ -429,12 +414,6 @@ test_expect --needs ROOT 'a second mount of the store: no links, for it would be
 	mkdir -p .cairn/store alias
 	test_code 3 unshare -m sh -c "mount --bind .cairn/store alias && exec cairn run none.yaml" 2>err
 	test_grep "can also be reached by the mount .*alias" err
-'
-
-test_expect 'workspace: mount is not built, and says so' '
-	echo "workspace: mount" >cairn.yaml
-	test_code 3 cairn check none.yaml 2>err
-	test_grep "cairn.yaml:1:12: .workspace: mount. isn.t built; say copy, auto or link" err
 '
 
 test_done

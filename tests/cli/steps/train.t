@@ -198,6 +198,21 @@ test_expect 'the first rank that fails stops the others at once; the error names
 	test_is "$(sed "1,/^--- last/d" log | sed -n 1p)" "line 12"
 '
 
+test_expect 'a rank that fails because its peer did is not the one that is named, even if it ends first' '
+	cd "$WORK"
+	pipeline cause "{framework: torch, procs_per_node: 3}" "case \$RANK in
+		0) echo \$\$ >$TRASH/zero; until [ -e $TRASH/said ]; do sleep 0.01; done; echo my peer is gone; exit 1;;
+		1) until [ -s $TRASH/zero ]; do sleep 0.01; done; echo bad batch; echo >$TRASH/said
+			while kill -0 \$(cat $TRASH/zero) 2>&-; do sleep 0.01; done; exit 5;;
+		2) exec sleep 1000;;
+		esac"
+	sed -i "s/^      \t\t/      /" cause.yaml
+	test_code 1 cairn -q run cause.yaml 2>err
+	test_grep "rank 1 ended with exit status 5; the others were stopped" err
+	cairn logs train >log
+	test_grep "^bad batch" log
+'
+
 test_expect 'a rank that was killed is told as killed' '
 	cd "$WORK"
 	pipeline killed "{framework: torch, procs_per_node: 2}" "[ \$RANK = 0 ] || kill -9 \$\$

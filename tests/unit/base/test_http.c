@@ -1,153 +1,10 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include "base/clock.h"
 #include "base/crypto/digest.h"
-#include "base/mem.h"
-#include "base/net/http.h"
-#include "base/text/json.h"
-#include "unit.h"
-
-#define SECRET "Signature=seekrit"
-#define SECOND NS_PER_S
-
-/* The server of tests/net; it ends when its standard input does. */
-static struct {
-	pid_t pid;
-	int in;
-	char dir[TEST_DIR_MAX];
-	char *ca;
-	int http, https, wrong_name, expired, self_signed, silent, refused;
-} server;
-
-static int spawn_server(int *ret_out)
-{
-	char *argv[] = { "python3", "tests/net/hostile.py", server.dir, NULL };
-	posix_spawn_file_actions_t actions;
-	int in[2], out[2], rc;
-
-	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
-		return -1;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-	rc = posix_spawnp(&server.pid, "python3", &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	close(in[0]);
-	close(out[1]);
-	server.in = in[1];
-	*ret_out = out[0];
-	return rc ? -1 : 0;
-}
-
-static int port_of(json_t *ready, const char *name)
-{
-	return (int)json_integer_value(json_object_get(ready, name));
-}
-
-static int start_server(void **state)
-{
-	char line[4096];
-	FILE *f;
-	int out;
-	json_t *ready;
-
-	test_dir(server.dir, sizeof(server.dir), "http");
-	if (spawn_server(&out) < 0 || !(f = fdopen(out, "r")) || !fgets(line, sizeof(line), f))
-		return -1;
-	fclose(f);
-	ready = json_loads(line, 0, NULL);
-	server.ca = xstrdup(json_string_value(json_object_get(ready, "ca")));
-	server.http = port_of(ready, "http");
-	server.https = port_of(ready, "https");
-	server.wrong_name = port_of(ready, "wrong_name");
-	server.expired = port_of(ready, "expired");
-	server.self_signed = port_of(ready, "self_signed");
-	server.silent = port_of(ready, "silent");
-	server.refused = port_of(ready, "refused");
-	json_decref(ready);
-	return 0;
-}
-
-static int stop_server(void **state)
-{
-	_cleanup_(freep) char *rm = xasprintf("rm -rf %s", server.dir);
-
-	close(server.in);
-	waitpid(server.pid, NULL, 0);
-	free(server.ca);
-	return system(rm);
-}
-
-/* Helpers. */
-
-static struct http_client *client(struct http_options o)
-{
-	struct http_client *c;
-
-	o.ca_file = o.ca_file ? o.ca_file : server.ca;
-	o.proxy = o.proxy ? o.proxy : "";
-	assert_int_equal(http_client_new(&o, &c, NULL), 0);
-	return c;
-}
-
-static char *url(const char *path)
-{
-	return xasprintf("http://127.0.0.1:%d%s?" SECRET, server.http, path);
-}
-
-static struct http_request request(const char *method, const char *u)
-{
-	return (struct http_request){ .method = method, .url = u, .body_fd = -1 };
-}
-
-static void assert_status(const struct http_request *r, long status)
-{
-	if (r->err.code)
-		fail_msg("%s: %s", r->url, r->err.msg);
-	assert_int_equal(r->reply.status, status);
-}
-
-static void assert_error(const struct http_request *r, enum err_code code, const char *words)
-{
-	if (r->err.code != code)
-		fail_msg("%s: code %d, status %ld, %s", r->url, r->err.code, r->reply.status,
-			 r->err.msg);
-	if (!strstr(r->err.msg, words))
-		fail_msg("%s: no `%s` in: %s", r->url, words, r->err.msg);
-	assert_null(strstr(r->err.msg, "seekrit"));
-	assert_null(strstr(r->err.msg, "?"));
-}
-
-/* Bytes of /bytes/N: each run of 8 says its offset. */
-static void assert_pattern(const struct str *s, size_t n)
-{
-	assert_int_equal(s->len, n);
-	for (size_t i = 0; i < n; i++)
-		assert_int_equal((unsigned char)s->s[i],
-				 (unsigned char)((uint64_t)(i & ~7ULL) >> (8 * (7 - i % 8))));
-}
-
-static void assert_header(const struct http_request *r, const char *name, const char *want)
-{
-	size_t n;
-	const char *v = http_header(r, name, &n);
-
-	if (!want) {
-		assert_null(v);
-		return;
-	}
-	assert_non_null(v);
-	assert_int_equal(n, strlen(want));
-	assert_memory_equal(v, want, n);
-}
+#include "unit/base/http_server.h"
 
 /* Text. */
 
@@ -502,80 +359,6 @@ static void bad_requests(void **state)
 	http_client_free(c);
 }
 
-/* Bad days. */
-
-static const struct day {
-	const char *name;
-	enum err_code code; /* 0: an answer of this status */
-	long status;
-	const char *words;
-} days[] = {
-	{ "reset-accept", ERR_IO, 0, "reset" },
-	{ "reset-start", ERR_IO, 0, "reset" },
-	{ "reset-status", ERR_IO, 0, "reset" },
-	{ "reset-headers", ERR_IO, 0, "reset" },
-	{ "reset-body", ERR_IO, 0, "reset" },
-	{ "reset-end", ERR_IO, 0, "reset" },
-	{ "close-start", ERR_IO, 0, "Empty reply" },
-	{ "close-status", ERR_IO, 0, "" },
-	{ "close-headers", ERR_IO, 0, "ended in the answer's headers" },
-	{ "close-body", ERR_IO, 0, "500 bytes remaining" },
-	{ "close-end", ERR_IO, 0, "1 bytes remaining" },
-	{ "length-over", ERR_IO, 0, "too slow" },
-	{ "length-over-close", ERR_IO, 0, "1000 bytes remaining" },
-	{ "length-under", 0, 200, NULL },
-	{ "length-negative", ERR_INVALID, 0, "not HTTP" },
-	{ "length-words", ERR_INVALID, 0, "not HTTP" },
-	{ "length-huge", ERR_TOO_LARGE, 0, "over 1048576 bytes" },
-	{ "length-twice", ERR_INVALID, 0, "two lengths" },
-	{ "length-none", 0, 200, NULL },
-	{ "length-none-reset", ERR_IO, 0, "reset" },
-	{ "chunked", 0, 200, NULL },
-	{ "chunked-garbage", ERR_IO, 0, "chunked" },
-	{ "chunked-huge", ERR_IO, 0, "chunked" },
-	{ "chunked-no-end", ERR_IO, 0, "outstanding" },
-	{ "chunked-trailer", 0, 200, NULL },
-	{ "chunked-trailers", ERR_TOO_LARGE, 0, "over 256 KiB" },
-	{ "endless-headers", ERR_TOO_LARGE, 0, "over 256 KiB" },
-	{ "endless-header", ERR_TOO_LARGE, 0, "too long" },
-	{ "endless-body", ERR_TOO_LARGE, 0, "over 1048576 bytes" },
-	{ "endless-error", ERR_TOO_LARGE, 0, "over 1048576 bytes" },
-	{ "endless-continue", ERR_TOO_LARGE, 0, "over 256 KiB" },
-	{ "loris-headers", ERR_IO, 0, "too slow" },
-	{ "loris-body", ERR_IO, 0, "too slow" },
-	{ "hold-start", ERR_IO, 0, "too slow" },
-	{ "hold-headers", ERR_IO, 0, "too slow" },
-	{ "hold-body", ERR_IO, 0, "too slow" },
-	{ "hold-read", ERR_IO, 0, "too slow" },
-	{ "early-403", 0, 403, NULL },
-	{ "closes", 0, 200, NULL },
-	{ "resets-after", 0, 200, NULL },
-	{ "redirect", 0, 301, NULL },
-	{ "slow-down", 0, 503, NULL },
-	{ "error-200", 0, 200, NULL },
-	{ "not-http", ERR_INVALID, 0, "not HTTP" },
-	{ "http09", ERR_INVALID, 0, "not HTTP" },
-	{ "nul-header", ERR_INVALID, 0, "not HTTP" },
-	{ "bad-status", ERR_INVALID, 0, "not HTTP" },
-	{ "no-colon", ERR_INVALID, 0, "not HTTP" },
-	{ "folded", 0, 200, NULL },
-	{ "bare-lf", 0, 200, NULL },
-	{ "switching", ERR_IO, 0, "" },
-	{ "gzip", 0, 200, NULL },
-	{ "flip", 0, 200, NULL },
-};
-
-static void assert_day(const struct day *d, const struct http_request *r)
-{
-	if (d->code)
-		assert_error(r, d->code, d->words);
-	else
-		assert_status(r, d->status);
-	assert_true(r->reply.headers.len <= HTTP_HEADERS_MAX);
-	assert_true(r->reply.body.cap <= 4 * MIB);
-	assert_true(r->reply.duration_ns < 60 * SECOND);
-}
-
 /* They are no headers, and the other way round. */
 static void trailers(void **state)
 {
@@ -604,78 +387,6 @@ static void trailers(void **state)
 	http_client_free(c);
 }
 
-static void bad_days_one_by_one(void **state)
-{
-	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 5 });
-
-	for (size_t i = 0; i < ARRAY_LEN(days); i++) {
-		_cleanup_(freep) char *path = xasprintf("/day/%s", days[i].name), *u = url(path);
-		struct http_request r = request("GET", u);
-
-		http_do(c, &r, NULL);
-		assert_day(&days[i], &r);
-		http_request_deinit(&r);
-	}
-	http_client_free(c);
-}
-
-/* Each day a few times, all at once. */
-static void bad_days_all_at_once(void **state)
-{
-	enum { TIMES = 3, N = TIMES * ARRAY_LEN(days) };
-	/* The stall is longer: a slow machine under sanitizers is no bad day. */
-	struct http_client *c = client(
-		(struct http_options){ .stall_timeout_ns = 3 * SECOND, .max_connections = 200 });
-	struct http_request v[N], *p[N];
-
-	for (size_t i = 0; i < N; i++) {
-		_cleanup_(freep) char *path = xasprintf("/day/%s", days[i / TIMES].name);
-
-		v[i] = request("GET", url(path));
-		p[i] = &v[i];
-	}
-	http_run(c, p, N, 0, NULL, NULL);
-	for (size_t i = 0; i < N; i++) {
-		assert_day(&days[i / TIMES], &v[i]);
-		http_request_deinit(&v[i]);
-		free((char *)v[i].url);
-	}
-	http_client_free(c);
-}
-
-/* With a large body on the way: an answer, or ERR_IO where it was cut off. */
-static void bad_days_of_uploads(void **state)
-{
-	static const struct day rows[] = {
-		{ "reset-accept", ERR_IO, 0, "" },
-		{ "hold-read", ERR_IO, 0, "too slow" },
-		{ "reset-start", ERR_IO, 0, "reset" },
-		{ "close-headers", ERR_IO, 0, "ended" },
-		{ "slow-down", 0, 503, NULL },
-		{ "error-200", 0, 200, NULL },
-		{ "redirect", 0, 301, NULL },
-		{ "refuse-continue", 0, 417, NULL },
-		{ "closes", 0, 200, NULL },
-		{ "hold-start", ERR_IO, 0, "too slow" },
-	};
-	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 2 });
-	_cleanup_(freep) char *bytes = xcalloc(1, 16 * MIB);
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		_cleanup_(freep) char *path = xasprintf("/day/%s", rows[i].name), *u = url(path);
-		struct http_request r = request("PUT", u);
-
-		r.body = bytes;
-		r.body_len = 16 * MIB;
-		r.expect_continue = str_eq(rows[i].name, "refuse-continue");
-		http_do(c, &r, NULL);
-		assert_day(&rows[i], &r);
-		http_request_deinit(&r);
-	}
-	http_client_free(c);
-}
-
-/* 100 Continue that never comes: the body goes all the same. */
 static void no_continue(void **state)
 {
 	struct http_client *c = client((struct http_options){ 0 });
@@ -726,34 +437,6 @@ static void kept_connections(void **state)
 	http_client_free(c);
 }
 
-static void unreachable(void **state)
-{
-	struct http_client *c = client((struct http_options){ .connect_timeout_ns = SECOND / 10 });
-	_cleanup_(freep) char *refused = xasprintf("http://127.0.0.1:%d/x?" SECRET, server.refused);
-	_cleanup_(freep) char *silent = xasprintf("https://127.0.0.1:%d/x?" SECRET, server.silent),
-			      *hold = url("/day/hold-start");
-	struct http_request r = request("GET", refused);
-
-	http_do(c, &r, NULL);
-	assert_error(&r, ERR_IO, "Failed to connect to 127.0.0.1");
-	r = request("GET", "http://nowhere.invalid/x?" SECRET);
-	http_do(c, &r, NULL);
-	assert_error(&r, ERR_IO, "GET nowhere.invalid/x: ");
-	r = request("GET", silent); /* connects, but TLS never begins */
-	http_do(c, &r, NULL);
-	assert_error(&r, ERR_IO, "timeout");
-	assert_true(r.reply.duration_ns >= SECOND / 10);
-	r = request("GET", hold); /* the whole request's own limit */
-	r.timeout_ns = SECOND / 10;
-	http_do(c, &r, NULL);
-	assert_error(&r, ERR_IO, "timed out");
-	r = request("GET", hold); /* its own patience; the client's is 30 s */
-	r.stall_timeout_ns = SECOND / 10;
-	http_do(c, &r, NULL);
-	assert_error(&r, ERR_IO, "too slow: 0 bytes in ");
-	http_client_free(c);
-}
-
 /* TLS. */
 
 static void certificates(void **state)
@@ -791,29 +474,6 @@ static void certificates(void **state)
 		http_request_deinit(&r);
 		http_client_free(c);
 	}
-}
-
-static void bad_days_over_tls(void **state)
-{
-	static const struct day rows[] = {
-		{ "reset-start", ERR_IO, 0, "" },   { "close-start", ERR_IO, 0, "" },
-		{ "close-headers", ERR_IO, 0, "" }, { "close-body", ERR_IO, 0, "" },
-		{ "reset-end", ERR_IO, 0, "" },     { "hold-body", ERR_IO, 0, "too slow" },
-		{ "closes", 0, 200, NULL },         { "closes", 0, 200, NULL },
-		{ "not-http", ERR_INVALID, 0, "" },
-	};
-	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 2 });
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		_cleanup_(freep) char *u = xasprintf("https://localhost:%d/day/%s?" SECRET,
-						     server.https, rows[i].name);
-		struct http_request r = request("GET", u);
-
-		http_do(c, &r, NULL);
-		assert_day(&rows[i], &r);
-		http_request_deinit(&r);
-	}
-	http_client_free(c);
 }
 
 /* Proxies. */
@@ -1067,14 +727,9 @@ int main(void)
 		cmocka_unit_test(headers_are_sent),
 		cmocka_unit_test(bad_requests),
 		cmocka_unit_test(trailers),
-		cmocka_unit_test(bad_days_one_by_one),
-		cmocka_unit_test(bad_days_all_at_once),
-		cmocka_unit_test(bad_days_of_uploads),
 		cmocka_unit_test(no_continue),
 		cmocka_unit_test(kept_connections),
-		cmocka_unit_test(unreachable),
 		cmocka_unit_test(certificates),
-		cmocka_unit_test(bad_days_over_tls),
 		cmocka_unit_test(proxies),
 		cmocka_unit_test(thousand_in_parallel),
 		cmocka_unit_test(several_threads),

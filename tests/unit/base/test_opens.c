@@ -27,6 +27,7 @@ struct bench {
 	struct process *p;
 	bool ended;
 	int status;
+	enum opens_what what;
 };
 
 static void on_exit_(void *arg, const struct process_exit *ex)
@@ -111,7 +112,7 @@ static void watched(struct bench *b, const char *script, const char *except, str
 
 	let_time_pass(b);
 	b->ended = false;
-	if (opens_new(no, except ? 1 : 0, &o, &err) < 0) {
+	if (opens_new(b->what, no, except ? 1 : 0, &o, &err) < 0) {
 		if (err.code != ERR_UNSUPPORTED)
 			fail_msg("%s", err.msg);
 		print_message("skipped: %s\n", err.msg);
@@ -182,6 +183,19 @@ static void what_is_not_read_is_not_told(void **state)
 	check(b, "cat d/b a", "d", "a\n");
 }
 
+static void on_request_all_is_told(void **state)
+{
+	struct bench *b = *state;
+
+	b->what = OPENS_ALL;
+	write_file(b, "a");
+	write_file(b, "d/b");
+	check(b, "ls d >/dev/null; : >>a; stat d/b >/dev/null; cat missing 2>/dev/null || true",
+	      NULL, "a\nd\n");
+	check(b, "echo x >d/new; mkdir e; echo x >e/f; cat d/b", NULL, "d/b\nd/new\n");
+	check(b, "(cd d && echo x >../d/new2); cat a >d/b", "d", "a\n");
+}
+
 static void programs_are_told(void **state)
 {
 	struct bench *b = *state;
@@ -240,7 +254,7 @@ static void a_program_that_is_not_there(void **state)
 	struct opens *o;
 	size_t untold;
 
-	if (opens_new(NULL, 0, &o, &err) < 0)
+	if (opens_new(OPENS_READS, NULL, 0, &o, &err) < 0)
 		skip();
 	spec.opens = opens_fd(o);
 	assert_int_equal(process_start(b->loop, &spec, on_exit_, b, &b->p, &err), -1);
@@ -250,7 +264,7 @@ static void a_program_that_is_not_there(void **state)
 	assert_int_equal(opens_stop(o, &paths, &untold), 0);
 	opens_free(o);
 	opens_free(NULL);
-	assert_int_equal(opens_new(NULL, 0, &o, &err), 0);
+	assert_int_equal(opens_new(OPENS_READS, NULL, 0, &o, &err), 0);
 	opens_free(o); /* nobody ever came */
 }
 
@@ -261,6 +275,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_link_is_told_as_what_it_leads_to, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(what_is_not_read_is_not_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(on_request_all_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(programs_are_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_at_once_are_told_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_path_that_cannot_be_read_is_counted, setup,

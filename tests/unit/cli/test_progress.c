@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/os/fs.h"
 #include "base/text/text.h"
-#include "cli/progress/progress.h"
+#include "cli/progress/internal.h"
 #include "unit.h"
 
 /* A terminal that knows what the display uses: text, \n, \r, up, clear line, clear below. */
@@ -191,6 +192,57 @@ static void failed(struct fixture *f, uint64_t attempt, const char *task, const 
 #define COUNTS(...) ((struct run_counts){ __VA_ARGS__ })
 #define PROGRESS(f, totals, running, remaining) \
 	(f)->o->progress((f)->o->arg, &totals, running, remaining)
+
+/* The block shows the last line of a running task's log, without what a terminal would obey. */
+static void test_live_output(void **state)
+{
+	static struct fixture f;
+	struct store *const unused = (struct store *)&f; /* only logs that have ended need it */
+	_cleanup_(freep) char *work = NULL, *log = NULL;
+	char dir[TEST_DIR_MAX];
+	FILE *out;
+
+	test_dir(dir, sizeof(dir), "progress");
+	work = fs_join(dir, "work/1");
+	log = fs_join(work, "log");
+	assert_int_equal(fs_mkdir_p(work, NULL), 0);
+	open_fixture(&f, true, 0, 60, 24);
+	progress_follow(f.p, dir, unused);
+	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
+	f.o->task_started(f.o->arg, 1, "train", 1, NULL);
+	followed_look(f.p); /* there is no log yet */
+	out = fopen(log, "w");
+	assert_non_null(out);
+	fputs("epoch 1\n  10%\r\033[32m  55%\033[0m\r", out);
+	fflush(out);
+	followed_look(f.p);
+	PROGRESS(&f, COUNTS(.total = 1), 1, -1);
+	pass(&f, 1000);
+	progress_draw(f.p, true);
+	shows(&f, "digits-7kq2m: pipeline.yaml\n"
+		  "  train       1s    55%\n"
+		  "────────────────────────────── 0/1  1s\n");
+	fputs("\nepoch 2\n\n", out);
+	fflush(out);
+	followed_look(f.p);
+	pass(&f, 1000);
+	progress_draw(f.p, true);
+	shows(&f, "digits-7kq2m: pipeline.yaml\n"
+		  "  train       2s  epoch 2\n"
+		  "────────────────────────────── 0/1  2s\n");
+	/* Another attempt's file has taken the path's place. */
+	assert_int_equal(unlink(log), 0);
+	fputs("not ours\n", out);
+	fclose(out);
+	followed_look(f.p);
+	pass(&f, 1000);
+	progress_draw(f.p, true);
+	shows(&f, "digits-7kq2m: pipeline.yaml\n"
+		  "  train       3s  epoch 2\n"
+		  "────────────────────────────── 0/1  3s\n");
+	close_fixture(&f);
+	assert_int_equal(fs_remove_tree(dir, NULL), 0);
+}
 
 static void test_live(void **state)
 {
@@ -614,6 +666,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live),
+		cmocka_unit_test(test_live_output),
 		cmocka_unit_test(test_live_failures_scroll),
 		cmocka_unit_test(test_live_many_rows),
 		cmocka_unit_test(test_live_random),

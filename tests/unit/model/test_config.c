@@ -107,7 +107,7 @@ static void test_file(void **state)
 	assert_int_equal(c->cache_bytes, 0);
 	assert_null(c->store_options.endpoint);
 	assert_string_equal(c->store_options.style, "auto");
-	assert_string_equal(c->workspace, "copy");
+	assert_string_equal(c->workspace, "auto");
 	assert_path(config_store_dir(c), ".cairn/store");
 	config_free(c);
 	put("store: gs://bucket\ncache: read-only\ncache_size: 50Gi\nstore_options: {endpoint: "
@@ -138,10 +138,8 @@ static void test_bad_store_options(void **state)
 		{ "cache: sometimes\n", "`cache`" },
 		{ "cache_size: 0\n", "`cache_size` must be more than 0" },
 		{ "cache_size: lots\n", "`cache_size`" },
-		{ "workspace: mount\n",
-		  "cairn.yaml:1:12: `workspace: mount` isn't built; say copy, auto or link" },
 		{ "workspace: hard\n",
-		  "cairn.yaml:1:12: `workspace` must be copy, auto or link, not `hard`" },
+		  "cairn.yaml:1:12: `workspace` must be auto, mount, link or copy, not `hard`" },
 		{ "store_options: 3\n", "`store_options`" },
 		{ "store_options: {endpoint: s3.example.org}\n",
 		  "must begin with https:// or http://" },

@@ -28,7 +28,7 @@ static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
-	test_dir(f->dir, sizeof(f->dir), "db");
+	test_dir_in_memory(f->dir, sizeof(f->dir), "db");
 	f->path = fs_join(f->dir, "cairn.db");
 	*state = f;
 	return 0;

@@ -52,8 +52,8 @@ struct bench {
 
 /* Staging. */
 
-static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
-		   bool *ret_linked, struct err *err)
+static int prepare(void *arg, const struct runner_attempt *a, int dir_fd,
+		   struct runner_placing *placing, struct err *err)
 {
 	struct bench *b = arg;
 
@@ -66,7 +66,7 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64
 	return b->fail_prepare ? err_set(err, ERR_NO_SPACE, "no room for the inputs") : 0;
 }
 
-static int collect(void *arg, const struct runner_attempt *a, int dir_fd,
+static int collect(void *arg, const struct runner_attempt *a, int dir_fd, enum runner_place did,
 		   struct content_id *ret_ids, struct err *err)
 {
 	struct bench *b = arg;

@@ -458,6 +458,46 @@ static void test_threads(void **state)
 	assert_int_equal(st.temporaries, 0);
 }
 
+/* Small directories, one large one that begins late, a large file: with any number of threads the
+ * same tree, and the first error ends all of them. */
+static void test_threads_of_a_tree(void **state)
+{
+	struct fixture *f = *state;
+	size_t large = 3 * CONTENT_PART_BYTES;
+	uint8_t *bytes = calloc(1, large);
+	struct content_id one, many;
+	struct err err = { 0 };
+	char path[64];
+
+	assert_int_equal(mkdirat(f->fd, "d", 0755), 0);
+	for (int i = 0; i < 12; i++) {
+		snprintf(path, sizeof(path), "d/%02d", i);
+		assert_int_equal(mkdirat(f->fd, path, 0755), 0);
+		for (int k = 0; k < (i == 11 ? 300 : 5); k++) {
+			snprintf(path, sizeof(path), "d/%02d/%d", i, k);
+			write_file(f->fd, path, path, strlen(path), 0644);
+		}
+	}
+	write_file(f->fd, "d/03/large", bytes, large, 0644);
+	assert_int_equal(symlinkat("../03/1", f->fd, "d/04/link"), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "d", NULL, &one, &err), 0);
+	for (unsigned n = 1; n < 40; n += 6)
+		for (int hash_only = 0; hash_only < 2; hash_only++) {
+			struct content_put_options o = { .n_threads = n };
+
+			o.flags = hash_only ? CONTENT_PUT_HASH_ONLY : 0;
+			assert_int_equal(content_put_at(f->s, f->fd, "d", &o, &many, &err), 0);
+			assert_true(content_id_eq(&one, &many));
+		}
+	assert_int_equal(mkfifoat(f->fd, "d/11/250-pipe", 0644), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "d",
+					&(struct content_put_options){ .n_threads = 8 }, &many,
+					&err),
+			 -1);
+	assert_non_null(strstr(err.msg, "d/11/250-pipe"));
+	free(bytes);
+}
+
 static void test_kill_leaves_temporaries_only(void **state)
 {
 	struct fixture *f = *state;
@@ -828,6 +868,7 @@ int main(void)
 		T(test_inputs_are_copies),
 		T(test_move_leaves_shared_files),
 		T(test_threads),
+		T(test_threads_of_a_tree),
 		T(test_kill_leaves_temporaries_only),
 		T(test_special_files),
 		T(test_complete),

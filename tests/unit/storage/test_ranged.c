@@ -48,9 +48,10 @@ static int send_piece(struct fake *f, struct ranged_part *p, uint64_t at, uint64
 		      struct err *err)
 {
 	_cleanup_(freep) char *bytes = xmalloc(n);
+	uint64_t there = at < f->size ? MIN(f->size - at, n) : 0;
 
-	for (uint64_t i = 0; i < n; i++)
-		bytes[i] = at + i < f->size ? f->object[at + i] : 'x';
+	memcpy(bytes, f->object + MIN(at, f->size), there);
+	memset(bytes + there, 'x', n - there);
 	if (junk)
 		memset(bytes, '#', n);
 	if (f->damaged > at && f->damaged <= at + n)
@@ -132,18 +133,27 @@ static int request(void *store, const struct bucket_get *g, struct ranged_part *
 	return r ? -1 : 0;
 }
 
-static char *object_of(uint64_t size)
+/* OBJECT bytes for all tests; a smaller object is their beginning. */
+static char *object;
+
+static int make_object(void **state)
 {
-	char *s = xmalloc(size + 1);
 	uint64_t x = 88172645463325252ULL;
 
-	for (uint64_t i = 0; i < size; i++) {
+	object = xmalloc(OBJECT + sizeof(x));
+	for (uint64_t i = 0; i < OBJECT; i += sizeof(x)) {
 		x ^= x << 13;
 		x ^= x >> 7;
 		x ^= x << 17;
-		s[i] = (char)x;
+		memcpy(object + i, &x, sizeof(x));
 	}
-	return s;
+	return 0;
+}
+
+static int free_object(void **state)
+{
+	free(object);
+	return 0;
 }
 
 /* Fetches it from `offset` on. The file is the caller's. */
@@ -198,18 +208,16 @@ static void test_whole(void **state)
 	static const uint64_t sizes[] = { 0, 1, PART - 1, PART, PART + 1, 2 * PART, OBJECT };
 
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-		struct fake f = { .object = object_of(sizes[i]), .size = sizes[i] };
+		struct fake f = { .object = object, .size = sizes[i] };
 
 		assert_whole(&f, 0);
 		f.no_ranges = true;
 		assert_whole(&f, 0);
-		free(f.object);
 	}
 }
 
 static void test_bad_days(void **state)
 {
-	_cleanup_(freep) char *object = object_of(OBJECT);
 	struct fake days[] = {
 		{ .last_first = true },
 		{ .cut = true },
@@ -233,11 +241,10 @@ static void test_bad_days(void **state)
 
 static void test_from_an_offset(void **state)
 {
-	struct fake f = { .object = object_of(OBJECT), .size = OBJECT };
+	struct fake f = { .object = object, .size = OBJECT };
 
 	assert_whole(&f, 1);
 	assert_whole(&f, PART + 4711);
-	free(f.object);
 }
 
 /* One byte in each part, at its beginning, in it, at its end. */
@@ -246,7 +253,6 @@ static void test_damaged_bytes(void **state)
 	static const uint64_t places[] = { 0,        77,           PART - 1,  PART,
 					   PART + 1, 2 * PART - 1, 2 * PART,  3 * PART - 1,
 					   3 * PART, 3 * PART + 9, OBJECT - 1 };
-	_cleanup_(freep) char *object = object_of(OBJECT);
 	struct content_id want;
 
 	content_id_of_bytes(object, OBJECT, &want);
@@ -264,7 +270,7 @@ static void test_damaged_bytes(void **state)
 /* A part that ends early, because its answer speaks of a smaller object, leaves a hole. */
 static void test_holes(void **state)
 {
-	struct fake f = { .object = object_of(OBJECT), .size = OBJECT, .other_size = PART + 1000 };
+	struct fake f = { .object = object, .size = OBJECT, .other_size = PART + 1000 };
 	struct bucket_get g = get(&f, 0);
 
 	assert_int_equal(g.result, -1);
@@ -272,12 +278,11 @@ static void test_holes(void **state)
 	assert_non_null(strstr(g.err.msg, "leave out bytes of k"));
 	assert_false(g.hashed);
 	close(g.fd);
-	free(f.object);
 }
 
 static void test_encoded_bytes_are_no_blob(void **state)
 {
-	struct fake f = { .object = object_of(OBJECT), .size = OBJECT, .encoding = "zstd" };
+	struct fake f = { .object = object, .size = OBJECT, .encoding = "zstd" };
 
 	for (int i = 0; i < 2; i++) {
 		struct bucket_get g = get(&f, 0);
@@ -289,7 +294,6 @@ static void test_encoded_bytes_are_no_blob(void **state)
 		close(g.fd);
 		f.encoding_at_first = true;
 	}
-	free(f.object);
 }
 
 int main(void)
@@ -303,5 +307,5 @@ int main(void)
 		cmocka_unit_test(test_encoded_bytes_are_no_blob),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_object, free_object);
 }

@@ -435,7 +435,7 @@ static void test_what_arrives_is_hashed_once(void **state)
 
 	b = machine("b", STORE_READ_WRITE);
 	assert_false(store_take_arrived(b, &id.digest));
-	ok(store_bring(b, &id, 1, false, &err), &err);
+	ok(store_bring(b, &id, 1, BRING_ALL, &err), &err);
 	assert_true(store_is_verified(b->here, &id.digest));
 	assert_true(materialises(b, &id, "out1"));
 	assert_false(store_take_arrived(b, &id.digest));
@@ -447,9 +447,98 @@ static void test_what_arrives_is_hashed_once(void **state)
 	assert_false(materialises(b, &id, "out2"));
 	assert_true(materialises(b, &id, "out3")); /* the damaged one was set aside */
 	ok(store_delete(b, STORE_BLOB, &id.digest, &err), &err);
-	ok(store_bring(b, &id, 1, false, &err), &err);
+	ok(store_bring(b, &id, 1, BRING_ALL, &err), &err);
 	assert_true(store_take_arrived(b, &id.digest));
 	assert_false(store_take_arrived(b, &id.digest));
+	store_free(b);
+}
+
+/* How many of the blobs of files named PREFIX0, PREFIX1, … in `in` the directory has. */
+static size_t blobs_here(struct store *s, const char *prefix, size_t from, size_t to)
+{
+	size_t n = 0;
+
+	for (size_t i = from; i < to; i++) {
+		_cleanup_(freep) char *path = xasprintf("%s/in/%s%zu", root, prefix, i);
+		_cleanup_(str_deinit) struct str bytes = { 0 };
+		struct content_id id;
+		bool there;
+
+		assert_int_equal(fs_read_file(path, MIB, &bytes, NULL), 0);
+		content_id_of_bytes(bytes.s, bytes.len, &id);
+		assert_int_equal(
+			store_has_object(s->here, STORE_BLOB, &id.digest, bytes.len, &there, NULL),
+			0);
+		n += there;
+	}
+	return n;
+}
+
+/* Neither a file nor a directory is left of what can't be had whole. */
+static void assert_nothing_is_made(struct store *s, const struct content_id *id)
+{
+	_cleanup_(freep) char *out = fs_join(root, "nothing");
+	struct err err = { 0 };
+
+	assert_int_equal(content_materialise_at(s, id, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err),
+			 -1);
+	assert_true(err.code == ERR_NOT_FOUND || err.code == ERR_CORRUPT);
+	assert_int_equal(access(out, F_OK), -1);
+}
+
+/* What a user gets is written once: the directory in front has no copy of large blobs, unless they
+ * were compressed on the way. Damage is found all the same. */
+static void test_large_blobs_go_into_their_place(void **state)
+{
+	enum { MANY = 70 }; /* more than are fetched at once */
+	_cleanup_(freep) char *in = make_dir("in", 4), *bytes = xmalloc(REMOTE_LOOSE_MIN);
+	_cleanup_(freep) char *big = fs_join(in, "big1"), *out = fs_join(root, "out"),
+			      *one = fs_join(root, "one");
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	struct content_id id, file;
+	struct bucket *bucket;
+	struct err err = { 0 };
+	uint64_t at = 4711;
+	struct stat st;
+
+	assert_int_equal(chmod(big, 0755), 0);
+	for (uint32_t i = 0; i < MANY; i++) {
+		_cleanup_(freep) char *path = xasprintf("%s/many%u", in, i);
+
+		fill(bytes, REMOTE_LOOSE_MIN, i + 1000, false);
+		ok(fs_write_atomic(path, bytes, REMOTE_LOOSE_MIN, &err), &err);
+	}
+	ok(content_put_at(a, AT_FDCWD, in, NULL, &id, &err), &err);
+	ok(content_put_at(a, AT_FDCWD, big, NULL, &file, &err), &err);
+	publish(a, 1, &id);
+	store_free(a);
+
+	b = machine("b", STORE_READ_WRITE);
+	ok(content_materialise_at(b, &id, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
+	same_dir("in", "out");
+	ok(content_materialise_at(b, &file, CONTENT_COPY_WRITABLE, AT_FDCWD, one, &err), &err);
+	same_dir("in/big1", "one");
+	assert_int_equal(stat(one, &st), 0);
+	assert_true(st.st_mode & 0100);
+	assert_int_equal(blobs_here(b, "many", 0, MANY) + blobs_here(b, "big", 1, 3), 0);
+	assert_int_equal(blobs_here(b, "big", 0, 1), 1);
+	store_free(b);
+
+	/* A listing that says another size than the blob has is wrong, and so is its copy. */
+	b = machine("c", STORE_READ_WRITE);
+	file.size_bytes--;
+	assert_nothing_is_made(b, &file);
+	file.size_bytes++;
+	ok(store_delete(b, STORE_BLOB, &file.digest, &err), &err); /* it was fetched to be judged */
+	assert_int_equal(bucket_open(BUCKET, NULL, &bucket, NULL), 0);
+	bucket_list(bucket, "blobs/", NULL, 0, damage, &at, NULL);
+	bucket_free(bucket);
+	assert_nothing_is_made(b, &id);
+	assert_nothing_is_made(b, &file);
+	assert_int_equal(blobs_here(b, "many", 0, MANY), 0);
+	faults((struct bucket_memory_faults){ .down = true });
+	assert_nothing_is_made(b, &file);
+	faults((struct bucket_memory_faults){ 0 });
 	store_free(b);
 }
 
@@ -956,6 +1045,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cut_off_anywhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage_is_seen, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_arrives_is_hashed_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_large_blobs_go_into_their_place, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_a_damaged_version, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_push_and_pull_of_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_least_recently_used_goes, setup, teardown),

@@ -235,6 +235,8 @@ static void test_damaged_file(void **state)
 	str_deinit(&bytes);
 }
 
+/* Many pieces, and a second save by the same process: the file is then no longer the one that it
+ * loaded. */
 static void test_large(void **state)
 {
 	struct fixture *f = *state;
@@ -243,11 +245,41 @@ static void test_large(void **state)
 	for (int i = 0; i < 20000; i++)
 		put_numbered(c, i, i % 2 ? "odd" : "even");
 	assert_int_equal(statcache_save(c, NULL), 0);
+	for (int i = 15000; i < 25000; i++)
+		put_numbered(c, i, "again");
+	assert_int_equal(statcache_save(c, NULL), 0);
 	statcache_free(c);
 	c = open_cache(f);
-	for (int i = 0; i < 20000; i++)
-		assert_true(has_numbered(c, i, i % 2 ? "odd" : "even"));
+	for (int i = 0; i < 25000; i++)
+		assert_true(has_numbered(c, i, i >= 15000 ? "again" : i % 2 ? "odd" : "even"));
+	put_numbered(c, 3, "one"); /* the file is the one that was loaded */
+	assert_int_equal(statcache_save(c, NULL), 0);
 	statcache_free(c);
+	c = open_cache(f);
+	for (int i = 0; i < 5; i++)
+		assert_true(has_numbered(c, i, i == 3 ? "one" : i % 2 ? "odd" : "even"));
+	statcache_free(c);
+}
+
+/* Piece borders: the checksum and the count of the file fit, whatever the number of entries. */
+static void test_borders(void **state)
+{
+	struct fixture *f = *state;
+	static const int sizes[] = { 1, 4095, 4096, 4097, 8192 };
+
+	for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
+		struct statcache *c;
+
+		(void)unlink(f->path);
+		c = open_cache(f);
+		for (int i = 0; i < sizes[k]; i++)
+			put_numbered(c, i, "x");
+		assert_int_equal(statcache_save(c, NULL), 0);
+		statcache_free(c);
+		c = open_cache(f);
+		assert_true(has_numbered(c, 0, "x") && has_numbered(c, sizes[k] - 1, "x"));
+		statcache_free(c);
+	}
 }
 
 static void *use(void *arg)
@@ -283,7 +315,7 @@ int main(void)
 		T(test_racy),         T(test_every_field_counts),
 		T(test_merge),        T(test_unchanged_is_not_written),
 		T(test_damaged_file), T(test_large),
-		T(test_threads),
+		T(test_borders),      T(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

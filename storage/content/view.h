@@ -1,0 +1,32 @@
+/* storage/content/view.h — kept views: contents laid out once as directories beside the blobs, for
+ * mounting them read-only into many workspaces.
+ *
+ * A view's files are hard links to the blobs where possible, else copies; modes are those of
+ * CONTENT_HARD_LINK. Whoever mounts one must make sure that nobody can write to it through the
+ * mount. A view is a cache: it is made when it is missing, and a collection of the store removes
+ * those that nobody uses. Only a store in a directory has views, and not one on a network file
+ * system. Any thread.
+ */
+#ifndef CAIRN_STORAGE_CONTENT_VIEW_H
+#define CAIRN_STORAGE_CONTENT_VIEW_H
+
+#include "storage/content/content.h"
+
+/* "BOOT/NAME" below the store's directory `views`. */
+#define VIEW_NAME_MAX 48
+
+struct view {
+	int fd; /* its directory; holds a shared lock, so that it stays until this is closed */
+	char name[VIEW_NAME_MAX];
+};
+
+/* Makes or finds the view that has this content at `path` (a relative path without ".."). This
+ * process has compared all of it with the store once, whoever made it. ERR_UNSUPPORTED and
+ * ERR_READ_ONLY: this store can't have views. */
+int view_take(struct store *s, const struct content_id *id, const char *path, struct view *ret,
+	      struct err *err);
+/* Removes the views that nobody uses now, and nobody took since `unused_since_ns` (wall clock);
+ * also unfinished ones, and all of earlier boots. Returns how many. */
+uint64_t view_evict(struct store *s, int64_t unused_since_ns);
+
+#endif
