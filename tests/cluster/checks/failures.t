@@ -169,7 +169,7 @@ test_expect 'the sidecar is killed: it comes back and the outputs are kept, or t
 '
 
 test_expect 'more on disk than it may: failed, in words, and it does not hang' '
-	step "head -c 200m /dev/zero >big; sleep 60; echo x >o" "resources: {cpu: 100m, memory: 128Mi, disk: 50Mi}"
+	step "head -c 200m /dev/zero >big; sleep 240; echo x >o" "resources: {cpu: 100m, memory: 128Mi, disk: 50Mi}"
 	begin
 	ended
 	test_is "$(cat go.rc)" 1
