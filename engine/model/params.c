@@ -4,6 +4,10 @@
  * max, enum and help. read_long() reads the type first, then the choices, then the bounds, and the
  * default last, so that the default can be checked against all of them.
  *
+ * Any other mapping is a group of params. From here on a param of a group is a param like any other
+ * whose name is the path to it, "model.lr": flatten_params() makes such a list of a mapping. So
+ * keys, records, filters and commands know nothing of groups.
+ *
  * A run's values are the defaults, then each override in order (params_resolve()); a later one
  * wins. An override from a file has a value and its text: where a string is wanted, the text
  * counts, so that 1.10 stays "1.10". One from a command line has only text, which is parsed as the
@@ -187,9 +191,51 @@ static bool read_choices(const struct doc *d, const struct yaml_node *n, struct 
 	return true;
 }
 
+/* The keys of a declaration. */
+static const char *const keys[] = { "type", "default", "min", "max", "enum", "help" };
+
+static bool is_one_of(const char *word, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(names[i], word))
+			return true;
+	return false;
+}
+
+/* The key by which a mapping is a declaration; NULL: it is a group. None of these keys takes a
+ * mapping, so `type: {default: adam}` is a param of a group. */
+static const char *declaration_word(const struct yaml_node *n)
+{
+	for (size_t i = 0; i < n->len; i++)
+		if (n->pairs[i].value->kind != YAML_KIND_MAP &&
+		    is_one_of(n->pairs[i].key->text, keys, ARRAY_LEN(keys)))
+			return n->pairs[i].key->text;
+	return NULL;
+}
+
+static void check_long_keys(const struct doc *d, const struct yaml_node *n,
+			    const struct param_decl *decl)
+{
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key;
+		const char *hint, *word = declaration_word(n);
+
+		if (is_one_of(key->text, keys, ARRAY_LEN(keys)))
+			continue;
+		hint = loader_suggest(d->l, key->text, keys, ARRAY_LEN(keys));
+		if (*hint)
+			doc_error(d, key, "unknown key `%.60s`%s", key->text, hint);
+		else
+			doc_error(d, key,
+				  "unknown key `%.60s`: `%s` is one param and no group, because of "
+				  "its `%s`. In a group, write a param of that name as a mapping: "
+				  "%s: {default: …}",
+				  key->text, decl->name, word, word);
+	}
+}
+
 static void read_long(const struct doc *d, const struct yaml_node *n, struct param_decl *decl)
 {
-	static const char *const keys[] = { "type", "default", "min", "max", "enum", "help" };
 	const struct yaml_node *type = yaml_get(n, "type"), *def = yaml_get(n, "default"),
 			       *choices = yaml_get(n, "enum");
 	const struct yaml_node *min = yaml_get(n, "min"), *max = yaml_get(n, "max"),
@@ -198,7 +244,7 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 	struct value v;
 	bool typed = false;
 
-	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
+	check_long_keys(d, n, decl);
 	if (help)
 		read_text(d, help, "`help`", &decl->help);
 	if (!type && !def && !choices) {
@@ -227,23 +273,109 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 		doc_error(d, def, "the default of param `%s` %s", decl->name, err.msg);
 }
 
+/* Groups. */
+
+static bool is_declared(const struct yaml_node *n)
+{
+	return n->kind != YAML_KIND_MAP || declaration_word(n);
+}
+
+static bool is_value(const struct yaml_node *n)
+{
+	return n->kind != YAML_KIND_MAP;
+}
+
+typedef VEC(struct param_node) node_list;
+
+/* Recursion is bounded by YAML_DEPTH_MAX. */
+static void add_group(const struct doc *d, const struct yaml_node *map, const char *group,
+		      bool (*is_param)(const struct yaml_node *n), node_list *list)
+{
+	for (size_t i = 0; i < map->len; i++) {
+		const struct yaml_node *key = map->pairs[i].key, *value = map->pairs[i].value;
+		const char *name = group ? arena_printf(d->l->arena, "%s.%s", group, key->text)
+					 : doc_text(d, key);
+
+		if (is_param == is_declared)
+			doc_check_name(d, key, NAME_IDENT, "param");
+		if (is_param != is_declared && strchr(key->text, '.'))
+			doc_error(d, key,
+				  "`%.60s`: a param of a group is written as a mapping, %.*s: "
+				  "{…}",
+				  key->text, (int)strcspn(key->text, "."), key->text);
+		else if (is_param(value))
+			VEC_PUSH(list, ((struct param_node){ name, key, value }));
+		else if (value->len)
+			add_group(d, value, name, is_param, list);
+		else
+			doc_error(d, value, "param `%s` needs a value, or a `type`: {type: float}",
+				  name);
+	}
+}
+
+static void flatten(const struct doc *d, const struct yaml_node *map,
+		    bool (*is_param)(const struct yaml_node *n), struct param_node **ret,
+		    size_t *ret_n)
+{
+	node_list list = { 0 };
+
+	add_group(d, map, NULL, is_param, &list);
+	VEC_TO_ARENA(&list, d->l->scratch, ret, ret_n);
+}
+
+void flatten_params(const struct doc *d, const struct yaml_node *map, struct param_node **ret,
+		    size_t *ret_n)
+{
+	flatten(d, map, is_value, ret, ret_n);
+}
+
+const char *param_hint(const char *word, const struct param_decl *params, size_t n,
+		       struct arena *arena)
+{
+	_cleanup_(freep) const char **names = xcalloc(n, sizeof(*names));
+	struct str hint = { 0 };
+	size_t len = strlen(word), below = 0;
+	const char *found = "";
+
+	n = MIN(n, SUGGEST_PARAMS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const char *name = names[i] = params[i].name, *last = strrchr(name, '.');
+
+		if (strncmp(name, word, len) == 0 && name[len] == '.')
+			str_addf(&hint, "%s%s", below++ ? ", " : " (it is a group: ", name);
+		else if (str_has_prefix(word, name) && word[strlen(name)] == '.')
+			found = arena_printf(arena, " (`%s` is a param, not a group)", name);
+		else if (last && str_eq(last + 1, word) && !*found)
+			found = arena_printf(arena, " (did you mean `%s`?)", name);
+	}
+	if (below)
+		str_addc(&hint, ')');
+	else if (!*found)
+		text_add_suggestion(&hint, word, names, n);
+	if (hint.len)
+		found = arena_strndup(arena, hint.s, hint.len);
+	str_deinit(&hint);
+	return found;
+}
+
 void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret,
 		 size_t *ret_n)
 {
 	struct param_decl *decls;
+	struct param_node *nodes;
 	struct value v;
 
 	*ret = NULL;
 	*ret_n = 0;
 	if (!n || yaml_is_null(n) || !doc_want_map(d, n, "`params`"))
 		return;
-	decls = arena_alloc(d->l->arena, n->len * sizeof(*decls));
-	for (size_t i = 0; i < n->len; i++) {
-		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+	flatten(d, n, is_declared, &nodes, ret_n);
+	decls = arena_alloc(d->l->arena, *ret_n * sizeof(*decls));
+	for (size_t i = 0; i < *ret_n; i++) {
+		const struct yaml_node *key = nodes[i].key, *value = nodes[i].value;
 		struct param_decl *decl = &decls[i];
 
-		doc_check_name(d, key, NAME_IDENT, "param");
-		*decl = (struct param_decl){ .name = doc_text(d, key),
+		*decl = (struct param_decl){ .name = nodes[i].name,
 					     .type = VALUE_STRING,
 					     .pos = doc_pos(d, key) };
 		if (value->kind == YAML_KIND_MAP) {
@@ -259,7 +391,6 @@ void read_params(const struct doc *d, const struct yaml_node *n, struct param_de
 		}
 	}
 	*ret = decls;
-	*ret_n = n->len;
 }
 
 /* The values of a run. */
@@ -276,15 +407,8 @@ static void apply_override(const struct pipeline *p, const struct map *index,
 	int r = 0;
 
 	if (i == 0) {
-		_cleanup_(freep) const char **names = xcalloc(p->n_params, sizeof(*names));
-		struct str hint = { 0 };
-
-		for (size_t k = 0; k < p->n_params; k++)
-			names[k] = p->params[k].name;
-		text_add_suggestion(&hint, o->name, names, p->n_params);
 		diag_error(diags, where, 0, 0, "pipeline `%s` has no param `%.60s`%s", p->name,
-			   o->name, hint.s ? hint.s : "");
-		str_deinit(&hint);
+			   o->name, param_hint(o->name, p->params, p->n_params, arena));
 		return;
 	}
 	given[i - 1] = true;
@@ -302,6 +426,18 @@ static void apply_override(const struct pipeline *p, const struct map *index,
 		r = value_parse(decl->type, o->text ? o->text : "", arena, &v, &err);
 	if (r < 0 || param_check_value(decl, &v, &values[i - 1], &err) < 0)
 		diag_error(diags, where, 0, 0, "param `%s` %s", o->name, err.msg);
+}
+
+/* A run's params have several origins, so no one prints these errors with their files. */
+static int fail_all(struct diag_list *diags, struct err *err)
+{
+	_cleanup_(str_deinit) struct str all = { 0 };
+
+	diag_render(diags, &all);
+	all.s[all.len - 1] = '\0'; /* the last line's end */
+	for (char *p = all.s; (p = strchr(p, '\n'));)
+		*p = ';';
+	return err_set(err, ERR_INVALID, "%s", all.s);
 }
 
 int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n,
@@ -327,7 +463,7 @@ int params_resolve(const struct pipeline *p, const struct param_override *overri
 				   "param `%s` has no default: give it with -p %s=VALUE",
 				   p->params[i].name, p->params[i].name);
 	if (diag_errors(diags) > before)
-		return diag_to_err(diags, p->path, err);
+		return fail_all(diags, err);
 	if (p->n_params)
 		memcpy(ret_values, values, p->n_params * sizeof(*values));
 	return 0;
@@ -342,21 +478,20 @@ int params_load_file(const char *path, struct arena *arena, struct param_overrid
 	struct doc d = { .l = &l, .file = path };
 	size_t before = diag_errors(diags), n = 0;
 	struct param_override *list;
+	struct param_node *nodes = NULL;
 
 	if (yaml_tree_load(path, diags, &tree, err) < 0)
 		return -1;
 	if (!yaml_is_null(tree->root) && doc_want_map(&d, tree->root, "a file of params"))
-		n = tree->root->len;
+		flatten_params(&d, tree->root, &nodes, &n);
 	list = arena_alloc(arena, n * sizeof(*list));
 	for (size_t i = 0; i < n; i++) {
-		const struct yaml_node *key = tree->root->pairs[i].key,
-				       *value = tree->root->pairs[i].value;
-
+		const struct yaml_node *key = nodes[i].key, *value = nodes[i].value;
 		struct value *v = arena_alloc(arena, sizeof(*v));
-		const char *what = arena_printf(scratch, "param `%s`", key->text);
+		const char *what = arena_printf(scratch, "param `%s`", nodes[i].name);
 
 		list[i] = (struct param_override){
-			.name = doc_text(&d, key),
+			.name = nodes[i].name,
 			.text = value->kind == YAML_KIND_SCALAR ? doc_text(&d, value) : NULL,
 			/* A text that looks like a number is the text of `text`. */
 			.value = read_value_as(&d, value, VALUE_FLOAT, what, v) ? v : NULL,

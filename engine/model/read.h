@@ -170,6 +170,18 @@ const char *read_path(const struct doc *d, const struct yaml_node *at, const cha
 
 void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret,
 		 size_t *ret_n);
+/* Values for params, in groups: `model: {lr: 0.1}` is one for "model.lr". *ret is in the scratch
+ * arena. */
+struct param_node {
+	const char *name;
+	const struct yaml_node *key, *value; /* `key` is the last one of the path */
+};
+void flatten_params(const struct doc *d, const struct yaml_node *map, struct param_node **ret,
+		    size_t *ret_n);
+#define SUGGEST_PARAMS_MAX 4096 /* candidates: an error message isn't worth a second */
+/* What to say behind "there is no param `x`": that it is a group, or the nearest name; or "". */
+const char *param_hint(const char *word, const struct param_decl *params, size_t n,
+		       struct arena *arena);
 
 /* inputs.c */
 

@@ -181,30 +181,32 @@ static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dot
 	struct loader *l = rs->l;
 	uintptr_t i;
 
-	if (!d->first || d->second)
+	const char *name = strchr(ref->name, '.'); /* of a param in a group: "model.lr" */
+
+	if (!d->first)
 		return fail_ref(rs, ref, "write `params.NAME`");
+	name++;
 	if (rs->in_file) {
 		struct step_file *f = rs->b->file;
-		_cleanup_(freep) const char **names = xcalloc(f->n_params, sizeof(*names));
 
-		for (uint32_t k = 0; k < f->n_params; k++) {
-			if (strcmp(f->params[k].name, d->first) == 0)
-				return set_ref(rs, ref, REF_LOCAL, k, d->first);
-			names[k] = f->params[k].name;
-		}
-		return fail_ref(rs, ref, "the step file has no param `%s`%s", d->first,
-				loader_suggest(l, d->first, names, f->n_params));
+		for (uint32_t k = 0; k < f->n_params; k++)
+			if (strcmp(f->params[k].name, name) == 0)
+				return set_ref(rs, ref, REF_LOCAL, k, name);
+		return fail_ref(rs, ref, "the step file has no param `%s`%s", name,
+				param_hint(name, f->params, f->n_params, l->scratch));
 	}
-	i = (uintptr_t)map_get_str(l->param_index, d->first);
+	i = (uintptr_t)map_get_str(l->param_index, name);
 	if (!i) {
-		const char *near = doc_suggest_key(l, d->first, l->param_index);
+		const char *near = diag_errors(l->diags) < DIAG_MAX
+					   ? param_hint(name, l->params.v, l->params.n, l->scratch)
+					   : "";
 
-		if (!*near && strchr(d->first, '-'))
+		if (!*near && strchr(name, '-'))
 			near = " (a difference has blanks around `-`)";
-		return fail_ref(rs, ref, "there is no param `%s`%s", d->first, near);
+		return fail_ref(rs, ref, "there is no param `%s`%s", name, near);
 	}
 	l->param_used[i - 1] = true;
-	return set_ref(rs, ref, REF_PARAM, (uint32_t)(i - 1), d->first);
+	return set_ref(rs, ref, REF_PARAM, (uint32_t)(i - 1), name);
 }
 
 static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dotted *d)

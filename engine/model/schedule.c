@@ -58,32 +58,33 @@ static void read_cron(const struct doc *d, const struct yaml_node *n, const char
 }
 
 /* A literal is checked against the param's declaration now; text may use `schedule`. */
-static void read_schedule_param(struct loader *l, const struct yaml_node *key,
-				const struct yaml_node *n, struct named_template *ret)
+static void read_schedule_param(struct loader *l, const struct param_node *param,
+				struct named_template *ret)
 {
 	const struct doc *d = &l->doc;
-	size_t i = (size_t)(uintptr_t)map_get_str(l->param_index, key->text);
+	const struct yaml_node *key = param->key, *n = param->value;
+	size_t i = (size_t)(uintptr_t)map_get_str(l->param_index, param->name);
 	struct err err = { 0 };
 	struct value v, fit;
 
-	*ret = (struct named_template){ doc_text(d, key), doc_literal_template(d, n, "", 0),
+	*ret = (struct named_template){ param->name, doc_literal_template(d, n, "", 0),
 					doc_pos(d, key) };
 	if (i == 0) {
-		doc_error(d, key, "the pipeline has no param `%.60s`%s", key->text,
-			  doc_suggest_key(l, key->text, l->param_index));
+		doc_error(d, key, "the pipeline has no param `%.60s`%s", param->name,
+			  param_hint(param->name, l->params.v, l->params.n, l->scratch));
 		return;
 	}
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len)) {
 		ret->value = read_template(d, n);
 		if (l->params.v[i - 1].type != VALUE_STRING)
 			doc_error(d, n, "param `%s` is %s; an expression here gives text",
-				  key->text, value_type_phrase(l->params.v[i - 1].type));
+				  param->name, value_type_phrase(l->params.v[i - 1].type));
 		return;
 	}
 	if (!read_value_as(d, n, l->params.v[i - 1].type, "a param", &v))
 		return;
 	if (param_check_value(&l->params.v[i - 1], &v, &fit, &err) < 0)
-		doc_error(d, n, "param `%s` %s", key->text, err.msg);
+		doc_error(d, n, "param `%s` %s", param->name, err.msg);
 	else
 		ret->value = template_of_value(&fit, d->file, n->line, n->col, l->arena);
 }
@@ -252,6 +253,7 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
 	struct named_template *params;
+	struct param_node *nodes;
 
 	if (!doc_want_map(d, n, "a schedule"))
 		return;
@@ -261,11 +263,11 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 	if ((v = yaml_get(n, "notify")))
 		read_notify(l, v, s);
 	if ((v = yaml_get(n, "params")) && doc_want_map(d, v, "`params` of a schedule")) {
-		params = arena_alloc(l->arena, v->len * sizeof(*params));
-		for (size_t i = 0; i < v->len; i++)
-			read_schedule_param(l, v->pairs[i].key, v->pairs[i].value, &params[i]);
+		flatten_params(d, v, &nodes, &s->n_params);
+		params = arena_alloc(l->arena, s->n_params * sizeof(*params));
+		for (size_t i = 0; i < s->n_params; i++)
+			read_schedule_param(l, &nodes[i], &params[i]);
 		s->params = params;
-		s->n_params = v->len;
 		resolve_schedule_params(l, s);
 	}
 	/* Every run would fail without a value for each param that has no default. */

@@ -49,7 +49,8 @@ const struct expr_func_info expr_funcs[EXPR_FUNCS] = {
 
 /* What isn't a function. */
 static const struct expr_help_row rows[] = {
-	{ "Values", "params.NAME", "a param of the pipeline, or of the step file" },
+	{ "Values", "params.NAME, params.GROUP.NAME",
+	  "a param of the pipeline, or of the step file; one of a group of params" },
 	{ "Values", "inputs.NAME",
 	  "in a command: the path of the step's input; elsewhere: an input of the "
 	  "pipeline" },

@@ -188,7 +188,8 @@ static void read_with_node(struct reader *r, const struct yaml_node *n, struct w
 	}
 }
 
-/* The value that a param of a step file gets. A literal is checked against the declaration now. */
+/* The value that a param of a step file gets. A literal is checked against the declaration now; a
+ * wrong one leaves an empty template. */
 static const struct expr_template *local_value(struct reader *r, const struct param_decl *decl,
 					       const struct yaml_node *n)
 {
@@ -198,11 +199,11 @@ static const struct expr_template *local_value(struct reader *r, const struct pa
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len))
 		return read_template(r->d, n);
 	if (!read_value_as(r->d, n, decl->type, "a value of `with`", &v))
-		return NULL;
+		return doc_literal_template(r->d, n, "", 0);
 	if (param_check_value(decl, &v, &fit, &err) < 0) {
 		doc_error(r->d, n, "param `%s` of `%s` %s", decl->name, r->b->file->doc.path,
 			  err.msg);
-		return NULL;
+		return doc_literal_template(r->d, n, "", 0);
 	}
 	return template_of_value(&fit, r->d->file, n->line, n->col, r->l->arena);
 }
@@ -211,21 +212,21 @@ static void read_locals(struct reader *r, const struct yaml_node *n)
 {
 	struct step_file *f = r->b->file;
 	struct step_local *locals = (struct step_local *)(uintptr_t)r->s->program.locals;
-	_cleanup_(freep) const char **names = xcalloc(f->n_params, sizeof(*names));
+	struct param_node *nodes;
+	size_t count;
 
-	for (size_t k = 0; k < f->n_params; k++)
-		names[k] = f->params[k].name;
-	for (size_t i = 0; i < n->len; i++) {
-		const struct yaml_node *key = n->pairs[i].key;
+	flatten_params(r->d, n, &nodes, &count);
+	for (size_t i = 0; i < count; i++) {
 		size_t k = 0;
 
-		while (k < f->n_params && strcmp(names[k], key->text) != 0)
+		while (k < f->n_params && strcmp(f->params[k].name, nodes[i].name) != 0)
 			k++;
 		if (k == f->n_params)
-			doc_error(r->d, key, "`%s` has no param `%.60s`%s", f->doc.path, key->text,
-				  loader_suggest(r->l, key->text, names, f->n_params));
+			doc_error(r->d, nodes[i].key, "`%s` has no param `%.60s`%s", f->doc.path,
+				  nodes[i].name,
+				  param_hint(nodes[i].name, f->params, f->n_params, r->l->scratch));
 		else
-			locals[k].value = local_value(r, locals[k].decl, n->pairs[i].value);
+			locals[k].value = local_value(r, locals[k].decl, nodes[i].value);
 	}
 }
 
@@ -264,9 +265,10 @@ void step_check_locals(struct build *b)
 	const struct yaml_node *with = yaml_get(b->node, "with");
 
 	for (size_t i = 0; i < b->s->program.n_locals; i++) {
-		const struct param_decl *decl = b->s->program.locals[i].decl;
+		const struct step_local *local = &b->s->program.locals[i];
+		const struct param_decl *decl = local->decl;
 
-		if (!decl->has_default && !yaml_get(with, decl->name))
+		if (!decl->has_default && !local->value)
 			doc_error(b->doc, with ? with : b->key,
 				  "step `%s` must give `%s` its param `%s`: with: {%s: …}",
 				  b->s->name, b->file->doc.path, decl->name, decl->name);

@@ -568,7 +568,7 @@ static void test_params_file(void **state)
 	struct str got = { 0 };
 	size_t n = 0;
 	static const char good[] = "lr: 1\ntag: 1.10\nfolds: [7, a]\nflag: true\n",
-			  bad[] = "lr: {a: 1}\ntag:\n";
+			  bad[] = "lr: {a: 1}\ntag:\na.b: 1\n";
 
 	free(parse(params_yaml, &p));
 	test_dir(dir, sizeof(dir), "params");
@@ -586,9 +586,9 @@ static void test_params_file(void **state)
 	str_reset(&got);
 	assert_int_equal(params_load_file("bad.yaml", arena, &o, &n, diags, NULL), -1);
 	diag_render(diags, &got);
-	assert_string_equal(got.s,
-			    "bad.yaml:1:5: param `lr` must be text or a number, not a mapping\n"
-			    "bad.yaml:2:5: param `tag` must be text or a number, not nothing\n");
+	assert_string_equal(
+		got.s, "bad.yaml:2:5: param `tag` must be text or a number, not nothing\n"
+		       "bad.yaml:3:1: `a.b`: a param of a group is written as a mapping, a: {…}\n");
 	assert_int_equal(params_load_file("nowhere.yaml", arena, &o, &n, diags, NULL), -1);
 	enter(".");
 	fs_remove_tree(dir, NULL);
@@ -599,6 +599,80 @@ static void test_params_file(void **state)
 }
 
 /* What depends on the rest of a step. */
+
+/* Groups of params. */
+
+typedef VEC(uint32_t) uint32_list;
+
+/* What the params must be, one "path=value" a line, while the mapping is written. */
+static void add_random_group(struct str *yaml, struct str *want, const char *path, int depth)
+{
+	/* Names with a meaning elsewhere, and those of a declaration's keys. */
+	static const char *const names[] = { "lr", "type", "params", "min", "x-1", "steps" };
+	size_t n = 1 + next_random(3);
+
+	str_addc(yaml, '{');
+	for (size_t i = 0; i < n; i++) {
+		const char *name = names[(next_random(2) + 2 * i) % ARRAY_LEN(names)];
+		_cleanup_(freep) char *full = xasprintf("%s%s%s", path, *path ? "." : "", name);
+		uint32_t value = next_random(100), form = next_random(depth ? 3 : 2);
+
+		str_addf(yaml, "%s%s: ", i ? ", " : "", name);
+		if (form == 2) {
+			add_random_group(yaml, want, full, depth - 1);
+			continue;
+		}
+		if (form == 0 && !str_eq(name, "type") && !str_eq(name, "min"))
+			str_addf(yaml, "%u", value);
+		else
+			str_addf(yaml, form ? "{default: %u}" : "{type: int, default: %u, max: 99}",
+				 value);
+		str_addf(want, "%s=%u\n", full, value);
+	}
+	str_addc(yaml, '}');
+}
+
+static void take_index(void *arg, const struct ref *ref)
+{
+	VEC_PUSH((uint32_list *)arg, ref->index);
+}
+
+static void random_groups(void)
+{
+	struct str yaml = { 0 }, want = { 0 }, got = { 0 };
+	struct pipeline *p = NULL;
+	uint32_list used = { 0 };
+	char *said;
+
+	str_add(&yaml, P "params: ");
+	add_random_group(&yaml, &want, "", 4);
+	str_add(&yaml, "\nsteps: {a: {run: \"x");
+	for (char *line = want.s; *line; line = strchr(line, '\n') + 1)
+		str_addf(&yaml, " ${{ params.%.*s + 1 }}", (int)strcspn(line, "="), line);
+	str_add(&yaml, "\"}}\n");
+	said = parse(yaml.s, &p);
+	assert_string_equal(said, "");
+	template_refs(p->steps[0].program.run, take_index, &used);
+	assert_int_equal(used.n, p->n_params);
+	for (size_t i = 0; i < p->n_params; i++) {
+		assert_int_equal(p->params[i].def.type, VALUE_INT);
+		assert_int_equal(used.v[i], i);
+		str_addf(&got, "%s=%lld\n", p->params[i].name, (long long)p->params[i].def.i);
+	}
+	assert_string_equal(got.s, want.s);
+	VEC_FREE(&used);
+	free(said);
+	pipeline_free(p);
+	str_deinit(&yaml);
+	str_deinit(&want);
+	str_deinit(&got);
+}
+
+static void test_groups(void **state)
+{
+	for (int i = 0; i < 2000; i++)
+		random_groups();
+}
 
 static void test_gang_retry(void **state)
 {
@@ -673,7 +747,7 @@ int main(void)
 		cmocka_unit_test(test_short),       cmocka_unit_test(test_order),
 		cmocka_unit_test(test_long_chain),  cmocka_unit_test(test_params),
 		cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources),
-		cmocka_unit_test(test_gang_retry),
+		cmocka_unit_test(test_gang_retry),  cmocka_unit_test(test_groups),
 	};
 	int r;
 
