@@ -13,7 +13,7 @@
 /* Options that several commands share. */
 #define OPT_PARAMS \
 	{ 'p', "param", "NAME=VALUE", "set a param of the pipeline", .repeats = true }, \
-	{ 'P', "params-file", "FILE", "set params from a YAML file, in its groups; -p wins over it", \
+	{ 'P', "params-file", "FILE", "set params from a YAML file; -p wins over it", \
 	  .repeats = true, .complete = COMPLETE_YAML }
 #define OPT_SELECT \
 	{ 0, "from", "STEP", "run STEP and every step after it; earlier steps must be cached", \

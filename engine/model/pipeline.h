@@ -265,6 +265,21 @@ struct step_place {
 	uint32_t pack;    /* at most this many of its tasks share a pod; 1: none */
 };
 
+/* What may be an expression, so that each task has its own value. */
+enum step_setting {
+	SETTING_IMAGE,
+	SETTING_CPU,
+	SETTING_MEMORY,
+	SETTING_GPU,
+	SETTING_GPU_TYPE,
+	SETTING_SHM,
+	SETTING_DISK,
+	SETTING_TIMEOUT,
+	SETTING_RETRY,  /* `max` of `retry` */
+	SETTING_PLACES, /* `max` of `concurrency` */
+	STEP_SETTINGS
+};
+
 struct step {
 	const char *name;
 	uint32_t index; /* in pipeline->steps */
@@ -296,7 +311,16 @@ struct step {
 	struct concurrency_decl concurrency;
 	struct distributed_decl distributed;
 	struct step_place place;
+	/* Instead of a plain value above, which means nothing then: NULL for others. */
+	const struct expr_template *settings[STEP_SETTINGS];
 };
+
+bool step_has_settings(const struct step *s);
+/* The step as one task has it: `values` has the values of its settings (STEP_SETTINGS of them; of
+ * those that are no expressions they are ignored). *ret has no settings, and borrows from *s and
+ * `arena`. ERR_INVALID with the place of a wrong value. */
+int step_settle(const struct step *s, const struct value *values, struct arena *arena,
+		struct step *ret, struct err *err);
 
 /* The output that the launcher of ranks adds: the metrics over time, one JSON object a line
  * ({"step": 3, "loss": 0.2}). */

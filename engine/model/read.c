@@ -407,21 +407,35 @@ bool read_bytes(const struct doc *d, const struct yaml_node *n, const char *what
 	return false;
 }
 
+void read_cpu(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+	      uint32_t *ret_milli)
+{
+	struct err err = { 0 };
+
+	if (!doc_want_scalar(d, n, "`cpu`"))
+		return;
+	if (text_parse_cpu(n->text, ret_milli, &err) < 0)
+		doc_error(d, n, "`cpu`: %s", err.msg);
+	else if (*ret_milli == 0)
+		doc_error(d, n, "`cpu` must be more than 0%s", otherwise);
+}
+
+void read_memory(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+		 uint64_t *ret_bytes)
+{
+	if (read_bytes(d, n, "`memory`", ret_bytes) && *ret_bytes == 0)
+		doc_error(d, n, "`memory` must be more than 0%s", otherwise);
+}
+
 void read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
 		  uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes)
 {
 	const struct yaml_node *v;
-	struct err err = { 0 };
 
-	if ((v = yaml_get(n, "cpu")) && doc_want_scalar(d, v, "`cpu`")) {
-		if (text_parse_cpu(v->text, ret_cpu_milli, &err) < 0)
-			doc_error(d, v, "`cpu`: %s", err.msg);
-		else if (*ret_cpu_milli == 0)
-			doc_error(d, v, "`cpu` must be more than 0%s", otherwise);
-	}
-	if ((v = yaml_get(n, "memory")) && read_bytes(d, v, "`memory`", ret_memory_bytes) &&
-	    *ret_memory_bytes == 0)
-		doc_error(d, v, "`memory` must be more than 0%s", otherwise);
+	if ((v = yaml_get(n, "cpu")))
+		read_cpu(d, v, otherwise, ret_cpu_milli);
+	if ((v = yaml_get(n, "memory")))
+		read_memory(d, v, otherwise, ret_memory_bytes);
 }
 
 /* Templates. */

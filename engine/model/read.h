@@ -145,6 +145,10 @@ bool read_bytes(const struct doc *d, const struct yaml_node *n, const char *what
 void read_backoff(const struct doc *d, const struct yaml_node *n, int64_t *ret_min_ns,
 		  int64_t *ret_max_ns);
 /* `cpu` and `memory` of a map; `otherwise` ends the message about a 0. */
+void read_cpu(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+	      uint32_t *ret_milli);
+void read_memory(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+		 uint64_t *ret_bytes);
 void read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
 		  uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes);
 const struct expr_template *read_template(const struct doc *d, const struct yaml_node *n);
@@ -232,6 +236,20 @@ void step_read_distributed(struct reader *r, const struct yaml_node *n);
 void step_read_volumes(struct reader *r, const struct yaml_node *n);
 void step_read_spot(struct reader *r, const struct yaml_node *n);
 void step_read_kubernetes(struct reader *r, const struct yaml_node *n);
+/* step/settings.c: reads the value of a setting, or keeps its expression. `placement` is for
+ * resources. */
+void setting_read(struct reader *r, enum step_setting which, const struct yaml_node *n,
+		  json_t *placement);
+/* Rules about two resources, as far as their values are known. */
+void resources_check(const struct doc *d, const struct yaml_node *n, const struct step *s,
+		     const json_t *placement);
+bool setting_takes(enum step_setting which, enum expr_type t);
+const char *setting_wants(enum step_setting which, const char **ret_name);
+/* Checks one possible value of a setting's expression: 0, or -1 after a report. */
+int setting_check(const struct doc *d, enum step_setting which, const struct expr_template *t,
+		  const struct value *v);
+/* A budget that `max` of `retry` sets, where that is an expression. */
+#define RETRY_AS_MAX (UINT32_MAX - 1)
 void step_read_env(struct reader *r, const struct yaml_node *n);
 void step_read_secrets(struct reader *r, const struct yaml_node *n);
 void step_read_tools(struct reader *r, const struct yaml_node *n);

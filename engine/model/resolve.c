@@ -32,7 +32,8 @@ enum place {
 	AT_FROM,
 	AT_EACH,
 	AT_SCHEDULE,
-	AT_EXPORT
+	AT_EXPORT,
+	AT_SETTING
 };
 
 struct resolver {
@@ -407,7 +408,7 @@ static const struct root {
 } roots[] = {
 	{ "params", resolve_param,
 	  BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) |
-		  BIT(AT_EACH) | BIT(AT_EXPORT),
+		  BIT(AT_EACH) | BIT(AT_EXPORT) | BIT(AT_SETTING),
 	  true },
 	{ "inputs", resolve_input,
 	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
@@ -415,10 +416,12 @@ static const struct root {
 	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
 	{ "steps", resolve_step,
 	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), false },
-	{ "matrix", resolve_matrix, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_EXPORT),
-	  false },
+	{ "matrix", resolve_matrix,
+	  BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_EXPORT) | BIT(AT_SETTING), false },
 	{ "item", resolve_item,
-	  BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM) | BIT(AT_EXPORT), false },
+	  BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM) | BIT(AT_EXPORT) |
+		  BIT(AT_SETTING),
+	  false },
 	{ "schedule", resolve_schedule, BIT(AT_COMMAND) | BIT(AT_SCHEDULE), false },
 	{ "step", resolve_own_step, BIT(AT_COMMAND), true },
 };
@@ -456,6 +459,8 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 		[AT_EACH] = "`each` ranges over a list or over members of `inputs.NAME` or "
 			    "`steps.STEP.outputs.NAME`",
 		[AT_SCHEDULE] = "the params of a schedule can use `schedule` only",
+		[AT_SETTING] = "an image, resources, `timeout` and `max` can use `params`, "
+			       "`matrix` and `item` only, which are known before other steps end",
 	};
 
 	return fail_ref(rs, ref, "`%s` can't be used here: %s", d->root, wheres[rs->place]);
@@ -667,6 +672,147 @@ static void resolve_condition(struct resolver *rs)
 			   "`if` must be true or false, not %s", expr_type_name(t));
 }
 
+/* Settings: image, resources, timeout, … (step/settings.c). */
+
+struct setting_uses {
+	struct resolver *rs;
+	const struct expr_template *at;
+	enum step_setting which;
+	uint32_t axis; /* the last one that it uses, from 1 */
+	size_t n_axes;
+	bool item, refused;
+};
+
+static void note_setting_ref(void *arg, const struct ref *ref)
+{
+	struct setting_uses *u = arg;
+	struct resolver *rs = u->rs;
+	const struct step_local *local =
+		ref->kind == REF_LOCAL ? &rs->s->program.locals[ref->index] : NULL;
+	bool is_item = ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_STEM;
+	const char *name;
+
+	setting_wants(u->which, &name);
+	u->item |= is_item;
+	if (ref->kind == REF_MATRIX && u->axis != ref->index + 1) {
+		u->axis = ref->index + 1;
+		u->n_axes++;
+	}
+	if (local && local->value)
+		template_refs(local->value, note_setting_ref, u);
+	if (u->refused)
+		return;
+	u->refused = ref->kind == REF_STEP_METRIC || ref->kind == REF_INPUT ||
+		     (is_item && u->which == SETTING_IMAGE && rs->s->each && !rs->s->each->is_list);
+	if (u->refused)
+		diag_error(
+			rs->l->diags, u->at->file, u->at->line, u->at->col,
+			is_item ? "`%s` can't use an `item` that is a file: images become "
+				  "digests when a run starts"
+				: "`%s` can't use this param: what the step gives for it is known "
+				  "only when other steps have ended",
+			name);
+}
+
+/* A value that the file itself has: the default of a param, the n-th value of an axis or item.
+ * 1: there is none. */
+struct setting_case {
+	struct resolver *rs;
+	size_t n;
+	struct arena *arena;
+};
+
+static int value_in_file(void *arg, const struct ref *ref, struct value *ret, struct err *err)
+{
+	struct setting_case *c = arg;
+	const struct step *s = c->rs->s;
+	const struct param_decl *decl = NULL;
+	const struct step_local *local;
+	struct expr_scope scope = { .resolve = value_in_file, .arg = c };
+
+	switch (ref->kind) {
+	case REF_PARAM:
+		decl = &c->rs->l->params.v[ref->index];
+		break;
+	case REF_LOCAL:
+		local = &s->program.locals[ref->index];
+		if (local->value)
+			return template_eval(local->value, &scope, c->arena, ret, err);
+		decl = local->decl;
+		break;
+	case REF_MATRIX: {
+		const struct matrix_axis *a = &s->matrix.axes[ref->index];
+
+		if (c->n < a->n_values)
+			*ret = a->values[c->n];
+		else if (c->n - a->n_values < s->matrix.n_include)
+			*ret = s->matrix.include[c->n - a->n_values].by_axis[ref->index];
+		else
+			return 1;
+		return 0;
+	}
+	case REF_ITEM:
+		if (!s->each || !s->each->values || c->n >= s->each->n_values)
+			return 1;
+		*ret = s->each->values[c->n];
+		return 0;
+	default:
+		return 1;
+	}
+	*ret = decl->def;
+	return decl->has_default ? 0 : 1;
+}
+
+/* Checks the value of a setting for each value of the one axis, or of the items, that it uses. */
+static void check_setting_values(struct resolver *rs, const struct setting_uses *u)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct doc d = { .l = rs->l, .file = u->at->file };
+	struct setting_case c = { .rs = rs, .arena = arena };
+	struct expr_scope scope = { .resolve = value_in_file, .arg = &c };
+	size_t n = 1;
+
+	if (u->n_axes > 1)
+		return; /* the planner checks all combinations */
+	if (u->axis)
+		n = rs->s->matrix.axes[u->axis - 1].n_values + rs->s->matrix.n_include;
+	else if (u->item)
+		n = rs->s->each->values ? rs->s->each->n_values : 0;
+	for (c.n = 0; c.n < n; c.n++) {
+		struct value v; /* the planner reports what can't be evaluated */
+		int r = template_eval(u->at, &scope, arena, &v, NULL);
+
+		if (r < 0 || (r == 0 && setting_check(&d, u->which, u->at, &v) < 0))
+			return;
+	}
+}
+
+static void resolve_settings(struct resolver *rs, enum place place)
+{
+	for (int i = 0; i < STEP_SETTINGS; i++) {
+		struct setting_uses uses = { .rs = rs, .which = i, .at = rs->s->settings[i] };
+		size_t errors = diag_errors(rs->l->diags);
+		enum expr_type t;
+
+		if (!uses.at || (rs->b && uses.at == rs->l->defaults.settings[i]))
+			continue; /* none, or checked already */
+		resolve_template(rs, uses.at, place);
+		if (diag_errors(rs->l->diags) > errors)
+			continue;
+		t = type_of_template(rs, uses.at, place);
+		if (!setting_takes(i, t)) {
+			const char *name, *wanted = setting_wants(i, &name);
+
+			diag_error(rs->l->diags, uses.at->file, uses.at->line, uses.at->col,
+				   "`%s` must be %s, not %s", name, wanted, expr_type_name(t));
+			continue;
+		}
+		template_refs(uses.at, note_setting_ref, &uses);
+		if (!uses.refused)
+			check_setting_values(rs, &uses);
+	}
+}
+
 struct export_uses {
 	uint64_t axes;
 	bool item, local; /* the value of a step file's param isn't followed */
@@ -835,6 +981,7 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	resolve_locals(rs);
 	resolve_template(rs, s->keyed.seed, AT_COMMAND);
 	resolve_template(rs, s->concurrency.group, AT_COMMAND);
+	resolve_settings(rs, AT_SETTING);
 	for (size_t i = 0; i < s->n_outputs; i++)
 		if (s->outputs[i].export) {
 			resolve_template(rs, s->outputs[i].export, AT_EXPORT);
@@ -941,6 +1088,7 @@ void resolve_defaults(struct loader *l)
 		resolve_template(&rs, l->defaults.reads.env[i].value, AT_DEFAULTS);
 	resolve_template(&rs, l->defaults.keyed.seed, AT_DEFAULTS);
 	resolve_template(&rs, l->defaults.concurrency.group, AT_DEFAULTS);
+	resolve_settings(&rs, AT_DEFAULTS);
 }
 
 void resolve_schedule_params(struct loader *l, struct schedule_decl *s)

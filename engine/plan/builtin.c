@@ -141,7 +141,7 @@ static void add_option(struct words *w, const char *option, const char *value)
 int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err *err)
 {
 	const struct plan *p = sc->plan;
-	const struct step *s = p->steps[sc->task->step].decl;
+	const struct step *s = plan_task_step(p, sc->task);
 	struct arena *arena = sc->arena;
 	struct words w = { 0 };
 	struct str text = { 0 };

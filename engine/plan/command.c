@@ -274,11 +274,11 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 	if (ps->code.kind)
 		key_record_add_content(record, KEY_CODE, "", "", &ps->code);
 	if (s->keyed.resources)
-		add_resources(s, record);
+		add_resources(plan_task_step(p, sc->task), record);
 	if ((s->program.builtin || s->distributed.framework) &&
 	    plan_builtin_key(sc, record, err) < 0)
 		return -1;
-	plan_image_key(p, ps, record);
+	plan_image_key(p, sc->task, record);
 	if (ps->packages)
 		key_record_add(record, KEY_PACKAGES, "", ps->packages, strlen(ps->packages));
 	if (s->program.run)
@@ -387,7 +387,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 		return -1;
 	}
 	c.secrets = s->reads.secrets;
-	c.image = plan_step_image(p, t->step);
+	c.image = plan_task_image(p, t);
 	if ((s->program.builtin || s->distributed.framework) &&
 	    plan_builtin_argv(&sc, &c, err) < 0) {
 		str_deinit(&c.key_record);

@@ -15,6 +15,7 @@
  * one task stands in for all (stands_in); it ends at once and is never executed. plan.c ends tasks
  * and makes keys.
  */
+#include <assert.h>
 #include "plan/internal.h"
 
 #define EXAMPLES 3 /* members that an error names */
@@ -574,16 +575,34 @@ static void only_stand_in(struct plan *p, struct plan_step *s)
 	s->items[0].path = "*";
 }
 
+int plan_fan_out(struct plan *p, struct plan_step *s, struct err *err)
+{
+	int r = 0;
+
+	assert(!s->expanded && (!s->decl->each || s->decl->each->is_list));
+	if (s->fanned)
+		return 0;
+	s->n_tasks = 1;
+	if (s->decl->matrix.n_axes)
+		r = expand_matrix(p, s, err);
+	else if (s->decl->each)
+		r = items_of_list(p, s, err);
+	s->n_fanned = s->n_tasks;
+	s->n_tasks = 0; /* there are none yet */
+	s->fanned = r == 0;
+	return r;
+}
+
 static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *stand_in,
 			struct err *err)
 {
 	struct err why = { 0 };
 
-	if (s->decl->matrix.n_axes)
-		return expand_matrix(p, s, err);
 	if (!s->decl->each || s->decl->each->is_list) {
-		s->n_tasks = 1;
-		return s->decl->each ? items_of_list(p, s, err) : 0;
+		if (plan_fan_out(p, s, err) < 0)
+			return -1;
+		s->n_tasks = s->n_fanned;
+		return 0;
 	}
 	if (each_source_lost(p, s, stand_in) || !s->selected) {
 		only_stand_in(p, s);
@@ -615,7 +634,8 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 	s->deps = arena_alloc(p->arena, (s->decl->n_deps + 1) * sizeof(*s->deps));
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		s->deps[i] = (struct plan_dep){ .decl = &s->decl->deps[i], .n_groups = 1 };
-	if (expand_items(p, s, &stand_in, err) < 0)
+	if (expand_items(p, s, &stand_in, err) < 0 || plan_settle(p, s, s->n_tasks, err) < 0 ||
+	    plan_take_image_pins(p, s, err) < 0)
 		return -1;
 	s->tasks = xcalloc(s->n_tasks + 1, sizeof(*s->tasks));
 	for (size_t i = 0; i < s->n_tasks; i++) {

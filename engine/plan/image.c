@@ -14,9 +14,27 @@
 
 #define PINNED_MAX 1024
 
-const char *plan_step_image(const struct plan *p, size_t step)
+const char *plan_step_image(const struct plan *p, size_t step, const char **ret_name)
 {
-	return p->steps[step].image;
+	const struct plan_step *s = &p->steps[step];
+	const struct plan_variant *first = s->variants;
+
+	if (s->image || !first) {
+		*ret_name = s->image ? s->decl->place.image : NULL;
+		return s->image;
+	}
+	for (const struct plan_variant *v = first; v; v = v->next)
+		if (!str_eq(v->image, first->image))
+			return NULL;
+	*ret_name = first->image ? first->step.place.image : NULL;
+	return first->image;
+}
+
+const char *plan_task_image(const struct plan *p, const struct plan_task *t)
+{
+	const struct plan_step *s = &p->steps[t->step];
+
+	return s->variant_of ? s->variant_of[t->index]->image : s->image;
 }
 
 static bool runs_in_image(const struct plan *p, const struct plan_step *s)
@@ -24,10 +42,10 @@ static bool runs_in_image(const struct plan *p, const struct plan_step *s)
 	return p->ctx.images && s->selected && s->decl->program.run;
 }
 
-static int at_step(const struct step *s, struct err *err)
+static int at_step(const struct step *s, const char *image, struct err *err)
 {
 	return err_wrap(err, "%s:%d:%d: step `%s`: image `%s`", s->pos.file, s->pos.line,
-			s->pos.col, s->name, s->place.image);
+			s->pos.col, s->name, image);
 }
 
 /* Pins: "registry/name@sha256:… linux/amd64". */
@@ -37,20 +55,25 @@ static char *pin_name(const char *image)
 	return xasprintf("image:%s", image);
 }
 
-static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_step *s,
-		    struct err *err)
+static int take_pin(struct plan *p, const char *image, const char **ret_image,
+		    const char **ret_platform, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(freep) char *name = pin_name(image);
+	const struct plan_pin *pin = plan_pin_find(p, name);
 	const char *space, *at;
 
+	if (!pin) /* a resumed or repeated run has the pins of its beginning */
+		return err_set(err, ERR_INVALID, "image `%s` wasn't known when the run began",
+			       image);
 	if (content_read(p->ctx.store, &pin->id, PINNED_MAX, &text, err) < 0)
 		return err_wrap(err, "%s", pin->name);
 	at = text.len ? strstr(text.s, "@sha256:") : NULL;
 	space = at ? strchr(at, ' ') : NULL;
 	if (!space || strlen(text.s) != text.len)
 		return err_set(err, ERR_CORRUPT, "the run's record of %s is damaged", pin->name);
-	s->image = arena_strndup(p->arena, text.s, (size_t)(space - text.s));
-	s->platform = arena_strdup(p->arena, space + 1);
+	*ret_image = arena_strndup(p->arena, text.s, (size_t)(space - text.s));
+	*ret_platform = arena_strdup(p->arena, space + 1);
 	return 0;
 }
 
@@ -87,25 +110,21 @@ static void add_secrets(struct plan *p, const struct step *s, struct plan_image_
 	json_decref(placement);
 }
 
-static void note_unknown(struct plan *p, struct asking *a)
+static void note_unknown(struct plan *p, const struct step *s, struct asking *a)
 {
 	static const char *const none[] = { NULL };
+	_cleanup_(freep) char *name = pin_name(s->place.image);
+	void **seen;
 
-	for (size_t i = 0; i < p->n_steps; i++) {
-		const struct step *s = p->steps[i].decl;
-		_cleanup_(freep) char *name = s->place.image ? pin_name(s->place.image) : NULL;
-		void **seen;
-
-		if (!runs_in_image(p, &p->steps[i]) || plan_pin_find(p, name))
-			continue;
-		seen = map_slot_str(a->seen, name);
-		if (!*seen) {
-			VEC_PUSH(&a->wanted, ((struct plan_image_wanted){ s->place.image, none }));
-			VEC_PUSH(&a->by, s);
-			*seen = (void *)(uintptr_t)a->wanted.n;
-		}
-		add_secrets(p, s, &a->wanted.v[(uintptr_t)*seen - 1]);
+	if (plan_pin_find(p, name))
+		return;
+	seen = map_slot_str(a->seen, name);
+	if (!*seen) {
+		VEC_PUSH(&a->wanted, ((struct plan_image_wanted){ s->place.image, none }));
+		VEC_PUSH(&a->by, s);
+		*seen = (void *)(uintptr_t)a->wanted.n;
 	}
+	add_secrets(p, s, &a->wanted.v[(uintptr_t)*seen - 1]);
 }
 
 static int ask(struct plan *p, const struct asking *a, struct err *err)
@@ -117,17 +136,41 @@ static int ask(struct plan *p, const struct asking *a, struct err *err)
 		return 0;
 	if (p->ctx.images->resolve(p->ctx.images->arg, a->wanted.v, a->wanted.n, p->arena, refs,
 				   &failed, err) < 0)
-		return at_step(a->by.v[failed], err);
+		return at_step(a->by.v[failed], a->wanted.v[failed].name, err);
 	for (size_t i = 0; i < a->wanted.n; i++) {
 		_cleanup_(freep) char *name = pin_name(a->wanted.v[i].name),
 				      *text = xasprintf("%s %s", refs[i], p->ctx.images->platform);
 		struct content_id id;
 
 		if (content_put_bytes(p->ctx.store, text, strlen(text), &id, err) < 0)
-			return at_step(a->by.v[i], err);
+			return at_step(a->by.v[i], a->wanted.v[i].name, err);
 		plan_pin_add(p, name, refs[i], &id);
 	}
 	return 0;
+}
+
+static int has_image(const struct step *s, struct err *err)
+{
+	return s->place.image ? 0
+			      : err_set(err, ERR_INVALID,
+					"%s:%d:%d: step `%s` has no `image`, and on Kubernetes its "
+					"command needs one: say `image:` there, or for all steps "
+					"under `defaults:`",
+					s->pos.file, s->pos.line, s->pos.col, s->name);
+}
+
+int plan_take_image_pins(struct plan *p, struct plan_step *s, struct err *err)
+{
+	int r = 0;
+
+	if (!runs_in_image(p, s))
+		return 0;
+	if (!s->decl->settings[SETTING_IMAGE] && !s->image)
+		r = take_pin(p, s->decl->place.image, &s->image, &s->platform, err);
+	for (struct plan_variant *v = s->variants; v && r == 0; v = v->next)
+		if (!v->image)
+			r = take_pin(p, v->step.place.image, &v->image, &v->platform, err);
+	return r;
 }
 
 int plan_pin_images(struct plan *p, struct err *err)
@@ -136,37 +179,38 @@ int plan_pin_images(struct plan *p, struct err *err)
 	int r = 0;
 
 	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
-		const struct step *s = p->steps[i].decl;
+		const struct plan_step *s = &p->steps[i];
 
-		if (runs_in_image(p, &p->steps[i]) && !s->place.image)
-			r = err_set(err, ERR_INVALID,
-				    "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its "
-				    "command needs one: say `image:` there, or for all steps under "
-				    "`defaults:`",
-				    s->pos.file, s->pos.line, s->pos.col, s->name);
+		if (!runs_in_image(p, s))
+			continue;
+		for (const struct plan_variant *v = s->variants; v && r == 0; v = v->next)
+			r = has_image(&v->step, err);
+		if (r == 0 && !s->variants && !s->decl->settings[SETTING_IMAGE])
+			r = has_image(s->decl, err);
+		if (r < 0)
+			break;
+		for (const struct plan_variant *v = s->variants; v; v = v->next)
+			note_unknown(p, &v->step, &a);
+		if (!s->variants && s->decl->place.image)
+			note_unknown(p, s->decl, &a);
 	}
-	if (r == 0) {
-		note_unknown(p, &a);
+	if (r == 0)
 		r = ask(p, &a, err);
-	}
-	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
-		_cleanup_(freep) char *name = p->steps[i].decl->place.image
-						      ? pin_name(p->steps[i].decl->place.image)
-						      : NULL;
-
-		if (runs_in_image(p, &p->steps[i]))
-			r = take_pin(p, plan_pin_find(p, name), &p->steps[i], err);
-	}
+	for (size_t i = 0; i < p->n_steps && r == 0; i++)
+		r = plan_take_image_pins(p, &p->steps[i], err);
 	map_free(a.seen);
 	VEC_FREE(&a.wanted);
 	VEC_FREE(&a.by);
 	return r;
 }
 
-void plan_image_key(const struct plan *p, const struct plan_step *s, struct str *record)
+void plan_image_key(const struct plan *p, const struct plan_task *t, struct str *record)
 {
-	const char *at = s->image ? strchr(s->image, '@') : NULL;
-	_cleanup_(freep) char *text = at ? xasprintf("%s %s", at + 1, s->platform) : NULL;
+	const struct plan_step *s = &p->steps[t->step];
+	const struct plan_variant *v = s->variant_of ? s->variant_of[t->index] : NULL;
+	const char *image = v ? v->image : s->image, *platform = v ? v->platform : s->platform;
+	const char *at = image ? strchr(image, '@') : NULL;
+	_cleanup_(freep) char *text = at ? xasprintf("%s %s", at + 1, platform) : NULL;
 
 	if (text)
 		key_record_add(record, KEY_IMAGE, "", text, strlen(text));

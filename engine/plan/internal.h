@@ -39,11 +39,23 @@ struct task_names {
 	size_t n;
 };
 
+/* A step with the values of its settings, for the tasks that have these (settings.c). */
+struct plan_variant {
+	struct step step;
+	const char *image, *platform; /* as in plan_step */
+	struct plan_variant *next;
+};
+
 struct plan_step {
 	const struct step *decl;
-	bool selected;    /* some of its tasks may be executed */
-	bool lookup_only; /* before --from: its results must be on record */
-	bool forced;      /* all of its tasks */
+	struct plan_variant *variants;    /* newest first; NULL: the step has no settings that are
+					     expressions */
+	struct plan_variant **variant_of; /* by task; NULL: none, or not known yet */
+	bool fanned;                      /* its values or items are known: plan_fan_out() */
+	size_t n_fanned;                  /* so many tasks will be made of them */
+	bool selected;                    /* some of its tasks may be executed */
+	bool lookup_only;                 /* before --from: its results must be on record */
+	bool forced;                      /* all of its tasks */
 	struct task_names forced_tasks;
 	bool expanded;
 	struct plan_task *tasks;
@@ -117,7 +129,13 @@ struct plan {
 	struct str key_record;
 };
 
+/* settings.c */
+int plan_settle_known(struct plan *p, struct err *err);
+int plan_settle(struct plan *p, struct plan_step *s, size_t n_tasks, struct err *err);
+
 /* expand.c */
+/* Finds the values or items that a step's tasks will have, if these aren't files. */
+int plan_fan_out(struct plan *p, struct plan_step *s, struct err *err);
 int plan_expand_step(struct plan *p, uint32_t step,
 		     struct err *err); /* 1: not yet possible; 0: done */
 uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed);
@@ -144,7 +162,9 @@ bool plan_is_resumed(const struct plan *p);
 
 /* image.c: the images in which commands run */
 int plan_pin_images(struct plan *p, struct err *err);
-void plan_image_key(const struct plan *p, const struct plan_step *s, struct str *record);
+void plan_image_key(const struct plan *p, const struct plan_task *t, struct str *record);
+/* For variants that came after plan_pin_images(). */
+int plan_take_image_pins(struct plan *p, struct plan_step *s, struct err *err);
 
 /* pin.c: the pipeline's inputs, from the project and from outside */
 int plan_pin_inputs(struct plan *p, struct err *err);

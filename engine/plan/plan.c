@@ -57,8 +57,8 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	}
 	if (ctx->recorded)
 		replay_new(p);
-	if (plan_select_tasks(p, err) < 0 || plan_pin_sources(p, err) < 0 ||
-	    lookup_open(p, err) < 0 || plan_expand_all(p, err) < 0)
+	if (plan_select_tasks(p, err) < 0 || plan_settle_known(p, err) < 0 ||
+	    plan_pin_sources(p, err) < 0 || lookup_open(p, err) < 0 || plan_expand_all(p, err) < 0)
 		return -1;
 	*ret = TAKE_PTR(p);
 	return 0;

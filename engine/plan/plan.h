@@ -232,7 +232,13 @@ const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
 /* What the step's attempts see and reach: its own words, else those of cairn.yaml when the run
  * began. Never UNSTATED. */
 struct step_sandbox plan_step_sandbox(const struct plan *p, size_t step);
-const char *plan_step_image(const struct plan *p, size_t step); /* as in task_command */
+/* The step as the task has it: with the values of settings that are expressions. */
+const struct step *plan_task_step(const struct plan *p, const struct plan_task *t);
+const char *plan_task_image(const struct plan *p, const struct plan_task *t); /* as in
+										 task_command */
+/* Of all its tasks, and its name as the pipeline has it; NULL when there is none, or when they
+ * differ. */
+const char *plan_step_image(const struct plan *p, size_t step, const char **ret_name);
 struct content_id plan_step_code(const struct plan *p,
 				 size_t step); /* CONTENT_NONE when it has none */
 /* The files of a step's code, sorted by path. A resumed run has none: its code is pinned. */

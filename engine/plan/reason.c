@@ -104,7 +104,7 @@ static void describe_image(struct plan *p, const struct plan_task *t, struct cau
 			   const struct key_fact *was, const struct key_fact *now)
 {
 	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
-	const char *name = p->steps[t->step].decl->place.image;
+	const char *name = plan_task_step(p, t)->place.image;
 
 	image_text(was, false, &a);
 	image_text(now, false, &b);

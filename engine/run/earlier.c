@@ -209,7 +209,7 @@ static bool is_spent(const struct retry_policy *policy, const struct task_past *
 int earlier_history(struct task *t, const struct attempt_row **ret)
 {
 	struct run *r = t->run;
-	const struct retry_policy *policy = &r->pipeline->steps[t->plan->step].retry;
+	const struct retry_policy *policy = &plan_task_step(r->plan, t->plan)->retry;
 	_cleanup_(str_deinit) struct str label = { 0 };
 	const struct task_past *p;
 	struct task_history *h;

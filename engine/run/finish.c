@@ -63,8 +63,7 @@ static void add_steps(struct run *r, struct manifest *m)
 					     .secrets = s->reads.secrets,
 					     .n_secrets = s->reads.n_secrets };
 		add_threads(r, s, e);
-		e->image_digest = plan_step_image(r->plan, i);
-		e->image = e->image_digest ? s->place.image : NULL;
+		e->image_digest = plan_step_image(r->plan, i, &e->image);
 		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads ||
 			      e->image_digest;
 	}

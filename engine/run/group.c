@@ -33,7 +33,7 @@ struct group {
 
 static uint32_t places_of(const struct task *t)
 {
-	return MIN(t->run->pipeline->steps[t->plan->step].concurrency.max, PLACES);
+	return MIN(plan_task_step(t->run->plan, t->plan)->concurrency.max, PLACES);
 }
 
 static struct group *group_named(struct run *r, const char *name)

@@ -405,7 +405,7 @@ static int prepare(struct task *t, struct attempt **ret, struct err *err)
 	}
 	a = xcalloc(1, sizeof(*a));
 	a->task = t;
-	a->step = &r->pipeline->steps[t->plan->step];
+	a->step = plan_task_step(r->plan, t->plan);
 	a->arena = arena_new();
 	plan_task_label(r->plan, t->plan, &label);
 	a->label = str_take(&label);
@@ -429,7 +429,7 @@ static int prepare(struct task *t, struct attempt **ret, struct err *err)
 static int look(struct task *t, struct err *err)
 {
 	struct run *r = t->run;
-	const struct step *s = &r->pipeline->steps[t->plan->step];
+	const struct step *s = plan_task_step(r->plan, t->plan);
 	struct runner_resources resources;
 	const struct attempt_row *last;
 	struct err lacks = { 0 };

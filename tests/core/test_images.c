@@ -311,7 +311,8 @@ static void test_a_resumed_run_takes_its_pins(void **state)
 	if (plan(w, p, pins, n, &resumed, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(w->hub.calls, 0);
-	assert_string_equal(plan_step_image(resumed, 0), "docker.io/team/train@" A);
+	assert_string_equal(plan_step_image(resumed, 0, &(const char *){ NULL }),
+			    "docker.io/team/train@" A);
 	key_of(first, 0, &k1);
 	key_of(resumed, 0, &k2);
 	assert_true(digest_eq(&k1, &k2));
@@ -319,6 +320,50 @@ static void test_a_resumed_run_takes_its_pins(void **state)
 	assert_int_equal(plan(w, p, NULL, 0, &later, NULL), 0);
 	key_of(later, 0, &k3);
 	assert_false(digest_eq(&k1, &k3));
+}
+
+/* Images by expressions: each is resolved once, is in the key of its own tasks, and stays for a
+ * resumed run. */
+static void test_each_task_has_its_image(void **state)
+{
+	static const char text[] =
+		"pipeline: p\n"
+		"steps:\n"
+		"  a: {run: x, matrix: {of: [train, other], k: [1, 2]}, outputs: {o: o},\n"
+		"      image: \"team/${{ matrix.of }}:2.4\"}\n"
+		"  b: {run: y, each: ['train:2.4'], image: \"team/${{ item }}\"}\n";
+	struct world *w = *state;
+	_cleanup_(pipeline_freep) struct pipeline *p = engine_pipeline(w->dir, text);
+	_cleanup_(plan_freep) struct plan *first = NULL;
+	_cleanup_(plan_freep) struct plan *resumed = NULL;
+	const char *name = NULL;
+	const struct plan_pin *pins;
+	struct err err = { 0 };
+	size_t n;
+
+	if (plan(w, p, NULL, 0, &first, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w->hub.calls, 1);
+	assert_int_equal(w->hub.names, 2);
+	pins = plan_pins(first, &n);
+	w->hub = (struct hub){ .gone = true };
+	if (plan(w, p, pins, n, &resumed, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w->hub.calls, 0);
+	for (size_t i = 0; i < 4; i++) {
+		const struct plan_task *t = plan_task_at(resumed, 0, i);
+
+		assert_string_equal(plan_task_image(resumed, t),
+				    i < 2 ? "docker.io/team/train@" A : "docker.io/team/other@" B);
+		assert_string_equal(plan_task_step(resumed, t)->place.image,
+				    i < 2 ? "team/train:2.4" : "team/other:2.4");
+		/* The command is the same, so the image alone tells the keys apart. */
+		assert_int_equal(digest_eq(&t->key, &plan_task_at(resumed, 0, 0)->key), i < 2);
+		assert_true(digest_eq(&t->key, &plan_task_at(first, 0, i)->key));
+	}
+	assert_null(plan_step_image(resumed, 0, &name));
+	assert_string_equal(plan_step_image(resumed, 1, &name), "docker.io/team/train@" A);
+	assert_string_equal(name, "team/train:2.4");
 }
 
 static void test_a_reproduction_takes_the_recorded_images(void **state)
@@ -378,6 +423,7 @@ int main(void)
 					    ONE(test_what_a_key_depends_on),
 					    ONE(test_without_containers),
 					    ONE(test_a_resumed_run_takes_its_pins),
+					    ONE(test_each_task_has_its_image),
 					    ONE(test_a_reproduction_takes_the_recorded_images),
 					    ONE(test_errors_say_where) };
 

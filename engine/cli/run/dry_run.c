@@ -175,7 +175,8 @@ static int make_task(struct dry_run *d, const struct step *s, const struct plan_
 		return -1;
 	if (t)
 		plan_task_label(d->plan, t, &label);
-	attempt_of_step(s, known ? &ret->command : NULL, arena, &ret->a);
+	attempt_of_step(t ? plan_task_step(d->plan, t) : s, known ? &ret->command : NULL, arena,
+			&ret->a);
 	if (plan_step_sandbox(d->plan, s->index).strictness == STRICTNESS_STRICT)
 		ret->a.on.pack = 1; /* as in a run */
 	ret->a.id = d->next_id++;
@@ -183,7 +184,8 @@ static int make_task(struct dry_run *d, const struct step *s, const struct plan_
 	ret->a.number = 1;
 	ret->a.task = t ? arena_strdup(arena, label.s) : arena_printf(arena, "%s[…]", s->name);
 	ret->a.key = known ? &t->key : &none;
-	ret->a.on.image = plan_step_image(d->plan, s->index);
+	ret->a.on.image = t ? plan_task_image(d->plan, t)
+			    : plan_step_image(d->plan, s->index, &(const char *){ NULL });
 	return 0;
 }
 

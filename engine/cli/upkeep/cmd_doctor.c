@@ -407,7 +407,7 @@ static void check_pipeline(struct doctor *d, const char *path)
 		 * one.
 		 */
 		if (!str_eq(d->config->runner, "local")) {
-			if (s->program.run && !s->place.image)
+			if (s->program.run && !s->place.image && !s->settings[SETTING_IMAGE])
 				doctor_found(
 					d, DOCTOR_PROBLEM, "image",
 					"say `image:` there, or for all steps under `defaults:`",

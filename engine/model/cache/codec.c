@@ -299,7 +299,8 @@ enum {
 	HAS_CONDITION = 1 << 9,
 	HAS_POLICY = 1 << 10,  /* unless it equals the policy of the step before it in the file */
 	HAS_BUILTIN = 1 << 11, /* next to a command when it launches that */
-	HAS_ALL = (1 << 12) - 1,
+	HAS_SETTINGS = 1 << 12,
+	HAS_ALL = (1 << 13) - 1,
 };
 
 static bool same_policy(const struct step *a, const struct step *b)
@@ -355,6 +356,7 @@ static unsigned what_it_has(const struct step *s)
 	has |= s->measured.metrics || s->checkpoint ? HAS_FILES : 0;
 	has |= s->place.image || s->description || s->place.json ? HAS_PLACE : 0;
 	has |= s->condition ? HAS_CONDITION : 0;
+	has |= step_has_settings(s) ? HAS_SETTINGS : 0;
 	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
 	return has;
 }
@@ -428,6 +430,8 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 	}
 	if (has & HAS_CONDITION)
 		c_condition(c, &s->condition);
+	for (int i = 0; i < STEP_SETTINGS && has & HAS_SETTINGS; i++)
+		c_template(c, &s->settings[i]);
 }
 
 static void c_step(struct codec *c, struct step *s)

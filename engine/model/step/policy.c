@@ -41,12 +41,13 @@ void retry_finish(struct step *s)
 		*n = s->distributed.nodes > 1 ? RETRY_GANG : 0;
 }
 
-static void read_max(const struct doc *d, const struct yaml_node *n, struct retry_policy *p)
+/* A number, or an expression; the classes of failure that the step states override it. */
+static void read_max(struct reader *r, const struct yaml_node *n)
 {
-	int64_t max;
+	struct retry_policy *p = &r->s->retry;
 
-	if (read_count(d, n, "`max`", 0, RETRY_MAX, &max))
-		p->budget[FAILURE_FAILED] = p->budget[FAILURE_TIMEOUT] = (uint32_t)max;
+	p->budget[FAILURE_FAILED] = p->budget[FAILURE_TIMEOUT] = RETRY_AS_MAX;
+	setting_read(r, SETTING_RETRY, n, NULL);
 }
 
 /* oom: 1, or oom: {max: 1, memory: x1.5}; the other classes have no `memory`. */
@@ -98,15 +99,16 @@ void step_read_retry(struct reader *r, const struct yaml_node *n)
 	const struct yaml_node *max;
 
 	retry_defaults(p);
+	r->s->settings[SETTING_RETRY] = NULL;
 	if (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) {
-		read_max(r->d, n, p);
+		read_max(r, n);
 		return;
 	}
 	if (!doc_want_map(r->d, n, "`retry`"))
 		return;
 	max = yaml_get(n, "max");
 	if (max)
-		read_max(r->d, max, p); /* before the classes, which override it */
+		read_max(r, max); /* before the classes, which override it */
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
 		enum failure_class c = failure_class_parse(key->text);
@@ -201,21 +203,16 @@ void step_read_tolerance(struct reader *r, const struct yaml_node *n)
 
 void step_read_timeout(struct reader *r, const struct yaml_node *n)
 {
-	int64_t ns;
-
-	if (!read_duration(r->d, n, "`timeout`", &ns))
-		return;
-	if (ns == 0)
-		doc_error(r->d, n, "`timeout` must be more than 0; leave it out for none");
-	r->s->timeout_ns = ns;
+	setting_read(r, SETTING_TIMEOUT, n, NULL);
 }
 
 void step_read_concurrency(struct reader *r, const struct yaml_node *n)
 {
 	static const char *const keys[] = { "group", "max" };
 	const struct yaml_node *group = n, *max = NULL;
-	int64_t v = 1;
 
+	r->s->concurrency.max = 1;
+	r->s->settings[SETTING_PLACES] = NULL;
 	if (n->kind == YAML_KIND_MAP) {
 		doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
 		group = yaml_get(n, "group");
@@ -226,8 +223,7 @@ void step_read_concurrency(struct reader *r, const struct yaml_node *n)
 	else if (doc_want_text(r->d, group, "the group of `concurrency`"))
 		r->s->concurrency.group = read_template(r->d, group);
 	if (max)
-		read_count(r->d, max, "`max`", 1, 1000000, &v);
-	r->s->concurrency.max = (uint32_t)v;
+		setting_read(r, SETTING_PLACES, max, NULL);
 }
 
 void step_read_distributed(struct reader *r, const struct yaml_node *n)

@@ -102,8 +102,7 @@ static void key_key(struct reader *r, const struct yaml_node *n)
 
 static void key_image(struct reader *r, const struct yaml_node *n)
 {
-	if (doc_check_image_name(r->d, n))
-		r->s->place.image = doc_text(r->d, n);
+	setting_read(r, SETTING_IMAGE, n, NULL);
 }
 
 static void key_pack(struct reader *r, const struct yaml_node *n)

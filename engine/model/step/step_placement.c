@@ -60,34 +60,29 @@ void step_read_kubernetes(struct reader *r, const struct yaml_node *n)
 void step_read_resources(struct reader *r, const struct yaml_node *n)
 {
 	static const char *const names[] = { "cpu", "memory", "gpu", "gpu_type", "shm", "disk" };
-	struct resources_decl res = { 0 };
-	const struct yaml_node *v;
+	static const enum step_setting which[] = { SETTING_CPU,      SETTING_MEMORY, SETTING_GPU,
+						   SETTING_GPU_TYPE, SETTING_SHM,    SETTING_DISK };
 	json_t *placement;
-	int64_t gpus;
-	uint64_t shm;
 
 	if (!doc_want_map(r->d, n, "`resources`"))
 		return;
 	placement = placement_begin(r);
 	placement_drop_resources(placement);
-	read_machine(r->d, n, "", &res.cpu_milli, &res.memory_bytes);
-	if ((v = yaml_get(n, "gpu")) && read_count(r->d, v, "`gpu`", 0, 1024, &gpus))
-		res.gpus = (uint32_t)gpus;
+	r->s->resources = (struct resources_decl){ 0 };
+	for (size_t i = 0; i < ARRAY_LEN(which); i++)
+		r->s->settings[which[i]] = NULL;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key;
+		size_t k = 0;
 
-		if (!str_eq(key->text, "cpu") && !str_eq(key->text, "memory") &&
-		    !str_eq(key->text, "gpu") &&
-		    !placement_read_resource(r->d, key, n->pairs[i].value, placement))
+		while (k < ARRAY_LEN(names) && !str_eq(key->text, names[k]))
+			k++;
+		if (k < ARRAY_LEN(names))
+			setting_read(r, which[k], n->pairs[i].value, placement);
+		else if (!placement_read_resource(r->d, key, n->pairs[i].value, placement))
 			doc_error(r->d, key, "unknown key `%.60s`%s", key->text,
 				  loader_suggest_key(r->l, key->text, names, ARRAY_LEN(names)));
 	}
-	if ((v = yaml_get(n, "gpu_type")) && res.gpus == 0)
-		doc_error(r->d, v, "`gpu_type` goes with `gpu`: how many of them");
-	shm = (uint64_t)json_integer_value(json_object_get(placement, "shm_bytes"));
-	if (res.memory_bytes && shm > res.memory_bytes)
-		doc_error(r->d, yaml_get(n, "shm"),
-			  "`shm` is a part of `memory`, and more than it");
+	resources_check(r->d, n, r->s, placement);
 	placement_end(r, placement);
-	r->s->resources = res;
 }

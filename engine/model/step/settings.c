@@ -1,0 +1,208 @@
+/* engine/model/step/settings.c — settings of a step whose values may be expressions: image,
+ * resources, timeout, retries, the places of a concurrency group.
+ *
+ * A plain value is read into the step when the file is read. An expression is kept
+ * (step->settings); resolve.c checks its references and its type, and with the values that the file
+ * itself has (defaults of params, values of an axis) the value too. The planner evaluates it for
+ * each task, and step_settle() makes that task's step of the values.
+ *
+ * Both ways end in read_one(): a value of an expression becomes a scalar node at the expression's
+ * place, so that a wrong one has the same message as in the file. Text becomes a quoted scalar,
+ * which is never a number.
+ *
+ * None of these settings is part of the key, except the image's digest on a cluster, and resources
+ * with `key: {resources: true}`: of the task's own values then.
+ */
+#include <assert.h>
+#include "model/read.h"
+#include "model/step/placement.h"
+
+static const struct {
+	const char *name;
+	enum expr_type types[2]; /* of its value */
+} settings[STEP_SETTINGS] = {
+	[SETTING_IMAGE] = { "image", { TYPE_STRING } },
+	[SETTING_CPU] = { "cpu", { TYPE_NUMBER, TYPE_STRING } },
+	[SETTING_MEMORY] = { "memory", { TYPE_STRING, TYPE_NUMBER } },
+	[SETTING_GPU] = { "gpu", { TYPE_NUMBER } },
+	[SETTING_GPU_TYPE] = { "gpu_type", { TYPE_STRING } },
+	[SETTING_SHM] = { "shm", { TYPE_STRING, TYPE_NUMBER } },
+	[SETTING_DISK] = { "disk", { TYPE_STRING, TYPE_NUMBER } },
+	[SETTING_TIMEOUT] = { "timeout", { TYPE_STRING } },
+	[SETTING_RETRY] = { "max", { TYPE_NUMBER } },
+	[SETTING_PLACES] = { "max", { TYPE_NUMBER } },
+};
+
+/* One plain value, into the step and what of it is placement. */
+static void read_one(const struct doc *d, enum step_setting which, const struct yaml_node *n,
+		     struct step *s, json_t *placement)
+{
+	const struct yaml_node key = { .kind = YAML_KIND_SCALAR,
+				       .line = n->line,
+				       .col = n->col,
+				       .text = settings[which].name,
+				       .len = strlen(settings[which].name) };
+	int64_t v;
+
+	switch (which) {
+	case SETTING_IMAGE:
+		if (doc_check_image_name(d, n))
+			s->place.image = doc_text(d, n);
+		break;
+	case SETTING_CPU:
+		read_cpu(d, n, "", &s->resources.cpu_milli);
+		break;
+	case SETTING_MEMORY:
+		read_memory(d, n, "", &s->resources.memory_bytes);
+		break;
+	case SETTING_GPU:
+		if (read_count(d, n, "`gpu`", 0, 1024, &v))
+			s->resources.gpus = (uint32_t)v;
+		break;
+	case SETTING_GPU_TYPE:
+	case SETTING_SHM:
+	case SETTING_DISK:
+		placement_read_resource(d, &key, n, placement);
+		break;
+	case SETTING_TIMEOUT:
+		if (!read_duration(d, n, "`timeout`", &v))
+			break;
+		if (v == 0)
+			doc_error(d, n, "`timeout` must be more than 0; leave it out for none");
+		s->timeout_ns = v;
+		break;
+	case SETTING_RETRY:
+		if (!read_count(d, n, "`max`", 0, RETRY_MAX, &v))
+			break;
+		for (int c = FAILURE_FAILED; c < FAILURE_CANCELLED; c++)
+			if (s->retry.budget[c] == RETRY_AS_MAX)
+				s->retry.budget[c] = (uint32_t)v;
+		break;
+	case SETTING_PLACES:
+		if (read_count(d, n, "`max`", 1, 1000000, &v))
+			s->concurrency.max = (uint32_t)v;
+		break;
+	case STEP_SETTINGS:
+		assert(false);
+	}
+}
+
+void setting_read(struct reader *r, enum step_setting which, const struct yaml_node *n,
+		  json_t *placement)
+{
+	r->s->settings[which] = NULL;
+	if (which == SETTING_IMAGE)
+		r->s->place.image = NULL; /* of the defaults */
+	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len))
+		r->s->settings[which] = read_template(r->d, n);
+	else
+		read_one(r->d, which, n, r->s, placement);
+}
+
+void resources_check(const struct doc *d, const struct yaml_node *n, const struct step *s,
+		     const json_t *placement)
+{
+	uint64_t shm = (uint64_t)json_integer_value(json_object_get(placement, "shm_bytes"));
+	const struct yaml_node *type = n->kind == YAML_KIND_MAP ? yaml_get(n, "gpu_type") : n,
+			       *size = n->kind == YAML_KIND_MAP ? yaml_get(n, "shm") : n;
+	const struct expr_template *const *t = s->settings;
+
+	if (!t[SETTING_GPU] && (json_object_get(placement, "gpu_type") || t[SETTING_GPU_TYPE]) &&
+	    s->resources.gpus == 0)
+		doc_error(d, type, "`gpu_type` goes with `gpu`: how many of them");
+	if (!t[SETTING_SHM] && !t[SETTING_MEMORY] && s->resources.memory_bytes &&
+	    shm > s->resources.memory_bytes)
+		doc_error(d, size, "`shm` is a part of `memory`, and more than it");
+}
+
+/* Values of expressions. */
+
+/* 0, or -1 after a report. */
+static int read_value_of(const struct doc *d, enum step_setting which,
+			 const struct expr_template *t, const struct value *v, struct step *s,
+			 json_t *placement)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct yaml_node n = { .kind = YAML_KIND_SCALAR,
+			       .style = v->type == VALUE_STRING ? YAML_STYLE_QUOTED
+								: YAML_STYLE_PLAIN,
+			       .line = t->line,
+			       .col = t->col };
+	size_t errors = diag_errors(d->l->diags);
+
+	str_add(&text, "");
+	value_add_text(&text, v);
+	n.text = text.s;
+	n.len = text.len;
+	if (v->type == VALUE_LIST || v->type == VALUE_BOOL || v->type == VALUE_NULL)
+		doc_error(d, &n, "`%s` must be %s, not %s", settings[which].name,
+			  expr_type_name(settings[which].types[0]), value_type_phrase(v->type));
+	else
+		read_one(d, which, &n, s, placement);
+	return diag_errors(d->l->diags) > errors ? -1 : 0;
+}
+
+bool step_has_settings(const struct step *s)
+{
+	for (int i = 0; i < STEP_SETTINGS; i++)
+		if (s->settings[i])
+			return true;
+	return false;
+}
+
+int step_settle(const struct step *s, const struct value *values, struct arena *arena,
+		struct step *ret, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	_cleanup_(arena_freep) struct arena *scratch = arena_new();
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct loader l = { .arena = arena, .scratch = scratch, .diags = diags };
+	json_t *placement = s->place.json ? json_loads(s->place.json, 0, NULL) : NULL;
+	struct step out = *s;
+
+	placement = placement ? placement : json_object();
+	for (int i = 0; i < STEP_SETTINGS; i++) {
+		const struct expr_template *t = s->settings[i];
+		struct doc d = { .l = &l, .file = t ? t->file : NULL };
+
+		out.settings[i] = NULL;
+		if (t)
+			read_value_of(&d, i, t, &values[i], &out, placement);
+	}
+	if (diag_errors(diags) == 0) {
+		struct doc d = { .l = &l, .file = s->pos.file };
+
+		resources_check(&d, &(struct yaml_node){ .line = s->pos.line, .col = s->pos.col },
+				&out, placement);
+	}
+	json_add_canonical(&text, placement);
+	out.place.json = json_object_size(placement) ? arena_strdup(arena, text.s) : NULL;
+	json_decref(placement);
+	if (diag_errors(diags))
+		return diag_to_err(diags, s->pos.file, err);
+	*ret = out;
+	return 0;
+}
+
+bool setting_takes(enum step_setting which, enum expr_type t)
+{
+	return t == TYPE_ANY || t == settings[which].types[0] ||
+	       (settings[which].types[1] && t == settings[which].types[1]);
+}
+
+const char *setting_wants(enum step_setting which, const char **ret_name)
+{
+	*ret_name = settings[which].name;
+	return expr_type_name(settings[which].types[0]);
+}
+
+int setting_check(const struct doc *d, enum step_setting which, const struct expr_template *t,
+		  const struct value *v)
+{
+	struct step s = { 0 };
+	json_t *placement = json_object();
+	int r = read_value_of(d, which, t, v, &s, placement);
+
+	json_decref(placement);
+	return r;
+}
