@@ -83,8 +83,8 @@ static void loader_deinit(struct loader *l)
 
 static void read_all(struct loader *l)
 {
-	static const char *const keys[] = { "pipeline", "description", "params",   "inputs",
-					    "defaults", "steps",       "schedules" };
+	static const char *const keys[] = { "pipeline", "description", "params",  "inputs",
+					    "defaults", "steps",       "finally", "schedules" };
 	const struct yaml_node *root = l->doc.tree->root, *v;
 	struct param_decl *params;
 	size_t n_params;
@@ -118,7 +118,7 @@ static void read_all(struct loader *l)
 	l->input_used = arena_alloc(l->scratch, l->inputs.n);
 	read_defaults(l, yaml_get(root, "defaults"));
 	if ((v = yaml_get(root, "steps")))
-		read_steps(l, v);
+		read_steps(l, v, yaml_get(root, "finally"));
 	else
 		doc_error(&l->doc, root, "`steps` is missing: a pipeline needs at least one step");
 	read_schedules(l, yaml_get(root, "schedules"));

@@ -176,8 +176,8 @@ struct distributed_decl {
 
 /* One dependency of a step on another, all references folded into one. */
 struct step_dep {
-	uint32_t step;             /* the step needed */
-	bool data, metrics, order; /* why: outputs, metrics, `needs` */
+	uint32_t step;                    /* the step needed */
+	bool data, metrics, order, state; /* why: outputs, metrics, `needs`, `steps.X.state` */
 	/* Matrix axes with the same name in both steps: tasks are matched by their values, and the
 	 * needed step's other axes are gathered. Pairs of axis indices (mine, theirs). With none
 	 * shared, a task needs all of its tasks. */
@@ -296,6 +296,9 @@ struct step {
 	const struct each_decl *each; /* or NULL; never together with a matrix */
 
 	const struct expr *condition; /* `if`, or NULL */
+	bool finally;                 /* from `finally`: begins when all of `steps` have ended */
+	bool fail_fast;               /* its failure keeps other steps from starting */
+	bool continue_on_error;       /* its failure doesn't fail the run */
 	struct step_dep *deps;
 	size_t n_deps;
 

@@ -90,6 +90,15 @@ static const struct {
 	{ "artifacts", "outputs" },
 	{ "frozen", "cache" },
 	{ "activeDeadlineSeconds", "timeout" },
+	{ "onExit", "finally" },
+	{ "on_exit", "finally" },
+	{ "handler_on", "finally" },
+	{ "handlers", "finally" },
+	{ "continueOn", "continue_on_error" },
+	{ "continue_on", "continue_on_error" },
+	{ "allow_failure", "continue_on_error" },
+	{ "ignore_errors", "continue_on_error" },
+	{ "failFast", "fail_fast" },
 };
 
 /* Our word for it among `names`, or NULL. */

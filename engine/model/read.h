@@ -199,7 +199,8 @@ const struct expr_template *read_export(const struct doc *d, const struct yaml_n
 /* step/: step.c has the table of keys, the other files read the values. */
 
 void read_defaults(struct loader *l, const struct yaml_node *n);
-void read_steps(struct loader *l, const struct yaml_node *n);
+/* `finally` may be NULL. */
+void read_steps(struct loader *l, const struct yaml_node *steps, const struct yaml_node *finally);
 
 struct reader { /* what the reader of a key works on */
 	struct loader *l;

@@ -122,6 +122,11 @@ static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const stru
 	assert(needed < rs->l->n_steps);
 	if (rs->mark[needed] == rs->s->index + 1)
 		return &rs->b->deps.v[rs->mark_dep[needed]];
+	if (t->finally && !rs->s->finally)
+		doc_error_at(rs->l->diags, pos,
+			     "step `%s` is one of `finally`, which begin when all of `steps` have "
+			     "ended: `%s` can't wait for it",
+			     t->name, rs->s->name);
 	rs->mark[needed] = rs->s->index + 1;
 	rs->mark_dep[needed] = (uint32_t)rs->b->deps.n;
 	if (most) {
@@ -303,22 +308,39 @@ static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step, 
 	return set_ref(rs, ref, REF_STEP_METRIC, 0, metric);
 }
 
+/* Waits for the step's end, whatever it is. A key with it would depend on who failed when. */
+static bool resolve_state(struct resolver *rs, struct ref *ref, uint32_t step)
+{
+	if (rs->place != AT_IF && !rs->s->finally)
+		return fail_ref(rs, ref,
+				"the state of a step can be used in `if` and in the steps "
+				"of `finally` only");
+	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->state = true;
+	ref->step = step;
+	return set_ref(rs, ref, REF_STEP_STATE, 0, "state");
+}
+
 static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
 	uintptr_t i;
+	bool state = d->second && !d->rest && strcmp(d->second, "state") == 0;
 
-	if (!d->first || !d->second || !d->rest)
+	if (!d->first || !d->second || (!d->rest && !state))
 		return fail_ref(rs, ref,
-				"write `steps.STEP.outputs.NAME` or `steps.STEP.metrics.NAME`");
+				"write `steps.STEP.outputs.NAME`, `steps.STEP.metrics.NAME` or "
+				"`steps.STEP.state`");
 	i = (uintptr_t)map_get_str(rs->l->step_index, d->first);
 	if (!i)
 		return fail_ref(rs, ref, "there is no step `%s`%s", d->first,
 				doc_suggest_key(rs->l, d->first, rs->l->step_index));
+	if (state)
+		return resolve_state(rs, ref, (uint32_t)(i - 1));
 	if (strcmp(d->second, "metrics") == 0)
 		return resolve_metric(rs, ref, (uint32_t)(i - 1), d->rest);
 	if (strcmp(d->second, "outputs") == 0)
 		return resolve_step_output(rs, ref, (uint32_t)(i - 1), d->rest);
-	return fail_ref(rs, ref, "a step has `outputs` and `metrics`, not `%s`", d->second);
+	return fail_ref(rs, ref, "a step has `outputs`, `metrics` and `state`, not `%s`",
+			d->second);
 }
 
 static bool resolve_matrix(struct resolver *rs, struct ref *ref, const struct dotted *d)
@@ -385,6 +407,24 @@ static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct 
 			d->first ? loader_suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
 }
 
+static bool resolve_run(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	if (!d->first || d->second || strcmp(d->first, "state") != 0)
+		return fail_ref(rs, ref, "write `run.state`");
+	if (!rs->s->finally)
+		return fail_ref(rs, ref,
+				"the run's state is known when all of `steps` have ended: "
+				"`run.state` can be used in the steps of `finally` only");
+	return set_ref(rs, ref, REF_RUN_STATE, 0, "state");
+}
+
+static bool resolve_failed(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	if (!d->first || d->second || strcmp(d->first, "tasks") != 0)
+		return fail_ref(rs, ref, "write `failed.tasks`, or `failed()` in `if`");
+	return set_ref(rs, ref, REF_FAILED_TASKS, 0, "tasks");
+}
+
 /* The directory of a step file is known now, so `step.dir` becomes a constant. */
 static bool resolve_own_step(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
@@ -423,6 +463,8 @@ static const struct root {
 		  BIT(AT_SETTING),
 	  false },
 	{ "schedule", resolve_schedule, BIT(AT_COMMAND) | BIT(AT_SCHEDULE), false },
+	{ "run", resolve_run, BIT(AT_COMMAND) | BIT(AT_IF), false },
+	{ "failed", resolve_failed, BIT(AT_COMMAND) | BIT(AT_IF), false },
 	{ "step", resolve_own_step, BIT(AT_COMMAND), true },
 };
 
@@ -454,7 +496,7 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 			    "only",
 		[AT_AXIS] = "a matrix can use `params` only, since its tasks must be known from "
 			    "the start",
-		[AT_IF] = "`if` can use `params`, `matrix`, `item` and metrics",
+		[AT_IF] = "`if` can use `params`, `matrix`, `item`, metrics and states",
 		[AT_FROM] = "an input is `inputs.NAME`, `steps.STEP.outputs.NAME` or `item`",
 		[AT_EACH] = "`each` ranges over a list or over members of `inputs.NAME` or "
 			    "`steps.STEP.outputs.NAME`",
@@ -519,6 +561,8 @@ static enum expr_type type_of(void *arg, const struct ref *ref, bool *ret_gather
 		return type_of_axis(&rs->s->matrix.axes[ref->index]);
 	case REF_ITEM:
 		return TYPE_ANY;
+	case REF_FAILED_TASKS:
+		return TYPE_LIST;
 	default:
 		return TYPE_STRING;
 	}
@@ -893,6 +937,8 @@ static bool is_inert(struct resolver *rs, const struct expr *e)
 	if (e->kind != EXPR_REF)
 		return false;
 	switch (e->ref.kind) {
+	case REF_STEP_STATE:
+	case REF_RUN_STATE:
 	case REF_INPUT: /* inputs/NAME, with an ending of letters and digits */
 		return true;
 	case REF_OUTPUT:

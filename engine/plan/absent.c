@@ -96,6 +96,8 @@ static int revive(struct plan *p, struct plan_task *t, struct err *err)
 		p->counts.executed--;
 	}
 	p->steps[t->step].n_ended--;
+	if (!p->steps[t->step].decl->finally)
+		p->open++;
 	t->absent = false;
 	t->revived = true;
 	t->miss = MISS_BLOBS_GONE;
@@ -181,8 +183,7 @@ void absent_returned(struct plan *p, struct plan_task *t)
 	for (; first; first = p->waits.v[first - 1].next) {
 		struct plan_task *waiter = p->waits.v[first - 1].waiter;
 
-		waiter->need_failed |=
-			t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
+		waiter->need_failed |= task_went_wrong(p, t);
 		if (--waiter->pending == 0)
 			queue_push(&p->wave, waiter); /* its key may have changed */
 	}

@@ -422,9 +422,8 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 
 		ended[g] += u->tasks[i].told; /* also counts one that is revived: a task that needs
 						 its bytes waits for it separately */
-		skipped[g] += u->tasks[i].state == TASK_STATE_SKIPPED;
-		d->failed[g] |= u->tasks[i].state == TASK_STATE_FAILED ||
-				u->tasks[i].state == TASK_STATE_BLOCKED;
+		skipped[g] += task_left_out(p, &u->tasks[i]);
+		d->failed[g] |= task_went_wrong(p, &u->tasks[i]);
 	}
 	for (uint32_t g = 0; g < d->n_groups; g++) {
 		uint32_t size = (uint32_t)dep_group_size(p, d, g);
@@ -452,7 +451,8 @@ static int build_dep(struct plan *p, struct plan_step *s, size_t i, struct err *
 			s->tasks[t].pending++;
 		} else {
 			s->tasks[t].need_failed |= d->failed[g];
-			s->tasks[t].need_skipped |= d->skipped[g] && d->decl->data;
+			s->tasks[t].need_skipped |=
+				d->skipped[g] && (d->decl->data || d->decl->metrics);
 		}
 	}
 	return 0;
@@ -523,8 +523,8 @@ static bool each_source_lost(const struct plan *p, const struct plan_step *s,
 	for (size_t i = 0; i < u->n_tasks; i++) {
 		enum task_state st = u->tasks[i].state;
 
-		stand_in->need_failed |= st == TASK_STATE_FAILED || st == TASK_STATE_BLOCKED;
-		n_skipped += st == TASK_STATE_SKIPPED;
+		stand_in->need_failed |= task_went_wrong(p, &u->tasks[i]);
+		n_skipped += task_left_out(p, &u->tasks[i]);
 		stand_in->unselected |= st == TASK_STATE_UNSELECTED;
 	}
 	stand_in->need_skipped = n_skipped && n_skipped == u->n_tasks;
@@ -648,8 +648,10 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 			!s->selected || (s->only.n && !s->whole && !is_named(p, &s->only, t));
 	}
 	p->counts.total += s->n_tasks;
+	plan_count_open(p, s->decl, (int64_t)s->n_tasks - 1);
 	s->expanded = true;
 	p->n_expanded++;
+	p->n_ordinary_expanded += !s->decl->finally;
 	if (!s->stands_in && (check_labels(p, s, "target", &s->only, err) < 0 ||
 			      check_labels(p, s, "--force", &s->forced_tasks, err) < 0))
 		return -1;
@@ -660,6 +662,7 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 		s->tasks[i].need_failed |= stand_in.need_failed;
 		s->tasks[i].need_skipped |= stand_in.need_skipped;
 		s->tasks[i].unselected |= stand_in.unselected;
+		s->tasks[i].pending += s->decl->finally && !p->run_state; /* begin_finally() */
 		if (s->tasks[i].pending == 0)
 			queue_push(&p->wave, &s->tasks[i]);
 	}

@@ -98,8 +98,8 @@ static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t o
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_task *t = dep_group_task(p, d, group, i);
 
-		if (!t->outputs)
-			continue; /* skipped tasks leave no entry */
+		if (!t->outputs || task_tolerated(p, t))
+			continue; /* tasks that were left out leave no entry */
 		label_entry(p, d, t, &u->decl->outputs[output], &name);
 		entries[used].path = arena_strndup(arena, name.s, name.len);
 		entries[used].id = t->outputs[output];

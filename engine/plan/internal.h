@@ -124,14 +124,36 @@ struct plan {
 	struct map *lost;         /* task's label, or step's name → why; NULL: none */
 	struct replay *replay;    /* NULL: this plan isn't one */
 	bool stopped;
-	bool expand_again;  /* a step has ended: an `each` over it may expand now */
-	struct str scratch; /* labels */
+	bool cancelled;                         /* … and only `finally` may still begin */
+	size_t n_ordinary, n_ordinary_expanded; /* steps that aren't of `finally`; first in order */
+	uint64_t open; /* ordinary steps without tasks yet, and ordinary tasks without end */
+	const char *run_state; /* set when `finally` begins; NULL before */
+	uint64_t n_tolerated;  /* failures of steps with `continue_on_error` */
+	bool expand_again;     /* a step has ended: an `each` over it may expand now */
+	struct str scratch;    /* labels */
 	struct str key_record;
 };
 
 /* settings.c */
 int plan_settle_known(struct plan *p, struct err *err);
 int plan_settle(struct plan *p, struct plan_step *s, size_t n_tasks, struct err *err);
+
+/* To those that wait for it, a failure that `continue_on_error` tolerates is like a skip. */
+static inline bool task_tolerated(const struct plan *p, const struct plan_task *t)
+{
+	return t->state == TASK_STATE_FAILED && p->steps[t->step].decl->continue_on_error;
+}
+static inline bool task_left_out(const struct plan *p, const struct plan_task *t)
+{
+	return t->state == TASK_STATE_SKIPPED || task_tolerated(p, t);
+}
+static inline bool task_went_wrong(const struct plan *p, const struct plan_task *t)
+{
+	return t->state == TASK_STATE_BLOCKED ||
+	       (t->state == TASK_STATE_FAILED && !task_tolerated(p, t));
+}
+/* Call when an ordinary task has ended, or an ordinary step has got its tasks. */
+void plan_count_open(struct plan *p, const struct step *s, int64_t change);
 
 /* expand.c */
 /* Finds the values or items that a step's tasks will have, if these aren't files. */

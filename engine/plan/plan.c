@@ -26,10 +26,40 @@
 
 int plan_expand_all(struct plan *p, struct err *err)
 {
-	for (size_t i = 0; i < p->n_steps && p->n_expanded < p->n_steps; i++)
+	/* While `steps` go on, those of `finally` that can't be expanded yet aren't looked at. */
+	const bool look = p->run_state || p->n_ordinary_expanded < p->n_ordinary;
+
+	for (size_t i = 0; look && i < p->n_steps && p->n_expanded < p->n_steps; i++)
 		if (plan_expand_step(p, p->ctx.pipeline->order[i], err) < 0)
 			return -1;
 	return 0;
+}
+
+/* Steps of `finally`. */
+
+/* The tasks of `finally` wait for one thing more than what they refer to: this. */
+static void begin_finally(struct plan *p)
+{
+	p->run_state = p->cancelled                                            ? "cancelled"
+		       : p->counts.failed + p->counts.blocked > p->n_tolerated ? "failed"
+									       : "succeeded";
+	for (size_t i = 0; i < p->n_steps; i++) {
+		struct plan_step *s = &p->steps[i];
+
+		for (size_t k = 0; s->decl->finally && k < s->n_tasks; k++)
+			if (--s->tasks[k].pending == 0)
+				queue_push(&p->wave, &s->tasks[k]);
+	}
+	p->expand_again = true;
+}
+
+void plan_count_open(struct plan *p, const struct step *s, int64_t change)
+{
+	if (s->finally)
+		return;
+	p->open += (uint64_t)change;
+	if (p->open == 0 && !p->run_state)
+		begin_finally(p);
 }
 
 int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret,
@@ -45,6 +75,9 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->pin_by_name = map_new();
 	p->code = code_new(p);
 	p->n_steps = pl->n_steps;
+	for (size_t i = 0; i < pl->n_steps; i++)
+		p->n_ordinary += !pl->steps[i].finally;
+	p->open = p->n_ordinary;
 	p->steps = arena_alloc(p->arena, (pl->n_steps + 1) * sizeof(*p->steps));
 	p->input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_ids));
 	p->input_uris = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_uris));
@@ -101,7 +134,7 @@ static void group_ended(struct plan *p, struct plan_step *s, struct plan_dep *d,
 			&s->tasks[d->down_tasks ? d->down_tasks[d->down_start[group] + i] : i];
 
 		t->need_failed |= d->failed[group];
-		t->need_skipped |= d->skipped[group] && d->decl->data;
+		t->need_skipped |= d->skipped[group] && (d->decl->data || d->decl->metrics);
 		if (--t->pending == 0)
 			queue_push(&p->wave, t);
 	}
@@ -112,7 +145,7 @@ static bool group_all_skipped(const struct plan *p, const struct plan_dep *d, ui
 	size_t n = dep_group_size(p, d, group);
 
 	for (size_t i = 0; i < n; i++)
-		if (dep_group_task(p, d, group, i)->state != TASK_STATE_SKIPPED)
+		if (!task_left_out(p, dep_group_task(p, d, group, i)))
 			return false;
 	return n > 0;
 }
@@ -130,7 +163,7 @@ static void tell_dependents(struct plan *p, const struct plan_task *t)
 			continue;
 		d = &s->deps[u->dependents.v[i].dep];
 		g = dep_group_of_upstream(d, t);
-		d->failed[g] |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
+		d->failed[g] |= task_went_wrong(p, t);
 		if (--d->remaining[g] == 0) {
 			d->skipped[g] = group_all_skipped(p, d, g);
 			group_ended(p, s, d, g);
@@ -154,15 +187,15 @@ static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
 
 		if (!d)
 			continue;
-		d->failed[g] |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
+		d->failed[g] |= task_went_wrong(p, t);
 		d->skipped[g] = d->remaining[g] == 0 && group_all_skipped(p, d, g);
 		for (size_t k = 0; k < n && d->remaining[g] == 0; k++) {
 			struct plan_task *w =
 				&s->tasks[d->down_tasks ? d->down_tasks[d->down_start[g] + k] : k];
 
 			w->need_failed |= w->state == TASK_WAITING && d->failed[g];
-			w->need_skipped |=
-				w->state == TASK_WAITING && d->skipped[g] && d->decl->data;
+			w->need_skipped |= w->state == TASK_WAITING && d->skipped[g] &&
+					   (d->decl->data || d->decl->metrics);
 		}
 	}
 }
@@ -202,11 +235,13 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	t->state = (uint8_t)state;
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
+	p->n_tolerated += task_tolerated(p, t);
 	if (p->ctx.spared &&
 	    (state == TASK_STATE_HIT || state == TASK_STATE_SKIPPED || state == TASK_STATE_BLOCKED))
 		p->ctx.spared(p->ctx.arg, t);
 	if (replay_goes(p))
 		return; /* its dependents used the recorded end */
+	plan_count_open(p, s->decl, -1);
 	if (!t->told)
 		tell_dependents(p, t);
 	else if (state != TASK_STATE_HIT && state != TASK_STATE_DONE)
@@ -286,14 +321,46 @@ int plan_task_key(struct plan *p, struct plan_task *t, struct arena *arena, stru
 
 bool plan_may_begin(struct plan *p, const struct plan_task *t)
 {
-	const struct expr *c = p->steps[t->step].decl->condition;
+	const struct step *s = p->steps[t->step].decl;
+	bool reads_state = false;
 
-	if (!p->stopped || (c && expr_handles_failure(c)))
+	if (!p->stopped || s->finally)
+		return true;
+	if (p->cancelled)
+		return false;
+	for (size_t i = 0; i < s->n_deps; i++)
+		reads_state |= s->deps[i].state;
+	if (reads_state || (s->condition && expr_handles_failure(s->condition)))
 		return true;
 	if (!p->ctx.begun)
 		return false;
 	plan_task_label(p, t, &p->scratch);
 	return p->ctx.begun(p->ctx.arg, p->scratch.s);
+}
+
+/* Whether a failure of the needed step blocks this one. A step of `finally` begins whatever the end
+ * of `steps` was, and `steps.X.state` is there to be asked; without content nothing can begin. */
+static bool dep_blocks(const struct plan *p, const struct step *s, const struct step_dep *d)
+{
+	return d->data || d->metrics ||
+	       (d->order && !(s->finally && !p->steps[d->step].decl->finally));
+}
+
+/* `handles`: always() and failed() let a step run after failures, but not without content that was
+ * never made. */
+static bool is_blocked(struct plan *p, const struct plan_task *t, bool handles)
+{
+	const struct step *s = p->steps[t->step].decl;
+
+	for (size_t i = 0; i < s->n_deps && t->need_failed; i++) {
+		struct plan_dep *d = &p->steps[t->step].deps[i];
+
+		if (d->failed[dep_group_of(d, t)] &&
+		    (handles ? (d->decl->data || d->decl->metrics) && !dep_gathers(p, d)
+			     : dep_blocks(p, s, d->decl)))
+			return true;
+	}
+	return t->need_failed && p->steps[t->step].stands_in;
 }
 
 /* Ends tasks that need no key: 1 ended, 0 goes on. */
@@ -308,7 +375,7 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 		plan_end_task(p, t, TASK_STATE_UNSELECTED);
 		return 1;
 	}
-	if ((t->need_failed && !handles) || !plan_may_begin(p, t)) {
+	if (is_blocked(p, t, handles) || !plan_may_begin(p, t)) {
 		plan_end_task(p, t, TASK_STATE_BLOCKED);
 		return 1;
 	}
@@ -322,15 +389,6 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 		plan_end_task(p, t, TASK_STATE_SKIPPED);
 		return 1;
 	}
-	/* always() lets a step run after failures, but not without content that was never made. */
-	for (size_t i = 0; i < s->n_deps && t->need_failed; i++) {
-		struct plan_dep *d = &p->steps[t->step].deps[i];
-
-		if (d->decl->data && d->failed[dep_group_of(d, t)] && !dep_gathers(p, d)) {
-			plan_end_task(p, t, TASK_STATE_BLOCKED);
-			return 1;
-		}
-	}
 	return 0;
 }
 
@@ -341,7 +399,7 @@ static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit
 	struct err why = { 0 };
 	bool gate = metrics_gate(p->steps[t->step].decl, hit->metrics, hit->n_metrics, &why) == 0;
 
-	if (!gate && !p->gate_message) {
+	if (!gate && !p->gate_message && !p->steps[t->step].decl->continue_on_error) {
 		plan_task_label(p, t, &p->scratch);
 		p->gate_message = arena_printf(p->arena, "%s (its result is on record): %s",
 					       p->scratch.s, why.msg);
@@ -567,6 +625,43 @@ void plan_stop(struct plan *p)
 		else
 			plan_end_task(p, t, TASK_STATE_BLOCKED);
 	}
+}
+
+void plan_cancel(struct plan *p)
+{
+	p->cancelled = true;
+	plan_stop(p);
+}
+
+bool plan_has_finally(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (p->steps[i].decl->finally && p->steps[i].selected)
+			return true;
+	return false;
+}
+
+bool plan_in_finally(const struct plan *p)
+{
+	return p->run_state != NULL;
+}
+
+uint64_t plan_n_tolerated(const struct plan *p)
+{
+	return p->n_tolerated;
+}
+
+void plan_add_failed(struct plan *p, bool tolerated, struct str *out)
+{
+	for (size_t i = 0; i < p->n_steps; i++)
+		for (size_t k = 0; k < p->steps[i].n_tasks; k++) {
+			const struct plan_task *t = &p->steps[i].tasks[k];
+
+			if (t->state != TASK_STATE_FAILED || task_tolerated(p, t) != tolerated)
+				continue;
+			plan_task_label(p, t, &p->scratch);
+			str_addf(out, "%s%s", out->len ? ", " : "", p->scratch.s);
+		}
 }
 
 /* Looking into a plan. */

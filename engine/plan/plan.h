@@ -59,12 +59,13 @@ struct plan_task {
 	int64_t attempt;      /* that execution's attempt, 0 unknown */
 	uint8_t state;        /* enum task_state */
 	uint8_t miss;         /* enum miss_cause */
-	bool need_failed;     /* something it needs failed or was blocked */
+	bool need_failed;     /* something it waits for failed or was blocked */
 	bool need_skipped;    /* content that it needs was skipped */
 	bool forced;
 	bool unselected;
-	bool absent;  /* the hit's content is gone from the store; no task has needed it so far */
-	bool revived; /* a task needs the absent content: this one is made again */
+	bool cancelled; /* BLOCKED because it was stopped on request */
+	bool absent;    /* the hit's content is gone from the store; no task has needed it so far */
+	bool revived;   /* a task needs the absent content: this one is made again */
 	bool told; /* its dependents know that it has ended; a revived one told them when it was a
 		      hit */
 	bool from_store;    /* the hit came from the store's record, not the database */
@@ -188,6 +189,14 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err);
 /* Nothing new starts from now on. What isn't running ends as BLOCKED, except steps whose `if`
  * handles failure, and tasks that have begun (plan_context.begun). */
 void plan_stop(struct plan *p);
+/* The run was cancelled. Like plan_stop(), but only steps of `finally` may still begin. Tasks that
+ * are TASK_TAKEN must be ended by the caller (plan_task_end(), with `cancelled` set). */
+void plan_cancel(struct plan *p);
+bool plan_has_finally(const struct plan *p);     /* some step of `finally` is selected */
+bool plan_in_finally(const struct plan *p);      /* all of `steps` have ended */
+uint64_t plan_n_tolerated(const struct plan *p); /* of the failed tasks */
+/* The labels of the failures that `continue_on_error` tolerated, or of the others. */
+void plan_add_failed(struct plan *p, bool tolerated, struct str *out);
 bool plan_may_begin(struct plan *p,
 		    const struct plan_task *t); /* false: stopped, and the task is no exception */
 

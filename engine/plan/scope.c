@@ -54,7 +54,7 @@ static int metric_value(struct task_scope *sc, const struct ref *ref, struct val
 	struct plan *p = sc->plan;
 	struct plan_dep *d = plan_dep_on(p, &p->steps[sc->task->step], ref->step);
 	uint32_t g;
-	size_t n;
+	size_t n, used = 0;
 	struct value *v;
 
 	if (!d)
@@ -66,10 +66,119 @@ static int metric_value(struct task_scope *sc, const struct ref *ref, struct val
 			       : no_metric(sc, ref, dep_single(p, d, g), err);
 	n = dep_group_size(p, d, g);
 	v = arena_alloc(sc->arena, (n + 1) * sizeof(*v));
-	for (size_t i = 0; i < n; i++)
-		if (!find_metric(dep_group_task(p, d, g, i), ref->name, &v[i]))
-			return no_metric(sc, ref, dep_group_task(p, d, g, i), err);
-	*ret = (struct value){ .type = VALUE_LIST, .list = { v, n } };
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_task *t = dep_group_task(p, d, g, i);
+
+		if (task_left_out(p, t))
+			continue;
+		if (!find_metric(t, ref->name, &v[used]))
+			return no_metric(sc, ref, t, err);
+		used++;
+	}
+	*ret = (struct value){ .type = VALUE_LIST, .list = { v, used } };
+	return 0;
+}
+
+/* In the order of the pipeline and of each step's tasks. */
+static int by_place(const void *a, const void *b)
+{
+	const struct plan_task *x = *(const struct plan_task *const *)a,
+			       *y = *(const struct plan_task *const *)b;
+
+	return x->step != y->step ? (x->step > y->step) - (x->step < y->step)
+				  : (x->index > y->index) - (x->index < y->index);
+}
+
+/* What `if` sees of a step: the worst end of its tasks that this one waits for. */
+static const char *state_word(const struct plan_task *t)
+{
+	switch ((enum task_state)t->state) {
+	case TASK_STATE_FAILED:
+		return "failed";
+	case TASK_STATE_BLOCKED:
+		return t->cancelled ? "cancelled" : "blocked";
+	case TASK_STATE_SKIPPED:
+	case TASK_STATE_UNSELECTED:
+		return "skipped";
+	default:
+		return "succeeded";
+	}
+}
+
+static int state_value(struct task_scope *sc, const struct ref *ref, struct value *ret,
+		       struct err *err)
+{
+	static const char *const worst_first[] = { "failed", "cancelled", "blocked", "succeeded",
+						   "skipped" };
+	struct plan *p = sc->plan;
+	struct plan_dep *d = plan_dep_on(p, &p->steps[sc->task->step], ref->step);
+	size_t worst = ARRAY_LEN(worst_first) - 1;
+	uint32_t g;
+
+	if (!d)
+		return not_here(ref, err);
+	g = dep_group_of(d, sc->task);
+	for (size_t i = 0; i < dep_group_size(p, d, g); i++)
+		while (worst > 0) {
+			size_t k = 0;
+
+			while (!str_eq(worst_first[k], state_word(dep_group_task(p, d, g, i))))
+				k++;
+			if (k >= worst)
+				break;
+			worst = k;
+		}
+	return text_value(ret, worst_first[worst]);
+}
+
+/* The tasks that failed, of those that this one waits for, directly or through others: the same
+ * ones whenever it is asked. */
+static int failed_value(struct task_scope *sc, struct value *ret)
+{
+	struct plan *p = sc->plan;
+	_cleanup_(map_freep) struct map *seen = map_new();
+	VEC(const struct plan_task *) todo = { 0 };
+	VEC(const struct plan_task *) failed = { 0 };
+	struct value *v;
+	const bool all = p->steps[sc->task->step].decl->finally;
+
+	for (size_t i = 0; all && i < p->n_steps; i++)
+		for (size_t k = 0; !p->steps[i].decl->finally && k < p->steps[i].n_tasks; k++)
+			if (p->steps[i].tasks[k].state == TASK_STATE_FAILED &&
+			    !task_tolerated(p, &p->steps[i].tasks[k]))
+				VEC_PUSH(&failed, &p->steps[i].tasks[k]);
+	if (!all)
+		VEC_PUSH(&todo, sc->task);
+	while (todo.n) {
+		const struct plan_task *t = todo.v[--todo.n];
+		struct plan_step *s = &p->steps[t->step];
+
+		if (t != sc->task && t->state == TASK_STATE_FAILED && !task_tolerated(p, t))
+			VEC_PUSH(&failed, t);
+		for (size_t i = 0; i < s->decl->n_deps; i++) {
+			struct plan_dep *d = &s->deps[i];
+			uint32_t g = dep_group_of(d, t);
+
+			for (size_t k = 0; k < dep_group_size(p, d, g); k++) {
+				const struct plan_task *u = dep_group_task(p, d, g, k);
+				void **slot = map_slot(seen, &u, sizeof(u), NULL);
+
+				if (!*slot)
+					VEC_PUSH(&todo, u);
+				*slot = seen;
+			}
+		}
+	}
+	if (failed.n)
+		qsort(failed.v, failed.n, sizeof(*failed.v), by_place);
+	v = arena_alloc(sc->arena, (failed.n + 1) * sizeof(*v));
+	for (size_t i = 0; i < failed.n; i++) {
+		plan_task_label(p, failed.v[i], &p->scratch);
+		text_value(&v[i], arena_strdup(sc->arena, p->scratch.s));
+	}
+	*ret = (struct value){ .type = VALUE_LIST, .list = { v, failed.n } };
+	VEC_FREE(&todo);
+	VEC_FREE(&failed);
 	return 0;
 }
 
@@ -166,6 +275,13 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 		return s->items ? item_value(sc, ref, ret) : not_here(ref, err);
 	case REF_STEP_METRIC:
 		return metric_value(sc, ref, ret, err);
+	case REF_STEP_STATE:
+		return state_value(sc, ref, ret, err);
+	case REF_RUN_STATE:
+		return sc->plan->run_state ? text_value(ret, sc->plan->run_state)
+					   : not_here(ref, err);
+	case REF_FAILED_TASKS:
+		return failed_value(sc, ret);
 	case REF_SCHEDULE:
 		return plan_schedule_value(sc->plan->ctx.schedule, ref, ret, err);
 	default:
@@ -198,7 +314,8 @@ int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
 	struct expr_scope es = { .resolve = scope_resolve,
 				 .arg = &sc,
-				 .any_failed = t->need_failed };
+				 .any_failed = t->need_failed ||
+					       (s->finally && str_eq(p->run_state, "failed")) };
 	struct value v;
 
 	if (expr_eval(s->condition, &es, arena, &v, err) < 0)

@@ -58,8 +58,9 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 			return -1;
 		selected[s->index] = true;
 	}
-	if (!o->n_targets && !o->until)
-		memset(selected, 1, p->n_steps);
+	/* What `finally` does to the world isn't made again by a reproduction. */
+	for (size_t i = 0; !o->n_targets && !o->until && i < p->n_steps; i++)
+		selected[i] = !(p->ctx.again && p->steps[i].decl->finally);
 	for (size_t i = p->n_steps; i-- > 0;) { /* and the steps they need */
 		const struct step *s = p->steps[p->ctx.pipeline->order[i]].decl;
 
@@ -82,6 +83,7 @@ static int select_from(struct plan *p, bool *selected, struct err *err)
 	for (size_t i = 0; i < pl->n_steps; i++) {
 		const struct step *s = &pl->steps[pl->order[i]];
 
+		after[s->index] |= s->finally;
 		for (size_t d = 0; d < s->n_deps; d++)
 			after[s->index] |= after[s->deps[d].step];
 	}

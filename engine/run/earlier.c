@@ -189,6 +189,24 @@ int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *er
 	return close_as(r, row, FAILURE_CANCELLED, "what its task reads has changed since", err);
 }
 
+bool earlier_acts_again(const struct run *r, const struct attempt_row *a)
+{
+	const struct step *s = pipeline_find_step(r->pipeline, a->step);
+
+	if (!s || !s->finally)
+		return false;
+	if (r->earlier.seen->state != RUN_RUNNING)
+		return true; /* that end came, and a user resumed the run */
+	for (size_t i = 0; i < r->earlier.n; i++) {
+		const struct attempt_row *b = &r->earlier.attempts[i];
+		const struct step *of = pipeline_find_step(r->pipeline, b->step);
+
+		if (b->id > a->id && of && !of->finally)
+			return true;
+	}
+	return false;
+}
+
 unsigned earlier_number(const struct run *r, const char *task)
 {
 	const struct task_past *p = map_get_str(r->earlier.past, task);
@@ -251,9 +269,14 @@ bool earlier_stands(const struct run *r, const char *task)
 
 bool earlier_failed(const struct run *r)
 {
-	for (size_t i = 0; r->earlier.goes_on && i < map_len(r->earlier.past); i++)
-		if (had_failed(r, map_at(r->earlier.past, i, NULL, NULL)))
+	for (size_t i = 0; r->earlier.goes_on && i < map_len(r->earlier.past); i++) {
+		const struct task_past *p = map_at(r->earlier.past, i, NULL, NULL);
+		const struct step *s =
+			p->ended ? pipeline_find_step(r->pipeline, p->ended->step) : NULL;
+
+		if (s && s->fail_fast && !s->continue_on_error && had_failed(r, p))
 			return true;
+	}
 	return false;
 }
 
@@ -264,6 +287,7 @@ static int write_closed(struct run *r, struct err *err)
 
 		if (!a)
 			continue;
+		*map_slot_str(r->earlier.open, a->task) = NULL;
 		VEC_PUSH(&r->journal.settled, (uint64_t)a->id);
 		if (close_as(r, a, FAILURE_CANCELLED,
 			     r->end.interrupted ? "stopped on request"

@@ -213,6 +213,13 @@ int run_finish(struct run *r, struct err *err)
 	if (!r->end.interrupted && run_prove_end(r, err) < 0)
 		return -1;
 	plan_count(r->plan, &r->row.counts);
+	if (plan_n_tolerated(r->plan) && !r->row.message) {
+		_cleanup_(str_deinit) struct str names = { 0 };
+
+		plan_add_failed(r->plan, true, &names);
+		r->row.message =
+			arena_printf(r->arena, "failed, but `continue_on_error`: %.2000s", names.s);
+	}
 	r->row.ended_ns = run_wall_ns(r);
 	r->row.only_store_failed = r->end.failed && !r->end.itself && !plan_gate_message(r->plan);
 	if (r->end.interrupted)

@@ -50,7 +50,9 @@ struct run_end {
 	bool itself;   /* … and not only because content couldn't be fetched or stored */
 	bool stopping; /* nothing new may begin */
 	bool interrupted, at_once; /* by a signal or a cancel request: running tasks are stopped */
-	bool told;                 /* a signal came after the last task had ended */
+	bool finally;              /* … and steps of `finally` go on */
+	struct loop_source *finally_timer;
+	bool told; /* a signal came after the last task had ended */
 	bool done;
 	struct err fatal; /* an error that the run can't survive */
 };
@@ -195,6 +197,9 @@ int earlier_take_up(struct run *r, struct err *err);
 struct attempt_row *earlier_row(struct run *r, const struct attempt *a);
 /* Closes one row of to_close. Call it inside a transaction. */
 int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *err);
+/* Whether this attempt of a step of `finally` was for an end of the run that wasn't its last: the
+ * run went on since. */
+bool earlier_acts_again(const struct run *r, const struct attempt_row *a);
 unsigned earlier_number(const struct run *r, const char *task); /* of its last attempt; 0 */
 /* A run that goes on without a user's request has only the rest of a task's retries. Fills the
  * task's history from them. Returns 1 when none is left; *ret is the attempt that says how it

@@ -48,6 +48,7 @@ void run_deinit(struct run *r)
 	for (size_t i = 0; i < ARRAY_LEN(r->signals.sources); i++)
 		loop_remove(r->ctx->loop, r->signals.sources[i]);
 	loop_remove(r->ctx->loop, r->tasks.look_again);
+	loop_remove(r->ctx->loop, r->end.finally_timer);
 	publisher_free(r->publisher);
 	for (size_t i = 0; i < PHASES; i++)
 		for (struct task *t = r->tasks.in[i].first; t; t = t->after) {
@@ -74,7 +75,7 @@ static int run_result(void *arg, const char *task, const struct digest *key, int
 	struct run *r = arg;
 	struct attempt_row *a = map_get_str(r->earlier.done, task);
 
-	if (!a || !digest_eq(&a->key, key))
+	if (!a || !digest_eq(&a->key, key) || earlier_acts_again(r, a))
 		return 0;
 	*ret_attempt = a->id;
 	return 1;

@@ -443,11 +443,11 @@ static int look(struct task *t, struct err *err)
 	}
 	/* It had failed for good before the engine died, and isn't retried. */
 	if (!t->history && earlier_history(t, &last)) {
-		if (!r->row.message)
+		if (!r->row.message && !s->continue_on_error)
 			r->row.message = arena_printf(
 				r->arena, "%s: %s", last->task,
 				last->message ? last->message : failure_class_name(last->failure));
-		r->end.itself |= last->failure != FAILURE_STORE;
+		r->end.itself |= last->failure != FAILURE_STORE && !s->continue_on_error;
 		plan_task_end(r->plan, t->plan, TASK_STATE_FAILED, NULL, NULL, 0,
 			      last->ended_ns - last->started_ns, last->id);
 		start_task_over(t, false);

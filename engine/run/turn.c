@@ -203,7 +203,8 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 	/* Missing content stays missing: a reproduction doesn't make it again. */
 	if (r->past && f == FAILURE_STORE)
 		return false;
-	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || a->given.shell || r->end.stopping)
+	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || a->given.shell ||
+	    (r->end.stopping && !a->step->finally))
 		return false;
 	if (f == FAILURE_UNSCHEDULABLE && !r->ctx->runner->ops->durable)
 		return false; /* this machine won't get larger */
@@ -239,19 +240,24 @@ static void block_all(struct run *r, struct task_list *l)
 	}
 }
 
-static void stop_starting(struct run *r)
+static void block_waiting(struct run *r)
 {
 	static const enum task_phase waiting[] = { PHASE_READY, PHASE_PARKED, PHASE_ELSEWHERE,
 						   PHASE_BACKING_OFF };
 
-	if (r->end.stopping)
-		return;
-	r->end.stopping = true;
-	plan_stop(r->plan);
 	for (size_t i = 0; i < map_len(r->tasks.groups); i++)
 		block_all(r, group_line(map_at(r->tasks.groups, i, NULL, NULL)));
 	for (size_t i = 0; i < ARRAY_LEN(waiting); i++)
 		block_all(r, &r->tasks.in[waiting[i]]);
+}
+
+static void stop_starting(struct run *r)
+{
+	if (r->end.stopping)
+		return;
+	r->end.stopping = true;
+	plan_stop(r->plan);
+	block_waiting(r);
 }
 
 /* Updates the plan and the task's phase after its attempt. *ret_delay_ns: until the retry, or
@@ -281,11 +287,15 @@ static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 	}
 	if (f == FAILURE_NONE || f == FAILURE_CANCELLED || retry)
 		return;
+	if (a->step->continue_on_error) {
+		run_notice(r, "%s failed, and the run goes on: `continue_on_error`", a->label);
+		return;
+	}
 	if (!r->end.failed)
 		r->row.message = arena_printf(r->arena, "%s: %s", a->label, res->err.msg);
 	r->end.failed = true;
 	r->end.itself |= f != FAILURE_STORE;
-	if (!r->o->keep_going)
+	if (!r->o->keep_going && a->step->fail_fast)
 		stop_starting(r);
 }
 
@@ -384,10 +394,10 @@ static int act(struct run *r, struct err *err)
 			return -1;
 		plan_count(r->plan, &c);
 		ended = c.hits + c.failed;
-		if (r->end.interrupted)
+		if (r->end.interrupted && !r->end.finally)
 			return 0;
 		/* A hit failed a gate, or a task had failed before an engine died. */
-		if (c.failed && !r->end.failed) {
+		if (c.failed > plan_n_tolerated(r->plan) && !r->end.failed) {
 			r->end.failed = true;
 			if (!r->row.message)
 				r->row.message = plan_gate_message(r->plan);
@@ -503,6 +513,49 @@ static int submit_starts(struct run *r, struct err *err)
 	return 0;
 }
 
+/* A cancelled run has this long for its steps of `finally`. */
+#define FINALLY_NS (5LL * 60 * NS_PER_S)
+
+static void finally_too_long(void *arg)
+{
+	struct run *r = arg;
+
+	r->end.finally_timer = NULL;
+	if (r->end.done || r->end.at_once)
+		return;
+	OBSERVE(r, notice, "the steps of `finally` took more than 5 minutes: stopping them");
+	r->end.at_once = r->wake = true;
+	run_cancel_attempts(r, true);
+}
+
+static void go_on_with_finally(struct run *r)
+{
+	r->end.finally = r->wake = true;
+	r->end.finally_timer =
+		loop_add_timer(r->ctx->loop, run_mono_ns(r) + FINALLY_NS, finally_too_long, r);
+}
+
+/* The run was cancelled, and all that ran has stopped: everything else ends as blocked, and the
+ * steps of `finally` begin. False: there are none, or they may not begin any more. */
+static bool begin_finally(struct run *r)
+{
+	if (r->end.finally || r->end.at_once || r->past || !plan_has_finally(r->plan))
+		return false;
+	if (earlier_close(r, &r->end.fatal) < 0) /* attempts elsewhere that nobody took up */
+		return false;
+	plan_cancel(r->plan);
+	for (struct task *t = r->tasks.in[PHASE_PLANNED].first; t; t = t->after) {
+		if (t->plan->state != TASK_TAKEN)
+			continue;
+		t->plan->cancelled = true;
+		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+	}
+	block_waiting(r);
+	OBSERVE(r, notice, "steps of `finally` run; interrupt again to stop them");
+	go_on_with_finally(r);
+	return true;
+}
+
 void run_turn(void *arg)
 {
 	struct run *r = arg;
@@ -525,9 +578,10 @@ void run_turn(void *arg)
 		estimate(r);
 		OBSERVE(r, progress, &c, t->in[PHASE_RUNNING].n, r->estimate.remaining_ns);
 	}
-	r->end.done = r->end.interrupted
-			      ? t->in[PHASE_RUNNING].n == 0
-			      : t->in[PHASE_PLANNED].n == t->n && plan_n_ready(r->plan) == 0;
+	if (r->end.interrupted && (r->end.at_once || !r->end.finally))
+		r->end.done = t->in[PHASE_RUNNING].n == 0 && !begin_finally(r);
+	else
+		r->end.done = t->in[PHASE_PLANNED].n == t->n && plan_n_ready(r->plan) == 0;
 }
 
 /* Stopping. */
@@ -571,6 +625,13 @@ void run_on_signal(void *arg, int signo)
 		err_set(&r->end.fatal, ERR_CANCELLED,
 			"the engine was asked to stop; what it started goes on");
 		r->end.done = true;
+		return;
+	}
+	/* `steps` have ended: nothing is left to stop but what runs in any case. */
+	if (!now && plan_in_finally(r->plan) && plan_has_finally(r->plan)) {
+		OBSERVE(r, notice, "steps of `finally` run; interrupt again to stop them");
+		r->end.interrupted = true;
+		go_on_with_finally(r);
 		return;
 	}
 	OBSERVE(r, notice,

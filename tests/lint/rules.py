@@ -452,7 +452,7 @@ def private(tree):
 FOLDERS = {"engine", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", ".ci"}
 TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              "LICENSE"}
-TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve"}
+TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers"}
 FILE_BYTES_MAX = 1 << 20
 
 
@@ -566,7 +566,7 @@ def rooms(tree):
             if f"tests/{name}.t" not in tree.files:
                 yield f"{table}:{n}: there is no tests/{name}.t"
     for f in tree.files:
-        if re.fullmatch(r"tests/(cli|fault|net|serve)/[\w/]+\.t", f) and f not in named:
+        if re.fullmatch(r"tests/(cli|fault|net|serve|peers)/[\w/]+\.t", f) and f not in named:
             yield f"{f}:1: is no room's in {table}"
 
 

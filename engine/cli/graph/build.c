@@ -267,6 +267,25 @@ static int add_dep(struct build *b, const struct step *s, const struct step_dep 
 	return 0;
 }
 
+/* A step of `finally` begins after the last of `steps`: an edge from each that no other waits for.
+ */
+static int add_finally_edges(struct build *b, const struct step *s, struct err *err)
+{
+	_cleanup_(freep) bool *drawn = xcalloc(b->p->n_steps + 1, sizeof(*drawn));
+
+	for (size_t i = 0; i < b->p->n_steps; i++)
+		for (size_t k = 0; k < b->p->steps[i].n_deps; k++)
+			if (!b->p->steps[i].finally || i == s->index)
+				drawn[b->p->steps[i].deps[k].step] = true;
+	for (uint32_t i = 0; i < b->p->n_steps; i++) {
+		struct step_dep d = { .step = i, .order = true };
+
+		if (!b->p->steps[i].finally && !drawn[i] && add_dep(b, s, &d, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int add_input_edges(struct build *b, const struct step *s, struct err *err)
 {
 	const struct expanded *x = &b->steps[s->index];
@@ -310,6 +329,8 @@ static int build(struct build *b, struct err *err)
 		for (size_t k = 0; k < s->n_deps; k++)
 			if (add_dep(b, s, &s->deps[k], err) < 0)
 				return -1;
+		if (s->finally && add_finally_edges(b, s, err) < 0)
+			return -1;
 	}
 	return 0;
 }

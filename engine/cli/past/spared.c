@@ -1,6 +1,10 @@
-/* Tasks of a run that weren't executed: hits with the run that made the result, skipped and blocked
- * ones with the reason. The results table has their states; the reasons come from the pipeline as
- * it was, since a skipped task left nothing else. */
+/* engine/cli/past/spared.c — tasks of a run that weren't executed: hits with the run that made the
+ * result, skipped and blocked ones with the reason.
+ *
+ * The results table has their states. The reasons come from the pipeline as it was, since a skipped
+ * task left nothing else: why() names the first need that explains the end. No state of its own;
+ * reads only.
+ */
 #include "base/map.h"
 #include "cli/past/past.h"
 #include "cli/render/facts.h"
@@ -42,13 +46,23 @@ static const char *why(struct spared *sp, const struct facts_task *t)
 	const struct step *s = step_named(sp->pipeline, t->step);
 
 	for (size_t i = 0; s && i < s->n_deps; i++) {
-		const char *needed = sp->pipeline->steps[s->deps[i].step].name;
+		const struct step *of_step = &sp->pipeline->steps[s->deps[i].step];
+		const bool content = s->deps[i].data || s->deps[i].metrics;
+		const char *needed = of_step->name;
 		const struct step_ends *e = ends_of(sp, needed);
 		const char *of = e->n > 1 ? "a task of " : "";
 
-		if (t->state == RESULT_SKIPPED && s->deps[i].data && e->n && e->skipped == e->n)
+		if (!content && (!s->deps[i].order || s->finally))
+			continue; /* it didn't hold the task up */
+		if (t->state == RESULT_SKIPPED && content && e->n && e->failed &&
+		    of_step->continue_on_error && e->skipped + e->failed == e->n)
+			return arena_printf(sp->cli->arena,
+					    "%s`%s` failed (`continue_on_error`) and made nothing "
+					    "to read",
+					    of, needed);
+		if (t->state == RESULT_SKIPPED && content && e->n && e->skipped == e->n)
 			return arena_printf(sp->cli->arena, "`%s` was skipped", needed);
-		if (t->state == RESULT_BLOCKED && e->failed)
+		if (t->state == RESULT_BLOCKED && e->failed && !of_step->continue_on_error)
 			return arena_printf(sp->cli->arena, "%s`%s` failed", of, needed);
 		if (t->state == RESULT_BLOCKED && e->blocked)
 			return arena_printf(sp->cli->arena, "%s`%s` wasn't run", of, needed);

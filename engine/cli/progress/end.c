@@ -134,6 +134,11 @@ void progress_finish(struct progress *p, const struct run_row *run)
 	if (p->o.verbosity >= 0) {
 		char hex[DIGEST_HEX_MAX];
 		add_counts(&s, &run->counts);
+		if (run->state == RUN_SUCCEEDED && run->message) {
+			str_add(&s, "  ");
+			text_add_printable(&s, run->message, strlen(run->message));
+			str_addc(&s, '\n');
+		}
 		if (run->has_hash)
 			str_addf(&s, "  run hash %.12s\n", digest_hex(&run->hash, hex));
 		add_next(p, &s, run);

@@ -49,8 +49,8 @@ void planned_reason_of_others(const struct planned *pl, const struct plan_task *
 				     "that reads it is");
 			break;
 		}
-		str_add(out, "needs ");
-		for (size_t i = 0, n = 0; i < s->n_deps; i++)
+		str_add(out, s->finally ? "begins when all of `steps` have ended" : "needs ");
+		for (size_t i = 0, n = 0; i < s->n_deps && !s->finally; i++)
 			if (plan_step_left(pl->plan, s->deps[i].step) ||
 			    !plan_step_expanded(pl->plan, s->deps[i].step))
 				str_addf(out, "%s%s", n++ ? ", " : "",

@@ -234,6 +234,7 @@ static void c_dep(struct codec *c, struct step_dep *d)
 	C_BOOL(c, d->data);
 	C_BOOL(c, d->metrics);
 	C_BOOL(c, d->order);
+	C_BOOL(c, d->state);
 	C_ARRAY(c, d->shared, d->n_shared, ITEM_PART, c_pair);
 	c_pos(c, &d->pos);
 	if (!c->decoding || c->failed)
@@ -305,8 +306,9 @@ enum {
 
 static bool same_policy(const struct step *a, const struct step *b)
 {
-	return a->cache == b->cache && !a->keyed.salt && !b->keyed.salt && !a->keyed.seed &&
-	       !b->keyed.seed && a->keyed.resources == b->keyed.resources &&
+	return a->cache == b->cache && a->finally == b->finally && a->fail_fast == b->fail_fast &&
+	       a->continue_on_error == b->continue_on_error && !a->keyed.salt && !b->keyed.salt &&
+	       !a->keyed.seed && !b->keyed.seed && a->keyed.resources == b->keyed.resources &&
 	       a->timeout_ns == b->timeout_ns &&
 	       memcmp(&a->retry, &b->retry, sizeof(a->retry)) == 0 && a->measured.n_gates == 0 &&
 	       b->measured.n_gates == 0 && a->measured.n_tolerances == 0 &&
@@ -326,6 +328,9 @@ static bool same_policy(const struct step *a, const struct step *b)
 static void copy_policy(struct step *s, const struct step *from)
 {
 	s->cache = from->cache;
+	s->finally = from->finally;
+	s->fail_fast = from->fail_fast;
+	s->continue_on_error = from->continue_on_error;
 	s->keyed.resources = from->keyed.resources;
 	s->timeout_ns = from->timeout_ns;
 	s->retry = from->retry;
@@ -365,6 +370,9 @@ static void c_policy(struct codec *c, struct step *s)
 {
 	c_name(c, &s->program.shell);
 	C_BOOL(c, s->cache);
+	C_BOOL(c, s->finally);
+	C_BOOL(c, s->fail_fast);
+	C_BOOL(c, s->continue_on_error);
 	C_BOOL(c, s->copies);
 	C_U32(c, s->sandbox.strictness);
 	C_U32(c, s->sandbox.network);

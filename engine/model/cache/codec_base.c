@@ -291,13 +291,13 @@ static size_t ref_limit(const struct codec *c, const struct ref *r)
 /* A reference without its position. */
 static void c_ref_to(struct codec *c, struct ref *r)
 {
-	C_ENUM(c, r->kind, REF_SCHEDULE + 1);
+	C_ENUM(c, r->kind, REF_KINDS);
 	C_U32(c, r->step);
 	C_U32(c, r->index);
 	c_name(c, &r->name);
 	if (!c->decoding || c->failed)
 		return;
-	if (r->kind == REF_STEP_OUTPUT || r->kind == REF_STEP_METRIC) {
+	if (r->kind == REF_STEP_OUTPUT || r->kind == REF_STEP_METRIC || r->kind == REF_STEP_STATE) {
 		if (!c->s || r->step >= c->pl->n_steps || c->needed[r->step] != c->s->index + 1)
 			codec_fail(c);
 	} else if (r->kind >= REF_ITEM && r->kind <= REF_ITEM_STEM && (!c->s || !c->s->each)) {

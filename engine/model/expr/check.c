@@ -78,12 +78,34 @@ static void check_bools(const struct expr *e, const struct expr_check *ctx)
 	}
 }
 
+/* A state is compared with a word that no state has: that would never hold. */
+static void check_state(const struct expr *state, const struct expr *word,
+			const struct expr_check *ctx)
+{
+	static const char *const words[] = { "succeeded", "failed", "cancelled", "skipped",
+					     "blocked" };
+	const size_t n = state->ref.kind == REF_RUN_STATE ? 3 : ARRAY_LEN(words);
+
+	if (state->kind != EXPR_REF || word->kind != EXPR_CONST ||
+	    word->value.type != VALUE_STRING ||
+	    (state->ref.kind != REF_STEP_STATE && state->ref.kind != REF_RUN_STATE))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(words[i], word->value.s) == 0)
+			return;
+	error_at(ctx, word, "no %s is '%.40s': it is %s", n == 3 ? "run" : "step", word->value.s,
+		 n == 3 ? "succeeded, failed or cancelled"
+			: "succeeded, failed, skipped, blocked or cancelled");
+}
+
 static void check_compare(const struct expr *e, const struct expr_check *ctx)
 {
 	enum expr_type a = check(e->args[0], ctx, false), b = check(e->args[1], ctx, false);
 	bool equality = e->op == COMPARE_EQ || e->op == COMPARE_NE;
 
 	if (equality) {
+		check_state(e->args[0], e->args[1], ctx);
+		check_state(e->args[1], e->args[0], ctx);
 		if (a != TYPE_ANY && b != TYPE_ANY && a != b && a != TYPE_NULL && b != TYPE_NULL)
 			error_at(ctx, e, "%s is never equal to %s", expr_type_name(a),
 				 expr_type_name(b));

@@ -58,6 +58,15 @@ static const struct expr_help_row rows[] = {
 	{ "Values", "steps.S.outputs.NAME", "content that the step S made" },
 	{ "Values", "steps.S.metrics.NAME",
 	  "a metric of the step S, known when S has ended; of several tasks it is a list" },
+	{ "Values", "steps.S.state",
+	  "in `if` and in `finally`: how the step S ended: 'succeeded', 'failed', 'skipped', "
+	  "'blocked' or 'cancelled'. Waits for it, whatever the end. Of several tasks: the worst "
+	  "one's, and 'skipped' when all were" },
+	{ "Values", "run.state",
+	  "in `finally`: how `steps` ended: 'succeeded', 'failed' or 'cancelled'" },
+	{ "Values", "failed.tasks",
+	  "the names of the tasks that failed, of those that the step waits for, directly or "
+	  "through others; in `finally` of all" },
 	{ "Values", "matrix.AXIS", "the task's value of that axis" },
 	{ "Values", "item, item.name, item.path, item.stem",
 	  "the task's part of `each`: content or value; the last component of its name; its path; "

@@ -71,6 +71,16 @@ static void key_cache(struct reader *r, const struct yaml_node *n)
 	read_bool(r->d, n, "`cache`", &r->s->cache);
 }
 
+static void key_fail_fast(struct reader *r, const struct yaml_node *n)
+{
+	read_bool(r->d, n, "`fail_fast`", &r->s->fail_fast);
+}
+
+static void key_continue_on_error(struct reader *r, const struct yaml_node *n)
+{
+	read_bool(r->d, n, "`continue_on_error`", &r->s->continue_on_error);
+}
+
 static void key_salt(struct reader *r, const struct yaml_node *n)
 {
 	if (!doc_want_scalar(r->d, n, "`salt`"))
@@ -151,11 +161,13 @@ static const struct key_rule {
 	{ "checkpoint", step_read_checkpoint, CONTEXT_COMMAND },
 	{ "code", step_read_code, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "concurrency", step_read_concurrency, CONTEXT_ALL },
+	{ "continue_on_error", key_continue_on_error, CONTEXT_ANY_STEP | CONTEXT_DEFAULTS },
 	{ "description", key_description, CONTEXT_NOT_DEFAULTS },
 	{ "distributed", step_read_distributed, CONTEXT_COMMAND | CONTEXT_USE },
 	{ "each", step_read_each, CONTEXT_ANY_STEP },
 	{ "env", step_read_env, CONTEXT_ALL },
 	{ "env_file", step_read_env_file, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
+	{ "fail_fast", key_fail_fast, CONTEXT_ANY_STEP | CONTEXT_DEFAULTS },
 	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
 	{ "if", key_if, CONTEXT_ANY_STEP },
 	{ "image", key_image, CONTEXT_ALL },
@@ -279,9 +291,11 @@ void read_defaults(struct loader *l, const struct yaml_node *n)
 		.l = l, .b = &b, .s = &l->defaults, .d = &l->doc, .context = CONTEXT_DEFAULTS
 	};
 
-	l->defaults = (struct step){
-		.program.shell = "sh", .cache = true, .concurrency = { .max = 1 }, .place.pack = 1
-	};
+	l->defaults = (struct step){ .program.shell = "sh",
+				     .cache = true,
+				     .fail_fast = true,
+				     .concurrency = { .max = 1 },
+				     .place.pack = 1 };
 	retry_defaults(&l->defaults.retry);
 	if (n && !yaml_is_null(n) && doc_want_map(&l->doc, n, "`defaults`"))
 		read_layer(&r, n);
@@ -372,16 +386,31 @@ static void finish_step(struct build *b, unsigned context)
 	retry_finish(s);
 }
 
+/* It acts on how the run ended, which no key says. */
+static void finish_finally(struct build *b)
+{
+	const struct yaml_node *cache = yaml_get(b->node, "cache");
+
+	if (cache && b->s->cache)
+		doc_error(b->doc, cache,
+			  "step `%s` is one of `finally`, and those act in each run: there is no "
+			  "`cache` for them",
+			  b->s->name);
+	b->s->cache = false;
+}
+
 static void read_step(struct loader *l, struct build *b)
 {
 	struct reader r = { .l = l, .b = b, .s = b->s, .d = &l->doc };
 	const char *name = b->s->name;
 	uint32_t index = b->s->index;
+	bool finally = b->s->finally;
 	struct step_file *f;
 
 	*b->s = l->defaults;
 	b->s->name = name;
 	b->s->index = index;
+	b->s->finally = finally;
 	b->s->pos = doc_pos(&l->doc, b->key);
 	if (b->node->kind != YAML_KIND_MAP) {
 		doc_error(&l->doc, b->node, "step `%s` must be a mapping, not %s", name,
@@ -419,30 +448,45 @@ static void read_step(struct loader *l, struct build *b)
 		}
 	}
 	read_layer(&r, b->node);
+	if (finally)
+		finish_finally(b);
 	finish_step(b, r.context);
 }
 
-void read_steps(struct loader *l, const struct yaml_node *n)
+void read_steps(struct loader *l, const struct yaml_node *steps, const struct yaml_node *finally)
 {
-	if (!doc_want_map(&l->doc, n, "`steps`"))
-		return;
-	if (n->len == 0)
-		doc_error(&l->doc, n, "`steps` is empty: a pipeline needs at least one step");
-	l->n_steps = n->len;
-	l->steps = arena_alloc(l->arena, n->len * sizeof(*l->steps));
-	l->builds = arena_alloc(l->scratch, n->len * sizeof(*l->builds));
-	for (size_t i = 0; i < n->len; i++) {
-		struct build *b = &l->builds[i];
+	size_t n_finally = 0;
 
-		*b = (struct build){ .s = &l->steps[i],
-				     .doc = &l->doc,
-				     .key = n->pairs[i].key,
-				     .node = n->pairs[i].value };
+	if (!doc_want_map(&l->doc, steps, "`steps`"))
+		return;
+	if (steps->len == 0)
+		doc_error(&l->doc, steps, "`steps` is empty: a pipeline needs at least one step");
+	if (finally && !yaml_is_null(finally) && doc_want_map(&l->doc, finally, "`finally`"))
+		n_finally = finally->len;
+	l->n_steps = steps->len + n_finally;
+	l->steps = arena_alloc(l->arena, l->n_steps * sizeof(*l->steps));
+	l->builds = arena_alloc(l->scratch, l->n_steps * sizeof(*l->builds));
+	for (size_t i = 0; i < l->n_steps; i++) {
+		struct build *b = &l->builds[i];
+		const bool last = i >= steps->len;
+		const struct yaml_pair *pair =
+			last ? &finally->pairs[i - steps->len] : &steps->pairs[i];
+		void **slot;
+
+		*b = (struct build){
+			.s = &l->steps[i], .doc = &l->doc, .key = pair->key, .node = pair->value
+		};
 		doc_check_name(&l->doc, b->key, NAME_STEP, "step");
 		b->s->name = doc_text(&l->doc, b->key);
 		b->s->index = (uint32_t)i;
-		*map_slot_str(l->step_index, b->s->name) = (void *)(uintptr_t)(i + 1);
+		b->s->finally = last;
+		slot = map_slot_str(l->step_index, b->s->name);
+		if (*slot)
+			doc_error(&l->doc, b->key,
+				  "step `%s` stands in `steps` too: a name is given once",
+				  b->s->name);
+		*slot = (void *)(uintptr_t)(i + 1);
 	}
-	for (size_t i = 0; i < n->len; i++)
+	for (size_t i = 0; i < l->n_steps; i++)
 		read_step(l, &l->builds[i]);
 }

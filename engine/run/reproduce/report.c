@@ -292,6 +292,8 @@ static int add_step(struct report *rp, const struct step *s, struct err *err)
 	struct results_cursor c;
 	struct result_entry e;
 
+	if (s->finally) /* it acts, and isn't made again */
+		return 0;
 	if (results_seek_step(rp->was, s->name, &c))
 		while (results_next(&c, &e) && str_eq(e.step, s->name)) {
 			*map_slot_str(known, e.task) = rp;

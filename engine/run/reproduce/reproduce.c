@@ -83,6 +83,13 @@ static struct map *names_of(const struct past_run *past, const struct pipeline *
 	return names;
 }
 
+static const struct step *step_of_task(const struct pipeline *p, const char *task)
+{
+	_cleanup_(freep) char *step = xstrndup(task, strcspn(task, "["));
+
+	return pipeline_find_step(p, step);
+}
+
 static int check_names(const struct past_run *past, const struct pipeline *p,
 		       const struct reproduce_options *o, struct err *err)
 {
@@ -96,6 +103,13 @@ static int check_names(const struct past_run *past, const struct pipeline *p,
 	for (size_t i = 0; i < o->n_only + o->n_skip; i++) {
 		const char *name = i < o->n_only ? o->only[i] : o->skip[i - o->n_only];
 
+		const struct step *s = map_get_str(known, name) ? step_of_task(p, name) : NULL;
+
+		if (i < o->n_only && s && s->finally)
+			return err_set(err, ERR_INVALID,
+				       "step `%s` is one of `finally`, which a reproduction leaves "
+				       "out: it compares what the other steps make",
+				       s->name);
 		if (map_get_str(known, name))
 			continue;
 		str_add(&hint, "");
