@@ -185,6 +185,7 @@ CLI_COMMAND(check);
 CLI_COMMAND(plan);
 CLI_COMMAND(run);
 CLI_COMMAND(resume);
+CLI_COMMAND(sweep);
 CLI_COMMAND(status);
 CLI_COMMAND(logs);
 CLI_COMMAND(cancel);

@@ -255,6 +255,55 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn resume", "the newest run that can go on" },
 		   { "cairn resume digits-7kq2m", "this one" }),
 	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_resume },
+	{ "sweep", "search for the best params of a pipeline", "[PIPELINE] [NAME]", 0, 2,
+	  "Runs the search NAME that the pipeline declares under `sweeps` (it may be left out "
+	  "where "
+	  "there is only one):\n\n"
+	  "  sweeps:\n"
+	  "    tune:\n"
+	  "      params:\n"
+	  "        lr: {min: 0.0001, max: 1, scale: log}\n"
+	  "        depth: [2, 4, 8]\n"
+	  "      maximize: evaluate.accuracy    # or minimize\n"
+	  "      search: tpe                    # grid, random, sobol, tpe or halving\n"
+	  "      trials: 30\n"
+	  "      seed: 7\n"
+	  "      parallel: 2\n"
+	  "      max_failures: 3\n"
+	  "\nHalving has `rungs: {param: epochs, min: 1, max: 27, factor: 3}`, too: the param that "
+	  "makes a trial longer.\n\n"
+	  "Every trial is an ordinary run with params of its own: tasks that "
+	  "don't depend on them come from the cache, and `cairn runs --sweep NAME`, `cairn "
+	  "metrics` "
+	  "and `cairn get` know it. The values of trial n follow from the declaration, the seed "
+	  "and "
+	  "the results of the trials before it, so the same sweep makes the same trials."
+	  "\n\nThe same command goes on where the sweep stopped, whatever stopped it: trials on "
+	  "record count, and a trial that was killed is resumed. When the code, the inputs, the "
+	  "steps or the search changed, the sweep begins again. A trial that fails counts as one "
+	  "without a value; when more than `max_failures` fail (3 if it isn't given), the sweep "
+	  "stops.\n\nPress Ctrl-C once to let running trials stop in order, twice to stop at once.",
+	  OPTIONS(OPT_PARAMS,
+		  { 'j', "jobs", "N", "run N trials at once (default: the sweep's `parallel`)" },
+		  { 0, "trials", "N", "end at trial N (default: the sweep's `trials`)" },
+		  { 0, "seed", "N", "another seed than the sweep's" }, OPT_ON, OPT_STORE,
+		  OPT_CACHE),
+	  .json = "{\"sweep\", \"id\", \"pipeline\", \"search\", \"seed\": N, \"objective\", "
+		  "\"goal\": \"maximize\"|\"minimize\", \"counts\": {\"trials\": N, \"ended\": N, "
+		  "\"with_value\": N, \"failed\": N}, \"best\": TRIAL|null, \"trials\": "
+		  "[{\"number\": "
+		  "N, \"run\", \"hash\"|null, \"state\", \"params\": {NAME: VALUE}, \"value\": "
+		  "N|null, \"problem\"|null}]}",
+	  EXIT_CODES({ 0, "all trials ended, and one at least has a value" },
+		     { 1, "too many trials failed, or none has a value" }, { 2, "wrong usage" },
+		     { 3, "the pipeline or the configuration is invalid" },
+		     { 4, "the environment: store, disk, database; or this sweep is running" },
+		     { 130, "interrupted" }),
+	  EXAMPLES({ "cairn sweep tune", "begin, or go on" },
+		   { "cairn sweep tune --trials 60 -j 4", "more trials, four at once" },
+		   { "cairn sweep train.yaml tune -p epochs=3", "with a fixed param" },
+		   { "cairn runs --sweep tune --sort=-accuracy", "its trials, the best first" }),
+	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_sweep },
 	{ "status", "show the state of a run", "[RUN]", 0, 1,
 	  "Shows a run (default: the newest): its state, counts, running tasks and failures. -v "
 	  "lists all tasks: hits with the run that made their result, skipped and blocked ones "
@@ -297,7 +346,10 @@ const struct cli_command cli_commands[] = {
 	  .complete = COMPLETE_RUN, .run = cmd_cancel },
 	{ "runs", "list past and present runs", "", 0, 0,
 	  "Lists runs, newest first, and nondeterministic tasks. All given conditions must hold. A "
-	  "metric is that of any task of the run, executed or hit; STEP.NAME is that of one step.",
+	  "metric is that of any task of the run, executed or hit; STEP.NAME is that of one step. "
+	  "Metrics and params that an option names are columns, and with --sweep the params in "
+	  "which "
+	  "the trials differ.",
 	  OPTIONS({ 'n', "limit", "N", "list at most N runs (default 20; 0: all)" },
 		  { 0, "pipeline", "NAME", "only runs of this pipeline" },
 		  { 0, "state", "STATE", "only runs in this state",
@@ -313,6 +365,7 @@ const struct cli_command cli_commands[] = {
 		  { 't', "tag", "NAME", "only the run with this tag" },
 		  { 0, "commit", "HEX", "only runs of this commit, or a prefix of it" },
 		  { 0, "schedule", "NAME", "only runs that this schedule made" },
+		  { 0, "sweep", "NAME", "only trials of this sweep" },
 		  { 's', "sort", "METRIC",
 		    "sort by this metric, smallest first; -METRIC: largest first" },
 		  OPT_SERVER),
@@ -320,7 +373,8 @@ const struct cli_command cli_commands[] = {
 		  "\"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, \"params\": {NAME: "
 		  "VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"reproduces\": HASH|null, "
 		  "\"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", "
-		  "\"blocked\"}, \"message\"|null, \"tags\": [NAME]}]}",
+		  "\"blocked\"}, \"message\"|null, \"trial\": {\"sweep\", \"number\": N}|null, "
+		  "\"tags\": [NAME], \"metrics\": those of --sort and --metric {NAME: N}}]}",
 	  EXAMPLES({ "cairn runs", "the newest 20" },
 		   { "cairn runs --state failed --json", "failed ones, for a program" },
 		   { "cairn runs --since 7d --metric 'accuracy>=0.9' -p lr=0.1",
@@ -357,14 +411,16 @@ const struct cli_command cli_commands[] = {
 	  .complete = COMPLETE_YAML, .run = cmd_graph },
 	{ "metrics", "compare metrics of runs", "[RUN...]", 0, CLI_ANY,
 	  "Prints a table with a row for each task that has metrics (default: of the newest 20 "
-	  "such runs), and a column for each metric and each param that differs. Metrics of the "
+	  "such runs), and a column for each metric and each param or matrix value that differs. "
+	  "Metrics of the "
 	  "last steps come first. A step's metrics appear here when it has ended; while it runs, "
 	  "`cairn run` shows its newest values on a terminal (in a pod: those of the last ten "
 	  "seconds), and `cairn logs -f` its output.",
 	  OPTIONS({ 0, "pipeline", "NAME", "only runs of this pipeline" },
 		  { 0, "step", "STEP", "only metrics of this step", .repeats = true },
 		  { 's', "sort", "NAME",
-		    "sort by this metric or param, smallest first; -NAME: largest first" },
+		    "sort by this metric, param or matrix value, smallest first; -NAME: largest "
+		    "first" },
 		  { 0, "filter", "CONDITION",
 		    "only tasks that match, such as 'accuracy>=0.9' or 'lr=0.1'", .repeats = true },
 		  { 'n', "limit", "N", "read at most N runs (0: all)" },

@@ -15,6 +15,7 @@
  */
 #include <assert.h>
 #include "base/os/fs.h"
+#include "base/text/yaml_json.h"
 #include "model/cache/cache.h"
 #include "model/read.h"
 
@@ -69,6 +70,7 @@ static void loader_deinit(struct loader *l)
 	VEC_FREE(&l->params);
 	VEC_FREE(&l->inputs);
 	VEC_FREE(&l->schedules);
+	VEC_FREE(&l->sweeps);
 	VEC_FREE(&l->step_file_list);
 	map_free(l->param_index);
 	map_free(l->input_index);
@@ -83,8 +85,9 @@ static void loader_deinit(struct loader *l)
 
 static void read_all(struct loader *l)
 {
-	static const char *const keys[] = { "pipeline", "description", "params",  "inputs",
-					    "defaults", "steps",       "finally", "schedules" };
+	static const char *const keys[] = { "pipeline", "description", "params",
+					    "inputs",   "defaults",    "steps",
+					    "finally",  "schedules",   "sweeps" };
 	const struct yaml_node *root = l->doc.tree->root, *v;
 	struct param_decl *params;
 	size_t n_params;
@@ -122,28 +125,52 @@ static void read_all(struct loader *l)
 	else
 		doc_error(&l->doc, root, "`steps` is missing: a pipeline needs at least one step");
 	read_schedules(l, yaml_get(root, "schedules"));
+	read_sweeps(l, yaml_get(root, "sweeps"));
 	resolve_all(l);
 	loader_order_steps(l);
+}
+
+static void digest_file(struct digester *dg, const char *path, const char *bytes, size_t len)
+{
+	_cleanup_(str_deinit) struct str head = { 0 };
+
+	str_add_field(&head, path, strlen(path));
+	str_add_u64(&head, len);
+	digester_update(dg, head.s, head.len);
+	digester_update(dg, bytes, len);
+}
+
+/* What the pipeline file says, without the words that decide no run. */
+static void add_core(const struct yaml_node *root, struct str *out)
+{
+	static const char *const without[] = { "sweeps", "schedules", "description" };
+	json_t *j = yaml_to_json(root);
+
+	for (size_t i = 0; i < ARRAY_LEN(without); i++)
+		json_object_del(j, without[i]);
+	json_add_canonical(out, j);
+	json_decref(j);
 }
 
 /* Digests the pipeline's bytes and those of its step files, with their paths. */
 static void digest_sources(struct loader *l)
 {
-	struct str head = { 0 };
-	struct digester *dg = digester_new();
+	struct digester *all = digester_new(), *core = digester_new();
+	_cleanup_(str_deinit) struct str text = { 0 };
 
+	if (l->sweeps.n)
+		add_core(l->doc.tree->root, &text);
 	for (size_t i = 0; i <= l->step_file_list.n; i++) {
 		const struct doc *d = i ? &l->step_file_list.v[i - 1]->doc : &l->doc;
 
-		str_reset(&head);
-		str_add_field(&head, d->path, strlen(d->path));
-		str_add_u64(&head, d->len);
-		digester_update(dg, head.s, head.len);
-		digester_update(dg, d->bytes, d->len);
+		digest_file(all, d->path, d->bytes, d->len);
+		digest_file(core, d->path, i ? d->bytes : text.s, i ? d->len : text.len);
 	}
-	digester_final(dg, &l->p->digest);
-	digester_free(dg);
-	str_deinit(&head);
+	digester_final(all, &l->p->digest);
+	if (l->sweeps.n)
+		digester_final(core, &l->p->core_digest);
+	digester_free(all);
+	digester_free(core);
 }
 
 #define KEEP(field) \
@@ -165,6 +192,8 @@ static void hand_out(struct loader *l, struct pipeline **ret)
 	p->n_inputs = l->inputs.n;
 	p->schedules = KEEP(schedules);
 	p->n_schedules = l->schedules.n;
+	p->sweeps = KEEP(sweeps);
+	p->n_sweeps = l->sweeps.n;
 	p->steps = l->steps;
 	p->n_steps = l->n_steps;
 	digest_sources(l);

@@ -399,6 +399,47 @@ struct schedule_decl {
 	struct pos pos;
 };
 
+/* A search over params: which values to try, and by what number to judge. The search itself is
+ * run/sweep/search.h. */
+enum sweep_search { SWEEP_GRID, SWEEP_RANDOM, SWEEP_SOBOL, SWEEP_TPE, SWEEP_HALVING };
+#define SWEEP_SEARCHES    5
+#define SWEEP_PARAMS_MAX  21 /* dimensions of the published Sobol numbers (run/sweep/sobol.c) */
+#define SWEEP_GRID_MAX    1000
+#define SWEEP_TRIALS_MAX  10000
+#define SWEEP_AT_ONCE_MAX 256
+
+struct sweep_param {
+	uint32_t param; /* index into pipeline->params */
+	const struct value
+		*values; /* a list, each of the param's type; NULL: a range of an int or a float */
+	size_t n_values;
+	double min, max; /* included */
+	bool log;        /* uniform in the logarithm */
+};
+
+struct sweep_decl {
+	const char *name;
+	const struct sweep_param *params;
+	size_t n_params;
+	const char *objective; /* "evaluate.accuracy", as written */
+	uint32_t step;         /* the objective: this step's metric of this name */
+	const char *metric;
+	bool maximize;
+	enum sweep_search search;
+	uint32_t trials; /* of `halving`: on the first rung; of a grid: the number of its points */
+	uint64_t seed;
+	uint32_t parallel;     /* trials at once */
+	uint32_t max_failures; /* the sweep stops when more trials than that failed */
+	/* Halving: the param that says how long a trial runs; each rung multiplies it. */
+	struct sweep_rungs {
+		uint32_t param;
+		int64_t min, max;
+		uint32_t factor;
+	} rungs;
+	struct pos pos;
+};
+const char *sweep_search_name(enum sweep_search s);
+
 /* The values of `schedule.*` in a run. Times are text in UTC, ISO 8601. */
 struct schedule_times {
 	const char *name;
@@ -423,6 +464,11 @@ struct pipeline {
 	const uint32_t *order; /* n_steps indices, topological */
 	const struct schedule_decl *schedules;
 	size_t n_schedules;
+	const struct sweep_decl *sweeps;
+	size_t n_sweeps;
+	/* Of what decides a run of these files: `digest` without the pipeline's `sweeps`,
+	 * `schedules` and `description`. All 0 without sweeps. */
+	struct digest core_digest;
 	struct arena *arena;
 };
 
@@ -449,6 +495,8 @@ static inline void pipeline_freep(struct pipeline **p)
 {
 	pipeline_free(*p);
 }
+/* NULL when absent. */
+const struct sweep_decl *pipeline_find_sweep(const struct pipeline *p, const char *name);
 const struct step *pipeline_find_step(const struct pipeline *p,
 				      const char *name); /* NULL when absent */
 

@@ -90,6 +90,7 @@ struct loader {
 	struct map *step_files; /* path → struct step_file * */
 	VEC(struct step_file *) step_file_list;
 	VEC(struct schedule_decl) schedules;
+	VEC(struct sweep_decl) sweeps;
 };
 
 /* read.c: reports and simple values. */
@@ -277,6 +278,10 @@ bool step_file_looks_like(const char *uses);
 
 void read_schedules(struct loader *l, const struct yaml_node *n);
 void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_decl *s);
+
+/* sweep.c: after the steps */
+
+void read_sweeps(struct loader *l, const struct yaml_node *n);
 
 /* resolve.c, graph.c */
 

@@ -58,6 +58,46 @@ json_t *facts_time(int64_t wall_ns)
 	return json_string(text.s);
 }
 
+/* Trials. */
+
+json_t *facts_trial_json(const struct run_trial *t)
+{
+	return json_pack("{s:o, s:s, s:I}", "sweep", facts_text(t->sweep), "id", t->id, "number",
+			 (json_int_t)t->number);
+}
+
+bool facts_read_trial(const json_t *j, struct arena *arena, struct run_trial *ret)
+{
+	const char *sweep = facts_get_text(j, "sweep", arena), *id = facts_get_text(j, "id", arena);
+	json_int_t n = json_integer_value(json_object_get(j, "number"));
+
+	if (!sweep || !id || n < 1 || n > UINT32_MAX)
+		return false;
+	*ret = (struct run_trial){ sweep, id, (uint32_t)n };
+	return true;
+}
+
+bool facts_trial(const char *options_json, struct arena *arena, struct run_trial *ret)
+{
+	_cleanup_(json_decrefp) json_t *j = NULL;
+
+	if (!options_json || !strstr(options_json, "\"trial\""))
+		return false;
+	j = json_loads(options_json, 0, NULL);
+	return facts_read_trial(json_object_get(j, "trial"), arena, ret);
+}
+
+static json_t *trial_of(const struct run_row *r)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct run_trial t;
+
+	return facts_trial(r->options_json, arena, &t)
+		       ? json_pack("{s:o, s:I}", "sweep", facts_text(t.sweep), "number",
+				   (json_int_t)t.number)
+		       : json_null();
+}
+
 json_t *facts_run(const struct run_row *r)
 {
 	const struct run_counts *c = &r->counts;
@@ -88,6 +128,7 @@ json_t *facts_run(const struct run_row *r)
 			    r->has_reproduces ? json_string(digest_hex(&r->reproduces, hex))
 					      : json_null());
 	json_object_set_new(o, "message", facts_text(r->message));
+	json_object_set_new(o, "trial", trial_of(r));
 	return o;
 }
 

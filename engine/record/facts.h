@@ -16,6 +16,11 @@ const char *facts_read_text(const char *text, struct arena *arena);
 /* A member of `o` made by facts_text(); NULL also when it is missing. */
 const char *facts_get_text(const json_t *o, const char *key, struct arena *arena);
 
+/* The trial that a run's options name; false: none. Strings in `arena`. */
+bool facts_trial(const char *options_json, struct arena *arena, struct run_trial *ret);
+json_t *facts_trial_json(const struct run_trial *t);
+bool facts_read_trial(const json_t *j, struct arena *arena, struct run_trial *ret);
+
 json_t *facts_number(double v); /* null for NaN and infinities, which JSON lacks */
 
 /* True when the run's row says running, but its engine is gone. */

@@ -273,6 +273,24 @@ static void metric_sets(struct builder *b, const struct run_condition *c)
 	ADD(b, rest - 1 - c->name);
 }
 
+int record_run_metric(struct db *db, const struct run_row *run, const char *name, bool largest,
+		      double *ret, struct err *err)
+{
+	const char *rest = behind_step(name);
+	const char *step = rest ? name : NULL;
+	int64_t step_len = rest ? rest - 1 - name : 0;
+
+	return db_get(
+		db,
+		largest ? "SELECT value FROM set_metric WHERE result_set = (SELECT result_set "
+			  "FROM run WHERE rowid_ = ?1) AND (name = ?2 OR name = ?3 AND step "
+			  "= substr(?4, 1, ?5)) ORDER BY value DESC LIMIT 1"
+			: "SELECT value FROM set_metric WHERE result_set = (SELECT result_set "
+			  "FROM run WHERE rowid_ = ?1) AND (name = ?2 OR name = ?3 AND step "
+			  "= substr(?4, 1, ?5)) ORDER BY value LIMIT 1",
+		DB_IN(run->rowid, name, rest, step, step_len), NULL, DB_OUT(ret), err);
+}
+
 static void add_filters(struct builder *b, const struct run_query *q)
 {
 	const struct {
@@ -283,6 +301,7 @@ static void add_filters(struct builder *b, const struct run_query *q)
 		{ q->pipeline, "run.pipeline = ?", db_text(q->pipeline) },
 		{ q->has_state, "run.state = ?", db_int(q->state) },
 		{ q->schedule, "run.schedule = ?", db_text(q->schedule) },
+		{ q->sweep, "run.sweep = ?", db_text(q->sweep) },
 		{ q->commit, "run.git_commit >= ?", db_text(q->commit) },
 		{ q->commit, "run.git_commit < ? || 'g'", db_text(q->commit) },
 		{ q->since_ns, "run.started_ns >= ?", db_int(q->since_ns) },
@@ -322,7 +341,7 @@ static bool few_meet(struct builder *b, const struct run_query *q)
 	for (size_t i = 0; i < q->n_metrics; i++)
 		if (!metric_is_common(b, &q->metrics[i]))
 			return true;
-	return q->tag || q->commit;
+	return q->tag || q->commit || q->sweep;
 }
 
 /* Sorts by a metric; each run once, by the best of its tasks. Reads the metric's index in order

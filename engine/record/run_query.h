@@ -28,8 +28,8 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 #define RUN_CONDITIONS_MAX 32
 
 struct run_query {
-	const char *pipeline, *schedule, *tag; /* or NULL */
-	const char *commit;                    /* its beginning; or NULL */
+	const char *pipeline, *schedule, *sweep, *tag; /* or NULL */
+	const char *commit;                            /* its beginning; or NULL */
 	bool has_state;
 	enum run_state state;
 	int64_t since_ns, until_ns;                   /* of the start; 0: any */
@@ -46,6 +46,11 @@ struct run_query {
 };
 int record_query_runs(struct db *db, const struct run_query *q, struct arena *arena,
 		      struct run_row **ret, size_t *ret_n, struct err *err);
+
+/* A metric of a run, by its name or STEP.NAME as in conditions: of several tasks the smallest or
+ * the largest value. 1: *ret is set; 0: the run has none. */
+int record_run_metric(struct db *db, const struct run_row *run, const char *name, bool largest,
+		      double *ret, struct err *err);
 
 /* Makes the metrics of a run's results table searchable. Call it in a transaction, when the run has
  * its table. Reads the table only when no earlier run has the same one. */

@@ -136,6 +136,9 @@ static const char *const db_migrations[] = {
 	 " next_ns INTEGER NOT NULL DEFAULT 0, ended_ns INTEGER NOT NULL DEFAULT 0, server TEXT, "
 	 "message TEXT) STRICT, WITHOUT ROWID;"
 	 "CREATE INDEX notice_state ON notice(state, made_ns);"),
+	/* 6: the sweep that a run is a trial of */
+	"ALTER TABLE run ADD COLUMN sweep TEXT;"
+	"CREATE INDEX run_sweep ON run(sweep) WHERE sweep IS NOT NULL;",
 };
 
 #endif

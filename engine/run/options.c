@@ -64,6 +64,8 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 		json_object_set_new(j, "served", json_true());
 	if (o->unbegun)
 		json_object_set_new(j, "unbegun", json_integer(o->unbegun));
+	if (o->trial.sweep)
+		json_object_set_new(j, "trial", facts_trial_json(&o->trial));
 	if (o->request)
 		json_object_set_new(j, "request", json_string(o->request));
 	if (o->kind != RUN_NEW) {
@@ -137,6 +139,7 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->served = json_is_true(json_object_get(j, "served"));
 	ret->unbegun = (unsigned)MAX(json_integer_value(json_object_get(j, "unbegun")), 0);
 	ret->request = read_name(j, "request", arena);
+	facts_read_trial(json_object_get(j, "trial"), arena, &ret->trial);
 	ret->tasks.only = read_names(j, "only", arena, &ret->tasks.n_only);
 	ret->tasks.skip = read_names(j, "skip", arena, &ret->tasks.n_skip);
 	for (size_t i = RUN_ISOLATED; i < ARRAY_LEN(kind_names); i++)

@@ -32,6 +32,7 @@ struct run_options {
 	bool keep_going; /* after a failure, go on with tasks that don't need its output */
 	bool keep_workspace;
 	unsigned jobs;          /* tasks at once; 0: from the configuration */
+	struct run_trial trial; /* of a sweep that this run is for; zeroed: none */
 	const char *shell_step; /* open a shell in this task's workspace instead of running it */
 	struct run_firing {
 		/* The schedule whose firing this run is, or NULL. The firing must not have run yet

@@ -68,6 +68,7 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 	*q = (struct run_query){
 		.pipeline = cli_value(args, "pipeline"),
 		.schedule = cli_value(args, "schedule"),
+		.sweep = cli_value(args, "sweep"),
 		.tag = cli_value(args, "tag"),
 		.commit = commit,
 		.has_state = state != NULL,
@@ -94,7 +95,95 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 	return parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics, err);
 }
 
-static void add_row(struct table *t, struct cli *cli, const json_t *run)
+/* The metrics that --sort and --metric name, each once. The largest value counts where the largest
+ * come first. */
+static int add_metrics(struct db *db, const struct run_query *q, const struct run_row *run,
+		       json_t *o, struct err *err)
+{
+	json_t *metrics = json_object();
+	double v;
+
+	json_object_set_new(o, "metrics", metrics);
+	for (size_t i = 0; i <= q->n_metrics; i++) {
+		const char *name = i ? q->metrics[i - 1].name : q->sort;
+		bool largest = i ? q->metrics[i - 1].op >= COMPARE_GT : q->largest_first;
+		int r = name && !json_object_get(metrics, name)
+				? record_run_metric(db, run, name, largest, &v, err)
+				: 0;
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			json_object_set_new(metrics, name, facts_number(v));
+	}
+	return 0;
+}
+
+/* Columns: metrics of the question; params of the question, and with --sweep those in which the
+ * trials differ. */
+struct shown {
+	VEC(const char *) params;
+	VEC(const char *) metrics;
+};
+
+static void show(struct cli *cli, const json_t *of, const char *member, const json_t *runs,
+		 bool all, struct shown *ret)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)of, name, v)
+	{
+		bool differs = all;
+
+		for (size_t i = 0; i < json_array_size(runs) && !differs; i++)
+			differs = !json_equal(
+				v, json_object_get(json_object_get(json_array_get(runs, i), member),
+						   name));
+		if (differs && str_eq(member, "params"))
+			VEC_PUSH(&ret->params, arena_strdup(cli->arena, name));
+		else if (differs)
+			VEC_PUSH(&ret->metrics, arena_strdup(cli->arena, name));
+	}
+}
+
+static void choose_shown(struct cli *cli, const struct cli_args *args, const json_t *runs,
+			 struct shown *ret)
+{
+	json_t *metrics = json_object(), *asked = json_object();
+
+	for (size_t i = 0; i < json_array_size(runs); i++)
+		json_object_update(metrics, json_object_get(json_array_get(runs, i), "metrics"));
+	show(cli, metrics, "metrics", runs, true, ret);
+	for (unsigned i = 0; i < cli_count(args, "param"); i++) {
+		const char *text = cli_value_at(args, "param", i);
+
+		json_object_set_new(asked, arena_strndup(cli->arena, text, strcspn(text, "<>=!")),
+				    json_null());
+	}
+	show(cli, asked, "params", runs, true, ret);
+	if (cli_value(args, "sweep") && cli_count(args, "param") == 0 && json_array_size(runs))
+		show(cli, json_object_get(json_array_get(runs, 0), "params"), "params", runs, false,
+		     ret);
+	json_decref(metrics);
+	json_decref(asked);
+}
+
+static void add_value(struct table *t, enum cli_style style, const json_t *v)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	str_add(&s, "");
+	if (json_is_string(v))
+		str_add(&s, json_string_value(v));
+	else if (json_is_real(v))
+		str_addf(&s, "%.6g", json_real_value(v));
+	else if (v && !json_is_null(v))
+		json_add_canonical(&s, v);
+	table_cell(t, style, "%s", s.s);
+}
+
+static void add_row(struct table *t, struct cli *cli, const json_t *run, const struct shown *shown)
 {
 	const json_t *counts = json_object_get(run, "counts");
 	const char *id = cli_member(cli, run, "id"), *hash = cli_member(cli, run, "hash"),
@@ -105,9 +194,13 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 	const json_t *tags = json_object_get(run, "tags");
 	_cleanup_(str_deinit) struct str names = { 0 }; /* "fashion/best, v2" */
 	const char *reproduces = cli_member(cli, run, "reproduces");
+	const json_t *trial = json_object_get(run, "trial");
 
 	if (reproduces)
 		str_addf(&names, "reproduces %s", cli_short_hash(cli, reproduces));
+	if (json_is_object(trial))
+		str_addf(&names, "%s, trial %lld", cli_member(cli, trial, "sweep"),
+			 (long long)cli_member_int(trial, "number"));
 	for (size_t i = 0; i < json_array_size(tags); i++) {
 		const char *tag = json_string_value(json_array_get(tags, i));
 
@@ -123,6 +216,12 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 	table_cell(t, STYLE_PLAIN, "%s", took_ns ? cli_duration(cli, took_ns) : "");
 	table_cell(t, STYLE_PLAIN, "%lld", (long long)cli_member_int(counts, "executed"));
 	table_cell(t, STYLE_PLAIN, "%lld", (long long)cli_member_int(counts, "hits"));
+	for (size_t i = 0; i < shown->params.n; i++)
+		add_value(t, STYLE_CYAN,
+			  json_object_get(json_object_get(run, "params"), shown->params.v[i]));
+	for (size_t i = 0; i < shown->metrics.n; i++)
+		add_value(t, STYLE_PLAIN,
+			  json_object_get(json_object_get(run, "metrics"), shown->metrics.v[i]));
 	table_cell(t, message ? STYLE_RED : STYLE_CYAN, "%s%s%s", names.len ? names.s : "",
 		   names.len && message ? ": " : "", message ? message : "");
 }
@@ -154,8 +253,13 @@ static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 		*ret_n_odd = 0;
 	runs = json_array();
 	for (size_t i = 0; r == 0 && i < n && (!limit || json_array_size(runs) < limit); i++)
-		if (!state || str_eq(facts_state(&rows[i]), state))
-			json_array_append_new(runs, facts_named_run(db, &rows[i], cli->arena));
+		if (!state || str_eq(facts_state(&rows[i]), state)) {
+			json_t *o = facts_named_run(db, &rows[i], cli->arena);
+
+			json_array_append_new(runs, o);
+			if (q.sort || q.n_metrics)
+				r = add_metrics(db, &q, &rows[i], o, err);
+		}
 	db_snapshot_end(db);
 	*ret = runs;
 	return r;
@@ -169,6 +273,7 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 	};
 	_cleanup_(table_freep) struct table *t = table_new();
 	struct nondeterminism_row *odd = NULL;
+	struct shown shown = { 0 };
 	struct err err = { 0 };
 	size_t n_odd = 0;
 
@@ -183,10 +288,17 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 		table_column(t, left[i], 0);
 	for (size_t i = 0; i < ARRAY_LEN(right); i++)
 		table_column(t, right[i], TABLE_RIGHT);
+	choose_shown(cli, args, runs, &shown);
+	for (size_t i = 0; i < shown.params.n; i++)
+		table_column(t, cli_text(cli, shown.params.v[i]), 0);
+	for (size_t i = 0; i < shown.metrics.n; i++)
+		table_column(t, cli_text(cli, shown.metrics.v[i]), TABLE_RIGHT);
 	table_column(t, "", TABLE_CUT);
 	for (size_t i = 0; i < json_array_size(runs); i++)
-		add_row(t, cli, json_array_get(runs, i));
+		add_row(t, cli, json_array_get(runs, i), &shown);
 	table_print(t, cli);
+	VEC_FREE(&shown.params);
+	VEC_FREE(&shown.metrics);
 	for (size_t i = 0; i < n_odd; i++)
 		cli_printf(cli,
 			   "%snondeterministic%s: %s gave %llu different results under one key\n",

@@ -1,7 +1,9 @@
 /* `cairn run`. */
+#include "base/text/text.h"
 #include "cli/reproduce/reproduce.h"
 #include "cli/run/dry_run.h"
 #include "cli/run/execution.h"
+#include "cli/run/sweep.h"
 #include "cli/serve/schedules.h"
 #include "cli/serve/server.h"
 #include "serve/notify/occasion.h"
@@ -79,6 +81,20 @@ static int run_twice(struct cli *cli, struct execution *e, const struct run_row 
 	return code == CLI_OK && first->state != RUN_SUCCEEDED ? CLI_TASK_FAILED : code;
 }
 
+/* `cairn sweep` starts us for a trial: "NAME ID NUMBER". */
+static void read_trial(struct cli *cli, struct run_trial *ret)
+{
+	const char *text = getenv(SWEEP_TRIAL_VARIABLE), *id = text ? strchr(text, ' ') : NULL,
+		   *number = id ? strchr(id + 1, ' ') : NULL;
+	int64_t n;
+
+	if (!number || !text_parse_int(number + 1, &n) || n < 1 || n > SWEEP_TRIALS_MAX * 2)
+		return;
+	*ret = (struct run_trial){ arena_strndup(cli->arena, text, (size_t)(id - text)),
+				   arena_strndup(cli->arena, id + 1, (size_t)(number - id - 1)),
+				   (uint32_t)n };
+}
+
 int cmd_run(struct cli *cli, const struct cli_args *args)
 {
 	struct session_operands op = session_operands(args);
@@ -100,6 +116,7 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	o.keep_workspace = cli_flag(args, "keep-workspace");
 	o.audit = cli_values(args, "audit", cli->arena, &o.n_audit);
 	o.shell_step = cli_value(args, "shell");
+	read_trial(cli, &o.trial);
 	o.served = !schedule && getenv("CAIRN_SERVED");
 	if (cli_value(args, "dry-run"))
 		return dry_run(cli, args, p, &o);

@@ -109,6 +109,40 @@ static void c_schedule(struct codec *c, struct schedule_decl *s)
 	c_pos(c, &s->pos);
 }
 
+static void c_sweep_param(struct codec *c, struct sweep_param *s)
+{
+	C_ENUM(c, s->param, c->pl->n_params);
+	C_ARRAY(c, s->values, s->n_values, ITEM_VALUE, c_value);
+	c_f64(c, &s->min);
+	c_f64(c, &s->max);
+	C_BOOL(c, s->log);
+}
+
+/* Comes after the steps, which the objective names. */
+static void c_sweep(struct codec *c, struct sweep_decl *s)
+{
+	if (c->pl->n_params == 0 || c->pl->n_steps == 0) {
+		codec_fail(c);
+		return;
+	}
+	c_name(c, &s->name);
+	C_ARRAY(c, s->params, s->n_params, ITEM_ANY, c_sweep_param);
+	c_name(c, &s->objective);
+	C_ENUM(c, s->step, c->pl->n_steps);
+	c_name(c, &s->metric);
+	C_BOOL(c, s->maximize);
+	C_ENUM(c, s->search, SWEEP_SEARCHES);
+	C_U32(c, s->trials);
+	c_u64(c, &s->seed);
+	C_U32(c, s->parallel);
+	C_U32(c, s->max_failures);
+	C_ENUM(c, s->rungs.param, c->pl->n_params);
+	c_i64(c, &s->rungs.min);
+	c_i64(c, &s->rungs.max);
+	C_U32(c, s->rungs.factor);
+	c_pos(c, &s->pos);
+}
+
 /* Steps. */
 
 /* The params of a step file are written once, at the first step that uses it. */
@@ -512,6 +546,10 @@ static void c_pipeline(struct codec *c, struct pipeline *p)
 		c_order(c, p);
 	if (!c->failed)
 		C_ARRAY(c, p->schedules, p->n_schedules, ITEM_GATE, c_schedule);
+	if (!c->failed)
+		C_ARRAY(c, p->sweeps, p->n_sweeps, ITEM_ANY, c_sweep);
+	for (size_t i = 0; p->n_sweeps && i < DIGEST_BYTES; i++)
+		C_ENUM(c, p->core_digest.b[i], 256);
 }
 
 bool model_encode(const struct pipeline *p, struct str *out)

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include "base/os/machine.h"
 #include "base/os/process.h"
+#include "record/facts.h"
 #include "record/rows/rows.h"
 #include "record/rows/tags.h"
 #include "record/run_query.h"
@@ -42,18 +43,22 @@ enum run_engine record_run_engine(const struct run_row *r)
 
 int record_run_insert(struct db *db, struct run_row *r, struct err *err)
 {
-	int n = db_change(
-		db,
-		"INSERT INTO run (id, pipeline, path, state, started_ns, pipeline_blob, "
-		"params_json, options_json, git_commit, git_dirty, pid, pid_start, "
-		"host, schedule, nominal_ns, reproduces, git_remote, git_submodules) "
-		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
-		DB_IN(r->id, r->pipeline, r->path, r->state, r->started_ns, &r->pipeline_blob,
-		      r->params_json, r->options_json, r->git.commit, r->git.dirty, r->engine.pid,
-		      r->engine.start, r->engine.host, r->schedule, r->nominal_ns,
-		      r->has_reproduces ? &r->reproduces : NULL, r->git.remote, r->git.submodules),
-		err);
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct run_trial trial = { 0 };
+	int n;
 
+	facts_trial(r->options_json, arena, &trial);
+	n = db_change(db,
+		      "INSERT INTO run (id, pipeline, path, state, started_ns, pipeline_blob, "
+		      "params_json, options_json, git_commit, git_dirty, pid, pid_start, "
+		      "host, schedule, nominal_ns, reproduces, git_remote, git_submodules, sweep) "
+		      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+		      DB_IN(r->id, r->pipeline, r->path, r->state, r->started_ns, &r->pipeline_blob,
+			    r->params_json, r->options_json, r->git.commit, r->git.dirty,
+			    r->engine.pid, r->engine.start, r->engine.host, r->schedule,
+			    r->nominal_ns, r->has_reproduces ? &r->reproduces : NULL, r->git.remote,
+			    r->git.submodules, trial.sweep),
+		      err);
 	if (n <= 0)
 		return n < 0 ? -1 : 1;
 	r->rowid = db_last_rowid(db);

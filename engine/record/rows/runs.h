@@ -29,6 +29,13 @@ struct run_process {
 	const char *host;
 };
 
+/* What a sweep's run is for. On record in the run's options, as "trial". */
+struct run_trial {
+	const char *sweep; /* its name; NULL: the run is no trial */
+	const char *id;    /* digest of what all trials of the sweep have in common, in hex */
+	uint32_t number;   /* from 1 */
+};
+
 struct run_row {
 	int64_t rowid;
 	const char *id; /* "digits-7kq2m": pipeline name and five letters, unique in the project */

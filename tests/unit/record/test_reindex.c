@@ -63,7 +63,8 @@ static void fill(struct db *db, struct store *s, struct arena *arena)
 			       .started_ns = 5,
 			       .ended_ns = 99,
 			       .params_json = "{\"lr\":0.1}",
-			       .options_json = "{\"jobs\":3}",
+			       .options_json = "{\"jobs\":3,\"trial\":{\"id\":\"1f\","
+					       "\"number\":2,\"sweep\":\"tune\"}}",
 			       .counts = { 7, 1, 2, 3, 4, 5, 6 },
 			       .git.commit = "abc",
 			       .git.dirty = true,

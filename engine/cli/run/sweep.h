@@ -1,0 +1,8 @@
+/* cli/run/sweep.h — what `cairn sweep` tells the `cairn run` of a trial. */
+#ifndef CAIRN_CLI_RUN_SWEEP_H
+#define CAIRN_CLI_RUN_SWEEP_H
+
+/* "NAME ID NUMBER": the run is this trial (record/rows/runs.h). */
+#define SWEEP_TRIAL_VARIABLE "CAIRN_TRIAL"
+
+#endif
