@@ -5,6 +5,8 @@
  * something to show. Conditions of --filter and --step are applied to each task, so that `lines`
  * holds only what is shown. Columns are chosen when all lines are known.
  *
+ * Values of a task's matrix count as params of its line.
+ *
  * Columns: first the metrics that an option names, then those without a dot in their name, a run's
  * last steps first; as many as fit the terminal. --all takes every one. Params are shown where the
  * lines differ in them.
@@ -30,6 +32,7 @@ struct line {
 	const struct run_row *run;
 	const struct facts_task *task;
 	json_t *params; /* of the run */
+	json_t *values; /* params, and the values of the task's matrix, which win */
 };
 
 struct metrics {
@@ -55,7 +58,7 @@ static bool metric_of(const struct line *l, const char *name, double *ret)
 /* The value of a metric, or of a param that is a number. */
 static bool number_of(const struct line *l, const char *name, double *ret)
 {
-	json_t *p = json_object_get(l->params, name);
+	json_t *p = json_object_get(l->values, name);
 
 	if (metric_of(l, name, ret))
 		return true;
@@ -68,7 +71,7 @@ static bool number_of(const struct line *l, const char *name, double *ret)
 static const char *param_text(struct metrics *m, const struct line *l, const char *name)
 {
 	struct str out = { 0 };
-	json_t *v = json_object_get(l->params, name);
+	json_t *v = json_object_get(l->values, name);
 	const char *s;
 
 	if (!v)
@@ -94,7 +97,7 @@ static int passes(struct metrics *m, const struct line *l, const struct cli_args
 			return err_wrap(err, "--filter");
 		if (c.is_number
 			    ? !number_of(l, c.name, &have) || !compare_numbers(c.op, have, c.number)
-			    : !json_object_get(l->params, c.name) ||
+			    : !json_object_get(l->values, c.name) ||
 				      !compare_order(c.op,
 						     strcmp(param_text(m, l, c.name), c.text)))
 			return 0;
@@ -106,6 +109,47 @@ static int passes(struct metrics *m, const struct line *l, const struct cli_args
 }
 
 /* Gathering. */
+
+/* The length of "fold=" at `p`, or 0. */
+static size_t axis_length(const char *p)
+{
+	size_t n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
+
+	return n && p[n] == '=' ? n + 1 : 0;
+}
+
+static json_t *value_of_text(const char *text, size_t n)
+{
+	_cleanup_(freep) char *copy = xstrndup(text, n);
+	int64_t i;
+	double d;
+
+	if (text_parse_int(copy, &i))
+		return json_integer((json_int_t)i);
+	return text_parse_double(copy, &d) && isfinite(d) ? json_real(d) : facts_text(copy);
+}
+
+/* A task's name has the values of its matrix: "train[fold=0,lr=0.1]". A comma belongs to a value
+ * unless an axis follows it. */
+static json_t *values_of(const json_t *params, const char *task)
+{
+	json_t *values = params ? json_copy((json_t *)(uintptr_t)params) : json_object();
+	const char *at = strchr(task, '['), *end = task + strlen(task) - 1;
+
+	for (at = at && *end == ']' ? at + 1 : end; at < end;) {
+		size_t n = axis_length(at);
+		const char *value = at + n, *next = value;
+
+		if (!n)
+			break;
+		while (next < end && !(*next == ',' && axis_length(next + 1)))
+			next++;
+		json_object_setn_new(values, at, n - 1,
+				     value_of_text(value, (size_t)(next - value)));
+		at = next + 1;
+	}
+	return values;
+}
 
 static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
 		   const struct cli_args *args, struct err *err)
@@ -127,13 +171,15 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct line l = { run, &tasks[i], params ? json_incref(params) : json_object() };
+		struct line l = { run, &tasks[i], params ? json_incref(params) : json_object(),
+				  values_of(params, tasks[i].task) };
 		int pass = (m->series ? series_is_there(&tasks[i]) : tasks[i].n_metrics > 0)
 				   ? passes(m, &l, args, err)
 				   : 0;
 
 		if (pass <= 0) {
 			json_decref(l.params);
+			json_decref(l.values);
 			if (pass < 0) {
 				json_decref(params);
 				return -1;
@@ -183,7 +229,7 @@ static void choose_params(struct metrics *m, bool all)
 	json_t *v;
 
 	for (size_t from = 0; from < m->lines.n; from++)
-		json_object_foreach(m->lines.v[from].params, name, v)
+		json_object_foreach(m->lines.v[from].values, name, v)
 		{
 			bool differs = all;
 
@@ -192,7 +238,7 @@ static void choose_params(struct metrics *m, bool all)
 			*map_slot_str(seen, name) = m;
 			for (size_t i = 0; i < m->lines.n && !differs; i++)
 				differs =
-					!json_equal(v, json_object_get(m->lines.v[i].params, name));
+					!json_equal(v, json_object_get(m->lines.v[i].values, name));
 			if (differs)
 				VEC_PUSH(&m->params, name);
 		}
@@ -278,10 +324,12 @@ static int sort_lines(struct metrics *m, const char *by, struct err *err)
 	by += down;
 	known |= map_get_str(m->names, by) != NULL;
 	for (size_t i = 0; i < m->lines.n && !known; i++)
-		known = json_object_get(m->lines.v[i].params, by) != NULL;
+		known = json_object_get(m->lines.v[i].values, by) != NULL;
 	if (!known)
-		return err_set(err, ERR_NOT_FOUND,
-			       "--sort: none of these runs has a metric or a param `%s`", by);
+		return err_set(
+			err, ERR_NOT_FOUND,
+			"--sort: none of these tasks has a metric, a param or a matrix value `%s`",
+			by);
 	/* Insertion sort: stable, and there are few lines. Lines without this number come last. */
 	for (size_t i = 1; i < m->lines.n; i++) {
 		struct line l = m->lines.v[i];
@@ -394,8 +442,10 @@ int cmd_metrics(struct cli *cli, const struct cli_args *args)
 		choose_columns(&m, args);
 		cli->json ? print_json(&m) : print_table(&m);
 	}
-	for (size_t i = 0; i < m.lines.n; i++)
+	for (size_t i = 0; i < m.lines.n; i++) {
 		json_decref(m.lines.v[i].params);
+		json_decref(m.lines.v[i].values);
+	}
 	VEC_FREE(&m.lines);
 	VEC_FREE(&m.params);
 	VEC_FREE(&m.columns);

@@ -54,7 +54,7 @@ test_expect 'one line a task, a column a metric; params are shown where they dif
 	test_grep "deep.loss" out
 	test_grep "same" out
 	cairn metrics --metric deep.loss >out 2>err
-	test_grep "^run +task +lr +optimizer +deep.loss$" out
+	test_grep "^run +task +lr +optimizer +fold +deep.loss$" out
 	test_lines 7 out
 	test_grep "2 more metrics" err
 '
@@ -174,6 +174,34 @@ test_expect '--sort --json: each run once, whatever lies between its lines' '
 	cairn metrics --sort x --json >out
 	test_is "$(json out "[r[\"params\"][\"n\"] for r in d[\"runs\"]]")" "[1, 2]"
 	test_is "$(json out "[len(r[\"metrics\"]) for r in d[\"runs\"]]")" "[2, 2]"
+'
+test_expect 'values of a matrix are columns, and can be sorted by and filtered' '
+	mkdir matrix
+	cd matrix
+	echo "# project" >cairn.yaml
+	write pipeline.yaml <<-"Y"
+	pipeline: m
+	params: {lr: 0.1, depth: 7}
+	steps:
+	  train:
+	    matrix: {depth: [2, 10, 1], opt: ["a,b", c]}
+	    run: echo "{\"cost\":$((12-${{ matrix.depth }}))}" >m.json; echo ${{ matrix.opt }} ${{ params.lr }}
+	    metrics: m.json
+	  files:
+	    each: [x, y]
+	    run: echo "{\"cost\":1}" >m.json; echo ${{ item }}
+	    metrics: m.json
+	Y
+	cairn run -q
+	cairn metrics --step train --sort=-depth >out
+	test_is "$(sed -n 1p out | xargs)" "run task depth opt cost"
+	test_is "$(sed 1d out | awk "{print \$3, \$4}" | xargs)" "10 a,b 10 c 2 a,b 2 c 1 a,b 1 c"
+	cairn metrics --filter "depth<10" --filter opt=a,b --sort depth >out
+	test_is "$(sed 1d out | awk "{print \$2}" | xargs)" "train[depth=1,opt=a,b] train[depth=2,opt=a,b]"
+	cairn metrics --json >out
+	test_is "$(json out "d[\"runs\"][0][\"params\"]")" "{\"depth\": 7, \"lr\": 0.1}"
+	test_code 4 cairn metrics --sort=width 2>err
+	test_grep "none of these tasks has a metric, a param or a matrix value .width." err
 '
 test_expect '--plot shows the newest run, whatever --sort puts first' '
 	mkdir plot
