@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 
 from tree import bare, functions
 
@@ -83,35 +84,57 @@ def include_name(path):
     return path[len("engine/"):] if path.startswith("engine/") else path
 
 
-def clean_before(name, files, facts, look):
-    """What look() says of each file, asked on all processors; a file that was clean with the same facts isn't asked again."""
+def digest_of(*facts):
+    digest = hashlib.sha256()
+    for fact in facts:
+        digest.update(len(fact).to_bytes(8, "big") + fact)
+    return digest.digest()
+
+
+def forget(folder):
+    """Marks that nobody asked for in a month."""
+    try:
+        marks = [os.path.join(folder, name) for name in os.listdir(folder)]
+        for old in (m for m in marks if os.stat(m).st_mtime < time.time() - 30 * 86400):
+            os.unlink(old)
+    except OSError:
+        pass  # there is none, or another one tidies
+
+
+def clean_before(name, files, facts, look, at_once=1):
+    """The lines that look(files) says of at_once files, as (file, line) pairs; asked on all processors.
+
+    A file that was clean with the same facts isn't asked again, whichever checkout it was in."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.path.join(home, "cairn-tests", "lint", name)
 
-    def one(f):
-        digest = hashlib.sha256()
-        for fact in facts(f):
-            digest.update(len(fact).to_bytes(8, "big") + fact)
-        mark = os.path.join(folder, f.replace("/", "%"))
+    def mark(f):
+        return os.path.join(folder, digest_of(f.encode(), *facts(f)).hex())
+
+    def was_clean(f):
         try:
-            with open(mark, encoding="ascii") as kept:
-                if kept.read() == digest.hexdigest():
-                    return []
-        except (OSError, ValueError):
-            pass
-        said = look(f)
-        if not said:
+            os.utime(mark(f))
+        except OSError:
+            return False
+        return True
+
+    def ask(part):
+        said = look(part)
+        for f in set(part) - {f for f, _ in said}:
             try:
                 os.makedirs(folder, exist_ok=True)
-                with open(mark, "w", encoding="ascii") as kept:
-                    kept.write(digest.hexdigest())
+                with open(mark(f), "w", encoding="ascii"):
+                    pass
             except OSError:
                 pass  # nowhere to remember it
         return said
 
+    rest = [f for f in files if not was_clean(f)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for said in pool.map(one, files):
-            yield from said
+        for said in pool.map(ask, [rest[i:i + at_once] for i in range(0, len(rest), at_once)]):
+            yield from (line for _, line in said)
+    if rest:
+        forget(folder)
 
 
 @rule
@@ -123,16 +146,17 @@ def headers_alone(tree):
     command = [*compiler, f"-I{tree.root}", f"-I{tree.root}/engine", *packages, *HEADER_FLAGS]
     version = subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE).stdout
     # A header may include any other one: all of them are what one depends on.
-    base = [version, " ".join(command).encode(), *(f.encode() + b"\0" + tree.bytes(f) for f in headers)]
+    base = digest_of(version, " ".join(command).encode(), *(f.encode() + b"\0" + tree.bytes(f) for f in headers))
 
-    def look(f):
+    def look(part):
+        f, = part
         run = subprocess.run(command, input=f'#include "{include_name(f)}"\n' * 2, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if run.returncode == 0:
             return []
         first = next((x for x in run.stdout.split("\n") if "error" in x), run.stdout.strip())
-        return [f"{f}:1: doesn't compile alone: {first.replace(tree.root + '/', '')}"]
+        return [(f, f"{f}:1: doesn't compile alone: {first.replace(tree.root + '/', '')}")]
 
-    yield from clean_before("headers", headers, lambda f: [*base, f.encode()], look)
+    yield from clean_before("headers", headers, lambda f: [base], look)
 
 
 NOTE_FROM = 150  # lines
@@ -364,18 +388,18 @@ def form(tree):
     files = tree.code()
     if not files or not os.path.exists(tree.path(".clang-format")):
         return
+    version = subprocess.run(["clang-format", "--version"], stdout=subprocess.PIPE).stdout
+    base = digest_of(version, tree.bytes(".clang-format"))
 
-    def wrong(part):
+    def look(part):
         done = subprocess.run(["clang-format", "--dry-run", "-Werror", "-ferror-limit=1", *part], cwd=tree.root,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = done.stderr.decode("utf-8", "replace")
-        found = re.findall(r"^(\S+?:\d+):\d+: error: ", said, re.M)
-        return found if found or done.returncode == 0 else [f".clang-format:1: {said[:300]}"]
+        found = [(f, f"{f}:{n}: clang-format -i would change this file")
+                 for f, n in re.findall(r"^(\S+?):(\d+):\d+: error: ", said, re.M)]
+        return found if found or done.returncode == 0 else [(f, f".clang-format:1: {said[:300]}") for f in part]
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(wrong, [files[i:i + 25] for i in range(0, len(files), 25)]):
-            for where in found:
-                yield f"{where}: clang-format -i would change this file"
+    yield from clean_before("form", files, lambda f: [base, tree.bytes(f)], look, at_once=25)
 
 
 def report_lengths(tree):
@@ -511,21 +535,38 @@ def named_files(tree):
 
 # ---- shell -------------------------------------------------------------------------------------------------------------
 
+SOURCES = re.compile(r"^\s*(?:\.|source)\s|shellcheck source=|(?:&&|\|\||;|then|do|\{)\s+\.\s")
+
 @rule
 def shell(tree):
     """shellcheck has nothing to say."""
     scripts = [f for f in tree.shell() if "/samples/" not in f]
-    shared = [f for f in scripts if not f.endswith(".t")]  # what others source
     check = ["shellcheck", "-x", "-P", "SCRIPTDIR", "-S", "warning", "-f", "gcc"]
     version = subprocess.run(["shellcheck", "--version"], stdout=subprocess.PIPE).stdout
-    base = [version, " ".join(check).encode(), *(f.encode() + b"\0" + tree.bytes(f) for f in shared)]
+    base = digest_of(version, " ".join(check).encode())
+    named = {}  # what may be sourced, by the name that a line which sources it has
+    for f in scripts:
+        named.setdefault(os.path.basename(f), []).append(f)
 
-    def look(f):
+    def sourced(f, seen):
+        """What f is checked with: every script that a line of it may source, and what that one sources."""
+        for line in tree.lines(f):
+            if SOURCES.search(line):
+                for name in set(re.findall(r"[\w.-]+", line)) & named.keys():
+                    for other in named[name]:
+                        if other not in seen:
+                            seen.add(other)
+                            sourced(other, seen)
+        return seen
+
+    def look(part):
+        f, = part
         run = subprocess.run([*check, f], cwd=tree.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         lines = [x for x in run.stdout.split("\n") if x]
-        return lines if run.returncode == 0 or lines else [f"{f}:1: shellcheck: exit {run.returncode}"]
+        return [(f, x) for x in (lines if run.returncode == 0 or lines else [f"{f}:1: shellcheck: exit {run.returncode}"])]
 
-    yield from clean_before("shellcheck", scripts, lambda f: [*base, f.encode(), tree.bytes(f)], look)
+    yield from clean_before("shellcheck", scripts,
+                            lambda f: [base, *(x.encode() + b"\0" + tree.bytes(x) for x in [f, *sorted(sourced(f, {f}))])], look)
 
 
 # What reads no more than it needs: the producer may die of SIGPIPE. GNU grep also stops early when it writes to /dev/null.

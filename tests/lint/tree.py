@@ -1,5 +1,6 @@
 """The source tree as the rules see it: files, rooms, and C text without comments and strings."""
 
+import functools
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ NOT_SOURCE = re.compile(r"build.*|\.cairn|\.cache|__pycache__")  # where there i
 class Tree:
     def __init__(self, root):
         self.root = os.path.abspath(root)
-        self._text = {}
+        self._text, self._lines = {}, {}
         self.files = self._git_files() or self._walk()
 
     def _git_files(self):
@@ -47,7 +48,9 @@ class Tree:
         return self._text[name]
 
     def lines(self, name):
-        return self.text(name).split("\n")
+        if name not in self._lines:
+            self._lines[name] = self.text(name).split("\n")
+        return self._lines[name]
 
     def code(self, *under):
         """C sources and headers, all or those below the given folders."""
@@ -75,6 +78,7 @@ def blank(match):
     return re.sub(r"[^\n]", " ", match.group())
 
 
+@functools.cache
 def bare(text):
     return SKIP.sub(blank, text)
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
+#include "core/seeds.h"
 #include "record/internal.h"
 #include "record/lineage/outside.h"
 #include "record/rows/attempts.h"
@@ -215,7 +216,7 @@ static void a_killed_writer_leaves_whole_transactions(void **state)
 	struct fixture *f = *state;
 	uint64_t written = 0;
 
-	for (int round = 0; round < KILLS; round++) {
+	for (int round = 0; round < (seeds_quick() ? KILLS / 5 : KILLS); round++) {
 		uint64_t committed = 0, now;
 		int fds[2], status;
 		struct db *db;
