@@ -201,7 +201,11 @@ static const char *objective_of(struct sweep *w, const struct run_row *run, doub
 
 	if (facts_tasks(w->cli, w->db, run, &tasks, &n, &err) < 0)
 		return arena_strdup(w->cli->arena, err.msg);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		bool failed = tasks[i].state == RESULT_FAILED || tasks[i].state == RESULT_BLOCKED;
+
+		if (failed && str_eq(tasks[i].step, step)) /* the run may go on without it */
+			return arena_printf(w->cli->arena, "%s failed", tasks[i].task);
 		for (size_t k = 0; str_eq(tasks[i].step, step) && k < tasks[i].n_metrics; k++) {
 			const struct metric_value *m = &tasks[i].metrics[k];
 
@@ -212,6 +216,7 @@ static const char *objective_of(struct sweep *w, const struct run_row *run, doub
 				str_addf(&others, "%s%s", others.len ? ", " : "", m->name);
 			}
 		}
+	}
 	*ret = found ? sum / (double)found : 0;
 	if (found && isfinite(*ret))
 		return NULL;

@@ -131,6 +131,12 @@ test_expect 'a metric that never comes is told with those that came' '
 	test_code 1 cairn sweep silent >out 2>err
 	test_grep "step score gave no metric .accuracy.; it gave loss, size" err
 '
+test_expect 'a step that failed without failing its run gives no value' '
+	sed "s/    metrics: m.json/    metrics: m.json\n    continue_on_error: true\n    gate: {loss: \"< 5\"}/" pipeline.yaml >goes-on.yaml
+	cairn sweep goes-on.yaml grid --json >out 2>err
+	test_is "$(json out "[t[\"state\"] for t in d[\"trials\"]]")" "[\"succeeded\", \"succeeded\", \"succeeded\", \"succeeded\", \"succeeded\", \"succeeded\"]"
+	test_is "$(json out "[t[\"value\"] for t in d[\"trials\"]]")" "[null, null, 4.25, 3.25, 3.25, 2.25]"
+'
 test_expect 'changed code is another sweep; a fixed param, too' '
 	rm -rf .cairn
 	cairn sweep grid -q >out
