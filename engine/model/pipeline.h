@@ -120,12 +120,24 @@ struct matrix_rule {
 
 struct each_decl {
 	struct ref from;            /* REF_PIPELINE_INPUT or REF_STEP_OUTPUT: members of a tree; or
-				       REF_PARAM: a list */
+				       REF_PARAM, REF_STEP_VALUE: a list */
 	const char *glob;           /* for trees: "*.tar"; never NULL there */
 	const struct value *values; /* a literal list instead of a reference, or NULL */
 	size_t n_values;
 	bool is_list; /* item is a value, not content */
 };
+
+/* Whether a step makes what it ranges over; then its items are known when that step has ended. */
+static inline bool each_is_made(const struct each_decl *e)
+{
+	return !e->values && (e->from.kind == REF_STEP_OUTPUT || e->from.kind == REF_STEP_VALUE);
+}
+
+/* Whether its items are known before anything is read. */
+static inline bool each_is_known(const struct each_decl *e)
+{
+	return e->is_list && !each_is_made(e);
+}
 
 struct retry_policy {
 	/* Extra attempts per class; `max` sets failed and timeout. Without a retry block, lost,
@@ -177,7 +189,9 @@ struct distributed_decl {
 /* One dependency of a step on another, all references folded into one. */
 struct step_dep {
 	uint32_t step;                    /* the step needed */
-	bool data, metrics, order, state; /* why: outputs, metrics, `needs`, `steps.X.state` */
+	bool data, metrics, order, state; /* why: outputs and values, metrics, `needs`,
+					     `steps.X.state` */
+	bool values;                      /* planning reads what it wrote to its `values` file */
 	/* Matrix axes with the same name in both steps: tasks are matched by their values, and the
 	 * needed step's other axes are gathered. Pairs of axis indices (mine, theirs). With none
 	 * shared, a task needs all of its tasks. */
@@ -244,6 +258,7 @@ struct step_keyed {
 
 struct step_measured {
 	const char *metrics; /* file in the workspace, or NULL */
+	const char *values;  /* likewise; it is also the output STEP_VALUES_OUTPUT */
 	const struct gate_rule *gates;
 	size_t n_gates;
 	const struct tolerance_rule *tolerances;
@@ -324,6 +339,9 @@ bool step_has_settings(const struct step *s);
  * `arena`. ERR_INVALID with the place of a wrong value. */
 int step_settle(const struct step *s, const struct value *values, struct arena *arena,
 		struct step *ret, struct err *err);
+
+/* The output that `values` adds: a JSON object whose members other steps use. */
+#define STEP_VALUES_OUTPUT "values"
 
 /* The output that the launcher of ranks adds: the metrics over time, one JSON object a line
  * ({"step": 3, "loss": 0.2}). */

@@ -57,7 +57,7 @@ struct build {
 	bool *output_used;
 	uint64_t axes_used;                     /* of its matrix, by index */
 	struct map *input_names, *output_names; /* made when there are many */
-	struct pos metrics_pos, checkpoint_pos;
+	struct pos metrics_pos, values_pos, checkpoint_pos;
 	VEC(struct step_dep) deps;
 };
 
@@ -224,6 +224,10 @@ void step_read_outputs(struct reader *r, const struct yaml_node *n);
 void step_read_code(struct reader *r, const struct yaml_node *n);
 void step_read_env_file(struct reader *r, const struct yaml_node *n);
 void step_read_metrics(struct reader *r, const struct yaml_node *n);
+void step_read_values(struct reader *r, const struct yaml_node *n);
+/* Adds an output that the pipeline doesn't list. An output of that name that it does list is an
+ * error: `whose` says what the name stands for. */
+void step_add_output(struct build *b, const struct step_output *o, const char *whose);
 void step_read_checkpoint(struct reader *r, const struct yaml_node *n);
 void step_match_file_inputs(struct build *b);
 void step_check_paths(struct build *b);

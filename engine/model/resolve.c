@@ -320,6 +320,33 @@ static bool resolve_state(struct resolver *rs, struct ref *ref, uint32_t step)
 	return set_ref(rs, ref, REF_STEP_STATE, 0, "state");
 }
 
+static bool resolve_value(struct resolver *rs, struct ref *ref, uint32_t step, const char *name)
+{
+	struct build *needed = &rs->l->builds[step];
+	struct step *t = needed->s;
+	struct step_dep *dep;
+	size_t i = 0;
+
+	if (rs->place == AT_FROM || rs->place == AT_PATH)
+		return fail_ref(rs, ref,
+				"a value is no content: use it in `if`, `each`, `env`, `with`, "
+				"`seed` or commands. Its file is `steps.%s.outputs.values`",
+				t->name);
+	while (i < t->n_outputs && strcmp(t->outputs[i].name, STEP_VALUES_OUTPUT) != 0)
+		i++;
+	if (!t->measured.values || i == t->n_outputs)
+		return fail_ref(rs, ref, "step `%s` has no `values`%s", t->name,
+				needed->file && needed->file->broken
+					? ", since its step file has errors"
+					: ": add `values: FILE.json`, and let it write a JSON "
+					  "object there");
+	dep = add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col });
+	dep->data = dep->values = true;
+	needed->output_used[i] = true;
+	ref->step = step;
+	return set_ref(rs, ref, REF_STEP_VALUE, (uint32_t)i, name);
+}
+
 static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
 	uintptr_t i;
@@ -327,8 +354,8 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 
 	if (!d->first || !d->second || (!d->rest && !state))
 		return fail_ref(rs, ref,
-				"write `steps.STEP.outputs.NAME`, `steps.STEP.metrics.NAME` or "
-				"`steps.STEP.state`");
+				"write `steps.STEP.outputs.NAME`, `steps.STEP.metrics.NAME`, "
+				"`steps.STEP.values.NAME`, or `steps.STEP.state`");
 	i = (uintptr_t)map_get_str(rs->l->step_index, d->first);
 	if (!i)
 		return fail_ref(rs, ref, "there is no step `%s`%s", d->first,
@@ -337,9 +364,11 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 		return resolve_state(rs, ref, (uint32_t)(i - 1));
 	if (strcmp(d->second, "metrics") == 0)
 		return resolve_metric(rs, ref, (uint32_t)(i - 1), d->rest);
+	if (strcmp(d->second, "values") == 0)
+		return resolve_value(rs, ref, (uint32_t)(i - 1), d->rest);
 	if (strcmp(d->second, "outputs") == 0)
 		return resolve_step_output(rs, ref, (uint32_t)(i - 1), d->rest);
-	return fail_ref(rs, ref, "a step has `outputs`, `metrics` and `state`, not `%s`",
+	return fail_ref(rs, ref, "a step has `outputs`, `metrics`, `values` and `state`, not `%s`",
 			d->second);
 }
 
@@ -386,6 +415,8 @@ static bool resolve_item(struct resolver *rs, struct ref *ref, const struct dott
 				"\"${{ item }}\"}`), or use item.name, item.path or item.stem");
 		return set_ref(rs, ref, REF_ITEM, 0, "item");
 	}
+	if (e->is_list && e->from.kind == REF_STEP_VALUE && rs->place != AT_FROM)
+		return set_ref(rs, ref, REF_ITEM_VALUE, 0, ref->name + strlen("item."));
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !d->second; i++)
 		if (strcmp(parts[i], d->first) == 0)
 			return rs->place == AT_FROM
@@ -496,10 +527,10 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 			    "only",
 		[AT_AXIS] = "a matrix can use `params` only, since its tasks must be known from "
 			    "the start",
-		[AT_IF] = "`if` can use `params`, `matrix`, `item`, metrics and states",
+		[AT_IF] = "`if` can use `params`, `matrix`, `item`, metrics, values and states",
 		[AT_FROM] = "an input is `inputs.NAME`, `steps.STEP.outputs.NAME` or `item`",
-		[AT_EACH] = "`each` ranges over a list or over members of `inputs.NAME` or "
-			    "`steps.STEP.outputs.NAME`",
+		[AT_EACH] = "`each` ranges over a list, over `steps.STEP.values.NAME`, or over "
+			    "members of `inputs.NAME` or `steps.STEP.outputs.NAME`",
 		[AT_SCHEDULE] = "the params of a schedule can use `schedule` only",
 		[AT_SETTING] = "an image, resources, `timeout` and `max` can use `params`, "
 			       "`matrix` and `item` only, which are known before other steps end",
@@ -557,8 +588,11 @@ static enum expr_type type_of(void *arg, const struct ref *ref, bool *ret_gather
 	case REF_STEP_METRIC:
 		*ret_gathered = gathers(rs, &rs->l->steps[ref->step]);
 		return TYPE_NUMBER;
+	case REF_STEP_VALUE: /* of several tasks, in their order */
+		return gathers(rs, &rs->l->steps[ref->step]) ? TYPE_LIST : TYPE_ANY;
 	case REF_MATRIX:
 		return type_of_axis(&rs->s->matrix.axes[ref->index]);
+	case REF_ITEM_VALUE:
 	case REF_ITEM:
 		return TYPE_ANY;
 	case REF_FAILED_TASKS:
@@ -635,16 +669,18 @@ static void resolve_each(struct resolver *rs)
 		return;
 	enter(rs, AT_EACH, rs->b->doc->file);
 	resolve_ref(rs, &e->from);
-	if (e->from.kind == REF_PARAM) {
+	if (e->from.kind == REF_PARAM || e->from.kind == REF_STEP_VALUE) {
+		bool param = e->from.kind == REF_PARAM;
+
 		e->is_list = true;
-		if (rs->l->params.v[e->from.index].type != VALUE_LIST)
+		if (param && rs->l->params.v[e->from.index].type != VALUE_LIST)
 			fail_ref(rs, &e->from, "`each` needs a list; param `%s` is %s",
 				 e->from.name,
 				 value_type_phrase(rs->l->params.v[e->from.index].type));
 		else if (e->glob)
 			fail_ref(rs, &e->from,
-				 "param `%s` is a list of values: nothing can stand behind it",
-				 e->from.name);
+				 "%s `%s` is a list of values: nothing can stand behind it",
+				 param ? "param" : "value", e->from.name);
 		return;
 	}
 	if (is_single_file(rs, &e->from))
@@ -733,7 +769,7 @@ static void note_setting_ref(void *arg, const struct ref *ref)
 	struct resolver *rs = u->rs;
 	const struct step_local *local =
 		ref->kind == REF_LOCAL ? &rs->s->program.locals[ref->index] : NULL;
-	bool is_item = ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_STEM;
+	bool is_item = ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_VALUE;
 	const char *name;
 
 	setting_wants(u->which, &name);
@@ -746,13 +782,15 @@ static void note_setting_ref(void *arg, const struct ref *ref)
 		template_refs(local->value, note_setting_ref, u);
 	if (u->refused)
 		return;
-	u->refused = ref->kind == REF_STEP_METRIC || ref->kind == REF_INPUT ||
-		     (is_item && u->which == SETTING_IMAGE && rs->s->each && !rs->s->each->is_list);
+	u->refused = ref->kind == REF_STEP_METRIC || ref->kind == REF_STEP_VALUE ||
+		     ref->kind == REF_INPUT ||
+		     (is_item && u->which == SETTING_IMAGE && rs->s->each &&
+		      !each_is_known(rs->s->each));
 	if (u->refused)
 		diag_error(
 			rs->l->diags, u->at->file, u->at->line, u->at->col,
-			is_item ? "`%s` can't use an `item` that is a file: images become "
-				  "digests when a run starts"
+			is_item ? "`%s` can't use an `item` that is a file, or that a step "
+				  "makes: images become digests when a run starts"
 				: "`%s` can't use this param: what the step gives for it is known "
 				  "only when other steps have ended",
 			name);
@@ -866,7 +904,7 @@ static void note_use(void *arg, const struct ref *ref)
 {
 	struct export_uses *u = arg;
 
-	u->item |= ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_STEM;
+	u->item |= ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_VALUE;
 	u->local |= ref->kind == REF_LOCAL;
 	if (ref->kind == REF_MATRIX && ref->index < 64)
 		u->axes |= 1ULL << ref->index;

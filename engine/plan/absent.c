@@ -7,8 +7,8 @@
  * one.
  *
  * Two kinds of steps are never hits without content: those whose bytes planning itself reads
- * (`each` over them, a path below them), and those that nothing depends on (they are what the
- * pipeline is for).
+ * (`each` over them, a path below them, values in them), and those that nothing depends on (they
+ * are what the pipeline is for).
  *
  * Invariant: a revived task is counted in its step's `n_ended` only after its second end;
  * `n_absent` only grows, and while it is 0 nothing here costs anything.
@@ -26,6 +26,9 @@ bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which)
 	assert(kind == REF_STEP_OUTPUT || kind == REF_PIPELINE_INPUT);
 	if (s->each && is_at(&s->each->from, kind, which))
 		return true;
+	for (size_t i = 0; i < s->n_deps && kind == REF_STEP_OUTPUT; i++)
+		if (s->deps[i].values && s->deps[i].step == which)
+			return true;
 	for (size_t i = 0; i < s->n_inputs; i++)
 		if (s->inputs[i].subpath && is_at(&s->inputs[i].from, kind, which))
 			return true;

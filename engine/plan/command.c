@@ -268,6 +268,9 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 	if (s->measured.metrics)
 		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
 			       strlen(s->measured.metrics));
+	if (s->measured.values) /* a result that was never checked as values is no hit */
+		key_record_add(record, KEY_VALUES, "", s->measured.values,
+			       strlen(s->measured.values));
 	for (size_t i = 0; i < sc->n_inputs; i++)
 		key_record_add_content(record, KEY_INPUT, sc->inputs[i].name, sc->inputs[i].path,
 				       &sc->inputs[i].id);

@@ -2,9 +2,9 @@
  * wait for tasks.
  *
  * A step is expanded once all steps that it needs are (so that its dependencies can be counted)
- * and, for `each` over a step's output, once that step has ended. Invariant: a task's `pending` is
- * the number of its step's deps whose group still has tasks that haven't ended; absent.c adds one
- * for each revived task that it waits for.
+ * and, for `each` over a step's output or value, once that step has ended. Invariant: a task's
+ * `pending` is the number of its step's deps whose group still has tasks that haven't ended;
+ * absent.c adds one for each revived task that it waits for.
  *
  * Tasks are matched by the values that they have on shared axes. number_groups() puts the needed
  * step's tasks into numbered groups, find_groups() finds the group of each task of this step, and
@@ -188,7 +188,8 @@ static int items_of_list(struct plan *p, struct plan_step *s, struct err *err)
 					    .task = &(struct plan_task){ .step = s->decl->index } };
 
 		if (scope_resolve(&scope, &e->from, &v, err) != 0)
-			return -1;
+			return err_wrap(err, "%s:%d:%d: `each` of step `%s`", s->decl->pos.file,
+					s->decl->pos.line, s->decl->pos.col, s->decl->name);
 	}
 	if (v.type != VALUE_LIST)
 		return err_set(err, ERR_INVALID,
@@ -499,7 +500,7 @@ static bool expandable(const struct plan *p, const struct plan_step *s)
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		if (!p->steps[s->decl->deps[i].step].expanded)
 			return false;
-	if (e && e->from.kind == REF_STEP_OUTPUT && !e->values) {
+	if (e && each_is_made(e)) {
 		const struct plan_step *u = &p->steps[e->from.step];
 
 		return u->n_ended == u->n_tasks;
@@ -517,7 +518,7 @@ static bool each_source_lost(const struct plan *p, const struct plan_step *s,
 	const struct plan_step *u;
 	size_t n_skipped = 0;
 
-	if (!e || e->values || e->from.kind != REF_STEP_OUTPUT)
+	if (!e || !each_is_made(e))
 		return false;
 	u = &p->steps[e->from.step];
 	for (size_t i = 0; i < u->n_tasks; i++) {
@@ -579,7 +580,7 @@ int plan_fan_out(struct plan *p, struct plan_step *s, struct err *err)
 {
 	int r = 0;
 
-	assert(!s->expanded && (!s->decl->each || s->decl->each->is_list));
+	assert(!s->expanded && (!s->decl->each || each_is_known(s->decl->each)));
 	if (s->fanned)
 		return 0;
 	s->n_tasks = 1;
@@ -596,9 +597,10 @@ int plan_fan_out(struct plan *p, struct plan_step *s, struct err *err)
 static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *stand_in,
 			struct err *err)
 {
+	int (*expand)(struct plan * p, struct plan_step * s, struct err * err);
 	struct err why = { 0 };
 
-	if (!s->decl->each || s->decl->each->is_list) {
+	if (!s->decl->each || each_is_known(s->decl->each)) {
 		if (plan_fan_out(p, s, err) < 0)
 			return -1;
 		s->n_tasks = s->n_fanned;
@@ -608,9 +610,10 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 		only_stand_in(p, s);
 		return 0;
 	}
+	expand = s->decl->each->is_list ? items_of_list : items_of_tree;
 	if (!p->ctx.again)
-		return items_of_tree(p, s, err);
-	if (items_of_tree(p, s, &why) == 0)
+		return expand(p, s, err);
+	if (expand(p, s, &why) == 0)
 		return 0;
 	plan_mark_lost(p, s->decl->name, why.msg);
 	if (p->replay) {

@@ -121,6 +121,7 @@ struct plan {
 		struct previous_step *steps;
 	} previous;
 	const char *gate_message; /* of the first hit that fails its gate */
+	struct map *values;       /* digest of a `values` file → what it says */
 	struct map *lost;         /* task's label, or step's name → why; NULL: none */
 	struct replay *replay;    /* NULL: this plan isn't one */
 	bool stopped;

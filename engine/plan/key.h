@@ -35,6 +35,7 @@ enum key_fact_kind {
 	KEY_PACKAGES, /* installed packages of the Python environment on PATH; none: no fact
 			 (packages.c) */
 	KEY_SANDBOX,  /* "strict", ""; "network", none or loopback; of commands */
+	KEY_VALUES,   /* path */
 };
 
 struct key_fact {

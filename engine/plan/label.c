@@ -12,7 +12,13 @@ void label_add_value(struct str *out, const struct value *v)
 	struct digest d;
 	char hex[DIGEST_HEX_MAX];
 
-	value_add_text(&text, v);
+	if (v->type == VALUE_OBJECT) /* as the values of a matrix are named */
+		for (size_t i = 0; i < v->object.n; i++) {
+			str_addf(&text, "%s%s=", i ? "," : "", v->object.v[i].name);
+			value_add_text(&text, &v->object.v[i].value);
+		}
+	else
+		value_add_text(&text, v);
 	for (size_t i = 0; i < text.len; i++)
 		if (text.s[i] == '/' || (unsigned char)text.s[i] < ' ')
 			text.s[i] = '_';

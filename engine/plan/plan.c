@@ -104,6 +104,7 @@ void plan_free(struct plan *p)
 	lookup_close(p);
 	replay_free(p);
 	map_free(p->lost);
+	map_free(p->values);
 	for (size_t i = 0; i < p->n_steps; i++) {
 		free(p->steps[i].tasks);
 		free(p->steps[i].axis_index);
@@ -356,7 +357,8 @@ static bool is_blocked(struct plan *p, const struct plan_task *t, bool handles)
 		struct plan_dep *d = &p->steps[t->step].deps[i];
 
 		if (d->failed[dep_group_of(d, t)] &&
-		    (handles ? (d->decl->data || d->decl->metrics) && !dep_gathers(p, d)
+		    (handles ? (d->decl->data || d->decl->metrics) &&
+				       (d->decl->values || !dep_gathers(p, d))
 			     : dep_blocks(p, s, d->decl)))
 			return true;
 	}

@@ -2,14 +2,16 @@
  *
  * Expressions of a task are evaluated with scope_resolve() (model/expr/expr.h). It is called only
  * when all that the task needs has ended, so no value is unknown: it returns 0 or an error, never
- * 1. A metric of several tasks becomes a list. A param of a step file is evaluated in the step that
- * uses the file, and then checked against its declaration.
+ * 1. A metric or value of several tasks becomes a list. A `values` file is read once (plan.values).
+ * A param of a step file is evaluated in the step that uses the file, and then checked against its
+ * declaration.
  *
  * References to content have no value; inputs.c handles them. While a step has no tasks yet
  * (expand.c), a scope has only the step, and refuses values of a matrix or an item.
  */
 #include <math.h>
 #include "plan/internal.h"
+#include "plan/values.h"
 
 static int text_value(struct value *ret, const char *s)
 {
@@ -182,6 +184,79 @@ static int failed_value(struct task_scope *sc, struct value *ret)
 	return 0;
 }
 
+/* What the task wrote to its `values` file. */
+static int read_values(struct plan *p, const struct plan_task *t, uint32_t output,
+		       const struct value **ret, struct err *err)
+{
+	const struct content_id *id = t->outputs ? &t->outputs[output] : NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct value *v;
+	void **slot = NULL;
+
+	if (!p->values)
+		p->values = map_new();
+	if (id && id->kind != CONTENT_NONE) {
+		slot = map_slot(p->values, &id->digest, sizeof(id->digest), NULL);
+		*ret = *slot;
+		if (*ret)
+			return 0;
+	}
+	plan_task_label(p, t, &p->scratch);
+	if (!id || id->kind == CONTENT_NONE)
+		return err_set(err, ERR_INVALID, "task %s gave no values, since it %s",
+			       p->scratch.s,
+			       t->state == TASK_STATE_SKIPPED ? "was skipped" : "did not succeed");
+	v = arena_alloc(p->arena, sizeof(*v));
+	if (content_read(p->ctx.store, id, VALUES_MAX_BYTES, &text, err) < 0)
+		return err_wrap(err, "values of task %s", p->scratch.s);
+	if (values_parse("values", text.len ? text.s : "", text.len, p->arena, v, err) < 0)
+		return err_wrap(err, "task %s", p->scratch.s);
+	*slot = v;
+	*ret = v;
+	return 0;
+}
+
+static int find_value(struct task_scope *sc, const struct ref *ref, const struct plan_task *t,
+		      struct value *ret, struct err *err)
+{
+	struct plan *p = sc->plan;
+	const struct value *values = NULL, *found;
+
+	if (read_values(p, t, ref->index, &values, err) < 0 ||
+	    values_at(values, ref->name, &found, err) < 0) {
+		plan_task_label(p, t, &p->scratch);
+		return err_wrap(err, "`steps.%s.values.%s`%s%s", p->steps[ref->step].decl->name,
+				ref->name, values ? ": values of task " : "",
+				values ? p->scratch.s : "");
+	}
+	*ret = *found;
+	return 0;
+}
+
+/* As metric_value(), of any type. */
+static int step_value(struct task_scope *sc, const struct ref *ref, struct value *ret,
+		      struct err *err)
+{
+	struct plan *p = sc->plan;
+	struct plan_dep *d = plan_dep_on(p, &p->steps[sc->task->step], ref->step);
+	uint32_t g;
+	size_t n;
+	struct value *v;
+
+	if (!d)
+		return not_here(ref, err);
+	g = dep_group_of(d, sc->task);
+	if (!dep_gathers(p, d))
+		return find_value(sc, ref, dep_single(p, d, g), ret, err);
+	n = dep_group_size(p, d, g);
+	v = arena_alloc(sc->arena, (n + 1) * sizeof(*v));
+	for (size_t i = 0; i < n; i++)
+		if (find_value(sc, ref, dep_group_task(p, d, g, i), &v[i], err) < 0)
+			return -1;
+	*ret = (struct value){ .type = VALUE_LIST, .list = { v, n } };
+	return 0;
+}
+
 static int local_value(struct task_scope *sc, const struct ref *ref, struct value *ret,
 		       struct err *err)
 {
@@ -230,6 +305,31 @@ static int item_value(struct task_scope *sc, const struct ref *ref, struct value
 	}
 }
 
+/* A member of an item that is an object. */
+static int item_member(struct task_scope *sc, const struct ref *ref, struct value *ret,
+		       struct err *err)
+{
+	const struct plan_item *it = &sc->plan->steps[sc->task->step].items[sc->task->index];
+	struct ref text = *ref;
+	const struct value *found;
+
+	text.kind = str_eq(ref->name, "name")   ? REF_ITEM_NAME
+		    : str_eq(ref->name, "path") ? REF_ITEM_PATH
+		    : str_eq(ref->name, "stem") ? REF_ITEM_STEM
+						: REF_ITEM_VALUE;
+	if ((!it->value || it->value->type != VALUE_OBJECT) && text.kind != REF_ITEM_VALUE)
+		return item_value(sc, &text, ret);
+	if (!it->value)
+		return not_here(ref, err);
+	if (it->value->type != VALUE_OBJECT && it->value->type != VALUE_LIST)
+		return err_set(err, ERR_INVALID, "`item.%s`: item `%s` is %s and has no members",
+			       ref->name, it->path, value_type_phrase(it->value->type));
+	if (values_at(it->value, ref->name, &found, err) < 0)
+		return err_wrap(err, "`item.%s`: item `%s`", ref->name, it->path);
+	*ret = *found;
+	return 0;
+}
+
 int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret,
 			struct err *err)
 {
@@ -275,6 +375,10 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 		return s->items ? item_value(sc, ref, ret) : not_here(ref, err);
 	case REF_STEP_METRIC:
 		return metric_value(sc, ref, ret, err);
+	case REF_STEP_VALUE:
+		return step_value(sc, ref, ret, err);
+	case REF_ITEM_VALUE:
+		return s->items ? item_member(sc, ref, ret, err) : not_here(ref, err);
 	case REF_STEP_STATE:
 		return state_value(sc, ref, ret, err);
 	case REF_RUN_STATE:

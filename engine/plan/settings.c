@@ -4,8 +4,8 @@
  * Tasks with equal values share one variant: a copy of the step with these values in it
  * (step_settle()). plan_settle_known() does this when a plan begins, for all tasks that are known
  * then, so that a wrong value is an error before anything runs, and all images have their digests
- * when the run begins. Tasks of an `each` over files come later; their image can't depend on the
- * item, so one variant for the image alone stands for them until then.
+ * when the run begins. Tasks of an `each` over files or over a step's values come later; their
+ * image can't depend on the item, so one variant for the image alone stands for them until then.
  */
 #include <assert.h>
 #include "base/map.h"
@@ -85,7 +85,7 @@ int plan_settle_known(struct plan *p, struct err *err)
 
 		if (!step_has_settings(s->decl))
 			continue;
-		if (!s->decl->each || s->decl->each->is_list) {
+		if (!s->decl->each || each_is_known(s->decl->each)) {
 			if (plan_fan_out(p, s, err) < 0 || plan_settle(p, s, s->n_fanned, err) < 0)
 				return -1;
 			continue;

@@ -27,7 +27,9 @@
  * beginning and ending the run (run.c, finish.c).
  */
 #include <signal.h>
+#include "plan/values.h"
 #include "run/internal.h"
+#include "run/task/secret.h"
 
 /* Parked tasks that one turn tries, when the first ones don't fit. */
 #define LOOK_AHEAD 64
@@ -113,13 +115,59 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 
 /* An attempt's end. */
 
-/* Metrics that can't be read and gates that don't hold turn a success into a failure. */
-static void judge(struct attempt *a)
+/* Values go into commands, keys and records, where nothing masks a secret. */
+static int refuse_secrets(const struct attempt *a, const struct value *v, struct err *err)
+{
+	for (size_t i = 0; i < a->step->reads.n_secrets && a->given.secrets; i++) {
+		const char *name = a->step->reads.secrets[i], *word = a->given.secrets[i],
+			   *secret = strchr(word, '=');
+
+		if (secret && secret_is_maskable(secret + 1, strlen(secret + 1)) &&
+		    values_hold(v, secret + 1))
+			return err_set(err, ERR_INVALID,
+				       "`values` file %s holds the secret %s: values are kept, "
+				       "shown and put into commands",
+				       a->step->measured.values, name);
+	}
+	return 0;
+}
+
+static int check_values(struct run *r, struct attempt *a, struct err *err)
+{
+	const struct step *s = a->step;
+	_cleanup_(freep) char *what = xasprintf("`values` file %s", s->measured.values);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct value v;
+	size_t i = 0;
+
+	while (i < s->n_outputs && !str_eq(s->outputs[i].name, STEP_VALUES_OUTPUT))
+		i++;
+	if (i == s->n_outputs || !a->result.outputs)
+		return 0;
+	if (a->result.outputs[i].size_bytes > VALUES_MAX_BYTES) /* the parser says so */
+		return values_parse(what, "", VALUES_MAX_BYTES + 1, a->arena, &v, err);
+	if (content_read(r->ctx->store, &a->result.outputs[i], VALUES_MAX_BYTES, &text, err) < 0) {
+		a->result.failure = FAILURE_STORE;
+		return err_wrap(err, "%s", what);
+	}
+	if (values_parse(what, text.len ? text.s : "", text.len, a->arena, &v, err) < 0)
+		return -1;
+	return refuse_secrets(a, &v, err);
+}
+
+/* Metrics and values that can't be read and gates that don't hold turn a success into a
+ * failure. */
+static void judge(struct run *r, struct attempt *a)
 {
 	struct runner_result *res = &a->result;
 
 	if (res->failure != FAILURE_NONE || a->given.shell)
 		return;
+	if (a->step->measured.values && check_values(r, a, &res->err) < 0) {
+		if (res->failure == FAILURE_NONE)
+			res->failure = FAILURE_OUTPUT;
+		return;
+	}
 	if (res->metrics_json &&
 	    metrics_parse(res->metrics_json, a->arena, &a->metrics, &a->n_metrics, &res->err) < 0)
 		res->failure = FAILURE_OUTPUT;
@@ -482,7 +530,7 @@ static int take_ends(struct run *r, struct err *err)
 	for (t = ended->first; t; t = t->after) {
 		struct attempt *a = t->attempt;
 
-		judge(a);
+		judge(r, a);
 		if (has_result(a) && plan_task_sources(r->plan, t->plan, a->arena, &a->sources,
 						       &a->n_sources, err) < 0)
 			return -1;

@@ -241,7 +241,7 @@ static void c_each(struct codec *c, const struct each_decl **each)
 	} else {
 		c_ref(c, &e->from);
 		c_str(c, &e->glob);
-		if (e->is_list ? e->from.kind != REF_PARAM
+		if (e->is_list ? e->from.kind != REF_PARAM && e->from.kind != REF_STEP_VALUE
 			       : (!e->glob || (e->from.kind != REF_PIPELINE_INPUT &&
 					       e->from.kind != REF_STEP_OUTPUT)))
 			codec_fail(c);
@@ -266,6 +266,7 @@ static void c_dep(struct codec *c, struct step_dep *d)
 {
 	C_U32(c, d->step);
 	C_BOOL(c, d->data);
+	C_BOOL(c, d->values);
 	C_BOOL(c, d->metrics);
 	C_BOOL(c, d->order);
 	C_BOOL(c, d->state);
@@ -329,7 +330,7 @@ enum {
 	HAS_STEP_FILE = 1 << 4,
 	HAS_ENV = 1 << 5,
 	HAS_LISTS = 1 << 6, /* code, secrets, tools, env_file */
-	HAS_FILES = 1 << 7, /* metrics, checkpoint */
+	HAS_FILES = 1 << 7, /* metrics, values, checkpoint */
 	HAS_PLACE = 1 << 8, /* image, description, place.json */
 	HAS_CONDITION = 1 << 9,
 	HAS_POLICY = 1 << 10,  /* unless it equals the policy of the step before it in the file */
@@ -392,7 +393,7 @@ static unsigned what_it_has(const struct step *s)
 			       s->reads.no_imports
 		       ? HAS_LISTS
 		       : 0;
-	has |= s->measured.metrics || s->checkpoint ? HAS_FILES : 0;
+	has |= s->measured.metrics || s->measured.values || s->checkpoint ? HAS_FILES : 0;
 	has |= s->place.image || s->description || s->place.json ? HAS_PLACE : 0;
 	has |= s->condition ? HAS_CONDITION : 0;
 	has |= step_has_settings(s) ? HAS_SETTINGS : 0;
@@ -463,6 +464,7 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 	}
 	if (has & HAS_FILES) {
 		c_str(c, &s->measured.metrics);
+		c_str(c, &s->measured.values);
 		c_str(c, &s->checkpoint);
 	}
 	if (has & HAS_PLACE) {

@@ -253,6 +253,9 @@ static void c_value_at(struct codec *c, struct value *v, unsigned depth)
 		for (size_t i = 0; i < v->list.n && !c->failed; i++)
 			c_value_at(c, &items[i], depth + 1);
 		break;
+	case VALUE_OBJECT: /* a model has none */
+		codec_fail(c);
+		break;
 	}
 }
 
@@ -272,6 +275,7 @@ static size_t ref_limit(const struct codec *c, const struct ref *r)
 	case REF_PIPELINE_INPUT:
 		return c->pl->n_inputs;
 	case REF_STEP_OUTPUT:
+	case REF_STEP_VALUE:
 		return c->pl->steps[r->step].n_outputs;
 	case REF_LOCAL:
 		return s ? s->program.n_locals : 0;
@@ -297,10 +301,10 @@ static void c_ref_to(struct codec *c, struct ref *r)
 	c_name(c, &r->name);
 	if (!c->decoding || c->failed)
 		return;
-	if (r->kind == REF_STEP_OUTPUT || r->kind == REF_STEP_METRIC || r->kind == REF_STEP_STATE) {
+	if (r->kind >= REF_STEP_OUTPUT && r->kind <= REF_STEP_STATE) {
 		if (!c->s || r->step >= c->pl->n_steps || c->needed[r->step] != c->s->index + 1)
 			codec_fail(c);
-	} else if (r->kind >= REF_ITEM && r->kind <= REF_ITEM_STEM && (!c->s || !c->s->each)) {
+	} else if (r->kind >= REF_ITEM && r->kind <= REF_ITEM_VALUE && (!c->s || !c->s->each)) {
 		codec_fail(c);
 	}
 	if (!c->failed && r->index >= ref_limit(c, r))

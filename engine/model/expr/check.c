@@ -27,6 +27,7 @@ enum expr_type expr_type_of_value(enum value_type t)
 		[VALUE_NULL] = TYPE_NULL,     [VALUE_BOOL] = TYPE_BOOL,
 		[VALUE_INT] = TYPE_NUMBER,    [VALUE_FLOAT] = TYPE_NUMBER,
 		[VALUE_STRING] = TYPE_STRING, [VALUE_LIST] = TYPE_LIST,
+		[VALUE_OBJECT] = TYPE_ANY,
 	};
 
 	return types[t];

@@ -58,6 +58,12 @@ static const struct expr_help_row rows[] = {
 	{ "Values", "steps.S.outputs.NAME", "content that the step S made" },
 	{ "Values", "steps.S.metrics.NAME",
 	  "a metric of the step S, known when S has ended; of several tasks it is a list" },
+	{ "Values", "steps.S.values.NAME",
+	  "a value that the step S wrote to its `values` file, known when S has ended: text, a "
+	  "number, "
+	  "true or false, null, a list or an object. values.a.b is member b of the object a, "
+	  "values.a.0 the first item of the list a. Of several tasks it is a list, in the tasks' "
+	  "order" },
 	{ "Values", "steps.S.state",
 	  "in `if` and in `finally`: how the step S ended: 'succeeded', 'failed', 'skipped', "
 	  "'blocked' or 'cancelled'. Waits for it, whatever the end. Of several tasks: the worst "
@@ -72,6 +78,7 @@ static const struct expr_help_row rows[] = {
 	  "the task's part of `each`: content or value; the last component of its name; its path; "
 	  "its name "
 	  "without the last suffix" },
+	{ "Values", "item.NAME", "of an item that is an object which a step wrote: its member" },
 	{ "Values", "schedule.time, schedule.name",
 	  "of a run by a schedule: its nominal time, its name" },
 	{ "Values", "schedule.interval_start, schedule.interval_end",

@@ -39,15 +39,19 @@ enum ref_kind {
 			       into pipeline->inputs */
 	REF_STEP_OUTPUT,    /* steps.S.outputs.NAME    step, index: into that step's outputs */
 	REF_STEP_METRIC, /* steps.S.metrics.NAME    step, name (dots allowed: metrics.val.loss) */
-	REF_STEP_STATE,  /* steps.S.state, in `if` and in `finally`    step */
-	REF_MATRIX,      /* matrix.AXIS             index: into step->axes */
-	REF_ITEM,        /* item: content or value of `each` */
-	REF_ITEM_NAME,   /* item.name: last component; item.path; item.stem: name without its last
-			    suffix */
+	REF_STEP_VALUE, /* steps.S.values.NAME     step, index: into that step's outputs, name (dots
+			   and list indices allowed: values.best.0.lr) */
+	REF_STEP_STATE, /* steps.S.state, in `if` and in `finally`    step */
+	REF_MATRIX,     /* matrix.AXIS             index: into step->axes */
+	REF_ITEM,       /* item: content or value of `each` */
+	REF_ITEM_NAME,  /* item.name: last component; item.path; item.stem: name without its last
+			   suffix */
 	REF_ITEM_PATH,
 	REF_ITEM_STEM,
-	REF_SCHEDULE,     /* schedule.time, .name, .interval_start, .interval_end   name */
-	REF_RUN_STATE,    /* run.state, in `finally` */
+	REF_ITEM_VALUE, /* item.NAME, of an item that a step wrote as a value       name; of an item
+			   that is no object, name, path and stem are those of its text */
+	REF_SCHEDULE,   /* schedule.time, .name, .interval_start, .interval_end   name */
+	REF_RUN_STATE,  /* run.state, in `finally` */
 	REF_FAILED_TASKS, /* failed.tasks, in `finally`: a list of labels */
 	REF_KINDS,
 };

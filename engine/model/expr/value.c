@@ -25,8 +25,9 @@
 const char *value_type_name(enum value_type t)
 {
 	static const char *const names[] = {
-		[VALUE_NULL] = "null",   [VALUE_BOOL] = "bool",     [VALUE_INT] = "int",
-		[VALUE_FLOAT] = "float", [VALUE_STRING] = "string", [VALUE_LIST] = "list",
+		[VALUE_NULL] = "null",     [VALUE_BOOL] = "bool",     [VALUE_INT] = "int",
+		[VALUE_FLOAT] = "float",   [VALUE_STRING] = "string", [VALUE_LIST] = "list",
+		[VALUE_OBJECT] = "object",
 	};
 
 	return (unsigned)t < ARRAY_LEN(names) ? names[t] : "unknown";
@@ -35,8 +36,9 @@ const char *value_type_name(enum value_type t)
 const char *value_type_phrase(enum value_type t)
 {
 	static const char *const phrases[] = {
-		[VALUE_NULL] = "null",     [VALUE_BOOL] = "a bool",     [VALUE_INT] = "an int",
-		[VALUE_FLOAT] = "a float", [VALUE_STRING] = "a string", [VALUE_LIST] = "a list",
+		[VALUE_NULL] = "null",        [VALUE_BOOL] = "a bool",     [VALUE_INT] = "an int",
+		[VALUE_FLOAT] = "a float",    [VALUE_STRING] = "a string", [VALUE_LIST] = "a list",
+		[VALUE_OBJECT] = "an object",
 	};
 
 	return (unsigned)t < ARRAY_LEN(phrases) ? phrases[t] : "unknown";
@@ -80,6 +82,12 @@ bool value_eq(const struct value *a, const struct value *b)
 			if (!value_eq(&a->list.v[i], &b->list.v[i]))
 				return false;
 		return a->list.n == b->list.n;
+	case VALUE_OBJECT:
+		for (size_t i = 0; i < a->object.n && a->object.n == b->object.n; i++)
+			if (strcmp(a->object.v[i].name, b->object.v[i].name) != 0 ||
+			    !value_eq(&a->object.v[i].value, &b->object.v[i].value))
+				return false;
+		return a->object.n == b->object.n;
 	default:
 		return false;
 	}
@@ -120,12 +128,15 @@ void value_add_text(struct str *out, const struct value *v)
 			value_add_text(out, &v->list.v[i]);
 		}
 		break;
+	case VALUE_OBJECT:
+		value_add_json(out, v);
+		break;
 	}
 }
 
 void value_add_canonical(struct str *out, const struct value *v)
 {
-	static const char tags[] = "nbifsl";
+	static const char tags[] = "nbifslo";
 	uint64_t bits;
 	double f;
 
@@ -153,6 +164,15 @@ void value_add_canonical(struct str *out, const struct value *v)
 		for (size_t i = 0; i < v->list.n; i++)
 			value_add_canonical(out, &v->list.v[i]);
 		break;
+	case VALUE_OBJECT:
+		str_add_u32(out, (uint32_t)v->object.n);
+		for (size_t i = 0; i < v->object.n; i++) {
+			const char *name = v->object.v[i].name;
+
+			str_add_field(out, name, strlen(name));
+			value_add_canonical(out, &v->object.v[i].value);
+		}
+		break;
 	}
 }
 
@@ -173,6 +193,12 @@ json_t *value_json(const struct value *v)
 		out = json_array();
 		for (size_t i = 0; i < v->list.n; i++)
 			json_array_append_new(out, value_json(&v->list.v[i]));
+		return out;
+	case VALUE_OBJECT:
+		out = json_object();
+		for (size_t i = 0; i < v->object.n; i++)
+			json_object_set_new(out, v->object.v[i].name,
+					    value_json(&v->object.v[i].value));
 		return out;
 	default:
 		return json_null();
@@ -209,6 +235,19 @@ void value_add_json(struct str *out, const struct value *v)
 		}
 		str_addc(out, ']');
 		break;
+	case VALUE_OBJECT:
+		str_addc(out, '{');
+		for (size_t i = 0; i < v->object.n; i++) {
+			const struct value_member *m = &v->object.v[i];
+
+			if (i)
+				str_addc(out, ',');
+			json_add_string(out, m->name, strlen(m->name));
+			str_addc(out, ':');
+			value_add_json(out, &m->value);
+		}
+		str_addc(out, '}');
+		break;
 	default:
 		value_add_text(out, v);
 		break;
@@ -220,9 +259,10 @@ void value_add_json(struct str *out, const struct value *v)
 static int not_a(enum value_type type, const char *text, struct err *err)
 {
 	static const char *const wanted[] = {
-		[VALUE_NULL] = "null",      [VALUE_BOOL] = "true or false",
-		[VALUE_INT] = "an integer", [VALUE_FLOAT] = "a number",
-		[VALUE_STRING] = "text",    [VALUE_LIST] = "a list like [1, 2, 3]",
+		[VALUE_NULL] = "null",        [VALUE_BOOL] = "true or false",
+		[VALUE_INT] = "an integer",   [VALUE_FLOAT] = "a number",
+		[VALUE_STRING] = "text",      [VALUE_LIST] = "a list like [1, 2, 3]",
+		[VALUE_OBJECT] = "an object",
 	};
 
 	return err_set(err, ERR_INVALID, "must be %s, not `%.60s`", wanted[type], text);
@@ -349,6 +389,8 @@ int value_parse(enum value_type type, const char *text, struct arena *arena, str
 		break;
 	case VALUE_LIST:
 		return parse_list(text, arena, ret, err);
+	case VALUE_OBJECT: /* only steps make them */
+		return not_a(type, text, err);
 	}
 	*ret = v;
 	return 0;

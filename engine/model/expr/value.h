@@ -9,7 +9,18 @@
 #include "base/text/json.h"
 #include "base/text/str.h"
 
-enum value_type { VALUE_NULL = 0, VALUE_BOOL, VALUE_INT, VALUE_FLOAT, VALUE_STRING, VALUE_LIST };
+/* Objects come from what steps write (plan/values.h); a pipeline's own values have none. */
+enum value_type {
+	VALUE_NULL = 0,
+	VALUE_BOOL,
+	VALUE_INT,
+	VALUE_FLOAT,
+	VALUE_STRING,
+	VALUE_LIST,
+	VALUE_OBJECT
+};
+
+struct value_member;
 
 struct value {
 	enum value_type type;
@@ -22,11 +33,20 @@ struct value {
 			const struct value *v;
 			size_t n;
 		} list;
+		struct {
+			const struct value_member *v; /* sorted by name */
+			size_t n;
+		} object;
 	};
 };
 
+struct value_member {
+	const char *name;
+	struct value value;
+};
+
 const char *
-value_type_name(enum value_type t); /* "null", "bool", "int", "float", "string", "list" */
+value_type_name(enum value_type t); /* "null", "bool", "int", "float", "string", "list", "object" */
 const char *value_type_phrase(enum value_type t); /* the same with an article, for sentences:
 						     "null", "a bool", "an int", … */
 bool value_eq(
@@ -35,7 +55,7 @@ bool value_eq(
 /* Both int or float: -1, 0 or 1; 2 when either is NaN. */
 int value_compare_numbers(const struct value *a, const struct value *b);
 /* As it stands in a command: 0.1 → "0.1" (the shortest text that reads back the same), true, text
- * unchanged; list items joined by ' '. */
+ * unchanged; list items joined by ' '; an object as JSON. */
 void value_add_text(struct str *out, const struct value *v);
 /* Canonical bytes for keys: type tag, then a fixed form. Int 1 and float 1.0 differ; 0.0 and -0.0
  * don't. */

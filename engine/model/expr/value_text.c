@@ -67,6 +67,22 @@ static bool add_value(struct reader *r, struct str *out, int depth)
 		}
 		str_addc(out, ']');
 		return true;
+	case 'o':
+		if (!take_uint(r, 4, &n))
+			return false;
+		str_addc(out, '{');
+		for (uint64_t i = 0; i < n; i++) {
+			uint64_t len;
+
+			if (!take_uint(r, 4, &len) || (uint64_t)(r->end - r->at) < len)
+				return false;
+			str_addf(out, "%s%.*s: ", i ? ", " : "", (int)len, (const char *)r->at);
+			r->at += len;
+			if (!add_value(r, out, depth + 1))
+				return false;
+		}
+		str_addc(out, '}');
+		return true;
 	default:
 		return false;
 	}

@@ -5,7 +5,7 @@
  * of steps/spec checks it; report() finds the YAML node for a path of that JSON. Inputs and outputs
  * are checked against the ports in the description.
  *
- * A step that is launched as ranks gets one more output, the metrics over time (add_series()).
+ * A step that is launched as ranks gets one more output, the metrics over time (step_add_output()).
  * engine/plan/builtin.c makes the settings of a task and its command line.
  */
 #include "base/text/json.h"
@@ -146,30 +146,6 @@ static void check_ports(struct build *b, const struct step_spec *spec)
 	}
 }
 
-/* Adds the metrics over time, which the launcher writes, as an output like any other, so that they
- * are kept, compared and found again. */
-static void add_series(struct build *b)
-{
-	struct step *s = b->s;
-	struct step_output *v = arena_alloc(b->doc->l->arena, (s->n_outputs + 1) * sizeof(*v));
-
-	for (size_t i = 0; i < s->n_outputs; i++) {
-		v[i] = s->outputs[i];
-		if (strcmp(v[i].name, STEP_SERIES_OUTPUT) == 0) {
-			doc_error_at(b->doc->l->diags, &v[i].pos,
-				     "`" STEP_SERIES_OUTPUT "` is the launcher's own output of "
-				     "step `%s`: its metrics over time",
-				     s->name);
-			return;
-		}
-	}
-	v[s->n_outputs] = (struct step_output){ .name = STEP_SERIES_OUTPUT,
-						.path = STEP_SERIES_PATH,
-						.pos = s->pos };
-	s->outputs = v;
-	s->n_outputs++;
-}
-
 void step_finish_builtin(struct build *b)
 {
 	struct step *s = b->s;
@@ -185,5 +161,10 @@ void step_finish_builtin(struct build *b)
 			  "step `%s` uses `%s` but has no `run`: the training program's command",
 			  s->name, s->program.builtin);
 	if (step_is_launched(s))
-		add_series(b);
+		/* Like any output, it is kept, compared and found again. */
+		step_add_output(b,
+				&(struct step_output){ .name = STEP_SERIES_OUTPUT,
+						       .path = STEP_SERIES_PATH,
+						       .pos = s->pos },
+				"its launcher, for the metrics over time");
 }

@@ -311,6 +311,37 @@ void step_read_metrics(struct reader *r, const struct yaml_node *n)
 	r->b->metrics_pos = doc_pos(r->d, n);
 }
 
+void step_read_values(struct reader *r, const struct yaml_node *n)
+{
+	bool is_dir = false;
+
+	r->s->measured.values = plain_path(r, n, ".", "`values`", false, &is_dir);
+	if (is_dir)
+		doc_error(r->d, n, "`values` is a file, not a directory");
+	r->b->values_pos = doc_pos(r->d, n);
+}
+
+void step_add_output(struct build *b, const struct step_output *o, const char *whose)
+{
+	struct step *s = b->s;
+	struct step_output *v = arena_alloc(b->doc->l->arena, (s->n_outputs + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < s->n_outputs; i++) {
+		v[i] = s->outputs[i];
+		/* Variables of outputs are in upper case. */
+		if (strcasecmp(v[i].name, o->name) == 0) {
+			doc_error_at(b->doc->l->diags, &v[i].pos,
+				     "output `%s` of step `%s` needs another name: this one "
+				     "belongs to %s",
+				     v[i].name, s->name, whose);
+			return;
+		}
+	}
+	v[s->n_outputs] = *o;
+	s->outputs = v;
+	s->n_outputs++;
+}
+
 void step_read_checkpoint(struct reader *r, const struct yaml_node *n)
 {
 	r->s->checkpoint = plain_path(r, n, ".", "`checkpoint`", false, NULL);

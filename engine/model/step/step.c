@@ -195,6 +195,7 @@ static const struct key_rule {
 	{ "tolerance", step_read_tolerance, CONTEXT_NOT_DEFAULTS },
 	{ "tools", step_read_tools, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
+	{ "values", step_read_values, CONTEXT_COMMAND },
 	{ "volumes", step_read_volumes, CONTEXT_ALL },
 	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
 	{ "workspace", key_workspace, CONTEXT_ALL },
@@ -371,6 +372,12 @@ static void finish_step(struct build *b, unsigned context)
 			  "with `distributed`; `loopback` is",
 			  s->name);
 	step_finish_builtin(b);
+	if (s->measured.values)
+		step_add_output(b,
+				&(struct step_output){ .name = STEP_VALUES_OUTPUT,
+						       .path = s->measured.values,
+						       .pos = b->values_pos },
+				"the file of its `values`");
 	if (s->program.builtin && !yaml_get(b->node, "with")) {
 		struct reader r = { .l = b->doc->l, .b = b, .s = s, .d = b->doc };
 
