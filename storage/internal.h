@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <time.h>
 #include "base/map.h"
 #include "base/mem.h"
@@ -61,6 +62,16 @@ struct store_file_ops {
 	 * existed. 1: not possible. */
 	int (*move_in)(struct store *s, int dir_fd, const char *path, const struct digest *name,
 		       struct err *err);
+	/* Gives a file of the user's, open at fd and hashed, a name in the store; it is read-only
+	 * from then on. `path` is for messages. 0: linked. 1: not needed, a blob existed. Errors of
+	 * linked_add(). */
+	int (*link_in)(struct store *s, int fd, const struct stat *st, const char *path,
+		       const struct digest *name, struct err *err);
+	/* linked_is(), linked_check(), linked_damaged() (local/linked.h). NULL for a tier. */
+	bool (*is_linked)(struct store *s, const struct digest *name, const struct stat *st,
+			  const char *path);
+	int (*check_linked)(struct store *s, struct err *err);
+	int (*damaged_linked)(struct store *s, const struct digest *name, struct err *err);
 	/* Opens the directory of views (view.h); -1 with errno. NULL for a tier. */
 	int (*open_views)(struct store *s, bool create);
 	/* Marks the object as used now. NULL for a tier. */

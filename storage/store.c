@@ -145,9 +145,16 @@ int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret
 int store_damaged(struct store *s, enum store_space space, const struct digest *name,
 		  struct err *err)
 {
+	const struct store_file_ops *files = s->here->ops->files;
 	char hex[DIGEST_HEX_MAX];
-	bool moved = s->ops->set_aside(s, space, name);
+	bool moved;
 
+	if (space == STORE_BLOB && files && files->damaged_linked &&
+	    files->damaged_linked(s->here, name, err) < 0) {
+		store_forget(s, name);
+		return -1;
+	}
+	moved = s->ops->set_aside(s, space, name);
 	return err_set(err, ERR_CORRUPT,
 		       "store %s: the bytes of sha256:%s don't match it any more; %s", s->uri,
 		       digest_hex(name, hex),

@@ -188,7 +188,10 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct inp
 {
 	static const char *const keys[] = { "uri",    "mode",    "endpoint",
 					    "region", "profile", "anonymous" };
-	static const char *const modes[] = { "auto", "copy", "reference" };
+	static const char *const modes[] = { [INPUT_AUTO] = "auto",
+					     [INPUT_COPY] = "copy",
+					     [INPUT_REFERENCE] = "reference",
+					     [INPUT_LINK] = "link" };
 	const struct yaml_node *uri = yaml_get(n, "uri"), *mode = yaml_get(n, "mode");
 	const char *m = modes[0];
 
@@ -199,12 +202,15 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct inp
 		uri = NULL;
 	if (mode)
 		read_choice(d, mode, "`mode`", modes, ARRAY_LEN(modes), &m);
-	in->mode = m == modes[1] ? INPUT_COPY : m == modes[2] ? INPUT_REFERENCE : INPUT_AUTO;
+	while (modes[in->mode] != m)
+		in->mode++;
 	if (uri && in->mode == INPUT_REFERENCE &&
 	    (in->origin == INPUT_PATH || in->origin == INPUT_ARTIFACT))
 		doc_error(d, mode,
 			  "`mode: reference` is for s3://, gs:// and https://; this content is "
 			  "kept in the store anyway");
+	if (uri && in->mode == INPUT_LINK && in->origin != INPUT_PATH)
+		doc_error(d, mode, "`mode: link` is for a path in the project");
 	if (uri)
 		read_access(d, n, in);
 }

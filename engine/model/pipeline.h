@@ -57,7 +57,8 @@ struct param_decl {
 };
 
 /* Auto: by reference when it is larger than cairn.yaml's reference_above, else a copy. */
-enum input_mode { INPUT_AUTO, INPUT_COPY, INPUT_REFERENCE };
+/* Link: a path of the project that won't change, linked into the store. */
+enum input_mode { INPUT_AUTO, INPUT_COPY, INPUT_REFERENCE, INPUT_LINK };
 enum input_origin { INPUT_PATH, INPUT_S3, INPUT_GS, INPUT_HTTPS, INPUT_ARTIFACT };
 
 struct input_decl {

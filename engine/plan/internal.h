@@ -173,10 +173,10 @@ struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t neede
 
 /* sources.c: what comes from the project: code (code/), tools */
 int plan_pin_sources(struct plan *p, struct err *err);
-int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
+int plan_put_path(struct plan *p, const char *path, int flags, struct content_id *ret,
 		  struct err *err);
-/* The same, with the project's root already open. */
-int plan_put_at(struct plan *p, int root, const char *path, bool hash_only, struct content_id *ret,
+/* The same, with the project's root already open. `flags`: enum content_put_flags. */
+int plan_put_at(struct plan *p, int root, const char *path, int flags, struct content_id *ret,
 		struct err *err);
 const struct plan_pin *plan_pin_find(const struct plan *p, const char *name);
 void plan_pin_add(struct plan *p, const char *name, const char *origin,

@@ -29,7 +29,10 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 
 	for (size_t k = 0; k < pl->n_steps && hash_only; k++)
 		hash_only = !plan_reads_bytes(&pl->steps[k], REF_PIPELINE_INPUT, (uint32_t)i);
-	if (plan_put_path(p, in->uri, hash_only, &p->input_ids[i], err) < 0) {
+	if (plan_put_path(p, in->uri,
+			  (hash_only ? CONTENT_PUT_HASH_ONLY : 0) |
+				  (in->mode == INPUT_LINK ? CONTENT_PUT_LINK : 0),
+			  &p->input_ids[i], err) < 0) {
 		if (err && err->code == ERR_NOT_FOUND)
 			return err_set(err, ERR_NOT_FOUND,
 				       "%s:%d:%d: input `%s`: %s does not exist in the project",

@@ -47,10 +47,10 @@ bool plan_is_resumed(const struct plan *p)
 	return p->ctx.pins != NULL;
 }
 
-int plan_put_at(struct plan *p, int root, const char *path, bool hash_only, struct content_id *ret,
+int plan_put_at(struct plan *p, int root, const char *path, int flags, struct content_id *ret,
 		struct err *err)
 {
-	struct content_put_options o = { .flags = hash_only ? CONTENT_PUT_HASH_ONLY : 0,
+	struct content_put_options o = { .flags = flags,
 					 .cache = p->ctx.cache,
 					 .n_threads = p->options.hash_threads,
 					 .exclude = config_not_content,
@@ -59,7 +59,7 @@ int plan_put_at(struct plan *p, int root, const char *path, bool hash_only, stru
 	return content_put_at(p->ctx.store, root, path, &o, ret, err);
 }
 
-int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
+int plan_put_path(struct plan *p, const char *path, int flags, struct content_id *ret,
 		  struct err *err)
 {
 	_cleanup_(fd_closep) int root =
@@ -67,7 +67,7 @@ int plan_put_path(struct plan *p, const char *path, bool hash_only, struct conte
 
 	if (root < 0)
 		return err_errno(err, "cannot open the project %s", p->ctx.config->project_root);
-	return plan_put_at(p, root, path, hash_only, ret, err);
+	return plan_put_at(p, root, path, flags, ret, err);
 }
 
 /* Tools. */

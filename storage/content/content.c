@@ -118,8 +118,9 @@ static int check_unchanged(const struct putter *p, int fd, const struct stat *be
 			   struct err *err)
 {
 	/* An output may be a hard link of an input, and so of the store's file. Its times then
-	 * change when other attempts link or unlink it. */
-	bool shared = (p->o->flags & CONTENT_PUT_MOVE) && before->st_nlink > 1;
+	 * change when other attempts link or unlink it. So do those of a file that is linked. */
+	bool shared = ((p->o->flags & CONTENT_PUT_MOVE) && before->st_nlink > 1) ||
+		      (p->o->flags & CONTENT_PUT_LINK);
 	struct stat after;
 
 	if (fstat(fd, &after) < 0)
@@ -186,12 +187,33 @@ struct source {
 	const char *name;
 };
 
+static bool is_for_link(const struct putter *p, const struct stat *st)
+{
+	return (p->o->flags & CONTENT_PUT_LINK) && st->st_size > 0 && !(st->st_mode & S_IXUSR);
+}
+
+/* A file that is hashed. */
+static int put_link(struct putter *p, const struct source *f, const struct content_id *id,
+		    struct err *err)
+{
+	const struct store_file_ops *files = p->store->ops->files;
+
+	if (!files || !files->link_in)
+		return err_set(err, ERR_UNSUPPORTED,
+			       "%s can't be linked: the store %s isn't a directory", p->path.s,
+			       p->store->uri);
+	if (files->link_in(p->store, f->fd, &f->st, p->path.s, &id->digest, err) < 0)
+		return -1;
+	return check_unchanged(p, f->fd, &f->st, err);
+}
+
 static int put_open_file(struct putter *p, const struct source *f, struct content_id *ret,
 			 struct err *err)
 {
 	uint64_t size = (uint64_t)f->st.st_size;
 	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY, small = size <= CONTENT_SMALL_BYTES;
 	bool move = (p->o->flags & CONTENT_PUT_MOVE) && p->store->ops->files && f->st.st_nlink == 1;
+	bool link = is_for_link(p, &f->st);
 	struct stat st = f->st;
 	int r;
 
@@ -200,7 +222,7 @@ static int put_open_file(struct putter *p, const struct source *f, struct conten
 	ret->size_bytes = size;
 	if (store_check_size(STORE_BLOB, size, err) < 0)
 		return err_wrap(err, "%s", p->path.s);
-	if (hash_only || move) {
+	if (hash_only || move || link) {
 		unsigned more = take_threads(p, threads_for(&st));
 
 		r = small ? put_small(p, f->fd, &st, false, ret, err)
@@ -210,6 +232,8 @@ static int put_open_file(struct putter *p, const struct source *f, struct conten
 			return -1;
 		if (hash_only)
 			return 0;
+		if (link)
+			return put_link(p, f, ret, err);
 		r = p->store->ops->files->move_in(p->store, f->dir_fd, f->name, &ret->digest, err);
 		if (r <= 0)
 			return r;
@@ -266,17 +290,32 @@ static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
 	return true;
 }
 
+/* Tells whether the file needn't be read. A file that is linked into the store gets a new ctime
+ * with every other link, so its other times count. */
+static bool is_known(struct putter *p, const struct stat *seen, struct content_id *ret)
+{
+	const struct store *here = p->store->here;
+	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY, present;
+
+	if (!p->o->cache)
+		return false;
+	if (is_for_link(p, seen) && here->ops->files && here->ops->files->is_linked &&
+	    statcache_get_linked(p->o->cache, p->path.s, seen, ret) &&
+	    here->ops->files->is_linked(p->store->here, &ret->digest, seen, p->path.s))
+		return true;
+	return statcache_get(p->o->cache, p->path.s, seen, ret) &&
+	       (hash_only || (store_has(p->store, ret, 1, &present, NULL) == 0 && present));
+}
+
 static int put_file(struct putter *p, int dir_fd, const char *name, const struct stat *seen,
 		    struct content_id *ret, struct err *err)
 {
-	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY;
 	_cleanup_(fd_closep) int fd = -1;
 	struct source f = { .dir_fd = dir_fd, .name = name };
-	bool remember = false, present;
+	bool remember = false;
 	int64_t began;
 
-	if (p->o->cache && statcache_get(p->o->cache, p->path.s, seen, ret) &&
-	    (hash_only || (store_has(p->store, ret, 1, &present, NULL) == 0 && present)))
+	if (is_known(p, seen, ret))
 		return 0;
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	began = clock_wall_ns(); /* file times use the wall clock */
@@ -652,6 +691,13 @@ static int put_beneath(struct putter *p, int dir_fd, const char *path, struct co
 		return -1;
 	ret->kind = kind_of_file(&f.st);
 	return 0;
+}
+
+int content_check_linked(struct store *s, struct err *err)
+{
+	const struct store_file_ops *files = s->here->ops->files;
+
+	return files && files->check_linked ? files->check_linked(s->here, err) : 0;
 }
 
 int content_put_at(struct store *s, int dir_fd, const char *path,

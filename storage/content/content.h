@@ -35,6 +35,11 @@ enum content_put_flags {
 	/* The files may be hostile and still changing: follows no link out of dir_fd. Wins over
 	 * MOVE. */
 	CONTENT_PUT_BENEATH = 1 << 2,
+	/* The files are the user's, who won't change them, so they are linked into the store
+	 * instead of copied, and are read-only from then on (local/linked.h). Empty files,
+	 * executables, and bytes that the store has already stay as they are. ERR_UNSUPPORTED: why
+	 * a file can't be linked. */
+	CONTENT_PUT_LINK = 1 << 3,
 };
 
 struct content_put_options {
@@ -112,6 +117,9 @@ int content_complete(struct store *s, const struct content_id *ids, size_t n, bo
  */
 int content_takes(struct store *s, const struct content_id *id, uint64_t bytes, bool *ret,
 		  struct err *err);
+/* ERR_CHANGED when a file that was linked into the store isn't as this process found it. What was
+ * read of it meanwhile is worth nothing. */
+int content_check_linked(struct store *s, struct err *err);
 /* Reads all of it back. ERR_CORRUPT / ERR_NOT_FOUND name the first bad member. */
 int content_verify(struct store *s, const struct content_id *id, struct err *err);
 

@@ -13,6 +13,9 @@
  * (freshen()) under a shared lock; del_old() checks the age under an exclusive lock. leases/ says
  * when active runs began.
  *
+ * A blob may also be a file of the user's, a hard link under linked/ (linked.h). It is looked for
+ * there when blobs/ lacks it.
+ *
  * base.lock guards the list of pending flushes. sync_lock lets one thread flush at a time; its
  * flush also covers threads that waited. The file system guards everything else.
  */
@@ -26,17 +29,14 @@
 #include <time.h>
 #include "base/os/fs.h"
 #include "storage/internal.h"
+#include "storage/local/linked.h"
 
 #define VERSION "cairn store 1\n"
 /* Up to this many new objects are flushed one by one. For more, one syncfs() is cheaper. */
 #define SYNC_EACH_MAX 4
 /* Kernels write dirty pages back after 30 s by themselves. */
 #define WRITTEN_BACK_AFTER_S 60
-
-struct pending {
-	enum store_space space;
-	struct digest name;
-};
+#define PATH_MAX_OBJECT      96
 
 struct dir_store {
 	struct store base;
@@ -46,14 +46,13 @@ struct dir_store {
 				   flushed too */
 	int lease;              /* locked while a run uses the store; -1: none */
 	char *lease_name;
+	struct linked *linked; /* blobs that are files of the user's */
 	pthread_mutex_t sync_lock;
 	/* Under base.lock: */
 	unsigned long put_generation, synced_generation;
-	struct pending pending[SYNC_EACH_MAX];
+	char pending[SYNC_EACH_MAX][PATH_MAX_OBJECT];
 	size_t n_pending; /* may exceed SYNC_EACH_MAX */
 };
-
-#define PATH_MAX_OBJECT 96
 
 static struct dir_store *dir_of(struct store *s)
 {
@@ -94,6 +93,22 @@ static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
 
 /* Look-ups. */
 
+/* The stat of an object and its path. -1 with errno. */
+static int stat_object(struct dir_store *d, enum store_space space, const struct digest *name,
+		       char path[PATH_MAX_OBJECT], struct stat *st)
+{
+	if (fstatat(d->root, object_path(path, space, name), st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	if (errno != ENOENT || space != STORE_BLOB)
+		return -1;
+	return fstatat(d->root, linked_path(path, name), st, AT_SYMLINK_NOFOLLOW);
+}
+
+static bool is_linked(const char *path)
+{
+	return str_has_prefix(path, LINKED_DIR "/");
+}
+
 /* False: another process holds the lock. Where files can't be locked, true. */
 static bool lock_object(int fd, int how)
 {
@@ -114,7 +129,8 @@ static bool freshen(struct dir_store *d, const char *path, const struct stat *st
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat mine, there;
 
-	if (now - st->st_mtime <= STORE_FRESH_NS / NS_PER_S)
+	if (now - st->st_mtime <= STORE_FRESH_NS / NS_PER_S ||
+	    (is_linked(path) && st->st_nlink > 1))
 		return true;
 	fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT)
@@ -138,8 +154,7 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = false;
-		if (fstatat(d->root, object_path(path, space, &names[i]), &st,
-			    AT_SYMLINK_NOFOLLOW) == 0)
+		if (stat_object(d, space, &names[i], path, &st) == 0)
 			ret[i] = S_ISREG(st.st_mode) && (!sizes || sizes[i] == UINT64_MAX ||
 							 sizes[i] == (uint64_t)st.st_size);
 		else if (errno != ENOENT && errno != ENOTDIR)
@@ -156,6 +171,8 @@ static int open_object(struct dir_store *d, enum store_space space, const struct
 	char path[PATH_MAX_OBJECT], hex[DIGEST_HEX_MAX];
 	int fd = openat(d->root, object_path(path, space, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
+	if (fd < 0 && errno == ENOENT && space == STORE_BLOB)
+		fd = openat(d->root, linked_path(path, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT)
 		return err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store %s",
 			       digest_hex(name, hex), d->base.uri);
@@ -166,6 +183,8 @@ static int open_object(struct dir_store *d, enum store_space space, const struct
 			close(fd);
 		return -1;
 	}
+	if (is_linked(path) && !linked_opened(d->linked, name, st))
+		store_forget(&d->base, name); /* hashed again before it is believed */
 	if (d->lease >= 0 && !freshen(d, path, st)) {
 		close(fd);
 		return err_set(err, ERR_NOT_FOUND, "sha256:%s was just collected in the store %s",
@@ -211,33 +230,31 @@ static int dir_open_blob(struct store *s, const struct digest *name, uint64_t si
 
 /* Publishing. */
 
-static void note_put(struct dir_store *d, enum store_space space, const struct digest *name)
+static void note_put(struct dir_store *d, const char *path)
 {
 	pthread_mutex_lock(&d->base.lock);
 	d->put_generation++;
-	if (d->n_pending < SYNC_EACH_MAX) {
-		d->pending[d->n_pending].space = space;
-		d->pending[d->n_pending].name = *name;
-	}
+	if (d->n_pending < SYNC_EACH_MAX)
+		snprintf(d->pending[d->n_pending], PATH_MAX_OBJECT, "%s", path);
 	d->n_pending++;
 	pthread_mutex_unlock(&d->base.lock);
 }
 
-/* Tells whether the object exists with this size. Then renews its time, and flushes it with ours if
- * the process that put it may not have flushed it yet. */
+/* Tells whether the object exists with this size, and its path. Then renews its time, and flushes
+ * it with ours if the process that put it may not have flushed it yet. */
 static bool already_there(struct dir_store *d, enum store_space space, const struct digest *name,
-			  const char *path, uint64_t size)
+			  char path[PATH_MAX_OBJECT], uint64_t size)
 {
 	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */
 	struct stat st;
 
-	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+	if (stat_object(d, space, name, path, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size != size)
 		return false;
 	if (!freshen(d, path, &st))
 		return false;
 	if (now - st.st_ctime < WRITTEN_BACK_AFTER_S)
-		note_put(d, space, name);
+		note_put(d, path);
 	return true;
 }
 
@@ -333,18 +350,23 @@ static int publish(struct dir_store *d, const struct incoming *in, enum store_sp
 		   const struct digest *name, struct err *err)
 {
 	char path[PATH_MAX_OBJECT];
-	int r = rename_in(d, in, object_path(path, space, name), in->replace);
+	struct stat st;
+	int r;
 
+	if (space == STORE_BLOB && fstatat(d->root, linked_path(path, name), &st, 0) == 0 &&
+	    (uint64_t)st.st_size == in->size && is_sound(d, name, path))
+		return 1;
+	r = rename_in(d, in, object_path(path, space, name), in->replace);
 	if (r == 1 && space == STORE_BLOB && !is_sound(d, name, path)) {
 		set_damaged_aside(d, space, name);
 		r = rename_in(d, in, path, true);
 	}
 	if (r == 1 && space != STORE_ACTION && !already_there(d, space, name, path, in->size))
-		r = rename_in(d, in, path, true);
+		r = rename_in(d, in, object_path(path, space, name), true);
 	if (r < 0)
 		return dir_errno(d, "cannot write", err);
 	if (r == 0)
-		note_put(d, space, name);
+		note_put(d, path);
 	return r;
 }
 
@@ -380,7 +402,6 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 	char *temp;
 	int fd, r;
 
-	object_path(path, space, name);
 	if (!replace && space != STORE_ACTION && already_there(d, space, name, path, n)) {
 		if (same_bytes(d, path, bytes, n))
 			return 1;
@@ -446,12 +467,58 @@ static int dir_move_in(struct store *s, int dir_fd, const char *path, const stru
 	return r < 0 ? -1 : r == 2;
 }
 
+static int dir_link_in(struct store *s, int fd, const struct stat *st, const char *path,
+		       const struct digest *name, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	char at[PATH_MAX_OBJECT];
+	struct stat there;
+
+	if (fstatat(d->root, object_path(at, STORE_BLOB, name), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    already_there(d, STORE_BLOB, name, at, (uint64_t)st->st_size)) {
+		if (is_sound(d, name, at))
+			return 1;
+		set_damaged_aside(d, STORE_BLOB, name);
+	}
+	if (linked_add(d->linked, &(struct linked_file){ fd, *st, path }, name, err) < 0)
+		return -1;
+	store_note_verified(s, name);
+	atomic_store(&d->shard_made, true);
+	note_put(d, linked_path(at, name));
+	return 0;
+}
+
+static bool dir_is_linked(struct store *s, const struct digest *name, const struct stat *st,
+			  const char *path)
+{
+	return linked_is(dir_of(s)->linked, name, st, path);
+}
+
+static int dir_damaged_linked(struct store *s, const struct digest *name, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	char path[PATH_MAX_OBJECT];
+
+	return faccessat(d->root, object_path(path, STORE_BLOB, name), F_OK, AT_SYMLINK_NOFOLLOW) ==
+			       0
+		       ? 0
+		       : linked_damaged(d->linked, name, err);
+}
+
+static int dir_check_linked(struct store *s, struct err *err)
+{
+	return linked_check(dir_of(s)->linked, err);
+}
+
 static int dir_del(struct store *s, enum store_space space, const struct digest *name,
 		   struct err *err)
 {
 	char path[PATH_MAX_OBJECT];
+	int root = dir_of(s)->root;
 
-	if (unlinkat(dir_of(s)->root, object_path(path, space, name), 0) < 0 && errno != ENOENT)
+	if ((unlinkat(root, object_path(path, space, name), 0) < 0 && errno != ENOENT) ||
+	    (space == STORE_BLOB && unlinkat(root, linked_path(path, name), 0) < 0 &&
+	     errno != ENOENT))
 		return dir_errno(dir_of(s), "cannot delete", err);
 	store_forget(s, name);
 	return 0;
@@ -465,12 +532,13 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 	char path[PATH_MAX_OBJECT];
 	struct stat st;
 
-	fd = openat(d->root, object_path(path, space, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (stat_object(d, space, name, path, &st) == 0)
+		fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0 && !lock_object(fd, LOCK_EX | LOCK_NB))
 		return 1; /* a put renews it now */
-	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (stat_object(d, space, name, path, &st) < 0)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s/%s", s->uri, path);
-	if (ns_of(st.st_mtim) >= unless_since_ns)
+	if (ns_of(st.st_mtim) >= unless_since_ns || (is_linked(path) && st.st_nlink > 1))
 		return 1;
 	return dir_del(s, space, name, err);
 }
@@ -488,8 +556,14 @@ static bool dir_set_aside(struct store *s, enum store_space space, const struct 
 {
 	struct dir_store *d = dir_of(s);
 	char path[PATH_MAX_OBJECT], aside[PATH_MAX_OBJECT + 32], hex[DIGEST_HEX_MAX];
+	struct stat st;
 	bool gone;
 
+	if (stat_object(d, space, name, path, &st) == 0 && is_linked(path)) { /* the user's */
+		gone = unlinkat(d->root, path, 0) == 0 || errno == ENOENT;
+		store_forget(s, name);
+		return gone;
+	}
 	object_path(path, space, name);
 	snprintf(aside, sizeof(aside), "corrupt/%s-%s", store_space_names[space],
 		 digest_hex(name, hex));
@@ -515,31 +589,28 @@ static int sync_path(struct dir_store *d, const char *path)
 	return r;
 }
 
-static int sync_each(struct dir_store *d, const struct pending *p, size_t n)
+static int sync_each(struct dir_store *d, char (*paths)[PATH_MAX_OBJECT], size_t n)
 {
-	char path[PATH_MAX_OBJECT];
-
 	for (size_t i = 0; i < n; i++) {
-		object_path(path, p[i].space, &p[i].name);
-		if (sync_path(d, path) < 0)
+		if (sync_path(d, paths[i]) < 0)
 			return -1;
-		*strrchr(path, '/') = '\0';
-		if (sync_path(d, path) < 0)
+		*strrchr(paths[i], '/') = '\0';
+		if (sync_path(d, paths[i]) < 0)
 			return -1;
 	}
 	if (!atomic_exchange(&d->shard_made, false))
 		return 0;
 	for (int space = 0; space < STORE_SPACES; space++)
-		if (sync_path(d, store_space_names[space]) < 0 &&
-		    errno != ENOENT) /* tags/ doesn't exist before the first tag */
+		if (sync_path(d, store_space_names[space]) < 0)
 			return -1;
-	return 0;
+	/* Absent before the first linked file, whose directory is new in the store's. */
+	return sync_path(d, LINKED_DIR) < 0 || sync_path(d, ".") < 0 ? -1 : 0;
 }
 
 /* Flushes all that was put before the flush begins. */
 static int flush(struct dir_store *d, struct err *err)
 {
-	struct pending pending[SYNC_EACH_MAX];
+	char pending[SYNC_EACH_MAX][PATH_MAX_OBJECT];
 	unsigned long generation;
 	size_t n;
 	int r;
@@ -583,15 +654,23 @@ static int dir_sync(struct store *s, struct err *err)
 
 /* Listing. */
 
-static int list_shard(struct dir_store *d, enum store_space space, const char *shard,
-		      store_list_fn *fn, void *arg, struct err *err)
+/* A linked file that has another name is never old: its times are the user's, and without the
+ * store's name no byte would be freed. */
+static int64_t age_of(const char *path, const struct stat *st)
+{
+	return is_linked(path) && st->st_nlink > 1 ? INT64_MAX / 2 : ns_of(st->st_mtim);
+}
+
+/* `space`: its directory. */
+static int list_shard(struct dir_store *d, const char *space, const char *shard, store_list_fn *fn,
+		      void *arg, struct err *err)
 {
 	char path[64];
 	struct dirent *e;
 	int fd, r = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/%.3s", store_space_names[space], shard);
+	snprintf(path, sizeof(path), "%s/%.3s", space, shard);
 	fd = openat(d->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
@@ -615,7 +694,7 @@ static int list_shard(struct dir_store *d, enum store_space space, const char *s
 			continue;
 		}
 		if (S_ISREG(st.st_mode))
-			r = fn(arg, &name, (uint64_t)st.st_size, ns_of(st.st_mtim));
+			r = fn(arg, &name, (uint64_t)st.st_size, age_of(path, &st));
 	}
 	closedir(dir);
 	return r;
@@ -630,7 +709,9 @@ static int dir_list(struct store *s, enum store_space space, store_list_fn *fn, 
 		char shard[4];
 
 		snprintf(shard, sizeof(shard), "%02x", i);
-		r = list_shard(dir_of(s), space, shard, fn, arg, err);
+		r = list_shard(dir_of(s), store_space_names[space], shard, fn, arg, err);
+		if (r == 0 && space == STORE_BLOB)
+			r = list_shard(dir_of(s), LINKED_DIR, shard, fn, arg, err);
 	}
 	return r;
 }
@@ -797,6 +878,7 @@ static void dir_free(struct store *s)
 		(void)unlinkat(d->root, d->lease_name, 0);
 	fd_closep(&d->lease);
 	free(d->lease_name);
+	linked_free(d->linked);
 	if (d->root >= 0)
 		close(d->root);
 	pthread_mutex_destroy(&d->sync_lock);
@@ -817,6 +899,10 @@ static const struct store_file_ops dir_files = {
 	.open_temp = dir_open_temp,
 	.publish_temp = dir_publish_temp,
 	.move_in = dir_move_in,
+	.link_in = dir_link_in,
+	.is_linked = dir_is_linked,
+	.check_linked = dir_check_linked,
+	.damaged_linked = dir_damaged_linked,
 	.open_views = dir_open_views,
 	.touch = dir_touch,
 };
@@ -894,6 +980,7 @@ int store_dir_open(const char *path, bool create, struct store **ret, struct err
 		dir_free(&d->base);
 		return -1;
 	}
+	d->linked = linked_new(&d->base, d->root);
 	if (check_version(d, create, err) < 0) {
 		dir_free(&d->base);
 		return -1;

@@ -168,16 +168,16 @@ void statcache_free(struct statcache *c)
 }
 
 /* Tells whether the file could have changed after it was hashed without a change of its times. */
-static bool racy(const struct entry *e)
+static bool racy(const struct entry *e, bool linked)
 {
-	int64_t newest = MAX(e->mtime_ns, e->ctime_ns);
+	int64_t newest = linked ? e->mtime_ns : MAX(e->mtime_ns, e->ctime_ns);
 	bool whole_seconds = e->mtime_ns % NS_PER_S == 0 && e->ctime_ns % NS_PER_S == 0;
 
 	return newest + (whole_seconds ? 2 * NS_PER_S : TICK_NS) > e->hashed_ns;
 }
 
-bool statcache_get(struct statcache *c, const char *path, const struct stat *st,
-		   struct content_id *ret)
+static bool get(struct statcache *c, const char *path, const struct stat *st, bool linked,
+		struct content_id *ret)
 {
 	const struct entry *e;
 	struct entry key;
@@ -192,11 +192,23 @@ bool statcache_get(struct statcache *c, const char *path, const struct stat *st,
 	pthread_mutex_unlock(&c->lock);
 	if (!e || key.dev != st->st_dev || key.ino != st->st_ino ||
 	    key.size != (uint64_t)st->st_size || key.mtime_ns != ns_of(st->st_mtim) ||
-	    key.ctime_ns != ns_of(st->st_ctim) || racy(&key))
+	    (!linked && key.ctime_ns != ns_of(st->st_ctim)) || racy(&key, linked))
 		return false;
 	*ret = (struct content_id){ .size_bytes = key.content_size, .kind = CONTENT_BLOB };
 	memcpy(ret->digest.b, key.digest, DIGEST_BYTES);
 	return true;
+}
+
+bool statcache_get(struct statcache *c, const char *path, const struct stat *st,
+		   struct content_id *ret)
+{
+	return get(c, path, st, false, ret);
+}
+
+bool statcache_get_linked(struct statcache *c, const char *path, const struct stat *st,
+			  struct content_id *ret)
+{
+	return get(c, path, st, true, ret);
 }
 
 void statcache_put(struct statcache *c, const char *path, const struct stat *st,

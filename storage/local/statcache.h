@@ -21,6 +21,10 @@ void statcache_free(struct statcache *c);
  * on a trusted hit. */
 bool statcache_get(struct statcache *c, const char *path, const struct stat *st,
 		   struct content_id *ret);
+/* The same for a file that the store may have linked (linked.h): its ctime doesn't count, because
+ * every link changes it. */
+bool statcache_get_linked(struct statcache *c, const char *path, const struct stat *st,
+			  struct content_id *ret);
 /* `st` must be the same before and after hashing. `hashed_wall_ns` is from before hashing began. */
 void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 		   int64_t hashed_wall_ns, const struct content_id *id);

@@ -242,6 +242,20 @@ static int tier_move_in(struct store *s, int dir_fd, const char *path, const str
 	return r;
 }
 
+static int tier_link_in(struct store *s, int fd, const struct stat *st, const char *path,
+			const struct digest *name, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	int r = t->local->ops->files->link_in(t->local, fd, st, path, name, err);
+
+	/* Not sound: the file is the user's, and is hashed again when it is sent. */
+	if (r >= 0)
+		tier_enqueue(t, &(struct remote_object){ .space = STORE_BLOB,
+							 .name = *name,
+							 .size = (uint64_t)st->st_size });
+	return r;
+}
+
 static int tier_del(struct store *s, enum store_space space, const struct digest *name,
 		    struct err *err)
 {
@@ -316,6 +330,7 @@ static const struct store_file_ops tier_files = {
 	.open_temp = tier_open_temp,
 	.publish_temp = tier_publish_temp,
 	.move_in = tier_move_in,
+	.link_in = tier_link_in,
 };
 static const struct store_shared_ops tier_shared = {
 	.bring = tier_bring,

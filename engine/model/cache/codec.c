@@ -45,7 +45,7 @@ static void c_input(struct codec *c, struct input_decl *in)
 	c_name(c, &in->name);
 	C_ENUM(c, in->origin, INPUT_ARTIFACT + 1);
 	c_name(c, &in->uri);
-	C_ENUM(c, in->mode, INPUT_REFERENCE + 1);
+	C_ENUM(c, in->mode, INPUT_LINK + 1);
 	c_str(c, &in->access.endpoint);
 	c_str(c, &in->access.region);
 	c_str(c, &in->access.profile);

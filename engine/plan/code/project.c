@@ -83,7 +83,8 @@ int code_project_entry(struct code_project *c, const char *path, bool must_exist
 		return must_exist ? err_errno(err, "code `%s`", path) : 0;
 	if (!S_ISREG(st.st_mode) && !must_exist)
 		return 0;
-	if (plan_put_at(p, c->root, path, p->options.hash_only, &e->id, err) < 0)
+	if (plan_put_at(p, c->root, path, p->options.hash_only ? CONTENT_PUT_HASH_ONLY : 0, &e->id,
+			err) < 0)
 		return -1;
 	e->exists = true;
 	return 0;

@@ -267,6 +267,8 @@ static int bring_linked_inputs(struct store *s, const struct runner_attempt *a, 
 static int collect(void *arg, const struct runner_attempt *a, int dir_fd, enum runner_place did,
 		   struct content_id *ret_ids, struct err *err)
 {
+	if (content_check_linked(arg, err) < 0)
+		return err_wrap(err, "an input of the project");
 	if (did == RUNNER_PLACE_VIEWS && bring_linked_inputs(arg, a, dir_fd, err) < 0)
 		return -1;
 	return collect_all(arg, a, dir_fd, CONTENT_PUT_MOVE, ret_ids, err);
