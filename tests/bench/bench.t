@@ -83,8 +83,12 @@ test_expect 'what is met: both limits, and only what was measured' '
 '
 if [ -n "$CAIRN" ] && [ -x "$CAIRN" ]; then
 	test_expect --needs 'ninja make git openssl' 'a small round with the binary under test' '
-		"$SRC/tests/bench/run" --cairn "$CAIRN" --only start,noop,matrix,run,ingest --sizes 20 --run-tasks 20 --ingest-mib 4 >table 2>log
+		"$SRC/tests/bench/run" --cairn "$CAIRN" --only start,noop,matrix,run,group,dataset,sweep,ingest --sizes 20 --run-tasks 20 --ingest-mib 4 --dataset-mib 4 >table 2>log
 		test_no_grep "not measured|^Note" table
+		test_grep "^\| 20 tasks in a concurrency group of 1 .*\| ≤ 1.3 × without \|" table
+		test_grep "^\| prepare, train, evaluate of 4 MiB .*\| ≤ 1.1 × script \|" table
+		test_grep "^\| disk beside the data of that, .mode: link. \| 0\.[0-9]+ × the data" table
+		test_grep "^\| sweep of 20 tasks over 4 MiB .*\| ≤ 1.05 × script \|" table
 	'
 else
 	test_skip 'a small round with the binary under test' 'no cairn binary'

@@ -75,6 +75,67 @@ def cairn_ingest(folder, what):
     project(folder)
 
 
+def cairn_group(folder, n):
+    """The steps of cairn_steps() in a concurrency group of one place."""
+    cairn_steps(folder, n)
+    with open(os.path.join(folder, "pipeline.yaml")) as f:
+        text = f.read().replace("outputs: {o: o}\n", "outputs: {o: o}\n    concurrency: {group: one}\n")
+    with open(os.path.join(folder, "pipeline.yaml"), "w") as f:
+        f.write(text)
+
+
+STAGES = ("prepare", "train", "evaluate")  # each reads all of data/ and what the one before it made
+
+
+def stage(i, data, before, out):
+    return f"cat {data}/* {before} | cksum > {out}"
+
+
+def stages_script(folder, jobs):
+    """A plain shell script, and one SHA-256 of the data on all cores."""
+    with open(os.path.join(folder, "run.sh"), "w") as f:
+        f.write("set -e\nrm -rf out\nmkdir out\n" f"ls data/* | xargs -P {jobs} -n 1 openssl dgst -sha256 > out/sums\n")
+        for i, name in enumerate(STAGES):
+            f.write(stage(i, "data", f"out/{STAGES[i - 1]}" if i else "", f"out/{name}") + "\n")
+
+
+def stages_dvc(folder):
+    with open(os.path.join(folder, "dvc.yaml"), "w") as f:
+        f.write("stages:\n")
+        for i, name in enumerate(STAGES):
+            before = f"out/{STAGES[i - 1]}" if i else ""
+            f.write(f"  {name}:\n    cmd: mkdir -p out && {stage(i, 'data', before, f'out/{name}')}\n"
+                    f"    deps: [{', '.join(filter(None, ['data', before]))}]\n    outs: [out/{name}]\n")
+
+
+def stages_cairn(folder, mode):
+    with open(os.path.join(folder, "pipeline.yaml"), "w") as f:
+        f.write(f"pipeline: stages\ninputs:\n  data: {{uri: data/, mode: {mode}}}\nsteps:\n")
+        for i, name in enumerate(STAGES):
+            more = f", before: \"${{{{ steps.{STAGES[i - 1]}.outputs.o }}}}\"" if i else ""
+            command = stage(i, "${{ inputs.data }}", "${{ inputs.before }}" if i else "", "${{ outputs.o }}")
+            f.write(f"  {name}:\n    run: '{command}'\n    inputs: {{data: \"${{{{ inputs.data }}}}\"{more}}}\n    outputs: {{o: o}}\n")
+    project(folder)
+
+
+def cairn_sweep(folder, n, salt):
+    """n tasks that read one input; `salt` makes them new."""
+    with open(os.path.join(folder, "pipeline.yaml"), "w") as f:
+        f.write(f"pipeline: sweep\ninputs:\n  data: data/\nsteps:\n  t:\n    matrix:\n      i: [{', '.join(str(i) for i in range(n))}]\n"
+                f"    run: '{{ cat ${{{{ inputs.data }}}}/* | cksum; echo ${{{{ matrix.i }}}} {salt}; }} > ${{{{ outputs.o }}}}'\n"
+                "    inputs: {data: \"${{ inputs.data }}\"}\n    outputs: {o: o}\n")
+    project(folder)
+
+
+def data(folder, mib, files=16):
+    """`mib` MiB of random bytes in files of data/."""
+    os.makedirs(os.path.join(folder, "data"))
+    for i in range(files):
+        with open(os.path.join(folder, "data", str(i)), "wb") as f:
+            for left in range(mib * (1 << 20) // files, 0, -(1 << 20)):
+                f.write(os.urandom(min(left, 1 << 20)))
+
+
 def project(folder):
     with open(os.path.join(folder, "cairn.yaml"), "w") as f:
         f.write("# a project of its own\n")

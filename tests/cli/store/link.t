@@ -39,9 +39,11 @@ test_expect --needs LOCAL_STORE 'a copy has the same key, and the second run rea
 	sed "s/, mode: link//" p.yaml >copy.yaml
 	cairn plan copy.yaml --json >plan.json
 	test_grep "\"hit\"" plan.json
-	strace -f -e trace=openat,open -o trace cairn run p.yaml --json >hit.json || cairn run p.yaml --json >hit.json
+	: >trace
+	if test_have strace; then ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 strace -f -e trace=openat,open -o trace cairn run p.yaml --json >hit.json; fi
+	cairn run p.yaml --json >hit.json
 	test_is "$(json hit.json "d[\"counts\"][\"hits\"]")" 1
-	if [ -s trace ]; then test_no_grep "\"a\"" trace; fi
+	test_no_grep "\"a\"" trace
 '
 
 test_expect --needs LOCAL_STORE 'verify reads it, gc keeps it' '
