@@ -32,11 +32,22 @@
 #include "storage/local/linked.h"
 
 #define VERSION "cairn store 1\n"
-/* Up to this many new objects are flushed one by one. For more, one syncfs() is cheaper. */
-#define SYNC_EACH_MAX 4
+/* syncfs() also writes what other programs wrote to this file system. So up to SYNC_EACH_MIN new
+ * objects are flushed one by one; more, up to SYNC_EACH_MAX, if the machine has more bytes to write
+ * than SYNC_BYTES an object: disks of all kinds write about that much in the time of one fsync().
+ */
+#define SYNC_EACH_MIN 4
+#define SYNC_EACH_MAX 4096
+#define SYNC_BYTES    MIB
 /* Kernels write dirty pages back after 30 s by themselves. */
 #define WRITTEN_BACK_AFTER_S 60
 #define PATH_MAX_OBJECT      96
+
+/* New objects since the last flush; their paths as long as there are at most SYNC_EACH_MAX. */
+struct pending {
+	VEC(struct path { char s[PATH_MAX_OBJECT]; }) paths;
+	size_t n;
+};
 
 struct dir_store {
 	struct store base;
@@ -50,8 +61,7 @@ struct dir_store {
 	pthread_mutex_t sync_lock;
 	/* Under base.lock: */
 	unsigned long put_generation, synced_generation;
-	char pending[SYNC_EACH_MAX][PATH_MAX_OBJECT];
-	size_t n_pending; /* may exceed SYNC_EACH_MAX */
+	struct pending pending;
 };
 
 static struct dir_store *dir_of(struct store *s)
@@ -234,9 +244,8 @@ static void note_put(struct dir_store *d, const char *path)
 {
 	pthread_mutex_lock(&d->base.lock);
 	d->put_generation++;
-	if (d->n_pending < SYNC_EACH_MAX)
-		snprintf(d->pending[d->n_pending], PATH_MAX_OBJECT, "%s", path);
-	d->n_pending++;
+	if (d->pending.n++ < SYNC_EACH_MAX)
+		snprintf(VEC_ADD(&d->pending.paths)->s, PATH_MAX_OBJECT, "%s", path);
 	pthread_mutex_unlock(&d->base.lock);
 }
 
@@ -589,15 +598,31 @@ static int sync_path(struct dir_store *d, const char *path)
 	return r;
 }
 
-static int sync_each(struct dir_store *d, char (*paths)[PATH_MAX_OBJECT], size_t n)
+static int by_path(const void *a, const void *b)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (sync_path(d, paths[i]) < 0)
-			return -1;
-		*strrchr(paths[i], '/') = '\0';
-		if (sync_path(d, paths[i]) < 0)
-			return -1;
+	return strcmp(a, b);
+}
+
+/* Begins to write all files, so that the first fsync() waits for all and one commit of the file
+ * system covers them; then flushes each, then each directory once. */
+static int sync_each(struct dir_store *d, struct path *paths, size_t n)
+{
+	for (size_t i = 0; i < n && n > 1; i++) {
+		_cleanup_(fd_closep) int fd = openat(d->root, paths[i].s, O_RDONLY | O_CLOEXEC);
+
+		if (fd >= 0)
+			(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 	}
+	for (size_t i = 0; i < n; i++) {
+		if (sync_path(d, paths[i].s) < 0)
+			return -1;
+		*strrchr(paths[i].s, '/') = '\0';
+	}
+	if (n > 1)
+		qsort(paths, n, sizeof(*paths), by_path);
+	for (size_t i = 0; i < n; i++)
+		if ((i == 0 || !str_eq(paths[i].s, paths[i - 1].s)) && sync_path(d, paths[i].s) < 0)
+			return -1;
 	if (!atomic_exchange(&d->shard_made, false))
 		return 0;
 	for (int space = 0; space < STORE_SPACES; space++)
@@ -607,28 +632,43 @@ static int sync_each(struct dir_store *d, char (*paths)[PATH_MAX_OBJECT], size_t
 	return sync_path(d, LINKED_DIR) < 0 || sync_path(d, ".") < 0 ? -1 : 0;
 }
 
+/* Bytes that wait to be written on this machine, to any disk. UINT64_MAX: not known. */
+static uint64_t dirty_bytes(void)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	unsigned long long dirty, writing;
+	const char *line;
+
+	if (fs_read_file("/proc/meminfo", 64 * KIB, &text, NULL) < 0 ||
+	    !(line = strstr(text.s, "\nDirty:")) ||
+	    sscanf(line, " Dirty: %llu kB Writeback: %llu", &dirty, &writing) != 2)
+		return UINT64_MAX;
+	return (dirty + writing) * KIB;
+}
+
 /* Flushes all that was put before the flush begins. */
 static int flush(struct dir_store *d, struct err *err)
 {
-	char pending[SYNC_EACH_MAX][PATH_MAX_OBJECT];
 	unsigned long generation;
-	size_t n;
+	struct pending now;
 	int r;
 
 	pthread_mutex_lock(&d->base.lock);
 	generation = d->put_generation;
-	memcpy(pending, d->pending, sizeof(pending));
-	n = d->n_pending;
-	d->n_pending = 0;
+	now = d->pending;
+	d->pending = (struct pending){ 0 };
 	pthread_mutex_unlock(&d->base.lock);
-	r = n <= SYNC_EACH_MAX ? sync_each(d, pending, n) : syncfs(d->root);
+	r = now.n <= SYNC_EACH_MIN || (now.n <= SYNC_EACH_MAX && dirty_bytes() / SYNC_BYTES > now.n)
+		    ? sync_each(d, now.paths.v, now.n)
+		    : syncfs(d->root);
+	VEC_FREE(&now.paths);
 	if (r < 0)
 		dir_errno(d, "cannot make new objects durable", err);
 	pthread_mutex_lock(&d->base.lock);
 	if (r == 0)
 		d->synced_generation = generation;
 	else
-		d->n_pending = SYNC_EACH_MAX + 1; /* the next flush covers everything */
+		d->pending.n = SYNC_EACH_MAX + 1; /* the next flush covers everything */
 	pthread_mutex_unlock(&d->base.lock);
 	return r;
 }
@@ -879,6 +919,7 @@ static void dir_free(struct store *s)
 	fd_closep(&d->lease);
 	free(d->lease_name);
 	linked_free(d->linked);
+	VEC_FREE(&d->pending.paths);
 	if (d->root >= 0)
 		close(d->root);
 	pthread_mutex_destroy(&d->sync_lock);

@@ -7,12 +7,28 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/os/fs.h"
 #include "storage/internal.h"
 #include "unit.h"
 #include "unit/broken_dir.h"
+
+/* The store's calls come here. */
+static unsigned n_fsync, n_syncfs;
+
+int fsync(int fd)
+{
+	n_fsync++;
+	return (int)syscall(SYS_fsync, fd);
+}
+
+int syncfs(int fd)
+{
+	n_syncfs++;
+	return (int)syscall(SYS_syncfs, fd);
+}
 
 struct fixture {
 	char dir[TEST_DIR_MAX];
@@ -504,10 +520,50 @@ static void test_threads(void **state)
 	store_free(memory);
 }
 
+/* Every new object is flushed: alone with its directory, or with all of the file system. Few never
+ * wait for what other programs write. */
+static void test_flushes(void **state)
+{
+	static const struct {
+		unsigned n;
+		bool may_each, may_all;
+	} rows[] = { { 1, true, false },
+		     { 4, true, false },
+		     { 5, true, true },
+		     { 300, true, true },
+		     { 4097, false, true } };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct content_id id;
+
+		for (unsigned k = 0; k < rows[i].n; k++) {
+			char text[32];
+
+			snprintf(text, sizeof(text), "%zu %u", i, k);
+			assert_int_equal(content_put_bytes(f->s, text, strlen(text), &id, NULL), 0);
+		}
+		n_fsync = n_syncfs = 0;
+		assert_int_equal(store_sync(f->s, NULL), 0);
+		if (n_syncfs == 0) {
+			assert_true(rows[i].may_each);
+			assert_true(n_fsync >= rows[i].n + 1);
+		} else {
+			assert_true(rows[i].may_all);
+			assert_int_equal(n_syncfs, 1);
+			assert_int_equal(n_fsync, 0);
+		}
+		n_fsync = n_syncfs = 0;
+		assert_int_equal(store_sync(f->s, NULL), 0);
+		assert_int_equal(n_fsync + n_syncfs, 0);
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		T(test_flushes),
 		T(test_model_dir),
 		cmocka_unit_test(test_model_memory),
 		T(test_list_stops),
