@@ -130,6 +130,7 @@ struct plan {
 	uint64_t open; /* ordinary steps without tasks yet, and ordinary tasks without end */
 	const char *run_state; /* set when `finally` begins; NULL before */
 	uint64_t n_tolerated;  /* failures of steps with `continue_on_error` */
+	bool must_stop;        /* a step with `fail_fast` failed */
 	bool expand_again;     /* a step has ended: an `each` over it may expand now */
 	struct str scratch;    /* labels */
 	struct str key_record;

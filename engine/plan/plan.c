@@ -237,6 +237,7 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
 	p->n_tolerated += task_tolerated(p, t);
+	p->must_stop |= state == TASK_STATE_FAILED && s->decl->fail_fast && !task_tolerated(p, t);
 	if (p->ctx.spared &&
 	    (state == TASK_STATE_HIT || state == TASK_STATE_SKIPPED || state == TASK_STATE_BLOCKED))
 		p->ctx.spared(p->ctx.arg, t);
@@ -646,6 +647,11 @@ bool plan_has_finally(const struct plan *p)
 bool plan_in_finally(const struct plan *p)
 {
 	return p->run_state != NULL;
+}
+
+bool plan_must_stop(const struct plan *p)
+{
+	return p->must_stop;
 }
 
 uint64_t plan_n_tolerated(const struct plan *p)

@@ -192,8 +192,9 @@ void plan_stop(struct plan *p);
 /* The run was cancelled. Like plan_stop(), but only steps of `finally` may still begin. Tasks that
  * are TASK_TAKEN must be ended by the caller (plan_task_end(), with `cancelled` set). */
 void plan_cancel(struct plan *p);
-bool plan_has_finally(const struct plan *p);     /* some step of `finally` is selected */
-bool plan_in_finally(const struct plan *p);      /* all of `steps` have ended */
+bool plan_has_finally(const struct plan *p); /* some step of `finally` is selected */
+bool plan_in_finally(const struct plan *p);  /* all of `steps` have ended */
+bool plan_must_stop(const struct plan *p);   /* a step with `fail_fast` failed, and that counts */
 uint64_t plan_n_tolerated(const struct plan *p); /* of the failed tasks */
 /* The labels of the failures that `continue_on_error` tolerated, or of the others. */
 void plan_add_failed(struct plan *p, bool tolerated, struct str *out);

@@ -451,9 +451,9 @@ static int act(struct run *r, struct err *err)
 				r->row.message = plan_gate_message(r->plan);
 			if (r->row.message)
 				OBSERVE(r, notice, r->row.message);
-			if (!r->o->keep_going)
-				stop_starting(r);
 		}
+		if (!r->o->keep_going && plan_must_stop(r->plan))
+			stop_starting(r);
 		/* Nothing begins before an earlier failure is known. */
 		if (!r->earlier.looked_at && !r->o->keep_going && earlier_failed(r))
 			stop_starting(r);

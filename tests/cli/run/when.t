@@ -167,4 +167,21 @@ test_expect 'a tolerated failure: the run succeeds and names it; what reads it i
 	cairn reproduce -q last
 '
 
+test_expect 'fail_fast: false holds for a result on record that fails its gate, too' '
+	write gate.yaml <<-"Y"
+	pipeline: gate
+	steps:
+	  g: {run: "echo \"{\\\"a\\\": 1}\" >m.json", metrics: m.json, gate: {a: ">= 0"}, fail_fast: false}
+	  ok: {run: "sleep 0.1; echo ok"}
+	Y
+	cairn run -q gate.yaml
+	sed -i "s/>= 0/>= 2/" gate.yaml
+	echo "  later: {run: echo later, needs: [ok]}" >>gate.yaml
+	test_code 1 cairn run -q gate.yaml
+	test_is "$(state later)" succeeded
+	sed -i "s/, fail_fast: false//; s/echo later/echo latest/" gate.yaml
+	test_code 1 cairn run -q gate.yaml
+	test_is "$(state later)" blocked
+'
+
 test_done

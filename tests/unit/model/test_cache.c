@@ -61,7 +61,8 @@ static void assert_same(const struct pipeline *a, const struct pipeline *b)
 	str_deinit(&y);
 }
 
-static const char *const examples[] = { "fashion.yaml", "everything.yaml", "smallest.yaml" };
+static const char *const examples[] = { "fashion.yaml", "everything.yaml", "smallest.yaml",
+					"when.yaml" };
 
 static void test_round_trip(void **state)
 {
