@@ -440,9 +440,20 @@ static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct 
 
 static bool resolve_run(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
+	if (d->first && !d->second && strcmp(d->first, "id") == 0)
+		return rs->place == AT_EXPORT
+			       ? set_ref(rs, ref, REF_RUN_ID, 0, "id")
+			       : fail_ref(rs, ref,
+					  "`run.id` can be used in `export` only: elsewhere each "
+					  "run would do something else, and no result on record "
+					  "could be used again");
 	if (!d->first || d->second || strcmp(d->first, "state") != 0)
-		return fail_ref(rs, ref, "write `run.state`");
-	if (!rs->s->finally)
+		return fail_ref(rs, ref, "write `run.state` or `run.id`");
+	if (rs->in_file)
+		return fail_ref(rs, ref,
+				"a step file can't see `run.state`: declare a param and give it by "
+				"`with`");
+	if (!rs->s->finally || rs->place == AT_EXPORT)
 		return fail_ref(rs, ref,
 				"the run's state is known when all of `steps` have ended: "
 				"`run.state` can be used in the steps of `finally` only");
@@ -494,7 +505,7 @@ static const struct root {
 		  BIT(AT_SETTING),
 	  false },
 	{ "schedule", resolve_schedule, BIT(AT_COMMAND) | BIT(AT_SCHEDULE), false },
-	{ "run", resolve_run, BIT(AT_COMMAND) | BIT(AT_IF), false },
+	{ "run", resolve_run, BIT(AT_COMMAND) | BIT(AT_IF) | BIT(AT_EXPORT), true },
 	{ "failed", resolve_failed, BIT(AT_COMMAND) | BIT(AT_IF), false },
 	{ "step", resolve_own_step, BIT(AT_COMMAND), true },
 };
@@ -511,6 +522,10 @@ static bool unknown_root(struct resolver *rs, struct ref *ref, const struct dott
 			rs, ref,
 			"a secret is a variable of the command: list it in `secrets` and read $%s",
 			d->first ? d->first : "NAME");
+	if (strcmp(d->root, "task") == 0)
+		return fail_ref(rs, ref,
+				"a task knows nothing of itself, such as its attempt: each attempt "
+				"must give the same result");
 	for (size_t i = 0; i < ARRAY_LEN(roots); i++)
 		names[i] = roots[i].name;
 	return fail_ref(rs, ref, "there is nothing called `%s`%s", d->root,
@@ -522,7 +537,7 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 	static const char *const wheres[] = {
 		[AT_DEFAULTS] = "`defaults` can use `params` only",
 		[AT_COMMAND] = "it has no meaning in a command",
-		[AT_EXPORT] = "`export` can use `params`, `matrix` and `item.name` only",
+		[AT_EXPORT] = "`export` can use `params`, `matrix`, `item.name` and `run.id` only",
 		[AT_PATH] = "the path below a reference can use `params`, `matrix` and `item.name` "
 			    "only",
 		[AT_AXIS] = "a matrix can use `params` only, since its tasks must be known from "
@@ -782,8 +797,8 @@ static void note_setting_ref(void *arg, const struct ref *ref)
 		template_refs(local->value, note_setting_ref, u);
 	if (u->refused)
 		return;
-	u->refused = ref->kind == REF_STEP_METRIC || ref->kind == REF_STEP_VALUE ||
-		     ref->kind == REF_INPUT ||
+	u->refused = (ref->kind != REF_PARAM && ref->kind != REF_LOCAL && ref->kind != REF_MATRIX &&
+		      ref->kind != REF_SCHEDULE && !is_item) ||
 		     (is_item && u->which == SETTING_IMAGE && rs->s->each &&
 		      !each_is_known(rs->s->each));
 	if (u->refused)
@@ -952,6 +967,8 @@ static bool inert_axis(const struct step *s, size_t axis)
 		if (s->matrix.include[i].by_axis[axis].type != VALUE_NULL &&
 		    !inert_values(&s->matrix.include[i].by_axis[axis], 1))
 			return false;
+	if (a->values && a->n_values == 0) /* all come from `include` */
+		return s->matrix.n_include > 0;
 	return a->values && inert_values(a->values, a->n_values);
 }
 

@@ -136,6 +136,8 @@ struct plan_context {
 					     are keyed instead of images */
 	const struct plan_pin *pins;      /* of a resumed run, else NULL */
 	size_t n_pins;
+	/* Where the value of `run.id` stands once the run is on record; NULL: no run. */
+	const char *const *run_id;
 	const struct schedule_times
 		*schedule; /* values of `schedule.*`; NULL: no schedule started this run */
 	/* The result that this run already has for a task, on resume, where the cache may not

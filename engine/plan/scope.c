@@ -386,6 +386,10 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 					   : not_here(ref, err);
 	case REF_FAILED_TASKS:
 		return failed_value(sc, ret);
+	case REF_RUN_ID:
+		return sc->plan->ctx.run_id && *sc->plan->ctx.run_id
+			       ? text_value(ret, *sc->plan->ctx.run_id)
+			       : err_set(err, ERR_INVALID, "`run.id` has a value only in a run");
 	case REF_SCHEDULE:
 		return plan_schedule_value(sc->plan->ctx.schedule, ref, ret, err);
 	default:

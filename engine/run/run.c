@@ -113,6 +113,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 				   .images = r->ctx->images,
 				   .pins = pins,
 				   .n_pins = n_pins,
+				   .run_id = &r->row.id,
 				   .schedule = o->firing.times,
 				   .arg = r };
 	struct plan_options po = { .targets = o->targets,

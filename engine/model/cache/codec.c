@@ -218,8 +218,10 @@ static void c_axis(struct codec *c, struct matrix_axis *a)
 	c_name(c, &a->name);
 	C_ARRAY(c, a->values, a->n_values, ITEM_VALUE, c_value);
 	c_template(c, &a->list);
-	if (!a->values == !a->list)
+	if (a->values && a->list)
 		codec_fail(c);
+	if (c->decoding && !a->values && !a->list) /* all values come from `include` */
+		a->values = arena_alloc(c->arena, sizeof(*a->values));
 }
 
 static void c_rule(struct codec *c, struct matrix_rule *rule)

@@ -83,6 +83,7 @@ static const struct expr_help_row rows[] = {
 	  "of a run by a schedule: its nominal time, its name" },
 	{ "Values", "schedule.interval_start, schedule.interval_end",
 	  "of a run by a schedule: the times from the last firing to this one" },
+	{ "Values", "run.id", "in `export`: the run's id" },
 	{ "Values", "step.dir", "in a step file: its directory" },
 	{ "Values", "1, 0.5, 'text', \"text\", true, null, [a, b]",
 	  "constants; a quote in a text is doubled" },

@@ -53,6 +53,7 @@ enum ref_kind {
 	REF_SCHEDULE,   /* schedule.time, .name, .interval_start, .interval_end   name */
 	REF_RUN_STATE,  /* run.state, in `finally` */
 	REF_FAILED_TASKS, /* failed.tasks, in `finally`: a list of labels */
+	REF_RUN_ID,       /* run.id, in `export` only */
 	REF_KINDS,
 };
 

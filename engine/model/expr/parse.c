@@ -89,10 +89,51 @@ static void *fail(struct parser *ps, int line, int col, const char *fmt, ...)
 	return NULL;
 }
 
+/* What other languages call a function, or write instead of one. */
+static const struct {
+	const char *theirs, *ours;
+} words_of_peers[] = {
+	{ "len", "count(list)" },
+	{ "length", "count(list)" },
+	{ "size", "count(list)" },
+	{ "in", "contains(list, item)" },
+	{ "includes", "contains(list, item)" },
+	{ "startswith", "starts_with(text, part)" },
+	{ "startsWith", "starts_with(text, part)" },
+	{ "hasPrefix", "starts_with(text, part)" },
+	{ "endswith", "ends_with(text, part)" },
+	{ "endsWith", "ends_with(text, part)" },
+	{ "hasSuffix", "ends_with(text, part)" },
+	{ "avg", "mean(list)" },
+	{ "average", "mean(list)" },
+	{ "if", "choose(condition, a, b)" },
+	{ "iif", "choose(condition, a, b)" },
+	{ "ternary", "choose(condition, a, b)" },
+	{ "?", "choose(condition, a, b)" },
+	{ "failure", "failed()" },
+	{ "cancelled", "failed()" },
+	{ "concat", "join(list, separator), or texts one behind the other: ${{ a }}${{ b }}" },
+	{ "format", "join(list, separator), or texts one behind the other: ${{ a }}${{ b }}" },
+	{ "success", "nothing: a step runs only if those that it needs succeeded" },
+	{ "default", "the default where the param is declared: {type: string, default: x}" },
+};
+
+static const char *our_form(const struct token *t)
+{
+	for (size_t i = 0; i < ARRAY_LEN(words_of_peers); i++)
+		if (t->len == strlen(words_of_peers[i].theirs) &&
+		    memcmp(t->start, words_of_peers[i].theirs, t->len) == 0)
+			return words_of_peers[i].ours;
+	return NULL;
+}
+
 static void *fail_here(struct parser *ps, const char *wanted)
 {
 	const struct token *t = &ps->tok;
 
+	if (our_form(t))
+		return fail(ps, t->line, t->col, "`%.*s` is no operator: write %s", (int)t->len,
+			    t->start, our_form(t));
 	if (t->kind == TOK_CLOSE || t->kind == TOK_END)
 		return fail(ps, t->line, t->col, "the expression ends too early: %s is missing",
 			    wanted);
@@ -161,7 +202,10 @@ static void read_op(struct parser *ps)
 	t->kind = TOK_BAD;
 	t->len = MAX(text_utf8_decode(ps->p, (size_t)(ps->end - ps->p), &c), 1);
 	ps->p += t->len;
-	if (*t->start == '=')
+	if (our_form(t))
+		fail(ps, t->line, t->col, "`%.*s` is no operator: write %s", (int)t->len, t->start,
+		     our_form(t));
+	else if (*t->start == '=')
 		fail(ps, t->line, t->col, "`=` compares nothing: write `==`");
 	else if (*t->start == '&' || *t->start == '|')
 		fail(ps, t->line, t->col, "write `%c%c`", *t->start, *t->start);
@@ -277,6 +321,9 @@ static struct expr *parse_call(struct parser *ps, const struct token *name)
 	}
 	if (!f) {
 		snprintf(word, sizeof(word), "%.*s", (int)MIN(name->len, 40), name->start);
+		if (our_form(name))
+			return fail(ps, name->line, name->col,
+				    "there is no function `%s`: write %s", word, our_form(name));
 		text_add_suggestion(&hint, word, names, EXPR_FUNCS);
 		return fail(ps, name->line, name->col, "there is no function `%s`%s", word,
 			    hint.s ? hint.s : "");

@@ -166,6 +166,29 @@ static void check_fan_out(struct reader *r, const struct yaml_node *n)
 			  r->s->name, MATRIX_TASKS_MAX);
 }
 
+/* Without axes the entries of `include` are all combinations. Their names are those of the first
+ * one; the others must have the same (read_rule()). */
+static size_t axes_of_include(struct reader *r, const struct yaml_node *n, struct matrix_axis *axes)
+{
+	const struct yaml_node *include = yaml_get(n, "include"), *first;
+	size_t count = 0;
+
+	if (!include || include->kind != YAML_KIND_SEQ || include->len == 0)
+		return 0;
+	first = include->items[0];
+	for (size_t i = 0; first->kind == YAML_KIND_MAP && i < first->len; i++) {
+		if (count == MATRIX_AXES_MAX) {
+			doc_error(r->d, first->pairs[i].key, "a matrix has at most %d axes",
+				  MATRIX_AXES_MAX);
+			break;
+		}
+		doc_check_name(r->d, first->pairs[i].key, NAME_IDENT, "axis");
+		axes[count].values = arena_alloc(r->l->arena, sizeof(*axes->values)); /* none */
+		axes[count++].name = doc_text(r->d, first->pairs[i].key);
+	}
+	return count;
+}
+
 void step_read_matrix(struct reader *r, const struct yaml_node *n)
 {
 	const struct yaml_node *include, *exclude;
@@ -190,7 +213,11 @@ void step_read_matrix(struct reader *r, const struct yaml_node *n)
 		read_axis(r, n->pairs[i].value, &axes[count++]);
 	}
 	if (count == 0)
-		doc_error(r->d, n, "`matrix` has no axis: give one as `name: [value, …]`");
+		count = axes_of_include(r, n, axes);
+	if (count == 0)
+		doc_error(r->d, n,
+			  "`matrix` has no axis: give one as `name: [value, …]`, or the "
+			  "combinations as `include: [{name: value, …}, …]`");
 	m->axes = axes;
 	m->n_axes = count;
 	if ((exclude = yaml_get(n, "exclude")))

@@ -91,6 +91,20 @@ test_expect 'an output with a file of the name of the mark is refused in words' 
 	test_grep "cairn-export.json., which is where the export keeps its own list of files; give it another name" <(cat err; cairn -C o status)
 	test_missing "$OUT/o"
 '
+test_expect 'run.id gives each run a place of its own, a hit too, and is refused where it would be in a key' '
+	pipeline i "  make: {run: \"echo 1 >\${{ outputs.o }}\", outputs: {o: {path: o.txt, export: \"$OUT/i/\${{ run.id }}/o.txt\"}}}"
+	cairn -C i run -q
+	cairn -C i run --json >out.json
+	test_is "$(counts out.json)" "0 1 0"
+	for id in $(cairn -C i runs --json | sed -n "s/.*\"id\": \"\(.*\)\".*/\1/p"); do
+		test_exists "$OUT/i/$id/o.txt"
+	done
+	test_is "$(ls "$OUT/i" | wc -l)" 2
+	pipeline i "  make: {run: \"echo \${{ run.id }} \${{ task.attempt }}\"}"
+	test_code 3 cairn -C i check 2>err
+	test_grep "run.id. can be used in .export. only: elsewhere each run would" err
+	test_grep "a task knows nothing of itself" err
+'
 test_expect 'each task of a matrix has its place; two with one place are an error of check' '
 	pipeline m "  make: {matrix: {k: [x, y]}, run: \"echo \${{ matrix.k }} >\${{ outputs.o }}\", outputs: {o: {path: o.txt, export: \"$OUT/m/\${{ params.n }}-\${{ matrix.k }}.txt\"}}}"
 	cairn -C m run -q
@@ -114,7 +128,7 @@ test_expect 'places that can not be' '
 	test_grep "an output is exported to s3://" err
 	test_grep "the bucket can.t depend on expressions" err
 	test_grep "a name in the bucket is missing" err
-	test_grep "can.t be used here: .export. can use .params., .matrix. and .item.name. only" err
+	test_grep "can.t be used here: .export. can use .params., .matrix., .item.name. and .run.id. only" err
 '
 
 # suite NAME SCHEME CONFIG; bucket_tool reaches it with BT_ENV

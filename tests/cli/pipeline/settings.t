@@ -30,6 +30,10 @@ cat >maps.yaml <<-E
 	    image: registry.test/\${{ matrix.image }}
 	    resources: {memory: "\${{ params.mem }}", cpu: "\${{ choose(matrix.big, 2, 0.5) }}"}
 	    timeout: \${{ params.limit }}s
+	  maps:
+	    run: cat /etc/os-release >\${{ matrix.os }}
+	    matrix: {include: [{os: debian, of: 6}, {os: alpine, of: 7}]}
+	    image: registry.test/\${{ matrix.os }}@sha256:000000000000000000000000000000000000000000000000000000000000000\${{ matrix.of }}
 	  plain: {run: "true"}
 	  made: {run: "mkdir o; echo >o/1; echo >o/2", outputs: {o: o/}}
 	  files:
@@ -57,6 +61,7 @@ test_expect 'on a cluster each task has its own image and resources' '
 	test_grep "^cat-os 3 500m 104857600$" sorted
 	test_grep "^cat-os 4 2000m 104857600$" sorted
 	test_grep "^cat-os 4 500m 104857600$" sorted
+	test_is "$(grep "^maps" sorted | cut -d " " -f 1,2 | tr "\n" " ")" "maps 6 maps 7 "
 	test_grep "^plain 2 " sorted
 	test_grep "^files 5 " sorted
 '
