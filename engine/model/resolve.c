@@ -795,7 +795,7 @@ static void note_setting_ref(void *arg, const struct ref *ref)
 	}
 	if (local && local->value)
 		template_refs(local->value, note_setting_ref, u);
-	if (u->refused)
+	if (u->refused || ref->kind == REF_BROKEN)
 		return;
 	u->refused = (ref->kind != REF_PARAM && ref->kind != REF_LOCAL && ref->kind != REF_MATRIX &&
 		      ref->kind != REF_SCHEDULE && !is_item) ||
