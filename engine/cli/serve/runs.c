@@ -34,6 +34,10 @@ static int make_path(struct str *path, const struct cli_args *args, struct err *
 
 	if (cli_count(args, "param") > 1 || cli_count(args, "metric") > 1)
 		return err_set(err, ERR_USAGE, "a server takes one --param and one --metric");
+	if (cli_flag(args, "sweep"))
+		return err_set(err, ERR_UNSUPPORTED,
+			       "a server doesn't select the trials of a sweep: leave --sweep out; "
+			       "`trial` of --json names them");
 	str_add(path, "/api/v1/runs");
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
 		server_add_param(path, same[i], cli_value(args, same[i]));

@@ -181,6 +181,8 @@ test_expect 'Ctrl-C stops running trials in order; the same command goes on' '
 	[ "$(ran)" -le 13 ]
 '
 test_expect 'wrong use' '
+	test_code 3 cairn runs --sweep grid --server http://127.0.0.1:1 2>err
+	test_grep "a server doesn.t select the trials of a sweep" err
 	test_code 2 cairn sweep 2>err
 	test_grep "name one of the sweeps of .*: grid, random, tune" err
 	test_code 2 cairn sweep nosuch 2>err
