@@ -240,7 +240,7 @@ static int step_value(struct task_scope *sc, const struct ref *ref, struct value
 	struct plan *p = sc->plan;
 	struct plan_dep *d = plan_dep_on(p, &p->steps[sc->task->step], ref->step);
 	uint32_t g;
-	size_t n;
+	size_t n, used = 0;
 	struct value *v;
 
 	if (!d)
@@ -250,10 +250,16 @@ static int step_value(struct task_scope *sc, const struct ref *ref, struct value
 		return find_value(sc, ref, dep_single(p, d, g), ret, err);
 	n = dep_group_size(p, d, g);
 	v = arena_alloc(sc->arena, (n + 1) * sizeof(*v));
-	for (size_t i = 0; i < n; i++)
-		if (find_value(sc, ref, dep_group_task(p, d, g, i), &v[i], err) < 0)
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_task *t = dep_group_task(p, d, g, i);
+
+		if (task_left_out(p, t))
+			continue;
+		if (find_value(sc, ref, t, &v[used], err) < 0)
 			return -1;
-	*ret = (struct value){ .type = VALUE_LIST, .list = { v, n } };
+		used++;
+	}
+	*ret = (struct value){ .type = VALUE_LIST, .list = { v, used } };
 	return 0;
 }
 

@@ -184,4 +184,29 @@ test_expect 'fail_fast: false holds for a result on record that fails its gate, 
 	test_is "$(state later)" blocked
 '
 
+test_expect 'a tolerated failure leaves a gap in gathered values, metrics and files' '
+	write gaps.yaml <<-"Y"
+	pipeline: gaps
+	steps:
+	  m:
+	    run: |
+	      test ${{ matrix.x }} != 2
+	      echo "{\"k\": $N}" >v.json
+	      cp v.json m.json
+	    env: {N: "${{ matrix.x }}"}
+	    matrix: {x: [1, 2, 3]}
+	    values: v.json
+	    metrics: m.json
+	    outputs: {v: o}
+	    continue_on_error: true
+	  all:
+	    run: "echo ${{ join(steps.m.values.k, \" \") }} of ${{ count(steps.m.metrics.k) }}; ls ${{ inputs.v }}"
+	    inputs: {v: "${{ steps.m.outputs.v }}"}
+	Y
+	sed -i "s/cp v.json m.json/&; cp v.json o/" gaps.yaml
+	cairn run -q gaps.yaml
+	cairn logs all >out
+	test_is "$(tr "\n" " " <out)" "1 3 of 2 x=1 x=3 "
+'
+
 test_done
