@@ -249,11 +249,10 @@ void setting_read(struct reader *r, enum step_setting which, const struct yaml_n
 /* Rules about two resources, as far as their values are known. */
 void resources_check(const struct doc *d, const struct yaml_node *n, const struct step *s,
 		     const json_t *placement);
-bool setting_takes(enum step_setting which, enum expr_type t);
-const char *setting_wants(enum step_setting which, const char **ret_name);
-/* Checks one possible value of a setting's expression: 0, or -1 after a report. */
-int setting_check(const struct doc *d, enum step_setting which, const struct expr_template *t,
-		  const struct value *v);
+/* Checks an expression whose references are resolved, and whose type is `t`: the type, what it
+ * uses, and the values that the file itself has for it. */
+void setting_check(struct loader *l, const struct step *s, enum step_setting which,
+		   enum expr_type t);
 /* A budget that `max` of `retry` sets, where that is an expression. */
 #define RETRY_AS_MAX (UINT32_MAX - 1)
 void step_read_env(struct reader *r, const struct yaml_node *n);

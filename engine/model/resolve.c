@@ -769,144 +769,17 @@ static void resolve_condition(struct resolver *rs)
 
 /* Settings: image, resources, timeout, … (step/settings.c). */
 
-struct setting_uses {
-	struct resolver *rs;
-	const struct expr_template *at;
-	enum step_setting which;
-	uint32_t axis; /* the last one that it uses, from 1 */
-	size_t n_axes;
-	bool item, refused;
-};
-
-static void note_setting_ref(void *arg, const struct ref *ref)
-{
-	struct setting_uses *u = arg;
-	struct resolver *rs = u->rs;
-	const struct step_local *local =
-		ref->kind == REF_LOCAL ? &rs->s->program.locals[ref->index] : NULL;
-	bool is_item = ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_VALUE;
-	const char *name;
-
-	setting_wants(u->which, &name);
-	u->item |= is_item;
-	if (ref->kind == REF_MATRIX && u->axis != ref->index + 1) {
-		u->axis = ref->index + 1;
-		u->n_axes++;
-	}
-	if (local && local->value)
-		template_refs(local->value, note_setting_ref, u);
-	if (u->refused || ref->kind == REF_BROKEN)
-		return;
-	u->refused = (ref->kind != REF_PARAM && ref->kind != REF_LOCAL && ref->kind != REF_MATRIX &&
-		      ref->kind != REF_SCHEDULE && !is_item) ||
-		     (is_item && u->which == SETTING_IMAGE && rs->s->each &&
-		      !each_is_known(rs->s->each));
-	if (u->refused)
-		diag_error(
-			rs->l->diags, u->at->file, u->at->line, u->at->col,
-			is_item ? "`%s` can't use an `item` that is a file, or that a step "
-				  "makes: images become digests when a run starts"
-				: "`%s` can't use this param: what the step gives for it is known "
-				  "only when other steps have ended",
-			name);
-}
-
-/* A value that the file itself has: the default of a param, the n-th value of an axis or item.
- * 1: there is none. */
-struct setting_case {
-	struct resolver *rs;
-	size_t n;
-	struct arena *arena;
-};
-
-static int value_in_file(void *arg, const struct ref *ref, struct value *ret, struct err *err)
-{
-	struct setting_case *c = arg;
-	const struct step *s = c->rs->s;
-	const struct param_decl *decl = NULL;
-	const struct step_local *local;
-	struct expr_scope scope = { .resolve = value_in_file, .arg = c };
-
-	switch (ref->kind) {
-	case REF_PARAM:
-		decl = &c->rs->l->params.v[ref->index];
-		break;
-	case REF_LOCAL:
-		local = &s->program.locals[ref->index];
-		if (local->value)
-			return template_eval(local->value, &scope, c->arena, ret, err);
-		decl = local->decl;
-		break;
-	case REF_MATRIX: {
-		const struct matrix_axis *a = &s->matrix.axes[ref->index];
-
-		if (c->n < a->n_values)
-			*ret = a->values[c->n];
-		else if (c->n - a->n_values < s->matrix.n_include)
-			*ret = s->matrix.include[c->n - a->n_values].by_axis[ref->index];
-		else
-			return 1;
-		return 0;
-	}
-	case REF_ITEM:
-		if (!s->each || !s->each->values || c->n >= s->each->n_values)
-			return 1;
-		*ret = s->each->values[c->n];
-		return 0;
-	default:
-		return 1;
-	}
-	*ret = decl->def;
-	return decl->has_default ? 0 : 1;
-}
-
-/* Checks the value of a setting for each value of the one axis, or of the items, that it uses. */
-static void check_setting_values(struct resolver *rs, const struct setting_uses *u)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct doc d = { .l = rs->l, .file = u->at->file };
-	struct setting_case c = { .rs = rs, .arena = arena };
-	struct expr_scope scope = { .resolve = value_in_file, .arg = &c };
-	size_t n = 1;
-
-	if (u->n_axes > 1)
-		return; /* the planner checks all combinations */
-	if (u->axis)
-		n = rs->s->matrix.axes[u->axis - 1].n_values + rs->s->matrix.n_include;
-	else if (u->item)
-		n = rs->s->each->values ? rs->s->each->n_values : 0;
-	for (c.n = 0; c.n < n; c.n++) {
-		struct value v; /* the planner reports what can't be evaluated */
-		int r = template_eval(u->at, &scope, arena, &v, NULL);
-
-		if (r < 0 || (r == 0 && setting_check(&d, u->which, u->at, &v) < 0))
-			return;
-	}
-}
-
 static void resolve_settings(struct resolver *rs, enum place place)
 {
 	for (int i = 0; i < STEP_SETTINGS; i++) {
-		struct setting_uses uses = { .rs = rs, .which = i, .at = rs->s->settings[i] };
+		const struct expr_template *t = rs->s->settings[i];
 		size_t errors = diag_errors(rs->l->diags);
-		enum expr_type t;
 
-		if (!uses.at || (rs->b && uses.at == rs->l->defaults.settings[i]))
+		if (!t || (rs->b && t == rs->l->defaults.settings[i]))
 			continue; /* none, or checked already */
-		resolve_template(rs, uses.at, place);
-		if (diag_errors(rs->l->diags) > errors)
-			continue;
-		t = type_of_template(rs, uses.at, place);
-		if (!setting_takes(i, t)) {
-			const char *name, *wanted = setting_wants(i, &name);
-
-			diag_error(rs->l->diags, uses.at->file, uses.at->line, uses.at->col,
-				   "`%s` must be %s, not %s", name, wanted, expr_type_name(t));
-			continue;
-		}
-		template_refs(uses.at, note_setting_ref, &uses);
-		if (!uses.refused)
-			check_setting_values(rs, &uses);
+		resolve_template(rs, t, place);
+		if (diag_errors(rs->l->diags) == errors)
+			setting_check(rs->l, rs->s, i, type_of_template(rs, t, place));
 	}
 }
 

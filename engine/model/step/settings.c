@@ -2,9 +2,9 @@
  * resources, timeout, retries, the places of a concurrency group.
  *
  * A plain value is read into the step when the file is read. An expression is kept
- * (step->settings); resolve.c checks its references and its type, and with the values that the file
- * itself has (defaults of params, values of an axis) the value too. The planner evaluates it for
- * each task, and step_settle() makes that task's step of the values.
+ * (step->settings). When resolve.c has found its references, setting_check() checks its type, and
+ * with the values that the file itself has (defaults of params, values of an axis) the value too.
+ * The planner evaluates it for each task, and step_settle() makes that task's step of the values.
  *
  * Both ways end in read_one(): a value of an expression becomes a scalar node at the expression's
  * place, so that a wrong one has the same message as in the file. Text becomes a quoted scalar,
@@ -184,20 +184,11 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
 	return 0;
 }
 
-bool setting_takes(enum step_setting which, enum expr_type t)
-{
-	return t == TYPE_ANY || t == settings[which].types[0] ||
-	       (settings[which].types[1] && t == settings[which].types[1]);
-}
+/* Checks when the file is read. */
 
-const char *setting_wants(enum step_setting which, const char **ret_name)
-{
-	*ret_name = settings[which].name;
-	return expr_type_name(settings[which].types[0]);
-}
-
-int setting_check(const struct doc *d, enum step_setting which, const struct expr_template *t,
-		  const struct value *v)
+/* Checks one possible value: 0, or -1 after a report. */
+static int check_value(const struct doc *d, enum step_setting which, const struct expr_template *t,
+		       const struct value *v)
 {
 	struct step s = { 0 };
 	json_t *placement = json_object();
@@ -205,4 +196,135 @@ int setting_check(const struct doc *d, enum step_setting which, const struct exp
 
 	json_decref(placement);
 	return r;
+}
+
+struct setting_uses {
+	struct loader *l;
+	const struct step *s;
+	const struct expr_template *at;
+	enum step_setting which;
+	uint32_t axis; /* the last one that it uses, from 1 */
+	size_t n_axes;
+	bool item, refused;
+};
+
+static void note_setting_ref(void *arg, const struct ref *ref)
+{
+	struct setting_uses *u = arg;
+	const struct step *s = u->s;
+	const struct step_local *local =
+		ref->kind == REF_LOCAL ? &s->program.locals[ref->index] : NULL;
+	bool is_item = ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_VALUE;
+
+	u->item |= is_item;
+	if (ref->kind == REF_MATRIX && u->axis != ref->index + 1) {
+		u->axis = ref->index + 1;
+		u->n_axes++;
+	}
+	if (local && local->value)
+		template_refs(local->value, note_setting_ref, u);
+	if (u->refused || ref->kind == REF_BROKEN)
+		return;
+	u->refused = (ref->kind != REF_PARAM && ref->kind != REF_LOCAL && ref->kind != REF_MATRIX &&
+		      ref->kind != REF_SCHEDULE && !is_item) ||
+		     (is_item && u->which == SETTING_IMAGE && s->each && !each_is_known(s->each));
+	if (u->refused)
+		diag_error(
+			u->l->diags, u->at->file, u->at->line, u->at->col,
+			is_item ? "`%s` can't use an `item` that is a file, or that a step "
+				  "makes: images become digests when a run starts"
+				: "`%s` can't use this param: what the step gives for it is known "
+				  "only when other steps have ended",
+			settings[u->which].name);
+}
+
+/* A value that the file itself has: the default of a param, the n-th value of an axis or item.
+ * 1: there is none. */
+struct setting_case {
+	const struct loader *l;
+	const struct step *s;
+	size_t n;
+	struct arena *arena;
+};
+
+static int value_in_file(void *arg, const struct ref *ref, struct value *ret, struct err *err)
+{
+	struct setting_case *c = arg;
+	const struct step *s = c->s;
+	const struct param_decl *decl = NULL;
+	const struct step_local *local;
+	struct expr_scope scope = { .resolve = value_in_file, .arg = c };
+
+	switch (ref->kind) {
+	case REF_PARAM:
+		decl = &c->l->params.v[ref->index];
+		break;
+	case REF_LOCAL:
+		local = &s->program.locals[ref->index];
+		if (local->value)
+			return template_eval(local->value, &scope, c->arena, ret, err);
+		decl = local->decl;
+		break;
+	case REF_MATRIX: {
+		const struct matrix_axis *a = &s->matrix.axes[ref->index];
+
+		if (c->n < a->n_values)
+			*ret = a->values[c->n];
+		else if (c->n - a->n_values < s->matrix.n_include)
+			*ret = s->matrix.include[c->n - a->n_values].by_axis[ref->index];
+		else
+			return 1;
+		return 0;
+	}
+	case REF_ITEM:
+		if (!s->each || !s->each->values || c->n >= s->each->n_values)
+			return 1;
+		*ret = s->each->values[c->n];
+		return 0;
+	default:
+		return 1;
+	}
+	*ret = decl->def;
+	return decl->has_default ? 0 : 1;
+}
+
+/* Checks the value of a setting for each value of the one axis, or of the items, that it uses. */
+static void check_values(const struct setting_uses *u)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct doc d = { .l = u->l, .file = u->at->file };
+	struct setting_case c = { .l = u->l, .s = u->s, .arena = arena };
+	struct expr_scope scope = { .resolve = value_in_file, .arg = &c };
+	size_t n = 1;
+
+	if (u->n_axes > 1)
+		return; /* the planner checks all combinations */
+	if (u->axis)
+		n = u->s->matrix.axes[u->axis - 1].n_values + u->s->matrix.n_include;
+	else if (u->item)
+		n = u->s->each->values ? u->s->each->n_values : 0;
+	for (c.n = 0; c.n < n; c.n++) {
+		struct value v; /* the planner reports what can't be evaluated */
+		int r = template_eval(u->at, &scope, arena, &v, NULL);
+
+		if (r < 0 || (r == 0 && check_value(&d, u->which, u->at, &v) < 0))
+			return;
+	}
+}
+
+void setting_check(struct loader *l, const struct step *s, enum step_setting which,
+		   enum expr_type t)
+{
+	struct setting_uses uses = { .l = l, .s = s, .which = which, .at = s->settings[which] };
+	const enum expr_type *types = settings[which].types;
+
+	if (t != TYPE_ANY && t != types[0] && (!types[1] || t != types[1])) {
+		diag_error(l->diags, uses.at->file, uses.at->line, uses.at->col,
+			   "`%s` must be %s, not %s", settings[which].name,
+			   expr_type_name(types[0]), expr_type_name(t));
+		return;
+	}
+	template_refs(uses.at, note_setting_ref, &uses);
+	if (!uses.refused)
+		check_values(&uses);
 }
