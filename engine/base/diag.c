@@ -119,6 +119,19 @@ void diag_warning(struct diag_list *l, const char *file, int line, int col, cons
 	va_end(ap);
 }
 
+void diag_note(struct diag_list *l, size_t since, const char *file, const char *note)
+{
+	for (size_t i = 0; i < l->kept.n; i++) {
+		struct entry *e = &l->kept.v[i];
+		struct err one_line;
+
+		if (e->seq < since || strcmp(e->d.file, file) != 0)
+			continue;
+		err_set(&one_line, ERR_INVALID, "%s%s", e->d.message, note);
+		e->d.message = arena_strdup(l->arena, one_line.msg);
+	}
+}
+
 size_t diag_errors(const struct diag_list *l)
 {
 	return l->n_added[DIAG_ERROR];

@@ -39,6 +39,9 @@ void diag_warning(struct diag_list *l, const char *file, int line, int col, cons
 void diag_addv(struct diag_list *l, enum diag_severity severity, const char *file, int line,
 	       int col, const char *fmt, va_list ap) _printf_(6, 0);
 
+/* Appends `note` to the kept messages of `file` that came after the first `since` kept ones. */
+void diag_note(struct diag_list *l, size_t since, const char *file, const char *note);
+
 /* How many were added, including those that aren't kept. */
 size_t diag_errors(const struct diag_list *l);
 size_t diag_warnings(const struct diag_list *l);

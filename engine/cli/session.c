@@ -169,7 +169,8 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 		 const struct run_options *o, struct plan **ret, struct err *err)
 {
-	struct value *params = arena_alloc(cli->arena, (p->n_params + 1) * sizeof(*params));
+	struct value *params =
+		arena_alloc(cli->arena, (pipeline_n_values(p) + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct plan_context pc = { .config = s->config,
 				   .pipeline = p,

@@ -215,23 +215,44 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct inp
 		read_access(d, n, in);
 }
 
-void read_pipeline_inputs(struct loader *l, const struct yaml_node *n)
+/* Which of the inputs that `by` gives has this name, counted from 1; 0: none. */
+static size_t find_given(const struct use *use, const char *name)
 {
-	const struct doc *d = &l->doc;
+	const struct yaml_node *given = use->by ? yaml_get(use->by->node, "inputs") : NULL;
+
+	for (size_t i = 0; given && given->kind == YAML_KIND_MAP && i < given->len; i++)
+		if (strcmp(given->pairs[i].key->text, name) == 0)
+			return i + 1;
+	return 0;
+}
+
+void read_pipeline_inputs(struct loader *l, struct use *use, const struct yaml_node *n)
+{
+	const struct doc *d = use->doc;
 
 	if (!n || yaml_is_null(n) || !doc_want_map(d, n, "`inputs`"))
 		return;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
 		struct input_decl in = { .name = doc_text(d, key), .pos = doc_pos(d, key) };
+		size_t given = find_given(use, in.name);
 
 		doc_check_name(d, key, NAME_IDENT, "input");
 		if (value->kind == YAML_KIND_MAP)
 			read_long(d, value, &in);
 		else
 			read_location(d, value, &in);
+		if (given) {
+			*map_slot_str(use->input_index, in.name) =
+				(void *)(uintptr_t)(BOUND_BIT | given);
+			continue;
+		}
 		VEC_PUSH(&l->inputs, in);
-		*map_slot_str(l->input_index, in.name) = (void *)(uintptr_t)l->inputs.n;
+		*map_slot_str(use->input_index, in.name) = (void *)(uintptr_t)l->inputs.n;
+		if (*use->prefix)
+			l->inputs.v[l->inputs.n - 1].name =
+				arena_printf(l->arena, "%s%s", use->prefix, in.name);
+		map_slot_str(l->input_names, l->inputs.v[l->inputs.n - 1].name);
 	}
 	l->n_declared_inputs = l->inputs.n;
 }
@@ -246,11 +267,11 @@ uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct
 	slot = map_slot_str(l->implicit_inputs,
 			    arena_printf(l->scratch, "%s%s", in.uri, in.must_be_dir ? "/" : ""));
 	if (!*slot) {
-		/* A declared input has a name without `/` and `.`, but a file at the root may have
-		 * the same name. */
-		in.name = arena_printf(l->arena, "%s%s%s",
-				       map_get_str(l->input_index, in.uri) ? "./" : "", in.uri,
-				       in.origin == INPUT_PATH && in.must_be_dir ? "/" : "");
+		/* A file may have the name of a declared input. */
+		in.name =
+			arena_printf(l->arena, "%s%s%s",
+				     map_has(l->input_names, in.uri, strlen(in.uri)) ? "./" : "",
+				     in.uri, in.origin == INPUT_PATH && in.must_be_dir ? "/" : "");
 		VEC_PUSH(&l->inputs, in);
 		*slot = (void *)(uintptr_t)l->inputs.n;
 	}

@@ -1,8 +1,8 @@
 /* engine/model/load.c — from files to a model, and the model's life.
  *
- * The order follows from what refers to what: params, inputs, defaults, steps (with their step
- * files), schedules; then references (resolve.c); then the order of steps (graph.c). The later
- * passes run even after errors, so that all errors of a file are reported at once. A model is
+ * The order follows from what refers to what: params, inputs, the files that steps use, defaults,
+ * steps, schedules (use.c); then references (resolve.c); then the order of steps (graph.c). The
+ * later passes run even after errors, so that all errors of a file are reported at once. A model is
  * handed out only when there was none.
  *
  * A loader has two arenas: `arena` becomes the model's, `scratch` is freed with the loader.
@@ -31,7 +31,7 @@ struct source {
 
 static void loader_init(struct loader *l, const struct source *src, struct diag_list *diags)
 {
-	_cleanup_(freep) char *dir = fs_dirname(src->path), *display_dir = fs_dirname(src->display);
+	_cleanup_(freep) char *dir = fs_dirname(src->path);
 
 	*l = (struct loader){ .arena = arena_new(),
 			      .scratch = arena_new(),
@@ -47,10 +47,7 @@ static void loader_init(struct loader *l, const struct source *src, struct diag_
 			       .dir = arena_strdup(l->arena, dir),
 			       .bytes = src->bytes,
 			       .len = src->len };
-	l->display_dir = arena_strdup(l->arena, strcmp(display_dir, ".") == 0 ? "" : display_dir);
-	l->param_index = map_new();
-	l->input_index = map_new();
-	l->step_index = map_new();
+	l->input_names = map_new();
 	l->implicit_inputs = map_new();
 	l->step_files = map_new();
 	l->root = src->root;
@@ -72,62 +69,15 @@ static void loader_deinit(struct loader *l)
 	VEC_FREE(&l->schedules);
 	VEC_FREE(&l->sweeps);
 	VEC_FREE(&l->step_file_list);
-	map_free(l->param_index);
-	map_free(l->input_index);
-	map_free(l->step_index);
+	for (size_t i = 0; i < l->uses.n; i++)
+		use_deinit(l->uses.v[i]);
+	VEC_FREE(&l->uses);
+	VEC_FREE(&l->opened);
+	map_free(l->input_names);
 	map_free(l->implicit_inputs);
 	map_free(l->step_files);
 	arena_free(l->scratch);
 	arena_free(l->arena); /* NULL when the model was handed out */
-}
-
-/* The parts. */
-
-static void read_all(struct loader *l)
-{
-	static const char *const keys[] = { "pipeline", "description", "params",
-					    "inputs",   "defaults",    "steps",
-					    "finally",  "schedules",   "sweeps" };
-	const struct yaml_node *root = l->doc.tree->root, *v;
-	struct param_decl *params;
-	size_t n_params;
-
-	if (yaml_is_null(root)) {
-		doc_error(&l->doc, root,
-			  "the file is empty: a pipeline has `pipeline` and `steps`");
-		return;
-	}
-	if (!doc_want_map(&l->doc, root, "a pipeline"))
-		return;
-	doc_check_keys(&l->doc, root, keys, ARRAY_LEN(keys));
-	l->p->name = "";
-	if (!(v = yaml_get(root, "pipeline")))
-		doc_error(
-			&l->doc, root,
-			yaml_get(root, "step")
-				? "this is a step file: a step of a pipeline uses it as `uses: ./…`"
-				: "`pipeline` is missing: a pipeline has a name");
-	else if (doc_check_name(&l->doc, v, NAME_PIPELINE, "pipeline"))
-		l->p->name = doc_text(&l->doc, v);
-	if ((v = yaml_get(root, "description")))
-		read_text(&l->doc, v, "`description`", &l->p->description);
-	read_params(&l->doc, yaml_get(root, "params"), &params, &n_params);
-	for (size_t i = 0; i < n_params; i++) {
-		VEC_PUSH(&l->params, params[i]);
-		*map_slot_str(l->param_index, params[i].name) = (void *)(uintptr_t)l->params.n;
-	}
-	l->param_used = arena_alloc(l->scratch, n_params);
-	read_pipeline_inputs(l, yaml_get(root, "inputs"));
-	l->input_used = arena_alloc(l->scratch, l->inputs.n);
-	read_defaults(l, yaml_get(root, "defaults"));
-	if ((v = yaml_get(root, "steps")))
-		read_steps(l, v, yaml_get(root, "finally"));
-	else
-		doc_error(&l->doc, root, "`steps` is missing: a pipeline needs at least one step");
-	read_schedules(l, yaml_get(root, "schedules"));
-	read_sweeps(l, yaml_get(root, "sweeps"));
-	resolve_all(l);
-	loader_order_steps(l);
 }
 
 static void digest_file(struct digester *dg, const char *path, const char *bytes, size_t len)
@@ -176,6 +126,28 @@ static void digest_sources(struct loader *l)
 #define KEEP(field) \
 	(l->field.n ? arena_memdup(l->arena, l->field.v, l->field.n * sizeof(*l->field.v)) : NULL)
 
+static void take_given(struct loader *l)
+{
+	struct pipeline *p = l->p;
+	struct given_param *given;
+
+	p->n_given = l->params.n - l->n_own_params;
+	given = arena_alloc(l->arena, p->n_given * sizeof(*given));
+	for (size_t u = 0; u < l->uses.n; u++) {
+		const struct use *use = l->uses.v[u];
+		size_t n = strlen(use->prefix);
+
+		for (size_t i = 0; use->by && i < use->by->s->program.n_locals; i++) {
+			size_t at = use->first_param + i - l->n_own_params;
+
+			given[at] =
+				(struct given_param){ l->given[at],
+						      arena_strndup(l->arena, use->prefix, n - 1) };
+		}
+	}
+	p->given = given;
+}
+
 static void hand_out(struct loader *l, struct pipeline **ret)
 {
 	struct pipeline *p = l->p;
@@ -187,7 +159,8 @@ static void hand_out(struct loader *l, struct pipeline **ret)
 	p->files = files;
 	p->n_files = 1 + l->step_file_list.n;
 	p->params = KEEP(params);
-	p->n_params = l->params.n;
+	p->n_params = l->n_own_params;
+	take_given(l);
 	p->inputs = KEEP(inputs);
 	p->n_inputs = l->inputs.n;
 	p->schedules = KEEP(schedules);
@@ -204,14 +177,15 @@ static void hand_out(struct loader *l, struct pipeline **ret)
 static int parse(const struct source *src, struct diag_list *diags, struct pipeline **ret,
 		 struct err *err)
 {
-	size_t before = diag_errors(diags);
+	size_t before = diag_errors(diags), kept = diag_len(diags);
 	struct loader l;
 	int r;
 
 	loader_init(&l, src, diags);
 	r = yaml_tree_parse(l.doc.file, src->bytes, src->len, diags, &l.doc.tree, err);
 	if (r == 0) {
-		read_all(&l);
+		read_pipeline(&l);
+		use_note(&l, kept);
 		if (diag_errors(diags) > before)
 			r = diag_to_err(diags, src->display, err);
 		else
@@ -270,6 +244,15 @@ struct disk {
 	VEC(struct str) contents; /* fetched files, lent to the loader */
 };
 
+/* A clone must not make cairn read other files of the user's. */
+static bool leads_out(const char *root, const char *path)
+{
+	_cleanup_(freep) char *real = realpath(path, NULL), *real_root = realpath(root, NULL),
+			      *inside = real && real_root ? fs_relative(real_root, real) : NULL;
+
+	return real && real_root && !inside;
+}
+
 static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, size_t *ret_len,
 			   struct err *err)
 {
@@ -278,6 +261,12 @@ static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, 
 	struct str bytes = { 0 };
 	struct err e = { 0 };
 
+	if (leads_out(disk->root, full))
+		return err_set(
+			err, ERR_INVALID,
+			"`%s` is a symbolic link that leads out of the project: put the file "
+			"itself into it",
+			path);
 	str_reserve(&bytes, 1);
 	if (fs_read_file(full, YAML_FILE_MAX, &bytes, &e) < 0) {
 		str_deinit(&bytes);
@@ -348,4 +337,23 @@ const struct step *pipeline_find_step(const struct pipeline *p, const char *name
 		if (strcmp(p->steps[i].name, name) == 0)
 			return &p->steps[i];
 	return NULL;
+}
+
+bool step_name_is_in(const char *step, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(step, name, n) == 0 && (step[n] == '\0' || (n && step[n] == '/'));
+}
+
+const struct step *pipeline_find_steps(const struct pipeline *p, const char *name, size_t *ret_n)
+{
+	size_t first = 0, end;
+
+	while (first < p->n_steps && !step_name_is_in(p->steps[first].name, name))
+		first++;
+	for (end = first; end < p->n_steps && step_name_is_in(p->steps[end].name, name);)
+		end++;
+	*ret_n = end - first;
+	return end > first ? &p->steps[first] : NULL;
 }

@@ -440,11 +440,50 @@ static int fail_all(struct diag_list *diags, struct err *err)
 	return err_set(err, ERR_INVALID, "%s", all.s);
 }
 
+/* Each is evaluated once, with values that stand before it. */
+static int give(void *arg, const struct ref *ref, struct value *ret, struct err *err)
+{
+	const struct value *values = arg;
+
+	if (ref->kind != REF_PARAM)
+		return err_set(err, ERR_INVALID, "%d:%d: only params have a value here", ref->line,
+			       ref->col);
+	*ret = values[ref->index];
+	return 0;
+}
+
+int params_give(const struct pipeline *p, struct arena *arena, struct value *values,
+		struct err *err)
+{
+	struct expr_scope scope = { .resolve = give, .arg = values };
+
+	for (size_t i = 0; i < p->n_given; i++) {
+		const struct param_decl *decl = &p->params[p->n_params + i];
+		const struct expr_template *t = p->given[i].value;
+		struct value *ret = &values[p->n_params + i], v;
+		int r = 0;
+
+		*ret = decl->def;
+		if (!t)
+			continue;
+		r = template_eval(t, &scope, arena, &v, err);
+		assert(r <= 0);
+		if (r == 0 && v.type == VALUE_STRING && decl->type != VALUE_STRING)
+			r = value_parse(decl->type, v.s, arena, &v, err);
+		if (r == 0)
+			r = param_check_value(decl, &v, ret, err);
+		if (r < 0)
+			return err_wrap(err, "%s:%d:%d: step `%s`, with.%s", t->file, t->line,
+					t->col, p->given[i].by, decl->name);
+	}
+	return 0;
+}
+
 int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n,
 		   struct arena *arena, struct value *ret_values, struct diag_list *diags,
 		   struct err *err)
 {
-	_cleanup_(freep) struct value *values = xcalloc(p->n_params, sizeof(*values));
+	_cleanup_(freep) struct value *values = xcalloc(pipeline_n_values(p), sizeof(*values));
 	_cleanup_(freep) bool *given = xcalloc(p->n_params, sizeof(*given));
 	size_t before = diag_errors(diags);
 	struct map *index = map_new();
@@ -464,8 +503,10 @@ int params_resolve(const struct pipeline *p, const struct param_override *overri
 				   p->params[i].name, p->params[i].name);
 	if (diag_errors(diags) > before)
 		return fail_all(diags, err);
-	if (p->n_params)
-		memcpy(ret_values, values, p->n_params * sizeof(*values));
+	if (params_give(p, arena, values, err) < 0)
+		return -1;
+	if (pipeline_n_values(p))
+		memcpy(ret_values, values, pipeline_n_values(p) * sizeof(*values));
 	return 0;
 }
 

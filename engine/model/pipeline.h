@@ -24,6 +24,10 @@
  * built-in steps. A caller that evaluates a step_local's template checks the value against its
  * declaration with param_check_value().
  *
+ * A step that uses a whole pipeline (`uses: ./other.yaml`) isn't in the model: the steps of that
+ * pipeline stand in its place, named `step/inner`, with their own params, defaults and paths as if
+ * the file stood alone, and so with the same keys (model/use.c).
+ *
  * Paths are inside the project (or the workspace) and normalised; none is absolute or leads out
  * with `..`.
  */
@@ -470,12 +474,19 @@ struct schedule_times {
 struct pipeline {
 	const char *name, *description;
 	const char *path;         /* as the user named it */
-	struct digest digest;     /* of the file's bytes and its step files' */
+	struct digest digest;     /* of the file's bytes and of those that it uses */
 	const char *const *files; /* relative to the project root, normalised: the pipeline's own,
-				     then its step files */
+				     then step files and pipelines that it uses */
 	size_t n_files;
+	/* Its own params, and behind them n_given ones of the pipelines that its steps use: nobody
+	 * sets those by name, their values are made from the own ones (params_give()). A REF_PARAM
+	 * may point at both. */
 	const struct param_decl *params;
-	size_t n_params;
+	size_t n_params, n_given;
+	const struct given_param {
+		const struct expr_template *value; /* from `with`; NULL: the default */
+		const char *by;                    /* the step that uses the pipeline */
+	} * given;
 	const struct input_decl *inputs;
 	size_t n_inputs;
 	const struct step *steps;
@@ -518,6 +529,11 @@ static inline void pipeline_freep(struct pipeline **p)
 const struct sweep_decl *pipeline_find_sweep(const struct pipeline *p, const char *name);
 const struct step *pipeline_find_step(const struct pipeline *p,
 				      const char *name); /* NULL when absent */
+/* Whether `name` is this step, or a step that uses the pipeline which it comes from: `sub` for
+ * `sub/train`. */
+bool step_name_is_in(const char *step, const char *name);
+/* The steps that `name` means so, which stand next to one another. NULL when there are none. */
+const struct step *pipeline_find_steps(const struct pipeline *p, const char *name, size_t *ret_n);
 
 /* Param values of one run: defaults, then each override in order. `-P params.yaml` first, then `-p
  * name=value`. */
@@ -527,11 +543,19 @@ struct param_override {
 	const struct value *value;
 	const char *where; /* "-p" or "params.yaml:3:1", for the error */
 };
-/* ret_values has p->n_params places; strings live in `arena`. For an unknown name the error
+/* ret_values has pipeline_n_values() places; strings live in `arena`. For an unknown name the error
  * suggests the nearest known one. */
 int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n,
 		   struct arena *arena, struct value *ret_values, struct diag_list *diags,
 		   struct err *err);
+static inline size_t pipeline_n_values(const struct pipeline *p)
+{
+	return p->n_params + p->n_given;
+}
+/* Sets the values of the params of used pipelines, which stand behind the own ones, from those. An
+ * error has the place in the file. */
+int params_give(const struct pipeline *p, struct arena *arena, struct value *values,
+		struct err *err);
 /* Checks a value against a declaration: type (an int passes for a float), choices, range. The text
  * of ERR_INVALID follows a name: "must be at least 0, not -1". Also for values of REF_LOCAL, whose
  * template is evaluated in the step that uses the step file. *ret borrows from *in. */

@@ -32,12 +32,40 @@ struct doc {
 	struct source_index *index; /* made at its first use */
 };
 
+/* A file that a step names by `uses`: a step file, or a whole pipeline (use.c). */
 struct step_file {
 	struct doc doc;
-	const char *name; /* `step:` */
+	bool is_pipeline;
+	const char *name; /* `step:`, `pipeline:` */
 	struct param_decl *params;
 	size_t n_params;
-	bool broken; /* it can't be read; already reported */
+	bool broken;          /* it can't be read; already reported */
+	struct pos first_use; /* where the first step that names it does */
+};
+
+/* One use of a pipeline file. The first is the pipeline itself (no parent). Others belong to steps
+ * (`uses: ./other.yaml`), whose place in the model their own steps take. use.c has the design. */
+struct use {
+	struct use *parent;
+	struct doc *doc;
+	const char *prefix; /* of its steps' names in the model: "", "sub/", "sub/inner/" */
+	unsigned depth;
+	struct build *by; /* the step that uses it, in the parent; NULL for the pipeline itself. Its
+			     step isn't in the model */
+	struct map *param_index, *input_index, *step_index;
+	size_t first_param, n_params; /* its params in loader.params */
+	struct step defaults;
+	struct step_input *bound; /* what `by` gives to inputs; loader.input_index points there */
+	struct build *offers;     /* `outputs` as inputs of a step that isn't in the model */
+	struct offered_metric {
+		const char *name;
+		const struct expr_template *from;
+		struct ref ref;
+		struct pos pos;
+	} * metrics;
+	size_t n_metrics;
+	uint32_t first_step, end_step; /* its steps, and those of the pipelines that it uses */
+	bool broken;                   /* it couldn't be read; already reported */
 };
 
 struct need {
@@ -48,7 +76,9 @@ struct need {
 /* What is known of a step besides the model, until all references are resolved. */
 struct build {
 	struct step *s;
-	struct doc *doc;        /* of the pipeline */
+	struct use *use;        /* the use of a pipeline that it is a step of */
+	bool finally;           /* stands in `finally` */
+	struct doc *doc;        /* of that pipeline */
 	struct step_file *file; /* or NULL */
 	const struct yaml_node *key, *node;
 	VEC(struct need) needs;
@@ -74,19 +104,26 @@ struct loader {
 	struct doc doc;
 	fetch_fn fetch;
 	void *fetch_arg;
-	const char *root;        /* of the project, absolute; NULL: unknown */
-	const char *display_dir; /* directory of the pipeline file as the user named it */
+	const char *root; /* of the project, absolute; NULL: unknown */
 
-	VEC(struct param_decl) params;
+	VEC(struct param_decl) params; /* the pipeline's own, then those of the pipelines it uses */
+	size_t n_own_params;
+	const struct expr_template **given; /* of each of `params` behind the own ones */
 	VEC(struct input_decl) inputs;
-	struct map *param_index, *input_index, *step_index; /* name → index + 1 */
+	/* Names of the use that is being read (use_enter()) → index + 1. A step that uses a
+	 * pipeline has USE_BIT | index of the use; an input that a step gives has BOUND_BIT. */
+	struct map *param_index, *input_index, *step_index;
+	const struct use *at;        /* that use */
+	VEC(struct use *) uses;      /* each after the use that it is in */
+	VEC(struct build) opened;    /* steps that are found, until all are */
+	bool is_full;                /* USE_STEPS_MAX is reached */
+	struct map *input_names;     /* of declared inputs in the model */
 	struct map *implicit_inputs; /* URI as written in a step → index + 1 */
 	size_t n_declared_inputs;
 	bool *param_used, *input_used;
 	struct step *steps;
 	struct build *builds;
 	size_t n_steps;
-	struct step defaults;
 	struct map *step_files; /* path → struct step_file * */
 	VEC(struct step_file *) step_file_list;
 	VEC(struct schedule_decl) schedules;
@@ -190,7 +227,8 @@ const char *param_hint(const char *word, const struct param_decl *params, size_t
 
 /* inputs.c */
 
-void read_pipeline_inputs(struct loader *l, const struct yaml_node *n);
+/* Inputs that the step which uses this pipeline gives are only named. */
+void read_pipeline_inputs(struct loader *l, struct use *use, const struct yaml_node *n);
 /* The pipeline input for a step's literal path or URI, created when it is new; UINT32_MAX after a
  * report. */
 uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct yaml_node *n);
@@ -199,9 +237,10 @@ const struct expr_template *read_export(const struct doc *d, const struct yaml_n
 
 /* step/: step.c has the table of keys, the other files read the values. */
 
-void read_defaults(struct loader *l, const struct yaml_node *n);
-/* `finally` may be NULL. */
-void read_steps(struct loader *l, const struct yaml_node *steps, const struct yaml_node *finally);
+void read_defaults(struct loader *l, struct use *use, const struct yaml_node *n);
+void read_step(struct loader *l, struct build *b);
+/* A step that uses a pipeline: `with`, `inputs`, `needs`, `if`. */
+void read_using_step(struct loader *l, struct use *use);
 
 struct reader { /* what the reader of a key works on */
 	struct loader *l;
@@ -217,7 +256,8 @@ enum {
 	CONTEXT_USE = 1 << 2,  /* the step that uses a step file */
 	CONTEXT_FILE = 1 << 3, /* inside of a step file */
 	CONTEXT_DEFAULTS = 1 << 4,
-	CONTEXT_WRAP = 1 << 5, /* a built-in step that runs the step's own command */
+	CONTEXT_WRAP = 1 << 5,     /* a built-in step that runs the step's own command */
+	CONTEXT_PIPELINE = 1 << 6, /* the step that uses a pipeline */
 };
 void step_read_inputs(struct reader *r, const struct yaml_node *n);
 void step_read_outputs(struct reader *r, const struct yaml_node *n);
@@ -273,9 +313,27 @@ size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char
 
 /* step/stepfile.c */
 
-/* Never NULL; it is `broken` when it can't be used. */
-struct step_file *step_file_get(struct loader *l, const struct yaml_node *uses);
+/* The file that `uses` names, which stands in `d`. Never NULL; it is `broken` when it can't be
+ * used. */
+struct step_file *step_file_get(const struct doc *d, const struct yaml_node *uses);
 bool step_file_looks_like(const char *uses);
+/* A repository, a URL, a run: what can't be used. */
+bool step_is_elsewhere(const char *uses);
+
+/* use.c */
+
+#define USE_BIT       (1U << 31)
+#define BOUND_BIT     (1U << 31)
+#define USE_DEPTH_MAX 16
+#define USE_STEPS_MAX 100000 /* steps of a pipeline with those of all that it uses */
+
+/* Reads the whole pipeline and all that it uses. */
+void read_pipeline(struct loader *l);
+/* From now on names are looked up in this use. */
+void use_enter(struct loader *l, const struct use *use);
+void use_deinit(struct use *use);
+/* Adds to the problems behind the first `since` ones who uses the file. */
+void use_note(struct loader *l, size_t since);
 
 /* schedule.c, notify.c */
 
@@ -286,11 +344,13 @@ void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_de
 
 void read_sweeps(struct loader *l, const struct yaml_node *n);
 
-/* resolve.c, graph.c */
+/* resolve.c, across.c, graph.c */
 
-void resolve_defaults(struct loader *l);
+void resolve_defaults(struct loader *l, struct use *use);
 void resolve_all(struct loader *l);
 void resolve_schedule_params(struct loader *l, struct schedule_decl *s);
+void warn_unused(struct loader *l);
+void check_export_places(struct loader *l);
 /* Topological order into p->order; reports cycles. */
 void loader_order_steps(struct loader *l);
 

@@ -9,48 +9,19 @@
  *
  * Steps are found by name in constant time (loader.step_index). The dependencies of a step are
  * folded with one mark per needed step (resolver.mark), so that the time is linear in references. A
- * step's deps are complete when resolve_build() ends; graph.c orders the steps by them.
+ * step's deps are complete when resolve_all() ends; graph.c orders the steps by them.
+ *
+ * What crosses the border of a used pipeline (use.c) is resolved on its own side of it first:
+ * offers from the inside out, what using steps give from the outside in. A reference to it becomes
+ * what it stands for (stand_for()).
  *
  * Values in commands: a value may stand only where the shell can name a variable
- * (model/shell/shell.h), or where is_inert() shows that it can't be code. Two outputs that would be
- * exported to one constant place are refused here; places that depend on values are checked when
- * tasks have their values.
- *
- * Unused params, inputs and outputs are warned about only when there is no error, since something
- * that looks unused may be what the error is about.
+ * (model/shell/shell.h), or where is_inert() shows that it can't be code. across.c checks what only
+ * all steps together show.
  */
+#include "model/resolve.h"
 #include <assert.h>
-#include "model/read.h"
 #include "model/shell/shell.h"
-
-enum place {
-	AT_DEFAULTS,
-	AT_COMMAND,
-	AT_PATH,
-	AT_AXIS,
-	AT_IF,
-	AT_FROM,
-	AT_EACH,
-	AT_SCHEDULE,
-	AT_EXPORT,
-	AT_SETTING
-};
-
-struct resolver {
-	struct loader *l;
-	struct build *b; /* NULL: defaults, schedules */
-	struct step *s;
-	enum place place;
-	bool in_file;
-	const char *file;
-	uint32_t *mark, *mark_dep; /* per step: the step (index + 1) that marked it last, and which
-				      of its deps it is */
-};
-
-struct dotted {
-	const char *root, *first, *second,
-		*rest; /* a.b.c.d.e → "a" "b" "c" "d.e"; NULL where there is none */
-};
 
 static struct dotted split(struct loader *l, const char *name)
 {
@@ -68,9 +39,7 @@ static struct dotted split(struct loader *l, const char *name)
 	return d;
 }
 
-static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...)
-	_printf_(3, 4);
-static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...)
+bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -92,11 +61,16 @@ static bool set_ref(const struct resolver *rs, struct ref *ref, enum ref_kind ki
 
 /* Which steps a step needs. */
 
-/* Counts the axes that two steps share by name. Stores the pairs in `ret` unless it is NULL. */
-static size_t shared_axes(const struct step *s, const struct step *needed, struct axis_pair *ret)
+/* Counts the axes that two steps share by name. Stores the pairs in `ret` unless it is NULL. Steps
+ * of different pipelines share none. */
+static size_t shared_axes(const struct resolver *rs, const struct step *needed,
+			  struct axis_pair *ret)
 {
+	const struct step *s = rs->s;
 	size_t n = 0;
 
+	if (s->matrix.n_axes == 0 || rs->l->builds[needed->index].use != rs->b->use)
+		return 0;
 	for (uint32_t i = 0; i < s->matrix.n_axes; i++)
 		for (uint32_t k = 0; k < needed->matrix.n_axes; k++)
 			if (strcmp(s->matrix.axes[i].name, needed->matrix.axes[k].name) == 0) {
@@ -110,10 +84,10 @@ static size_t shared_axes(const struct step *s, const struct step *needed, struc
 /* Whether a task of this step needs several tasks of that one. */
 static bool gathers(const struct resolver *rs, const struct step *needed)
 {
-	return needed->each || shared_axes(rs->s, needed, NULL) < needed->matrix.n_axes;
+	return needed->each || shared_axes(rs, needed, NULL) < needed->matrix.n_axes;
 }
 
-static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const struct pos *pos)
+struct step_dep *resolver_add_dep(struct resolver *rs, uint32_t needed, const struct pos *pos)
 {
 	struct step_dep dep = { .step = needed, .pos = *pos };
 	const struct step *t = &rs->l->steps[needed];
@@ -131,7 +105,7 @@ static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const stru
 	rs->mark_dep[needed] = (uint32_t)rs->b->deps.n;
 	if (most) {
 		dep.shared = arena_alloc(rs->l->arena, most * sizeof(*dep.shared));
-		dep.n_shared = shared_axes(rs->s, t, dep.shared);
+		dep.n_shared = shared_axes(rs, t, dep.shared);
 	}
 	VEC_PUSH(&rs->b->deps, dep);
 	return &rs->b->deps.v[rs->b->deps.n - 1];
@@ -204,7 +178,8 @@ static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dot
 	i = (uintptr_t)map_get_str(l->param_index, name);
 	if (!i) {
 		const char *near = diag_errors(l->diags) < DIAG_MAX
-					   ? param_hint(name, l->params.v, l->params.n, l->scratch)
+					   ? param_hint(name, l->params.v + l->at->first_param,
+							l->at->n_params, l->scratch)
 					   : "";
 
 		if (!*near && strchr(name, '-'))
@@ -229,6 +204,8 @@ static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dot
 		if (!i)
 			return fail_ref(rs, ref, "the pipeline has no input `%s`%s", d->first,
 					doc_suggest_key(rs->l, d->first, rs->l->input_index));
+		if (i & BOUND_BIT)
+			return stand_for(rs, ref, &rs->b->use->bound[(i & ~BOUND_BIT) - 1]);
 		rs->l->input_used[i - 1] = true;
 		return set_ref(rs, ref, REF_PIPELINE_INPUT, (uint32_t)(i - 1), d->first);
 	}
@@ -288,7 +265,7 @@ static bool resolve_step_output(struct resolver *rs, struct ref *ref, uint32_t s
 	if (i >= t->n_outputs)
 		return fail_ref(rs, ref, "step `%s` has no output `%s`%s", t->name, name,
 				suggest_of_step(rs, name, t->n_outputs, output_name, t));
-	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->data = true;
+	resolver_add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->data = true;
 	needed->output_used[i] = true;
 	ref->step = step;
 	return set_ref(rs, ref, REF_STEP_OUTPUT, (uint32_t)i, name);
@@ -303,7 +280,7 @@ static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step, 
 	if (!needed->s->measured.metrics && !needed->s->program.builtin &&
 	    !(needed->file && needed->file->broken))
 		return fail_ref(rs, ref, "step `%s` has no `metrics`", needed->s->name);
-	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->metrics = true;
+	resolver_add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->metrics = true;
 	ref->step = step;
 	return set_ref(rs, ref, REF_STEP_METRIC, 0, metric);
 }
@@ -315,7 +292,7 @@ static bool resolve_state(struct resolver *rs, struct ref *ref, uint32_t step)
 		return fail_ref(rs, ref,
 				"the state of a step can be used in `if` and in the steps "
 				"of `finally` only");
-	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->state = true;
+	resolver_add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->state = true;
 	ref->step = step;
 	return set_ref(rs, ref, REF_STEP_STATE, 0, "state");
 }
@@ -340,7 +317,7 @@ static bool resolve_value(struct resolver *rs, struct ref *ref, uint32_t step, c
 					? ", since its step file has errors"
 					: ": add `values: FILE.json`, and let it write a JSON "
 					  "object there");
-	dep = add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col });
+	dep = resolver_add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col });
 	dep->data = dep->values = true;
 	needed->output_used[i] = true;
 	ref->step = step;
@@ -360,6 +337,8 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 	if (!i)
 		return fail_ref(rs, ref, "there is no step `%s`%s", d->first,
 				doc_suggest_key(rs->l, d->first, rs->l->step_index));
+	if (i & USE_BIT)
+		return resolve_offer(rs, ref, d, rs->l->uses.v[i & ~USE_BIT]);
 	if (state)
 		return resolve_state(rs, ref, (uint32_t)(i - 1));
 	if (strcmp(d->second, "metrics") == 0)
@@ -490,7 +469,7 @@ static const struct root {
 } roots[] = {
 	{ "params", resolve_param,
 	  BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) |
-		  BIT(AT_EACH) | BIT(AT_EXPORT) | BIT(AT_SETTING),
+		  BIT(AT_EACH) | BIT(AT_EXPORT) | BIT(AT_SETTING) | BIT(AT_GIVEN),
 	  true },
 	{ "inputs", resolve_input,
 	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
@@ -546,6 +525,8 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 		[AT_FROM] = "an input is `inputs.NAME`, `steps.STEP.outputs.NAME` or `item`",
 		[AT_EACH] = "`each` ranges over a list, over `steps.STEP.values.NAME`, or over "
 			    "members of `inputs.NAME` or `steps.STEP.outputs.NAME`",
+		[AT_GIVEN] = "the params of a used pipeline can use `params` only, since its tasks "
+			     "must be known from the start",
 		[AT_SCHEDULE] = "the params of a schedule can use `schedule` only",
 		[AT_SETTING] = "an image, resources, `timeout` and `max` can use `params`, "
 			       "`matrix` and `item` only, which are known before other steps end",
@@ -554,7 +535,7 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 	return fail_ref(rs, ref, "`%s` can't be used here: %s", d->root, wheres[rs->place]);
 }
 
-static void resolve_ref(void *arg, struct ref *ref)
+void resolve_ref(void *arg, struct ref *ref)
 {
 	struct resolver *rs = arg;
 	struct dotted d;
@@ -617,7 +598,7 @@ static enum expr_type type_of(void *arg, const struct ref *ref, bool *ret_gather
 	}
 }
 
-static void enter(struct resolver *rs, enum place place, const char *file)
+void resolver_enter(struct resolver *rs, enum place place, const char *file)
 {
 	rs->place = place;
 	rs->file = file;
@@ -630,7 +611,7 @@ static void resolve_template(struct resolver *rs, const struct expr_template *t,
 
 	if (!t || (t->n_parts == 1 && !t->parts[0].expr))
 		return;
-	enter(rs, place, t->file);
+	resolver_enter(rs, place, t->file);
 	template_refs_mut(t, resolve_ref, rs);
 	template_check(t, &ctx);
 }
@@ -642,7 +623,7 @@ static enum expr_type type_of_template(struct resolver *rs, const struct expr_te
 	struct expr_check ctx = { .type_of = type_of, .arg = rs, .diags = quiet };
 	const struct expr *single = template_single(t);
 
-	enter(rs, place, t->file);
+	resolver_enter(rs, place, t->file);
 	return single ? expr_check(single, &ctx) : TYPE_STRING;
 }
 
@@ -682,8 +663,17 @@ static void resolve_each(struct resolver *rs)
 
 	if (!e || e->from.kind != REF_UNRESOLVED)
 		return;
-	enter(rs, AT_EACH, rs->b->doc->file);
+	resolver_enter(rs, AT_EACH, rs->b->doc->file);
+	rs->below = NULL;
 	resolve_ref(rs, &e->from);
+	if (rs->below) {
+		fail_ref(rs, &e->from,
+			 "`each` can't range over this input: what is given for it is a path below "
+			 "a "
+			 "reference (%s:%d); let a step give exactly these files",
+			 rs->below->file, rs->below->line);
+		return;
+	}
 	if (e->from.kind == REF_PARAM || e->from.kind == REF_STEP_VALUE) {
 		bool param = e->from.kind == REF_PARAM;
 
@@ -707,18 +697,38 @@ static void resolve_each(struct resolver *rs)
 		e->glob = "*";
 }
 
-static void resolve_inputs(struct resolver *rs)
+/* A path below what a reference stands for, and one below that. */
+static const struct expr_template *join_paths(struct loader *l, const struct expr_template *first,
+					      const struct expr_template *second)
+{
+	struct expr_template *t = arena_memdup(l->arena, first, sizeof(*t));
+
+	if (!second)
+		return first;
+	t->n_parts = first->n_parts + second->n_parts;
+	t->parts = arena_alloc(l->arena, t->n_parts * sizeof(*t->parts));
+	memcpy(t->parts, first->parts, first->n_parts * sizeof(*t->parts));
+	memcpy(t->parts + first->n_parts, second->parts, second->n_parts * sizeof(*t->parts));
+	return t;
+}
+
+void resolve_inputs(struct resolver *rs)
 {
 	struct step_input *inputs = (struct step_input *)(uintptr_t)rs->s->inputs;
+	const struct expr_template *below;
 
 	for (size_t i = 0; i < rs->s->n_inputs; i++) {
-		enter(rs, AT_FROM, rs->b->doc->file);
+		resolver_enter(rs, AT_FROM, rs->b->doc->file);
+		rs->below = NULL;
 		resolve_ref(rs, &inputs[i].from);
+		below = rs->below;
 		if (inputs[i].subpath && is_single_file(rs, &inputs[i].from))
 			fail_ref(rs, &inputs[i].from,
 				 "output `%s` of step `%s` is a file: there is nothing below it",
 				 inputs[i].from.name, rs->l->steps[inputs[i].from.step].name);
 		resolve_template(rs, inputs[i].subpath, AT_PATH);
+		if (below)
+			inputs[i].subpath = join_paths(rs->l, below, inputs[i].subpath);
 	}
 }
 
@@ -730,8 +740,9 @@ static void resolve_with(struct resolver *rs, const struct with_node *w)
 		resolve_with(rs, &w->children[i]);
 }
 
-/* Checks what `with` gives to a step file's params, as far as the type is known. */
-static void resolve_locals(struct resolver *rs)
+/* Checks what `with` gives to the params of a step file or a pipeline, as far as the type is
+ * known. */
+void resolve_locals(struct resolver *rs, enum place place)
 {
 	for (size_t i = 0; i < rs->s->program.n_locals; i++) {
 		const struct step_local *local = &rs->s->program.locals[i];
@@ -739,8 +750,8 @@ static void resolve_locals(struct resolver *rs)
 
 		if (!local->value || local->value->n_parts == 0)
 			continue;
-		resolve_template(rs, local->value, AT_COMMAND);
-		t = type_of_template(rs, local->value, AT_COMMAND);
+		resolve_template(rs, local->value, place);
+		t = type_of_template(rs, local->value, place);
 		if (t != TYPE_ANY && t != wanted)
 			diag_error(rs->l->diags, local->value->file, local->value->line,
 				   local->value->col, "param `%s` of `%s` must be %s, not %s",
@@ -749,7 +760,7 @@ static void resolve_locals(struct resolver *rs)
 	}
 }
 
-static void resolve_condition(struct resolver *rs)
+void resolve_condition(struct resolver *rs)
 {
 	struct expr *e = (struct expr *)(uintptr_t)rs->s->condition;
 	struct expr_check ctx = {
@@ -759,7 +770,7 @@ static void resolve_condition(struct resolver *rs)
 
 	if (!e)
 		return;
-	enter(rs, AT_IF, e->file);
+	resolver_enter(rs, AT_IF, e->file);
 	expr_refs_mut(e, resolve_ref, rs);
 	t = expr_check(e, &ctx);
 	if (t != TYPE_ANY && t != TYPE_BOOL)
@@ -775,7 +786,7 @@ static void resolve_settings(struct resolver *rs, enum place place)
 		const struct expr_template *t = rs->s->settings[i];
 		size_t errors = diag_errors(rs->l->diags);
 
-		if (!t || (rs->b && t == rs->l->defaults.settings[i]))
+		if (!t || (rs->b && t == rs->b->use->defaults.settings[i]))
 			continue; /* none, or checked already */
 		resolve_template(rs, t, place);
 		if (diag_errors(rs->l->diags) == errors)
@@ -934,12 +945,18 @@ static void check_command_places(struct resolver *rs, const struct expr_template
 	}
 }
 
+void resolver_begin(struct resolver *rs, struct build *b)
+{
+	use_enter(rs->l, b->use);
+	rs->b = b;
+	rs->s = b->s;
+}
+
 static void resolve_build(struct resolver *rs, struct build *b)
 {
 	struct step *s = b->s;
 
-	rs->b = b;
-	rs->s = s;
+	resolver_begin(rs, b);
 	resolve_axes(rs);
 	resolve_each(rs);
 	resolve_inputs(rs);
@@ -952,7 +969,7 @@ static void resolve_build(struct resolver *rs, struct build *b)
 		resolve_template(rs, s->reads.env[i].value, AT_COMMAND);
 	if (s->program.with)
 		resolve_with(rs, s->program.with);
-	resolve_locals(rs);
+	resolve_locals(rs, AT_COMMAND);
 	resolve_template(rs, s->keyed.seed, AT_COMMAND);
 	resolve_template(rs, s->concurrency.group, AT_COMMAND);
 	resolve_settings(rs, AT_SETTING);
@@ -962,112 +979,38 @@ static void resolve_build(struct resolver *rs, struct build *b)
 			check_export(rs, &s->outputs[i]);
 		}
 	resolve_condition(rs);
+	inherit_conditions(rs);
 	for (size_t i = 0; i < b->needs.n; i++) {
 		const struct need *need = &b->needs.v[i];
 		uintptr_t found = (uintptr_t)map_get_str(rs->l->step_index, need->name);
 
-		if (found)
-			add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
+		if (found & USE_BIT)
+			continue; /* need_used() */
+		else if (found)
+			resolver_add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
 		else
 			doc_error_at(rs->l->diags, &need->pos,
 				     "step `%s` needs `%s`, which does not exist%s", s->name,
 				     need->name,
 				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
 	}
-	s->deps = arena_memdup(rs->l->arena, b->deps.n ? (void *)b->deps.v : "",
-			       b->deps.n * sizeof(*b->deps.v));
-	s->n_deps = b->deps.n;
 }
 
-/* Unused declarations. */
-
-static void warn_unused(struct loader *l)
+void resolve_defaults(struct loader *l, struct use *use)
 {
-	for (size_t i = 0; i < l->params.n; i++)
-		if (!l->param_used[i])
-			diag_warn_at(l->diags, &l->params.v[i].pos, "param `%s` is used nowhere",
-				     l->params.v[i].name);
-	for (size_t i = 0; i < l->n_declared_inputs; i++)
-		if (!l->input_used[i])
-			diag_warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step",
-				     l->inputs.v[i].name);
-	/* Tasks that differ only in such an axis have one key. */
-	for (size_t i = 0; i < l->n_steps; i++) {
-		const struct step *s = l->builds[i].s;
-		uint64_t used = l->builds[i].axes_used;
+	struct step *s = &use->defaults;
+	struct resolver rs = { .l = l, .s = s };
 
-		for (size_t k = 0; k < s->n_deps; k++)
-			for (size_t a = 0; a < s->deps[k].n_shared; a++)
-				used |= 1ULL << s->deps[k].shared[a].mine;
-		for (size_t a = 0; a < s->matrix.n_axes && s->cache; a++)
-			if (!(used >> a & 1) && s->matrix.axes[a].n_values > 1)
-				diag_warn_at(l->diags, &s->pos,
-					     "axis `%s` of step `%s` is used nowhere in it: its "
-					     "tasks do the same, so only one of them is executed",
-					     s->matrix.axes[a].name, s->name);
-	}
-	/* The outputs of a last step are what the pipeline is for. An unused output next to used
-	 * ones was probably forgotten. */
-	for (size_t i = 0; i < l->n_steps; i++) {
-		const struct build *b = &l->builds[i];
-		bool some = false;
-
-		for (size_t k = 0; k < b->s->n_outputs; k++)
-			some |= b->output_used[k];
-		for (size_t k = 0; some && k < b->s->n_outputs; k++) {
-			const struct step_output *o = &b->s->outputs[k];
-			bool is_launchers =
-				step_is_launched(b->s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
-
-			if (!b->output_used[k] && !o->export && !is_launchers)
-				diag_warn_at(l->diags, &o->pos,
-					     "output `%s` of step `%s` is used by no step", o->name,
-					     b->s->name);
-		}
-	}
-}
-
-/* Refuses equal constant places of different outputs. Other places are known only when tasks have
- * their values. */
-static void check_export_places(struct loader *l)
-{
-	_cleanup_(map_freep) struct map *places = map_new();
-
-	for (size_t i = 0; i < l->n_steps; i++)
-		for (size_t k = 0; k < l->steps[i].n_outputs; k++) {
-			const struct step_output *o = &l->steps[i].outputs[k], *other;
-			const char *text = o->export ? template_literal(o->export) : NULL;
-			void **slot;
-
-			if (!text)
-				continue;
-			slot = map_slot(places, text, strlen(text) - str_has_suffix(text, "/"),
-					NULL);
-			other = *slot;
-			if (other)
-				doc_error_at(
-					l->diags, &o->pos,
-					"output `%s` of step `%s` is exported to where line %d "
-					"exports `%s` already",
-					o->name, l->steps[i].name, other->pos.line, other->name);
-			*slot = (void *)o;
-		}
-}
-
-void resolve_defaults(struct loader *l)
-{
-	struct resolver rs = { .l = l, .s = &l->defaults };
-
-	for (size_t i = 0; i < l->defaults.reads.n_env; i++)
-		resolve_template(&rs, l->defaults.reads.env[i].value, AT_DEFAULTS);
-	resolve_template(&rs, l->defaults.keyed.seed, AT_DEFAULTS);
-	resolve_template(&rs, l->defaults.concurrency.group, AT_DEFAULTS);
+	for (size_t i = 0; i < s->reads.n_env; i++)
+		resolve_template(&rs, s->reads.env[i].value, AT_DEFAULTS);
+	resolve_template(&rs, s->keyed.seed, AT_DEFAULTS);
+	resolve_template(&rs, s->concurrency.group, AT_DEFAULTS);
 	resolve_settings(&rs, AT_DEFAULTS);
 }
 
 void resolve_schedule_params(struct loader *l, struct schedule_decl *s)
 {
-	struct resolver rs = { .l = l, .s = &l->defaults };
+	struct resolver rs = { .l = l, .s = &l->uses.v[0]->defaults };
 
 	for (size_t i = 0; i < s->n_params; i++)
 		resolve_template(&rs, s->params[i].value, AT_SCHEDULE);
@@ -1081,8 +1024,24 @@ void resolve_all(struct loader *l)
 	rs.mark_dep = arena_alloc(l->scratch, l->n_steps * sizeof(*rs.mark_dep));
 	for (size_t i = 0; i < l->n_steps; i++)
 		l->builds[i].output_used = arena_alloc(l->scratch, l->steps[i].n_outputs);
+	/* Offers of inner pipelines first, since those of outer ones may be made of them. What
+	 * steps give goes the other way. */
+	for (size_t i = l->uses.n; i-- > 0;)
+		if (!l->uses.v[i]->broken)
+			resolve_offers(&rs, l->uses.v[i], (uint32_t)i);
+	for (size_t i = 1; i < l->uses.n; i++)
+		if (!l->uses.v[i]->broken)
+			resolve_using(&rs, l->uses.v[i], (uint32_t)(l->uses.n + i));
 	for (size_t i = 0; i < l->n_steps; i++)
 		resolve_build(&rs, &l->builds[i]);
+	resolve_needs_of_used(&rs);
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct build *b = &l->builds[i];
+
+		b->s->deps = arena_memdup(l->arena, b->deps.n ? (void *)b->deps.v : "",
+					  b->deps.n * sizeof(*b->deps.v));
+		b->s->n_deps = b->deps.n;
+	}
 	check_export_places(l);
 	if (diag_errors(l->diags) == 0)
 		warn_unused(l);

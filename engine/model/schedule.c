@@ -71,7 +71,7 @@ static void read_schedule_param(struct loader *l, const struct param_node *param
 					doc_pos(d, key) };
 	if (i == 0) {
 		doc_error(d, key, "the pipeline has no param `%.60s`%s", param->name,
-			  param_hint(param->name, l->params.v, l->params.n, l->scratch));
+			  param_hint(param->name, l->params.v, l->n_own_params, l->scratch));
 		return;
 	}
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len)) {
@@ -271,7 +271,7 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 		resolve_schedule_params(l, s);
 	}
 	/* Every run would fail without a value for each param that has no default. */
-	for (size_t i = 0; i < l->params.n; i++) {
+	for (size_t i = 0; i < l->n_own_params; i++) {
 		bool given = l->params.v[i].has_default;
 
 		for (size_t k = 0; k < s->n_params && !given; k++)

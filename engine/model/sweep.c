@@ -35,7 +35,7 @@ static const struct param_decl *param_at(struct loader *l, const struct yaml_nod
 
 	if (i == 0) {
 		doc_error(&l->doc, at, "the pipeline has no param `%.60s`%s", name,
-			  param_hint(name, l->params.v, l->params.n, l->scratch));
+			  param_hint(name, l->params.v, l->n_own_params, l->scratch));
 		return NULL;
 	}
 	*ret = (uint32_t)(i - 1);
@@ -232,6 +232,14 @@ static bool read_objective(struct loader *l, const struct yaml_node *key, const 
 			  doc_suggest_key(l, step, l->step_index));
 		return false;
 	}
+	if (at & USE_BIT) {
+		doc_error(
+			d, v,
+			"step `%s` uses a pipeline: the objective of a sweep is a metric of a step "
+			"in this file. Let one write it, or put the sweep into the other file",
+			step);
+		return false;
+	}
 	s->step = (uint32_t)(at - 1);
 	if (!l->steps[s->step].measured.metrics) {
 		doc_error(d, v, "step `%s` has no `metrics`, so `%.60s` never gets a value", step,
@@ -390,7 +398,7 @@ static void read_sweep(struct loader *l, const struct yaml_node *key, const stru
 	if ((v = yaml_get(n, "max_failures")) &&
 	    read_count(d, v, "`max_failures`", 0, SWEEP_TRIALS_MAX, &count))
 		s->max_failures = (uint32_t)count;
-	for (uint32_t i = 0; i < l->params.n && params_ok; i++)
+	for (uint32_t i = 0; i < l->n_own_params && params_ok; i++)
 		if (!l->params.v[i].has_default && !is_searched(s, i))
 			diag_warn_at(l->diags, &s->pos,
 				     "sweep `%s` gives no value for param `%s`, which has no "

@@ -142,15 +142,15 @@ static void note_param(void *arg, const struct ref *ref)
 }
 
 /* Adds the params that the step names: in its command, its settings, env, seed, or what it passes
- * to a step file. */
+ * to a step file. Those of a used pipeline have their own names, as if it ran alone. */
 static void add_params(struct plan *p, const struct step *s, struct str *record)
 {
 	const struct pipeline *pl = p->ctx.pipeline;
-	_cleanup_(freep) bool *used = xcalloc(pl->n_params + 1, sizeof(*used));
+	_cleanup_(freep) bool *used = xcalloc(pipeline_n_values(pl) + 1, sizeof(*used));
 	struct param_set set = { p, used };
 	struct str text = { 0 };
 
-	if (pl->n_params == 0)
+	if (pipeline_n_values(pl) == 0)
 		return;
 	if (s->program.run)
 		template_refs(s->program.run, note_param, &set);
@@ -162,7 +162,7 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 	for (size_t i = 0; i < s->program.n_locals; i++)
 		if (s->program.locals[i].value)
 			template_refs(s->program.locals[i].value, note_param, &set);
-	for (size_t i = 0; i < pl->n_params; i++) {
+	for (size_t i = 0; i < pipeline_n_values(pl); i++) {
 		if (!used[i])
 			continue;
 		str_reset(&text);

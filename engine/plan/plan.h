@@ -124,7 +124,7 @@ struct plan_images {
 struct plan_context {
 	const struct config *config;
 	const struct pipeline *pipeline;
-	const struct value *params; /* resolved, pipeline->n_params of them */
+	const struct value *params; /* resolved, pipeline_n_values() of them */
 	struct store *store;
 	struct db *db;
 	struct statcache *cache;

@@ -1,18 +1,19 @@
-/* Which steps and tasks a command line asks for: targets, --from, --until, --force. */
+/* Which steps and tasks a command line asks for: targets, --from, --until, --force. A step that
+ * uses a pipeline means all of that one's steps. */
 #include "base/text/text.h"
 #include "plan/internal.h"
 
-/* "train" or "train[fold=0]" → step. */
-static int find_step(const struct plan *p, const char *what, const char *name,
-		     const struct step **ret, struct err *err)
+/* "train" or "train[fold=0]" → step; "sub" → the steps of the pipeline that it uses. */
+static int find_steps(const struct plan *p, const char *what, const char *name,
+		      const struct step **ret, size_t *ret_n, struct err *err)
 {
 	const struct pipeline *pl = p->ctx.pipeline;
 	_cleanup_(freep) char *step = xstrndup(name, strcspn(name, "["));
 	_cleanup_(freep) const char **names = NULL;
 	_cleanup_(str_deinit) struct str hint = { 0 };
 
-	*ret = pipeline_find_step(pl, step);
-	if (*ret)
+	*ret = pipeline_find_steps(pl, step, ret_n);
+	if (*ret && (!strchr(name, '[') || str_eq((*ret)->name, step)))
 		return 0;
 	names = xcalloc(pl->n_steps + 1, sizeof(*names));
 	for (size_t i = 0; i < pl->n_steps; i++)
@@ -29,13 +30,13 @@ static void add_name(struct task_names *t, const char *label)
 }
 
 /* For --from and --until, which name whole steps. */
-static int find_whole_step(const struct plan *p, const char *what, const char *name,
-			   const struct step **ret, struct err *err)
+static int find_whole_steps(const struct plan *p, const char *what, const char *name,
+			    const struct step **ret, size_t *ret_n, struct err *err)
 {
 	if (strchr(name, '['))
 		return err_set(err, ERR_INVALID, "%s takes a step, and `%s` is one of its tasks",
 			       what, name);
-	return find_step(p, what, name, ret, err);
+	return find_steps(p, what, name, ret, ret_n, err);
 }
 
 static int select_targets(struct plan *p, bool *selected, struct err *err)
@@ -44,19 +45,21 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 
 	for (size_t i = 0; i < o->n_targets; i++) {
 		const struct step *s;
+		size_t n;
 
-		if (find_step(p, "target", o->targets[i], &s, err) < 0)
+		if (find_steps(p, "target", o->targets[i], &s, &n, err) < 0)
 			return -1;
 		if (strchr(o->targets[i], '['))
 			add_name(&p->steps[s->index].only, o->targets[i]);
-		selected[s->index] = true;
+		memset(&selected[s->index], true, n);
 	}
 	if (o->until) {
 		const struct step *s;
+		size_t n;
 
-		if (find_whole_step(p, "--until", o->until, &s, err) < 0)
+		if (find_whole_steps(p, "--until", o->until, &s, &n, err) < 0)
 			return -1;
-		selected[s->index] = true;
+		memset(&selected[s->index], true, n);
 	}
 	/* What `finally` does to the world isn't made again by a reproduction. */
 	for (size_t i = 0; !o->n_targets && !o->until && i < p->n_steps; i++)
@@ -76,10 +79,11 @@ static int select_from(struct plan *p, bool *selected, struct err *err)
 	const struct pipeline *pl = p->ctx.pipeline;
 	_cleanup_(freep) bool *after = xcalloc(p->n_steps + 1, sizeof(bool));
 	const struct step *from;
+	size_t n;
 
-	if (find_whole_step(p, "--from", p->options.from, &from, err) < 0)
+	if (find_whole_steps(p, "--from", p->options.from, &from, &n, err) < 0)
 		return -1;
-	after[from->index] = true;
+	memset(&after[from->index], true, n);
 	for (size_t i = 0; i < pl->n_steps; i++) {
 		const struct step *s = &pl->steps[pl->order[i]];
 
@@ -97,18 +101,19 @@ static int select_forced(struct plan *p, struct err *err)
 {
 	for (size_t i = 0; i < p->options.n_force; i++) {
 		const struct step *s;
+		size_t n;
 
 		if (str_eq(p->options.force[i], "*")) {
 			for (size_t k = 0; k < p->n_steps; k++)
 				p->steps[k].forced = true;
 			continue;
 		}
-		if (find_step(p, "--force", p->options.force[i], &s, err) < 0)
+		if (find_steps(p, "--force", p->options.force[i], &s, &n, err) < 0)
 			return -1;
 		if (strchr(p->options.force[i], '['))
 			add_name(&p->steps[s->index].forced_tasks, p->options.force[i]);
-		else
-			p->steps[s->index].forced = true;
+		for (size_t k = 0; k < n && !strchr(p->options.force[i], '['); k++)
+			p->steps[s->index + k].forced = true;
 	}
 	return 0;
 }

@@ -202,7 +202,7 @@ int params_from_json(const struct pipeline *p, const char *json, struct arena *a
 			ret[i] = (struct value){ .type = VALUE_FLOAT, .f = (double)ret[i].i };
 	}
 	json_decref(j);
-	return 0;
+	return params_give(p, arena, ret, err);
 }
 
 const char *run_durable_runner(const char *options_json, struct arena *arena)

@@ -36,7 +36,7 @@ void run_init(struct run *r, const struct run_context *ctx, const struct pipelin
 	r->earlier.done = map_new();
 	r->earlier.open = map_new();
 	r->earlier.past = map_new();
-	r->params = arena_alloc(arena, (p->n_params + 1) * sizeof(*r->params));
+	r->params = arena_alloc(arena, (pipeline_n_values(p) + 1) * sizeof(*r->params));
 	slots_init(&r->slots, ctx->config, o->jobs, ctx->runner && ctx->runner->ops->durable);
 }
 
@@ -125,6 +125,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 				   .hash_threads = r->ctx->hash_threads };
 	static const char *const everything[] = { "*" };
 	const char *shell[] = { o->shell_step };
+	size_t n;
 
 	pc.run_result = map_len(r->earlier.done) ? run_result : NULL;
 	pc.begun = map_len(r->earlier.past) ? begun : NULL;
@@ -144,6 +145,11 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 	if (o->shell_step) { /* execute that task even if cached, and what it needs */
 		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
 
+		if (pipeline_find_steps(r->pipeline, step, &n) &&
+		    !pipeline_find_step(r->pipeline, step))
+			return err_set(err, ERR_INVALID,
+				       "`%s` uses a pipeline: name one of its steps, as %s", step,
+				       pipeline_find_steps(r->pipeline, step, &n)->name);
 		po.targets = arena_memdup(r->arena, shell, sizeof(shell));
 		po.n_targets = 1;
 		shell[0] = step;
@@ -155,7 +161,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 			       "--audit watches programs of this machine; on %s nothing is told",
 			       r->ctx->runner->ops->name);
 	for (size_t i = 0; i < o->n_audit; i++)
-		if (!str_eq(o->audit[i], "*") && !pipeline_find_step(r->pipeline, o->audit[i]))
+		if (!str_eq(o->audit[i], "*") && !pipeline_find_steps(r->pipeline, o->audit[i], &n))
 			return err_set(err, ERR_INVALID, "--audit: pipeline %s has no step `%s`",
 				       r->pipeline->name, o->audit[i]);
 	if (plan_new(&pc, &po, &r->plan, err) < 0)

@@ -137,7 +137,8 @@ static int set_audit(struct run *r, struct attempt *a, struct err *err)
 	int known = 1;
 
 	for (size_t i = 0; i < r->o->n_audit; i++)
-		wanted |= str_eq(r->o->audit[i], "*") || str_eq(r->o->audit[i], a->step->name);
+		wanted |= str_eq(r->o->audit[i], "*") ||
+			  step_name_is_in(a->step->name, r->o->audit[i]);
 	if (!wanted && r->ctx->config->audit)
 		known = record_step_duration(r->ctx->db, r->pipeline->name, a->step->name, &ns,
 					     err);

@@ -40,6 +40,7 @@ struct expanded {
 
 struct build {
 	const struct pipeline *p;
+	struct value *params;
 	struct arena *arena;
 	struct expanded *steps;
 	VEC(struct graph_node) nodes;
@@ -51,12 +52,30 @@ struct build {
 /* Params have their defaults; every other value is unknown. */
 static int resolve_default(void *arg, const struct ref *ref, struct value *ret, struct err *err)
 {
-	const struct pipeline *p = arg;
+	const struct build *b = arg;
 
-	if (ref->kind != REF_PARAM || !p->params[ref->index].has_default)
+	if (ref->kind != REF_PARAM || b->params[ref->index].type == VALUE_NULL)
 		return 1;
-	*ret = p->params[ref->index].def;
+	*ret = b->params[ref->index];
 	return 0;
+}
+
+/* VALUE_NULL: unknown. Those of used pipelines are made from those that stand before them. */
+static void take_defaults(struct build *b)
+{
+	const struct pipeline *p = b->p;
+	struct expr_scope scope = { .resolve = resolve_default, .arg = b };
+
+	b->params = arena_alloc(b->arena, (pipeline_n_values(p) + 1) * sizeof(*b->params));
+	for (size_t i = 0; i < pipeline_n_values(p); i++) {
+		const struct expr_template *t =
+			i < p->n_params ? NULL : p->given[i - p->n_params].value;
+
+		if (t && template_eval(t, &scope, b->arena, &b->params[i], NULL) != 0)
+			b->params[i] = (struct value){ .type = VALUE_NULL };
+		else if (!t && p->params[i].has_default)
+			b->params[i] = p->params[i].def;
+	}
 }
 
 static bool excluded(const struct step *s, const struct axis *axes, const uint32_t *at)
@@ -93,7 +112,7 @@ static uint32_t value_index(struct build *b, struct axis *axis, const struct val
 static bool step_axes(struct build *b, const struct step *s, struct expanded *x,
 		      size_t *ret_product)
 {
-	struct expr_scope scope = { .resolve = resolve_default, .arg = (void *)(uintptr_t)b->p };
+	struct expr_scope scope = { .resolve = resolve_default, .arg = b };
 	size_t product = 1;
 
 	x->axes = arena_alloc(b->arena, s->matrix.n_axes * sizeof(*x->axes));
@@ -153,8 +172,7 @@ static void expand_each(struct build *b, const struct step *s, struct expanded *
 	struct value v = { .type = VALUE_LIST, .list = { e->values, e->n_values } };
 
 	if (!e->values &&
-	    (!e->is_list || resolve_default((void *)(uintptr_t)b->p, &e->from, &v, NULL) != 0 ||
-	     v.type != VALUE_LIST)) {
+	    (!e->is_list || resolve_default(b, &e->from, &v, NULL) != 0 || v.type != VALUE_LIST)) {
 		x->unknown = true;
 		return;
 	}
@@ -341,6 +359,7 @@ int graph_from_pipeline(const struct pipeline *p, bool tasks, struct arena *aren
 	struct build b = { .p = p, .arena = arena, .tasks = tasks };
 	int r;
 
+	take_defaults(&b);
 	b.steps = arena_alloc(arena, (p->n_steps + 1) * sizeof(*b.steps));
 	b.input_node = arena_alloc(arena, (p->n_inputs + 1) * sizeof(*b.input_node));
 	memset(b.input_node, 0xff, p->n_inputs * sizeof(*b.input_node));

@@ -103,7 +103,7 @@ static int passes(struct metrics *m, const struct line *l, const struct cli_args
 			return 0;
 	}
 	for (unsigned i = 0; i < cli_count(args, "step"); i++)
-		if (str_eq(cli_value_at(args, "step", i), l->task->step))
+		if (step_name_is_in(l->task->step, cli_value_at(args, "step", i)))
 			return 1;
 	return cli_count(args, "step") == 0;
 }

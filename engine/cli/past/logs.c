@@ -52,7 +52,7 @@ int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, 
 			struct logged *l = &all->v[i];
 
 			if (!l->task || !(str_eq(args->operands[k], l->task) ||
-					  str_eq(args->operands[k], l->step)))
+					  step_name_is_in(l->step, args->operands[k])))
 				continue;
 			VEC_PUSH(&chosen, *l);
 			l->task = NULL; /* found; other operands that name it are ignored */

@@ -12,7 +12,7 @@
 static bool named(const struct session_operands *op, const char *label, const char *step)
 {
 	for (size_t i = 0; i < op->n_steps; i++)
-		if (str_eq(op->steps[i], label) || str_eq(op->steps[i], step))
+		if (str_eq(op->steps[i], label) || step_name_is_in(step, op->steps[i]))
 			return true;
 	return false;
 }

@@ -531,6 +531,26 @@ static void c_order(struct codec *c, struct pipeline *p)
 				codec_fail(c);
 }
 
+static void c_given(struct codec *c, struct given_param *g)
+{
+	c_template(c, &g->value);
+	c_name(c, &g->by);
+}
+
+static void c_params(struct codec *c, struct pipeline *p)
+{
+	size_t n = pipeline_n_values(p);
+
+	C_ARRAY(c, p->params, n, ITEM_PARAM, c_param);
+	C_ARRAY(c, p->given, p->n_given, ITEM_NAMED, c_given);
+	if (!c->decoding)
+		return;
+	if (p->n_given > n)
+		codec_fail(c);
+	else
+		p->n_params = n - p->n_given;
+}
+
 static void c_pipeline(struct codec *c, struct pipeline *p)
 {
 	c_name(c, &p->name);
@@ -539,7 +559,7 @@ static void c_pipeline(struct codec *c, struct pipeline *p)
 	for (size_t i = 0; i < DIGEST_BYTES; i++)
 		C_ENUM(c, p->digest.b[i], 256);
 	C_ARRAY(c, p->files, p->n_files, ITEM_ANY, c_name);
-	C_ARRAY(c, p->params, p->n_params, ITEM_PARAM, c_param);
+	c_params(c, p);
 	C_ARRAY(c, p->inputs, p->n_inputs, ITEM_IO, c_input);
 	c_count(c, &p->n_steps, ITEM_STEP);
 	c->needed = arena_alloc(c->arena, p->n_steps * sizeof(*c->needed));

@@ -271,7 +271,7 @@ static size_t ref_limit(const struct codec *c, const struct ref *r)
 
 	switch (r->kind) {
 	case REF_PARAM:
-		return c->pl->n_params;
+		return pipeline_n_values(c->pl);
 	case REF_PIPELINE_INPUT:
 		return c->pl->n_inputs;
 	case REF_STEP_OUTPUT:
@@ -369,8 +369,15 @@ static void c_expr_at(struct codec *c, struct expr *e, unsigned depth)
 	e->n_args = (uint32_t)n;
 	e->args = c_new(c, e->args, n * sizeof(struct expr *));
 	for (size_t i = 0; i < n && !c->failed; i++) {
+		const char *file = c->decoding ? NULL : e->args[i]->file, *around = c->file;
+
 		e->args[i] = c_new(c, e->args[i], sizeof(struct expr));
+		if (e->kind == EXPR_AND) { /* conditions of a using step and of its inner step */
+			c_file(c, &file);
+			c->file = file;
+		}
 		c_expr_at(c, e->args[i], depth + 1);
+		c->file = around;
 	}
 	if (!c->failed && !args_fit(e))
 		codec_fail(c);

@@ -7,9 +7,9 @@
  * use of it, so that every step owns its templates and their references.
  *
  * kind_of_step() decides first what the step is (command, built-in, built-in around a command, step
- * file); the kind is the context that the table's bits are tested for. `rules` is sorted by name,
- * for find_rule(). All names of steps are known before the first one is read. finish_step() checks
- * rules that span several keys; resolve.c resolves the references of a step.
+ * file, pipeline); the kind is the context that the table's bits are tested for. `rules` is sorted
+ * by name, for find_rule(). All names of steps are known before the first one is read.
+ * finish_step() checks rules that span several keys; resolve.c resolves the references of a step.
  */
 #include "model/read.h"
 #include "steps/spec/spec.h"
@@ -162,21 +162,21 @@ static const struct key_rule {
 	{ "code", step_read_code, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "concurrency", step_read_concurrency, CONTEXT_ALL },
 	{ "continue_on_error", key_continue_on_error, CONTEXT_ANY_STEP | CONTEXT_DEFAULTS },
-	{ "description", key_description, CONTEXT_NOT_DEFAULTS },
+	{ "description", key_description, CONTEXT_NOT_DEFAULTS | CONTEXT_PIPELINE },
 	{ "distributed", step_read_distributed, CONTEXT_COMMAND | CONTEXT_USE },
 	{ "each", step_read_each, CONTEXT_ANY_STEP },
 	{ "env", step_read_env, CONTEXT_ALL },
 	{ "env_file", step_read_env_file, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "fail_fast", key_fail_fast, CONTEXT_ANY_STEP | CONTEXT_DEFAULTS },
 	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
-	{ "if", key_if, CONTEXT_ANY_STEP },
+	{ "if", key_if, CONTEXT_ANY_STEP | CONTEXT_PIPELINE },
 	{ "image", key_image, CONTEXT_ALL },
-	{ "inputs", step_read_inputs, CONTEXT_NOT_DEFAULTS },
+	{ "inputs", step_read_inputs, CONTEXT_NOT_DEFAULTS | CONTEXT_PIPELINE },
 	{ "key", key_key, CONTEXT_ALL },
 	{ "kubernetes", step_read_kubernetes, CONTEXT_ALL },
 	{ "matrix", step_read_matrix, CONTEXT_ANY_STEP },
 	{ "metrics", step_read_metrics, CONTEXT_COMMAND | CONTEXT_BUILTIN },
-	{ "needs", key_needs, CONTEXT_ANY_STEP },
+	{ "needs", key_needs, CONTEXT_ANY_STEP | CONTEXT_PIPELINE },
 	{ "network", key_network, CONTEXT_ALL },
 	{ "outputs", step_read_outputs, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "pack", key_pack, CONTEXT_ALL },
@@ -194,10 +194,10 @@ static const struct key_rule {
 	{ "timeout", step_read_timeout, CONTEXT_ALL },
 	{ "tolerance", step_read_tolerance, CONTEXT_NOT_DEFAULTS },
 	{ "tools", step_read_tools, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
-	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
+	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE | CONTEXT_PIPELINE },
 	{ "values", step_read_values, CONTEXT_COMMAND },
 	{ "volumes", step_read_volumes, CONTEXT_ALL },
-	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
+	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE | CONTEXT_PIPELINE },
 	{ "workspace", key_workspace, CONTEXT_ALL },
 };
 
@@ -243,6 +243,24 @@ static void misplaced_key(struct reader *r, const struct key_rule *rule)
 		doc_error(r->d, r->key,
 			  "`%s` comes from the step file and can't stand beside `uses`", name);
 		break;
+	case CONTEXT_PIPELINE:
+		if (strcmp(name, "matrix") == 0 || strcmp(name, "each") == 0)
+			doc_error(r->d, r->key,
+				  "`%s` isn't possible on a step that uses a pipeline: put it on "
+				  "steps in %s, or use that once for each value",
+				  name, r->b->file->doc.file);
+		else if (strcmp(name, "outputs") == 0)
+			doc_error(
+				r->d, r->key,
+				"what a pipeline offers is said in its own file: `outputs` at the "
+				"top of %s",
+				r->b->file->doc.file);
+		else
+			doc_error(r->d, r->key,
+				  "`%s` isn't possible on a step that uses a pipeline: say it in "
+				  "the steps or the `defaults` of %s",
+				  name, r->b->file->doc.file);
+		break;
 	case CONTEXT_BUILTIN:
 		doc_error(r->d, r->key, "`%s` has no meaning for the built-in step `%s`", name,
 			  r->s->program.builtin ? r->s->program.builtin : "?");
@@ -285,23 +303,21 @@ static void read_layer(struct reader *r, const struct yaml_node *map)
 	}
 }
 
-void read_defaults(struct loader *l, const struct yaml_node *n)
+void read_defaults(struct loader *l, struct use *use, const struct yaml_node *n)
 {
-	struct build b = { .s = &l->defaults, .doc = &l->doc };
-	struct reader r = {
-		.l = l, .b = &b, .s = &l->defaults, .d = &l->doc, .context = CONTEXT_DEFAULTS
-	};
+	struct build b = { .s = &use->defaults, .use = use, .doc = use->doc };
+	struct reader r = { .l = l, .b = &b, .s = b.s, .d = use->doc, .context = CONTEXT_DEFAULTS };
 
-	l->defaults = (struct step){ .program.shell = "sh",
-				     .cache = true,
-				     .fail_fast = true,
-				     .concurrency = { .max = 1 },
-				     .place.pack = 1 };
-	retry_defaults(&l->defaults.retry);
-	if (n && !yaml_is_null(n) && doc_want_map(&l->doc, n, "`defaults`"))
+	use->defaults = (struct step){ .program.shell = "sh",
+				       .cache = true,
+				       .fail_fast = true,
+				       .concurrency = { .max = 1 },
+				       .place.pack = 1 };
+	retry_defaults(&use->defaults.retry);
+	if (n && !yaml_is_null(n) && doc_want_map(use->doc, n, "`defaults`"))
 		read_layer(&r, n);
 	VEC_FREE(&b.needs);
-	resolve_defaults(l);
+	resolve_defaults(l, use);
 }
 
 /* One step. */
@@ -323,8 +339,16 @@ static unsigned kind_of_step(struct build *b)
 	if (!doc_want_text(d, uses, "`uses`"))
 		return 0;
 	if (step_file_looks_like(uses->text)) {
-		b->file = step_file_get(d->l, uses);
+		b->file = step_file_get(d, uses);
 		return CONTEXT_USE;
+	}
+	if (step_is_elsewhere(uses->text)) {
+		doc_error(
+			d, uses,
+			"a file that a step uses lies in the project: bring `%.60s` into it (a git "
+			"submodule is pinned, too), and write its path, ./…/x.yaml",
+			uses->text);
+		return 0;
 	}
 	spec = step_spec_find(uses->text);
 	if (spec) {
@@ -406,21 +430,21 @@ static void finish_finally(struct build *b)
 	b->s->cache = false;
 }
 
-static void read_step(struct loader *l, struct build *b)
+void read_step(struct loader *l, struct build *b)
 {
-	struct reader r = { .l = l, .b = b, .s = b->s, .d = &l->doc };
+	struct reader r = { .l = l, .b = b, .s = b->s, .d = b->doc };
 	const char *name = b->s->name;
 	uint32_t index = b->s->index;
 	bool finally = b->s->finally;
 	struct step_file *f;
 
-	*b->s = l->defaults;
+	*b->s = b->use->defaults;
 	b->s->name = name;
 	b->s->index = index;
 	b->s->finally = finally;
-	b->s->pos = doc_pos(&l->doc, b->key);
+	b->s->pos = doc_pos(b->doc, b->key);
 	if (b->node->kind != YAML_KIND_MAP) {
-		doc_error(&l->doc, b->node, "step `%s` must be a mapping, not %s", name,
+		doc_error(b->doc, b->node, "step `%s` must be a mapping, not %s", name,
 			  yaml_describe(b->node));
 		return;
 	}
@@ -460,40 +484,34 @@ static void read_step(struct loader *l, struct build *b)
 	finish_step(b, r.context);
 }
 
-void read_steps(struct loader *l, const struct yaml_node *steps, const struct yaml_node *finally)
+/* Which inputs the pipeline declares is known. */
+static void match_inputs(struct loader *l, struct use *use)
 {
-	size_t n_finally = 0;
+	const struct step *s = use->by->s;
 
-	if (!doc_want_map(&l->doc, steps, "`steps`"))
-		return;
-	if (steps->len == 0)
-		doc_error(&l->doc, steps, "`steps` is empty: a pipeline needs at least one step");
-	if (finally && !yaml_is_null(finally) && doc_want_map(&l->doc, finally, "`finally`"))
-		n_finally = finally->len;
-	l->n_steps = steps->len + n_finally;
-	l->steps = arena_alloc(l->arena, l->n_steps * sizeof(*l->steps));
-	l->builds = arena_alloc(l->scratch, l->n_steps * sizeof(*l->builds));
-	for (size_t i = 0; i < l->n_steps; i++) {
-		struct build *b = &l->builds[i];
-		const bool last = i >= steps->len;
-		const struct yaml_pair *pair =
-			last ? &finally->pairs[i - steps->len] : &steps->pairs[i];
-		void **slot;
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (!map_get_str(use->input_index, s->inputs[i].name))
+			doc_error_at(l->diags, &s->inputs[i].pos, "`%s` has no input `%s`%s",
+				     use->doc->path, s->inputs[i].name,
+				     doc_suggest_key(l, s->inputs[i].name, use->input_index));
+}
 
-		*b = (struct build){
-			.s = &l->steps[i], .doc = &l->doc, .key = pair->key, .node = pair->value
-		};
-		doc_check_name(&l->doc, b->key, NAME_STEP, "step");
-		b->s->name = doc_text(&l->doc, b->key);
-		b->s->index = (uint32_t)i;
-		b->s->finally = last;
-		slot = map_slot_str(l->step_index, b->s->name);
-		if (*slot)
-			doc_error(&l->doc, b->key,
-				  "step `%s` stands in `steps` too: a name is given once",
-				  b->s->name);
-		*slot = (void *)(uintptr_t)(i + 1);
-	}
-	for (size_t i = 0; i < l->n_steps; i++)
-		read_step(l, &l->builds[i]);
+void read_using_step(struct loader *l, struct use *use)
+{
+	struct build *b = use->by;
+	struct reader r = { .l = l, .b = b, .s = b->s, .d = b->doc, .context = CONTEXT_PIPELINE };
+
+	b->s->pos = doc_pos(b->doc, b->key);
+	step_make_locals(b);
+	read_layer(&r, b->node);
+	step_check_locals(b);
+	match_inputs(l, use);
+	if (b->s->condition && expr_handles_failure(b->s->condition))
+		doc_error(b->doc, yaml_get(b->node, "if"),
+			  "`if` of a step that uses a pipeline holds for each of its steps, so it "
+			  "can't call always() or failed(): put those on the steps in %s",
+			  use->doc->file);
+	use->bound = (struct step_input *)(uintptr_t)b->s->inputs;
+	for (size_t i = 0; i < b->s->program.n_locals; i++)
+		l->given[use->first_param + i - l->n_own_params] = b->s->program.locals[i].value;
 }

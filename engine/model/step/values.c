@@ -236,7 +236,7 @@ void step_read_with(struct reader *r, const struct yaml_node *n)
 
 	if (!doc_want_map(r->d, n, "`with`"))
 		return;
-	if (r->context == CONTEXT_USE) {
+	if (r->context == CONTEXT_USE || r->context == CONTEXT_PIPELINE) {
 		if (r->b->file && !r->b->file->broken)
 			read_locals(r, n);
 		return;

@@ -169,12 +169,26 @@ static bool get_name(const struct results *r, size_t *at, const char **ret)
 	return get_text(r, at, ret) && **ret && **ret != '.' && !strchr(*ret, '/');
 }
 
+/* A step of a used pipeline is named `step/inner`. */
+static bool get_step_name(const struct results *r, size_t *at, const char **ret)
+{
+	if (!get_text(r, at, ret))
+		return false;
+	for (const char *s = *ret;; s = strchr(s, '/') + 1) {
+		if (!*s || *s == '.' || *s == '/')
+			return false;
+		if (!strchr(s, '/'))
+			return true;
+	}
+}
+
 static bool check_step(struct results *r, size_t *at)
 {
 	struct step_entry *s = VEC_ADD(&r->steps);
 	uint32_t n;
 
-	if (!get_name(r, at, &s->name) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX || n > r->n)
+	if (!get_step_name(r, at, &s->name) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX ||
+	    n > r->n)
 		return false;
 	s->outputs = arena_alloc(r->arena, ((size_t)n + 1) * sizeof(*s->outputs));
 	s->n_outputs = n;

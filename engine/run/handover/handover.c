@@ -76,7 +76,7 @@ int handover_prepare(const struct run_context *ctx, const struct pipeline *p,
 		     const struct run_options *o, struct arena *arena, struct handover *ret,
 		     struct err *err)
 {
-	struct value *params = arena_alloc(arena, (p->n_params + 1) * sizeof(*params));
+	struct value *params = arena_alloc(arena, (pipeline_n_values(p) + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct run_options asked = *o;
 	struct git_look *look;
@@ -304,12 +304,10 @@ static int check_steps(const struct pipeline *p, const struct run_options *o, st
 				   : i < o->n_targets + o->n_force
 					   ? o->force[i - o->n_targets]
 					   : single[i - o->n_targets - o->n_force];
-		char step[64];
+		_cleanup_(freep) char *step = name ? xstrndup(name, strcspn(name, "[")) : NULL;
+		size_t n;
 
-		snprintf(step, sizeof(step), "%.*s",
-			 (int)(name ? MIN(strcspn(name, "["), sizeof(step) - 1) : 0),
-			 name ? name : "");
-		if (name && !str_eq(name, "*") && !pipeline_find_step(p, step))
+		if (name && !str_eq(name, "*") && !pipeline_find_steps(p, step, &n))
 			return err_set(err, ERR_INVALID,
 				       "`options`: pipeline %s has no step `%.60s`", p->name, name);
 	}
@@ -319,8 +317,8 @@ static int check_steps(const struct pipeline *p, const struct run_options *o, st
 static int check_params(const json_t *j, const struct pipeline *p, struct arena *arena,
 			struct run_row *row, struct err *err)
 {
-	struct value *given = arena_alloc(arena, (p->n_params + 1) * sizeof(*given)),
-		     *checked = arena_alloc(arena, (p->n_params + 1) * sizeof(*checked));
+	struct value *given = arena_alloc(arena, (pipeline_n_values(p) + 1) * sizeof(*given)),
+		     *checked = arena_alloc(arena, (pipeline_n_values(p) + 1) * sizeof(*checked));
 	json_t *params = json_object_get(j, "params"), *v;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const char *name;

@@ -140,7 +140,9 @@ static bool check_steps(struct start *s, const struct pipeline *p)
 			json_string_value(v) ? arena_strdup(s->a->arena, json_string_value(v)) : "";
 		const char *step = arena_strndup(s->a->arena, name, strcspn(name, "["));
 
-		if (!pipeline_find_step(p, step)) {
+		size_t n;
+
+		if (!pipeline_find_steps(p, step, &n)) {
 			web_problem(s->a->x, 400,
 				    "body: `steps[%zu]`: pipeline %s has no such step", i,
 				    s->pipeline);
@@ -172,9 +174,10 @@ static bool check_pipeline(struct start *s)
 	struct err err = { 0 };
 
 	if (pipeline_load(absolute, &o, diags, &p, &err) < 0 ||
-	    params_resolve(p, s->overrides, s->n_overrides, s->a->arena,
-			   arena_alloc(s->a->arena, (p->n_params + 1) * sizeof(struct value)),
-			   diags, &err) < 0) {
+	    params_resolve(
+		    p, s->overrides, s->n_overrides, s->a->arena,
+		    arena_alloc(s->a->arena, (pipeline_n_values(p) + 1) * sizeof(struct value)),
+		    diags, &err) < 0) {
 		project_add_errors(&errors, diags, 4000);
 		web_problem(s->a->x, 400, "%s", errors.len ? errors.s : err.msg);
 		return false;

@@ -739,6 +739,134 @@ static void test_sources(void **state)
 	diag_list_free(diags);
 }
 
+/* Steps that use pipelines. */
+
+static void test_uses(void **state)
+{
+	static const char *const names[] = {
+		"clean",       "first/prep",       "first/inner/fit", "first/score", "first/tidy",
+		"second/prep", "second/inner/fit", "second/score",    "second/tidy", "pick",
+		"last"
+	};
+	_cleanup_(freep) char *said = NULL;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	const struct param_override over[] = { { .name = "rate", .text = "3" } };
+	struct pipeline *p = NULL;
+	const struct step *s;
+	struct value values[32];
+	struct err err = { 0 };
+	size_t n;
+
+	enter(CORPUS "good");
+	said = load("uses.yaml", &p);
+	assert_string_equal(said, "");
+	assert_int_equal(p->n_files, 3);
+	assert_string_equal(p->files[1], "uses/train.yaml");
+	assert_string_equal(p->files[2], "uses/fit.yaml");
+	assert_int_equal(p->n_schedules, 0);
+	assert_int_equal(p->n_steps, ARRAY_LEN(names));
+	for (size_t i = 0; i < p->n_steps; i++)
+		assert_string_equal(p->steps[i].name, names[i]);
+	assert_ptr_equal(pipeline_find_steps(p, "second", &n), &p->steps[5]);
+	assert_int_equal(n, 4);
+	assert_ptr_equal(pipeline_find_steps(p, "first/inner", &n), &p->steps[2]);
+	assert_int_equal(n, 1);
+	assert_null(pipeline_find_steps(p, "firs", &n));
+	assert_null(pipeline_find_steps(p, "", &n));
+
+	/* Inputs: given ones are references, others are declared with the step's name. */
+	assert_int_equal(p->n_inputs, 4);
+	assert_string_equal(p->inputs[1].name, "first/extra");
+	assert_string_equal(p->inputs[2].name, "second/raw");
+	s = &p->steps[1];
+	assert_int_equal(s->inputs[0].from.kind, REF_STEP_OUTPUT);
+	assert_int_equal(s->inputs[0].from.step, 0);
+	assert_int_equal(s->inputs[0].subpath->n_parts, 2);
+	assert_string_equal(s->inputs[0].subpath->parts[0].text, "/part");
+	assert_string_equal(s->inputs[0].subpath->parts[1].text, "/a");
+	assert_int_equal(s->inputs[1].from.kind, REF_PIPELINE_INPUT);
+	assert_non_null(dep_on(p, s, "clean"));
+	assert_string_equal(env_of(s, "LR"), "(expression)");
+	assert_int_equal(s->reads.n_env, 1); /* the outer pipeline's defaults don't hold */
+
+	/* Across the border no axes are matched, though both have `fold`. */
+	s = pipeline_find_step(p, "pick");
+	assert_int_equal(dep_on(p, s, "first/inner/fit")->n_shared, 0);
+	assert_string_equal(template_literal(s->inputs[1].subpath), "/deep");
+
+	/* `if` and `needs` hold for each of its steps; what ends it is needed. */
+	for (size_t i = 5; i < 9; i++) {
+		s = &p->steps[i];
+		assert_non_null(s->condition);
+		assert_int_equal(expr_handles_failure(s->condition), i == 8);
+		assert_true(dep_on(p, s, "first/score")->metrics);
+		assert_true(dep_on(p, s, "first/score")->order);
+		assert_true(dep_on(p, s, "first/tidy")->order);
+		assert_null(dep_on(p, s, "first/prep"));
+	}
+	s = pipeline_find_step(p, "last");
+	assert_int_equal(s->n_deps, 2);
+	assert_true(dep_on(p, s, "second/score")->order);
+	assert_true(dep_on(p, s, "second/tidy")->order);
+
+	/* Params. */
+	assert_int_equal(p->n_params, 3);
+	assert_int_equal(p->n_given, 2 * (4 + 2));
+	assert_int_equal(params_resolve(p, NULL, 0, arena, values, diags, &err), 0);
+	assert_string_equal(p->params[3].name, "lr");
+	assert_string_equal(p->given[0].by, "first");
+	assert_true(values[3].type == VALUE_FLOAT && values[3].f == 0.25);
+	assert_int_equal(values[4].list.n, 3);
+	assert_int_equal(values[5].i, 5);
+	assert_int_equal(values[7].list.n, 3); /* of first/inner */
+	assert_int_equal(values[8].i, 5);
+	assert_true(values[9].f == 0.1);
+	assert_int_equal(params_resolve(p, over, 1, arena, values, diags, &err), -1);
+	assert_string_equal(err.msg,
+			    "uses.yaml:13:16: step `first`, with.lr: must be at most 1, not 1.5");
+	pipeline_free(p);
+}
+
+/* 100 uses of a file with 1,000 steps are one too many; 90 aren't. An error in it is one. */
+static void test_many_uses(void **state)
+{
+	struct str outer = { 0 }, inner = { 0 };
+
+	for (size_t uses = 90; uses <= 100; uses += 10) {
+		struct pipeline_source src[2] = { { .path = "p" }, { .path = "s.yaml" } };
+		_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+		struct pipeline *p = NULL;
+
+		str_reset(&outer);
+		str_reset(&inner);
+		str_add(&outer, P "steps:\n");
+		str_add(&inner, P "steps:\n");
+		for (size_t i = 0; i < uses; i++)
+			str_addf(&outer, "  u%zu: {uses: ./s.yaml}\n", i);
+		for (size_t i = 0; i < 1000; i++)
+			str_addf(&inner, "  s%zu: {run: x}\n", i);
+		src[0].bytes = outer.s, src[0].len = outer.len;
+		src[1].bytes = inner.s, src[1].len = inner.len;
+		assert_int_equal(pipeline_parse(src, 2, diags, &p, NULL), uses == 90 ? 0 : -1);
+		assert_int_equal(diag_errors(diags), uses != 90);
+		if (p)
+			assert_int_equal(p->n_steps, 90000);
+		pipeline_free(p);
+		str_add(&inner, "  bad: {run: x, needs: [y]}\n");
+		src[1].bytes = inner.s, src[1].len = inner.len;
+		if (uses == 90) {
+			assert_int_equal(pipeline_parse(src, 2, diags, &p, NULL), -1);
+			assert_int_equal(diag_errors(diags), 1);
+			assert_string_equal(diag_at(diags, 0)->message,
+					    "step `bad` needs `y`, which does not exist (used by "
+					    "p:3)");
+		}
+	}
+	str_deinit(&outer);
+	str_deinit(&inner);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -747,6 +875,7 @@ int main(void)
 		cmocka_unit_test(test_short),       cmocka_unit_test(test_order),
 		cmocka_unit_test(test_long_chain),  cmocka_unit_test(test_params),
 		cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources),
+		cmocka_unit_test(test_uses),        cmocka_unit_test(test_many_uses),
 		cmocka_unit_test(test_gang_retry),  cmocka_unit_test(test_groups),
 	};
 	int r;

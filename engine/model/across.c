@@ -1,0 +1,83 @@
+/* engine/model/across.c — what only all steps together show, when their references are resolved:
+ * declarations that nothing uses, and outputs that would be exported to one place.
+ *
+ * Unused params, inputs and outputs are warned about only when there is no error, since something
+ * that looks unused may be what the error is about. Places of exports that depend on values are
+ * checked when tasks have their values. */
+#include "base/os/fs.h"
+#include "model/read.h"
+
+/* Unused declarations. */
+
+void warn_unused(struct loader *l)
+{
+	for (size_t i = 0; i < l->params.n; i++)
+		if (!l->param_used[i])
+			diag_warn_at(l->diags, &l->params.v[i].pos, "param `%s` is used nowhere",
+				     l->params.v[i].name);
+	for (size_t i = 0; i < l->n_declared_inputs; i++)
+		if (!l->input_used[i])
+			diag_warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step",
+				     fs_basename(l->inputs.v[i].name));
+	/* Tasks that differ only in such an axis have one key. */
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct step *s = l->builds[i].s;
+		uint64_t used = l->builds[i].axes_used;
+
+		for (size_t k = 0; k < s->n_deps; k++)
+			for (size_t a = 0; a < s->deps[k].n_shared; a++)
+				used |= 1ULL << s->deps[k].shared[a].mine;
+		for (size_t a = 0; a < s->matrix.n_axes && s->cache; a++)
+			if (!(used >> a & 1) && s->matrix.axes[a].n_values > 1)
+				diag_warn_at(l->diags, &s->pos,
+					     "axis `%s` of step `%s` is used nowhere in it: its "
+					     "tasks do the same, so only one of them is executed",
+					     s->matrix.axes[a].name, s->name);
+	}
+	/* The outputs of a last step are what the pipeline is for. An unused output next to used
+	 * ones was probably forgotten. */
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct build *b = &l->builds[i];
+		bool some = false;
+
+		for (size_t k = 0; k < b->s->n_outputs; k++)
+			some |= b->output_used[k];
+		for (size_t k = 0; some && k < b->s->n_outputs; k++) {
+			const struct step_output *o = &b->s->outputs[k];
+			bool is_launchers =
+				step_is_launched(b->s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
+
+			if (!b->output_used[k] && !o->export && !is_launchers)
+				diag_warn_at(l->diags, &o->pos,
+					     "output `%s` of step `%s` is used by no step", o->name,
+					     b->s->name);
+		}
+	}
+}
+
+/* Refuses equal constant places of different outputs. Other places are known only when tasks have
+ * their values. */
+void check_export_places(struct loader *l)
+{
+	_cleanup_(map_freep) struct map *places = map_new();
+
+	for (size_t i = 0; i < l->n_steps; i++)
+		for (size_t k = 0; k < l->steps[i].n_outputs; k++) {
+			const struct step_output *o = &l->steps[i].outputs[k], *other;
+			const char *text = o->export ? template_literal(o->export) : NULL;
+			void **slot;
+
+			if (!text)
+				continue;
+			slot = map_slot(places, text, strlen(text) - str_has_suffix(text, "/"),
+					NULL);
+			other = *slot;
+			if (other)
+				doc_error_at(
+					l->diags, &o->pos,
+					"output `%s` of step `%s` is exported to where line %d "
+					"exports `%s` already",
+					o->name, l->steps[i].name, other->pos.line, other->name);
+			*slot = (void *)o;
+		}
+}
