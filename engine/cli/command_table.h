@@ -29,7 +29,7 @@
 #define OPT_CACHE \
 	{ 0, "cache", "MODE", \
 	  "use of the shared cache: read-write, read-only (fetch results, send none; " \
-	  "not on Kubernetes) or off", \
+	  "not on Kubernetes) or off (also when the store can't be reached)", \
 	  .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
 #define OPT_ON \
 	{ 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", \

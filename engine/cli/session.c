@@ -12,6 +12,11 @@
  * Where tasks run decides the programs' paths: on Kubernetes `steps_program` and `launch_program`
  * are paths in the pod, and `steps_here` is the program next to this one.
  *
+ * A shared store that can't be reached stops what executes, before it begins: the results of hours
+ * would be here only, and those of others would be made again. A plan goes on, and its command says
+ * that it may be wrong (session_store_answered()). A store that answers, and fails, is tier.c's
+ * matter.
+ *
  * Invariants: `executing` announces the process to the store (store_use()) before anything is
  * planned, so that a gc elsewhere sees it; a failure only gives a warning. session_plan() hashes
  * and looks up, and never puts content into the store.
@@ -119,6 +124,13 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 		s->images = cli_images_new(s->config);
 	if (!executing)
 		return 0;
+	if (tier_failure(s->store, &why) < 0 &&
+	    !bucket_has_answered(remote_bucket(tier_remote(s->store))))
+		return err_set(err, why.code, "the store %s can't be reached: %s%s",
+			       store_uri(s->store), why.msg,
+			       on_kubernetes(s) ? "" /* results of pods come through it */
+						: "; --cache off goes on without it, and "
+						  "`cairn store push` sends the results later");
 	if (store_use(s->store, &why) < 0)
 		cli_warn(cli, "a `store gc` of another project may remove what this run uses: %s",
 			 why.msg);

@@ -4,6 +4,10 @@
 #include "storage/bucket/bucket.h"
 #include "storage/origin/origin.h"
 
+/* A user waits for these, less than a second unless packets are lost. One refusal may be an
+ * accident. */
+#define FIRST_TRIES 3
+
 static struct bucket_options bucket_of(const struct config *c)
 {
 	return (struct bucket_options){
@@ -42,7 +46,7 @@ int run_try_store(const struct config *c, struct err *err)
 
 int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
 {
-	const struct bucket_options bucket = bucket_of(c);
+	struct bucket_options bucket = bucket_of(c);
 	/* Outputs of pods come through the store, even when the cache is off. */
 	bool is_off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
 	struct store_options o = {
@@ -58,8 +62,11 @@ int run_open_store(const struct config *c, bool create, struct store **ret, stru
 
 	if (lease && text_parse_duration(lease, &o.lease_ns, NULL) < 0)
 		o.lease_ns = 0;
+	/* Nobody waits for a run of `cairn serve`: it has the patience of a store in use. */
+	bucket.first_tries = getenv("CAIRN_SERVED") ? 0 : FIRST_TRIES;
 	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)
 		return -1;
+	bucket.first_tries = 0;
 	store_set_origins(*ret, &bucket);
 	return create ? store_attach(*ret, err) : 0;
 }

@@ -65,18 +65,23 @@ int bucket_open(const char *uri, const struct bucket_options *o, struct bucket *
 		struct err *err)
 {
 	static const struct bucket_options none;
+	int r;
 
 	if (!o)
 		o = &none;
 	if (str_has_prefix(uri, "s3://"))
-		return bucket_s3_open(uri, o, ret, err);
-	if (str_has_prefix(uri, "gs://"))
-		return bucket_gcs_open(uri, o, ret, err);
-	if (str_has_prefix(uri, "mem-bucket://"))
-		return open_memory(uri, ret, err);
-	return err_set(err, ERR_INVALID,
-		       "`%s` names no object storage: s3://BUCKET/PREFIX or gs://BUCKET/PREFIX",
-		       uri);
+		r = bucket_s3_open(uri, o, ret, err);
+	else if (str_has_prefix(uri, "gs://"))
+		r = bucket_gcs_open(uri, o, ret, err);
+	else if (str_has_prefix(uri, "mem-bucket://"))
+		r = open_memory(uri, ret, err);
+	else
+		r = err_set(err, ERR_INVALID,
+			    "`%s` names no object storage: s3://BUCKET/PREFIX or gs://BUCKET/PREFIX",
+			    uri);
+	if (r == 0)
+		(*ret)->first_tries = o->first_tries;
+	return r;
 }
 
 void bucket_free(struct bucket *b)

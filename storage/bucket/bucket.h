@@ -37,6 +37,9 @@ struct bucket_options {
 	bool anonymous;           /* unsigned requests: public data */
 	unsigned tries; /* tries per request with transient failures; 0: AWS_MAX_ATTEMPTS (S3), or
 			   10 */
+	unsigned first_tries; /* tries per request while nobody listens at the endpoint, and nobody
+				 ever did, so that a wrong or dead one is told at once; 0: as
+				 `tries` */
 };
 int bucket_open(const char *uri, const struct bucket_options *o, struct bucket **ret,
 		struct err *err);

@@ -35,8 +35,17 @@ struct bucket_ops {
 struct bucket {
 	const struct bucket_ops *ops;
 	char *uri, *name, *prefix; /* prefix: "" or with a slash at its end */
+	unsigned first_tries;      /* see bucket_options */
 	atomic_bool answered;
 };
+
+/* Whether a request that was sent `tries` times may be sent again. */
+static inline bool bucket_may_retry(const struct bucket *b, unsigned tries,
+				    const struct http_request *answer)
+{
+	return !b->first_tries || tries < b->first_tries || !answer->reply.unconnected ||
+	       atomic_load(&b->answered);
+}
 
 /* Parses the URI; ERR_INVALID. A kind's `free` releases only its own fields, and the struct.
  */

@@ -87,6 +87,7 @@ struct http_request {
 		int64_t retry_after_ns; /* the pause that the server asks for (Retry-After: seconds,
 					   or a date); 0: none */
 		int64_t duration_ns;
+		bool unconnected; /* nobody listens there, or the name is unknown */
 	} reply;
 	struct err err;
 };

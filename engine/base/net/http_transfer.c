@@ -442,6 +442,17 @@ bool http_transfer_again(struct http_transfer *t, CURLcode code)
 	return true;
 }
 
+static bool is_unconnected(const struct http_transfer *t, CURLcode code)
+{
+	curl_off_t connected_us = 0;
+
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		t->api->easy_getinfo(t->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
+	return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
+	       code == CURLE_COULDNT_CONNECT ||
+	       (code == CURLE_OPERATION_TIMEDOUT && !connected_us);
+}
+
 void http_transfer_end(struct http_transfer *t, CURLcode code)
 {
 	struct http_request *r = t->r;
@@ -454,6 +465,7 @@ void http_transfer_end(struct http_transfer *t, CURLcode code)
 		t->api->easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &wait_s);
 		r->reply.retry_after_ns = MIN(MAX(wait_s, 0), RETRY_AFTER_MAX_S) * NS_PER_S;
 		r->reply.duration_ns = clock_mono_ns() - t->started_ns;
+		r->reply.unconnected = is_unconnected(t, code);
 	}
 	if (code == CURLE_OK && !t->headers_whole) /* libcurl accepts a connection that ends within
 						      the headers as a complete answer */

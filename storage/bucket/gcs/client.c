@@ -247,7 +247,8 @@ int gcs_send(struct gcs *g, struct gcs_call *c, struct err *err)
 			return gcs_error(g, c, err);
 		if (v == AGAIN_TOKEN)
 			refused = TAKE_PTR(token);
-		else if (!transfer_retry(g->transfer, c->tries, &c->reply))
+		else if (!bucket_may_retry(&g->base, c->tries, &c->reply) ||
+			 !transfer_retry(g->transfer, c->tries, &c->reply))
 			return gcs_error(g, c, err);
 	}
 }

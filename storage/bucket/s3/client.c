@@ -455,7 +455,8 @@ int s3_send(struct s3 *s, struct s3_call *c, struct err *err)
 			return 0;
 		if (v == REFUSED || (v != WAIT && ++corrections > CORRECTIONS_MAX))
 			return s3_error(s, c, err);
-		if (v == WAIT && !transfer_retry(s->transfer, c->tries, &c->reply))
+		if (v == WAIT && (!bucket_may_retry(&s->base, c->tries, &c->reply) ||
+				  !transfer_retry(s->transfer, c->tries, &c->reply)))
 			return s3_error(s, c, err);
 		if (v == WAIT &&
 		    (str_eq(c->error.code, "BadDigest") ||

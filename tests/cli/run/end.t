@@ -174,7 +174,10 @@ test_expect 'what is said while the store does not answer says so: it may be the
 	test_code 4 cairn run --on kubernetes --dry-run=client pods.yaml >out 2>err
 	test_grep "^kind: Job" out
 	test_grep "doesn.t answer" err
-	cairn run -q 2>err
+	test_code 4 cairn run -q 2>err
+	test_grep "^cairn: the store s3://away/x can.t be reached: .*; --cache off goes on without it, and .cairn store push. sends the results later$" err
+	test_is "$(wc -l <err)" 1
+	cairn run -q --cache off
 	cairn plan >out 2>err
 	test_grep "^1 hit, 0 to run" out
 	test_cmp /dev/null err
