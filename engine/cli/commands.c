@@ -154,7 +154,10 @@ const struct cli_command cli_commands[] = {
 	  .complete = COMPLETE_DIR, .run = cmd_init },
 	{ "check", "find everything that is wrong with pipeline files", "[PIPELINE...]", 0, CLI_ANY,
 	  "Reads each file (default: pipeline.yaml) and prints every error and warning in it with "
-	  "its position. Runs nothing.",
+	  "its position. Runs nothing. Then looks for what a run needs. Code, lock files and a "
+	  "script with which a command begins must be in the project. Missing data is a warning, "
+	  "and so are, unless the runner is kubernetes, secrets, tools and resources that this "
+	  "machine lacks. A file outside of every project is checked alone.",
 	  .json = "{\"files\": [{\"path\", \"valid\": BOOL, \"pipeline\", \"steps\": N, "
 		  "\"problems\": [{\"file\", \"line\", \"column\", \"severity\": "
 		  "\"error\"|\"warning\", \"message\"}]}]}",

@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include "base/text/text.h"
 
 struct flattener {
 	struct arena *arena;
@@ -99,18 +100,40 @@ void metrics_json(const struct metric_value *m, size_t n, struct str *out)
 	json_decref(o);
 }
 
+/* Metrics that the step did give, to tell a wrong name. */
+#define NAMED_MAX 12
+
+static void add_names(struct str *out, const char *wanted, const struct metric_value *m, size_t n)
+{
+	_cleanup_(freep) const char **names = xcalloc(n + 1, sizeof(*names));
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = m[i].name;
+	str_add(out, n ? "; it gave " : "; it gave none");
+	for (size_t i = 0; i < MIN(n, (size_t)NAMED_MAX); i++) {
+		str_add(out, i ? ", " : "");
+		text_add_printable(out, names[i], strlen(names[i]));
+	}
+	str_add(out, n > NAMED_MAX ? ", …" : "");
+	text_add_suggestion(out, wanted, names, n);
+}
+
 int metrics_gate(const struct step *s, const struct metric_value *m, size_t n, struct err *err)
 {
+	_cleanup_(str_deinit) struct str names = { 0 };
+
 	for (size_t i = 0; i < s->measured.n_gates; i++) {
 		const struct gate_rule *g = &s->measured.gates[i];
 		size_t k = 0;
 
 		while (k < n && strcmp(m[k].name, g->metric) != 0)
 			k++;
-		if (k == n)
+		if (k == n) {
+			add_names(&names, g->metric, m, n);
 			return err_set(err, ERR_FAILED,
-				       "gate failed: the step gave no metric `%s` (%s:%d:%d)",
-				       g->metric, g->pos.file, g->pos.line, g->pos.col);
+				       "gate failed: the step gave no metric `%s`%s (%s:%d:%d)",
+				       g->metric, names.s, g->pos.file, g->pos.line, g->pos.col);
+		}
 		if (!compare_numbers(g->op, m[k].value, g->bound))
 			return err_set(err, ERR_FAILED,
 				       "gate failed: %s is %.6g, must be %s (%s:%d:%d)", g->metric,

@@ -76,9 +76,10 @@ int bucket_open(const char *uri, const struct bucket_options *o, struct bucket *
 	else if (str_has_prefix(uri, "mem-bucket://"))
 		r = open_memory(uri, ret, err);
 	else
-		r = err_set(err, ERR_INVALID,
-			    "`%s` names no object storage: s3://BUCKET/PREFIX or gs://BUCKET/PREFIX",
-			    uri);
+		r = err_set(
+			err, ERR_INVALID,
+			"`%s` names no object storage: s3://BUCKET/PREFIX or gs://BUCKET/PREFIX",
+			uri);
 	if (r == 0)
 		(*ret)->first_tries = o->first_tries;
 	return r;

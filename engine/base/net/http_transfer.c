@@ -449,8 +449,7 @@ static bool is_unconnected(const struct http_transfer *t, CURLcode code)
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		t->api->easy_getinfo(t->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
 	return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
-	       code == CURLE_COULDNT_CONNECT ||
-	       (code == CURLE_OPERATION_TIMEDOUT && !connected_us);
+	       code == CURLE_COULDNT_CONNECT || (code == CURLE_OPERATION_TIMEDOUT && !connected_us);
 }
 
 void http_transfer_end(struct http_transfer *t, CURLcode code)

@@ -472,25 +472,100 @@ static const char *line_at(const struct builder *b, size_t line, size_t *ret_len
 	return at;
 }
 
-/* The most likely advice, from the text at the place of the problem. */
-static const char *advice(const struct builder *b, const yaml_mark_t *mark)
+/* libyaml's problems in words for people who don't know its grammar, with the usual cause. `begin`:
+ * the place is where the thing began, not where the parser gave up. */
+static const struct {
+	const char *problem, *words;
+	bool begin;
+} syntax_words[] = {
+	{ "did not find expected ',' or '}'", "a `,` or `}` is missing before this", false },
+	{ "did not find expected ',' or ']'", "a `,` or `]` is missing before this", false },
+	{ "found unexpected end of stream", "these quotes aren't closed", true },
+	{ "found character that cannot start any token",
+	  "a plain value can't begin with this character: quote the value", false },
+	{ "found a tab character that violates indentation", "indent with spaces, not with tabs",
+	  false },
+	{ "found unknown escape character",
+	  "double quotes have no such escape: double the backslash, or use single quotes", false },
+	{ "could not find expected ':'", "this is no `key: value`, as the lines around it are",
+	  true },
+	{ "block sequence entries are not allowed in this context",
+	  "a list can't begin here: begin each item on a line of its own", false },
+	{ "did not find expected '-' indicator",
+	  "this is no item of the list above: begin it with `- `, below the others", false },
+	{ "did not find expected alphabetic or numeric character",
+	  "`*` and `&` begin the name of an anchor: quote the value", true },
+	{ "did not find expected node content", "a value is missing before this", false },
+};
+
+struct place {
+	const char *line; /* of the file */
+	size_t len, at;   /* at: byte of the mark in it */
+};
+
+static struct place place_at(const struct builder *b, const yaml_mark_t *mark)
 {
-	const char *at, *line;
-	size_t len, left;
+	struct place p = { 0 };
 	uint32_t cp;
 
-	line = at = line_at(b, mark->line, &len);
-	for (size_t i = 0; i < mark->column && at < line + len; i++) {
-		size_t n = text_utf8_decode(at, (size_t)(line + len - at), &cp);
+	p.line = line_at(b, mark->line, &p.len);
+	for (size_t i = 0; i < mark->column && p.at < p.len; i++) {
+		size_t n = text_utf8_decode(p.line + p.at, p.len - p.at, &cp);
 
-		at += n ? n : 1;
+		p.at += n ? n : 1;
 	}
-	left = (size_t)(line + len - at);
-	if (left && *at == '\t')
-		return "; indent with spaces, not with tabs";
-	if (memmem(line, len, "${{", 3))
-		return "; quote values with ${{ }} inside of { } or [ ]";
-	return "";
+	return p;
+}
+
+static bool only_indent_before(const struct place *p)
+{
+	for (size_t i = 0; i < p->at; i++)
+		if (p->line[i] != ' ')
+			return false;
+	return true;
+}
+
+/* The two problems that have two usual causes; the text before the place tells which. */
+static const char *words_by_place(const char *problem, const struct place *p)
+{
+	if (str_eq(problem, "mapping values are not allowed in this context"))
+		return memmem(p->line, p->at, ": ", 2)
+			       ? "a plain value can't have `: ` in it: quote the value, or write "
+				 "it as a block below `|`"
+			       : "a key can't stand here: it is indented like no key above it, or "
+				 "a "
+				 "`:` is missing above";
+	if (str_eq(problem, "did not find expected key"))
+		return only_indent_before(p)
+			       ? "this line is indented like no key above it"
+			       : "nothing can follow a value in quotes or brackets: quote the "
+				 "whole value";
+	return NULL;
+}
+
+static void on_problem(struct builder *b, const yaml_parser_t *parser)
+{
+	const yaml_mark_t *mark = &parser->problem_mark;
+	const char *what = parser->problem ? parser->problem : "not YAML", *advice = "";
+	struct place p = place_at(b, mark);
+	const char *words = words_by_place(what, &p);
+
+	for (size_t i = 0; i < ARRAY_LEN(syntax_words); i++)
+		if (str_eq(what, syntax_words[i].problem)) {
+			words = syntax_words[i].words;
+			if (syntax_words[i].begin && parser->context)
+				mark = &parser->context_mark;
+		}
+	if (p.at < p.len && p.line[p.at] == '\t')
+		words = "indent with spaces, not with tabs";
+	else if (memmem(p.line, p.len, "${{", 3))
+		advice = "; quote values with ${{ }} inside of { } or [ ]";
+	if (words)
+		fail_at(b, (int)mark->line + 1, (int)mark->column + 1, "%s%s", words, advice);
+	else
+		fail_at(b, (int)mark->line + 1, (int)mark->column + 1, "%s%s%s%s",
+			parser->context ? parser->context : "", parser->context ? ": " : "", what,
+			advice);
 }
 
 /* libyaml's reader gives only the number of bytes read, perhaps including the start of a malformed
@@ -519,9 +594,7 @@ static void on_syntax_error(struct builder *b, const yaml_parser_t *p)
 	if (p->error == YAML_READER_ERROR)
 		on_reader_error(b, p, what);
 	else
-		fail_at(b, (int)p->problem_mark.line + 1, (int)p->problem_mark.column + 1,
-			"%s%s%s%s", p->context ? p->context : "", p->context ? ": " : "", what,
-			advice(b, &p->problem_mark));
+		on_problem(b, p);
 }
 
 static void parse_events(struct builder *b)

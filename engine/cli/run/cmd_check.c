@@ -2,6 +2,7 @@
 #include <string.h>
 #include "base/os/fs.h"
 #include "cli/cli.h"
+#include "cli/run/here.h"
 
 struct check {
 	struct cli *cli;
@@ -60,21 +61,31 @@ static void say(struct check *c, const char *path, const struct pipeline *p,
 	cli_printf(cli, "\n");
 }
 
+/* A file outside of every project is checked alone: what lies around it is nobody's. */
 static void check_file(struct check *c, const struct config *config, const char *path)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0), *whole = fs_join(cwd ? cwd : "/", path),
+			      *dir = fs_dirname(whole);
+	bool in_project = config && fs_is_inside(config->project_root, whole);
 	struct pipeline_load_options o = {
-		.project_root = config->project_root
+		.project_root = in_project ? config->project_root : dir
 	}; /* no cache: the file itself must be checked */
 	struct err err = { 0 };
+	int r = pipeline_load(path, &o, diags, &p, &err);
 
-	if (pipeline_load(path, &o, diags, &p, &err) < 0) {
+	if (r == 0 && in_project)
+		here_check(config, p, diags);
+	if (r == 0 && diag_errors(diags)) {
+		pipeline_free(p);
 		p = NULL;
+		r = diag_to_err(diags, path, &err);
+	}
+	if (r < 0)
 		c->code = err.code == ERR_NOT_FOUND || err_exit_code(&err) == CLI_INVALID
 				  ? CLI_INVALID
 				  : err_exit_code(&err);
-	}
 	if (c->files)
 		add_json(c, path, p, diags, &err);
 	else
@@ -83,11 +94,13 @@ static void check_file(struct check *c, const struct config *config, const char 
 
 int cmd_check(struct cli *cli, const struct cli_args *args)
 {
+	_cleanup_(freep) char *root = NULL;
 	struct check c = { .cli = cli };
-	const struct config *config;
+	const struct config *config = NULL;
 	struct err err = { 0 };
 
-	if (cli_config(cli, &config, &err) < 0)
+	if ((fs_find_project_root(".", &root, &err) == 0 || err.code != ERR_NOT_FOUND) &&
+	    cli_config(cli, &config, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
 		c.files = json_array();

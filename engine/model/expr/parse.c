@@ -643,6 +643,40 @@ static void flush_text(part_vec *parts, struct str *text, struct arena *arena)
 	str_reset(text);
 }
 
+/* Other engines write `{{ params.lr }}`. Here that is plain text, perhaps of a template in the
+ * user's own language, so only what begins as one of our references gets a warning. */
+static void warn_of_bare_braces(struct expr_source *src)
+{
+	static const char *const roots[] = { "params.", "inputs.", "outputs.",
+					     "steps.",  "matrix.", "item." };
+	const char *p = src->text, *end = p + src->len, *open;
+
+	for (; (open = memmem(p, (size_t)(end - p), "{{", 2)); p = open + 2) {
+		const char *at = open + 2, *name, *close;
+		int line, col;
+
+		while (at < end && *at == ' ')
+			at++;
+		for (name = at;
+		     at < end && ((*at >= 'a' && *at <= 'z') || *at == '.' || *at == '_');)
+			at++;
+		close = memmem(at, (size_t)(end - at), "}}", 2);
+		if ((open > src->text && open[-1] == '$') || !close)
+			continue;
+		for (size_t i = 0; i < ARRAY_LEN(roots); i++) {
+			size_t n = strlen(roots[i]);
+
+			if ((size_t)(at - name) < n || memcmp(name, roots[i], n) != 0)
+				continue;
+			place_of(src, open, &line, &col);
+			diag_warning(src->diags, src->file, line, col,
+				     "`{{` without `$` is plain text: write ${{ %.*s }} for the "
+				     "value",
+				     (int)(at - name), name);
+		}
+	}
+}
+
 struct expr_template *template_parse(struct expr_source *src)
 {
 	struct expr_template *t = new_template(src->arena, src->file, src->line, src->col);
@@ -650,6 +684,7 @@ struct expr_template *template_parse(struct expr_source *src)
 	struct str text = { 0 };
 	part_vec parts = { 0 };
 
+	warn_of_bare_braces(src);
 	while ((open = memmem(p, (size_t)(end - p), "${{", 3))) {
 		struct expr *e;
 

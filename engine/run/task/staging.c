@@ -19,12 +19,14 @@
  */
 #include "run/task/staging.h"
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
+#include "base/text/text.h"
 #include "storage/checkpoint.h"
 #include "storage/content/view.h"
 
@@ -192,19 +194,62 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct
 	return r;
 }
 
+/* Names of the program's own choice, so both have a limit. */
+#define THERE_MAX 64
+#define NAMED_MAX 6
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds what stands where the output should be, to tell a wrong name. An overlay's mark of a removed
+ * file is a device. */
+static void add_what_is_there(struct str *out, const struct runner_output *o, int dir_fd)
+{
+	_cleanup_(freep) char *parent = fs_dirname(o->path);
+	int fd = fs_open_beneath(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, false);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const char *names[THERE_MAX], *base = fs_basename(o->path);
+	const struct dirent *e;
+	size_t n = 0;
+
+	if (!dir) {
+		fd_closep(&fd);
+		return;
+	}
+	while (n < THERE_MAX && (e = readdir(dir)))
+		if (e->d_name[0] != '.' && e->d_type != DT_CHR && !str_eq(e->d_name, "inputs"))
+			names[n++] = xstrdup(e->d_name);
+	closedir(dir);
+	qsort(names, n, sizeof(*names), by_text);
+	str_add(out, n ? "; there are " : "; nothing is there");
+	for (size_t i = 0; i < MIN(n, (size_t)NAMED_MAX); i++) {
+		str_add(out, i ? ", " : "");
+		text_add_printable(out, names[i], strlen(names[i]));
+	}
+	str_add(out, n > NAMED_MAX ? ", …" : "");
+	text_add_suggestion(out, base, names, n);
+	for (size_t i = 0; i < n; i++)
+		free((char *)names[i]);
+}
+
 /* An output may be a link as long as it stays in the working directory. A target outside isn't even
  * looked at. */
 static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, o->path, O_PATH, true);
+	_cleanup_(str_deinit) struct str there = { 0 };
 	struct stat st;
 
 	/* An overlay leaves such a device where a file was removed. */
 	if (fd < 0 ? errno == ENOENT || errno == ENOTDIR
-		   : fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == 0)
+		   : fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == 0) {
+		add_what_is_there(&there, o, dir_fd);
 		return err_set(err, ERR_NOT_FOUND,
-			       "the command ended well but did not make its output `%s` (%s%s)",
-			       o->name, o->path, o->is_dir ? "/" : "");
+			       "the command ended well but did not make its output `%s` (%s%s)%s",
+			       o->name, o->path, o->is_dir ? "/" : "", there.s ? there.s : "");
+	}
 	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
 		return err_set(err, ERR_INVALID,
 			       "output `%s` (%s) is a symbolic link that leads out of the working "

@@ -93,11 +93,70 @@ test_expect 'hostile bytes in names and lines reach no terminal' '
 	test_code 3 cairn check "$(printf "e\033vil.yaml")" 2>err
 	test_code 1 grep -q "$(printf "\033")" err
 '
-test_expect 'no project: says how to make one' '
-	mkdir "$TRASH/outside"
-	cd "$TRASH/outside"
-	test_code 4 cairn check 2>err
-	test_grep "cairn init" err
+test_expect 'no project: the file alone is checked, wherever it lies' '
+	mkdir -p "$TRASH/alone"
+	cp good.yaml two.yaml "$TRASH/alone"
+	(cd / && test_code 0 cairn check "$TRASH/alone/good.yaml") >out
+	test_grep "valid, pipeline good with 2 steps" out
+	cairn check "$TRASH/alone/good.yaml" >out # from a project, too
+	test_grep "valid" out
+	(cd "$TRASH/alone" && test_code 3 cairn check two.yaml 2>&1) >out
+	test_grep "unknown key .timeuot" out
+	(cd "$TRASH/alone" && cairn version && cairn help check) >out
+'
+test_expect 'braces without a dollar sign: a warning where they look like a reference' '
+	cat >braces.yaml <<-Y
+	pipeline: braces
+	params: {lr: 1}
+	steps:
+	  a: {run: "echo \${{ params.lr }} {{ params.lr }} {{ .Values.x }} {{item}} {{ steps.x", outputs: {o: o}}
+	Y
+	cairn check braces.yaml >out 2>err
+	test_grep "^braces.yaml:4:35: warning: .{{. without .\\$. is plain text: write \\$\{\{ params.lr \}\} for the value" err
+	test_is "$(grep -c warning err)" 1
+'
+test_expect 'what a run needs and is not here: code is an error, the rest a warning, all at once' '
+	cat >needs.yaml <<-Y
+	pipeline: needs
+	inputs: {raw: data/raw/}
+	steps:
+	  a:
+	    run: python3 prepare.py \${{ inputs.raw }} >\${{ outputs.o }}
+	    code: [lib/]
+	    env_file: [uv.lock]
+	    inputs: {raw: "\${{ inputs.raw }}"}
+	    secrets: [NOBODYS_TOKEN]
+	    tools: [nosuchtool --version]
+	    resources: {gpu: 60, cpu: 9000, memory: 900Ti}
+	    outputs: {o: o}
+	  b: {run: "./b.sh \${{ inputs.o }}", inputs: {o: "\${{ steps.a.outputs.o }}"}}
+	  c: {run: "echo >c.sh; sh c.sh", needs: [a]}
+	Y
+	test_code 3 cairn check needs.yaml --json >out
+	json out "\"\n\".join(\"%d %s %s\" % (p[\"line\"], p[\"severity\"], p[\"message\"]) for p in d[\"files\"][0][\"problems\"])" >got
+	sed -i "s/gets [0-9.]* here/gets N here/; s/has [0-9.]* [A-Za-z]*$/has N/" got
+	cat >want <<-E2
+	2 warning input \`raw\`: data/raw isn\x27t here now; a run needs it
+	4 error step \`a\`: \`code\` names lib, which isn\x27t in the project
+	4 error step \`a\`: \`env_file\` names uv.lock, which isn\x27t in the project
+	4 warning step \`a\`: secret NOBODYS_TOKEN is not set; set it with \`cairn secret set NOBODYS_TOKEN\`, or as CAIRN_SECRET_NOBODYS_TOKEN in the environment
+	4 warning step \`a\`: the tool nosuchtool isn\x27t on this machine
+	4 warning step \`a\` can\x27t run here: it asks for 60 GPUs; this machine has N
+	4 warning step \`a\` asks for 9000 cpus and gets N here
+	4 warning step \`a\` asks for 900 TiB of memory; this machine has N
+	5 error step \`a\` runs prepare.py, which isn\x27t in the project
+	13 error step \`b\` runs b.sh, which isn\x27t in the project
+	E2
+	sed -i "s/\\\\x27/$(printf "\\047")/g" want
+	sed -i "s/this machine has [0-9]*$/this machine has N/" got
+	test_cmp want got
+	mkdir -p data/raw lib
+	touch prepare.py b.sh uv.lock
+	CAIRN_SECRET_NOBODYS_TOKEN=abcdef cairn check needs.yaml 2>err
+	test_no_grep "isn.t in the project|isn.t here now|NOBODYS_TOKEN" err
+	CAIRN_RUNNER=kubernetes cairn check needs.yaml 2>err # what a cluster has isn\x27t known here
+	test_lines 0 err
+	rm -r data lib prepare.py b.sh uv.lock
 '
 test_expect 'a broken cairn.yaml has its place' '
 	mkdir broken

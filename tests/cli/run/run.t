@@ -229,9 +229,23 @@ YAML
 
 test_expect 'a missing output, one of the wrong kind and an undeclared read fail, each in its own words' '
 	test_code 1 cairn run shapes.yaml -k 2>err
-	test_grep "did not make its output .o. .none.txt." err
+	test_grep "did not make its output .o. .none.txt.; (nothing is|there are)" err
 	test_grep "is a directory; declare it with a trailing slash" err
 	test_grep "data/text.txt: No such file" err
+'
+
+write names.yaml <<'YAML'
+pipeline: names
+steps:
+  a: {run: "mkdir -p d; echo 1 >d/modle.bin; echo 2 >d/z", outputs: {o: d/model.bin}}
+  b: {run: "echo '{\"accuracy\": 0.5, \"loss\": 2}' >m.json", metrics: m.json, gate: {acuracy: ">= 0.1"}}
+  c: {run: "for i in 1 2 3 4 5 6 7; do echo >d/$i; done", outputs: {o: d/model.bin}}
+YAML
+test_expect 'a missing output tells what is there instead, a gate which metrics there are' '
+	test_code 1 cairn run names.yaml -k 2>err
+	test_grep "✗ a .*\(d/model.bin\); there are modle.bin, z \(did you mean .modle.bin.\?\)" err
+	test_grep "✗ b .*no metric .acuracy.; it gave accuracy, loss \(did you mean .accuracy.\?\)" err
+	test_grep "✗ c .*; there are 1, 2, 3, 4, 5, 6, …$" err
 '
 
 write odd.yaml <<'YAML'

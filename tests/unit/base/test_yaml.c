@@ -122,16 +122,28 @@ static const struct {
 	{ "a: x\x01\n",
 	  "f:1:5: the file must be UTF-8 text: control characters are not allowed\n" },
 	{ "a: {data: ${{ inputs.raw }}}\n",
-	  "f:1:12: while parsing a flow mapping: did not find expected ',' or '}'; quote values "
-	  "with ${{ }} inside of { } or [ ]\n" },
+	  "f:1:12: a `,` or `}` is missing before this; quote values with ${{ }} inside of { } or "
+	  "[ ]\n" },
 	{ "a: [x-${{ inputs.raw }}]\n",
-	  "f:1:8: while parsing a flow sequence: did not find expected ',' or ']'; quote values "
-	  "with ${{ }} inside of { } or [ ]\n" },
-	{ "a:\n\t- x\n", "f:2:1: while scanning for the next token: found character that cannot "
-			 "start any token; indent with spaces, not with tabs\n" },
-	{ "a: [1, 2\n",
-	  "f:2:1: while parsing a flow sequence: did not find expected ',' or ']'\n" },
-	{ "a: 1\n b: 2\n", "f:2:3: mapping values are not allowed in this context\n" },
+	  "f:1:8: a `,` or `]` is missing before this; quote values with ${{ }} inside of { } or "
+	  "[ ]\n" },
+	{ "a:\n\t- x\n", "f:2:1: indent with spaces, not with tabs\n" },
+	{ "a: [1, 2\n", "f:2:1: a `,` or `]` is missing before this\n" },
+	{ "a: 1\n b: 2\n", "f:2:3: a key can't stand here: it is indented like no key above it, or "
+			   "a `:` is missing above\n" },
+	{ "a: echo b: c\n",
+	  "f:1:10: a plain value can't have `: ` in it: quote the value, or write "
+	  "it as a block below `|`\n" },
+	{ "a:\n    b: 1\n   c: 2\n", "f:3:4: this line is indented like no key above it\n" },
+	{ "a: 'b' c\n", "f:1:8: nothing can follow a value in quotes or brackets: quote the whole "
+			"value\n" },
+	{ "a: \"b\nc: 1\n", "f:1:4: these quotes aren't closed\n" },
+	{ "a: @b\n", "f:1:4: a plain value can't begin with this character: quote the value\n" },
+	{ "a: \"\\d\"\n", "f:1:5: double quotes have no such escape: double the backslash, or use "
+			  "single quotes\n" },
+	{ "a: 1\nb\n", "f:2:1: this is no `key: value`, as the lines around it are\n" },
+	{ "a: - b\n", "f:1:4: a list can't begin here: begin each item on a line of its own\n" },
+	{ "a: *.txt\n", "f:1:4: `*` and `&` begin the name of an anchor: quote the value\n" },
 	{ "\xef\xbb\xbf"
 	  "yes",
 	  "f:1:1: `yes` reads as true or false in older YAML: write true or false, or quote it for "

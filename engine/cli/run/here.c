@@ -1,0 +1,240 @@
+/* engine/cli/run/here.c — what `cairn check` looks for outside of the pipeline file.
+ *
+ * Everything is a name that is looked up: nothing is read, run or hashed. So it is quick, and true
+ * only for now. Names with a `${{ }}` aren't known yet and aren't looked up.
+ *
+ * A script counts as missing only where it is certain: it is the first command of `run`, so nothing
+ * before it can have made it or changed the directory, and it is under no path of the workspace
+ * that the step itself fills.
+ *
+ * Threads: the caller's. What it doesn't do: tell whether the planner finds everything else (inputs
+ * at a bucket, images, imports). `cairn plan` does.
+ */
+#include "cli/run/here.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/os/fs.h"
+#include "base/text/text.h"
+#include "run/slots.h"
+#include "run/task/secret.h"
+
+struct here {
+	const struct config *config;
+	const struct pipeline *pipeline;
+	struct diag_list *diags;
+	struct slots slots;
+	bool local;
+};
+
+static bool exists(const struct here *h, const char *path, struct stat *ret)
+{
+	_cleanup_(freep) char *whole = fs_join(h->config->project_root, path);
+
+	return lstat(whole, ret) == 0;
+}
+
+static void check_inputs(struct here *h)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < h->pipeline->n_inputs; i++) {
+		const struct input_decl *in = &h->pipeline->inputs[i];
+
+		if (in->origin != INPUT_PATH)
+			continue;
+		if (!exists(h, in->uri, &st))
+			diag_warning(h->diags, in->pos.file, in->pos.line, in->pos.col,
+				     "input `%s`: %s isn't here now; a run needs it", in->name,
+				     in->uri);
+		else if (in->must_be_dir && S_ISREG(st.st_mode))
+			diag_error(h->diags, in->pos.file, in->pos.line, in->pos.col,
+				   "input `%s`: %s is a file, but is written as a directory",
+				   in->name, in->uri);
+	}
+}
+
+static void check_paths(struct here *h, const struct step *s, const char *key,
+			const char *const *paths, size_t n)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < n; i++)
+		if (!exists(h, paths[i], &st))
+			diag_error(h->diags, s->pos.file, s->pos.line, s->pos.col,
+				   "step `%s`: `%s` names %s, which isn't in the project", s->name,
+				   key, paths[i]);
+}
+
+/* The script. */
+
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       strchr("_./-+@", c);
+}
+
+/* Takes the next word of the first command. False: the command has ended, or the word has something
+ * that the shell may replace. */
+static bool next_word(const char **at, const char *end, struct str *ret)
+{
+	const char *from;
+
+	while (*at < end && (**at == ' ' || **at == '\t'))
+		++*at;
+	for (from = *at; *at < end && **at && is_word(**at);)
+		++*at;
+	str_reset(ret);
+	str_addn(ret, from, (size_t)(*at - from));
+	return *at > from && *at < end && **at && strchr(" \t\n;&|", **at);
+}
+
+static bool is_interpreter(const char *word)
+{
+	static const char *const programs[] = { "sh",    "bash", "dash", "zsh", "Rscript",
+						"julia", "node", "perl", "ruby" };
+	const char *digits = str_has_prefix(word, "python") ? word + strlen("python") : NULL;
+
+	if (digits && strspn(digits, "0123456789.") == strlen(digits))
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
+		if (str_eq(word, programs[i]))
+			return true;
+	return false;
+}
+
+/* What the step finds in its workspace besides its code. */
+static bool is_filled(const struct step *s, const char *path)
+{
+	for (size_t i = 0; i < s->n_outputs; i++)
+		if (fs_is_inside(s->outputs[i].path, path))
+			return true;
+	return (s->checkpoint && fs_is_inside(s->checkpoint, path)) ||
+	       (s->n_inputs && str_has_prefix(path, "inputs/"));
+}
+
+static void check_script(struct here *h, const struct step *s)
+{
+	_cleanup_(str_deinit) struct str word = { 0 }, text = { 0 };
+	_cleanup_(freep) char *path = NULL;
+	const struct expr_template *run = s->program.run;
+	const char *at, *end;
+	struct stat st;
+	bool named;
+
+	if (!run || run->n_parts == 0 || run->parts[0].expr)
+		return;
+	str_addn(&text, run->parts[0].text, run->parts[0].len);
+	if (run->n_parts == 1)
+		str_addc(&text, '\n');
+	at = text.s;
+	end = text.s + text.len;
+	named = next_word(&at, end, &word);
+	if (named && is_interpreter(word.s))
+		named = next_word(&at, end, &word) && word.s[0] != '-' && strchr(word.s, '.');
+	else
+		named = named && str_has_prefix(word.s, "./");
+	if (!named || word.s[0] == '/')
+		return;
+	path = fs_normalise(word.s);
+	if (str_has_prefix(path, "..") || is_filled(s, path) || exists(h, path, &st))
+		return;
+	diag_error(h->diags, run->file ? run->file : s->pos.file,
+		   run->line ? run->line : s->pos.line, run->line ? run->col : s->pos.col,
+		   "step `%s` runs %s, which isn't in the project", s->name, path);
+}
+
+/* This machine. */
+
+static void check_secrets(struct here *h, const struct step *s)
+{
+	for (size_t i = 0; i < s->reads.n_secrets; i++) {
+		_cleanup_(str_wipe) struct str value = { 0 };
+		struct err err = { 0 };
+
+		if (secret_get(h->config, s->reads.secrets[i], &value, &err) < 0)
+			diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+				     "step `%s`: %s", s->name, err.msg);
+	}
+}
+
+static bool is_program(const char *word)
+{
+	const char *path = getenv("PATH");
+
+	if (strchr(word, '/'))
+		return access(word, X_OK) == 0;
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+		_cleanup_(freep) char *file = xasprintf("%.*s/%s", (int)n, path, word);
+
+		if (access(file, X_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+static void check_tools(struct here *h, const struct step *s)
+{
+	for (size_t i = 0; i < s->reads.n_tools; i++) {
+		const char *tool = s->reads.tools[i];
+		_cleanup_(freep) char *word = xstrndup(tool, strcspn(tool, " \t"));
+		bool plain = *word;
+
+		for (const char *c = word; *c; c++)
+			plain &= is_word(*c);
+		if (plain && !is_program(word))
+			diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+				     "step `%s`: the tool %s isn't on this machine", s->name, word);
+	}
+}
+
+/* Locally all nodes of a gang run here at once. slots_want() cuts cpu and memory: such a step runs,
+ * but alone and slower than its author meant. */
+static void check_resources(struct here *h, const struct step *s)
+{
+	uint32_t nodes = s->distributed.framework ? MAX(s->distributed.nodes, 1U) : 1;
+	uint64_t cpu_milli = (uint64_t)s->resources.cpu_milli * nodes;
+	double memory = (double)s->resources.memory_bytes * nodes;
+	struct runner_resources got;
+	struct err err = { 0 };
+
+	if (slots_want(&h->slots, &s->resources, nodes, 1, &got, &err) < 0)
+		diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+			     "step `%s` can't run here: %s", s->name, err.msg);
+	if (cpu_milli > h->slots.cpu_milli)
+		diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+			     "step `%s` asks for %g cpus and gets %g here", s->name,
+			     (double)cpu_milli / 1000, (double)h->slots.cpu_milli / 1000);
+	if (memory > (double)h->slots.memory_bytes) {
+		_cleanup_(str_deinit) struct str asked = { 0 }, here = { 0 };
+
+		text_add_bytes(&asked, (uint64_t)memory);
+		text_add_bytes(&here, h->slots.memory_bytes);
+		diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+			     "step `%s` asks for %s of memory; this machine has %s", s->name,
+			     asked.s, here.s);
+	}
+}
+
+void here_check(const struct config *c, const struct pipeline *p, struct diag_list *diags)
+{
+	struct here h = { c, p, diags, .local = str_eq(c->runner, "local") };
+
+	slots_init(&h.slots, c, 0, !h.local);
+	check_inputs(&h);
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = &p->steps[i];
+
+		check_paths(&h, s, "code", s->reads.code, s->reads.n_code);
+		check_paths(&h, s, "env_file", s->reads.env_files, s->reads.n_env_files);
+		check_script(&h, s);
+		if (!h.local)
+			continue;
+		check_secrets(&h, s);
+		check_tools(&h, s);
+		check_resources(&h, s);
+	}
+}
