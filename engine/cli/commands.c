@@ -325,7 +325,9 @@ const struct cli_command cli_commands[] = {
 	  .complete = COMPLETE_RUN, .run = cmd_status },
 	{ "logs", "print the logs of tasks", "[TASK...]", 0, CLI_ANY,
 	  "Prints the logs of the named tasks or steps of a run; without names, of the tasks that "
-	  "failed or are running, or of the run's only task.",
+	  "failed or are running, or of the run's only task. -f follows all of them that are "
+	  "running, "
+	  "each line behind the name of its task if there are several.",
 	  OPTIONS(OPT_RUN, { 'f', "follow", NULL, "follow the log while the task runs" },
 		  { 'n', "lines", "N",
 		    "print only the last N lines; with -f, for a gang of pods: of each node" },

@@ -148,6 +148,26 @@ test_expect 'while it runs: so far, and on' '
 	test_is "$(cat there)" y
 '
 
+test_expect 'all running tasks of a step are followed, each line behind its name' '
+	write two.yaml <<-"YAML"
+	pipeline: two
+	steps:
+	  s: {run: "echo begin; while [ ! -e \"$HOME/both\" ]; do sleep 0.02; done; echo end", matrix: {n: [1, 2]}, cache: false}
+	YAML
+	rm -f run.rc run.pid both.rc both.pid
+	start run cairn run -q -j 2 two.yaml
+	wait_until 30 sh -c "cairn logs s 2>/dev/null | grep -c begin | grep -qx 2"
+	start both env CAIRN_SERVER="$(serve_url srv)" cairn logs -f s --server
+	wait_until 30 sh -c "grep -c begin both.out | grep -qx 2"
+	touch "$HOME/both"
+	wait_until 30 test -s both.rc
+	test_is "$(cat both.rc)" 0
+	sort both.out >got
+	printf "s[n=%s] | %s\n" 1 begin 1 end 2 begin 2 end >want
+	test_cmp want got
+	wait_until 30 test -s run.rc
+'
+
 test_expect 'a server that is stopped while a log is followed: the follower says so' '
 	rm -f "$HOME/go" live.rc live.pid
 	start live cairn run -q live.yaml

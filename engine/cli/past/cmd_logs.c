@@ -219,6 +219,7 @@ static int choose(struct logs *l, const struct cli_args *args, logged_list *ret,
 					   .unfinished = rows[i].ended_ns == 0 ||
 							 (rows[i].failure != FAILURE_NONE &&
 							  rows[i].failure != FAILURE_CANCELLED),
+					   .running = rows[i].ended_ns == 0,
 					   .of = &rows[i] }));
 	return logs_choose(args, l->options.attempt, l->run.id, ret, err);
 }
@@ -228,7 +229,8 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 	struct logs l = { .cli = cli };
 	logged_list logs = { 0 };
 	struct err err = { 0 };
-	int r;
+	int r, code = CLI_OK;
+	bool together;
 
 	if (cli_flag(args, "server"))
 		return server_logs(cli, args);
@@ -238,7 +240,10 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 	    facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0)
 		return cli_fail(cli, &err);
 	r = choose(&l, args, &logs, &err);
+	together = r == 0 && logs_are_followed(&l.options, &logs);
 	for (size_t i = 0; r == 0 && i < logs.n; i++) {
+		if (together && logs.v[i].running)
+			continue;
 		if (logs.n > 1)
 			logs_print_head(cli, &logs.v[i]);
 		log_part_init(&l.part, &l.options.part);
@@ -246,6 +251,8 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 				      : print_hit(&l, logs.v[i].of, &err);
 		cli_end_log(cli, &l.text);
 	}
+	if (r == 0 && together)
+		code = logs_follow(cli, args, l.run.id, &logs);
 	VEC_FREE(&logs);
-	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+	return r < 0 ? cli_fail(cli, &err) : code;
 }

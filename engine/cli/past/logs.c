@@ -75,6 +75,15 @@ int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, 
 		       "nothing failed or is running in %s: name a task or a step", run);
 }
 
+bool logs_are_followed(const struct logs_options *o, const logged_list *logs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < logs->n; i++)
+		n += logs->v[i].running;
+	return o->follow && n > 1;
+}
+
 void logs_print_head(struct cli *cli, const struct logged *l)
 {
 	cli_printf(cli, "%s==> %s%s <==%s\n", cli_style(cli, STYLE_BOLD), cli_text(cli, l->task),

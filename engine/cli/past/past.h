@@ -20,7 +20,8 @@ struct logged {
 	const char *task, *step; /* step: or NULL */
 	uint64_t attempt;        /* 0: a hit */
 	bool unfinished; /* it runs, was lost, or failed for another reason than a cancellation */
-	const void *of;  /* for the caller's use */
+	bool running;
+	const void *of; /* for the caller's use */
 };
 typedef VEC(struct logged) logged_list;
 
@@ -30,6 +31,12 @@ typedef VEC(struct logged) logged_list;
  * left; the message names `run`. */
 int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, logged_list *all,
 		struct err *err);
+/* Whether to call logs_follow() for the running ones: several are to be followed. */
+bool logs_are_followed(const struct logs_options *o, const logged_list *logs);
+/* Follows all running tasks of the list at once, each line behind the name of its task, until they
+ * end. Returns the exit code; errors were printed. */
+int logs_follow(struct cli *cli, const struct cli_args *args, const char *run,
+		const logged_list *logs);
 /* Prints the line above a log, when there are several. */
 void logs_print_head(struct cli *cli, const struct logged *l);
 

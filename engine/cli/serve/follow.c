@@ -128,6 +128,7 @@ static void add_logged(logged_list *all, const json_t *list, bool attempts)
 
 		if (attempts) {
 			l.attempt = (uint64_t)MAX(cli_member_int(o, "attempt"), 1);
+			l.running = str_eq(state, "running");
 			l.unfinished = !str_eq(state, "succeeded") && !str_eq(failure, "cancelled");
 		}
 		if (l.task && (attempts || str_eq(state, "succeeded")))
@@ -162,7 +163,8 @@ int server_logs(struct cli *cli, const struct cli_args *args)
 	struct server s = { 0 };
 	logged_list logs = { 0 };
 	struct err err = { 0 };
-	int r = logs_options(args, &o, &err);
+	int r = logs_options(args, &o, &err), code = CLI_OK;
+	bool together;
 
 	if (r == 0)
 		r = server_open(cli, args, &s, &err);
@@ -175,14 +177,19 @@ int server_logs(struct cli *cli, const struct cli_args *args)
 		add_logged(&logs, attempts, true);
 		r = logs_choose(args, o.attempt, id, &logs, &err);
 	}
+	together = r == 0 && logs_are_followed(&o, &logs);
 	for (size_t i = 0; r == 0 && i < logs.n; i++) {
+		if (together && logs.v[i].running)
+			continue;
 		if (logs.n > 1)
 			logs_print_head(cli, &logs.v[i]);
 		r = print_log(cli, &s, id, &o, logs.v[i].task, &err);
 	}
+	if (r == 0 && together)
+		code = logs_follow(cli, args, id, &logs);
 	VEC_FREE(&logs);
 	server_close(&s);
-	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+	return r < 0 ? cli_fail(cli, &err) : code;
 }
 
 /* Cancel. */

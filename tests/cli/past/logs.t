@@ -148,6 +148,41 @@ test_expect '-f shows what comes while it runs, and ends with the task' '
 	test_cmp want short.out
 '
 
+test_expect '-f follows all running tasks of a step, each line behind its name' '
+	write two.yaml <<-"YAML"
+	pipeline: two
+	steps:
+	  s: {run: "echo begin ${{ matrix.n }}; while [ ! -e \"$HOME/go${{ matrix.n }}\" ]; do sleep 0.02; done; printf last", matrix: {n: [1, 2, 3]}, cache: false}
+	YAML
+	rm -f run.rc run.pid follow.rc follow.pid "$HOME"/go?
+	touch "$HOME/go3"
+	start run cairn run -q -j 3 two.yaml
+	wait_until 30 sh -c "cairn logs -r last \"s[n=1]\" | grep -q begin"
+	wait_until 30 sh -c "cairn logs -r last \"s[n=2]\" | grep -q begin"
+	wait_until 30 sh -c "cairn logs -r last \"s[n=3]\" | grep -q last"
+	wait_until 30 sh -c "cairn status --json last | grep -q succeeded"
+	start follow cairn logs -f s
+	wait_until 30 grep -q "n=1. | begin 1" follow.out
+	wait_until 30 grep -q "n=2. | begin 2" follow.out
+	touch "$HOME/go2"
+	wait_until 30 grep -q "n=2. | last" follow.out
+	test_no_grep "n=1. . last" follow.out
+	touch "$HOME/go1"
+	wait_until 30 test -s run.rc
+	wait_until 30 test -s follow.rc
+	test_is "$(cat follow.rc)" 0
+	sort follow.out >got
+	cat >want <<-E2
+	==> s[n=3] <==
+	begin 3
+	lasts[n=1] | begin 1
+	s[n=1] | last
+	s[n=2] | begin 2
+	s[n=2] | last
+	E2
+	test_cmp want got
+'
+
 test_expect '-f of an engine that is killed ends too' '
 	rm -f "$HOME/go" run.rc run.pid follow.rc follow.pid
 	start run cairn run -q live.yaml
