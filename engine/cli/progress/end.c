@@ -88,6 +88,12 @@ static void add_next(const struct progress *p, struct str *s, const struct run_r
 	case RUN_SUCCEEDED:
 		if (p->has_metrics)
 			add_next_line(s, &first, metrics);
+		if (p->result) {
+			_cleanup_(freep) char *get =
+				xasprintf("cairn get %s/%s", p->run_id.s, p->result);
+
+			add_next_line(s, &first, get);
+		}
 		break;
 	case RUN_FAILED:
 		for (size_t i = 0; i < MIN(p->n_failed, ARRAY_LEN(p->failed)); i++) {
@@ -113,6 +119,11 @@ static void add_next(const struct progress *p, struct str *s, const struct run_r
 void progress_has_metrics(struct progress *p)
 {
 	p->has_metrics = true;
+}
+
+void progress_has_result(struct progress *p, const char *output)
+{
+	p->result = output;
 }
 
 void progress_finish(struct progress *p, const struct run_row *run)

@@ -51,6 +51,8 @@ void progress_metric(struct progress *p, uint64_t attempt, const char *name, dou
 void progress_plain(struct progress *p);
 /* The run's tasks have metrics: its end names the command that shows them. */
 void progress_has_metrics(struct progress *p);
+/* Its end names the command that fetches this output ("train/model", borrowed; NULL: none). */
+void progress_has_result(struct progress *p, const char *output);
 /* Draws if something changed and the last frame is at least 100 ms old (the timer calls it). With
  * `now`, draws whatever the frame's age. */
 void progress_draw(struct progress *p, bool now);

@@ -88,6 +88,27 @@ static void warn_of_secrets(struct cli *cli, const struct execution *e, const st
 	map_free(seen);
 }
 
+/* What `cairn get` names to fetch the result that the pipeline is for, as far as it is known before
+ * the run: the first output of the last step that nothing follows, if that is one task which isn't
+ * skipped. NULL: none. With chosen steps, the user knows which. */
+static const char *result_of(struct cli *cli, const struct pipeline *p, const struct run_options *o)
+{
+	_cleanup_(freep) bool *followed = xcalloc(p->n_steps + 1, sizeof(*followed));
+	const char *name = NULL;
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		for (size_t k = 0; k < p->steps[i].n_deps; k++)
+			followed[p->steps[i].deps[k].step] |= p->steps[i].deps[k].data;
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = &p->steps[p->order[i]];
+
+		if (s->n_outputs && !followed[s->index] && !s->each && !s->matrix.n_axes &&
+		    !s->matrix.n_include && !s->condition)
+			name = arena_printf(cli->arena, "%s/%s", s->name, s->outputs[0].name);
+	}
+	return o->n_targets || o->from || o->until ? NULL : name;
+}
+
 int execution_begin(struct execution *e, struct cli *cli, const struct pipeline *p,
 		    const struct run_options *o, struct run_row *row, struct err *err)
 {
@@ -97,6 +118,7 @@ int execution_begin(struct execution *e, struct cli *cli, const struct pipeline 
 	for (size_t i = 0; i < p->n_steps; i++)
 		if (p->steps[i].measured.metrics)
 			progress_has_metrics(e->progress);
+	progress_has_result(e->progress, result_of(cli, p, o));
 	if (!e->ctx.runner->ops->durable)
 		warn_of_secrets(cli, e, p);
 	if (o->shell_step)

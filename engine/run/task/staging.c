@@ -211,14 +211,14 @@ static void add_what_is_there(struct str *out, const struct runner_output *o, in
 	int fd = fs_open_beneath(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, false);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	const char *names[THERE_MAX], *base = fs_basename(o->path);
-	const struct dirent *e;
+	struct dirent *e;
 	size_t n = 0;
 
 	if (!dir) {
 		fd_closep(&fd);
 		return;
 	}
-	while (n < THERE_MAX && (e = readdir(dir)))
+	while (n < THERE_MAX && fs_next(dir, parent, &e, NULL) == 1)
 		if (e->d_name[0] != '.' && e->d_type != DT_CHR && !str_eq(e->d_name, "inputs"))
 			names[n++] = xstrdup(e->d_name);
 	closedir(dir);

@@ -121,6 +121,23 @@ test_expect 'without a name: what failed' '
 	test_grep "name a task" err
 '
 
+test_expect 'the end of a run names the command that fetches its result' '
+	write result.yaml <<-"YAML"
+	pipeline: result
+	steps:
+	  a: {run: "echo 1 >${{ outputs.o }}", outputs: {o: o}}
+	  b: {run: "cat ${{ inputs.i }} >${{ outputs.model }}", inputs: {i: "${{ steps.a.outputs.o }}"}, outputs: {model: m, log: l}}
+	YAML
+	sed -i "s/outputs.model }}\"/outputs.model }}; touch l\"/" result.yaml
+	cairn run result.yaml >out 2>err
+	command=$(sed -n "s/^ *next: //p" out)
+	test_grep "^cairn get result-[a-z0-9]*/b/model$" <(echo "$command")
+	eval "$command -o got-model -q"
+	test_is "$(cat got-model)" 1
+	cairn run result.yaml --until a >out 2>err
+	test_no_grep "cairn get" out
+'
+
 test_expect '-f shows what comes while it runs, and ends with the task' '
 	write live.yaml <<-"YAML"
 	pipeline: live
