@@ -235,6 +235,7 @@ void here_check(const struct config *c, const struct pipeline *p, struct diag_li
 			continue;
 		check_secrets(&h, s);
 		check_tools(&h, s);
-		check_resources(&h, s);
+		if (!step_has_settings(s)) /* else each task has its own */
+			check_resources(&h, s);
 	}
 }
