@@ -1,5 +1,6 @@
-/* The end of a run, in a few lines: its state, what was done and what was saved, the run hash, and
- * what to type next. */
+/* engine/cli/progress/end.c — the end of a run, in a few lines: its state, what was done and what
+ * was saved, the run hash, and what to type next. Text only: no state of the run is decided here.
+ */
 #include <string.h>
 #include "base/text/text.h"
 #include "cli/progress/internal.h"

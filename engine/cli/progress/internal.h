@@ -43,7 +43,7 @@ struct progress {
 	uint64_t n_running;
 	int64_t remaining_ns;
 	bool finished, has_metrics;
-	const char *result; /* or NULL */
+	const char *result;   /* or NULL */
 	VEC(struct row) rows; /* in order of start; slots from n_rows on are free */
 	size_t n_rows;
 	struct str failed[3]; /* names of tasks that failed, for the advice on what to type next */
