@@ -102,8 +102,8 @@ static const char *result_of(struct cli *cli, const struct pipeline *p, const st
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[p->order[i]];
 
-		if (s->n_outputs && !followed[s->index] && !s->each && !s->matrix.n_axes &&
-		    !s->matrix.n_include && !s->condition)
+		if (s->n_outputs && !s->finally && !followed[s->index] && !s->each &&
+		    !s->matrix.n_axes && !s->matrix.n_include && !s->condition)
 			name = arena_printf(cli->arena, "%s/%s", s->name, s->outputs[0].name);
 	}
 	return o->n_targets || o->from || o->until ? NULL : name;

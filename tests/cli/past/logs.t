@@ -169,7 +169,7 @@ test_expect '-f follows all running tasks of a step, each line behind its name' 
 	write two.yaml <<-"YAML"
 	pipeline: two
 	steps:
-	  s: {run: "echo begin ${{ matrix.n }}; while [ ! -e \"$HOME/go${{ matrix.n }}\" ]; do sleep 0.02; done; printf last", matrix: {n: [1, 2, 3]}, cache: false}
+	  s: {run: "echo begin ${{ matrix.n }}; while [ ! -e \"$HOME/go${{ matrix.n }}\" ]; do sleep 0.02; done; echo last", matrix: {n: [1, 2, 3]}, cache: false}
 	YAML
 	rm -f run.rc run.pid follow.rc follow.pid "$HOME"/go?
 	touch "$HOME/go3"
@@ -192,7 +192,8 @@ test_expect '-f follows all running tasks of a step, each line behind its name' 
 	cat >want <<-E2
 	==> s[n=3] <==
 	begin 3
-	lasts[n=1] | begin 1
+	last
+	s[n=1] | begin 1
 	s[n=1] | last
 	s[n=2] | begin 2
 	s[n=2] | last
