@@ -28,7 +28,7 @@
 #include "base/mem.h"
 #include "base/text/json.h"
 #include "cli/options.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/pipeline.h"
 #include "record/rows/runs.h"
 #include "storage/local/statcache.h"

@@ -349,8 +349,8 @@ void read_sweeps(struct loader *l, const struct yaml_node *n);
 void resolve_defaults(struct loader *l, struct use *use);
 void resolve_all(struct loader *l);
 void resolve_schedule_params(struct loader *l, struct schedule_decl *s);
-void warn_unused(struct loader *l);
-void check_export_places(struct loader *l);
+void resolve_warn_unused(struct loader *l);
+void resolve_check_exports(struct loader *l);
 /* Topological order into p->order; reports cycles. */
 void loader_order_steps(struct loader *l);
 

@@ -14,7 +14,7 @@
 #ifndef CAIRN_PLAN_PLAN_H
 #define CAIRN_PLAN_PLAN_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/pipeline.h"
 #include "plan/key.h"
 #include "plan/metrics.h"

@@ -2,7 +2,7 @@
 #ifndef CAIRN_RUN_CANCEL_H
 #define CAIRN_RUN_CANCEL_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "record/rows/runs.h"
 
 /* `db` must be open for writing, outside a transaction. now: tasks get no grace time. ERR_INVALID

@@ -3,7 +3,7 @@
 #ifndef CAIRN_RUN_CLUSTER_H
 #define CAIRN_RUN_CLUSTER_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "runners/kubernetes/api/client.h"
 #include "runners/kubernetes/job/job.h"
 

@@ -9,7 +9,7 @@
 #define CAIRN_RUN_RUN_H
 
 #include "base/os/loop.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/pipeline.h"
 #include "record/rows/firings.h"
 #include "runners/runner.h"

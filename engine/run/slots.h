@@ -3,7 +3,7 @@
 #ifndef CAIRN_RUN_SLOTS_H
 #define CAIRN_RUN_SLOTS_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "runners/runner.h"
 
 struct slots {

@@ -2,7 +2,7 @@
 #ifndef CAIRN_RUN_STORE_H
 #define CAIRN_RUN_STORE_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "storage/store.h"
 
 /* create: makes the store where there is none (else ERR_NOT_FOUND), and contacts a shared one. That

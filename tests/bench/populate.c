@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "run/run.h"
 
 /* Different contents: a million different small files would measure the file system. */

@@ -2,7 +2,7 @@
 #ifndef CAIRN_CLI_RUN_HERE_H
 #define CAIRN_CLI_RUN_HERE_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/pipeline.h"
 
 /* Adds a diagnostic for each such thing, at the step or input that needs it. An error is what fails

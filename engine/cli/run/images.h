@@ -3,7 +3,7 @@
 #ifndef CAIRN_CLI_RUN_IMAGES_H
 #define CAIRN_CLI_RUN_IMAGES_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "plan/plan.h"
 
 struct cli_images;

@@ -3,7 +3,7 @@
 #ifndef CAIRN_RUN_TASK_POD_LOG_H
 #define CAIRN_RUN_TASK_POD_LOG_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "run/task/log_part.h"
 
 /* Following a node takes a thread and a connection. Of a larger gang only the first nodes are

@@ -10,7 +10,7 @@
 #define CAIRN_RUN_TASK_SECRET_H
 
 #include "base/text/str.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 #define SECRET_NAME_MAX  128
 #define SECRET_VALUE_MAX (64 * KIB) /* it has to fit into an environment variable */

@@ -9,7 +9,7 @@
 #define CAIRN_SERVE_PROJECT_PROJECT_H
 
 #include <pthread.h>
-#include "model/config.h"
+#include "model/config/config.h"
 #include "record/db.h"
 #include "storage/store.h"
 

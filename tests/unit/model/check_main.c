@@ -3,7 +3,7 @@
  *        model_check --config DIR	the same for DIR/cairn.yaml */
 #include <stdio.h>
 #include <string.h>
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/pipeline.h"
 
 int main(int argc, char **argv)

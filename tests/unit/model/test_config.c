@@ -3,7 +3,7 @@
 
 #include <string.h>
 #include "base/os/fs.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 static char *home;
 static char dir[TEST_DIR_MAX];

@@ -1,5 +1,5 @@
-/* engine/model/across.c — what only all steps together show, when their references are resolved:
- * declarations that nothing uses, and outputs that would be exported to one place.
+/* engine/model/resolve/across.c — what only all steps together show, when their references are
+ * resolved: declarations that nothing uses, and outputs that would be exported to one place.
  *
  * Unused params, inputs and outputs are warned about only when there is no error, since something
  * that looks unused may be what the error is about. Places of exports that depend on values are
@@ -9,7 +9,7 @@
 
 /* Unused declarations. */
 
-void warn_unused(struct loader *l)
+void resolve_warn_unused(struct loader *l)
 {
 	for (size_t i = 0; i < l->params.n; i++)
 		if (!l->param_used[i])
@@ -57,7 +57,7 @@ void warn_unused(struct loader *l)
 
 /* Refuses equal constant places of different outputs. Other places are known only when tasks have
  * their values. */
-void check_export_places(struct loader *l)
+void resolve_check_exports(struct loader *l)
 {
 	_cleanup_(map_freep) struct map *places = map_new();
 

@@ -1,6 +1,6 @@
-/* engine/model/resolve.h — shared by resolve.c and resolve_use.c; no other file includes it. */
-#ifndef CAIRN_MODEL_RESOLVE_H
-#define CAIRN_MODEL_RESOLVE_H
+/* engine/model/resolve/internal.h — shared by the files of this folder. */
+#ifndef CAIRN_MODEL_RESOLVE_INTERNAL_H
+#define CAIRN_MODEL_RESOLVE_INTERNAL_H
 
 #include "model/read.h"
 
@@ -36,33 +36,39 @@ struct dotted {
 		*rest; /* a.b.c.d.e → "a" "b" "c" "d.e"; NULL where there is none */
 };
 
-/* resolve.c */
+/* reference.c */
 
 /* Reports; the reference is broken then. Returns false. */
-bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...) _printf_(3, 4);
-/* What is resolved next is this step's, seen from its own pipeline. */
-void resolver_begin(struct resolver *rs, struct build *b);
-/* … and stands in a place of this kind, in this file. */
+bool resolver_fail(const struct resolver *rs, struct ref *ref, const char *fmt, ...) _printf_(3, 4);
+/* What is resolved next stands in a place of this kind, in this file. */
 void resolver_enter(struct resolver *rs, enum place place, const char *file);
 /* The step's dep on that one, new or folded. */
 struct step_dep *resolver_add_dep(struct resolver *rs, uint32_t needed, const struct pos *pos);
+/* Whether a task of this step needs several tasks of that one. */
+bool resolver_gathers(const struct resolver *rs, const struct step *needed);
+/* Of its value; for struct expr_check, with the resolver as its argument. */
+enum expr_type resolver_type_of(void *arg, const struct ref *ref, bool *ret_gathered);
 void resolve_ref(void *arg, struct ref *ref);
+
+/* resolve.c */
+
+/* What is resolved next is this step's, seen from its own pipeline. */
+void resolver_begin(struct resolver *rs, struct build *b);
 void resolve_inputs(struct resolver *rs);
 void resolve_locals(struct resolver *rs, enum place place);
 void resolve_condition(struct resolver *rs);
 
-/* resolve_use.c */
+/* use.c */
 
 /* The reference becomes what it stands for. */
-bool stand_for(struct resolver *rs, struct ref *ref, const struct step_input *in);
+bool resolver_stand_for(struct resolver *rs, struct ref *ref, const struct step_input *in);
 /* What the pipeline that a step uses offers. */
 bool resolve_offer(struct resolver *rs, struct ref *ref, const struct dotted *d,
 		   const struct use *use);
-/* `number` is one that no other step and no other such call has */
-
+/* `number` is one that no other step and no other such call has. */
 void resolve_offers(struct resolver *rs, struct use *use, uint32_t number);
 void resolve_using(struct resolver *rs, struct use *use, uint32_t number);
-void inherit_conditions(struct resolver *rs);
+void resolve_inherited_conditions(struct resolver *rs);
 void resolve_needs_of_used(struct resolver *rs);
 
 #endif

@@ -1,4 +1,4 @@
-/* engine/model/config.h — cairn.yaml at the project root: store, runner, limits, retention.
+/* engine/model/config/config.h — cairn.yaml at the project root: store, runner, limits, retention.
  * Precedence: flag, CAIRN_* variable, file, default. A relative path in the file is relative to
  * the project root, one in a variable to the working directory.
  *
@@ -70,8 +70,8 @@
  *
  * CAIRN_DIR puts the state into another directory than .cairn/.
  */
-#ifndef CAIRN_MODEL_CONFIG_H
-#define CAIRN_MODEL_CONFIG_H
+#ifndef CAIRN_MODEL_CONFIG_CONFIG_H
+#define CAIRN_MODEL_CONFIG_CONFIG_H
 
 #include "base/diag.h"
 #include "base/text/json.h"

@@ -1,17 +1,18 @@
-/* engine/model/resolve_use.c — references across the border of a used pipeline (use.c has the
- * design).
+/* engine/model/resolve/use.c — references across the border of a used pipeline (model/use.c
+ * has the design).
  *
  * A using step and the `outputs` of a pipeline are steps that aren't in the model. They are
  * resolved as such, each on its side of the border, and the deps that they collect are dropped: a
  * step of the model gets the dep when one of its references stands for theirs. resolve_all() calls,
  * in this order: resolve_offers() from the innermost use to the outermost, resolve_using() the
- * other way, inherit_conditions() for each step, resolve_needs_of_used() at the end, since which
- * steps end a pipeline depends on the deps in it.
+ * other way, resolve_inherited_conditions() for each step, resolve_needs_of_used() at the end,
+ * since which steps end a pipeline depends on the deps in it.
  */
-#include "model/resolve.h"
+#include "model/resolve/internal.h"
 
-/* What crosses the border of a used pipeline (use.c) was resolved before, on its other side. */
-bool stand_for(struct resolver *rs, struct ref *ref, const struct step_input *in)
+/* What crosses the border of a used pipeline (model/use.c) was resolved before, on its other side.
+ */
+bool resolver_stand_for(struct resolver *rs, struct ref *ref, const struct step_input *in)
 {
 	*ref = (struct ref){ .kind = in->from.kind,
 			     .step = in->from.step,
@@ -41,7 +42,7 @@ bool resolve_offer(struct resolver *rs, struct ref *ref, const struct dotted *d,
 	if (use->broken)
 		return false;
 	if (!d->rest || (!metrics && strcmp(d->second, "outputs") != 0))
-		return fail_ref(
+		return resolver_fail(
 			rs, ref,
 			"step `%s` uses a pipeline: it has `outputs` and `metrics`, not `%s`",
 			d->first, d->second);
@@ -50,15 +51,15 @@ bool resolve_offer(struct resolver *rs, struct ref *ref, const struct dotted *d,
 	for (size_t i = 0; i < n; i++)
 		names[i] = metrics ? use->metrics[i].name : s->inputs[i].name;
 	if (!metrics && rs->place != AT_FROM && rs->place != AT_EACH)
-		return fail_ref(rs, ref,
-				"content of another step comes as an input: add `inputs: {%s: "
-				"\"${{ steps.%s.outputs.%s }}\"}` and use ${{ inputs.%s }}",
-				d->rest, d->first, d->rest, d->rest);
+		return resolver_fail(rs, ref,
+				     "content of another step comes as an input: add `inputs: {%s: "
+				     "\"${{ steps.%s.outputs.%s }}\"}` and use ${{ inputs.%s }}",
+				     d->rest, d->first, d->rest, d->rest);
 	if (metrics && rs->place != AT_IF && rs->place != AT_COMMAND)
-		return fail_ref(rs, ref, "metrics can be used in `if` and in commands only");
+		return resolver_fail(rs, ref, "metrics can be used in `if` and in commands only");
 	for (size_t i = 0; !metrics && i < s->n_inputs; i++)
 		if (strcmp(s->inputs[i].name, d->rest) == 0)
-			return stand_for(rs, ref, &s->inputs[i]);
+			return resolver_stand_for(rs, ref, &s->inputs[i]);
 	for (size_t i = 0; metrics && i < use->n_metrics; i++) {
 		const struct offered_metric *m = &use->metrics[i];
 
@@ -73,11 +74,12 @@ bool resolve_offer(struct resolver *rs, struct ref *ref, const struct dotted *d,
 			resolver_add_dep(rs, ref->step, &m->pos)->metrics = true;
 		return ref->kind != REF_BROKEN;
 	}
-	return fail_ref(rs, ref,
-			"`%s`, which step `%s` uses, offers no %s `%s`%s: it says so at its top, "
-			"`%s: {%s: …}`",
-			use->doc->file, d->first, metrics ? "metric" : "output", d->rest,
-			loader_suggest(rs->l, d->rest, names, n), d->second, d->rest);
+	return resolver_fail(
+		rs, ref,
+		"`%s`, which step `%s` uses, offers no %s `%s`%s: it says so at its top, "
+		"`%s: {%s: …}`",
+		use->doc->file, d->first, metrics ? "metric" : "output", d->rest,
+		loader_suggest(rs->l, d->rest, names, n), d->second, d->rest);
 }
 
 static void note_needed(void *arg, const struct ref *ref)
@@ -100,7 +102,7 @@ static void note_needed(void *arg, const struct ref *ref)
 
 /* `if` of the steps that use this step's pipeline, and of those that use theirs, holds for it too.
  * It comes first, so that what it excludes isn't looked at. */
-void inherit_conditions(struct resolver *rs)
+void resolve_inherited_conditions(struct resolver *rs)
 {
 	struct expr *all, **args;
 	uint32_t n = rs->s->condition != NULL;

@@ -1,4 +1,4 @@
-/* engine/model/config_kubernetes.c — reads `kubernetes` of cairn.yaml: which cluster, images, what
+/* engine/model/config/kubernetes.c — reads `kubernetes` of cairn.yaml: which cluster, images, what
  * pods need to reach the store, limits.
  *
  * The block has two kinds of keys. placement.c reads those that hold for all steps, into one JSON
@@ -10,7 +10,7 @@
  * the user didn't choose what it says.
  */
 #include "base/os/fs.h"
-#include "model/config_read.h"
+#include "model/config/internal.h"
 #include "model/step/placement.h"
 
 static const char *const pull_policies[] = { "IfNotPresent", "Always", "Never" };

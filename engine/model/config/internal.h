@@ -1,9 +1,8 @@
-/* engine/model/config_read.h — shared by the readers of cairn.yaml; no file except config*.c
- * includes it. */
-#ifndef CAIRN_MODEL_CONFIG_READ_H
-#define CAIRN_MODEL_CONFIG_READ_H
+/* engine/model/config/internal.h — shared by the readers of cairn.yaml in this folder. */
+#ifndef CAIRN_MODEL_CONFIG_INTERNAL_H
+#define CAIRN_MODEL_CONFIG_INTERNAL_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/read.h"
 
 struct config_access {

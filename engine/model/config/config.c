@@ -1,5 +1,5 @@
-/* engine/model/config.c — cairn.yaml and the CAIRN_* variables become a struct config.
- * config_kubernetes.c reads the block `kubernetes`.
+/* engine/model/config/config.c — cairn.yaml and the CAIRN_* variables become a struct config.
+ * kubernetes.c reads the block `kubernetes`.
  *
  * config_load(): find the root, find the state directory, refuse a state that isn't the caller's
  * own (state.c), read the file over the defaults, read the variables over the file. The store is
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/os/fs.h"
-#include "model/config_read.h"
+#include "model/config/internal.h"
 #include "model/state.h"
 #include "model/step/placement.h"
 
