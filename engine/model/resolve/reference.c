@@ -169,10 +169,11 @@ static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dot
 	}
 	i = (uintptr_t)map_get_str(l->param_index, name);
 	if (!i) {
-		const char *near = diag_errors(l->diags) < DIAG_MAX
-					   ? param_hint(name, l->params.v + l->at->first_param,
-							l->at->n_params, l->scratch)
-					   : "";
+		const char *near = "";
+
+		if (l->at->n_params > 0 && diag_errors(l->diags) < DIAG_MAX)
+			near = param_hint(name, l->params.v + l->at->first_param, l->at->n_params,
+					  l->scratch);
 
 		if (!*near && strchr(name, '-'))
 			near = " (a difference has blanks around `-`)";
