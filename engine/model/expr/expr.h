@@ -11,8 +11,8 @@
  *	join(list, separator) choose(condition, a, b)
  *
  * and + - * / // % of numbers, as in Python: `/` gives a float, `//` rounds down. Integers have 64
- *bits; a result that doesn't fit, and a division by zero, is an error. A name may hold `-`: a - b
- *is a difference, a-b a name.
+ * bits; a result that doesn't fit, and a division by zero, is an error. A name may hold `-`: a - b
+ * is a difference, a-b a name.
  *
  * `&&`, `||`, `!` and conditions take true or false, nothing else; `==` of different kinds is
  * false (and an error of `cairn check` where the kinds are known). A name with odd characters is
@@ -21,7 +21,7 @@
  *
  * References are resolved to indices when the pipeline is loaded; evaluating asks the caller's
  * scope for values. Loading also checks types, as far as they are known. Any thread; nothing here
- *has state.
+ * has state.
  */
 #ifndef CAIRN_MODEL_EXPR_EXPR_H
 #define CAIRN_MODEL_EXPR_EXPR_H

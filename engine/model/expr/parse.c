@@ -13,14 +13,14 @@
  *	literal = integer | decimal | 'text' | "text" | true | false | null
  *
  * A name may hold `-`, so `a-b` is a name and `a - b` a difference. A quote inside of text is
- *doubled. `$${{` is the text `${{`. After an error, reading continues after the next `}}`, so that
- *each expression of a text gets its own message; only the first problem of an expression is
- *reported. Tokens are read left to right once, which is what the source cursor needs.
+ * doubled. `$${{` is the text `${{`. After an error, reading continues after the next `}}`, so that
+ * each expression of a text gets its own message; only the first problem of an expression is
+ * reported. Tokens are read left to right once, which is what the source cursor needs.
  *
  * Nodes go to the arena of the model. parse_unary() counts the depth, up to EXPR_DEPTH_MAX, which
  * bounds every later recursion over the expression; a chain of && or ||, of + and -, of * and / is
- *one node. References keep their text (REF_UNRESOLVED): resolve.c finds their meaning, check.c the
- *types.
+ * one node. References keep their text (REF_UNRESOLVED): resolve.c finds their meaning, check.c the
+ * types.
  */
 #include <math.h>
 #include <stdio.h>
