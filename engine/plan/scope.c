@@ -25,60 +25,23 @@ static int not_here(const struct ref *ref, struct err *err)
 		       ref->col);
 }
 
-static bool find_metric(const struct plan_task *t, const char *name, struct value *ret)
+static int find_metric(struct task_scope *sc, const struct ref *ref, const struct plan_task *t,
+		       struct value *ret, struct err *err)
 {
 	for (uint32_t i = 0; i < t->n_metrics; i++)
-		if (str_eq(t->metrics[i].name, name)) {
+		if (str_eq(t->metrics[i].name, ref->name)) {
 			double v = t->metrics[i].value;
 
 			*ret = (struct value){ .type = VALUE_FLOAT, .f = v };
 			/* So that `steps.x.metrics.epochs == 5` reads as written. */
 			if (v == floor(v) && fabs(v) < 9007199254740992.0)
 				*ret = (struct value){ .type = VALUE_INT, .i = (int64_t)v };
-			return true;
+			return 0;
 		}
-	return false;
-}
-
-static int no_metric(struct task_scope *sc, const struct ref *ref, const struct plan_task *t,
-		     struct err *err)
-{
 	plan_task_label(sc->plan, t, &sc->plan->scratch);
 	return err_set(err, ERR_INVALID,
 		       "`steps.%s.metrics.%s`: task %s gave no metric of that name",
 		       sc->plan->steps[ref->step].decl->name, ref->name, sc->plan->scratch.s);
-}
-
-/* One number; a list where the needed step has several tasks for this one. */
-static int metric_value(struct task_scope *sc, const struct ref *ref, struct value *ret,
-			struct err *err)
-{
-	struct plan *p = sc->plan;
-	struct plan_dep *d = plan_dep_on(p, &p->steps[sc->task->step], ref->step);
-	uint32_t g;
-	size_t n, used = 0;
-	struct value *v;
-
-	if (!d)
-		return not_here(ref, err);
-	g = dep_group_of(d, sc->task);
-	if (!dep_gathers(p, d))
-		return find_metric(dep_single(p, d, g), ref->name, ret)
-			       ? 0
-			       : no_metric(sc, ref, dep_single(p, d, g), err);
-	n = dep_group_size(p, d, g);
-	v = arena_alloc(sc->arena, (n + 1) * sizeof(*v));
-	for (size_t i = 0; i < n; i++) {
-		const struct plan_task *t = dep_group_task(p, d, g, i);
-
-		if (task_left_out(p, t))
-			continue;
-		if (!find_metric(t, ref->name, &v[used]))
-			return no_metric(sc, ref, t, err);
-		used++;
-	}
-	*ret = (struct value){ .type = VALUE_LIST, .list = { v, used } };
-	return 0;
 }
 
 /* In the order of the pipeline and of each step's tasks. */
@@ -233,9 +196,11 @@ static int find_value(struct task_scope *sc, const struct ref *ref, const struct
 	return 0;
 }
 
-/* As metric_value(), of any type. */
-static int step_value(struct task_scope *sc, const struct ref *ref, struct value *ret,
-		      struct err *err)
+/* What `find` finds in the task that this one needs; a list where it needs several of that step. */
+static int value_of_step(struct task_scope *sc, const struct ref *ref,
+			 int (*find)(struct task_scope *sc, const struct ref *ref,
+				     const struct plan_task *t, struct value *ret, struct err *err),
+			 struct value *ret, struct err *err)
 {
 	struct plan *p = sc->plan;
 	struct plan_dep *d = plan_dep_on(p, &p->steps[sc->task->step], ref->step);
@@ -247,7 +212,7 @@ static int step_value(struct task_scope *sc, const struct ref *ref, struct value
 		return not_here(ref, err);
 	g = dep_group_of(d, sc->task);
 	if (!dep_gathers(p, d))
-		return find_value(sc, ref, dep_single(p, d, g), ret, err);
+		return find(sc, ref, dep_single(p, d, g), ret, err);
 	n = dep_group_size(p, d, g);
 	v = arena_alloc(sc->arena, (n + 1) * sizeof(*v));
 	for (size_t i = 0; i < n; i++) {
@@ -255,7 +220,7 @@ static int step_value(struct task_scope *sc, const struct ref *ref, struct value
 
 		if (task_left_out(p, t))
 			continue;
-		if (find_value(sc, ref, t, &v[used], err) < 0)
+		if (find(sc, ref, t, &v[used], err) < 0)
 			return -1;
 		used++;
 	}
@@ -380,9 +345,9 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	case REF_ITEM_STEM:
 		return s->items ? item_value(sc, ref, ret) : not_here(ref, err);
 	case REF_STEP_METRIC:
-		return metric_value(sc, ref, ret, err);
+		return value_of_step(sc, ref, find_metric, ret, err);
 	case REF_STEP_VALUE:
-		return step_value(sc, ref, ret, err);
+		return value_of_step(sc, ref, find_value, ret, err);
 	case REF_ITEM_VALUE:
 		return s->items ? item_member(sc, ref, ret, err) : not_here(ref, err);
 	case REF_STEP_STATE:
