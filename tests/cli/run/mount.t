@@ -2,6 +2,9 @@
 # Inputs that are mounted: the same results as with copies, nothing reaches the store or the host, and what a step can't do is said.
 . "$(dirname "$0")/../../lib.sh"
 
+# Others on this machine mount and unmount all the time, so only what names this test's directory counts.
+ours=${TRASH##*/}
+
 as_nobody="setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=$TRASH/work/user"
 
 head -c 3000000 /dev/urandom >big.bin
@@ -102,13 +105,11 @@ check_same() { # COMMAND...: what runs cairn
 	test_lines 0 modes
 	find .cairn/work -mindepth 2 -print >left
 	test_lines 0 left
-	test_no_grep cairn-test /proc/self/mountinfo
+	test_no_grep "$ours" /proc/self/mountinfo
 }
 
 test_expect --needs LOCAL_STORE 'mounts and copies: the same keys and outputs; a step does what it likes to its inputs' '
-	before=$(wc -l </proc/self/mountinfo)
 	check_same cairn
-	test_is "$(wc -l </proc/self/mountinfo)" "$before"
 '
 
 # check_apart CAIRN...: mounts with a network of the step's own; a strict step's inputs aren't mounted, and what it reads is the same.
@@ -119,23 +120,23 @@ check_apart() {
 	steps:
 	  net:
 	    network: none
-	    run: "{ grep -c . /proc/net/dev; grep -c ' - overlay ' /proc/self/mountinfo || true; cksum <${{ inputs.big }}; } >${{ outputs.o }}"
+	    run: "{ grep -c . /proc/net/dev; grep -c '/OURS/.* - overlay ' /proc/self/mountinfo || true; cksum <${{ inputs.big }}; } >${{ outputs.o }}"
 	    inputs: {big: "${{ inputs.big }}"}
 	    outputs: {o: out/o}
 	  strict:
 	    network: loopback
 	    sandbox: strict
-	    run: "{ grep -c . /proc/net/dev; grep -c ' - overlay ' /proc/self/mountinfo || true; cksum <${{ inputs.big }}; } >${{ outputs.o }}"
+	    run: "{ grep -c . /proc/net/dev; grep -c '/OURS/.* - overlay ' /proc/self/mountinfo || true; cksum <${{ inputs.big }}; } >${{ outputs.o }}"
 	    inputs: {big: "${{ inputs.big }}"}
 	    outputs: {o: out/o}
 	YAML
-	sed -n "/ - overlay /=" /proc/self/mountinfo | wc -l >before
+	sed -i "s/OURS/$ours/" apart.yaml
 	"$@" run apart.yaml -q
 	"$@" get net/o -o net.out -q
 	"$@" get strict/o -o strict.out -q
-	printf "3\n%d\n%s\n" $(($(cat before) + 1)) "$(cksum <big.bin)" >want
+	printf "3\n1\n%s\n" "$(cksum <big.bin)" >want
 	test_cmp want net.out
-	printf "3\n%d\n%s\n" "$(cat before)" "$(cksum <big.bin)" >want
+	printf "3\n0\n%s\n" "$(cksum <big.bin)" >want
 	test_cmp want strict.out
 }
 test_expect --needs LOCAL_STORE 'mounts go with a network of its own; a strict step has other inputs' '
