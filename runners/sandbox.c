@@ -142,7 +142,7 @@ static void search_path(struct sandbox_paths *p, const struct runner_sandbox *s,
 }
 
 /* `tool` is a command that prints a version: `time -p gcc --version`. All of its words that name
- * files are meant, as in the key (plan/sources.c); tools run in the root directory. */
+ * files are meant, as in the key (plan/sources/sources.c); tools run in the root directory. */
 static void add_tool(struct sandbox_paths *p, const struct runner_sandbox *s, const char *path,
 		     const char *tool)
 {

@@ -296,9 +296,9 @@ void workspace_close(struct workspace *w)
 /* Environment. */
 
 /* From the host, a program gets only the paths of programs and the user's identity. The key
- * includes a Python environment that PATH leads to (plan/packages.c). Time zone, language and
- * libraries would be inputs outside of the key. So the first two are the same everywhere, and `env`
- * must declare a search path of libraries. */
+ * includes a Python environment that PATH leads to (plan/sources/packages.c). Time zone, language
+ * and libraries would be inputs outside of the key. So the first two are the same everywhere, and
+ * `env` must declare a search path of libraries. */
 
 static bool given(const char *const *env, const char *name)
 {

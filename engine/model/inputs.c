@@ -3,7 +3,7 @@
  *
  * The table `schemes` gives for each prefix its origin and the check of the rest. Text without a
  * scheme is a path in the project (read_path()). Only the form is checked. Nothing is opened,
- * hashed or fetched: engine/plan/pin.c does that when a run starts.
+ * hashed or fetched: engine/plan/sources/pin.c does that when a run starts.
  *
  * An input is declared under `inputs` of the pipeline, or a step names a path or URI itself.
  * step_implicit_input() makes one input_decl for each such text (loader.implicit_inputs), however

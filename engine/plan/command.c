@@ -10,7 +10,7 @@
  * facts, and key_record_end() sorts them. It is called for each task of a wave. plan_task_command()
  * makes the whole command, and the same record again, only for tasks that are executed.
  *
- * builtin.c adds what built-in steps need. lookup.c looks up the cache.
+ * builtin.c adds what built-in steps need. past/lookup.c looks up the cache.
  */
 #include <assert.h>
 #include <stdio.h>

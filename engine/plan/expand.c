@@ -4,7 +4,7 @@
  * A step is expanded once all steps that it needs are (so that its dependencies can be counted)
  * and, for `each` over a step's output or value, once that step has ended. Invariant: a task's
  * `pending` is the number of its step's deps whose group still has tasks that haven't ended;
- * absent.c adds one for each revived task that it waits for.
+ * past/absent.c adds one for each revived task that it waits for.
  *
  * Tasks are matched by the values that they have on shared axes. number_groups() puts the needed
  * step's tasks into numbered groups, find_groups() finds the group of each task of this step, and

@@ -97,7 +97,7 @@ struct plan_wait {
 	uint32_t next; /* index + 1 of the next with this producer, 0 none (plan_task.last_wait) */
 };
 
-struct replay; /* replay.c */
+struct replay; /* past/replay.c */
 
 struct plan {
 	struct step_sandbox sandbox; /* of steps that state none; never UNSTATED */
@@ -172,7 +172,7 @@ struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d,
 				 size_t i);
 struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
 
-/* sources.c: what comes from the project: code (code/), tools */
+/* sources/sources.c: what comes from the project: code (code/), tools */
 int plan_pin_sources(struct plan *p, struct err *err);
 int plan_put_path(struct plan *p, const char *path, int flags, struct content_id *ret,
 		  struct err *err);
@@ -184,13 +184,13 @@ void plan_pin_add(struct plan *p, const char *name, const char *origin,
 		  const struct content_id *id);
 bool plan_is_resumed(const struct plan *p);
 
-/* image.c: the images in which commands run */
+/* sources/image.c: the images in which commands run */
 int plan_pin_images(struct plan *p, struct err *err);
 void plan_image_key(const struct plan *p, const struct plan_task *t, struct str *record);
 /* For variants that came after plan_pin_images(). */
 int plan_take_image_pins(struct plan *p, struct plan_step *s, struct err *err);
 
-/* pin.c: the pipeline's inputs, from the project and from outside */
+/* sources/pin.c: the pipeline's inputs, from the project and from outside */
 int plan_pin_inputs(struct plan *p, struct err *err);
 
 /* scope.c: values of references for one task. `inputs` is set once the task's inputs are known;
@@ -227,11 +227,11 @@ int command_script(struct task_scope *sc, struct str *out, struct err *err);
 int command_key_record(struct task_scope *sc, const char *script, struct str *record,
 		       struct err *err);
 
-/* packages.c: the packages of the Python environments whose programs are on `path` (in PATH's
- * format); nothing when there is no environment */
+/* sources/packages.c: the packages of the Python environments whose programs are on `path` (in
+ * PATH's format); nothing when there is no environment */
 int plan_packages_on_path(const char *path, struct str *out, struct err *err);
 
-/* absent.c: results on record whose content is gone */
+/* past/absent.c: results on record whose content is gone */
 /* Whether planning itself reads the bytes of this content for the step: an `each` ranges over them,
  * or a path below them is followed. `which`: the step of a REF_STEP_OUTPUT, the index of a
  * REF_PIPELINE_INPUT. */
@@ -258,7 +258,7 @@ void label_add_value(struct str *out, const struct value *v);
 void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,
 		 const struct step_output *o, struct str *out);
 
-/* lookup.c: results on record */
+/* past/lookup.c: results on record */
 struct lookup_hit {
 	bool found, from_store;
 	struct content_id *outputs; /* in arena */
@@ -281,7 +281,7 @@ int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit
 bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named,
 			  size_t n, struct content_id **ret);
 
-/* replay.c */
+/* past/replay.c */
 void replay_new(struct plan *p);
 void replay_free(struct plan *p);
 void replay_items(struct plan *p, struct plan_step *s); /* the members that `each` ranged over, by

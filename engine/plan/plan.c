@@ -7,10 +7,10 @@
  * (expand_again). This repeats until neither is left.
  *
  * Invariants: a task is put in `wave` exactly once, when its `pending` reaches 0; every ended task
- * has told its dependents, once; `counts` agrees with the tasks' states. A revived task (absent.c),
- * whose content is made again, still counts as ended for its dependents. Only the tasks that wait
- * for its bytes learn of its second end, unless it fails or is left out. plan_prove_ended() checks
- * this at the end of a run.
+ * has told its dependents, once; `counts` agrees with the tasks' states. A revived task
+ * (past/absent.c), whose content is made again, still counts as ended for its dependents. Only the
+ * tasks that wait for its bytes learn of its second end, unless it fails or is left out.
+ * plan_prove_ended() checks this at the end of a run.
  *
  * One thread. engine/run has attempts, leases and retries; the plan only learns how tasks end.
  */

@@ -16,7 +16,7 @@
 
 #include "model/config/config.h"
 #include "model/pipeline.h"
-#include "plan/key.h"
+#include "plan/key/key.h"
 #include "plan/metrics.h"
 #include "record/manifest/results.h"
 #include "storage/content/content.h"

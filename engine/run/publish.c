@@ -12,7 +12,7 @@
  * end. A reproduction never replaces a record, and adds one only beside another.
  *
  * Threads: the loop's, except write_batch(), which runs on the worker. Not here: looking records up
- * (plan/lookup.c).
+ * (plan/past/lookup.c).
  */
 #include "run/internal.h"
 #include "storage/action.h"

@@ -1,7 +1,7 @@
 /* A key record out of the database: every fact stays inside of the bytes. */
 #include <assert.h>
 #include <stdlib.h>
-#include "plan/key.h"
+#include "plan/key/key.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include "cli/lineage/lineage.h"
 #include "model/expr/value.h"
-#include "plan/key.h"
+#include "plan/key/key.h"
 #include "record/rows/tags.h"
 #include "storage/action.h"
 

@@ -24,7 +24,7 @@
 #include <assert.h>
 #include "base/text/text.h"
 #include "model/expr/value.h"
-#include "plan/difference.h"
+#include "plan/key/difference.h"
 
 #define VALUE_SHOWN  80
 #define CHAIN_MAX    12 /* steps upward that a sentence follows */

@@ -403,8 +403,8 @@ static void check_pipeline(struct doctor *d, const char *path)
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[i];
 
-		/* On a cluster the tools are in the images, and plan/image.c refuses a step without
-		 * one.
+		/* On a cluster the tools are in the images, and plan/sources/image.c refuses a step
+		 * without one.
 		 */
 		if (!str_eq(d->config->runner, "local")) {
 			if (s->program.run && !s->place.image && !s->settings[SETTING_IMAGE])

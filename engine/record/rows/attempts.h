@@ -25,7 +25,7 @@ struct attempt_row {
 	const char *node, *message, *workspace; /* NULL: none */
 	/* Earlier attempts whose checkpoint it continued: "12 15"; NULL: none. */
 	const char *continues;
-	const char *reason;  /* why the task ran: "input data changed: …" (plan/reason) */
+	const char *reason;  /* why the task ran: "input data changed: …" (plan/past/reason.c) */
 	const char *waiting; /* until it ends: why it doesn't run yet; or NULL */
 	const char *image;   /* its program's, "registry/name@sha256:…"; NULL: none, or Cairn's */
 };

@@ -10,7 +10,7 @@
  * run: a fact that can't be read stays unknown.
  *
  * Threads: one look at a time, since the table of functions is shared. Not here: reading code for
- * keys (plan/sources.c).
+ * keys (plan/sources/sources.c).
  */
 #include "run/task/git.h"
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/macros.h"
-#include "plan/difference.h"
+#include "plan/key/difference.h"
 #include "unit.h"
 
 #define FACTS_MAX 40

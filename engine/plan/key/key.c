@@ -1,4 +1,4 @@
-/* engine/plan/key.c — key records: the facts whose digest is a task's key, as bytes.
+/* engine/plan/key/key.c — key records: the facts whose digest is a task's key, as bytes.
  *
  * A record is a magic word and then facts: kind, name, value, each with its length (key.h lists the
  * kinds). Callers add facts in any order; key_record_end() sorts them with key_fact_order(), so
@@ -9,7 +9,7 @@
  * checked, and MAX_FACTS bounds what it makes us allocate. Facts that are read point into the
  * record's bytes. No state, any thread. command.c and builtin.c decide which facts a step has.
  */
-#include "plan/key.h"
+#include "plan/key/key.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

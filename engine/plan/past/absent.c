@@ -1,4 +1,4 @@
-/* engine/plan/absent.c — results on record whose content is gone from the store.
+/* engine/plan/past/absent.c — results on record whose content is gone from the store.
  *
  * Keys need only ids, so such a task is a hit as long as no task needs its bytes
  * (plan_task.absent). When a task that depends on it must be executed, the absent one is revived:

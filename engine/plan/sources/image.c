@@ -1,4 +1,4 @@
-/* engine/plan/image.c — the images that commands run in, where they run in containers.
+/* engine/plan/sources/image.c — the images that commands run in, where they run in containers.
  *
  * The registry resolves a name when the run starts, and the answer holds until the run ends: it is
  * pinned ("image:NAME") as "registry/name@sha256:… linux/amd64". plan_pin_images() collects the

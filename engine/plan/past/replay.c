@@ -1,4 +1,4 @@
-/* engine/plan/replay.c — a plan whose tasks get the recorded results of a past run.
+/* engine/plan/past/replay.c — a plan whose tasks get the recorded results of a past run.
  *
  * First all tasks end as they did then. They do so in waves like any plan's, so that steps expand,
  * conditions hold and inputs are gathered exactly as they were (end_as_recorded()). Then the chosen

@@ -1,4 +1,4 @@
-#include "plan/difference.h"
+#include "plan/key/difference.h"
 #include "storage/origin/reference.h"
 
 /* Key records. */

@@ -1,5 +1,5 @@
-/* engine/plan/reason.c — why a task runs: compares its key record with that of the latest earlier
- * execution of the same task.
+/* engine/plan/past/reason.c — why a task runs: compares its key record with that of the latest
+ * earlier execution of the same task.
  *
  * When the plan knows the cause of a miss (forced, `cache: false`, content gone), that is the
  * reason. Otherwise the database names the last attempt with this label, key_differences() compares
@@ -10,8 +10,8 @@
  * record.
  */
 #include "base/text/text.h"
-#include "plan/difference.h"
 #include "plan/internal.h"
+#include "plan/key/difference.h"
 
 /* Causes that are named; the rest is only counted. */
 #define CAUSES_MAX 3

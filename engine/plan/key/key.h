@@ -1,13 +1,13 @@
-/* engine/plan/key.h — the key record: everything that decides a task's result, in canonical bytes.
- * Its SHA-256 is the key.
+/* engine/plan/key/key.h — the key record: everything that decides a task's result, in canonical
+ * bytes. Its SHA-256 is the key.
  *
  * Never made from JSON text. Layout: field "cairn-key/1", then facts sorted by (kind, name), each:
  * kind (1 byte), field name, field value; a field is a u32 little-endian length and that many
  * bytes. What isn't in it doesn't matter to the result: run id, time, host, timeout, retry, and
  * resources unless the step says `key: {resources: true}`.
  */
-#ifndef CAIRN_PLAN_KEY_H
-#define CAIRN_PLAN_KEY_H
+#ifndef CAIRN_PLAN_KEY_KEY_H
+#define CAIRN_PLAN_KEY_KEY_H
 
 #include "base/crypto/digest.h"
 #include "base/text/str.h"
@@ -33,7 +33,7 @@ enum key_fact_kind {
 	KEY_IMAGE, /* where commands run in containers: "sha256:… linux/amd64"; the image's name
 		      isn't in it */
 	KEY_PACKAGES, /* installed packages of the Python environment on PATH; none: no fact
-			 (packages.c) */
+			 (sources/packages.c) */
 	KEY_SANDBOX,  /* "strict", ""; "network", none or loopback; of commands */
 	KEY_VALUES,   /* path */
 };

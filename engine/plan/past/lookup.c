@@ -1,4 +1,4 @@
-/* engine/plan/lookup.c — results on record.
+/* engine/plan/past/lookup.c — results on record.
  *
  * Three places are asked, the cheapest first. The pipeline's last results table is read in step
  * with the tasks, so that a million unchanged ones cost no query. Then the database. Then the

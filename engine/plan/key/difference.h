@@ -1,8 +1,8 @@
-/* plan/difference.h — how two key records, and two trees, differ: for `why` and `diff`. */
-#ifndef CAIRN_PLAN_DIFFERENCE_H
-#define CAIRN_PLAN_DIFFERENCE_H
+/* plan/key/difference.h — how two key records, and two trees, differ: for `why` and `diff`. */
+#ifndef CAIRN_PLAN_KEY_DIFFERENCE_H
+#define CAIRN_PLAN_KEY_DIFFERENCE_H
 
-#include "plan/key.h"
+#include "plan/key/key.h"
 #include "storage/content/content.h"
 
 /* Called for one fact that differs; was or now is NULL when only the other record has it. The

@@ -1,5 +1,5 @@
-/* engine/plan/sources.c — what comes from the project when a run starts: code, the versions of
- * tools, installed packages (code: code/; the pipeline's inputs: pin.c; images: image.c).
+/* engine/plan/sources/sources.c — what comes from the project when a run starts: code, the versions
+ * of tools, installed packages (code: code/; the pipeline's inputs: pin.c; images: image.c).
  *
  * Each is pinned under a name, so that a resumed run, and later a reproduced one, gets the same
  * content without the project. plan_pin_sources() goes once over the selected steps that have a

@@ -1,4 +1,4 @@
-/* engine/plan/pin.c — the pipeline's inputs when a run starts.
+/* engine/plan/sources/pin.c — the pipeline's inputs when a run starts.
  *
  * Paths of the project are hashed into the store (plan_put_path()), artifacts are found there, and
  * storage/origin/origin.h pins what lies outside. Each gets a pin "input:NAME", from which a
