@@ -711,6 +711,7 @@ int content_put_at(struct store *s, int dir_fd, const char *path,
 	struct stat st;
 	int r;
 
+	assert(s);
 	spare -= spare > 0; /* this thread */
 	p.spare = &spare;
 	if (p.o->flags & CONTENT_PUT_BENEATH) {

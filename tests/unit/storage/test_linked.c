@@ -2,8 +2,10 @@
  * in place, verify, gc, and the limit of links. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include "base/clock.h"
 #include "base/os/fs.h"
 #include "storage/internal.h"
@@ -147,14 +149,19 @@ static void test_copies_stay(void **state)
 	assert_int_equal(stat_of(f, "a").st_mode & 07777, 0644);
 }
 
-/* Links change the ctime, which would be a change for other files. */
+/* Links change the ctime, which would be a change for other files. In memory, times don't tell all
+ * changes, so there every file is read. */
 static void test_not_read_again(void **state)
 {
 	struct fixture *f = *state;
 	struct statcache *cache;
 	char path[TEST_DIR_MAX + 16];
 	struct content_id id, again;
+	struct statfs fs;
 
+	assert_int_equal(fstatfs(f->fd, &fs), 0);
+	if (fs.f_type == TMPFS_MAGIC)
+		skip();
 	snprintf(path, sizeof(path), "%s/statcache", f->dir);
 	assert_int_equal(statcache_open(path, &cache, NULL), 0);
 	make_file(f, "a", "some text");
