@@ -83,6 +83,8 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 /* create: make a missing store, and connect to a shared one; else ERR_NOT_FOUND. Only the call that
  * opens the store looks at `create`. */
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err);
+/* Who uses this program, as it is recorded: "ada@host". */
+const char *cli_author(struct cli *cli);
 /* Path of the running program, and of the built-in steps' program next to it; in cli->arena. */
 const char *cli_program(struct cli *cli);
 const char *cli_steps_program(struct cli *cli);
@@ -189,6 +191,7 @@ CLI_COMMAND(sweep);
 CLI_COMMAND(status);
 CLI_COMMAND(logs);
 CLI_COMMAND(cancel);
+CLI_COMMAND(approve);
 CLI_COMMAND(runs);
 CLI_COMMAND(why);
 CLI_COMMAND(graph);

@@ -316,7 +316,11 @@ const struct cli_command cli_commands[] = {
 		  "\"attempt\": N, \"id\": N, \"continues\": [ID of an attempt whose checkpoint it "
 		  "went on from], \"state\", \"started\": TIME, \"duration_ns\": N, \"exit\": "
 		  "N|null, \"failure\"|null, \"message\"|null, \"reason\"|null, \"waiting\"|null, "
-		  "\"image\"|null}], \"not_executed\": when it has ended [{\"task\", \"step\", "
+		  "\"image\"|null, \"approval\": what a step with `approve` asks, and the answer "
+		  "{\"message\"|null, \"by\": [NAME], \"until\": TIME|null, \"at_limit\": "
+		  "approve|refuse, \"answer\": approved|refused|null, \"who\"|null, \"way\": "
+		  "cli|api|time limit|null, \"at\": TIME|null, \"said\"|null}|null}], "
+		  "\"not_executed\": when it has ended [{\"task\", \"step\", "
 		  "\"state\": hit|skipped|blocked, \"made_by\": RUN|null, \"reason\"|null, "
 		  "\"duration_ns\": N}], \"exports\": [{\"task\", \"output\", \"uri\", \"state\": "
 		  "exported|failed, \"message\"}]}",
@@ -349,6 +353,22 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn cancel", "the running one" },
 		   { "cairn cancel digits-7kq2m --now", "at once" }),
 	  .complete = COMPLETE_RUN, .run = cmd_cancel },
+	{ "approve", "answer a step that waits for a person", "RUN STEP", 2, 2,
+	  "Approves what the step asks, or refuses it: then the step fails, and what needs it is "
+	  "blocked. The run goes on by itself; if its engine died, `cairn resume` takes the "
+	  "answer. "
+	  "STEP is a task (train[fold=0]), or a step with one question. The answer is recorded "
+	  "with "
+	  "your user name, the time and the message, and can't be changed. If the step says `by`, "
+	  "only those users may answer; here their names are checked as far as everybody who can "
+	  "write the project's database is trusted.",
+	  OPTIONS({ 0, "refuse", NULL, "refuse instead" },
+		  { 'm', "message", "TEXT", "what is recorded with the answer" }, OPT_SERVER),
+	  .json = "{\"run\", \"task\", \"approval\": as in `cairn status --json`}",
+	  EXAMPLES({ "cairn approve digits-7kq2m release", "go on" },
+		   { "cairn approve last release --refuse -m 'too many false alarms'",
+		     "don't, and say why" }),
+	  .complete = COMPLETE_RUN, .run = cmd_approve },
 	{ "runs", "list past and present runs", "", 0, 0,
 	  "Lists runs, newest first, and nondeterministic tasks. All given conditions must hold. A "
 	  "metric is that of any task of the run, executed or hit; STEP.NAME is that of one step. "
@@ -379,7 +399,8 @@ const struct cli_command cli_commands[] = {
 		  "VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"reproduces\": HASH|null, "
 		  "\"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", "
 		  "\"blocked\"}, \"message\"|null, \"trial\": {\"sweep\", \"number\": N}|null, "
-		  "\"tags\": [NAME], \"metrics\": those of --sort and --metric {NAME: N}}]}",
+		  "\"waiting\": for which approval it waits|null, \"tags\": [NAME], \"metrics\": "
+		  "those of --sort and --metric {NAME: N}}]}",
 	  EXAMPLES({ "cairn runs", "the newest 20" },
 		   { "cairn runs --state failed --json", "failed ones, for a program" },
 		   { "cairn runs --since 7d --metric 'accuracy>=0.9' -p lr=0.1",
@@ -407,8 +428,9 @@ const struct cli_command cli_commands[] = {
 		    "draw tasks instead of steps, as far as they are known without running" },
 		  { 'o', "output", "FILE", "write to FILE instead of standard output",
 		    .complete = COMPLETE_FILE }),
-	  .json = "{\"pipeline\", \"nodes\": [{\"name\", \"input\": BOOL, \"step\"|null, "
-		  "\"tasks\": N|null}], \"edges\": [{\"from\", \"from_input\": BOOL, \"to\", "
+	  .json = "{\"pipeline\", \"nodes\": [{\"name\", \"input\": BOOL, \"approval\": BOOL, "
+		  "\"step\"|null, \"tasks\": N|null}], \"edges\": [{\"from\", \"from_input\": "
+		  "BOOL, \"to\", "
 		  "\"kind\": \"data\"|\"metrics\"|\"order\"}]}",
 	  EXAMPLES({ "cairn graph", "in the terminal" },
 		   { "cairn graph -o pipeline.svg", "as a picture" },

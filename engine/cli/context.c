@@ -21,7 +21,9 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/os/fs.h"
+#include "base/os/machine.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "model/cache/cache.h"
@@ -330,4 +332,14 @@ int cli_params(struct cli *cli, const struct cli_args *args, struct param_overri
 	}
 	VEC_TO_ARENA(&v, cli->arena, ret, ret_n);
 	return r;
+}
+
+const char *cli_author(struct cli *cli)
+{
+	const char *user = getenv("USER");
+	char host[MACHINE_NAME_BYTES];
+
+	machine_name(host);
+	return user && *user ? arena_printf(cli->arena, "%.100s@%s", user, host)
+			     : arena_printf(cli->arena, "%u@%s", (unsigned)geteuid(), host);
 }

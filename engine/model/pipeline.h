@@ -229,6 +229,15 @@ struct step_program {
 	size_t n_locals;
 };
 
+/* It executes nothing: it waits until a person approves or refuses (run/approve.c). */
+#define APPROVE_BY_MAX 100
+struct step_approve {
+	const struct expr_template *message; /* or NULL */
+	const char *const *by;               /* who may answer; none: everybody */
+	size_t n_by;
+	bool at_limit; /* when the step's `timeout` is over: approved, else refused */
+};
+
 /* What it reads besides its inputs. */
 struct step_reads {
 	const struct named_template *env; /* defaults merged in, sorted by name */
@@ -306,6 +315,7 @@ struct step {
 	struct pos pos;
 	const char *description;
 	struct step_program program;
+	const struct step_approve *approve; /* instead of a program; NULL: none */
 	const struct step_input *inputs;
 	size_t n_inputs;
 	const struct step_output *outputs;

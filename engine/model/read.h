@@ -258,6 +258,7 @@ enum {
 	CONTEXT_DEFAULTS = 1 << 4,
 	CONTEXT_WRAP = 1 << 5,     /* a built-in step that runs the step's own command */
 	CONTEXT_PIPELINE = 1 << 6, /* the step that uses a pipeline */
+	CONTEXT_APPROVE = 1 << 7,  /* a step that waits for a person */
 };
 void step_read_inputs(struct reader *r, const struct yaml_node *n);
 void step_read_outputs(struct reader *r, const struct yaml_node *n);
@@ -298,6 +299,7 @@ void setting_check(struct loader *l, const struct step *s, enum step_setting whi
 void step_read_env(struct reader *r, const struct yaml_node *n);
 void step_read_secrets(struct reader *r, const struct yaml_node *n);
 void step_read_tools(struct reader *r, const struct yaml_node *n);
+void step_read_approve(struct reader *r, const struct yaml_node *n);
 void step_read_timeout(struct reader *r, const struct yaml_node *n);
 void step_read_with(struct reader *r, const struct yaml_node *n);
 /* step/builtin.c; `n` may be NULL: no `with` */

@@ -94,6 +94,19 @@ static const struct shell_place *places_of(struct plan *p, struct plan_step *ps)
 	return ps->places;
 }
 
+/* A step that asks people has the question in place of a command. */
+static int put_question(struct task_scope *scope, const struct step *s, struct script *sc,
+			struct err *err)
+{
+	struct expr_scope es = { .resolve = scope_resolve, .arg = scope };
+
+	str_addn(sc->text, "", 0);
+	if (s->approve->message &&
+	    template_render(s->approve->message, &es, sc->arena, sc->text, err) != 0)
+		return err_wrap(err, "`message` of step `%s`", s->name);
+	return 0;
+}
+
 static int put_together(struct task_scope *scope, struct script *sc, struct err *err)
 {
 	struct plan *p = scope->plan;
@@ -102,6 +115,8 @@ static int put_together(struct task_scope *scope, struct script *sc, struct err 
 	struct expr_scope es = { .resolve = scope_resolve, .arg = scope };
 	const struct shell_place *places = run ? places_of(p, ps) : NULL;
 
+	if (ps->decl->approve)
+		return put_question(scope, ps->decl, sc, err);
 	for (size_t i = 0; run && i < run->n_parts; i++) {
 		const struct expr_part *part = &run->parts[i];
 		struct value v;
@@ -154,6 +169,8 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 		return;
 	if (s->program.run)
 		template_refs(s->program.run, note_param, &set);
+	if (s->approve && s->approve->message)
+		template_refs(s->approve->message, note_param, &set);
 	plan_builtin_refs(s, note_param, &set);
 	for (size_t i = 0; i < s->reads.n_env; i++)
 		template_refs(s->reads.env[i].value, note_param, &set);
@@ -248,6 +265,8 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 		key_record_add(record, KEY_SHELL, "", s->program.shell, strlen(s->program.shell));
 		key_record_add(record, KEY_SCRIPT, "", script, strlen(script));
 	}
+	if (s->approve) /* an answer holds for this question only */
+		key_record_add(record, KEY_APPROVE, "", script, strlen(script));
 	if (add_env(sc, record, err) < 0)
 		return -1;
 	add_params(p, s, record);

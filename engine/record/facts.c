@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "base/text/text.h"
 #include "record/lineage/outside.h"
+#include "record/rows/approvals.h"
 #include "record/rows/tags.h"
 #include "storage/action.h"
 
@@ -132,6 +133,23 @@ json_t *facts_run(const struct run_row *r)
 	return o;
 }
 
+/* For which people it waits. */
+static json_t *waiting_of(struct db *db, const struct run_row *r, struct arena *arena)
+{
+	struct attempt_row *v;
+	size_t n;
+
+	if (r->state != RUN_RUNNING || record_approvals_open(db, r->rowid, arena, &v, &n, NULL) < 0)
+		return json_null();
+	for (size_t i = 0; i < n; i++) {
+		struct approval a;
+
+		if (approval_parse(v[i].approval, arena, &a) && a.answer == APPROVAL_OPEN)
+			return facts_text(v[i].waiting);
+	}
+	return json_null();
+}
+
 json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena)
 {
 	json_t *o = facts_run(r), *names = json_array();
@@ -142,6 +160,7 @@ json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *ar
 		for (size_t i = 0; i < n; i++)
 			json_array_append_new(names, facts_text(tags[i].name));
 	json_object_set_new(o, "tags", names);
+	json_object_set_new(o, "waiting", waiting_of(db, r, arena));
 	return o;
 }
 
@@ -176,10 +195,11 @@ static json_t *continues_json(const char *ids)
 json_t *facts_attempt(const struct attempt_row *a, bool died)
 {
 	int64_t until_ns = a->ended_ns ? a->ended_ns : clock_wall_ns();
-	const char *state = !a->ended_ns                 ? died ? "lost" : "running"
+	const char *state = !a->ended_ns                 ? died && !a->approval ? "lost" : "running"
 			    : a->failure == FAILURE_NONE ? "succeeded"
 							 : "failed";
-	json_t *o = json_object();
+	json_t *o = json_object(),
+	       *approval = a->approval ? json_loads(a->approval, 0, NULL) : NULL;
 
 	json_object_set_new(o, "task", facts_text(a->task));
 	json_object_set_new(o, "step", facts_text(a->step));
@@ -198,6 +218,7 @@ json_t *facts_attempt(const struct attempt_row *a, bool died)
 	json_object_set_new(o, "reason", facts_text(a->reason));
 	json_object_set_new(o, "waiting", a->ended_ns ? json_null() : facts_text(a->waiting));
 	json_object_set_new(o, "image", facts_text(a->image));
+	json_object_set_new(o, "approval", approval ? approval : json_null());
 	return o;
 }
 

@@ -139,6 +139,9 @@ static const char *const db_migrations[] = {
 	/* 6: the sweep that a run is a trial of */
 	"ALTER TABLE run ADD COLUMN sweep TEXT;"
 	"CREATE INDEX run_sweep ON run(sweep) WHERE sweep IS NOT NULL;",
+	/* 7: what an attempt asks people, and the answer */
+	"ALTER TABLE attempt ADD COLUMN approval TEXT;"
+	"CREATE INDEX attempt_approval ON attempt(run) WHERE approval IS NOT NULL;",
 };
 
 #endif

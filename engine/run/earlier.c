@@ -2,7 +2,8 @@
  *
  * Attempts of a runner on this machine died with their engine. Attempts of a durable runner go on.
  * Such an attempt is taken up under its own id when its task is to be executed again. Otherwise it
- * is closed: its task got a result in another way, its key changed, or the run has ended.
+ * is closed: its task got a result in another way, its key changed, or the run has ended. Attempts
+ * that wait for a person go on with any runner.
  *
  * earlier_take_up() reads all attempts of the run once and sorts them into maps by task: `open` (no
  * end yet), `done` (succeeded), `past` (how often it failed; of a durable runner only).
@@ -112,6 +113,12 @@ static int still_ours_to_take(struct run *r, struct err *err)
 	return 0;
 }
 
+/* Whether it goes on without an engine. */
+static bool goes_on(const struct run *r, const struct attempt_row *a)
+{
+	return r->ctx->runner->ops->durable || a->approval;
+}
+
 /* From here on the run is ours. */
 static int write_claim(struct run *r, struct err *err)
 {
@@ -128,7 +135,7 @@ static int write_claim(struct run *r, struct err *err)
 			note_past(r, a);
 		if (a->ended_ns && a->failure == FAILURE_NONE)
 			*map_slot_str(r->earlier.done, a->task) = a;
-		if (a->ended_ns == 0 && durable && keep_open(r, a, err) < 0)
+		if (a->ended_ns == 0 && goes_on(r, a) && keep_open(r, a, err) < 0)
 			return -1;
 	}
 	if (record_run_update(r->ctx->db, &r->row, err) < 0)
@@ -140,8 +147,8 @@ static int write_claim(struct run *r, struct err *err)
 
 static int write_lost(struct run *r, struct err *err)
 {
-	for (size_t i = 0; i < r->earlier.n && !r->ctx->runner->ops->durable; i++)
-		if (r->earlier.attempts[i].ended_ns == 0 &&
+	for (size_t i = 0; i < r->earlier.n; i++)
+		if (r->earlier.attempts[i].ended_ns == 0 && !goes_on(r, &r->earlier.attempts[i]) &&
 		    close_as(r, &r->earlier.attempts[i], FAILURE_LOST,
 			     "the engine that ran it died", err) < 0)
 			return -1;
@@ -164,7 +171,7 @@ int earlier_take_up(struct run *r, struct err *err)
 	for (size_t i = 0; i < r->earlier.n; i++) {
 		if (v[i].ended_ns && !v[i].workspace)
 			forget(r, (uint64_t)v[i].id);
-		if (v[i].ended_ns == 0 && !durable && adopt(r, &v[i], err) < 0)
+		if (v[i].ended_ns == 0 && !goes_on(r, &v[i]) && adopt(r, &v[i], err) < 0)
 			return -1;
 	}
 	return commit_and_forget(r, write_lost, err);

@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "plan/plan.h"
 #include "record/manifest/manifest.h"
+#include "record/rows/approvals.h"
 #include "run/reproduce/reproduce.h"
 #include "run/slots.h"
 #include "run/task.h"
@@ -100,6 +101,10 @@ struct run {
 		struct loop_source *sources[3]; /* … or to signals through the loop alone */
 	} signals;
 	struct {
+		struct loop_source *timer; /* the next look for answers */
+		struct map *past; /* task → answer in the run that is repeated; NULL: not read */
+	} approvals;
+	struct {
 		int64_t at_ns, remaining_ns;
 		int64_t *medians; /* of each step in past runs, read when first needed */
 	} estimate;
@@ -172,6 +177,15 @@ void start_look_again(struct run *r);
 void start_give_back(struct task *t, bool has_result);
 /* Does the same for a task that has ended in the plan. */
 void start_task_over(struct task *t, bool has_result);
+
+/* approve.c: tasks that wait for a person */
+/* Fills in what a begun attempt asks; its row is described already. */
+int approve_describe(struct run *r, struct attempt *a, struct err *err);
+/* Instead of submitting it: the attempt is RUNNING until it has an answer. */
+void approve_wait(struct task *t);
+void approve_cancel(struct task *t);
+/* Of a reproduction: 1 with the answer that this task got in the past run, 0 without. */
+int approve_recorded(struct run *r, const char *task, const struct approval **ret, struct err *err);
 
 /* group.c: places in concurrency groups */
 struct task_list *group_line(struct group *g);

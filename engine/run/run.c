@@ -49,6 +49,7 @@ void run_deinit(struct run *r)
 		loop_remove(r->ctx->loop, r->signals.sources[i]);
 	loop_remove(r->ctx->loop, r->tasks.look_again);
 	loop_remove(r->ctx->loop, r->end.finally_timer);
+	loop_remove(r->ctx->loop, r->approvals.timer);
 	publisher_free(r->publisher);
 	for (size_t i = 0; i < PHASES; i++)
 		for (struct task *t = r->tasks.in[i].first; t; t = t->after) {
@@ -65,6 +66,7 @@ void run_deinit(struct run *r)
 	map_free(r->earlier.done);
 	map_free(r->earlier.open);
 	map_free(r->earlier.past);
+	map_free(r->approvals.past);
 	plan_free(r->plan);
 }
 
@@ -156,6 +158,12 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 		po.force = arena_memdup(r->arena, shell, sizeof(shell));
 		po.n_force = 1;
 	}
+	for (size_t i = 0; o->shell_step && i < r->pipeline->n_steps; i++)
+		if (r->pipeline->steps[i].approve &&
+		    str_eq(r->pipeline->steps[i].name, po.targets[0]))
+			return err_set(err, ERR_INVALID,
+				       "`%s` has no workspace for a shell: it waits for a person",
+				       po.targets[0]);
 	if (o->n_audit && r->ctx->runner->ops->durable)
 		return err_set(err, ERR_INVALID,
 			       "--audit watches programs of this machine; on %s nothing is told",

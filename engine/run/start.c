@@ -217,6 +217,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		a->given.argv = words;
 		a->given.timeout_ns = 0;
 	}
+	if (a->step->approve)
+		return 0;
 	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)
 		return -1;
 	if (!durable)
@@ -280,12 +282,16 @@ int start_write_rows(struct run *r, struct err *err)
 	for (struct task *t = r->tasks.in[PHASE_BEGUN].first; t; t = t->after) {
 		struct attempt *a = t->attempt;
 		const struct str *key = &a->command.key_record;
+		const bool asks = a->asks && !a->taken_up;
 
 		if (!a->taken_up && (record_attempt_start(db, &a->row, err) < 0 ||
 				     (a->given.number == 1 &&
 				      record_key(db, &t->plan->key, key->s, key->len, err) < 0) ||
 				     (t->plan->miss == MISS_BLOBS_GONE &&
 				      record_forget(db, &t->plan->key, err) < 0)))
+			return -1;
+		if (asks &&
+		    record_approval_ask(db, a->row.id, a->row.approval, a->waiting_for, err) < 0)
 			return -1;
 		a->given.id = (uint64_t)a->row.id;
 	}
@@ -320,6 +326,10 @@ void start_submit(struct run *r)
 		    begins_anew(r, a))
 			ops->drop_checkpoint(r->ctx->runner, a->given.key);
 		OBSERVE(r, task_started, a->given.id, a->label, a->given.number, a->row.reason);
+		if (a->asks) {
+			approve_wait(t);
+			continue;
+		}
 		task_set_phase(t, PHASE_RUNNING);
 		if (ops->submit(r->ctx->runner, &a->given, &e) == 0)
 			continue;
@@ -343,7 +353,8 @@ static int begin(struct task *t, struct attempt *a, struct err *lacks, struct er
 	task_set_phase(t, PHASE_BEGUN);
 	if (fill_attempt(t->run, a, &why) < 0 && !lacks->code)
 		*lacks = why;
-	if (describe(t->run, a, err) < 0)
+	if (describe(t->run, a, err) < 0 ||
+	    (a->step->approve && approve_describe(t->run, a, err) < 0))
 		return -1;
 	a->fails_at_once = lacks->code != ERR_NONE;
 	if (a->fails_at_once)
@@ -458,6 +469,10 @@ static int look(struct task *t, struct err *err)
 		return 0;
 	if (!group_admits(t))
 		return 0;
+	if (s->approve) { /* nothing is executed */
+		result = prepare(t, &a, err);
+		return result <= 0 ? result : begin(t, a, &lacks, err);
+	}
 	if (slots_want(&r->slots, &s->resources, MAX(s->distributed.nodes, 1),
 		       t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
 		resources = (struct runner_resources){ 0 };

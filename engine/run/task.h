@@ -48,6 +48,7 @@ enum task_phase {
 	PHASES,
 };
 
+struct approval;
 struct run;
 struct task;
 struct task_list {
@@ -92,8 +93,10 @@ struct attempt {
 	struct task_command command;
 	struct runner_attempt given; /* passed to the runner */
 	struct attempt_row row;
-	bool fails_at_once; /* it can't even begin: its row is written all the same */
-	bool taken_up;      /* an earlier engine wrote its row */
+	bool fails_at_once;          /* it can't even begin: its row is written all the same */
+	bool taken_up;               /* an earlier engine wrote its row */
+	const struct approval *asks; /* of a step with `approve`; else NULL */
+	const char *said;            /* … and the answer, once it ended */
 	/* Why it doesn't run yet, and what the record says of that; NULL: nothing. */
 	const char *waiting_for, *told;
 	/* once it ended: */

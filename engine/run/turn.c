@@ -199,7 +199,7 @@ static int write_end(struct run *r, struct attempt *a, struct err *err)
 	a->row.node = res->node;
 	a->row.workspace = res->workspace;
 	a->row.continues = res->continues;
-	a->row.message = res->failure == FAILURE_NONE ? NULL : res->err.msg;
+	a->row.message = res->failure == FAILURE_NONE ? a->said : res->err.msg;
 	if (record_attempt_end(r->ctx->db, &a->row, err) < 0)
 		return -1;
 	if (!has_result(a))
@@ -378,8 +378,10 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 						 : OUTCOME_FAILED,
 			res->ended_ns - res->started_ns);
 	*map_slot(r->tasks.by_attempt, &a->given.id, sizeof(a->given.id), NULL) = NULL;
-	VEC_PUSH(&r->journal.settled, a->given.id);
-	slots_give(&r->slots, &a->given.resources);
+	if (!a->asks) {
+		VEC_PUSH(&r->journal.settled, a->given.id);
+		slots_give(&r->slots, &a->given.resources);
+	}
 	start_give_back(t, has_result(a));
 	attempt_free(a);
 }
@@ -484,6 +486,8 @@ static void estimate(struct run *r)
 		const size_t left = plan_step_left(r->plan, s);
 		int64_t *m = &r->estimate.medians[s];
 
+		if (r->pipeline->steps[s].approve) /* nobody knows how long a person takes */
+			continue;
 		if (left && *m == 0 &&
 		    record_step_duration(r->ctx->db, r->pipeline->name, r->pipeline->steps[s].name,
 					 m, NULL) <= 0)
@@ -648,7 +652,10 @@ void run_cancel_attempts(struct run *r, bool gentle)
 
 	for (struct task *t = r->tasks.in[PHASE_RUNNING].first; t; t = next) {
 		next = t->after; /* it may end at once */
-		r->ctx->runner->ops->cancel(r->ctx->runner, t->attempt->given.id, gentle);
+		if (t->attempt->asks)
+			approve_cancel(t);
+		else
+			r->ctx->runner->ops->cancel(r->ctx->runner, t->attempt->given.id, gentle);
 	}
 }
 

@@ -164,6 +164,7 @@ API_HANDLER(schedule_pause);
 API_HANDLER(schedule_resume);
 API_HANDLER(run_start);
 API_HANDLER(run_cancel);
+API_HANDLER(run_approve);
 API_HANDLER(handover);
 API_HANDLER(launch);
 

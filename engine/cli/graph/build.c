@@ -220,6 +220,7 @@ static int add_step(struct build *b, const struct step *s, struct err *err)
 	for (size_t i = 0; i < n; i++) {
 		struct graph_node node = { .name = s->name,
 					   .step = s->name,
+					   .asks = s->approve,
 					   .tasks = x->unknown ? -1 : (int64_t)x->n_tasks };
 		if (is_split(b, s, x)) {
 			node.name = task_name(b, s, x, i);

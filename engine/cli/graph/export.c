@@ -99,9 +99,9 @@ json_t *graph_json(const struct graph *g)
 		const struct graph_node *n = &g->nodes[i];
 
 		json_array_append_new(
-			nodes, json_pack("{s:o, s:b, s:s?, s:o}", "name",
+			nodes, json_pack("{s:o, s:b, s:b, s:s?, s:o}", "name",
 					 json_name(n->name, strlen(n->name)), "input", n->is_input,
-					 "step", n->step, "tasks",
+					 "approval", n->asks, "step", n->step, "tasks",
 					 n->tasks < 0 ? json_null() : json_integer(n->tasks)));
 	}
 	for (size_t i = 0; i < g->n_edges; i++) {

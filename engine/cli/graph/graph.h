@@ -17,6 +17,7 @@ struct graph_node {
 	int64_t tasks; /* of a step: its number of tasks, 1 without fan-out, -1 when only a run can
 			  tell */
 	bool is_input;
+	bool asks;            /* it waits for a person */
 	enum cli_style style; /* STYLE_PLAIN, or the colour of its state */
 };
 struct graph_edge {
@@ -52,7 +53,7 @@ void graph_add_mermaid(const struct graph *g, struct str *out);
 /* One file without external parts, for light and dark. */
 void graph_add_svg(const struct graph *g, struct str *out);
 json_t *graph_json(const struct graph *g);
-/* "train", "train ×4", "(raw)": printable. */
+/* "train", "train ×4", "(raw)", "release: approval": printable. */
 void graph_add_label(const struct graph_node *n, bool utf8, struct str *out);
 const char *graph_edge_kind_name(enum graph_edge_kind k);
 

@@ -41,6 +41,8 @@ void graph_add_label(const struct graph_node *n, bool utf8, struct str *out)
 		str_add(out, utf8 ? " ×?" : " x?");
 	else if (n->tasks != 1 && !n->is_input)
 		str_addf(out, utf8 ? " ×%lld" : " x%lld", (long long)n->tasks);
+	if (n->asks)
+		str_add(out, ": approval");
 }
 
 static const char *node_style(const struct graph_node *n, const struct graph_text_options *o)

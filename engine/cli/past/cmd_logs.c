@@ -177,6 +177,10 @@ static int print_attempt(struct logs *l, const struct attempt_row *a, struct err
 {
 	if (a->ended_ns)
 		return print_stored(l, a, -1, err);
+	if (a->approval) { /* nothing is executed */
+		cli_printf(l->cli, "%s\n", cli_text(l->cli, a->waiting ? a->waiting : ""));
+		return 0;
+	}
 	return str_eq(run_durable_runner(l->run.options_json, l->cli->arena), "kubernetes")
 		       ? print_pod(l, a, err)
 		       : print_live(l, a, err);

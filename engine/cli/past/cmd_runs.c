@@ -189,6 +189,7 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run, const s
 	const char *id = cli_member(cli, run, "id"), *hash = cli_member(cli, run, "hash"),
 		   *state = cli_member(cli, run, "state"),
 		   *message = cli_member(cli, run, "message"),
+		   *waiting = cli_member(cli, run, "waiting"),
 		   *started = json_string_value(json_object_get(run, "started"));
 	int64_t took_ns = cli_member_int(run, "duration_ns"), started_ns;
 	const json_t *tags = json_object_get(run, "tags");
@@ -222,6 +223,8 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run, const s
 	for (size_t i = 0; i < shown->metrics.n; i++)
 		add_value(t, STYLE_PLAIN,
 			  json_object_get(json_object_get(run, "metrics"), shown->metrics.v[i]));
+	if (waiting)
+		str_addf(&names, "%s%s", names.len ? ", " : "", waiting);
 	table_cell(t, message ? STYLE_RED : STYLE_CYAN, "%s%s%s", names.len ? names.s : "",
 		   names.len && message ? ": " : "", message ? message : "");
 }

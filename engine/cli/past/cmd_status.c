@@ -31,7 +31,8 @@ static void print_run(struct cli *cli, const json_t *run, const char *next)
 	const json_t *c = json_object_get(run, "counts");
 	const char *state = printable(cli, run, "state"), *hash = cli_member(cli, run, "hash"),
 		   *started = json_string_value(json_object_get(run, "started")),
-		   *message = cli_member(cli, run, "message");
+		   *message = cli_member(cli, run, "message"),
+		   *waiting = cli_member(cli, run, "waiting");
 	int64_t took_ns = cli_member_int(run, "duration_ns"), started_ns = 0;
 
 	cli_printf(cli, "%s%s%s %s%s%s", cli_style(cli, STYLE_BOLD), printable(cli, run, "id"),
@@ -58,6 +59,8 @@ static void print_run(struct cli *cli, const json_t *run, const char *next)
 			   (long long)cli_member_int(c, "blocked"));
 	if (message)
 		cli_printf(cli, "  %s\n", message);
+	if (waiting)
+		cli_printf(cli, "  %s\n", waiting);
 	if (next)
 		cli_printf(cli, "  %s\n", next);
 }
@@ -186,8 +189,8 @@ static int read_status(struct cli *cli, const struct cli_args *args, json_t **re
 	tasks = json_array();
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(tasks, facts_attempt(&attempts[i], run_is_left(&run)));
-	*ret = json_pack("{s:o, s:o, s:o, s:o}", "run", facts_run(&run), "tasks", tasks,
-			 "not_executed", spared, "exports", exports);
+	*ret = json_pack("{s:o, s:o, s:o, s:o}", "run", facts_named_run(db, &run, cli->arena),
+			 "tasks", tasks, "not_executed", spared, "exports", exports);
 	*ret_next = NULL;
 	if (run.state == RUN_INTERRUPTED && run_is_served(&run))
 		*ret_next = arena_printf(

@@ -13,9 +13,7 @@
  * Threads: one. What it doesn't do: resolve names when commands use them (what.c), or keep tagged
  * runs from gc (upkeep/cmd_store.c).
  */
-#include <unistd.h>
 #include "base/clock.h"
-#include "base/os/machine.h"
 #include "cli/render/table.h"
 #include "cli/what.h"
 #include "record/manifest/tag_store.h"
@@ -99,24 +97,13 @@ static int show(struct cli *cli, struct db *db, const char *history, struct err 
 
 /* Changing. */
 
-/* "ada@host" */
-static const char *author(struct cli *cli)
-{
-	const char *user = getenv("USER");
-	char host[MACHINE_NAME_BYTES];
-
-	machine_name(host);
-	return user && *user ? arena_printf(cli->arena, "%.100s@%s", user, host)
-			     : arena_printf(cli->arena, "%u@%s", (unsigned)geteuid(), host);
-}
-
 static int publish(struct cli *cli, struct db *db, struct store *s, struct tag_row *t,
 		   struct err *err)
 {
 	struct tag_row last;
 	struct err why = { 0 };
 
-	t->author = author(cli);
+	t->author = cli_author(cli);
 	t->at_ns = clock_wall_ns();
 	if (record_tag_find(db, t->name, cli->arena, &last, NULL) > 0)
 		t->at_ns = MAX(t->at_ns, last.at_ns + 1);

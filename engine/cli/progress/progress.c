@@ -379,6 +379,8 @@ static void on_waiting(void *arg, uint64_t attempt, const char *task, const char
 {
 	struct progress *p = arg;
 	struct row *r = row_find(p, attempt);
+	/* Somebody has to answer: no limit of lines hides that. */
+	const bool asks = why && str_has_prefix(why, "waiting for approval: ");
 
 	if (!r)
 		return;
@@ -386,7 +388,8 @@ static void on_waiting(void *arg, uint64_t attempt, const char *task, const char
 	if (why)
 		text_add_printable(&r->metric, why, strlen(why));
 	if (p->o.live || !why || p->o.verbosity < 0 ||
-	    (r->told.s && says_the_same(r->told.s, r->metric.s)) || p->lines.tokens < 1) {
+	    (r->told.s && says_the_same(r->told.s, r->metric.s)) ||
+	    (p->lines.tokens < 1 && !asks)) {
 		live_touch(p);
 		return;
 	}
@@ -394,7 +397,10 @@ static void on_waiting(void *arg, uint64_t attempt, const char *task, const char
 	str_reset(&r->told);
 	str_add(&r->told, r->metric.s);
 	lines_begin(p);
-	str_addf(&p->buf, "  %s waits: %s\n", r->name.s, r->metric.s);
+	if (asks)
+		str_addf(&p->buf, "  %s\n", r->metric.s);
+	else
+		str_addf(&p->buf, "  %s waits: %s\n", r->name.s, r->metric.s);
 	lines_end(p);
 }
 

@@ -70,7 +70,9 @@ static void show(struct planned *pl, const struct plan_task *t, const char *step
 static int add_step(struct planned *pl, size_t step, const bool *read_yet, struct err *err)
 {
 	const char *name = pl->p->steps[step].name;
-	bool open = !plan_step_expanded(pl->plan, step) || plan_step_left(pl->plan, step);
+	/* Nobody knows how long a person takes. */
+	bool open = (!plan_step_expanded(pl->plan, step) || plan_step_left(pl->plan, step)) &&
+		    !pl->p->steps[step].approve;
 	int64_t median = 0;
 	int known = open ? record_step_duration(pl->s->db, pl->p->name, name, &median, err) : 0;
 

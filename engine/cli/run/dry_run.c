@@ -231,6 +231,13 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 
 	if (!plan_step_expanded(d->plan, s->index) && !plan_step_selected(d->plan, s->index))
 		return 0;
+	if (s->approve) {
+		_cleanup_(freep) char *text =
+			xasprintf("%s: waits for approval, without a pod", s->name);
+
+		comment(d, text);
+		return 0;
+	}
 	if (!plan_step_expanded(d->plan, s->index))
 		return show_unknown(d, s, NULL, arena, err);
 	for (size_t i = 0; i < plan_n_tasks(d->plan, s->index); i++)

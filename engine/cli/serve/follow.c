@@ -12,6 +12,7 @@
  */
 #include <string.h>
 #include "cli/past/past.h"
+#include "cli/render/facts.h"
 #include "cli/serve/server.h"
 
 /* Enough for a million tasks with a few tries each. A server that never ends its list must not fill
@@ -222,4 +223,35 @@ int server_cancel(struct cli *cli, const struct cli_args *args)
 	if (r == 0 && cli->json)
 		cli_print_json(cli, json_pack("{s:O}", "cancelled", done));
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+}
+
+/* Approve. */
+
+int server_approve(struct cli *cli, const struct cli_args *args)
+{
+	_cleanup_(json_decrefp) json_t *body = json_pack(
+		"{s:o, s:b, s:o}", "task", facts_text(args->operands[1]), "approve",
+		!cli_flag(args, "refuse"), "message", facts_text(cli_value(args, "message")));
+	_cleanup_(json_decrefp) json_t *answer = NULL;
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct server s = { 0 };
+	struct err err = { 0 };
+	int r = server_open(cli, args, &s, &err);
+
+	if (!cli_value(args, "message"))
+		json_object_del(body, "message");
+	add_run(&path, args->operands[0]);
+	str_add(&path, "/approve");
+	if (r == 0)
+		r = server_ask(&s, "POST", path.s, body, false, &answer, &err);
+	server_close(&s);
+	if (r < 0)
+		return cli_fail(cli, &err);
+	if (cli->json)
+		cli_print_json(cli, json_incref(answer));
+	else
+		cli_printf(cli, "%s of %s: %s\n", cli_text(cli, args->operands[1]),
+			   cli_text(cli, args->operands[0]),
+			   cli_flag(args, "refuse") ? "refused" : "approved");
+	return CLI_OK;
 }

@@ -39,6 +39,7 @@ int server_run(struct cli *cli, const struct cli_args *args, const struct pipeli
 	       const struct run_options *o);
 int server_logs(struct cli *cli, const struct cli_args *args);
 int server_cancel(struct cli *cli, const struct cli_args *args);
+int server_approve(struct cli *cli, const struct cli_args *args);
 /* Reads only the facts, from a server in place of the database: those that `cairn status --json`
  * and `cairn runs --json` ("runs") print. *ret_next: what happens next to a run that hasn't ended,
  * or NULL. */

@@ -338,7 +338,8 @@ enum {
 	HAS_POLICY = 1 << 10,  /* unless it equals the policy of the step before it in the file */
 	HAS_BUILTIN = 1 << 11, /* next to a command when it launches that */
 	HAS_SETTINGS = 1 << 12,
-	HAS_ALL = (1 << 13) - 1,
+	HAS_APPROVE = 1 << 13,
+	HAS_ALL = (1 << 14) - 1,
 };
 
 static bool same_policy(const struct step *a, const struct step *b)
@@ -399,6 +400,7 @@ static unsigned what_it_has(const struct step *s)
 	has |= s->place.image || s->description || s->place.json ? HAS_PLACE : 0;
 	has |= s->condition ? HAS_CONDITION : 0;
 	has |= step_has_settings(s) ? HAS_SETTINGS : 0;
+	has |= s->approve ? HAS_APPROVE : 0;
 	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
 	return has;
 }
@@ -435,6 +437,16 @@ static void c_policy(struct codec *c, struct step *s)
 	C_U32(c, s->distributed.procs_per_node);
 	C_U32(c, s->distributed.servers);
 	C_U32(c, s->place.pack);
+}
+
+static void c_approve(struct codec *c, const struct step_approve **a)
+{
+	struct step_approve *v = c_new(c, *a, sizeof(*v));
+
+	*a = v;
+	c_template(c, &v->message);
+	C_ARRAY(c, v->by, v->n_by, ITEM_ANY, c_name);
+	C_BOOL(c, v->at_limit);
 }
 
 static void c_program(struct codec *c, struct step *s, unsigned has)
@@ -478,6 +490,8 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 		c_condition(c, &s->condition);
 	for (int i = 0; i < STEP_SETTINGS && has & HAS_SETTINGS; i++)
 		c_template(c, &s->settings[i]);
+	if (has & HAS_APPROVE)
+		c_approve(c, &s->approve);
 }
 
 static void c_step(struct codec *c, struct step *s)

@@ -376,6 +376,8 @@ static void resolve_build(struct resolver *rs, struct build *b)
 		check_command_places(rs, s->program.run);
 		warn_of_project_paths(rs, s->program.run);
 	}
+	if (s->approve)
+		resolve_template(rs, s->approve->message, AT_COMMAND);
 	for (size_t i = 0; i < s->reads.n_env; i++)
 		resolve_template(rs, s->reads.env[i].value, AT_COMMAND);
 	if (s->program.with)

@@ -147,6 +147,8 @@ static void key_elsewhere(struct reader *r, const struct yaml_node *n)
 }
 
 #define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE)
+/* … and those that wait for a person. */
+#define CONTEXT_EVERY_STEP (CONTEXT_ANY_STEP | CONTEXT_APPROVE)
 /* Steps with a command. */
 #define CONTEXT_COMMAND      (CONTEXT_RUN | CONTEXT_WRAP | CONTEXT_FILE)
 #define CONTEXT_ALL          (CONTEXT_ANY_STEP | CONTEXT_FILE | CONTEXT_DEFAULTS)
@@ -157,26 +159,28 @@ static const struct key_rule {
 	void (*read)(struct reader *r, const struct yaml_node *n);
 	unsigned contexts;
 } rules[] = {
+	{ "approve", step_read_approve, CONTEXT_APPROVE },
 	{ "cache", key_cache, CONTEXT_ALL },
 	{ "checkpoint", step_read_checkpoint, CONTEXT_COMMAND },
 	{ "code", step_read_code, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "concurrency", step_read_concurrency, CONTEXT_ALL },
-	{ "continue_on_error", key_continue_on_error, CONTEXT_ANY_STEP | CONTEXT_DEFAULTS },
-	{ "description", key_description, CONTEXT_NOT_DEFAULTS | CONTEXT_PIPELINE },
+	{ "continue_on_error", key_continue_on_error, CONTEXT_EVERY_STEP | CONTEXT_DEFAULTS },
+	{ "description", key_description,
+	  CONTEXT_NOT_DEFAULTS | CONTEXT_PIPELINE | CONTEXT_APPROVE },
 	{ "distributed", step_read_distributed, CONTEXT_COMMAND | CONTEXT_USE },
-	{ "each", step_read_each, CONTEXT_ANY_STEP },
+	{ "each", step_read_each, CONTEXT_EVERY_STEP },
 	{ "env", step_read_env, CONTEXT_ALL },
 	{ "env_file", step_read_env_file, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
-	{ "fail_fast", key_fail_fast, CONTEXT_ANY_STEP | CONTEXT_DEFAULTS },
+	{ "fail_fast", key_fail_fast, CONTEXT_EVERY_STEP | CONTEXT_DEFAULTS },
 	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
-	{ "if", key_if, CONTEXT_ANY_STEP | CONTEXT_PIPELINE },
+	{ "if", key_if, CONTEXT_EVERY_STEP | CONTEXT_PIPELINE },
 	{ "image", key_image, CONTEXT_ALL },
 	{ "inputs", step_read_inputs, CONTEXT_NOT_DEFAULTS | CONTEXT_PIPELINE },
 	{ "key", key_key, CONTEXT_ALL },
 	{ "kubernetes", step_read_kubernetes, CONTEXT_ALL },
-	{ "matrix", step_read_matrix, CONTEXT_ANY_STEP },
+	{ "matrix", step_read_matrix, CONTEXT_EVERY_STEP },
 	{ "metrics", step_read_metrics, CONTEXT_COMMAND | CONTEXT_BUILTIN },
-	{ "needs", key_needs, CONTEXT_ANY_STEP | CONTEXT_PIPELINE },
+	{ "needs", key_needs, CONTEXT_EVERY_STEP | CONTEXT_PIPELINE },
 	{ "network", key_network, CONTEXT_ALL },
 	{ "outputs", step_read_outputs, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "pack", key_pack, CONTEXT_ALL },
@@ -191,7 +195,7 @@ static const struct key_rule {
 	{ "shell", key_shell, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "spot", step_read_spot, CONTEXT_ALL },
 	{ "step", key_elsewhere, CONTEXT_FILE },
-	{ "timeout", step_read_timeout, CONTEXT_ALL },
+	{ "timeout", step_read_timeout, CONTEXT_ALL | CONTEXT_APPROVE },
 	{ "tolerance", step_read_tolerance, CONTEXT_NOT_DEFAULTS },
 	{ "tools", step_read_tools, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE | CONTEXT_PIPELINE },
@@ -227,7 +231,20 @@ static void misplaced_key(struct reader *r, const struct key_rule *rule)
 		doc_error(r->d, r->key, "step `%s` has both `run` and `uses`", r->s->name);
 		return;
 	}
+	if (rule->contexts == CONTEXT_APPROVE && r->context & CONTEXT_ANY_STEP) {
+		doc_error(r->d, r->key,
+			  "step `%s` has `approve` beside `run` or `uses`: a step that waits for a "
+			  "person is one of its own, which others name in `needs`",
+			  r->s->name);
+		return;
+	}
 	switch (r->context) {
+	case CONTEXT_APPROVE:
+		doc_error(r->d, r->key,
+			  "`%s` has no meaning for step `%s`, which waits for a person (`approve`) "
+			  "and executes nothing",
+			  name, r->s->name);
+		break;
 	case CONTEXT_DEFAULTS:
 		doc_error(r->d, r->key, "`%s` can't have a default: it belongs to a step", name);
 		break;
@@ -332,6 +349,8 @@ static unsigned kind_of_step(struct build *b)
 	size_t n;
 
 	if (!uses) {
+		if (!run && yaml_get(b->node, "approve"))
+			return CONTEXT_APPROVE;
 		if (!run)
 			doc_error(d, b->key, "step `%s` has neither `run` nor `uses`", b->s->name);
 		return CONTEXT_RUN;
@@ -417,6 +436,33 @@ static void finish_step(struct build *b, unsigned context)
 	retry_finish(s);
 }
 
+/* Nothing is executed, so of the defaults only those for any step's end apply. Each run asks
+ * anew. */
+static void begin_approve(struct step *s)
+{
+	const struct step d = *s;
+
+	*s = (struct step){ .name = d.name,
+			    .index = d.index,
+			    .pos = d.pos,
+			    .finally = d.finally,
+			    .fail_fast = d.fail_fast,
+			    .continue_on_error = d.continue_on_error,
+			    .program.shell = "sh",
+			    .concurrency = { .max = 1 },
+			    .place.pack = 1 };
+	retry_defaults(&s->retry);
+}
+
+static void finish_approve(struct build *b)
+{
+	if (b->s->finally)
+		doc_error(b->doc, b->key,
+			  "step `%s` is one of `finally`, and those can't wait for a person: they "
+			  "are for the end of a run, which may be its interruption",
+			  b->s->name);
+}
+
 /* It acts on how the run ended, which no key says. */
 static void finish_finally(struct build *b)
 {
@@ -458,7 +504,9 @@ void read_step(struct loader *l, struct build *b)
 		}
 		return;
 	}
-	if (!(r.context & CONTEXT_COMMAND)) {
+	if (r.context == CONTEXT_APPROVE) {
+		begin_approve(b->s);
+	} else if (!(r.context & CONTEXT_COMMAND)) {
 		/* The pipeline's defaults for its own commands don't apply to steps that bring
 		 * their code themselves. */
 		b->s->program.shell = "sh";
@@ -479,7 +527,9 @@ void read_step(struct loader *l, struct build *b)
 		}
 	}
 	read_layer(&r, b->node);
-	if (finally)
+	if (r.context == CONTEXT_APPROVE)
+		finish_approve(b);
+	else if (finally)
 		finish_finally(b);
 	finish_step(b, r.context);
 }

@@ -28,7 +28,7 @@ void key_record_init(struct str *record)
 void key_record_add(struct str *record, enum key_fact_kind kind, const char *name,
 		    const void *value, size_t n)
 {
-	assert(kind >= KEY_PROJECT_SALT && kind <= KEY_VALUES);
+	assert(kind >= KEY_PROJECT_SALT && kind <= KEY_APPROVE);
 	str_addc(record, (char)kind);
 	str_add_field(record, name, strlen(name));
 	str_add_field(record, value, n);
@@ -208,6 +208,7 @@ const char *key_fact_kind_name(uint8_t kind)
 		[KEY_PACKAGES] = "active Python environment",
 		[KEY_SANDBOX] = "sandbox",
 		[KEY_VALUES] = "values file",
+		[KEY_APPROVE] = "question",
 	};
 
 	return kind < ARRAY_LEN(names) && names[kind] ? names[kind] : "unknown fact";

@@ -36,6 +36,7 @@ enum key_fact_kind {
 			 (sources/packages.c) */
 	KEY_SANDBOX,  /* "strict", ""; "network", none or loopback; of commands */
 	KEY_VALUES,   /* path */
+	KEY_APPROVE,  /* what a step with `approve` asks */
 };
 
 struct key_fact {

@@ -220,7 +220,8 @@ int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str
 		str_add(out, "forced");
 		return 0;
 	case MISS_NO_CACHE:
-		str_add(out, "cache: false");
+		str_add(out,
+			p->steps[t->step].decl->approve ? "asks for approval" : "cache: false");
 		return 0;
 	case MISS_BLOBS_GONE:
 		str_add(out, "its output is missing from the store");

@@ -13,6 +13,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "record/facts.h"
+#include "record/rows/approvals.h"
 #include "record/rows/rows.h"
 
 /* Inputs or outputs of one attempt: more than the members of a gathered directory. */
@@ -302,7 +303,10 @@ void attempt_record_encode(const struct attempt_record *r, struct str *out)
 	const struct attempt_row *a = &r->row;
 	char hex[DIGEST_HEX_MAX];
 
-	str_addf(out, "{\"class\":\"%s\"", failure_class_name(a->failure));
+	str_addc(out, '{');
+	if (a->approval) /* canonical JSON already */
+		str_addf(out, "\"approval\":%s,", a->approval);
+	str_addf(out, "\"class\":\"%s\"", failure_class_name(a->failure));
 	add_text(out, "continues", a->continues);
 	add_int(out, "cpu_ns", a->cpu_ns);
 	add_int(out, "ended_ns", a->ended_ns);
@@ -452,6 +456,20 @@ static bool read_numbers(const json_t *o, struct attempt_record *ret)
 	return true;
 }
 
+/* Read and written again, so that the database has only what this version knows. */
+static bool read_approval(const json_t *o, struct arena *arena, const char **ret)
+{
+	const json_t *j = json_object_get(o, "approval");
+	struct approval a;
+
+	if (!j)
+		return true;
+	if (!approval_read(j, arena, &a))
+		return false;
+	*ret = approval_encode(&a, arena);
+	return true;
+}
+
 static bool read_record(const json_t *o, struct arena *arena, struct attempt_record *ret)
 {
 	struct attempt_row *a = &ret->row;
@@ -470,6 +488,7 @@ static bool read_record(const json_t *o, struct arena *arena, struct attempt_rec
 	ret->cacheable = str_eq(result, "cacheable");
 	return a->task && a->step && key && digest_parse(key, &a->key, NULL) == 0 &&
 	       read_class(o, &a->failure) && read_numbers(o, ret) &&
+	       read_approval(o, arena, &a->approval) &&
 	       (json_is_null(log) || json_is_object(log) || read_id(log, &a->log)) &&
 	       read_contents(o, "inputs", arena, &ret->inputs, &ret->n_inputs) &&
 	       read_contents(o, "outputs", arena, &ret->outputs, &ret->n_outputs) &&

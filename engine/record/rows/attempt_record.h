@@ -2,9 +2,10 @@
  * metrics, how it ended.
  *
  * A line of the manifest's blob of attempts, canonical JSON, from which the database can be
- * rebuilt. Keys: class, continues, cpu_ns, ended_ns, exit_status, id, image (only if it had one),
- * inputs, key, key_record, log, max_rss_bytes, message, metrics, node, number, outputs, reason,
- * result, signal, started_ns, step, task. inputs and outputs are objects from name to content
+ * rebuilt. Keys: approval (only if it asked people: rows/approvals.h), class, continues, cpu_ns,
+ * ended_ns, exit_status, id, image (only if it had one), inputs, key, key_record, log,
+ * max_rss_bytes, message, metrics, node, number, outputs, reason, result, signal, started_ns, step,
+ * task. inputs and outputs are objects from name to content
  * ("blob:12:HEX", "tree:…", "reference:…"); result is "cacheable", "kept" (cache: false, or its
  * blobs are gone) or null (it has none). key_record is the size of the blob whose digest is the
  * key. Hostile when read.

@@ -14,10 +14,11 @@ int attempt_insert(struct db *db, struct attempt_row *a, int64_t id, struct err 
 {
 	int n = db_change(db,
 			  "INSERT INTO attempt (id, run, task, step, pipeline, number, key, "
-			  "started_ns, reason, image) SELECT ?9, ?1, ?2, ?3, pipeline, ?4, ?5, "
-			  "?6, ?7, ?8 FROM run WHERE rowid_ = ?1 ON CONFLICT DO NOTHING",
+			  "started_ns, reason, image, approval) SELECT ?9, ?1, ?2, ?3, pipeline, "
+			  "?4, ?5, ?6, ?7, ?8, ?10 FROM run WHERE rowid_ = ?1 ON CONFLICT DO "
+			  "NOTHING",
 			  DB_IN(a->run, a->task, a->step, a->number, &a->key, a->started_ns,
-				a->reason, a->image, id ? db_int(id) : db_text(NULL)),
+				a->reason, a->image, id ? db_int(id) : db_text(NULL), a->approval),
 			  err);
 
 	if (n <= 0)
@@ -285,7 +286,7 @@ const struct db_row attempt_of_columns =
 	DB_ROW(struct attempt_row, finish_attempt, C(id), C(run), C(task), C(step), C(number),
 	       C(key), C(started_ns), C(ended_ns), C(failure), C(exit_status), C(signo),
 	       C(max_rss_bytes), C(cpu_ns), C(log), C(node), C(message), C(workspace), C(reason),
-	       C(continues), C(waiting), C(image));
+	       C(continues), C(waiting), C(image), C(approval));
 #undef C
 
 int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret,

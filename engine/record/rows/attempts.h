@@ -28,6 +28,7 @@ struct attempt_row {
 	const char *reason;  /* why the task ran: "input data changed: …" (plan/past/reason.c) */
 	const char *waiting; /* until it ends: why it doesn't run yet; or NULL */
 	const char *image;   /* its program's, "registry/name@sha256:…"; NULL: none, or Cairn's */
+	const char *approval; /* what it asks people, and the answer (rows/approvals.h); or NULL */
 };
 
 struct named_content {

@@ -22,7 +22,7 @@ extern const struct db_row run_input_of_columns; /* name, origin, content: struc
 	"attempt.failure, attempt.exit_status, attempt.signo, attempt.max_rss_bytes, "             \
 	"attempt.cpu_ns, attempt.log, attempt.node, "                                              \
 	"attempt.message, attempt.workspace, attempt.reason, attempt.continues, attempt.waiting, " \
-	"attempt.image"
+	"attempt.image, attempt.approval"
 extern const struct db_row attempt_of_columns; /* struct attempt_row */
 
 int named_content_by_name(const void *a, const void *b); /* of struct named_content, for qsort() */

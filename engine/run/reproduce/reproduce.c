@@ -186,6 +186,8 @@ static int lacks_content(struct run *r, struct attempt *a, struct str *why, stru
 int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_after, struct err *err)
 {
 	_cleanup_(str_deinit) struct str why = { 0 }, value = { 0 };
+	const struct approval *answer;
+	int found;
 
 	if (reproduce_leaves_out(r->o, a->step->name, a->label))
 		str_add(&why, "left out (--skip)");
@@ -193,7 +195,11 @@ int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_aft
 		return -1;
 	else if (why.len && (*ret_after = plan_pending_need(r->plan, a->task->plan)))
 		return 2;
-	else
+	else if (a->step->approve && (found = approve_recorded(r, a->label, &answer, err)) <= 0) {
+		if (found < 0)
+			return -1;
+		str_add(&why, "the run has no answer to its question on record");
+	} else
 		for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
 			struct err e = { 0 };
 

@@ -1,5 +1,5 @@
 /* engine/serve/api/actions.c — routes that change something: start a run, show the state of a
- * start, cancel a run.
+ * start, cancel a run, answer a step that waits for a person.
  *
  * A start is checked here as the run itself would check it (pipeline, params, steps), so that the
  * answer says what is wrong. Then start_on_loop() launches `cairn run` with these arguments, and
@@ -10,16 +10,18 @@
  *
  * Invariants: a body with an unknown member is refused (known_keys()). The pipeline is a path
  * inside the project, and no argument can be read as an option. At most `max_runs` processes run,
- * or RUNS_AT_ONCE.
+ * or RUNS_AT_ONCE. The token has no user's name, so who answers is "api".
  *
  * Threads: the crew's; functions named *_on_loop run on the loop's, while the request's thread
  * waits. Not here: processes (launch.c), access (api.c).
  */
 #include <string.h>
 #include <sys/stat.h>
+#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
 #include "record/facts.h"
+#include "record/rows/approvals.h"
 #include "run/cancel.h"
 #include "serve/event.h"
 #include "serve/internal.h"
@@ -332,6 +334,43 @@ void api_run_cancel(struct api *a)
 				json_pack("{s:o, s:b}", "run", facts_text(run.id), "now", now));
 	else if (err.code ==
 		 ERR_INVALID) /* the request is valid, but the run is in another state */
+		web_problem(a->x, 409, "%s", err.msg);
+	else
+		web_problem_err(a->x, &err);
+}
+
+/* Approve. */
+
+void api_run_approve(struct api *a)
+{
+	static const char *const keys[] = { "task", "approve", "message" };
+	struct approval_given g = { .who = "api", .way = "api", .at_ns = clock_wall_ns() };
+	struct err err = { 0 };
+	struct db *writer = NULL;
+	struct attempt_row row;
+	struct run_row run;
+	int r;
+
+	if (!known_keys(a, keys, ARRAY_LEN(keys)) || !api_run(a, &run))
+		return;
+	if (json_get_str(a->body, "task", &g.task, &err) < 0 ||
+	    json_get_bool(a->body, "approve", &g.approved, &err) < 0 ||
+	    json_get_str_opt(a->body, "message", NULL, &g.said, &err) < 0) {
+		web_problem(a->x, 400, "body: %s", err.msg);
+		return;
+	}
+	r = db_open(a->project->db_path, DB_WRITE, &writer, &err);
+	if (r == 0)
+		r = record_approval_give(writer, &run, &g, a->arena, &row, &err);
+	db_close(writer);
+	if (r == 0)
+		web_answer_json(a->x, 200,
+				json_pack("{s:o, s:o, s:o}", "run", facts_text(run.id), "task",
+					  facts_text(row.task), "approval",
+					  json_loads(row.approval, 0, NULL)));
+	else if (err.code == ERR_INVALID)
+		web_problem(a->x, 403, "%s", err.msg);
+	else if (err.code == ERR_EXISTS)
 		web_problem(a->x, 409, "%s", err.msg);
 	else
 		web_problem_err(a->x, &err);
