@@ -4,8 +4,9 @@
  * the table names, and flushes. cli_init() finds once, from the environment, what the two streams
  * can do: colour, UTF-8, a cursor that moves.
  *
- * Everything to cli->err goes through say() or cli_note(). Both flush cli->out first, so that the
- * two streams keep their order where they share a terminal. say() makes its text printable; callers
+ * Everything to cli->err goes through say() or cli_note(), or with --json through
+ * render/problems.c. Both flush cli->out first, so that the two streams keep their order where they
+ * share a terminal. say() makes its text printable; callers
  * of cli_note() must do that themselves.
  *
  * Only finish_output() knows whether output was written: a full disk turns success into
@@ -72,6 +73,8 @@ void cli_deinit(struct cli *cli)
 	db_close(cli->db);
 	store_free(cli->store);
 	config_free(cli->config);
+	json_decref(cli->errors);
+	json_decref(cli->warnings);
 	arena_free(cli->arena);
 	*cli = (struct cli){ 0 };
 }
@@ -82,6 +85,14 @@ static void say(struct cli *cli, enum cli_style style, const char *kind, const c
 {
 	_cleanup_(str_deinit) struct str s = { 0 }, shown = { 0 };
 
+	if (cli->json && style == STYLE_RED) {
+		cli_add_error_text(cli, text);
+		return;
+	}
+	if (cli->json) {
+		cli_add_finding(cli, &(struct diag){ .severity = DIAG_WARNING, .message = text });
+		return;
+	}
 	fflush(cli->out);
 	cli_add_signs(&shown, text, strlen(text), cli->utf8);
 	text_add_printable(&s, shown.s ? shown.s : "", shown.len);
@@ -92,7 +103,9 @@ static void say(struct cli *cli, enum cli_style style, const char *kind, const c
 int cli_fail(struct cli *cli, const struct err *err)
 {
 	assert(err->code != ERR_NONE); /* else a failure would be exit 0 */
-	say(cli, STYLE_RED, "", err->msg);
+	if (!cli->told_errors || err->code != ERR_INVALID)
+		say(cli, STYLE_RED, "", err->msg);
+	cli->told_errors = false;
 	return err_exit_code(err);
 }
 
@@ -138,7 +151,7 @@ void cli_note(struct cli *cli, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (cli->verbosity < 0)
+	if (cli->verbosity < 0 || cli->json)
 		return;
 	fflush(cli->out);
 	va_start(ap, fmt);
@@ -160,13 +173,13 @@ void cli_printf(struct cli *cli, const char *fmt, ...)
 
 static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *err)
 {
+	for (size_t i = 0; i < a->n_given; i++) /* first: the others may be errors */
+		cli->json |= a->given[i].option == &cli_json_option;
 	for (size_t i = 0; i < a->n_given; i++) {
 		const struct cli_option *o = a->given[i].option;
 		const char *v = a->given[i].value;
 
-		if (o == &cli_json_option)
-			cli->json = true;
-		else if (strcmp(o->name, "quiet") == 0)
+		if (strcmp(o->name, "quiet") == 0)
 			cli->verbosity = -1;
 		else if (strcmp(o->name, "verbose") == 0)
 			cli->verbosity = MAX(cli->verbosity, 0) + 1;
@@ -185,7 +198,7 @@ static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *
 }
 
 /* Only now is it known whether the output was written: a full disk must not look like success. */
-static int finish_output(struct cli *cli, int code)
+static int flush_output(struct cli *cli, int code)
 {
 	bool bad = ferror(cli->out);
 
@@ -200,6 +213,22 @@ static int finish_output(struct cli *cli, int code)
 		return code ? code : CLI_ENVIRONMENT;
 	}
 	return code;
+}
+
+static int finish_output(struct cli *cli, int code)
+{
+	code = flush_output(cli, code);
+	cli_print_findings(cli, code);
+	return code;
+}
+
+/* A wrong command line is told in JSON as well, if it asks for it. */
+static bool asks_for_json(const struct cli_args *args, int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--json") == 0)
+			return !args->command || !args->command->raw;
+	return false;
 }
 
 static int run_command(struct cli *cli, const struct cli_args *args)
@@ -229,10 +258,12 @@ int cli_main(struct cli *cli, int argc, char **argv)
 		help_print(cli, NULL, NULL);
 		return finish_output(cli, CLI_USAGE);
 	}
-	if (cli_parse(argc, argv, &args, &err) < 0)
+	if (cli_parse(argc, argv, &args, &err) < 0) {
+		cli->json = asks_for_json(&args, argc, argv);
 		code = cli_fail(cli, &err);
-	else
+	} else {
 		code = run_command(cli, &args);
+	}
 	cli_args_deinit(&args);
 	ignored = cli->store ? signature_n_ignored(cli->store) : 0;
 	if (ignored)

@@ -48,9 +48,9 @@ struct cli {
 	bool tty_out, tty_err;     /* it is a terminal that can move its cursor (TERM isn't dumb) */
 	bool color_out, color_err; /* --color, NO_COLOR, CLICOLOR_FORCE */
 	bool utf8;                 /* box-drawing characters and "…" may be printed; else ASCII */
-	bool json;                 /* --json */
-	int verbosity;             /* -1 for -q, 0, 1 for -v, 2 for -vv */
-	struct arena *arena;       /* lives as long as the command */
+	bool json;           /* --json; then cli->err gets one document at the end, or nothing */
+	int verbosity;       /* -1 for -q, 0, 1 for -v, 2 for -vv */
+	struct arena *arena; /* lives as long as the command */
 	const struct cli_command *command;
 	const char *store_option, *runner_option,
 		*cache_option; /* --store, --on and --cache, or NULL */
@@ -60,6 +60,11 @@ struct cli {
 	struct db *db;
 	bool db_writable;
 	struct store *store;
+
+	/* With --json. */
+	json_t *errors, *warnings; /* until the end (cli_print_findings); NULL: none */
+	bool inside;      /* this run is a part of what the command does: no answer of it */
+	bool told_errors; /* those of a file are in `errors`, so the sum of them is no other one */
 };
 
 /* Life cycle, for main.c and tests. */
@@ -103,14 +108,15 @@ int cli_params(struct cli *cli, const struct cli_args *args, struct param_overri
 
 /* Output. */
 
-/* Prints `cairn: <message>` to cli->err, once, and returns the exit code of the error. */
+/* Prints `cairn: <message>` to cli->err, once, and returns the exit code of the error. With --json
+ * this and the next two add to the document that cli->err gets at the end. */
 int cli_fail(struct cli *cli, const struct err *err);
 /* The same for wrong usage that the table can't detect; the message ends with the command's
  * `--help`. Returns CLI_USAGE. */
 int cli_usage_error(struct cli *cli, const char *fmt, ...) _printf_(2, 3);
 void cli_warn(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* `cairn: warning: …` */
 void cli_note(struct cli *cli, const char *fmt, ...)
-	_printf_(2, 3); /* a line on cli->err; nothing with -q */
+	_printf_(2, 3); /* a line on cli->err; nothing with -q or --json */
 void cli_printf(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* to cli->out */
 /* Adds text of the program's own. Without UTF-8 its few signs ("…", "→", "·", "—") become ASCII.
  * The functions above and tables call it themselves. */
@@ -135,11 +141,22 @@ void cli_end_log(struct cli *cli, struct cli_log *l);
  * Relative file names are below the working directory. With -q errors only. */
 void cli_print_diags(struct cli *cli, struct diag_list *diags);
 
+/* Errors and warnings for programs: {"severity", "message", "file", "line", "column", "hint"}. */
+json_t *cli_finding(const struct diag *d);
+#define CLI_FINDINGS_MAX 1000 /* of a kind in a document */
+void cli_add_finding(struct cli *cli, const struct diag *d);
+/* An error's text, perhaps with its place: "file:line:column: message". */
+void cli_add_error_text(struct cli *cli, const char *text);
+/* Writes the document, if there are findings. */
+void cli_print_findings(struct cli *cli, int code);
+
 /* Writes a command's result to the file at `path` (atomically), or to cli->out for "-". */
 int cli_write_to(struct cli *cli, const char *path, const struct str *s, struct err *err);
 /* Prints one JSON document, indented, keys sorted. Takes the reference. A command that succeeds
- * prints exactly one, an object; the table documents its shape. */
-void cli_print_json(struct cli *cli, json_t *j);
+ * prints exactly one, an object. `schema` names its description in answers.json, which the
+ * command's table entry lists; NULL: the document has a form of another program (Kubernetes
+ * objects). */
+void cli_print_json(struct cli *cli, const char *schema, json_t *j);
 
 /* `s` made printable, in cli->arena; NULL gives "-". */
 const char *cli_text(struct cli *cli, const char *s);

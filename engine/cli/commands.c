@@ -35,10 +35,7 @@ static const struct cli_command store_commands[] = {
 		    "read only this part of a shared store, such as 5% or 0.05; another part each "
 		    "time" },
 		  OPT_STORE),
-	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], "
-		  "\"repaired\": N, \"nondeterminism\": [{\"key\", \"task\"}], \"origins\": "
-		  "{\"unchanged\": N, \"changed\": N, \"gone\": N, \"unreachable\": N, "
-		  "\"problems\": [{\"uri\", \"state\", \"why\"}]}}",
+	  .json = "cairn.store-verify/1",
 	  EXIT_CODES({ 0, "everything is sound, or was repaired" },
 		     { 1, "problems were found; each was printed" }),
 	  EXAMPLES({ "cairn store verify", "check all content" }), .run = cmd_store_verify },
@@ -54,10 +51,7 @@ static const struct cli_command store_commands[] = {
 		  { 0, "keep", "DURATION", "keep runs younger than this, such as 30d" },
 		  { 0, "grace", "DURATION", "keep objects younger than this (default 1h)" },
 		  OPT_STORE),
-	  .json = "{\"deleted\": N, \"deleted_bytes\": N, \"dry_run\": BOOL, \"live\": N, "
-		  "\"condemned\": N, \"sweep_after\": TIME|null, \"lost\": N manifests and trees "
-		  "of kept "
-		  "runs that are missing or damaged}",
+	  .json = "cairn.store-gc/1",
 	  EXAMPLES({ "cairn store gc --dry-run", "how much could be freed" },
 		   { "cairn store gc --keep 30d", "forget older runs" }),
 	  .run = cmd_store_gc },
@@ -70,8 +64,7 @@ static const struct cli_command store_commands[] = {
 		    "send only what runs left unsent because they were killed or couldn't reach "
 		    "the store" },
 		  OPT_STORE),
-	  .json = "{\"objects\": N, \"bytes\": N, \"sent_bytes\": N, \"requests\": N, \"skipped\": "
-		  "N, \"missing\": N}",
+	  .json = "cairn.store-push/1",
 	  EXIT_CODES({ 0, "the shared store has all of it" },
 		     { 1, "something is missing here, too" }),
 	  EXAMPLES({ "cairn store push", "share everything" },
@@ -81,7 +74,7 @@ static const struct cli_command store_commands[] = {
 	  "Fetches runs and everything that they name, so that you can use them offline. RUN is a "
 	  "run of this project, or the hash (or a prefix of it) of any run in the shared store. "
 	  "Without RUN, fetches everything in the shared store.",
-	  OPTIONS(OPT_STORE), .json = "{\"objects\": N, \"fetched\": N, \"missing\": N}",
+	  OPTIONS(OPT_STORE), .json = "cairn.store-pull/1",
 	  EXIT_CODES({ 0, "all of it is here" }, { 1, "something is missing in the shared store" }),
 	  EXAMPLES({ "cairn store pull 1f0c9b", "a colleague's run" }), .complete = COMPLETE_RUN,
 	  .run = cmd_store_pull },
@@ -89,9 +82,7 @@ static const struct cli_command store_commands[] = {
 	  "Tests, with objects of its own, whether the shared store supports conditional writes "
 	  "and deletes, verifies checksums and answers range requests, and measures the clock "
 	  "difference. The store works without any of these; with them it transfers fewer bytes.",
-	  OPTIONS(OPT_STORE),
-	  .json = "{\"if_absent\": BOOL, \"checks_body\": BOOL, \"delete_if\": BOOL, \"ranges\": "
-		  "BOOL, \"clock_skew_ms\": N}",
+	  OPTIONS(OPT_STORE), .json = "cairn.store-probe/1",
 	  EXAMPLES({ "cairn store probe", "is this bucket fit?" }), .run = cmd_store_probe },
 	{ "reindex", "rebuild the database from the store", "", 0, 0,
 	  "Reads every run manifest in the store, and in the shared store behind it, and rebuilds "
@@ -99,9 +90,7 @@ static const struct cli_command store_commands[] = {
 	  "damaged, or to see the runs of colleagues. The old database is kept as "
 	  "cairn.db.before-reindex. What only it has (unfinished runs, runs whose manifests were "
 	  "collected, schedules) is copied if it can be read.",
-	  OPTIONS(OPT_STORE),
-	  .json = "{\"runs\": N, \"attempts\": N, \"tags\": N, \"carried\": N, \"superseded\": N, "
-		  "\"damaged\": N, \"renumbered\": BOOL}",
+	  OPTIONS(OPT_STORE), .json = "cairn.store-reindex/1",
 	  EXIT_CODES({ 0, "done" },
 		     { 1, "done, without the manifests that can't be read; each was named" },
 		     { 4, "a run is going on, or the store can't be read" }),
@@ -109,9 +98,8 @@ static const struct cli_command store_commands[] = {
 	  .run = cmd_store_reindex },
 	{ "stat", "count what the store holds", "", 0, 0,
 	  "Counts objects and bytes by kind, and what crashes left behind.", OPTIONS(OPT_STORE),
-	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", "
-		  "\"tags\", \"temporaries\", \"set_aside\", \"uri\", \"shared\"}",
-	  EXAMPLES({ "cairn store stat", "objects and bytes" }), .run = cmd_store_stat },
+	  .json = "cairn.store-stat/1", EXAMPLES({ "cairn store stat", "objects and bytes" }),
+	  .run = cmd_store_stat },
 	{ 0 },
 };
 
@@ -126,8 +114,8 @@ static const struct cli_command secret_commands[] = {
 	  .run = cmd_secret_set },
 	{ "list", "list the names of secrets", "", 0, 0,
 	  "Names only. Secrets of the environment (CAIRN_SECRET_NAME) are listed too.",
-	  .json = "{\"secrets\": [{\"name\", \"source\": \"environment\"|\"file\"}]}",
-	  EXAMPLES({ "cairn secret list", "which are there" }), .run = cmd_secret_list },
+	  .json = "cairn.secret-list/1", EXAMPLES({ "cairn secret list", "which are there" }),
+	  .run = cmd_secret_list },
 	{ "rm", "remove secrets", "NAME...", 1, CLI_ANY, "Removes the file that holds the value.",
 	  EXAMPLES({ "cairn secret rm REGISTRY_TOKEN", "" }), .run = cmd_secret_rm },
 	{ 0 },
@@ -147,8 +135,7 @@ const struct cli_command cli_commands[] = {
 	  "trained again",
 	  OPTIONS({ 0, "template", "NAME", "start from this template",
 		    .choices = init_files_folders, .complete = COMPLETE_CHOICE }),
-	  .json = "{\"directory\", \"template\", \"files\": [{\"path\", \"state\": "
-		  "\"made\"|\"kept\"|\"differs\"}]}; differs: kept, and not the template's",
+	  .json = "cairn.init/1",
 	  EXAMPLES({ "cairn init", "in this directory" }, { "cairn init demo", "in a new one" },
 		   { "cairn init --template tabular demo", "with a pipeline for a table" }),
 	  .complete = COMPLETE_DIR, .run = cmd_init },
@@ -158,9 +145,7 @@ const struct cli_command cli_commands[] = {
 	  "script with which a command begins must be in the project. Missing data is a warning, "
 	  "and so are, unless the runner is kubernetes, secrets, tools and resources that this "
 	  "machine lacks. A file outside of every project is checked alone.",
-	  .json = "{\"files\": [{\"path\", \"valid\": BOOL, \"pipeline\", \"steps\": N, "
-		  "\"problems\": [{\"file\", \"line\", \"column\", \"severity\": "
-		  "\"error\"|\"warning\", \"message\"}]}]}",
+	  .json = "cairn.check/1",
 	  EXIT_CODES({ 0, "all files are valid, perhaps with warnings" },
 		     { 3, "a file has errors" }),
 	  EXAMPLES({ "cairn check", "check pipeline.yaml" },
@@ -174,13 +159,7 @@ const struct cli_command cli_commands[] = {
 	  "project each step gets as code, and why.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_STORE, OPT_CACHE,
 		  { 'a', "all", NULL, "list every task, including hits" }),
-	  .json = "{\"pipeline\", \"tasks\": [{\"task\", \"step\", \"state\": "
-		  "\"hit\"|\"run\"|\"waiting\"|\"skipped\"|\"blocked\", \"key\"|null, "
-		  "\"reason\"|null, \"estimate_ns\": N|null}], \"counts\": {\"total\", \"hits\", "
-		  "\"run\", \"waiting\"}, \"estimate_ns\": N|null, with -v: \"code\": [{\"step\", "
-		  "\"path\", \"why\": "
-		  "\"declared\"|\"named\"|\"imported\"|\"sourced\"|\"env_file\", "
-		  "\"by\"|null, \"line\"|null}]}",
+	  .json = "cairn.plan/1",
 	  EXAMPLES({ "cairn plan", "what would run" },
 		   { "cairn plan -v", "and which code comes along, by which import" },
 		   { "cairn plan -p lr=0.1", "and with another param" }),
@@ -222,13 +201,7 @@ const struct cli_command cli_commands[] = {
 		    "hand the run to a `cairn serve` and return; everything it needs goes into the "
 		    "shared store" },
 		  OPT_SERVER, OPT_ON, OPT_STORE, OPT_CACHE),
-	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": "
-		  "\"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
-		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", "
-		  "\"hits\", \"failed\", \"skipped\", \"blocked\"}, \"message\"|null, "
-		  "\"cache_failures\": N}; with --detach: {\"run\", \"project\", \"server\"}; with "
-		  "--twice, when anything was executed: as `cairn reproduce --json`; with "
-		  "--dry-run: a List of objects",
+	  .json = "cairn.run/1 cairn.detached/1 cairn.reproduce/1",
 	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" },
 		     { 3, "the pipeline or the configuration is invalid" },
 		     { 4, "the environment: store, disk, database" },
@@ -254,7 +227,7 @@ const struct cli_command cli_commands[] = {
 	  "run), with the pipeline, params, inputs and code that it began with. Finished tasks "
 	  "aren't executed again.",
 	  OPTIONS(OPT_TRUST, OPT_SECRET, OPT_JOBS, OPT_ON, OPT_STORE, OPT_CACHE),
-	  .json = "as `cairn run --json`",
+	  .json = "cairn.run/1 cairn.reproduce/1",
 	  EXAMPLES({ "cairn resume", "the newest run that can go on" },
 		   { "cairn resume digits-7kq2m", "this one" }),
 	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_resume },
@@ -291,12 +264,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "trials", "N", "end at trial N (default: the sweep's `trials`)" },
 		  { 0, "seed", "N", "another seed than the sweep's" }, OPT_ON, OPT_STORE,
 		  OPT_CACHE),
-	  .json = "{\"sweep\", \"id\", \"pipeline\", \"search\", \"seed\": N, \"objective\", "
-		  "\"goal\": \"maximize\"|\"minimize\", \"counts\": {\"trials\": N, \"ended\": N, "
-		  "\"with_value\": N, \"failed\": N}, \"best\": TRIAL|null, \"trials\": "
-		  "[{\"number\": "
-		  "N, \"run\", \"hash\"|null, \"state\", \"params\": {NAME: VALUE}, \"value\": "
-		  "N|null, \"problem\"|null}]}",
+	  .json = "cairn.sweep/1",
 	  EXIT_CODES({ 0, "all trials ended, and one at least has a value" },
 		     { 1, "too many trials failed, or none has a value" }, { 2, "wrong usage" },
 		     { 3, "the pipeline or the configuration is invalid" },
@@ -311,19 +279,7 @@ const struct cli_command cli_commands[] = {
 	  "Shows a run (default: the newest): its state, counts, running tasks and failures. -v "
 	  "lists all tasks: hits with the run that made their result, skipped and blocked ones "
 	  "with the reason.",
-	  OPTIONS(OPT_SERVER),
-	  .json = "{\"run\": as in `cairn runs --json`, \"tasks\": [{\"task\", \"step\", "
-		  "\"attempt\": N, \"id\": N, \"continues\": [ID of an attempt whose checkpoint it "
-		  "went on from], \"state\", \"started\": TIME, \"duration_ns\": N, \"exit\": "
-		  "N|null, \"failure\"|null, \"message\"|null, \"reason\"|null, \"waiting\"|null, "
-		  "\"image\"|null, \"approval\": what a step with `approve` asks, and the answer "
-		  "{\"message\"|null, \"by\": [NAME], \"until\": TIME|null, \"at_limit\": "
-		  "approve|refuse, \"answer\": approved|refused|null, \"who\"|null, \"way\": "
-		  "cli|api|time limit|null, \"at\": TIME|null, \"said\"|null}|null}], "
-		  "\"not_executed\": when it has ended [{\"task\", \"step\", "
-		  "\"state\": hit|skipped|blocked, \"made_by\": RUN|null, \"reason\"|null, "
-		  "\"duration_ns\": N}], \"exports\": [{\"task\", \"output\", \"uri\", \"state\": "
-		  "exported|failed, \"message\"}]}",
+	  OPTIONS(OPT_SERVER), .json = "cairn.status/1",
 	  EXAMPLES({ "cairn status", "the newest run" },
 		   { "cairn status digits-7kq2m --json", "for a program" }),
 	  .complete = COMPLETE_RUN, .run = cmd_status },
@@ -349,7 +305,7 @@ const struct cli_command cli_commands[] = {
 	  "SIGTERM and their grace period. If the engine died, deletes the run's remaining "
 	  "Kubernetes Jobs.",
 	  OPTIONS({ 0, "now", NULL, "don't wait for tasks to end in order" }, OPT_SERVER),
-	  .json = "{\"cancelled\": [RUN ID]}",
+	  .json = "cairn.cancel/1",
 	  EXAMPLES({ "cairn cancel", "the running one" },
 		   { "cairn cancel digits-7kq2m --now", "at once" }),
 	  .complete = COMPLETE_RUN, .run = cmd_cancel },
@@ -364,7 +320,7 @@ const struct cli_command cli_commands[] = {
 	  "write the project's database is trusted.",
 	  OPTIONS({ 0, "refuse", NULL, "refuse instead" },
 		  { 'm', "message", "TEXT", "what is recorded with the answer" }, OPT_SERVER),
-	  .json = "{\"run\", \"task\", \"approval\": as in `cairn status --json`}",
+	  .json = "cairn.approve/1",
 	  EXAMPLES({ "cairn approve digits-7kq2m release", "go on" },
 		   { "cairn approve last release --refuse -m 'too many false alarms'",
 		     "don't, and say why" }),
@@ -394,13 +350,7 @@ const struct cli_command cli_commands[] = {
 		  { 's', "sort", "METRIC",
 		    "sort by this metric, smallest first; -METRIC: largest first" },
 		  OPT_SERVER),
-	  .json = "{\"runs\": [{\"id\", \"hash\"|null, \"pipeline\", \"path\", \"state\", "
-		  "\"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, \"params\": {NAME: "
-		  "VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"reproduces\": HASH|null, "
-		  "\"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", "
-		  "\"blocked\"}, \"message\"|null, \"trial\": {\"sweep\", \"number\": N}|null, "
-		  "\"waiting\": for which approval it waits|null, \"tags\": [NAME], \"metrics\": "
-		  "those of --sort and --metric {NAME: N}}]}",
+	  .json = "cairn.runs/1",
 	  EXAMPLES({ "cairn runs", "the newest 20" },
 		   { "cairn runs --state failed --json", "failed ones, for a program" },
 		   { "cairn runs --since 7d --metric 'accuracy>=0.9' -p lr=0.1",
@@ -414,8 +364,7 @@ const struct cli_command cli_commands[] = {
 		  { 'r', "run", "RUN", "explain why it ran in that run, instead of now",
 		    .complete = COMPLETE_RUN },
 		  OPT_STORE),
-	  .json = "{\"tasks\": [{\"task\", \"step\", \"state\", \"key\"|null, \"causes\": "
-		  "[TEXT]}]}",
+	  .json = "cairn.why/1",
 	  EXAMPLES({ "cairn why train", "would it run now, and why" },
 		   { "cairn why train --run last", "why it ran in the newest run" }),
 	  .complete = COMPLETE_STEP, .run = cmd_why },
@@ -428,10 +377,7 @@ const struct cli_command cli_commands[] = {
 		    "draw tasks instead of steps, as far as they are known without running" },
 		  { 'o', "output", "FILE", "write to FILE instead of standard output",
 		    .complete = COMPLETE_FILE }),
-	  .json = "{\"pipeline\", \"nodes\": [{\"name\", \"input\": BOOL, \"approval\": BOOL, "
-		  "\"step\"|null, \"tasks\": N|null}], \"edges\": [{\"from\", \"from_input\": "
-		  "BOOL, \"to\", "
-		  "\"kind\": \"data\"|\"metrics\"|\"order\"}]}",
+	  .json = "cairn.graph/1",
 	  EXAMPLES({ "cairn graph", "in the terminal" },
 		   { "cairn graph -o pipeline.svg", "as a picture" },
 		   { "cairn graph --format dot | dot -Tpdf >pipeline.pdf", "through Graphviz" }),
@@ -465,9 +411,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "tensorboard", "DIR", "write event files for TensorBoard to DIR/RUN/TASK",
 		    .complete = COMPLETE_DIR },
 		  OPT_STORE),
-	  .json = "{\"runs\": [{\"id\", \"started\": TIME, \"state\", \"params\": {NAME: VALUE}, "
-		  "\"metrics\": {TASK: {NAME: NUMBER}}}]}; with --plot: {\"series\": [{\"run\", "
-		  "\"task\", \"metric\", \"points\": [[STEP, NUMBER|null]]}]}",
+	  .json = "cairn.metrics/1 cairn.series/1",
 	  EXAMPLES({ "cairn metrics", "of the newest runs" },
 		   { "cairn metrics --plot loss -n 3", "the loss over steps, of the newest three" },
 		   { "cairn metrics --tensorboard tb/", "event files for TensorBoard" },
@@ -479,13 +423,7 @@ const struct cli_command cli_commands[] = {
 	  "param, code, an input, a tool, or a nondeterministic step. Then compares params, code, "
 	  "inputs, outputs and metrics side by side. A single RUN (default: the newest) is "
 	  "compared with the previous run of its pipeline.",
-	  OPTIONS({ 'a', "all", NULL, "show what is the same, too" }),
-	  .json = "{\"a\": RUN ID, \"b\": RUN ID, \"first\": CAUSE|null, \"because\": [{\"task\", "
-		  "\"differs\", \"sentence\", \"causes\": [CAUSE]}], \"params\": [{\"name\", "
-		  "\"a\", \"b\"}], \"code\": [...], \"inputs\": [...], \"tasks\": [...], "
-		  "\"metrics\": [{\"task\", \"name\", \"a\", \"b\"}]}; CAUSE: {\"task\", \"kind\": "
-		  "\"fact\"|\"made\"|\"pinned\"|\"nondeterminism\"|\"outcome\"|\"absent\"|"
-		  "\"unknown\", \"what\", \"name\", \"a\", \"b\", \"detail\"}",
+	  OPTIONS({ 'a', "all", NULL, "show what is the same, too" }), .json = "cairn.diff/1",
 	  EXAMPLES({ "cairn diff", "the newest two runs" },
 		   { "cairn diff digits-7kq2m last", "an older one with the newest" }),
 	  .complete = COMPLETE_RUN, .run = cmd_diff },
@@ -502,14 +440,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "svg", "FILE", "write a drawing to FILE (-: standard output)",
 		    .complete = COMPLETE_FILE },
 		  OPT_STORE),
-	  .json = "{\"artifact\": ID of the first node, \"member\": PATH|null, \"truncated\", "
-		  "\"nodes\": [{\"id\", \"kind\": \"artifact\", \"name\", \"content\": "
-		  "\"blob\"|\"tree\", \"size\", \"origin\": {\"input\", \"uri\", \"run\"}|null} | "
-		  "{\"id\", \"kind\": \"attempt\", \"task\", \"step\", \"run\", \"pipeline\", "
-		  "\"hash\", \"key\", \"started\", \"git_commit\", \"git_dirty\", \"params\", "
-		  "\"tools\", \"code\"}], \"edges\": [{\"from\", \"to\", \"name\"}]}; of a metric "
-		  "also \"metric\": {\"name\", \"value\"}; with --down also \"affected\": "
-		  "[{\"run\", \"task\", \"output\", \"id\", \"tags\": [NAME]}]",
+	  .json = "cairn.lineage/1",
 	  EXAMPLES({ "cairn lineage evaluate/report", "of the newest run" },
 		   { "cairn lineage model.bin", "of a file on disk" },
 		   { "cairn lineage fashion/best@metric.accuracy", "how a number came about" },
@@ -555,9 +486,7 @@ const struct cli_command cli_commands[] = {
 		    .complete = COMPLETE_FILE },
 		  { 0, "replace", NULL, "replace an existing file or directory" },
 		  { 0, "inputs", NULL, "with a run: copy its inputs, too" }, OPT_STORE),
-	  .json = "{\"id\", \"path\", \"bytes\": N}; of a run: {\"id\", \"run\", \"path\", "
-		  "\"contents\": N, \"bytes\": N, \"missing\": [TEXT]}; of a metric: {\"run\", "
-		  "\"task\", \"metric\", \"value\"}",
+	  .json = "cairn.get/1 cairn.get-run/1 cairn.get-metric/1",
 	  EXIT_CODES({ 0, "done" },
 		     { 1, "of a run: some of its content isn't in the store any more" },
 		     { 4, "it doesn't exist" }),
@@ -578,8 +507,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "history", "NAME", "show what the name meant, newest first" },
 		  { 0, "delete", "NAME", "remove the name; its history stays" },
 		  { 'm', "note", "TEXT", "record this note with the change" }, OPT_STORE),
-	  .json = "{\"tags\": [{\"name\", \"hash\"|null, \"run\"|null, \"at\": TIME, "
-		  "\"author\"|null, \"note\"|null}]}",
+	  .json = "cairn.tag/1",
 	  EXAMPLES({ "cairn tag last fashion/best -m 'first over 0.9'", "name the newest run" },
 		   { "cairn get fashion/best:model", "what it made" },
 		   { "cairn tag --history fashion/best", "what it was before" }),
@@ -628,15 +556,7 @@ const struct cli_command cli_commands[] = {
 		    "drop the reproductions that RUN is part of, so that gc may remove them; runs "
 		    "nothing" },
 		  OPT_ON, OPT_STORE, OPT_CACHE),
-	  .json = "{\"original\": HASH, \"was\": RUN, \"is\": RUN (both as in `cairn runs "
-		  "--json`), \"mode\": \"isolated\"|\"chained\", \"verdict\", \"first\": "
-		  "TASK|null, \"tasks\": [{\"task\", \"step\", \"verdict\": "
-		  "\"reproduced\"|\"diverged\"|\"not comparable\"|\"not selected\", \"why\"|null, "
-		  "\"after_divergence\": BOOL, \"was_duration_ns\": N, \"duration_ns\": N, "
-		  "\"outputs\": [{\"name\", \"was\", \"is\", \"verdict\", \"normaliser\"|null, "
-		  "\"path\"|null, \"offset\": N|null, \"detail\"|null, \"files\": {...}}], "
-		  "\"metrics\": [{\"name\", \"was\", \"is\", \"tolerance\"|null, \"verdict\"}]}], "
-		  "\"environment\": [{\"what\", \"was\", \"is\"}]}; with --drop: {\"dropped\": N}",
+	  .json = "cairn.reproduce/1 cairn.reproduce-drop/1 cairn.run/1",
 	  EXIT_CODES({ 0, "all outputs are the same bytes" },
 		     { 10, "the same within declared tolerance, or after a named normalisation" },
 		     { 11, "something is different" }, { 12, "something could not be compared" },
@@ -731,8 +651,7 @@ const struct cli_command cli_commands[] = {
 		    "what it is called (default: as pushed, or cairn:VERSION)" },
 		  { 0, "plain-http", NULL,
 		    "use HTTP for the registry; one on this machine may use it anyway" }),
-	  .json = "{\"digest\", \"name\", \"output\"|null, \"pushed\"|null, \"size\": N, "
-		  "\"files\": N, \"architecture\"}",
+	  .json = "cairn.image/1",
 	  EXAMPLES({ "cairn image --output cairn.tar", "for this machine: docker load takes it" },
 		   { "cairn image --push registry.example/tools/cairn:0.1",
 		     "for a cluster; name it in cairn.yaml as kubernetes.image" }),
@@ -759,24 +678,27 @@ const struct cli_command cli_commands[] = {
 	  "nothing is made), quotas and GPUs. With --deep, also runs a pod like a task's, which "
 	  "reads from the store and writes to it, and removes it.",
 	  OPTIONS(OPT_ON, { 0, "deep", NULL, "on Kubernetes: run a pod, too" }),
-	  .json = "{\"checks\": [{\"name\", \"state\": \"ok\"|\"warning\"|\"problem\", \"detail\", "
-		  "\"advice\"|null}], \"healthy\": BOOL}",
+	  .json = "cairn.doctor/1",
 	  EXIT_CODES({ 0, "no problem, perhaps warnings" }, { 1, "a problem was found" }),
 	  EXAMPLES({ "cairn doctor", "check this project and machine" },
 		   { "cairn doctor --on kubernetes", "and the cluster that the kubeconfig names" },
 		   { "cairn doctor --on kubernetes --deep", "does a pod reach the store?" }),
 	  .complete = COMPLETE_YAML, .run = cmd_doctor },
 	{ "version", "print the version", "", 0, 0,
-	  "With -v also how it was built and which libraries it uses.",
-	  .json = "{\"version\", \"compiler\", \"built_for\", \"libraries\": {NAME: VERSION}}",
+	  "With -v also how it was built and which libraries it uses.", .json = "cairn.version/1",
 	  EXAMPLES({ "cairn version -v", "with the libraries" }), .run = cmd_version },
-	{ "help", "explain a command, or expressions", "[COMMAND [SUBCOMMAND] | expressions]", 0, 2,
+	{ "help", "explain a command, expressions or answers in JSON",
+	  "[COMMAND [SUBCOMMAND] | expressions | json]", 0, 2,
 	  "The same as `cairn COMMAND --help`; without a name, the list of commands. `cairn help "
-	  "expressions` lists what may stand in `${{ }}`.",
+	  "expressions` lists what may stand in `${{ }}`. `cairn help json` describes what "
+	  "commands "
+	  "print with --json, and with --json it prints a JSON Schema of that.",
 	  OPTIONS({ 0, "man", NULL, "as a man page (roff); without a name, all pages" },
 		  { 'o', "output", "DIR", "with --man: write each page to a file of its own in DIR",
 		    .complete = COMPLETE_DIR }),
+	  .json = "cairn.help/1",
 	  EXAMPLES({ "cairn help run", "" },
+		   { "cairn help json --json >answers.json", "for a program that reads answers" },
 		   { "cairn help expressions", "values, operators and functions of ${{ }}" },
 		   { "cairn help --man run >cairn-run.1", "its man page" }),
 	  .complete = COMPLETE_COMMAND, .run = cmd_help },

@@ -127,10 +127,16 @@ void cli_print_diags(struct cli *cli, struct diag_list *diags)
 	fflush(cli->out);
 	for (size_t i = 0; i < n; i++) {
 		const struct diag *d = diag_at(diags, i);
-		if (d->severity == DIAG_ERROR || cli->verbosity >= 0)
+
+		if (d->severity != DIAG_ERROR && cli->verbosity < 0)
+			continue;
+		if (cli->json)
+			cli_add_finding(cli, d);
+		else
 			print_diag(cli, &source, d);
 	}
-	if (total > n)
+	cli->told_errors = cli->json && diag_errors(diags);
+	if (total > n && !cli->json)
 		fprintf(cli->err, "and %zu more\n", total - n);
 }
 

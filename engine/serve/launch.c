@@ -4,7 +4,7 @@
  * (stderr) and NAME.json (stdout). It is in `running` from its start to its exit, then in `ended`,
  * which keeps the newest LAUNCH_KEPT. A process holds a lock on both files while it runs. When the
  * process exits, read_facts() takes the run's id and state from NAME.json; when there are none, the
- * last line of the log becomes the problem.
+ * last error of the log becomes the problem.
  *
  * Invariants: on_end is called once, after the launch's fields are complete and before it moves to
  * `ended`. The child doesn't get the daemon's token, and has a CAIRN_DIR of its own
@@ -32,7 +32,6 @@
 #include "base/os/process.h"
 #include "base/text/text.h"
 #include "record/facts.h"
-#include "runners/workspace.h"
 #include "serve/event.h"
 
 #define LOG_LOOK_NS (30 * NS_PER_S)
@@ -194,24 +193,48 @@ static void look_at_logs(void *arg)
 
 /* The end. */
 
-/* The last non-empty line. */
-static char *last_line(const struct project *p, const char *name)
+/* The last error of the document that a command with --json leaves there (cairn.error/1); NULL:
+ * there is none. */
+static char *last_error(const char *text, size_t len)
+{
+	_cleanup_(json_decrefp) json_t *j = NULL;
+	_cleanup_(str_deinit) struct str shown = { 0 };
+	const char *message;
+	json_t *errors;
+	size_t n;
+
+	if (json_parse("log", text, len, &j, NULL) < 0)
+		return NULL;
+	errors = json_object_get(j, "errors");
+	n = json_array_size(errors);
+	if (n == 0 || json_get_str(json_array_get(errors, n - 1), "message", &message, NULL) < 0 ||
+	    !*message)
+		return NULL;
+	text_add_printable(&shown, message, MIN(strcspn(message, "\n"), (size_t)PROBLEM_MAX));
+	return str_take(&shown);
+}
+
+/* What the log ends with: its last error, or its last line that isn't empty. */
+static char *last_words(const struct project *p, const char *name)
 {
 	_cleanup_(freep) char *path = path_of(p, name, ".log");
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_(freep) char *tail = fd < 0 ? NULL : workspace_log_tail(fd);
-	_cleanup_(str_deinit) struct str shown = { 0 };
+	_cleanup_(str_deinit) struct str text = { 0 }, shown = { 0 };
 	size_t end, start;
+	char *error;
 
-	if (!tail)
+	if (fs_read_file(path, LAUNCH_LOG_MAX + FACTS_MAX, &text, NULL) < 0)
 		return NULL;
-	for (end = strlen(tail); end && (tail[end - 1] == '\n' || tail[end - 1] == ' ');)
+	for (end = text.len; end && (text.s[end - 1] == '\n' || text.s[end - 1] == ' ');)
 		end--;
-	for (start = end; start && tail[start - 1] != '\n' && end - start < PROBLEM_MAX;)
+	for (start = end; start && text.s[start - 1] != '\n';)
 		start--;
 	if (start == end)
 		return NULL;
-	text_add_printable(&shown, tail + start, end - start);
+	error = last_error(text.s + start, end - start);
+	if (error)
+		return error;
+	start = MAX(start, end - MIN(end, (size_t)PROBLEM_MAX));
+	text_add_printable(&shown, text.s + start, end - start);
 	return str_take(&shown);
 }
 
@@ -228,9 +251,9 @@ static void read_facts(struct launch *l)
 		l->run = xstrdup(id);
 		l->state = xstrdup(state);
 	} else if (!l->signo) {
-		l->problem = last_line(l->project, l->name);
+		l->problem = last_words(l->project, l->name);
 	} else { /* a killed process couldn't report it itself */
-		_cleanup_(freep) char *said = last_line(l->project, l->name);
+		_cleanup_(freep) char *said = last_words(l->project, l->name);
 		const char *signal = sigabbrev_np(l->signo);
 
 		l->problem = xasprintf("its process was killed by SIG%s%s%s", signal ? signal : "?",

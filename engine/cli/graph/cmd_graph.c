@@ -65,7 +65,7 @@ int cmd_graph(struct cli *cli, const struct cli_args *args)
 	    graph_from_pipeline(p, cli_flag(args, "tasks"), cli->arena, &g, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json(cli, graph_json(&g));
+		cli_print_json(cli, "cairn.graph/1", graph_json(&g));
 		return CLI_OK;
 	}
 	if (!file)

@@ -2,6 +2,7 @@
  * commands. */
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "cli/help/answers.h"
 #include "cli/help/help.h"
 
 static int find(const struct cli_args *args, const struct cli_command **ret,
@@ -90,6 +91,18 @@ static int give_man(struct cli *cli, const char *dir, const struct cli_command *
 	return print(cli, &page);
 }
 
+static int print_answers(struct cli *cli)
+{
+	struct str page = { 0 };
+
+	if (cli->json) {
+		cli_print_json(cli, "cairn.help/1", answers_schema());
+		return CLI_OK;
+	}
+	answers_add_page(&page);
+	return print(cli, &page);
+}
+
 int cmd_help(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_command *command = NULL, *parent = NULL;
@@ -98,6 +111,10 @@ int cmd_help(struct cli *cli, const struct cli_args *args)
 	if (args->n_operands == 1 && str_eq(args->operands[0], "expressions") &&
 	    !cli_flag(args, "man"))
 		return help_print_expressions(cli);
+	if (args->n_operands == 1 && str_eq(args->operands[0], "json") && !cli_flag(args, "man"))
+		return print_answers(cli);
+	if (cli->json)
+		return cli_usage_error(cli, "--json goes with `cairn help json`");
 	if (find(args, &command, &parent, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli_flag(args, "man"))

@@ -174,8 +174,9 @@ int cmd_init(struct cli *cli, const struct cli_args *args)
 			 "`cairn init --template %s DIR`, to get all of it",
 			 in.differs, template);
 	if (cli->json)
-		cli_print_json(cli, json_pack("{s:o, s:s, s:o}", "directory", facts_text(in.dir),
-					      "template", in.template, "files", in.files));
+		cli_print_json(cli, "cairn.init/1",
+			       json_pack("{s:o, s:s, s:o}", "directory", facts_text(in.dir),
+					 "template", in.template, "files", in.files));
 	else
 		json_decref(in.files);
 	if (in.made == 0)

@@ -30,9 +30,10 @@ int cmd_version(struct cli *cli, const struct cli_args *args)
 	const char *name;
 
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:s, s:s, s:s, s:o}", "version", CAIRN_VERSION,
-					      "compiler", COMPILER, "built_for", BUILT_FOR,
-					      "libraries", libraries()));
+		cli_print_json(cli, "cairn.version/1",
+			       json_pack("{s:s, s:s, s:s, s:o}", "version", CAIRN_VERSION,
+					 "compiler", COMPILER, "built_for", BUILT_FOR, "libraries",
+					 libraries()));
 		return CLI_OK;
 	}
 	cli_printf(cli, "cairn %s\n", CAIRN_VERSION);

@@ -12,6 +12,7 @@
 #include "cli/help/help.h"
 #include <string.h>
 #include "base/text/text.h"
+#include "cli/help/answers.h"
 #include "model/expr/expr.h"
 
 #define WIDTH_MAX 100 /* longer lines are hard to read */
@@ -133,6 +134,15 @@ void help_add_name(struct str *out, const struct cli_command *c, const struct cl
 	str_addf(out, "%s%s%s", parent ? parent->name : "", parent ? " " : "", c->name);
 }
 
+static void add_json_shapes(struct page *p, const char *names)
+{
+	_cleanup_(str_deinit) struct str shapes = { 0 };
+
+	answers_add_shapes(&shapes, names);
+	str_add(&p->out, "  ");
+	wrap(p, shapes.s, 2, 2);
+}
+
 static void print_command(struct page *p, const struct cli_command *c,
 			  const struct cli_command *parent)
 {
@@ -157,8 +167,7 @@ static void print_command(struct page *p, const struct cli_command *c,
 	help_each_option(c, print_option, p);
 	if (c->json) {
 		heading(p, "JSON");
-		str_add(&p->out, "  ");
-		wrap(p, c->json, 2, 2);
+		add_json_shapes(p, c->json);
 	}
 	if (c->exit_codes)
 		heading(p, "Exit codes");

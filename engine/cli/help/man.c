@@ -8,9 +8,10 @@
  */
 #include <ctype.h>
 #include <string.h>
+#include "cli/help/answers.h"
 #include "cli/help/help.h"
 
-#define MAN_DATE "2026-11-23" /* of the last change of the text */
+#define MAN_DATE "2026-11-24" /* of the last change of the text */
 
 static void roff_text(struct str *out, const char *s)
 {
@@ -90,6 +91,20 @@ static void add_option(void *arg, const struct cli_option *o)
 	roff_lines(out, o->help);
 }
 
+/* Separated by empty lines. */
+static void add_paragraphs(struct str *out, const char *text)
+{
+	for (const char *s = text; *s;) {
+		const char *end = strstr(s, "\n\n");
+		size_t n = end ? (size_t)(end - s) : strlen(s);
+		_cleanup_(freep) char *paragraph = xstrndup(s, n);
+
+		roff_lines(out, paragraph);
+		str_add(out, end ? ".PP\n" : "");
+		s += n + (end ? 2 : 0);
+	}
+}
+
 static void add_command(struct str *out, const struct cli_command *c, const char *name)
 {
 	static const struct cli_exit_code usual[] = {
@@ -122,15 +137,7 @@ static void add_command(struct str *out, const struct cli_command *c, const char
 	}
 	str_addc(out, '\n');
 	str_add(out, ".SH DESCRIPTION\n");
-	for (const char *s = c->description ? c->description : c->summary; *s;) {
-		const char *end = strstr(s, "\n\n");
-		size_t n = end ? (size_t)(end - s) : strlen(s);
-		_cleanup_(freep) char *paragraph = xstrndup(s, n);
-
-		roff_lines(out, paragraph);
-		str_add(out, end ? ".PP\n" : "");
-		s += n + (end ? 2 : 0);
-	}
+	add_paragraphs(out, c->description ? c->description : c->summary);
 	if (c->subcommands)
 		str_add(out, ".SH SUBCOMMANDS\n");
 	for (const struct cli_command *s = c->subcommands; s && s->name; s++)
@@ -138,8 +145,11 @@ static void add_command(struct str *out, const struct cli_command *c, const char
 	str_add(out, ".SH OPTIONS\n");
 	help_each_option(c, add_option, out);
 	if (c->json) {
+		_cleanup_(str_deinit) struct str shapes = { 0 };
+
 		str_add(out, ".SH JSON\n");
-		roff_lines(out, c->json);
+		answers_add_shapes(&shapes, c->json);
+		add_paragraphs(out, shapes.s);
 	}
 	str_add(out, ".SH EXIT STATUS\n");
 	for (const struct cli_exit_code *e = c->exit_codes ? c->exit_codes : usual; e->when; e++) {

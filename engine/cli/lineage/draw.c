@@ -86,7 +86,7 @@ int lineage_print_json(struct cli *cli, struct db *db, const struct lineage_ques
 						      facts_number(q->what.value)));
 		if (q->direction == LINEAGE_DOWN)
 			json_object_set_new(j, "affected", affected_json(affected, n));
-		cli_print_json(cli, j);
+		cli_print_json(cli, "cairn.lineage/1", j);
 	}
 	lineage_graph_deinit(&g);
 	return r;

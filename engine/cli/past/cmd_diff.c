@@ -354,7 +354,7 @@ static void print(struct diff *d)
 				      "metrics", d->metrics, "because", d->because);
 
 		json_object_set_new(j, "first", or_null(d->first_json));
-		cli_print_json(cli, j);
+		cli_print_json(cli, "cairn.diff/1", j);
 		return;
 	}
 	if (d->first)

@@ -120,10 +120,11 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 	if (put_in_place(temp, path, replace, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		cli_print_json(cli, json_pack("{s:s+, s:o, s:I}", "id",
-					      "sha256:", digest_hex(&w->id.digest, hex), "path",
-					      json_name(path, strlen(path)), "bytes",
-					      (json_int_t)w->id.size_bytes));
+		cli_print_json(cli, "cairn.get/1",
+			       json_pack("{s:s+, s:o, s:I}", "id",
+					 "sha256:", digest_hex(&w->id.digest, hex), "path",
+					 json_name(path, strlen(path)), "bytes",
+					 (json_int_t)w->id.size_bytes));
 	else
 		cli_note(cli, "%s", cli_text(cli, path));
 	return CLI_OK;
@@ -158,12 +159,13 @@ static int run(struct cli *cli, const struct cli_args *args, struct db *db, cons
 		cli_warn(cli, "not restored: %s",
 			 json_string_value(json_array_get(got.missing, i)));
 	if (cli->json)
-		cli_print_json(cli, json_pack("{s:s+, s:o, s:o, s:I, s:I, s:O}", "id",
-					      "sha256:", digest_hex(&w->run.hash, hex), "run",
-					      facts_text(w->run.id), "path",
-					      json_name(path, strlen(path)), "contents",
-					      (json_int_t)got.contents, "bytes",
-					      (json_int_t)got.bytes, "missing", got.missing));
+		cli_print_json(cli, "cairn.get-run/1",
+			       json_pack("{s:s+, s:o, s:o, s:I, s:I, s:O}", "id",
+					 "sha256:", digest_hex(&w->run.hash, hex), "run",
+					 facts_text(w->run.id), "path",
+					 json_name(path, strlen(path)), "contents",
+					 (json_int_t)got.contents, "bytes", (json_int_t)got.bytes,
+					 "missing", got.missing));
 	else
 		cli_note(cli, "%s", cli_text(cli, path));
 	json_decref(got.missing);
@@ -176,7 +178,7 @@ static int metric(struct cli *cli, const struct what *w)
 
 	text_add_double(&text, w->value);
 	if (cli->json)
-		cli_print_json(cli,
+		cli_print_json(cli, "cairn.get-metric/1",
 			       json_pack("{s:o, s:o, s:o, s:o}", "run", facts_text(w->run.id),
 					 "task", facts_text(w->task->task), "metric",
 					 facts_text(w->metric), "value", facts_number(w->value)));

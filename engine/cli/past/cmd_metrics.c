@@ -410,7 +410,7 @@ static void print_json(struct metrics *m)
 		json_object_set_new(json_object_get(o, "metrics"), l->task->task,
 				    facts_metrics(l->task));
 	}
-	cli_print_json(m->cli, json_pack("{s:o}", "runs", runs));
+	cli_print_json(m->cli, "cairn.metrics/1", json_pack("{s:o}", "runs", runs));
 }
 
 int cmd_metrics(struct cli *cli, const struct cli_args *args)

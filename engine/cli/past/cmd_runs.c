@@ -284,7 +284,7 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 				     : read_runs(cli, args, &runs, &odd, &n_odd, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:O}", "runs", runs));
+		cli_print_json(cli, "cairn.runs/1", json_pack("{s:O}", "runs", runs));
 		return CLI_OK;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(left); i++)

@@ -217,7 +217,7 @@ int cmd_status(struct cli *cli, const struct cli_args *args)
 	if (r < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json(cli, json_incref(status));
+		cli_print_json(cli, "cairn.status/1", json_incref(status));
 		return CLI_OK;
 	}
 	run = json_object_get(status, "run");

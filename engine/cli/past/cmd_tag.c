@@ -50,7 +50,7 @@ static void print_json(struct cli *cli, const struct tag_row *v, size_t n)
 				  facts_text(t->run_id), "at", facts_time(t->at_ns), "author",
 				  facts_text(t->author), "note", facts_text(t->note)));
 	}
-	cli_print_json(cli, json_pack("{s:o}", "tags", list));
+	cli_print_json(cli, "cairn.tag/1", json_pack("{s:o}", "tags", list));
 }
 
 static void print_table(struct cli *cli, const struct tag_row *v, size_t n)

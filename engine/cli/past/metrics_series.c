@@ -203,7 +203,7 @@ static void print_json(struct chosen *c)
 				json_array_append(all, o);
 			json_decref(o);
 		}
-	cli_print_json(c->cli, json_pack("{s:o}", "series", all));
+	cli_print_json(c->cli, "cairn.series/1", json_pack("{s:o}", "series", all));
 }
 
 static int show(struct chosen *c, struct err *err)

@@ -35,7 +35,7 @@ const char *progress_style(const struct progress *p, enum cli_style s)
 
 void progress_flush(struct progress *p)
 {
-	if (p->buf.len)
+	if (p->buf.len && !p->o.finding)
 		fwrite(p->buf.s, 1, p->buf.len, p->o.out);
 	fflush(p->o.out);
 	str_reset(&p->buf);
@@ -264,6 +264,21 @@ static void add_tail(struct progress *p, const char *tail, unsigned max)
 	}
 }
 
+/* A program reads the reason from the record; a person who reads its log sees why at once. */
+static void find_failed(struct progress *p, const char *task, const struct runner_result *result,
+			bool will_retry)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	str_addf(&s, "task %s %s after ", task, will_retry ? "had to stop" : "failed");
+	text_add_duration(&s, MAX(result->ended_ns - result->started_ns, (int64_t)0));
+	str_addf(&s, ": %s",
+		 *result->err.msg ? result->err.msg : failure_class_name(result->failure));
+	if (result->log_tail && *result->log_tail)
+		str_addf(&s, "\n%s", result->log_tail);
+	p->o.finding(p->o.arg, will_retry ? DIAG_WARNING : DIAG_ERROR, s.s);
+}
+
 static void on_attempt_failed(void *arg, uint64_t attempt, const char *task, unsigned number,
 			      const struct runner_result *result, bool will_retry, int64_t delay_ns)
 {
@@ -275,6 +290,10 @@ static void on_attempt_failed(void *arg, uint64_t attempt, const char *task, uns
 		remember_failed(p, task);
 	else if (p->o.verbosity < 0)
 		return;
+	if (p->o.finding) {
+		find_failed(p, task, result, will_retry);
+		return;
+	}
 	lines_begin(p);
 	add_unsaid(p);
 	if (will_retry)
@@ -415,6 +434,8 @@ static void on_notice(void *arg, const char *text)
 
 	if (p->o.verbosity < 0)
 		return;
+	if (p->o.finding)
+		p->o.finding(p->o.arg, DIAG_WARNING, text);
 	lines_begin(p);
 	add_sign(p, STYLE_YELLOW, "·", "-");
 	add_text(p, text);
@@ -472,16 +493,24 @@ struct progress *progress_new(const struct progress_options *o)
 	return p;
 }
 
+static void add_finding(void *arg, enum diag_severity severity, const char *text)
+{
+	cli_add_finding(arg, &(struct diag){ .severity = severity, .message = text });
+}
+
 struct progress *progress_for(struct cli *cli, struct clock *clock)
 {
 	struct progress_options o = { .out = cli->err,
 				      .summary = cli->json ? NULL : cli->out,
 				      .color_summary = cli->color_out,
 				      .clock = clock,
-				      .live = cli->tty_err && cli->verbosity >= 0,
+				      .live = cli->tty_err && cli->verbosity >= 0 && !cli->json,
 				      .color = cli->color_err,
 				      .utf8 = cli->utf8,
-				      .verbosity = cli->verbosity };
+				      .verbosity =
+					      cli->json ? MIN(cli->verbosity, 0) : cli->verbosity,
+				      .finding = cli->json ? add_finding : NULL,
+				      .arg = cli };
 	return progress_new(&o);
 }
 

@@ -19,6 +19,9 @@
 struct progress_options {
 	FILE *out;     /* everything during the run */
 	FILE *summary; /* the end; NULL: none (--json) */
+	/* --json: failures and notices go there, and nothing is written; or NULL. */
+	void (*finding)(void *arg, enum diag_severity severity, const char *text);
+	void *arg;
 	bool color_summary;
 	struct clock *clock;
 	bool live, color, utf8;
@@ -32,7 +35,7 @@ struct progress_options {
 struct progress;
 struct progress *progress_new(const struct progress_options *o);
 /* Takes the command's streams: cli->err, live when it is a terminal (and not -q); the end goes to
- * cli->out, unless --json. */
+ * cli->out. With --json nothing is shown; failures and notices become findings. */
 struct progress *progress_for(struct cli *cli, struct clock *clock);
 void progress_free(struct progress *p); /* NULL is fine; restores the terminal */
 

@@ -110,11 +110,18 @@ static void add_pretty(struct str *s, const json_t *j, int depth)
 	}
 }
 
-void cli_print_json(struct cli *cli, json_t *j)
+void cli_print_json(struct cli *cli, const char *schema, json_t *j)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
 	assert(j);
+	if (cli->inside) {
+		json_decref(j);
+		return;
+	}
+	assert(!schema || !cli->command || strstr(cli->command->json, schema));
+	if (schema)
+		json_object_set_new(j, "schema", json_string(schema));
 	add_pretty(&s, j, 0);
 	str_addc(&s, '\n');
 	fwrite(s.s, 1, s.len, cli->out);

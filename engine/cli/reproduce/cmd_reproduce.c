@@ -177,7 +177,7 @@ static int drop(struct cli *cli, const char *what)
 	if (n == 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		cli_print_json(cli, json_pack("{s:i}", "dropped", n));
+		cli_print_json(cli, "cairn.reproduce-drop/1", json_pack("{s:i}", "dropped", n));
 	else
 		cli_printf(cli,
 			   "%d reproduction%s dropped: `cairn store gc` treats the runs like "

@@ -42,7 +42,7 @@ int reproduce_conclude(struct cli *cli, struct execution *e, int result, const s
 		return cli_fail(cli, &why);
 	}
 	if (cli->json)
-		cli_print_json(cli, TAKE_PTR(report));
+		cli_print_json(cli, "cairn.reproduce/1", TAKE_PTR(report));
 	else
 		reproduction_print(cli, rep);
 	if (html && reproduction_write_html(cli, rep, html, &why) < 0)

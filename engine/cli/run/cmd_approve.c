@@ -26,9 +26,10 @@ int cmd_approve(struct cli *cli, const struct cli_args *args)
 	    record_approval_give(db, &run, &g, cli->arena, &a, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:o, s:o, s:o}", "run", facts_text(run.id), "task",
-					      facts_text(a.task), "approval",
-					      json_loads(a.approval, 0, NULL)));
+		cli_print_json(cli, "cairn.approve/1",
+			       json_pack("{s:o, s:o, s:o}", "run", facts_text(run.id), "task",
+					 facts_text(a.task), "approval",
+					 json_loads(a.approval, 0, NULL)));
 		return CLI_OK;
 	}
 	if (approval_parse(a.approval, cli->arena, &now))

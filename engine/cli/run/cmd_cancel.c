@@ -71,6 +71,6 @@ int cmd_cancel(struct cli *cli, const struct cli_args *args)
 		json_array_append_new(done, json_string(rows[i].id));
 	}
 	if (cli->json)
-		cli_print_json(cli, json_pack("{s:O}", "cancelled", done));
+		cli_print_json(cli, "cairn.cancel/1", json_pack("{s:O}", "cancelled", done));
 	return CLI_OK;
 }

@@ -10,13 +10,6 @@ struct check {
 	int code;
 };
 
-static json_t *problem(const struct diag *d)
-{
-	return json_pack("{s:o, s:i, s:i, s:s, s:s}", "file", json_name(d->file, strlen(d->file)),
-			 "line", d->line, "column", d->col, "severity",
-			 d->severity == DIAG_WARNING ? "warning" : "error", "message", d->message);
-}
-
 static void add_json(struct check *c, const char *path, const struct pipeline *p,
 		     struct diag_list *diags, const struct err *err)
 {
@@ -30,10 +23,10 @@ static void add_json(struct check *c, const char *path, const struct pipeline *p
 		json_object_set_new(file, "steps", json_integer((json_int_t)p->n_steps));
 	}
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(problems, problem(diag_at(diags, i)));
+		json_array_append_new(problems, cli_finding(diag_at(diags, i)));
 	if (!p && !n) { /* the error isn't about the file's content */
 		struct diag d = { path, 0, 0, DIAG_ERROR, err->msg };
-		json_array_append_new(problems, problem(&d));
+		json_array_append_new(problems, cli_finding(&d));
 	}
 	json_object_set_new(file, "problems", problems);
 	json_array_append_new(c->files, file);
@@ -109,6 +102,6 @@ int cmd_check(struct cli *cli, const struct cli_args *args)
 	if (args->n_operands == 0)
 		check_file(&c, config, "pipeline.yaml");
 	if (c.files)
-		cli_print_json(cli, json_pack("{s:o}", "files", c.files));
+		cli_print_json(cli, "cairn.check/1", json_pack("{s:o}", "files", c.files));
 	return c.code;
 }

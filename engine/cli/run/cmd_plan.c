@@ -190,7 +190,7 @@ static void print_plan(struct planned *pl)
 						       : json_null());
 		if (cli->verbosity > 0)
 			json_object_set_new(o, "code", code_json(pl));
-		cli_print_json(cli, o);
+		cli_print_json(cli, "cairn.plan/1", o);
 		return;
 	}
 	if (table_rows(pl->table))

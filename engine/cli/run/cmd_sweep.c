@@ -351,7 +351,7 @@ static int read_record(struct sweep *w, struct err *err)
 		w->known[t->index].values = t->values;
 	}
 	if (strangers && !w->earlier)
-		cli_note(w->cli,
+		cli_warn(w->cli,
 			 "%zu trial%s of an earlier form of this sweep are on record; its search, "
 			 "steps, code or inputs changed, so it begins again",
 			 strangers, strangers == 1 ? "" : "s");
@@ -387,7 +387,9 @@ static void print_said(struct trial *t)
 			end++;
 		str_reset(&shown);
 		text_add_printable(&shown, buf + i, (size_t)(end - i));
-		if (shown.len)
+		if (shown.len && t->sweep->cli->json)
+			cli_warn(t->sweep->cli, "trial %zu: %s", t->index + 1, shown.s);
+		else if (shown.len)
 			cli_note(t->sweep->cli, "  %s", shown.s);
 		i = end + 1;
 	}
@@ -627,7 +629,7 @@ static void print_json(const struct sweep *w, size_t best)
 		if (w->trials[i].run.id)
 			json_array_append_new(all, trial_json(w, &w->trials[i]));
 	cli_print_json(
-		w->cli,
+		w->cli, "cairn.sweep/1",
 		json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:o}",
 			  "sweep", w->decl.name, "id", w->id, "pipeline", w->p->name, "search",
 			  sweep_search_name(w->decl.search), "seed", (json_int_t)w->decl.seed,

@@ -163,6 +163,6 @@ int cmd_why(struct cli *cli, const struct cli_args *args)
 		return cli_fail(cli, &err);
 	}
 	if (list)
-		cli_print_json(cli, json_pack("{s:o}", "tasks", list));
+		cli_print_json(cli, "cairn.why/1", json_pack("{s:o}", "tasks", list));
 	return unsure ? cli_fail(cli, &err) : CLI_OK;
 }

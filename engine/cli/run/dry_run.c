@@ -308,8 +308,9 @@ int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline 
 		d.items = json_array();
 	r = show_all(&d, o, server, &err);
 	if (r == 0 && d.items)
-		cli_print_json(cli, json_pack("{s:s, s:s, s:O}", "apiVersion", "v1", "kind", "List",
-					      "items", d.items));
+		cli_print_json(cli, NULL,
+			       json_pack("{s:s, s:s, s:O}", "apiVersion", "v1", "kind", "List",
+					 "items", d.items));
 	if (r == 0)
 		cli_note(cli, "%zu object%s%s; %zu task%s on record, without a pod", d.n_objects,
 			 d.n_objects == 1 ? "" : "s",

@@ -60,7 +60,7 @@ int execution_conclude(struct cli *cli, struct execution *e, int result, const s
 
 		json_object_set_new(o, "cache_failures",
 				    json_integer((json_int_t)row->cache_failures));
-		cli_print_json(cli, o);
+		cli_print_json(cli, "cairn.run/1", o);
 	}
 	return code;
 }

@@ -26,6 +26,11 @@ static void show_step(struct cli *cli, const struct step *s)
 			str_addn(&text, s->program.run->parts[i].text,
 				 s->program.run->parts[i].len);
 	}
+	if (cli->json) {
+		cli_warn(cli, "step %s would execute %s", s->name,
+			 text.len ? text.s : "a built-in step");
+		return;
+	}
 	fprintf(cli->err, "step %s: %s\n", cli_text(cli, s->name),
 		text.len ? cli_text(cli, text.s) : "a built-in step");
 	for (size_t i = 0; i < s->reads.n_tools; i++)

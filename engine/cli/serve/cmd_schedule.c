@@ -145,7 +145,8 @@ int cmd_schedule_list(struct cli *cli, const struct cli_args *args)
 		add_listed(cli, t, &all, &l);
 	}
 	if (code == CLI_OK && cli->json)
-		cli_print_json(cli, json_pack("{s:O}", "schedules", schedules));
+		cli_print_json(cli, "cairn.schedule-list/1",
+			       json_pack("{s:O}", "schedules", schedules));
 	else if (code == CLI_OK && all.n)
 		table_print(t, cli);
 	else if (code == CLI_OK && !all.broken)
@@ -223,7 +224,7 @@ static void print_coming(struct cli *cli, const struct schedule_list *all, const
 					 "local", schedules_wall(cli, e, v[i].at_ns)));
 	}
 	if (cli->json)
-		cli_print_json(cli, json_pack("{s:O}", "times", times));
+		cli_print_json(cli, "cairn.schedule-next/1", json_pack("{s:O}", "times", times));
 	else if (n)
 		table_print(t, cli);
 	json_decref(times);
@@ -329,6 +330,6 @@ int cmd_schedule_history(struct cli *cli, const struct cli_args *args)
 	firings = json_array();
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(firings, firing_json(&v[i]));
-	cli_print_json(cli, json_pack("{s:o}", "firings", firings));
+	cli_print_json(cli, "cairn.schedule-history/1", json_pack("{s:o}", "firings", firings));
 	return CLI_OK;
 }

@@ -8,7 +8,7 @@
  *
  * `backfill` lists the nominal times first, at most BACKFILL_MAX, and then takes them oldest first.
  * A time that has succeeded or is under way is skipped, so the command can be repeated. With --json
- * the runs' own output goes to cli->err, because a command prints one document.
+ * the runs print no answers, because a command prints one.
  *
  * Invariants: leave_to_server() claims a firing by its schedule and nominal time in one
  * transaction, so that each time is left once. A firing that failed is left once more, by a
@@ -81,7 +81,8 @@ static int pause_or_resume(struct cli *cli, const struct cli_args *args, bool pa
 					 facts_text(e->decl->name), "changed", changed));
 	}
 	if (cli->json && code == CLI_OK)
-		cli_print_json(cli, json_pack("{s:O, s:b}", "schedules", names, "paused", paused));
+		cli_print_json(cli, "cairn.schedule-pause/1",
+			       json_pack("{s:O, s:b}", "schedules", names, "paused", paused));
 	json_decref(names);
 	schedules_close(&all);
 	return code;
@@ -191,10 +192,11 @@ int cmd_schedule_trigger(struct cli *cli, const struct cli_args *args)
 		code = cli_fail(cli, &err);
 	} else {
 		if (cli->json)
-			cli_print_json(cli, json_pack("{s:o, s:o, s:o, s:s}", "pipeline",
-						      facts_text(e->path), "schedule",
-						      facts_text(e->decl->name), "time",
-						      facts_time(now), "server", server));
+			cli_print_json(cli, "cairn.schedule-trigger/1",
+				       json_pack("{s:o, s:o, s:o, s:s}", "pipeline",
+						 facts_text(e->path), "schedule",
+						 facts_text(e->decl->name), "time", facts_time(now),
+						 "server", server));
 		else
 			cli_note(cli,
 				 "the server %s starts it; `cairn schedule history %s` shows what "
@@ -263,8 +265,6 @@ static void note_time(struct cli *cli, struct backfill *b, int64_t nominal, cons
 static int backfill_one(struct cli *cli, const struct cli_args *args, struct backfill *b,
 			int64_t nominal)
 {
-	bool json = cli->json;
-	FILE *out = cli->out;
 	struct err err = { 0 };
 	struct firing f;
 	struct run_row row = { 0 };
@@ -290,11 +290,9 @@ static int backfill_one(struct cli *cli, const struct cli_args *args, struct bac
 		note_time(cli, b, nominal, "waiting", NULL);
 		return CLI_OK;
 	}
-	cli->json = false; /* one document for all of them: the runs' own output goes to cli->err */
-	cli->out = json ? cli->err : out;
+	cli->inside = true; /* one document for all of them */
 	code = run_here(cli, args, b->e, nominal, FIRING_BACKFILL, &row);
-	cli->json = json;
-	cli->out = out;
+	cli->inside = false;
 	note_time(cli, b, nominal, row.id ? run_state_name(row.state) : "failed", row.id);
 	return code;
 }
@@ -320,7 +318,7 @@ int cmd_schedule_backfill(struct cli *cli, const struct cli_args *args)
 		code = one == CLI_OK ? code : one;
 	}
 	if (cli->json && json_array_size(b.firings) + (code == CLI_OK))
-		cli_print_json(cli,
+		cli_print_json(cli, "cairn.schedule-backfill/1",
 			       json_pack("{s:o, s:o, s:O, s:o}", "pipeline", facts_text(b.e->path),
 					 "schedule", facts_text(b.e->decl->name), "firings",
 					 b.firings, "server", facts_text(b.server)));

@@ -72,7 +72,7 @@ int cmd_schedule_notices(struct cli *cli, const struct cli_args *args)
 			add_notice(cli, &v[k], all, t);
 	}
 	if (r == 0 && cli->json)
-		cli_print_json(cli, json_pack("{s:O}", "notices", all));
+		cli_print_json(cli, "cairn.schedule-notices/1", json_pack("{s:O}", "notices", all));
 	else if (r == 0 && table_rows(t))
 		table_print(t, cli);
 	else if (r == 0)

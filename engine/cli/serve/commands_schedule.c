@@ -6,14 +6,6 @@
 	{                                                                         \
 		0, "here", NULL, "run it in this process, even if a server could" \
 	}
-#define FIRING_JSON                                                                                \
-	"{\"pipeline\", \"schedule\", \"time\": TIME, \"cause\": "                                 \
-	"\"time\"|\"catch-up\"|\"change\"|\"manual\"|\"backfill\", \"state\": "                    \
-	"\"waiting\"|\"started\"|"                                                                 \
-	"\"retrying\"|\"succeeded\"|\"failed\"|\"cancelled\"|\"skipped\"|\"missed\", \"starts\": " \
-	"N, \"started\": TIME|null, \"ended\": TIME|null, \"run\"|null, "                          \
-	"\"message\"|null, \"times\": N nominal times that the row stands for, \"first\": TIME "   \
-	"of the first of them}"
 
 const struct cli_command schedule_commands[] = {
 	{ "list", "list schedules with their next time and last result", "[PIPELINE...]", 0,
@@ -25,10 +17,7 @@ const struct cli_command schedule_commands[] = {
 	  "repeated one when it is first shown. skip: a skipped one doesn't fire. twice: a "
 	  "repeated one fires both times. Rules that fire in every hour follow the clock, whatever "
 	  "`dst` says. `@every 10m` depends only on the time that passes.",
-	  .json = "{\"schedules\": [{\"pipeline\", \"name\", \"cron\"|null, \"timezone\", "
-		  "\"on_change\": [INPUT], \"overlap\", \"catch_up\", \"dst\", \"next\": "
-		  "TIME|null, \"paused\": TIME|null, \"open\": N, \"last\": as in `cairn schedule "
-		  "history --json`|null}]}",
+	  .json = "cairn.schedule-list/1",
 	  EXIT_CODES({ 0, "listed" }, { 3, "a pipeline file is invalid; the others were listed" }),
 	  EXAMPLES({ "cairn schedule list", "of the whole project" },
 		   { "cairn schedule list train.yaml --json", "of one pipeline, for a program" }),
@@ -38,8 +27,7 @@ const struct cli_command schedule_commands[] = {
 	  "aren't paused: in local time of the schedule's zone with its offset, and in UTC.",
 	  OPTIONS({ 'n', "limit", "N", "show N times (default 10)" },
 		  { 0, "after", "TIME", "show times after TIME instead of after now" }),
-	  .json = "{\"times\": [{\"pipeline\", \"schedule\", \"time\": TIME, \"start\": TIME with "
-		  "jitter, \"local\"}]}",
+	  .json = "cairn.schedule-next/1",
 	  EXIT_CODES({ 0, "printed" }, { 3, "a pipeline file is invalid" },
 		     { 4, "there is no such schedule" }),
 	  EXAMPLES({ "cairn schedule next -n 20", "of all schedules" },
@@ -49,21 +37,19 @@ const struct cli_command schedule_commands[] = {
 	{ "pause", "pause schedules", "SCHEDULE...", 1, CLI_ANY,
 	  "Nothing fires until `resume`, and the times that pass meanwhile aren't made up for. "
 	  "Running runs go on.",
-	  .json = "{\"schedules\": [{\"pipeline\", \"name\", \"changed\": BOOL}], \"paused\": "
-		  "BOOL}",
-	  EXAMPLES({ "cairn schedule pause nightly", "" }), .run = cmd_schedule_pause },
+	  .json = "cairn.schedule-pause/1", EXAMPLES({ "cairn schedule pause nightly", "" }),
+	  .run = cmd_schedule_pause },
 	{ "resume", "resume paused schedules", "SCHEDULE...", 1, CLI_ANY,
 	  "Schedules fire again from their next time on. Use `backfill` to make up for missed "
 	  "times.",
-	  .json = "as `cairn schedule pause --json`",
-	  EXAMPLES({ "cairn schedule resume nightly", "" }), .run = cmd_schedule_resume },
+	  .json = "cairn.schedule-pause/1", EXAMPLES({ "cairn schedule resume nightly", "" }),
+	  .run = cmd_schedule_resume },
 	{ "trigger", "fire a schedule now", "SCHEDULE", 1, 1,
 	  "Fires the schedule beside its rule, with its params; the nominal time is now. If the "
 	  "project has a server, the server starts the run, after a running one unless `overlap` "
 	  "is allow. Otherwise, or with --here, it runs in this process.",
 	  OPTIONS(OPT_PARAMS, OPT_HERE, OPT_ON, OPT_STORE, OPT_CACHE),
-	  .json = "with a server {\"pipeline\", \"schedule\", \"time\": TIME, \"server\"}, else as "
-		  "`cairn run --json`",
+	  .json = "cairn.schedule-trigger/1 cairn.run/1",
 	  EXIT_CODES({ 0, "done, or left to a server" }, { 1, "a task failed" },
 		     { 2, "wrong usage" }, { 3, "the pipeline is invalid" },
 		     { 4, "no such schedule; environment" }, { 130, "interrupted" }),
@@ -74,7 +60,7 @@ const struct cli_command schedule_commands[] = {
 	{ "history", "show past firings", "[SCHEDULE]", 0, 1,
 	  "Lists firings, newest nominal time first, with their cause, state and run.",
 	  OPTIONS({ 'n', "limit", "N", "list at most N (default 20; 0: all)" }),
-	  .json = "{\"firings\": [" FIRING_JSON "]}",
+	  .json = "cairn.schedule-history/1",
 	  EXAMPLES({ "cairn schedule history", "of all" },
 		   { "cairn schedule history nightly -n 100", "of one" }),
 	  .run = cmd_schedule_history },
@@ -82,10 +68,8 @@ const struct cli_command schedule_commands[] = {
 	  "Lists notices of `notify:` that haven't arrived. A server tries each for about a day, "
 	  "with growing pauses, across restarts; one that was given up stays listed for 30 days. "
 	  "Of an address only the host is shown.",
-	  .json = "{\"notices\": [{\"delivery\", \"state\": \"waiting\"|\"given-up\", "
-		  "\"pipeline\"|null, \"schedule\"|null, \"event\", \"receiver\", \"made\": TIME, "
-		  "\"tries\": N, \"ended\": TIME|null, \"message\"|null}]}",
-	  EXAMPLES({ "cairn schedule notices", "" }), .run = cmd_schedule_notices },
+	  .json = "cairn.schedule-notices/1", EXAMPLES({ "cairn schedule notices", "" }),
+	  .run = cmd_schedule_notices },
 	{ "backfill", "run a schedule for past times", "SCHEDULE FROM..TO", 2, 2,
 	  "Runs every nominal time from FROM to TO, both included, that has not succeeded: oldest "
 	  "first, one after the other (a server follows the schedule's `overlap` where that is "
@@ -93,8 +77,7 @@ const struct cli_command schedule_commands[] = {
 	  OPTIONS({ 'n', "dry-run", NULL, "only list the times" },
 		  { 'k', "keep-going", NULL, "continue after a run that failed" }, OPT_HERE, OPT_ON,
 		  OPT_STORE, OPT_CACHE),
-	  .json = "{\"pipeline\", \"schedule\", \"server\"|null, \"firings\": [{\"time\": TIME, "
-		  "\"state\", \"run\"|null}]}",
+	  .json = "cairn.schedule-backfill/1",
 	  EXIT_CODES({ 0, "done, or left to a server" }, { 1, "a task failed" },
 		     { 2, "wrong usage" }, { 3, "the pipeline is invalid" },
 		     { 4, "no such schedule; environment" }, { 130, "interrupted" }),

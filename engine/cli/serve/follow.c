@@ -221,7 +221,7 @@ int server_cancel(struct cli *cli, const struct cli_args *args)
 	}
 	server_close(&s);
 	if (r == 0 && cli->json)
-		cli_print_json(cli, json_pack("{s:O}", "cancelled", done));
+		cli_print_json(cli, "cairn.cancel/1", json_pack("{s:O}", "cancelled", done));
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }
 
@@ -248,7 +248,7 @@ int server_approve(struct cli *cli, const struct cli_args *args)
 	if (r < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		cli_print_json(cli, json_incref(answer));
+		cli_print_json(cli, "cairn.approve/1", json_incref(answer));
 	else
 		cli_printf(cli, "%s of %s: %s\n", cli_text(cli, args->operands[1]),
 			   cli_text(cli, args->operands[0]),

@@ -53,8 +53,9 @@ static int hand_over(struct cli *cli, struct server *to, const struct handover *
 		return err_set(err, ERR_INVALID, "%s: its answer has no valid run id",
 			       to->url); /* the id is printed for the user to type */
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:s, s:s, s:s}", "run", run, "project", project,
-					      "server", to->url));
+		cli_print_json(cli, "cairn.detached/1",
+			       json_pack("{s:s, s:s, s:s}", "run", run, "project", project,
+					 "server", to->url));
 		return 0;
 	}
 	if (to->project && !(named && str_eq(cli->config->serve.project, to->project)))

@@ -464,7 +464,7 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 			doctor_pod(&d);
 	}
 	if (d.checks)
-		cli_print_json(cli,
+		cli_print_json(cli, "cairn.doctor/1",
 			       json_pack("{s:o, s:b}", "checks", d.checks, "healthy", !d.problem));
 	return d.problem ? CLI_TASK_FAILED : CLI_OK;
 }

@@ -191,7 +191,7 @@ static size_t files_of(const struct image_content *content)
 static void tell(struct cli *cli, const struct image_goal *g, const struct image_content *content)
 {
 	if (cli->json) {
-		cli_print_json(cli,
+		cli_print_json(cli, "cairn.image/1",
 			       json_pack("{s:s, s:s, s:s?, s:s?, s:I, s:I, s:s}", "digest",
 					 g->digest, "name", g->name, "output", g->output, "pushed",
 					 g->push, "size", (json_int_t)bytes_of(content), "files",

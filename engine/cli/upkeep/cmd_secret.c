@@ -124,7 +124,7 @@ int cmd_secret_list(struct cli *cli, const struct cli_args *args)
 	}
 	free(entries);
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:o}", "secrets", list));
+		cli_print_json(cli, "cairn.secret-list/1", json_pack("{s:o}", "secrets", list));
 		return CLI_OK;
 	}
 	json_decref(list);

@@ -91,7 +91,7 @@ int cmd_store_stat(struct cli *cli, const struct cli_args *args)
 					  (json_int_t)shared.runs, "leases",
 					  (json_int_t)shared.leases, "condemned",
 					  (json_int_t)shared.condemned));
-		cli_print_json(cli, o);
+		cli_print_json(cli, "cairn.store-stat/1", o);
 		return CLI_OK;
 	}
 	if (tier_remote(s))
@@ -255,10 +255,11 @@ int cmd_store_verify(struct cli *cli, const struct cli_args *args)
 	findings = nondeterminism(cli, &n_findings);
 	origins = origins_check(cli, s);
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:I, s:o, s:I, s:o, s:o}", "objects",
-					      (json_int_t)res.objects, "problems", v.problems,
-					      "repaired", (json_int_t)res.repaired,
-					      "nondeterminism", findings, "origins", origins));
+		cli_print_json(cli, "cairn.store-verify/1",
+			       json_pack("{s:I, s:o, s:I, s:o, s:o}", "objects",
+					 (json_int_t)res.objects, "problems", v.problems,
+					 "repaired", (json_int_t)res.repaired, "nondeterminism",
+					 findings, "origins", origins));
 	} else {
 		cli_printf(cli, "%llu objects read back, %lld problem%s",
 			   (unsigned long long)res.objects, (long long)res.problems,
@@ -544,13 +545,14 @@ static void print_gc(struct cli *cli, const struct store_gc_options *o,
 
 	text_add_time(&when, r->sweep_after_ns, 0);
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:I, s:I, s:b, s:I, s:I, s:o, s:I}", "deleted",
-					      (json_int_t)r->deleted, "deleted_bytes",
-					      (json_int_t)r->deleted_bytes, "dry_run", o->dry_run,
-					      "live", (json_int_t)r->live, "condemned",
-					      (json_int_t)r->condemned, "sweep_after",
-					      r->first_mark ? json_string(when.s) : json_null(),
-					      "lost", (json_int_t)r->lost));
+		cli_print_json(cli, "cairn.store-gc/1",
+			       json_pack("{s:I, s:I, s:b, s:I, s:I, s:o, s:I}", "deleted",
+					 (json_int_t)r->deleted, "deleted_bytes",
+					 (json_int_t)r->deleted_bytes, "dry_run", o->dry_run,
+					 "live", (json_int_t)r->live, "condemned",
+					 (json_int_t)r->condemned, "sweep_after",
+					 r->first_mark ? json_string(when.s) : json_null(), "lost",
+					 (json_int_t)r->lost));
 	} else {
 		cli_printf(cli, "%llu in use, %llu too young, %llu not needed\n",
 			   (unsigned long long)r->live, (unsigned long long)r->young,

@@ -41,7 +41,7 @@ int cmd_store_reindex(struct cli *cli, const struct cli_args *args)
 	if (record_reindex(path, s, &o, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json(cli,
+		cli_print_json(cli, "cairn.store-reindex/1",
 			       json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "runs",
 					 (json_int_t)res.runs, "attempts", (json_int_t)res.attempts,
 					 "tags", (json_int_t)res.tags, "carried",

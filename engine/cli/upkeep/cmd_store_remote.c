@@ -83,13 +83,13 @@ static int find_all_wanted(struct wanted *w, const struct cli_args *args, struct
 static void print_push(struct cli *cli, const struct remote_sent *sent)
 {
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "objects",
-					      (json_int_t)sent->objects, "bytes",
-					      (json_int_t)sent->bytes, "sent_bytes",
-					      (json_int_t)sent->sent_bytes, "requests",
-					      (json_int_t)sent->requests, "skipped",
-					      (json_int_t)sent->skipped, "missing",
-					      (json_int_t)sent->missing));
+		cli_print_json(
+			cli, "cairn.store-push/1",
+			json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "objects",
+				  (json_int_t)sent->objects, "bytes", (json_int_t)sent->bytes,
+				  "sent_bytes", (json_int_t)sent->sent_bytes, "requests",
+				  (json_int_t)sent->requests, "skipped", (json_int_t)sent->skipped,
+				  "missing", (json_int_t)sent->missing));
 		return;
 	}
 	cli_printf(cli, "%llu objects sent (%s, ", (unsigned long long)sent->objects,
@@ -169,7 +169,7 @@ int cmd_store_pull(struct cli *cli, const struct cli_args *args)
 	if (r < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		cli_print_json(cli,
+		cli_print_json(cli, "cairn.store-pull/1",
 			       json_pack("{s:I, s:I, s:I}", "objects", (json_int_t)pulled.objects,
 					 "fetched", (json_int_t)pulled.fetched, "missing",
 					 (json_int_t)pulled.missing));
@@ -202,7 +202,7 @@ int cmd_store_probe(struct cli *cli, const struct cli_args *args)
 	if (bucket_probe(remote_bucket(tier_remote(s)), &can, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json(cli,
+		cli_print_json(cli, "cairn.store-probe/1",
 			       json_pack("{s:b, s:b, s:b, s:b, s:I}", "if_absent", can.if_absent,
 					 "checks_body", can.checks_body, "delete_if", can.delete_if,
 					 "ranges", can.ranges, "clock_skew_ms",

@@ -107,7 +107,6 @@ test_expect 'tpe: two at once gives the same trials every time, and goes on afte
 	cairn sweep tune --json >rest 2>err
 	test_is "$(json rest "[t[\"params\"] for t in d[\"trials\"]]")" "$(json whole "[t[\"params\"] for t in d[\"trials\"]]")"
 	test_is "$(json rest "[t[\"value\"] for t in d[\"trials\"]]")" "$(json whole "[t[\"value\"] for t in d[\"trials\"]]")"
-	test_grep "12 trials, [1-5] on record" err
 	test_is "$(cairn runs -n 0 --json | json /dev/stdin "len(d[\"runs\"])")" 12
 	test_is "$(sort -u "$HOME/ran" | wc -l)" 12
 	[ "$(ran)" -le 14 ]
@@ -122,7 +121,7 @@ test_expect 'a failed trial is on record and has no value; too many end the swee
 	cairn sweep fails --json >out 2>err
 	test_is "$(json out "[t[\"state\"] for t in d[\"trials\"]]")" "[\"succeeded\", \"failed\", \"succeeded\", \"failed\", \"succeeded\", \"failed\"]"
 	test_is "$(json out "[t[\"value\"] for t in d[\"trials\"]]")" "[5.25, null, 5.25, null, 7.25, null]"
-	test_grep "no value.*run bowl-" err
+	test_is "$(json out "[(t[\"run\"][:5], t[\"problem\"] is None) for t in d[\"trials\"]][:2]")" "[[\"bowl-\", true], [\"bowl-\", false]]"
 	test_code 1 cairn sweep stops --json >out 2>err
 	test_is "$(json out "len(d[\"trials\"])")" 2
 	test_grep "max_failures" err

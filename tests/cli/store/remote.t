@@ -51,6 +51,11 @@ test_expect 'what one ran another one has: content comes when it is needed' '
 	cairn -C bob get -q use -o o
 	test_is "$(cat bob/o)" 100200
 '
+test_expect 'answers about a shared store are as they are described' '
+	cairn help json --json >schema.json
+	for what in push pull probe stat verify; do cairn -C ann store $what --json >answer-$what.json; done
+	python3 "$SRC/tests/cli/program/answers.py" schema.json answer-*.json
+'
 test_expect 'small files travel in packs, compressed; no lease is left behind' '
 	test "$(objects packs)" -le 24 # of 201 files
 	test "$(objects blobs)" -le 1

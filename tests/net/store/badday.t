@@ -224,7 +224,7 @@ away() {
 	test_grep "can.t be reached" err
 	AWS_MAX_ATTEMPTS=100 AWS_ENDPOINT_URL=$3 test_code 4 cairn -C ann run --json >out 2>err
 	test_grep "the store s3://tbucket/$1 can.t be reached: .*$2.*--cache off" err
-	test_is "$(grep -c "^cairn: " err)" 1
+	test_is "$(json err "len(d[\"errors\"])")" 1
 	test_is "$(cairn -C ann runs --json | python3 -c "import json, sys; print(json.load(sys.stdin)[\"runs\"])")" "[]"
 	AWS_ENDPOINT_URL=$3 cairn -C ann run --json --cache off >out
 	test_is "$(counts out)" "3 0"
