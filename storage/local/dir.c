@@ -16,8 +16,8 @@
  * A blob may also be a file of the user's, a hard link under linked/ (linked.h). It is looked for
  * there when blobs/ lacks it.
  *
- * base.lock guards the list of pending flushes. sync_lock lets one thread flush at a time; its
- * flush also covers threads that waited. The file system guards everything else.
+ * Any thread may call any function: flush.c guards what waits to be flushed, the file system
+ * everything else.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,39 +29,21 @@
 #include <time.h>
 #include "base/os/fs.h"
 #include "storage/internal.h"
+#include "storage/local/flush.h"
 #include "storage/local/linked.h"
 
 #define VERSION "cairn store 1\n"
-/* syncfs() also writes what other programs wrote to this file system. So up to SYNC_EACH_MIN new
- * objects are flushed one by one; more, up to SYNC_EACH_MAX, if the machine has more bytes to write
- * than SYNC_BYTES an object: disks of all kinds write about that much in the time of one fsync().
- */
-#define SYNC_EACH_MIN 4
-#define SYNC_EACH_MAX 4096
-#define SYNC_BYTES    MIB
 /* Kernels write dirty pages back after 30 s by themselves. */
 #define WRITTEN_BACK_AFTER_S 60
-#define PATH_MAX_OBJECT      96
-
-/* New objects since the last flush; their paths as long as there are at most SYNC_EACH_MAX. */
-struct pending {
-	VEC(struct path { char s[PATH_MAX_OBJECT]; }) paths;
-	size_t n;
-};
 
 struct dir_store {
 	struct store base;
 	int root;
 	atomic_ulong temp_counter;
-	atomic_bool shard_made; /* since the last flush: the shard's name in its space must be
-				   flushed too */
-	int lease;              /* locked while a run uses the store; -1: none */
+	int lease; /* locked while a run uses the store; -1: none */
 	char *lease_name;
 	struct linked *linked; /* blobs that are files of the user's */
-	pthread_mutex_t sync_lock;
-	/* Under base.lock: */
-	unsigned long put_generation, synced_generation;
-	struct pending pending;
+	struct flush flush;
 };
 
 static struct dir_store *dir_of(struct store *s)
@@ -69,13 +51,13 @@ static struct dir_store *dir_of(struct store *s)
 	return CONTAINER_OF(s, struct dir_store, base);
 }
 
-static const char *object_path(char buf[PATH_MAX_OBJECT], enum store_space space,
+static const char *object_path(char buf[OBJECT_PATH_MAX], enum store_space space,
 			       const struct digest *name)
 {
 	char hex[DIGEST_HEX_MAX];
 
 	digest_hex(name, hex);
-	snprintf(buf, PATH_MAX_OBJECT, "%s/%.2s/%s", store_space_names[space], hex, hex);
+	snprintf(buf, OBJECT_PATH_MAX, "%s/%.2s/%s", store_space_names[space], hex, hex);
 	return buf;
 }
 
@@ -105,7 +87,7 @@ static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
 
 /* The stat of an object and its path. -1 with errno. */
 static int stat_object(struct dir_store *d, enum store_space space, const struct digest *name,
-		       char path[PATH_MAX_OBJECT], struct stat *st)
+		       char path[OBJECT_PATH_MAX], struct stat *st)
 {
 	if (fstatat(d->root, object_path(path, space, name), st, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
@@ -159,7 +141,7 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
-	char path[PATH_MAX_OBJECT];
+	char path[OBJECT_PATH_MAX];
 	struct stat st;
 
 	for (size_t i = 0; i < n; i++) {
@@ -178,7 +160,7 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 static int open_object(struct dir_store *d, enum store_space space, const struct digest *name,
 		       struct stat *st, struct err *err)
 {
-	char path[PATH_MAX_OBJECT], hex[DIGEST_HEX_MAX];
+	char path[OBJECT_PATH_MAX], hex[DIGEST_HEX_MAX];
 	int fd = openat(d->root, object_path(path, space, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0 && errno == ENOENT && space == STORE_BLOB)
@@ -240,19 +222,10 @@ static int dir_open_blob(struct store *s, const struct digest *name, uint64_t si
 
 /* Publishing. */
 
-static void note_put(struct dir_store *d, const char *path)
-{
-	pthread_mutex_lock(&d->base.lock);
-	d->put_generation++;
-	if (d->pending.n++ < SYNC_EACH_MAX)
-		snprintf(VEC_ADD(&d->pending.paths)->s, PATH_MAX_OBJECT, "%s", path);
-	pthread_mutex_unlock(&d->base.lock);
-}
-
 /* Tells whether the object exists with this size, and its path. Then renews its time, and flushes
  * it with ours if the process that put it may not have flushed it yet. */
 static bool already_there(struct dir_store *d, enum store_space space, const struct digest *name,
-			  char path[PATH_MAX_OBJECT], uint64_t size)
+			  char path[OBJECT_PATH_MAX], uint64_t size)
 {
 	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */
 	struct stat st;
@@ -263,7 +236,7 @@ static bool already_there(struct dir_store *d, enum store_space space, const str
 	if (!freshen(d, path, &st))
 		return false;
 	if (now - st.st_ctime < WRITTEN_BACK_AFTER_S)
-		note_put(d, path);
+		flush_note(&d->flush, path);
 	return true;
 }
 
@@ -340,14 +313,14 @@ static int rename_in(struct dir_store *d, const struct incoming *in, const char 
 		if (errno == EXDEV)
 			return 2;
 		if (errno == ENOENT && tries == 0) {
-			char shard[PATH_MAX_OBJECT];
+			char shard[OBJECT_PATH_MAX];
 
 			snprintf(shard, sizeof(shard), "%.*s", (int)(strrchr(path, '/') - path),
 				 path);
 			if (mkdirat(d->root, shard, 0777) < 0 && errno != EEXIST &&
 			    (errno != ENOENT || fs_mkdir_p_at(d->root, shard, 0777, NULL) < 0))
 				return -1;
-			atomic_store(&d->shard_made, true);
+			flush_note_shard(&d->flush);
 			continue;
 		}
 		return -1;
@@ -358,7 +331,7 @@ static int rename_in(struct dir_store *d, const struct incoming *in, const char 
 static int publish(struct dir_store *d, const struct incoming *in, enum store_space space,
 		   const struct digest *name, struct err *err)
 {
-	char path[PATH_MAX_OBJECT];
+	char path[OBJECT_PATH_MAX];
 	struct stat st;
 	int r;
 
@@ -375,7 +348,7 @@ static int publish(struct dir_store *d, const struct incoming *in, enum store_sp
 	if (r < 0)
 		return dir_errno(d, "cannot write", err);
 	if (r == 0)
-		note_put(d, path);
+		flush_note(&d->flush, path);
 	return r;
 }
 
@@ -406,7 +379,7 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 		   const void *bytes, size_t n, bool replace, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
-	char path[PATH_MAX_OBJECT];
+	char path[OBJECT_PATH_MAX];
 	struct err cause = { 0 };
 	char *temp;
 	int fd, r;
@@ -480,7 +453,7 @@ static int dir_link_in(struct store *s, int fd, const struct stat *st, const cha
 		       const struct digest *name, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
-	char at[PATH_MAX_OBJECT];
+	char at[OBJECT_PATH_MAX];
 	struct stat there;
 
 	if (fstatat(d->root, object_path(at, STORE_BLOB, name), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -492,8 +465,8 @@ static int dir_link_in(struct store *s, int fd, const struct stat *st, const cha
 	if (linked_add(d->linked, &(struct linked_file){ fd, *st, path }, name, err) < 0)
 		return -1;
 	store_note_verified(s, name);
-	atomic_store(&d->shard_made, true);
-	note_put(d, linked_path(at, name));
+	flush_note_shard(&d->flush);
+	flush_note(&d->flush, linked_path(at, name));
 	return 0;
 }
 
@@ -506,7 +479,7 @@ static bool dir_is_linked(struct store *s, const struct digest *name, const stru
 static int dir_damaged_linked(struct store *s, const struct digest *name, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
-	char path[PATH_MAX_OBJECT];
+	char path[OBJECT_PATH_MAX];
 
 	return faccessat(d->root, object_path(path, STORE_BLOB, name), F_OK, AT_SYMLINK_NOFOLLOW) ==
 			       0
@@ -522,7 +495,7 @@ static int dir_check_linked(struct store *s, struct err *err)
 static int dir_del(struct store *s, enum store_space space, const struct digest *name,
 		   struct err *err)
 {
-	char path[PATH_MAX_OBJECT];
+	char path[OBJECT_PATH_MAX];
 	int root = dir_of(s)->root;
 
 	if ((unlinkat(root, object_path(path, space, name), 0) < 0 && errno != ENOENT) ||
@@ -538,7 +511,7 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 {
 	struct dir_store *d = dir_of(s);
 	_cleanup_(fd_closep) int fd = -1;
-	char path[PATH_MAX_OBJECT];
+	char path[OBJECT_PATH_MAX];
 	struct stat st;
 
 	if (stat_object(d, space, name, path, &st) == 0)
@@ -556,7 +529,7 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 static void dir_touch(struct store *s, enum store_space space, const struct digest *name)
 {
 	const struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
-	char path[PATH_MAX_OBJECT];
+	char path[OBJECT_PATH_MAX];
 
 	(void)!utimensat(dir_of(s)->root, object_path(path, space, name), t, AT_SYMLINK_NOFOLLOW);
 }
@@ -564,7 +537,7 @@ static void dir_touch(struct store *s, enum store_space space, const struct dige
 static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name)
 {
 	struct dir_store *d = dir_of(s);
-	char path[PATH_MAX_OBJECT], aside[PATH_MAX_OBJECT + 32], hex[DIGEST_HEX_MAX];
+	char path[OBJECT_PATH_MAX], aside[OBJECT_PATH_MAX + 32], hex[DIGEST_HEX_MAX];
 	struct stat st;
 	bool gone;
 
@@ -585,111 +558,11 @@ static bool dir_set_aside(struct store *s, enum store_space space, const struct 
 	return gone;
 }
 
-/* Durability. */
-
-static int sync_path(struct dir_store *d, const char *path)
-{
-	int fd = openat(d->root, path, O_RDONLY | O_CLOEXEC), r;
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	r = fsync(fd);
-	close(fd);
-	return r;
-}
-
-static int by_path(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-/* Begins to write all files, so that the first fsync() waits for all and one commit of the file
- * system covers them; then flushes each, then each directory once. */
-static int sync_each(struct dir_store *d, struct path *paths, size_t n)
-{
-	for (size_t i = 0; i < n && n > 1; i++) {
-		_cleanup_(fd_closep) int fd = openat(d->root, paths[i].s, O_RDONLY | O_CLOEXEC);
-
-		if (fd >= 0)
-			(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (sync_path(d, paths[i].s) < 0)
-			return -1;
-		*strrchr(paths[i].s, '/') = '\0';
-	}
-	if (n > 1)
-		qsort(paths, n, sizeof(*paths), by_path);
-	for (size_t i = 0; i < n; i++)
-		if ((i == 0 || !str_eq(paths[i].s, paths[i - 1].s)) && sync_path(d, paths[i].s) < 0)
-			return -1;
-	if (!atomic_exchange(&d->shard_made, false))
-		return 0;
-	for (int space = 0; space < STORE_SPACES; space++)
-		if (sync_path(d, store_space_names[space]) < 0)
-			return -1;
-	/* Absent before the first linked file, whose directory is new in the store's. */
-	return sync_path(d, LINKED_DIR) < 0 || sync_path(d, ".") < 0 ? -1 : 0;
-}
-
-/* Bytes that wait to be written on this machine, to any disk. UINT64_MAX: not known. */
-static uint64_t dirty_bytes(void)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	unsigned long long dirty, writing;
-	const char *line;
-
-	if (fs_read_file("/proc/meminfo", 64 * KIB, &text, NULL) < 0 ||
-	    !(line = strstr(text.s, "\nDirty:")) ||
-	    sscanf(line, " Dirty: %llu kB Writeback: %llu", &dirty, &writing) != 2)
-		return UINT64_MAX;
-	return (dirty + writing) * KIB;
-}
-
-/* Flushes all that was put before the flush begins. */
-static int flush(struct dir_store *d, struct err *err)
-{
-	unsigned long generation;
-	struct pending now;
-	int r;
-
-	pthread_mutex_lock(&d->base.lock);
-	generation = d->put_generation;
-	now = d->pending;
-	d->pending = (struct pending){ 0 };
-	pthread_mutex_unlock(&d->base.lock);
-	r = now.n <= SYNC_EACH_MIN || (now.n <= SYNC_EACH_MAX && dirty_bytes() / SYNC_BYTES > now.n)
-		    ? sync_each(d, now.paths.v, now.n)
-		    : syncfs(d->root);
-	VEC_FREE(&now.paths);
-	if (r < 0)
-		dir_errno(d, "cannot make new objects durable", err);
-	pthread_mutex_lock(&d->base.lock);
-	if (r == 0)
-		d->synced_generation = generation;
-	else
-		d->pending.n = SYNC_EACH_MAX + 1; /* the next flush covers everything */
-	pthread_mutex_unlock(&d->base.lock);
-	return r;
-}
-
 static int dir_sync(struct store *s, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
-	unsigned long want;
-	bool covered;
-	int r;
 
-	pthread_mutex_lock(&s->lock);
-	want = d->put_generation;
-	pthread_mutex_unlock(&s->lock);
-	pthread_mutex_lock(&d->sync_lock);
-	pthread_mutex_lock(&s->lock);
-	covered = d->synced_generation >= want; /* by a flush that began after our puts */
-	pthread_mutex_unlock(&s->lock);
-	r = covered ? 0 : flush(d, err);
-	pthread_mutex_unlock(&d->sync_lock);
-	return r;
+	return flush_all(&d->flush) < 0 ? dir_errno(d, "cannot make new objects durable", err) : 0;
 }
 
 /* Listing. */
@@ -919,10 +792,9 @@ static void dir_free(struct store *s)
 	fd_closep(&d->lease);
 	free(d->lease_name);
 	linked_free(d->linked);
-	VEC_FREE(&d->pending.paths);
+	flush_deinit(&d->flush);
 	if (d->root >= 0)
 		close(d->root);
-	pthread_mutex_destroy(&d->sync_lock);
 	store_base_deinit(s);
 	free(d);
 }
@@ -1009,10 +881,10 @@ int store_dir_open(const char *path, bool create, struct store **ret, struct err
 
 	d->lease = -1;
 	store_base_init(&d->base, &dir_ops, path);
-	pthread_mutex_init(&d->sync_lock, NULL);
 	d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->root < 0 && errno == ENOENT && create && fs_mkdir_p(path, NULL) == 0)
 		d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	flush_init(&d->flush, d->root);
 	if (d->root < 0) {
 		if (errno == ENOENT)
 			err_set(err, ERR_NOT_FOUND, "there is no store at %s", path);
