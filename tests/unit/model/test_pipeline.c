@@ -1,6 +1,6 @@
 /* Pipelines: what a good file means, what is said about bad ones, the order of steps, params of a
- * run. The corpus: good/ must load without errors; each file of bad/ must say exactly what stands
- * in its .want file. */
+ * run. The corpus: good/ must load without errors; each file of a folder of bad/ must say exactly
+ * what stands in its .want file. */
 #include "unit.h"
 
 #include <dirent.h>
@@ -24,8 +24,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names of the .yaml files here, sorted. */
-static size_t list_yaml(char ***ret)
+/* Names here with this suffix that aren't hidden, sorted. */
+static size_t list(const char *suffix, char ***ret)
 {
 	VEC(char *) names = { 0 };
 	DIR *d = opendir(".");
@@ -33,12 +33,20 @@ static size_t list_yaml(char ***ret)
 
 	assert_non_null(d);
 	while ((e = readdir(d)))
-		if (str_has_suffix(e->d_name, ".yaml"))
+		if (e->d_name[0] != '.' && str_has_suffix(e->d_name, suffix))
 			VEC_PUSH(&names, xstrdup(e->d_name));
 	closedir(d);
-	qsort(names.v, names.n, sizeof(*names.v), by_name);
+	if (names.n)
+		qsort(names.v, names.n, sizeof(*names.v), by_name);
 	*ret = names.v;
 	return names.n;
+}
+
+static void free_names(char **names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
 }
 
 /* All messages about a file; *ret may be NULL. */
@@ -80,30 +88,52 @@ static char *parse(const char *yaml, struct pipeline **ret)
 	return str_take(&text);
 }
 
+/* The files of one folder of bad/; its own folders hold what they use. Returns how many are wrong.
+ */
+static size_t bad_folder(const char *folder)
+{
+	_cleanup_(freep) char *dir = xasprintf("%s/%s", CORPUS "bad", folder);
+	char **names, **wants;
+	size_t n, n_wants, wrong = 0;
+
+	enter(dir);
+	n = list(".yaml", &names);
+	n_wants = list(".want", &wants);
+	assert_true(n > 0);
+	assert_int_equal(n, n_wants);
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(freep) char *got = load(names[i], NULL);
+		_cleanup_(str_deinit) struct str want = { 0 };
+
+		assert_int_equal(strlen(names[i]), strlen(wants[i]));
+		assert_memory_equal(names[i], wants[i], strlen(names[i]) - strlen(".yaml"));
+		assert_int_equal(fs_read_file(wants[i], MIB, &want, NULL), 0);
+		assert_true(want.len > 0);
+		if (strcmp(got, want.s) != 0) {
+			print_message("--- %s/%s says:\n%s--- instead of:\n%s", folder, names[i],
+				      got, want.s);
+			wrong++;
+		}
+	}
+	free_names(names, n);
+	free_names(wants, n_wants);
+	return wrong;
+}
+
 static void test_bad(void **state)
 {
-	char **names;
+	char **folders;
 	size_t n, wrong = 0;
 
 	enter(CORPUS "bad");
-	n = list_yaml(&names);
-	assert_true(n > 20);
+	n = list("", &folders);
+	assert_true(n > 4);
 	for (size_t i = 0; i < n; i++) {
-		_cleanup_(freep) char *want_name = xstrndup(names[i], strlen(names[i]) - 5),
-				      *path = xasprintf("%s.want", want_name);
-		_cleanup_(freep) char *got = load(names[i], NULL);
-		struct str want = { 0 };
-
-		assert_int_equal(fs_read_file(path, MIB, &want, NULL), 0);
-		if (strcmp(got, want.s) != 0) {
-			print_message("--- %s says:\n%s--- instead of:\n%s", names[i], got, want.s);
-			wrong++;
-		}
-		assert_true(want.len > 0);
-		str_deinit(&want);
-		free(names[i]);
+		if (str_has_suffix(folders[i], ".yaml") || str_has_suffix(folders[i], ".want"))
+			fail_msg("bad/%s isn't read: put it into one of bad's folders", folders[i]);
+		wrong += bad_folder(folders[i]);
 	}
-	free(names);
+	free_names(folders, n);
 	assert_int_equal(wrong, 0);
 }
 
@@ -113,7 +143,7 @@ static void test_good(void **state)
 	size_t n;
 
 	enter(CORPUS "good");
-	n = list_yaml(&names);
+	n = list(".yaml", &names);
 	assert_true(n >= 3);
 	for (size_t i = 0; i < n; i++) {
 		struct pipeline *p = NULL;
@@ -123,9 +153,8 @@ static void test_good(void **state)
 			print_message("%s", got);
 		assert_non_null(p);
 		pipeline_free(p);
-		free(names[i]);
 	}
-	free(names);
+	free_names(names, n);
 }
 
 /* What a model says. */
