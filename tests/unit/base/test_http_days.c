@@ -1,4 +1,5 @@
 /* Bad days: what a client makes of servers that reset, stall, lie or never answer. */
+#include "core/seeds.h"
 #include "unit/base/http_server.h"
 
 static const struct day {
@@ -93,8 +94,8 @@ static void bad_days_all_at_once(void **state)
 {
 	enum { TIMES = 3, N = TIMES * ARRAY_LEN(days) };
 	/* The stall is longer: a slow machine under sanitizers is no bad day. */
-	struct http_client *c = client(
-		(struct http_options){ .stall_timeout_ns = 3 * SECOND, .max_connections = 200 });
+	struct http_client *c = client((struct http_options){
+		.stall_timeout_ns = (seeds_quick() ? 1 : 3) * SECOND, .max_connections = 200 });
 	struct http_request v[N], *p[N];
 
 	for (size_t i = 0; i < N; i++) {
@@ -127,7 +128,7 @@ static void bad_days_of_uploads(void **state)
 		{ "closes", 0, 200, NULL },
 		{ "hold-start", ERR_IO, 0, "too slow" },
 	};
-	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 2 });
+	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 5 });
 	_cleanup_(freep) char *bytes = xcalloc(1, 16 * MIB);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -183,7 +184,7 @@ static void bad_days_over_tls(void **state)
 		{ "closes", 0, 200, NULL },         { "closes", 0, 200, NULL },
 		{ "not-http", ERR_INVALID, 0, "" },
 	};
-	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 2 });
+	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 5 });
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		_cleanup_(freep) char *u = xasprintf("https://localhost:%d/day/%s?" SECRET,
