@@ -1,7 +1,8 @@
 /* core/protocol_world.h — the world in which test_protocol.c runs its clients: who they are, what
  * they see of clocks, threads and random numbers, and the list of numbers that decides everything.
  *
- * `W` is the world that goes on now; NULL between two. Only test_protocol.c and its headers include this.
+ * `W` is the world that goes on now; NULL between two. Only test_protocol.c and its headers include
+ * this.
  */
 #ifndef CAIRN_TESTS_CORE_PROTOCOL_WORLD_H
 #define CAIRN_TESTS_CORE_PROTOCOL_WORLD_H
