@@ -136,6 +136,8 @@ static void search_path(struct sandbox_paths *p, const struct runner_sandbox *s,
 		full = fs_join(bin, name ? name : "python3");
 		if (name ? access(full, X_OK) == 0 : is_environment(root)) {
 			add_program(p, s, full);
+			if (access(full, F_OK) < 0) /* one without Python */
+				add_installed(p, s, full);
 			found = name != NULL;
 		}
 	}

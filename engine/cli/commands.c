@@ -45,7 +45,9 @@ static const struct cli_command store_commands[] = {
 	  "unused: the first `gc` marks it, a later one removes it.\n\nWith a shared store, "
 	  "collects the bucket. Runs of other projects are kept by the same rules, and an object "
 	  "that a running process may need is never removed. `cache_size` limits the local "
-	  "directory in front of the bucket.",
+	  "directory in front of the bucket.\n\nEnvironments of steps that no run of this "
+	  "project has used for 30 days (or as long as `retention` keeps runs) are removed, too, "
+	  "unless a run is unfinished.",
 	  OPTIONS({ 'n', "dry-run", NULL, "show what would be removed; remove nothing" },
 		  { 0, "keep-runs", "N", "keep the newest N runs of each pipeline" },
 		  { 0, "keep", "DURATION", "keep runs younger than this, such as 30d" },
@@ -156,7 +158,8 @@ const struct cli_command cli_commands[] = {
 	  "Computes the key of every task and looks it up, without executing anything. A task is a "
 	  "hit (its result is on record), would run (with the reason), or waits for a task that "
 	  "would run. Times are estimates from past runs. With -v, also shows which files of the "
-	  "project each step gets as code, and why.",
+	  "project each step gets as code, and why; and the environments that steps have, and "
+	  "whether they are made.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_STORE, OPT_CACHE,
 		  { 'a', "all", NULL, "list every task, including hits" }),
 	  .json = "cairn.plan/1",

@@ -249,6 +249,7 @@ struct step_reads {
 	const char *const
 		*env_files; /* in the same form: lock files of the environment that it runs in */
 	size_t n_env_files;
+	const char *environment; /* lock file of the environment that is made for it; or NULL */
 	const char *const *secrets;
 	size_t n_secrets;
 	const char *const *tools; /* commands whose output is keyed: "python3 --version" */

@@ -81,7 +81,6 @@ static const struct {
 	{ "threads", "cpu" },
 	{ "container", "image" },
 	{ "docker", "image" },
-	{ "environment", "env" },
 	{ "retries", "retry" },
 	{ "retryStrategy", "retry" },
 	{ "name", "pipeline" },

@@ -264,6 +264,7 @@ void step_read_inputs(struct reader *r, const struct yaml_node *n);
 void step_read_outputs(struct reader *r, const struct yaml_node *n);
 void step_read_code(struct reader *r, const struct yaml_node *n);
 void step_read_env_file(struct reader *r, const struct yaml_node *n);
+void step_read_environment(struct reader *r, const struct yaml_node *n);
 void step_read_metrics(struct reader *r, const struct yaml_node *n);
 void step_read_values(struct reader *r, const struct yaml_node *n);
 /* Adds an output that the pipeline doesn't list. An output of that name that it does list is an

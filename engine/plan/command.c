@@ -303,6 +303,7 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 	plan_image_key(p, sc->task, record);
 	if (ps->packages)
 		key_record_add(record, KEY_PACKAGES, "", ps->packages, strlen(ps->packages));
+	plan_environment_key(ps->environment, record);
 	if (s->program.run)
 		add_sandbox(p, sc->task->step, record);
 	key_record_end(record);

@@ -3,6 +3,7 @@
 #define CAIRN_PLAN_INTERNAL_H
 
 #include "base/map.h"
+#include "plan/environment.h"
 #include "plan/plan.h"
 
 /* How the tasks of one step wait for the tasks of another. Tasks are matched by the matrix axes
@@ -78,6 +79,7 @@ struct plan_step {
 	size_t n_code_files;
 	const char *packages;   /* of the Python environments on PATH; NULL: not keyed */
 	const char **tool_text; /* the output of each declared tool; NULL: not keyed */
+	const struct plan_environment *environment; /* NULL: none */
 	const char *image,
 		*platform; /* "registry/name@sha256:…" in which its commands run; NULL: none */
 	struct shell_place *places; /* of the values in `run`; NULL until wanted */
@@ -183,6 +185,13 @@ const struct plan_pin *plan_pin_find(const struct plan *p, const char *name);
 void plan_pin_add(struct plan *p, const char *name, const char *origin,
 		  const struct content_id *id);
 bool plan_is_resumed(const struct plan *p);
+/* What the command prints; `*ret` is in the plan's arena. The run's pin decides, once there is one.
+ */
+int plan_pin_tool(struct plan *p, const char *command, const char **ret, struct err *err);
+
+/* sources/environment.c: the lock files that environments are made from */
+int plan_pin_environment(struct plan *p, struct plan_step *s, struct err *err);
+void plan_environment_key(const struct plan_environment *e, struct str *record); /* NULL is fine */
 
 /* sources/image.c: the images in which commands run */
 int plan_pin_images(struct plan *p, struct err *err);
@@ -226,10 +235,6 @@ int plan_tree_of_paths(struct store *s, struct map *stored, struct path_entry *e
 int command_script(struct task_scope *sc, struct str *out, struct err *err);
 int command_key_record(struct task_scope *sc, const char *script, struct str *record,
 		       struct err *err);
-
-/* sources/packages.c: the packages of the Python environments whose programs are on `path` (in
- * PATH's format); nothing when there is no environment */
-int plan_packages_on_path(const char *path, struct str *out, struct err *err);
 
 /* past/absent.c: results on record whose content is gone */
 /* Whether planning itself reads the bytes of this content for the step: an `each` ranges over them,

@@ -22,6 +22,7 @@ struct task_past {
 #define REASON_RESUMED "the run was resumed"
 
 struct publisher;
+struct environments;
 
 /* The run that a reproduction repeats. */
 struct past_run {
@@ -90,6 +91,7 @@ struct run {
 	struct value *params;
 	struct slots slots;
 	struct publisher *publisher;
+	struct environments *environments; /* environment.c; NULL: no task needed one yet */
 	struct run_tasks tasks;
 	struct run_journal journal;
 	struct run_earlier earlier;
@@ -177,6 +179,15 @@ void start_look_again(struct run *r);
 void start_give_back(struct task *t, bool has_result);
 /* Does the same for a task that has ended in the plan. */
 void start_task_over(struct task *t, bool has_result);
+
+/* environment.c: the environments that steps run in */
+/* 1: the task needs none, or it is there. 0: it is being made, and the task waits (ELSEWHERE). -1:
+ * it can't be made: *ret_why, and *ret_log, what its tool printed (CONTENT_NONE: nothing). */
+int environment_ready(struct task *t, struct content_id *ret_log, struct err *ret_why);
+/* `env` of an attempt with the variables that activate the step's environment, in `arena`. */
+const char *const *environment_activate(struct run *r, const struct plan_task *t,
+					const char *const *env, struct arena *arena);
+void environments_free(struct run *r); /* ends what is being made */
 
 /* approve.c: tasks that wait for a person */
 /* Fills in what a begun attempt asks; its row is described already. */

@@ -121,11 +121,12 @@ void start_look_again(struct run *r)
 
 static struct runner_audit audit_of(const struct run *r, const struct attempt *a)
 {
-	return (struct runner_audit){
-		.project_dir = r->ctx->config->project_root,
-		.program = a->given.argv[0][0] == '/' ? a->given.argv[0] : NULL,
-		.packages = a->step->reads.n_env_files || a->step->reads.n_tools
-	};
+	return (struct runner_audit){ .project_dir = r->ctx->config->project_root,
+				      .program =
+					      a->given.argv[0][0] == '/' ? a->given.argv[0] : NULL,
+				      .packages = a->step->reads.n_env_files ||
+						  a->step->reads.n_tools ||
+						  a->step->reads.environment };
 }
 
 /* Audits on request, or when cairn.yaml asks for it and the step has never been executed. */
@@ -219,6 +220,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	}
 	if (a->step->approve)
 		return 0;
+	if (!durable)
+		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);
 	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)
 		return -1;
 	if (!durable)
@@ -344,9 +347,9 @@ void start_submit(struct run *r)
 
 /* Takes ownership of `a`. An attempt that can't even begin (`lacks`: a missing secret, too few
  * GPUs) fails like one that ran. */
-static int begin(struct task *t, struct attempt *a, struct err *lacks, struct err *err)
+static int begin(struct task *t, struct attempt *a, enum failure_class class, struct err *lacks,
+		 struct err *err)
 {
-	enum failure_class class = lacks->code ? FAILURE_UNSCHEDULABLE : FAILURE_FAILED;
 	struct err why = { 0 };
 
 	t->attempt = a;
@@ -444,6 +447,8 @@ static int look(struct task *t, struct err *err)
 	const struct step *s = plan_task_step(r->plan, t->plan);
 	struct runner_resources resources;
 	const struct attempt_row *last;
+	enum failure_class class = FAILURE_FAILED;
+	struct content_id log = { 0 };
 	struct err lacks = { 0 };
 	struct attempt *a;
 	int result;
@@ -471,10 +476,17 @@ static int look(struct task *t, struct err *err)
 		return 0;
 	if (s->approve) { /* nothing is executed */
 		result = prepare(t, &a, err);
-		return result <= 0 ? result : begin(t, a, &lacks, err);
+		return result <= 0 ? result : begin(t, a, class, &lacks, err);
 	}
-	if (slots_want(&r->slots, &s->resources, MAX(s->distributed.nodes, 1),
-		       t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
+	result = plan_may_begin(r->plan, t->plan) ? environment_ready(t, &log, &lacks) : 1;
+	if (result == 0)
+		return 0;
+	if (result < 0) { /* its row says so */
+		resources = (struct runner_resources){ 0 };
+		r->slots.jobs_used++;
+	} else if (slots_want(&r->slots, &s->resources, MAX(s->distributed.nodes, 1),
+			      t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
+		class = FAILURE_UNSCHEDULABLE;
 		resources = (struct runner_resources){ 0 };
 		r->slots.jobs_used++;
 	} else if (!slots_take(&r->slots, &resources)) {
@@ -488,7 +500,11 @@ static int look(struct task *t, struct err *err)
 		return result;
 	}
 	a->given.resources = resources;
-	return begin(t, a, &lacks, err);
+	if (begin(t, a, class, &lacks, err) < 0)
+		return -1;
+	if (log.kind)
+		a->result.log = log;
+	return 0;
 }
 
 int start_task(struct run *r, struct task *t, struct err *err)

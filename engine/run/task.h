@@ -34,7 +34,8 @@ enum task_phase {
 	PHASE_IN_LINE,
 	/* This machine has no room for its resources. Looked at in each turn. → like READY. */
 	PHASE_PARKED,
-	/* Another engine executes its key. → READY after a while: its end isn't reported to us. */
+	/* Another engine executes its key, or its environment is being made. → READY after a while:
+	 * its end isn't reported to us. */
 	PHASE_ELSEWHERE,
 	/* It holds everything that it needs: room, key, place in the group. → RUNNING in the same
 	 * turn, once its row is committed; or ENDED if it can't even begin. */

@@ -18,6 +18,7 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/mem.h"
@@ -77,6 +78,25 @@ static bool is_replaced(const struct command *c, const char *entry)
 		if (strncmp(c->env[i], entry, n) == 0)
 			return true;
 	return false;
+}
+
+char *command_find(const char *name)
+{
+	const char *path = getenv("PATH");
+
+	if (strchr(name, '/'))
+		return access(name, X_OK) == 0 ? xstrdup(name) : NULL;
+	while (*name && path && *path) {
+		size_t n = strcspn(path, ":");
+		char *file = xasprintf("%.*s/%s", n ? (int)n : 1, n ? path : ".", name);
+		struct stat st;
+
+		if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0)
+			return file;
+		free(file);
+		path += n + (path[n] == ':');
+	}
+	return NULL;
 }
 
 const char *const command_step_variables[] = { "PATH",  "HOME",        "USER",         "LOGNAME",

@@ -38,5 +38,8 @@ extern const char *const command_step_variables[];
  * ERR_IO: it took too long; ERR_TOO_LARGE. The caller prepends the program's name to messages: "it
  * didn't end within 60 seconds". */
 int command_output(const struct command *c, struct str *out, int *ret_status, struct err *err);
+/* The program of this name on PATH, or `name` itself when it has a '/'; NULL: there is none that
+ * can be executed. The caller frees it. */
+char *command_find(const char *name);
 
 #endif

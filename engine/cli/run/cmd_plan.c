@@ -4,7 +4,8 @@
  * only counted unless --all is given; others get a line with the reason (planned.c) and the median
  * time of past attempts. A step that isn't expanded yet is one line, `step[…]`.
  *
- * With -v it also lists which files of the project are in each step's code, and why.
+ * With -v it also lists which files of the project are in each step's code, and why; and the
+ * environments of steps, and whether they are made.
  *
  * A hit whose content is gone counts as waiting if a step that would run reads it
  * (plan_may_return()). Everything is read in one snapshot of the database.
@@ -12,6 +13,7 @@
 #include <assert.h>
 #include "base/text/text.h"
 #include "cli/run/planned.h"
+#include "run/environment.h"
 
 static void count(struct planned *pl, const struct plan_task *t, bool known, int64_t median)
 {
@@ -170,6 +172,64 @@ static void print_code(const struct planned *pl, size_t step)
 	}
 }
 
+/* *ret_tool: what is missing when it is "no tool". */
+static const char *state_of(const struct planned *pl, const struct plan_environment *e,
+			    const char **ret_tool)
+{
+	_cleanup_(freep) char *dir = environment_dir(pl->s->config, e), *tool = NULL;
+
+	if (pl->s->images)
+		return "in the image";
+	if (environment_is_whole(dir))
+		return "made";
+	tool = lock_tool(e->kind, ret_tool);
+	return tool ? "not made" : "no tool";
+}
+
+static json_t *environments_json(const struct planned *pl)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < pl->p->n_steps; i++) {
+		const struct plan_environment *e = plan_step_environment(pl->plan, i);
+		const char *tool;
+		json_t *o;
+
+		if (!e)
+			continue;
+		o = json_object();
+		json_object_set_new(o, "step", json_string(pl->p->steps[i].name));
+		json_object_set_new(o, "path", json_name(e->path, strlen(e->path)));
+		json_object_set_new(o, "kind", json_string(lock_kind_name(e->kind)));
+		json_object_set_new(o, "state", json_string(state_of(pl, e, &tool)));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static void print_environments(const struct planned *pl)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < pl->p->n_steps; i++) {
+		const struct plan_environment *e = plan_step_environment(pl->plan, pl->p->order[i]);
+
+		const char *tool = NULL, *state;
+
+		if (!e)
+			continue;
+		state = state_of(pl, e, &tool);
+		cli_printf(pl->cli, "%s  %s: %s (%s), ", first ? "\nenvironments\n" : "",
+			   pl->p->steps[pl->p->order[i]].name, cli_text(pl->cli, e->path),
+			   lock_kind_name(e->kind));
+		if (str_eq(state, "no tool"))
+			cli_printf(pl->cli, "not made, and %s isn't on PATH\n", tool);
+		else
+			cli_printf(pl->cli, "%s\n", state);
+		first = false;
+	}
+}
+
 static void print_plan(struct planned *pl)
 {
 	struct cli *cli = pl->cli;
@@ -188,8 +248,10 @@ static void print_plan(struct planned *pl)
 		json_object_set_new(o, "estimate_ns",
 				    pl->estimate_known ? json_integer(pl->estimate_ns)
 						       : json_null());
-		if (cli->verbosity > 0)
+		if (cli->verbosity > 0) {
 			json_object_set_new(o, "code", code_json(pl));
+			json_object_set_new(o, "environments", environments_json(pl));
+		}
 		cli_print_json(cli, "cairn.plan/1", o);
 		return;
 	}
@@ -205,6 +267,8 @@ static void print_plan(struct planned *pl)
 	cli_printf(cli, "\n");
 	for (size_t i = 0; i < pl->p->n_steps && cli->verbosity > 0; i++)
 		print_code(pl, pl->p->order[i]);
+	if (cli->verbosity > 0)
+		print_environments(pl);
 }
 
 int cmd_plan(struct cli *cli, const struct cli_args *args)

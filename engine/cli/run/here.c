@@ -1,7 +1,8 @@
 /* engine/cli/run/here.c — what `cairn check` looks for outside of the pipeline file.
  *
- * Everything is a name that is looked up: nothing is read, run or hashed. So it is quick, and true
- * only for now. Names with a `${{ }}` aren't known yet and aren't looked up.
+ * Everything is a name that is looked up: nothing is run or hashed, and only lock files of
+ * environments are read. So it is quick, and true only for now. Names with a `${{ }}` aren't known
+ * yet and aren't looked up.
  *
  * A script counts as missing only where it is certain: it is the first command of `run`, so nothing
  * before it can have made it or changed the directory, and it is under no path of the workspace
@@ -15,8 +16,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/os/command.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "plan/environment.h"
 #include "run/slots.h"
 #include "run/task/secret.h"
 
@@ -65,6 +68,29 @@ static void check_paths(struct here *h, const struct step *s, const char *key,
 			diag_error(h->diags, s->pos.file, s->pos.line, s->pos.col,
 				   "step `%s`: `%s` names %s, which isn't in the project", s->name,
 				   key, paths[i]);
+}
+
+/* The one file that is read: what isn't a lock file is known before a run. */
+static void check_environment(struct here *h, const struct step *s)
+{
+	const char *path = s->reads.environment, *name;
+	_cleanup_(lock_deinit) struct lock l = { 0 };
+	_cleanup_(freep) char *tool = NULL;
+	struct err err = { 0 };
+
+	if (!environment_is_first(h->pipeline, (size_t)(s - h->pipeline->steps)))
+		return;
+	if (lock_read(h->config->project_root, path, &l, &err) < 0) {
+		diag_error(h->diags, s->pos.file, s->pos.line, s->pos.col,
+			   "step `%s`: `environment`: %s", s->name, err.msg);
+		return;
+	}
+	tool = lock_tool(l.kind, &name);
+	if (!tool && h->local)
+		diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+			     "step `%s`: its environment is made with %s, which isn't on this "
+			     "machine",
+			     s->name, name);
 }
 
 /* The script. */
@@ -159,33 +185,17 @@ static void check_secrets(struct here *h, const struct step *s)
 	}
 }
 
-static bool is_program(const char *word)
-{
-	const char *path = getenv("PATH");
-
-	if (strchr(word, '/'))
-		return access(word, X_OK) == 0;
-	while (path && *path) {
-		size_t n = strcspn(path, ":");
-		_cleanup_(freep) char *file = xasprintf("%.*s/%s", (int)n, path, word);
-
-		if (access(file, X_OK) == 0)
-			return true;
-		path += n + (path[n] == ':');
-	}
-	return false;
-}
-
 static void check_tools(struct here *h, const struct step *s)
 {
 	for (size_t i = 0; i < s->reads.n_tools; i++) {
 		const char *tool = s->reads.tools[i];
 		_cleanup_(freep) char *word = xstrndup(tool, strcspn(tool, " \t"));
+		_cleanup_(freep) char *program = command_find(word);
 		bool plain = *word;
 
 		for (const char *c = word; *c; c++)
 			plain &= is_word(*c);
-		if (plain && !is_program(word))
+		if (plain && !program)
 			diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
 				     "step `%s`: the tool %s isn't on this machine", s->name, word);
 	}
@@ -230,6 +240,7 @@ void here_check(const struct config *c, const struct pipeline *p, struct diag_li
 
 		check_paths(&h, s, "code", s->reads.code, s->reads.n_code);
 		check_paths(&h, s, "env_file", s->reads.env_files, s->reads.n_env_files);
+		check_environment(&h, s);
 		check_script(&h, s);
 		if (!h.local)
 			continue;

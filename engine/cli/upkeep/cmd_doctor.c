@@ -28,10 +28,12 @@
 #include "base/clock.h"
 #include "base/crypto/sign.h"
 #include "base/crypto/trust.h"
+#include "base/os/command.h"
 #include "base/os/fs.h"
 #include "base/os/landlock.h"
 #include "base/text/text.h"
 #include "cli/upkeep/doctor.h"
+#include "plan/environment.h"
 #include "run/store.h"
 #include "run/task/secret.h"
 #include "runners/links.h"
@@ -370,19 +372,33 @@ static void check_system(struct doctor *d)
 
 static bool in_path(const char *program)
 {
-	const char *path = getenv("PATH");
+	_cleanup_(freep) char *found = command_find(program);
 
-	if (strchr(program, '/'))
-		return access(program, X_OK) == 0;
-	while (path && *path) {
-		size_t n = strcspn(path, ":");
-		_cleanup_(freep) char *file =
-			xasprintf("%.*s/%s", n ? (int)n : 1, n ? path : ".", program);
-		if (access(file, X_OK) == 0)
-			return true;
-		path += n + (path[n] == ':');
+	return found != NULL;
+}
+
+static void check_environment(struct doctor *d, const struct pipeline *p, const struct step *s)
+{
+	const char *path = s->reads.environment, *name;
+	_cleanup_(lock_deinit) struct lock l = { 0 };
+	_cleanup_(freep) char *tool = NULL;
+	struct err err = { 0 };
+
+	if (!environment_is_first(p, (size_t)(s - p->steps)))
+		return;
+	if (lock_read(d->config->project_root, path, &l, &err) < 0) {
+		doctor_found(d, DOCTOR_PROBLEM, "environment", "see `cairn check`", "step %s: %s",
+			     s->name, err.msg);
+		return;
 	}
-	return false;
+	tool = lock_tool(l.kind, &name);
+	if (tool)
+		doctor_found(d, DOCTOR_OK, "environment", NULL, "step %s: %s, made with %s",
+			     s->name, path, tool);
+	else
+		doctor_found(d, DOCTOR_PROBLEM, "environment", "install it, or put it into PATH",
+			     "step %s: %s is made with %s, which isn't in PATH", s->name, path,
+			     name);
 }
 
 static void check_pipeline(struct doctor *d, const char *path)
@@ -418,6 +434,7 @@ static void check_pipeline(struct doctor *d, const char *path)
 		if (s->program.shell && !in_path(s->program.shell))
 			doctor_found(d, DOCTOR_PROBLEM, "tools", "install it",
 				     "step %s needs the shell %s", s->name, s->program.shell);
+		check_environment(d, p, s);
 		for (size_t k = 0; k < s->reads.n_tools; k++, n++) {
 			/* The first word of the command, without quotes. */
 			const char *word = s->reads.tools[k];

@@ -27,6 +27,7 @@
 #include "record/manifest/manifest.h"
 #include "record/manifest/tag_store.h"
 #include "record/rows/reproductions.h"
+#include "run/environment.h"
 #include "storage/content/view.h"
 #include "storage/remote/tier.h"
 #include "storage/signature.h"
@@ -522,6 +523,23 @@ static int gc_options(const struct cli_args *args, const struct config *config,
 	return cli_duration_value(args, "grace", &o->grace_ns, err);
 }
 
+/* A removed environment is made again when a step needs it, which takes time, so those of the last
+ * month stay, or of the time that runs are kept. An unfinished run may be using one. */
+#define ENVIRONMENT_KEEP_NS (30 * 24 * 3600 * NS_PER_S)
+
+static int collect_environments(const struct config *config, const struct store_gc_options *o,
+				const struct retention *ret, bool unfinished,
+				struct environment_gc_result *res, struct err *err)
+{
+	*res = (struct environment_gc_result){ 0 };
+	return unfinished ? 0
+			  : environment_gc(config,
+					   o->now_ns - MAX(ret->keep_ns ? ret->keep_ns
+									: ENVIRONMENT_KEEP_NS,
+							   o->grace_ns),
+					   o->dry_run, res, err);
+}
+
 static int collect(struct store *s, const struct store_gc_options *o, int64_t roots_ns,
 		   struct store_gc_result *ret, struct err *err)
 {
@@ -539,20 +557,22 @@ static int collect(struct store *s, const struct store_gc_options *o, int64_t ro
 }
 
 static void print_gc(struct cli *cli, const struct store_gc_options *o,
-		     const struct store_gc_result *r)
+		     const struct store_gc_result *r, const struct environment_gc_result *e)
 {
 	struct str when = { 0 };
 
 	text_add_time(&when, r->sweep_after_ns, 0);
 	if (cli->json) {
 		cli_print_json(cli, "cairn.store-gc/1",
-			       json_pack("{s:I, s:I, s:b, s:I, s:I, s:o, s:I}", "deleted",
+			       json_pack("{s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:I}", "deleted",
 					 (json_int_t)r->deleted, "deleted_bytes",
 					 (json_int_t)r->deleted_bytes, "dry_run", o->dry_run,
 					 "live", (json_int_t)r->live, "condemned",
 					 (json_int_t)r->condemned, "sweep_after",
 					 r->first_mark ? json_string(when.s) : json_null(), "lost",
-					 (json_int_t)r->lost));
+					 (json_int_t)r->lost, "environments",
+					 (json_int_t)e->removed, "environment_bytes",
+					 (json_int_t)e->bytes));
 	} else {
 		cli_printf(cli, "%llu in use, %llu too young, %llu not needed\n",
 			   (unsigned long long)r->live, (unsigned long long)r->young,
@@ -570,6 +590,10 @@ static void print_gc(struct cli *cli, const struct store_gc_options *o,
 		if (r->views)
 			cli_printf(cli, "removed %llu views of content, which no step uses\n",
 				   (unsigned long long)r->views);
+		if (e->removed)
+			cli_printf(cli, "%s %llu environments that no run has used for long, %s\n",
+				   o->dry_run ? "would remove" : "removed",
+				   (unsigned long long)e->removed, cli_bytes(cli, e->bytes));
 	}
 	str_deinit(&when);
 	if (r->unlisted)
@@ -597,6 +621,7 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	const struct config *config;
 	struct store_gc_options o;
 	struct store_gc_result res;
+	struct environment_gc_result environments;
 	struct retention ret;
 	struct roots roots = { .own = map_new() };
 	struct err err = { 0 };
@@ -626,11 +651,13 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 		o.keep_action = roots.unfinished ? keep_all : NULL;
 		r = collect(s, &o, roots_ns, &res, &err);
 	}
+	if (r == 0)
+		r = collect_environments(config, &o, &ret, roots.unfinished, &environments, &err);
 	VEC_FREE(&roots.manifests);
 	VEC_FREE(&roots.contents);
 	map_free(roots.own);
 	if (r < 0)
 		return cli_fail(cli, &err);
-	print_gc(cli, &o, &res);
+	print_gc(cli, &o, &res, &environments);
 	return CLI_OK;
 }

@@ -331,7 +331,7 @@ enum {
 	HAS_RUN = 1 << 3,
 	HAS_STEP_FILE = 1 << 4,
 	HAS_ENV = 1 << 5,
-	HAS_LISTS = 1 << 6, /* code, secrets, tools, env_file */
+	HAS_LISTS = 1 << 6, /* code, secrets, tools, env_file, environment */
 	HAS_FILES = 1 << 7, /* metrics, values, checkpoint */
 	HAS_PLACE = 1 << 8, /* image, description, place.json */
 	HAS_CONDITION = 1 << 9,
@@ -393,7 +393,7 @@ static unsigned what_it_has(const struct step *s)
 	has |= s->program.step_file ? HAS_STEP_FILE : 0;
 	has |= s->reads.n_env ? HAS_ENV : 0;
 	has |= s->reads.n_code || s->reads.n_secrets || s->reads.n_tools || s->reads.n_env_files ||
-			       s->reads.no_imports
+			       s->reads.environment || s->reads.no_imports
 		       ? HAS_LISTS
 		       : 0;
 	has |= s->measured.metrics || s->measured.values || s->checkpoint ? HAS_FILES : 0;
@@ -474,6 +474,7 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 		C_ARRAY(c, s->reads.secrets, s->reads.n_secrets, ITEM_ANY, c_name);
 		C_ARRAY(c, s->reads.tools, s->reads.n_tools, ITEM_ANY, c_name);
 		C_ARRAY(c, s->reads.env_files, s->reads.n_env_files, ITEM_ANY, c_name);
+		c_str(c, &s->reads.environment);
 		C_BOOL(c, s->reads.no_imports);
 	}
 	if (has & HAS_FILES) {

@@ -11,6 +11,7 @@
  * current place).
  */
 #include <assert.h>
+#include "base/os/fs.h"
 #include "model/read.h"
 
 /* CAIRN_INPUT_TRAIN_DATA stands for both `train-data` and `train_data`: names must differ there
@@ -299,6 +300,59 @@ void step_read_env_file(struct reader *r, const struct yaml_node *n)
 
 	r->s->reads.env_files = read_paths(r, n->kind == YAML_KIND_SCALAR ? &list : n, "`env_file`",
 					   "`env_file`", false, &r->s->reads.n_env_files);
+}
+
+/* Files of other tools that look like lock files and aren't one that an environment is made from.
+ */
+static const char *instead_of(const char *name)
+{
+	static const struct {
+		const char *name, *advice;
+	} others[] = {
+		{ "poetry.lock", "write one with `poetry export -o requirements.txt`" },
+		{ "Pipfile.lock", "write one with `pipenv requirements --hash >requirements.txt`" },
+		{ "pdm.lock", "write one with `pdm export -o requirements.txt`" },
+		{ "pylock.toml", "name the uv.lock, or a requirements.txt with hashes" },
+		{ "pyproject.toml", "`uv lock` makes its uv.lock: name that" },
+		{ "requirements.in",
+		  "write one with `uv pip compile --generate-hashes requirements.in -o "
+		  "requirements.txt`" },
+		{ "environment.yml", "write one with `conda list --explicit --md5 >conda.txt`" },
+		{ "environment.yaml", "write one with `conda list --explicit --md5 >conda.txt`" },
+		{ "conda-lock.yml", "write one with `conda-lock render -k explicit`" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (str_eq(name, others[i].name))
+			return others[i].advice;
+	return NULL;
+}
+
+/* Its content decides which tool makes the environment (plan/sources/environment.c). */
+void step_read_environment(struct reader *r, const struct yaml_node *n)
+{
+	const char *dir = r->context == CONTEXT_FILE ? r->d->dir : ".", *path, *advice;
+	bool is_dir = false;
+
+	if (n->kind == YAML_KIND_SCALAR && str_eq(n->text, "none")) { /* whatever `defaults` say */
+		r->s->reads.environment = NULL;
+		return;
+	}
+	if (n->kind == YAML_KIND_MAP) {
+		doc_error(r->d, n, "`environment` names a lock file; variables are `env` here");
+		return;
+	}
+	path = plain_path(r, n, dir, "`environment`", false, &is_dir);
+	advice = path ? instead_of(fs_basename(path)) : NULL;
+	if (is_dir)
+		doc_error(r->d, n, "`environment` names a lock file, not a directory");
+	else if (advice)
+		doc_error(r->d, n,
+			  "`environment`: no environment is made from %s. It takes a uv.lock, a "
+			  "requirements.txt with hashes, or an explicit file of conda: %s",
+			  fs_basename(path), advice);
+	else
+		r->s->reads.environment = path;
 }
 
 void step_read_metrics(struct reader *r, const struct yaml_node *n)

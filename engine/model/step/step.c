@@ -171,6 +171,7 @@ static const struct key_rule {
 	{ "each", step_read_each, CONTEXT_EVERY_STEP },
 	{ "env", step_read_env, CONTEXT_ALL },
 	{ "env_file", step_read_env_file, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
+	{ "environment", step_read_environment, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "fail_fast", key_fail_fast, CONTEXT_EVERY_STEP | CONTEXT_DEFAULTS },
 	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
 	{ "if", key_if, CONTEXT_EVERY_STEP | CONTEXT_PIPELINE },
@@ -512,6 +513,7 @@ void read_step(struct loader *l, struct build *b)
 		b->s->program.shell = "sh";
 		b->s->reads.code = b->s->reads.tools = b->s->reads.env_files = NULL;
 		b->s->reads.n_code = b->s->reads.n_tools = b->s->reads.n_env_files = 0;
+		b->s->reads.environment = NULL;
 		b->s->reads.no_imports = false;
 	}
 	f = b->file;

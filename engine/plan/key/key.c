@@ -28,7 +28,7 @@ void key_record_init(struct str *record)
 void key_record_add(struct str *record, enum key_fact_kind kind, const char *name,
 		    const void *value, size_t n)
 {
-	assert(kind >= KEY_PROJECT_SALT && kind <= KEY_APPROVE);
+	assert(kind >= KEY_PROJECT_SALT && kind <= KEY_ENVIRONMENT);
 	str_addc(record, (char)kind);
 	str_add_field(record, name, strlen(name));
 	str_add_field(record, value, n);
@@ -209,6 +209,7 @@ const char *key_fact_kind_name(uint8_t kind)
 		[KEY_SANDBOX] = "sandbox",
 		[KEY_VALUES] = "values file",
 		[KEY_APPROVE] = "question",
+		[KEY_ENVIRONMENT] = "environment",
 	};
 
 	return kind < ARRAY_LEN(names) && names[kind] ? names[kind] : "unknown fact";

@@ -118,6 +118,13 @@ static void describe_image(struct plan *p, const struct plan_task *t, struct cau
 		  b.len ? b.s : "");
 }
 
+static size_t first_line(const struct key_fact *f)
+{
+	const char *end = memchr(f->value, '\n', f->value_len);
+
+	return MIN(end ? (size_t)(end - f->value) : f->value_len, (size_t)60);
+}
+
 static void compare_fact(struct plan *p, const struct plan_task *t, struct causes *c,
 			 const struct key_fact *was, const struct key_fact *now)
 {
@@ -147,6 +154,17 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 	case KEY_ENV:
 		add_cause(c, "env %s changed: %.*s → %.*s", name, (int)MIN(was->value_len, 60),
 			  was->value, (int)MIN(now->value_len, 60), now->value);
+		break;
+	case KEY_ENVIRONMENT:
+		if (str_eq(name, "python"))
+			add_cause(c, "Python of the environment changed: %.*s → %.*s",
+				  (int)first_line(was), was->value, (int)first_line(now),
+				  now->value);
+		else
+			add_cause(c, "environment %s changed",
+				  p->steps[t->step].environment
+					  ? p->steps[t->step].environment->path
+					  : name);
 		break;
 	case KEY_SCRIPT:
 		add_cause(c, "command changed");

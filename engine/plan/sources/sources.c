@@ -193,7 +193,7 @@ static int ask_tool(struct plan *p, const char *name, struct str *text, struct e
 	return 0;
 }
 
-static int pin_tool(struct plan *p, const char *command, const char **ret, struct err *err)
+int plan_pin_tool(struct plan *p, const char *command, const char **ret, struct err *err)
 {
 	_cleanup_(freep) char *name = xasprintf("tool:%s", command);
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -332,8 +332,12 @@ int plan_pin_sources(struct plan *p, struct err *err)
 		if (r < 0 || !s->selected || !d->program.run)
 			continue;
 		r = code_pin(p, s, err);
+		if (r == 0 && d->reads.environment && plan_pin_environment(p, s, err) < 0)
+			r = err_wrap(err, "%s:%d:%d: step `%s`", d->pos.file, d->pos.line,
+				     d->pos.col, d->name);
 		if (d->reads.n_tools == 0) {
-			s->packages = packages;
+			/* An environment of its own hides those on PATH. */
+			s->packages = s->environment ? NULL : packages;
 			continue;
 		}
 		if (p->ctx.images)
@@ -341,7 +345,7 @@ int plan_pin_sources(struct plan *p, struct err *err)
 		s->tool_text =
 			arena_alloc(p->arena, (d->reads.n_tools + 1) * sizeof(*s->tool_text));
 		for (size_t k = 0; k < d->reads.n_tools && r == 0; k++)
-			if (pin_tool(p, d->reads.tools[k], &s->tool_text[k], err) < 0)
+			if (plan_pin_tool(p, d->reads.tools[k], &s->tool_text[k], err) < 0)
 				r = err_wrap(err, "%s:%d:%d: step `%s`", d->pos.file, d->pos.line,
 					     d->pos.col, d->name);
 	}

@@ -173,10 +173,10 @@ test_expect 'the words of other tools get ours' '
 	cat >w.yaml <<-W
 	pipeline: w
 	steps:
-	  a: {cmd: x, deps: {}, outs: {}, depends_on: [b], when: "true", container: x, environment: {}, resources: {mem: 1Gi}}
+	  a: {cmd: x, deps: {}, outs: {}, depends_on: [b], when: "true", container: x, resources: {mem: 1Gi}}
 	W
 	test_code 3 cairn check w.yaml 2>err
-	for pair in cmd:run deps:inputs outs:outputs depends_on:needs when:if container:image environment:env mem:memory; do
+	for pair in cmd:run deps:inputs outs:outputs depends_on:needs when:if container:image mem:memory; do
 		test_grep "unknown key .${pair%:*}. .here it is .${pair#*:}.." err
 	done
 '

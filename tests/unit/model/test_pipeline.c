@@ -306,6 +306,7 @@ static void test_everything(void **state)
 	assert_true(s->reads.no_imports);
 	assert_int_equal(s->reads.n_env_files, 2);
 	assert_string_equal(s->reads.env_files[1], "requirements.txt");
+	assert_string_equal(s->reads.environment, "env/uv.lock");
 	assert_string_equal(s->reads.tools[0], "python3 --version");
 	assert_string_equal(s->reads.tools[1], "gcc --version");
 	assert_string_equal(template_literal(s->outputs[1].export), "s3://bucket/log.txt");
@@ -321,6 +322,7 @@ static void test_everything(void **state)
 	assert_true(s->keyed.resources);
 
 	s = pipeline_find_step(p, "fan");
+	assert_null(s->reads.environment);
 	assert_non_null(s->matrix.axes[0].list);
 	assert_int_equal(s->matrix.n_exclude, 2);
 	assert_int_equal(s->matrix.exclude[1].by_axis[1].type, VALUE_NULL);
@@ -351,6 +353,7 @@ static void test_everything(void **state)
 	assert_string_equal(s->program.shell, "sh");
 	assert_false(s->reads.no_imports);
 	assert_int_equal(s->reads.n_env_files, 0);
+	assert_null(s->reads.environment);
 	assert_int_equal(s->reads.n_tools, 0);
 	assert_int_equal(s->reads.n_code, 2);
 	assert_string_equal(s->reads.code[0], "steps/clean.py");
