@@ -222,9 +222,11 @@ static int read_inputs(const json_t *j, struct arena *arena, struct handover *re
 		    read_name(o, "origin", false, HANDOVER_NAME_MAX, arena, &in->origin, err) < 0 ||
 		    read_content(o, "content", &in->id, err) < 0)
 			return err_wrap(err, "`inputs[%zu]`", i);
-		if (!str_has_prefix(in->name, "input:") && !str_has_prefix(in->name, "code:"))
-			return err_set(err, ERR_INVALID,
-				       "`inputs[%zu]`: `name` must begin with input: or code:", i);
+		if (!str_has_prefix(in->name, "input:") && !str_has_prefix(in->name, "code:") &&
+		    !str_has_prefix(in->name, "lock:"))
+			return err_set(
+				err, ERR_INVALID,
+				"`inputs[%zu]`: `name` must begin with input:, code: or lock:", i);
 		ret->n_inputs++;
 	}
 	return 0;

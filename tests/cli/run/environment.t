@@ -116,6 +116,28 @@ test_expect 'uv.lock stands beside its pyproject.toml, and needs uv when the ste
 	test_grep "environment uv.lock is made with uv, which isn.t on PATH: install it" out
 '
 
+write cluster.yaml <<'YAML'
+pipeline: cluster
+steps: {s: {run: echo >o, outputs: {o: o}, environment: uv.lock, image: "registry.test/a@sha256:0123456789012345678901234567890123456789012345678901234567890123"}}
+YAML
+test_expect 'on a cluster the image brings it, and the key has both' '
+	mkdir cluster
+	cp cluster.yaml uv.yaml uv.lock pyproject.toml cluster
+	cd cluster
+	echo "runner: kubernetes" >cairn.yaml
+	cairn plan -v cluster.yaml >plan
+	test_grep "s: uv.lock .uv., in the image" plan
+	key() { cairn plan --json cluster.yaml | json /dev/stdin "d[\"tasks\"][0][\"key\"]"; }
+	key >one
+	echo "# edited" >>pyproject.toml
+	test_is "$(key)" "$(cat one)"
+	echo "# other" >>uv.lock
+	key >two
+	test_must_fail cmp -s one two
+	test_code 3 cairn plan uv.yaml 2>err
+	test_grep "step .s. has no .image." err
+'
+
 # ---- conda, whose tool is ours here -------------------------------------------------------------------------------------------
 
 mkdir tools
