@@ -280,8 +280,8 @@ const struct cli_command cli_commands[] = {
 	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_sweep },
 	{ "status", "show the state of a run", "[RUN]", 0, 1,
 	  "Shows a run (default: the newest): its state, counts, running tasks and failures. -v "
-	  "lists all tasks: hits with the run that made their result, skipped and blocked ones "
-	  "with the reason.",
+	  "lists all tasks: hits with the run that made their result, skipped and blocked ones, "
+	  "and hits that fail a gate, with the reason.",
 	  OPTIONS(OPT_SERVER), .json = "cairn.status/1",
 	  EXAMPLES({ "cairn status", "the newest run" },
 		   { "cairn status digits-7kq2m --json", "for a program" }),

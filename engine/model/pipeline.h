@@ -86,6 +86,9 @@ struct step_input {
 	const char *name;
 	struct ref from;                     /* REF_PIPELINE_INPUT, REF_STEP_OUTPUT or REF_ITEM */
 	const struct expr_template *subpath; /* "/a/b.csv" after the reference, or NULL */
+	/* From the second round on: an output of this step, as the round before made it, with no
+	 * `then` of its own. NULL: the same in each round. */
+	const struct step_input *then;
 	struct pos pos;
 };
 
@@ -143,6 +146,16 @@ static inline bool each_is_known(const struct each_decl *e)
 {
 	return e->is_list && !each_is_made(e);
 }
+
+/* The step runs again until a condition holds. Each round is a task; other steps see the last one
+ * only. */
+#define REPEAT_MAX 10000
+struct step_repeat {
+	const struct expr *until; /* judged after each round; in it, metrics and values of this
+				     step are those of that round */
+	uint32_t max; /* when it doesn't hold after so many rounds, the last one fails */
+	struct pos pos;
+};
 
 struct retry_policy {
 	/* Extra attempts per class; `max` sets failed and timeout. Without a retry block, lost,
@@ -324,7 +337,9 @@ struct step {
 	struct step_reads reads;
 
 	struct step_matrix matrix;
-	const struct each_decl *each; /* or NULL; never together with a matrix */
+	const struct each_decl *each;     /* or NULL; never together with a matrix */
+	const struct step_repeat *repeat; /* or NULL; never together with `each`. In each
+					     combination of a matrix for itself */
 
 	const struct expr *condition; /* `if`, or NULL */
 	bool finally;                 /* from `finally`: begins when all of `steps` have ended */

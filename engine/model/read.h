@@ -86,6 +86,7 @@ struct build {
 	size_t n_file_inputs;
 	bool *output_used;
 	uint64_t axes_used;                     /* of its matrix, by index */
+	bool round_used;                        /* `round`, or what the round before made */
 	struct map *input_names, *output_names; /* made when there are many */
 	struct pos metrics_pos, values_pos, checkpoint_pos;
 	VEC(struct step_dep) deps;
@@ -275,6 +276,12 @@ void step_match_file_inputs(struct build *b);
 void step_check_paths(struct build *b);
 void step_read_matrix(struct reader *r, const struct yaml_node *n);
 void step_read_each(struct reader *r, const struct yaml_node *n);
+void step_read_repeat(struct reader *r, const struct yaml_node *n);
+/* Rules about rounds that span several keys. */
+void step_check_repeat(struct build *b);
+/* One expression that gives true or false; NULL after a report that starts with `what`. */
+const struct expr *step_read_condition(struct reader *r, const struct yaml_node *n,
+				       const char *what);
 void step_read_retry(struct reader *r, const struct yaml_node *n);
 void step_read_gate(struct reader *r, const struct yaml_node *n);
 void step_read_tolerance(struct reader *r, const struct yaml_node *n);

@@ -299,7 +299,7 @@ bool dep_gathers(const struct plan *p, const struct plan_dep *d)
 
 uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed)
 {
-	return d->up_group ? d->up_group[needed->index] : 0;
+	return d->up_group ? d->up_group[needed->loop] : 0;
 }
 
 /* Numbers groups in the order in which they appear among the needed tasks, by the values that these
@@ -311,9 +311,9 @@ static void number_groups(struct plan *p, const struct plan_step *u, struct plan
 	size_t n = d->decl->n_shared;
 	_cleanup_(freep) uint32_t *values = xcalloc(n, sizeof(*values));
 
-	d->up_group = arena_alloc(p->arena, (u->n_tasks + 1) * sizeof(*d->up_group));
+	d->up_group = arena_alloc(p->arena, (u->n_loops + 1) * sizeof(*d->up_group));
 	d->n_groups = 0;
-	for (size_t t = 0; t < u->n_tasks; t++) {
+	for (size_t t = 0; t < u->n_loops; t++) {
 		void **slot;
 
 		for (size_t i = 0; i < n; i++)
@@ -397,7 +397,7 @@ static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep
 
 	number_groups(p, u, d, group_of_values);
 	find_groups(p, s, u, d, group_of_values);
-	make_csr(p, d->up_group, u->n_tasks, d->n_groups, &d->up_start, &d->up_tasks);
+	make_csr(p, d->up_group, u->n_loops, d->n_groups, &d->up_start, &d->up_tasks);
 	for (size_t i = 0; i < s->n_tasks; i++) {
 		if (d->down_group[i] == d->n_groups) {
 			plan_task_label(p, &s->tasks[i], &p->scratch);
@@ -418,13 +418,14 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 	_cleanup_(freep) uint32_t *ended = xcalloc(d->n_groups, sizeof(*ended));
 	_cleanup_(freep) uint32_t *skipped = xcalloc(d->n_groups, sizeof(*skipped));
 
-	for (size_t i = 0; i < u->n_tasks; i++) {
-		uint32_t g = dep_group_of_upstream(d, &u->tasks[i]);
+	for (size_t i = 0; i < u->n_loops; i++) {
+		const struct plan_task *needed = plan_newest(u, i);
+		uint32_t g = dep_group_of_upstream(d, needed);
 
-		ended[g] += u->tasks[i].told; /* also counts one that is revived: a task that needs
-						 its bytes waits for it separately */
-		skipped[g] += task_left_out(p, &u->tasks[i]);
-		d->failed[g] |= task_went_wrong(p, &u->tasks[i]);
+		ended[g] += needed->told; /* also counts one that is revived: a task that needs its
+					     bytes waits for it separately */
+		skipped[g] += task_left_out(p, needed);
+		d->failed[g] |= task_went_wrong(p, needed);
 	}
 	for (uint32_t g = 0; g < d->n_groups; g++) {
 		uint32_t size = (uint32_t)dep_group_size(p, d, g);
@@ -461,13 +462,13 @@ static int build_dep(struct plan *p, struct plan_step *s, size_t i, struct err *
 
 uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t)
 {
-	return d->down_group ? d->down_group[t->index] : 0;
+	return d->down_group ? d->down_group[t->loop] : 0;
 }
 
 size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t group)
 {
 	return d->up_start ? d->up_start[group + 1] - d->up_start[group]
-			   : p->steps[d->decl->step].n_tasks;
+			   : p->steps[d->decl->step].n_loops;
 }
 
 struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group,
@@ -475,7 +476,7 @@ struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d,
 {
 	const struct plan_step *u = &p->steps[d->decl->step];
 
-	return &u->tasks[d->up_tasks ? d->up_tasks[d->up_start[group] + i] : i];
+	return plan_newest(u, d->up_tasks ? d->up_tasks[d->up_start[group] + i] : i);
 }
 
 struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uint32_t group)
@@ -542,6 +543,31 @@ static bool is_named(struct plan *p, const struct task_names *names, const struc
 	return false;
 }
 
+/* A target names a loop, --force a loop or one of its rounds. */
+static bool is_loop_named(struct plan *p, const struct task_names *names, const struct plan_task *t)
+{
+	if (names->n)
+		plan_loop_label(p, t, &p->scratch);
+	for (size_t i = 0; i < names->n; i++)
+		if (str_eq(names->v[i], p->scratch.s))
+			return true;
+	return false;
+}
+
+/* "train[round=3]" → "train"; "train[fold=0,round=3]" → "train[fold=0]". A copy of a name that is
+ * none of a round. */
+static char *loop_of_name(const struct step *s, const char *name)
+{
+	const char *at = strstr(name, "round=");
+	char *end = NULL;
+	unsigned long round = at ? strtoul(at + strlen("round="), &end, 10) : 0;
+
+	if (!s->repeat || !at || at == name || (at[-1] != '[' && at[-1] != ',') ||
+	    !str_eq(end, "]") || round < 1 || round > s->repeat->max)
+		return xstrdup(name);
+	return xasprintf("%.*s%s", (int)(at - name) - 1, name, at[-1] == ',' ? "]" : "");
+}
+
 /* Refuses a name that matches no task: otherwise nothing would run, and that would look like
  * success. */
 static int check_labels(struct plan *p, const struct plan_step *s, const char *what,
@@ -550,22 +576,37 @@ static int check_labels(struct plan *p, const struct plan_step *s, const char *w
 	_cleanup_(map_freep) struct map *labels = names->n ? map_new() : NULL;
 
 	for (size_t i = 0; i < s->n_tasks && names->n; i++) {
-		plan_task_label(p, &s->tasks[i], &p->scratch);
+		plan_loop_label(p, &s->tasks[i], &p->scratch);
 		*map_slot_str(labels, p->scratch.s) = labels;
 	}
 	for (size_t i = 0; i < names->n; i++) {
-		if (map_get_str(labels, names->v[i]))
+		_cleanup_(freep) char *loop = loop_of_name(s->decl, names->v[i]);
+
+		if (map_get_str(labels, names == &s->only ? names->v[i] : loop))
 			continue;
+		if (names == &s->only && map_get_str(labels, loop))
+			return err_set(err, ERR_INVALID,
+				       "%s: %s is one round of a loop, and needs those before it; "
+				       "name the loop: %s",
+				       what, names->v[i], loop);
 		if (s->n_tasks == 0)
 			return err_set(err, ERR_INVALID, "%s: no task `%s`: step `%s` has none",
 				       what, names->v[i], s->decl->name);
-		plan_task_label(p, &s->tasks[0], &p->scratch);
+		plan_loop_label(p, &s->tasks[0], &p->scratch);
 		return err_set(err, ERR_INVALID, "%s: step `%s` has no task `%s`; %s %s", what,
 			       s->decl->name, names->v[i],
 			       s->n_tasks == 1 ? "its only one is" : "the first of its tasks is",
 			       p->scratch.s);
 	}
 	return 0;
+}
+
+bool plan_is_forced(struct plan *p, const struct plan_task *t)
+{
+	const struct plan_step *s = &p->steps[t->step];
+
+	return s->forced || is_named(p, &s->forced_tasks, t) ||
+	       is_loop_named(p, &s->forced_tasks, t);
 }
 
 static void only_stand_in(struct plan *p, struct plan_step *s)
@@ -640,15 +681,18 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 	if (expand_items(p, s, &stand_in, err) < 0 || plan_settle(p, s, s->n_tasks, err) < 0 ||
 	    plan_take_image_pins(p, s, err) < 0)
 		return -1;
-	s->tasks = xcalloc(s->n_tasks + 1, sizeof(*s->tasks));
+	s->n_loops = s->n_tasks;
+	if (plan_make_rounds(p, s, err) < 0)
+		return -1;
 	for (size_t i = 0; i < s->n_tasks; i++) {
 		struct plan_task *t = &s->tasks[i];
 
 		t->step = s->decl->index;
-		t->index = (uint32_t)i;
-		t->forced = s->forced || is_named(p, &s->forced_tasks, t);
+		t->index = t->loop = (uint32_t)i;
+		t->round = s->decl->repeat != NULL;
+		t->forced = plan_is_forced(p, t);
 		t->unselected =
-			!s->selected || (s->only.n && !s->whole && !is_named(p, &s->only, t));
+			!s->selected || (s->only.n && !s->whole && !is_loop_named(p, &s->only, t));
 	}
 	p->counts.total += s->n_tasks;
 	plan_count_open(p, s->decl, (int64_t)s->n_tasks - 1);

@@ -120,9 +120,14 @@ int scope_content(struct task_scope *scope, const struct ref *ref, struct conten
 	struct plan_step *s = &p->steps[scope->task->step];
 	struct plan_dep *d = plan_dep_on(p, s, ref->step);
 	size_t n_outputs = p->steps[ref->step].decl->n_outputs;
+	const struct plan_task *before = plan_round_before(p, scope->task);
 	struct content_id *memo;
 	uint32_t g;
 
+	if (ref->step == scope->task->step && before && before->outputs) {
+		*ret = before->outputs[ref->index];
+		return 0;
+	}
 	if (!d)
 		return err_set(err, ERR_INVALID, "%d:%d: step `%s` doesn't need `%s`", ref->line,
 			       ref->col, s->decl->name, p->steps[ref->step].decl->name);
@@ -189,6 +194,12 @@ static int below(struct plan *p, const struct step_input *in, const char *sub, s
 	return 0;
 }
 
+/* An input as this round has it. */
+static const struct step_input *in_round(const struct step_input *in, const struct plan_task *t)
+{
+	return in->then && t->round > 1 ? in->then : in;
+}
+
 static int input_content(struct task_scope *sc, const struct step_input *in, struct content_id *id,
 			 const char **ret_named, struct err *err)
 {
@@ -225,7 +236,7 @@ int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *ar
 	struct str sub = { 0 };
 
 	for (size_t i = 0; i < s->n_inputs; i++) {
-		const struct step_input *in = &s->inputs[i];
+		const struct step_input *in = in_round(&s->inputs[i], t);
 		const char *named = "";
 		int r = input_content(&sc, in, &v[i].id, &named, err);
 
@@ -297,7 +308,7 @@ int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *a
 	int r = 0;
 
 	for (size_t i = 0; i < st->n_inputs && r == 0; i++) {
-		const struct step_input *in = &st->inputs[i];
+		const struct step_input *in = in_round(&st->inputs[i], t);
 		const struct ref *from =
 			in->from.kind == REF_ITEM && st->each ? &st->each->from : &in->from;
 		struct content_id whole = { .kind = CONTENT_NONE };

@@ -61,6 +61,9 @@ struct plan_step {
 	bool expanded;
 	struct plan_task *tasks;
 	size_t n_tasks, n_ended, n_skipped, n_failed;
+	size_t n_loops;   /* of its tasks, so many are first rounds, and stand first; all without
+			     `repeat` */
+	uint32_t *newest; /* loop → its last round so far; NULL without `repeat` */
 	struct {
 		const struct value *v;
 		size_t n, cap;
@@ -163,7 +166,8 @@ void plan_count_open(struct plan *p, const struct step *s, int64_t change);
 /* Finds the values or items that a step's tasks will have, if these aren't files. */
 int plan_fan_out(struct plan *p, struct plan_step *s, struct err *err);
 int plan_expand_step(struct plan *p, uint32_t step,
-		     struct err *err); /* 1: not yet possible; 0: done */
+		     struct err *err);                          /* 1: not yet possible; 0: done */
+bool plan_is_forced(struct plan *p, const struct plan_task *t); /* by --force */
 uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed);
 uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t);
 bool dep_gathers(const struct plan *p, const struct plan_dep *d);
@@ -173,6 +177,20 @@ size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t g
 struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group,
 				 size_t i);
 struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
+
+/* rounds.c: loops */
+static inline struct plan_task *plan_newest(const struct plan_step *s, size_t loop)
+{
+	return &s->tasks[s->newest ? s->newest[loop] : loop];
+}
+/* The round whose outputs this one reads, or NULL. */
+struct plan_task *plan_round_before(const struct plan *p, const struct plan_task *t);
+/* Makes room for the rounds of a step that has its first ones. */
+int plan_make_rounds(struct plan *p, struct plan_step *s, struct err *err);
+/* Adds the loop's next round after this one, which has ended well, if there is one. */
+int plan_next_round(struct plan *p, struct plan_task *t, struct err *err);
+bool round_reads_itself(const struct step *s, bool below); /* … its bytes, with `below` */
+bool round_until_reads_values(const struct step *s);
 
 /* sources/sources.c: what comes from the project: code (code/), tools */
 int plan_pin_sources(struct plan *p, struct err *err);
@@ -215,6 +233,8 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 /* Content of an output that the task's step refers to; gathered when several tasks make it. */
 int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret,
 		  struct err *err);
+/* `until` of a round; `t` has what it made. */
+int scope_until(struct plan *p, const struct plan_task *t, bool *ret, struct err *err);
 int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct err *err);
 
 /* inputs.c: content of a task's inputs */
@@ -241,9 +261,9 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
  * or a path below them is followed. `which`: the step of a REF_STEP_OUTPUT, the index of a
  * REF_PIPELINE_INPUT. */
 bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which);
-bool absent_may_stay(
-	const struct plan *p,
-	const struct plan_task *t); /* whether it can be a hit while no task needs its bytes */
+struct lookup_hit;
+/* Whether it can be a hit, with this result, while no task needs its bytes. */
+bool absent_may_stay(struct plan *p, const struct plan_task *t, const struct lookup_hit *hit);
 /* Call before `t` is executed: 1 when it must wait for content that is made again first. */
 int absent_needed(struct plan *p, struct plan_task *t, struct err *err);
 void absent_returned(struct plan *p, struct plan_task *t); /* a revived task has ended */
@@ -259,6 +279,8 @@ int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err 
 
 /* label.c */
 void label_add_value(struct str *out, const struct value *v);
+/* Its loop's name: the label without the round. */
+void plan_loop_label(const struct plan *p, const struct plan_task *t, struct str *out);
 /* The name of this task's entry in a gathered directory; axes that `d` matches are left out. */
 void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,
 		 const struct step_output *o, struct str *out);
@@ -292,6 +314,7 @@ void replay_free(struct plan *p);
 void replay_items(struct plan *p, struct plan_step *s); /* the members that `each` ranged over, by
 							   the names of the tasks on record */
 bool replay_goes(const struct plan *p); /* all ended as recorded: they are executed now */
+bool replay_has(struct plan *p, const struct plan_task *t); /* whether it is on record */
 int replay_resolve(struct plan *p, struct err *err);
 /* What a task gave now. False: the replay left the task out. */
 struct task_result {

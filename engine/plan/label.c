@@ -50,25 +50,39 @@ static size_t add_axes(const struct plan_step *s, const struct plan_task *t,
 		if (n++)
 			str_addc(out, ',');
 		str_addf(out, "%s=", s->decl->matrix.axes[a].name);
-		label_add_value(
-			out, &s->axes[a].v[s->axis_index[t->index * s->decl->matrix.n_axes + a]]);
+		label_add_value(out,
+				&s->axes[a].v[s->axis_index[t->loop * s->decl->matrix.n_axes + a]]);
 	}
 	return n;
 }
 
-void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out)
+static void add_label(const struct plan *p, const struct plan_task *t, bool with_round,
+		      struct str *out)
 {
 	const struct plan_step *s = &p->steps[t->step];
+	const bool axes = s->decl->matrix.n_axes > 0, round = with_round && t->round;
 
 	str_reset(out);
 	str_add(out, s->decl->name);
 	if (s->items) {
 		str_addf(out, "[%s]", s->items[t->index].path);
-	} else if (s->decl->matrix.n_axes) {
+	} else if (axes || round) {
 		str_addc(out, '[');
 		add_axes(s, t, NULL, out);
+		if (round)
+			str_addf(out, "%sround=%u", axes ? "," : "", t->round);
 		str_addc(out, ']');
 	}
+}
+
+void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out)
+{
+	add_label(p, t, true, out);
+}
+
+void plan_loop_label(const struct plan *p, const struct plan_task *t, struct str *out)
+{
+	add_label(p, t, false, out);
 }
 
 void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,

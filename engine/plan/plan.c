@@ -128,7 +128,7 @@ void plan_free(struct plan *p)
 
 static void group_ended(struct plan *p, struct plan_step *s, struct plan_dep *d, uint32_t group)
 {
-	size_t n = d->down_start ? d->down_start[group + 1] - d->down_start[group] : s->n_tasks;
+	size_t n = d->down_start ? d->down_start[group + 1] - d->down_start[group] : s->n_loops;
 
 	for (size_t i = 0; i < n; i++) {
 		struct plan_task *t =
@@ -184,15 +184,15 @@ static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
 		uint32_t g = d ? dep_group_of_upstream(d, t) : 0;
 		size_t n = !d              ? 0
 			   : d->down_start ? d->down_start[g + 1] - d->down_start[g]
-					   : s->n_tasks;
+					   : s->n_loops;
 
 		if (!d)
 			continue;
 		d->failed[g] |= task_went_wrong(p, t);
 		d->skipped[g] = d->remaining[g] == 0 && group_all_skipped(p, d, g);
 		for (size_t k = 0; k < n && d->remaining[g] == 0; k++) {
-			struct plan_task *w =
-				&s->tasks[d->down_tasks ? d->down_tasks[d->down_start[g] + k] : k];
+			struct plan_task *w = plan_newest(
+				s, d->down_tasks ? d->down_tasks[d->down_start[g] + k] : k);
 
 			w->need_failed |= w->state == TASK_WAITING && d->failed[g];
 			w->need_skipped |= w->state == TASK_WAITING && d->skipped[g] &&
@@ -231,8 +231,15 @@ static void count_state(struct plan *p, enum task_state state, int64_t duration_
 void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 {
 	struct plan_step *s = &p->steps[t->step];
+	struct err why = { 0 };
 
 	assert(task_state_ended(state));
+	if (s->decl->repeat && !replay_goes(p) && !t->told &&
+	    (state == TASK_STATE_HIT || state == TASK_STATE_DONE) &&
+	    plan_next_round(p, t, &why) < 0) { /* it was judged before, and now can't be */
+		p->gate_message = arena_strdup(p->arena, why.msg);
+		state = TASK_STATE_FAILED;
+	}
 	t->state = (uint8_t)state;
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
@@ -244,7 +251,9 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	if (replay_goes(p))
 		return; /* its dependents used the recorded end */
 	plan_count_open(p, s->decl, -1);
-	if (!t->told)
+	if (!plan_is_last_round(p, t))
+		; /* the last one will tell */
+	else if (!t->told)
 		tell_dependents(p, t);
 	else if (state != TASK_STATE_HIT && state != TASK_STATE_DONE)
 		tell_of_bad_end(p, t);
@@ -353,7 +362,10 @@ static bool dep_blocks(const struct plan *p, const struct step *s, const struct 
 static bool is_blocked(struct plan *p, const struct plan_task *t, bool handles)
 {
 	const struct step *s = p->steps[t->step].decl;
+	const struct plan_task *before = plan_round_before(p, t);
 
+	if (before && before->state != TASK_STATE_HIT && before->state != TASK_STATE_DONE)
+		return true;
 	for (size_t i = 0; i < s->n_deps && t->need_failed; i++) {
 		struct plan_dep *d = &p->steps[t->step].deps[i];
 
@@ -386,7 +398,7 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 		plan_end_task(p, t, TASK_STATE_SKIPPED);
 		return 1;
 	}
-	if (s->condition && scope_condition(p, t, &wanted, err) < 0)
+	if (s->condition && t->round <= 1 && scope_condition(p, t, &wanted, err) < 0)
 		return -1;
 	if (!wanted) {
 		plan_end_task(p, t, TASK_STATE_SKIPPED);
@@ -396,11 +408,14 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 }
 
 /* Gates are checked at each hit: a changed bound doesn't train again, and a recorded result that
- * fails its gate fails it again. */
+ * fails its gate fails it again. So is `until`. */
 static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit *hit)
 {
 	struct err why = { 0 };
-	bool gate = metrics_gate(p->steps[t->step].decl, hit->metrics, hit->n_metrics, &why) == 0;
+	bool last, gate = metrics_gate(p->steps[t->step].decl, hit->metrics, hit->n_metrics,
+				       &why) == 0 &&
+			  plan_judge_round(p, t, hit->outputs, hit->metrics, hit->n_metrics, &last,
+					   &why) == 0;
 
 	if (!gate && !p->gate_message && !p->steps[t->step].decl->continue_on_error) {
 		plan_task_label(p, t, &p->scratch);
@@ -503,7 +518,8 @@ static int end_or_ready(struct plan *p, struct wave *w, const bool *present, str
 
 		for (size_t k = 0; k < n; k++)
 			complete &= present[at++];
-		if (w->hits.v[i].found && (complete || (!t->revived && absent_may_stay(p, t)))) {
+		if (w->hits.v[i].found &&
+		    (complete || (!t->revived && absent_may_stay(p, t, &w->hits.v[i])))) {
 			t->absent = !complete;
 			p->n_absent += !complete;
 			end_hit(p, t, &w->hits.v[i]);

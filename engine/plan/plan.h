@@ -54,13 +54,16 @@ struct plan_task {
 	struct metric_value *metrics; /* sorted by name */
 	uint32_t n_metrics;
 	uint32_t step, index; /* index within the step */
-	uint32_t pending;     /* dependencies that haven't ended */
-	int64_t duration_ns;  /* of the execution that made the result */
-	int64_t attempt;      /* that execution's attempt, 0 unknown */
-	uint8_t state;        /* enum task_state */
-	uint8_t miss;         /* enum miss_cause */
-	bool need_failed;     /* something it waits for failed or was blocked */
-	bool need_skipped;    /* content that it needs was skipped */
+	/* Of a step with `repeat`: which round this is, from 1, and the index of the round before
+	 * and of its loop's first one. Of other steps: 0, 0, index. */
+	uint32_t round, before, loop;
+	uint32_t pending;    /* dependencies that haven't ended */
+	int64_t duration_ns; /* of the execution that made the result */
+	int64_t attempt;     /* that execution's attempt, 0 unknown */
+	uint8_t state;       /* enum task_state */
+	uint8_t miss;        /* enum miss_cause */
+	bool need_failed;    /* something it waits for failed or was blocked */
+	bool need_skipped;   /* content that it needs was skipped */
 	bool forced;
 	bool unselected;
 	bool cancelled; /* BLOCKED because it was stopped on request */
@@ -238,6 +241,14 @@ struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index);
  * its hits whose content is gone from the store (plan_task.absent) are executed, too. */
 void plan_may_return(const struct plan *p, bool *ret_steps);
 void plan_count(const struct plan *p, struct run_counts *ret);
+/* False: another round of its step follows this one. */
+bool plan_is_last_round(const struct plan *p, const struct plan_task *t);
+/* Judges a round that succeeded, with what it made; *ret_last: no other one follows. ERR_FAILED
+ * when it was the last one that `max` allows, ERR_INVALID when `until` can't be evaluated. Without
+ * `repeat`, each task is the last. */
+int plan_judge_round(struct plan *p, const struct plan_task *t, const struct content_id *outputs,
+		     const struct metric_value *metrics, size_t n_metrics, bool *ret_last,
+		     struct err *err);
 /* "train[fold=0]", into `out` (reset first). */
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
 const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);

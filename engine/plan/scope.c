@@ -208,6 +208,8 @@ static int value_of_step(struct task_scope *sc, const struct ref *ref,
 	size_t n, used = 0;
 	struct value *v;
 
+	if (ref->step == sc->task->step) /* in `until`: of the round that it judges */
+		return find(sc, ref, sc->task, ret, err);
 	if (!d)
 		return not_here(ref, err);
 	g = dep_group_of(d, sc->task);
@@ -335,9 +337,8 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	case REF_MATRIX:
 		if (!s->axis_index)
 			return not_here(ref, err);
-		*ret = s->axes[ref->index]
-			       .v[s->axis_index[sc->task->index * s->decl->matrix.n_axes +
-						ref->index]];
+		*ret = s->axes[ref->index].v[s->axis_index[sc->task->loop * s->decl->matrix.n_axes +
+							   ref->index]];
 		return 0;
 	case REF_ITEM:
 	case REF_ITEM_NAME:
@@ -361,6 +362,9 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 		return sc->plan->ctx.run_id && *sc->plan->ctx.run_id
 			       ? text_value(ret, *sc->plan->ctx.run_id)
 			       : err_set(err, ERR_INVALID, "`run.id` has a value only in a run");
+	case REF_ROUND:
+		*ret = (struct value){ .type = VALUE_INT, .i = sc->task->round };
+		return 0;
 	case REF_SCHEDULE:
 		return plan_schedule_value(sc->plan->ctx.schedule, ref, ret, err);
 	default:
@@ -383,6 +387,25 @@ int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, s
 		return err_wrap(err, "where to export `%s` of step `%s`", s->outputs[output].name,
 				s->name);
 	*ret = arena_strdup(arena, text.s ? text.s : "");
+	return 0;
+}
+
+int scope_until(struct plan *p, const struct plan_task *t, bool *ret, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	struct value v;
+
+	if (expr_eval(s->repeat->until, &es, arena, &v, err) != 0)
+		return err_wrap(err, "`until` of step `%s`", s->name);
+	if (v.type != VALUE_BOOL)
+		return err_set(err, ERR_INVALID,
+			       "%s:%d: `until` of step `%s` must be true or false, not %s",
+			       s->repeat->pos.file, s->repeat->pos.line, s->name,
+			       value_type_name(v.type));
+	*ret = v.b;
 	return 0;
 }
 

@@ -20,7 +20,9 @@ struct settling {
 static int settle_task(struct plan *p, struct plan_step *s, const struct step *decl, size_t index,
 		       struct settling *st, struct plan_variant **ret, struct err *err)
 {
-	struct plan_task task = { .step = s->decl->index, .index = (uint32_t)index };
+	struct plan_task task = { .step = s->decl->index,
+				  .index = (uint32_t)index,
+				  .loop = (uint32_t)index };
 	struct task_scope sc = { .plan = p, .task = &task, .arena = st->arena };
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	struct value v[STEP_SETTINGS] = { 0 };
@@ -103,5 +105,5 @@ const struct step *plan_task_step(const struct plan *p, const struct plan_task *
 {
 	const struct plan_step *s = &p->steps[t->step];
 
-	return s->variant_of ? &s->variant_of[t->index]->step : s->decl;
+	return s->variant_of ? &s->variant_of[t->loop]->step : s->decl;
 }

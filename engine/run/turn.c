@@ -155,11 +155,12 @@ static int check_values(struct run *r, struct attempt *a, struct err *err)
 	return refuse_secrets(a, &v, err);
 }
 
-/* Metrics and values that can't be read and gates that don't hold turn a success into a
- * failure. */
+/* Metrics and values that can't be read, gates that don't hold, and a loop without end turn a
+ * success into a failure. */
 static void judge(struct run *r, struct attempt *a)
 {
 	struct runner_result *res = &a->result;
+	bool last;
 
 	if (res->failure != FAILURE_NONE || a->given.shell)
 		return;
@@ -173,6 +174,9 @@ static void judge(struct run *r, struct attempt *a)
 		res->failure = FAILURE_OUTPUT;
 	else if (metrics_gate(a->step, a->metrics, a->n_metrics, &res->err) < 0)
 		res->failure = FAILURE_GATE;
+	else if (plan_judge_round(r->plan, a->task->plan, res->outputs, a->metrics, a->n_metrics,
+				  &last, &res->err) < 0)
+		res->failure = res->err.code == ERR_FAILED ? FAILURE_GATE : FAILURE_OUTPUT;
 }
 
 static bool has_result(const struct attempt *a)

@@ -55,6 +55,18 @@ test_expect 'coinflip: one branch runs, what reads the other is skipped' '
 	test_grep "it was tails" out
 '
 
+test_expect 'coinflip-recursive: flips until it is heads, each flip on record; and gives up where Argo would not' '
+	cairn run -q coinflip-recursive.yaml
+	test_is "$(state "flip[round=1]") $(state "flip[round=2]") $(state "flip[round=3]") $(state heads)" "succeeded succeeded succeeded succeeded"
+	cairn logs "flip[round=2]" >out
+	test_is "$(cat out)" tails
+	cairn get -q heads/side -o side
+	test_grep "it was heads at last" side
+	sed "s/max: 20/max: 2/" coinflip-recursive.yaml >twice.yaml
+	test_code 1 cairn run -q twice.yaml
+	test_is "$(state "flip[round=2]") $(state heads)" "failed blocked"
+'
+
 test_expect 'retry-backoff: the third attempt succeeds' '
 	cairn run -q retry-backoff.yaml -p "tries=$PWD/tries"
 	test_is "$(wc -l <tries)" 3

@@ -226,6 +226,8 @@ static int add_step(struct build *b, const struct step *s, struct err *err)
 			node.name = task_name(b, s, x, i);
 			node.tasks = 1;
 		}
+		if (s->repeat) /* how many rounds there are, only a run can tell */
+			node.tasks = -1;
 		VEC_PUSH(&b->nodes, node);
 	}
 	return 0;

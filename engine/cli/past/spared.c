@@ -1,5 +1,5 @@
 /* engine/cli/past/spared.c — tasks of a run that weren't executed: hits with the run that made the
- * result, skipped and blocked ones with the reason.
+ * result; skipped and blocked ones, and hits that failed, with the reason.
  *
  * The results table has their states. The reasons come from the pipeline as it was, since a skipped
  * task left nothing else: why() names the first need that explains the end. No state of its own;
@@ -94,9 +94,11 @@ static int add(struct spared *sp, const struct facts_task *t, json_t *list, stru
 {
 	const char *run = NULL, *reason = NULL;
 
-	if (t->state == RESULT_FAILED || map_get_str(sp->executed, t->task))
+	if (map_get_str(sp->executed, t->task))
 		return 0;
-	if (t->state != RESULT_SUCCEEDED)
+	if (t->state == RESULT_FAILED)
+		reason = "its result on record doesn't pass its gate, or doesn't end its loop";
+	else if (t->state != RESULT_SUCCEEDED)
 		reason = why(sp, t);
 	else if (made_in(sp, t, &run, err) < 0)
 		return -1;

@@ -189,7 +189,25 @@ static int still_the_same(struct sweep *w, struct err *err)
 
 /* What is on record. */
 
-/* The mean over the tasks of the objective's step; NULL with *ret, or why there is none. */
+/* Whether another round of its loop comes after this task's, which is "train[fold=0,round=3]": what
+ * a step with `repeat` gave is what its last round gave. */
+static bool is_followed(const struct facts_task *tasks, size_t n, size_t i)
+{
+	const char *label = tasks[i].task, *at = strstr(label, "round=");
+	_cleanup_(freep) char *next = NULL;
+
+	if (!at)
+		return false;
+	at += strlen("round=");
+	next = xasprintf("%.*s%lu]", (int)(at - label), label, strtoul(at, NULL, 10) + 1);
+	for (size_t k = 0; k < n; k++)
+		if (str_eq(tasks[k].task, next))
+			return true;
+	return false;
+}
+
+/* The mean over the tasks of the objective's step, of its last rounds; NULL with *ret, or why there
+ * is none. */
 static const char *objective_of(struct sweep *w, const struct run_row *run, double *ret)
 {
 	const char *step = w->p->steps[w->decl.step].name;
@@ -206,6 +224,8 @@ static const char *objective_of(struct sweep *w, const struct run_row *run, doub
 
 		if (failed && str_eq(tasks[i].step, step)) /* the run may go on without it */
 			return arena_printf(w->cli->arena, "%s failed", tasks[i].task);
+		if (w->p->steps[w->decl.step].repeat && is_followed(tasks, n, i))
+			continue;
 		for (size_t k = 0; str_eq(tasks[i].step, step) && k < tasks[i].n_metrics; k++) {
 			const struct metric_value *m = &tasks[i].metrics[k];
 

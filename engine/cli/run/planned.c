@@ -36,7 +36,10 @@ void planned_reason_of_others(const struct planned *pl, const struct plan_task *
 		str_add(out, t->need_skipped ? "what it needs is skipped" : "its `if` is false");
 		break;
 	case TASK_STATE_FAILED:
-		str_add(out, "its result on record fails the gate");
+		str_add(out, s->repeat && t->round == s->repeat->max
+				     ? "its result on record fails the gate, or `until` after "
+				       "`max` rounds"
+				     : "its result on record fails the gate");
 		break;
 	case TASK_STATE_BLOCKED:
 		str_add(out, "something it needs failed");
@@ -61,6 +64,7 @@ void planned_reason_of_others(const struct planned *pl, const struct plan_task *
 int planned_reason(struct planned *pl, const struct plan_task *t, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = NULL;
+	const struct step_repeat *repeat = pl->p->steps[t->step].repeat;
 	struct task_command c;
 	int r;
 
@@ -75,6 +79,9 @@ int planned_reason(struct planned *pl, const struct plan_task *t, struct err *er
 		return -1;
 	r = plan_task_reason(pl->plan, t, &c.key_record, &pl->reason, err);
 	str_deinit(&c.key_record);
+	if (repeat && t->round < repeat->max && plan_is_last_round(pl->plan, t))
+		str_addf(&pl->reason, "; at most %u more round%s", repeat->max - t->round,
+			 repeat->max - t->round == 1 ? "" : "s");
 	return r;
 }
 

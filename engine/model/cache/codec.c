@@ -193,10 +193,29 @@ static void c_shape(struct codec *c, struct step *s)
 		c_shared_params(c, s);
 }
 
+static void c_then(struct codec *c, struct step_input *in)
+{
+	struct step_input *then = c_alloc(c, in->then, 1, sizeof(*then));
+
+	if (c->decoding)
+		then->name = in->name;
+	c_ref(c, &then->from);
+	c_template(c, &then->subpath);
+	c_pos(c, &then->pos);
+	if (then->from.kind != REF_STEP_OUTPUT || then->from.step != c->s->index)
+		codec_fail(c);
+	in->then = then;
+}
+
 static void c_step_input(struct codec *c, struct step_input *in)
 {
+	bool has_then = in->then != NULL;
+
 	c_name(c, &in->name);
 	c_ref(c, &in->from);
+	C_BOOL(c, has_then);
+	if (has_then)
+		c_then(c, in);
 	if (in->from.kind != REF_PIPELINE_INPUT && in->from.kind != REF_STEP_OUTPUT &&
 	    in->from.kind != REF_ITEM)
 		codec_fail(c);
@@ -256,6 +275,18 @@ static void c_each(struct codec *c, const struct each_decl **each)
 		e->values =
 			arena_alloc(c->arena, sizeof(*e->values)); /* an empty list isn't NULL */
 	*each = e;
+}
+
+static void c_repeat(struct codec *c, const struct step_repeat **repeat)
+{
+	struct step_repeat *r = c_alloc(c, *repeat, 1, sizeof(*r));
+
+	*repeat = r; /* references to the step itself are allowed from here on */
+	c_condition(c, &r->until);
+	C_MAX(c, r->max, REPEAT_MAX);
+	c_pos(c, &r->pos);
+	if (r->max == 0 || c->s->each)
+		codec_fail(c);
 }
 
 static void c_pair(struct codec *c, struct axis_pair *pair)
@@ -339,7 +370,8 @@ enum {
 	HAS_BUILTIN = 1 << 11, /* next to a command when it launches that */
 	HAS_SETTINGS = 1 << 12,
 	HAS_APPROVE = 1 << 13,
-	HAS_ALL = (1 << 14) - 1,
+	HAS_REPEAT = 1 << 14,
+	HAS_ALL = (1 << 15) - 1,
 };
 
 static bool same_policy(const struct step *a, const struct step *b)
@@ -401,6 +433,7 @@ static unsigned what_it_has(const struct step *s)
 	has |= s->condition ? HAS_CONDITION : 0;
 	has |= step_has_settings(s) ? HAS_SETTINGS : 0;
 	has |= s->approve ? HAS_APPROVE : 0;
+	has |= s->repeat ? HAS_REPEAT : 0;
 	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
 	return has;
 }
@@ -513,6 +546,8 @@ static void c_step(struct codec *c, struct step *s)
 	}
 	if (has & HAS_EACH)
 		c_each(c, &s->each);
+	if (has & HAS_REPEAT) /* before the inputs, which may refer to the step itself */
+		c_repeat(c, &s->repeat);
 	C_ITEMS(c, s->outputs, s->n_outputs, ITEM_IO, c_step_output);
 	C_ITEMS(c, s->inputs, s->n_inputs, ITEM_IO, c_step_input);
 	c_program(c, s, has);

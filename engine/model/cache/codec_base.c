@@ -302,9 +302,13 @@ static void c_ref_to(struct codec *c, struct ref *r)
 	if (!c->decoding || c->failed)
 		return;
 	if (r->kind >= REF_STEP_OUTPUT && r->kind <= REF_STEP_STATE) {
-		if (!c->s || r->step >= c->pl->n_steps || c->needed[r->step] != c->s->index + 1)
+		if (!c->s || r->step >= c->pl->n_steps ||
+		    (c->needed[r->step] != c->s->index + 1 &&
+		     !(c->s->repeat && r->step == c->s->index)))
 			codec_fail(c);
 	} else if (r->kind >= REF_ITEM && r->kind <= REF_ITEM_VALUE && (!c->s || !c->s->each)) {
+		codec_fail(c);
+	} else if (r->kind == REF_ROUND && (!c->s || !c->s->repeat)) {
 		codec_fail(c);
 	}
 	if (!c->failed && r->index >= ref_limit(c, r))

@@ -74,6 +74,7 @@ static const struct expr_help_row rows[] = {
 	  "the names of the tasks that failed, of those that the step waits for, directly or "
 	  "through others; in `finally` of all" },
 	{ "Values", "matrix.AXIS", "the task's value of that axis" },
+	{ "Values", "round", "of a step with `repeat`: which round this is, from 1" },
 	{ "Values", "item, item.name, item.path, item.stem",
 	  "the task's part of `each`: content or value; the last component of its name; its path; "
 	  "its name "

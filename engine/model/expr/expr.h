@@ -54,6 +54,7 @@ enum ref_kind {
 	REF_RUN_STATE,  /* run.state, in `finally` */
 	REF_FAILED_TASKS, /* failed.tasks, in `finally`: a list of labels */
 	REF_RUN_ID,       /* run.id, in `export` only */
+	REF_ROUND,        /* round: of a step with `repeat`, from 1 */
 	REF_KINDS,
 };
 

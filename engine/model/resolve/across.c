@@ -9,6 +9,15 @@
 
 /* Unused declarations. */
 
+/* Whether the next round of its step reads it. */
+static bool is_handed_on(const struct step *s, size_t output)
+{
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (s->inputs[i].then && s->inputs[i].then->from.index == output)
+			return true;
+	return false;
+}
+
 void resolve_warn_unused(struct loader *l)
 {
 	for (size_t i = 0; i < l->params.n; i++)
@@ -34,6 +43,16 @@ void resolve_warn_unused(struct loader *l)
 					     "tasks do the same, so only one of them is executed",
 					     s->matrix.axes[a].name, s->name);
 	}
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct step *s = l->builds[i].s;
+
+		if (s->repeat && s->cache && !l->builds[i].round_used && s->repeat->max > 1)
+			diag_warn_at(l->diags, &s->repeat->pos,
+				     "each round of step `%s` does the same, so only the first one "
+				     "is executed: hand on a state (`then`), use ${{ round }}, or "
+				     "say `cache: false`",
+				     s->name);
+	}
 	/* The outputs of a last step are what the pipeline is for. An unused output next to used
 	 * ones was probably forgotten. */
 	for (size_t i = 0; i < l->n_steps; i++) {
@@ -47,7 +66,8 @@ void resolve_warn_unused(struct loader *l)
 			bool is_launchers =
 				step_is_launched(b->s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
 
-			if (!b->output_used[k] && !o->export && !is_launchers)
+			if (!b->output_used[k] && !o->export && !is_launchers &&
+			    !is_handed_on(b->s, k))
 				diag_warn_at(l->diags, &o->pos,
 					     "output `%s` of step `%s` is used by no step", o->name,
 					     b->s->name);

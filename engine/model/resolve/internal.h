@@ -15,7 +15,9 @@ enum place {
 	AT_SCHEDULE,
 	AT_EXPORT,
 	AT_SETTING,
-	AT_GIVEN
+	AT_GIVEN,
+	AT_THEN,
+	AT_UNTIL
 };
 
 struct resolver {

@@ -271,7 +271,7 @@ static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step, 
 {
 	struct build *needed = &rs->l->builds[step];
 
-	if (rs->place != AT_IF && rs->place != AT_COMMAND)
+	if (rs->place != AT_IF && rs->place != AT_COMMAND && rs->place != AT_UNTIL)
 		return resolver_fail(rs, ref, "metrics can be used in `if` and in commands only");
 	if (!needed->s->measured.metrics && !needed->s->program.builtin &&
 	    !(needed->file && needed->file->broken))
@@ -321,6 +321,51 @@ static bool resolve_value(struct resolver *rs, struct ref *ref, uint32_t step, c
 	return set_ref(rs, ref, REF_STEP_VALUE, (uint32_t)i, name);
 }
 
+/* What a step with `repeat` says of itself: in `then`, what the round before made; in `until`, what
+ * this round gave. Neither is a need, so the step gets no dep on itself. */
+static bool resolve_itself(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	const struct step *s = rs->s;
+	const char *name = d->rest ? d->rest : "";
+	size_t i = 0;
+
+	if (strcmp(d->second, "outputs") == 0 && rs->place == AT_THEN) {
+		i = find_name(&rs->b->output_names, name, s->n_outputs, output_name, s);
+		if (i >= s->n_outputs)
+			return resolver_fail(
+				rs, ref, "step `%s` has no output `%s`%s", s->name, name,
+				suggest_of_step(rs, name, s->n_outputs, output_name, s));
+		rs->b->round_used = true;
+		ref->step = s->index;
+		return set_ref(rs, ref, REF_STEP_OUTPUT, (uint32_t)i, name);
+	}
+	if (strcmp(d->second, "outputs") == 0)
+		return resolver_fail(
+			rs, ref,
+			"a round gets what the one before made as an input: `inputs: {%s: {first: "
+			"…, then: \"${{ steps.%s.outputs.%s }}\"}}`",
+			name, s->name, name);
+	if (rs->place != AT_UNTIL)
+		return resolver_fail(rs, ref,
+				     "what a round of step `%s` gave is seen by its `until` only: "
+				     "hand on what the next round needs as an output",
+				     s->name);
+	ref->step = s->index;
+	if (strcmp(d->second, "metrics") == 0 && (s->measured.metrics || s->program.builtin))
+		return set_ref(rs, ref, REF_STEP_METRIC, 0, name);
+	while (i < s->n_outputs && strcmp(s->outputs[i].name, STEP_VALUES_OUTPUT) != 0)
+		i++;
+	if (strcmp(d->second, "values") == 0 && s->measured.values && i < s->n_outputs)
+		return set_ref(rs, ref, REF_STEP_VALUE, (uint32_t)i, name);
+	if (strcmp(d->second, "metrics") == 0 || strcmp(d->second, "values") == 0)
+		return resolver_fail(rs, ref, "step `%s` has no `%s`: add `%s: FILE.json`", s->name,
+				     d->second, d->second);
+	return resolver_fail(rs, ref,
+			     "`until` sees `metrics` and `values` of a round that succeeded, not "
+			     "`%s`",
+			     d->second);
+}
+
 static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
 	uintptr_t i;
@@ -334,6 +379,17 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 	if (!i)
 		return resolver_fail(rs, ref, "there is no step `%s`%s", d->first,
 				     doc_suggest_key(rs->l, d->first, rs->l->step_index));
+	if (!(i & USE_BIT) && rs->s->repeat && i - 1 == rs->s->index)
+		return resolve_itself(rs, ref, d);
+	if (rs->place == AT_THEN && !rs->s->repeat) { /* that was reported */
+		ref->kind = REF_BROKEN;
+		return false;
+	}
+	if (rs->place == AT_THEN)
+		return resolver_fail(rs, ref,
+				     "`then` is what the round before made: \"${{ "
+				     "steps.%s.outputs.NAME }}\"",
+				     rs->s->name);
 	if (i & USE_BIT)
 		return resolve_offer(rs, ref, d, rs->l->uses.v[i & ~USE_BIT]);
 	if (state)
@@ -404,6 +460,19 @@ static bool resolve_item(struct resolver *rs, struct ref *ref, const struct dott
 	return resolver_fail(rs, ref, "an item has `name`, `path` and `stem`, not `%s`", d->first);
 }
 
+static bool resolve_round(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	if (d->first)
+		return resolver_fail(rs, ref, "`round` is a number: write `round`");
+	if (!rs->s->repeat)
+		return resolver_fail(
+			rs, ref, "`round` has a meaning in steps with `repeat`; step `%s` has none",
+			rs->s->name);
+	if (rs->b && rs->place != AT_UNTIL)
+		rs->b->round_used = true;
+	return set_ref(rs, ref, REF_ROUND, 0, "round");
+}
+
 static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
 	static const char *const names[] = { "time", "name", "interval_start", "interval_end" };
@@ -471,16 +540,21 @@ static const struct root {
 } roots[] = {
 	{ "params", resolve_param,
 	  BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) |
-		  BIT(AT_EACH) | BIT(AT_EXPORT) | BIT(AT_SETTING) | BIT(AT_GIVEN),
+		  BIT(AT_EACH) | BIT(AT_EXPORT) | BIT(AT_SETTING) | BIT(AT_GIVEN) | BIT(AT_UNTIL),
 	  true },
 	{ "inputs", resolve_input,
 	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
 	{ "outputs", resolve_output,
 	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
 	{ "steps", resolve_step,
-	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), false },
+	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH) | BIT(AT_THEN) |
+		  BIT(AT_UNTIL),
+	  false },
 	{ "matrix", resolve_matrix,
-	  BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_EXPORT) | BIT(AT_SETTING), false },
+	  BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_EXPORT) | BIT(AT_SETTING) |
+		  BIT(AT_UNTIL),
+	  false },
+	{ "round", resolve_round, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_UNTIL), false },
 	{ "item", resolve_item,
 	  BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM) | BIT(AT_EXPORT) |
 		  BIT(AT_SETTING),
@@ -530,6 +604,9 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 			    "members of `inputs.NAME` or `steps.STEP.outputs.NAME`",
 		[AT_GIVEN] = "the params of a used pipeline can use `params` only, since its tasks "
 			     "must be known from the start",
+		[AT_THEN] = "`then` is what the round before made: `steps.STEP.outputs.NAME` of "
+			    "the step itself",
+		[AT_UNTIL] = "`until` can use `round`, `params`, `matrix`, metrics and values",
 		[AT_SCHEDULE] = "the params of a schedule can use `schedule` only",
 		[AT_SETTING] = "an image, resources, `timeout` and `max` can use `params`, "
 			       "`matrix` and `item` only, which are known before other steps end",
@@ -584,6 +661,8 @@ enum expr_type resolver_type_of(void *arg, const struct ref *ref, bool *ret_gath
 		return expr_type_of_value(rs->l->params.v[ref->index].type);
 	case REF_LOCAL:
 		return expr_type_of_value(rs->b->file->params[ref->index].type);
+	case REF_ROUND:
+		return TYPE_NUMBER;
 	case REF_STEP_METRIC:
 		*ret_gathered = resolver_gathers(rs, &rs->l->steps[ref->step]);
 		return TYPE_NUMBER;

@@ -122,6 +122,18 @@ static const struct expr_template *join_paths(struct loader *l, const struct exp
 	return t;
 }
 
+/* What the round before made. */
+static void resolve_then(struct resolver *rs, struct step_input *in)
+{
+	resolver_enter(rs, AT_THEN, rs->b->doc->file);
+	resolve_ref(rs, &in->from);
+	if (in->subpath && is_single_file(rs, &in->from))
+		resolver_fail(rs, &in->from,
+			      "output `%s` of step `%s` is a file: there is nothing below it",
+			      in->from.name, rs->s->name);
+	resolve_template(rs, in->subpath, AT_PATH);
+}
+
 void resolve_inputs(struct resolver *rs)
 {
 	struct step_input *inputs = (struct step_input *)(uintptr_t)rs->s->inputs;
@@ -140,6 +152,8 @@ void resolve_inputs(struct resolver *rs)
 		resolve_template(rs, inputs[i].subpath, AT_PATH);
 		if (below)
 			inputs[i].subpath = join_paths(rs->l, below, inputs[i].subpath);
+		if (inputs[i].then)
+			resolve_then(rs, (struct step_input *)(uintptr_t)inputs[i].then);
 	}
 }
 
@@ -171,22 +185,29 @@ void resolve_locals(struct resolver *rs, enum place place)
 	}
 }
 
-void resolve_condition(struct resolver *rs)
+static void resolve_bool(struct resolver *rs, const struct expr *read, enum place place,
+			 const char *what)
 {
-	struct expr *e = (struct expr *)(uintptr_t)rs->s->condition;
-	struct expr_check ctx = {
-		.type_of = resolver_type_of, .arg = rs, .diags = rs->l->diags, .in_if = true
-	};
+	struct expr *e = (struct expr *)(uintptr_t)read;
+	struct expr_check ctx = { .type_of = resolver_type_of,
+				  .arg = rs,
+				  .diags = rs->l->diags,
+				  .in_if = place == AT_IF };
 	enum expr_type t;
 
 	if (!e)
 		return;
-	resolver_enter(rs, AT_IF, e->file);
+	resolver_enter(rs, place, e->file);
 	expr_refs_mut(e, resolve_ref, rs);
 	t = expr_check(e, &ctx);
 	if (t != TYPE_ANY && t != TYPE_BOOL)
 		diag_error(rs->l->diags, e->file, e->line, e->col,
-			   "`if` must be true or false, not %s", expr_type_name(t));
+			   "%s must be true or false, not %s", what, expr_type_name(t));
+}
+
+void resolve_condition(struct resolver *rs)
+{
+	resolve_bool(rs, rs->s->condition, AT_IF, "`if`");
 }
 
 /* Settings: image, resources, timeout, … (step/settings.c). */
@@ -392,6 +413,8 @@ static void resolve_build(struct resolver *rs, struct build *b)
 			check_export(rs, &s->outputs[i]);
 		}
 	resolve_condition(rs);
+	if (s->repeat)
+		resolve_bool(rs, s->repeat->until, AT_UNTIL, "`until`");
 	resolve_inherited_conditions(rs);
 	for (size_t i = 0; i < b->needs.n; i++) {
 		const struct need *need = &b->needs.v[i];

@@ -55,7 +55,7 @@ bool resolve_offer(struct resolver *rs, struct ref *ref, const struct dotted *d,
 				     "content of another step comes as an input: add `inputs: {%s: "
 				     "\"${{ steps.%s.outputs.%s }}\"}` and use ${{ inputs.%s }}",
 				     d->rest, d->first, d->rest, d->rest);
-	if (metrics && rs->place != AT_IF && rs->place != AT_COMMAND)
+	if (metrics && rs->place != AT_IF && rs->place != AT_COMMAND && rs->place != AT_UNTIL)
 		return resolver_fail(rs, ref, "metrics can be used in `if` and in commands only");
 	for (size_t i = 0; !metrics && i < s->n_inputs; i++)
 		if (strcmp(s->inputs[i].name, d->rest) == 0)

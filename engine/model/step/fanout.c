@@ -1,4 +1,5 @@
-/* engine/model/step/fanout.c — reads what makes several tasks of one step: `matrix` and `each`.
+/* engine/model/step/fanout.c — reads what makes several tasks of one step: `matrix`, `each` and
+ * `repeat`.
  *
  * An axis has literal values, or one expression that gives a list. No two literal values have the
  * same text, since the text names the task. `exclude` and `include` become one value per axis
@@ -7,7 +8,8 @@
  *
  * `each` is a literal list, or a reference that may have a pattern after it. resolve.c finds out
  * the kind of reference. The number of tasks is bounded as far as values are known
- * (check_fan_out()); engine/plan/expand.c makes the tasks.
+ * (check_fan_out()); engine/plan/expand.c makes the tasks. A step with `repeat` counts as if each
+ * loop took all rounds.
  */
 #include "model/read.h"
 
@@ -284,4 +286,68 @@ void step_read_each(struct reader *r, const struct yaml_node *n)
 		e->values = v.list.v;
 		e->n_values = v.list.n;
 	}
+}
+
+/* Repeat. */
+
+void step_read_repeat(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "until", "max" };
+	struct step_repeat *rep = arena_alloc(r->l->arena, sizeof(*rep));
+	const struct yaml_node *until, *max;
+	int64_t count = 1;
+
+	r->s->repeat = rep;
+	rep->pos = doc_pos(r->d, r->key);
+	if (!doc_want_map(r->d, n, "`repeat`"))
+		return;
+	doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	if (!(until = yaml_get(n, "until")))
+		doc_error(r->d, n,
+			  "`repeat` has no `until`: the condition that ends it, such as "
+			  "\"${{ steps.STEP.metrics.loss < 0.1 }}\"");
+	else
+		rep->until = step_read_condition(r, until, "`until`");
+	if (!(max = yaml_get(n, "max")))
+		doc_error(r->d, n, "`repeat` has no `max`: the most rounds that it may take");
+	else
+		read_count(r->d, max, "`max` of `repeat`", 1, REPEAT_MAX, &count);
+	rep->max = (uint32_t)count;
+}
+
+void step_check_repeat(struct build *b)
+{
+	const struct step *s = b->s;
+	size_t combinations = s->matrix.n_include, product = s->matrix.n_axes != 0;
+
+	for (size_t i = 0; i < s->n_inputs && !s->repeat; i++)
+		if (s->inputs[i].then)
+			doc_error_at(
+				b->doc->l->diags, &s->inputs[i].pos,
+				"input `%s` has a `then`, but step `%s` has one round only: it "
+				"has no `repeat`",
+				s->inputs[i].name, s->name);
+	if (!s->repeat)
+		return;
+	if (s->each)
+		doc_error_at(b->doc->l->diags, &s->repeat->pos,
+			     "step `%s` has both `each` and `repeat`: loop over combinations of a "
+			     "`matrix`, or let the command go through the items",
+			     s->name);
+	for (size_t i = 0; i < s->matrix.n_axes; i++) {
+		if (str_eq(s->matrix.axes[i].name, "round"))
+			doc_error_at(b->doc->l->diags, &s->repeat->pos,
+				     "an axis of step `%s` is named `round`, as the rounds of its "
+				     "`repeat` are: give it another name",
+				     s->name);
+		product *= s->matrix.axes[i].values
+				   ? MIN(s->matrix.axes[i].n_values, (size_t)MATRIX_TASKS_MAX)
+				   : 1;
+		product = MIN(product, (size_t)MATRIX_TASKS_MAX);
+	}
+	combinations += product;
+	if (combinations * s->repeat->max > MATRIX_TASKS_MAX)
+		doc_error_at(b->doc->l->diags, &s->repeat->pos,
+			     "the rounds of step `%s` could be more than %d tasks: lower `max`",
+			     s->name, MATRIX_TASKS_MAX);
 }

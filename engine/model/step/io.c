@@ -86,12 +86,47 @@ static bool split_reference(const struct doc *d, const struct yaml_node *n,
 	return true;
 }
 
+static void read_input(struct reader *r, const struct yaml_node *n, struct step_input *in);
+
+/* {first: what the first round gets, then: what the round before made}. */
+static void read_rounds(struct reader *r, const struct yaml_node *n, struct step_input *in)
+{
+	static const char *const keys[] = { "first", "then" };
+	const struct yaml_node *first = yaml_get(n, "first"), *then = yaml_get(n, "then");
+	struct step_input *next = arena_alloc(r->l->arena, sizeof(*next));
+
+	doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	if (!first || !then) {
+		doc_error(r->d, n,
+			  "an input that changes from round to round has `first`, and `then`: "
+			  "{first: init/, then: \"${{ steps.%s.outputs.NAME }}\"}",
+			  r->s->name);
+		return;
+	}
+	if (then->kind != YAML_KIND_SCALAR || !template_text_has_expr(then->text, then->len)) {
+		doc_error(r->d, then,
+			  "`then` is what the round before made: \"${{ steps.%s.outputs.NAME }}\"",
+			  r->s->name);
+		return;
+	}
+	if (!doc_want_text(r->d, first, "`first`"))
+		return;
+	read_input(r, first, in);
+	*next = (struct step_input){ .name = in->name, .pos = doc_pos(r->d, then) };
+	read_input(r, then, next);
+	in->then = next;
+}
+
 static void read_input(struct reader *r, const struct yaml_node *n, struct step_input *in)
 {
 	size_t errors = diag_errors(r->l->diags);
 	const struct expr_template *t;
 
 	in->from = (struct ref){ .kind = REF_BROKEN };
+	if (n->kind == YAML_KIND_MAP && r->context != CONTEXT_PIPELINE) {
+		read_rounds(r, n, in);
+		return;
+	}
 	if (!doc_want_text(r->d, n, "an input"))
 		return;
 	if (!template_text_has_expr(n->text, n->len)) {

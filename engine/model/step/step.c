@@ -45,25 +45,31 @@ static void key_needs(struct reader *r, const struct yaml_node *n)
 	}
 }
 
-static void key_if(struct reader *r, const struct yaml_node *n)
+const struct expr *step_read_condition(struct reader *r, const struct yaml_node *n,
+				       const char *what)
 {
 	const struct expr_template *t;
+	const struct expr *e;
 	struct value v = { .type = VALUE_BOOL };
 	size_t errors = diag_errors(r->l->diags);
 
-	if (n->kind == YAML_KIND_SCALAR && yaml_as_bool(n, &v.b)) {
-		r->s->condition = template_single(
+	if (n->kind == YAML_KIND_SCALAR && yaml_as_bool(n, &v.b))
+		return template_single(
 			template_of_value(&v, r->d->file, n->line, n->col, r->l->arena));
-		return;
-	}
-	if (!doc_want_text(r->d, n, "`if`"))
-		return;
+	if (!doc_want_text(r->d, n, what))
+		return NULL;
 	t = read_template(r->d, n);
 	if (diag_errors(r->l->diags) > errors)
-		return;
-	r->s->condition = template_single(t);
-	if (!r->s->condition)
-		doc_error(r->d, n, "`if` must be one expression: \"${{ … }}\"");
+		return NULL;
+	e = template_single(t);
+	if (!e)
+		doc_error(r->d, n, "%s must be one expression: \"${{ … }}\"", what);
+	return e;
+}
+
+static void key_if(struct reader *r, const struct yaml_node *n)
+{
+	r->s->condition = step_read_condition(r, n, "`if`");
 }
 
 static void key_cache(struct reader *r, const struct yaml_node *n)
@@ -186,6 +192,7 @@ static const struct key_rule {
 	{ "outputs", step_read_outputs, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "pack", key_pack, CONTEXT_ALL },
 	{ "params", key_elsewhere, CONTEXT_FILE },
+	{ "repeat", step_read_repeat, CONTEXT_ANY_STEP },
 	{ "resources", step_read_resources, CONTEXT_ALL },
 	{ "retry", step_read_retry, CONTEXT_ALL },
 	{ "run", key_run, CONTEXT_COMMAND },
@@ -262,7 +269,8 @@ static void misplaced_key(struct reader *r, const struct key_rule *rule)
 			  "`%s` comes from the step file and can't stand beside `uses`", name);
 		break;
 	case CONTEXT_PIPELINE:
-		if (strcmp(name, "matrix") == 0 || strcmp(name, "each") == 0)
+		if (strcmp(name, "matrix") == 0 || strcmp(name, "each") == 0 ||
+		    strcmp(name, "repeat") == 0)
 			doc_error(r->d, r->key,
 				  "`%s` isn't possible on a step that uses a pipeline: put it on "
 				  "steps in %s, or use that once for each value",
@@ -392,6 +400,7 @@ static void finish_step(struct build *b, unsigned context)
 	if (s->each && s->matrix.n_axes)
 		doc_error(b->doc, b->key,
 			  "step `%s` has both `matrix` and `each`: give it one of them", s->name);
+	step_check_repeat(b);
 	if (context == CONTEXT_USE && !b->file->broken) {
 		step_match_file_inputs(b);
 		step_check_locals(b);

@@ -35,11 +35,18 @@ bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which)
 	return false;
 }
 
-bool absent_may_stay(const struct plan *p, const struct plan_task *t)
+bool absent_may_stay(struct plan *p, const struct plan_task *t, const struct lookup_hit *hit)
 {
 	const struct plan_step *s = &p->steps[t->step];
-	bool used = false;
+	bool used = false, last = true;
+	struct err why = { 0 };
 
+	if (s->decl->repeat &&
+	    (round_until_reads_values(s->decl) ||
+	     plan_judge_round(p, t, hit->outputs, hit->metrics, hit->n_metrics, &last, &why) < 0))
+		return false;
+	if (!last) /* only the next round can read it */
+		return !round_reads_itself(s->decl, true);
 	for (size_t i = 0; i < s->dependents.n; i++) {
 		const struct plan_step *d = &p->steps[s->dependents.v[i].step];
 
@@ -84,7 +91,8 @@ void plan_may_return(const struct plan *p, bool *ret_steps)
 		const struct plan_step *s = &p->steps[at];
 
 		executed[at] = s->selected && may_be_executed(p, s, executed);
-		ret_steps[at] = has_reader(p, s, executed);
+		ret_steps[at] = has_reader(p, s, executed) ||
+				(executed[at] && round_reads_itself(s->decl, false));
 	}
 }
 
@@ -107,32 +115,40 @@ static int revive(struct plan *p, struct plan_task *t, struct err *err)
 	return plan_make_ready(p, t, err);
 }
 
+/* Whether the content of what it made is still there. */
+static int look_for(struct plan *p, struct plan_task *producer, struct err *err)
+{
+	size_t n = p->steps[producer->step].decl->n_outputs;
+	_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
+	bool complete = true;
+
+	if ((producer->state != TASK_STATE_HIT && producer->state != TASK_STATE_DONE) ||
+	    producer->absent)
+		return 0;
+	if (content_complete(p->ctx.store, producer->outputs, n, present, err) < 0)
+		return -1;
+	for (size_t o = 0; o < n; o++)
+		complete &= present[o];
+	producer->absent = !complete;
+	p->n_absent += !complete;
+	return 0;
+}
+
 /* Marks the producers of the content that `t` reads and that is gone. */
 static int find_absent(struct plan *p, const struct plan_task *t, struct err *err)
 {
 	struct plan_step *s = &p->steps[t->step];
+	struct plan_task *before = plan_round_before(p, t);
 
+	if (before && look_for(p, before, err) < 0)
+		return -1;
 	for (size_t i = 0; i < s->decl->n_deps; i++) {
 		struct plan_dep *d = &s->deps[i];
 		uint32_t g = dep_group_of(d, t);
 
-		for (size_t k = 0; d->decl->data && k < dep_group_size(p, d, g); k++) {
-			struct plan_task *producer = dep_group_task(p, d, g, k);
-			size_t n = p->steps[producer->step].decl->n_outputs;
-			_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
-			bool complete = true;
-
-			if ((producer->state != TASK_STATE_HIT &&
-			     producer->state != TASK_STATE_DONE) ||
-			    producer->absent)
-				continue;
-			if (content_complete(p->ctx.store, producer->outputs, n, present, err) < 0)
+		for (size_t k = 0; d->decl->data && k < dep_group_size(p, d, g); k++)
+			if (look_for(p, dep_group_task(p, d, g, k), err) < 0)
 				return -1;
-			for (size_t o = 0; o < n; o++)
-				complete &= present[o];
-			producer->absent = !complete;
-			p->n_absent += !complete;
-		}
 	}
 	return 0;
 }
@@ -143,10 +159,27 @@ int plan_give_back(struct plan *p, struct plan_task *t, struct err *err)
 	return find_absent(p, t, err) < 0 ? -1 : plan_make_ready(p, t, err);
 }
 
+static int wait_for(struct plan *p, struct plan_task *t, struct plan_task *producer,
+		    struct err *err)
+{
+	bool begun = producer->revived && !task_state_ended(producer->state);
+
+	if (!producer->absent && !begun)
+		return 0;
+	VEC_PUSH(&p->waits, ((struct plan_wait){ t, producer->last_wait }));
+	producer->last_wait = (uint32_t)p->waits.n;
+	t->pending++;
+	/* A producer may itself need content that is gone. */
+	return producer->absent ? revive(p, producer, err) : 0;
+}
+
 int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
 {
 	struct plan_step *s = &p->steps[t->step];
+	struct plan_task *before = plan_round_before(p, t);
 
+	if (before && wait_for(p, t, before, err) < 0)
+		return -1;
 	for (size_t i = 0; i < s->decl->n_deps && p->n_absent; i++) {
 		struct plan_dep *d = &s->deps[i];
 		uint32_t g;
@@ -154,19 +187,9 @@ int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
 		if (!d->decl->data)
 			continue;
 		g = dep_group_of(d, t);
-		for (size_t k = 0; k < dep_group_size(p, d, g); k++) {
-			struct plan_task *producer = dep_group_task(p, d, g, k);
-			bool begun = producer->revived && !task_state_ended(producer->state);
-
-			if (!producer->absent && !begun)
-				continue;
-			VEC_PUSH(&p->waits, ((struct plan_wait){ t, producer->last_wait }));
-			producer->last_wait = (uint32_t)p->waits.n;
-			t->pending++;
-			/* A producer may itself need content that is gone. */
-			if (producer->absent && revive(p, producer, err) < 0)
+		for (size_t k = 0; k < dep_group_size(p, d, g); k++)
+			if (wait_for(p, t, dep_group_task(p, d, g, k), err) < 0)
 				return -1;
-		}
 	}
 	if (t->pending)
 		t->state = TASK_WAITING;

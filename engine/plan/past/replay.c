@@ -120,6 +120,12 @@ static void end_as_recorded(struct plan *p, struct plan_task *t)
 	plan_end_task(p, t, state);
 }
 
+bool replay_has(struct plan *p, const struct plan_task *t)
+{
+	plan_task_label(p, t, &p->scratch);
+	return map_get_str(p->replay->recorded, p->scratch.s) != NULL;
+}
+
 static bool chosen(struct plan *p, const struct plan_task *t)
 {
 	const struct replay *r = p->replay;
@@ -166,7 +172,10 @@ bool replay_result(const struct plan *p, const struct plan_task *t, struct task_
 struct plan_task *plan_pending_need(const struct plan *p, const struct plan_task *t)
 {
 	const struct plan_step *s = &p->steps[t->step];
+	struct plan_task *before = plan_round_before(p, t);
 
+	if (before && !task_state_ended(before->state))
+		return before;
 	for (size_t i = 0; i < s->decl->n_deps; i++) {
 		const struct plan_dep *d = &s->deps[i];
 		uint32_t g = dep_group_of(d, t);

@@ -34,7 +34,7 @@ const char *plan_task_image(const struct plan *p, const struct plan_task *t)
 {
 	const struct plan_step *s = &p->steps[t->step];
 
-	return s->variant_of ? s->variant_of[t->index]->image : s->image;
+	return s->variant_of ? s->variant_of[t->loop]->image : s->image;
 }
 
 static bool runs_in_image(const struct plan *p, const struct plan_step *s)
@@ -207,7 +207,7 @@ int plan_pin_images(struct plan *p, struct err *err)
 void plan_image_key(const struct plan *p, const struct plan_task *t, struct str *record)
 {
 	const struct plan_step *s = &p->steps[t->step];
-	const struct plan_variant *v = s->variant_of ? s->variant_of[t->index] : NULL;
+	const struct plan_variant *v = s->variant_of ? s->variant_of[t->loop] : NULL;
 	const char *image = v ? v->image : s->image, *platform = v ? v->platform : s->platform;
 	const char *at = image ? strchr(image, '@') : NULL;
 	_cleanup_(freep) char *text = at ? xasprintf("%s %s", at + 1, platform) : NULL;

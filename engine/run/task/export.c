@@ -98,7 +98,7 @@ static int add_all(struct exporter *x, struct err *err)
 			const struct plan_task *t = plan_task_at(r->plan, s, i);
 
 			if ((t->state != TASK_STATE_HIT && t->state != TASK_STATE_DONE) ||
-			    !t->outputs)
+			    !t->outputs || !plan_is_last_round(r->plan, t))
 				continue;
 			for (size_t k = 0; k < decl->n_outputs; k++)
 				if (add_output(x, t, k, err) < 0)
