@@ -30,6 +30,7 @@
 #include "base/os/fs.h"
 #include "base/os/process.h"
 #include "run/internal.h"
+#include "runners/workspace.h"
 
 /* Changes when an environment is made in another way. */
 #define RECIPE   "cairn-environment/1"
@@ -237,19 +238,17 @@ static int start_stage(struct environment *e, struct err *err)
 	return r;
 }
 
-/* The last lines that aren't empty, as one. */
+/* The last lines, as one. */
 static void add_tail(const struct environment *e, struct str *out)
 {
-	_cleanup_(freep) char *path = fs_join(e->dir, "log");
-	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(freep) char *text = workspace_log_tail(e->lock_fd);
 	const char *from;
 	size_t lines = 0;
 
-	if (fs_read_file(path, 1 * MIB, &text, NULL) < 0 || !text.s)
+	if (!text)
 		return;
-	text.len = str_len_without(text.s, '\n');
-	text.s[text.len] = '\0';
-	for (from = text.s + text.len; from > text.s; from--)
+	text[str_len_without(text, '\n')] = '\0';
+	for (from = text + strlen(text); from > text; from--)
 		if (from[-1] == '\n' && ++lines == TAIL_LINES)
 			break;
 	str_add(out, *from ? ": " : "");
