@@ -145,8 +145,9 @@ const struct cli_command cli_commands[] = {
 	  "Reads each file (default: pipeline.yaml) and prints every error and warning in it with "
 	  "its position. Runs nothing. Then looks for what a run needs. Code, lock files and a "
 	  "script with which a command begins must be in the project. Missing data is a warning, "
-	  "and so are, unless the runner is kubernetes, secrets, tools and resources that this "
-	  "machine lacks. A file outside of every project is checked alone.",
+	  "as is a pattern of `each` that matches nothing in data that is here, and so are, unless "
+	  "the runner is kubernetes, wrong names of images, and secrets, tools and resources that "
+	  "this machine lacks. A file outside of every project is checked alone.",
 	  .json = "cairn.check/1",
 	  EXIT_CODES({ 0, "all files are valid, perhaps with warnings" },
 		     { 3, "a file has errors" }),

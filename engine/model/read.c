@@ -98,10 +98,28 @@ static const struct {
 	{ "allow_failure", "continue_on_error" },
 	{ "ignore_errors", "continue_on_error" },
 	{ "failFast", "fail_fast" },
+	{ "withSequence", "each" },
+	{ "conda", "environment" },
+	{ "strategy", "matrix" },
+	{ "timeout-minutes", "timeout" },
+	{ "timeout_minutes", "timeout" },
+	{ "time_limit", "timeout" },
+	{ "limit", "max" },
+	{ "maxRetries", "max" },
+	{ "max_attempts", "max" },
+	{ "times", "max" },
+	{ "condition", "if" },
+	{ "preconditions", "if" },
+	{ "templates", "steps" },
+	{ "cpus", "cpu" },
+	{ "gpus", "gpu" },
+	{ "nvidia.com/gpu", "gpu" },
+	{ "mem_gb", "memory" },
+	{ "ephemeral-storage", "disk" },
+	{ "disk_mb", "disk" },
 };
 
-/* Our word for it among `names`, or NULL. */
-static const char *our_word(const char *word, const char *const *names, size_t n)
+const char *loader_our_word(const char *word, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < ARRAY_LEN(words_of_peers); i++)
 		for (size_t k = 0; str_eq(words_of_peers[i].theirs, word) && k < n; k++)
@@ -110,11 +128,25 @@ static const char *our_word(const char *word, const char *const *names, size_t n
 	return NULL;
 }
 
+/* What stands below `resources`; peers have it in the step. */
+static const char *resource_word(const char *word)
+{
+	static const char *const names[] = { "cpu", "memory", "gpu", "disk", "shm" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (str_eq(word, names[i]))
+			return names[i];
+	return loader_our_word(word, names, ARRAY_LEN(names));
+}
+
 const char *loader_suggest_key(struct loader *l, const char *word, const char *const *names,
 			       size_t n)
 {
-	const char *ours = our_word(word, names, n);
+	const char *ours = loader_our_word(word, names, n);
 
+	for (size_t i = 0; !ours && i < n; i++)
+		if (str_eq(names[i], "resources") && (ours = resource_word(word)))
+			return arena_printf(l->scratch, " (here it is `resources: {%s: …}`)", ours);
 	return ours ? arena_printf(l->scratch, " (here it is `%s`)", ours)
 		    : loader_suggest(l, word, names, n);
 }

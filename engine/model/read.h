@@ -143,6 +143,8 @@ const char *loader_suggest(struct loader *l, const char *word, const char *const
 /* The same for an unknown key. For a word of another tool: " (here it is `inputs`)". */
 const char *loader_suggest_key(struct loader *l, const char *word, const char *const *names,
 			       size_t n);
+/* Our word for that of another tool among `names`, or NULL. */
+const char *loader_our_word(const char *word, const char *const *names, size_t n);
 /* The same among the keys of a map. */
 const char *doc_suggest_key(struct loader *l, const char *word, const struct map *names);
 const char *doc_text(const struct doc *d, const struct yaml_node *n);

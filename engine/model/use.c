@@ -122,6 +122,17 @@ static void read_head(struct loader *l, struct use *use, const struct yaml_node 
 
 /* Finding all steps. */
 
+/* `stages` or the like is an error of its own, which says `steps`. */
+static bool has_peers_steps(const struct yaml_node *root)
+{
+	static const char *const steps = "steps";
+
+	for (size_t i = 0; i < root->len; i++)
+		if (loader_our_word(root->pairs[i].key->text, &steps, 1))
+			return true;
+	return false;
+}
+
 static void open_pipeline(struct loader *l, struct use *use);
 
 /* The files from the outermost to this one, and where each uses the next. */
@@ -187,6 +198,12 @@ static bool is_full(struct loader *l, const struct use *use, const struct yaml_n
 /* `finally`: they are those of `finally`. */
 static void open_steps(struct loader *l, struct use *use, const struct yaml_node *n, bool finally)
 {
+	if (n->kind == YAML_KIND_SEQ) {
+		doc_error(use->doc, n,
+			  "`%s` is a list here; steps have their names as keys: `train: {run: …}`",
+			  finally ? "finally" : "steps");
+		return;
+	}
 	if (!doc_want_map(use->doc, n, finally ? "`finally`" : "`steps`"))
 		return;
 	if (n->len == 0 && !finally)
@@ -233,7 +250,7 @@ static void open_pipeline(struct loader *l, struct use *use)
 		l->n_own_params = l->params.n;
 	if (steps)
 		open_steps(l, use, steps, false);
-	else
+	else if (!has_peers_steps(root))
 		doc_error(use->doc, root, "`steps` is missing: a pipeline needs at least one step");
 	if (finally && use->parent)
 		doc_error(use->doc, finally,

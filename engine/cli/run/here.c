@@ -8,11 +8,19 @@
  * before it can have made it or changed the directory, and it is under no path of the workspace
  * that the step itself fills.
  *
+ * A pattern of `each` over an input in the project is matched as the planner does it. A directory
+ * that has too many files, or can't be read, counts as one that has a match.
+ *
  * Threads: the caller's. What it doesn't do: tell whether the planner finds everything else (inputs
- * at a bucket, images, imports). `cairn plan` does.
+ * at a bucket, images). `cairn plan` does. Imports: which modules Python finds depends on the
+ * environment that a step runs in, on PYTHONPATH and on what a script does to sys.path, so a module
+ * that isn't in the project is no fault that can be told here.
  */
 #include "cli/run/here.h"
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,6 +30,7 @@
 #include "plan/environment.h"
 #include "run/slots.h"
 #include "run/task/secret.h"
+#include "runners/image/registry.h"
 
 struct here {
 	const struct config *config;
@@ -56,6 +65,105 @@ static void check_inputs(struct here *h)
 				   "input `%s`: %s is a file, but is written as a directory",
 				   in->name, in->uri);
 	}
+}
+
+/* Patterns of `each`. */
+
+#define LOOKED_AT_MAX 20000 /* names; more would take longer than a person waits */
+#define GLOB_DEPTH    64
+#define EXAMPLES      3 /* names that a warning has */
+
+static bool is_there(const char *dir, const char *pattern, int depth, int64_t *budget);
+
+static bool entry_matches(const char *dir, const char *name, const char *pattern, int depth,
+			  int64_t *budget)
+{
+	size_t n = strcspn(pattern, "/");
+	const char *rest = pattern + n + (pattern[n] == '/');
+	_cleanup_(freep) char *part = xstrndup(pattern, n), *below = fs_join(dir, name);
+	bool deep = str_eq(part, "**");
+
+	if (deep)
+		return is_there(below, pattern, depth + 1, budget);
+	if (fnmatch(part, name, FNM_PERIOD | FNM_NOESCAPE) != 0)
+		return false;
+	return !*rest || is_there(below, rest, depth + 1, budget);
+}
+
+/* Whether something below `dir` matches, as far as it can be known: true if not. */
+static bool is_there(const char *dir, const char *pattern, int depth, int64_t *budget)
+{
+	bool deep = str_has_prefix(pattern, "**") && (!pattern[2] || pattern[2] == '/'),
+	     found = false;
+	struct dirent *e;
+	DIR *d;
+	int r = 0;
+
+	if (deep && is_there(dir, pattern[2] && pattern[3] ? pattern + 3 : "*", depth + 1, budget))
+		return true;
+	d = depth < GLOB_DEPTH ? opendir(dir) : NULL;
+	if (!d)
+		return depth >= GLOB_DEPTH || errno != ENOTDIR;
+	while (!found && (r = fs_next(d, dir, &e, NULL)) > 0)
+		found = (*budget)-- <= 0 || entry_matches(dir, e->d_name, pattern, depth, budget);
+	closedir(d);
+	return found || r < 0;
+}
+
+static void add_examples(const char *dir, struct str *out)
+{
+	struct dirent **v;
+	int n = scandir(dir, &v, NULL, alphasort), shown = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (v[i]->d_name[0] != '.' && shown < EXAMPLES)
+			str_addf(out, "%s%s", shown++ ? ", " : "which has ", v[i]->d_name);
+		free(v[i]);
+	}
+	if (n >= 0)
+		free(v);
+	if (!shown)
+		str_add(out, "which is empty");
+}
+
+static void check_each(struct here *h, const struct step *s)
+{
+	_cleanup_(str_deinit) struct str there = { 0 };
+	_cleanup_(freep) char *dir = NULL;
+	int64_t budget = LOOKED_AT_MAX;
+	const struct input_decl *in;
+	struct stat st;
+
+	if (!s->each || s->each->is_list || s->each->from.kind != REF_PIPELINE_INPUT)
+		return;
+	in = &h->pipeline->inputs[s->each->from.index];
+	if (in->origin != INPUT_PATH)
+		return;
+	dir = fs_join(h->config->project_root, in->uri);
+	if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode) || is_there(dir, s->each->glob, 0, &budget))
+		return;
+	add_examples(dir, &there);
+	diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+		     "`each` of step `%s`: `%s` matches nothing in input `%s`, %s", s->name,
+		     s->each->glob, in->name, there.s);
+}
+
+/* Only a cluster uses images; here a wrong name is none yet. */
+static void check_image(struct here *h, const struct step *s)
+{
+	struct arena *arena = arena_new();
+	struct image_ref ref;
+	struct err err = { 0 };
+
+	if (s->place.image && image_ref_parse(s->place.image, arena, &ref, &err) < 0) {
+		if (h->local)
+			diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+				     "step `%s`: %s", s->name, err.msg);
+		else
+			diag_error(h->diags, s->pos.file, s->pos.line, s->pos.col, "step `%s`: %s",
+				   s->name, err.msg);
+	}
+	arena_free(arena);
 }
 
 static void check_paths(struct here *h, const struct step *s, const char *key,
@@ -242,6 +350,8 @@ void here_check(const struct config *c, const struct pipeline *p, struct diag_li
 		check_paths(&h, s, "env_file", s->reads.env_files, s->reads.n_env_files);
 		check_environment(&h, s);
 		check_script(&h, s);
+		check_each(&h, s);
+		check_image(&h, s);
 		if (!h.local)
 			continue;
 		check_secrets(&h, s);

@@ -90,18 +90,24 @@ static void unknown_retry_key(struct reader *r, const struct yaml_node *key)
 		names[n++] = failure_class_name(c);
 	doc_error(r->d, key,
 		  "`retry` has no key `%.60s`%s: it has max, backoff and classes of failure",
-		  key->text, loader_suggest(r->l, key->text, names, n));
+		  key->text, loader_suggest_key(r->l, key->text, names, n));
 }
 
 void step_read_retry(struct reader *r, const struct yaml_node *n)
 {
 	struct retry_policy *p = &r->s->retry;
 	const struct yaml_node *max;
+	int64_t v;
 
 	retry_defaults(p);
 	r->s->settings[SETTING_RETRY] = NULL;
 	if (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) {
-		read_max(r, n);
+		if (!strstr(n->text, "${{") && !yaml_as_int(n, &v))
+			doc_error(r->d, n,
+				  "`retry` must be a number of attempts more, such as 3, or a "
+				  "mapping with `max`");
+		else
+			read_max(r, n);
 		return;
 	}
 	if (!doc_want_map(r->d, n, "`retry`"))

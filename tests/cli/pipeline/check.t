@@ -115,6 +115,37 @@ test_expect 'braces without a dollar sign: a warning where they look like a refe
 	test_grep "^braces.yaml:4:35: warning: .{{. without .\\$. is plain text: write \\$\{\{ params.lr \}\} for the value" err
 	test_is "$(grep -c warning err)" 1
 '
+test_expect 'a pattern that matches nothing in an input that is here, and names that no image has: a warning' '
+	mkdir -p pictures/x/y
+	touch pictures/a.png pictures/x/y/b.tar pictures/.c.jpg
+	cat >globs.yaml <<-Y
+	pipeline: globs
+	inputs: {d: pictures/, none: nothere/}
+	steps:
+	  a: {each: "\${{ inputs.d }}/*.jpg", run: "true", inputs: {f: "\${{ item }}"}, image: "Bad/Name:tag"}
+	  b: {each: "\${{ inputs.d }}/*.png", run: "true", inputs: {f: "\${{ item }}"}, image: "python:3.11"}
+	  c: {each: "\${{ inputs.d }}/**/*.tar", run: "true", inputs: {f: "\${{ item }}"}}
+	  d: {each: "\${{ inputs.d }}/**/*.txt", run: "true", inputs: {f: "\${{ item }}"}}
+	  e: {each: "\${{ inputs.d }}/x/*/", run: "true", inputs: {f: "\${{ item }}"}}
+	  f: {each: "\${{ inputs.none }}/*", run: "true", inputs: {f: "\${{ item }}"}}
+	  g: {each: "\${{ inputs.d }}/x/*.png", run: "true", inputs: {f: "\${{ item }}"}}
+	Y
+	cairn check globs.yaml >out 2>err
+	grep -o "warning: .*" err >got
+	cat >want <<-E2
+	warning: input \`none\`: nothere isn\x27t here now; a run needs it
+	warning: \`each\` of step \`a\`: \`*.jpg\` matches nothing in input \`d\`, which has a.png, x
+	warning: step \`a\`: \`Bad/Name:tag\` is not the name of an image: its path may have lower-case letters, digits and single separators between them
+	warning: \`each\` of step \`d\`: \`**/*.txt\` matches nothing in input \`d\`, which has a.png, x
+	warning: \`each\` of step \`g\`: \`x/*.png\` matches nothing in input \`d\`, which has a.png, x
+	E2
+	sed -i "s/.x27/\x27/" want
+	test_cmp want got
+	echo "runner: kubernetes" >>cairn.yaml
+	test_when_finished "sed -i /^runner:/d \"$PWD/cairn.yaml\""
+	test_code 3 cairn check globs.yaml 2>err
+	test_grep "^globs.yaml:4:3: step .a.: .Bad/Name:tag. is not the name of an image" err
+'
 test_expect 'what a run needs and is not here: code is an error, the rest a warning, all at once' '
 	cat >needs.yaml <<-Y
 	pipeline: needs
