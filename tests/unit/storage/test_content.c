@@ -14,37 +14,7 @@
 #include "storage/internal.h"
 #include "storage/local/maintain.h"
 #include "storage/local/statcache.h"
-#include "unit.h"
-
-struct fixture {
-	char dir[TEST_DIR_MAX];
-	int fd;
-	struct store *s;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = xcalloc(1, sizeof(*f));
-	_cleanup_(freep) char *store = NULL;
-
-	test_dir(f->dir, sizeof(f->dir), "content");
-	f->fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	store = xasprintf("%s/store", f->dir);
-	assert_int_equal(store_open(store, true, &f->s, NULL), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	store_free(f->s);
-	close(f->fd);
-	fs_remove_tree(f->dir, NULL);
-	free(f);
-	return 0;
-}
+#include "unit/storage/store_fixture.h"
 
 static uint64_t rnd_state = 42;
 static uint32_t rnd(uint32_t n)
@@ -856,7 +826,7 @@ static void test_another_file_system(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_round_trip),
 		T(test_identity),

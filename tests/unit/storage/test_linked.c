@@ -12,41 +12,11 @@
 #include "storage/local/linked.h"
 #include "storage/local/maintain.h"
 #include "storage/local/statcache.h"
-#include "unit.h"
+#include "unit/storage/store_fixture.h"
 
 #define HOUR (3600 * NS_PER_S)
 /* More than ext4 (65,000) and btrfs (65,535) allow. */
 #define LINKS_MANY 66000
-
-struct fixture {
-	char dir[TEST_DIR_MAX];
-	int fd;
-	struct store *s;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = xcalloc(1, sizeof(*f));
-	char path[TEST_DIR_MAX + 16];
-
-	test_dir(f->dir, sizeof(f->dir), "linked");
-	f->fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	snprintf(path, sizeof(path), "%s/store", f->dir);
-	assert_int_equal(store_open(path, true, &f->s, NULL), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	store_free(f->s);
-	close(f->fd);
-	fs_remove_tree(f->dir, NULL);
-	free(f);
-	return 0;
-}
 
 static void make_file(struct fixture *f, const char *name, const char *text)
 {
@@ -294,7 +264,7 @@ static void test_refused(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_links),   T(test_copies_stay),   T(test_not_read_again),
 		T(test_changed), T(test_verify_and_gc), T(test_refused),
