@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include "base/os/fs.h"
+#include "core/seeds.h"
 #include "run/run.h"
 #include "unit.h"
 
@@ -94,6 +95,18 @@ static inline unsigned pick(uint64_t *seed, unsigned n)
 {
 	*seed = mix(*seed, 77);
 	return (unsigned)(*seed >> 20) % n;
+}
+
+/* Calls `fn` for each seed of n from 0 on, with a directory of this test's own. */
+static inline void each_seed(uint64_t n, void (*fn)(uint64_t seed, const char *dir))
+{
+	const struct seeds seeds = seeds_of(0, n);
+	char dir[TEST_DIR_MAX];
+
+	test_dir(dir, sizeof(dir), "core");
+	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
+		fn(seed, dir);
+	fs_remove_tree(dir, NULL);
 }
 
 /* A random DAG. */

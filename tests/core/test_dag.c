@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include "base/map.h"
 #include "core/fixture.h"
-#include "core/seeds.h"
 #include "unit.h"
 
 #define STEPS_MAX DAG_STEPS_MAX
@@ -282,13 +281,7 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_random_pipelines(void **state)
 {
-	char dir[TEST_DIR_MAX];
-	struct seeds seeds = seeds_of(0, SEEDS);
-
-	test_dir(dir, sizeof(dir), "dag");
-	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
-		one_seed(seed, dir);
-	fs_remove_tree(dir, NULL);
+	each_seed(SEEDS, one_seed);
 }
 
 int main(void)

@@ -2,7 +2,6 @@
  * against a naive model. */
 #include <stdio.h>
 #include "core/fixture.h"
-#include "core/seeds.h"
 #include "run/reproduce/reproduce.h"
 #include "unit.h"
 
@@ -253,13 +252,7 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_random_pipelines(void **state)
 {
-	char dir[TEST_DIR_MAX];
-	struct seeds seeds = seeds_of(0, SEEDS);
-
-	test_dir(dir, sizeof(dir), "reproduce");
-	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
-		one_seed(seed, dir);
-	fs_remove_tree(dir, NULL);
+	each_seed(SEEDS, one_seed);
 }
 
 int main(void)

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "base/map.h"
 #include "core/fixture.h"
-#include "core/seeds.h"
 #include "unit.h"
 
 #define SEEDS  300
@@ -220,13 +219,7 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_random_values(void **state)
 {
-	char dir[TEST_DIR_MAX];
-	struct seeds seeds = seeds_of(0, SEEDS);
-
-	test_dir(dir, sizeof(dir), "values");
-	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
-		one_seed(seed, dir);
-	fs_remove_tree(dir, NULL);
+	each_seed(SEEDS, one_seed);
 }
 
 int main(void)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include "base/map.h"
 #include "core/fixture.h"
-#include "core/seeds.h"
 #include "record/manifest/manifest.h"
 #include "record/manifest/results.h"
 #include "unit.h"
@@ -302,13 +301,7 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_random_pipelines(void **state)
 {
-	char dir[TEST_DIR_MAX];
-	struct seeds seeds = seeds_of(0, SEEDS);
-
-	test_dir(dir, sizeof(dir), "when");
-	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
-		one_seed(seed, dir);
-	fs_remove_tree(dir, NULL);
+	each_seed(SEEDS, one_seed);
 }
 
 int main(void)
