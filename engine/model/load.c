@@ -93,7 +93,7 @@ static void digest_file(struct digester *dg, const char *path, const char *bytes
 /* What the pipeline file says, without the words that decide no run. */
 static void add_core(const struct yaml_node *root, struct str *out)
 {
-	static const char *const without[] = { "sweeps", "schedules", "description" };
+	static const char *const without[] = { "sweeps", "schedules", "notify", "description" };
 	json_t *j = yaml_to_json(root);
 
 	for (size_t i = 0; i < ARRAY_LEN(without); i++)

@@ -1,10 +1,10 @@
-/* engine/model/notify.c — reads `notify` of a schedule: which events cause a notice, and where it
- * is sent.
+/* engine/model/notify.c — reads `notify` of a schedule or a pipeline: which events cause a notice,
+ * and where it is sent.
  *
  * read_notify() takes one notification or a list. Each has exactly one of `command`, `webhook` and
  * `email`. `when` is an event or a rule over a metric, or a list of these; without it, the notice
- * is for failures, recoveries and missed runs. Only the form is checked here; engine/serve/notify
- * sends notices and reads secrets.
+ * is for failures, recoveries, missed runs and questions to people. Only the form is checked here;
+ * engine/serve/notify sends notices and reads secrets.
  */
 #include <math.h>
 #include "model/read.h"
@@ -138,9 +138,14 @@ static void read_metric_rule(const struct doc *d, const struct yaml_node *n, str
 	t->on |= NOTIFY_METRIC;
 }
 
-static void read_when_to_tell(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+static void read_when_to_tell(const struct doc *d, const struct yaml_node *n, bool scheduled,
+			      struct notify_decl *t)
 {
-	static const char *const names[] = { "failure", "recovery", "missed", "success" };
+	static const char *const names[] = { "failure", "recovery", "success", "approval",
+					     "missed" };
+	static const enum notify_event events[] = { NOTIFY_FAILURE, NOTIFY_RECOVERY, NOTIFY_SUCCESS,
+						    NOTIFY_APPROVAL, NOTIFY_MISSED };
+	const size_t n_names = ARRAY_LEN(names) - !scheduled; /* only a schedule can miss a run */
 	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
 	struct notify_metric *metrics = arena_alloc(d->l->arena, (count + 1) * sizeof(*metrics));
 
@@ -153,15 +158,16 @@ static void read_when_to_tell(const struct doc *d, const struct yaml_node *n, st
 		if (one->kind == YAML_KIND_MAP)
 			read_metric_rule(d, one, t, &metrics[t->n_metrics]);
 		else
-			read_choice(d, one, "`when`", names, ARRAY_LEN(names), &event);
-		for (unsigned k = 0; k < ARRAY_LEN(names); k++)
+			read_choice(d, one, "`when`", names, n_names, &event);
+		for (unsigned k = 0; k < n_names; k++)
 			if (event == names[k])
-				t->on |= 1U << k;
+				t->on |= events[k];
 	}
 	t->metrics = metrics;
 }
 
-static void read_one(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+static void read_one(const struct doc *d, const struct yaml_node *n, bool scheduled,
+		     struct notify_decl *t)
 {
 	static const char *const keys[] = { "command", "webhook", "email", "when" };
 	const struct yaml_node *v, *when = NULL;
@@ -186,22 +192,24 @@ static void read_one(const struct doc *d, const struct yaml_node *n, struct noti
 	if (kinds != 1)
 		doc_error(d, n, "a notification is one of `command`, `webhook` and `email`");
 	if ((when = yaml_get(n, "when")))
-		read_when_to_tell(d, when, t);
+		read_when_to_tell(d, when, scheduled, t);
 	else
-		t->on = NOTIFY_FAILURE | NOTIFY_RECOVERY | NOTIFY_MISSED;
+		t->on = NOTIFY_FAILURE | NOTIFY_RECOVERY | NOTIFY_APPROVAL |
+			(scheduled ? NOTIFY_MISSED : 0);
 }
 
-void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_decl *s)
+void read_notify(struct loader *l, const struct yaml_node *n, bool scheduled,
+		 const struct notify_decl **ret, size_t *ret_n)
 {
 	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
 	struct notify_decl *v = arena_alloc(l->arena, (count + 1) * sizeof(*v));
 
 	if (count > TELL_MAX) {
-		doc_error(&l->doc, n, "at most %d notifications of a schedule", TELL_MAX);
+		doc_error(&l->doc, n, "at most %d notifications", TELL_MAX);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		read_one(&l->doc, n->kind == YAML_KIND_SEQ ? n->items[i] : n, &v[i]);
-	s->notify = v;
-	s->n_notify = count;
+		read_one(&l->doc, n->kind == YAML_KIND_SEQ ? n->items[i] : n, scheduled, &v[i]);
+	*ret = v;
+	*ret_n = count;
 }

@@ -386,7 +386,7 @@ static inline bool step_is_launched(const struct step *s)
 	return s->program.run && (s->program.builtin || s->distributed.framework);
 }
 
-/* Which notices of a schedule go where. engine/serve/notify sends them. */
+/* Which notices of a schedule, or of runs without one, go where. engine/serve/notify sends them. */
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_EMAIL };
 enum notify_event {
 	NOTIFY_FAILURE =
@@ -395,7 +395,8 @@ enum notify_event {
 	NOTIFY_RECOVERY = 1 << 1, /* the first success after a failure or a missed run */
 	NOTIFY_MISSED = 1 << 2,   /* `alert_after` went by without a success */
 	NOTIFY_SUCCESS = 1 << 3,
-	NOTIFY_METRIC = 1 << 4, /* a rule of `metrics` holds for a run that succeeded */
+	NOTIFY_METRIC = 1 << 4,   /* a rule of `metrics` holds for a run that succeeded */
+	NOTIFY_APPROVAL = 1 << 5, /* a step of the run waits for a person */
 };
 
 /* `metric: "accuracy < last"`, `metric: "val.loss >= 0.3"`: compares with the schedule's previous
@@ -522,8 +523,10 @@ struct pipeline {
 	size_t n_schedules;
 	const struct sweep_decl *sweeps;
 	size_t n_sweeps;
+	const struct notify_decl *notify; /* of runs that no schedule began */
+	size_t n_notify;
 	/* Of what decides a run of these files: `digest` without the pipeline's `sweeps`,
-	 * `schedules` and `description`. All 0 without sweeps. */
+	 * `schedules`, `notify` and `description`. All 0 without sweeps. */
 	struct digest core_digest;
 	struct arena *arena;
 };

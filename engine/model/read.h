@@ -350,7 +350,9 @@ void use_note(struct loader *l, size_t since);
 /* schedule.c, notify.c */
 
 void read_schedules(struct loader *l, const struct yaml_node *n);
-void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_decl *s);
+/* scheduled: of a schedule, which may miss runs. */
+void read_notify(struct loader *l, const struct yaml_node *n, bool scheduled,
+		 const struct notify_decl **ret, size_t *ret_n);
 
 /* sweep.c: after the steps */
 

@@ -261,7 +261,7 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 	read_when(l, key, n, s);
 	read_what_if(d, n, s);
 	if ((v = yaml_get(n, "notify")))
-		read_notify(l, v, s);
+		read_notify(l, v, true, &s->notify, &s->n_notify);
 	if ((v = yaml_get(n, "params")) && doc_want_map(d, v, "`params` of a schedule")) {
 		flatten_params(d, v, &nodes, &s->n_params);
 		params = arena_alloc(l->arena, s->n_params * sizeof(*params));

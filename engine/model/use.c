@@ -97,7 +97,7 @@ static void read_head(struct loader *l, struct use *use, const struct yaml_node 
 {
 	static const char *const keys[] = { "pipeline", "description", "params",  "inputs",
 					    "defaults", "steps",       "outputs", "schedules",
-					    "metrics",  "finally",     "sweeps" };
+					    "metrics",  "finally",     "sweeps",  "notify" };
 	const char *name = "", *description = NULL;
 	const struct yaml_node *v;
 
@@ -364,6 +364,8 @@ void read_pipeline(struct loader *l)
 	}
 	use_enter(l, outer);
 	read_schedules(l, yaml_get(root, "schedules"));
+	if (yaml_get(root, "notify"))
+		read_notify(l, yaml_get(root, "notify"), false, &l->p->notify, &l->p->n_notify);
 	read_sweeps(l, yaml_get(root, "sweeps"));
 	resolve_all(l);
 	name_steps(l);

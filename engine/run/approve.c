@@ -214,6 +214,8 @@ void approve_wait(struct task *t)
 	struct attempt *a = t->attempt;
 
 	task_set_phase(t, PHASE_RUNNING);
+	if (run_notices_of(r) && !a->taken_up)
+		run_notices_of(r)->committed(run_notices_of(r)->arg);
 	if (a->waiting_for)
 		OBSERVE(r, waiting, a->given.id, a->label, a->waiting_for);
 	/* It may have been answered while no engine lived. */

@@ -236,6 +236,8 @@ int run_finish(struct run *r, struct err *err)
 		result = record_run_results(ctx->db, ctx->store, &r->row, err);
 	if (result == 0 && r->row.schedule)
 		result = record_firing_ended(ctx->db, &r->row, r->arena, err);
+	if (result == 0 && run_notices_of(r))
+		result = run_notices_of(r)->ended(run_notices_of(r)->arg, &r->row, err);
 	if (db_finish_durable(ctx->db, result, err) < 0)
 		return -1;
 	tell_of_store(r);

@@ -112,6 +112,12 @@ struct run {
 	} estimate;
 };
 
+/* Who tells people of this run; NULL: nobody. */
+static inline const struct run_notices *run_notices_of(const struct run *r)
+{
+	return r->past || r->o->trial.sweep ? NULL : r->ctx->notices;
+}
+
 static inline int64_t run_mono_ns(const struct run *r)
 {
 	struct clock *c = loop_clock(r->ctx->loop);

@@ -300,6 +300,9 @@ static int execute(struct run *r, struct err *err)
 							 .arg = r };
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;
+	if (run_notices_of(r) &&
+	    run_notices_of(r)->begin(run_notices_of(r)->arg, r->pipeline, &r->row, err) < 0)
+		return -1;
 	loop_add_idle(r->ctx->loop, run_turn, r);
 	r->wake = true;
 	run_turn(r);

@@ -11,6 +11,7 @@
 #include "base/os/loop.h"
 #include "model/config/config.h"
 #include "model/pipeline.h"
+#include "record/rows/attempts.h"
 #include "record/rows/firings.h"
 #include "runners/runner.h"
 #include "storage/content/content.h"
@@ -102,6 +103,20 @@ struct run_observer {
 	void *arg;
 };
 
+/* Tells people of the run (cli/run/notices.h). Functions with an error end the run when they fail,
+ * since the database did. */
+struct run_notices {
+	/* Before anything is executed, outside of transactions. */
+	int (*begin)(void *arg, const struct pipeline *p, const struct run_row *run,
+		     struct err *err);
+	/* In the transaction of the change: an attempt waits for a person; the run has ended. */
+	int (*asks)(void *arg, const struct run_row *run, const struct attempt_row *a,
+		    const char *waiting, struct err *err);
+	int (*ended)(void *arg, const struct run_row *run, struct err *err);
+	void (*committed)(void *arg); /* after asks() */
+	void *arg;
+};
+
 struct plan_images;
 struct run_context {
 	const struct config *config;
@@ -122,6 +137,7 @@ struct run_context {
 	int leases_fd;
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */
+	const struct run_notices *notices;   /* or NULL */
 	/* SIGINT, SIGTERM, SIGHUP: the first stops gently (running tasks get TERM and their grace
 	 * time), the second at once: the process ends within a second, even in a blocking call
 	 * (base/os/stop.h). */

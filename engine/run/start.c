@@ -296,6 +296,10 @@ int start_write_rows(struct run *r, struct err *err)
 		if (asks &&
 		    record_approval_ask(db, a->row.id, a->row.approval, a->waiting_for, err) < 0)
 			return -1;
+		if (asks && run_notices_of(r) &&
+		    run_notices_of(r)->asks(run_notices_of(r)->arg, &r->row, &a->row,
+					    a->waiting_for, err) < 0)
+			return -1;
 		a->given.id = (uint64_t)a->row.id;
 	}
 	return 0;

@@ -11,6 +11,7 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 	if (session_open(&e->s, cli, true, err) < 0)
 		return -1;
 	e->progress = progress_for(cli, clock_system());
+	e->notices = notices_new(cli, &e->s);
 	if (!e->s.runner->ops->durable)
 		progress_follow(e->progress, e->s.config->state_dir, e->s.store);
 	e->ctx = (struct run_context){ .config = e->s.config,
@@ -25,6 +26,7 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 				       .launch_program = e->s.launch_program,
 				       .steps_here = e->s.steps_here,
 				       .observer = progress_observer(e->progress),
+				       .notices = notices_ops(e->notices),
 				       .hash_threads = session_cpus(),
 				       .handle_signals = true };
 	return progress_attach(e->progress, e->s.loop, err);
@@ -35,6 +37,7 @@ void execution_close(struct execution *e)
 	if (e->progress)
 		progress_detach(e->progress);
 	progress_free(e->progress);
+	notices_finish(TAKE_PTR(e->notices));
 	session_close(&e->s);
 	e->progress = NULL;
 	e->ctx = (struct run_context){ 0 };

@@ -4,11 +4,13 @@
 #define CAIRN_CLI_RUN_EXECUTION_H
 
 #include "cli/progress/progress.h"
+#include "cli/run/notices.h"
 #include "cli/session.h"
 
 struct execution {
 	struct session s;
 	struct progress *progress;
+	struct notices *notices;
 	struct run_context ctx;
 };
 

@@ -38,7 +38,7 @@ static void add_notice(struct cli *cli, const struct notice_row *n, json_t *all,
 			  "schedule", facts_text(n->schedule), "event", n->event, "receiver",
 			  receiver, "made", facts_time(n->made_ns), "tries", (int)n->tries, "ended",
 			  facts_time(n->ended_ns), "message", facts_text(n->message)));
-	table_cell(t, STYLE_BOLD, "%s", n->schedule ? n->schedule : "");
+	table_cell(t, STYLE_BOLD, "%s", n->schedule ? n->schedule : n->path ? n->path : "");
 	table_cell(t, STYLE_PLAIN, "%s", n->event);
 	table_cell(t, STYLE_PLAIN, "%s", receiver);
 	table_cell(t, waits ? STYLE_YELLOW : STYLE_RED, "%s", waits ? "waiting" : "given up");

@@ -65,8 +65,10 @@ const struct cli_command schedule_commands[] = {
 		   { "cairn schedule history nightly -n 100", "of one" }),
 	  .run = cmd_schedule_history },
 	{ "notices", "list notices that haven't been delivered", "", 0, 0,
-	  "Lists notices of `notify:` that haven't arrived. A server tries each for about a day, "
-	  "with growing pauses, across restarts; one that was given up stays listed for 30 days. "
+	  "Lists notices of `notify:` that haven't arrived, of schedules and of other runs. A "
+	  "server "
+	  "tries each for about a day, with growing pauses, across restarts; one that was given up "
+	  "stays listed for 30 days. "
 	  "Of an address only the host is shown.",
 	  .json = "cairn.schedule-notices/1", EXAMPLES({ "cairn schedule notices", "" }),
 	  .run = cmd_schedule_notices },

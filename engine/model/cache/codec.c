@@ -66,7 +66,7 @@ static void c_notify_metric(struct codec *c, struct notify_metric *m)
 static void c_notify(struct codec *c, struct notify_decl *t)
 {
 	C_ENUM(c, t->kind, NOTIFY_EMAIL + 1);
-	C_MAX(c, t->on, 2 * NOTIFY_METRIC - 1);
+	C_MAX(c, t->on, 2 * NOTIFY_APPROVAL - 1);
 	C_ARRAY(c, t->metrics, t->n_metrics, ITEM_ANY, c_notify_metric);
 	c_str(c, &t->command);
 	c_str(c, &t->url);
@@ -622,6 +622,8 @@ static void c_pipeline(struct codec *c, struct pipeline *p)
 		C_ARRAY(c, p->schedules, p->n_schedules, ITEM_GATE, c_schedule);
 	if (!c->failed)
 		C_ARRAY(c, p->sweeps, p->n_sweeps, ITEM_ANY, c_sweep);
+	if (!c->failed)
+		C_ARRAY(c, p->notify, p->n_notify, ITEM_ANY, c_notify);
 	for (size_t i = 0; p->n_sweeps && i < DIGEST_BYTES; i++)
 		C_ENUM(c, p->core_digest.b[i], 256);
 }

@@ -156,6 +156,19 @@ int record_last_results(struct db *db, const char *pipeline, struct arena *arena
 			  DB_IN(pipeline), arena, &run_of_columns, ret, err);
 }
 
+int record_run_before(struct db *db, const struct run_row *run, bool succeeded, struct arena *arena,
+		      struct run_row *ret, struct err *err)
+{
+	return db_get_row(db,
+			  "SELECT " RUN_COLUMNS
+			  " FROM run WHERE pipeline = ? AND rowid_ < ? AND state IN (?, ?) AND "
+			  "schedule IS NULL AND sweep IS NULL AND reproduces IS NULL ORDER BY "
+			  "rowid_ DESC LIMIT 1",
+			  DB_IN(run->pipeline, run->rowid, RUN_SUCCEEDED,
+				succeeded ? RUN_SUCCEEDED : RUN_FAILED),
+			  arena, &run_of_columns, ret, err);
+}
+
 int record_run_by_id(struct db *db, const char *id, struct arena *arena, struct run_row *ret,
 		     struct err *err)
 {

@@ -113,6 +113,10 @@ struct run_input_row {
 };
 int record_run_inputs(struct db *db, int64_t run, struct arena *arena, struct run_input_row **ret,
 		      size_t *ret_n, struct err *err);
+/* The newest run before this one that began by hand (no schedule, no trial, no reproduction), of
+ * the same pipeline, and came to its end; `succeeded`: only such. 1 found, 0 none. */
+int record_run_before(struct db *db, const struct run_row *run, bool succeeded, struct arena *arena,
+		      struct run_row *ret, struct err *err);
 /* Newest run of the pipeline that has a results table; 1 found, 0 none. */
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena,
 			struct run_row *ret, struct err *err);

@@ -102,6 +102,8 @@ static const char *event_name(enum notify_event e)
 		return "missed";
 	case NOTIFY_METRIC:
 		return "metric";
+	case NOTIFY_APPROVAL:
+		return "approval";
 	default:
 		return "success";
 	}
@@ -286,6 +288,13 @@ static const char *field(const struct delivery *d, const char *name)
 	return v ? v : "-";
 }
 
+/* The schedule, or the pipeline of a run without one. */
+static const char *about(const struct delivery *d)
+{
+	return field(d, json_is_string(json_object_get(d->what, "schedule")) ? "schedule"
+									     : "pipeline");
+}
+
 static void add_mail_text(struct delivery *d, struct str *subject, struct str *body)
 {
 	static const char *const shown[] = { "project", "path",  "schedule", "nominal",
@@ -293,8 +302,7 @@ static void add_mail_text(struct delivery *d, struct str *subject, struct str *b
 	json_t *metrics = json_object_get(d->what, "metrics"), *m;
 	size_t i;
 
-	str_addf(subject, "[cairn] %s: %s of %s", field(d, "event"), field(d, "schedule"),
-		 field(d, "project"));
+	str_addf(subject, "[cairn] %s: %s of %s", field(d, "event"), about(d), field(d, "project"));
 	str_addf(body, "%s\n\n", field(d, "message"));
 	for (i = 0; i < ARRAY_LEN(shown); i++)
 		if (json_is_string(json_object_get(d->what, shown[i])))
@@ -486,9 +494,8 @@ static void rules_looked_at(void *arg)
 		write_end(d, false);
 		forget(d);
 	} else {
-		_cleanup_(freep) char *message =
-			xasprintf("%s: %s", field(d, "schedule"),
-				  json_string_value(json_object_get(first, "rule")));
+		_cleanup_(freep) char *message = xasprintf(
+			"%s: %s", about(d), json_string_value(json_object_get(first, "rule")));
 
 		json_object_set_new(d->what, "message", facts_text(message));
 		json_object_set_new(d->what, "metrics", d->holding);

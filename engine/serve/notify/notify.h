@@ -2,7 +2,7 @@
  * here ever blocks the loop or stops a run.
  *
  * A notice is one JSON object: {"delivery": ID, "event":
- * "failure"|"recovery"|"missed"|"success"|"metric", "project", "pipeline"|null, "path",
+ * "failure"|"recovery"|"missed"|"success"|"metric"|"approval", "project", "pipeline"|null, "path",
  * "schedule"|null, "nominal": TIME|null, "run"|null, "hash"|null, "state"|null, "message",
  * "metrics": [{"rule", "value", "bound"}], "time": TIME}.
  *

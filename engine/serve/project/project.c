@@ -1,3 +1,13 @@
+/* engine/serve/project/project.c — a project: its configuration, and handles of its database and
+ * store.
+ *
+ * project_open() makes one that owns all of these, for the daemon. project_borrow() makes one for
+ * the notices of a single run, whose configuration and database belong to that run. Readers are
+ * kept for the next request, up to PROJECT_READERS_MAX.
+ *
+ * Threads: `lock` protects readers and store; all else belongs to the loop's thread. Not here:
+ * which projects there are (discover.c).
+ */
 #include "serve/project/project.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
@@ -28,19 +38,12 @@ static int load_config(const char *dir, struct config **ret, struct err *err)
 	return errors.len ? err_set(err, ERR_INVALID, "%s", errors.s) : err_wrap(err, "%s", dir);
 }
 
-int project_open(const char *dir, struct project **ret, struct err *err)
+static struct project *project_new(struct config *config)
 {
-	_cleanup_(freep) char *absolute = realpath(dir, NULL);
+	struct project *p = xcalloc(1, sizeof(*p));
 	_cleanup_(str_deinit) struct str name = { 0 };
-	struct project *p;
-	struct config *config;
 	const char *base;
 
-	if (!absolute)
-		return err_errno(err, "cannot serve %s", dir);
-	if (load_config(absolute, &config, err) < 0)
-		return -1;
-	p = xcalloc(1, sizeof(*p));
 	pthread_mutex_init(&p->lock, NULL);
 	p->arena = arena_new();
 	p->config = config;
@@ -49,6 +52,29 @@ int project_open(const char *dir, struct project **ret, struct err *err)
 	json_name_encode(&name, base, strlen(base)); /* it appears in JSON, logs and addresses */
 	p->name = arena_strdup(p->arena, name.s);
 	p->db_path = fs_join(config->state_dir, "cairn.db");
+	return p;
+}
+
+struct project *project_borrow(const struct config *config, struct db *db)
+{
+	struct project *p = project_new((struct config *)(uintptr_t)config);
+
+	p->borrowed = true;
+	p->db = db;
+	return p;
+}
+
+int project_open(const char *dir, struct project **ret, struct err *err)
+{
+	_cleanup_(freep) char *absolute = realpath(dir, NULL);
+	struct project *p;
+	struct config *config;
+
+	if (!absolute)
+		return err_errno(err, "cannot serve %s", dir);
+	if (load_config(absolute, &config, err) < 0)
+		return -1;
+	p = project_new(config);
 	if (fs_mkdir_p(config->state_dir, err) < 0 ||
 	    db_open(p->db_path, DB_WRITE, &p->db, err) < 0) {
 		project_free(p);
@@ -64,9 +90,11 @@ void project_free(struct project *p)
 		return;
 	for (size_t i = 0; i < p->n_readers; i++)
 		db_close(p->readers[i]);
-	db_close(p->db);
+	if (!p->borrowed) {
+		db_close(p->db);
+		config_free(p->config);
+	}
 	store_free(p->store);
-	config_free(p->config);
 	arena_free(p->arena);
 	pthread_mutex_destroy(&p->lock);
 	free(p->db_path);

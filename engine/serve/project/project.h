@@ -24,7 +24,8 @@ struct project {
 	char *db_path;
 	struct db *db; /* for the loop's thread */
 	struct scheduler_project *scheduled;
-	bool unread; /* the last search for pipelines couldn't read all files */
+	bool borrowed; /* config and db are the caller's */
+	bool unread;   /* the last search for pipelines couldn't read all files */
 	struct arena *arena;
 
 	pthread_mutex_t lock; /* protects the fields below */
@@ -36,6 +37,8 @@ struct project {
 /* `dir`: the project's root or a directory in it. The error lists all that is wrong with
  * cairn.yaml. */
 int project_open(const char *dir, struct project **ret, struct err *err);
+/* For the notices of one run: configuration and database are the caller's, and stay open. */
+struct project *project_borrow(const struct config *config, struct db *db);
 void project_free(struct project *p); /* NULL is fine; all readers must be back */
 void project_rename(struct project *p, unsigned number);
 /* Reads cairn.yaml again; after an error the old configuration stays. The state directory and the
