@@ -106,6 +106,9 @@ struct plan_pin {
 	const char *name, *origin;
 	struct content_id id;
 };
+/* What cairn.yaml says of sandboxes, and the packages of the Python environment on PATH. */
+#define PLAN_PIN_SANDBOX  "environment:sandbox"
+#define PLAN_PIN_PACKAGES "environment:packages"
 
 /* Turns names of images into digests, where the programs of `run` steps run in containers. */
 struct plan_image_wanted {

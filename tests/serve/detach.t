@@ -72,6 +72,21 @@ test_expect 'git facts, path and params of the laptop are on record' '
 		"[\"pipeline.yaml\", 4, 0.5, [\"a\", \"b\"]]"
 '
 
+test_expect 'the sandbox that the laptop says goes along, its packages do not' '
+	cp laptop/cairn.yaml kept.yaml
+	echo "sandbox: strict" >>laptop/cairn.yaml
+	touch "$HOME/of-the-server"
+	mkdir -p venv/bin venv/lib/python3.11/site-packages/x-1.dist-info
+	echo "version = 3.11.2" >venv/pyvenv.cfg
+	echo "{pipeline: strict, steps: {s: {
+		run: \"if cat $HOME/of-the-server; then echo seen; else echo hidden; fi >o\", outputs: {o: o}}}}" >laptop/strict.yaml
+	PATH="$PWD/venv/bin:$PATH" detach strict.yaml
+	mv kept.yaml laptop/cairn.yaml
+	wait_until 60 state_is "$run" succeeded
+	there get "$run/s/o" -o "$PWD/strict.out"
+	test_is "$(cat strict.out)" hidden
+'
+
 test_expect 'status, logs and cancel from the laptop' '
 	rm -f "$HOME/go" "$HOME/begun"
 	detach

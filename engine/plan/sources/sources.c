@@ -226,7 +226,7 @@ int plan_pin_tool(struct plan *p, const char *command, const char **ret, struct 
 /* Once a run: a resumed or reproduced run keeps the packages that its start found. */
 static int pin_packages(struct plan *p, const char **ret, struct err *err)
 {
-	static const char name[] = "environment:packages";
+	static const char name[] = PLAN_PIN_PACKAGES;
 	const struct plan_pin *pin = plan_pin_find(p, name);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct content_id id;
@@ -264,7 +264,7 @@ struct step_sandbox plan_step_sandbox(const struct plan *p, size_t step)
  * start: "sn", two digits. */
 static int pin_sandbox(struct plan *p, struct err *err)
 {
-	static const char name[] = "environment:sandbox";
+	static const char name[] = PLAN_PIN_SANDBOX;
 	const struct step_sandbox *said = &p->ctx.config->sandbox;
 	const struct plan_pin *pin = plan_pin_find(p, name);
 	_cleanup_(str_deinit) struct str text = { 0 };

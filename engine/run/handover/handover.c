@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
+#include "plan/environment.h"
 #include "record/facts.h"
 #include "run/internal.h"
 #include "run/task/git.h"
@@ -32,6 +33,13 @@
 #define GIT_TEXT_MAX    4096
 #define GIT_MODULES_MAX (64 * KIB)
 #define IDS_TRIED       16
+
+/* Tools and installed packages are those of the machine that executes the run. Tools are asked when
+ * the run starts there, packages when it is received. */
+static bool is_of_the_machine(const char *pin)
+{
+	return str_has_prefix(pin, "tool:") || str_eq(pin, PLAN_PIN_PACKAGES);
+}
 
 /* The sender's side. */
 
@@ -64,7 +72,7 @@ static int plan_pins_of(const struct run_context *ctx, const struct pipeline *p,
 	pins = plan_pins(plan, &n);
 	h->inputs = arena_alloc(arena, (n + 1) * sizeof(*h->inputs));
 	for (size_t i = 0; i < n; i++)
-		if (!str_has_prefix(pins[i].name, "tool:"))
+		if (!is_of_the_machine(pins[i].name))
 			h->inputs[h->n_inputs++] =
 				(struct run_input_row){ arena_strdup(arena, pins[i].name),
 							arena_strdup(arena, pins[i].origin),
@@ -211,7 +219,8 @@ static int read_inputs(const json_t *j, struct arena *arena, struct handover *re
 	if (json_array_size(list) > HANDOVER_INPUTS_MAX)
 		return err_set(err, ERR_TOO_LARGE, "`inputs` has more than %d members",
 			       HANDOVER_INPUTS_MAX);
-	ret->inputs = arena_alloc(arena, (json_array_size(list) + 1) * sizeof(*ret->inputs));
+	ret->inputs = arena_alloc(arena, (json_array_size(list) + 1) *
+						 sizeof(*ret->inputs)); /* 1: packages */
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		struct run_input_row *in = &ret->inputs[i];
 		const json_t *o = json_array_get(list, i);
@@ -223,12 +232,30 @@ static int read_inputs(const json_t *j, struct arena *arena, struct handover *re
 		    read_content(o, "content", &in->id, err) < 0)
 			return err_wrap(err, "`inputs[%zu]`", i);
 		if (!str_has_prefix(in->name, "input:") && !str_has_prefix(in->name, "code:") &&
-		    !str_has_prefix(in->name, "lock:"))
-			return err_set(
-				err, ERR_INVALID,
-				"`inputs[%zu]`: `name` must begin with input:, code: or lock:", i);
+		    !str_has_prefix(in->name, "lock:") && !str_eq(in->name, PLAN_PIN_SANDBOX))
+			return err_set(err, ERR_INVALID,
+				       "`inputs[%zu]`: `name` must be " PLAN_PIN_SANDBOX
+				       " or begin with input:, code: or lock:",
+				       i);
 		ret->n_inputs++;
 	}
+	return 0;
+}
+
+/* The packages of the Python environment that is active here are part of the keys, as of those of a
+ * run that began here. */
+static int add_packages(struct store *s, struct arena *arena, struct handover *h, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct content_id id;
+
+	if (plan_packages_on_path(getenv("PATH"), &text, err) < 0)
+		return -1;
+	if (text.len == 0)
+		return 0;
+	if (content_put_bytes(s, text.s, text.len, &id, err) < 0)
+		return -1;
+	h->inputs[h->n_inputs++] = (struct run_input_row){ PLAN_PIN_PACKAGES, "PATH", id };
 	return 0;
 }
 
@@ -400,7 +427,7 @@ int handover_from_json(const json_t *j, struct store *s, struct arena *arena, st
 	    read_content(j, "files", &ret->row.pipeline_blob, err) < 0 ||
 	    read_inputs(j, arena, ret, err) < 0 || read_git(j, arena, &ret->row, err) < 0 ||
 	    read_options(j, arena, ret, &o, err) < 0 ||
-	    check_pipeline(j, s, &o, arena, ret, err) < 0)
+	    check_pipeline(j, s, &o, arena, ret, err) < 0 || add_packages(s, arena, ret, err) < 0)
 		return -1;
 	ret->row.state = RUN_INTERRUPTED;
 	ret->row.started_ns = clock_wall_ns();

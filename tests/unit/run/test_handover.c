@@ -134,7 +134,7 @@ static const struct {
 	  "[{\"name\": \"tool:sh\", \"origin\": \"\", \"content\": {\"id\": "
 	  "\"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": "
 	  "\"blob\", \"size\": 1}}]",
-	  "must begin with input:, code: or lock:" },
+	  "must be environment:sandbox or begin with input:, code: or lock:" },
 	{ "inputs",
 	  "[{\"name\": \"input:x\", \"origin\": \"\", \"content\": {\"id\": "
 	  "\"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": "
