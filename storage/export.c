@@ -20,8 +20,10 @@
  * the mark is written.
  *
  * On this machine a directory is made beside the place and renamed when it is complete. For a
- * single file, the old mark is deleted before the file is replaced, with the same note. A call uses
- * one thread. The caller ensures that only one export at a time writes to a place.
+ * single file, the old mark is deleted before the file is replaced, with the same note. What is
+ * there is replaced only if it has the bytes that its mark lists. A place in the project is reached
+ * from the open directory that holds it (`at`), so that links made meanwhile lead nowhere. A call
+ * uses one thread. The caller ensures that only one export at a time writes to a place.
  */
 #include "storage/export.h"
 
@@ -63,6 +65,7 @@ struct export
 	VEC(struct file) files;
 	VEC(struct link) links;
 	char *place;
+	const char *at; /* on this machine: the path that reaches the place */
 	struct export_done done;
 };
 
@@ -280,7 +283,7 @@ static int read_note(const struct export *x, const struct target *t, const char 
 }
 
 /* Others can change notes, so a name that isn't below the destination is skipped. */
-static bool note_name(const struct target *t, const json_t *text, struct str *name)
+static bool note_name(const json_t *text, struct str *name)
 {
 	str_reset(name);
 	return json_is_string(text) && json_name_decode(name, json_string_value(text), NULL) == 0 &&
@@ -337,7 +340,7 @@ static void compare_old(struct target *t, const json_t *mark, const json_t *pend
 	json_t *j;
 	size_t i;
 
-	json_array_foreach(json_object_get(pending, "names"), i, j) if (note_name(t, j, &name))
+	json_array_foreach(json_object_get(pending, "names"), i, j) if (note_name(j, &name))
 		map_slot_str(t->named, name.s);
 	json_array_foreach(json_object_get(mark, "files"), i, j)
 	{
@@ -345,7 +348,7 @@ static void compare_old(struct target *t, const json_t *mark, const json_t *pend
 		struct digest d;
 		struct file *f;
 
-		if (!note_name(t, json_object_get(j, "name"), &name))
+		if (!note_name(json_object_get(j, "name"), &name))
 			continue;
 		map_slot_str(t->named, name.s);
 		f = map_get_str(t->by_name, name.s);
@@ -556,40 +559,163 @@ static int not_ours(const char *place, struct err *err)
 		       place);
 }
 
+/* What lies at the place, held against its mark. */
+
+static int has_changed(const struct export *x, const char *name, const char *how, struct err *err)
+{
+	return err_set(err, ERR_EXISTS,
+		       "%s: `%s` %s since cairn exported it; move it away, or export to another "
+		       "place",
+		       x->place, name, how);
+}
+
+/* A file that is gone loses nothing when the rest is replaced. */
+static int check_file(const struct export *x, int dir_fd, const char *path, const json_t *marked,
+		      struct err *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char buf[65536];
+	struct digester *d;
+	struct digest want, got;
+	const char *sha256;
+	struct err e = { 0 };
+	struct stat st;
+	ssize_t n;
+
+	fd = fs_open_file_beneath(dir_fd, path, false, &st, &e);
+	if (fd < 0 && e.code == ERR_NOT_FOUND)
+		return 0;
+	if (fd < 0 || json_get_str(marked, "sha256", &sha256, NULL) < 0 ||
+	    digest_parse(sha256, &want, NULL) < 0)
+		return has_changed(x, path, "has changed", err);
+	d = digester_new();
+	while ((n = read(fd, buf, sizeof(buf))) > 0 || (n < 0 && errno == EINTR))
+		if (n > 0)
+			digester_update(d, buf, (size_t)n);
+	digester_final(d, &got);
+	digester_free(d);
+	if (n < 0)
+		return err_errno(err, "cannot read %s/%s", x->place, path);
+	return digest_eq(&want, &got) ? 0 : has_changed(x, path, "has changed", err);
+}
+
+/* Fails at an entry that `known` doesn't have. */
+static int check_entries(const struct export *x, int dir_fd, const char *dir, int depth,
+			 struct map *known, struct err *err)
+{
+	int fd = fs_open_beneath(dir_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, false);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	int r = d && depth <= CONTENT_DEPTH_MAX
+			? 0
+			: err_errno(err, "cannot read %s/%s", x->place, dir);
+
+	while (r == 0 && (r = fs_next(d, x->place, &e, err)) > 0) {
+		_cleanup_(freep) char *path = fs_join(dir, e->d_name);
+		struct stat st;
+
+		r = 0;
+		if (str_eq(path, EXPORT_MARK) || map_has(known, path, strlen(path)))
+			continue;
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISDIR(st.st_mode))
+			r = check_entries(x, dir_fd, path, depth + 1, known, err);
+		else
+			r = has_changed(x, path, "was put there", err);
+	}
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+static int check_dir(const struct export *x, const json_t *mark, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(x->at, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_(map_freep) struct map *known = map_new();
+	_cleanup_(str_deinit) struct str name = { 0 };
+	json_t *j;
+	size_t i;
+
+	if (fd < 0)
+		return err_errno(err, "cannot read %s", x->place);
+	json_array_foreach(json_object_get(mark, "links"), i, j)
+	{
+		if (note_name(json_object_get(j, "name"), &name))
+			map_slot_str(known, name.s);
+	}
+	json_array_foreach(json_object_get(mark, "files"), i, j)
+	{
+		if (!note_name(json_object_get(j, "name"), &name))
+			continue;
+		map_slot_str(known, name.s);
+		if (check_file(x, fd, name.s, j, err) < 0)
+			return -1;
+	}
+	return check_entries(x, fd, "", 0, known, err);
+}
+
+/* 1: something is there, and it is as cairn left it; 0: nothing is there. */
+static int check_place(const struct export *x, mode_t kind, const char *mark_path,
+		       const char *pending_path, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *mark = NULL;
+	_cleanup_(fd_closep) int parent = -1;
+	_cleanup_(freep) char *dir = fs_dirname(x->at);
+	struct stat st;
+
+	if (lstat(x->at, &st) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot read %s", x->place);
+	if ((st.st_mode & S_IFMT) != kind)
+		return not_ours(x->place, err);
+	/* An export that was cut off has no mark for what is there. */
+	if (pending_path && is_ours(pending_path, is_pending))
+		return 1;
+	if (json_read_file(mark_path, MARK_MAX, &mark, NULL) < 0 || !is_mark(mark))
+		return not_ours(x->place, err);
+	if (S_ISDIR(kind))
+		return check_dir(x, mark, err) < 0 ? -1 : 1;
+	parent = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return check_file(x, parent, fs_basename(x->at),
+			  json_array_get(json_object_get(mark, "files"), 0), err) < 0
+		       ? -1
+		       : 1;
+}
+
 static int to_dir(struct export *x, const char *temp, struct err *err)
 {
-	_cleanup_(freep) char *mark = fs_join(x->place, EXPORT_MARK),
+	_cleanup_(freep) char *mark = fs_join(x->at, EXPORT_MARK),
 			      *own = fs_join(temp, EXPORT_MARK);
 
-	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark))
-		return not_ours(x->place, err);
-	if (make_lasting(x, temp, err) < 0 || write_mark(x, own, err) < 0)
+	if (check_place(x, S_IFDIR, mark, NULL, err) < 0 || make_lasting(x, temp, err) < 0 ||
+	    write_mark(x, own, err) < 0)
 		return -1;
 	/* The new directory takes the place's name; the old one is removed. */
-	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->place, RENAME_NOREPLACE) == 0)
+	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->at, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (errno == EINVAL && access(x->place, F_OK) < 0 &&
-	    rename(temp, x->place) == 0) /* a file system without rename flags */
+	if (errno == EINVAL && access(x->at, F_OK) < 0 &&
+	    rename(temp, x->at) == 0) /* a file system without rename flags */
 		return 0;
-	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->place, RENAME_EXCHANGE) < 0)
+	if (renameat2(AT_FDCWD, temp, AT_FDCWD, x->at, RENAME_EXCHANGE) < 0)
 		return err_errno(err, "cannot replace %s", x->place);
 	return fs_remove_tree(temp, err);
 }
 
 static int to_file(struct export *x, const char *temp, struct err *err)
 {
-	_cleanup_(freep) char *mark = xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
-	_cleanup_(freep) char *pending = xasprintf("%s%s", x->place, EXPORT_PENDING_SUFFIX);
+	_cleanup_(freep) char *mark = xasprintf("%s%s", x->at, EXPORT_MARK_SUFFIX);
+	_cleanup_(freep) char *pending = xasprintf("%s%s", x->at, EXPORT_PENDING_SUFFIX);
 	_cleanup_(map_freep) struct map *named = map_new();
 	_cleanup_(str_deinit) struct str text = { 0 };
 
-	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark) && !is_ours(pending, is_pending))
-		return not_ours(x->place, err);
+	if (check_place(x, S_IFREG, mark, pending, err) < 0)
+		return -1;
 	map_slot_str(named, fs_basename(x->place));
 	make_pending(named, &text);
 	if (make_lasting(x, temp, err) < 0 || fs_write_atomic(pending, text.s, text.len, err) < 0)
 		return -1;
-	if ((unlink(mark) < 0 && errno != ENOENT) || rename(temp, x->place) < 0)
+	if ((unlink(mark) < 0 && errno != ENOENT) || rename(temp, x->at) < 0)
 		return err_errno(err, "cannot make %s", x->place);
 	if (write_mark(x, mark, err) < 0)
 		return -1;
@@ -617,17 +743,42 @@ static void remove_leftovers(const char *parent, const char *prefix, const char 
 		closedir(d);
 }
 
+/* The directory that gets the export, opened; -1. Its place below `within` is reached without
+ * links. */
+static int open_parent(const struct export *x, struct err *err)
+{
+	_cleanup_(freep) char *parent = fs_dirname(x->place);
+	_cleanup_(freep) char *below = x->ask->within ? fs_relative(x->ask->within, parent) : NULL;
+	_cleanup_(fd_closep) int top = -1;
+	int fd;
+
+	if (x->ask->within && !below)
+		return err_set(err, ERR_INVALID, "%s leads out of the project", x->place);
+	if (!below && fs_mkdir_p(parent, err) < 0)
+		return -1;
+	top = open(below ? x->ask->within : parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0)
+		return err_errno(err, "cannot open %s", below ? x->ask->within : parent);
+	if (!below || str_eq(below, "."))
+		return TAKE_FD(top);
+	fd = fs_make_beneath(top, below, 0777, err);
+	return fd < 0 ? err_wrap(err, "in %s", x->ask->within) : fd;
+}
+
 static int to_machine(struct export *x, struct err *err)
 {
 	char host[MACHINE_NAME_BYTES];
-	_cleanup_(freep) char *parent = fs_dirname(x->place),
-			      *prefix = xasprintf(".cairn-export-%s-", fs_basename(x->place)),
-			      *temp = NULL;
+	const char *name = fs_basename(x->place);
+	_cleanup_(fd_closep) int fd = open_parent(x, err);
+	_cleanup_(freep) char *parent = NULL, *prefix = NULL, *temp = NULL;
 	int r;
 
-	temp = xasprintf("%s/%s%ld-%s", parent, prefix, (long)getpid(), machine_name(host));
-	if (fs_mkdir_p(parent, err) < 0)
+	if (fd < 0)
 		return -1;
+	parent = xasprintf("/proc/self/fd/%d", fd);
+	prefix = xasprintf(".cairn-export-%s-", name);
+	temp = xasprintf("%s/%s%ld-%s", parent, prefix, (long)getpid(), machine_name(host));
+	x->at = arena_printf(x->arena, "%s/%s", parent, name);
 	remove_leftovers(parent, prefix, host);
 	fs_remove_tree(temp, NULL); /* of a dead process with this number */
 	r = x->ask->id.kind == CONTENT_TREE ? to_dir(x, temp, err) : to_file(x, temp, err);
@@ -641,8 +792,11 @@ static int to_machine(struct export *x, struct err *err)
 
 char *export_place(const struct export_ask *ask)
 {
-	const char *path =
-		str_has_prefix(ask->uri, "file://") ? ask->uri + strlen("file://") : ask->uri;
+	_cleanup_(freep) char *below =
+		ask->within ? xasprintf("%s/%s", ask->within, ask->uri) : NULL;
+	const char *path = below                                 ? below
+			   : str_has_prefix(ask->uri, "file://") ? ask->uri + strlen("file://")
+								 : ask->uri;
 	size_t n = strlen(path), scheme = *path == '/' ? 1 : 5;
 	bool under = n && path[n - 1] == '/' && ask->id.kind != CONTENT_TREE;
 	_cleanup_(freep) char *plain = NULL, *whole = NULL;
@@ -677,6 +831,39 @@ static int find_mark(struct export *x, json_t **ret, struct err *err)
 	return cut_off ? 0 : read_note(x, &t, t.mark, is_mark, ret, err);
 }
 
+/* Whether the files that the mark lists are there with their sizes, and older than the mark. Their
+ * bytes aren't read. */
+static bool looks_whole(const struct export *x, const json_t *mark)
+{
+	bool tree = x->ask->id.kind == CONTENT_TREE;
+	_cleanup_(freep) char *dir = tree ? xstrdup(x->place) : fs_dirname(x->place);
+	_cleanup_(freep) char *own =
+		tree ? fs_join(dir, EXPORT_MARK) : xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
+	_cleanup_(str_deinit) struct str name = { 0 };
+	struct stat marked, st;
+	json_t *j;
+	size_t i;
+
+	if (stat(own, &marked) < 0)
+		return false;
+	json_array_foreach(json_object_get(mark, "files"), i, j)
+	{
+		_cleanup_(freep) char *path = NULL;
+		int64_t size;
+
+		if (!note_name(json_object_get(j, "name"), &name) ||
+		    json_get_int(j, "bytes", &size, NULL) < 0)
+			return false;
+		path = fs_join(dir, name.s);
+		if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != size ||
+		    st.st_mtim.tv_sec > marked.st_mtim.tv_sec ||
+		    (st.st_mtim.tv_sec == marked.st_mtim.tv_sec &&
+		     st.st_mtim.tv_nsec > marked.st_mtim.tv_nsec))
+			return false;
+	}
+	return true;
+}
+
 int content_is_exported(struct store *s, const struct export_ask *ask, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -690,7 +877,7 @@ int content_is_exported(struct store *s, const struct export_ask *ask, struct er
 	r = find_mark(&x, &mark, err);
 	if (r == 0 && mark && is_mark(mark) && json_get_str(mark, "content", &content, NULL) == 0 &&
 	    digest_parse(content, &d, NULL) == 0)
-		r = digest_eq(&d, &ask->id.digest);
+		r = digest_eq(&d, &ask->id.digest) && (*x.place != '/' || looks_whole(&x, mark));
 	free(x.place);
 	return r;
 }

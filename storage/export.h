@@ -10,8 +10,8 @@
  * NAME.cairn.pending.json) names everything that may be there. The next export to that place
  * removes the leftovers. Only one export at a time may write to a place. On this machine a
  * directory gets its name when it is complete, and may replace an older export; content that cairn
- * didn't export is never replaced. Symbolic links become links on this machine. A bucket has no
- * links, so there they appear only in the mark.
+ * didn't export, or that has changed since, is never replaced. Symbolic links become links on this
+ * machine. A bucket has no links, so there they appear only in the mark.
  */
 #ifndef CAIRN_STORAGE_EXPORT_H
 #define CAIRN_STORAGE_EXPORT_H
@@ -24,9 +24,12 @@
 #define EXPORT_PENDING_SUFFIX ".cairn.pending.json"
 
 struct export_ask {
-	const char *uri;  /* s3://BUCKET/KEY, gs://BUCKET/KEY, file:///PATH or /PATH; if it ends in
-			     `/`, a single file keeps its own name */
-	const char *name; /* of a single file */
+	const char *uri; /* s3://BUCKET/KEY, gs://BUCKET/KEY, file:///PATH or /PATH; if it ends in
+			    `/`, a single file keeps its own name. With `within`: a relative
+			    path */
+	const char *within; /* absolute: the directory that the place lies below. Nothing on the
+			       way to it may be a symbolic link. NULL: anywhere */
+	const char *name;   /* of a single file */
 	struct content_id id;
 	const char *pipeline, *task, *output, *run; /* written into the mark */
 	int64_t now_ns;
@@ -39,7 +42,8 @@ struct export_done {
 int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret,
 		   struct err *err);
 /* Reads the mark to learn whether the place holds this content. 1: it does. 0: it doesn't, there is
- * no mark, or a later export was cut off. */
+ * no mark, or a later export was cut off. On this machine it also looks at the files: 0 if one is
+ * missing, has another size, or was written after the mark. */
 int content_is_exported(struct store *s, const struct export_ask *ask, struct err *err);
 /* The export's place in canonical form: no slash at the end, no file://. Two exports to the same
  * place give equal strings. Caller frees. */

@@ -13,6 +13,7 @@
  * gives a warning: the URL is stored with the pipeline.
  */
 #include "base/os/fs.h"
+#include "model/config/config.h"
 #include "model/read.h"
 
 /* bucket/key; the key may be empty (a whole bucket). */
@@ -280,22 +281,63 @@ uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct
 
 /* Exports. */
 
+static bool has_part_up(const char *s)
+{
+	for (; *s; s += strcspn(s, "/"), s += *s == '/')
+		if (str_has_prefix(s, "..") && (s[2] == '/' || !s[2]))
+			return true;
+	return false;
+}
+
+/* A place in the project. */
+static const char *check_export_path(const char *s)
+{
+	_cleanup_(freep) char *normal = fs_normalise(s);
+
+	if (strstr(s, "://"))
+		return "an output is exported to s3://…, gs://…, a path in the project, or an "
+		       "absolute path (file:///…)";
+	if (has_part_up(s))
+		return "it leads upward";
+	if (str_eq(normal, "."))
+		return "it is the whole project: name something in it";
+	for (size_t i = 0; config_not_content[i]; i++)
+		if (fs_is_inside(config_not_content[i], normal))
+			return "it belongs to the state of cairn or git";
+	for (; *s; s++)
+		if ((unsigned char)*s < ' ' || *s == 0x7f)
+			return "it has control characters";
+	return NULL;
+}
+
 /* The text before the first expression must give the kind of place and the bucket. */
 static const char *check_export(const char *s, size_t fixed)
 {
 	size_t bucket = 5 + strcspn(s + MIN(fixed, (size_t)5), "/");
 
 	if (*s == '/' || str_has_prefix(s, "file:///"))
-		return strstr(s, "/../") || str_has_suffix(s, "/..") ? "it leads upward" : NULL;
+		return has_part_up(s) ? "it leads upward" : NULL;
 	if (str_has_prefix(s, "file:"))
 		return "file:// is followed by an absolute path";
+	if (fixed == 0)
+		return "it begins with an expression: begin with a folder, or with ./";
 	if (!str_has_prefix(s, "s3://") && !str_has_prefix(s, "gs://"))
-		return "an output is exported to s3://…, gs://…, or an absolute path (file:///…)";
+		return check_export_path(s);
 	if (bucket > fixed || (bucket == fixed && s[fixed]))
 		return "the bucket can't depend on expressions";
 	if (!s[bucket] || !s[bucket + 1])
 		return "a name in the bucket is missing";
 	return check_bucket(s + 5);
+}
+
+bool export_place_is_path(const char *text)
+{
+	return *text != '/' && !str_has_prefix(text, "file:") && !strstr(text, "://");
+}
+
+const char *export_place_problem(const char *text)
+{
+	return *text ? check_export(text, strlen(text)) : "it is empty";
 }
 
 /* Looks at the text outside of expressions. */
@@ -320,13 +362,25 @@ const struct expr_template *read_export(const struct doc *d, const struct yaml_n
 	if (!doc_want_text(d, n, "`export`"))
 		return NULL;
 	expr = strstr(n->text, "${{");
-	problem = check_export(n->text, expr ? (size_t)(expr - n->text) : n->len);
-	if (!problem && has_bad_text(n->text))
+	problem = !n->len ? "it is empty"
+			  : check_export(n->text, expr ? (size_t)(expr - n->text) : n->len);
+	if (!problem && !export_place_is_path(n->text) && has_bad_text(n->text))
 		problem = "it has spaces or control characters";
 	if (!problem && n->len > PATH_TEXT_MAX)
 		problem = "it is too long";
 	if (!problem)
 		return read_template(d, n);
 	doc_error(d, n, "`export: %.80s`: %s", n->text, problem);
+	return NULL;
+}
+
+const struct input_decl *export_place_meets(const struct input_decl *inputs, size_t n,
+					    const char *path, bool above)
+{
+	for (size_t i = 0; i < n; i++)
+		if (inputs[i].origin == INPUT_PATH &&
+		    (fs_is_inside(inputs[i].uri, path) ||
+		     (above && fs_is_inside(path, inputs[i].uri))))
+			return &inputs[i];
 	return NULL;
 }

@@ -96,8 +96,9 @@ struct step_output {
 	const char *name;
 	const char *path; /* relative, normalised, without the trailing slash */
 	bool is_dir;
-	const struct expr_template
-		*export; /* exported to: s3://, gs://, or file:// with an absolute path; or NULL */
+	/* Exported to: s3://, gs://, a path in the project, or an absolute one (file://); or
+	 * NULL. */
+	const struct expr_template *export;
 	struct pos pos;
 };
 
@@ -554,6 +555,15 @@ static inline void pipeline_freep(struct pipeline **p)
 {
 	pipeline_free(*p);
 }
+/* Whether a place of an export is a path in the project. */
+bool export_place_is_path(const char *text);
+/* What is wrong with a place that has its values; NULL: nothing. */
+const char *export_place_problem(const char *text);
+/* The input with a path in the project that is `path`, or contains it, or with `above` lies in it;
+ * NULL: none. */
+const struct input_decl *export_place_meets(const struct input_decl *inputs, size_t n,
+					    const char *path, bool above);
+
 /* NULL when absent. */
 const struct sweep_decl *pipeline_find_sweep(const struct pipeline *p, const char *name);
 const struct step *pipeline_find_step(const struct pipeline *p,

@@ -97,6 +97,9 @@ struct run_observer {
 	void (*metric)(void *arg, uint64_t attempt, const char *name, double value);
 	/* A started task doesn't run yet, because of `why`. NULL: nothing holds it up any more. */
 	void (*waiting)(void *arg, uint64_t attempt, const char *task, const char *why);
+	/* An output is at its place: `place` is a URL, a path in the project, or an absolute one.
+	 */
+	void (*exported)(void *arg, const char *task, const char *output, const char *place);
 	/* One line: waiting for another run, nondeterminism found, … */
 	void (*notice)(void *arg, const char *text);
 	void (*ended)(void *arg, const struct run_row *run);

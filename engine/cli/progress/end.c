@@ -72,6 +72,32 @@ static void add_head(const struct progress *p, struct str *s, const struct run_r
 	str_addc(s, '\n');
 }
 
+/* Places are text that people copy: a path of the project or a URL, as the shell takes it. */
+static void add_exported(const struct progress *p, struct str *s)
+{
+	for (size_t i = 0; i < MIN(p->n_exported, ARRAY_LEN(p->exported)); i++)
+		str_addf(s, "  exported %s\n", p->exported[i].s);
+	if (p->n_exported > ARRAY_LEN(p->exported))
+		str_addf(s, "  exported %zu more: cairn status %s\n",
+			 p->n_exported - ARRAY_LEN(p->exported), p->run_id.s);
+}
+
+void progress_exported(void *arg, const char *task, const char *output, const char *place)
+{
+	struct progress *p = arg;
+	_cleanup_(str_deinit) struct str quoted = { 0 };
+	struct str *line;
+
+	if (p->n_exported++ >= ARRAY_LEN(p->exported))
+		return;
+	line = &p->exported[p->n_exported - 1];
+	str_reset(line);
+	text_add_printable(line, task, strlen(task));
+	str_addf(line, "/%s to ", output);
+	text_add_shell_quoted(&quoted, place);
+	text_add_printable(line, quoted.s, quoted.len);
+}
+
 static void add_next_line(struct str *s, bool *first, const char *command)
 {
 	str_addf(s, "%s%s\n", *first ? "  next: " : "        ", command);
@@ -153,6 +179,7 @@ void progress_finish(struct progress *p, const struct run_row *run)
 		}
 		if (run->has_hash)
 			str_addf(&s, "  run hash %.12s\n", digest_hex(&run->hash, hex));
+		add_exported(p, &s);
 		add_next(p, &s, run);
 	}
 	fwrite(s.s, 1, s.len, p->o.summary);

@@ -48,6 +48,8 @@ struct progress {
 	size_t n_rows;
 	struct str failed[3]; /* names of tasks that failed, for the advice on what to type next */
 	size_t n_failed;
+	struct str exported[3]; /* lines of the end: what was exported, and where it is */
+	size_t n_exported;
 	uint64_t failed_attempt; /* this one was shown already */
 
 	struct {
@@ -77,6 +79,8 @@ void live_clear(struct progress *p);
 /* Something changed: draws when the last frame is old enough, else makes sure that the timer
  * draws. */
 void live_touch(struct progress *p);
+/* end.c: of the observer. */
+void progress_exported(void *arg, const char *task, const char *output, const char *place);
 /* Writes p->buf. */
 void progress_flush(struct progress *p);
 /* followed.c: reads what running tasks wrote since the last look. */

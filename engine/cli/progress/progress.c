@@ -488,6 +488,7 @@ struct progress *progress_new(const struct progress_options *o)
 				       .metric = o->live ? on_metric : NULL,
 				       .waiting = on_waiting,
 				       .notice = on_notice,
+				       .exported = progress_exported,
 				       .ended = on_ended,
 				       .arg = p };
 	return p;
@@ -532,6 +533,8 @@ void progress_free(struct progress *p)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(p->failed); i++)
 		str_deinit(&p->failed[i]);
+	for (size_t i = 0; i < ARRAY_LEN(p->exported); i++)
+		str_deinit(&p->exported[i]);
 	VEC_FREE(&p->rows);
 	str_deinit(&p->run_id);
 	str_deinit(&p->buf);

@@ -1,5 +1,6 @@
 /* engine/model/resolve/across.c — what only all steps together show, when their references are
- * resolved: declarations that nothing uses, and outputs that would be exported to one place.
+ * resolved: declarations that nothing uses, outputs that would be exported to one place, and
+ * outputs that would be exported into what the pipeline reads.
  *
  * Unused params, inputs and outputs are warned about only when there is no error, since something
  * that looks unused may be what the error is about. Places of exports that depend on values are
@@ -75,6 +76,70 @@ void resolve_warn_unused(struct loader *l)
 	}
 }
 
+/* What is known of a place in the project: all of it (*ret_whole), or the directory that it lies
+ * in. Caller frees; NULL: the place is elsewhere. */
+static char *known_place(const struct step_output *o, bool *ret_whole)
+{
+	const char *whole = template_literal(o->export), *end;
+	_cleanup_(freep) char *text = NULL;
+
+	if (!export_place_is_path(whole ? whole : o->export->parts[0].text))
+		return NULL;
+	*ret_whole = whole != NULL;
+	if (whole && str_has_suffix(whole, "/") && !o->is_dir)
+		text = xasprintf("%s%s", whole, fs_basename(o->path));
+	else if (whole)
+		text = xstrdup(whole);
+	else if ((end = memrchr(o->export->parts[0].text, '/', o->export->parts[0].len)))
+		text = xstrndup(o->export->parts[0].text, (size_t)(end - o->export->parts[0].text));
+	return fs_normalise(text ? text : "");
+}
+
+struct reading {
+	struct loader *l;
+	const struct step *s;
+	const struct step_output *o;
+};
+
+/* An export that changes what the next run reads would make each run execute steps again. */
+static void is_read(const struct reading *r, const char *what, const char *path)
+{
+	if (!str_eq(path, "."))
+		doc_error_at(
+			r->l->diags, &r->o->pos,
+			"output `%s` of step `%s` is exported to where %s `%s` is: the next run "
+			"would read it; export to another place",
+			r->o->name, r->s->name, what, path);
+	else
+		diag_warn_at(
+			r->l->diags, &r->o->pos,
+			"output `%s` of step `%s` is exported into the project, and all of the "
+			"project is %s: the next run reads it, unless `ignore` in cairn.yaml "
+			"names its folder",
+			r->o->name, r->s->name, what);
+}
+
+static void check_what_is_read(const struct reading *r)
+{
+	const struct loader *l = r->l;
+	bool whole;
+	_cleanup_(freep) char *place = known_place(r->o, &whole);
+	const struct input_decl *in =
+		place ? export_place_meets(l->inputs.v, l->inputs.n, place, whole) : NULL;
+
+	if (in)
+		is_read(r, "an input", in->uri);
+	for (size_t i = 0; place && !in && i < l->n_steps; i++)
+		for (size_t k = 0; k < l->steps[i].reads.n_code; k++) {
+			const char *code = l->steps[i].reads.code[k];
+
+			if (fs_is_inside(code, place) || (whole && fs_is_inside(place, code))) {
+				is_read(r, "code", code);
+				return;
+			}
+		}
+}
+
 /* Refuses equal constant places of different outputs. Other places are known only when tasks have
  * their values. */
 void resolve_check_exports(struct loader *l)
@@ -87,6 +152,8 @@ void resolve_check_exports(struct loader *l)
 			const char *text = o->export ? template_literal(o->export) : NULL;
 			void **slot;
 
+			if (o->export)
+				check_what_is_read(&(struct reading){ l, &l->steps[i], o });
 			if (!text)
 				continue;
 			slot = map_slot(places, text, strlen(text) - str_has_suffix(text, "/"),

@@ -117,15 +117,88 @@ test_expect 'each task of a matrix has its place; two with one place are an erro
 	test_code 3 cairn -C m check 2>err
 	test_grep "exported to where line 4 exports" err
 '
+test_expect 'into the project: found by its name after a hit, too; the end of the run says where' '
+	pipeline p "  make: {run: \"mkdir -p \${{ outputs.d }}/s; echo \${{ params.n }} >\${{ outputs.d }}/s/x; echo f >\${{ outputs.f }}\", outputs: {d: {path: d/, export: \"my models/é \${{ params.n }}/\"}, f: {path: f.txt, export: \"models/\${{ run.id }}/\"}}}"
+	cairn -C p run >out.txt
+	test_grep "^  exported make/d to .my models/é 1.$" out.txt
+	test_is "$(cat "p/my models/é 1/s/x")" 1
+	rm -r "p/my models" p/models
+	cairn -C p run --json >out.json 2>out.txt
+	test_is "$(counts out.json)" "0 1 0"
+	test_is "$(cat "p/my models/é 1/s/x" "p/models/$(json out.json "d[\"id\"]")/f.txt" | tr "\n" " ")" "1 f "
+'
+test_expect 'what a person changed at the place of an export stays; the run fails and says what' '
+	echo mine >"p/my models/é 1/s/x"
+	test_code 1 cairn -C p run -q 2>err
+	test_grep "s/x. has changed since cairn exported it; move it away" <(cat err; cairn -C p status)
+	test_is "$(cat "p/my models/é 1/s/x")" mine
+	echo 1 >"p/my models/é 1/s/x"
+	cairn -C p run -q
+	touch "p/my models/é 1/new"
+	cairn -C p run -q
+	sed -i "s,echo f,echo f >\${{ outputs.d }}/new; echo f," p/pipeline.yaml
+	test_code 1 cairn -C p run -q 2>err
+	test_grep "new. was put there since cairn exported it" <(cat err; cairn -C p status)
+	rm "p/my models/é 1/new"
+	cairn -C p run -q
+	test_is "$(cat "p/my models/é 1/new")" f
+'
+test_expect 'no link leads an export out of the project, nor does a value' '
+	rm -r "p/my models"
+	mkdir "$OUT/elsewhere"
+	ln -s "$OUT/elsewhere" "p/my models"
+	test_code 1 cairn -C p run -q 2>err
+	test_grep "my models is there and isn.t a directory" <(cat err; cairn -C p status)
+	rm "p/my models"
+	mkdir "p/my models"
+	ln -s "$OUT/elsewhere" "p/my models/é 1"
+	test_code 1 cairn -C p run -q 2>err
+	test_grep "is there already, and cairn didn.t export it" <(cat err; cairn -C p status)
+	test_is "$(ls -A "$OUT/elsewhere")" ""
+	pipeline v "  make: {run: \"echo f >\${{ outputs.f }}\", outputs: {f: {path: f.txt, export: \"x/\${{ params.n }}/f\"}}}" "{n: ..}"
+	test_code 1 cairn -C v run -q 2>err
+	test_grep "could not be exported to .*it leads upward" <(cat err; cairn -C v status)
+	pipeline v "  make: {run: \"echo f >\${{ outputs.f }}\", outputs: {f: {path: f.txt, export: \"./\${{ params.n }}/f\"}}}" "{n: .cairn}"
+	test_code 1 cairn -C v run -q 2>err
+	test_grep "it belongs to the state of cairn or git" <(cat err; cairn -C v status)
+'
+test_expect 'an export into what the next run would read' '
+	pipeline w "  make: {run: \"cat x/a/b >\${{ outputs.f }}\", inputs: {x: x/a/b}, outputs: {f: {path: f.txt, export: x/a/}}}" "{n: x/a}"
+	cairn -C w check
+	sed -i "s,inputs: {x: x/a/b},inputs: {x: x/}," w/pipeline.yaml
+	test_code 3 cairn -C w check 2>err
+	test_grep "pipeline.yaml:4:.*output .f. of step .make. is exported to where an input .x. is: the next run would read it" err
+	mkdir -p w/x/a
+	echo b >w/x/a/b
+	sed -i "s,inputs: {x: x/},inputs: {x: x/a/b}, ; s,x/a/}},\"./\${{ params.n }}/b\"}}," w/pipeline.yaml
+	test_code 1 cairn -C w run -q 2>err
+	test_grep "the input .x/a/b. is there, and the next run would read it" <(cat err; cairn -C w status)
+'
+test_expect 'a place in that of another export: that one is whole, the run fails' '
+	pipeline in "  make: {run: \"echo a >\${{ outputs.a }}/x; echo b >\${{ outputs.b }}\", outputs: {a: {path: a/, export: x/a}, b: {path: b, export: x/a/b/c}}}"
+	test_code 1 cairn -C in run -q 2>err
+	test_grep "could not be exported to x/a/b/c: it lies in the place to which task make is exported" <(cat err; cairn -C in status)
+	test_is "$(ls in/x/a)" x
+'
+test_expect 'two runs that export to one place at once: each time one of both, whole' '
+	pipeline c "  make: {run: \"for i in 1 2 3 4 5 6 7 8; do echo \${{ params.n }} >\${{ outputs.d }}/\$i; done\", outputs: {d: {path: d/, export: models/latest}}}"
+	for n in 1 2 3 4; do
+		cairn -C c run -q -p n=$n &
+	done
+	wait
+	test_is "$(cat c/models/latest/[1-8] | sort -u | wc -l)" 1
+	test_is "$(ls -A c/models)" latest
+'
 test_expect 'two tasks that turn out to have one place: one is exported, the run fails and says which' '
 	pipeline t "  make: {matrix: {k: [x, y]}, run: \"echo \${{ matrix.k }} >\${{ outputs.o }}\", outputs: {o: {path: o.txt, export: \"$OUT/t/\${{ matrix.k == '"'x'"' || true }}.txt\"}}}"
 	test_code 1 cairn -C t run -q 2>err
 	test_grep "make.k=y. could not be exported to $OUT/t/true.txt: task make.k=x. is exported to the same place" <(cat err; cairn -C t status)
 '
 test_expect 'places that can not be' '
-	pipeline bad "  a: {run: x, outputs: {o: {path: o.txt, export: https://host/x}, p: {path: p, export: \"s3://\${{ params.n }}/x\"}, q: {path: q, export: a/b}, r: {path: r, export: s3://bucket}, s: {path: s, export: \"/x/\${{ steps.a }}\"}}}"
+	pipeline bad "  a: {run: x, outputs: {o: {path: o.txt, export: https://host/x}, p: {path: p, export: \"s3://\${{ params.n }}/x\"}, q: {path: q, export: a/../b}, r: {path: r, export: s3://bucket}, s: {path: s, export: \"/x/\${{ steps.a }}\"}}}"
 	test_code 3 cairn -C bad check 2>err
 	test_grep "an output is exported to s3://" err
+	test_grep "it leads upward" err
 	test_grep "the bucket can.t depend on expressions" err
 	test_grep "a name in the bucket is missing" err
 	test_grep "can.t be used here: .export. can use .params., .matrix., .item.name. and .run.id. only" err
