@@ -476,12 +476,15 @@ const struct cli_command cli_commands[] = {
 		     "a run as a research object" }),
 	  .complete = COMPLETE_RUN, .run = cmd_export },
 	{ "get", "copy an output, log, code or a whole run out of the store", "WHAT", 1, 1,
-	  "WHAT is TASK/OUTPUT of the newest run (or STEP, when it has one output and one task), "
+	  "WHAT is TASK/OUTPUT of the newest run (or TASK alone, when it has one output), "
 	  "RUN/TASK/OUTPUT, RUN:OUTPUT, TASK@log, TASK@code, RUN@input.NAME, RUN@metric.NAME, a "
 	  "content id or its beginning, or a RUN: id, run hash or the beginning of one, or a name "
 	  "that `cairn tag` gave. A run becomes a directory with pipeline/, code/STEP/, "
 	  "outputs/TASK/OUTPUT, logs/TASK.log, metrics.json and manifest.json. A run hash may be "
-	  "that of a run which only the shared store knows.\n\nThe copy is yours: changing it "
+	  "that of a run which only the shared store knows.\n\nSTEP or STEP/OUTPUT of a step with "
+	  "several tasks becomes a directory with an entry for each task, named as in the "
+	  "directory that a step gets as its input: fold=0/, fold=1/.\n\nThe copy is yours: "
+	  "changing it "
 	  "doesn't touch the store.",
 	  OPTIONS(OPT_RUN,
 		  { 'o', "output", "PATH",
@@ -490,7 +493,7 @@ const struct cli_command cli_commands[] = {
 		    .complete = COMPLETE_FILE },
 		  { 0, "replace", NULL, "replace an existing file or directory" },
 		  { 0, "inputs", NULL, "with a run: copy its inputs, too" }, OPT_STORE),
-	  .json = "cairn.get/1 cairn.get-run/1 cairn.get-metric/1",
+	  .json = "cairn.get/1 cairn.get-step/1 cairn.get-run/1 cairn.get-metric/1",
 	  EXIT_CODES({ 0, "done" },
 		     { 1, "of a run: some of its content isn't in the store any more" },
 		     { 4, "it doesn't exist" }),

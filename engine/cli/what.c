@@ -280,12 +280,30 @@ static int by_output_name(struct search *s, const struct facts_task *tasks, size
 	return found != NULL;
 }
 
+static bool find_of_step(struct search *s, const struct facts_task *tasks, size_t n,
+			 const char *what)
+{
+	struct facts_output *v = arena_alloc(s->cli->arena, (n + 1) * sizeof(*v));
+	size_t of, found = facts_find_outputs(tasks, n, what, v, &of);
+
+	if (!found || of < 2)
+		return false;
+	s->ret->kind = WHAT_STEP;
+	s->ret->parts = v;
+	s->ret->n_parts = found;
+	s->ret->n_tasks = of;
+	s->ret->name = str_eq(v[0].task->step, what) ? v[0].task->step : v[0].output->name;
+	return true;
+}
+
 static int find_output(struct search *s, const struct facts_task *tasks, size_t n, const char *what)
 {
 	const struct facts_task *t;
 	const struct named_content *o;
 	struct err e = { 0 };
 
+	if (s->allowed & WHAT_STEP && find_of_step(s, tasks, n, what))
+		return 1;
 	if (facts_find_output(tasks, n, what, &t, &o, &e) == 0) {
 		take_output(s, t, o);
 		return 1;

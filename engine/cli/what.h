@@ -20,17 +20,28 @@
 
 #include "cli/render/facts.h"
 
-enum what_kind { WHAT_RUN = 1, WHAT_TASK = 2, WHAT_CONTENT = 4, WHAT_METRIC = 8, WHAT_FILE = 16 };
+/* WHAT_STEP: an output of each task of a step that has several; where it isn't allowed, the user
+ * is asked to name the task. */
+enum what_kind {
+	WHAT_RUN = 1,
+	WHAT_TASK = 2,
+	WHAT_CONTENT = 4,
+	WHAT_METRIC = 8,
+	WHAT_FILE = 16,
+	WHAT_STEP = 32,
+};
 
 struct what {
 	enum what_kind kind;
 	bool has_run;
 	struct run_row run;
-	const struct facts_task *task; /* WHAT_TASK; WHAT_CONTENT and WHAT_METRIC when they were
-					  named by one; else NULL */
-	struct content_id id;          /* WHAT_CONTENT; WHAT_FILE: of its bytes */
-	const char *name;              /* what a copy would be called: "model", "train.log" */
-	const char *metric;            /* WHAT_METRIC: flattened name */
+	const struct facts_task *task;    /* WHAT_TASK; WHAT_CONTENT and WHAT_METRIC when they were
+					     named by one; else NULL */
+	struct content_id id;             /* WHAT_CONTENT; WHAT_FILE: of its bytes */
+	const char *name;                 /* what a copy would be called: "model", "train.log" */
+	const struct facts_output *parts; /* WHAT_STEP: of each task that has the output */
+	size_t n_parts, n_tasks;          /* n_tasks: of the step */
+	const char *metric;               /* WHAT_METRIC: flattened name */
 	double value;
 };
 

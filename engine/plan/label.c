@@ -85,18 +85,24 @@ void plan_loop_label(const struct plan *p, const struct plan_task *t, struct str
 	add_label(p, t, false, out);
 }
 
+void plan_entry_add_suffix(const struct step_output *o, struct str *out)
+{
+	const char *base = fs_basename(o->path), *dot = strrchr(base, '.');
+	const char *suffix = dot && dot != base && !o->is_dir ? dot : "";
+
+	if (*suffix && !str_has_suffix(out->s, suffix))
+		str_add(out, suffix);
+}
+
 void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,
 		 const struct step_output *o, struct str *out)
 {
 	const struct plan_step *s = &p->steps[t->step];
-	const char *base = fs_basename(o->path), *dot = strrchr(base, '.');
-	const char *suffix = dot && dot != base && !o->is_dir ? dot : "";
 
 	str_reset(out);
 	if (s->items)
 		str_add(out, s->items[t->index].path);
 	else
 		add_axes(s, t, d, out);
-	if (*suffix && !str_has_suffix(out->s, suffix))
-		str_add(out, suffix);
+	plan_entry_add_suffix(o, out);
 }

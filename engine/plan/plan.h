@@ -254,6 +254,9 @@ int plan_judge_round(struct plan *p, const struct plan_task *t, const struct con
 		     struct err *err);
 /* "train[fold=0]", into `out` (reset first). */
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
+/* Makes the part of a task's label that tells it from others ("fold=0") the name of this output of
+ * it in a directory of all of them: a file keeps the suffix of its path. */
+void plan_entry_add_suffix(const struct step_output *o, struct str *out);
 const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
 /* What the step's attempts see and reach: its own words, else those of cairn.yaml when the run
  * began. Never UNSTATED. */

@@ -197,7 +197,8 @@ json_t *facts_attempt(const struct attempt_row *a, bool died)
 	int64_t until_ns = a->ended_ns ? a->ended_ns : clock_wall_ns();
 	const char *state = !a->ended_ns                 ? died && !a->approval ? "lost" : "running"
 			    : a->failure == FAILURE_NONE ? "succeeded"
-							 : "failed";
+			    : a->failure == FAILURE_CANCELLED ? "cancelled"
+							      : "failed";
 	json_t *o = json_object(),
 	       *approval = a->approval ? json_loads(a->approval, 0, NULL) : NULL;
 

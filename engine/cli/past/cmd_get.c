@@ -1,7 +1,8 @@
 /* engine/cli/past/cmd_get.c — `cairn get`: copies content out of the store for the user.
  *
- * what_find() says whether WHAT is a run, a content or a metric; each has its own function here. A
- * run becomes a directory (get_run.c).
+ * what_find() says whether WHAT is a run, a content, an output of all tasks of a step, or a metric.
+ * A run becomes a directory (get_run.c), and so does an output of several tasks: its entries are
+ * named as in the directory that a step gets as its input.
  *
  * Everything is written under a temporary name next to its place and then renamed, so that an
  * interrupted copy leaves the old file in place. With --replace the old one is removed when the new
@@ -20,6 +21,8 @@
 #include "base/os/fs.h"
 #include "base/text/text.h"
 #include "cli/past/get_run.h"
+#include "plan/plan.h"
+#include "run/reproduce/reproduce.h"
 #include "storage/content/content.h"
 
 static int to_stdout(struct cli *cli, struct store *s, const struct content_id *id, struct err *err)
@@ -95,17 +98,91 @@ static int put_in_place(const char *temp, const char *path, bool replace, struct
 	return r;
 }
 
+/* The output as the pipeline of the run declares it; NULL when that isn't known any more. */
+static const struct step_output *declared(const struct pipeline *p, const struct facts_output *o)
+{
+	const struct step *s = p ? pipeline_find_step(p, o->task->step) : NULL;
+
+	for (size_t i = 0; s && i < s->n_outputs; i++)
+		if (str_eq(s->outputs[i].name, o->output->name))
+			return &s->outputs[i];
+	return NULL;
+}
+
+/* "fold=0.csv": what the label has behind the step's name, in brackets. */
+static void entry_name(const struct pipeline *p, const struct facts_output *o, struct str *out)
+{
+	const struct step_output *decl = declared(p, o);
+	size_t step = strlen(o->task->step), n = strlen(o->task->task);
+
+	str_reset(out);
+	if (n > step + 2)
+		str_addn(out, o->task->task + step + 1, n - step - 2);
+	else
+		str_add(out, o->task->task);
+	if (decl && content_is_file(&o->output->id))
+		plan_entry_add_suffix(decl, out);
+}
+
+static int put_parts(struct store *s, const struct what *w, const char *dir, struct err *err)
+{
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	_cleanup_(str_deinit) struct str name = { 0 };
+	_cleanup_(fd_closep) int fd = -1;
+
+	/* Without it files have no suffix. */
+	if (pipeline_files_load(s, &w->run.pipeline_blob, w->run.path, &p, NULL) < 0)
+		p = NULL;
+	if (mkdir(dir, 0777) < 0)
+		return err_errno(err, "cannot make %s", dir);
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, "cannot open %s", dir);
+	for (size_t i = 0; i < w->n_parts; i++) {
+		entry_name(p, &w->parts[i], &name);
+		if (content_materialise_beneath(s, &w->parts[i].output->id, CONTENT_COPY_WRITABLE,
+						fd, name.s, err) < 0)
+			return err_wrap(err, "the output of %s", w->parts[i].task->task);
+	}
+	return 0;
+}
+
+static uint64_t size_of(const struct what *w)
+{
+	uint64_t n = w->kind == WHAT_STEP ? 0 : w->id.size_bytes;
+
+	for (size_t i = 0; i < w->n_parts; i++)
+		n += w->parts[i].output->id.size_bytes;
+	return n;
+}
+
+static json_t *got_json(const struct what *w, const char *path)
+{
+	json_t *o = json_pack("{s:o, s:I}", "path", json_name(path, strlen(path)), "bytes",
+			      (json_int_t)size_of(w));
+
+	if (w->kind == WHAT_STEP)
+		json_object_set_new(o, "contents", json_integer((json_int_t)w->n_parts));
+	else
+		json_object_set_new(o, "id", facts_id(&w->id));
+	return o;
+}
+
 static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
 {
 	const char *path = cli_value(args, "output");
 	_cleanup_(freep) char *own = NULL, *temp = NULL;
 	bool replace = cli_flag(args, "replace");
-	char hex[DIGEST_HEX_MAX];
 	struct err err = { 0 };
 	struct store *s;
 
 	if (cli_store(cli, false, &s, &err) < 0)
 		return cli_fail(cli, &err);
+	if (path && str_eq(path, "-") && w->kind == WHAT_STEP) {
+		err_set(&err, ERR_USAGE, "%zu tasks have this output: name one, or give -o PATH",
+			w->n_parts);
+		return cli_fail(cli, &err);
+	}
 	if (path && str_eq(path, "-"))
 		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
 	if (!path) /* it comes from the record */
@@ -113,18 +190,20 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 	temp = beside(path, "tmp");
 	if (check_free(path, replace, &err) < 0)
 		return cli_fail(cli, &err);
-	if (content_materialise_at(s, &w->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, &err) < 0) {
+	if ((w->kind == WHAT_STEP ? put_parts(s, w, temp, &err)
+				  : content_materialise_at(s, &w->id, CONTENT_COPY_WRITABLE,
+							   AT_FDCWD, temp, &err)) < 0) {
 		fs_remove_tree(temp, NULL);
 		return cli_fail(cli, &err);
 	}
 	if (put_in_place(temp, path, replace, &err) < 0)
 		return cli_fail(cli, &err);
+	if (w->n_parts < w->n_tasks)
+		cli_warn(cli, "%zu of %zu tasks have no such output: `cairn status -v %s`",
+			 w->n_tasks - w->n_parts, w->n_tasks, w->run.id);
 	if (cli->json)
-		cli_print_json(cli, "cairn.get/1",
-			       json_pack("{s:s+, s:o, s:I}", "id",
-					 "sha256:", digest_hex(&w->id.digest, hex), "path",
-					 json_name(path, strlen(path)), "bytes",
-					 (json_int_t)w->id.size_bytes));
+		cli_print_json(cli, w->kind == WHAT_STEP ? "cairn.get-step/1" : "cairn.get/1",
+			       got_json(w, path));
 	else
 		cli_note(cli, "%s", cli_text(cli, path));
 	return CLI_OK;
@@ -195,8 +274,8 @@ int cmd_get(struct cli *cli, const struct cli_args *args)
 	struct db *db;
 
 	if (what_db(cli, text, &db, &err) < 0 ||
-	    what_find(cli, db, text, WHAT_RUN | WHAT_CONTENT | WHAT_METRIC, cli_value(args, "run"),
-		      &w, &err) < 0)
+	    what_find(cli, db, text, WHAT_RUN | WHAT_CONTENT | WHAT_STEP | WHAT_METRIC,
+		      cli_value(args, "run"), &w, &err) < 0)
 		return cli_fail(cli, &err);
 	if (w.kind == WHAT_RUN)
 		return run(cli, args, db, &w);

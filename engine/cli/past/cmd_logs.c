@@ -199,7 +199,8 @@ static int print_hit(struct logs *l, const struct facts_task *t, struct err *err
 	return found < 0 ? -1 : print_stored(l, &a, -1, err);
 }
 
-static int choose(struct logs *l, const struct cli_args *args, logged_list *ret, struct err *err)
+static int choose(struct logs *l, const struct cli_args *args, struct arena *arena,
+		  logged_list *ret, struct err *err)
 {
 	struct attempt_row *rows;
 	struct facts_task *tasks = NULL;
@@ -213,7 +214,7 @@ static int choose(struct logs *l, const struct cli_args *args, logged_list *ret,
 			VEC_PUSH(ret, ((struct logged){ .task = tasks[i].task,
 							.step = tasks[i].step,
 							.of = &tasks[i] }));
-	if (record_run_attempts(l->db, l->run.rowid, l->cli->arena, &rows, &n, err) < 0)
+	if (record_run_attempts(l->db, l->run.rowid, arena, &rows, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		VEC_PUSH(ret,
@@ -228,13 +229,50 @@ static int choose(struct logs *l, const struct cli_args *args, logged_list *ret,
 	return logs_choose(args, l->options.attempt, l->run.id, ret, err);
 }
 
+/* Tasks that begin later. */
+
+struct later {
+	struct logs *l;
+	const struct cli_args *args;
+};
+
+static bool goes_on(const struct run_row *r)
+{
+	return r->state == RUN_RUNNING && !run_is_left(r);
+}
+
+static int look_again(void *arg, struct arena *arena, logged_list *ret, struct err *err)
+{
+	struct later *t = arg;
+	struct err none = { 0 };
+	struct run_row now;
+
+	/* The state first: what begins after this look is found by the next one. */
+	if (record_find_run(t->l->db, t->l->run.id, arena, &now, err) < 0)
+		return -1;
+	if (choose(t->l, t->args, arena, ret, &none) < 0 && none.code != ERR_NOT_FOUND)
+		return err_pass(err, &none);
+	return goes_on(&now);
+}
+
+/* Whether the user named a step that has, or may have, several tasks. */
+static bool names_a_step(const struct cli_args *args, const logged_list *logs)
+{
+	for (size_t i = 0; i < logs->n; i++)
+		for (size_t k = 0; k < args->n_operands; k++)
+			if (logs->v[i].step && !str_eq(logs->v[i].task, logs->v[i].step) &&
+			    step_name_is_in(logs->v[i].step, args->operands[k]))
+				return true;
+	return false;
+}
+
 int cmd_logs(struct cli *cli, const struct cli_args *args)
 {
 	struct logs l = { .cli = cli };
 	logged_list logs = { 0 };
 	struct err err = { 0 };
 	int r, code = CLI_OK;
-	bool together;
+	bool together, wait;
 
 	if (cli_flag(args, "server"))
 		return server_logs(cli, args);
@@ -243,8 +281,10 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 	    cli_store(cli, false, &l.store, &err) < 0 ||
 	    facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0)
 		return cli_fail(cli, &err);
-	r = choose(&l, args, &logs, &err);
-	together = r == 0 && logs_are_followed(&l.options, &logs);
+	r = choose(&l, args, cli->arena, &logs, &err);
+	wait = r == 0 && l.options.follow && !l.options.attempt && goes_on(&l.run) &&
+	       names_a_step(args, &logs);
+	together = r == 0 && (wait || logs_are_followed(&l.options, &logs));
 	for (size_t i = 0; r == 0 && i < logs.n; i++) {
 		if (together && logs.v[i].running)
 			continue;
@@ -256,7 +296,10 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 		cli_end_log(cli, &l.text);
 	}
 	if (r == 0 && together)
-		code = logs_follow(cli, args, l.run.id, &logs);
+		code = logs_follow(
+			cli, args, l.run.id, &logs,
+			wait ? &(struct logs_later){ look_again, &(struct later){ &l, args } }
+			     : NULL);
 	VEC_FREE(&logs);
 	return r < 0 ? cli_fail(cli, &err) : code;
 }

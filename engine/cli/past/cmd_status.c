@@ -105,8 +105,7 @@ static void print_attempts(struct cli *cli, const json_t *attempts, bool ended)
 		done += well;
 		if (well && cli->verbosity < 1)
 			continue;
-		table_cell(t, failure ? STYLE_RED : cli_state_style(state), "%s",
-			   failure ? failure : state);
+		table_cell(t, cli_state_style(state), "%s", failure ? failure : state);
 		table_cell(t, STYLE_PLAIN, "%s%s", printable(cli, a, "task"),
 			   cli_member_int(a, "attempt") > 1 ? " (again)" : "");
 		table_cell(t, STYLE_PLAIN, "%s",

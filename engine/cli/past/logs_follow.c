@@ -5,6 +5,9 @@
  * holds up no other. We read what they print through pipes and print whole lines, each behind the
  * name of its task. A line over LINE_MAX_BYTES is printed in parts, so that memory has a limit.
  *
+ * With `later`, we look for new logs every LOOK_MS. An attempt is followed once, also one that
+ * ended between two looks.
+ *
  * They end with their tasks. An interrupt of the terminal reaches them too; when we are killed they
  * end at their next line, which nobody reads. Their errors go to standard error by themselves.
  *
@@ -18,14 +21,17 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/clock.h"
+#include "base/map.h"
 #include "cli/past/past.h"
 
 #define LINE_MAX_BYTES (64 * KIB)
+#define LOOK_MS        500
 
 extern char **environ;
 
 struct follower {
-	const struct logged *of;
+	const char *task;
 	pid_t pid;
 	int fd; /* what it prints; -1 after its end */
 	struct str line;
@@ -35,7 +41,7 @@ static void print_line(struct cli *cli, struct follower *f, size_t n)
 {
 	struct cli_log log = { 0 };
 
-	cli_printf(cli, "%s%s |%s ", cli_style(cli, STYLE_DIM), cli_text(cli, f->of->task),
+	cli_printf(cli, "%s%s |%s ", cli_style(cli, STYLE_DIM), cli_text(cli, f->task),
 		   cli_style(cli, STYLE_PLAIN));
 	cli_print_log(cli, &log, f->line.s, n);
 	cli_end_log(cli, &log);
@@ -123,53 +129,114 @@ static void read_some(struct cli *cli, struct follower *f)
 		fd_closep(&f->fd);
 }
 
-static void read_all(struct cli *cli, struct follower *v, size_t n)
+struct following {
+	struct cli *cli;
+	const struct cli_args *args;
+	const char *run;
+	const struct logs_later *later;
+	struct map *seen; /* attempts, by task and number */
+	VEC(struct follower) v;
+};
+
+static bool seen_before(struct following *f, const struct logged *l)
 {
-	_cleanup_(freep) struct pollfd *p = xcalloc(n + 1, sizeof(*p));
+	_cleanup_(freep) char *key = xasprintf("%llu %s", (unsigned long long)l->attempt, l->task);
+	bool is_new;
+
+	map_slot(f->seen, key, strlen(key), &is_new);
+	return !is_new;
+}
+
+static int follow(struct following *f, const struct logged *l, struct err *err)
+{
+	struct follower one = { .task = arena_strdup(f->cli->arena, l->task), .fd = -1 };
+
+	if (start(f->cli, command_of(f->cli, f->args, f->run, one.task), &one, err) < 0)
+		return -1;
+	VEC_PUSH(&f->v, one);
+	return 0;
+}
+
+/* 1: more may come; 0: none will. */
+static int look(struct following *f, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	logged_list now = { 0 };
+	int more = f->later ? f->later->look(f->later->arg, arena, &now, err) : 0;
+
+	for (size_t i = 0; i < now.n && more >= 0; i++)
+		if (!seen_before(f, &now.v[i]) && follow(f, &now.v[i], err) < 0)
+			more = -1;
+	VEC_FREE(&now);
+	return more;
+}
+
+/* Waits for what the followers print, and reads it. Returns how many go on. */
+static size_t read_round(struct following *f)
+{
+	_cleanup_(freep) struct pollfd *p = xcalloc(f->v.n + 1, sizeof(*p));
+	size_t n = f->v.n, open = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		p[i] = (struct pollfd){ .fd = f->v.v[i].fd, .events = POLLIN };
+		open += f->v.v[i].fd >= 0;
+	}
+	if ((open || f->later) && poll(p, n, f->later ? LOOK_MS : -1) > 0)
+		for (size_t i = 0; i < n; i++)
+			if (f->v.v[i].fd >= 0 && p[i].revents)
+				read_some(f->cli, &f->v.v[i]);
+	return open;
+}
+
+static int read_all(struct following *f, struct err *err)
+{
+	int64_t last = clock_mono_ns();
+	int more = f->later != NULL;
 	size_t open;
 
 	do {
-		open = 0;
-		for (size_t i = 0; i < n; i++) {
-			p[i] = (struct pollfd){ .fd = v[i].fd, .events = POLLIN };
-			open += v[i].fd >= 0;
-		}
-		if (open && poll(p, n, -1) > 0)
-			for (size_t i = 0; i < n; i++)
-				if (v[i].fd >= 0 && p[i].revents)
-					read_some(cli, &v[i]);
-	} while (open && !ferror(cli->out));
+		int64_t now;
+
+		open = read_round(f);
+		now = clock_mono_ns();
+		if (more <= 0 || now - last < LOOK_MS * NS_PER_MS)
+			continue;
+		last = now;
+		more = look(f, err);
+		open += more >= 0; /* the last look may have begun one */
+	} while ((open || more > 0) && !ferror(f->cli->out));
+	return MIN(more, 0);
 }
 
 int logs_follow(struct cli *cli, const struct cli_args *args, const char *run,
-		const logged_list *all)
+		const logged_list *all, const struct logs_later *later)
 {
-	_cleanup_(freep) struct follower *v = xcalloc(all->n + 1, sizeof(*v));
+	_cleanup_(map_freep) struct map *seen = map_new();
+	struct following f = { .cli = cli, .args = args, .run = run, .later = later, .seen = seen };
 	struct err err = { 0 };
-	int code = CLI_OK;
-	size_t n = 0;
+	int code = CLI_OK, r = 0;
 
 	assert(run);
-	for (size_t i = 0; i < all->n; i++) {
-		if (!all->v[i].running)
-			continue;
-		v[n] = (struct follower){ .of = &all->v[i], .fd = -1 };
-		if (start(cli, command_of(cli, args, run, all->v[i].task), &v[n], &err) < 0) {
-			code = cli_fail(cli, &err);
-			break;
-		}
-		n++;
+	for (size_t i = 0; i < all->n && r == 0; i++) {
+		seen_before(&f, &all->v[i]);
+		if (all->v[i].running)
+			r = follow(&f, &all->v[i], &err);
 	}
-	read_all(cli, v, n);
-	for (size_t i = 0; i < n; i++) {
+	if (r < 0)
+		f.later = NULL;
+	if (read_all(&f, &err) < 0 || r < 0)
+		code = cli_fail(cli, &err);
+	for (size_t i = 0; i < f.v.n; i++) {
+		struct follower *one = &f.v.v[i];
 		int status = 0;
 
-		fd_closep(&v[i].fd);
-		while (waitpid(v[i].pid, &status, 0) < 0 && errno == EINTR)
+		fd_closep(&one->fd);
+		while (waitpid(one->pid, &status, 0) < 0 && errno == EINTR)
 			;
 		if (code == CLI_OK && status)
 			code = WIFEXITED(status) ? WEXITSTATUS(status) : CLI_INTERRUPTED;
-		str_deinit(&v[i].line);
+		str_deinit(&one->line);
 	}
+	VEC_FREE(&f.v);
 	return code;
 }

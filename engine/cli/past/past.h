@@ -33,10 +33,17 @@ int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, 
 		struct err *err);
 /* Whether to call logs_follow() for the running ones: several are to be followed. */
 bool logs_are_followed(const struct logs_options *o, const logged_list *logs);
+/* Finds logs that begin later: appends those that are chosen now, with strings in `arena`. 1: more
+ * may come; 0: none will. */
+struct logs_later {
+	int (*look)(void *arg, struct arena *arena, logged_list *ret, struct err *err);
+	void *arg;
+};
 /* Follows all running tasks of the list at once, each line behind the name of its task, until they
- * end. Returns the exit code; errors were printed. */
+ * end; with `later` (or NULL) also those that begin meanwhile. Returns the exit code; errors were
+ * printed. */
 int logs_follow(struct cli *cli, const struct cli_args *args, const char *run,
-		const logged_list *logs);
+		const logged_list *logs, const struct logs_later *later);
 /* Prints the line above a log, when there are several. */
 void logs_print_head(struct cli *cli, const struct logged *l);
 

@@ -70,3 +70,25 @@ int facts_find_output(const struct facts_task *tasks, size_t n, const char *what
 			       without->outputs[0].name);
 	return err_set(err, ERR_NOT_FOUND, "the run has no output `%s` (write TASK/OUTPUT)", what);
 }
+
+size_t facts_find_outputs(const struct facts_task *tasks, size_t n, const char *what,
+			  struct facts_output *ret, size_t *ret_of)
+{
+	const char *slash = strrchr(what, '/');
+	size_t found = 0;
+
+	*ret_of = 0;
+	for (size_t i = 0; i < n; i++) {
+		bool alone = str_eq(tasks[i].step, what);
+		const struct named_content *o = NULL;
+
+		if (!alone && !(slash && strlen(tasks[i].step) == (size_t)(slash - what) &&
+				str_has_prefix(what, tasks[i].step)))
+			continue;
+		++*ret_of;
+		o = output_named(&tasks[i], alone ? NULL : slash + 1);
+		if (o && o->id.kind != CONTENT_NONE)
+			ret[found++] = (struct facts_output){ &tasks[i], o };
+	}
+	return found;
+}

@@ -19,5 +19,13 @@ int facts_tasks(struct cli *cli, struct db *db, const struct run_row *run, struc
 int facts_find_output(const struct facts_task *tasks, size_t n, const char *what,
 		      const struct facts_task **ret_task, const struct named_content **ret,
 		      struct err *err);
+/* The output of each task of a step that STEP/OUTPUT means, or STEP alone when it has one output.
+ * `ret` has room for n. Returns how many there are; *ret_of is how many tasks the step has. */
+struct facts_output {
+	const struct facts_task *task;
+	const struct named_content *output;
+};
+size_t facts_find_outputs(const struct facts_task *tasks, size_t n, const char *what,
+			  struct facts_output *ret, size_t *ret_of);
 
 #endif

@@ -2,6 +2,7 @@
 #include "cli/render/facts.h"
 #include "cli/serve/server.h"
 #include "run/cancel.h"
+#include "run/reproduce/reproduce.h"
 
 /* The named runs, or the only run that has a living engine. */
 static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args,
@@ -30,6 +31,22 @@ static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args
 				   kept);
 }
 
+/* Only an engine executes steps, also those of `finally`. False also when the pipeline isn't known.
+ */
+static bool has_finally(struct cli *cli, const struct run_row *r)
+{
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	struct store *s;
+	bool any = false;
+
+	if (cli_store(cli, false, &s, NULL) < 0 ||
+	    pipeline_files_load(s, &r->pipeline_blob, r->path, &p, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < p->n_steps; i++)
+		any |= p->steps[i].finally;
+	return any;
+}
+
 static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool now,
 		  struct err *err)
 {
@@ -48,6 +65,11 @@ static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool 
 		return -1;
 	if (!cli->json)
 		cli_printf(cli, "%s: cancelled; %zu Job%s deleted\n", r->id, n, n == 1 ? "" : "s");
+	if (has_finally(cli, r))
+		cli_warn(cli,
+			 "no engine was there to execute the steps of `finally`: `cairn resume %s` "
+			 "goes on with the run, and executes them at its end",
+			 r->id);
 	return 0;
 }
 

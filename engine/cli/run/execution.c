@@ -92,8 +92,8 @@ static void warn_of_secrets(struct cli *cli, const struct execution *e, const st
 }
 
 /* What `cairn get` names to fetch the result that the pipeline is for, as far as it is known before
- * the run: the first output of the last step that nothing follows, if that is one task which isn't
- * skipped. NULL: none. With chosen steps, the user knows which. */
+ * the run: the first output of the last step that nothing follows, if that isn't skipped; of all
+ * its tasks. NULL: none. With chosen steps, the user knows which. */
 static const char *result_of(struct cli *cli, const struct pipeline *p, const struct run_options *o)
 {
 	_cleanup_(freep) bool *followed = xcalloc(p->n_steps + 1, sizeof(*followed));
@@ -105,8 +105,7 @@ static const char *result_of(struct cli *cli, const struct pipeline *p, const st
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[p->order[i]];
 
-		if (s->n_outputs && !s->finally && !followed[s->index] && !s->each &&
-		    !s->matrix.n_axes && !s->matrix.n_include && !s->condition)
+		if (s->n_outputs && !s->finally && !followed[s->index] && !s->condition)
 			name = arena_printf(cli->arena, "%s/%s", s->name, s->outputs[0].name);
 	}
 	return o->n_targets || o->from || o->until ? NULL : name;

@@ -187,7 +187,7 @@ int server_logs(struct cli *cli, const struct cli_args *args)
 		r = print_log(cli, &s, id, &o, logs.v[i].task, &err);
 	}
 	if (r == 0 && together)
-		code = logs_follow(cli, args, id, &logs);
+		code = logs_follow(cli, args, id, &logs, NULL);
 	VEC_FREE(&logs);
 	server_close(&s);
 	return r < 0 ? cli_fail(cli, &err) : code;

@@ -169,6 +169,32 @@ test_expect 'a manifest that was edited is not believed' '
 	test_grep "manifest of run" err
 	test_missing edited
 '
+test_expect 'an output of all tasks of a step, named as in the directory that a step gets' '
+	write many.yaml <<-Y
+	pipeline: many
+	steps:
+	  t: {matrix: {k: [a, "b c"]}, run: "mkdir -p \${{ outputs.d }}; echo \${{ matrix.k }} >\${{ outputs.d }}/x; echo \${{ matrix.k }} >\${{ outputs.o }}", outputs: {o: o.csv, d: d/}}
+	  g: {run: "ls \${{ inputs.i }} >\${{ outputs.l }}", inputs: {i: "\${{ steps.t.outputs.o }}"}, outputs: {l: l.txt}}
+	  one: {matrix: {k: [1, 2]}, run: "test \${{ matrix.k }} = 1; echo \${{ matrix.k }} >\${{ outputs.o }}", outputs: {o: o}}
+	Y
+	test_code 1 cairn -q run -k many.yaml
+	cairn get g/l -o - >want
+	cairn -q get t/o
+	ls o >got
+	test_cmp want got
+	test_is "$(cat "o/k=b c.csv")" "b c"
+	cairn get last/t/d -o "all é" --json >out
+	test_is "$(cat "all é/k=a/x") $(json out "[d[\"contents\"], d[\"path\"]]")" "a 2 all é"
+	cairn get one -o "one of two" 2>err
+	test_is "$(ls "one of two")" "k=1"
+	test_grep "1 of 2 tasks have no such output" err
+	test_code 2 cairn get t/o -o - 2>err
+	test_grep "2 tasks have this output: name one" err
+	test_code 4 cairn get -r last t 2>err
+	test_grep "name one as t.k=" err
+	test_must_fail cairn lineage t/o 2>err
+	test_grep "name the task" err
+'
 test_expect 'what is not there is one error' '
 	for c in "get nosuch" "logs nosuch" "status nosuch-run" "lineage nosuch" "cancel nosuch-run"; do
 		test_must_fail cairn $c >out 2>err

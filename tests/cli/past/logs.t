@@ -288,4 +288,20 @@ test_expect 'run -v prints what tasks print while they run, in whole lines, also
 	test_no_grep "flood [|]" err
 '
 
+test_expect '-f of a step prints its tasks that begin later, too, and ends with the run' '
+	write later.yaml <<-Y
+	pipeline: later
+	steps:
+	  t: {matrix: {k: [1, 2, 3]}, run: "echo says \${{ matrix.k }}; touch \$MARK.\${{ matrix.k }}; while [ ! -e \$MARK.go ]; do sleep 0.05; done", env: {MARK: "$PWD/mark"}}
+	Y
+	start later cairn run -q -j1 later.yaml
+	wait_until 20 sh -c "ls mark.[123]"
+	start listen cairn logs -f -r last:later t
+	wait_until 20 test -s listen.out
+	touch mark.go
+	wait_until 30 test -s listen.rc
+	test_is "$(cat listen.rc)" 0
+	test_is "$(sort listen.out | tr "\n" ";")" "t[k=1] | says 1;t[k=2] | says 2;t[k=3] | says 3;"
+'
+
 test_done

@@ -113,6 +113,7 @@ test_expect 'a second interrupt stops finally, too; resume goes on, and it acts 
 	test_is "$(cat slow2.rc)" 130
 	cairn status -v last >out
 	test_grep "cancelled *waits" out
+	test_is "$(cairn status --json last | json /dev/stdin "[t[\"state\"] for t in d[\"tasks\"] if t[\"step\"] == \"waits\"][0]")" cancelled
 	rm -f mark mark.2
 	start slow3 cairn resume last
 	wait_until 20 test -e mark

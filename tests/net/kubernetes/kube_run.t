@@ -444,10 +444,11 @@ test_expect 'an object that the server refuses: failed, in its words' '
 
 # ---- engines that die ----------------------------------------------------------------------------------------------------
 
-held() { # NAME: a run of the small pipeline whose program `a` doesn't end
+held() { # NAME [YAML]: a run of the small pipeline whose program `a` doesn't end; YAML stands behind it
 	fresh
 	mkdir api/go
 	like "$1"
+	printf '%s' "${2:-}" >>"$1.yaml"
 	start "$1" cairn run --on kubernetes -q "$1.yaml"
 	wait_until 60 test -s api/executed
 }
@@ -691,12 +692,13 @@ test_expect 'logs -f finds the pod of one of many' '
 	wait_until 60 is_state succeeded
 '
 
-test_expect 'cancel of a run whose engine died deletes its Jobs' '
-	held orphan
+test_expect 'cancel of a run whose engine died deletes its Jobs, and says that finally waits for a resume' '
+	held orphan "finally: {tell: {run: echo bye}}"
 	stop orphan KILL
 	status
-	cairn cancel "$(json status.json "d[\"run\"][\"id\"]")" >out
+	cairn cancel "$(json status.json "d[\"run\"][\"id\"]")" >out 2>err
 	test_grep "1 Job deleted" out
+	test_grep "no engine was there to execute the steps of .finally.: .cairn resume .*. goes on" err
 	wait_until 30 no_jobs
 	let_go
 	test_is "$(state)" cancelled
