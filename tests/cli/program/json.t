@@ -52,6 +52,10 @@ steps:
     inputs: {o: "${{ steps.make.outputs.o }}"}
     outputs: {u: u.txt}
     tools: [python3]
+  both:
+    matrix: {x: [1, 2]}
+    run: echo ${{ matrix.x }} >${{ outputs.b }}
+    outputs: {b: b.txt}
 sweeps:
   tune: {params: {lr: [0.2, 0.3]}, minimize: make.loss, search: grid}
 schedules:
@@ -90,6 +94,7 @@ test_expect 'answers of runs and about them' '
 	keep down 0 lineage --down make/o
 	keep lineage-metric 0 lineage make@metric.loss
 	keep get 0 get make/o -o got.txt
+	keep get-step 0 get both/b -o both
 	keep get-run 0 get last -o run
 	keep get-metric 0 get make@metric.loss
 	keep tags 0 tag --list
