@@ -51,9 +51,10 @@ test_expect 'rounds are interleaved, medians of what was timed, failures named' 
 	python3 -B m.py "$SRC/tests/bench"
 '
 test_expect --needs 'ninja git' 'the table has a row per measurement and no number that was not measured' '
-	"$SRC/tests/bench/run" --cairn /none --only start,lineage >table 2>log
+	"$SRC/tests/bench/run" --cairn /none --only start,lineage,search >table 2>log
 	test_grep "^\| start .* \| not measured \| ninja [0-9.]+ ms \|  \| 3 ms \|  \|$" table
 	test_grep "^\| lineage closure, 1M artifacts \| not measured" table
+	test_grep "^\| search, 60 trials, .* \| not measured \| bench_search isn.t built" table
 	test_no_grep "met\b" table
 '
 test_expect --needs 'ninja git' 'a missed budget is said, and is an exit code with --check' '

@@ -1,17 +1,23 @@
 /* engine/run/sweep/tpe.c — the tree-structured Parzen estimator (J. Bergstra, R. Bardenet,
- * Y. Bengio, B. Kégl, "Algorithms for hyper-parameter optimization", NIPS 2011).
+ * Y. Bengio, B. Kégl, "Algorithms for hyper-parameter optimization", NIPS 2011), over all params
+ * together (S. Falkner, A. Klein, F. Hutter, "BOHB", ICML 2018; the choices are compared by
+ * S. Watanabe, "Tree-structured Parzen estimator", 2023).
  *
- * The trials with a value are split into the best few and the rest. For each param on its own, both
- * groups become a density: a mixture of normal distributions around the group's places, cut at the
- * ends of the interval, and a wide one over the whole interval (the prior), so that no place is
- * ever ruled out. Candidates are drawn from the density of the best; the one whose density there
- * exceeds that of the rest by the largest factor wins. A param with a list has frequencies instead
- * of densities, each value counted once more as the prior.
+ * The trials with a value are split into the best few and the rest. Both groups become a density: a
+ * mixture with one kernel for each trial, which is a product over the params, and a wide one for
+ * the whole space (the prior), so that no place is ever ruled out. Candidates are drawn from the
+ * density of the best; the one whose density there exceeds that of the rest by the largest factor
+ * wins. Because a candidate is drawn and judged as a whole, params that only work together are
+ * found together.
  *
- * A normal distribution is as wide as the larger gap to its neighbours, at least the interval
- * divided by the number of places (100 at most), at most the whole interval. The first trials are
- * random draws. Memory: the places of one param at a time. It is our own, because it is short, and
- * a search that depended on the version of a Python package couldn't be repeated in years.
+ * A kernel of a range is a normal distribution, cut at the ends of the interval: TPE_BANDWIDTH of
+ * it wide, and less the more trials the group has (D. Scott's rule). A kernel of a list has its own
+ * value and, with the weight of one of the group's kernels, all values alike.
+ *
+ * All draws of a trial come from one generator, in the order of the params. The first trials are
+ * random draws. Memory: the places of all trials. It is our own, because it is short, and a search
+ * that depended on the version of a Python package couldn't be repeated in years. Against theirs:
+ * tests/bench/run --only search.
  */
 #include <assert.h>
 #include <math.h>
@@ -22,36 +28,31 @@
 #define TPE_CANDIDATES 24   /* of the paper's authors */
 #define TPE_BEST       0.15 /* of the trials belong to the best */
 #define TPE_BEST_MAX   25
+#define TPE_BANDWIDTH \
+	0.1 /* of the interval: 0.2 and more were behind on all of tests/bench/search.c */
 
-/* The places of a group, sorted, each with its width. The prior is the last one. */
-struct mixture {
-	double *at, *width;
-	size_t n;
-	struct interval in;
+/* One param as the kernels see it. */
+struct axis {
+	struct interval in; /* of a range */
+	size_t n_values;    /* of a list, or 0 */
+	double width;       /* of each kernel that isn't the prior */
 };
 
-static int by_number(const void *a, const void *b)
+/* The kernels of a group. The last one is the prior, which has no places. */
+struct mixture {
+	const double *const *at; /* one row a trial, one place (or the number of a value) an axis */
+	size_t n;                /* with the prior */
+	const struct axis *axes;
+	size_t n_axes;
+};
+
+static void set_widths(struct axis *axes, size_t n_axes, size_t n_trials)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double part =
+		TPE_BANDWIDTH * pow((double)MAX(n_trials, (size_t)1), -1 / ((double)n_axes + 4));
 
-	return (x > y) - (x < y);
-}
-
-/* `at` has room for one more. */
-static void mixture_finish(struct mixture *m)
-{
-	double all = m->in.high - m->in.low, least = all / MIN(100.0, 1.0 + (double)m->n);
-
-	if (m->n)
-		qsort(m->at, m->n, sizeof(*m->at), by_number);
-	for (size_t i = 0; i < m->n; i++) {
-		double left = m->at[i] - (i ? m->at[i - 1] : m->in.low),
-		       right = (i + 1 < m->n ? m->at[i + 1] : m->in.high) - m->at[i];
-
-		m->width[i] = fmin(fmax(fmax(left, right), least), all);
-	}
-	m->at[m->n] = (m->in.low + m->in.high) / 2;
-	m->width[m->n++] = all;
+	for (size_t i = 0; i < n_axes; i++)
+		axes[i].width = part * (axes[i].in.high - axes[i].in.low);
 }
 
 /* The part of a normal distribution below z. */
@@ -60,102 +61,87 @@ static double below(double z)
 	return 0.5 * erfc(-z * M_SQRT1_2);
 }
 
-static double mixture_log_density(const struct mixture *m, double x)
+/* The logarithm of a kernel's density at `x`, but for a factor that all kernels share. */
+static double kernel_log_density(const struct mixture *m, size_t kernel, const double *x)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < m->n; i++) {
-		double w = m->width[i], z = (x - m->at[i]) / w,
-		       inside = below((m->in.high - m->at[i]) / w) -
-				below((m->in.low - m->at[i]) / w);
+	for (size_t i = 0; i < m->n_axes; i++) {
+		const struct axis *a = &m->axes[i];
+		bool prior = kernel == m->n - 1;
+		double all = a->in.high - a->in.low, w = prior ? all : a->width,
+		       at = prior ? (a->in.low + a->in.high) / 2 : m->at[kernel][i], z, inside;
 
-		sum += exp(-0.5 * z * z) / (w * fmax(inside, 1e-12));
+		if (a->n_values) {
+			double even = 1 / ((double)a->n_values * (double)m->n);
+
+			sum += prior ? -log((double)a->n_values)
+				     : log((even + (at == x[i])) / (1 + 1 / (double)m->n));
+			continue;
+		}
+		z = (x[i] - at) / w;
+		inside = below((a->in.high - at) / w) - below((a->in.low - at) / w);
+		sum -= 0.5 * z * z + log(w * fmax(inside, 1e-12));
 	}
-	return log(fmax(sum / (double)m->n, 1e-300));
+	return sum;
+}
+
+static double mixture_log_density(const struct mixture *m, const double *x, double *room)
+{
+	double most = -INFINITY, sum = 0;
+
+	for (size_t i = 0; i < m->n; i++) {
+		room[i] = kernel_log_density(m, i, x);
+		most = fmax(most, room[i]);
+	}
+	for (size_t i = 0; i < m->n; i++)
+		sum += exp(room[i] - most);
+	return most + log(sum / (double)m->n);
 }
 
 /* Box and Muller's way; what falls outside is drawn again. */
-static double mixture_draw(const struct mixture *m, struct draws *d)
+static double draw_in(const struct interval *in, double at, double width, struct draws *d)
 {
-	size_t i = MIN((size_t)(draws_unit(d) * (double)m->n), m->n - 1);
-	double x = m->at[i];
+	double x = at;
 
 	for (unsigned tries = 0; tries < 100; tries++) {
 		double r = sqrt(-2 * log(1 - draws_unit(d))), z = r * cos(2 * M_PI * draws_unit(d));
 
-		x = m->at[i] + z * m->width[i];
-		if (x >= m->in.low && x <= m->in.high)
+		x = at + z * width;
+		if (x >= in->low && x <= in->high)
 			return x;
 	}
-	return fmin(fmax(x, m->in.low), m->in.high);
+	return fmin(fmax(x, in->low), in->high);
 }
 
-/* Trials with values, the best first; equal ones by their numbers. */
-struct ranking {
-	const struct search_trial *const *trials;
-	size_t n, n_best;
-};
-
-static struct value ask_range(const struct search *s, const struct ranking *r, size_t param,
-			      struct draws *d)
+static void mixture_draw(const struct mixture *m, struct draws *d, double *ret)
 {
-	const struct sweep_param *p = &s->decl->params[param];
-	double *room = xcalloc(2 * (r->n + 2), sizeof(*room)), *widths = room + r->n + 2;
-	struct interval in = search_interval(s, p);
-	struct mixture best = { .at = room, .width = widths, .in = in }, rest = {
-		.at = room + r->n_best + 1, .width = widths + r->n_best + 1, .in = in
-	};
-	double chosen = 0, score = -INFINITY;
-	struct value v;
+	size_t kernel = MIN((size_t)(draws_unit(d) * (double)m->n), m->n - 1);
+	bool prior = kernel == m->n - 1;
 
-	for (size_t i = 0; i < r->n; i++) {
-		struct mixture *m = i < r->n_best ? &best : &rest;
+	for (size_t i = 0; i < m->n_axes; i++) {
+		const struct axis *a = &m->axes[i];
+		double all = a->in.high - a->in.low;
 
-		m->at[m->n++] = search_place_of(p, &r->trials[i]->values[param]);
+		if (!a->n_values)
+			ret[i] = draw_in(&a->in,
+					 prior ? (a->in.low + a->in.high) / 2 : m->at[kernel][i],
+					 prior ? all : a->width, d);
+		else if (prior || draws_unit(d) * ((double)m->n + 1) < 1)
+			ret[i] = floor(draws_unit(d) * (double)a->n_values);
+		else
+			ret[i] = m->at[kernel][i];
 	}
-	mixture_finish(&best);
-	mixture_finish(&rest);
-	for (unsigned i = 0; i < TPE_CANDIDATES; i++) {
-		double x = mixture_draw(&best, d),
-		       is = mixture_log_density(&best, x) - mixture_log_density(&rest, x);
-
-		if (is > score) {
-			score = is;
-			chosen = x;
-		}
-	}
-	free(room);
-	v = search_value_at(s, p, chosen);
-	return v;
 }
 
-static struct value ask_list(const struct search *s, const struct ranking *r, size_t param,
-			     struct draws *d)
+static double place_on(const struct sweep_param *p, const struct value *v)
 {
-	const struct sweep_param *p = &s->decl->params[param];
-	double *best = xcalloc(2 * p->n_values, sizeof(*best)), *rest = best + p->n_values,
-	       score = -INFINITY;
-	size_t chosen = 0;
-
+	if (!p->values)
+		return search_place_of(p, v);
 	for (size_t k = 0; k < p->n_values; k++)
-		best[k] = rest[k] = 1;
-	for (size_t i = 0; i < r->n; i++)
-		for (size_t k = 0; k < p->n_values; k++)
-			if (value_eq(&r->trials[i]->values[param], &p->values[k]))
-				(i < r->n_best ? best : rest)[k]++;
-	for (unsigned i = 0; i < TPE_CANDIDATES; i++) {
-		double u = draws_unit(d) * (double)(r->n_best + p->n_values);
-		size_t k = 0;
-
-		while (k + 1 < p->n_values && u >= best[k])
-			u -= best[k++];
-		if (best[k] / rest[k] > score) {
-			score = best[k] / rest[k];
-			chosen = k;
-		}
-	}
-	free(best);
-	return p->values[chosen];
+		if (value_eq(&p->values[k], v))
+			return (double)k;
+	return 0;
 }
 
 static void ask_first(const struct search *s, size_t n, struct value *ret)
@@ -168,23 +154,73 @@ static void ask_first(const struct search *s, size_t n, struct value *ret)
 	search_ask(&first, NULL, n, ret);
 }
 
+/* Puts what wins among the candidates into `ret`, a place for each axis. `rows`: the best first. */
+static void choose(const double *const *rows, size_t n, struct axis axes[2][SWEEP_PARAMS_MAX],
+		   size_t n_axes, struct draws *d, double *ret)
+{
+	size_t n_best = MIN((size_t)ceil(TPE_BEST * (double)n), TPE_BEST_MAX);
+	struct mixture best = { rows, n_best + 1, axes[0], n_axes },
+		       rest = { rows + n_best, n - n_best + 1, axes[1], n_axes };
+	double *room = xcalloc(n + 1, sizeof(*room)), score = -INFINITY;
+
+	set_widths(axes[0], n_axes, n_best);
+	set_widths(axes[1], n_axes, n - n_best);
+	for (unsigned i = 0; i < TPE_CANDIDATES; i++) {
+		double x[SWEEP_PARAMS_MAX], is;
+
+		mixture_draw(&best, d, x);
+		is = mixture_log_density(&best, x, room) - mixture_log_density(&rest, x, room);
+		if (i == 0 || is > score) {
+			score = is;
+			memcpy(ret, x, n_axes * sizeof(*ret));
+		}
+	}
+	free(room);
+}
+
+static void learn(const struct search *s, const struct search_trial *const *sorted, size_t count,
+		  size_t n, struct value *ret)
+{
+	size_t n_axes = s->decl->n_params;
+	struct draws d = draws_of(s->decl->seed, n, 0);
+	struct axis axes[2][SWEEP_PARAMS_MAX] = { 0 };
+	double chosen[SWEEP_PARAMS_MAX], *places = xcalloc(count * n_axes, sizeof(*places));
+	const double **rows = xcalloc(count, sizeof(*rows));
+
+	assert(n_axes <= SWEEP_PARAMS_MAX);
+	for (size_t i = 0; i < n_axes; i++) {
+		const struct sweep_param *p = &s->decl->params[i];
+
+		if (p->values)
+			axes[0][i].n_values = p->n_values;
+		else
+			axes[0][i].in = search_interval(s, p);
+		axes[1][i] = axes[0][i];
+		for (size_t k = 0; k < count; k++)
+			places[k * n_axes + i] = place_on(p, &sorted[k]->values[i]);
+	}
+	for (size_t k = 0; k < count; k++)
+		rows[k] = places + k * n_axes;
+	choose(rows, count, axes, n_axes, &d, chosen);
+	for (size_t i = 0; i < n_axes; i++) {
+		const struct sweep_param *p = &s->decl->params[i];
+
+		ret[i] = p->values ? p->values[MIN((size_t)chosen[i], p->n_values - 1)]
+				   : search_value_at(s, p, chosen[i]);
+	}
+	free(places);
+	free(rows);
+}
+
 void tpe_ask(const struct search *s, const struct search_trial *past, size_t n_past, size_t n,
 	     struct value *ret_values)
 {
 	const struct search_trial **sorted = xcalloc(n_past + 1, sizeof(*sorted));
-	struct ranking r = { .trials = sorted, .n = search_rank(s, past, n_past, sorted) };
+	size_t count = search_rank(s, past, n_past, sorted);
 
-	if (r.n < TPE_FIRST) {
+	if (count < TPE_FIRST)
 		ask_first(s, n, ret_values);
-		free(sorted);
-		return;
-	}
-	r.n_best = MIN((size_t)ceil(TPE_BEST * (double)r.n), TPE_BEST_MAX);
-	for (size_t i = 0; i < s->decl->n_params; i++) {
-		struct draws d = draws_of(s->decl->seed, n, i);
-
-		ret_values[i] = s->decl->params[i].values ? ask_list(s, &r, i, &d)
-							  : ask_range(s, &r, i, &d);
-	}
+	else
+		learn(s, sorted, count, n, ret_values);
 	free(sorted);
 }
