@@ -1,10 +1,13 @@
 /* runners/series.c — the tail of a metrics file. */
 #include "runners/series.h"
 #include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
 #include "base/text/json.h"
+#include "base/text/text.h"
 
 /* Longer lines, with their ends, are skipped: they aren't for people. */
 #define LINE_BYTES (8 * KIB)
@@ -23,6 +26,41 @@ static bool last_line(const char *buf, size_t n, bool whole, const char **ret, s
 	*ret = start;
 	*ret_n = (size_t)(end - start);
 	return *ret_n < LINE_BYTES;
+}
+
+/* These say when, not what. */
+static bool is_axis(const char *name)
+{
+	return !*name || strcmp(name, "step") == 0 || strcmp(name, "epoch") == 0 ||
+	       strcmp(name, "time") == 0;
+}
+
+/* The header of a CSV and its last line, both cut at their commas. */
+static void tell_row(int fd, const char *line, size_t len,
+		     void (*fn)(void *arg, const char *name, double value), void *arg)
+{
+	char header[LINE_BYTES + 1];
+	ssize_t n = pread(fd, header, sizeof(header), 0);
+	const char *name = header, *at = line, *stop = line + len,
+		   *end = n > 0 ? memchr(header, '\n', (size_t)n) : NULL;
+
+	while (end && name < end && at <= stop) {
+		const char *comma = memchr(name, ',', (size_t)(end - name)),
+			   *next = memchr(at, ',', (size_t)(stop - at));
+		char key[128], number[64];
+		double v;
+
+		comma = comma ? comma : end;
+		next = next ? next : stop;
+		snprintf(key, sizeof(key), "%.*s", (int)(comma - name), name);
+		snprintf(number, sizeof(number), "%.*s", (int)(next - at), at);
+		key[strcspn(key, "\r")] = number[strcspn(number, "\r")] = '\0';
+		if (!is_axis(key) && text_is_utf8(key, strlen(key)) &&
+		    text_parse_double(number, &v) && isfinite(v))
+			fn(arg, key, v);
+		name = comma + 1;
+		at = next + 1;
+	}
 }
 
 void series_look(struct series_tail *t, int dir_fd, const char *path,
@@ -44,11 +82,15 @@ void series_look(struct series_tail *t, int dir_fd, const char *path,
 	t->size = (uint64_t)st.st_size;
 	from = t->size > sizeof(buf) ? t->size - sizeof(buf) : 0;
 	n = pread(t->fd, buf, sizeof(buf), (off_t)from);
-	if (n <= 0 || !last_line(buf, (size_t)n, from == 0, &line, &len) ||
-	    json_parse("series", line, len, &j, NULL) < 0)
+	if (n <= 0 || !last_line(buf, (size_t)n, from == 0, &line, &len) || len == 0)
 		return;
-	json_object_foreach(j, name, v) if (json_is_number(v) && strcmp(name, "step") != 0 &&
-					    strcmp(name, "time") != 0)
+	if (line[0] != '{') {
+		tell_row(t->fd, line, len, fn, arg);
+		return;
+	}
+	if (json_parse("series", line, len, &j, NULL) < 0)
+		return;
+	json_object_foreach(j, name, v) if (json_is_number(v) && !is_axis(name))
 		fn(arg, name, json_number_value(v));
 	json_decref(j);
 }

@@ -1,5 +1,5 @@
 /* runners/series.h — reads the newest numbers from a metrics file while the program writes it: one
- * JSON object a line, {"step": 3, "loss": 0.2}.
+ * JSON object a line, {"step": 3, "loss": 0.2}, or CSV with a header.
  *
  * The numbers are for people who watch, so unreadable lines are skipped. Loop's thread only; each
  * look reads a bounded amount.
@@ -18,7 +18,7 @@ struct series_tail {
 };
 
 /* Calls fn for the numbers of the last complete line, if the file has grown since the last look.
- * Skips `step` and `time`. */
+ * Skips `step`, `epoch` and `time`. */
 void series_look(struct series_tail *t, int dir_fd, const char *path,
 		 void (*fn)(void *arg, const char *name, double value), void *arg);
 void series_close(struct series_tail *t);

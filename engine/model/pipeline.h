@@ -288,6 +288,7 @@ struct step_keyed {
 struct step_measured {
 	const char *metrics; /* file in the workspace, or NULL */
 	const char *values;  /* likewise; it is also the output STEP_VALUES_OUTPUT */
+	const char *series;  /* likewise, of STEP_SERIES_OUTPUT, to be read while it grows */
 	const struct gate_rule *gates;
 	size_t n_gates;
 	const struct tolerance_rule *tolerances;
@@ -375,8 +376,8 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
 /* The output that `values` adds: a JSON object whose members other steps use. */
 #define STEP_VALUES_OUTPUT "values"
 
-/* The output that the launcher of ranks adds: the metrics over time, one JSON object a line
- * ({"step": 3, "loss": 0.2}). */
+/* The output that `series` adds, and the launcher of ranks: the metrics over time. A launcher writes
+ * one JSON object a line ({"step": 3, "loss": 0.2}); cli/past/series.c reads what others write. */
 #define STEP_SERIES_OUTPUT "series"
 #define STEP_SERIES_PATH   "series.jsonl"
 

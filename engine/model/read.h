@@ -88,7 +88,9 @@ struct build {
 	uint64_t axes_used;                     /* of its matrix, by index */
 	bool round_used;                        /* `round`, or what the round before made */
 	struct map *input_names, *output_names; /* made when there are many */
-	struct pos metrics_pos, values_pos, checkpoint_pos;
+	struct pos metrics_pos, values_pos, series_pos, checkpoint_pos;
+	const char *series; /* as written: a file, or a directory of event files */
+	bool series_is_dir;
 	VEC(struct step_dep) deps;
 };
 
@@ -270,6 +272,8 @@ void step_read_env_file(struct reader *r, const struct yaml_node *n);
 void step_read_environment(struct reader *r, const struct yaml_node *n);
 void step_read_metrics(struct reader *r, const struct yaml_node *n);
 void step_read_values(struct reader *r, const struct yaml_node *n);
+void step_read_series(struct reader *r, const struct yaml_node *n);
+void step_finish_series(struct build *b);
 /* Adds an output that the pipeline doesn't list. An output of that name that it does list is an
  * error: `whose` says what the name stands for. */
 void step_add_output(struct build *b, const struct step_output *o, const char *whose);

@@ -94,8 +94,10 @@ static int load_all(struct chosen *c, const struct metrics_source *v, size_t n, 
 		return -1;
 	return c->series.n ? 0
 			   : err_set(err, ERR_NOT_FOUND,
-				     "no run has metrics over steps: steps with `uses: train` or "
-				     "`distributed` leave them");
+				     "no run has metrics over steps: `series: FILE` on a step "
+				     "names the "
+				     "file that it writes them to; `uses: train` and `distributed` "
+				     "leave them anyway");
 }
 
 static int choose_metrics(struct chosen *c, struct err *err)

@@ -1,16 +1,36 @@
-/* The series of metrics that a training wrote: JSON objects of numbers, one a line, each with its
- * `step` (steps/train/series.c). */
+/* engine/cli/past/series.c — reads the metrics over time that a step wrote (its output `series`).
+ *
+ * A file whose first character is `{` has a JSON object of numbers a line, as the launcher of ranks
+ * writes them (steps/train/series.c); any other file is CSV with a header. The place on the x axis
+ * is `step`, else `epoch`; a line without one is an error, and text is skipped. A directory has
+ * TensorBoard's event files: their tags are names of metrics, behind the path of their directory
+ * (tensorboard_read.c).
+ *
+ * Invariants: all of it is hostile input, bounded by SERIES_MAX_BYTES, SERIES_MAX_COLUMNS and the
+ * parsers. A metric's points are in the order of the file, those of event files sorted by step.
+ */
 #include <math.h>
 #include <string.h>
 #include "base/map.h"
+#include "base/text/text.h"
 #include "cli/plot/plot.h"
 #include "storage/content/content.h"
 
-#define SERIES_MAX_BYTES (512 * MIB)
+#define SERIES_MAX_BYTES   (512 * MIB)
+#define SERIES_MAX_COLUMNS 1000 /* of a CSV */
 
 struct column {
 	VEC(struct plot_point) v;
 };
+
+static void add_point(struct map *columns, const char *name, double x, double y)
+{
+	struct column **slot = (struct column **)map_slot_str(columns, name);
+
+	if (!*slot)
+		*slot = xcalloc(1, sizeof(**slot));
+	VEC_PUSH(&(*slot)->v, ((struct plot_point){ x, y }));
+}
 
 static int add_object(struct map *columns, const json_t *o, struct err *err)
 {
@@ -18,44 +38,105 @@ static int add_object(struct map *columns, const json_t *o, struct err *err)
 	const char *name;
 	json_t *v;
 
+	if (!json_is_number(step))
+		step = json_object_get(o, "epoch");
 	if (!json_is_object(o) || !json_is_number(step))
-		return err_set(err, ERR_INVALID, "not an object with a number `step`");
-	json_object_foreach((json_t *)(uintptr_t)o, name, v)
-	{
-		struct column **slot;
+		return err_set(err, ERR_INVALID, "not an object with a number `step` or `epoch`");
+	json_object_foreach((json_t *)(uintptr_t)o, name,
+			    v) if (v != step && (json_is_number(v) || json_is_null(v)))
+		add_point(columns, name, json_number_value(step),
+			  json_is_null(v) ? (double)NAN : json_number_value(v));
+	return 0;
+}
 
-		if (v == step || (!json_is_number(v) && !json_is_null(v)))
-			continue;
-		slot = (struct column **)map_slot_str(columns, name);
-		if (!*slot)
-			*slot = xcalloc(1, sizeof(**slot));
-		VEC_PUSH(&(*slot)->v,
-			 ((struct plot_point){ json_number_value(step),
-					       json_is_null(v) ? (double)NAN
-							       : json_number_value(v) }));
+/* Cuts a line of CSV at its commas, in place; quotes around a field are dropped. */
+static size_t cut_fields(char *line, const char *ret[static SERIES_MAX_COLUMNS])
+{
+	size_t n = 0;
+
+	for (char *at = line, *next; at && n < SERIES_MAX_COLUMNS; at = next) {
+		size_t len;
+
+		next = strchr(at, ',');
+		if (next)
+			*next++ = '\0';
+		at += strspn(at, " \t\"");
+		len = strlen(at);
+		while (len && strchr(" \t\r\"", at[len - 1]))
+			at[--len] = '\0';
+		ret[n++] = at;
+	}
+	return n;
+}
+
+struct csv {
+	char *header;
+	const char *names[SERIES_MAX_COLUMNS];
+	size_t n, step; /* the column of the x axis */
+};
+
+static int read_header(struct csv *c, const char *line, size_t len, struct err *err)
+{
+	static const char *const axes[] = { "step", "epoch" };
+
+	if (memchr(line, '\0', len) || !text_is_utf8(line, len))
+		return err_set(err, ERR_INVALID, "neither JSON nor CSV");
+	c->header = xstrndup(line, len);
+	c->n = cut_fields(c->header, c->names);
+	for (size_t a = 0; a < ARRAY_LEN(axes); a++)
+		for (c->step = 0; c->step < c->n; c->step++)
+			if (str_eq(c->names[c->step], axes[a]))
+				return 0;
+	return err_set(err, ERR_INVALID,
+		       "no JSON object, and no header of a CSV with a column `step` or `epoch`");
+}
+
+static int add_row(struct map *columns, const struct csv *c, const char *line, size_t len,
+		   struct err *err)
+{
+	_cleanup_(freep) char *copy = xstrndup(line, len);
+	const char *fields[SERIES_MAX_COLUMNS];
+	size_t n = cut_fields(copy, fields);
+	double x, y;
+
+	if (n == 1 && !*fields[0])
+		return 0;
+	if (c->step >= n || !text_parse_double(fields[c->step], &x) || !isfinite(x))
+		return err_set(err, ERR_INVALID, "no number in the column `%s`", c->names[c->step]);
+	for (size_t i = 0; i < MIN(n, c->n); i++) {
+		bool gap = !*fields[i] || strcasecmp(fields[i], "nan") == 0;
+
+		if (i != c->step && *c->names[i] && (gap || text_parse_double(fields[i], &y)))
+			add_point(columns, c->names[i], x, gap ? (double)NAN : y);
 	}
 	return 0;
 }
 
 static int read_lines(struct map *columns, const char *text, size_t n, struct err *err)
 {
+	struct csv csv = { 0 };
+	bool is_json = text[0] == '{';
 	size_t number = 1;
+	int r = 0;
 
-	for (const char *at = text, *end = text + n; at < end; number++) {
+	for (const char *at = text, *end = text + n; at < end && r == 0; number++) {
 		const char *eol = memchr(at, '\n', (size_t)(end - at));
 		size_t len = eol ? (size_t)(eol - at) : (size_t)(end - at);
-		json_t *o;
-		int r = json_parse("series", at, len, &o, err);
+		json_t *o = NULL;
 
-		if (r == 0) {
+		if (!is_json && !csv.header)
+			r = read_header(&csv, at, len, err);
+		else if (!is_json)
+			r = add_row(columns, &csv, at, len, err);
+		else if ((r = json_parse("series", at, len, &o, err)) == 0)
 			r = add_object(columns, o, err);
-			json_decref(o);
-		}
+		json_decref(o);
 		if (r < 0)
-			return err_wrap(err, "line %zu of the series", number);
+			err_wrap(err, "line %zu of the series", number);
 		at += len + (eol != NULL);
 	}
-	return 0;
+	free(csv.header);
+	return r;
 }
 
 static int by_name(const void *a, const void *b)
@@ -64,11 +145,9 @@ static int by_name(const void *a, const void *b)
 		      ((const struct series_metric *)b)->name);
 }
 
-int series_parse(const char *text, size_t n, struct arena *arena, struct series *ret,
-		 struct err *err)
+/* Frees `columns`. */
+static void take_columns(struct map *columns, struct arena *arena, struct series *ret)
 {
-	struct map *columns = map_new();
-	int r = n ? read_lines(columns, text, n, err) : 0;
 	size_t count = map_len(columns);
 
 	ret->metrics = arena_alloc(arena, (count + 1) * sizeof(*ret->metrics));
@@ -88,6 +167,65 @@ int series_parse(const char *text, size_t n, struct arena *arena, struct series 
 	if (count)
 		qsort(ret->metrics, count, sizeof(*ret->metrics), by_name);
 	map_free(columns);
+}
+
+int series_parse(const char *text, size_t n, struct arena *arena, struct series *ret,
+		 struct err *err)
+{
+	struct map *columns = map_new();
+	int r = n ? read_lines(columns, text, n, err) : 0;
+
+	take_columns(columns, arena, ret);
+	return r;
+}
+
+/* Event files. */
+
+struct event_target {
+	struct map *columns;
+	const char *prefix; /* "train/" */
+};
+
+static void add_scalar(void *arg, const char *tag, double step, double value)
+{
+	const struct event_target *t = arg;
+	_cleanup_(freep) char *name = xasprintf("%s%s", t->prefix, tag);
+
+	add_point(t->columns, name, step, value);
+}
+
+static int by_step(const void *a, const void *b)
+{
+	double x = ((const struct plot_point *)a)->x, y = ((const struct plot_point *)b)->x;
+
+	return (x > y) - (x < y);
+}
+
+static int read_events(struct cli *cli, struct store *store, const struct content_id *tree,
+		       struct series *ret, struct err *err)
+{
+	struct map *columns = map_new();
+	struct tree_match *files;
+	size_t n;
+	int r = tree_glob(store, tree, "**/*tfevents*", cli->arena, &files, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		_cleanup_(str_deinit) struct str bytes = { 0 };
+		const char *slash = strrchr(files[i].path, '/');
+		struct event_target t = {
+			columns, arena_strndup(cli->arena, files[i].path,
+					       slash ? (size_t)(slash + 1 - files[i].path) : 0)
+		};
+
+		if (files[i].entry.kind != TREE_FILE && files[i].entry.kind != TREE_EXECUTABLE)
+			continue;
+		r = content_read(store, &files[i].entry.id, SERIES_MAX_BYTES, &bytes, err);
+		if (r == 0 && tensorboard_read(bytes.s, bytes.len, add_scalar, &t, err) < 0)
+			r = err_wrap(err, "%s", files[i].path);
+	}
+	take_columns(columns, cli->arena, ret);
+	for (size_t i = 0; i < ret->n_metrics; i++)
+		qsort(ret->metrics[i].v, ret->metrics[i].n, sizeof(*ret->metrics[i].v), by_step);
 	return r;
 }
 
@@ -95,7 +233,8 @@ static const struct named_content *output_of(const struct facts_task *task)
 {
 	for (size_t i = 0; i < task->n_outputs; i++)
 		if (str_eq(task->outputs[i].name, STEP_SERIES_OUTPUT) &&
-		    content_is_file(&task->outputs[i].id))
+		    (content_is_file(&task->outputs[i].id) ||
+		     task->outputs[i].id.kind == CONTENT_TREE))
 			return &task->outputs[i];
 	return NULL;
 }
@@ -111,13 +250,22 @@ int series_load(struct cli *cli, struct store *store, const struct run_row *run,
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const struct named_content *output = output_of(task);
 	struct err why = { 0 };
+	int r;
 
 	if (!output)
 		return 0;
-	if (content_read(store, &output->id, SERIES_MAX_BYTES, &text, err) < 0)
-		return err_wrap(err, "the series of %s in %s", task->task, run->id);
 	*ret = (struct series){ .run = run->id, .task = task->task, .started_ns = run->started_ns };
-	if (series_parse(text.s, text.len, cli->arena, ret, &why) < 0) {
+	if (output->id.kind == CONTENT_TREE)
+		r = read_events(cli, store, &output->id, ret, &why);
+	else if (content_read(store, &output->id, SERIES_MAX_BYTES, &text, err) < 0)
+		return err_wrap(err, "the series of %s in %s", task->task, run->id);
+	else
+		r = series_parse(text.s, text.len, cli->arena, ret, &why);
+	if (r < 0 && why.code != ERR_INVALID && why.code != ERR_CORRUPT) {
+		err_pass(err, &why);
+		return err_wrap(err, "the series of %s in %s", task->task, run->id);
+	}
+	if (r < 0) {
 		cli_warn(cli, "%s in %s is left out: %s", task->task, run->id, why.msg);
 		return 0;
 	}

@@ -18,9 +18,7 @@
 #include "base/os/fs.h"
 #include "cli/plot/plot.h"
 
-enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
-
-static uint32_t masked_crc32c(const void *bytes, size_t n)
+uint32_t tensorboard_checksum(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 	uint32_t crc = ~0U;
@@ -45,9 +43,9 @@ static void add_record(struct str *out, const struct str *event)
 	size_t at = out->len;
 
 	add_le(out, event->len, 8);
-	add_le(out, masked_crc32c(out->s + at, 8), 4);
+	add_le(out, tensorboard_checksum(out->s + at, 8), 4);
 	str_addn(out, event->s, event->len);
-	add_le(out, masked_crc32c(event->s, event->len), 4);
+	add_le(out, tensorboard_checksum(event->s, event->len), 4);
 }
 
 static void add_varint(struct str *out, uint64_t v)
@@ -64,7 +62,7 @@ static void add_key(struct str *out, unsigned field, unsigned wire)
 
 static void add_bytes(struct str *out, unsigned field, const char *s, size_t n)
 {
-	add_key(out, field, WIRE_BYTES);
+	add_key(out, field, TB_BYTES);
 	add_varint(out, n);
 	str_addn(out, s, n);
 }
@@ -74,7 +72,7 @@ static void add_double(struct str *out, unsigned field, double v)
 	uint64_t bits;
 
 	memcpy(&bits, &v, sizeof(bits));
-	add_key(out, field, WIRE_FIXED64);
+	add_key(out, field, TB_FIXED64);
 	add_le(out, bits, 8);
 }
 
@@ -84,7 +82,7 @@ static void add_float(struct str *out, unsigned field, double v)
 	uint32_t bits;
 
 	memcpy(&bits, &f, sizeof(bits));
-	add_key(out, field, WIRE_FIXED32);
+	add_key(out, field, TB_FIXED32);
 	add_le(out, bits, 4);
 }
 
@@ -99,7 +97,7 @@ static void add_scalar(struct str *out, double wall, const char *tag, const stru
 	add_float(&value, 2, p->y);
 	add_bytes(&summary, 1, value.s, value.len);
 	add_double(&event, 1, wall);
-	add_key(&event, 2, WIRE_VARINT);
+	add_key(&event, 2, TB_VARINT);
 	add_varint(&event, (uint64_t)step);
 	add_bytes(&event, 5, summary.s, summary.len);
 	add_record(out, &event);

@@ -1,7 +1,8 @@
 /* cli/plot/plot.h — metrics over steps, as a picture: in the terminal, and as SVG.
  *
- * past/series.c reads the series of a training, plot/scale.c computes axes, plot/text.c and
- * plot/svg.c draw, past/tensorboard.c writes event files, and past/metrics_series.c combines them.
+ * past/series.c reads the series of a step, plot/scale.c computes axes, plot/text.c and
+ * plot/svg.c draw, past/tensorboard.c writes event files
+ * and tensorboard_read.c reads them, past/metrics_series.c combines them.
  * Values that aren't finite are gaps. Series and their points live in cli->arena, or in the arena
  * that series_parse() gets.
  */
@@ -74,6 +75,15 @@ void plot_add_text(struct str *out, const struct plot *p, const struct plot_text
 void plot_add_svg(struct str *out, const struct plot *plots, size_t n);
 
 /* TensorBoard. */
+
+enum { TB_VARINT = 0, TB_FIXED64 = 1, TB_BYTES = 2, TB_FIXED32 = 5 }; /* wire types of protobuf */
+uint32_t tensorboard_checksum(const void *bytes, size_t n);           /* masked CRC-32C */
+
+/* Calls fn for each scalar of an event file: hostile input. ERR_INVALID; a file that ends in the
+ * middle of a record is fine. */
+typedef void tensorboard_scalar_fn(void *arg, const char *tag, double step, double value);
+int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,
+		     struct err *err);
 
 /* The bytes of an event file that holds the series as scalars. */
 void tensorboard_add(struct str *out, const struct series *s);

@@ -428,7 +428,9 @@ static unsigned what_it_has(const struct step *s)
 			       s->reads.environment || s->reads.no_imports
 		       ? HAS_LISTS
 		       : 0;
-	has |= s->measured.metrics || s->measured.values || s->checkpoint ? HAS_FILES : 0;
+	has |= s->measured.metrics || s->measured.values || s->measured.series || s->checkpoint
+		       ? HAS_FILES
+		       : 0;
 	has |= s->place.image || s->description || s->place.json ? HAS_PLACE : 0;
 	has |= s->condition ? HAS_CONDITION : 0;
 	has |= step_has_settings(s) ? HAS_SETTINGS : 0;
@@ -513,6 +515,7 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 	if (has & HAS_FILES) {
 		c_str(c, &s->measured.metrics);
 		c_str(c, &s->measured.values);
+		c_str(c, &s->measured.series);
 		c_str(c, &s->checkpoint);
 	}
 	if (has & HAS_PLACE) {

@@ -64,11 +64,9 @@ void resolve_warn_unused(struct loader *l)
 			some |= b->output_used[k];
 		for (size_t k = 0; some && k < b->s->n_outputs; k++) {
 			const struct step_output *o = &b->s->outputs[k];
-			bool is_launchers =
-				step_is_launched(b->s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
+			bool plotted = strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
 
-			if (!b->output_used[k] && !o->export && !is_launchers &&
-			    !is_handed_on(b->s, k))
+			if (!b->output_used[k] && !o->export && !plotted && !is_handed_on(b->s, k))
 				diag_warn_at(l->diags, &o->pos,
 					     "output `%s` of step `%s` is used by no step", o->name,
 					     b->s->name);

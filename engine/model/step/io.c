@@ -410,6 +410,35 @@ void step_read_values(struct reader *r, const struct yaml_node *n)
 	r->b->values_pos = doc_pos(r->d, n);
 }
 
+void step_read_series(struct reader *r, const struct yaml_node *n)
+{
+	r->b->series = plain_path(r, n, ".", "`series`", false, &r->b->series_is_dir);
+	r->b->series_pos = doc_pos(r->d, n);
+}
+
+/* Event files are read only when the step has ended. */
+void step_finish_series(struct build *b)
+{
+	struct step *s = b->s;
+
+	if (b->series && step_is_launched(s))
+		doc_error_at(b->doc->l->diags, &b->series_pos,
+			     "step `%s` has metrics over time without `series`: its launcher takes "
+			     "them from what the program prints",
+			     s->name);
+	else if (b->series)
+		step_add_output(b,
+				&(struct step_output){ .name = STEP_SERIES_OUTPUT,
+						       .path = b->series,
+						       .is_dir = b->series_is_dir,
+						       .pos = b->series_pos },
+				"its `series`");
+	if (step_is_launched(s))
+		s->measured.series = STEP_SERIES_PATH;
+	else if (!b->series_is_dir)
+		s->measured.series = b->series;
+}
+
 void step_add_output(struct build *b, const struct step_output *o, const char *whose)
 {
 	struct step *s = b->s;

@@ -200,6 +200,7 @@ static const struct key_rule {
 	{ "sandbox", key_sandbox, CONTEXT_ALL },
 	{ "secrets", step_read_secrets, CONTEXT_ALL },
 	{ "seed", key_seed, CONTEXT_ALL },
+	{ "series", step_read_series, CONTEXT_COMMAND },
 	{ "shell", key_shell, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "spot", step_read_spot, CONTEXT_ALL },
 	{ "step", key_elsewhere, CONTEXT_FILE },
@@ -431,6 +432,7 @@ static void finish_step(struct build *b, unsigned context)
 						       .path = s->measured.values,
 						       .pos = b->values_pos },
 				"the file of its `values`");
+	step_finish_series(b);
 	if (s->program.builtin && !yaml_get(b->node, "with")) {
 		struct reader r = { .l = b->doc->l, .b = b, .s = s, .d = b->doc };
 

@@ -48,8 +48,7 @@ void attempt_of_step(const struct step *s, const struct task_command *c, struct 
 					.outputs = out,
 					.n_outputs = s->n_outputs,
 					.metrics_path = s->measured.metrics,
-					.series_path =
-						step_is_launched(s) ? STEP_SERIES_PATH : NULL,
+					.series_path = s->measured.series,
 					.checkpoint_path = s->checkpoint,
 					.copies = s->copies,
 					.timeout_ns = s->timeout_ns,

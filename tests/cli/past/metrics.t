@@ -221,4 +221,37 @@ test_expect '--plot shows the newest run, whatever --sort puts first' '
 	cairn metrics --plot loss --json --sort n >out
 	test_cmp want out
 '
+test_expect 'series of any step: JSON lines, CSV, event files' '
+	mkdir over
+	cd over
+	echo "# project" >cairn.yaml
+	write lines.py <<-"P"
+	for i in range(3):
+	    print(f"{{\"epoch\": {i}, \"loss\": {i / 10}, \"note\": \"x\"}}")
+	P
+	write pipeline.yaml <<-"Y"
+	pipeline: over
+	params: {tb: true}
+	steps:
+	  lines: {run: python3 lines.py >log.jsonl, series: log.jsonl}
+	  table: {run: "echo step,loss >log.csv; echo 1,5 >>log.csv; echo 2,3 >>log.csv", series: log.csv}
+	  none: {run: "echo nothing >log.csv", series: log.csv}
+	Y
+	cairn run -q
+	cairn metrics --plot --json >out 2>err
+	test_is "$(json out "sorted([s[\"task\"], s[\"metric\"], s[\"points\"]] for s in d[\"series\"])")" \
+		"[[\"lines\", \"loss\", [[0.0, 0.0], [1.0, 0.1], [2.0, 0.2]]], [\"table\", \"loss\", [[1.0, 5.0], [2.0, 3.0]]]]"
+	test_grep "none in .* is left out: line 1 of the series: .*column .step. or .epoch." err
+	cairn metrics --tensorboard tb 2>err
+	cat >>pipeline.yaml <<-"Y"
+	  events: {run: "cp -r ${{ inputs.tb }}/*/table tb", inputs: {tb: "${{ inputs.tb }}"}, series: tb/}
+	inputs: {tb: tb/}
+	Y
+	cairn run -q
+	cairn metrics --step events --plot --json >out 2>err
+	test_is "$(json out "[[s[\"metric\"], s[\"points\"]] for s in d[\"series\"]]")" "[[\"table/loss\", [[1.0, 5.0], [2.0, 3.0]]]]"
+	sed -i "s/series: log.csv/series: gone.csv/" pipeline.yaml
+	test_code 1 cairn run -q 2>err
+	test_grep "gone.csv" err
+'
 test_done

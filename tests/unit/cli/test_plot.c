@@ -141,6 +141,95 @@ static void test_series_text(void **state)
 	arena_free(arena);
 }
 
+static void test_series_csv(void **state)
+{
+	static const struct {
+		const char *text, *want; /* a part of the error */
+	} bad[] = { { "a,b\n1,2\n", "column `step` or `epoch`" },
+		    { "step,a\n1,2\nx,3\n",
+		      "line 3 of the series: no number in the column `step`" },
+		    { "a,epoch\n1\n", "line 2 of the series: no number in the column `epoch`" },
+		    { "step,\xff\n", "neither JSON nor CSV" } };
+	struct arena *arena = arena_new();
+	struct series s = { 0 };
+	struct err err = { 0 };
+	const char *text =
+		"epoch,\"loss\", note ,step\r\n9,0.5,first,1\r\n9,nan,,2\r\n\n9,0.25,x,3";
+
+	assert_int_equal(series_parse(text, strlen(text), arena, &s, &err), 0);
+	assert_int_equal(s.n_metrics, 3);
+	assert_string_equal(s.metrics[0].name, "epoch");
+	assert_string_equal(s.metrics[1].name, "loss");
+	assert_int_equal(s.metrics[1].n, 3);
+	assert_true(s.metrics[1].v[0].x == 1 && s.metrics[1].v[0].y == 0.5);
+	assert_true(isnan(s.metrics[1].v[1].y));
+	assert_true(s.metrics[1].v[2].x == 3 && s.metrics[1].v[2].y == 0.25);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(series_parse(bad[i].text, strlen(bad[i].text), arena, &s, &err),
+				 -1);
+		assert_non_null(strstr(err.msg, bad[i].want));
+		err = (struct err){ 0 };
+	}
+	arena_free(arena);
+}
+
+static void count_scalar(void *arg, const char *tag, double step, double value)
+{
+	struct str *got = arg;
+
+	str_addf(got, "%s %g %g\n", tag, step, value);
+}
+
+/* What was written is read again; a cut file gives what is whole; a changed byte is an error or
+ * changes nothing beyond its record. A tensor of TensorFlow counts like a number. */
+static void test_tensorboard_read(void **state)
+{
+	static const char tensor[] = "\x10\x07\x2a\x14\x0a\x12\x0a\x04"
+				     "loss\x42\x0a\x08\x01\x22\x04\0\0\0\x3f"
+				     "\x50\x01"; /* field 10: unknown */
+	struct plot_point v[] = { { -1, 0.5 }, { 7, 2 } };
+	struct series_metric m[] = { { "a", v, 2 }, { "b/c", v, 1 } };
+	struct series s = {
+		.run = "r", .task = "t", .started_ns = 1, .metrics = m, .n_metrics = 2
+	};
+	struct str file = { 0 }, got = { 0 }, one = { 0 };
+	struct err err = { 0 };
+	uint64_t len = sizeof(tensor) - 1;
+	uint32_t sum;
+
+	tensorboard_add(&file, &s);
+	assert_int_equal(tensorboard_read(file.s, file.len, count_scalar, &got, &err), 0);
+	assert_string_equal(got.s, "a -1 0.5\na 7 2\nb/c -1 0.5\n");
+	for (size_t n = 0; n < file.len; n++) {
+		char keep, *cut = xcalloc(n + 1, 1); /* so that ASan sees a byte read beyond it */
+
+		if (n)
+			memcpy(cut, file.s, n);
+		assert_int_equal(tensorboard_read(cut, n, count_scalar, &one, &err), 0);
+		keep = file.s[n];
+		file.s[n] ^= 0x55;
+		str_reset(&one);
+		(void)tensorboard_read(file.s, file.len, count_scalar, &one, &err);
+		assert_true(one.len < got.len);
+		file.s[n] = keep;
+		free(cut);
+	}
+	err = (struct err){ 0 };
+	str_reset(&file);
+	str_reset(&got);
+	str_addn(&file, (const char *)&len, 8);
+	sum = tensorboard_checksum(file.s, 8);
+	str_addn(&file, (const char *)&sum, 4);
+	str_addn(&file, tensor, sizeof(tensor) - 1);
+	sum = tensorboard_checksum(tensor, sizeof(tensor) - 1);
+	str_addn(&file, (const char *)&sum, 4);
+	assert_int_equal(tensorboard_read(file.s, file.len, count_scalar, &got, &err), 0);
+	assert_string_equal(got.s, "loss 7 0.5\n");
+	str_deinit(&file);
+	str_deinit(&got);
+	str_deinit(&one);
+}
+
 /* The first record of every event file that TensorBoard wrote itself begins with these bytes. */
 static void test_tensorboard_head(void **state)
 {
@@ -164,6 +253,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ticks),           cmocka_unit_test(test_awkward_numbers),
 		cmocka_unit_test(test_no_point_at_all), cmocka_unit_test(test_a_slope),
+		cmocka_unit_test(test_series_csv),      cmocka_unit_test(test_tensorboard_read),
 		cmocka_unit_test(test_series_text),     cmocka_unit_test(test_tensorboard_head),
 	};
 

@@ -79,11 +79,49 @@ static void a_line_of_a_series_has_a_length(void **state)
 	fs_remove_tree(root, NULL);
 }
 
+static void collect(void *arg, const char *name, double value)
+{
+	str_addf(arg, "%s=%g ", name, value);
+}
+
+/* The newest whole line of a CSV, under the names of its header. */
+static void a_series_in_csv(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = { { "step,loss,acc\n", "" },
+		      { "step,loss,acc\n1,2,3\n", "loss=2 acc=3 " },
+		      { "epoch,loss,acc\r\n1,2,3\r\n2,0.5,nan\r\n3,", "loss=0.5 " },
+		      { "step,loss\n1,2,3,4\n", "loss=2 " },
+		      { "step,\xff,,x\n1,2,3\n", "" },
+		      { "\n\n", "" } };
+	char root[TEST_DIR_MAX];
+	int dir_fd;
+
+	test_dir(root, sizeof(root), "tails");
+	dir_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		_cleanup_(freep) char *path = fs_join(root, "m.csv");
+		_cleanup_(str_deinit) struct str got = { 0 };
+		struct series_tail t = { .fd = -1 };
+
+		str_add(&got, "");
+		assert_int_equal(fs_write_atomic(path, cases[i].text, strlen(cases[i].text), NULL),
+				 0);
+		series_look(&t, dir_fd, "m.csv", collect, &got);
+		assert_string_equal(got.s, cases[i].want);
+		series_close(&t);
+	}
+	close(dir_fd);
+	fs_remove_tree(root, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_is_shown_from_a_whole_line),
 		cmocka_unit_test(a_line_of_a_series_has_a_length),
+		cmocka_unit_test(a_series_in_csv),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,169 @@
+/* engine/cli/past/tensorboard_read.c — scalars from the event files of TensorBoard.
+ *
+ * The format is described in tensorboard.c, which writes it. A scalar is a Value with simple_value
+ * (2, what PyTorch writes) or with tensor (8, what TensorFlow 2 writes): a TensorProto
+ * (core/framework/tensor.proto) whose dtype (1) is DT_FLOAT, with float_val (5) or four bytes of
+ * tensor_content (4). Everything else in a file is skipped: images, histograms, graphs.
+ *
+ * Invariants: hostile input. Lengths are checked before anything is read; the checksum of each
+ * record must hold. A file may end in the middle of a record, as one does whose writer was killed.
+ */
+#include <math.h>
+#include <string.h>
+#include "base/mem.h"
+#include "base/text/text.h"
+#include "cli/plot/plot.h"
+
+#define TAG_MAX 1000 /* bytes */
+
+struct bytes {
+	const unsigned char *at, *end;
+};
+
+static uint64_t le(const unsigned char *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = n; i-- > 0;)
+		v = v << 8 | p[i];
+	return v;
+}
+
+static bool take_varint(struct bytes *b, uint64_t *ret)
+{
+	*ret = 0;
+	for (unsigned shift = 0; b->at < b->end && shift < 64; shift += 7) {
+		unsigned char c = *b->at++;
+
+		*ret |= (uint64_t)(c & 0x7f) << shift;
+		if (c < 0x80)
+			return true;
+	}
+	return false;
+}
+
+struct field {
+	uint64_t number, value; /* value: of varint and fixed ones */
+	struct bytes body;      /* of the others */
+	unsigned wire;
+};
+
+/* The next field of a message: 1, 0 at its end, -1 when it is malformed. */
+static int take_field(struct bytes *b, struct field *ret)
+{
+	uint64_t key, n = 0;
+
+	if (b->at == b->end)
+		return 0;
+	*ret = (struct field){ 0 };
+	if (!take_varint(b, &key))
+		return -1;
+	ret->number = key >> 3;
+	ret->wire = (unsigned)(key & 7);
+	if (ret->wire == TB_VARINT)
+		return take_varint(b, &ret->value) ? 1 : -1;
+	if (ret->wire == TB_BYTES && !take_varint(b, &n))
+		return -1;
+	n = ret->wire == TB_FIXED64 ? 8 : ret->wire == TB_FIXED32 ? 4 : n;
+	if ((ret->wire != TB_BYTES && ret->wire != TB_FIXED64 && ret->wire != TB_FIXED32) ||
+	    n > (uint64_t)(b->end - b->at))
+		return -1;
+	ret->body = (struct bytes){ b->at, b->at + n };
+	if (ret->wire != TB_BYTES)
+		ret->value = le(b->at, (unsigned)n);
+	b->at += n;
+	return 1;
+}
+
+static double float_of(uint64_t bits)
+{
+	uint32_t low = (uint32_t)bits;
+	float f;
+
+	memcpy(&f, &low, sizeof(f));
+	return f;
+}
+
+/* A tensor that is one float. */
+static bool read_tensor(struct bytes b, double *ret)
+{
+	bool is_float = false, found = false;
+	struct field f;
+
+	while (take_field(&b, &f) > 0) {
+		bool four =
+			f.wire == TB_FIXED32 || (f.wire == TB_BYTES && f.body.end - f.body.at == 4);
+
+		is_float |= f.number == 1 && f.wire == TB_VARINT && f.value == 1;
+		if ((f.number == 4 || f.number == 5) && four) {
+			*ret = float_of(le(f.body.at, 4));
+			found = true;
+		}
+	}
+	return found && is_float;
+}
+
+static void read_value(struct bytes b, double step, tensorboard_scalar_fn *fn, void *arg)
+{
+	bool found = false;
+	char tag[TAG_MAX + 1] = "";
+	double value = 0;
+	struct field f;
+
+	while (take_field(&b, &f) > 0) {
+		size_t n = (size_t)(f.body.end - f.body.at);
+
+		if (f.number == 1 && f.wire == TB_BYTES && n <= TAG_MAX &&
+		    !memchr(f.body.at, 0, n)) {
+			memcpy(tag, f.body.at, n);
+			tag[n] = '\0';
+		} else if (f.number == 2 && f.wire == TB_FIXED32) {
+			value = float_of(f.value);
+			found = true;
+		} else if (f.number == 8 && f.wire == TB_BYTES) {
+			found |= read_tensor(f.body, &value);
+		}
+	}
+	if (found && *tag && text_is_utf8(tag, strlen(tag)))
+		fn(arg, tag, step, isfinite(value) ? value : (double)NAN);
+}
+
+static void read_event(struct bytes b, tensorboard_scalar_fn *fn, void *arg)
+{
+	struct bytes summary = { 0 };
+	int64_t step = 0;
+	struct field f;
+
+	while (take_field(&b, &f) > 0) {
+		if (f.number == 2 && f.wire == TB_VARINT)
+			step = (int64_t)f.value;
+		else if (f.number == 5 && f.wire == TB_BYTES)
+			summary = f.body;
+	}
+	while (summary.at != summary.end && take_field(&summary, &f) > 0)
+		if (f.number == 1 && f.wire == TB_BYTES)
+			read_value(f.body, (double)step, fn, arg);
+}
+
+int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,
+		     struct err *err)
+{
+	const unsigned char *at = bytes, *end = at + n;
+
+	while (end - at >= 12) {
+		uint64_t len = le(at, 8);
+
+		if (le(at + 8, 4) != tensorboard_checksum(at, 8))
+			return err_set(err, ERR_INVALID,
+				       "no event file: wrong checksum at byte %zu",
+				       (size_t)(at - (const unsigned char *)bytes));
+		if ((uint64_t)(end - at) - 12 < 4 || len > (uint64_t)(end - at) - 16)
+			break; /* its writer was killed */
+		if (le(at + 12 + len, 4) != tensorboard_checksum(at + 12, len))
+			return err_set(err, ERR_INVALID, "wrong checksum at byte %zu",
+				       (size_t)(at - (const unsigned char *)bytes));
+		read_event((struct bytes){ at + 12, at + 12 + len }, fn, arg);
+		at += len + 16;
+	}
+	return 0;
+}
