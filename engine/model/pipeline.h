@@ -376,8 +376,9 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
 /* The output that `values` adds: a JSON object whose members other steps use. */
 #define STEP_VALUES_OUTPUT "values"
 
-/* The output that `series` adds, and the launcher of ranks: the metrics over time. A launcher writes
- * one JSON object a line ({"step": 3, "loss": 0.2}); cli/past/series.c reads what others write. */
+/* The output that `series` adds, and the launcher of ranks: the metrics over time. A launcher
+ * writes one JSON object a line ({"step": 3, "loss": 0.2}); cli/past/series.c reads what others
+ * write. */
 #define STEP_SERIES_OUTPUT "series"
 #define STEP_SERIES_PATH   "series.jsonl"
 
@@ -453,8 +454,8 @@ struct schedule_decl {
 
 /* A search over params: which values to try, and by what number to judge. The search itself is
  * run/sweep/search.h. */
-enum sweep_search { SWEEP_GRID, SWEEP_RANDOM, SWEEP_SOBOL, SWEEP_TPE, SWEEP_HALVING };
-#define SWEEP_SEARCHES    5
+enum sweep_search { SWEEP_GRID, SWEEP_RANDOM, SWEEP_SOBOL, SWEEP_TPE, SWEEP_HALVING, SWEEP_ASHA };
+#define SWEEP_SEARCHES    6
 #define SWEEP_PARAMS_MAX  21 /* dimensions of the published Sobol numbers (run/sweep/sobol.c) */
 #define SWEEP_GRID_MAX    1000
 #define SWEEP_TRIALS_MAX  10000
@@ -478,11 +479,11 @@ struct sweep_decl {
 	const char *metric;
 	bool maximize;
 	enum sweep_search search;
-	uint32_t trials; /* of `halving`: on the first rung; of a grid: the number of its points */
+	uint32_t trials; /* with rungs: on the first one; of a grid: the number of its points */
 	uint64_t seed;
 	uint32_t parallel;     /* trials at once */
 	uint32_t max_failures; /* the sweep stops when more trials than that failed */
-	/* Halving: the param that says how long a trial runs; each rung multiplies it. */
+	/* Halving and asha: the param that says how long a trial runs; each rung multiplies it. */
 	struct sweep_rungs {
 		uint32_t param;
 		int64_t min, max;
@@ -491,6 +492,10 @@ struct sweep_decl {
 	struct pos pos;
 };
 const char *sweep_search_name(enum sweep_search s);
+static inline bool sweep_has_rungs(const struct sweep_decl *d)
+{
+	return d->search == SWEEP_HALVING || d->search == SWEEP_ASHA;
+}
 
 /* The values of `schedule.*` in a run. Times are text in UTC, ISO 8601. */
 struct schedule_times {

@@ -6,13 +6,13 @@
  *
  * Invariants of a decl: each param stands once; a range belongs to an int or a float, and a
  * logarithmic one is above 0; a grid has lists or ranges of ints only, and its trials are its
- * points; `rungs` is set for SWEEP_HALVING only. Not here: choosing values (run/sweep/search.h).
+ * points; `rungs` is set only if sweep_has_rungs(). Not here: choosing values (run/sweep/search.h).
  */
 #include <math.h>
 #include "model/read.h"
 
-static const char *const search_names[SWEEP_SEARCHES] = { "grid", "random", "sobol", "tpe",
-							  "halving" };
+static const char *const search_names[SWEEP_SEARCHES] = { "grid", "random",  "sobol",
+							  "tpe",  "halving", "asha" };
 
 const char *sweep_search_name(enum sweep_search s)
 {
@@ -334,7 +334,8 @@ static void read_search(struct loader *l, const struct yaml_node *key, const str
 	int64_t v = 0;
 
 	if (!search) {
-		doc_error(d, key, "sweep `%s` has no `search`: grid, random, sobol, tpe or halving",
+		doc_error(d, key,
+			  "sweep `%s` has no `search`: grid, random, sobol, tpe, halving or asha",
 			  s->name);
 		return;
 	}
@@ -352,11 +353,12 @@ static void read_search(struct loader *l, const struct yaml_node *key, const str
 		s->trials = (uint32_t)v;
 	else if (!trials && s->search != SWEEP_GRID)
 		doc_error(d, key, "sweep `%s` has no `trials`", s->name);
-	if (rungs && s->search != SWEEP_HALVING)
-		doc_error(d, rungs, "`rungs` has no meaning without `search: halving`");
+	if (rungs && !sweep_has_rungs(s))
+		doc_error(d, rungs,
+			  "`rungs` has no meaning without `search: halving` or `search: asha`");
 	else if (rungs)
 		read_rungs(l, rungs, s);
-	else if (s->search == SWEEP_HALVING)
+	else if (sweep_has_rungs(s))
 		doc_error(d, key,
 			  "sweep `%s` needs `rungs`, such as {param: epochs, min: 1, max: 27}",
 			  s->name);
@@ -367,7 +369,7 @@ static bool is_searched(const struct sweep_decl *s, uint32_t param)
 	for (size_t i = 0; i < s->n_params; i++)
 		if (s->params[i].param == param)
 			return true;
-	return s->search == SWEEP_HALVING && s->rungs.param == param;
+	return sweep_has_rungs(s) && s->rungs.param == param;
 }
 
 static void read_sweep(struct loader *l, const struct yaml_node *key, const struct yaml_node *n,

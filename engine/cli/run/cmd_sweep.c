@@ -64,6 +64,7 @@ struct sweep {
 	size_t n, limit;            /* of all trials; of those that this call runs */
 	size_t running, failed;     /* failed: since this process began */
 	size_t earlier;             /* trials that were on record before */
+	size_t left_out;            /* by the search */
 	int signals;
 	bool stopping;
 	struct err err; /* what ended the sweep, if its code is set */
@@ -79,7 +80,8 @@ static void add_number(struct str *out, double v)
 static void add_search(const struct sweep *w, struct str *out)
 {
 	const struct sweep_decl *d = &w->decl;
-	bool sized = d->search == SWEEP_HALVING; /* the rungs depend on the number of trials */
+	bool sized =
+		d->search == SWEEP_HALVING; /* what a number tries depends on how many there are */
 
 	str_addf(out, "%s %s %s %d %llu %u\n", d->name, sweep_search_name(d->search), d->objective,
 		 d->maximize, (unsigned long long)d->seed, sized ? d->trials : 0);
@@ -93,7 +95,7 @@ static void add_search(const struct sweep *w, struct str *out)
 			value_add_json(out, &p->values[k]);
 		str_addc(out, '\n');
 	}
-	if (sized)
+	if (sweep_has_rungs(d))
 		str_addf(out, "%s %lld %lld %u\n", w->p->params[d->rungs.param].name,
 			 (long long)d->rungs.min, (long long)d->rungs.max, d->rungs.factor);
 	for (size_t i = 0; i < w->n_fixed; i++) {
@@ -572,6 +574,7 @@ static void fill(struct sweep *w)
 			break;
 		if (answer == SEARCH_LEFT_OUT) {
 			t->begun = w->known[i].ended = true;
+			w->left_out++;
 			continue;
 		}
 		w->known[i].values = t->values;
@@ -655,9 +658,9 @@ static void print_json(const struct sweep *w, size_t best)
 			  sweep_search_name(w->decl.search), "seed", (json_int_t)w->decl.seed,
 			  "objective", facts_text(w->decl.objective), "goal",
 			  w->decl.maximize ? "maximize" : "minimize", "counts", "trials",
-			  (json_int_t)w->limit, "ended", (json_int_t)c.ended, "with_value",
-			  (json_int_t)c.with_value, "failed", (json_int_t)c.failed, "best",
-			  best == SIZE_MAX ? json_null() : trial_json(w, &w->trials[best]),
+			  (json_int_t)(w->limit - w->left_out), "ended", (json_int_t)c.ended,
+			  "with_value", (json_int_t)c.with_value, "failed", (json_int_t)c.failed,
+			  "best", best == SIZE_MAX ? json_null() : trial_json(w, &w->trials[best]),
 			  "trials", all));
 }
 
@@ -668,7 +671,7 @@ static void print_end(const struct sweep *w, size_t best)
 	struct cli *cli = w->cli;
 
 	cli_printf(cli, "sweep %s: %zu of %zu trials ended, %zu without a value\n", w->decl.name,
-		   c.ended, w->limit, c.failed);
+		   c.ended, w->limit - w->left_out, c.failed);
 	if (!t)
 		return;
 	cli_printf(cli, "best: trial %zu, %s %.6g\n  %s\n  run %s", best + 1,
@@ -805,8 +808,9 @@ static int go(struct sweep *w, struct err *err)
 	    stop_listen(w->loop, "cairn: stopped at once; the same command goes on", on_signal, w,
 			err) < 0)
 		return -1;
-	cli_note(w->cli, "sweep %s (%s): %zu trials, %zu on record", w->decl.name,
-		 sweep_search_name(w->decl.search), w->limit, w->earlier);
+	cli_note(w->cli, "sweep %s (%s): %s%zu trials, %zu on record", w->decl.name,
+		 sweep_search_name(w->decl.search), w->decl.search == SWEEP_ASHA ? "at most " : "",
+		 w->limit, w->earlier);
 	fill(w);
 	r = w->running ? loop_run(w->loop, err) : 0;
 	stop_unlisten();

@@ -1,5 +1,5 @@
-/* run/sweep/internal.h — shared by search.c and tpe.c: the numbers behind a param's values, and
- * random draws. */
+/* run/sweep/internal.h — shared by search.c, halving.c and tpe.c: the numbers behind a param's
+ * values, and random draws. */
 #ifndef CAIRN_RUN_SWEEP_INTERNAL_H
 #define CAIRN_RUN_SWEEP_INTERNAL_H
 
@@ -20,6 +20,9 @@ double search_place_of(const struct sweep_param *p, const struct value *v);
 size_t search_rank(const struct search *s, const struct search_trial *trials, size_t n,
 		   const struct search_trial **ret);
 
+/* The same order for pointers into one array. */
+void search_sort(const struct search *s, const struct search_trial **v, size_t n);
+
 /* Draws: splitmix64 (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators",
  * OOPSLA 2014), seeded by a mix of the sweep's seed and two numbers. */
 struct draws {
@@ -32,5 +35,12 @@ double draws_unit(struct draws *d); /* in [0, 1) */
 /* Values of trial n from those of `past` (which have all ended). */
 void tpe_ask(const struct search *s, const struct search_trial *past, size_t n_past, size_t n,
 	     struct value *ret_values);
+
+void search_ask_random(const struct search *s, size_t n, struct value *ret);
+enum search_answer halving_ask(const struct search *s, const struct search_trial *trials, size_t n,
+			       struct value *ret);
+enum search_answer asha_ask(const struct search *s, const struct search_trial *trials, size_t n,
+			    struct value *ret);
+size_t halving_n_trials(const struct sweep_decl *d); /* of both; of asha at most */
 
 #endif

@@ -1,14 +1,8 @@
-/* engine/run/sweep/search.c — grid, random, Sobol and successive halving; tpe.c has the fifth.
+/* engine/run/sweep/search.c — grid, random and Sobol; tpe.c and halving.c have the others.
  *
  * A param that has a range is searched as an interval of places (internal.h), one that has a list
  * by the number of its value. A draw depends on the seed, the trial's number and the param's number
  * only.
- *
- * Halving (K. Jamieson and A. Talwalkar, AISTATS 2016) numbers its trials rung by rung: the first
- * rung has `trials` of them, each next one 1/factor as many, rounded down, with factor times the
- * rungs' param, up to its max. A rung is decided when all its trials have ended: so the result
- * doesn't depend on which trial is faster, at the price of waiting for the slowest. A trial without
- * a value is never promoted. Equal values: the lower number is promoted.
  */
 #include "run/sweep/search.h"
 #include <assert.h>
@@ -116,7 +110,7 @@ static void ask_grid(const struct search *s, size_t n, struct value *ret)
 	}
 }
 
-static void ask_random(const struct search *s, size_t n, struct value *ret)
+void search_ask_random(const struct search *s, size_t n, struct value *ret)
 {
 	for (size_t i = 0; i < s->decl->n_params; i++) {
 		struct draws d = draws_of(s->decl->seed, n, i);
@@ -137,30 +131,7 @@ static void ask_sobol(const struct search *s, size_t n, struct value *ret)
 	}
 }
 
-/* Halving. */
-
-struct rung {
-	size_t first, n; /* trials */
-	int64_t resource;
-};
-
-/* 1 when it has this rung. */
-static bool rung_at(const struct sweep_decl *d, unsigned number, struct rung *ret)
-{
-	struct rung r = { 0, d->trials, d->rungs.min };
-
-	for (unsigned i = 0; i < number; i++) {
-		if (r.resource >= d->rungs.max || r.n / d->rungs.factor == 0)
-			return false;
-		r.first += r.n;
-		r.n /= d->rungs.factor;
-		r.resource = r.resource > d->rungs.max / d->rungs.factor
-				     ? d->rungs.max
-				     : r.resource * d->rungs.factor;
-	}
-	*ret = r;
-	return true;
-}
+/* Results. */
 
 bool search_is_better(const struct search *s, double a, double b)
 {
@@ -177,6 +148,12 @@ static int better_first(const void *a, const void *b, void *arg)
 	return search_is_better(arg, x->value, y->value) ? -1 : 1;
 }
 
+void search_sort(const struct search *s, const struct search_trial **v, size_t n)
+{
+	if (n)
+		qsort_r(v, n, sizeof(*v), better_first, (void *)(uintptr_t)s);
+}
+
 size_t search_rank(const struct search *s, const struct search_trial *trials, size_t n,
 		   const struct search_trial **ret)
 {
@@ -185,43 +162,15 @@ size_t search_rank(const struct search *s, const struct search_trial *trials, si
 	for (size_t i = 0; i < n; i++)
 		if (trials[i].has_value)
 			ret[count++] = &trials[i];
-	if (count)
-		qsort_r(ret, count, sizeof(*ret), better_first, (void *)(uintptr_t)s);
+	search_sort(s, ret, count);
 	return count;
-}
-
-static enum search_answer ask_halving(const struct search *s, const struct search_trial *trials,
-				      size_t n, struct value *ret)
-{
-	const struct sweep_decl *d = s->decl;
-	const struct search_trial **ranked;
-	struct rung r = { 0 }, last = { 0 };
-	size_t n_ranked;
-
-	for (unsigned i = 0; rung_at(d, i, &r) && n >= r.first + r.n; i++)
-		last = r;
-	assert(n >= r.first && n < r.first + r.n);
-	ret[d->n_params] = (struct value){ .type = VALUE_INT, .i = r.resource };
-	if (r.first == 0) {
-		ask_random(s, n, ret);
-		return SEARCH_TRIAL;
-	}
-	for (size_t i = last.first; i < r.first; i++)
-		if (!trials[i].ended)
-			return SEARCH_WAIT;
-	ranked = xcalloc(last.n, sizeof(*ranked));
-	n_ranked = search_rank(s, trials + last.first, last.n, ranked);
-	if (n - r.first < n_ranked)
-		memcpy(ret, ranked[n - r.first]->values, d->n_params * sizeof(*ret));
-	free(ranked);
-	return n - r.first < n_ranked ? SEARCH_TRIAL : SEARCH_LEFT_OUT;
 }
 
 /* All. */
 
 size_t search_n_values(const struct search *s)
 {
-	return s->decl->n_params + (s->decl->search == SWEEP_HALVING);
+	return s->decl->n_params + sweep_has_rungs(s->decl);
 }
 
 uint32_t search_param(const struct search *s, size_t i)
@@ -231,13 +180,7 @@ uint32_t search_param(const struct search *s, size_t i)
 
 size_t search_n_trials(const struct search *s)
 {
-	struct rung r = { 0 };
-
-	if (s->decl->search != SWEEP_HALVING)
-		return s->decl->trials;
-	for (unsigned i = 0; rung_at(s->decl, i, &r);)
-		i++;
-	return r.first + r.n;
+	return sweep_has_rungs(s->decl) ? halving_n_trials(s->decl) : s->decl->trials;
 }
 
 enum search_answer search_ask(const struct search *s, const struct search_trial *trials, size_t n,
@@ -251,13 +194,15 @@ enum search_answer search_ask(const struct search *s, const struct search_trial 
 		ask_grid(s, n, ret_values);
 		return SEARCH_TRIAL;
 	case SWEEP_RANDOM:
-		ask_random(s, n, ret_values);
+		search_ask_random(s, n, ret_values);
 		return SEARCH_TRIAL;
 	case SWEEP_SOBOL:
 		ask_sobol(s, n, ret_values);
 		return SEARCH_TRIAL;
 	case SWEEP_HALVING:
-		return ask_halving(s, trials, n, ret_values);
+		return halving_ask(s, trials, n, ret_values);
+	case SWEEP_ASHA:
+		return asha_ask(s, trials, n, ret_values);
 	case SWEEP_TPE:
 		break;
 	}
@@ -278,7 +223,7 @@ size_t search_best(const struct search *s, const struct search_trial *trials, si
 
 		if (!trials[i].has_value)
 			continue;
-		if (best != SIZE_MAX && s->decl->search == SWEEP_HALVING)
+		if (best != SIZE_MAX && sweep_has_rungs(s->decl))
 			more = trials[i].values[at].i - trials[best].values[at].i;
 		if (best == SIZE_MAX || more > 0 ||
 		    (more == 0 && search_is_better(s, trials[i].value, trials[best].value)))

@@ -35,6 +35,7 @@ sweeps:
   random: {params: {x: {min: -5, max: 5}, k: {min: 1, max: 5}, kind: [a, b]}, minimize: score.loss, search: random, trials: 8, seed: 3}
   tune: {params: {x: {min: -5, max: 5}, k: {min: 1, max: 5}}, minimize: score.loss, search: tpe, trials: 12, seed: 1, parallel: 2}
   rungs: {params: {x: {min: -5, max: 5}}, minimize: score.loss, search: halving, trials: 6, rungs: {param: k, min: 1, max: 4, factor: 2}}
+  asha: {params: {x: {min: -5, max: 5}}, minimize: score.loss, search: asha, trials: 6, parallel: 2, rungs: {param: k, min: 1, max: 4, factor: 2}}
   fails: {params: {x: [1, 2, 3], kind: [a, bad]}, minimize: score.loss, search: grid}
   stops: {params: {x: [1, 2, 3], kind: [bad]}, minimize: score.loss, search: grid, max_failures: 1}
   silent: {params: {k: [1, 2]}, maximize: score.accuracy, search: grid}
@@ -116,6 +117,20 @@ test_expect 'halving: the best run again with more' '
 	test_is "$(json out "[t[\"params\"][\"k\"] for t in d[\"trials\"]]")" "[1, 1, 1, 1, 1, 1, 2, 2, 2, 4]"
 	test_is "$(json out "d[\"best\"][\"number\"]")" 10
 	test_is "$(json out "sorted(d[\"trials\"][:6], key=lambda t: t[\"value\"])[0][\"params\"][\"x\"] == d[\"best\"][\"params\"][\"x\"]")" true
+'
+test_expect 'asha: promotes without waiting for a rung; the same command says the same, and more trials go on' '
+	cairn sweep asha --json >out 2>err
+	test_is "$(json out "len([t for t in d[\"trials\"] if t[\"params\"][\"k\"] == 1])")" 6
+	test_is "$(json out "[t for t in d[\"trials\"] if t[\"run\"] == d[\"best\"][\"run\"]][0][\"params\"][\"k\"]")" 4
+	test_is "$(json out "d[\"counts\"][\"trials\"] == len(d[\"trials\"]) and d[\"counts\"][\"ended\"] == len(d[\"trials\"])")" true
+	: >"$HOME/ran"
+	cairn sweep asha --json >again 2>err
+	test_cmp out again
+	cairn sweep asha >text 2>err
+	test_grep "at most 18 trials" err
+	cairn sweep asha -j 1 --trials 7 --json >more 2>err
+	test_is "$(json more "len([t for t in d[\"trials\"] if t[\"params\"][\"k\"] == 1])")" 7
+	test_is "$(json more "[t[\"run\"] for t in d[\"trials\"]]" | cut -c 1-99)" "$(json out "[t[\"run\"] for t in d[\"trials\"]]" | cut -c 1-99)"
 '
 test_expect 'a failed trial is on record and has no value; too many end the sweep' '
 	cairn sweep fails --json >out 2>err

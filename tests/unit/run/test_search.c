@@ -1,5 +1,5 @@
 /* Searches of sweeps: the published Sobol sequence, draws against what they should be distributed
- * like, halving against a naive model, TPE against random draws on known functions. */
+ * like, halving and asha against naive models, TPE against random draws on known functions. */
 #include <math.h>
 #include <stdio.h>
 #include "run/sweep/internal.h"
@@ -221,6 +221,125 @@ static void test_a_rung_waits(void **state)
 	assert_int_equal(search_ask(&s, t, 6, v[6]), SEARCH_WAIT);
 }
 
+/* ASHA. */
+
+/* Against the paper's get_job(), on trials whose ends come in any order, `at_once` at a time. */
+static void check_asha(uint64_t seed, struct played *p)
+{
+	struct draws r = draws_of(seed, 1, 0);
+	struct sweep_decl d = { .params = three,
+				.n_params = 3,
+				.search = SWEEP_ASHA,
+				.trials = 1 + (uint32_t)(draws_next(&r) % 40),
+				.seed = seed,
+				.maximize = seed % 2,
+				.rungs = { .param = 3,
+					   .min = 1 + (int64_t)(draws_next(&r) % 3),
+					   .max = 4 + (int64_t)(draws_next(&r) % 60),
+					   .factor = 2 + (uint32_t)(draws_next(&r) % 3) } };
+	struct search s = { &d, params };
+	size_t n = search_n_trials(&s), at_once = 1 + draws_next(&r) % 5, running = 0, first = 0;
+
+	assert_true(n <= TRIALS);
+	memset(p, 0, sizeof(*p));
+	for (size_t i = 0; i < n || running;) {
+		enum search_answer answer = SEARCH_WAIT;
+		size_t least = 0, one;
+
+		if (i < n && running < at_once)
+			answer = search_ask(&s, p->trials, i, p->values[i]);
+		if (answer == SEARCH_LEFT_OUT) {
+			assert_int_equal(running, 0);
+			assert_int_equal(first, d.trials);
+			p->trials[i++].ended = true;
+			continue;
+		}
+		if (answer == SEARCH_TRIAL) {
+			int64_t resource = p->values[i][3].i;
+
+			/* A promotion: there is one like it on the rung below, and it is among the
+			 * best. */
+			for (size_t k = 0; k < i && resource > d.rungs.min; k++) {
+				const struct search_trial *t = &p->trials[k];
+				size_t better = 0, ended = 0;
+
+				if (!t->ended || p->values[k][0].f != p->values[i][0].f ||
+				    MIN(p->values[k][3].i * d.rungs.factor, d.rungs.max) !=
+					    resource)
+					continue;
+				for (size_t o = 0; o < i; o++) {
+					if (!p->trials[o].ended ||
+					    p->values[o][3].i != p->values[k][3].i)
+						continue;
+					ended++;
+					better +=
+						p->trials[o].has_value &&
+						search_is_better(&s, p->trials[o].value, t->value);
+				}
+				assert_true(t->has_value && better < ended / d.rungs.factor);
+				least++;
+			}
+			assert_int_equal(least, resource > d.rungs.min);
+			first += resource == d.rungs.min;
+			p->trials[i].values = p->values[i];
+			running++;
+			i++;
+			continue;
+		}
+		/* One of those that run ends. */
+		assert_true(running > 0);
+		one = draws_next(&r) % running;
+		for (size_t k = 0; k < i; k++) {
+			struct search_trial *t = &p->trials[k];
+
+			if (t->ended || one-- > 0)
+				continue;
+			t->ended = true;
+			t->value = score(seed, p->values[k]);
+			t->has_value = t->value >= 0;
+			break;
+		}
+		running--;
+	}
+}
+
+static void test_asha_promotes_what_is_good_now(void **state)
+{
+	static struct played p;
+
+	for (uint64_t seed = 1; seed <= 300; seed++)
+		check_asha(seed, &p);
+}
+
+/* A trial on the first rung that is still running keeps nobody from the next one. */
+static void test_asha_does_not_wait(void **state)
+{
+	struct sweep_decl d = { .params = three,
+				.n_params = 3,
+				.search = SWEEP_ASHA,
+				.trials = 4,
+				.rungs = { .param = 3, .min = 1, .max = 4, .factor = 2 } };
+	struct search s = { &d, params };
+	struct search_trial t[12] = { 0 };
+	struct value v[12][4];
+
+	assert_int_equal(search_n_trials(&s), 12);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(search_ask(&s, t, i, v[i]), SEARCH_TRIAL);
+		t[i].values = v[i];
+	}
+	t[1] = (struct search_trial){ true, true, 1, v[1] };
+	t[2] = (struct search_trial){ true, true, 2, v[2] };
+	assert_int_equal(search_ask(&s, t, 3, v[3]), SEARCH_TRIAL); /* trial 0 still runs */
+	assert_int_equal(v[3][3].i, 2);
+	assert_true(v[3][0].f == v[1][0].f);
+	t[3].values = v[3];
+	assert_int_equal(search_ask(&s, t, 4, v[4]), SEARCH_TRIAL); /* nobody else: a new one */
+	assert_int_equal(v[4][3].i, 1);
+	t[4].values = v[4];
+	assert_int_equal(search_ask(&s, t, 5, v[5]), SEARCH_WAIT);
+}
+
 /* TPE. */
 
 static double sphere(const struct value *v)
@@ -342,6 +461,8 @@ int main(void)
 		cmocka_unit_test(test_draws_are_spread_as_declared),
 		cmocka_unit_test(test_a_grid_has_each_point_once),
 		cmocka_unit_test(test_halving_promotes_the_best),
+		cmocka_unit_test(test_asha_promotes_what_is_good_now),
+		cmocka_unit_test(test_asha_does_not_wait),
 		cmocka_unit_test(test_a_rung_waits),
 		cmocka_unit_test(test_tpe_beats_random),
 		cmocka_unit_test(test_tpe_waits_and_looks_no_further),
