@@ -19,6 +19,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -340,12 +342,28 @@ int cli_params(struct cli *cli, const struct cli_args *args, struct param_overri
 	return r;
 }
 
+/* $USER is empty in containers and under cron. getpwuid() doesn't work in a static binary; then the
+ * file is read, which has all users but those of a directory server. */
+static const char *user_name(struct cli *cli)
+{
+	const char *user = getenv("USER"), *name = NULL;
+	FILE *f = user && *user ? NULL : fopen("/etc/passwd", "re");
+	struct passwd *p;
+
+	if (user && *user)
+		return arena_printf(cli->arena, "%.100s", user);
+	while (f && !name && (p = fgetpwent(f)))
+		if (p->pw_uid == geteuid())
+			name = arena_printf(cli->arena, "%.100s", p->pw_name);
+	if (f)
+		fclose(f);
+	return name ? name : arena_printf(cli->arena, "%u", (unsigned)geteuid());
+}
+
 const char *cli_author(struct cli *cli)
 {
-	const char *user = getenv("USER");
 	char host[MACHINE_NAME_BYTES];
 
 	machine_name(host);
-	return user && *user ? arena_printf(cli->arena, "%.100s@%s", user, host)
-			     : arena_printf(cli->arena, "%u@%s", (unsigned)geteuid(), host);
+	return arena_printf(cli->arena, "%s@%s", user_name(cli), host);
 }

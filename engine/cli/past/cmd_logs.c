@@ -67,19 +67,35 @@ static int print_stored(struct logs *l, const struct attempt_row *a, off_t at, s
 	return n < 0 ? err_errno(err, "cannot read the log") : 0;
 }
 
-static bool still_running(struct logs *l, const struct attempt_row *a, struct attempt_row *ret_now)
+/* The attempt's row as it is by now, in `arena`; false when it can't be read. */
+static bool read_again(struct logs *l, const struct attempt_row *a, struct arena *arena,
+		       struct attempt_row *ret)
 {
 	struct attempt_row *rows;
 	size_t n;
 
-	if (record_run_attempts(l->db, l->run.rowid, l->cli->arena, &rows, &n, NULL) < 0)
+	if (record_run_attempts(l->db, l->run.rowid, arena, &rows, &n, NULL) < 0)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].id == a->id) {
-			*ret_now = rows[i];
-			return rows[i].ended_ns == 0 && !run_is_left(&l->run);
+			*ret = rows[i];
+			return true;
 		}
 	return false;
+}
+
+/* Asked twice a second for as long as the attempt runs, so only its last row is kept. */
+static bool still_running(struct logs *l, const struct attempt_row *a, struct attempt_row *ret_now)
+{
+	struct arena *arena = arena_new();
+	struct attempt_row now;
+	bool running = read_again(l, a, arena, &now) && now.ended_ns == 0 && !run_is_left(&l->run);
+
+	arena_free(arena);
+	*ret_now = *a;
+	if (!running)
+		read_again(l, a, l->cli->arena, ret_now);
+	return running;
 }
 
 static void copy_new(struct logs *l, const char *path, int fd, off_t *at)

@@ -141,8 +141,10 @@ static int give(struct cli *cli, struct db *db, struct store *s, const char *wha
 	if (publish(cli, db, s, t, err) < 0)
 		return -1;
 	if (!cli->json)
-		cli_note(cli, "%s is %s (%s) now", t->name, cli_text(cli, w.run.id),
-			 cli_hash(cli, &w.run.hash));
+		cli_note(cli, "%s is %s (%s%s%s) now", t->name, cli_text(cli, w.run.id),
+			 cli_hash(cli, &w.run.hash),
+			 w.run.has_reproduces ? ", which reproduces " : "",
+			 w.run.has_reproduces ? cli_hash(cli, &w.run.reproduces) : "");
 	return 0;
 }
 

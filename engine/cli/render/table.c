@@ -158,14 +158,14 @@ void table_add_cut(struct str *out, const char *s, size_t columns, bool utf8)
 	str_addf(out, "%*s", (int)(columns - width), "");
 }
 
-/* Adds the cell of column `at`, `width` wide, and the gap to the next cell. */
+/* Adds the cell of column `at`, `width` wide, and the gap before it. No line ends in blanks. */
 static void add_cell(struct str *out, const struct table *t, size_t at, size_t width,
 		     const struct cell *cell, bool color)
 {
 	bool right = t->columns.v[at].flags & TABLE_RIGHT, last = at + 1 == t->columns.n;
 	size_t pad = cell->width < width ? width - cell->width : 0;
 
-	color &= cell->style != STYLE_PLAIN;
+	color &= cell->style != STYLE_PLAIN && *cell->text;
 	str_addf(out, "%*s%s", (int)((at ? GAP : 0) + (right ? pad : 0)), "",
 		 color ? cli_style_escape(cell->style) : "");
 	if (cell->width > width)
@@ -174,8 +174,11 @@ static void add_cell(struct str *out, const struct table *t, size_t at, size_t w
 		str_add(out, cell->text);
 	str_addf(out, "%s%*s", color ? cli_style_escape(STYLE_PLAIN) : "",
 		 right || last ? 0 : (int)pad, "");
-	if (last)
-		str_addc(out, '\n');
+	if (!last)
+		return;
+	while (out->len && out->s[out->len - 1] == ' ') /* the row ends in empty cells */
+		out->s[--out->len] = '\0';
+	str_addc(out, '\n');
 }
 
 void table_render(struct table *t, unsigned columns, bool color, struct str *out)

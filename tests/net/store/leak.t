@@ -65,14 +65,15 @@ test_expect 'the search finds what it is for' '
 '
 test_expect 'a run, its hits, its failures, with all that it can be made to say' '
 	cairn -vv -C project run >run1 2>&1
-	cairn -vv -C project run --json >run2 2>&1
+	cairn -vv -C project run >run2 2>&1
+	cairn -vv -C project run --json >run2.json 2>&1
 	test_code 1 cairn -vv -C project run -p n=2 >run3 2>&1
 	cairn -C project logs look >log
 	test_grep "cairn" log # the processes were seen
 	for what in "why look" "lineage look/o" "diff last last" "runs" "status" "metrics" "doctor" "store stat" "store probe" "store verify" "store push" "store pull" "store gc" "runs --json" "store stat --json"; do
 		cairn -vv -C project $what >"said.${what// /-}" 2>&1 </dev/null || :
 	done
-	clean run1 run2 run3 log said.* project
+	clean run1 run2 run2.json run3 log said.* project
 '
 test_expect 'the bucket has none, nor anything in it once it is unpacked' '
 	test "$(find gw.data/tbucket/leak -type f | wc -l)" -ge 5

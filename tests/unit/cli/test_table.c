@@ -92,7 +92,7 @@ static void test_render_color(void **state)
 	table_column(t, "", 0);
 	table_cell(t, STYLE_GREEN, "%s", "a");
 	table_render(t, 0, true, &s); /* the row isn't complete */
-	assert_string_equal(s.s, "\033[32ma\033[0m  \n");
+	assert_string_equal(s.s, "\033[32ma\033[0m\n");
 }
 
 int main(void)
