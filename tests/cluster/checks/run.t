@@ -108,6 +108,62 @@ test_expect 'a changed param costs the pods of what it changes, no others' '
 	test_is "$(cluster_count pods one)" 5
 '
 
+test_expect 'expressions in settings, values, a loop, a used pipeline, an approval, a failure that counts for nothing, and finally' '
+	mkdir -p words
+	echo start >words/start.txt
+	write words/sub.yaml <<-E
+		pipeline: sub
+		params: {word: x}
+		inputs: {i: start.txt}
+		defaults: {image: $BUSYBOX, resources: {cpu: 50m, memory: 64Mi}}
+		steps:
+		  add: {run: "{ cat \${{ inputs.i }}; echo \${{ params.word }}; } >\${{ outputs.o }}", inputs: {i: "\${{ inputs.i }}"}, outputs: {o: o}}
+		outputs: {o: "\${{ steps.add.outputs.o }}"}
+	E
+	write words/words.yaml <<-E
+		pipeline: words
+		params: {image: "$BUSYBOX", mib: 48}
+		inputs: {start: start.txt}
+		defaults: {image: "\${{ params.image }}", resources: {cpu: 50m, memory: "\${{ params.mib + 16 }}Mi"}, timeout: "\${{ params.mib * 2 }}s"}
+		steps:
+		  find:
+		    run: |
+		      echo "{\"names\": [\"b\", \"a\"]}" >v.json
+		    values: v.json
+		  one:
+		    each: "\${{ steps.find.values.names }}"
+		    pack: 2
+		    run: echo \${{ item }} >\${{ outputs.o }}
+		    outputs: {o: o}
+		  loop:
+		    repeat: {until: "\${{ round == 3 }}", max: 5}
+		    inputs: {i: {first: "\${{ inputs.start }}", then: "\${{ steps.loop.outputs.o }}"}}
+		    run: "{ cat \${{ inputs.i }}; echo \${{ round }}; } >\${{ outputs.o }}"
+		    outputs: {o: o}
+		  part: {uses: ./sub.yaml, with: {word: y}, inputs: {i: "\${{ steps.loop.outputs.o }}"}}
+		  flaky:
+		    matrix: {n: [1, 2]}
+		    fail_fast: false
+		    continue_on_error: true
+		    run: test \${{ matrix.n }} = 2
+		  ask: {needs: [part], approve: {default: approve}, timeout: 1s}
+		  last: {needs: [ask], run: "cat \${{ inputs.i }} >\${{ outputs.o }}", inputs: {i: "\${{ steps.part.outputs.o }}"}, outputs: {o: o}}
+		finally:
+		  tell: {run: "echo \${{ run.state }} \${{ join(failed.tasks, \",\") }} >\${{ outputs.o }}", outputs: {o: o}}
+	E
+	cp -R words words-here
+	cp cairn.yaml words/
+	echo "runner: local" >words-here/cairn.yaml
+	(cd words && cairn run words.yaml --json >../words.json)
+	test_is "$(counts words.json)" "11 0 1 0"
+	(cd words-here && cairn run words.yaml --json >../words-here.json)
+	same words-here words "one[a]/o" "loop[round=3]/o" last/o tell/o
+	cairn -C words get tell/o -o - >told
+	test_is "$(cat told)" "succeeded "
+	cairn -C words get last/o -o - >lines
+	test_is "$(tr "\n" " " <lines)" "start 1 2 3 y "
+'
+
 test_expect 'logs -f shows what a pod prints while it runs' '
 	write slow.yaml <<-E
 		pipeline: slow
