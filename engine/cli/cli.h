@@ -247,5 +247,6 @@ CLI_COMMAND(version);
 CLI_COMMAND(help);
 CLI_COMMAND(man);
 CLI_COMMAND(completion);
+CLI_COMMAND(names);
 
 #endif

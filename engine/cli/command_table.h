@@ -12,7 +12,8 @@
 
 /* Options that several commands share. */
 #define OPT_PARAMS \
-	{ 'p', "param", "NAME=VALUE", "set a param of the pipeline", .repeats = true }, \
+	{ 'p', "param", "NAME=VALUE", "set a param of the pipeline", .repeats = true, \
+	  .complete = COMPLETE_PARAM }, \
 	{ 'P', "params-file", "FILE", "set params from a YAML file; -p wins over it", \
 	  .repeats = true, .complete = COMPLETE_YAML }
 #define OPT_SELECT \

@@ -167,7 +167,7 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn plan", "what would run" },
 		   { "cairn plan -v", "and which code comes along, by which import" },
 		   { "cairn plan -p lr=0.1", "and with another param" }),
-	  .complete = COMPLETE_YAML, .run = cmd_plan },
+	  .complete = COMPLETE_PIPELINE_STEP, .run = cmd_plan },
 	{ "run", "run a pipeline; only what changed is executed", "[PIPELINE] [STEP...]", 0,
 	  CLI_ANY,
 	  "Runs the pipeline (default: pipeline.yaml in this directory), or only the named steps "
@@ -225,7 +225,7 @@ const struct cli_command cli_commands[] = {
 		   { "cairn run --on kubernetes --dry-run=server", "would the cluster take it?" },
 		   { "cairn run --detach --server https://cairn.example.org",
 		     "on a cluster, while this laptop sleeps" }),
-	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_run },
+	  .complete = COMPLETE_PIPELINE_STEP, .ignores_sigpipe = true, .run = cmd_run },
 	{ "resume", "continue a run that was stopped", "[RUN]", 0, 1,
 	  "Continues a run that was interrupted, or whose engine died (default: the newest such "
 	  "run), with the pipeline, params, inputs and code that it began with. Finished tasks "
@@ -281,7 +281,7 @@ const struct cli_command cli_commands[] = {
 		   { "cairn sweep tune --trials 60 -j 4", "more trials, four at once" },
 		   { "cairn sweep train.yaml tune -p epochs=3", "with a fixed param" },
 		   { "cairn runs --sweep tune --sort=-accuracy", "its trials, the best first" }),
-	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_sweep },
+	  .complete = COMPLETE_PIPELINE_SWEEP, .ignores_sigpipe = true, .run = cmd_sweep },
 	{ "status", "show the state of a run", "[RUN]", 0, 1,
 	  "Shows a run (default: the newest): its state, counts, running tasks and failures. -v "
 	  "lists all tasks: hits with the run that made their result, skipped and blocked ones, "
@@ -331,7 +331,7 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn approve digits-7kq2m release", "go on" },
 		   { "cairn approve last release --refuse -m 'too many false alarms'",
 		     "don't, and say why" }),
-	  .complete = COMPLETE_RUN, .run = cmd_approve },
+	  .complete = COMPLETE_APPROVAL, .run = cmd_approve },
 	{ "runs", "list past and present runs", "", 0, 0,
 	  "Lists runs, newest first, and nondeterministic tasks. All given conditions must hold. A "
 	  "metric is that of any task of the run, executed or hit; STEP.NAME is that of one step. "
@@ -347,13 +347,13 @@ const struct cli_command cli_commands[] = {
 		  { 0, "until", "TIME", "started before" },
 		  { 'p', "param", "CONDITION",
 		    "only runs whose param matches: lr=0.1, lr>0.01, optimizer!=sgd",
-		    .repeats = true },
+		    .repeats = true, .complete = COMPLETE_PARAM },
 		  { 'm', "metric", "CONDITION", "only runs whose metric matches: 'accuracy>=0.9'",
 		    .repeats = true },
-		  { 't', "tag", "NAME", "only the run with this tag" },
+		  { 't', "tag", "NAME", "only the run with this tag", .complete = COMPLETE_TAG },
 		  { 0, "commit", "HEX", "only runs of this commit, or a prefix of it" },
 		  { 0, "schedule", "NAME", "only runs that this schedule made" },
-		  { 0, "sweep", "NAME", "only trials of this sweep" },
+		  { 0, "sweep", "NAME", "only trials of this sweep", .complete = COMPLETE_SWEEP },
 		  { 's', "sort", "METRIC",
 		    "sort by this metric, smallest first; -METRIC: largest first" },
 		  OPT_SERVER),
@@ -374,7 +374,7 @@ const struct cli_command cli_commands[] = {
 	  .json = "cairn.why/1",
 	  EXAMPLES({ "cairn why train", "would it run now, and why" },
 		   { "cairn why train --run last", "why it ran in the newest run" }),
-	  .complete = COMPLETE_STEP, .run = cmd_why },
+	  .complete = COMPLETE_PIPELINE_STEP, .run = cmd_why },
 	{ "graph", "draw a pipeline", "[PIPELINE]", 0, 1,
 	  "Draws the steps and what they need: in the terminal, or as DOT, Mermaid or SVG.",
 	  OPTIONS({ 0, "format", "FORMAT",
@@ -397,7 +397,8 @@ const struct cli_command cli_commands[] = {
 	  "`cairn run` shows its newest values on a terminal (in a pod: those of the last ten "
 	  "seconds), and `cairn logs -f` its output.",
 	  OPTIONS({ 0, "pipeline", "NAME", "only runs of this pipeline" },
-		  { 0, "step", "STEP", "only metrics of this step", .repeats = true },
+		  { 0, "step", "STEP", "only metrics of this step", .repeats = true,
+		    .complete = COMPLETE_STEP },
 		  { 's', "sort", "NAME",
 		    "sort by this metric, param or matrix value, smallest first; -NAME: largest "
 		    "first" },
@@ -506,7 +507,7 @@ const struct cli_command cli_commands[] = {
 		   { "cairn get fashion/best:model", "of the run that has this name" },
 		   { "cairn get 1f0c9b2a -o run/", "a whole run" },
 		   { "cairn get train@log -o -", "what a task printed" }),
-	  .complete = COMPLETE_STEP, .run = cmd_get },
+	  .complete = COMPLETE_OUTPUT, .run = cmd_get },
 	{ "tag", "give names to runs", "[RUN NAME]", 0, 2,
 	  "A name such as v2 or fashion/best stands for a run wherever a command takes a run, and "
 	  "keeps that run from `cairn store gc`. Giving it again moves it; every change is "
@@ -514,8 +515,10 @@ const struct cli_command cli_commands[] = {
 	  "Without operands, lists them.\n\nA name has at most 100 lower-case letters, digits and "
 	  ". _ - /, and must not look like a run id or hash.",
 	  OPTIONS({ 'l', "list", NULL, "list all names" },
-		  { 0, "history", "NAME", "show what the name meant, newest first" },
-		  { 0, "delete", "NAME", "remove the name; its history stays" },
+		  { 0, "history", "NAME", "show what the name meant, newest first",
+		    .complete = COMPLETE_TAG },
+		  { 0, "delete", "NAME", "remove the name; its history stays",
+		    .complete = COMPLETE_TAG },
 		  { 'm', "note", "TEXT", "record this note with the change" }, OPT_STORE),
 	  .json = "cairn.tag/1",
 	  EXAMPLES({ "cairn tag last fashion/best -m 'first over 0.9'", "name the newest run" },
@@ -675,7 +678,7 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn step shard --help", "what a step takes" },
 		   { "cairn step shard -i data=photos/ -o train=shards/ -w samples_per_shard=1000",
 		     "" }),
-	  .raw = true, .run = cmd_step },
+	  .complete = COMPLETE_BUILTIN, .raw = true, .run = cmd_step },
 	{ "store", "manage the store", .subcommands = store_commands,
 	  .description =
 		  "The store holds all content that runs read and made, each under its digest.",
@@ -753,5 +756,9 @@ const struct cli_command cli_hidden_commands[] = {
 	  EXIT_CODES({ 0, "the result is told" }, { 2, "the environment lacks something" },
 		     { 4, "nothing could be told" }),
 	  EXAMPLES({ "cairn pod --ready", "the container's postStart hook" }), .run = cmd_pod },
+	{ "names", "what a completion script offers", "KIND [WORD...]", 1, CLI_ANY,
+	  "Prints the names of this kind that may stand after these words, one a line.",
+	  EXAMPLES({ "cairn names steps run train.yaml --from", "" }), .raw = true,
+	  .run = cmd_names },
 	{ 0 },
 };

@@ -24,9 +24,18 @@ enum cli_completion {
 	COMPLETE_YAML,
 	COMPLETE_DIR,
 	COMPLETE_COMMAND,
-	COMPLETE_RUN,
+	COMPLETE_CHOICE,
+	/* Names that `cairn names` prints (help/names.c). */
+	COMPLETE_RUN, /* or a tag */
 	COMPLETE_STEP,
-	COMPLETE_CHOICE
+	COMPLETE_PIPELINE_STEP, /* or a pipeline file */
+	COMPLETE_PARAM,
+	COMPLETE_SWEEP,
+	COMPLETE_PIPELINE_SWEEP,
+	COMPLETE_OUTPUT,
+	COMPLETE_TAG,
+	COMPLETE_APPROVAL, /* a run, then what waits in it */
+	COMPLETE_BUILTIN
 };
 
 struct cli_option {

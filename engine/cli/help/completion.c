@@ -6,8 +6,8 @@
  * action for each enum cli_completion, a line for each option, a block for each command, and the
  * frame around them.
  *
- * Runs and steps aren't in the script: it asks the program (RUNS_COMMAND, STEPS_COMMAND), whose
- * errors are dropped. Only names that need no quoting are offered.
+ * Names of runs, steps, params and the like aren't in the script: it asks the program (`cairn
+ * names`, names.c) with the words before the cursor. That prints only names that need no quoting.
  *
  * Invariant: text of the table is quoted for the shell that reads it (zsh_text(), fish_text());
  * names of commands and options need no quotes.
@@ -79,28 +79,19 @@ static void add_replaced(struct str *out, const char *s, const char *from, const
 	}
 }
 
-#define RUNS_COMMAND \
-	"cairn runs --limit 20 2>/dev/null | grep -oE '^[a-z][a-z0-9-]*-[a-z0-9]{5}\\b'"
-#define STEPS_COMMAND \
-	"cairn graph --format dot 2>/dev/null | sed -nE 's/^  \"([A-Za-z0-9_-]+)\" \\[.*/\\1/p'"
-
 /* Bash. */
 
 static void bash_action(struct str *out, enum cli_completion what, const char *choices)
 {
+	const struct help_names *names = help_names(what);
+
 	switch (what) {
 	case COMPLETE_FILE:
 	case COMPLETE_YAML:
-		str_add(out, "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"))");
+		str_add(out, "_cairn_files -f");
 		break;
 	case COMPLETE_DIR:
-		str_add(out, "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\"))");
-		break;
-	case COMPLETE_RUN:
-		str_add(out, "COMPREPLY=($(compgen -W \"last $(_cairn_runs)\" -- \"$cur\"))");
-		break;
-	case COMPLETE_STEP:
-		str_add(out, "COMPREPLY=($(compgen -W \"$(_cairn_steps)\" -- \"$cur\"))");
+		str_add(out, "_cairn_files -d");
 		break;
 	case COMPLETE_COMMAND:
 		str_add(out, "COMPREPLY=($(compgen -W '");
@@ -114,6 +105,13 @@ static void bash_action(struct str *out, enum cli_completion what, const char *c
 		break;
 	case COMPLETE_NONE:
 		str_addc(out, ':');
+		break;
+	default:
+		str_addf(out, "_cairn_names %s", names->kind);
+		if (names->open)
+			str_add(out, "; compopt -o nospace");
+		if (names->files)
+			str_add(out, "; _cairn_files -f");
 		break;
 	}
 }
@@ -164,8 +162,20 @@ static void bash_command(struct str *out, const struct cli_command *c,
 static void add_bash(struct str *out)
 {
 	str_add(out, "# bash completion of cairn\n"
-		     "_cairn_runs() { " RUNS_COMMAND "; }\n"
-		     "_cairn_steps() { " STEPS_COMMAND "; }\n"
+		     "_cairn_names() {\n"
+		     "\tlocal name\n"
+		     "\twhile IFS= read -r name; do\n"
+		     "\t\t[[ $name != \"$cur\"* ]] || COMPREPLY+=(\"$name\")\n"
+		     "\tdone < <(cairn names \"$1\" \"${COMP_WORDS[@]:1:COMP_CWORD-1}\" "
+		     "2>/dev/null)\n"
+		     "}\n"
+		     "_cairn_files() {\n"
+		     "\tlocal name\n"
+		     "\tcompopt -o filenames\n"
+		     "\twhile IFS= read -r name; do\n"
+		     "\t\tCOMPREPLY+=(\"$name\")\n"
+		     "\tdone < <(compgen \"$1\" -- \"$cur\")\n"
+		     "}\n"
 		     "_cairn() {\n"
 		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
 		     "command='' words='' i\n"
@@ -212,13 +222,17 @@ static void zsh_text(struct str *out, const char *s)
 
 static void zsh_action(struct str *out, enum cli_completion what, const char *choices)
 {
-	static const char *const actions[] = {
-		[COMPLETE_FILE] = "_files",     [COMPLETE_YAML] = "_files",
-		[COMPLETE_DIR] = "_files -/",   [COMPLETE_COMMAND] = "_cairn_commands",
-		[COMPLETE_RUN] = "_cairn_runs", [COMPLETE_STEP] = "_cairn_steps",
-		[COMPLETE_NONE] = " "
-	};
-	if (what == COMPLETE_CHOICE) {
+	static const char *const actions[] = { [COMPLETE_FILE] = "_files",
+					       [COMPLETE_YAML] = "_files",
+					       [COMPLETE_DIR] = "_files -/",
+					       [COMPLETE_COMMAND] = "_cairn_commands",
+					       [COMPLETE_NONE] = " " };
+	const struct help_names *names = help_names(what);
+
+	if (names) {
+		str_addf(out, "{_cairn_names %s%s%s}", names->kind, names->open ? " -S \"\"" : "",
+			 names->files ? "; _files" : "");
+	} else if (what == COMPLETE_CHOICE) {
 		str_addc(out, '(');
 		add_choices(out, choices);
 		str_addc(out, ')');
@@ -290,15 +304,16 @@ static void add_zsh(struct str *out)
 {
 	str_add(out, "#compdef cairn\n"
 		     "# zsh completion of cairn\n"
-		     "_cairn_runs() { local -a names; names=(last ${(f)\"$(" RUNS_COMMAND
-		     ")\"}); compadd -a names; }\n"
-		     "_cairn_steps() { local -a names; names=(${(f)\"$(" STEPS_COMMAND
-		     ")\"}); compadd -a names; _files; }\n"
+		     "_cairn_names() { local kind=$1; shift; local -a names; "
+		     "names=(${(f)\"$(cairn names $kind \"${(@)typed}\" 2>/dev/null)\"}); "
+		     "compadd \"$@\" -a names; }\n"
 		     "_cairn_commands() {\n\tlocal -a commands\n\tcommands=(");
 	zsh_names(out, cli_commands);
 	str_add(out, ")\n\t_describe command commands\n}\n"
 		     "_cairn() {\n"
 		     "\tlocal curcontext=$curcontext state line command\n"
+		     "\tlocal -a typed\n"
+		     "\ttyped=(\"${(@Q)words[2,CURRENT-1]}\")\n"
 		     "\t_arguments -C -s -S");
 	help_each_option(NULL, zsh_option, out);
 	str_add(out, " \\\n\t\t\t'--version[print the version]' \\\n"
@@ -335,6 +350,8 @@ static void fish_text(struct str *out, const char *s)
 
 static void fish_action(struct str *out, enum cli_completion what, const char *choices)
 {
+	const struct help_names *names = help_names(what);
+
 	switch (what) {
 	case COMPLETE_FILE:
 	case COMPLETE_YAML:
@@ -342,12 +359,6 @@ static void fish_action(struct str *out, enum cli_completion what, const char *c
 		break;
 	case COMPLETE_DIR:
 		str_add(out, " -f -a '(__fish_complete_directories)'");
-		break;
-	case COMPLETE_RUN:
-		str_add(out, " -f -a '(__cairn_runs)'");
-		break;
-	case COMPLETE_STEP:
-		str_add(out, " -a '(__cairn_steps)'");
 		break;
 	case COMPLETE_COMMAND:
 		str_add(out, " -f -a '");
@@ -361,6 +372,9 @@ static void fish_action(struct str *out, enum cli_completion what, const char *c
 		break;
 	case COMPLETE_NONE:
 		str_add(out, " -f");
+		break;
+	default:
+		str_addf(out, "%s -a '(__cairn_names %s)'", names->files ? "" : " -f", names->kind);
 		break;
 	}
 }
@@ -420,8 +434,9 @@ static void add_fish(struct str *out)
 	struct fish_line top = { out, "__cairn_at" };
 
 	str_add(out, "# fish completion of cairn\n"
-		     "function __cairn_runs\n\techo last\n\t" RUNS_COMMAND "\nend\n"
-		     "function __cairn_steps\n\t" STEPS_COMMAND "\nend\n"
+		     "function __cairn_names\n"
+		     "\tcairn names $argv[1] (commandline -opc)[2..-1] 2>/dev/null\n"
+		     "end\n"
 		     "# Are the words so far this command, and no deeper one?\n"
 		     "function __cairn_at\n"
 		     "\tset --local skip 0\n\tset --local found\n"

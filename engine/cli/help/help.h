@@ -24,4 +24,12 @@ void man_add_all(struct str *out);
 /* Writes a completion script. shell: bash, zsh, fish. */
 void help_add_completion(struct str *out, const char *shell);
 
+/* The names that `cairn names KIND` prints for this, or NULL: it isn't such names. */
+struct help_names {
+	const char *kind;
+	bool files; /* a file may stand there, too */
+	bool open;  /* text follows a name: no blank */
+};
+const struct help_names *help_names(enum cli_completion what);
+
 #endif
