@@ -290,6 +290,15 @@ static void set_anchor(struct builder *b, const char *anchor, struct yaml_node *
 		*map_slot_str(b->anchors, anchor) = n;
 }
 
+/* `on:` is a word of pipelines, as of other tools' files. As a key it can't be meant as true. */
+static bool is_key_on(const struct builder *b, const char *text)
+{
+	const struct frame *f = b->frames.n ? &b->frames.v[b->frames.n - 1] : NULL;
+
+	return f && f->node->kind == YAML_KIND_MAP && (b->members.n - f->first) % 2 == 0 &&
+	       strcmp(text, "on") == 0;
+}
+
 static int on_scalar(struct builder *b, const yaml_event_t *e)
 {
 	struct yaml_node *n = new_node(b, YAML_KIND_SCALAR, e);
@@ -305,7 +314,7 @@ static int on_scalar(struct builder *b, const yaml_event_t *e)
 	check_tag(b, n, e->data.scalar.tag);
 	if (n->len != e->data.scalar.length)
 		fail_at(b, n->line, n->col, "a NUL character can't stand in text");
-	else if (n->style == YAML_STYLE_PLAIN && yaml11_bool(n->text))
+	else if (n->style == YAML_STYLE_PLAIN && yaml11_bool(n->text) && !is_key_on(b, n->text))
 		fail_at(b, n->line, n->col,
 			"`%s` reads as true or false in older YAML: write true or false, or quote "
 			"it for text",

@@ -57,6 +57,7 @@ static const struct {
 	  "{run:python x.py ${{ inputs.data }} --n ${{ params.n }}}" },
 	{ "{data: \"${{ inputs.raw }}\"}", "{data:'${{ inputs.raw }}}" },
 	{ "a: 'yes'\nb: \"on\"\nc: y\n", "{a:'yes,b:'on,c:y}" },
+	{ "on: 1\na: {on: {b: c}}\n", "{on:1,a:{on:{b:c}}}" }, /* a key, as in other tools' files */
 	{ "'<<': 1\n", "{'<<:1}" },
 	{ "\"no\": 1\n", "{'no:1}" },
 	{ "\xef\xbb\xbf"
@@ -99,7 +100,7 @@ static const struct {
 			      "false, or quote it for text\n"
 			      "f:2:4: `Off` reads as true or false in older YAML: write true or "
 			      "false, or quote it for text\n" },
-	{ "on: 1\n", "f:1:1: `on` reads as true or false in older YAML: write true or false, or "
+	{ "On: 1\n", "f:1:1: `On` reads as true or false in older YAML: write true or false, or "
 		     "quote it for text\n" },
 	{ "a: 1\n---\nb: 2\n", "f:2:1: a second document begins here; a file holds one\n" },
 	{ "[a]: 1\n", "f:1:1: a key must be text, not a list; quote values that begin with `{` or "
@@ -107,6 +108,11 @@ static const struct {
 	{ "a: {{ x }}\n", "f:1:5: a key must be text, not a mapping; quote values that begin with "
 			  "`{` or `[`, such as \"${{ … }}\"\n" },
 	{ "? - a\n: 1\n", "f:1:3: a key must be text, not a list\n" },
+	{ "a: on\n? - on\n: 1\n", "f:1:4: `on` reads as true or false in older YAML: write true or "
+				  "false, or quote it for text\n"
+				  "f:2:3: a key must be text, not a list\n"
+				  "f:2:5: `on` reads as true or false in older YAML: write true or "
+				  "false, or quote it for text\n" },
 	{ "a: *x\nb: yes\n", "f:1:4: `*x` names nothing: no `&x` before it\n"
 			     "f:2:4: `yes` reads as true or false in older YAML: write true or "
 			     "false, or quote it for text\n" },
