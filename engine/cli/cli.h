@@ -191,6 +191,8 @@ enum cli_style cli_state_style(const char *state); /* of a run or an attempt, as
 const char *cli_member(struct cli *cli, const json_t *o, const char *key);
 int64_t cli_member_int(const json_t *o, const char *key);
 const char *cli_short_hash(struct cli *cli, const char *hash); /* of "sha256:<hex>" */
+/* Of a run's facts: "caused by run train-k3v9x"; NULL when no event caused it. */
+const char *cli_cause(struct cli *cli, const json_t *run);
 
 /* Columns and lines of the terminal at the stream (from COLUMNS and LINES if set, which must be
  * 1–10,000); 80 × 24 when unknown. */

@@ -324,6 +324,16 @@ int pipeline_load(const char *path, const struct pipeline_load_options *o, struc
 						  src.fetch_arg, diags);
 		}
 	}
+	if (r == 0) {
+		size_t before = diag_errors(diags);
+
+		after_check(*ret, &(struct after_files){ src.fetch, src.fetch_arg }, diags);
+		if (diag_errors(diags) > before) {
+			pipeline_free(*ret);
+			*ret = NULL;
+			r = diag_to_err(diags, path, err);
+		}
+	}
 	for (size_t i = 0; i < disk.contents.n; i++)
 		str_deinit(&disk.contents.v[i]);
 	VEC_FREE(&disk.contents);

@@ -429,9 +429,20 @@ struct notify_decl {
 	struct pos pos;
 };
 
+/* `on` of a schedule: what fires it instead of a time. One of `pipeline` and `webhook` is set, or
+ * neither for a schedule without `on`. */
+struct event_decl {
+	const char *pipeline; /* the end of a run of this file: from the project root, normalised */
+	const char *state;    /* "succeeded", "failed" or "any" */
+	const char *webhook;  /* a delivery to the server's hook of this name */
+	const char *secret;   /* name of the secret that signs it */
+	struct pos pos;
+};
+
 struct schedule_decl {
 	const char *name;
-	const char *cron; /* NULL: only `on_change` fires it */
+	const char *cron; /* NULL: only `on_change` or `on` fires it */
+	struct event_decl on;
 	const char *timezone, *overlap, *catch_up, *dst;
 	int64_t catch_up_window_ns;
 	int64_t jitter_ns; /* a firing starts up to this much later; the delay of one nominal time
@@ -503,6 +514,8 @@ struct schedule_times {
 	const char *time;                          /* the nominal time */
 	const char *interval_start, *interval_end; /* the data interval: from the nominal time
 						      before this one to this one */
+	/* What fired it, of a schedule with `on`: the id of a run, or of a delivery; or NULL. */
+	const char *run, *delivery;
 };
 
 struct pipeline {

@@ -351,6 +351,17 @@ void use_deinit(struct use *use);
 /* Adds to the problems behind the first `since` ones who uses the file. */
 void use_note(struct loader *l, size_t since);
 
+/* after.c */
+
+/* Files of the project: 0 found, 1 not there. The bytes live as long as the search. */
+struct after_files {
+	fetch_fn fetch;
+	void *arg;
+};
+/* Reports pipelines named by `on` that aren't there, and circles of them. */
+void after_check(const struct pipeline *p, const struct after_files *files,
+		 struct diag_list *diags);
+
 /* schedule.c, notify.c */
 
 void read_schedules(struct loader *l, const struct yaml_node *n);

@@ -1,5 +1,5 @@
 /* engine/model/schedule.c — reads `schedules`: cron rules in a time zone, inputs that are watched,
- * and what to do when runs overlap, were missed, or the clock is set.
+ * events (`on`), and what to do when runs overlap, were missed, or the clock is set.
  *
  * read_schedules() fills a schedule_decl with the defaults; read_schedule() reads its keys.
  * Schedules come after params and inputs, which they name. Their params are resolved at once, apart
@@ -186,16 +186,105 @@ static void read_jitter(const struct doc *d, const struct yaml_node *v, struct s
 			(long long)gap_s, s->cron);
 }
 
+/* Events. */
+
+static void read_after(const struct doc *d, const struct yaml_node *n, const struct yaml_node *file,
+		       struct event_decl *on)
+{
+	static const char *const states[] = { "succeeded", "failed", "any" };
+	const struct yaml_node *v = yaml_get(n, "state");
+
+	if (doc_want_text(d, file, "`pipeline`")) {
+		if (str_has_suffix(file->text, ".yaml") || str_has_suffix(file->text, ".yml"))
+			on->pipeline =
+				read_path(d, file, file->text, d->dir, "pipeline", false, NULL);
+		else
+			doc_error(d, file,
+				  "`pipeline` must be a pipeline's file, such as prepare.yaml, not "
+				  "`%.60s`",
+				  file->text);
+	}
+	on->state = "succeeded";
+	if (v)
+		read_choice(d, v, "`state`", states, ARRAY_LEN(states), &on->state);
+}
+
+static void read_hook(struct loader *l, const struct yaml_node *n, const struct yaml_node *name,
+		      struct event_decl *on)
+{
+	const struct doc *d = &l->doc;
+	const struct yaml_node *v = yaml_get(n, "secret");
+
+	if (doc_want_text(d, name, "`webhook`") && doc_check_name(d, name, NAME_STEP, "webhook"))
+		on->webhook = doc_text(d, name);
+	for (size_t i = 0; on->webhook && i < l->schedules.n; i++)
+		if (str_eq(l->schedules.v[i].on.webhook, on->webhook))
+			doc_error(d, name, "schedule `%s` has webhook `%s` already",
+				  l->schedules.v[i].name, on->webhook);
+	if (!v)
+		doc_error(
+			d, n,
+			"`webhook` has no `secret`: without a signature anybody could start runs");
+	else if (doc_want_text(d, v, "`secret`") && doc_check_name(d, v, NAME_ENV, "secret"))
+		on->secret = doc_text(d, v);
+}
+
+/* An event has no calendar, and each gets its run: unlike times, nobody can compute which were
+ * missed. */
+static void read_on(struct loader *l, const struct yaml_node *schedule, const struct yaml_node *n,
+		    struct schedule_decl *s)
+{
+	static const char *const after_keys[] = { "pipeline", "state" };
+	static const char *const hook_keys[] = { "webhook", "secret" };
+	static const char *const senseless[] = { "cron", "timezone", "on_change",
+						 "poll", "jitter",   "start",
+						 "end",  "dst",      "alert_after" };
+	const struct doc *d = &l->doc;
+	const struct yaml_node *file, *hook, *v;
+
+	s->overlap = "queue";
+	s->catch_up = "all";
+	s->on.pos = doc_pos(d, n);
+	for (size_t i = 0; i < ARRAY_LEN(senseless); i++)
+		if ((v = yaml_get(schedule, senseless[i])))
+			doc_error(d, v, "`%s` has no meaning with `on`, which fires by itself",
+				  senseless[i]);
+	if (!doc_want_map(d, n, "`on`"))
+		return;
+	file = yaml_get(n, "pipeline");
+	hook = yaml_get(n, "webhook");
+	if (!file == !hook) {
+		doc_error(d, n, "`on` has one of `pipeline` and `webhook`");
+		return;
+	}
+	if (file) {
+		doc_check_keys(d, n, after_keys, ARRAY_LEN(after_keys));
+		read_after(d, n, file, &s->on);
+		return;
+	}
+	doc_check_keys(d, n, hook_keys, ARRAY_LEN(hook_keys));
+	read_hook(l, n, hook, &s->on);
+	if ((v = yaml_get(schedule, "catch_up")) || (v = yaml_get(schedule, "catch_up_window")))
+		doc_error(d, v,
+			  "`catch_up` has no meaning with `webhook`: who sends it sends it again "
+			  "when there was no answer");
+}
+
 static void read_when(struct loader *l, const struct yaml_node *key, const struct yaml_node *n,
 		      struct schedule_decl *s)
 {
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
 
+	if ((v = yaml_get(n, "on"))) {
+		read_on(l, n, v, s);
+		return;
+	}
 	if ((v = yaml_get(n, "cron")))
 		read_cron(d, v, &s->cron);
 	else if (!yaml_get(n, "on_change"))
-		doc_error(d, key, "schedule `%s` has neither `cron` nor `on_change`", s->name);
+		doc_error(d, key, "schedule `%s` has none of `cron`, `on_change` and `on`",
+			  s->name);
 	if ((v = yaml_get(n, "timezone")))
 		read_timezone(d, v, &s->timezone);
 	if ((v = yaml_get(n, "on_change")))
@@ -245,11 +334,10 @@ static void read_what_if(const struct doc *d, const struct yaml_node *n, struct 
 static void read_schedule(struct loader *l, const struct yaml_node *key, const struct yaml_node *n,
 			  struct schedule_decl *s)
 {
-	static const char *const keys[] = {
-		"cron",  "timezone", "on_change",   "poll",     "jitter",
-		"start", "end",      "overlap",     "catch_up", "catch_up_window",
-		"dst",   "retry",    "alert_after", "notify",   "params"
-	};
+	static const char *const keys[] = { "cron",    "timezone",    "on_change",       "on",
+					    "poll",    "jitter",      "start",           "end",
+					    "overlap", "catch_up",    "catch_up_window", "dst",
+					    "retry",   "alert_after", "notify",          "params" };
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
 	struct named_template *params;
@@ -297,7 +385,8 @@ void read_schedules(struct loader *l, const struct yaml_node *n)
 					   .poll_ns = POLL_DEFAULT_NS,
 					   .retry_min_ns = RETRY_BACKOFF_MIN_NS,
 					   .retry_max_ns = RETRY_BACKOFF_MAX_NS,
-					   .pos = doc_pos(&l->doc, key) };
+					   .pos = doc_pos(&l->doc, key),
+					   .on.pos = doc_pos(&l->doc, key) };
 
 		doc_check_name(&l->doc, key, NAME_STEP, "schedule");
 		read_schedule(l, key, n->pairs[i].value, &s);

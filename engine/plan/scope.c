@@ -307,12 +307,18 @@ int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, s
 			struct err *err)
 {
 	const char *const texts[] = { t ? t->time : NULL, t ? t->name : NULL,
-				      t ? t->interval_start : NULL, t ? t->interval_end : NULL };
+				      t ? t->interval_start : NULL, t ? t->interval_end : NULL,
+				      t ? t->run : NULL };
 
 	if (!t)
 		return err_set(err, ERR_INVALID,
 			       "`schedule.%s` has a value only in runs of a schedule: `cairn run "
 			       "--schedule NAME[@TIME]`",
+			       ref->name);
+	if (ref->index < ARRAY_LEN(texts) && !texts[ref->index])
+		return err_set(err, ERR_INVALID,
+			       "`schedule.%s` has a value only in a run that another run caused "
+			       "(`on: {pipeline: …}`)",
 			       ref->name);
 	return ref->index < ARRAY_LEN(texts) ? text_value(ret, texts[ref->index])
 					     : not_here(ref, err);

@@ -99,6 +99,28 @@ static json_t *trial_of(const struct run_row *r)
 		       : json_null();
 }
 
+/* The event that fired its schedule, from the run's options. */
+static json_t *cause_of(const struct run_row *r)
+{
+	_cleanup_(json_decrefp) json_t *options =
+		r->options_json ? json_loads(r->options_json, 0, NULL) : NULL;
+	const json_t *schedule = json_object_get(options, "schedule");
+	static const char *const kinds[] = { "run", "delivery" };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (json_is_string(json_object_get(schedule, kinds[i])))
+			return json_pack("{s:O}", kinds[i], json_object_get(schedule, kinds[i]));
+	return json_null();
+}
+
+json_t *facts_event(const struct event_decl *on)
+{
+	if (on->pipeline)
+		return json_pack("{s:o, s:s}", "pipeline", facts_text(on->pipeline), "state",
+				 on->state);
+	return on->webhook ? json_pack("{s:o}", "webhook", facts_text(on->webhook)) : json_null();
+}
+
 json_t *facts_run(const struct run_row *r)
 {
 	const struct run_counts *c = &r->counts;
@@ -130,6 +152,7 @@ json_t *facts_run(const struct run_row *r)
 					      : json_null());
 	json_object_set_new(o, "message", facts_text(r->message));
 	json_object_set_new(o, "trial", trial_of(r));
+	json_object_set_new(o, "caused_by", cause_of(r));
 	return o;
 }
 

@@ -4,6 +4,7 @@
 #define CAIRN_RECORD_FACTS_H
 
 #include "base/text/json.h"
+#include "model/pipeline.h"
 #include "record/manifest/results.h"
 
 json_t *facts_time(int64_t wall_ns);        /* ISO 8601 with milliseconds; null for 0 */
@@ -20,6 +21,9 @@ const char *facts_get_text(const json_t *o, const char *key, struct arena *arena
 bool facts_trial(const char *options_json, struct arena *arena, struct run_trial *ret);
 json_t *facts_trial_json(const struct run_trial *t);
 bool facts_read_trial(const json_t *j, struct arena *arena, struct run_trial *ret);
+
+/* What fires a schedule, null without `on`: {"pipeline", "state"} or {"webhook"}. */
+json_t *facts_event(const struct event_decl *on);
 
 json_t *facts_number(double v); /* null for NaN and infinities, which JSON lacks */
 

@@ -142,6 +142,18 @@ static const char *const db_migrations[] = {
 	/* 7: what an attempt asks people, and the answer */
 	"ALTER TABLE attempt ADD COLUMN approval TEXT;"
 	"CREATE INDEX attempt_approval ON attempt(run) WHERE approval IS NOT NULL;",
+	/* 8: events: the ends of runs in their order, whatever clocks say, from the transaction
+	 * that ends the run; up to where a schedule has looked at them; which event fired a firing
+	 */
+	"CREATE TABLE run_end (seq INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL,"
+	" state INTEGER NOT NULL, ended_ns INTEGER NOT NULL) STRICT;"
+	"CREATE TRIGGER run_ends AFTER UPDATE OF state ON run WHEN old.state IN (0, 4) AND"
+	" new.state IN (1, 2, 3) BEGIN INSERT INTO run_end (run, state, ended_ns) VALUES (new.id,"
+	" new.state, new.ended_ns); END;"
+	"ALTER TABLE schedule ADD COLUMN seen_end INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE firing ADD COLUMN event TEXT;"
+	"CREATE UNIQUE INDEX firing_event ON firing(path, schedule, event) WHERE event IS NOT"
+	" NULL;",
 };
 
 #endif

@@ -40,7 +40,7 @@ static const char *canonical(json_t *j, struct arena *arena)
 const char *options_to_json(const struct run_options *o, struct arena *arena)
 {
 	const struct schedule_times *t = o->firing.times;
-	json_t *j = json_object();
+	json_t *j = json_object(), *schedule;
 
 	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
 	json_object_set_new(j, "force", names(o->force, o->n_force));
@@ -51,11 +51,16 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
 	json_object_set_new(j, "keep_workspace", json_boolean(o->keep_workspace));
 	json_object_set_new(j, "jobs", json_integer(o->jobs));
-	if (t)
-		json_object_set_new(j, "schedule",
-				    json_pack("{s:s, s:s, s:s, s:s}", "name", t->name, "time",
-					      t->time, "interval_start", t->interval_start,
-					      "interval_end", t->interval_end));
+	if (t) {
+		schedule = json_pack("{s:s, s:s, s:s, s:s}", "name", t->name, "time", t->time,
+				     "interval_start", t->interval_start, "interval_end",
+				     t->interval_end);
+		if (t->run)
+			json_object_set_new(schedule, "run", json_string(t->run));
+		if (t->delivery)
+			json_object_set_new(schedule, "delivery", facts_text(t->delivery));
+		json_object_set_new(j, "schedule", schedule);
+	}
 	if (o->salt)
 		json_object_set_new(j, "salt", facts_text(o->salt));
 	if (o->runner)
@@ -111,9 +116,12 @@ static const struct schedule_times *read_schedule(const json_t *options, struct 
 	const json_t *j = json_object_get(options, "schedule");
 	struct schedule_times *t = arena_alloc(arena, sizeof(*t));
 
-	*t = (struct schedule_times){ read_name(j, "name", arena), read_name(j, "time", arena),
+	*t = (struct schedule_times){ read_name(j, "name", arena),
+				      read_name(j, "time", arena),
 				      read_name(j, "interval_start", arena),
-				      read_name(j, "interval_end", arena) };
+				      read_name(j, "interval_end", arena),
+				      read_name(j, "run", arena),
+				      read_name(j, "delivery", arena) };
 	return t->name && t->time && t->interval_start && t->interval_end ? t : NULL;
 }
 

@@ -104,7 +104,8 @@ enum api_flags {
 	API_CHANGES = 1 /* needs the token */,
 	API_PROJECT = 2 /* concerns one project: ?project= */,
 	API_DB = 4 /* reads the project's database */,
-	API_HEALTH = 8
+	API_HEALTH = 8,
+	API_SIGNED = 16 /* needs no token: the handler checks a signature */
 };
 
 struct api_route {
@@ -167,6 +168,21 @@ API_HANDLER(run_cancel);
 API_HANDLER(run_approve);
 API_HANDLER(handover);
 API_HANDLER(launch);
+API_HANDLER(hook);
+
+/* Whether a delivery is signed with the secret and fresh, as Standard Webhooks 1.0.0 says: the
+ * header `webhook-signature` has one of its signatures, "v1," and base64 of HMAC-SHA256 over
+ * "ID.TIME.BODY", and the time differs from ours by at most HOOK_TOLERANCE_S. A secret that begins
+ * with "whsec_" is the base64 of the key. The time that it takes says nothing of the right
+ * signature. */
+#define HOOK_TOLERANCE_S 300
+struct hook_delivery {
+	const char *id, *timestamp, *signature; /* headers; or NULL */
+	const char *body;
+	size_t len;
+};
+bool hook_verify(const struct hook_delivery *d, const char *secret, size_t secret_len,
+		 int64_t wall_ns);
 
 /* /metrics: OpenMetrics text. */
 void api_metrics_text(struct daemon *d, struct str *out);

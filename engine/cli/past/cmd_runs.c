@@ -202,6 +202,8 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run, const s
 	if (json_is_object(trial))
 		str_addf(&names, "%s, trial %lld", cli_member(cli, trial, "sweep"),
 			 (long long)cli_member_int(trial, "number"));
+	if (cli_cause(cli, run))
+		str_addf(&names, "%s%s", names.len ? ", " : "", cli_cause(cli, run));
 	for (size_t i = 0; i < json_array_size(tags); i++) {
 		const char *tag = json_string_value(json_array_get(tags, i));
 

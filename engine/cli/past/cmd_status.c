@@ -61,6 +61,8 @@ static void print_run(struct cli *cli, const json_t *run, const char *next)
 		cli_printf(cli, "  %s\n", message);
 	if (waiting)
 		cli_printf(cli, "  %s\n", waiting);
+	if (cli_cause(cli, run))
+		cli_printf(cli, "  %s\n", cli_cause(cli, run));
 	if (next)
 		cli_printf(cli, "  %s\n", next);
 }

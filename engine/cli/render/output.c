@@ -68,6 +68,17 @@ const char *cli_short_hash(struct cli *cli, const char *hash)
 	return arena_printf(cli->arena, "%.12s", hash + (str_has_prefix(hash, "sha256:") ? 7 : 0));
 }
 
+const char *cli_cause(struct cli *cli, const json_t *run)
+{
+	const json_t *by = json_object_get(run, "caused_by");
+	const char *from = cli_member(cli, by, "run"), *delivery = cli_member(cli, by, "delivery");
+
+	if (!from && !delivery)
+		return NULL;
+	return arena_printf(cli->arena, "caused by %s %s", from ? "run" : "delivery",
+			    from ? from : delivery);
+}
+
 static void add_pretty(struct str *s, const json_t *j, int depth);
 
 static void add_member(struct str *s, const char *key, const json_t *value, bool first, int depth)

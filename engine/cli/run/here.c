@@ -293,6 +293,20 @@ static void check_secrets(struct here *h, const struct step *s)
 	}
 }
 
+/* The server needs them: on this machine, or where it runs. */
+static void check_hooks(struct here *h)
+{
+	for (size_t i = 0; i < h->pipeline->n_schedules; i++) {
+		const struct schedule_decl *d = &h->pipeline->schedules[i];
+		_cleanup_(str_wipe) struct str value = { 0 };
+		struct err err = { 0 };
+
+		if (d->on.webhook && secret_get(h->config, d->on.secret, &value, &err) < 0)
+			diag_warning(h->diags, d->pos.file, d->pos.line, d->pos.col,
+				     "schedule `%s`: %s", d->name, err.msg);
+	}
+}
+
 static void check_tools(struct here *h, const struct step *s)
 {
 	for (size_t i = 0; i < s->reads.n_tools; i++) {
@@ -343,6 +357,7 @@ void here_check(const struct config *c, const struct pipeline *p, struct diag_li
 
 	slots_init(&h.slots, c, 0, !h.local);
 	check_inputs(&h);
+	check_hooks(&h);
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[i];
 

@@ -68,13 +68,14 @@ static enum cli_style firing_style(enum firing_state s)
 
 static json_t *firing_json(const struct firing *f)
 {
-	return json_pack("{s:o, s:o, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o}", "pipeline",
-			 facts_text(f->path), "schedule", facts_text(f->schedule), "time",
-			 facts_time(f->nominal_ns), "cause", firing_cause_name(f->cause), "state",
-			 firing_state_name(f->state), "starts", (int)f->number, "started",
+	return json_pack("{s:o, s:o, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:o}",
+			 "pipeline", facts_text(f->path), "schedule", facts_text(f->schedule),
+			 "time", facts_time(f->nominal_ns), "cause", firing_cause_name(f->cause),
+			 "state", firing_state_name(f->state), "starts", (int)f->number, "started",
 			 facts_time(f->started_ns), "ended", facts_time(f->ended_ns), "run",
 			 facts_text(f->run), "message", facts_text(f->message), "times",
-			 (json_int_t)f->times, "first", facts_time(f->first_ns));
+			 (json_int_t)f->times, "first", facts_time(f->first_ns), "event",
+			 facts_text(f->event));
 }
 
 static json_t *listed_json(const struct listed *l)
@@ -85,12 +86,12 @@ static json_t *listed_json(const struct listed *l)
 	for (size_t i = 0; i < d->n_on_change; i++)
 		json_array_append_new(inputs,
 				      facts_text(l->e->pipeline->inputs[d->on_change[i]].name));
-	return json_pack("{s:o, s:o, s:o, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:i, s:o}", "pipeline",
-			 facts_text(l->e->path), "name", facts_text(d->name), "cron",
-			 facts_text(d->cron), "timezone", d->timezone, "on_change", inputs,
-			 "overlap", d->overlap, "catch_up", d->catch_up, "dst", d->dst, "next",
-			 facts_time(l->next_ns == CALENDAR_NEVER ? 0 : l->next_ns), "paused",
-			 facts_time(l->e->row.paused_ns), "open", (int)l->n_open, "last",
+	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:i, s:o}",
+			 "pipeline", facts_text(l->e->path), "name", facts_text(d->name), "cron",
+			 facts_text(d->cron), "on", facts_event(&d->on), "timezone", d->timezone,
+			 "on_change", inputs, "overlap", d->overlap, "catch_up", d->catch_up, "dst",
+			 d->dst, "next", facts_time(l->next_ns == CALENDAR_NEVER ? 0 : l->next_ns),
+			 "paused", facts_time(l->e->row.paused_ns), "open", (int)l->n_open, "last",
 			 l->has_last ? firing_json(&l->last) : json_null());
 }
 
@@ -98,11 +99,17 @@ static void add_listed(struct cli *cli, struct table *t, const struct schedule_l
 		       const struct listed *l)
 {
 	const struct schedule_entry *e = l->e;
+	const struct event_decl *on = &e->decl->on;
 
 	table_cell(t, STYLE_BOLD, "%s", schedules_name(cli, all, e));
-	table_cell(t, STYLE_PLAIN, "%s%s%s", e->decl->cron ? e->decl->cron : "",
-		   e->decl->cron && e->decl->n_on_change ? ", " : "",
-		   e->decl->cron && !e->decl->n_on_change ? "" : "on change");
+	if (on->pipeline)
+		table_cell(t, STYLE_PLAIN, "on %s: %s", on->pipeline, on->state);
+	else if (on->webhook)
+		table_cell(t, STYLE_PLAIN, "on webhook %s", on->webhook);
+	else
+		table_cell(t, STYLE_PLAIN, "%s%s%s", e->decl->cron ? e->decl->cron : "",
+			   e->decl->cron && e->decl->n_on_change ? ", " : "",
+			   e->decl->cron && !e->decl->n_on_change ? "" : "on change");
 	table_cell(t, STYLE_DIM, "%s", e->decl->timezone);
 	if (e->row.paused_ns)
 		table_cell(t, STYLE_YELLOW, "paused %s", cli_ago(cli, e->row.paused_ns));
@@ -292,7 +299,14 @@ static void print_firings(struct cli *cli, const struct firing *f, size_t n)
 				   ? cli_duration(cli, f[i].ended_ns - f[i].started_ns)
 				   : "");
 		table_cell(t, STYLE_PLAIN, "%s", f[i].run ? f[i].run : "");
-		if (f[i].times > 1)
+		if (f[i].event && !f[i].message)
+			table_cell(t, STYLE_DIM, "%s%s",
+				   firing_event_id(&f[i], FIRING_EVENT_RUN) ? "caused by run "
+									    : "caused by ",
+				   firing_event_id(&f[i], FIRING_EVENT_RUN)
+					   ? firing_event_id(&f[i], FIRING_EVENT_RUN)
+					   : f[i].event);
+		else if (f[i].times > 1)
 			table_cell(t, STYLE_DIM, "%s (%llu times since %s)",
 				   f[i].message ? f[i].message : "with others before it",
 				   (unsigned long long)f[i].times, first.s);

@@ -96,6 +96,8 @@ static int check(const struct writer *w, const char *form, bool special_days, st
 {
 	const struct calendar *c = &w->e->calendar;
 
+	if (w->e->decl->on.pipeline || w->e->decl->on.webhook)
+		return cannot(w, form, "it has no rule, but an event that fires it", err);
 	if (c->none)
 		return cannot(w, form, "it has no rule, but inputs that it watches", err);
 	if (has_special_days(&c->cron) && !special_days)

@@ -90,6 +90,11 @@ static void c_schedule(struct codec *c, struct schedule_decl *s)
 {
 	c_name(c, &s->name);
 	c_str(c, &s->cron);
+	c_str(c, &s->on.pipeline);
+	c_str(c, &s->on.state);
+	c_str(c, &s->on.webhook);
+	c_str(c, &s->on.secret);
+	c_pos(c, &s->on.pos);
 	c_name(c, &s->timezone);
 	c_name(c, &s->overlap);
 	c_name(c, &s->catch_up);

@@ -286,7 +286,7 @@ static size_t ref_limit(const struct codec *c, const struct ref *r)
 	case REF_MATRIX:
 		return s ? s->matrix.n_axes : 0;
 	case REF_SCHEDULE:
-		return 4;
+		return 5;
 	default:
 		return 1;
 	}

@@ -82,6 +82,7 @@ static const struct expr_help_row rows[] = {
 	{ "Values", "item.NAME", "of an item that is an object which a step wrote: its member" },
 	{ "Values", "schedule.time, schedule.name",
 	  "of a run by a schedule: its nominal time, its name" },
+	{ "Values", "schedule.run", "of a run that a run caused (`on`): that run's id" },
 	{ "Values", "schedule.interval_start, schedule.interval_end",
 	  "of a run by a schedule: the times from the last firing to this one" },
 	{ "Values", "run.id", "in `export`: the run's id" },

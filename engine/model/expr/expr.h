@@ -50,7 +50,7 @@ enum ref_kind {
 	REF_ITEM_STEM,
 	REF_ITEM_VALUE, /* item.NAME, of an item that a step wrote as a value       name; of an item
 			   that is no object, name, path and stem are those of its text */
-	REF_SCHEDULE,   /* schedule.time, .name, .interval_start, .interval_end   name */
+	REF_SCHEDULE,   /* schedule.time, .name, .interval_start, .interval_end, .run   name */
 	REF_RUN_STATE,  /* run.state, in `finally` */
 	REF_FAILED_TASKS, /* failed.tasks, in `finally`: a list of labels */
 	REF_RUN_ID,       /* run.id, in `export` only */

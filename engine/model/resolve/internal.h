@@ -27,6 +27,7 @@ struct resolver {
 	enum place place;
 	bool in_file;
 	const char *file;
+	const struct schedule_decl *schedule; /* whose params are resolved; or NULL */
 	const struct expr_template *below; /* of a reference that stands for another one: the path
 					      that follows that one, or NULL */
 	uint32_t *mark, *mark_dep; /* per step: the step (index + 1) that marked it last, and which

@@ -475,13 +475,21 @@ static bool resolve_round(struct resolver *rs, struct ref *ref, const struct dot
 
 static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
-	static const char *const names[] = { "time", "name", "interval_start", "interval_end" };
+	static const char *const names[] = { "time", "name", "interval_start", "interval_end",
+					     "run" };
 
+	if (rs->schedule && d->first && strcmp(d->first, "run") == 0 && !rs->schedule->on.pipeline)
+		return resolver_fail(
+			rs, ref,
+			"schedule `%s` isn't fired by a run: `schedule.run` needs `on: "
+			"{pipeline: …}`",
+			rs->schedule->name);
 	for (size_t i = 0; d->first && !d->second && i < ARRAY_LEN(names); i++)
 		if (strcmp(names[i], d->first) == 0)
 			return set_ref(rs, ref, REF_SCHEDULE, (uint32_t)i, d->first);
 	return resolver_fail(
-		rs, ref, "a schedule has `time`, `name`, `interval_start` and `interval_end`%s",
+		rs, ref,
+		"a schedule has `time`, `name`, `interval_start`, `interval_end` and `run`%s",
 		d->first ? loader_suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
 }
 

@@ -446,7 +446,7 @@ void resolve_defaults(struct loader *l, struct use *use)
 
 void resolve_schedule_params(struct loader *l, struct schedule_decl *s)
 {
-	struct resolver rs = { .l = l, .s = &l->uses.v[0]->defaults };
+	struct resolver rs = { .l = l, .s = &l->uses.v[0]->defaults, .schedule = s };
 
 	for (size_t i = 0; i < s->n_params; i++)
 		resolve_template(&rs, s->params[i].value, AT_SCHEDULE);

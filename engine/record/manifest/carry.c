@@ -113,6 +113,7 @@ int carry_rest(struct db *db, struct err *err)
 		"INSERT OR IGNORE INTO tag SELECT * FROM old.tag;"
 		"INSERT OR REPLACE INTO schedule SELECT * FROM old.schedule;"
 		"INSERT OR REPLACE INTO firing SELECT * FROM old.firing;"
+		"INSERT OR REPLACE INTO run_end SELECT * FROM old.run_end;"
 		"INSERT OR REPLACE INTO server SELECT * FROM old.server;"
 		"INSERT OR REPLACE INTO notice SELECT * FROM old.notice;"
 		"UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT seq FROM "

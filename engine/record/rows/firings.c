@@ -16,7 +16,8 @@
 
 const char *firing_cause_name(enum firing_cause c)
 {
-	static const char *const names[] = { "time", "catch-up", "change", "manual", "backfill" };
+	static const char *const names[] = { "time",   "catch-up", "change",
+					     "manual", "backfill", "event" };
 
 	return (unsigned)c < ARRAY_LEN(names) ? names[c] : "unknown";
 }
@@ -40,7 +41,7 @@ void firing_add_name(struct str *out, const char *schedule, int64_t nominal_ns)
 #define FIRING_COLUMNS                                                                         \
 	"path, schedule, nominal_ns, cause, state, number, claimed_ns, started_ns, ended_ns, " \
 	"run, server, message, resumes,"                                                       \
-	" first_ns, times"
+	" first_ns, times, event"
 
 /* The primary key: a statement's first three values. */
 #define IS_KEY "path=?1 AND schedule=?2 AND nominal_ns=?3"
@@ -50,11 +51,11 @@ int record_firing_claim(struct db *db, const struct firing *f, struct err *err)
 	return db_change(
 		db,
 		"INSERT INTO firing (" FIRING_COLUMNS
-		") VALUES (?1,?2,?3,?4,?5,0,?6,0,0,NULL,?7,?8,0,0,1) ON CONFLICT DO UPDATE SET "
+		") VALUES (?1,?2,?3,?4,?5,0,?6,0,0,NULL,?7,?8,0,0,1,?9) ON CONFLICT DO UPDATE SET "
 		"cause=?4, state=?5, number=0, resumes=0, claimed_ns=?6, started_ns=0, ended_ns=0, "
-		"run=NULL, server=?7, message=?8 WHERE state=7 AND ?5<>7",
+		"run=NULL, server=?7, message=?8, event=?9 WHERE state=7 AND ?5<>7",
 		DB_IN(f->path, f->schedule, f->nominal_ns, f->cause, f->state, f->claimed_ns,
-		      f->server, f->message),
+		      f->server, f->message, f->event),
 		err);
 }
 
@@ -73,14 +74,14 @@ static bool finish_firing(void *row)
 static const struct db_row firing_of_columns =
 	DB_ROW(struct firing, finish_firing, C(path), C(schedule), C(nominal_ns), C(cause),
 	       C(state), C(number), C(claimed_ns), C(started_ns), C(ended_ns), C(run), C(server),
-	       C(message), C(resumes), C(first_ns), C(times));
+	       C(message), C(resumes), C(first_ns), C(times), C(event));
 #undef C
 
 int record_firing_missed(struct db *db, const struct firing *f, struct err *err)
 {
 	return db_do(db,
 		     "INSERT INTO firing (" FIRING_COLUMNS
-		     ") VALUES (?1,?2,?3,?4,7,0,?5,0,0,NULL,NULL,?6,0,?7,?8) ON "
+		     ") VALUES (?1,?2,?3,?4,7,0,?5,0,0,NULL,NULL,?6,0,?7,?8,NULL) ON "
 		     "CONFLICT DO UPDATE SET first_ns=min(CASE first_ns WHEN 0 "
 		     "THEN nominal_ns ELSE first_ns END, ?7), times=times+?8-1",
 		     DB_IN(f->path, f->schedule, f->nominal_ns, f->cause, f->claimed_ns, f->message,
@@ -93,6 +94,15 @@ int record_firing(struct db *db, const char *path, const char *schedule, int64_t
 {
 	return db_get_row(db, "SELECT " FIRING_COLUMNS " FROM firing WHERE " IS_KEY,
 			  DB_IN(path, schedule, nominal_ns), arena, &firing_of_columns, ret, err);
+}
+
+int record_firing_of_event(struct db *db, const char *path, const char *schedule, const char *event,
+			   struct arena *arena, struct firing *ret, struct err *err)
+{
+	return db_get_row(db,
+			  "SELECT " FIRING_COLUMNS
+			  " FROM firing WHERE path=?1 AND schedule=?2 AND event=?3",
+			  DB_IN(path, schedule, event), arena, &firing_of_columns, ret, err);
 }
 
 int record_firing_update(struct db *db, const struct firing *f, struct err *err)
@@ -269,12 +279,12 @@ int record_firings(struct db *db, const struct firing_filter *f, struct arena *a
 
 /* Schedules. */
 
-#define SCHEDULE_COLUMNS "path, name, seen_ns, paused_ns, rule, inputs, alerted_ns"
+#define SCHEDULE_COLUMNS "path, name, seen_ns, paused_ns, rule, inputs, alerted_ns, seen_end"
 
 #define C(field) DB_COLUMN(struct schedule_row, field)
 static const struct db_row schedule_of_columns =
 	DB_ROW(struct schedule_row, NULL, C(path), C(name), C(seen_ns), C(paused_ns), C(rule),
-	       C(inputs), C(alerted_ns));
+	       C(inputs), C(alerted_ns), C(seen_end));
 #undef C
 
 int record_schedule(struct db *db, const char *path, const char *name, struct arena *arena,
@@ -287,11 +297,39 @@ int record_schedule(struct db *db, const char *path, const char *name, struct ar
 
 int record_schedule_put(struct db *db, const struct schedule_row *r, struct err *err)
 {
-	return db_do(
-		db, "INSERT OR REPLACE INTO schedule (" SCHEDULE_COLUMNS ") VALUES (?,?,?,?,?,?,?)",
-		DB_IN(r->path, r->name, r->seen_ns, r->paused_ns, r->rule, r->inputs,
-		      r->alerted_ns),
-		err);
+	return db_do(db,
+		     "INSERT OR REPLACE INTO schedule (" SCHEDULE_COLUMNS
+		     ") VALUES (?,?,?,?,?,?,?,?)",
+		     DB_IN(r->path, r->name, r->seen_ns, r->paused_ns, r->rule, r->inputs,
+			   r->alerted_ns, r->seen_end),
+		     err);
+}
+
+/* Ends of runs. */
+
+int record_last_end(struct db *db, int64_t *ret, struct err *err)
+{
+	*ret = 0;
+	return db_get(db, "SELECT coalesce(max(seq), 0) FROM run_end", DB_IN(), NULL, DB_OUT(ret),
+		      err) < 0
+		       ? -1
+		       : 0;
+}
+
+#define C(field) DB_COLUMN(struct ended_run, field)
+static const struct db_row ended_run_of_columns =
+	DB_ROW(struct ended_run, NULL, C(seq), C(run), C(state), C(ended_ns));
+#undef C
+
+int record_ends(struct db *db, const char *path, int64_t after, int64_t until, struct arena *arena,
+		struct ended_run **ret, size_t *ret_n, struct err *err)
+{
+	return db_get_rows(db,
+			   "SELECT e.seq, e.run, e.state, e.ended_ns FROM run_end e JOIN run r ON "
+			   "r.id = e.run WHERE e.seq > ?1 AND e.seq <= ?2 AND r.path = ?3 AND "
+			   "r.reproduces IS NULL ORDER BY e.seq",
+			   DB_IN(after, until, path), arena, &ended_run_of_columns, ret, ret_n,
+			   err);
 }
 
 void schedule_row_pause(struct schedule_row *s, bool paused, int64_t wall_ns)

@@ -20,7 +20,14 @@
 
 #include "record/rows/runs.h"
 
-enum firing_cause { FIRING_TIME, FIRING_CATCH_UP, FIRING_CHANGE, FIRING_MANUAL, FIRING_BACKFILL };
+enum firing_cause {
+	FIRING_TIME,
+	FIRING_CATCH_UP,
+	FIRING_CHANGE,
+	FIRING_MANUAL,
+	FIRING_BACKFILL,
+	FIRING_EVENT
+};
 /* Those below FIRING_SUCCEEDED are open. */
 enum firing_state {
 	FIRING_WAITING,
@@ -32,7 +39,7 @@ enum firing_state {
 	FIRING_SKIPPED,
 	FIRING_MISSED
 };
-/* "time", "catch-up", "change", "manual", "backfill" */
+/* "time", "catch-up", "change", "manual", "backfill", "event" */
 const char *firing_cause_name(enum firing_cause c);
 const char *firing_state_name(enum firing_state s); /* "waiting", "started", … */
 
@@ -52,7 +59,17 @@ struct firing {
 	 * most). The earlier ones were missed: nothing ran for them. */
 	int64_t first_ns;
 	uint64_t times;
+	/* What fired it, of a schedule with `on`: "run:ID" or "delivery:ID"; or NULL. A schedule
+	 * has one firing for an event. */
+	const char *event;
 };
+/* The id behind FIRING_EVENT_*; NULL when the firing has no such event. */
+#define FIRING_EVENT_RUN      "run:"
+#define FIRING_EVENT_DELIVERY "delivery:"
+static inline const char *firing_event_id(const struct firing *f, const char *kind)
+{
+	return f->event && str_has_prefix(f->event, kind) ? f->event + strlen(kind) : NULL;
+}
 
 /* 1: made; 0: there is one already (a MISSED one is replaced: 1). number is 0 until it is
  * started. */
@@ -63,7 +80,10 @@ int record_firing_missed(struct db *db, const struct firing *f, struct err *err)
 /* 1 found, 0 none. */
 int record_firing(struct db *db, const char *path, const char *schedule, int64_t nominal_ns,
 		  struct arena *arena, struct firing *ret, struct err *err);
-/* Writes all fields except the key, cause and claimed_ns. */
+/* The firing that an event made: 1 found, 0 none. */
+int record_firing_of_event(struct db *db, const char *path, const char *schedule, const char *event,
+			   struct arena *arena, struct firing *ret, struct err *err);
+/* Writes all fields except the key, event, cause and claimed_ns. */
 int record_firing_update(struct db *db, const struct firing *f, struct err *err);
 /* Changes the owner if it is still `from` (NULL: none) and the firing is open: 1 changed, 0 not. */
 int record_firing_take(struct db *db, const struct firing *f, const char *from, const char *to,
@@ -120,6 +140,7 @@ struct schedule_row {
 	/* Digest of the inputs of `on_change` when it last fired; or NULL. */
 	const char *inputs;
 	int64_t alerted_ns; /* the last nominal time whose missing success was reported */
+	int64_t seen_end;   /* every end of a run up to this one has been handled */
 };
 /* 1 found, 0 none (*ret is zero but for its key). */
 int record_schedule(struct db *db, const char *path, const char *name, struct arena *arena,
@@ -128,6 +149,20 @@ int record_schedule_put(struct db *db, const struct schedule_row *s, struct err 
 
 /* Sets or ends a pause: times during it make no firings. Idempotent. */
 void schedule_row_pause(struct schedule_row *s, bool paused, int64_t wall_ns);
+
+/* Ends of runs: the database writes one in the transaction in which a run succeeds, fails or is
+ * cancelled. `seq` is the order of these transactions. A run that goes on after its end has another
+ * one later. */
+struct ended_run {
+	int64_t seq;
+	const char *run;
+	enum run_state state;
+	int64_t ended_ns;
+};
+int record_last_end(struct db *db, int64_t *ret, struct err *err); /* 0: none yet */
+/* Those of the pipeline at `path` with after < seq <= until, in order. Reproductions are none. */
+int record_ends(struct db *db, const char *path, int64_t after, int64_t until, struct arena *arena,
+		struct ended_run **ret, size_t *ret_n, struct err *err);
 
 /* Servers. */
 

@@ -105,10 +105,10 @@ void api_route(void *arg, struct web_exchange *x)
 	_cleanup_(str_deinit) struct str allow = { 0 };
 	struct daemon *d = arg;
 	const struct api_route *r = find_route(x, &allow);
-	enum web_access access = !r                       ? WEB_READS
-				 : r->flags & API_HEALTH  ? WEB_PUBLIC
-				 : r->flags & API_CHANGES ? WEB_CHANGES
-							  : WEB_READS;
+	enum web_access access = !r                                     ? WEB_READS
+				 : r->flags & (API_HEALTH | API_SIGNED) ? WEB_PUBLIC
+				 : r->flags & API_CHANGES               ? WEB_CHANGES
+									: WEB_READS;
 
 	if (!web_may(d->web, x, access))
 		return;
@@ -210,7 +210,7 @@ void api_handle(void *arg, struct web_exchange *x)
 		event(EVENT_ERROR, "request-failed", "{s:s, s:o, s:i, s:o}", "method", x->method,
 		      "path", json_name(x->path, strlen(x->path)), "status", (int)x->status,
 		      "answer", json_name(x->out.s ? x->out.s : "", x->out.len));
-	else if (r->flags & API_CHANGES)
+	else if (r->flags & (API_CHANGES | API_SIGNED))
 		event(EVENT_INFO, "request", "{s:s, s:o, s:i}", "method", x->method, "path",
 		      json_name(x->path, strlen(x->path)), "status", (int)x->status);
 }

@@ -99,6 +99,7 @@ static void add_schedule(void *arg, const struct schedule_facts *f)
 	json_object_set_new(o, "path", facts_text(f->path));
 	json_object_set_new(o, "pipeline", facts_text(f->pipeline->name));
 	json_object_set_new(o, "cron", facts_text(f->decl->cron));
+	json_object_set_new(o, "on", facts_event(&f->decl->on));
 	json_object_set_new(o, "timezone", facts_text(f->decl->timezone));
 	json_object_set_new(o, "overlap", facts_text(f->decl->overlap));
 	json_object_set_new(o, "catch_up", facts_text(f->decl->catch_up));
@@ -180,6 +181,7 @@ static json_t *firing_json(const struct firing *f)
 	json_object_set_new(o, "message", facts_text(f->message));
 	json_object_set_new(o, "times", json_integer((json_int_t)f->times));
 	json_object_set_new(o, "first", facts_time(f->first_ns));
+	json_object_set_new(o, "event", facts_text(f->event));
 	return o;
 }
 

@@ -1,5 +1,6 @@
-/* Every path of the API, with its parameters and answers. Requests are checked against this table,
- * and OpenAPI is made from it. */
+/* engine/serve/api/table.c — every path of the API, with its parameters and answers.
+ *
+ * Requests are checked against this table (api.c), and OpenAPI is made from it (openapi.c). */
 #include "serve/internal.h"
 
 /* clang-format off */
@@ -139,5 +140,13 @@ const struct api_route api_routes[] = {
 	{ "POST", "/api/v1/schedules/{schedule}/resume", "resumeSchedule",
 	  "Fire again, without making up for missed times", API_PROJECT | API_CHANGES,
 	  api_schedule_resume, PARAMS(WHICH), .status = 200, .answer = "Paused" },
+	{ "POST", "/api/v1/hooks/{hook}", "deliver",
+	  "Deliver an event to the schedule with this webhook. No token: the headers webhook-id, "
+	  "webhook-timestamp and webhook-signature prove who sends it (Standard Webhooks 1.0.0). "
+	  "The "
+	  "same id again gives the same answer",
+	  API_SIGNED, api_hook,
+	  PARAMS({ "project", API_QUERY, TEXT, "When several projects have this webhook" }),
+	  .status = 202, .answer = "Delivered" },
 	{ 0 },
 };

@@ -93,6 +93,20 @@ static int newest_nominal(const struct schedule_decl *d, int64_t wall_ns, int64_
 	return r;
 }
 
+/* What fired it is on record with the firing. */
+static int add_event(struct occasion *oc, const char *path, struct db *db, struct arena *arena,
+		     struct err *err)
+{
+	struct firing f;
+	int r = record_firing(db, path, oc->decl->name, oc->nominal_ns, arena, &f, err);
+
+	if (r > 0) {
+		oc->times.run = firing_event_id(&f, FIRING_EVENT_RUN);
+		oc->times.delivery = firing_event_id(&f, FIRING_EVENT_DELIVERY);
+	}
+	return MIN(r, 0);
+}
+
 int occasion_parse(const struct pipeline *p, const char *text, const char *path, struct db *db,
 		   int64_t wall_ns, struct arena *arena, struct occasion *ret, struct err *err)
 {
@@ -109,7 +123,7 @@ int occasion_parse(const struct pipeline *p, const char *text, const char *path,
 	if (occasion_of(d, path, nominal, db, arena, ret, err) < 0)
 		return -1;
 	ret->explicit_time = at != NULL;
-	return 0;
+	return db ? add_event(ret, path, db, arena, err) : 0;
 }
 
 /* Params. */

@@ -98,6 +98,7 @@ void schedule_follow(struct schedule *sc, const struct schedule_row *row)
 
 	sc->seen_ns = row->seen_ns;
 	sc->paused_ns = row->paused_ns;
+	sc->seen_end = row->seen_end;
 	sc->watch_ns = 0;
 	due_clear(&sc->dead_man);
 	schedule_arm(sc);
@@ -116,7 +117,14 @@ static int take_up_row(struct schedule *sc, struct arena *arena, struct err *err
 	int64_t now = scheduler_wall_ns(sc->file->project->s);
 	struct schedule_row row;
 
+	if (d->on.pipeline || d->on.webhook) {
+		free(rule);
+		rule = d->on.pipeline ? xasprintf("on %s %s", d->on.state, d->on.pipeline)
+				      : xasprintf("on webhook %s", d->on.webhook);
+	}
 	if (record_schedule(db, sc->file->path, sc->name, arena, &row, err) < 0)
+		return -1;
+	if (!str_eq(row.rule, rule) && record_last_end(db, &row.seen_end, err) < 0)
 		return -1;
 	if (!str_eq(row.rule, rule) || row.seen_ns > now) {
 		row.seen_ns = row.alerted_ns = now;

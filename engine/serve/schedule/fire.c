@@ -135,7 +135,8 @@ static int replace_open(struct claims *c, int64_t by, struct err *err)
 
 /* `overlap` looks at firings that were open before: caught-up firings always wait for each
  * other. */
-static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, struct err *err)
+static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, const char *event,
+		 struct err *err)
 {
 	struct schedule *sc = c->sc;
 	struct scheduler *s = sc->file->project->s;
@@ -145,8 +146,9 @@ static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, str
 			    .cause = cause,
 			    .state = FIRING_WAITING,
 			    .claimed_ns = c->now,
-			    .server = s->server };
-	bool plain = cause == FIRING_TIME || cause == FIRING_CHANGE;
+			    .server = s->server,
+			    .event = event };
+	bool plain = cause == FIRING_TIME || cause == FIRING_CHANGE || cause == FIRING_EVENT;
 	int r;
 
 	if (c->n_open >= OPEN_MAX) {
@@ -216,7 +218,7 @@ static int claim_due(struct claims *c, const struct due_times *t, struct err *er
 		int64_t nominal = t->v[(t->begin + i) % CATCH_UP_MAX];
 		bool on_time = i == t->n - 1 && c->now - due_at(c->sc, nominal) <= GRACE_NS;
 
-		if (claim(c, nominal, on_time ? FIRING_TIME : FIRING_CATCH_UP, err) < 0)
+		if (claim(c, nominal, on_time ? FIRING_TIME : FIRING_CATCH_UP, NULL, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -275,7 +277,117 @@ int schedule_claim(struct schedule *sc, int64_t nominal, enum firing_cause cause
 			    .arena = arena,
 			    .now = scheduler_wall_ns(sc->file->project->s) };
 
-	return find_open(&c, err) < 0 ? -1 : claim(&c, nominal, cause, err);
+	return find_open(&c, err) < 0 ? -1 : claim(&c, nominal, cause, NULL, err);
+}
+
+/* Events. */
+
+/* A firing for the event, if it has none yet. An event isn't a nominal time: of two at one time the
+ * second gets the next free nanosecond. */
+static int claim_event(struct claims *c, const char *event, int64_t at_ns, enum firing_cause cause,
+		       struct err *err)
+{
+	struct schedule *sc = c->sc;
+	struct firing f;
+	int r = record_firing_of_event(c->db, sc->file->path, sc->name, event, c->arena, &f, err);
+
+	if (r != 0)
+		return MIN(r, 0);
+	for (int64_t nominal = at_ns; r == 0; nominal++)
+		r = claim(c, nominal, cause, event, err);
+	return r;
+}
+
+int schedule_claim_event(struct schedule *sc, const char *event, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	int64_t now = scheduler_wall_ns(sc->file->project->s);
+	struct claims c = { .sc = sc, .db = sc->file->project->db, .arena = arena, .now = now };
+
+	return find_open(&c, err) < 0 ? -1 : claim_event(&c, event, now, FIRING_EVENT, err);
+}
+
+static bool is_awaited(const struct event_decl *on, const struct ended_run *e)
+{
+	return str_eq(on->state, "any") ||
+	       e->state == (str_eq(on->state, "failed") ? RUN_FAILED : RUN_SUCCEEDED);
+}
+
+static int claim_end(struct claims *c, const struct ended_run *e, struct err *err)
+{
+	const char *event = arena_printf(c->arena, FIRING_EVENT_RUN "%s", e->run);
+	bool on_time = c->now - e->ended_ns <= GRACE_NS;
+
+	return claim_event(c, event, MIN(e->ended_ns, c->now),
+			   on_time ? FIRING_EVENT : FIRING_CATCH_UP, err);
+}
+
+/* Ends up to `until`, as times that are due: `catch_up` says which of those that come late are
+ * run. Those from before the schedule began, or from a pause, fire nothing. */
+static int claim_ends(struct claims *c, const struct schedule_row *row, int64_t until,
+		      struct err *err)
+{
+	const struct schedule_decl *d = c->sc->decl;
+	int64_t window = str_eq(d->catch_up, "none") ? GRACE_NS
+			 : d->catch_up_window_ns     ? d->catch_up_window_ns
+						     : CATCH_UP_WINDOW_NS;
+	size_t n, n_due = 0, max = str_eq(d->catch_up, "all") ? CATCH_UP_MAX : 1;
+	struct span old = { 0 }, over = { 0 };
+	struct ended_run *ends;
+
+	if (record_ends(c->db, d->on.pipeline, row->seen_end, until, c->arena, &ends, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		bool counts = ends[i].ended_ns > row->seen_ns && is_awaited(&d->on, &ends[i]);
+
+		if (counts && ends[i].ended_ns >= c->now - window)
+			ends[n_due++] = ends[i];
+		else if (counts)
+			span_add(&old, ends[i].ended_ns);
+	}
+	for (size_t i = 0; i + max < n_due; i++)
+		span_add(&over, ends[i].ended_ns);
+	if (claim_missed(c, &old, "no server ran when these runs ended", err) < 0 ||
+	    claim_missed(c, &over, "only the newest of the runs that had ended are followed", err) <
+		    0)
+		return -1;
+	for (size_t i = n_due > max ? n_due - max : 0; i < n_due; i++)
+		if (claim_end(c, &ends[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static int fire_from_ends(struct claims *c, int64_t until, struct err *err)
+{
+	struct schedule *sc = c->sc;
+	struct schedule_row row;
+
+	if (record_schedule(c->db, sc->file->path, sc->name, c->arena, &row, err) < 0)
+		return -1;
+	sc->paused_ns = row.paused_ns;
+	if (row.seen_end >= until)
+		return 0;
+	if (!row.paused_ns && (find_open(c, err) < 0 || claim_ends(c, &row, until, err) < 0))
+		return -1;
+	row.seen_end = until;
+	return record_schedule_put(c->db, &row, err);
+}
+
+void schedule_look_at_ends(struct schedule *sc, int64_t until)
+{
+	struct scheduler_project *p = sc->file->project;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct claims c = { .sc = sc, .db = p->db, .arena = arena, .now = scheduler_wall_ns(p->s) };
+	struct err err = { 0 };
+
+	if (!sc->decl || !sc->decl->on.pipeline || sc->unusable || sc->file->dropped ||
+	    sc->seen_end >= until)
+		return;
+	if (project_begin(p) < 0 || project_end(p, fire_from_ends(&c, until, &err), &err) < 0)
+		return; /* the next poll tries again */
+	sc->seen_end = until;
+	if (c.any)
+		schedule_pump(sc);
 }
 
 /* Dead man. */
@@ -363,7 +475,7 @@ static int fire_if_changed(struct claims *c, const char *hex, struct err *err)
 		snprintf(sc->candidate, sizeof(sc->candidate), "%s", hex);
 		if (!settled || (c->n_open && str_eq(sc->decl->overlap, "skip")))
 			return 0;
-		while ((r = claim(c, nominal, FIRING_CHANGE, err)) == 0)
+		while ((r = claim(c, nominal, FIRING_CHANGE, NULL, err)) == 0)
 			nominal++;
 		if (r < 0)
 			return -1;

@@ -55,9 +55,10 @@ struct schedule {
 	int64_t due_ns;           /* when next_ns is due, with its jitter */
 	int64_t watch_ns;         /* the nominal time whose success is waited for; 0: none */
 	int64_t paused_ns;
-	unsigned open;                  /* at the last look */
-	bool starved;                   /* something waits only because max_runs run */
-	struct input_look *looking;     /* the worker's job, while it runs */
+	int64_t seen_end;           /* ends of runs up to this one are handled, as the row says */
+	unsigned open;              /* at the last look */
+	bool starved;               /* something waits only because max_runs run */
+	struct input_look *looking; /* the worker's job, while it runs */
 	char candidate[DIGEST_HEX_MAX]; /* digest of inputs that was seen once */
 };
 
@@ -154,6 +155,10 @@ void scheduler_on_dead_man(void *arg);
 void scheduler_on_look(void *arg);
 int schedule_claim(struct schedule *sc, int64_t nominal_ns, enum firing_cause cause,
 		   struct err *err); /* call it in a transaction */
+/* Likewise: makes the event's firing unless there is one. */
+int schedule_claim_event(struct schedule *sc, const char *event, struct err *err);
+/* `on: {pipeline: …}`: fires for the ends of runs that it hasn't seen, up to this one. */
+void schedule_look_at_ends(struct schedule *sc, int64_t until);
 
 /* --- schedule/run.c: from rows to runs and back */
 void schedule_pump(struct schedule *sc);

@@ -240,6 +240,27 @@ static void on_timer(void *arg)
 
 /* Polling. */
 
+/* Whoever runs a pipeline, its end is a row. */
+static void look_at_ends(struct scheduler_project *p)
+{
+	struct err err = { 0 };
+	int64_t last;
+
+	if (p->s->draining)
+		return;
+	if (record_last_end(p->db, &last, &err) < 0) {
+		project_trouble(p, &err);
+		return;
+	}
+	for (size_t i = 0; i < p->files.n; i++)
+		for (size_t k = 0; k < map_len(p->files.v[i]->schedules); k++) {
+			struct schedule *sc = map_at(p->files.v[i]->schedules, k, NULL, NULL);
+
+			if (sc)
+				schedule_look_at_ends(sc, last);
+		}
+}
+
 /* The command line and other servers change rows and files. */
 static void on_poll(void *arg)
 {
@@ -257,6 +278,7 @@ static void on_poll(void *arg)
 			if (!p->files.v[k]->dropped &&
 			    scheduler_file_load(p->files.v[k], false, &err) < 0)
 				project_trouble(p, &err);
+		look_at_ends(p);
 		scheduler_sweep(p);
 	}
 	scheduler_due_in(s, &s->poll, s->options.poll_ns);
@@ -491,6 +513,36 @@ int scheduler_trigger(struct scheduler_project *p, const char *path, const char 
 		return -1;
 	*ret_nominal_ns = nominal;
 	p->s->counts.fired++;
+	schedule_pump(sc);
+	scheduler_rearm(p->s);
+	return 0;
+}
+
+int scheduler_deliver(struct scheduler_project *p, const char *path, const char *name,
+		      const char *delivery, struct arena *arena, struct firing *ret,
+		      struct err *err)
+{
+	const char *event = arena_printf(arena, FIRING_EVENT_DELIVERY "%s", delivery);
+	struct schedule_row row;
+	struct schedule *sc;
+	int r;
+
+	if (need_schedule(p, path, name, &sc, err) < 0 || db_begin(p->db, err) < 0)
+		return -1;
+	r = record_firing_of_event(p->db, path, name, event, arena, ret, err);
+	if (r == 0) {
+		r = record_schedule(p->db, path, name, arena, &row, err);
+		if (r >= 0 && row.paused_ns)
+			r = err_set(err, ERR_BUSY, "schedule %s is paused", name);
+		if (r >= 0)
+			r = schedule_claim_event(sc, event, err);
+		if (r >= 0)
+			r = record_firing_of_event(p->db, path, name, event, arena, ret, err);
+		if (r == 0)
+			r = err_set(err, ERR_BUSY, "schedule %s can't fire now", name);
+	}
+	if (db_finish_durable(p->db, MIN(r, 0), err) < 0)
+		return -1;
 	schedule_pump(sc);
 	scheduler_rearm(p->s);
 	return 0;

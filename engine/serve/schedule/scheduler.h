@@ -27,6 +27,11 @@
  * and backfilled firings and triggers by hand wait their turn unless `allow`. Firings that are
  * caught up together wait for each other: for the newest of them, `skip` and `replace` look only at
  * firings that were open before.
+ * - Events (`on`) fire without a calendar. The end of a run is a row of its own in the transaction
+ * that ends the run (record/rows/firings.h), whoever ran it. Each poll looks at those rows that a
+ * schedule hasn't seen; `catch_up` decides about ends that are older than 60 seconds as about
+ * missed times. A delivery to a webhook is a firing before it is answered. (path, schedule, event)
+ * is unique, so an event never fires twice.
  * - A pause makes no firings; its end leaves no backlog. Both are rows, so that the command line
  * and the API do the same.
  * - A run that fails is retried `retry.max` times; the firing stays open meanwhile. A cancelled run
@@ -131,6 +136,11 @@ void scheduler_run_ended(struct scheduler *s, struct scheduler_project *p, const
  * name. */
 int scheduler_trigger(struct scheduler_project *p, const char *path, const char *schedule,
 		      int64_t *ret_nominal_ns, struct err *err);
+/* Fires for a delivery to the schedule's webhook, once: a delivery that came before only gives its
+ * firing. The row is on disk when this returns. ERR_BUSY: the schedule is paused. */
+int scheduler_deliver(struct scheduler_project *p, const char *path, const char *schedule,
+		      const char *delivery, struct arena *arena, struct firing *ret,
+		      struct err *err);
 /* Pauses or resumes a schedule. ERR_NOT_FOUND as above. Idempotent. */
 int scheduler_pause(struct scheduler_project *p, const char *path, const char *schedule,
 		    bool paused, struct err *err);

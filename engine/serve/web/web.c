@@ -202,6 +202,12 @@ static const char *header(struct request *r, const char *name)
 	return r->connection->web->api->lookup_connection_value(r->mhd, MHD_HEADER_KIND, name);
 }
 
+/* While a handler runs, the connection is suspended: nothing else reads the headers. */
+const char *web_header(struct web_exchange *x, const char *name)
+{
+	return header(CONTAINER_OF(x, struct request, x), name);
+}
+
 static bool names_loopback(const char *host)
 {
 	_cleanup_(freep) char *name = xstrdup(host);

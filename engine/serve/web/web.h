@@ -96,7 +96,7 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
  * wait for may wait for the caller. NULL is fine. */
 void web_free(struct web *w);
 
-enum web_access { WEB_READS, WEB_CHANGES, WEB_PUBLIC /* health */ };
+enum web_access { WEB_READS, WEB_CHANGES, WEB_PUBLIC /* health, signed deliveries */ };
 /* For route(). False: this request isn't allowed, and the answer is set. */
 bool web_may(struct web *w, struct web_exchange *x, enum web_access access);
 
@@ -107,6 +107,8 @@ void web_problem(struct web_exchange *x, unsigned status, const char *fmt, ...) 
 /* 404, 400, 409, 503 or 500, as the error's code says. */
 void web_problem_err(struct web_exchange *x, const struct err *err);
 const char *web_param(const struct web_exchange *x, const char *name); /* or NULL */
+/* A header of the request, the first of that name; or NULL. For handle(). */
+const char *web_header(struct web_exchange *x, const char *name);
 
 struct web_counts {
 	uint64_t requests[600];        /* by status */

@@ -62,6 +62,13 @@ schedules:
   nightly: {cron: "0 3 * * *"}
   rare: {cron: "0 0 1 1 *"}
 YAML
+write report.yaml <<'YAML'
+pipeline: report
+steps: {s: {run: "true"}}
+schedules:
+  after: {on: {pipeline: pipeline.yaml}}
+  pushed: {on: {webhook: push, secret: TOKEN}}
+YAML
 echo 'import sys; print(open(sys.argv[1]).read())' >use.py
 
 test_expect 'answers before a run' '
@@ -211,7 +218,8 @@ test_expect 'every answer is as the schema says, and has all that it says' '
 	python3 "$SRC/tests/cli/program/answers.py" schema.json a/*.json e/*.json --all --but=cairn.detached/1 --but=cairn.store-push/1 \
 		--but=cairn.store-pull/1 --but=cairn.store-probe/1 --but=cairn.schedule-trigger/1 \
 		--but=cairn.store-stat/1.shared --but=cairn.schedule-notices/1.notices --but=cairn.reproduce/1.environment \
-		--but=cairn.store-verify/1.origins.problems --but=Run.exports --but=Export --but=cairn.plan/1.environments
+		--but=cairn.store-verify/1.origins.problems --but=Run.exports --but=Export --but=cairn.plan/1.environments \
+		--but=Run.caused_by # tests/serve/events.t has it
 '
 test_expect 'a member that the schema lacks is found, and one that is missing' '
 	mkdir bad

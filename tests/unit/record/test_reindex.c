@@ -19,9 +19,9 @@ static const char *const not_kept[] = {
 	"attempt.workspace", "attempt.waiting", /* a place of one machine; of attempts that run */
 };
 /* Only in the database; or, tags, in the store by themselves (tests/cli/store/reindex.t). */
-static const char *const other_tables[] = {
-	"tag", "firing", "schedule", "server", "notice", "reproduction", "export", "sqlite_sequence"
-};
+static const char *const other_tables[] = { "tag",    "firing",  "schedule",
+					    "server", "notice",  "reproduction",
+					    "export", "run_end", "sqlite_sequence" };
 
 static char dir[TEST_DIR_MAX];
 

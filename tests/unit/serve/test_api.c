@@ -16,6 +16,66 @@ static void signature(void **state)
 	str_deinit(&out);
 }
 
+/* The first row is the example of the specification's reference implementations. */
+static void deliveries(void **state)
+{
+	static const char whsec[] = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+	static const char body[] = "{\"test\": 2432232314}";
+	static const char right[] = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+	static const struct {
+		const char *id, *timestamp, *signature, *secret;
+		int64_t now_s;
+		bool good;
+	} rows[] = {
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, whsec, 1614265330, true },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, whsec, 1614265630, true },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, whsec, 1614265030, true },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, whsec, 1614265631, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, whsec, 1614265029, false },
+		/* several signatures, of several keys or versions */
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
+		  "v1a,xyz v1,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", whsec,
+		  1614265330, true },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
+		  "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
+		  "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OF=", whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
+		  "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1O", whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", "", whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", NULL, whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", NULL, right, whsec, 1614265330, false },
+		{ NULL, "1614265330", right, whsec, 1614265330, false },
+		{ "another", "1614265330", right, whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265331", right, whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "soon", right, whsec, 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "9223372036854775807", right, whsec, 1614265330,
+		  false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, "whsec_", 1614265330,
+		  false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, "whsec_?", 1614265330,
+		  false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right, "", 1614265330, false },
+		{ "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", right,
+		  "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 1614265330, false },
+		/* printf 'a.1614265330.{"test": 2432232314}' | openssl dgst -sha256 -hmac key
+		   -binary | base64 */
+		{ "a", "1614265330", "v1,CNQd9zfYjecPeqBWWBJSo2kaGlTi2VbRJJ49ondheLc=", "key",
+		  1614265330, true },
+		{ "a b", "1614265330", "v1,JQ7GMeDdfrIuIYWaLTqRFVKsv022oAHOVd5Xf0BXEzk=", "key",
+		  1614265330, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct hook_delivery d = { rows[i].id, rows[i].timestamp, rows[i].signature, body,
+					   strlen(body) };
+
+		if (hook_verify(&d, rows[i].secret, strlen(rows[i].secret),
+				rows[i].now_s * NS_PER_S) != rows[i].good)
+			fail_msg("row %zu", i);
+	}
+}
+
 static void addresses(void **state)
 {
 	static const struct {
@@ -108,9 +168,9 @@ static void description(void **state)
 		assert_non_null(r->handle);
 		assert_true(strchr(r->answer, '/') || json_object_get(schemas, r->answer));
 		assert_true(!r->body || json_object_get(schemas, r->body));
+		/* what changes something asks for the token, or for a signature */
 		assert_int_equal(strcmp(r->method, "POST") == 0,
-				 (r->flags & API_CHANGES) !=
-					 0); /* what changes something asks for the token */
+				 (r->flags & (API_CHANGES | API_SIGNED)) != 0);
 	}
 	json_decref(d);
 }
@@ -154,9 +214,10 @@ static void listening(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signature),   cmocka_unit_test(addresses),
-		cmocka_unit_test(message),     cmocka_unit_test(long_lines),
-		cmocka_unit_test(description), cmocka_unit_test(listening),
+		cmocka_unit_test(signature),  cmocka_unit_test(deliveries),
+		cmocka_unit_test(addresses),  cmocka_unit_test(message),
+		cmocka_unit_test(long_lines), cmocka_unit_test(description),
+		cmocka_unit_test(listening),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
