@@ -204,7 +204,7 @@ static const struct {
 	{ "jobs: -1\n", "1:7: `jobs` must be from 0 to 100000\n" },
 	{ "resources: {cpu: 0, gpus: 1}\n",
 	  "1:18: `cpu` must be more than 0; leave it out for all that the machine has\n|1:21: "
-	  "unknown key `gpus` (did you mean `gpu`?)\n" },
+	  "unknown key `gpus` (here it is `gpu`)\n" },
 	{ "retention: {runs: 0, age: x}\n",
 	  "1:19: `runs` must be from 1 to 9223372036854775807\n|1:27: `age`: `x` is not a duration "
 	  "like 500ms, 10s, 5m, 1h30m or 2d\n" },
