@@ -533,6 +533,31 @@ def named_files(tree):
                     yield f"{f}:{n}: there is no {name}"
 
 
+def anchors(text):
+    """The anchors of a page's headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in heads}
+
+
+@rule
+def links(tree):
+    """A link of a page to another one of the tree leads to a file, and to a heading of it."""
+    places = {f[:i] for f in tree.files for i, c in enumerate(f) if c == "/"} | set(tree.files)
+    for f in tree.files:
+        if not f.endswith(".md"):
+            continue
+        for n, line in enumerate(tree.lines(f), start=1):
+            for to in re.findall(r"\]\(([^)\s]+)\)", line):
+                path, _, anchor = to.partition("#")
+                there = os.path.normpath(os.path.join(os.path.dirname(f), path)) if path else f
+                if re.match(r"[a-z]+:", to):
+                    continue
+                if there not in places:
+                    yield f"{f}:{n}: the link {to} leads to no file"
+                elif anchor and anchor not in anchors(tree.text(there)):
+                    yield f"{f}:{n}: {there} has no heading for #{anchor}"
+
+
 # ---- shell -------------------------------------------------------------------------------------------------------------
 
 SOURCES = re.compile(r"^\s*(?:\.|source)\s|shellcheck source=|(?:&&|\|\||;|then|do|\{)\s+\.\s")

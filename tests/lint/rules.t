@@ -193,6 +193,16 @@ test_expect 'named_files: of a README' '
 	also runners/kubernetes/job/job.h <<<""
 	rejects named_files "no jobs.h"
 '
+test_expect 'links: to no file, to no heading' '
+	sample docs/a.md < <(printf "%s\n" "# A, \`b\` again" "[a](a.md#a-b-again), [b](#a-b-again), [web](https://example.org/#x)" "[top](../README.md)")
+	also README.md <<<"[a](docs/a.md#a-b-again), [d](docs/)"
+	accepts links
+	also README.md <<<"[a](docs/b.md)"
+	rejects links "^README.md:1: the link docs/b.md leads to no file"
+	also README.md <<<"[a](docs/a.md#c)"
+	rejects links "^README.md:1: docs/a.md has no heading for #c"
+'
+
 test_expect 'layout: strangers, no README, script bits, size' '
 	sample lib/a.c <<<""
 	rejects layout "^lib:1: no folder"
