@@ -23,7 +23,7 @@
 #include <math.h>
 #include "base/map.h"
 #include "base/text/text.h"
-#include "cli/plot/plot.h"
+#include "cli/past/series.h"
 #include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "record/run_query.h"

@@ -18,7 +18,7 @@
 #include "base/map.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
-#include "cli/plot/plot.h"
+#include "cli/past/series.h"
 
 #define ROWS_PREFERRED    14
 #define COLUMNS_ELSEWHERE 80 /* where the output isn't a terminal */
@@ -68,13 +68,20 @@ static int load(struct chosen *c, const struct metrics_source *v, size_t n,
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		struct series s;
+		struct err why = { 0 };
 		int r;
 
 		if (run && v[i].run->rowid != run->rowid)
 			continue;
-		r = series_load(c->cli, store, v[i].run, v[i].task, &s, err);
+		r = series_load(store, v[i].run, v[i].task, c->cli->arena, &s, &why);
+		if (r < 0 && why.code != ERR_INVALID) {
+			err_pass(err, &why);
+			return err_wrap(err, "the series of %s in %s", v[i].task->task,
+					v[i].run->id);
+		}
 		if (r < 0)
-			return -1;
+			cli_warn(c->cli, "%s in %s is left out: %s", v[i].task->task, v[i].run->id,
+				 why.msg);
 		if (r > 0)
 			VEC_PUSH(&c->series, s);
 	}

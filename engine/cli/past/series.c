@@ -9,11 +9,11 @@
  * Invariants: all of it is hostile input, bounded by SERIES_MAX_BYTES, SERIES_MAX_COLUMNS and the
  * parsers. A metric's points are in the order of the file, those of event files sorted by step.
  */
+#include "cli/past/series.h"
 #include <math.h>
 #include <string.h>
 #include "base/map.h"
 #include "base/text/text.h"
-#include "cli/plot/plot.h"
 #include "storage/content/content.h"
 
 #define SERIES_MAX_BYTES   (512 * MIB)
@@ -201,19 +201,19 @@ static int by_step(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int read_events(struct cli *cli, struct store *store, const struct content_id *tree,
+static int read_events(struct store *store, const struct content_id *tree, struct arena *arena,
 		       struct series *ret, struct err *err)
 {
 	struct map *columns = map_new();
 	struct tree_match *files;
 	size_t n;
-	int r = tree_glob(store, tree, "**/*tfevents*", cli->arena, &files, &n, err);
+	int r = tree_glob(store, tree, "**/*tfevents*", arena, &files, &n, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		_cleanup_(str_deinit) struct str bytes = { 0 };
 		const char *slash = strrchr(files[i].path, '/');
 		struct event_target t = {
-			columns, arena_strndup(cli->arena, files[i].path,
+			columns, arena_strndup(arena, files[i].path,
 					       slash ? (size_t)(slash + 1 - files[i].path) : 0)
 		};
 
@@ -223,7 +223,7 @@ static int read_events(struct cli *cli, struct store *store, const struct conten
 		if (r == 0 && tensorboard_read(bytes.s, bytes.len, add_scalar, &t, err) < 0)
 			r = err_wrap(err, "%s", files[i].path);
 	}
-	take_columns(columns, cli->arena, ret);
+	take_columns(columns, arena, ret);
 	for (size_t i = 0; i < ret->n_metrics; i++)
 		qsort(ret->metrics[i].v, ret->metrics[i].n, sizeof(*ret->metrics[i].v), by_step);
 	return r;
@@ -244,30 +244,19 @@ bool series_is_there(const struct facts_task *task)
 	return output_of(task) != NULL;
 }
 
-int series_load(struct cli *cli, struct store *store, const struct run_row *run,
-		const struct facts_task *task, struct series *ret, struct err *err)
+int series_load(struct store *store, const struct run_row *run, const struct facts_task *task,
+		struct arena *arena, struct series *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const struct named_content *output = output_of(task);
-	struct err why = { 0 };
 	int r;
 
 	if (!output)
 		return 0;
 	*ret = (struct series){ .run = run->id, .task = task->task, .started_ns = run->started_ns };
 	if (output->id.kind == CONTENT_TREE)
-		r = read_events(cli, store, &output->id, ret, &why);
-	else if (content_read(store, &output->id, SERIES_MAX_BYTES, &text, err) < 0)
-		return err_wrap(err, "the series of %s in %s", task->task, run->id);
-	else
-		r = series_parse(text.s, text.len, cli->arena, ret, &why);
-	if (r < 0 && why.code != ERR_INVALID && why.code != ERR_CORRUPT) {
-		err_pass(err, &why);
-		return err_wrap(err, "the series of %s in %s", task->task, run->id);
-	}
-	if (r < 0) {
-		cli_warn(cli, "%s in %s is left out: %s", task->task, run->id, why.msg);
-		return 0;
-	}
-	return 1;
+		r = read_events(store, &output->id, arena, ret, err);
+	else if ((r = content_read(store, &output->id, SERIES_MAX_BYTES, &text, err)) == 0)
+		r = series_parse(text.s, text.len, arena, ret, err);
+	return r < 0 ? -1 : 1;
 }

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
-#include "cli/plot/plot.h"
+#include "cli/past/series.h"
 
 uint32_t tensorboard_checksum(const void *bytes, size_t n)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/text/text.h"
-#include "cli/plot/plot.h"
+#include "cli/past/series.h"
 
 #define TAG_MAX 1000 /* bytes */
 

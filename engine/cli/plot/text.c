@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/mem.h"
+#include "cli/cli.h"
 #include "cli/plot/plot.h"
 
 #define LABEL_COLUMNS 10 /* of the values next to the picture */

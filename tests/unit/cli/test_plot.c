@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/text/text.h"
-#include "cli/plot/plot.h"
+#include "cli/past/series.h"
 #include "unit.h"
 
 static void test_ticks(void **state)
