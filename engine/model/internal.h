@@ -67,6 +67,7 @@ enum expr_func {
 	FUNC_ENDS_WITH,
 	FUNC_JOIN,
 	FUNC_CHOOSE,
+	FUNC_DEFAULT,
 	EXPR_FUNCS
 };
 struct expr_func_info {

@@ -96,6 +96,8 @@ struct step_output {
 	const char *name;
 	const char *path; /* relative, normalised, without the trailing slash */
 	bool is_dir;
+	bool temp; /* no record of a run keeps its content: gc frees it, and it is made again when a
+		      task needs it */
 	/* Exported to: s3://, gs://, a path in the project, or an absolute one (file://); or
 	 * NULL. */
 	const struct expr_template *export;

@@ -379,6 +379,7 @@ void resolve_defaults(struct loader *l, struct use *use);
 void resolve_all(struct loader *l);
 void resolve_schedule_params(struct loader *l, struct schedule_decl *s);
 void resolve_warn_unused(struct loader *l);
+void resolve_check_temp(struct loader *l);
 void resolve_check_exports(struct loader *l);
 /* Topological order into p->order; reports cycles. */
 void loader_order_steps(struct loader *l);

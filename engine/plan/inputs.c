@@ -85,8 +85,18 @@ int plan_tree_of_paths(struct store *s, struct map *stored, struct path_entry *e
 
 /* Outputs of needed tasks. */
 
+/* Whether what was only named can be stored now. */
+static bool may_be_stored(struct plan *p, struct plan_dep *d, uint32_t group)
+{
+	for (size_t i = 0; i < dep_group_size(p, d, group); i++)
+		if (dep_group_task(p, d, group, i)->absent)
+			return false;
+	return true;
+}
+
+/* With parts whose content is gone it is only named: a tree in the store has all its members. */
 static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t output,
-		  struct content_id *ret, struct err *err)
+		  struct gathered *ret, struct err *err)
 {
 	const struct plan_step *u = &p->steps[d->decl->step];
 	size_t n = dep_group_size(p, d, group), used = 0;
@@ -95,6 +105,7 @@ static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t o
 	struct str name = { 0 };
 	int r;
 
+	ret->is_stored = true;
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_task *t = dep_group_task(p, d, group, i);
 
@@ -105,9 +116,11 @@ static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t o
 		entries[used].id = t->outputs[output];
 		entries[used].kind = tree_entry_kind_of(&t->outputs[output]);
 		used++;
+		ret->is_stored &= !t->absent;
 	}
 	str_deinit(&name);
-	r = plan_tree_of_paths(p->ctx.store, NULL, entries, used, ret, err);
+	r = plan_tree_of_paths(ret->is_stored ? p->ctx.store : NULL, NULL, entries, used, &ret->id,
+			       err);
 	return r < 0 ? err_wrap(err, "gathering `%s` of step `%s`", u->decl->outputs[output].name,
 				u->decl->name)
 		     : 0;
@@ -121,7 +134,7 @@ int scope_content(struct task_scope *scope, const struct ref *ref, struct conten
 	struct plan_dep *d = plan_dep_on(p, s, ref->step);
 	size_t n_outputs = p->steps[ref->step].decl->n_outputs;
 	const struct plan_task *before = plan_round_before(p, scope->task);
-	struct content_id *memo;
+	struct gathered *memo;
 	uint32_t g;
 
 	if (ref->step == scope->task->step && before && before->outputs) {
@@ -145,9 +158,10 @@ int scope_content(struct task_scope *scope, const struct ref *ref, struct conten
 		d->gathered = arena_alloc(p->arena,
 					  (size_t)d->n_groups * n_outputs * sizeof(*d->gathered));
 	memo = &d->gathered[g * n_outputs + ref->index];
-	if (memo->kind == CONTENT_NONE && gather(p, d, g, ref->index, memo, err) < 0)
+	if ((memo->id.kind == CONTENT_NONE || (!memo->is_stored && may_be_stored(p, d, g))) &&
+	    gather(p, d, g, ref->index, memo, err) < 0)
 		return -1;
-	*ret = *memo;
+	*ret = memo->id;
 	return 0;
 }
 

@@ -20,7 +20,11 @@ struct plan_dep {
 	uint32_t *up_group;                /* needed step's task → group; NULL: 0 */
 	bool *failed, *skipped; /* per group: some needed task failed; all of them (at least one)
 				   skipped */
-	struct content_id *gathered; /* per group × needed step's outputs, made when first wanted */
+	/* Per group × needed step's outputs, made when first wanted. */
+	struct gathered {
+		struct content_id id;
+		bool is_stored; /* false: it has parts whose content is gone */
+	} * gathered;
 };
 
 /* A step that waits for this one. */

@@ -39,7 +39,7 @@ static int find_metric(struct task_scope *sc, const struct ref *ref, const struc
 			return 0;
 		}
 	plan_task_label(sc->plan, t, &sc->plan->scratch);
-	return err_set(err, ERR_INVALID,
+	return err_set(err, ERR_NOT_FOUND,
 		       "`steps.%s.metrics.%s`: task %s gave no metric of that name",
 		       sc->plan->steps[ref->step].decl->name, ref->name, sc->plan->scratch.s);
 }
@@ -311,12 +311,12 @@ int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, s
 				      t ? t->run : NULL };
 
 	if (!t)
-		return err_set(err, ERR_INVALID,
+		return err_set(err, ERR_NOT_FOUND,
 			       "`schedule.%s` has a value only in runs of a schedule: `cairn run "
 			       "--schedule NAME[@TIME]`",
 			       ref->name);
 	if (ref->index < ARRAY_LEN(texts) && !texts[ref->index])
-		return err_set(err, ERR_INVALID,
+		return err_set(err, ERR_NOT_FOUND,
 			       "`schedule.%s` has a value only in a run that another run caused "
 			       "(`on: {pipeline: …}`)",
 			       ref->name);

@@ -49,6 +49,32 @@ static void add_threads(struct run *r, const struct step *s, struct manifest_ste
 	ret->threads = v;
 }
 
+/* Whether the input is what another step made as `temp`, or a part of that. */
+static bool is_temp(const struct pipeline *p, const struct step *s, const struct step_input *in)
+{
+	const struct ref *from = in->from.kind == REF_ITEM && s->each ? &s->each->from : &in->from;
+
+	return from->kind == REF_STEP_OUTPUT && p->steps[from->step].outputs[from->index].temp;
+}
+
+static void add_temp(struct run *r, const struct step *s, struct manifest_step *ret)
+{
+	const char **inputs = arena_alloc(r->arena, (s->n_inputs + 1) * sizeof(*inputs));
+	struct manifest_place *outputs =
+		arena_alloc(r->arena, (s->n_outputs + 1) * sizeof(*outputs));
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (is_temp(r->pipeline, s, &s->inputs[i]) ||
+		    (s->inputs[i].then && is_temp(r->pipeline, s, s->inputs[i].then)))
+			inputs[ret->n_temp_inputs++] = s->inputs[i].name;
+	for (size_t i = 0; i < s->n_outputs; i++)
+		if (s->outputs[i].temp)
+			outputs[ret->n_temp_outputs++] =
+				(struct manifest_place){ s->outputs[i].name, (uint32_t)i };
+	ret->temp_inputs = inputs;
+	ret->temp_outputs = outputs;
+}
+
 static void add_steps(struct run *r, struct manifest *m)
 {
 	struct manifest_step *v = arena_alloc(r->arena, (r->pipeline->n_steps + 1) * sizeof(*v));
@@ -63,9 +89,10 @@ static void add_steps(struct run *r, struct manifest *m)
 					     .secrets = s->reads.secrets,
 					     .n_secrets = s->reads.n_secrets };
 		add_threads(r, s, e);
+		add_temp(r, s, e);
 		e->image_digest = plan_step_image(r->plan, i, &e->image);
 		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads ||
-			      e->image_digest;
+			      e->image_digest || e->n_temp_inputs || e->n_temp_outputs;
 	}
 	m->steps = v;
 }

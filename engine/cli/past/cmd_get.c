@@ -194,6 +194,12 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 				  : content_materialise_at(s, &w->id, CONTENT_COPY_WRITABLE,
 							   AT_FDCWD, temp, &err)) < 0) {
 		fs_remove_tree(temp, NULL);
+		if (err.code == ERR_NOT_FOUND && w->has_run)
+			err_set(&err, ERR_NOT_FOUND,
+				"%s of run %s is no longer in the store: gc frees outputs that are "
+				"`temp`, and those of runs that aren't kept. `cairn reproduce %s` "
+				"makes them again",
+				w->name, w->run.id, w->run.id);
 		return cli_fail(cli, &err);
 	}
 	if (put_in_place(temp, path, replace, &err) < 0)

@@ -233,6 +233,7 @@ static void c_step_output(struct codec *c, struct step_output *o)
 	c_name(c, &o->name);
 	c_name(c, &o->path);
 	C_BOOL(c, o->is_dir);
+	C_BOOL(c, o->temp);
 	c_template(c, &o->export);
 	c_pos(c, &o->pos);
 }

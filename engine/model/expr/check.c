@@ -148,6 +148,21 @@ static void want(const struct expr_check *ctx, const struct expr *call, uint32_t
 			 expr_funcs[call->op].name, expr_type_name(wanted), expr_type_name(got));
 }
 
+/* Whether the value may be missing, or null, in a run. */
+static bool may_be_missing(const struct expr *e)
+{
+	if (e->kind == EXPR_CONST)
+		return e->value.type == VALUE_NULL;
+	if (e->kind == EXPR_REF)
+		return e->ref.kind == REF_STEP_METRIC || e->ref.kind == REF_STEP_VALUE ||
+		       e->ref.kind == REF_ITEM_VALUE || e->ref.kind == REF_SCHEDULE ||
+		       e->ref.kind == REF_BROKEN || e->ref.kind == REF_UNRESOLVED;
+	for (uint32_t i = 0; i < e->n_args; i++)
+		if (may_be_missing(e->args[i]))
+			return true;
+	return false;
+}
+
 static enum expr_type check_call(const struct expr *e, const struct expr_check *ctx)
 {
 	const struct expr_func_info *f = &expr_funcs[e->op];
@@ -168,6 +183,14 @@ static enum expr_type check_call(const struct expr *e, const struct expr_check *
 		want(ctx, e, 0, check(e->args[0], ctx, false), TYPE_BOOL);
 		first = check(e->args[1], ctx, false);
 		second = check(e->args[2], ctx, false);
+		return first == second ? first : TYPE_ANY;
+	} else if (e->op == FUNC_DEFAULT) {
+		first = check(e->args[0], ctx, false);
+		second = check(e->args[1], ctx, false);
+		if (!may_be_missing(e->args[0]))
+			error_at(ctx, e->args[0],
+				 "this always has a value: default() is for metrics and values of "
+				 "steps, members of items, and schedule");
 		return first == second ? first : TYPE_ANY;
 	} else if (e->n_args == 2) {
 		first = check(e->args[0], ctx, false);

@@ -4,7 +4,8 @@
  * Every function has three outcomes: a value (0), not known yet (1), an error (-1). `&&` and `||`
  * look at their operands from left to right and stop as soon as the answer is certain. An operand
  * that isn't known yet doesn't stop them, so that `false && later` is false now. choose() evaluates
- * only the branch that its condition picks.
+ * only the branch that its condition picks, and default() its second argument only when it is
+ * needed.
  *
  * Recursion is bounded by EXPR_DEPTH_MAX: chains of && and || are one node with many operands.
  * Nothing here has state; results live in the caller's arena. Types that check.c could not know are
@@ -45,6 +46,10 @@ const struct expr_func_info expr_funcs[EXPR_FUNCS] = {
 			.help = "the items as one text" },
 	[FUNC_CHOOSE] = { "choose", 3, 3, TYPE_ANY, .args = "(condition, a, b)",
 			  .help = "`a` if the condition is true, else `b`" },
+	[FUNC_DEFAULT] = { "default", 2, 2, TYPE_ANY, .args = "(value, other)",
+			   .help = "the value; the other one where a step gave no metric or value "
+				   "of that name, an item has no such member, it is null, or "
+				   "no schedule began the run" },
 };
 
 /* What isn't a function. */
@@ -423,6 +428,20 @@ static int eval_join(const struct eval *ev, const struct expr *e, const struct v
 	return 0;
 }
 
+/* A name that isn't there is ERR_NOT_FOUND from the scope; every other error stays one. */
+static int eval_default(const struct eval *ev, const struct expr *e, struct value *ret)
+{
+	struct err missing = { 0 };
+	const struct eval quiet = { ev->scope, ev->arena, &missing };
+	int r = eval(&quiet, e->args[0], ret);
+
+	if (r < 0 && missing.code != ERR_NOT_FOUND)
+		return err_pass(ev->err, &missing);
+	if (r > 0 || (r == 0 && ret->type != VALUE_NULL))
+		return r;
+	return eval(ev, e->args[1], ret);
+}
+
 static int eval_call(const struct eval *ev, const struct expr *e, struct value *ret)
 {
 	struct value *v;
@@ -439,6 +458,8 @@ static int eval_call(const struct eval *ev, const struct expr *e, struct value *
 		r = eval_bool(ev, e->args[0], &condition);
 		return r ? r : eval(ev, e->args[condition ? 1 : 2], ret);
 	}
+	if (e->op == FUNC_DEFAULT)
+		return eval_default(ev, e, ret);
 	r = eval_args(ev, e, &v);
 	if (r)
 		return r;

@@ -115,7 +115,8 @@ static const struct {
 	{ "concat", "join(list, separator), or texts one behind the other: ${{ a }}${{ b }}" },
 	{ "format", "join(list, separator), or texts one behind the other: ${{ a }}${{ b }}" },
 	{ "success", "nothing: a step runs only if those that it needs succeeded" },
-	{ "default", "the default where the param is declared: {type: string, default: x}" },
+	{ "coalesce", "default(value, other)" },
+	{ "orElse", "default(value, other)" },
 };
 
 static const char *our_form(const struct token *t)

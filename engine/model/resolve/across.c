@@ -19,6 +19,50 @@ static bool is_handed_on(const struct step *s, size_t output)
 	return false;
 }
 
+/* A plan looks into content that is listed or read in part, so it has to be there in each run. */
+static void warn_of_parts(struct loader *l, const struct step *s, size_t output)
+{
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct step *reader = &l->steps[i];
+		const struct ref *each = reader->each ? &reader->each->from : NULL;
+		bool parts = each && each->kind == REF_STEP_OUTPUT && each->step == s->index &&
+			     each->index == output;
+
+		for (size_t k = 0; k < reader->n_inputs; k++) {
+			const struct step_input *in = &reader->inputs[k];
+
+			parts |= in->subpath && in->from.kind == REF_STEP_OUTPUT &&
+				 in->from.step == s->index && in->from.index == output;
+		}
+		if (parts)
+			diag_warn_at(l->diags, &s->outputs[output].pos,
+				     "output `%s` of step `%s` is `temp`, but step `%s` reads a "
+				     "part of it or is fanned out over it: to see that nothing "
+				     "changed, its content is made again after each `cairn store "
+				     "gc`",
+				     s->outputs[output].name, s->name, reader->name);
+	}
+}
+
+/* Freed content of a step that nothing reads would be made again in each run. */
+void resolve_check_temp(struct loader *l)
+{
+	for (size_t i = 0; i < l->n_steps; i++)
+		for (size_t k = 0; k < l->steps[i].n_outputs; k++) {
+			const struct step_output *o = &l->steps[i].outputs[k];
+
+			if (o->temp)
+				warn_of_parts(l, &l->steps[i], k);
+			if (o->temp && !l->builds[i].output_used[k] &&
+			    !is_handed_on(&l->steps[i], k))
+				doc_error_at(l->diags, &o->pos,
+					     "output `%s` of step `%s` is `temp`, and no step uses "
+					     "it: only content that other steps read can be "
+					     "temporary",
+					     o->name, l->steps[i].name);
+		}
+}
+
 void resolve_warn_unused(struct loader *l)
 {
 	for (size_t i = 0; i < l->params.n; i++)

@@ -479,6 +479,7 @@ void resolve_all(struct loader *l)
 		b->s->n_deps = b->deps.n;
 	}
 	resolve_check_exports(l);
+	resolve_check_temp(l);
 	if (diag_errors(l->diags) == 0)
 		resolve_warn_unused(l);
 }

@@ -255,8 +255,8 @@ static const char *plain_path(struct reader *r, const struct yaml_node *n, const
 
 void step_read_outputs(struct reader *r, const struct yaml_node *n)
 {
-	static const char *const keys[] = { "path", "export" };
-	const struct yaml_node *uri;
+	static const char *const keys[] = { "path", "export", "temp" };
+	const struct yaml_node *uri, *temp;
 	struct step_output *outputs;
 
 	if (!doc_want_map(r->d, n, "`outputs`"))
@@ -273,6 +273,14 @@ void step_read_outputs(struct reader *r, const struct yaml_node *n)
 			doc_check_keys(r->d, path, keys, ARRAY_LEN(keys));
 			if ((uri = yaml_get(path, "export")))
 				outputs[i].export = read_export(r->d, uri);
+			if ((temp = yaml_get(path, "temp")))
+				read_bool(r->d, temp, "`temp`", &outputs[i].temp);
+			if (uri && outputs[i].temp)
+				doc_error(
+					r->d, temp,
+					"output `%s` is exported, so it can't be `temp`: an export "
+					"needs its content whenever it was changed",
+					outputs[i].name);
 			path = yaml_get(path, "path");
 		}
 		if (path)

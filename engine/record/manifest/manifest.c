@@ -2,8 +2,9 @@
  *
  * manifest_store() builds one JSON object, adds the store's signature, and writes it canonically;
  * the digest of these bytes is the run hash. Every manifest has every member: an unknown value is
- * null. Names that may hold any bytes go through json_name(). read.c reads this format: a new
- * member needs a line in both, and FORMAT is the same number in both.
+ * null. (`temp` of a step is younger than the format: steps without it don't have it.) Names that
+ * may hold any bytes go through json_name(). read.c reads this format: a new member needs a line in
+ * both, and FORMAT is the same number in both.
  *
  * manifest_put_attempts() streams attempts out of the database. Lines gather in a buffer of
  * WRITE_BYTES; only when it is full they go to an unnamed file beside the database. So memory
@@ -131,6 +132,19 @@ static json_t *variables_json(const struct manifest_variable *v, size_t n)
 	return o;
 }
 
+/* Only steps that have some say so, so that the manifests of all others stay as they were. */
+static json_t *temp_json(const struct manifest_step *s)
+{
+	json_t *inputs = json_array(), *outputs = json_object();
+
+	for (size_t i = 0; i < s->n_temp_inputs; i++)
+		json_array_append_new(inputs, facts_text(s->temp_inputs[i]));
+	for (size_t i = 0; i < s->n_temp_outputs; i++)
+		json_object_set_new(outputs, s->temp_outputs[i].output,
+				    json_integer(s->temp_outputs[i].place));
+	return json_pack("{s:o, s:o}", "inputs", inputs, "outputs", outputs);
+}
+
 static json_t *steps_json(const struct manifest *m)
 {
 	json_t *list = json_array();
@@ -148,6 +162,8 @@ static json_t *steps_json(const struct manifest *m)
 		json_object_set_new(o, "threads", variables_json(s->threads, s->n_threads));
 		json_object_set_new(o, "image", facts_text(s->image));
 		json_object_set_new(o, "image_digest", facts_text(s->image_digest));
+		if (s->n_temp_inputs || s->n_temp_outputs)
+			json_object_set_new(o, "temp", temp_json(s));
 		json_array_append_new(list, o);
 	}
 	return list;

@@ -32,6 +32,15 @@ struct manifest_step {
 	const struct manifest_variable *threads;
 	size_t n_threads;
 	const char *image, *image_digest; /* NULL: it ran without an image */
+	/* Its temporary content, which the manifest doesn't keep: inputs that come from such
+	 * outputs of other steps, and outputs with their places in the results table. */
+	const char *const *temp_inputs;
+	size_t n_temp_inputs;
+	const struct manifest_place {
+		const char *output;
+		uint32_t place;
+	} * temp_outputs;
+	size_t n_temp_outputs;
 };
 struct manifest {
 	const struct run_row *run; /* id, pipeline, path, state, times, params, counts, git,
@@ -77,7 +86,8 @@ int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const stru
 		  void *arg, struct err *err);
 /* Emits content that the manifest names through its blobs: outputs and keys of all tasks (results
  * table), logs and keys of executed attempts (a stopped run may have no table). A missing or
- * damaged blob names nothing. For gc too. */
+ * damaged blob names nothing. For gc too, so temporary outputs aren't emitted, nor inputs made of
+ * them, nor the keys of tasks that have such outputs: without its content a record is of no use. */
 struct closure_names;
 struct closure_sink;
 extern const struct closure_names manifest_names; /* both functions, in the form for store calls */

@@ -22,6 +22,7 @@
  * (import.c).
  */
 #include <string.h>
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
@@ -116,15 +117,62 @@ static int lost(const struct err *e, struct err *err)
 	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT ? 0 : err_pass(err, e);
 }
 
+struct walk {
+	struct closure_sink sink;
+	const json_t *manifest;
+	struct map *temp; /* step → its member `temp`; NULL: no step has one */
+};
+
+static void find_temp(struct walk *w)
+{
+	const json_t *steps = json_object_get(w->manifest, "steps");
+
+	for (size_t i = 0; i < json_array_size(steps); i++) {
+		const json_t *s = json_array_get(steps, i), *temp = json_object_get(s, "temp");
+		const char *name = json_string_value(json_object_get(s, "name"));
+
+		if (!name || !json_is_object(temp))
+			continue;
+		if (!w->temp)
+			w->temp = map_new();
+		*map_slot_str(w->temp, name) = (void *)(uintptr_t)temp;
+	}
+}
+
+/* The step of "train[fold=0]" is "train". */
+static const json_t *temp_of(const struct walk *w, const char *label, const char *member)
+{
+	return w->temp ? json_object_get(map_get(w->temp, label, strcspn(label, "[")), member)
+		       : NULL;
+}
+
+static bool has_place(const json_t *outputs, size_t place)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)outputs, name, v)
+	{
+		if (json_is_integer(v) && json_integer_value(v) == (json_int_t)place)
+			return true;
+	}
+	return false;
+}
+
 static int walk_task(void *arg, const struct result_entry *e)
 {
-	const struct closure_sink *sink = arg;
+	const struct walk *w = arg;
+	const struct closure_sink *sink = &w->sink;
+	const json_t *temp = temp_of(w, e->task, "outputs");
 	static const struct digest none;
 	struct content_id id;
 
-	if (!digest_eq(&e->key, &none) && sink->key(sink->arg, &e->key) < 0)
+	if (!digest_eq(&e->key, &none) && !json_object_size(temp) &&
+	    sink->key(sink->arg, &e->key) < 0)
 		return -1;
 	for (size_t i = 0; i < e->n_outputs; i++) {
+		if (has_place(temp, i))
+			continue;
 		results_output(e, i, &id);
 		if (sink->content(sink->arg, &id) < 0)
 			return -1;
@@ -189,33 +237,47 @@ int manifest_each_attempt(struct store *s, const struct content_id *attempts,
 	return r;
 }
 
-static int emit_contents(const struct named_content *v, size_t n, const struct closure_sink *sink)
+/* "data", and its parts "data:(whole)" and "data:train[fold=0]". */
+static bool has_name(const json_t *inputs, const char *name)
 {
-	for (size_t i = 0; i < n; i++)
-		if (sink->content(sink->arg, &v[i].id) < 0)
-			return -1;
-	return 0;
+	size_t n = strcspn(name, ":");
+
+	for (size_t i = 0; i < json_array_size(inputs); i++) {
+		const char *s = json_string_value(json_array_get(inputs, i));
+
+		if (s && strlen(s) == n && memcmp(s, name, n) == 0)
+			return true;
+	}
+	return false;
 }
 
 static int walk_attempt(void *arg, const struct attempt_record *a, struct err *err)
 {
-	const struct closure_sink *sink = arg;
+	const struct walk *w = arg;
+	const struct closure_sink *sink = &w->sink;
+	const json_t *inputs = temp_of(w, a->row.task, "inputs");
+	const json_t *outputs = temp_of(w, a->row.task, "outputs");
 	struct content_id key_record = attempt_key_record(a);
 
-	if (sink->key(sink->arg, &a->row.key) < 0 ||
+	if ((!json_object_size(outputs) && sink->key(sink->arg, &a->row.key) < 0) ||
 	    (a->row.log.kind && sink->content(sink->arg, &a->row.log) < 0) ||
 	    (key_record.kind && sink->content(sink->arg, &key_record) < 0))
 		return -1;
-	return emit_contents(a->inputs, a->n_inputs, sink) < 0 ||
-			       emit_contents(a->outputs, a->n_outputs, sink) < 0
-		       ? -1
-		       : 0;
+	for (size_t i = 0; i < a->n_inputs; i++)
+		if (!has_name(inputs, a->inputs[i].name) &&
+		    sink->content(sink->arg, &a->inputs[i].id) < 0)
+			return -1;
+	for (size_t i = 0; i < a->n_outputs; i++)
+		if (!json_object_get(outputs, a->outputs[i].name) &&
+		    sink->content(sink->arg, &a->outputs[i].id) < 0)
+			return -1;
+	return 0;
 }
 
 int manifest_walk(struct store *s, const void *bytes, size_t n, const struct closure_sink *sink,
 		  struct err *err)
 {
-	struct closure_sink copy = *sink;
+	struct walk w = { .sink = *sink };
 	struct err why = { 0 };
 	struct content_id id;
 	json_t *j;
@@ -223,13 +285,16 @@ int manifest_walk(struct store *s, const void *bytes, size_t n, const struct clo
 
 	if (parse(bytes, n, &j, err) < 0)
 		return -1;
+	w.manifest = j;
+	find_temp(&w);
 	if (read_id(json_object_get(j, "results"), &id) &&
-	    results_each(s, &id, walk_task, &copy, &why) != 0)
+	    results_each(s, &id, walk_task, &w, &why) != 0)
 		r = why.code ? lost(&why, err) : -1;
 	why = (struct err){ 0 };
 	if (r == 0 && read_id(json_object_get(j, "attempts"), &id) &&
-	    manifest_each_attempt(s, &id, walk_attempt, &copy, &why) != 0)
+	    manifest_each_attempt(s, &id, walk_attempt, &w, &why) != 0)
 		r = why.code ? lost(&why, err) : -1;
+	map_free(w.temp);
 	json_decref(j);
 	return r;
 }

@@ -35,6 +35,8 @@ static int resolve(void *arg, const struct ref *ref, struct value *ret, struct e
 		return 1;
 	if (strcmp(ref->name, "broken") == 0)
 		return err_set(err, ERR_IO, "no such luck");
+	if (strcmp(ref->name, "missing") == 0)
+		return err_set(err, ERR_NOT_FOUND, "there is no such name");
 	if (strcmp(ref->name, "params.n") == 0)
 		*ret = (struct value){ VALUE_INT, { .i = 5 } };
 	else if (strcmp(ref->name, "params.opt") == 0)
@@ -150,6 +152,17 @@ static const struct {
 	{ "choose(params.n > 1, 'many', 'one')", "\"many\"" },
 	{ "choose(true, 1, later)", "1" },
 	{ "choose(later, 1, 2)", "?" },
+	{ "default(params.n, 1)", "5" },
+	{ "default(missing, 1)", "1" },
+	{ "default(null, 'x')", "\"x\"" },
+	{ "default(missing + 1, 2) > 1", "true" },
+	{ "default(default(missing, null), [])", "[]" },
+	{ "default(params.n, broken)", "5" },
+	{ "default(later, 1)", "?" },
+	{ "default(missing, later)", "?" },
+	{ "default(missing, missing)", "!f:1:1: there is no such name" },
+	{ "default(broken, 1)", "!f:1:1: no such luck" },
+	{ "default(1 / 0, 1)", "!f:1:1: division by zero" },
 	{ "always()", "true" },
 	{ "later", "?" },
 	{ "later > 1", "?" },
@@ -263,9 +276,9 @@ static const struct {
 	{ "${{ len(a) > 1 }}", "f:1:1: there is no function `len`: write count(list)\n" },
 	{ "${{ startswith(a, 'b') }}",
 	  "f:1:1: there is no function `startswith`: write starts_with(text, part)\n" },
-	{ "${{ default(a, 1) }}",
-	  "f:1:1: there is no function `default`: write the default where the param is declared: "
-	  "{type: string, default: x}\n" },
+	{ "${{ coalesce(a, 1) }}",
+	  "f:1:1: there is no function `coalesce`: write default(value, other)\n" },
+	{ "${{ default(1) }}", "f:1:1: default() takes 2 arguments, not 1\n" },
 	{ "${{ 'a' in list }}", "f:1:1: `in` is no operator: write contains(list, item)\n" },
 	{ "${{ a ? 1 : 2 }}", "f:1:1: `?` is no operator: write choose(condition, a, b)\n" },
 	{ "${{ 1 if a else 2 }}", "f:1:1: `if` is no operator: write choose(condition, a, b)\n" },
