@@ -5,10 +5,16 @@ SETUP_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 setup_say() { echo "$*" >&2; }
 
-# setup_missing LIST...: the packages named in these files that aren't installed, one a line.
+# setup_missing LIST...: the packages named in these files that aren't installed, one a line. A line PROGRAM:PACKAGE is
+# satisfied by a program from elsewhere, too.
 setup_missing() {
 	local p
 	sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$@" | while read -r p; do
+		case $p in *:*)
+			! command -v "${p%%:*}" >/dev/null || continue
+			p=${p#*:}
+			;;
+		esac
 		[ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo "$p"
 	done
 }

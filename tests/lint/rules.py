@@ -473,7 +473,7 @@ def private(tree):
 
 # ---- layout ------------------------------------------------------------------------------------------------------------
 
-FOLDERS = {"engine", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", ".ci"}
+FOLDERS = {"engine", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", "web", ".ci"}
 TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              "LICENSE"}
 TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers"}

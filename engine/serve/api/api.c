@@ -19,6 +19,7 @@
 #include "record/facts.h"
 #include "serve/event.h"
 #include "serve/internal.h"
+#include "serve/page/page.h"
 
 /* Of many projects, the error names a few as examples; /api/v1/projects has all. */
 #define NAMES_MAX 20
@@ -110,6 +111,8 @@ void api_route(void *arg, struct web_exchange *x)
 				 : r->flags & API_CHANGES               ? WEB_CHANGES
 									: WEB_READS;
 
+	if (!r && page_answer(x))
+		return;
 	if (!web_may(d->web, x, access))
 		return;
 	if (!r && !allow.len) {

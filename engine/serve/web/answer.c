@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 #include "serve/web/web.h"
@@ -93,4 +94,10 @@ const char *web_param(const struct web_exchange *x, const char *name)
 		if (strcmp(x->params[i].name, name) == 0)
 			return x->params[i].value;
 	return NULL;
+}
+
+void web_add_header(struct web_exchange *x, const char *name, const char *value)
+{
+	assert(x->n_headers < WEB_HEADERS_MAX);
+	x->headers[x->n_headers++] = (struct web_param){ name, value };
 }

@@ -551,12 +551,14 @@ static void add_header(struct web *w, struct MHD_Response *response, const char 
 /* An ETag for the answer to a GET: a client that has the same one gets no body. */
 static void tag(struct web *w, struct request *r, struct MHD_Response **response)
 {
-	const char *known = header(r, "If-None-Match");
-	char hex[DIGEST_HEX_MAX], etag[40];
+	const char *known = header(r, "If-None-Match"), *etag = r->x.etag;
+	char hex[DIGEST_HEX_MAX];
 	struct digest d;
 
-	digest_bytes(r->x.out.s ? r->x.out.s : "", r->x.out.len, &d);
-	snprintf(etag, sizeof(etag), "\"%.32s\"", digest_hex(&d, hex));
+	if (!etag) {
+		digest_bytes(r->x.out.s ? r->x.out.s : "", r->x.out.len, &d);
+		etag = arena_printf(r->x.arena, "\"%.32s\"", digest_hex(&d, hex));
+	}
 	if (known && strstr(known, etag)) {
 		w->api->destroy_response(*response);
 		*response =
@@ -572,9 +574,13 @@ static void add_headers(struct web *w, struct request *r, struct MHD_Response *r
 
 	if (r->x.status != 304)
 		add_header(w, response, "Content-Type", r->x.type ? r->x.type : "application/json");
-	add_header(w, response, "Cache-Control", "no-store");
+	add_header(w, response, "Cache-Control", r->x.cache ? r->x.cache : "no-store");
 	add_header(w, response, "X-Content-Type-Options", "nosniff");
-	add_header(w, response, "Content-Security-Policy", "default-src 'none'");
+	add_header(w, response, "Referrer-Policy", "no-referrer");
+	add_header(w, response, "Content-Security-Policy",
+		   r->x.policy ? r->x.policy : "default-src 'none'; frame-ancestors 'none'");
+	for (size_t i = 0; i < r->x.n_headers; i++)
+		add_header(w, response, r->x.headers[i].name, r->x.headers[i].value);
 	add_header(w, response, "Allow", r->x.allow);
 	add_header(w, response, "Location", r->x.location);
 	if (r->close)
@@ -604,12 +610,15 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 	set_phase(r->connection, PHASE_ANSWER);
 	if (r->x.stream.read)
 		response = stream_response(w, r);
+	else if (r->x.bytes)
+		response = w->api->create_response_from_buffer(
+			r->x.n_bytes, (void *)(uintptr_t)r->x.bytes, MHD_RESPMEM_PERSISTENT);
 	else
 		response = w->api->create_response_from_buffer(
 			r->x.out.len, r->x.out.s ? r->x.out.s : (void *)"", MHD_RESPMEM_MUST_COPY);
 	if (!response)
 		return MHD_NO;
-	if (r->x.status == 200 && !r->x.stream.read && r->x.out.len &&
+	if (r->x.status == 200 && !r->x.stream.read && (r->x.out.len || r->x.bytes) &&
 	    strcmp(r->x.method, "GET") == 0)
 		tag(w, r, &response);
 	add_headers(w, r, response);

@@ -34,6 +34,7 @@
 #define WEB_WRONG_TOKENS    60
 #define WEB_PARAMS_MAX      32
 #define WEB_CAPTURES_MAX    4
+#define WEB_HEADERS_MAX     8
 #define WEB_TOKEN_MIN       16
 
 enum { WEB_STREAM_WAIT = 0, WEB_STREAM_END = -1, WEB_STREAM_FAILED = -2 };
@@ -75,7 +76,13 @@ struct web_exchange {
 	unsigned status;
 	const char *type; /* NULL: application/json */
 	struct str out;
-	const char *allow, *location; /* headers, or NULL */
+	const void *bytes; /* instead of `out`: n_bytes that live as long as the process; or NULL */
+	size_t n_bytes;
+	const char *allow, *location;              /* headers, or NULL */
+	const char *etag;                          /* NULL: of a digest of `out` */
+	const char *cache, *policy;                /* NULL: nothing is kept, nothing is loaded */
+	struct web_param headers[WEB_HEADERS_MAX]; /* web_add_header() */
+	size_t n_headers;
 	unsigned retry_after_s;
 	struct web_stream stream; /* instead of `out` when read is set */
 };
@@ -107,8 +114,10 @@ void web_problem(struct web_exchange *x, unsigned status, const char *fmt, ...) 
 /* 404, 400, 409, 503 or 500, as the error's code says. */
 void web_problem_err(struct web_exchange *x, const struct err *err);
 const char *web_param(const struct web_exchange *x, const char *name); /* or NULL */
-/* A header of the request, the first of that name; or NULL. For handle(). */
+/* A header of the request, the first of that name; or NULL. For route() and handle(). */
 const char *web_header(struct web_exchange *x, const char *name);
+/* One more header of the answer. Both texts live as long as the exchange. */
+void web_add_header(struct web_exchange *x, const char *name, const char *value);
 
 struct web_counts {
 	uint64_t requests[600];        /* by status */
