@@ -123,6 +123,31 @@ static const struct cli_command secret_commands[] = {
 	{ 0 },
 };
 
+static const struct cli_command serve_commands[] = {
+	{ "token", "manage who may use a server", "add|list|revoke [NAME]", 1, 2,
+	  "A token lets a person or a program use the server of this project. `add` makes one and "
+	  "prints it once; the project keeps only its digest, in .cairn/serve/tokens.json. "
+	  "`revoke` "
+	  "ends it and all sessions that were begun with it. A running server sees both at once, "
+	  "and needs no restart.\n\nEach role may do what those before it may. viewer: read. "
+	  "operator: also start, cancel and approve runs, trigger and pause schedules. admin: also "
+	  "read the audit log (/api/v1/audit). A program sends the token as `Authorization: Bearer "
+	  "TOKEN`; a person gives it on the page for signing in. A server of several projects uses "
+	  "the tokens of the first one.",
+	  OPTIONS({ 0, "role", "ROLE", "what the token allows (default: viewer)",
+		    .choices = "viewer|operator|admin", .complete = COMPLETE_CHOICE },
+		  { 0, "expires", "DURATION", "how long it is valid (default: until revoked)" }),
+	  .json = "cairn.serve-token/1",
+	  EXIT_CODES({ 0, "done" }, { 2, "wrong usage" },
+		     { 3, "the file of tokens is damaged, or the name is taken" },
+		     { 4, "there is no such token; environment" }),
+	  EXAMPLES({ "cairn serve token add ada --role operator", "prints her token" },
+		   { "cairn serve token add ci --expires 90d", "a program that reads" },
+		   { "cairn serve token revoke ada", "at once" }),
+	  .run = cmd_serve_token },
+	{ 0 },
+};
+
 const struct cli_command cli_commands[] = {
 	{ "init", "make this directory a project, with a pipeline to start from", "[DIR]", 0, 1,
 	  "Writes cairn.yaml, a pipeline.yaml that runs as it is, the .cairn/ directory for the "
@@ -582,7 +607,8 @@ const struct cli_command cli_commands[] = {
 		  { "cairn reproduce last --step train --chained", "one step and what it needs" },
 		  { "cairn reproduce fashion/best --html report.html", "by its tag, with a page" }),
 	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_reproduce },
-	{ "serve", "run schedules, and serve the HTTP API", "[PROJECT_DIR...]", 0, CLI_ANY,
+	{ "serve", "run schedules, and serve the web interface and the HTTP API",
+	  "[PROJECT_DIR...]", 0, CLI_ANY,
 	  "Runs every schedule of the projects (default: this one), each run as a process of its "
 	  "own. Stays in the foreground and logs one line per event. Finds pipeline files with "
 	  "schedules in the project's root and in pipelines/. An edited file is loaded again by "
@@ -592,10 +618,17 @@ const struct cli_command cli_commands[] = {
 	  "second signal asks them at once, a third one leaves them running. After kill -9, too, "
 	  "runs go on and the next server follows them: no firing is lost, and none happens "
 	  "twice.\n\nHTTP: /healthz, /readyz, /metrics (OpenMetrics), and the API under /api/v1 "
-	  "that /api/v1/openapi.json describes. At a loopback address or a Unix socket, reading "
-	  "needs no token; changes need it as `Authorization: Bearer TOKEN`. At any other address "
-	  "all but the health checks need the token, and the server doesn't listen there without "
-	  "one; put TLS in front of it.\n\nA schedule's `notify` says who is told of failures. A "
+	  "that /api/v1/openapi.json describes; at / the web interface. `cairn serve token` makes "
+	  "tokens with a role (viewer, operator, admin); that of --token-file is an admin's. At a "
+	  "loopback address, the user who runs the server may read without a token, and nobody "
+	  "else may. At a Unix socket (unix:PATH) he may do everything, and who may open the "
+	  "socket may read. At any other address all but the health checks need a token, and the "
+	  "server doesn't listen there without one. --tls-cert and --tls-key make it HTTPS; both "
+	  "files are read again when they change, and at SIGHUP.\n\nBehind a proxy that signs "
+	  "people in, --trust-proxy names the addresses from which a header (--identity-header) "
+	  "is believed. They are viewers, unless --identity-role says otherwise.\n\nThe audit log "
+	  "(.cairn/serve/audit.jsonl, /api/v1/audit) has each change: who, by which way, from "
+	  "where.\n\nA schedule's `notify` says who is told of failures. A "
 	  "command gets the event as JSON on standard input and as CAIRN_EVENT, CAIRN_SCHEDULE, "
 	  "CAIRN_RUN, CAIRN_MESSAGE and others; a webhook gets it as a POST, signed with its "
 	  "secret: `Cairn-Signature: t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of SECONDS, a "
@@ -612,9 +645,19 @@ const struct cli_command cli_commands[] = {
 		    "ADDR:PORT, unix:PATH or none (default: 127.0.0.1:8410, or systemd's sockets); "
 		    "port 0: any",
 		    .repeats = true },
-		  { 0, "token-file", "FILE",
-		    "the token that changes need, one line (or CAIRN_SERVE_TOKEN)",
+		  { 0, "token-file", "FILE", "a token of an admin, one line (or CAIRN_SERVE_TOKEN)",
 		    .complete = COMPLETE_FILE },
+		  { 0, "tls-cert", "FILE", "serve HTTPS with this certificate chain (PEM)",
+		    .complete = COMPLETE_FILE },
+		  { 0, "tls-key", "FILE", "its key (PEM)", .complete = COMPLETE_FILE },
+		  { 0, "trust-proxy", "ADDRESS",
+		    "believe the identity header of this proxy: ADDR, ADDR/BITS or unix",
+		    .repeats = true },
+		  { 0, "identity-header", "NAME",
+		    "the header in which such a proxy names the user, e.g. X-Forwarded-User" },
+		  { 0, "identity-role", "[USER=]ROLE",
+		    "role of this user, or of all others, that a proxy names (default: viewer)",
+		    .repeats = true },
 		  { 0, "pipeline", "FILE",
 		    "serve this pipeline file, instead of all that have schedules", .repeats = true,
 		    .complete = COMPLETE_YAML },
@@ -634,8 +677,11 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn serve", "the project here, API at 127.0.0.1:8410" },
 		   { "cairn serve /srv/a /srv/b --token-file /etc/cairn/token",
 		     "two projects; the API may start runs" },
+		   { "cairn serve --listen 0.0.0.0:8410 --tls-cert server.pem --tls-key server.key",
+		     "for other machines, after `cairn serve token add`" },
 		   { "cairn serve --unit >/etc/systemd/system/cairn.service", "as a service" }),
-	  .complete = COMPLETE_DIR, .ignores_sigpipe = true, .run = cmd_serve },
+	  .subcommands = serve_commands, .complete = COMPLETE_DIR, .ignores_sigpipe = true,
+	  .run = cmd_serve },
 	{ "secret", "manage secrets for steps", .subcommands = secret_commands,
 	  .description = "Secrets reach the steps that name them as environment variables, and "
 			 "nothing else: they aren't keyed or stored with results. Logs show *** "

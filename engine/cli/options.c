@@ -260,6 +260,14 @@ static const struct cli_command *bare_subcommand(const struct cli_command *paren
 	return NULL;
 }
 
+/* `cairn serve token …`, but not `cairn serve DIR`. */
+static bool names_subcommand(const struct cli_command *parent, int argc, char **argv, int at)
+{
+	for (; at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0; at++)
+		at += takes_next(argv[at]);
+	return at < argc && cli_find_command(parent->subcommands, argv[at]);
+}
+
 /* Sets command and parent; places[] are the indices of the words that named them. */
 static int parse_command(struct cli_args *a, int argc, char **argv, int places[2], struct err *err)
 {
@@ -276,6 +284,11 @@ static int parse_command(struct cli_args *a, int argc, char **argv, int places[2
 		places[1] = argc;
 		return 0;
 	}
+	if (a->parent->run && !names_subcommand(a->parent, argc, argv, places[1])) {
+		a->command = TAKE_PTR(a->parent);
+		places[1] = argc;
+		return 0;
+	}
 	if (find_word(a, a->parent->subcommands, argc, argv, &places[1], &a->command, err) < 0)
 		return -1;
 	if (!a->command) /* `cairn store --help`, or wrong usage */
@@ -287,7 +300,7 @@ static int check_operands(const struct cli_args *a, struct err *err)
 {
 	const struct cli_command *c = a->command;
 
-	if (c->subcommands)
+	if (c->subcommands && !c->run)
 		return err_set(err, ERR_USAGE,
 			       "`cairn %s` needs a subcommand; see `cairn %s --help`", c->name,
 			       c->name);

@@ -73,7 +73,8 @@ struct cli_command {
 		*exit_codes; /* ends with a when of NULL; or NULL: the usual ones */
 	const char *json;    /* the shape that --json prints, or NULL: the command has no --json */
 	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command that
-						  has them can't be run itself */
+						  has them can't be run itself, unless it has `run`:
+						  then the first word behind it decides */
 	const char *bare; /* the subcommand that is meant when one of its options stands in its
 			     place: `cairn schedule --to X`; or NULL */
 	enum cli_completion complete; /* operands */

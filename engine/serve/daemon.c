@@ -170,6 +170,8 @@ int daemon_open_projects(struct daemon *d, struct err *err)
 	for (size_t i = 0; i < d->o->n_projects; i++)
 		if (add_project(d, d->o->projects[i], err) < 0)
 			return -1;
+	if (d->access)
+		access_set_dir(d->access, d->projects[0]->config->state_dir);
 	return d->n_projects > 1 && d->o->n_pipelines
 		       ? err_set(err, ERR_USAGE, "--pipeline goes with one project; %zu are served",
 				 d->n_projects)
@@ -220,10 +222,11 @@ static int open_listeners(struct daemon *d, struct listener *v, size_t *ret_n, s
 static int check_token(const struct daemon *d, const struct listener *v, size_t n, struct err *err)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!v[i].local && !d->o->token)
+		if (!v[i].local && !access_wants_token(d->access) && !d->o->access.n_proxies)
 			return err_set(err, ERR_USAGE,
 				       "%s can be reached from other machines: that needs a token "
-				       "(--token-file FILE, or CAIRN_SERVE_TOKEN)",
+				       "(`cairn serve token add NAME`, --token-file FILE, or "
+				       "CAIRN_SERVE_TOKEN)",
 				       v[i].text);
 	return 0;
 }
@@ -232,7 +235,8 @@ static int open_web(struct daemon *d, struct err *err)
 {
 	struct listener *v = d->listeners;
 	struct web_options o = { .listeners = v,
-				 .token = d->o->token,
+				 .tls_cert = d->o->tls_cert,
+				 .tls_key = d->o->tls_key,
 				 .route = api_route,
 				 .handle = api_handle,
 				 .arg = d };
@@ -324,6 +328,8 @@ static void on_reload_signal(void *arg, int signo)
 		if (project_reload(d->projects[i], &err) < 0)
 			event_err("config-broken", d->projects[i]->root, &err);
 	}
+	if (d->web && web_reload(d->web, &(struct err){ 0 }) < 0)
+		event(EVENT_ERROR, "certificate-unusable", NULL);
 	daemon_find_pipelines(d);
 	broken = d->scheduler ? scheduler_reload(d->scheduler) : 0;
 	event(broken ? EVENT_WARNING : EVENT_INFO, "reloaded", "{s:i}", "broken", broken);
@@ -384,6 +390,7 @@ static void on_beat(void *arg)
 static int open_all(struct daemon *d, struct err *err)
 {
 	if (sdnotify_init(&d->systemd, err) < 0 ||
+	    (!d->o->no_http && access_new(&d->o->access, &d->access, err) < 0) ||
 	    (!d->o->lease && daemon_open_projects(d, err) < 0) ||
 	    loop_new(clock_system(), &d->loop, err) < 0 ||
 	    loop_add_signal(d->loop, SIGTERM, on_stop_signal, d, NULL, err) < 0 ||
@@ -416,6 +423,7 @@ static void close_all(struct daemon *d)
 	if (d->calls)
 		calls_close(d->calls);
 	web_free(d->web);
+	access_free(d->access);
 	health_free(d->health);
 	calls_free(d->calls);
 	if (d->loop) {

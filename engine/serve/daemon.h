@@ -12,6 +12,7 @@
 #define CAIRN_SERVE_DAEMON_H
 
 #include "runners/kubernetes/api/access.h"
+#include "serve/access/access.h"
 #include "serve/project/project.h"
 
 #define DAEMON_DEFAULT_LISTEN "127.0.0.1:8410"
@@ -34,7 +35,9 @@ struct daemon_options {
 	const char *const *listen;
 	size_t n_listen;
 	bool no_http;
-	const char *token; /* or NULL */
+	struct access_options access;
+	const char *tls_cert, *tls_key; /* files, or NULL */
+	bool ui;                        /* print a link with which this user signs in once */
 	int64_t drain_ns;
 	unsigned max_runs; /* at once; 0: no limit for schedules, RUNS_AT_ONCE for other runs */
 	bool log_json;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include "runners/kubernetes/api/lease.h"
+#include "serve/access/access.h"
 #include "serve/calls.h"
 #include "serve/daemon.h"
 #include "serve/launch.h"
@@ -38,6 +39,7 @@ struct daemon {
 	struct scheduler *scheduler;
 	struct notifier *notifier;
 	struct calls *calls;
+	struct access *access; /* exists together with `web` */
 	struct web *web;       /* or NULL */
 	struct health *health; /* exists together with `web` */
 	struct sdnotify systemd;
@@ -101,11 +103,14 @@ struct api_param {
 };
 
 enum api_flags {
-	API_CHANGES = 1 /* needs the token */,
+	API_CHANGES = 1 /* for operators; without it and API_ADMIN, for viewers */,
 	API_PROJECT = 2 /* concerns one project: ?project= */,
 	API_DB = 4 /* reads the project's database */,
 	API_HEALTH = 8,
-	API_SIGNED = 16 /* needs no token: the handler checks a signature */
+	API_SIGNED = 16 /* for everybody: the handler checks a signature */,
+	API_ADMIN = 32 /* for admins */,
+	API_OPEN = 64 /* for everybody */,
+	API_ASKS = 128 /* for viewers, though not a GET: it changes nothing */
 };
 
 struct api_route {
@@ -116,7 +121,7 @@ struct api_route {
 	const struct api_param *params; /* of the query; ends with a NULL name; or NULL */
 	const char *body;               /* name of a schema in components, or NULL */
 	unsigned status;                /* of success */
-	const char *answer;             /* schema's name, or a media type with a '/' */
+	const char *answer;             /* schema's name, or a media type with a '/'; NULL: none */
 };
 
 extern const struct api_route api_routes[]; /* ends with a NULL method */
@@ -124,6 +129,9 @@ extern const char api_schemas[];            /* components.schemas, as JSON text 
 
 void api_route(void *arg, struct web_exchange *x); /* arg: struct daemon */
 void api_handle(void *arg, struct web_exchange *x);
+/* Who may ask: everybody (ROLE_NONE), or those with this role. A path that isn't a GET must say it
+ * by its flags, so that none is open by mistake. */
+enum role api_role(const struct api_route *r);
 json_t *api_openapi(void);
 
 /* Read and check a param. False: the client got a problem as answer. */
@@ -169,6 +177,10 @@ API_HANDLER(run_approve);
 API_HANDLER(handover);
 API_HANDLER(launch);
 API_HANDLER(hook);
+API_HANDLER(session);
+API_HANDLER(sign_in);
+API_HANDLER(sign_out);
+API_HANDLER(audit);
 
 /* Whether a delivery is signed with the secret and fresh, as Standard Webhooks 1.0.0 says: the
  * header `webhook-signature` has one of its signatures, "v1," and base64 of HMAC-SHA256 over

@@ -149,7 +149,7 @@ static void bash_command(struct str *out, const struct cli_command *c,
 	str_add(out, "\t\tesac\n\t\twords='");
 	help_each_option(c, bash_option_word, out);
 	str_add(out, "'\n\t\t[[ $cur == -* ]] || { ");
-	if (c->subcommands) {
+	if (!c->run) {
 		str_add(out, "COMPREPLY=($(compgen -W '");
 		add_names(out, c->subcommands, " ");
 		str_add(out, "' -- \"$cur\"))");
@@ -281,14 +281,14 @@ static void zsh_command(struct str *out, const struct cli_command *c,
 	str_add(out, "\t\t'");
 	help_add_name(out, c, parent);
 	str_add(out, "')\n");
-	if (c->subcommands) {
+	if (!c->run) {
 		str_add(out, "\t\t\tlocal -a subcommands\n\t\t\tsubcommands=(");
 		zsh_names(out, c->subcommands);
 		str_add(out, ")\n");
 	}
 	str_add(out, "\t\t\t_arguments -s -S");
 	help_each_option(c, zsh_option, out);
-	if (c->subcommands) {
+	if (!c->run) {
 		str_add(out, " \\\n\t\t\t'*:subcommand:{_describe subcommand subcommands}'");
 	} else if (c->max > 0) {
 		str_add(out, " \\\n\t\t\t'*:");
@@ -419,9 +419,9 @@ static void fish_command(struct str *out, const struct cli_command *c,
 	str_add(&condition, "__cairn_at ");
 	help_add_name(&condition, c, parent);
 	line.condition = condition.s;
-	if (c->subcommands) {
+	if (c->subcommands)
 		fish_names(out, c->subcommands, condition.s);
-	} else {
+	if (c->run) {
 		str_addf(out, "complete -c cairn -n '%s'", condition.s);
 		fish_action(out, c->complete, c->operand_choices);
 		str_addc(out, '\n');

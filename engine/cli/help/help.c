@@ -148,8 +148,8 @@ static void print_command(struct page *p, const struct cli_command *c,
 {
 	str_add(&p->out, "Usage: cairn ");
 	help_add_name(&p->out, c, parent);
-	str_add(&p->out, c->subcommands ? " SUBCOMMAND" : " [OPTION]...");
-	if (!c->subcommands && *c->operands)
+	str_add(&p->out, c->run ? " [OPTION]..." : " SUBCOMMAND");
+	if (c->run && *c->operands)
 		str_addf(&p->out, " %s", c->operands);
 	str_add(&p->out, "\n\n");
 	wrap(p, c->summary, 0, 0);

@@ -125,7 +125,7 @@ static void add_command(struct str *out, const struct cli_command *c, const char
 	str_addc(out, '\n');
 	str_add(out, ".SH SYNOPSIS\n");
 	font(out, 'B', words);
-	if (c->subcommands) {
+	if (!c->run) {
 		str_addc(out, ' ');
 		font(out, 'I', "SUBCOMMAND");
 	} else {

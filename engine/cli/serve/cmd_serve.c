@@ -67,6 +67,49 @@ static const char unit[] =
 	"# [Install]\n"
 	"# WantedBy=sockets.target\n";
 
+/* "operator" or "ada=operator". */
+static int read_identity(struct cli *cli, const char *text, struct access_identity *ret,
+			 struct err *err)
+{
+	const char *equals = strrchr(text, '=');
+
+	ret->user = equals ? arena_strndup(cli->arena, text, (size_t)(equals - text)) : NULL;
+	ret->role = role_parse(equals ? equals + 1 : text);
+	return ret->role != ROLE_NONE && !(equals && equals == text)
+		       ? 0
+		       : err_set(err, ERR_USAGE,
+				 "--identity-role: `%s` is neither viewer, operator, admin nor "
+				 "USER=ROLE",
+				 text);
+}
+
+static int read_access(struct cli *cli, const struct cli_args *args, struct daemon_options *o,
+		       struct err *err)
+{
+	struct access_options *a = &o->access;
+	const char *const *roles = cli_values(args, "identity-role", cli->arena, &a->n_identities);
+	struct access_identity *v = arena_alloc(cli->arena, (a->n_identities + 1) * sizeof(*v));
+
+	a->proxies = cli_values(args, "trust-proxy", cli->arena, &a->n_proxies);
+	a->identity_header = cli_value(args, "identity-header");
+	a->identities = v;
+	o->tls_cert = cli_value(args, "tls-cert");
+	o->tls_key = cli_value(args, "tls-key");
+	if (!o->tls_cert != !o->tls_key)
+		return err_set(err, ERR_USAGE, "--tls-cert and --tls-key go together");
+	if (!a->identity_header != !a->n_proxies)
+		return err_set(err, ERR_USAGE, "--trust-proxy and --identity-header go together");
+	if (a->n_identities && !a->n_proxies)
+		return err_set(err, ERR_USAGE, "--identity-role needs --trust-proxy");
+	if (a->n_proxies > ACCESS_PROXIES || a->n_identities > ACCESS_IDENTITIES)
+		return err_set(err, ERR_USAGE, "at most %d proxies and %d roles", ACCESS_PROXIES,
+			       ACCESS_IDENTITIES);
+	for (size_t i = 0; i < a->n_identities; i++)
+		if (read_identity(cli, roles[i], &v[i], err) < 0)
+			return -1;
+	return server_token(cli, args, &a->token, err);
+}
+
 int cmd_serve(struct cli *cli, const struct cli_args *args)
 {
 	static const char *const here[] = { "." };
@@ -89,7 +132,7 @@ int cmd_serve(struct cli *cli, const struct cli_args *args)
 	if (o.n_projects > DAEMON_PROJECTS_MAX || o.n_listen > DAEMON_LISTEN_MAX)
 		return cli_usage_error(cli, "at most %d projects and %d addresses",
 				       DAEMON_PROJECTS_MAX, DAEMON_LISTEN_MAX);
-	if (server_token(cli, args, &o.token, &err) < 0 ||
+	if (read_access(cli, args, &o, &err) < 0 ||
 	    cli_duration_value(args, "drain-timeout", &o.drain_ns, &err) < 0 ||
 	    cli_uint(args, "max-runs", 1, 10000, &max_runs, &err) < 0)
 		return cli_fail(cli, &err);

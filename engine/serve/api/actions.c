@@ -344,7 +344,9 @@ void api_run_cancel(struct api *a)
 void api_run_approve(struct api *a)
 {
 	static const char *const keys[] = { "task", "approve", "message" };
-	struct approval_given g = { .who = "api", .way = "api", .at_ns = clock_wall_ns() };
+	struct approval_given g = { .who = a->x->caller->user,
+				    .way = "api",
+				    .at_ns = clock_wall_ns() };
 	struct err err = { 0 };
 	struct db *writer = NULL;
 	struct attempt_row row;

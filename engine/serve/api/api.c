@@ -1,9 +1,10 @@
 /* engine/serve/api/api.c — from a request to a handler: the route, access, and the parameters.
  *
- * api_route() runs when the headers have arrived: it finds the route in api_routes, calls
- * web_may(), and refuses requests while the server can't answer yet. api_handle() runs when the
- * body is complete: it chooses the project, parses the body, opens a reader with a snapshot, calls
- * the handler, and closes both. The rest are checks that handlers share.
+ * api_route() runs when the headers have arrived: it finds the route in api_routes, asks
+ * who calls and whether he may (access/), and refuses requests while the server can't answer yet.
+ * api_handle() runs when the body is complete: it chooses the project, parses the body, opens a
+ * reader with a snapshot, calls the handler, and closes both. The rest are checks that handlers
+ * share.
  *
  * Invariants: access is decided before a 404, so that a client without access learns nothing about
  * routes. Every query parameter must be in the route's table. An exchange whose status is set has
@@ -101,20 +102,39 @@ static void not_yet(struct daemon *d, struct web_exchange *x)
 		    *holder ? "the lease is held by " : "it is about to take over", holder);
 }
 
+enum role api_role(const struct api_route *r)
+{
+	const unsigned says = API_CHANGES | API_ADMIN | API_ASKS | API_OPEN | API_SIGNED;
+
+	assert(strcmp(r->method, "GET") == 0 || (r->flags & says));
+	if (r->flags & (API_OPEN | API_SIGNED | API_HEALTH))
+		return ROLE_NONE;
+	return r->flags & API_ADMIN     ? ROLE_ADMIN
+	       : r->flags & API_CHANGES ? ROLE_OPERATOR
+					: ROLE_VIEWER;
+}
+
+/* Refused requests are on record, unless nobody is known who made them: they would only push out
+ * other entries. */
+static void log_refused(struct daemon *d, const struct web_exchange *x)
+{
+	if (x->caller->role != ROLE_NONE || (x->caller->wrong && x->status == 401))
+		access_log(d->access, x);
+}
+
 void api_route(void *arg, struct web_exchange *x)
 {
 	_cleanup_(str_deinit) struct str allow = { 0 };
 	struct daemon *d = arg;
 	const struct api_route *r = find_route(x, &allow);
-	enum web_access access = !r                                     ? WEB_READS
-				 : r->flags & (API_HEALTH | API_SIGNED) ? WEB_PUBLIC
-				 : r->flags & API_CHANGES               ? WEB_CHANGES
-									: WEB_READS;
 
-	if (!r && page_answer(x))
+	if (!access_enter(d->access, x) || (!r && page_answer(x)))
 		return;
-	if (!web_may(d->web, x, access))
+	if (!access_may(d->access, x, r ? api_role(r) : ROLE_VIEWER) ||
+	    !access_comes_from_here(d->access, x)) {
+		log_refused(d, x);
 		return;
+	}
 	if (!r && !allow.len) {
 		web_problem(x, 404,
 			    "there is nothing at this path; /api/v1/openapi.json lists the paths");
@@ -177,6 +197,8 @@ static void parse_body(struct api *a)
 
 	if (a->x->body.len == 0)
 		a->body = json_object();
+	else if (!a->x->content_type)
+		web_problem(a->x, 415, "the body must be application/json, and say so");
 	else if (json_parse("body", a->x->body.s, a->x->body.len, &a->body, &err) < 0)
 		web_problem(a->x, 400, "%s", err.msg);
 	else if (!json_is_object(a->body))
@@ -209,13 +231,16 @@ void api_handle(void *arg, struct web_exchange *x)
 	}
 	json_decref(a.body);
 	/* A standby server answers 503 to each health request: not logged. */
+	if (strcmp(x->method, "GET") != 0)
+		access_log(a.d->access, x);
 	if (x->status >= 500 && !(r->flags & API_HEALTH))
 		event(EVENT_ERROR, "request-failed", "{s:s, s:o, s:i, s:o}", "method", x->method,
 		      "path", json_name(x->path, strlen(x->path)), "status", (int)x->status,
 		      "answer", json_name(x->out.s ? x->out.s : "", x->out.len));
-	else if (r->flags & (API_CHANGES | API_SIGNED))
-		event(EVENT_INFO, "request", "{s:s, s:o, s:i}", "method", x->method, "path",
-		      json_name(x->path, strlen(x->path)), "status", (int)x->status);
+	else if (strcmp(x->method, "GET") != 0)
+		event(EVENT_INFO, "request", "{s:s, s:o, s:i, s:o}", "method", x->method, "path",
+		      json_name(x->path, strlen(x->path)), "status", (int)x->status, "user",
+		      facts_text(x->caller->user));
 }
 
 /* What handlers share. */

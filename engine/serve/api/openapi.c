@@ -66,12 +66,14 @@ static json_t *operation(const struct api_route *r)
 		json_pack("{s:s, s:{s:{s:o}}}", "description", "A problem (RFC 9457)", "content",
 			  "application/problem+json", "schema", reference("Problem"));
 	json_t *responses = json_object(), *o;
+	enum role role = api_role(r);
 	char status[8];
 
 	snprintf(status, sizeof(status), "%u", r->status);
-	json_object_set_new(
-		responses, status,
-		json_pack("{s:s, s:o}", "description", r->summary, "content", content(r->answer)));
+	o = json_pack("{s:s}", "description", r->summary);
+	if (r->answer)
+		json_object_set_new(o, "content", content(r->answer));
+	json_object_set_new(responses, status, o);
 	if (r->flags & API_HEALTH)
 		json_object_set_new(responses, "503",
 				    json_pack("{s:s, s:o}", "description", "It isn't, and why",
@@ -83,8 +85,9 @@ static json_t *operation(const struct api_route *r)
 		json_object_set_new(o, "requestBody",
 				    json_pack("{s:b, s:{s:{s:o}}}", "required", 0, "content",
 					      "application/json", "schema", reference(r->body)));
-	if (r->flags & API_CHANGES)
-		json_object_set_new(o, "security", parse("[{\"token\":[]}]"));
+	json_object_set_new(o, "security",
+			    parse(role == ROLE_NONE ? "[]" : "[{\"token\":[]},{\"session\":[]}]"));
+	json_object_set_new(o, "x-role", json_string(role == ROLE_NONE ? "none" : role_name(role)));
 	return o;
 }
 
@@ -113,9 +116,12 @@ json_t *api_openapi(void)
 {
 	return json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:o, s:o}}", "openapi", "3.1.0", "info",
 			 "title", "Cairn", "version", CAIRN_VERSION, "description",
-			 "What `cairn serve` knows and does. Reading needs no token at a loopback "
-			 "address; what changes something needs it everywhere.",
+			 "What `cairn serve` knows and does. `x-role` is who may ask: viewer, "
+			 "operator, admin, or none for everybody. At a loopback address, the user "
+			 "who runs the server reads without a token.",
 			 "paths", paths(), "components", "schemas", parse(api_schemas),
 			 "securitySchemes",
-			 parse("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
+			 parse("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"},"
+			       "\"session\":{\"type\":\"apiKey\",\"in\":\"cookie\","
+			       "\"name\":\"cairn_session\"}}"));
 }

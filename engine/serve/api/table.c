@@ -140,6 +140,14 @@ const struct api_route api_routes[] = {
 	{ "POST", "/api/v1/schedules/{schedule}/resume", "resumeSchedule",
 	  "Fire again, without making up for missed times", API_PROJECT | API_CHANGES,
 	  api_schedule_resume, PARAMS(WHICH), .status = 200, .answer = "Paused" },
+	{ "GET", "/api/v1/session", "session", "Who asks, and what he may", API_OPEN, api_session,
+	  .status = 200, .answer = "Session" },
+	{ "POST", "/api/v1/session", "signIn", "Exchange a token for a session, kept in a cookie",
+	  API_OPEN, api_sign_in, .body = "SignIn", .status = 200, .answer = "Session" },
+	{ "DELETE", "/api/v1/session", "signOut", "End the session", API_OPEN, api_sign_out,
+	  .status = 204 },
+	{ "GET", "/api/v1/audit", "audit", "Who changed what, newest first", API_ADMIN, api_audit,
+	  PARAMS(LIMIT, CURSOR), .status = 200, .answer = "Audit" },
 	{ "POST", "/api/v1/hooks/{hook}", "deliver",
 	  "Deliver an event to the schedule with this webhook. No token: the headers webhook-id, "
 	  "webhook-timestamp and webhook-signature prove who sends it (Standard Webhooks 1.0.0). "

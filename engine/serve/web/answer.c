@@ -11,6 +11,7 @@ static const char *web_reason(unsigned status)
 	} reasons[] = {
 		{ 200, "OK" },
 		{ 202, "Accepted" },
+		{ 204, "No Content" },
 		{ 304, "Not Modified" },
 		{ 400, "Bad Request" },
 		{ 401, "Unauthorized" },

@@ -23,7 +23,6 @@
  */
 #include "serve/web/web.h"
 #include <assert.h>
-#include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,6 +36,7 @@
 #include "serve/event.h"
 #include "serve/web/crew.h"
 #include "serve/web/mhd.h"
+#include "serve/web/tls.h"
 
 #define TICK_NS               (250 * NS_PER_MS)
 #define INACTIVE_S            60
@@ -45,6 +45,8 @@
 #define CONNECTIONS_OVER 64
 #define STREAM_BLOCK     16384
 #define STREAM_MAX_S     86400
+/* How often the certificate's files are looked at. */
+#define CERTIFICATE_NS (10 * NS_PER_S)
 /* When the server ends: time for streams to send their last bytes. */
 #define LAST_WORDS_S 2
 #define STOPPING     "the server is stopping"
@@ -60,6 +62,8 @@ struct connection {
 	bool asked; /* a request line has come since the last answer */
 	bool shut;
 	bool streams;
+	bool peer_known; /* `peer` is filled; the threads of the connection's requests only */
+	struct web_peer peer;
 };
 
 struct request {
@@ -76,18 +80,17 @@ struct web {
 	const struct mhd_api *api;
 	struct loop *loop;
 	struct loop_source *tick;
+	int64_t certificate_ns; /* the loop's thread */
+	bool certificate_bad;
 	struct web_options o;
 	struct listener *listeners;
 	size_t n_listeners;
 	struct MHD_Daemon *daemons[16];
-	struct digest token;
 	struct crew *work, *health;
 	bool stopping, stopped; /* under lock; stopped: the crews take no more jobs */
 	pthread_mutex_t lock;
 	VEC(struct connection *) connections; /* under lock */
 	VEC(struct streaming *) waiting;      /* suspended, without new bytes; under lock */
-	int64_t wrong_since_ns;               /* under lock */
-	unsigned wrong;
 	atomic_uint_least64_t status[600];
 	atomic_uint_least64_t connections_total, timeouts;
 	atomic_int_least64_t busy_ns;
@@ -183,10 +186,29 @@ static void shut_late(struct web *w, int64_t now)
 
 static void ask_waiting(struct web *w);
 
+/* A renewed certificate is taken by itself. One that can't be used is reported once. */
+static void look_at_certificate(struct web *w, int64_t now)
+{
+	struct err err = { 0 };
+	int r;
+
+	if (!w->o.tls_cert || now - w->certificate_ns < CERTIFICATE_NS)
+		return;
+	w->certificate_ns = now;
+	r = tls_reload(false, &err);
+	if (r > 0)
+		event(EVENT_INFO, "certificate-renewed", NULL);
+	if (r < 0 && !w->certificate_bad)
+		event_err("certificate-unusable", w->o.tls_cert, &err);
+	w->certificate_bad = r < 0;
+}
+
 static void on_tick(void *arg)
 {
 	struct web *w = arg;
 	int64_t now = clock_mono_ns();
+
+	look_at_certificate(w, now);
 
 	pthread_mutex_lock(&w->lock);
 	shut_late(w, now);
@@ -195,7 +217,7 @@ static void on_tick(void *arg)
 	w->tick = loop_add_timer(w->loop, now + TICK_NS, on_tick, w);
 }
 
-/* Access. */
+/* Facts about a request. */
 
 static const char *header(struct request *r, const char *name)
 {
@@ -208,76 +230,30 @@ const char *web_header(struct web_exchange *x, const char *name)
 	return header(CONTAINER_OF(x, struct request, x), name);
 }
 
-static bool names_loopback(const char *host)
+const struct web_peer *web_peer(struct web_exchange *x)
 {
-	_cleanup_(freep) char *name = xstrdup(host);
-	char *end = *name == '[' ? strchr(name, ']') : strrchr(name, ':');
-	unsigned a, b, c, d;
-	char rest;
-	size_t n;
+	struct connection *c = CONTAINER_OF(x, struct request, x)->connection;
 
-	if (end)
-		end[*name == '['] = '\0';
-	n = strlen(name);
-	if (strcasecmp(name, "localhost") == 0 ||
-	    (n > 10 && strcasecmp(name + n - 10, ".localhost") == 0) || str_eq(name, "[::1]"))
-		return true;
-	return sscanf(name, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 &&
-	       b < 256 && c < 256 && d < 256;
-}
-
-/* 1: the right token, 0: none, -1: a wrong one. Compares digests, so that the time doesn't depend
- * on the token. */
-static int check_token(struct web *w, struct request *r)
-{
-	const char *h = header(r, "Authorization");
-	struct digest given;
-
-	if (!h || !*h)
-		return 0;
-	if (!w->o.token || strncasecmp(h, "Bearer ", 7) != 0)
-		return -1;
-	digest_bytes(h + 7, strlen(h + 7), &given);
-	return CRYPTO_memcmp(given.b, w->token.b, DIGEST_BYTES) == 0 ? 1 : -1;
-}
-
-/* Slows down guessing; the right token always works. */
-static bool too_many_wrong(struct web *w)
-{
-	int64_t now = clock_mono_ns();
-	bool over;
-
-	pthread_mutex_lock(&w->lock);
-	if (now - w->wrong_since_ns > 60 * NS_PER_S) {
-		w->wrong_since_ns = now;
-		w->wrong = 0;
+	if (!c->peer_known) {
+		c->peer = (struct web_peer){ .local = c->listener->local,
+					     .is_unix = c->listener->is_unix };
+		peer_name(c->fd, &c->peer.name);
+		c->peer.has_uid = c->peer.local && peer_uid(c->fd, &c->peer.uid);
+		c->peer_known = true;
 	}
-	over = ++w->wrong > WEB_WRONG_TOKENS;
-	pthread_mutex_unlock(&w->lock);
-	return over;
+	return &c->peer;
 }
 
-bool web_may(struct web *w, struct web_exchange *x, enum web_access access)
+bool web_is_secure(struct web_exchange *x)
 {
-	struct request *r = CONTAINER_OF(x, struct request, x);
-	int token = check_token(w, r);
+	struct connection *c = CONTAINER_OF(x, struct request, x)->connection;
 
-	if (token > 0 || access == WEB_PUBLIC ||
-	    (token == 0 && access == WEB_READS && r->connection->listener->local))
-		return true;
-	if (token < 0 && too_many_wrong(w)) {
-		x->retry_after_s = 60;
-		web_problem(x, 429, "too many wrong tokens: wait a minute");
-	} else if (!w->o.token) {
-		web_problem(x, 403,
-			    "this server was started without a token, so nothing can be changed "
-			    "here: see `cairn serve --help`, --token-file");
-	} else {
-		web_problem(x, 401,
-			    token < 0 ? "that is not the token"
-				      : "this needs the token: Authorization: Bearer TOKEN");
-	}
-	return false;
+	return c->web->o.tls_cert && !c->listener->is_unix;
+}
+
+int web_reload(struct web *w, struct err *err)
+{
+	return w->o.tls_cert && tls_reload(true, err) < 0 ? -1 : 0;
 }
 
 /* A request. */
@@ -350,7 +326,6 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 				   const char *method, const char *version)
 {
 	struct request *r = xcalloc(1, sizeof(*r));
-	const char *host;
 	bool crowded;
 
 	r->mhd = mhd;
@@ -368,12 +343,6 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 		r->x.retry_after_s = 1;
 		web_problem(&r->x, 503, "too many connections: try again");
 	}
-	host = header(r, "Host");
-	if (r->connection->listener->local && !r->connection->listener->is_unix &&
-	    (!host || !names_loopback(host)))
-		web_problem(&r->x, 421,
-			    "this server answers to localhost and 127.0.0.1 only; its Host header "
-			    "named something else");
 	w->api->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, add_param, r);
 	if (!r->x.status)
 		w->o.route(w->o.arg, &r->x);
@@ -572,7 +541,7 @@ static void add_headers(struct web *w, struct request *r, struct MHD_Response *r
 {
 	char seconds[16];
 
-	if (r->x.status != 304)
+	if (r->x.status != 304 && r->x.status != 204)
 		add_header(w, response, "Content-Type", r->x.type ? r->x.type : "application/json");
 	add_header(w, response, "Cache-Control", r->x.cache ? r->x.cache : "no-store");
 	add_header(w, response, "X-Content-Type-Options", "nosniff");
@@ -653,7 +622,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 	if (!r) {
 		*context = r = request_new(w, mhd, path, method, version);
 		set_phase(r->connection, PHASE_BODY);
-		return r->x.status ? answer(w, r) : MHD_YES;
+		/* An error is answered at once, before a body comes. */
+		return r->x.status >= 400 ? answer(w, r) : MHD_YES;
 	}
 	if (*n_bytes) {
 		if (!r->x.status && r->x.body.len + *n_bytes > WEB_BODY_MAX)
@@ -723,19 +693,27 @@ static int start(struct web *w, size_t i, struct err *err)
 {
 	struct daemon_arg *d = xcalloc(1, sizeof(*d));
 	struct listener *l = &w->listeners[i];
+	bool secure = w->o.tls_cert && !l->is_unix;
+	struct MHD_OptionItem tls[] = {
+		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)tls_retrieve },
+		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES },
+		{ MHD_OPTION_END, 0, NULL },
+	};
 
 	*d = (struct daemon_arg){ w, l };
 	l->arg = d;
 	w->daemons[i] = w->api->start_daemon(
-		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-		NULL, NULL, on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+			(secure ? MHD_USE_TLS : 0),
+		0, NULL, NULL, on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
 		MHD_OPTION_LISTEN_SOCKET, l->fd, MHD_OPTION_THREAD_POOL_SIZE,
 		(unsigned)WEB_IO_THREADS, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)(WEB_CONNECTIONS_MAX + CONNECTIONS_OVER), MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)INACTIVE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_URI_LOG_CALLBACK,
-		on_request_line, d, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+		on_request_line, d, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
+		secure ? tls : &tls[2], MHD_OPTION_END);
 	if (!w->daemons[i])
 		return err_set(err, ERR_IO, "the HTTP server at %s cannot start", l->text);
 	l->fd = -1; /* libmicrohttpd closes it */
@@ -751,11 +729,10 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 	w->o = *o;
 	pthread_mutex_init(&w->lock, NULL);
 	thread_cond_init(&w->stream_ended);
-	if (o->token)
-		digest_bytes(o->token, strlen(o->token), &w->token);
 	w->listeners = o->listeners;
-	if (mhd_api_get(&w->api, err) < 0 || crew_new(WEB_THREADS, &w->work, err) < 0 ||
-	    crew_new(1, &w->health, err) < 0) {
+	if (mhd_api_get(&w->api, err) < 0 ||
+	    (o->tls_cert && tls_open(o->tls_cert, o->tls_key, err) < 0) ||
+	    crew_new(WEB_THREADS, &w->work, err) < 0 || crew_new(1, &w->health, err) < 0) {
 		web_free(w);
 		return -1;
 	}

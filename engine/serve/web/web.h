@@ -8,13 +8,10 @@
  *
  * Limits, each with the status for a client that exceeds it: headers 32 KiB (431, or 414), body
  * WEB_BODY_MAX (413), headers and body within WEB_REQUEST_S seconds (408), connections
- * WEB_CONNECTIONS_MAX (503), streams that follow WEB_STREAMS_MAX (503), wrong tokens
- * WEB_WRONG_TOKENS a minute (429).
+ * WEB_CONNECTIONS_MAX (503), streams that follow WEB_STREAMS_MAX (503).
  *
- * Access. At a loopback address or a Unix socket any user of this machine may read. The Host header
- * must name loopback, so that no web page reaches us by a name of its own (DNS rebinding), and no
- * answer allows another origin. Changes need the token (`Authorization: Bearer …`), everywhere. At
- * any other address everything except /healthz and /readyz needs it.
+ * Who may ask what is decided elsewhere (serve/access/); this is the transport, with TLS if it has
+ * a certificate.
  */
 #ifndef CAIRN_SERVE_WEB_WEB_H
 #define CAIRN_SERVE_WEB_WEB_H
@@ -23,6 +20,7 @@
 #include "base/os/loop.h"
 #include "base/text/json.h"
 #include "serve/web/listen.h"
+#include "serve/web/peer.h"
 
 #define WEB_IO_THREADS      2 /* for each listener; they only move bytes */
 #define WEB_THREADS         4
@@ -31,7 +29,6 @@
 #define WEB_ANSWER_S        600 /* time to read an answer that is not a stream */
 #define WEB_CONNECTIONS_MAX 256
 #define WEB_STREAMS_MAX     32
-#define WEB_WRONG_TOKENS    60
 #define WEB_PARAMS_MAX      32
 #define WEB_CAPTURES_MAX    4
 #define WEB_HEADERS_MAX     8
@@ -67,7 +64,8 @@ struct web_exchange {
 	size_t n_params;
 	const char *content_type; /* or NULL */
 	struct str body;
-	struct arena *arena; /* freed with the exchange */
+	struct arena *arena;   /* freed with the exchange */
+	struct caller *caller; /* who asks (serve/access/access.h); or NULL */
 	/* set by route() */
 	const void *route;
 	bool health; /* from machines that act when no answer comes: never queued behind others */
@@ -90,7 +88,7 @@ struct web_exchange {
 struct web_options {
 	struct listener *listeners; /* open; the server's when web_new() succeeds */
 	size_t n_listeners;
-	const char *token; /* NULL: changes are refused */
+	const char *tls_cert, *tls_key; /* files, for all but Unix sockets; or NULL */
 	void (*route)(void *arg, struct web_exchange *x);
 	void (*handle)(void *arg, struct web_exchange *x);
 	void *arg;
@@ -103,9 +101,17 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
  * wait for may wait for the caller. NULL is fine. */
 void web_free(struct web *w);
 
-enum web_access { WEB_READS, WEB_CHANGES, WEB_PUBLIC /* health, signed deliveries */ };
-/* For route(). False: this request isn't allowed, and the answer is set. */
-bool web_may(struct web *w, struct web_exchange *x, enum web_access access);
+struct web_peer {
+	struct peer_name name;
+	bool local, is_unix; /* of the listener */
+	bool has_uid;        /* the user at the other end is known */
+	uid_t uid;
+};
+/* For route() and handle(). It looks for the user only when it is asked first. */
+const struct web_peer *web_peer(struct web_exchange *x);
+bool web_is_secure(struct web_exchange *x); /* the connection has TLS */
+/* Reads certificate and key again. 0 also when there are none. */
+int web_reload(struct web *w, struct err *err);
 
 /* Set the answer. The first one stays. */
 void web_answer_json(struct web_exchange *x, unsigned status, json_t *j); /* takes the reference */
