@@ -380,6 +380,11 @@ void db_close(struct db *db)
 	free(db);
 }
 
+int db_version(struct db *db, int64_t *ret, struct err *err)
+{
+	return db_get(db, "PRAGMA data_version", DB_IN(), NULL, DB_OUT(ret), err) < 0 ? -1 : 0;
+}
+
 int db_check(struct db *db, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();

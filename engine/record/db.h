@@ -49,6 +49,8 @@ int db_finish_durable(struct db *db, int r, struct err *err);
  * meanwhile. */
 void db_snapshot(struct db *db);
 void db_snapshot_end(struct db *db);
+/* Another number than last time: another handle has changed the database meanwhile. Cheap. */
+int db_version(struct db *db, int64_t *ret, struct err *err);
 int db_check(struct db *db, struct err *err); /* SQLite's integrity_check: ERR_CORRUPT */
 /* Moves the whole WAL into the one database file. For an unused database that is set aside. */
 int db_settle(struct db *db, struct err *err);

@@ -27,6 +27,7 @@
 #include "base/text/json.h"
 #include "model/cache/cache.h"
 #include "serve/event.h"
+#include "serve/events/events.h"
 #include "serve/health.h"
 #include "serve/internal.h"
 #include "serve/project/discover.h"
@@ -248,6 +249,7 @@ static int open_web(struct daemon *d, struct err *err)
 		event(EVENT_INFO, "listening", "{s:s}", "address", v[i].text);
 	if (r == 0)
 		r = health_new(d, &d->health, err);
+	d->events = events_new(d);
 	if (r == 0)
 		r = web_new(d->loop, &o, &d->web, err);
 	for (size_t i = 0; r < 0 && i < o.n_listeners; i++)
@@ -423,6 +425,7 @@ static void close_all(struct daemon *d)
 	if (d->calls)
 		calls_close(d->calls);
 	web_free(d->web);
+	events_free(d->events);
 	access_free(d->access);
 	health_free(d->health);
 	calls_free(d->calls);

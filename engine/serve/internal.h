@@ -39,7 +39,8 @@ struct daemon {
 	struct scheduler *scheduler;
 	struct notifier *notifier;
 	struct calls *calls;
-	struct access *access; /* exists together with `web` */
+	struct access *access; /* these two exist together with `web` */
+	struct events *events;
 	struct web *web;       /* or NULL */
 	struct health *health; /* exists together with `web` */
 	struct sdnotify systemd;
@@ -181,6 +182,11 @@ API_HANDLER(session);
 API_HANDLER(sign_in);
 API_HANDLER(sign_out);
 API_HANDLER(audit);
+API_HANDLER(events);
+
+/* The answer of /api/v1/schedules, as an array; empty when the server is about to end. Any thread but
+ * the loop's. */
+json_t *api_schedule_list(struct daemon *d, struct project *p);
 
 /* Whether a delivery is signed with the secret and fresh, as Standard Webhooks 1.0.0 says: the
  * header `webhook-signature` has one of its signatures, "v1," and base64 of HMAC-SHA256 over

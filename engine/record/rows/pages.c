@@ -15,6 +15,15 @@ int record_page_attempts(struct db *db, const struct attempt_page *p, struct are
 		ret, ret_n, err);
 }
 
+int record_open_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret,
+			 size_t *ret_n, struct err *err)
+{
+	return db_get_rows(db,
+			   "SELECT " ATTEMPT_COLUMNS
+			   " FROM attempt WHERE run = ? AND ended_ns = 0 ORDER BY id",
+			   DB_IN(run), arena, &attempt_of_columns, ret, ret_n, err);
+}
+
 #define C(field) DB_COLUMN(struct run_sum, field)
 static const struct db_row run_sum_of_columns =
 	DB_ROW(struct run_sum, NULL, C(pipeline), C(state), C(n), C(duration_ns), C(counts.total),

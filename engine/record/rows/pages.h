@@ -19,6 +19,10 @@ struct attempt_page {
 int record_page_attempts(struct db *db, const struct attempt_page *p, struct arena *arena,
 			 struct attempt_row **ret, size_t *ret_n, struct err *err);
 
+/* Those of a run that haven't ended. */
+int record_open_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret,
+			 size_t *ret_n, struct err *err);
+
 /* Sums over all runs of a pipeline in one state. */
 struct run_sum {
 	const char *pipeline;

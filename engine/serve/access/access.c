@@ -211,6 +211,7 @@ static bool check_token(struct access *a, const char *text, struct arena *arena,
 	struct digest d;
 
 	digest_bytes(text, strlen(text), &d);
+	ret->proof.digest = d;
 	if (a->o.token && same(&d, &a->token)) {
 		ret->user = USER_OF_TOKEN;
 		ret->role = ROLE_ADMIN;
@@ -318,10 +319,25 @@ static bool find_session(struct access *a, struct web_exchange *x, struct caller
 		ret->role = s->role;
 		ret->way = WAY_COOKIE;
 		ret->expires_ns = s->expires_wall_ns;
+		ret->proof.digest = id;
 		break;
 	}
 	pthread_mutex_unlock(&a->lock);
 	return found;
+}
+
+bool access_still(struct access *a, const struct access_proof *p)
+{
+	bool still = p->way != WAY_COOKIE;
+
+	pthread_mutex_lock(&a->lock);
+	if (p->way == WAY_BEARER)
+		still = (a->o.token && same(&p->digest, &a->token)) || find_token(a, &p->digest);
+	for (size_t i = 0; p->way == WAY_COOKIE && i < a->sessions.n; i++)
+		still |= same(&a->sessions.v[i].id, &p->digest) &&
+			 lives(a, &a->sessions.v[i], clock_mono_ns());
+	pthread_mutex_unlock(&a->lock);
+	return still;
 }
 
 /* Call it with `lock` held. Room is that of the longest unused one. */
@@ -553,6 +569,7 @@ bool access_enter(struct access *a, struct web_exchange *x)
 		return false;
 	}
 	identify(a, x, p, by_proxy);
+	x->caller->proof.way = x->caller->way;
 	if (x->caller->way == WAY_LOCAL || (p->local && x->caller->way != WAY_NONE) ||
 	    clients_ask(a->clients, x->caller->address, clock_mono_ns()))
 		return true;

@@ -30,6 +30,12 @@
 enum way { WAY_NONE, WAY_COOKIE, WAY_BEARER, WAY_PROXY, WAY_LOCAL };
 const char *way_name(enum way w); /* NULL for WAY_NONE */
 
+/* What shows that a caller may still do what he began. */
+struct access_proof {
+	enum way way;
+	struct digest digest; /* of the token or the session */
+};
+
 struct caller {
 	const char *user; /* or NULL */
 	enum role role;
@@ -37,6 +43,7 @@ struct caller {
 	const char *address; /* of the client: behind a trusted proxy, the one that it tells */
 	int64_t expires_ns;  /* of a session, else 0 */
 	bool wrong;          /* gave a token that isn't one */
+	struct access_proof proof;
 };
 
 struct access_identity {
@@ -68,6 +75,9 @@ bool access_enter(struct access *a, struct web_exchange *x);
 bool access_may(struct access *a, struct web_exchange *x, enum role role);
 /* A request that changes something doesn't come from another site. False: the answer is set. */
 bool access_comes_from_here(struct access *a, struct web_exchange *x);
+
+/* For long answers: the token or session of the beginning is still valid. */
+bool access_still(struct access *a, const struct access_proof *p);
 
 /* Exchanges a token for a session: sets the cookie and x->caller. False: the answer is set. */
 bool access_sign_in(struct access *a, struct web_exchange *x, const char *token);

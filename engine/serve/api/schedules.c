@@ -118,6 +118,14 @@ static void list_on_loop(void *arg)
 	scheduler_each(l->d->scheduler, add_schedule, l);
 }
 
+json_t *api_schedule_list(struct daemon *d, struct project *p)
+{
+	struct listing l = { .project = p, .d = d, .out = json_array() };
+
+	calls_run(d->calls, list_on_loop, &l);
+	return l.out;
+}
+
 void api_schedules(struct api *a)
 {
 	struct listing l = { .project = a->project, .d = a->d, .out = json_array() };

@@ -148,6 +148,15 @@ const struct api_route api_routes[] = {
 	  .status = 204 },
 	{ "GET", "/api/v1/audit", "audit", "Who changed what, newest first", API_ADMIN, api_audit,
 	  PARAMS(LIMIT, CURSOR), .status = 200, .answer = "Audit" },
+	{ "GET", "/api/v1/events", "events",
+	  "What changes, as server-sent events: run, task (of the runs in `run`), schedule, reset "
+	  "(read "
+	  "everything again). Goes on behind the header Last-Event-ID",
+	  0, api_events,
+	  PARAMS({ "project", API_QUERY, TEXT, "Only of this project" },
+		 { "run", API_QUERY, TEXT, "Runs whose tasks to tell, by id, separated by commas" },
+		 { "last", API_QUERY, TEXT, "The last id, for clients that can't send headers" }),
+	  .status = 200, .answer = "text/event-stream" },
 	{ "POST", "/api/v1/hooks/{hook}", "deliver",
 	  "Deliver an event to the schedule with this webhook. No token: the headers webhook-id, "
 	  "webhook-timestamp and webhook-signature prove who sends it (Standard Webhooks 1.0.0). "

@@ -45,6 +45,8 @@
 #define CONNECTIONS_OVER 64
 #define STREAM_BLOCK     16384
 #define STREAM_MAX_S     86400
+/* A silent stream is asked after so many ticks all the same, to notice that its client is gone. */
+#define HANG_UP_TICKS 20
 /* How often the certificate's files are looked at. */
 #define CERTIFICATE_NS (10 * NS_PER_S)
 /* When the server ends: time for streams to send their last bytes. */
@@ -62,7 +64,8 @@ struct connection {
 	bool asked; /* a request line has come since the last answer */
 	bool shut;
 	bool streams;
-	bool peer_known; /* `peer` is filled; the threads of the connection's requests only */
+	int64_t offered_ns; /* since when a client that must not be slow has bytes to take; or 0 */
+	bool peer_known;    /* `peer` is filled; the threads of the connection's requests only */
 	struct web_peer peer;
 };
 
@@ -115,6 +118,7 @@ static void set_phase(struct connection *c, enum phase phase)
 	c->since_ns = clock_mono_ns();
 	if (phase == PHASE_HEADERS)
 		c->asked = c->streams = false;
+	c->offered_ns = 0;
 	pthread_mutex_unlock(&c->web->lock);
 }
 
@@ -170,7 +174,9 @@ static void shut_late(struct web *w, int64_t now)
 	for (size_t i = 0; i < w->connections.n; i++) {
 		struct connection *c = w->connections.v[i];
 
-		if (c->shut || c->fd < 0 || now - c->since_ns < time_allowed(c))
+		if (c->shut || c->fd < 0 ||
+		    (now - c->since_ns < time_allowed(c) &&
+		     (!c->offered_ns || now - c->offered_ns < WEB_SLOW_S * NS_PER_S)))
 			continue;
 		if (c->phase == PHASE_BODY || (c->phase == PHASE_HEADERS && c->asked))
 			atomic_fetch_add(&w->status[408], 1);
@@ -355,6 +361,7 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
  * STREAM_ASKED until the bytes are there, the connection is suspended. */
 struct streaming {
 	struct web *web;
+	struct connection *connection;
 	struct MHD_Connection *mhd;
 	struct web_stream s;
 	struct MHD_Response *response; /* outlives this struct */
@@ -362,8 +369,9 @@ struct streaming {
 	int fd;
 	enum { STREAM_EMPTY, STREAM_ASKED, STREAM_FILLED } state;
 	struct crew_job job;
-	ssize_t came; /* bytes in the block, or read()'s other result */
-	size_t sent;  /* of them */
+	unsigned waited; /* ticks without a look; under the server's lock */
+	ssize_t came;    /* bytes in the block, or read()'s other result */
+	size_t sent;     /* of them */
 	char block[STREAM_BLOCK];
 };
 
@@ -405,6 +413,13 @@ static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct crew *
 	return !stopped;
 }
 
+static void offer(struct streaming *s, int64_t at_ns)
+{
+	pthread_mutex_lock(&s->web->lock);
+	s->connection->offered_ns = at_ns;
+	pthread_mutex_unlock(&s->web->lock);
+}
+
 /* On a crew's thread. */
 static void fill(void *arg)
 {
@@ -424,16 +439,30 @@ static void fill(void *arg)
 	pthread_mutex_unlock(&w->lock);
 	if (waits)
 		return;
+	if (s->s.drops_slow)
+		offer(s, clock_mono_ns());
 	s->state = STREAM_FILLED;
 	w->api->resume_connection(s->mhd);
 }
 
 static void ask_waiting(struct web *w)
 {
+	size_t kept = 0;
+
 	pthread_mutex_lock(&w->lock);
-	for (size_t i = 0; i < w->waiting.n; i++)
-		crew_submit(w->work, &w->waiting.v[i]->job);
-	w->waiting.n = 0;
+	for (size_t i = 0; i < w->waiting.n; i++) {
+		struct streaming *s = w->waiting.v[i];
+		bool asks = !s->s.is_ready || w->stopping || ++s->waited >= HANG_UP_TICKS ||
+			    s->s.is_ready(s->s.arg);
+
+		if (!asks) {
+			w->waiting.v[kept++] = s;
+			continue;
+		}
+		s->waited = 0;
+		crew_submit(w->work, &s->job);
+	}
+	w->waiting.n = kept;
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -444,6 +473,8 @@ static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 
 	if (s->state != STREAM_FILLED) {
 		s->state = STREAM_ASKED;
+		if (s->s.drops_slow)
+			offer(s, 0); /* libmicrohttpd has sent the last block */
 		return suspend_for(s->web, s->mhd, s->web->work, &s->job)
 			       ? 0
 			       : fail_stream(s, STOPPING);
@@ -493,6 +524,7 @@ static struct MHD_Response *stream_response(struct web *w, struct request *r)
 	struct streaming *s = xcalloc(1, sizeof(*s));
 
 	s->web = w;
+	s->connection = r->connection;
 	s->mhd = r->mhd;
 	s->s = r->x.stream;
 	s->trailers = takes_trailers(r);

@@ -27,8 +27,9 @@
 #define WEB_BODY_MAX        (1 * MIB)
 #define WEB_REQUEST_S       15
 #define WEB_ANSWER_S        600 /* time to read an answer that is not a stream */
-#define WEB_CONNECTIONS_MAX 256
-#define WEB_STREAMS_MAX     32
+#define WEB_CONNECTIONS_MAX 1024
+#define WEB_STREAMS_MAX     512
+#define WEB_SLOW_S          30
 #define WEB_PARAMS_MAX      32
 #define WEB_CAPTURES_MAX    4
 #define WEB_HEADERS_MAX     8
@@ -48,9 +49,12 @@ enum { WEB_STREAM_WAIT = 0, WEB_STREAM_END = -1, WEB_STREAM_FAILED = -2 };
 struct web_stream {
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	const char *(*why)(void *arg);
+	/* Whether read() would give something; may be NULL. Cheap; any thread, none in read(). */
+	bool (*is_ready)(void *arg);
 	void (*free)(void *arg);
 	void *arg;
-	bool follows; /* may WAIT for hours */
+	bool follows;    /* may WAIT for hours */
+	bool drops_slow; /* a client that takes nothing for WEB_SLOW_S is cut off */
 };
 
 struct web_param {

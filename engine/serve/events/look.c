@@ -1,0 +1,416 @@
+/* engine/serve/events/look.c — finds what has changed since the last look, and tells it.
+ *
+ * A database says by its data version whether anybody has written to it. Only then, and every
+ * AGAIN_NS, since an engine's death writes nothing, its runs are compared: those that go on, those
+ * that did at the last look, and those that are new. Of a run that is watched, attempts are
+ * compared in the same way. So a look costs what changes, not what is on record.
+ *
+ * What was told last is kept as a digest, so that nothing is told twice. Errors of a database are
+ * those of a moment (it is locked, or was replaced): it is opened again at the next look, and
+ * readers are told to read everything again.
+ *
+ * Threads: one. Schedules are asked on the loop's thread. */
+#include <string.h>
+#include "record/facts.h"
+#include "record/rows/pages.h"
+#include "record/run_query.h"
+#include "run/run.h"
+#include "serve/events/events.h"
+
+#define AGAIN_NS     (5 * NS_PER_S)
+#define RUNS_MAX     500  /* that go on, or are new, in one look */
+#define ATTEMPTS_MAX 2000 /* new ones of a run in one look */
+/* A reader subscribes, then reads: what ended shortly before is told as well. */
+#define BEFORE_NS   (2 * NS_PER_S)
+#define CACHE_BYTES (4 * MIB)
+
+struct known { /* a run, an attempt or a schedule, as it was told last */
+	char *name;
+	int64_t id;
+	struct digest told;
+	bool seen;
+};
+
+struct watched {
+	char *run;
+	int64_t rowid;
+	int64_t newest; /* attempt */
+	VEC(struct known) open;
+	bool wanted;
+};
+
+struct place { /* a project */
+	struct project *p;
+	struct db *db; /* NULL: not open */
+	int64_t version, at_ns;
+	int64_t newest; /* run */
+	bool looked;
+	VEC(struct known) runs, schedules;
+	VEC(struct watched) watched;
+};
+
+struct look {
+	struct daemon *d;
+	struct events *e;
+	struct place *v;
+	size_t n;
+};
+
+struct look *look_new(struct daemon *d, struct events *e)
+{
+	struct look *l = xcalloc(1, sizeof(*l));
+
+	l->d = d;
+	l->e = e;
+	l->n = d->n_projects;
+	l->v = xcalloc(l->n + 1, sizeof(*l->v));
+	for (size_t i = 0; i < l->n; i++)
+		l->v[i].p = d->projects[i];
+	return l;
+}
+
+static void free_watched(struct watched *w)
+{
+	VEC_FREE(&w->open);
+	free(w->run);
+}
+
+void look_free(struct look *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct place *p = &l->v[i];
+
+		for (size_t k = 0; k < p->runs.n; k++)
+			free(p->runs.v[k].name);
+		for (size_t k = 0; k < p->schedules.n; k++)
+			free(p->schedules.v[k].name);
+		for (size_t k = 0; k < p->watched.n; k++)
+			free_watched(&p->watched.v[k]);
+		VEC_FREE(&p->runs);
+		VEC_FREE(&p->schedules);
+		VEC_FREE(&p->watched);
+		db_close(p->db);
+	}
+	free(l->v);
+	free(l);
+}
+
+/* True: it differs from what was told last, which is from now on `j`. */
+static bool is_news(struct known *k, const json_t *j)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct digest d;
+
+	json_add_canonical(&text, j);
+	digest_bytes(text.s, text.len, &d);
+	if (digest_eq(&d, &k->told))
+		return false;
+	k->told = d;
+	return true;
+}
+
+static json_t *with_project(json_t *j, const struct place *p)
+{
+	json_object_set_new(j, "project", json_string(p->p->name));
+	return j;
+}
+
+/* Runs. */
+
+static void tell_run(struct look *l, struct place *p, const struct run_row *row,
+		     struct arena *arena)
+{
+	json_t *j = with_project(facts_named_run(p->db, row, arena), p);
+	bool goes_on = row->state == RUN_RUNNING || row->state == RUN_INTERRUPTED;
+	struct known *k = NULL, fresh = { 0 };
+
+	for (size_t i = 0; i < p->runs.n && !k; i++)
+		if (p->runs.v[i].id == row->rowid)
+			k = &p->runs.v[i];
+	if (!k && goes_on) {
+		k = VEC_ADD(&p->runs);
+		*k = (struct known){ .name = xstrdup(row->id), .id = row->rowid };
+	}
+	if (!k)
+		k = &fresh;
+	k->seen = true;
+	/* How long it has been going on isn't news. */
+	if (goes_on)
+		json_object_set_new(j, "duration_ns", json_null());
+	if (is_news(k, j) && p->looked)
+		events_add(l->e, p->p, NULL, "run", j);
+	else
+		json_decref(j);
+	if (!goes_on && k != &fresh) {
+		free(k->name);
+		*k = p->runs.v[--p->runs.n];
+	}
+}
+
+/* Those that went on at the last look, and don't any more. */
+static int look_at_ended(struct look *l, struct place *p, struct arena *arena, struct err *err)
+{
+	for (size_t i = p->runs.n; i-- > 0;) {
+		struct run_row row;
+		int r;
+
+		if (p->runs.v[i].seen)
+			continue;
+		r = record_run_by_id(p->db, p->runs.v[i].name, arena, &row, err);
+		if (r < 0)
+			return -1;
+		if (r > 0) {
+			tell_run(l, p, &row, arena);
+		} else {
+			free(p->runs.v[i].name);
+			p->runs.v[i] = p->runs.v[--p->runs.n];
+		}
+	}
+	return 0;
+}
+
+static int look_at_runs(struct look *l, struct place *p, struct arena *arena, struct err *err)
+{
+	const struct run_query newest = { .paged = true, .limit = p->looked ? RUNS_MAX : 1 },
+			       running = { .paged = true,
+					   .has_state = true,
+					   .state = RUN_RUNNING,
+					   .limit = RUNS_MAX };
+	int64_t before = p->newest;
+	struct run_row *rows;
+	size_t n;
+
+	for (size_t i = 0; i < p->runs.n; i++)
+		p->runs.v[i].seen = false;
+	if (record_query_runs(p->db, &running, arena, &rows, &n, err) < 0)
+		return -1;
+	for (size_t i = n; i-- > 0;)
+		tell_run(l, p, &rows[i], arena);
+	if (record_query_runs(p->db, &newest, arena, &rows, &n, err) < 0)
+		return -1;
+	if (p->looked && n == RUNS_MAX && rows[n - 1].rowid > before)
+		events_add(l->e, p->p, NULL, "reset", with_project(json_object(), p));
+	for (size_t i = n; i-- > 0;)
+		if (rows[i].rowid > before) {
+			p->newest = rows[i].rowid;
+			if (rows[i].state != RUN_RUNNING)
+				tell_run(l, p, &rows[i], arena);
+		}
+	return look_at_ended(l, p, arena, err);
+}
+
+/* Tasks of watched runs. */
+
+static void tell_task(struct look *l, struct place *p, struct watched *w, struct known *k,
+		      const struct attempt_row *row, bool tell)
+{
+	json_t *j = json_object();
+	const char *state = !row->ended_ns                      ? "running"
+			    : row->failure == FAILURE_NONE      ? "executed"
+			    : row->failure == FAILURE_CANCELLED ? "cancelled"
+								: "failed";
+
+	json_object_set_new(j, "run", facts_text(w->run));
+	json_object_set_new(j, "task", facts_text(row->task));
+	json_object_set_new(j, "step", facts_text(row->step));
+	json_object_set_new(j, "state", json_string(state));
+	json_object_set_new(j, "started", facts_time(row->started_ns));
+	json_object_set_new(j, "ended", facts_time(row->ended_ns));
+	json_object_set_new(j, "duration_ns",
+			    row->ended_ns ? json_integer(row->ended_ns - row->started_ns)
+					  : json_null());
+	json_object_set_new(j, "attempts", json_integer(row->number));
+	json_object_set_new(j, "reason", facts_text(row->reason));
+	json_object_set_new(j, "failure",
+			    row->ended_ns && row->failure != FAILURE_NONE
+				    ? json_string(failure_class_name(row->failure))
+				    : json_null());
+	json_object_set_new(j, "message", facts_text(row->message));
+	json_object_set_new(j, "waiting", row->ended_ns ? json_null() : facts_text(row->waiting));
+	json_object_set_new(j, "node", facts_text(row->node));
+	with_project(j, p);
+	if (is_news(k, j) && tell)
+		events_add(l->e, p->p, w->run, "task", j);
+	else
+		json_decref(j);
+}
+
+/* The first look at a run: what goes on, and what has ended since its reader came. */
+static int begin_watch(struct look *l, struct place *p, struct watched *w, int64_t since_ns,
+		       struct arena *arena, struct err *err)
+{
+	const struct attempt_page page = { .run = w->rowid,
+					   .limit = ATTEMPTS_MAX,
+					   .newest_first = true };
+	struct attempt_row *rows;
+	size_t n;
+
+	if (record_open_attempts(p->db, w->rowid, arena, &rows, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		struct known *k = VEC_ADD(&w->open);
+
+		k->id = rows[i].id;
+		tell_task(l, p, w, k, &rows[i], true);
+	}
+	if (record_page_attempts(p->db, &page, arena, &rows, &n, err) < 0)
+		return -1;
+	for (size_t i = n; i-- > 0;) {
+		w->newest = rows[i].id;
+		if (rows[i].ended_ns > since_ns - BEFORE_NS)
+			tell_task(l, p, w, &(struct known){ 0 }, &rows[i], true);
+	}
+	return 0;
+}
+
+static int look_at_attempts(struct look *l, struct place *p, struct watched *w, struct arena *arena,
+			    struct err *err)
+{
+	const struct attempt_page page = { .run = w->rowid,
+					   .after = w->newest,
+					   .limit = ATTEMPTS_MAX };
+	struct attempt_row *rows, row;
+	struct run_row run;
+	size_t n;
+
+	for (size_t i = w->open.n; i-- > 0;) {
+		int r = record_attempt(p->db, w->open.v[i].id, arena, &row, &run, err);
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			tell_task(l, p, w, &w->open.v[i], &row, true);
+		if (r == 0 || row.ended_ns)
+			w->open.v[i] = w->open.v[--w->open.n];
+	}
+	if (record_page_attempts(p->db, &page, arena, &rows, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		struct known k = { .id = rows[i].id };
+
+		w->newest = rows[i].id;
+		tell_task(l, p, w, &k, &rows[i], true);
+		if (!rows[i].ended_ns)
+			VEC_PUSH(&w->open, k);
+	}
+	return 0;
+}
+
+static int look_at_watched(struct look *l, struct place *p, const struct events_watch *v, size_t n,
+			   bool changed, struct arena *arena, struct err *err)
+{
+	for (size_t i = 0; i < p->watched.n; i++)
+		p->watched.v[i].wanted = false;
+	for (size_t i = 0; i < n; i++) {
+		struct watched *w = NULL;
+		struct run_row run;
+		int r;
+
+		if (v[i].project && v[i].project != p->p)
+			continue;
+		for (size_t k = 0; k < p->watched.n; k++)
+			if (str_eq(p->watched.v[k].run, v[i].run))
+				w = &p->watched.v[k];
+		if (w) {
+			w->wanted = true;
+			if (changed && look_at_attempts(l, p, w, arena, err) < 0)
+				return -1;
+			continue;
+		}
+		r = record_run_by_id(p->db, v[i].run, arena, &run, err);
+		if (r < 0)
+			return -1;
+		if (r == 0) /* of another project, or not begun */
+			continue;
+		w = VEC_ADD(&p->watched);
+		*w = (struct watched){ .run = xstrdup(v[i].run),
+				       .rowid = run.rowid,
+				       .wanted = true };
+		if (begin_watch(l, p, w, v[i].since_ns, arena, err) < 0)
+			return -1;
+	}
+	for (size_t i = p->watched.n; i-- > 0;)
+		if (!p->watched.v[i].wanted) {
+			free_watched(&p->watched.v[i]);
+			p->watched.v[i] = p->watched.v[--p->watched.n];
+		}
+	return 0;
+}
+
+/* Schedules. */
+
+static void look_at_schedules(struct look *l, struct place *p)
+{
+	json_t *list = api_schedule_list(l->d, p->p), *j;
+	size_t i;
+
+	json_array_foreach(list, i, j)
+	{
+		_cleanup_(freep) char *name =
+			xasprintf("%s/%s", json_string_value(json_object_get(j, "path")),
+				  json_string_value(json_object_get(j, "schedule")));
+		struct known *k = NULL;
+
+		for (size_t n = 0; n < p->schedules.n && !k; n++)
+			if (str_eq(p->schedules.v[n].name, name))
+				k = &p->schedules.v[n];
+		if (!k) {
+			k = VEC_ADD(&p->schedules);
+			k->name = TAKE_PTR(name);
+		}
+		with_project(j, p);
+		if (is_news(k, j) && p->looked)
+			events_add(l->e, p->p, NULL, "schedule", json_incref(j));
+	}
+	json_decref(list);
+}
+
+/* A project. */
+
+static int look_at(struct look *l, struct place *p, const struct events_watch *w, size_t n,
+		   struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	int64_t version, now = clock_mono_ns();
+	bool changed;
+	int r;
+
+	if (!p->db) {
+		if (db_open(p->p->db_path, DB_READ, &p->db, err) < 0)
+			return -1;
+		db_limit_cache(p->db, CACHE_BYTES);
+		p->version = -1;
+	}
+	if (db_version(p->db, &version, err) < 0)
+		return -1;
+	changed = version != p->version || now - p->at_ns >= AGAIN_NS;
+	db_snapshot(p->db);
+	r = changed ? look_at_runs(l, p, arena, err) : 0;
+	if (r == 0)
+		r = look_at_watched(l, p, w, n, version != p->version, arena, err);
+	db_snapshot_end(p->db);
+	if (r < 0)
+		return -1;
+	if (changed) {
+		look_at_schedules(l, p);
+		p->at_ns = now;
+	}
+	p->version = version;
+	p->looked = true;
+	return 0;
+}
+
+void look_now(struct look *l, const struct events_watch *w, size_t n)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct place *p = &l->v[i];
+		struct err err = { 0 };
+
+		if (look_at(l, p, w, n, &err) == 0)
+			continue;
+		if (p->db)
+			events_add(l->e, p->p, NULL, "reset", with_project(json_object(), p));
+		db_close(p->db);
+		p->db = NULL;
+	}
+}
