@@ -1,5 +1,5 @@
 """junit.py FILE: "passed failed skipped" of a JUnit file that ctest wrote. One ctest test is one binary.
-junit.py --slow FILE: "seconds name" of each."""
+junit.py --slow FILE: "seconds name" of each. junit.py --passed FILE: the names of those that passed."""
 
 import sys
 import xml.etree.ElementTree as xml
@@ -23,8 +23,16 @@ def slow(path):
         print(round(float(case.get("time") or 0)), case.get("name"))
 
 
+def passed(path):
+    for case in xml.parse(path).getroot().iter("testcase"):
+        if case.get("status") == "run" and case.find("failure") is None:
+            print(case.get("name"))
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "--slow":
         slow(sys.argv[2])
+    elif sys.argv[1] == "--passed":
+        passed(sys.argv[2])
     else:
         print(*count(sys.argv[1]))

@@ -51,5 +51,6 @@ cat >report.xml <<'XML'
 XML
 test_expect 'ctest: a missing or unknown result is a failure' 'test_is "$(python3 "$SRC/tests/junit.py" report.xml)" "1 3 2"'
 test_expect 'ctest: no report is an error' 'test_must_fail python3 "$SRC/tests/junit.py" none.xml'
+test_expect 'ctest: which passed' 'test_is "$(python3 "$SRC/tests/junit.py" --passed report.xml)" good'
 test_expect 'ctest: seconds' 'test_is "$(python3 "$SRC/tests/junit.py" --slow report.xml | sed -n 1p)" "62 good"'
 test_done
