@@ -95,7 +95,7 @@ static void bad_days_all_at_once(void **state)
 	enum { TIMES = 3, N = TIMES * ARRAY_LEN(days) };
 	/* The stall is longer: a slow machine under sanitizers is no bad day. */
 	struct http_client *c = client((struct http_options){
-		.stall_timeout_ns = (seeds_quick() ? 1 : 3) * SECOND, .max_connections = 200 });
+		.stall_timeout_ns = (seeds_quick() ? 2 : 3) * SECOND, .max_connections = 200 });
 	struct http_request v[N], *p[N];
 
 	for (size_t i = 0; i < N; i++) {
