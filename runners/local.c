@@ -649,6 +649,15 @@ static enum runner_place wanted_place(const struct local_attempt *la)
 	return place;
 }
 
+/* Tells whether inputs/ will be there, and is no directory of the code. */
+static bool wants_inputs_dir(const struct runner_attempt *a)
+{
+	for (size_t i = 0; i < a->n_inputs && !a->code; i++)
+		if (str_has_prefix(a->inputs[i].path, "inputs/"))
+			return true;
+	return false;
+}
+
 static void prepare(void *arg)
 {
 	struct local_attempt *la = arg;
@@ -664,7 +673,8 @@ static void prepare(void *arg)
 
 	static_assert(MOUNTS_WORTH_BYTES == LINKS_WORTH_BYTES, "one threshold serves both");
 	if (!la->w.dir)
-		r = workspace_make(&la->w, &la->l->shelf, l->state_dir, a->id, la->err);
+		r = workspace_make(&la->w, &la->l->shelf, l->state_dir, a->id, wants_inputs_dir(a),
+				   la->err);
 	if (r == 0)
 		r = s->prepare(s->arg, a, la->w.dir_fd, &p, la->err);
 	la->did = p.did;

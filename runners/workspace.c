@@ -4,15 +4,16 @@
  * workspace_recycle() empties the frame and puts it on the shelf, where workspace_make() takes it
  * for the next attempt: a rename instead of a dozen calls. Small content moves into the trash
  * directory, which is removed when the runner ends (workspace.h says why); large content is deleted
- * at once. The trash and the shelf have ceilings (TRASH_*, SHELF_MAX); beyond them a frame is
+ * at once. Directories are used again if nobody can tell that they were used: w/, tmp/, and that
+ * of inputs. The trash and the shelf have ceilings (TRASH_*, SHELF_MAX); beyond them a frame is
  * deleted.
  *
- * Trash and shelf share one directory, named after our process and its start time. So
- * workspace_shelf_init() can tell a dead engine's trash from a living one's.
+ * The names of the trash and of frames on the shelf contain our process and its start time. So
+ * workspace_shelf_init() can tell what a dead engine left from what is a living one's.
  *
- * Workers call these functions at the same time. The shelf's lock covers `dirs`, `n_trash` and
- * `has_trash`; a frame that was taken off the shelf belongs to one attempt. The shelf is best
- * effort: after an error, a frame is removed, and a new directory is made.
+ * Workers call these functions at the same time. The shelf's lock covers all of it; a frame that
+ * was taken off the shelf belongs to one attempt. The shelf is best effort: after an error, a frame
+ * is removed, and a new directory is made.
  */
 #include "runners/workspace.h"
 #include <assert.h>
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include "base/mem.h"
 #include "base/os/command.h"
 #include "base/os/fs.h"
@@ -80,6 +82,8 @@ static int make_dir(const char *dir, struct err *err)
 #define TRASH_BYTES   (64 * KIB)
 #define TRASH_ENTRIES 32
 #define TRASH_MAX     50000
+/* Where programs find their inputs, in w/. */
+#define INPUTS_DIR "inputs"
 
 void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 {
@@ -90,12 +94,15 @@ void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
 	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
 			     (unsigned long long)process_start_time(getpid()));
+	s->prefix = xasprintf("%s/frame-%d-%llu", work, (int)getpid(),
+			      (unsigned long long)process_start_time(getpid()));
 	while (d && fs_next(d, work, &e, NULL) > 0) {
 		_cleanup_(freep) char *path = xasprintf("%s/%s", work, e->d_name);
 		unsigned long long start;
 		int pid;
 
-		if (sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 &&
+		if ((sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 ||
+		     sscanf(e->d_name, "frame-%d-%llu-", &pid, &start) == 2) &&
 		    process_start_time(pid) != start) /* its engine is gone */
 			fs_remove_tree(path, NULL);
 	}
@@ -105,11 +112,12 @@ void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 
 void workspace_shelf_deinit(struct workspace_shelf *s)
 {
-	for (size_t i = 0; i < s->dirs.n; i++) {
-		fs_remove_tree(s->dirs.v[i], NULL);
-		free(s->dirs.v[i]);
+	for (size_t i = 0; i < s->frames.n; i++) {
+		fs_remove_tree(s->frames.v[i].dir, NULL);
+		free(s->frames.v[i].dir);
 	}
-	VEC_FREE(&s->dirs);
+	VEC_FREE(&s->frames);
+	free(s->prefix);
 	if (s->has_trash)
 		fs_remove_tree(s->trash, NULL);
 	free(s->trash);
@@ -160,27 +168,79 @@ static int make_open(int top, const char *name)
 	return fd < 0 ? -1 : fs_set_mode(fd, 0755);
 }
 
-/* Makes `name` an empty directory again. */
-static int renew(struct workspace_shelf *shelf, int top, const char *name)
+/* Tells whether an open directory is as make_open() and fs_make_beneath() make them, so that
+ * nobody can tell that it was used before. */
+static bool is_as_made(int fd)
+{
+	char names[256];
+	ssize_t n = flistxattr(fd, names, sizeof(names)); /* access lists are among them */
+	struct stat st;
+
+	for (const char *s = names; n > 0 && s < names + n; s += strlen(s) + 1)
+		if (!str_has_prefix(s, "security."))
+			return false;
+	return (n >= 0 || errno == ENOTSUP) && fstat(fd, &st) == 0 &&
+	       (st.st_mode & 07777) == 0755 && st.st_uid == geteuid() && st.st_gid == getegid();
+}
+
+static int move_to_trash(struct workspace_shelf *shelf, int dir_fd, const char *name)
+{
+	_cleanup_(freep) char *to = NULL;
+
+	pthread_mutex_lock(&shelf->lock);
+	to = place_in_trash(shelf);
+	pthread_mutex_unlock(&shelf->lock);
+	return to ? renameat(dir_fd, name, AT_FDCWD, to) : -1;
+}
+
+static int open_dir(int dir_fd, const char *name)
+{
+	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* Moves all that is in the directory to the trash, but for the directory `kept` in it, which is
+ * emptied and stays. A new one would cost an inode and a block, and later their removal. kept:
+ * NULL: none. *ret_kept: whether it is there. */
+static int empty(struct workspace_shelf *shelf, int fd, const char *kept, bool *ret_kept)
+{
+	DIR *d = fdopendir(dup(fd));
+	struct dirent *e;
+	int r = d ? 0 : -1;
+
+	while (r == 0 && (r = fs_next(d, ".", &e, NULL)) > 0) {
+		_cleanup_(fd_closep) int sub =
+			kept && str_eq(e->d_name, kept) ? open_dir(fd, kept) : -1;
+
+		if (sub >= 0 && is_as_made(sub) && empty(shelf, sub, NULL, NULL) == 0) {
+			*ret_kept = true;
+			r = 0;
+		} else {
+			r = move_to_trash(shelf, fd, e->d_name);
+		}
+	}
+	if (d)
+		closedir(d);
+	return r;
+}
+
+/* Makes `name` an empty directory again, but for `kept` (as in empty()). */
+static int renew(struct workspace_shelf *shelf, int top, const char *name, const char *kept,
+		 bool *ret_kept)
 {
 	unsigned entries = 0;
 	uint64_t bytes = 0;
-	bool small = is_small(top, name, 1, &bytes, &entries);
-	_cleanup_(freep) char *to = NULL;
-	struct stat st;
 
-	if (small && entries == 0 && fstatat(top, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (st.st_mode & 07777) == 0755)
-		return 0;
-	if (small) {
-		pthread_mutex_lock(&shelf->lock);
-		to = place_in_trash(shelf);
-		pthread_mutex_unlock(&shelf->lock);
+	if (is_small(top, name, 1, &bytes, &entries)) {
+		_cleanup_(fd_closep) int fd = open_dir(top, name);
+
+		if (fd >= 0 && is_as_made(fd) &&
+		    (entries == 0 || empty(shelf, fd, kept, ret_kept) == 0))
+			return 0;
+		*ret_kept = false;
+		if (move_to_trash(shelf, top, name) == 0)
+			return make_open(top, name);
 	}
-	if (!(to && renameat(top, name, AT_FDCWD, to) == 0) &&
-	    fs_remove_tree_at(top, name, NULL) < 0)
-		return -1;
-	return make_open(top, name);
+	return fs_remove_tree_at(top, name, NULL) < 0 ? -1 : make_open(top, name);
 }
 
 static int clear_log(int top)
@@ -225,45 +285,68 @@ int workspace_split(struct workspace *w, struct err *err)
 void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
 {
 	_cleanup_(fd_closep) int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool kept = false;
+	struct workspace_frame frame = { 0 };
+	bool kept = false, none;
 	struct stat st;
 
-	if (top >= 0 && fstatat(top, WORKSPACE_UPPER, &st, 0) < 0 && renew(shelf, top, "w") == 0 &&
-	    renew(shelf, top, "tmp") == 0 && clear_log(top) == 0) {
-		char *to;
-
-		/* Beside the trash, so that a later engine finds a killed engine's frames with
-		 * it. */
+	if (top >= 0 && fstatat(top, WORKSPACE_UPPER, &st, 0) < 0 &&
+	    renew(shelf, top, "w", INPUTS_DIR, &frame.has_inputs) == 0 &&
+	    renew(shelf, top, "tmp", NULL, &none) == 0 && clear_log(top) == 0) {
+		/* In the same directory: to rename a directory into another one takes a lock of
+		 * the whole file system. */
 		pthread_mutex_lock(&shelf->lock);
-		to = shelf->dirs.n < SHELF_MAX ? place_in_trash(shelf) : NULL;
-		kept = to && rename(dir, to) == 0;
+		if (shelf->frames.n < SHELF_MAX)
+			frame.dir = xasprintf("%s-%llu", shelf->prefix,
+					      (unsigned long long)shelf->n_frames++);
+		kept = frame.dir && rename(dir, frame.dir) == 0;
 		if (kept)
-			VEC_PUSH(&shelf->dirs, TAKE_PTR(to));
+			VEC_PUSH(&shelf->frames, frame);
+		else
+			free(frame.dir);
 		pthread_mutex_unlock(&shelf->lock);
-		free(to);
 	}
 	if (!kept)
 		fs_remove_tree(dir, NULL);
 }
 
-static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir)
+/* The newest frame with, or without, a directory of inputs; else the newest one. Under the lock. */
+static struct workspace_frame choose(struct workspace_shelf *shelf, bool has_inputs)
 {
-	char *old = NULL;
+	size_t i = shelf->frames.n;
+	struct workspace_frame f;
+
+	while (i > 0 && shelf->frames.v[i - 1].has_inputs != has_inputs)
+		i--;
+	i = i ? i - 1 : shelf->frames.n - 1;
+	f = shelf->frames.v[i];
+	shelf->frames.v[i] = shelf->frames.v[--shelf->frames.n];
+	return f;
+}
+
+/* An attempt without inputs must not see their directory. */
+static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir, bool has_inputs)
+{
+	_cleanup_(freep) char *inputs = xasprintf("%s/w/" INPUTS_DIR, dir);
+	struct workspace_frame f = { 0 };
 	bool taken;
 
 	pthread_mutex_lock(&shelf->lock);
-	if (shelf->dirs.n)
-		old = shelf->dirs.v[--shelf->dirs.n];
+	if (shelf->frames.n)
+		f = choose(shelf, has_inputs);
 	pthread_mutex_unlock(&shelf->lock);
-	taken = old && renameat2(AT_FDCWD, old, AT_FDCWD, dir, RENAME_NOREPLACE) == 0;
-	if (old && !taken)
-		fs_remove_tree(old, NULL);
-	free(old);
+	taken = f.dir && renameat2(AT_FDCWD, f.dir, AT_FDCWD, dir, RENAME_NOREPLACE) == 0;
+	if (f.dir && !taken)
+		fs_remove_tree(f.dir, NULL);
+	free(f.dir);
+	if (taken && f.has_inputs && !has_inputs && rmdir(inputs) < 0) {
+		fs_remove_tree(dir, NULL);
+		return false;
+	}
 	return taken;
 }
 
 int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
-		   uint64_t attempt_id, struct err *err)
+		   uint64_t attempt_id, bool has_inputs, struct err *err)
 {
 	_cleanup_(fd_closep) int top = -1;
 	bool recycled;
@@ -272,7 +355,7 @@ int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const cha
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 	w->dir = workspace_dir(state_dir, attempt_id);
 	w->path = xasprintf("%s/w", w->dir);
-	recycled = take_from_shelf(shelf, w->dir);
+	recycled = take_from_shelf(shelf, w->dir, has_inputs);
 	if (!recycled && make_dir(w->dir, err) < 0)
 		return -1;
 	top = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

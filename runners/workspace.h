@@ -30,16 +30,23 @@ struct workspace_shelf {
 	char *trash; /* state_dir/work/trash-PID-START */
 	bool has_trash;
 	uint64_t n_trash;
-	VEC(char *) dirs;
+	char *prefix; /* of the frames' names: state_dir/work/frame-PID-START */
+	uint64_t n_frames;
+	VEC(struct workspace_frame {
+		char *dir;
+		bool has_inputs; /* w/ has an empty inputs/ */
+	})
+	frames;
 };
 /* Also removes the trash that dead engines left. */
 void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir);
 void workspace_shelf_deinit(struct workspace_shelf *s); /* removes its frames and its trash */
 
 /* Takes a frame from the shelf, or makes one. First removes a directory left over from this
- * attempt. The caller closes *w after a failure, too. */
+ * attempt. has_inputs: something will be in inputs/, which may be there, empty. The caller closes
+ * *w after a failure, too. */
 int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
-		   uint64_t attempt_id, struct err *err);
+		   uint64_t attempt_id, bool has_inputs, struct err *err);
 /* Prepares a new workspace for an overlay over `dir` (mounts.h): moves w/ and tmp/ into
  * WORKSPACE_UPPER, and makes WORKSPACE_WORK. In their places are files, so that what runs outside
  * of the mounts can't take an empty directory for the workspace. dir_fd stays w/. */

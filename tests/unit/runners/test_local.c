@@ -63,6 +63,14 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd,
 		if (fs_mkdir_p_at(dir_fd, parent, 0755, err) < 0)
 			return -1;
 	}
+	for (size_t i = 0; i < a->n_inputs; i++) {
+		_cleanup_(freep) char *parent = fs_dirname(a->inputs[i].path);
+		_cleanup_(fd_closep) int dir = fs_make_beneath(dir_fd, parent, 0755, err);
+
+		if (dir < 0 || fs_write_atomic_at(dir_fd, a->inputs[i].path, "in", 2, 0444,
+						  FS_WRITE_NO_SYNC, err) < 0)
+			return -1;
+	}
 	return b->fail_prepare ? err_set(err, ERR_NO_SPACE, "no room for the inputs") : 0;
 }
 
@@ -764,6 +772,58 @@ static void what_is_gone_is_not_adopted(void **state)
 
 /* Many. */
 
+/* Whatever an attempt did to its directories, the next one can't tell. */
+static void nobody_can_tell_that_a_workspace_was_used(void **state)
+{
+	static const char *const does[] = {
+		"echo x >a; mkdir inputs/d sub; echo y >inputs/d/f; echo z >sub/g",
+		"chmod 700 . inputs 2>/dev/null; chmod 1777 \"$TMPDIR\"; echo x >\"$TMPDIR\"/t",
+		"rm -rf inputs; ln -s / inputs",
+		"rm -rf inputs; mkdir inputs; echo x >inputs/mine",
+		"rm -rf inputs; echo x >inputs",
+		"i=0; while [ $i -lt 40 ]; do echo x >f$i; i=$((i+1)); done",
+		":",
+	};
+	static const struct runner_input input = { .name = "i", .path = "inputs/i" };
+	const size_t n = 8 * ARRAY_LEN(does);
+	char inode[32], first[2][32] = { "" };
+	static struct script s[64];
+	bool again = false;
+	struct bench b;
+
+	assert_true(n <= ARRAY_LEN(s));
+	open_bench(&b, clock_system());
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(freep) char *text = xasprintf(
+			"stat -c '%%a %%U' . \"$TMPDIR\" inputs; ls -A \"$TMPDIR\"; find .; "
+			"stat -c %%i .; %s; exit 0",
+			does[i / 2 % ARRAY_LEN(does)]);
+		struct runner_attempt *a = script(&s[i], &b, i + 1, text);
+		struct outcome *o = &b.outcomes[i + 1];
+		_cleanup_(freep) char *want = NULL;
+		char user[32];
+
+		a->inputs = &input;
+		a->n_inputs = i % 2;
+		submit(&b, a);
+		run_until(&b, &b.ended, i + 1);
+		assert_int_equal(o->failure, FAILURE_NONE);
+		assert_int_equal(sscanf(o->log.s, "755 %31s", user), 1);
+		want = i % 2 ? xasprintf("755 %s\n755 %s\n755 %s\n.\n./inputs\n./inputs/i\n", user,
+					 user, user)
+			     : xasprintf(
+				       "755 %s\n755 %s\nstat: cannot statx 'inputs': No such file "
+				       "or directory\n.\n",
+				       user, user);
+		assert_memory_equal(o->log.s, want, strlen(want));
+		assert_int_equal(sscanf(o->log.s + strlen(want), "%31[0-9]", inode), 1);
+		again |= str_eq(inode, first[i % 2]);
+		snprintf(first[i % 2], sizeof(first[0]), "%s", inode);
+	}
+	assert_true(again);
+	close_bench(&b);
+}
+
 static void two_hundred_at_once(void **state)
 {
 	static struct script s[MANY];
@@ -818,6 +878,7 @@ int main(void)
 		cmocka_unit_test(names_are_passed_as_they_are),
 		cmocka_unit_test(nothing_of_the_host_leaks_in),
 		cmocka_unit_test(what_is_gone_is_not_adopted),
+		cmocka_unit_test(nobody_can_tell_that_a_workspace_was_used),
 		cmocka_unit_test(two_hundred_at_once),
 	};
 
