@@ -1,5 +1,8 @@
-/* `cairn help`, `cairn man` and `cairn completion`: pages from the table of
- * commands. */
+/* engine/cli/help/cmd_help.c — `cairn help`, `cairn man` and `cairn completion`.
+ *
+ * Finds the command that is asked about and prints its page, or writes pages to files. The pages
+ * themselves are made by help.c, man.c, answers.c, reference.c and completion.c, all from the
+ * tables of the program. */
 #include "base/os/fs.h"
 #include "base/text/text.h"
 #include "cli/help/answers.h"
@@ -115,6 +118,14 @@ int cmd_help(struct cli *cli, const struct cli_args *args)
 		return print_answers(cli);
 	if (cli->json)
 		return cli_usage_error(cli, "--json goes with `cairn help json`");
+	if (cli_value(args, "reference")) {
+		if (args->n_operands || cli_flag(args, "man") || cli_value(args, "output"))
+			return cli_usage_error(cli,
+					       "--reference takes a directory, and nothing else");
+		return help_write_reference(cli_value(args, "reference"), &err) < 0
+			       ? cli_fail(cli, &err)
+			       : CLI_OK;
+	}
 	if (find(args, &command, &parent, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli_flag(args, "man"))

@@ -235,19 +235,18 @@ int help_print(struct cli *cli, const struct cli_command *command, const struct 
 	return page_end(&p);
 }
 
+const char help_about_expressions[] =
+	"`${{ ... }}` in a pipeline is an expression. In a command its value is a variable of the "
+	"shell, never text of the script. `$${{` is the text `${{`. A value that is one expression "
+	"keeps its type.";
+
 int help_print_expressions(struct cli *cli)
 {
 	struct arena *arena = arena_new();
 	struct page p = page_begin(cli);
 	struct expr_help_row row, last = { .section = "" };
 
-	wrap(&p,
-	     "`${{ ... }}` in a pipeline is an expression. In a command its value is a variable of "
-	     "the "
-	     "shell, never text of the script. `$${{` is the text `${{`. A value that is one "
-	     "expression "
-	     "keeps its type.",
-	     0, 0);
+	wrap(&p, help_about_expressions, 0, 0);
 	p.left = LEFT_MAX;
 	for (size_t i = 0; expr_help(i, arena, &row); i++, last = row) {
 		_cleanup_(freep) char *form = xasprintf("  %s", row.form);

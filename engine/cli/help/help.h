@@ -11,6 +11,12 @@ int help_print(struct cli *cli, const struct cli_command *command,
 	       const struct cli_command *parent);
 /* Likewise, the reference of `${{ }}`. */
 int help_print_expressions(struct cli *cli);
+extern const char help_about_expressions[];
+/* Writes the reference (Markdown) of the pipeline file, cairn.yaml, expressions, commands and exit
+ * codes to files in `dir`, which is made: docs/reference/. */
+int help_write_reference(const char *dir, struct err *err);
+/* Of commands without their own; ends with a `when` of NULL. */
+extern const struct cli_exit_code help_usual_exit_codes[];
 /* Calls fn for every option of a command, its own first. */
 void help_each_option(const struct cli_command *c,
 		      void (*fn)(void *arg, const struct cli_option *o), void *arg);

@@ -105,16 +105,16 @@ static void add_paragraphs(struct str *out, const char *text)
 	}
 }
 
+const struct cli_exit_code help_usual_exit_codes[] = {
+	{ 0, "done" },
+	{ 2, "wrong usage" },
+	{ 3, "the pipeline or the configuration is invalid" },
+	{ 4, "the environment: store, disk, database, or what was asked for doesn't exist" },
+	{ 0 }
+};
+
 static void add_command(struct str *out, const struct cli_command *c, const char *name)
 {
-	static const struct cli_exit_code usual[] = {
-		{ 0, "done" },
-		{ 2, "wrong usage" },
-		{ 3, "the pipeline or the configuration is invalid" },
-		{ 4,
-		  "the environment: store, disk, database, or what was asked for doesn't exist" },
-		{ 0 }
-	};
 	_cleanup_(freep) char *words = xasprintf("cairn %s", name);
 
 	str_add(out, ".SH NAME\ncairn");
@@ -152,7 +152,8 @@ static void add_command(struct str *out, const struct cli_command *c, const char
 		add_paragraphs(out, shapes.s);
 	}
 	str_add(out, ".SH EXIT STATUS\n");
-	for (const struct cli_exit_code *e = c->exit_codes ? c->exit_codes : usual; e->when; e++) {
+	for (const struct cli_exit_code *e = c->exit_codes ? c->exit_codes : help_usual_exit_codes;
+	     e->when; e++) {
 		str_addf(out, ".TP\n%d\n", e->code);
 		roff_lines(out, e->when);
 	}

@@ -5,7 +5,8 @@
  * something to show. Conditions of --filter and --step are applied to each task, so that `lines`
  * holds only what is shown. Columns are chosen when all lines are known.
  *
- * Values of a task's matrix count as params of its line.
+ * Values of a task's matrix count as params of its line. Lines are sorted (--sort), then chosen:
+ * --pareto keeps the front, --per the first of each group.
  *
  * Columns: first the metrics that an option names, then those without a dot in their name, a run's
  * last steps first; as many as fit the terminal. --all takes every one. Params are shown where the
@@ -22,9 +23,11 @@
  */
 #include <math.h>
 #include "base/map.h"
+#include "base/os/fs.h"
 #include "base/text/text.h"
 #include "cli/past/series.h"
 #include "cli/render/facts.h"
+#include "cli/render/page.h"
 #include "cli/render/table.h"
 #include "record/run_query.h"
 
@@ -82,6 +85,12 @@ static const char *param_text(struct metrics *m, const struct line *l, const cha
 	s = arena_strndup(m->cli->arena, out.s, out.len);
 	str_deinit(&out);
 	return s;
+}
+
+static void drop_line(struct line *l)
+{
+	json_decref(l->params);
+	json_decref(l->values);
 }
 
 /* Applies --filter and --step: 1 the line passes, 0 it doesn't, -1 a condition is malformed. */
@@ -178,8 +187,7 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
 				   : 0;
 
 		if (pass <= 0) {
-			json_decref(l.params);
-			json_decref(l.values);
+			drop_line(&l);
 			if (pass < 0) {
 				json_decref(params);
 				return -1;
@@ -255,6 +263,12 @@ static bool is_named(const struct cli_args *args, const char *name)
 {
 	const char *sort = cli_value(args, "sort");
 
+	for (unsigned i = 0; i < cli_count(args, "pareto"); i++) {
+		const char *front = cli_value_at(args, "pareto", i);
+
+		if (str_eq(front + (*front == '-'), name))
+			return true;
+	}
 	for (unsigned i = 0; i < cli_count(args, "metric"); i++)
 		if (str_eq(cli_value_at(args, "metric", i), name))
 			return true;
@@ -317,35 +331,161 @@ static bool has_column(const struct metrics *m, const struct line *l)
 
 /* Showing. */
 
+struct sorted {
+	struct line line;
+	double key; /* NAN: it has none */
+	size_t place;
+	bool down;
+};
+
+/* Stable; lines without this number come last. */
+static int by_key(const void *a, const void *b)
+{
+	const struct sorted *x = a, *y = b;
+
+	if (isnan(x->key) != isnan(y->key))
+		return isnan(x->key) ? 1 : -1;
+	if (!isnan(x->key) && x->key != y->key)
+		return (x->key < y->key) != x->down ? -1 : 1;
+	return x->place < y->place ? -1 : 1;
+}
+
+static bool is_known(const struct metrics *m, const char *name)
+{
+	bool known = m->lines.n == 0 || map_get_str(m->names, name) != NULL;
+
+	for (size_t i = 0; i < m->lines.n && !known; i++)
+		known = json_object_get(m->lines.v[i].values, name) != NULL;
+	return known;
+}
+
+static int unknown(const char *option, const char *name, struct err *err)
+{
+	return err_set(err, ERR_NOT_FOUND,
+		       "--%s: none of these tasks has a metric, a param or a matrix value `%s`",
+		       option, name);
+}
+
 static int sort_lines(struct metrics *m, const char *by, struct err *err)
 {
-	bool down = by[0] == '-', known = m->lines.n == 0;
+	_cleanup_(freep) struct sorted *v = xcalloc(m->lines.n + 1, sizeof(*v));
+	bool down = by[0] == '-';
 
 	by += down;
-	known |= map_get_str(m->names, by) != NULL;
-	for (size_t i = 0; i < m->lines.n && !known; i++)
-		known = json_object_get(m->lines.v[i].values, by) != NULL;
-	if (!known)
-		return err_set(
-			err, ERR_NOT_FOUND,
-			"--sort: none of these tasks has a metric, a param or a matrix value `%s`",
-			by);
-	/* Insertion sort: stable, and there are few lines. Lines without this number come last. */
-	for (size_t i = 1; i < m->lines.n; i++) {
-		struct line l = m->lines.v[i];
-		double mine = NAN, other = NAN;
-		size_t k = i;
-
-		number_of(&l, by, &mine);
-		for (; k; k--) {
-			other = NAN;
-			number_of(&m->lines.v[k - 1], by, &other);
-			if (isnan(mine) || !(isnan(other) || (down ? other < mine : other > mine)))
-				break;
-			m->lines.v[k] = m->lines.v[k - 1];
-		}
-		m->lines.v[k] = l;
+	if (!is_known(m, by))
+		return unknown("sort", by, err);
+	for (size_t i = 0; i < m->lines.n; i++) {
+		v[i] = (struct sorted){ m->lines.v[i], NAN, i, down };
+		number_of(&m->lines.v[i], by, &v[i].key);
 	}
+	qsort(v, m->lines.n, sizeof(*v), by_key);
+	for (size_t i = 0; i < m->lines.n; i++)
+		m->lines.v[i] = v[i].line;
+	return 0;
+}
+
+/* Choosing lines. */
+
+static void add_group_part(struct metrics *m, const struct line *l, const char *name,
+			   struct str *out)
+{
+	const char *text = param_text(m, l, name);
+	double v;
+
+	if (!*text && metric_of(l, name, &v))
+		str_addf(out, "%.17g", v);
+	str_add_field(out, text, strlen(text));
+}
+
+/* --per: of the lines with the same values only the first one, which is the best by --sort. */
+static int keep_first(struct metrics *m, const struct cli_args *args, struct err *err)
+{
+	_cleanup_(map_freep) struct map *seen = map_new();
+	size_t kept = 0;
+
+	for (unsigned k = 0; k < cli_count(args, "per"); k++)
+		if (!is_known(m, cli_value_at(args, "per", k)))
+			return unknown("per", cli_value_at(args, "per", k), err);
+	for (size_t i = 0; i < m->lines.n; i++) {
+		_cleanup_(str_deinit) struct str group = { 0 };
+		void **slot;
+
+		for (unsigned k = 0; k < cli_count(args, "per"); k++)
+			add_group_part(m, &m->lines.v[i], cli_value_at(args, "per", k), &group);
+		slot = map_slot(seen, group.s, group.len, NULL);
+		if (*slot) {
+			drop_line(&m->lines.v[i]);
+			continue;
+		}
+		*slot = m;
+		m->lines.v[kept++] = m->lines.v[i];
+	}
+	m->lines.n = kept;
+	return 0;
+}
+
+/* Whether `a` is at least as good as `b` in everything, and better in something. */
+static bool beats(const double *a, const double *b, unsigned n)
+{
+	bool better = false;
+
+	for (unsigned k = 0; k < n; k++) {
+		if (a[k] > b[k])
+			return false;
+		better |= a[k] < b[k];
+	}
+	return better;
+}
+
+/* --pareto: lines that no other one beats. Each is compared with the front so far only: what a line
+ * outside of it beats, one of the front beats, too. */
+static int keep_front(struct metrics *m, const struct cli_args *args, struct err *err)
+{
+	unsigned n = cli_count(args, "pareto");
+	_cleanup_(freep) double *v = xcalloc(m->lines.n * n + 1, sizeof(*v));
+	_cleanup_(freep) bool *out = xcalloc(m->lines.n + 1, sizeof(*out));
+	VEC(size_t) front = { 0 };
+	size_t kept = 0;
+
+	for (unsigned k = 0; k < n; k++) {
+		const char *name = cli_value_at(args, "pareto", k);
+		bool down = name[0] == '-';
+
+		if (!is_known(m, name + down)) {
+			VEC_FREE(&front);
+			return unknown("pareto", name + down, err);
+		}
+		for (size_t i = 0; i < m->lines.n; i++) {
+			double x = NAN;
+
+			number_of(&m->lines.v[i], name + down, &x);
+			out[i] |= isnan(x); /* what lacks one of them can't be compared */
+			v[i * n + k] = down ? -x : x;
+		}
+	}
+	for (size_t i = 0; i < m->lines.n; i++) {
+		size_t stay = 0;
+
+		for (size_t f = 0; f < front.n && !out[i]; f++)
+			out[i] = beats(&v[front.v[f] * n], &v[i * n], n);
+		if (out[i])
+			continue;
+		for (size_t f = 0; f < front.n; f++) {
+			out[front.v[f]] = beats(&v[i * n], &v[front.v[f] * n], n);
+			if (!out[front.v[f]])
+				front.v[stay++] = front.v[f];
+		}
+		front.n = stay;
+		VEC_PUSH(&front, i);
+	}
+	for (size_t i = 0; i < m->lines.n; i++) {
+		if (out[i])
+			drop_line(&m->lines.v[i]);
+		else
+			m->lines.v[kept++] = m->lines.v[i];
+	}
+	m->lines.n = kept;
+	VEC_FREE(&front);
 	return 0;
 }
 
@@ -367,8 +507,24 @@ static void add_cells(struct metrics *m, struct table *t, const struct line *l)
 	}
 }
 
-static void print_table(struct metrics *m)
+static int write_page(struct metrics *m, struct table *t, const char *path, struct err *err)
 {
+	_cleanup_(str_deinit) struct str out = { 0 };
+
+	page_begin(&out, "cairn metrics");
+	str_add(&out, "<h1>Metrics</h1>\n");
+	table_add_html(t, &out);
+	page_end(&out);
+	if (str_eq(path, "-")) {
+		fwrite(out.s, 1, out.len, m->cli->out);
+		return 0;
+	}
+	return fs_write_atomic(path, out.s, out.len, err);
+}
+
+static int show_table(struct metrics *m, const char *html, struct err *err)
+{
+	int r = 0;
 	_cleanup_(table_freep) struct table *t = table_new();
 
 	table_column(t, "run", 0);
@@ -380,13 +536,16 @@ static void print_table(struct metrics *m)
 	for (size_t i = 0; i < m->lines.n; i++)
 		if (has_column(m, &m->lines.v[i]))
 			add_cells(m, t, &m->lines.v[i]);
-	if (m->columns.n)
+	if (html)
+		r = write_page(m, t, html, err);
+	else if (m->columns.n)
 		table_print(t, m->cli);
 	else
 		cli_note(m->cli, "no run has metrics that were asked for");
 	if (m->n_hidden)
 		cli_note(m->cli, "%zu more metric%s: --all, or --metric NAME", m->n_hidden,
 			 m->n_hidden == 1 ? "" : "s");
+	return r;
 }
 
 static void print_json(struct metrics *m)
@@ -418,7 +577,13 @@ int cmd_metrics(struct cli *cli, const struct cli_args *args)
 	struct metrics m = { .cli = cli, .names = map_new(), .series = metrics_wants_series(args) };
 	struct err err = { 0 };
 	struct db *db;
-	int r = cli_db(cli, DB_READ, &db, &err);
+	int r;
+
+	if (m.series && cli_value(args, "html")) {
+		map_free(m.names);
+		return cli_usage_error(cli, "--html writes the table; a plot is written by --svg");
+	}
+	r = cli_db(cli, DB_READ, &db, &err);
 
 	if (r == 0 && args->n_operands == 0)
 		r = add_newest(&m, db, args, &err);
@@ -431,6 +596,10 @@ int cmd_metrics(struct cli *cli, const struct cli_args *args)
 	}
 	if (r == 0 && cli_value(args, "sort"))
 		r = sort_lines(&m, cli_value(args, "sort"), &err);
+	if (r == 0 && cli_count(args, "pareto"))
+		r = keep_front(&m, args, &err);
+	if (r == 0 && cli_count(args, "per"))
+		r = keep_first(&m, args, &err);
 	if (r == 0 && m.series) {
 		struct metrics_source *v = arena_alloc(cli->arena, (m.lines.n + 1) * sizeof(*v));
 
@@ -440,12 +609,13 @@ int cmd_metrics(struct cli *cli, const struct cli_args *args)
 	} else if (r == 0) {
 		choose_params(&m, cli_flag(args, "all"));
 		choose_columns(&m, args);
-		cli->json ? print_json(&m) : print_table(&m);
+		if (!cli->json || cli_value(args, "html"))
+			r = show_table(&m, cli_value(args, "html"), &err);
+		if (cli->json && r == 0)
+			print_json(&m);
 	}
-	for (size_t i = 0; i < m.lines.n; i++) {
-		json_decref(m.lines.v[i].params);
-		json_decref(m.lines.v[i].values);
-	}
+	for (size_t i = 0; i < m.lines.n; i++)
+		drop_line(&m.lines.v[i]);
 	VEC_FREE(&m.lines);
 	VEC_FREE(&m.params);
 	VEC_FREE(&m.columns);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/text/text.h"
+#include "cli/render/page.h"
 
 #define GAP     2 /* between columns */
 #define CUT_MIN 8 /* a column that may be cut keeps this much */
@@ -205,6 +206,26 @@ void table_render(struct table *t, unsigned columns, bool color, struct str *out
 	}
 	for (size_t i = 0; i < t->cells.n; i++)
 		add_cell(out, t, i % n, widths[i % n], &t->cells.v[i], color);
+}
+
+void table_add_html(struct table *t, struct str *out)
+{
+	size_t n = t->columns.n;
+
+	str_add(out, "<div class=\"box\"><table><tr>");
+	for (size_t i = 0; i < n; i++) {
+		str_add(out, t->columns.v[i].flags & TABLE_RIGHT ? "<th class=\"num\">" : "<th>");
+		page_add_text(out, t->columns.v[i].heading);
+		str_add(out, "</th>");
+	}
+	for (size_t i = 0; i < t->cells.n; i++) {
+		str_add(out, i % n == 0 ? "</tr>\n<tr>" : "");
+		str_add(out,
+			t->columns.v[i % n].flags & TABLE_RIGHT ? "<td class=\"num\">" : "<td>");
+		page_add_text(out, t->cells.v[i].text);
+		str_add(out, "</td>");
+	}
+	str_add(out, "</tr>\n</table></div>\n");
 }
 
 void table_print(struct table *t, const struct cli *cli)

@@ -35,6 +35,9 @@ void table_print(struct table *t, const struct cli *cli);
 /* Prints to a string. columns: 0 cuts nothing. color: with escape sequences. */
 void table_render(struct table *t, unsigned columns, bool color, struct str *out);
 
+/* The same as <table> of HTML: cells are escaped, and nothing is cut. */
+void table_add_html(struct table *t, struct str *out);
+
 /* Writes `s` (printable) in exactly `columns` columns: filled with spaces, or cut in the middle
  * ("train[fold=…,lr=0.1]"). */
 void table_add_cut(struct str *out, const char *s, size_t columns, bool utf8);

@@ -1,51 +1,17 @@
 /* engine/cli/reproduce/html.c — a reproduction as one HTML page.
  *
- * The page has only text: no script, no image, no external parts. It has the parts of the text form
- * in the same order: verdict, first divergence, what was different around it, all tasks. Sentences
- * come from text.c, so that both forms say the same.
+ * It has the parts of the text form in the same order: verdict, first divergence, what was
+ * different around it, all tasks. Sentences come from text.c, so that both forms say the same.
  *
- * Invariant: every text from outside goes through text_add_xml().
+ * Invariant: every text from outside goes through page_add_text().
  */
 #include <string.h>
 #include "base/os/fs.h"
 #include "base/text/text.h"
 #include "cli/graph/graph.h"
 #include "cli/render/facts.h"
+#include "cli/render/page.h"
 #include "cli/reproduce/reproduction.h"
-
-static const char style[] =
-	":root{color-scheme:light "
-	"dark;--back:#f5f7fa;--box:#fff;--line:#dfe4ea;--text:#1f2933;--dim:#616e7c;--good:#0a7f5a;"
-	"--near:#0b6b9c;--bad:#b2182b;--warn:#8a6100}@media(prefers-color-scheme:dark){:root{--"
-	"back:#14181d;--box:#1d232a;--line:#323b45;--text:#e4e7eb;--dim:#9aa5b1;--good:#4fd1a1;--"
-	"near:#67b7e8;--bad:#ff8a8a;"
-	"--warn:#e9b949}}"
-	"body{margin:0;background:var(--back);color:var(--text);font:15px/1.5 "
-	"system-ui,-apple-system,'Segoe "
-	"UI',Helvetica,Arial,sans-serif}main{max-width:1080px;margin:0 auto;padding:32px 20px "
-	"64px}h1{font-size:26px;margin:0 0 2px}h2{font-size:18px;margin:36px 0 "
-	"12px}.sub{color:var(--dim);margin:0 0 "
-	"24px;overflow-wrap:anywhere}.tiles{display:flex;flex-wrap:wrap;gap:12px}.tile,.box{"
-	"background:var(--box);border:1px solid var(--line);border-radius:10px}.tile{padding:12px "
-	"18px;min-width:110px}.tile "
-	"b{display:block;font-size:26px;font-weight:600;font-variant-numeric:tabular-nums}.tile "
-	"span{color:var(--dim);font-size:13px}.box{padding:6px "
-	"14px;overflow-x:auto}.first{border-left:4px solid var(--bad);padding:12px 16px}.first "
-	"p{margin:4px "
-	"0}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th{text-"
-	"align:left;font-weight:500;color:var(--dim);font-size:13px}td,th{padding:6px "
-	"10px;border-bottom:1px solid "
-	"var(--line);vertical-align:top;overflow-wrap:anywhere}tr:last-child "
-	"td{border-bottom:0}.num{text-align:right;white-space:nowrap;color:var(--dim)}td.verdict{"
-	"white-space:nowrap}.good{color:var(--good)}.near{color:var(--near)}.bad{color:var(--bad)}."
-	"warn{color:var(--warn)}.dim{color:var(--dim)}code{font-size:13px}td "
-	"div+div{margin-top:3px}";
-
-static void add_text(struct str *out, const char *s)
-{
-	s = s ? s : "–";
-	text_add_xml(out, s, strlen(s));
-}
 
 static void add_span(struct str *out, enum cli_style style_, const char *s)
 {
@@ -55,7 +21,7 @@ static void add_span(struct str *out, enum cli_style style_, const char *s)
 		 : style_ == STYLE_RED    ? "bad"
 		 : style_ == STYLE_YELLOW ? "warn"
 					  : "dim");
-	add_text(out, s);
+	page_add_text(out, s);
 	str_add(out, "</span>");
 }
 
@@ -68,23 +34,22 @@ static void add_tile(struct str *out, size_t n, const char *what, const char *cl
 static void add_head(struct str *out, struct cli *cli, const struct reproduction *r)
 {
 	char hex[DIGEST_HEX_MAX];
+	_cleanup_(freep) char *title =
+		xasprintf("%s: %s", r->was.pipeline, compare_verdict_name(r->verdict));
 
-	str_add(out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta "
-		     "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-	add_text(out, r->was.pipeline);
-	str_addf(out, ": %s</title>\n<style>%s</style>\n<main>\n<h1>",
-		 compare_verdict_name(r->verdict), style);
-	add_text(out, r->was.pipeline);
+	page_begin(out, title);
+	str_add(out, "<h1>");
+	page_add_text(out, r->was.pipeline);
 	str_add(out, ": ");
 	add_span(out, reproduced_verdict_style(r->verdict), compare_verdict_name(r->verdict));
 	str_add(out, "</h1>\n<p class=\"sub\">");
-	add_text(out, reproduction_summary(cli, r));
+	page_add_text(out, reproduction_summary(cli, r));
 	str_addf(out, "<br>run hash <code>%s</code><br>", digest_hex(&r->original, hex));
-	add_text(out, r->was.id);
+	page_add_text(out, r->was.id);
 	str_add(out, " of ");
 	text_add_time(out, r->was.started_ns, 0);
 	str_add(out, ", run again as ");
-	add_text(out, r->is.id);
+	page_add_text(out, r->is.id);
 	str_add(out, " at ");
 	text_add_time(out, r->is.started_ns, 0);
 	str_addf(out, "; %s</p>\n<div class=\"tiles\">\n",
@@ -108,7 +73,7 @@ static void add_results(struct str *out, struct cli *cli, const struct reproduce
 		if (!all && o->result.verdict == COMPARE_IDENTICAL)
 			continue;
 		str_addf(out, "<%s>", tag);
-		add_text(out, o->name);
+		page_add_text(out, o->name);
 		str_add(out, " ");
 		add_span(out, reproduced_verdict_style(o->result.verdict),
 			 reproduced_output_text(cli, o));
@@ -120,7 +85,7 @@ static void add_results(struct str *out, struct cli *cli, const struct reproduce
 		if (!all && m->verdict == COMPARE_IDENTICAL)
 			continue;
 		str_addf(out, "<%s>metric ", tag);
-		add_text(out, m->name);
+		page_add_text(out, m->name);
 		str_add(out, " ");
 		add_span(out, reproduced_verdict_style(m->verdict), reproduced_metric_text(cli, m));
 		str_addf(out, "</%s>", tag);
@@ -143,7 +108,7 @@ static void add_environment(struct str *out, const struct reproduction *r)
 		str_add(out, "<tr>");
 		for (size_t k = 0; k < ARRAY_LEN(cells); k++) {
 			str_add(out, "<td>");
-			add_text(out, cells[k]);
+			page_add_text(out, cells[k]);
 			str_add(out, "</td>");
 		}
 		str_add(out, "</tr>\n");
@@ -168,7 +133,7 @@ static void add_tasks(struct str *out, struct cli *cli, const struct reproductio
 		const struct reproduced_task *t = &r->tasks[i];
 
 		str_add(out, "<tr><td>");
-		add_text(out, t->task);
+		page_add_text(out, t->task);
 		str_add(out, "</td><td class=\"verdict\">");
 		add_span(out, reproduce_verdict_style(t->verdict),
 			 reproduce_verdict_name(t->verdict));
@@ -177,7 +142,7 @@ static void add_tasks(struct str *out, struct cli *cli, const struct reproductio
 		str_add(out, "</td><td>");
 		if (t->why) {
 			str_add(out, "<div>");
-			add_text(out, t->why);
+			page_add_text(out, t->why);
 			str_add(out, "</div>");
 		}
 		add_results(out, cli, t, "div", true);
@@ -186,7 +151,8 @@ static void add_tasks(struct str *out, struct cli *cli, const struct reproductio
 		add_duration(out, t->duration_ns);
 		str_add(out, "</tr>\n");
 	}
-	str_add(out, "</table></div>\n</main>\n</html>\n");
+	str_add(out, "</table></div>\n");
+	page_end(out);
 }
 
 int reproduction_write_html(struct cli *cli, const struct reproduction *r, const char *path,
@@ -199,11 +165,11 @@ int reproduction_write_html(struct cli *cli, const struct reproduction *r, const
 		const struct reproduced_task *t = &r->tasks[r->first];
 
 		str_add(&out, "<h2>First divergence: ");
-		add_text(&out, t->task);
+		page_add_text(&out, t->task);
 		str_add(&out, "</h2>\n<div class=\"box first\">");
 		if (t->why) {
 			str_add(&out, "<p>");
-			add_text(&out, t->why);
+			page_add_text(&out, t->why);
 			str_add(&out, "</p>");
 		}
 		add_results(&out, cli, t, "p", false);

@@ -101,6 +101,27 @@ test_expect '--sort by what no run has is an error, not any order' '
 # rows CONDITION... : how many lines pass
 rows() { local a=(); for c; do a+=(--filter "$c"); done; cairn metrics --json "${a[@]}" >rows.json && json rows.json 'sum(len(r["metrics"]) for r in d["runs"])'; }
 
+test_expect '--per: the best of each group; --pareto: what no other line beats' '
+	cairn metrics --step train --sort=-acc --per lr >out
+	test_is "$(column out acc)" "0.2 0.1 0.05"
+	cairn metrics --step train --sort acc --per fold >out
+	test_is "$(column out acc)" "0.05 0.05"
+	cairn metrics --step train --sort acc --per fold --per lr >out
+	test_lines 7 out
+	# A small acc and a small deep.loss: the loss is 0 or -1 by fold, whatever acc is.
+	cairn metrics --pareto acc --pareto deep.loss >out
+	test_is "$(column out acc)" "0.05"
+	test_grep "fold=1" out
+	cairn metrics --pareto=-acc --pareto=-deep.loss --json >out
+	test_is "$(json out "[[r[\"params\"][\"lr\"], r[\"metrics\"]] for r in d[\"runs\"]]")" "[[0.2, {\"train[fold=0]\": {\"acc\": 0.2, \"deep.loss\": 0.0}}]]"
+	cairn metrics --pareto acc --pareto=-acc >out
+	test_lines 7 out
+	test_code 4 cairn metrics --pareto no-such 2>err
+	test_grep "^cairn: --pareto: none of these tasks has .* .no-such." err
+	test_code 4 cairn metrics --per no-such 2>err
+	test_lines 1 err
+'
+
 test_expect '--filter: every operator, on metrics and params; several hold together' '
 	test_is "$(rows "acc>=0.1")" 4
 	test_is "$(rows "acc>0.1")" 2
@@ -254,4 +275,26 @@ test_expect 'series of any step: JSON lines, CSV, event files' '
 	test_code 1 cairn run -q 2>err
 	test_grep "gone.csv" err
 '
+test_expect '--html: the table as a page, in which names are only text' '
+	write odd.yaml <<-"Y"
+	pipeline: odd
+	steps:
+	  a:
+	    matrix: {name: ["<b>", "a & b"]}
+	    run: "echo \"{\\\"n\\\": 1}\" >m; echo ${{ matrix.name }}"
+	    metrics: m
+	Y
+	cairn run -q odd.yaml
+	cairn metrics --pipeline odd --html page.html >out
+	test_lines 0 out
+	test_grep "a\[name=a &amp; b\]" page.html
+	test_grep "name=&lt;b" page.html
+	test_no_grep "<b>" page.html
+	python3 -c "import html.parser; html.parser.HTMLParser().feed(open(\"page.html\").read())"
+	cairn metrics --pipeline odd --html - >out
+	test_cmp page.html out
+	test_code 2 cairn metrics --html page.html --plot n 2>err
+	test_code 4 cairn metrics --html no/such/dir/page.html 2>err
+'
+
 test_done
