@@ -87,6 +87,36 @@ int metrics_parse(const char *json, struct arena *arena, struct metric_value **r
 	return 0;
 }
 
+/* `name` is that of `v`, and afterwards that of the text. */
+static bool find_text(const json_t *v, struct str *name)
+{
+	size_t len = name->len;
+	const char *key;
+	json_t *member;
+
+	if (json_is_string(v))
+		return true;
+	json_object_foreach((json_t *)(uintptr_t)v, key, member)
+	{
+		str_addf(name, "%s%s", len ? "." : "", key);
+		if (find_text(member, name))
+			return true;
+		name->len = len;
+	}
+	return false;
+}
+
+const char *metrics_first_text(const char *json, struct arena *arena)
+{
+	_cleanup_(json_decrefp) json_t *root = json_loads(json, 0, NULL);
+	_cleanup_(str_deinit) struct str name = { 0 };
+
+	str_add(&name, "");
+	return json_is_object(root) && find_text(root, &name)
+		       ? arena_strndup(arena, name.s, name.len)
+		       : NULL;
+}
+
 void metrics_json(const struct metric_value *m, size_t n, struct str *out)
 {
 	json_t *o = json_object();

@@ -14,6 +14,8 @@
  * ERR_TOO_LARGE when there are too many. */
 int metrics_parse(const char *json, struct arena *arena, struct metric_value **ret, size_t *ret_n,
 		  struct err *err);
+/* The name of the first text in it, which is left out; NULL: there is none. In arena. */
+const char *metrics_first_text(const char *json, struct arena *arena);
 /* Writes them as a flat JSON object, as action records keep them. */
 void metrics_json(const struct metric_value *m, size_t n, struct str *out);
 /* 0 when every gate holds; -1 with ERR_FAILED that names the first one that doesn't ("gate failed:

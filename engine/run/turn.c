@@ -155,6 +155,20 @@ static int check_values(struct run *r, struct attempt *a, struct err *err)
 	return refuse_secrets(a, &v, err);
 }
 
+/* Once a step: its tasks write the same members. */
+static void tell_of_text(struct run *r, const struct attempt *a)
+{
+	const char *name = a->task->plan->index == 0
+				   ? metrics_first_text(a->result.metrics_json, a->arena)
+				   : NULL;
+
+	if (name)
+		run_notice(r,
+			   "%s: `%.100s` in %s is text, which is no metric and isn't kept; "
+			   "`values: FILE` keeps text that later steps use",
+			   a->step->name, name, a->step->measured.metrics);
+}
+
 /* Metrics and values that can't be read, gates that don't hold, and a loop without end turn a
  * success into a failure. */
 static void judge(struct run *r, struct attempt *a)
@@ -177,6 +191,8 @@ static void judge(struct run *r, struct attempt *a)
 	else if (plan_judge_round(r->plan, a->task->plan, res->outputs, a->metrics, a->n_metrics,
 				  &last, &res->err) < 0)
 		res->failure = res->err.code == ERR_FAILED ? FAILURE_GATE : FAILURE_OUTPUT;
+	if (res->metrics_json && a->step->measured.metrics && res->failure == FAILURE_NONE)
+		tell_of_text(r, a);
 }
 
 static bool has_result(const struct attempt *a)

@@ -4,6 +4,10 @@
 
 echo '# project' >cairn.yaml
 cp "$SRC"/tests/peers/*.yaml .
+mkdir reads envs
+seq 1 5 >reads/a.txt
+seq 6 9 >reads/b.txt
+printf '@EXPLICIT\nhttps://example.org/linux-64/map-reads-1.conda#%032d\n' 7 >envs/mapping.txt
 
 # states RUN: how each task ended.
 states() { cairn status --json "$1" | json /dev/stdin '{t["task"]: t["state"] for t in d["tasks"] + d["not_executed"]}'; }
@@ -174,6 +178,39 @@ test_expect 'handlers: a condition before a step, a failure that is tolerated, a
 	test_is "$(state weekdays-only) $(state etl/load) $(state success)" "succeeded hit skipped"
 	cairn logs failure >out
 	test_grep "^failed check$" out
+'
+
+# A tool that makes what micromamba would: here an environment with the program `map-reads`.
+write tools/micromamba <<'SH'
+#!/bin/sh
+while [ $# -gt 0 ]; do
+	[ "$1" != --prefix ] || dir=$2
+	shift
+done
+mkdir -p "$dir/bin" "$dir/conda-meta"
+printf '#!/bin/sh\nsed "s/^/mapped /" "$1"\n' >"$dir/bin/map-reads"
+chmod +x "$dir/bin/map-reads"
+echo '{}' >"$dir/conda-meta/map-reads-1.json"
+SH
+chmod +x tools/micromamba
+
+test_expect 'sorted-reads: the environment of a step; what is temporary is freed, and made again when it is needed' '
+	export PATH=$PWD/tools:$PATH CAIRN_TEST_MARK_GAP=0s
+	cairn run -q sorted-reads.yaml
+	cairn get -q last/sort/sorted -o sorted
+	printf "mapped %s\n" 5 4 9 8 >want
+	test_cmp want sorted
+	find .cairn/store -type f -exec touch -d "3 days ago" {} +
+	cairn store gc --grace 1ms -q
+	cairn store gc --grace 1ms -q
+	test_code 4 cairn get "last/map[a]/bam" -o bam 2>err
+	cairn run -q sorted-reads.yaml
+	test_is "$(state "map[a]") $(state "map[b]") $(state sort)" "hit hit hit"
+	cairn run -q sorted-reads.yaml -p head=1
+	test_is "$(state "map[a]") $(state "map[b]") $(state sort)" "succeeded succeeded succeeded"
+	cairn get -q last/sort/sorted -o sorted2
+	printf "mapped %s\n" 5 9 >want
+	test_cmp want sorted2
 '
 
 test_done

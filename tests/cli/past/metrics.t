@@ -297,4 +297,20 @@ test_expect '--html: the table as a page, in which names are only text' '
 	test_code 4 cairn metrics --html no/such/dir/page.html 2>err
 '
 
+test_expect 'text is no metric, and that is said once' '
+	write text.yaml <<-"Y"
+	pipeline: text
+	steps:
+	  a:
+	    matrix: {k: [1, 2]}
+	    run: "echo \"{\\\"n\\\": ${{ matrix.k }}, \\\"of\\\": {\\\"model\\\": \\\"big\\\"}}\" >m.json"
+	    metrics: m.json
+	Y
+	cairn run text.yaml >out 2>err
+	cat out err >both
+	test_is "$(grep -c "of.model. in m.json is text" both)" 1
+	cairn metrics --pipeline text --json >out
+	test_is "$(json out "d[\"runs\"][0][\"metrics\"]")" "{\"a[k=1]\": {\"n\": 1.0}, \"a[k=2]\": {\"n\": 2.0}}"
+'
+
 test_done
