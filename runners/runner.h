@@ -130,8 +130,9 @@ struct runner_result {
  */
 struct runner_events {
 	void (*started)(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
-	/* The newest numbers of a series, at most once a second. They are for people and aren't
-	 * recorded. May be NULL. */
+	/* The newest numbers of a series, at most once a second; before them the SERIES_STEP
+	 * (series.h) where they belong. They are for people, and stop bad trials of a sweep; they
+	 * aren't recorded. May be NULL. */
 	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
 	void (*finished)(void *arg, uint64_t attempt_id, struct runner_result *result);
 	/* Called when the reason why a submitted attempt doesn't run yet changes. `why` is for

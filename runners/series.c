@@ -36,8 +36,8 @@ static bool is_axis(const char *name)
 }
 
 /* The header of a CSV and its last line, both cut at their commas. */
-static void tell_row(int fd, const char *line, size_t len,
-		     void (*fn)(void *arg, const char *name, double value), void *arg)
+static void tell_columns(int fd, const char *line, size_t len, const char *wanted,
+			 void (*fn)(void *arg, const char *name, double value), void *arg)
 {
 	char header[LINE_BYTES + 1];
 	ssize_t n = pread(fd, header, sizeof(header), 0);
@@ -55,12 +55,38 @@ static void tell_row(int fd, const char *line, size_t len,
 		snprintf(key, sizeof(key), "%.*s", (int)(comma - name), name);
 		snprintf(number, sizeof(number), "%.*s", (int)(next - at), at);
 		key[strcspn(key, "\r")] = number[strcspn(number, "\r")] = '\0';
-		if (!is_axis(key) && text_is_utf8(key, strlen(key)) &&
-		    text_parse_double(number, &v) && isfinite(v))
-			fn(arg, key, v);
+		if ((wanted ? strcmp(key, wanted) == 0 : !is_axis(key)) &&
+		    text_is_utf8(key, strlen(key)) && text_parse_double(number, &v) && isfinite(v))
+			fn(arg, wanted ? SERIES_STEP : key, v);
 		name = comma + 1;
 		at = next + 1;
 	}
+}
+
+struct step_seen {
+	double value;
+	bool seen;
+};
+
+static void see_step(void *arg, const char *name, double value)
+{
+	struct step_seen *s = arg;
+
+	(void)name;
+	*s = (struct step_seen){ value, true };
+}
+
+static void tell_row(int fd, const char *line, size_t len,
+		     void (*fn)(void *arg, const char *name, double value), void *arg)
+{
+	static const char *const axes[] = { SERIES_STEP, "epoch" };
+	struct step_seen step = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(axes) && !step.seen; i++)
+		tell_columns(fd, line, len, axes[i], see_step, &step);
+	if (step.seen)
+		fn(arg, SERIES_STEP, step.value);
+	tell_columns(fd, line, len, NULL, fn, arg);
 }
 
 void series_look(struct series_tail *t, int dir_fd, const char *path,
@@ -90,6 +116,11 @@ void series_look(struct series_tail *t, int dir_fd, const char *path,
 	}
 	if (json_parse("series", line, len, &j, NULL) < 0)
 		return;
+	v = json_object_get(j, SERIES_STEP);
+	if (!json_is_number(v))
+		v = json_object_get(j, "epoch");
+	if (json_is_number(v))
+		fn(arg, SERIES_STEP, json_number_value(v));
 	json_object_foreach(j, name, v) if (json_is_number(v) && !is_axis(name))
 		fn(arg, name, json_number_value(v));
 	json_decref(j);

@@ -1,7 +1,8 @@
 /* runners/series.h — reads the newest numbers from a metrics file while the program writes it: one
  * JSON object a line, {"step": 3, "loss": 0.2}, or CSV with a header.
  *
- * The numbers are for people who watch, so unreadable lines are skipped. Loop's thread only; each
+ * The numbers are for people who watch, and for a sweep that stops bad trials early, so unreadable
+ * lines are skipped. Loop's thread only; each
  * look reads a bounded amount.
  */
 #ifndef CAIRN_RUNNERS_SERIES_H
@@ -17,8 +18,11 @@ struct series_tail {
 	uint64_t size;
 };
 
-/* Calls fn for the numbers of the last complete line, if the file has grown since the last look.
- * Skips `step`, `epoch` and `time`. */
+/* Where the numbers of a line belong: its `step`, else its `epoch`. */
+#define SERIES_STEP "step"
+
+/* Calls fn for the numbers of the last complete line, if the file has grown since the last look:
+ * first for its SERIES_STEP, if it has one. Skips `epoch` and `time`. */
 void series_look(struct series_tail *t, int dir_fd, const char *path,
 		 void (*fn)(void *arg, const char *name, double value), void *arg);
 void series_close(struct series_tail *t);

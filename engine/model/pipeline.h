@@ -496,6 +496,12 @@ struct sweep_decl {
 	uint64_t seed;
 	uint32_t parallel;     /* trials at once */
 	uint32_t max_failures; /* the sweep stops when more trials than that failed */
+	/* Trials whose best value so far is worse than the median of those before are stopped: from
+	 * step `after` of the series on, when `trials` of them (0: never) have come so far. */
+	struct sweep_early_stop {
+		uint32_t trials;
+		uint64_t after;
+	} early_stop;
 	/* Halving and asha: the param that says how long a trial runs; each rung multiplies it. */
 	struct sweep_rungs {
 		uint32_t param;

@@ -296,6 +296,50 @@ static void read_rungs(struct loader *l, const struct yaml_node *n, struct sweep
 				  decl->name);
 }
 
+#define EARLY_STOP_TRIALS 5
+
+/* true, or {after: 3, trials: 5}. */
+static void read_early_stop(struct loader *l, const struct yaml_node *n, const struct step *step,
+			    struct sweep_decl *s)
+{
+	static const char *const keys[] = { "after", "trials" };
+	const struct doc *d = &l->doc;
+	const struct yaml_node *v;
+	int64_t trials = EARLY_STOP_TRIALS, after = 0;
+	bool on = true;
+
+	if (n->kind == YAML_KIND_SCALAR) {
+		read_bool(d, n, "`early_stop`", &on);
+		if (!on)
+			return;
+	} else {
+		if (!doc_want_map(d, n, "`early_stop`"))
+			return;
+		doc_check_keys(d, n, keys, ARRAY_LEN(keys));
+		if ((v = yaml_get(n, "after")))
+			read_count(d, v, "`after`", 0, INT64_MAX, &after);
+		if ((v = yaml_get(n, "trials")))
+			read_count(d, v, "`trials`", 1, SWEEP_TRIALS_MAX, &trials);
+	}
+	if (sweep_has_rungs(s))
+		doc_error(d, n,
+			  "`early_stop` has no meaning with `search: %s`, whose rungs end "
+			  "bad trials",
+			  search_names[s->search]);
+	else if (step && !step->measured.series)
+		doc_error(
+			d, n,
+			"`early_stop` looks at metrics over time while they are written, and step "
+			"`%s` has no such `series`: name a file of JSON lines or CSV",
+			step->name);
+	else if (step &&
+		 (step->matrix.n_axes || step->matrix.n_include || step->each || step->repeat))
+		doc_error(d, n, "`early_stop` needs one task to look at, and step `%s` has several",
+			  step->name);
+	s->early_stop.trials = (uint32_t)trials;
+	s->early_stop.after = (uint64_t)after;
+}
+
 /* The number of points of a grid. */
 static void count_grid(struct loader *l, const struct yaml_node *at, struct sweep_decl *s)
 {
@@ -375,12 +419,12 @@ static bool is_searched(const struct sweep_decl *s, uint32_t param)
 static void read_sweep(struct loader *l, const struct yaml_node *key, const struct yaml_node *n,
 		       struct sweep_decl *s)
 {
-	static const char *const keys[] = { "params",   "maximize", "minimize",
-					    "search",   "trials",   "seed",
-					    "parallel", "rungs",    "max_failures" };
+	static const char *const keys[] = { "params",       "maximize",  "minimize", "search",
+					    "trials",       "seed",      "parallel", "rungs",
+					    "max_failures", "early_stop" };
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
-	bool params_ok = false;
+	bool params_ok = false, judged;
 	int64_t count;
 
 	if (!doc_want_map(d, n, "a sweep"))
@@ -390,7 +434,7 @@ static void read_sweep(struct loader *l, const struct yaml_node *key, const stru
 		params_ok = read_sweep_params(l, v, s);
 	else
 		doc_error(d, key, "sweep `%s` has no `params` to search over", s->name);
-	read_objective(l, key, n, s);
+	judged = read_objective(l, key, n, s);
 	read_search(l, key, n, params_ok, s);
 	if ((v = yaml_get(n, "seed")) && read_count(d, v, "`seed`", 0, INT64_MAX, &count))
 		s->seed = (uint64_t)count;
@@ -400,6 +444,8 @@ static void read_sweep(struct loader *l, const struct yaml_node *key, const stru
 	if ((v = yaml_get(n, "max_failures")) &&
 	    read_count(d, v, "`max_failures`", 0, SWEEP_TRIALS_MAX, &count))
 		s->max_failures = (uint32_t)count;
+	if ((v = yaml_get(n, "early_stop")))
+		read_early_stop(l, v, judged ? &l->steps[s->step] : NULL, s);
 	for (uint32_t i = 0; i < l->n_own_params && params_ok; i++)
 		if (!l->params.v[i].has_default && !is_searched(s, i))
 			diag_warn_at(l->diags, &s->pos,

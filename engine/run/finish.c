@@ -250,7 +250,8 @@ int run_finish(struct run *r, struct err *err)
 	r->row.ended_ns = run_wall_ns(r);
 	r->row.only_store_failed = r->end.failed && !r->end.itself && !plan_gate_message(r->plan);
 	if (r->end.interrupted)
-		r->row.state = run_cancel_requested(r) ? RUN_CANCELLED : RUN_INTERRUPTED;
+		r->row.state = r->end.stopped_early || run_cancel_requested(r) ? RUN_CANCELLED
+									       : RUN_INTERRUPTED;
 	else
 		r->row.state = r->end.failed ? RUN_FAILED : RUN_SUCCEEDED;
 	r->row.engine.pid = 0;

@@ -52,7 +52,8 @@ struct run_end {
 	bool itself;   /* … and not only because content couldn't be fetched or stored */
 	bool stopping; /* nothing new may begin */
 	bool interrupted, at_once; /* by a signal or a cancel request: running tasks are stopped */
-	bool finally;              /* … and steps of `finally` go on */
+	bool stopped_early; /* … by its own numbers: it is a trial of a sweep that others beat */
+	bool finally;       /* … and steps of `finally` go on */
 	struct loop_source *finally_timer;
 	bool told; /* a signal came after the last task had ended */
 	bool done;

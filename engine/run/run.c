@@ -289,8 +289,9 @@ static int watch_signals(struct run *r, struct err *err)
 
 static int execute(struct run *r, struct err *err)
 {
-	/* A pod is queried for metrics only when somebody watches them. */
-	bool watched = r->ctx->observer && r->ctx->observer->metric;
+	/* A pod is queried for metrics only when somebody watches them, or they may stop the run.
+	 */
+	bool watched = r->o->stop.n || (r->ctx->observer && r->ctx->observer->metric);
 	int turned = 1;
 
 	r->ctx->runner->events = (struct runner_events){ .started = run_on_started,

@@ -18,6 +18,19 @@
 #include "storage/local/statcache.h"
 
 /* What to run and how. Zeroed is the default. */
+/* Of a trial: when it isn't worth going on. Its run is cancelled, with a message that begins with
+ * RUN_STOPPED_EARLY, once the best value of that metric so far is worse than that of the last point
+ * at or before the newest step. */
+struct early_stop {
+	const char *step, *metric;
+	bool maximize;
+	const struct early_stop_point {
+		double at, than;
+	} * points; /* sorted by `at` */
+	size_t n;
+};
+#define RUN_STOPPED_EARLY "stopped early: "
+
 struct run_options {
 	const struct param_override *overrides;
 	size_t n_overrides;
@@ -34,6 +47,7 @@ struct run_options {
 	bool keep_workspace;
 	unsigned jobs;          /* tasks at once; 0: from the configuration */
 	struct run_trial trial; /* of a sweep that this run is for; zeroed: none */
+	struct early_stop stop; /* of a trial; without points: none */
 	const char *shell_step; /* open a shell in this task's workspace instead of running it */
 	struct run_firing {
 		/* The schedule whose firing this run is, or NULL. The firing must not have run yet

@@ -100,6 +100,9 @@ struct attempt {
 	const char *said;            /* … and the answer, once it ended */
 	/* Why it doesn't run yet, and what the record says of that; NULL: nothing. */
 	const char *waiting_for, *told;
+	/* Of its series, while it runs: the newest step, and the best value of a trial's metric. */
+	double series_step, series_best;
+	bool has_step, has_best;
 	/* once it ended: */
 	struct runner_result result; /* copies in `arena` */
 	struct metric_value *metrics;

@@ -30,6 +30,7 @@
 #include "plan/values.h"
 #include "run/internal.h"
 #include "run/task/secret.h"
+#include "runners/series.h"
 
 /* Parked tasks that one turn tries, when the first ones don't fit. */
 #define LOOK_AHEAD 64
@@ -53,11 +54,48 @@ void run_on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid)
 		a->row.started_ns = wall_ns;
 }
 
+/* Stops a trial that others beat. */
+static void stop_early(struct run *r, struct attempt *a, double value)
+{
+	const struct early_stop *s = &r->o->stop;
+	size_t n = 0;
+
+	if (!a->has_best || (s->maximize ? value > a->series_best : value < a->series_best))
+		a->series_best = value;
+	a->has_best = true;
+	while (a->has_step && n < s->n && s->points[n].at <= a->series_step)
+		n++;
+	if (n == 0 || r->end.interrupted ||
+	    (s->maximize ? a->series_best >= s->points[n - 1].than
+			 : a->series_best <= s->points[n - 1].than))
+		return;
+	r->row.message =
+		arena_printf(r->arena,
+			     RUN_STOPPED_EARLY "the best %s up to step %.6g is %.6g, half of "
+					       "the trials before had %s %.6g by then",
+			     s->metric, a->series_step, a->series_best,
+			     s->maximize ? "at least" : "at most", s->points[n - 1].than);
+	OBSERVE(r, notice, r->row.message);
+	r->end.interrupted = r->end.stopped_early = r->wake = true;
+	run_cancel_attempts(r, true);
+}
+
 void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double value)
 {
 	struct run *r = arg;
+	struct attempt *a = running(r, attempt_id);
 
+	if (str_eq(name, SERIES_STEP)) {
+		if (a) {
+			a->series_step = value;
+			a->has_step = true;
+		}
+		return;
+	}
 	OBSERVE(r, metric, attempt_id, name, value);
+	if (a && r->o->stop.n && str_eq(a->step->name, r->o->stop.step) &&
+	    str_eq(name, r->o->stop.metric))
+		stop_early(r, a, value);
 }
 
 /* The next turn writes it, for other processes; observers get it at once. */

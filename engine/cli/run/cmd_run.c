@@ -95,6 +95,28 @@ static void read_trial(struct cli *cli, struct run_trial *ret)
 				   (uint32_t)n };
 }
 
+static void read_early_stop(struct cli *cli, struct early_stop *ret)
+{
+	const char *text = getenv(SWEEP_STOP_VARIABLE), *step, *metric;
+	_cleanup_(json_decrefp) json_t *j = text ? json_loads(text, 0, NULL) : NULL;
+	struct early_stop_point *v;
+	json_t *points, *p;
+	int maximize;
+	size_t i;
+
+	if (!j || json_unpack(j, "[s, s, b, o]", &step, &metric, &maximize, &points) < 0)
+		return;
+	v = arena_alloc(cli->arena, (json_array_size(points) + 1) * sizeof(*v));
+	json_array_foreach(points, i, p) v[i] =
+		(struct early_stop_point){ json_number_value(json_array_get(p, 0)),
+					   json_number_value(json_array_get(p, 1)) };
+	*ret = (struct early_stop){ .step = arena_strdup(cli->arena, step),
+				    .metric = arena_strdup(cli->arena, metric),
+				    .maximize = maximize,
+				    .points = v,
+				    .n = json_array_size(points) };
+}
+
 int cmd_run(struct cli *cli, const struct cli_args *args)
 {
 	struct session_operands op = session_operands(args);
@@ -117,6 +139,8 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	o.audit = cli_values(args, "audit", cli->arena, &o.n_audit);
 	o.shell_step = cli_value(args, "shell");
 	read_trial(cli, &o.trial);
+	if (o.trial.sweep)
+		read_early_stop(cli, &o.stop);
 	o.served = !schedule && getenv("CAIRN_SERVED");
 	if (cli_value(args, "dry-run"))
 		return dry_run(cli, args, p, &o);

@@ -16,6 +16,10 @@
  * them is on record. One `cairn sweep` of an id at a time holds a lock in .cairn/sweeps.lock. The
  * value is the mean of the metric over the tasks of the objective's step.
  *
+ * With `early_stop` a trial is told when it begins what it is held against: the medians of the
+ * curves of trials that have ended (early_stop_text()). Its own engine looks at its numbers and
+ * stops (run/turn.c), on this machine as on a cluster.
+ *
  * Threads: one, the loop's. What it doesn't do: choosing values.
  */
 #include <math.h>
@@ -26,6 +30,7 @@
 #include "base/os/process.h"
 #include "base/os/stop.h"
 #include "base/text/text.h"
+#include "cli/plot/plot.h"
 #include "cli/render/facts.h"
 #include "cli/run/sweep.h"
 #include "cli/session.h"
@@ -41,7 +46,12 @@ struct trial {
 	bool begun;          /* also: on record, or left out */
 	const char *resume;  /* id of its interrupted run, which goes on first; or NULL */
 	const char *problem; /* why it has no value; NULL: it has one, or hasn't ended */
-	struct run_row run;  /* when it has one */
+	bool stopped;        /* … since others were better (early_stop) */
+	struct trial_curve { /* of its series: the best value up to each step; n 0: unknown */
+		struct plot_point *v;
+		size_t n;
+	} curve;
+	struct run_row run; /* when it has one */
 	struct value *values;
 	struct process *process; /* while it runs */
 	int said_fd;             /* what the process prints on stderr */
@@ -95,6 +105,9 @@ static void add_search(const struct sweep *w, struct str *out)
 			value_add_json(out, &p->values[k]);
 		str_addc(out, '\n');
 	}
+	if (d->early_stop.trials)
+		str_addf(out, "early_stop %u %llu\n", d->early_stop.trials,
+			 (unsigned long long)d->early_stop.after);
 	if (sweep_has_rungs(d))
 		str_addf(out, "%s %lld %lld %u\n", w->p->params[d->rungs.param].name,
 			 (long long)d->rungs.min, (long long)d->rungs.max, d->rungs.factor);
@@ -248,6 +261,121 @@ static const char *objective_of(struct sweep *w, const struct run_row *run, doub
 			    others.len ? "; it gave " : "", others.len ? others.s : "");
 }
 
+/* Early stop. */
+
+/* The newest trials whose curves count, so that a sweep of thousands still starts one at once. */
+#define CURVES_MAX 64
+
+/* Reads the series of the objective's step; without one the trial isn't compared with. */
+static void read_curve(struct trial *t)
+{
+	struct sweep *w = t->sweep;
+	const char *step = w->p->steps[w->decl.step].name;
+	struct facts_task *tasks;
+	struct series s = { 0 };
+	struct store *store;
+	struct err err = { 0 };
+	size_t n;
+
+	if (facts_tasks(w->cli, w->db, &t->run, &tasks, &n, &err) < 0 ||
+	    cli_store(w->cli, false, &store, &err) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(tasks[i].step, step) && series_is_there(&tasks[i]) &&
+		    series_load(w->cli, store, &t->run, &tasks[i], &s, &err) <= 0)
+			return;
+	for (size_t i = 0; i < s.n_metrics; i++) {
+		const struct series_metric *m = &s.metrics[i];
+		size_t stride = m->n / SWEEP_STOP_POINTS + 1;
+		double best = NAN;
+
+		if (!str_eq(m->name, w->decl.metric))
+			continue;
+		t->curve.v = arena_alloc(w->cli->arena, (m->n / stride + 1) * sizeof(*t->curve.v));
+		for (size_t k = 0; k < m->n; k++) {
+			if (isfinite(m->v[k].y) &&
+			    (isnan(best) || search_is_better(&w->search, m->v[k].y, best)))
+				best = m->v[k].y;
+			if (k % stride == stride - 1 && !isnan(best))
+				t->curve.v[t->curve.n++] = (struct plot_point){ m->v[k].x, best };
+		}
+	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The worse half begins behind this one. */
+static double median(const struct sweep *w, double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), by_number);
+	return w->decl.maximize ? v[(n - 1) / 2] : v[n / 2];
+}
+
+/* The value of the curve at `x`; false when it doesn't come so far. */
+static bool value_at(const struct trial_curve *c, double x, double *ret)
+{
+	size_t lo = 0, hi = c->n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (c->v[mid].x <= x)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == 0 || c->v[c->n - 1].x < x)
+		return false;
+	*ret = c->v[lo - 1].y;
+	return true;
+}
+
+/* What a trial that begins now is held against, at the steps of the newest trial that ended; NULL:
+ * nothing yet. */
+static char *early_stop_text(const struct sweep *w)
+{
+	const struct trial *with[CURVES_MAX], *longest = NULL;
+	_cleanup_(json_decrefp) json_t *points = json_array();
+	double values[CURVES_MAX];
+	json_t *all;
+	size_t n = 0;
+	char *text;
+
+	for (size_t i = w->n; i-- > 0 && n < CURVES_MAX;) {
+		const struct trial *t = &w->trials[i];
+
+		if (t->curve.n == 0)
+			continue;
+		with[n++] = t;
+		if (!longest ||
+		    t->curve.v[t->curve.n - 1].x > longest->curve.v[longest->curve.n - 1].x)
+			longest = t;
+	}
+	for (size_t k = 0; longest && k < longest->curve.n; k++) {
+		double x = longest->curve.v[k].x;
+		size_t came = 0;
+
+		for (size_t i = 0; i < n; i++)
+			came += value_at(&with[i]->curve, x, &values[came]);
+		if (x >= (double)w->decl.early_stop.after &&
+		    came >= MIN(w->decl.early_stop.trials, (uint32_t)CURVES_MAX))
+			json_array_append_new(points,
+					      json_pack("[f, f]", x, median(w, values, came)));
+	}
+	if (json_array_size(points) == 0)
+		return NULL;
+	all = json_pack("[s, s, b, O]", w->p->steps[w->decl.step].name, w->decl.metric,
+			w->decl.maximize, points);
+	text = json_dumps(all, JSON_COMPACT);
+	json_decref(all);
+	return text;
+}
+
 static bool has_ended(const struct run_row *r)
 {
 	return r->state != RUN_RUNNING && r->state != RUN_INTERRUPTED;
@@ -264,6 +392,9 @@ static void note_end(struct trial *t)
 	else
 		t->problem = t->run.message ? t->run.message : run_state_name(t->run.state);
 	k->has_value = !t->problem;
+	t->stopped = t->run.message && str_has_prefix(t->run.message, RUN_STOPPED_EARLY);
+	if (w->decl.early_stop.trials && k->has_value)
+		read_curve(t);
 }
 
 static const json_t *param_member(const json_t *params, const char *name)
@@ -430,10 +561,11 @@ static void print_trial(struct trial *t)
 			 best ? "  best" : "", t->run.counts.executed ? "" : "  (on record)",
 			 cli_duration(cli, t->run.ended_ns - t->run.started_ns));
 	else
-		cli_note(cli, "trial %zu  %s  %sno value%s: %s%s%s", t->index + 1,
-			 settings(w, t->values), cli_style_err(cli, STYLE_RED),
-			 cli_style_err(cli, STYLE_PLAIN), cli_text(cli, t->problem),
-			 t->run.id ? "  run " : "", t->run.id ? t->run.id : "");
+		cli_note(cli, "trial %zu  %s  %s%s%s%s%s%s", t->index + 1, settings(w, t->values),
+			 cli_style_err(cli, t->stopped ? STYLE_DIM : STYLE_RED),
+			 t->stopped ? "" : "no value: ", cli_style_err(cli, STYLE_PLAIN),
+			 cli_text(cli, t->problem), t->run.id ? "  run " : "",
+			 t->run.id ? t->run.id : "");
 }
 
 static void stop_with(struct sweep *w, const struct err *err)
@@ -477,9 +609,9 @@ static void on_exit_of(void *arg, const struct process_exit *ex)
 	found = find_run(t, &err);
 	if (found > 0 && has_ended(&t->run)) {
 		note_end(t);
-		w->failed += !w->known[t->index].has_value;
+		w->failed += !w->known[t->index].has_value && !t->stopped;
 		print_trial(t);
-		if (t->problem && w->cli->verbosity > 0)
+		if (t->problem && !t->stopped && w->cli->verbosity > 0)
 			print_said(t);
 	} else if (!w->signals) {
 		/* No run came of it, or it can't go on: the next trial would fare alike. */
@@ -527,6 +659,8 @@ static int start(struct trial *t, struct err *err)
 	struct sweep *w = t->sweep;
 	argument_list argv = { 0 }, env = { 0 };
 	struct process_spec spec = { .cwd = ".", .stdin_fd = -1, .stdout_fd = -1 };
+	_cleanup_(freep) char *stop =
+		w->decl.early_stop.trials && !t->resume ? early_stop_text(w) : NULL;
 	int r;
 
 	VEC_PUSH(&argv, cli_program(w->cli));
@@ -542,10 +676,13 @@ static int start(struct trial *t, struct err *err)
 	VEC_PUSH(&argv, t->resume ? t->resume : w->p->path);
 	VEC_PUSH(&argv, NULL);
 	for (char **e = environ; *e; e++)
-		if (!str_has_prefix(*e, SWEEP_TRIAL_VARIABLE "="))
+		if (!str_has_prefix(*e, SWEEP_TRIAL_VARIABLE "=") &&
+		    !str_has_prefix(*e, SWEEP_STOP_VARIABLE "="))
 			VEC_PUSH(&env, *e);
 	VEC_PUSH(&env, arena_printf(w->cli->arena, SWEEP_TRIAL_VARIABLE "=%s %s %zu", w->decl.name,
 				    w->id, t->index + 1));
+	if (stop)
+		VEC_PUSH(&env, arena_printf(w->cli->arena, SWEEP_STOP_VARIABLE "=%s", stop));
 	VEC_PUSH(&env, NULL);
 	t->said_fd = spec.stderr_fd = memfd_create("trial", MFD_CLOEXEC);
 	spec.argv = argv.v;
@@ -626,7 +763,7 @@ static json_t *trial_json(const struct sweep *w, const struct trial *t)
 }
 
 struct tally {
-	size_t ended, with_value, failed;
+	size_t ended, with_value, failed, stopped;
 };
 
 static struct tally count(const struct sweep *w)
@@ -638,7 +775,8 @@ static struct tally count(const struct sweep *w)
 
 		c.ended += ran;
 		c.with_value += w->known[i].has_value;
-		c.failed += ran && !w->known[i].has_value;
+		c.stopped += ran && w->trials[i].stopped;
+		c.failed += ran && !w->known[i].has_value && !w->trials[i].stopped;
 	}
 	return c;
 }
@@ -646,22 +784,25 @@ static struct tally count(const struct sweep *w)
 static void print_json(const struct sweep *w, size_t best)
 {
 	struct tally c = count(w);
-	json_t *all = json_array();
+	json_t *all = json_array(), *o;
 
 	for (size_t i = 0; i < w->n; i++)
 		if (w->trials[i].run.id)
 			json_array_append_new(all, trial_json(w, &w->trials[i]));
-	cli_print_json(
-		w->cli, "cairn.sweep/1",
-		json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:o}",
-			  "sweep", w->decl.name, "id", w->id, "pipeline", w->p->name, "search",
-			  sweep_search_name(w->decl.search), "seed", (json_int_t)w->decl.seed,
-			  "objective", facts_text(w->decl.objective), "goal",
-			  w->decl.maximize ? "maximize" : "minimize", "counts", "trials",
-			  (json_int_t)(w->limit - w->left_out), "ended", (json_int_t)c.ended,
-			  "with_value", (json_int_t)c.with_value, "failed", (json_int_t)c.failed,
-			  "best", best == SIZE_MAX ? json_null() : trial_json(w, &w->trials[best]),
-			  "trials", all));
+	o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:s, s:{s:I, s:I, s:I, s:I}, "
+		      "s:o, s:o}",
+		      "sweep", w->decl.name, "id", w->id, "pipeline", w->p->name, "search",
+		      sweep_search_name(w->decl.search), "seed", (json_int_t)w->decl.seed,
+		      "objective", facts_text(w->decl.objective), "goal",
+		      w->decl.maximize ? "maximize" : "minimize", "counts", "trials",
+		      (json_int_t)(w->limit - w->left_out), "ended", (json_int_t)c.ended,
+		      "with_value", (json_int_t)c.with_value, "failed", (json_int_t)c.failed,
+		      "best", best == SIZE_MAX ? json_null() : trial_json(w, &w->trials[best]),
+		      "trials", all);
+	if (w->decl.early_stop.trials)
+		json_object_set_new(json_object_get(o, "counts"), "stopped",
+				    json_integer((json_int_t)c.stopped));
+	cli_print_json(w->cli, "cairn.sweep/1", o);
 }
 
 static void print_end(const struct sweep *w, size_t best)
@@ -670,8 +811,11 @@ static void print_end(const struct sweep *w, size_t best)
 	struct tally c = count(w);
 	struct cli *cli = w->cli;
 
-	cli_printf(cli, "sweep %s: %zu of %zu trials ended, %zu without a value\n", w->decl.name,
+	cli_printf(cli, "sweep %s: %zu of %zu trials ended, %zu without a value", w->decl.name,
 		   c.ended, w->limit - w->left_out, c.failed);
+	if (w->decl.early_stop.trials)
+		cli_printf(cli, ", %zu stopped early", c.stopped);
+	cli_printf(cli, "\n");
 	if (!t)
 		return;
 	cli_printf(cli, "best: trial %zu, %s %.6g\n  %s\n  run %s", best + 1,

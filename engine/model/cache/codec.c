@@ -141,6 +141,8 @@ static void c_sweep(struct codec *c, struct sweep_decl *s)
 	c_u64(c, &s->seed);
 	C_U32(c, s->parallel);
 	C_U32(c, s->max_failures);
+	C_U32(c, s->early_stop.trials);
+	c_u64(c, &s->early_stop.after);
 	C_ENUM(c, s->rungs.param, c->pl->n_params);
 	c_i64(c, &s->rungs.min);
 	c_i64(c, &s->rungs.max);

@@ -213,4 +213,61 @@ test_expect 'wrong use' '
 	test_code 3 cairn check outside.yaml 2>err
 	test_grep "param .x. must be at most 5, not 6" err
 '
+write curve.py <<'P'
+import json, os, sys, time
+bad = float(sys.argv[1])
+with open("s.jsonl", "w") as f:
+    for step in range(1, 7):
+        f.write(json.dumps({"step": step, "loss": bad + 1 / step}) + "\n")
+        f.flush()
+        # A trial that nobody stops waits for as long as the test does.
+        while bad > 2 and step == 4 and not os.path.exists(os.path.join(os.environ["GO"], "go")):
+            time.sleep(0.02)
+json.dump({"loss": bad + 1 / 6}, open("m.json", "w"))
+P
+write early.yaml <<'Y'
+pipeline: early
+params: {bad: {type: float, default: 0}, go: "/"}
+steps:
+  train:
+    run: python3 curve.py ${{ params.bad }}
+    code: [curve.py]
+    env: {GO: "${{ params.go }}"}
+    series: s.jsonl
+    metrics: m.json
+sweeps:
+  stop:
+    params: {bad: [0, 1, 0.5, 3, 0.7]}
+    minimize: train.loss
+    search: grid
+    max_failures: 0
+    early_stop: {after: 2, trials: 2}
+Y
+test_expect 'early_stop: a trial that is worse than half of those before is stopped, has no value, and is no failure' '
+	cairn sweep early.yaml stop -p "go=$PWD" --json >out 2>err
+	test_is "$(json out "d[\"counts\"]")" "{\"ended\": 5, \"failed\": 0, \"stopped\": 1, \"trials\": 5, \"with_value\": 4}"
+	test_is "$(json out "[t[\"number\"] for t in d[\"trials\"] if t[\"value\"] is None]")" "[4]"
+	test_is "$(json out "[t[\"state\"] for t in d[\"trials\"] if t[\"value\"] is None]")" "[\"cancelled\"]"
+	json out "[t[\"problem\"] for t in d[\"trials\"]][3]" >problem
+	test_grep "^stopped early: the best loss up to step 4 is 3.25, half of the trials before had at most 0.75 by then$" problem
+	test_is "$(json out "d[\"best\"][\"params\"][\"bad\"]")" 0.0
+	cairn sweep early.yaml stop -p "go=$PWD" >out 2>err
+	test_grep "5 on record" err
+	test_grep "0 without a value, 1 stopped early" out
+'
+test_expect 'what early_stop can not be' '
+	for bad in "early_stop: {trials: 0}" "early_stop: {aftr: 2}" "early_stop: 3" "early_stop: [1]"; do
+		sed "s/early_stop: .*/$bad/" early.yaml >bad.yaml
+		test_code 3 cairn check bad.yaml 2>err
+	done
+	sed "/series:/d" early.yaml >bad.yaml
+	test_code 3 cairn check bad.yaml 2>err
+	test_grep "early_stop. looks at metrics over time .* step .train. has no such .series." err
+	sed "s/series: s.jsonl/series: tb\//" early.yaml >bad.yaml
+	test_code 3 cairn check bad.yaml 2>err
+	sed "s/    series:/    matrix: {k: [1, 2]}\n    series:/" early.yaml >bad.yaml
+	test_code 3 cairn check bad.yaml 2>err
+	test_grep "needs one task to look at" err
+'
+
 test_done

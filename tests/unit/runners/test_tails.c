@@ -90,10 +90,11 @@ static void a_series_in_csv(void **state)
 	static const struct {
 		const char *text, *want;
 	} cases[] = { { "step,loss,acc\n", "" },
-		      { "step,loss,acc\n1,2,3\n", "loss=2 acc=3 " },
-		      { "epoch,loss,acc\r\n1,2,3\r\n2,0.5,nan\r\n3,", "loss=0.5 " },
-		      { "step,loss\n1,2,3,4\n", "loss=2 " },
-		      { "step,\xff,,x\n1,2,3\n", "" },
+		      { "step,loss,acc\n1,2,3\n", "step=1 loss=2 acc=3 " },
+		      { "epoch,loss,acc\r\n1,2,3\r\n2,0.5,nan\r\n3,", "step=2 loss=0.5 " },
+		      { "loss,epoch,step\n1,2,3\n", "step=3 loss=1 " },
+		      { "step,loss\n1,2,3,4\n", "step=1 loss=2 " },
+		      { "step,\xff,,x\n1,2,3\n", "step=1 " },
 		      { "\n\n", "" } };
 	char root[TEST_DIR_MAX];
 	int dir_fd;
