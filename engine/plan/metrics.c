@@ -1,3 +1,9 @@
+/* engine/plan/metrics.c — a step's metrics file, flattened to names and numbers, and its gates.
+ *
+ * flatten() walks the JSON with the name so far in one string. Numbers and booleans become metrics;
+ * text doesn't, and metrics_first_text() finds it, so that its author is told. The file is hostile
+ * input, bounded by METRICS_MAX_BYTES and METRICS_MAX. Any thread.
+ */
 #include "plan/metrics.h"
 #include <jansson.h>
 #include <math.h>

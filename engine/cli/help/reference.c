@@ -418,10 +418,10 @@ static void add_command(struct str *out, const struct cli_command *c,
 	help_add_name(out, c, parent);
 	str_addf(out, "\n\n%s.\n\n```\ncairn ", c->summary);
 	help_add_name(out, c, parent);
-	if (c->subcommands)
-		str_add(out, " SUBCOMMAND");
-	else
+	if (c->run)
 		str_addf(out, " [OPTION]...%s%s", *c->operands ? " " : "", c->operands);
+	else
+		str_add(out, " SUBCOMMAND");
 	str_add(out, "\n```\n");
 	if (c->description)
 		add_description(out, c->description);

@@ -1,4 +1,10 @@
-/* `cairn run`. */
+/* engine/cli/run/cmd_run.c — `cairn run`: what the command line and, for a trial of a sweep or a
+ * schedule's firing, the environment say of a new run.
+ *
+ * A run of its own goes through execution.c. --dry-run, --detach and --twice go on in files of
+ * theirs. What a sweep says (SWEEP_TRIAL_VARIABLE, SWEEP_STOP_VARIABLE) counts only if it can be
+ * read: anybody may set a variable.
+ */
 #include "base/text/text.h"
 #include "cli/reproduce/reproduce.h"
 #include "cli/run/dry_run.h"

@@ -30,7 +30,7 @@
 #include "base/os/process.h"
 #include "base/os/stop.h"
 #include "base/text/text.h"
-#include "cli/plot/plot.h"
+#include "cli/past/series.h"
 #include "cli/render/facts.h"
 #include "cli/run/sweep.h"
 #include "cli/session.h"
@@ -282,7 +282,7 @@ static void read_curve(struct trial *t)
 		return;
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(tasks[i].step, step) && series_is_there(&tasks[i]) &&
-		    series_load(w->cli, store, &t->run, &tasks[i], &s, &err) <= 0)
+		    series_load(store, &t->run, &tasks[i], w->cli->arena, &s, &err) <= 0)
 			return;
 	for (size_t i = 0; i < s.n_metrics; i++) {
 		const struct series_metric *m = &s.metrics[i];

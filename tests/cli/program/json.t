@@ -216,7 +216,7 @@ test_expect 'a raw command has its own words' '
 '
 test_expect 'every answer is as the schema says, and has all that it says' '
 	python3 "$SRC/tests/cli/program/answers.py" schema.json a/*.json e/*.json --all --but=cairn.detached/1 --but=cairn.store-push/1 \
-		--but=cairn.store-pull/1 --but=cairn.store-probe/1 --but=cairn.schedule-trigger/1 \
+		--but=cairn.store-pull/1 --but=cairn.store-probe/1 --but=cairn.schedule-trigger/1 --but=cairn.sweep/1.counts.stopped \
 		--but=cairn.store-stat/1.shared --but=cairn.schedule-notices/1.notices --but=cairn.reproduce/1.environment \
 		--but=cairn.store-verify/1.origins.problems --but=Run.exports --but=Export --but=cairn.plan/1.environments \
 		--but=Run.caused_by # tests/serve/events.t has it
