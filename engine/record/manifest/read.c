@@ -445,16 +445,35 @@ static void read_blob(const json_t *o, const char *key, struct content_id *ret)
 /* Checks of hostile data. */
 
 /* A name that cairn could have made: safe as one component of a path. */
-static bool is_name(const char *s)
+static bool is_part_of_path(const char *s, size_t n)
 {
-	size_t n = s ? strlen(s) : 0;
-
 	if (n == 0 || n > RECORD_NAME_MAX || *s == '.' || *s == '-')
 		return false;
-	for (; *s; s++)
-		if (*s == '/' || (unsigned char)*s <= ' ' || *s == 0x7f)
+	for (size_t i = 0; i < n; i++)
+		if (s[i] == '/' || (unsigned char)s[i] <= ' ' || s[i] == 0x7f)
 			return false;
 	return true;
+}
+
+static bool is_name(const char *s)
+{
+	return s && is_part_of_path(s, strlen(s));
+}
+
+/* A step of a used pipeline is named `step/inner`. */
+static bool is_step_name(const char *s)
+{
+	size_t n;
+
+	if (!s)
+		return false;
+	for (;; s += n + 1) {
+		n = strcspn(s, "/");
+		if (!is_part_of_path(s, n))
+			return false;
+		if (s[n] == '\0')
+			return true;
+	}
 }
 
 /* The manifest is hostile, and its names become parts of paths and words of suggested commands. */
@@ -482,13 +501,13 @@ static int check(const struct manifest *m, struct err *err)
 			"the manifest of run %s is refused: it doesn't say how the run ended",
 			run->id);
 	for (size_t i = 0; i < m->n_steps; i++)
-		if (!is_name(m->steps[i].name))
+		if (!is_step_name(m->steps[i].name))
 			return err_set(
 				err, ERR_CORRUPT,
 				"the manifest of run %s is refused: `%.60s` is no name of a step",
 				run->id, m->steps[i].name);
 	for (size_t i = 0; i < m->n_code; i++)
-		if (!is_name(m->code[i].step))
+		if (!is_step_name(m->code[i].step))
 			return err_set(
 				err, ERR_CORRUPT,
 				"the manifest of run %s is refused: `%.60s` is no name of a step",

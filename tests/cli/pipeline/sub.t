@@ -174,6 +174,30 @@ test_expect 'a run is made again without the checkout: its manifest has all file
 	test_grep "sub/prep: hit" why
 '
 
+test_expect 'its steps may have code, and temporary outputs: their facts are in the manifest' '
+	echo "cat \"\$1\"; echo code" >show.sh
+	write lib/code.yaml <<-"Y"
+	pipeline: code
+	outputs: {out: "${{ steps.two.outputs.o }}"}
+	steps:
+	  one: {run: "sh show.sh data/a.txt >o", code: [show.sh, data], outputs: {o: {path: o, temp: true}}}
+	  two: {matrix: {k: [1, 2]}, run: "cat ${{ inputs.o }} >o; echo ${{ matrix.k }} >>o", inputs: {o: "${{ steps.one.outputs.o }}"}, outputs: {o: o}}
+	Y
+	write c.yaml <<-"Y"
+	pipeline: c
+	steps:
+	  s: {uses: ./lib/code.yaml}
+	  last: {run: "cat ${{ inputs.r }}/* >o", inputs: {r: "${{ steps.s.outputs.out }}"}, outputs: {o: o}}
+	Y
+	cairn run -q c.yaml
+	find .cairn/store -type f -exec touch -d "3 days ago" {} +
+	CAIRN_TEST_MARK_GAP=0s cairn store gc --grace 1ms -q
+	CAIRN_TEST_MARK_GAP=0s cairn store gc --grace 1ms -q
+	test_code 4 cairn get last/s/one/o -o got 2>err
+	cairn reproduce -q last --json >report
+	test_is "$(json report "sorted(t[\"verdict\"] for t in d[\"tasks\"])")" "[\"reproduced\", \"reproduced\", \"reproduced\", \"reproduced\"]"
+'
+
 test_expect 'a run that was killed inside of it goes on where it stopped' '
 	write lib/slow.yaml <<-Y
 	pipeline: slow
