@@ -47,6 +47,7 @@ struct trial {
 	const char *resume;  /* id of its interrupted run, which goes on first; or NULL */
 	const char *problem; /* why it has no value; NULL: it has one, or hasn't ended */
 	bool stopped;        /* … since others were better (early_stop) */
+	bool looked_at;      /* its curve was read, if it has one */
 	struct trial_curve { /* of its series: the best value up to each step; n 0: unknown */
 		struct plot_point *v;
 		size_t n;
@@ -335,9 +336,9 @@ static bool value_at(const struct trial_curve *c, double x, double *ret)
 	return true;
 }
 
-/* What a trial that begins now is held against, at the steps of the newest trial that ended; NULL:
+/* What a trial that begins now is held against, at the steps of the longest curve; NULL:
  * nothing yet. */
-static char *early_stop_text(const struct sweep *w)
+static char *early_stop_text(struct sweep *w)
 {
 	const struct trial *with[CURVES_MAX], *longest = NULL;
 	_cleanup_(json_decrefp) json_t *points = json_array();
@@ -347,8 +348,13 @@ static char *early_stop_text(const struct sweep *w)
 	char *text;
 
 	for (size_t i = w->n; i-- > 0 && n < CURVES_MAX;) {
-		const struct trial *t = &w->trials[i];
+		struct trial *t = &w->trials[i];
 
+		if (!w->known[i].has_value)
+			continue;
+		if (!t->looked_at)
+			read_curve(t);
+		t->looked_at = true;
 		if (t->curve.n == 0)
 			continue;
 		with[n++] = t;
@@ -393,8 +399,6 @@ static void note_end(struct trial *t)
 		t->problem = t->run.message ? t->run.message : run_state_name(t->run.state);
 	k->has_value = !t->problem;
 	t->stopped = t->run.message && str_has_prefix(t->run.message, RUN_STOPPED_EARLY);
-	if (w->decl.early_stop.trials && k->has_value)
-		read_curve(t);
 }
 
 static const json_t *param_member(const json_t *params, const char *name)
