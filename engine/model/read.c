@@ -412,17 +412,22 @@ bool read_value_as(const struct doc *d, const struct yaml_node *n, enum value_ty
 
 /* Quantities. */
 
+/* Reports what a parser of n's text, which returned r, said. */
+static bool is_parsed(const struct doc *d, const struct yaml_node *n, const char *what, int r,
+		      const struct err *err)
+{
+	if (r < 0)
+		doc_error(d, n, "%s: %s", what, err->msg);
+	return r == 0;
+}
+
 bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what,
 		   int64_t *ret_ns)
 {
 	struct err err = { 0 };
 
-	if (!doc_want_scalar(d, n, what))
-		return false;
-	if (text_parse_duration(n->text, ret_ns, &err) == 0)
-		return true;
-	doc_error(d, n, "%s: %s", what, err.msg);
-	return false;
+	return doc_want_scalar(d, n, what) &&
+	       is_parsed(d, n, what, text_parse_duration(n->text, ret_ns, &err), &err);
 }
 
 void read_backoff(const struct doc *d, const struct yaml_node *n, int64_t *ret_min_ns,
@@ -430,21 +435,17 @@ void read_backoff(const struct doc *d, const struct yaml_node *n, int64_t *ret_m
 {
 	struct err err = { 0 };
 
-	if (doc_want_scalar(d, n, "`backoff`") &&
-	    text_parse_duration_range(n->text, ret_min_ns, ret_max_ns, &err) < 0)
-		doc_error(d, n, "`backoff`: %s", err.msg);
+	if (doc_want_scalar(d, n, "`backoff`"))
+		is_parsed(d, n, "`backoff`",
+			  text_parse_duration_range(n->text, ret_min_ns, ret_max_ns, &err), &err);
 }
 
 bool read_bytes(const struct doc *d, const struct yaml_node *n, const char *what, uint64_t *ret)
 {
 	struct err err = { 0 };
 
-	if (!doc_want_scalar(d, n, what))
-		return false;
-	if (text_parse_bytes(n->text, ret, &err) == 0)
-		return true;
-	doc_error(d, n, "%s: %s", what, err.msg);
-	return false;
+	return doc_want_scalar(d, n, what) &&
+	       is_parsed(d, n, what, text_parse_bytes(n->text, ret, &err), &err);
 }
 
 void read_cpu(const struct doc *d, const struct yaml_node *n, const char *otherwise,

@@ -146,11 +146,7 @@ static void add_names(struct str *out, const char *wanted, const struct metric_v
 	for (size_t i = 0; i < n; i++)
 		names[i] = m[i].name;
 	str_add(out, n ? "; it gave " : "; it gave none");
-	for (size_t i = 0; i < MIN(n, (size_t)NAMED_MAX); i++) {
-		str_add(out, i ? ", " : "");
-		text_add_printable(out, names[i], strlen(names[i]));
-	}
-	str_add(out, n > NAMED_MAX ? ", …" : "");
+	text_add_names(out, names, n, NAMED_MAX);
 	text_add_suggestion(out, wanted, names, n);
 }
 

@@ -92,7 +92,7 @@ struct run {
 	struct value *params;
 	struct slots slots;
 	struct publisher *publisher;
-	struct environments *environments; /* environment.c; NULL: no task needed one yet */
+	struct environments *environments; /* task/environment.c; NULL: no task needed one yet */
 	struct run_tasks tasks;
 	struct run_journal journal;
 	struct run_earlier earlier;
@@ -187,7 +187,7 @@ void start_give_back(struct task *t, bool has_result);
 /* Does the same for a task that has ended in the plan. */
 void start_task_over(struct task *t, bool has_result);
 
-/* environment.c: the environments that steps run in */
+/* task/environment.c: the environments that steps run in */
 /* 1: the task needs none, or it is there. 0: it is being made, and the task waits (ELSEWHERE). -1:
  * it can't be made: *ret_why, and *ret_log, what its tool printed (CONTENT_NONE: nothing). */
 int environment_ready(struct task *t, struct content_id *ret_log, struct err *ret_why);

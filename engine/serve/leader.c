@@ -67,7 +67,7 @@ static void on_told(void *arg)
 }
 
 /* Called on the Lease's thread. */
-static void told(void *arg, enum kube_lease_state s, const char *holder, const char *why)
+static void on_change(void *arg, enum kube_lease_state s, const char *holder, const char *why)
 {
 	struct daemon *d = arg;
 
@@ -88,7 +88,7 @@ int leader_start(struct daemon *d, struct err *err)
 					      .duration_ns = l->duration_ns,
 					      .renew_within_ns = l->duration_ns * 2 / 3,
 					      .retry_ns = l->duration_ns / 8,
-					      .told = told,
+					      .on_change = on_change,
 					      .arg = d };
 
 	launches_leash(d->launches);

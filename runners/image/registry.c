@@ -10,8 +10,8 @@
  * a redirect to another place is followed without them, and never from https to http.
  *
  * A 401 is answered with the first credential for the image; if the registry refuses it, with the
- * next one (answer_challenge(), say_who()). `refused` collects the names of refused credentials,
- * for the message. A grant is kept by host, path and scope until it expires.
+ * next one (answer_challenge(), offer_login()). `refused` collects the names of refused
+ * credentials, for the message. A grant is kept by host, path and scope until it expires.
  *
  * Any thread. The lock covers the maps `bases` and `grants` and is never held during a request; a
  * base stays until registry_free(), so that it can be lent. token.c gets tokens, challenge.c reads
@@ -205,8 +205,8 @@ static void note_refused(struct registry_call *c, size_t which)
 
 /* 1: there is a new header to send. It tries the next credentials until one isn't refused at once,
  * or none is left for this registry. */
-static int say_who(struct registry_call *c, const struct login *l, const char *base, size_t from,
-		   struct err *err)
+static int offer_login(struct registry_call *c, const struct login *l, const char *base,
+		       size_t from, struct err *err)
 {
 	for (;;) {
 		struct grant g;
@@ -242,12 +242,12 @@ static int answer_challenge(struct registry_call *c, struct login *l, const char
 					 &l->challenge);
 		return l->challenge.scheme == AUTH_NONE
 			       ? 0
-			       : say_who(c, l, base, l->named ? l->which : 0, err);
+			       : offer_login(c, l, base, l->named ? l->which : 0, err);
 	}
 	if (!l->named)
 		return 0;
 	note_refused(c, l->which);
-	return say_who(c, l, base, l->which + 1, err);
+	return offer_login(c, l, base, l->which + 1, err);
 }
 
 /* One request. */

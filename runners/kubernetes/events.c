@@ -5,10 +5,10 @@
  * about the Job or the pod becomes its `trouble`; for a Job in a queue of Kueue's, that of its
  * Workload. For a pod whose sidecar runs or ran, the sidecar's last line comes first.
  *
- * The whole runner has one question under way at a time (`asking`), because the server reads all
- * events of the namespace for each. A worker owns the question; asked() finds the Job or bundle
- * again by id, because it may be gone. These messages are for people only: no failure class comes
- * from here.
+ * The whole runner has one question under way at a time (`questions.events`), because the server
+ * reads all events of the namespace for each. A worker owns the question; asked() finds the Job or
+ * bundle again by id, because it may be gone. These messages are for people only: no failure class
+ * comes from here.
  */
 #include <stdio.h>
 #include <string.h>

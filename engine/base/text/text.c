@@ -172,6 +172,15 @@ void text_add_suggestion(struct str *out, const char *word, const char *const *c
 		str_addf(out, " (did you mean `%s`?)", near);
 }
 
+void text_add_names(struct str *out, const char *const *names, size_t n, size_t max)
+{
+	for (size_t i = 0; i < MIN(n, max); i++) {
+		str_add(out, i ? ", " : "");
+		text_add_printable(out, names[i], strlen(names[i]));
+	}
+	str_add(out, n > max ? ", …" : "");
+}
+
 /* Quoting. */
 
 void text_add_shell_quoted(struct str *out, const char *s)

@@ -13,7 +13,7 @@
 #include <assert.h>
 #include "base/text/text.h"
 #include "cli/run/planned.h"
-#include "run/environment.h"
+#include "run/task/environment.h"
 
 static void count(struct planned *pl, const struct plan_task *t, bool known, int64_t median)
 {

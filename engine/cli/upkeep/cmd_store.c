@@ -27,7 +27,7 @@
 #include "record/manifest/manifest.h"
 #include "record/manifest/tag_store.h"
 #include "record/rows/reproductions.h"
-#include "run/environment.h"
+#include "run/task/environment.h"
 #include "storage/content/view.h"
 #include "storage/remote/tier.h"
 #include "storage/signature.h"

@@ -224,11 +224,7 @@ static void add_what_is_there(struct str *out, const struct runner_output *o, in
 	closedir(dir);
 	qsort(names, n, sizeof(*names), by_text);
 	str_add(out, n ? "; there are " : "; nothing is there");
-	for (size_t i = 0; i < MIN(n, (size_t)NAMED_MAX); i++) {
-		str_add(out, i ? ", " : "");
-		text_add_printable(out, names[i], strlen(names[i]));
-	}
-	str_add(out, n > NAMED_MAX ? ", …" : "");
+	text_add_names(out, names, n, NAMED_MAX);
 	text_add_suggestion(out, base, names, n);
 	for (size_t i = 0; i < n; i++)
 		free((char *)names[i]);

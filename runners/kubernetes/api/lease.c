@@ -1,13 +1,13 @@
-/* runners/kubernetes/api/lease.c — two threads: one asks the server, the other one reports.
+/* runners/kubernetes/api/lease.c — two threads: one renews, the other one reports.
  *
- * asking() reads the Lease, or replaces the record that it saw last by the next one, every retry_ns
- * (acquire_or_renew()). It may hang in a request for any time: only a write that the server
- * accepted extends `held_until_ns`, counted from before the write was sent. telling() sleeps until
- * then and reports the loss if there was no renewal. So the end of holding needs no answer from
- * anybody.
+ * renew_loop() reads the Lease, or replaces the record that it saw last by the next one, every
+ * retry_ns (acquire_or_renew()). It may hang in a request for any time: only a write that the
+ * server accepted extends `held_until_ns`, counted from before the write was sent. report_loop()
+ * sleeps until then and reports the loss if there was no renewal. So the end of holding needs no
+ * answer from anybody.
  *
- * `seen` and `changed_ns` belong to the asking thread. Shared fields are under the lock, which is
- * never held during a request or a call of `told`. A lost lease stays lost (is_over()): both
+ * `seen` and `changed_ns` belong to the renewing thread. Shared fields are under the lock, which is
+ * never held during a request or a call of `on_change`. A lost lease stays lost (is_over()): both
  * threads end. Time is CLOCK_BOOTTIME, because a lease expires while the machine sleeps. The
  * condition variable's clock stops then, so a holder never sleeps longer than retry_ns.
  *
@@ -38,10 +38,10 @@ struct kube_lease {
 	struct kube_client *client;
 	struct kube_lease_options o;
 	char *identity, *path, *collection;
-	pthread_t asks, tells;
-	bool asking, telling; /* the thread was started */
+	pthread_t renewer, reporter;
+	bool renews, reports; /* the thread was started */
 
-	/* the asking thread's */
+	/* the renewing thread's */
 	json_t *seen;       /* the object as it was last read or written; or NULL */
 	int64_t changed_ns; /* when we saw its record change, on our clock */
 
@@ -272,7 +272,7 @@ static int acquire_or_renew(struct kube_lease *l, struct err *err)
 
 /* The threads. */
 
-static void *asking(void *arg)
+static void *renew_loop(void *arg)
 {
 	struct kube_lease *l = arg;
 
@@ -321,20 +321,20 @@ static void look(const struct kube_lease *l, struct news *n)
 			 l->why[0] ? ": " : "", l->why);
 }
 
-static void *telling(void *arg)
+static void *report_loop(void *arg)
 {
-	struct news told = { .state = KUBE_LEASE_WAITING }, n;
+	struct news reported = { .state = KUBE_LEASE_WAITING }, n;
 	struct kube_lease *l = arg;
 
 	pthread_mutex_lock(&l->lock);
-	while (!l->stop && told.state != KUBE_LEASE_LOST) {
+	while (!l->stop && reported.state != KUBE_LEASE_LOST) {
 		look(l, &n);
-		if (n.state != told.state || !str_eq(n.holder, told.holder) ||
-		    (n.state != KUBE_LEASE_HELD && !str_eq(n.why, told.why))) {
-			told = n;
+		if (n.state != reported.state || !str_eq(n.holder, reported.holder) ||
+		    (n.state != KUBE_LEASE_HELD && !str_eq(n.why, reported.why))) {
+			reported = n;
 			pthread_mutex_unlock(&l->lock);
-			l->o.told(l->o.arg, n.state, n.holder[0] ? n.holder : NULL,
-				  n.why[0] ? n.why : NULL);
+			l->o.on_change(l->o.arg, n.state, n.holder[0] ? n.holder : NULL,
+				       n.why[0] ? n.why : NULL);
 			pthread_mutex_lock(&l->lock);
 			continue;
 		}
@@ -360,7 +360,7 @@ int kube_lease_new(const struct kube_access *a, const struct kube_lease_options 
 	struct str one = { 0 }, all = { 0 };
 	char host[MACHINE_NAME_BYTES];
 
-	assert(o->name && o->told);
+	assert(o->name && o->on_change);
 	l->o = *o;
 	l->o.name = xstrdup(o->name);
 	l->o.duration_ns = o->duration_ns ? o->duration_ns : DURATION_NS;
@@ -386,9 +386,9 @@ int kube_lease_new(const struct kube_access *a, const struct kube_lease_options 
 		kube_lease_free(l, false);
 		return err_wrap(err, "the Lease %s", o->name);
 	}
-	l->asking = thread_start(&l->asks, NULL, asking, l) == 0;
-	l->telling = l->asking && thread_start(&l->tells, NULL, telling, l) == 0;
-	if (!l->telling) {
+	l->renews = thread_start(&l->renewer, NULL, renew_loop, l) == 0;
+	l->reports = l->renews && thread_start(&l->reporter, NULL, report_loop, l) == 0;
+	if (!l->reports) {
 		kube_lease_free(l, false);
 		return err_set(err, ERR_IO, "cannot start a thread");
 	}
@@ -447,10 +447,10 @@ void kube_lease_free(struct kube_lease *l, bool release)
 	pthread_mutex_unlock(&l->lock);
 	if (l->client)
 		kube_client_cancel(l->client);
-	if (l->asking)
-		pthread_join(l->asks, NULL);
-	if (l->telling)
-		pthread_join(l->tells, NULL);
+	if (l->renews)
+		pthread_join(l->renewer, NULL);
+	if (l->reports)
+		pthread_join(l->reporter, NULL);
 	if (release && ours && l->seen)
 		release_it(l);
 	kube_client_free(l->client);

@@ -38,15 +38,15 @@ struct kube_lease_options {
 	/* Called on the lease's thread, one at a time, when the state or the holder changes.
 	 * `holder`: its name, or NULL when unknown. `why`: the reason of LOST, and of WAITING while
 	 * the server can't be reached; else NULL. */
-	void (*told)(void *arg, enum kube_lease_state s, const char *holder, const char *why);
+	void (*on_change)(void *arg, enum kube_lease_state s, const char *holder, const char *why);
 	void *arg;
 };
 struct kube_lease;
 /* Starts to acquire it. `a` outlives the lease; the rest is copied. */
 int kube_lease_new(const struct kube_access *a, const struct kube_lease_options *o,
 		   struct kube_lease **ret, struct err *err);
-/* release: gives up the Lease if it is held, so that others needn't wait until it lapses. `told`
- * isn't called any more. NULL is fine. */
+/* release: gives up the Lease if it is held, so that others needn't wait until it lapses.
+ * `on_change` isn't called any more. NULL is fine. */
 void kube_lease_free(struct kube_lease *l, bool release);
 /* Whether this process holds it now. Any thread. */
 bool kube_lease_is_held(struct kube_lease *l);

@@ -134,7 +134,7 @@ static int lease(const struct kube_access *a, char **v)
 					.duration_ns = atoi(v[2]) * NS_PER_MS,
 					.renew_within_ns = atoi(v[3]) * NS_PER_MS,
 					.retry_ns = atoi(v[4]) * NS_PER_MS,
-					.told = on_lease };
+					.on_change = on_lease };
 	struct kube_lease *l;
 	struct err err = { 0 };
 	char c;

@@ -1,5 +1,5 @@
-/* engine/run/environment.c — the environments that steps run in: made once from their lock files,
- * kept, and activated.
+/* engine/run/task/environment.c — the environments that steps run in: made once from their lock
+ * files, kept, and activated.
  *
  * The first task that needs an environment has it made, before anything else of that task. A tool
  * (uv, pip, conda) does that in two programs on the loop: STAGES[0] installs, STAGES[1] takes away
@@ -18,7 +18,7 @@
  *
  * Threads: the loop's. On a cluster none of this is used: there the image brings the environment.
  */
-#include "run/environment.h"
+#include "run/task/environment.h"
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>

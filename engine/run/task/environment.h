@@ -1,5 +1,5 @@
-/* run/environment.h — environments of steps on disk: where they are, whether they are whole, and
- * which aren't used any more. The run makes them (environment.c).
+/* run/task/environment.h — environments of steps on disk: where they are, whether they are
+ * whole, and which aren't used any more. The run makes them (environment.c).
  *
  * STATE/environments/NAME/ has `env` (what the tool made, at the path where it stays, because
  * virtual environments can't be moved), `files` (the lock file for the tool), `log` (what the tool
@@ -8,8 +8,8 @@
  * `made` exists, and says which packages were installed, and these still are. The file's time is
  * that of the last use.
  */
-#ifndef CAIRN_RUN_ENVIRONMENT_H
-#define CAIRN_RUN_ENVIRONMENT_H
+#ifndef CAIRN_RUN_TASK_ENVIRONMENT_H
+#define CAIRN_RUN_TASK_ENVIRONMENT_H
 
 #include "model/config/config.h"
 #include "plan/environment.h"
