@@ -1,5 +1,5 @@
 /* engine/model/after.c — pipelines that start one another (`on: {pipeline: …}`): the file is there,
- * and no pipeline comes round to itself.
+ * and no chain of them leads back to itself.
  *
  * The model of a pipeline has only the names of those that start it. This looks into their files,
  * and from there on as far as it goes, and reads only `schedules.*.on.pipeline` there. It runs for
