@@ -267,7 +267,8 @@ static const char *objective_of(struct sweep *w, const struct run_row *run, doub
 /* The newest trials whose curves count, so that a sweep of thousands still starts one at once. */
 #define CURVES_MAX 64
 
-/* Reads the series of the objective's step; without one the trial isn't compared with. */
+/* Reads the series of the objective's step. A trial without one, or with a damaged one, isn't
+ * compared with. */
 static void read_curve(struct trial *t)
 {
 	struct sweep *w = t->sweep;
