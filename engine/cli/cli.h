@@ -232,6 +232,7 @@ CLI_COMMAND(schedule_backfill);
 CLI_COMMAND(schedule_write);
 CLI_COMMAND(serve);
 CLI_COMMAND(serve_token);
+CLI_COMMAND(ui);
 CLI_COMMAND(secret_set);
 CLI_COMMAND(secret_list);
 CLI_COMMAND(secret_rm);

@@ -695,6 +695,23 @@ const struct cli_command cli_commands[] = {
 		   { "cairn serve --unit >/etc/systemd/system/cairn.service", "as a service" }),
 	  .subcommands = serve_commands, .complete = COMPLETE_DIR, .ignores_sigpipe = true,
 	  .run = cmd_serve },
+	{ "ui", "open the web interface of this project", "[PROJECT_DIR...]", 0, CLI_ANY,
+	  "A `cairn serve` for the user at this machine: at a free port of 127.0.0.1, and with an "
+	  "address that signs him in as an admin, once and within ten minutes. It opens a browser "
+	  "at this address if there is a desktop, and prints it. The project's schedules fire "
+	  "while "
+	  "it runs. Ctrl-C ends it; running runs get five minutes, a second Ctrl-C stops them, and "
+	  "`cairn resume` goes on with them.",
+	  OPTIONS({ 0, "listen", "ADDRESS",
+		    "ADDR:PORT of this machine (default: 127.0.0.1 with any free port)" },
+		  { 0, "no-browser", NULL, "only print the address" }),
+	  EXIT_CODES({ 0, "ended as it was asked to" }, { 2, "wrong usage" },
+		     { 3, "a configuration is invalid" },
+		     { 4, "the environment: database, disk, an address that is taken" }),
+	  EXAMPLES({ "cairn ui", "this project in a browser" },
+		   { "cairn ui --no-browser --listen 127.0.0.1:8500",
+		     "from another machine, through `ssh -L 8500:127.0.0.1:8500`" }),
+	  .complete = COMPLETE_DIR, .ignores_sigpipe = true, .run = cmd_ui },
 	{ "secret", "manage secrets for steps", .subcommands = secret_commands,
 	  .description = "Secrets reach the steps that name them as environment variables, and "
 			 "nothing else: they aren't keyed or stored with results. Logs show *** "

@@ -414,6 +414,12 @@ int daemon_begin(struct daemon *d, struct err *err)
 	atomic_store(&d->phase, DAEMON_SERVING);
 	served_look(d);
 	sdnotify_ready(&d->systemd);
+	if (d->o->serving && d->access) {
+		_cleanup_(str_wipe) struct str once = { 0 };
+
+		access_add_once(d->access, &once);
+		d->o->serving(d->o->arg, d->loop, d->listeners[0].text, once.s);
+	}
 	event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d->n_projects, "pid",
 	      (int)getpid(), "version", CAIRN_VERSION);
 	return 0;

@@ -37,7 +37,10 @@ struct daemon_options {
 	bool no_http;
 	struct access_options access;
 	const char *tls_cert, *tls_key; /* files, or NULL */
-	bool ui;                        /* print a link with which this user signs in once */
+	/* Called once, when requests are answered, with the first address and a token that is worth
+	 * an admin's session once. Or NULL. */
+	void (*serving)(void *arg, struct loop *l, const char *address, const char *once);
+	void *arg;
 	int64_t drain_ns;
 	unsigned max_runs; /* at once; 0: no limit for schedules, RUNS_AT_ONCE for other runs */
 	bool log_json;

@@ -183,9 +183,10 @@ API_HANDLER(sign_in);
 API_HANDLER(sign_out);
 API_HANDLER(audit);
 API_HANDLER(events);
+API_HANDLER(view_begin);
 
-/* The answer of /api/v1/schedules, as an array; empty when the server is about to end. Any thread but
- * the loop's. */
+/* The answer of /api/v1/schedules, as an array; empty when the server is about to end. Any thread
+ * but the loop's. */
 json_t *api_schedule_list(struct daemon *d, struct project *p);
 
 /* Whether a delivery is signed with the secret and fresh, as Standard Webhooks 1.0.0 says: the

@@ -1,11 +1,11 @@
-"""many.py URL: opens more connections than the server takes (256) and asks on each: those over the limit get 503."""
+"""many.py URL N: opens N connections, more than the server takes, and asks on each: those over the limit get 503."""
 
 import socket
 import sys
 from urllib.parse import urlsplit
 
 where = urlsplit(sys.argv[1])
-clients = [socket.create_connection((where.hostname, where.port), 10) for _ in range(300)]
+clients = [socket.create_connection((where.hostname, where.port), 10) for _ in range(int(sys.argv[2]))]
 statuses = []
 for s in clients:
     s.settimeout(10)

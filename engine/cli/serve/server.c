@@ -135,6 +135,7 @@ static int refused(const struct server *s, const struct http_request *r, struct 
 			       "with --token-file",
 			       s->url, s->token ? "wrong" : "missing");
 	case 400:
+	case 403:
 	case 409:
 	case 413:
 		code = ERR_INVALID;

@@ -97,8 +97,8 @@ static int parse_net(const char *text, struct net *ret, struct err *err)
 	if (!parse_address(address, ret->bytes) ||
 	    (slash && (!text_parse_int(slash + 1, &bits) || bits < 0 || bits > (v4 ? 32 : 128))))
 		return err_set(err, ERR_USAGE,
-			       "--trust-proxy: `%s` is no address: write 10.0.0.7, 10.0.0.0/8, "
-			       "fd00::/8 or unix",
+			       "--trust-proxy: `%s` is no address: write 192.0.2.7, 192.0.2.0/24, "
+			       "2001:db8::/32 or unix",
 			       text);
 	ret->bits = (unsigned)bits + (v4 ? 96 : 0);
 	return 0;
@@ -113,7 +113,7 @@ int access_new(const struct access_options *o, struct access **ret, struct err *
 	pthread_mutex_init(&a->lock, NULL);
 	a->clients = clients_new();
 	a->arena = arena_new();
-	strcpy(a->cookie, "cairn_session");
+	snprintf(a->cookie, sizeof(a->cookie), "cairn_session");
 	if (o->token)
 		digest_bytes(o->token, strlen(o->token), &a->token);
 	for (size_t i = 0; i < o->n_proxies; i++)
@@ -270,6 +270,27 @@ bool access_wants_token(struct access *a)
 	return any;
 }
 
+/* Proxies. */
+
+static bool in_net(const struct net *n, const unsigned char address[16])
+{
+	unsigned whole = n->bits / 8, rest = n->bits % 8;
+
+	return memcmp(n->bytes, address, whole) == 0 &&
+	       (!rest || ((n->bytes[whole] ^ address[whole]) >> (8 - rest)) == 0);
+}
+
+static bool is_trusted_proxy(struct access *a, const struct web_peer *p)
+{
+	unsigned char address[16];
+	bool known = !p->is_unix && parse_address(p->name.address, address);
+
+	for (size_t i = 0; i < a->o.n_proxies; i++)
+		if (a->proxies[i].is_unix ? p->is_unix : known && in_net(&a->proxies[i], address))
+			return true;
+	return false;
+}
+
 /* Sessions. */
 
 static bool cookie_value(struct access *a, struct web_exchange *x, struct digest *ret)
@@ -356,11 +377,14 @@ static struct session *add_session(struct access *a)
 
 static void set_cookie(struct access *a, struct web_exchange *x, const char *value, int seconds)
 {
+	bool secure = web_is_secure(x) || (is_trusted_proxy(a, web_peer(x)) &&
+					   str_eq(web_header(x, "X-Forwarded-Proto"), "https"));
+
 	/* Strict: the browser sends it only with requests of our own pages. */
 	web_add_header(x, "Set-Cookie",
 		       arena_printf(x->arena,
 				    "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s",
-				    a->cookie, value, seconds, web_is_secure(x) ? "; Secure" : ""));
+				    a->cookie, value, seconds, secure ? "; Secure" : ""));
 }
 
 static void end_session(struct access *a, struct web_exchange *x)
@@ -452,25 +476,6 @@ void access_sign_out(struct access *a, struct web_exchange *x)
 
 /* Who asks. */
 
-static bool in_net(const struct net *n, const unsigned char address[16])
-{
-	unsigned whole = n->bits / 8, rest = n->bits % 8;
-
-	return memcmp(n->bytes, address, whole) == 0 &&
-	       (!rest || ((n->bytes[whole] ^ address[whole]) >> (8 - rest)) == 0);
-}
-
-static bool is_trusted_proxy(struct access *a, const struct web_peer *p)
-{
-	unsigned char address[16];
-	bool known = !p->is_unix && parse_address(p->name.address, address);
-
-	for (size_t i = 0; i < a->o.n_proxies; i++)
-		if (a->proxies[i].is_unix ? p->is_unix : known && in_net(&a->proxies[i], address))
-			return true;
-	return false;
-}
-
 /* A proxy adds the address of its own client at the end; what stands before may be anybody's. */
 static const char *forwarded_for(struct web_exchange *x, const char *otherwise)
 {
@@ -503,11 +508,13 @@ static bool named_by_proxy(struct access *a, struct web_exchange *x, struct call
 }
 
 /* A user of this machine. Root isn't one for our purpose: proxies run as root. */
-static bool is_local_user(const struct web_peer *p, struct caller *ret)
+static bool is_local_user(struct web_exchange *x, const struct web_peer *p, struct caller *ret)
 {
+	uid_t uid;
+
 	if (!p->local)
 		return false;
-	if (p->has_uid && p->uid == geteuid())
+	if (web_peer_uid(x, &uid) && uid == geteuid())
 		ret->role = p->is_unix ? ROLE_ADMIN : ROLE_VIEWER;
 	else if (p->is_unix)
 		ret->role = ROLE_VIEWER; /* the socket's mode has let him in */
@@ -531,7 +538,7 @@ static void identify(struct access *a, struct web_exchange *x, const struct web_
 	}
 	if (find_session(a, x, c) || (by_proxy && named_by_proxy(a, x, c)) || by_proxy)
 		return;
-	is_local_user(p, c);
+	is_local_user(x, p, c);
 }
 
 static bool names_loopback(const char *host)
@@ -620,6 +627,15 @@ bool access_comes_from_here(struct access *a, struct web_exchange *x)
 	const char *origin = web_header(x, "Origin"), *site = web_header(x, "Sec-Fetch-Site");
 	enum way way = x->caller->way;
 
+	/* To read, a page of another site must be let in by us (CORS), and none is. But what it
+	 * embeds would count, and take time: browsers say where it comes from. */
+	if (str_eq(x->method, "GET")) {
+		if (!site || str_eq(site, "same-origin") || str_eq(site, "none") ||
+		    str_eq(web_header(x, "Sec-Fetch-Mode"), "navigate"))
+			return true;
+		web_problem(x, 403, "pages of other sites may not use this API");
+		return false;
+	}
 	if (origin ? is_own_origin(a, x, origin)
 		   : (way != WAY_COOKIE && way != WAY_PROXY) || str_eq(site, "same-origin"))
 		return true;

@@ -53,7 +53,7 @@ struct access_identity {
 
 struct access_options {
 	const char *token;          /* of an admin; or NULL */
-	const char *const *proxies; /* "10.0.0.0/8", "::1" or "unix" */
+	const char *const *proxies; /* "192.0.2.0/24", "::1" or "unix" */
 	size_t n_proxies;
 	const char *identity_header; /* of these proxies; or NULL */
 	const struct access_identity *identities;
@@ -73,7 +73,8 @@ void access_add_once(struct access *a, struct str *ret);
 bool access_enter(struct access *a, struct web_exchange *x);
 /* Whether the caller has this role; false: the answer is set. */
 bool access_may(struct access *a, struct web_exchange *x, enum role role);
-/* A request that changes something doesn't come from another site. False: the answer is set. */
+/* The request doesn't come from a page of another site, as far as that matters. False: the answer
+ * is set. */
 bool access_comes_from_here(struct access *a, struct web_exchange *x);
 
 /* For long answers: the token or session of the beginning is still valid. */

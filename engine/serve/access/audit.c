@@ -1,7 +1,8 @@
 /* engine/serve/access/audit.c — the files of the audit log.
  *
- * Each line is one write(2) at the file's end, so that a crash leaves at most one half line, which
- * reading skips. Entries are numbered; the number goes on behind the last one of the files.
+ * Each line is one write(2) at the file's end, so that a crash leaves at most one half line. The
+ * next server ends it, and reading skips it. Entries are numbered; the number goes on behind the
+ * last one of the files.
  *
  * One lock protects all of struct audit. Reading takes it only to learn the number. */
 #include "serve/access/audit.h"
@@ -148,13 +149,18 @@ static uint64_t last_number(const char *path)
 static int open_file(struct audit *a, struct err *err)
 {
 	bool begins = a->last == 0;
+	char last;
 
 	if (fs_mkdir_p_at(AT_FDCWD, a->folder, 0700, err) < 0)
 		return -1;
-	a->fd = open(a->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	a->fd = open(a->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (a->fd < 0)
 		return err_errno(err, "cannot write %s", a->path);
 	a->size = lseek(a->fd, 0, SEEK_END);
+	/* What a crash has left of a line ends here. */
+	if (a->size > 0 && pread(a->fd, &last, 1, a->size - 1) == 1 && last != '\n' &&
+	    fs_write_all(a->fd, "\n", 1, err) < 0)
+		return -1;
 	if (begins)
 		a->last = MAX(last_number(a->path), last_number(a->old_path));
 	return 0;

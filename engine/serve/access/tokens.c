@@ -1,5 +1,10 @@
-/* engine/serve/access/tokens.c — the file of tokens. It is read whole and written anew, atomically,
- * under the lock of a file beside it: so a server that reads it without the lock sees one state. */
+/* engine/serve/access/tokens.c — the file of tokens: a JSON object with "version" and "tokens".
+ *
+ * It is read whole, and written anew, atomically, under the lock of a file beside it. So a server
+ * that reads it without the lock sees one state.
+ *
+ * Invariants: a file that others may read, or that isn't ours, gives no token, since its tokens may
+ * be known or planted. The text of a token is in memory only while it is made. Threads: any. */
 #include "serve/access/tokens.h"
 #include <sys/stat.h>
 #include "base/clock.h"

@@ -21,6 +21,7 @@
 #include "serve/event.h"
 #include "serve/internal.h"
 #include "serve/page/page.h"
+#include "serve/view/view.h"
 
 /* Of many projects, the error names a few as examples; /api/v1/projects has all. */
 #define NAMES_MAX 20
@@ -126,12 +127,12 @@ void api_route(void *arg, struct web_exchange *x)
 {
 	_cleanup_(str_deinit) struct str allow = { 0 };
 	struct daemon *d = arg;
-	const struct api_route *r = find_route(x, &allow);
+	const struct api_route *view = view_route(x), *r = view ? view : find_route(x, &allow);
 
 	if (!access_enter(d->access, x) || (!r && page_answer(x)))
 		return;
 	if (!access_may(d->access, x, r ? api_role(r) : ROLE_VIEWER) ||
-	    !access_comes_from_here(d->access, x)) {
+	    (!view && !access_comes_from_here(d->access, x))) {
 		log_refused(d, x);
 		return;
 	}
@@ -153,7 +154,8 @@ void api_route(void *arg, struct web_exchange *x)
 	x->health = (r->flags & API_HEALTH) != 0;
 	if (r->body && x->content_type && strncasecmp(x->content_type, "application/json", 16) != 0)
 		web_problem(x, 415, "the body must be application/json");
-	check_params(r, x);
+	if (!view)
+		check_params(r, x);
 }
 
 /* Handling. */

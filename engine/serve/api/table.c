@@ -148,6 +148,12 @@ const struct api_route api_routes[] = {
 	  .status = 204 },
 	{ "GET", "/api/v1/audit", "audit", "Who changed what, newest first", API_ADMIN, api_audit,
 	  PARAMS(LIMIT, CURSOR), .status = 200, .answer = "Audit" },
+	{ "POST", "/api/v1/views", "view",
+	  "An address at which a browser can show content of the store: `base`, and a path in the "
+	  "tree "
+	  "or, for a file, a name. It is valid for an hour; ?download=1 saves the file",
+	  API_PROJECT | API_ASKS, api_view_begin, .body = "ViewRequest", .status = 201,
+	  .answer = "View" },
 	{ "GET", "/api/v1/events", "events",
 	  "What changes, as server-sent events: run, task (of the runs in `run`), schedule, reset "
 	  "(read "

@@ -19,7 +19,7 @@
 
 #define RING_FRAMES   8192
 #define RING_BYTES    (16 * MIB)
-#define LOOK_NS       (500 * NS_PER_MS)
+#define LOOK_NS       (500 * NS_PER_MS) /* between two looks */
 #define FIRST_LOOK_NS (5 * NS_PER_S)
 
 struct frame {
@@ -117,7 +117,10 @@ static void add_watch(struct events_watch *v, size_t *n, const struct events_rea
 	v[(*n)++] = (struct events_watch){ (char *)(uintptr_t)run, r->project, r->since_ns };
 }
 
-bool events_wait(struct events *e, struct arena *arena, struct events_watch **ret, size_t *ret_n)
+/* Waits until there is a reader, at most LOOK_NS if there is one. False: the end. *ret: what is
+ * watched, in `arena`. */
+static bool wait_for_look(struct events *e, struct arena *arena, struct events_watch **ret,
+			  size_t *ret_n)
 {
 	struct timespec at;
 	bool goes_on;
@@ -139,7 +142,7 @@ bool events_wait(struct events *e, struct arena *arena, struct events_watch **re
 	return goes_on;
 }
 
-void events_looked(struct events *e)
+static void looked(struct events *e)
 {
 	pthread_mutex_lock(&e->lock);
 	e->looked = true;
@@ -178,10 +181,10 @@ static void *look_loop(void *arg)
 		struct events_watch *w;
 		size_t n;
 
-		if (!events_wait(e, arena, &w, &n))
+		if (!wait_for_look(e, arena, &w, &n))
 			break;
 		look_now(l, w, n);
-		events_looked(e);
+		looked(e);
 	}
 	look_free(l);
 	return NULL;

@@ -1,17 +1,17 @@
 /* serve/events/events.h — what changes, told live: runs, tasks, schedules.
  *
  * One thread looks at the databases and the scheduler, compares, and puts each change as a frame of
- * server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) into a ring.
- * Readers copy frames from the ring; none asks the database. So a hundred readers cost hardly more
- * than one. Without readers the thread sleeps.
+ * server-sent events (HTML standard, section 9.2) into a ring. Readers copy frames from the ring;
+ * none asks the database. So a reader costs only the bytes that it gets. Without readers the thread
+ * sleeps.
  *
  * Each frame has an id. A reader that comes again with the last id that it got goes on behind it.
  * When the ring doesn't have these frames any more, or a former server gave the id, it gets the
  * event `reset`: read everything again.
  *
- * Events: `run` and `schedule`, the objects of the API with "project"; `task`, the members of a
- * task's row that its newest attempt tells, with "project" and "run", only of runs that some reader
- * watches. Tags of a run that has ended are not watched.
+ * Events: `run` and `schedule`, the objects of the API with "project"; `task`, what its newest
+ * attempt tells of a task's row, without members that are null, with "project" and "run", and only
+ * of runs that the reader watches. Tags of a run that has ended are not watched.
  */
 #ifndef CAIRN_SERVE_EVENTS_EVENTS_H
 #define CAIRN_SERVE_EVENTS_EVENTS_H
@@ -46,10 +46,6 @@ struct events_watch {
 	const struct project *project; /* NULL: any */
 	int64_t since_ns;              /* wall: the first reader came then */
 };
-/* Waits until there is a reader, at most a moment if there is one. False: the end. *ret: what is
- * watched, in `arena`. */
-bool events_wait(struct events *e, struct arena *arena, struct events_watch **ret, size_t *ret_n);
-void events_looked(struct events *e);
 /* `run`: only for readers that watch it; NULL: for all of the project. Takes the reference. */
 void events_add(struct events *e, const struct project *p, const char *run, const char *event,
 		json_t *data);

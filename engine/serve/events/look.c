@@ -18,8 +18,10 @@
 #include "serve/events/events.h"
 
 #define AGAIN_NS     (5 * NS_PER_S)
-#define RUNS_MAX     500  /* that go on, or are new, in one look */
-#define ATTEMPTS_MAX 2000 /* new ones of a run in one look */
+#define SCHEDULES_NS (2 * NS_PER_S) /* they are asked on the loop's thread */
+#define RUNS_MAX     500            /* that go on, or are new, in one look */
+#define RUNS_FEW     20             /* are looked at first */
+#define ATTEMPTS_MAX 2000           /* new ones of a run in one look */
 /* A reader subscribes, then reads: what ended shortly before is told as well. */
 #define BEFORE_NS   (2 * NS_PER_S)
 #define CACHE_BYTES (4 * MIB)
@@ -42,7 +44,7 @@ struct watched {
 struct place { /* a project */
 	struct project *p;
 	struct db *db; /* NULL: not open */
-	int64_t version, at_ns;
+	int64_t version, at_ns, schedules_ns;
 	int64_t newest; /* run */
 	bool looked;
 	VEC(struct known) runs, schedules;
@@ -171,11 +173,9 @@ static int look_at_ended(struct look *l, struct place *p, struct arena *arena, s
 
 static int look_at_runs(struct look *l, struct place *p, struct arena *arena, struct err *err)
 {
-	const struct run_query newest = { .paged = true, .limit = p->looked ? RUNS_MAX : 1 },
-			       running = { .paged = true,
-					   .has_state = true,
-					   .state = RUN_RUNNING,
-					   .limit = RUNS_MAX };
+	struct run_query newest = { .paged = true, .limit = p->looked ? RUNS_FEW : 1 }, running = {
+		.paged = true, .has_state = true, .state = RUN_RUNNING, .limit = RUNS_MAX
+	};
 	int64_t before = p->newest;
 	struct run_row *rows;
 	size_t n;
@@ -188,6 +188,11 @@ static int look_at_runs(struct look *l, struct place *p, struct arena *arena, st
 		tell_run(l, p, &rows[i], arena);
 	if (record_query_runs(p->db, &newest, arena, &rows, &n, err) < 0)
 		return -1;
+	if (p->looked && n == RUNS_FEW && rows[n - 1].rowid > before) {
+		newest.limit = RUNS_MAX;
+		if (record_query_runs(p->db, &newest, arena, &rows, &n, err) < 0)
+			return -1;
+	}
 	if (p->looked && n == RUNS_MAX && rows[n - 1].rowid > before)
 		events_add(l->e, p->p, NULL, "reset", with_project(json_object(), p));
 	for (size_t i = n; i-- > 0;)
@@ -201,6 +206,15 @@ static int look_at_runs(struct look *l, struct place *p, struct arena *arena, st
 
 /* Tasks of watched runs. */
 
+/* Sent to many readers, often: what is null is left out. */
+static void set(json_t *j, const char *name, json_t *value)
+{
+	if (json_is_null(value))
+		json_decref(value);
+	else
+		json_object_set_new(j, name, value);
+}
+
 static void tell_task(struct look *l, struct place *p, struct watched *w, struct known *k,
 		      const struct attempt_row *row, bool tell)
 {
@@ -210,24 +224,23 @@ static void tell_task(struct look *l, struct place *p, struct watched *w, struct
 			    : row->failure == FAILURE_CANCELLED ? "cancelled"
 								: "failed";
 
-	json_object_set_new(j, "run", facts_text(w->run));
-	json_object_set_new(j, "task", facts_text(row->task));
-	json_object_set_new(j, "step", facts_text(row->step));
-	json_object_set_new(j, "state", json_string(state));
-	json_object_set_new(j, "started", facts_time(row->started_ns));
-	json_object_set_new(j, "ended", facts_time(row->ended_ns));
-	json_object_set_new(j, "duration_ns",
-			    row->ended_ns ? json_integer(row->ended_ns - row->started_ns)
-					  : json_null());
-	json_object_set_new(j, "attempts", json_integer(row->number));
-	json_object_set_new(j, "reason", facts_text(row->reason));
-	json_object_set_new(j, "failure",
-			    row->ended_ns && row->failure != FAILURE_NONE
-				    ? json_string(failure_class_name(row->failure))
-				    : json_null());
-	json_object_set_new(j, "message", facts_text(row->message));
-	json_object_set_new(j, "waiting", row->ended_ns ? json_null() : facts_text(row->waiting));
-	json_object_set_new(j, "node", facts_text(row->node));
+	set(j, "run", facts_text(w->run));
+	set(j, "task", facts_text(row->task));
+	set(j, "step", facts_text(row->step));
+	set(j, "state", json_string(state));
+	set(j, "started", facts_time(row->started_ns));
+	set(j, "ended", facts_time(row->ended_ns));
+	set(j, "duration_ns",
+	    row->ended_ns ? json_integer(row->ended_ns - row->started_ns) : json_null());
+	set(j, "attempts", json_integer(row->number));
+	set(j, "reason", facts_text(row->reason));
+	set(j, "failure",
+	    row->ended_ns && row->failure != FAILURE_NONE
+		    ? json_string(failure_class_name(row->failure))
+		    : json_null());
+	set(j, "message", facts_text(row->message));
+	set(j, "waiting", row->ended_ns ? json_null() : facts_text(row->waiting));
+	set(j, "node", facts_text(row->node));
 	with_project(j, p);
 	if (is_news(k, j) && tell)
 		events_add(l->e, p->p, w->run, "task", j);
@@ -391,10 +404,12 @@ static int look_at(struct look *l, struct place *p, const struct events_watch *w
 	db_snapshot_end(p->db);
 	if (r < 0)
 		return -1;
-	if (changed) {
+	if (changed && now - p->schedules_ns >= SCHEDULES_NS) {
 		look_at_schedules(l, p);
-		p->at_ns = now;
+		p->schedules_ns = now;
 	}
+	if (changed)
+		p->at_ns = now;
 	p->version = version;
 	p->looked = true;
 	return 0;

@@ -10,6 +10,7 @@ static const char *web_reason(unsigned status)
 		const char *reason;
 	} reasons[] = {
 		{ 200, "OK" },
+		{ 201, "Created" },
 		{ 202, "Accepted" },
 		{ 204, "No Content" },
 		{ 304, "Not Modified" },
@@ -22,6 +23,7 @@ static const char *web_reason(unsigned status)
 		{ 409, "Conflict" },
 		{ 413, "Content Too Large" },
 		{ 415, "Unsupported Media Type" },
+		{ 416, "Range Not Satisfiable" },
 		{ 421, "Misdirected Request" },
 		{ 422, "Unprocessable Content" },
 		{ 429, "Too Many Requests" },

@@ -7,20 +7,21 @@
 #include "base/err.h"
 
 /* All functions that we call, without "MHD_". */
-#define MHD_FUNCTIONS(X)                 \
-	X(get_version)                   \
-	X(start_daemon)                  \
-	X(stop_daemon)                   \
-	X(create_response_from_buffer)   \
-	X(create_response_from_callback) \
-	X(add_response_header)           \
-	X(add_response_footer)           \
-	X(queue_response)                \
-	X(destroy_response)              \
-	X(lookup_connection_value)       \
-	X(get_connection_values)         \
-	X(get_connection_info)           \
-	X(suspend_connection)            \
+#define MHD_FUNCTIONS(X)                       \
+	X(get_version)                         \
+	X(start_daemon)                        \
+	X(stop_daemon)                         \
+	X(create_response_from_buffer)         \
+	X(create_response_from_callback)       \
+	X(create_response_from_fd_at_offset64) \
+	X(add_response_header)                 \
+	X(add_response_footer)                 \
+	X(queue_response)                      \
+	X(destroy_response)                    \
+	X(lookup_connection_value)             \
+	X(get_connection_values)               \
+	X(get_connection_info)                 \
+	X(suspend_connection)                  \
 	X(resume_connection)
 
 #define MHD_MEMBER(name) typeof(&MHD_##name) name;

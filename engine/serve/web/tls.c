@@ -4,7 +4,11 @@
  * until it ends, so the pair before the newest one is kept, too: it is freed by the next renewal,
  * RENEW_MIN_NS later at least, when no handshake from before lasts any more (WEB_REQUEST_S). */
 #include "serve/web/tls.h"
+
+#if __has_include(<gnutls/abstract.h>) && !defined(CAIRN_STATIC)
+
 #include <dlfcn.h>
+#include <gnutls/abstract.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -152,12 +156,14 @@ int tls_reload(bool force, struct err *err)
 	changed |= has_changed(tls.key_path, &tls.key_seen, &key);
 	if (!changed && !force)
 		return 0;
-	if (tls.before && now - tls.at_ns < RENEW_MIN_NS)
-		return 0; /* later: a handshake may still use the one that would go */
 	p = xcalloc(1, sizeof(*p));
 	if (read_pair(p, err) < 0) {
 		pair_free(p);
 		return -1;
+	}
+	if (tls.before && now - tls.at_ns < RENEW_MIN_NS) {
+		pair_free(p);
+		return 0; /* later: a handshake may still use the one that would go */
 	}
 	stat(tls.cert_path, &tls.cert_seen);
 	stat(tls.key_path, &tls.key_seen);
@@ -180,9 +186,9 @@ int tls_open(const char *cert, const char *key, struct err *err)
 	return tls_reload(true, err) < 0 ? -1 : 0;
 }
 
-int tls_retrieve(gnutls_session_t session, const gnutls_datum_t *cas, int n_cas,
-		 const gnutls_pk_algorithm_t *algorithms, int n_algorithms, gnutls_pcert_st **certs,
-		 unsigned *n_certs, gnutls_privkey_t *key)
+static int retrieve(gnutls_session_t session, const gnutls_datum_t *cas, int n_cas,
+		    const gnutls_pk_algorithm_t *algorithms, int n_algorithms,
+		    gnutls_pcert_st **certs, unsigned *n_certs, gnutls_privkey_t *key)
 {
 	pthread_mutex_lock(&tls.lock);
 	*certs = tls.now->certs;
@@ -191,3 +197,29 @@ int tls_retrieve(gnutls_session_t session, const gnutls_datum_t *cas, int n_cas,
 	pthread_mutex_unlock(&tls.lock);
 	return 0;
 }
+
+void *tls_callback(void)
+{
+	return (void *)(uintptr_t)retrieve;
+}
+
+#else
+
+int tls_open(const char *cert, const char *key, struct err *err)
+{
+	return err_set(err, ERR_UNSUPPORTED,
+		       "this program was built without TLS: let a proxy in front of it have the "
+		       "certificate, and see --trust-proxy");
+}
+
+int tls_reload(bool force, struct err *err)
+{
+	return 0;
+}
+
+void *tls_callback(void)
+{
+	return NULL;
+}
+
+#endif

@@ -6,7 +6,6 @@
 #ifndef CAIRN_SERVE_WEB_TLS_H
 #define CAIRN_SERVE_WEB_TLS_H
 
-#include <gnutls/abstract.h>
 #include <stdbool.h>
 #include "base/err.h"
 
@@ -19,9 +18,7 @@ int tls_open(const char *cert, const char *key, struct err *err);
 /* Reads them again if they have changed, or if `force`. 1: there are new ones; 0: nothing is new;
  * -1: the old ones stay. One thread at a time. */
 int tls_reload(bool force, struct err *err);
-/* For MHD_OPTION_HTTPS_CERT_CALLBACK; any thread. */
-int tls_retrieve(gnutls_session_t session, const gnutls_datum_t *cas, int n_cas,
-		 const gnutls_pk_algorithm_t *algorithms, int n_algorithms, gnutls_pcert_st **certs,
-		 unsigned *n_certs, gnutls_privkey_t *key);
+/* For MHD_OPTION_HTTPS_CERT_CALLBACK: a function that any thread may call. */
+void *tls_callback(void);
 
 #endif

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include "base/crypto/digest.h"
@@ -44,7 +45,9 @@
 /* Accepted only to answer 503. */
 #define CONNECTIONS_OVER 64
 #define STREAM_BLOCK     16384
-#define STREAM_MAX_S     86400
+/* Of streams that send much to many: each block costs two changes of threads. */
+#define STREAM_BLOCK_LARGE 65536
+#define STREAM_MAX_S       86400
 /* A silent stream is asked after so many ticks all the same, to notice that its client is gone. */
 #define HANG_UP_TICKS 20
 /* How often the certificate's files are looked at. */
@@ -67,6 +70,8 @@ struct connection {
 	int64_t offered_ns; /* since when a client that must not be slow has bytes to take; or 0 */
 	bool peer_known;    /* `peer` is filled; the threads of the connection's requests only */
 	struct web_peer peer;
+	enum { UID_UNASKED, UID_KNOWN, UID_UNKNOWN } uid_state;
+	uid_t uid;
 };
 
 struct request {
@@ -87,7 +92,7 @@ struct web {
 	bool certificate_bad;
 	struct web_options o;
 	struct listener *listeners;
-	size_t n_listeners;
+	size_t n_listeners, connections_max;
 	struct MHD_Daemon *daemons[16];
 	struct crew *work, *health;
 	bool stopping, stopped; /* under lock; stopped: the crews take no more jobs */
@@ -244,10 +249,20 @@ const struct web_peer *web_peer(struct web_exchange *x)
 		c->peer = (struct web_peer){ .local = c->listener->local,
 					     .is_unix = c->listener->is_unix };
 		peer_name(c->fd, &c->peer.name);
-		c->peer.has_uid = c->peer.local && peer_uid(c->fd, &c->peer.uid);
 		c->peer_known = true;
 	}
 	return &c->peer;
+}
+
+bool web_peer_uid(struct web_exchange *x, uid_t *ret)
+{
+	struct connection *c = CONTAINER_OF(x, struct request, x)->connection;
+
+	if (c->uid_state == UID_UNASKED)
+		c->uid_state =
+			c->listener->local && peer_uid(c->fd, &c->uid) ? UID_KNOWN : UID_UNKNOWN;
+	*ret = c->uid;
+	return c->uid_state == UID_KNOWN;
 }
 
 bool web_is_secure(struct web_exchange *x)
@@ -343,7 +358,7 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 	r->x.content_type = header(r, "Content-Type");
 	check_framing(w, r, version);
 	pthread_mutex_lock(&w->lock);
-	crowded = w->stopping || w->connections.n > WEB_CONNECTIONS_MAX;
+	crowded = w->stopping || w->connections.n > w->connections_max;
 	pthread_mutex_unlock(&w->lock);
 	if (crowded) {
 		r->x.retry_after_s = 1;
@@ -372,7 +387,8 @@ struct streaming {
 	unsigned waited; /* ticks without a look; under the server's lock */
 	ssize_t came;    /* bytes in the block, or read()'s other result */
 	size_t sent;     /* of them */
-	char block[STREAM_BLOCK];
+	size_t room;
+	char block[];
 };
 
 static ssize_t fail_stream(struct streaming *s, const char *why)
@@ -428,7 +444,7 @@ static void fill(void *arg)
 	bool waits;
 	char c;
 
-	s->came = s->s.read(s->s.arg, s->block, sizeof(s->block));
+	s->came = s->s.read(s->s.arg, s->block, s->room);
 	s->sent = 0;
 	if (s->came == WEB_STREAM_WAIT && recv(s->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
 		s->came = WEB_STREAM_FAILED;
@@ -521,8 +537,10 @@ static bool takes_trailers(struct request *r)
 
 static struct MHD_Response *stream_response(struct web *w, struct request *r)
 {
-	struct streaming *s = xcalloc(1, sizeof(*s));
+	size_t room = r->x.stream.drops_slow ? STREAM_BLOCK_LARGE : STREAM_BLOCK;
+	struct streaming *s = xmalloc(sizeof(*s) + room);
 
+	*s = (struct streaming){ .room = room };
 	s->web = w;
 	s->connection = r->connection;
 	s->mhd = r->mhd;
@@ -578,6 +596,8 @@ static void add_headers(struct web *w, struct request *r, struct MHD_Response *r
 	add_header(w, response, "Cache-Control", r->x.cache ? r->x.cache : "no-store");
 	add_header(w, response, "X-Content-Type-Options", "nosniff");
 	add_header(w, response, "Referrer-Policy", "no-referrer");
+	add_header(w, response, "Cross-Origin-Resource-Policy",
+		   r->x.shared ? "cross-origin" : "same-origin");
 	add_header(w, response, "Content-Security-Policy",
 		   r->x.policy ? r->x.policy : "default-src 'none'; frame-ancestors 'none'");
 	for (size_t i = 0; i < r->x.n_headers; i++)
@@ -611,6 +631,9 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 	set_phase(r->connection, PHASE_ANSWER);
 	if (r->x.stream.read)
 		response = stream_response(w, r);
+	else if (r->x.file.fd > 0)
+		response = w->api->create_response_from_fd_at_offset64(
+			r->x.file.n, TAKE_FD(r->x.file.fd), r->x.file.at);
 	else if (r->x.bytes)
 		response = w->api->create_response_from_buffer(
 			r->x.n_bytes, (void *)(uintptr_t)r->x.bytes, MHD_RESPMEM_PERSISTENT);
@@ -619,8 +642,8 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 			r->x.out.len, r->x.out.s ? r->x.out.s : (void *)"", MHD_RESPMEM_MUST_COPY);
 	if (!response)
 		return MHD_NO;
-	if (r->x.status == 200 && !r->x.stream.read && (r->x.out.len || r->x.bytes) &&
-	    strcmp(r->x.method, "GET") == 0)
+	if ((r->x.status == 200 || r->x.status == 206) && !r->x.stream.read &&
+	    (r->x.out.len || r->x.bytes || r->x.etag) && strcmp(r->x.method, "GET") == 0)
 		tag(w, r, &response);
 	add_headers(w, r, response);
 	assert(r->x.status < ARRAY_LEN(w->status));
@@ -686,6 +709,8 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
 	set_phase(r->connection, PHASE_HEADERS);
 	if (r->x.stream.free)
 		r->x.stream.free(r->x.stream.arg);
+	if (r->x.file.fd > 0)
+		close(r->x.file.fd);
 	str_deinit(&r->x.body);
 	str_deinit(&r->x.out);
 	arena_free(r->x.arena);
@@ -727,7 +752,7 @@ static int start(struct web *w, size_t i, struct err *err)
 	struct listener *l = &w->listeners[i];
 	bool secure = w->o.tls_cert && !l->is_unix;
 	struct MHD_OptionItem tls[] = {
-		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)tls_retrieve },
+		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls_callback() },
 		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES },
 		{ MHD_OPTION_END, 0, NULL },
 	};
@@ -740,7 +765,7 @@ static int start(struct web *w, size_t i, struct err *err)
 		0, NULL, NULL, on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
 		MHD_OPTION_LISTEN_SOCKET, l->fd, MHD_OPTION_THREAD_POOL_SIZE,
 		(unsigned)WEB_IO_THREADS, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)(WEB_CONNECTIONS_MAX + CONNECTIONS_OVER), MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)(w->connections_max + CONNECTIONS_OVER), MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)INACTIVE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_URI_LOG_CALLBACK,
@@ -755,10 +780,15 @@ static int start(struct web *w, size_t i, struct err *err)
 int web_new(struct loop *l, const struct web_options *o, struct web **ret, struct err *err)
 {
 	struct web *w = xcalloc(1, sizeof(*w));
+	struct rlimit files;
 
 	assert(o->n_listeners <= ARRAY_LEN(w->daemons));
 	w->loop = l;
 	w->o = *o;
+	/* Half of our descriptors are for databases, logs and runs. */
+	w->connections_max = WEB_CONNECTIONS_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+		w->connections_max = MIN(w->connections_max, (size_t)files.rlim_cur / 2);
 	pthread_mutex_init(&w->lock, NULL);
 	thread_cond_init(&w->stream_ended);
 	w->listeners = o->listeners;

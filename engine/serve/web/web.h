@@ -8,7 +8,7 @@
  *
  * Limits, each with the status for a client that exceeds it: headers 32 KiB (431, or 414), body
  * WEB_BODY_MAX (413), headers and body within WEB_REQUEST_S seconds (408), connections
- * WEB_CONNECTIONS_MAX (503), streams that follow WEB_STREAMS_MAX (503).
+ * WEB_CONNECTIONS_MAX or half of the descriptors (503), streams that follow WEB_STREAMS_MAX (503).
  *
  * Who may ask what is decided elsewhere (serve/access/); this is the transport, with TLS if it has
  * a certificate.
@@ -57,6 +57,12 @@ struct web_stream {
 	bool drops_slow; /* a client that takes nothing for WEB_SLOW_S is cut off */
 };
 
+/* A part of a file as the body. */
+struct web_file {
+	int fd; /* the server's from then on */
+	uint64_t at, n;
+};
+
 struct web_param {
 	const char *name, *value;
 };
@@ -80,11 +86,13 @@ struct web_exchange {
 	struct str out;
 	const void *bytes; /* instead of `out`: n_bytes that live as long as the process; or NULL */
 	size_t n_bytes;
+	struct web_file file;                      /* instead of both; without `n` and `fd`: none */
 	const char *allow, *location;              /* headers, or NULL */
 	const char *etag;                          /* NULL: of a digest of `out` */
 	const char *cache, *policy;                /* NULL: nothing is kept, nothing is loaded */
 	struct web_param headers[WEB_HEADERS_MAX]; /* web_add_header() */
 	size_t n_headers;
+	bool shared; /* pages of other origins may embed the answer */
 	unsigned retry_after_s;
 	struct web_stream stream; /* instead of `out` when read is set */
 };
@@ -108,11 +116,12 @@ void web_free(struct web *w);
 struct web_peer {
 	struct peer_name name;
 	bool local, is_unix; /* of the listener */
-	bool has_uid;        /* the user at the other end is known */
-	uid_t uid;
 };
-/* For route() and handle(). It looks for the user only when it is asked first. */
+/* For route() and handle(). */
 const struct web_peer *web_peer(struct web_exchange *x);
+/* The user of the process at the other end, if it is on this machine and known. Kept for the
+ * connection: to find it may mean to read a list of all connections. */
+bool web_peer_uid(struct web_exchange *x, uid_t *ret);
 bool web_is_secure(struct web_exchange *x); /* the connection has TLS */
 /* Reads certificate and key again. 0 also when there are none. */
 int web_reload(struct web *w, struct err *err);

@@ -111,6 +111,10 @@ test_expect 'answers of runs and about them' '
 	keep twice 0 run --force make --twice make
 	keep sweep 0 sweep tune
 	keep trials 0 runs --sweep tune
+	keep token 0 serve token add ada --role operator --expires 1h
+	keep token-none 0 serve token add eve
+	keep token-list 0 serve token list
+	keep token-revoke 0 serve token revoke eve
 	keep secret-none 0 secret list
 	printf 12345678 | cairn secret set TOKEN
 	keep secret 0 secret list

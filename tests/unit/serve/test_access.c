@@ -1,0 +1,141 @@
+/* Who may use the server: limits of clients, tickets of artifacts, types of files. */
+#include "unit.h"
+
+#include "base/clock.h"
+#include "serve/access/clients.h"
+#include "serve/view/ticket.h"
+#include "serve/view/view.h"
+
+#define START (1000 * NS_PER_S)
+
+static void a_client_has_a_burst_and_a_rate(void **state)
+{
+	struct clients *c = clients_new();
+	int64_t now = START;
+
+	for (int i = 0; i < CLIENT_BURST; i++)
+		assert_true(clients_ask(c, "192.0.2.1", now));
+	assert_false(clients_ask(c, "192.0.2.1", now));
+	assert_true(clients_ask(c, "192.0.2.2", now));
+	now += NS_PER_S;
+	for (int i = 0; i < CLIENT_REQUESTS_S; i++)
+		assert_true(clients_ask(c, "192.0.2.1", now));
+	assert_false(clients_ask(c, "192.0.2.1", now));
+	clients_free(c);
+}
+
+/* A customer has 64 bits of addresses: they count as one. */
+static void a_network_of_ipv6_is_one_client(void **state)
+{
+	struct clients *c = clients_new();
+
+	for (int i = 0; i < CLIENT_BURST; i++) {
+		char address[40];
+
+		snprintf(address, sizeof(address), "2001:db8:0:1::%x", i);
+		assert_true(clients_ask(c, address, START));
+	}
+	assert_false(clients_ask(c, "2001:db8:0:1:ffff::1", START));
+	assert_true(clients_ask(c, "2001:db8:0:2::1", START));
+	clients_free(c);
+}
+
+static void many_clients_take_bounded_memory(void **state)
+{
+	struct clients *c = clients_new();
+
+	for (int i = 0; i < 100000; i++) {
+		char address[40];
+
+		snprintf(address, sizeof(address), "192.%d.%d.%d", i >> 16, i >> 8 & 255, i & 255);
+		assert_true(clients_ask(c, address, START + i));
+	}
+	clients_free(c);
+}
+
+static void wrong_tokens_are_counted_by_the_minute(void **state)
+{
+	struct clients *c = clients_new();
+
+	for (int i = 0; i < CLIENT_WRONG_TOKENS; i++)
+		assert_true(clients_wrong(c, "192.0.2.1", START));
+	assert_false(clients_wrong(c, "192.0.2.1", START));
+	assert_true(clients_wrong(c, "192.0.2.2", START));
+	assert_true(clients_wrong(c, "192.0.2.1", START + 61 * NS_PER_S));
+	clients_free(c);
+}
+
+static void a_ticket_is_read_as_it_was_written(void **state)
+{
+	struct ticket t = { .project = 3,
+			    .content = { .size_bytes = 12345, .kind = CONTENT_TREE },
+			    .proof = { .way = WAY_COOKIE },
+			    .until_ns = clock_wall_ns() + NS_PER_S * 60 },
+		      got;
+	_cleanup_(str_deinit) struct str text = { 0 }, late = { 0 };
+
+	memset(t.content.digest.b, 7, DIGEST_BYTES);
+	memset(t.proof.digest.b, 9, DIGEST_BYTES);
+	ticket_write(&t, &text);
+	assert_true(text.len <= TICKET_CHARS);
+	assert_true(ticket_read(text.s, &got));
+	assert_int_equal(got.project, 3);
+	assert_true(content_id_eq(&got.content, &t.content));
+	assert_int_equal(got.proof.way, WAY_COOKIE);
+	assert_true(digest_eq(&got.proof.digest, &t.proof.digest));
+	/* Any other text is none. */
+	for (size_t i = 0; i < text.len; i++) {
+		char was = text.s[i];
+
+		text.s[i] = was == 'A' ? 'B' : 'A';
+		assert_false(ticket_read(text.s, &got));
+		text.s[i] = was;
+	}
+	text.s[text.len - 1] = '\0';
+	assert_false(ticket_read(text.s, &got));
+	assert_false(ticket_read("", &got));
+	t.until_ns = clock_wall_ns() - 1;
+	ticket_write(&t, &late);
+	assert_false(ticket_read(late.s, &got));
+}
+
+static void a_type_comes_from_the_whole_suffix(void **state)
+{
+	static const struct {
+		const char *name;
+		bool page, attached;
+	} cases[] = {
+		{ "a.html", true, false },     { "a.HTM", true, false },
+		{ "html", false, true },       { ".html", true, false },
+		{ "a.html ", false, true },    { "a.html.gz", false, true },
+		{ "a.xhtml", false, true },    { "a.svg", false, false },
+		{ "a.tml", false, true },      { "a. ", false, true },
+		{ "a.", false, true },         { "", false, true },
+		{ "a.html htm", false, true }, { "a.mht", false, true },
+		{ "a.xml", false, true },      { "a.svgz", false, true },
+		{ "a.swf", false, true },      { "a.htc", false, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct view_type t = view_type_of(cases[i].name);
+
+		assert_int_equal(strstr(t.policy, "allow-scripts") != NULL, cases[i].page);
+		assert_int_equal(strstr(t.type, "text/html") != NULL, cases[i].page);
+		assert_int_equal(t.attached, cases[i].attached);
+		assert_null(strstr(t.policy, "allow-same-origin"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_client_has_a_burst_and_a_rate),
+		cmocka_unit_test(a_network_of_ipv6_is_one_client),
+		cmocka_unit_test(many_clients_take_bounded_memory),
+		cmocka_unit_test(wrong_tokens_are_counted_by_the_minute),
+		cmocka_unit_test(a_ticket_is_read_as_it_was_written),
+		cmocka_unit_test(a_type_comes_from_the_whole_suffix),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
