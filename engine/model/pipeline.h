@@ -379,7 +379,7 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
 #define STEP_VALUES_OUTPUT "values"
 
 /* The output that `series` adds, and the launcher of ranks: the metrics over time. A launcher
- * writes one JSON object a line ({"step": 3, "loss": 0.2}); cli/past/series.c reads what others
+ * writes one JSON object a line ({"step": 3, "loss": 0.2}); run/view/series.c reads what others
  * write. */
 #define STEP_SERIES_OUTPUT "series"
 #define STEP_SERIES_PATH   "series.jsonl"

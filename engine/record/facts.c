@@ -49,6 +49,19 @@ json_t *facts_number(double v)
 	return isfinite(v) ? json_real(v) : json_null();
 }
 
+json_t *facts_causes(const char *reason)
+{
+	json_t *causes = json_array();
+
+	for (const char *at = reason ? reason : ""; *at; at += strspn(at, "; ")) {
+		size_t n = strcspn(at, ";");
+
+		json_array_append_new(causes, json_name(at, n));
+		at += n;
+	}
+	return causes;
+}
+
 json_t *facts_time(int64_t wall_ns)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -121,9 +134,16 @@ json_t *facts_event(const struct event_decl *on)
 	return on->webhook ? json_pack("{s:o}", "webhook", facts_text(on->webhook)) : json_null();
 }
 
+json_t *facts_counts(const struct run_counts *c)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->total,
+			 "executed", (json_int_t)c->executed, "hits", (json_int_t)c->hits, "failed",
+			 (json_int_t)c->failed, "skipped", (json_int_t)c->skipped, "blocked",
+			 (json_int_t)c->blocked);
+}
+
 json_t *facts_run(const struct run_row *r)
 {
-	const struct run_counts *c = &r->counts;
 	char hex[DIGEST_HEX_MAX];
 	json_t *o = json_object(),
 	       *params = r->params_json ? json_loads(r->params_json, 0, NULL) : NULL;
@@ -135,22 +155,19 @@ json_t *facts_run(const struct run_row *r)
 	json_object_set_new(o, "path", facts_text(r->path));
 	json_object_set_new(o, "state", json_string(facts_state(r)));
 	json_object_set_new(o, "started", facts_time(r->started_ns));
+	json_object_set_new(o, "ended", facts_time(r->ended_ns));
 	json_object_set_new(o, "duration_ns",
 			    json_integer(r->ended_ns ? r->ended_ns - r->started_ns : 0));
-	json_object_set_new(o, "saved_ns", json_integer(c->saved_ns));
+	json_object_set_new(o, "saved_ns", json_integer(r->counts.saved_ns));
 	json_object_set_new(o, "params", params ? params : json_object());
 	json_object_set_new(o, "git_commit", facts_text(r->git.commit));
 	json_object_set_new(o, "git_dirty", json_boolean(r->git.dirty));
-	json_object_set_new(o, "counts",
-			    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total",
-				      (json_int_t)c->total, "executed", (json_int_t)c->executed,
-				      "hits", (json_int_t)c->hits, "failed", (json_int_t)c->failed,
-				      "skipped", (json_int_t)c->skipped, "blocked",
-				      (json_int_t)c->blocked));
+	json_object_set_new(o, "counts", facts_counts(&r->counts));
 	json_object_set_new(o, "reproduces",
 			    r->has_reproduces ? json_string(digest_hex(&r->reproduces, hex))
 					      : json_null());
 	json_object_set_new(o, "message", facts_text(r->message));
+	json_object_set_new(o, "schedule", facts_text(r->schedule));
 	json_object_set_new(o, "trial", trial_of(r));
 	json_object_set_new(o, "caused_by", cause_of(r));
 	return o;

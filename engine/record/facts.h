@@ -7,8 +7,9 @@
 #include "model/pipeline.h"
 #include "record/manifest/results.h"
 
-json_t *facts_time(int64_t wall_ns);        /* ISO 8601 with milliseconds; null for 0 */
-json_t *facts_run(const struct run_row *r); /* documented at `cairn runs --json` */
+json_t *facts_counts(const struct run_counts *c); /* {"total", "executed", "hits", …} */
+json_t *facts_time(int64_t wall_ns);              /* ISO 8601 with milliseconds; null for 0 */
+json_t *facts_run(const struct run_row *r);       /* documented at `cairn runs --json` */
 /* The same with "tags", the run's names. */
 json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena);
 json_t *facts_text(const char *s); /* null for NULL; any bytes */
@@ -24,6 +25,9 @@ bool facts_read_trial(const json_t *j, struct arena *arena, struct run_trial *re
 
 /* What fires a schedule, null without `on`: {"pipeline", "state"} or {"webhook"}. */
 json_t *facts_event(const struct event_decl *on);
+
+/* A reason with several causes, "param lr changed: 0.1 → 0.2; code changed", as a list of them. */
+json_t *facts_causes(const char *reason);
 
 json_t *facts_number(double v); /* null for NaN and infinities, which JSON lacks */
 

@@ -150,8 +150,9 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 
 struct builder {
 	struct db *db;
-	struct str sql;
-	struct db_value values[9 + 6 * RUN_CONDITIONS_MAX + 1]; /* with DB_END after the last one */
+	struct str sql, pattern;
+	struct db_value
+		values[20 + 6 * RUN_CONDITIONS_MAX + 1]; /* with DB_END after the last one */
 	size_t n;
 };
 
@@ -291,6 +292,37 @@ int record_run_metric(struct db *db, const struct run_row *run, const char *name
 		DB_IN(run->rowid, name, rest, step, step_len), NULL, DB_OUT(ret), err);
 }
 
+/* The text with wildcards around it, its own ones escaped. */
+static void add_pattern(struct str *out, const char *text)
+{
+	str_addc(out, '%');
+	for (const char *at = text; *at; at++) {
+		if (strchr("%_\\", *at))
+			str_addc(out, '\\');
+		str_addc(out, *at);
+	}
+	str_addc(out, '%');
+}
+
+static void where_text(struct builder *b, const char *text)
+{
+	static const char *const columns[] = { "run.id",         "hex(run.hash)",   "run.pipeline",
+					       "run.path",       "run.params_json", "run.message",
+					       "run.git_commit", "run.schedule" };
+	static const char like[] = " LIKE ? ESCAPE '\\'";
+
+	str_reset(&b->pattern);
+	add_pattern(&b->pattern, text);
+	where(b, "(");
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+		str_addf(&b->sql, "%s%s OR ", columns[i], like);
+		ADD(b, (const char *)b->pattern.s);
+	}
+	str_addf(&b->sql, "EXISTS (SELECT 1 FROM tag WHERE tag.run = run.hash AND tag.name%s))",
+		 like);
+	ADD(b, (const char *)b->pattern.s);
+}
+
 static void add_filters(struct builder *b, const struct run_query *q)
 {
 	const struct {
@@ -307,6 +339,7 @@ static void add_filters(struct builder *b, const struct run_query *q)
 		{ q->since_ns, "run.started_ns >= ?", db_int(q->since_ns) },
 		{ q->until_ns, "run.started_ns < ?", db_int(q->until_ns) },
 		{ q->before, "run.rowid_ < ?", db_int(q->before) },
+		{ q->after, "run.rowid_ > ?", db_int(q->after) },
 		/* A run that lost the name to another isn't found by it. */
 		{ q->tag,
 		  "run.hash = (SELECT run FROM tag WHERE name = ? ORDER BY at_ns DESC, digest DESC "
@@ -319,6 +352,8 @@ static void add_filters(struct builder *b, const struct run_query *q)
 			where(b, filters[i].sql);
 			ADD(b, filters[i].value);
 		}
+	if (q->text)
+		where_text(b, q->text);
 	for (size_t i = 0; i < q->n_params; i++)
 		where_param(b, &q->params[i]);
 	for (size_t i = 0; i < q->n_metrics; i++) {
@@ -398,6 +433,34 @@ int record_query_runs(struct db *db, const struct run_query *q, struct arena *ar
 			out.n--;
 	}
 	db_end(&rows);
+	str_deinit(&b.pattern);
 	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return MIN(r, 0);
+}
+
+int record_count_runs(struct db *db, const struct run_query *q, uint64_t *ret, struct err *err)
+{
+	/* Each is answered from an index alone. */
+	if (q->text || q->sweep || q->tag || q->commit || q->since_ns || q->until_ns || q->sort ||
+	    q->n_params || q->n_metrics ||
+	    (q->pipeline != NULL) + (q->schedule != NULL) + (q->has_state ? 1 : 0) > 1)
+		return 0;
+	if (q->pipeline)
+		return db_get(db, "SELECT count(*) FROM run WHERE pipeline = ?", DB_IN(q->pipeline),
+			      NULL, DB_OUT(ret), err);
+	if (q->schedule)
+		return db_get(db, "SELECT count(*) FROM run WHERE schedule = ?", DB_IN(q->schedule),
+			      NULL, DB_OUT(ret), err);
+	if (q->has_state)
+		return db_get(db, "SELECT count(*) FROM run WHERE state = ?", DB_IN(q->state), NULL,
+			      DB_OUT(ret), err);
+	return db_get(db, "SELECT count(*) FROM run", DB_IN(), NULL, DB_OUT(ret), err);
+}
+
+int record_newest_run(struct db *db, int64_t *ret, struct err *err)
+{
+	*ret = 0;
+	return MIN(db_get(db, "SELECT rowid_ FROM run ORDER BY rowid_ DESC LIMIT 1", DB_IN(), NULL,
+			  DB_OUT(ret), err),
+		   0);
 }

@@ -30,6 +30,9 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 struct run_query {
 	const char *pipeline, *schedule, *sweep, *tag; /* or NULL */
 	const char *commit;                            /* its beginning; or NULL */
+	/* Text in the id, hash, pipeline, path, params, message, commit, schedule or a name of the
+	 * run, whatever the case of letters; or NULL. Reads each row: bound it with `after`. */
+	const char *text;
 	bool has_state;
 	enum run_state state;
 	int64_t since_ns, until_ns;                   /* of the start; 0: any */
@@ -43,9 +46,16 @@ struct run_query {
 	 * the newest). Not together with sort. */
 	bool paged;
 	int64_t before;
+	int64_t after; /* only newer rows; 0: any */
 };
 int record_query_runs(struct db *db, const struct run_query *q, struct arena *arena,
 		      struct run_row **ret, size_t *ret_n, struct err *err);
+
+/* How many runs match, if that can be told without reading them: 1 known, 0 not. Pages and limits
+ * don't count. */
+int record_count_runs(struct db *db, const struct run_query *q, uint64_t *ret, struct err *err);
+/* The row of the newest run; 0: there is none. */
+int record_newest_run(struct db *db, int64_t *ret, struct err *err);
 
 /* A metric of a run, by its name or STEP.NAME as in conditions: of several tasks the smallest or
  * the largest value. 1: *ret is set; 0: the run has none. */

@@ -111,6 +111,11 @@ struct run {
 		int64_t at_ns, remaining_ns;
 		int64_t *medians; /* of each step in past runs, read when first needed */
 	} estimate;
+	struct {                           /* the file that others read (view/live.h) */
+		struct loop_source *timer; /* the next time to write it */
+		int64_t not_before_ns;
+		bool wrote;
+	} live;
 };
 
 /* Who tells people of this run; NULL: nobody. */

@@ -19,6 +19,7 @@
 #include "base/os/stop.h"
 #include "record/rows/firings.h"
 #include "run/internal.h"
+#include "run/view/live.h"
 
 /* Init and deinit. */
 
@@ -43,6 +44,7 @@ void run_init(struct run *r, const struct run_context *ctx, const struct pipelin
 void run_deinit(struct run *r)
 {
 	loop_remove_idle(r->ctx->loop, run_turn, r);
+	live_end(r);
 	if (r->signals.listens)
 		stop_unlisten();
 	for (size_t i = 0; i < ARRAY_LEN(r->signals.sources); i++)

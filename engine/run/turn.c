@@ -30,6 +30,7 @@
 #include "plan/values.h"
 #include "run/internal.h"
 #include "run/task/secret.h"
+#include "run/view/live.h"
 #include "runners/series.h"
 
 /* Parked tasks that one turn tries, when the first ones don't fit. */
@@ -683,6 +684,7 @@ void run_turn(void *arg)
 		}
 	} while (t->in[PHASE_ENDED].n); /* attempts that failed at once */
 	task_check_all(r);
+	live_changed(r);
 	if (r->ctx->observer && r->ctx->observer->progress) {
 		plan_count(r->plan, &c);
 		estimate(r);

@@ -248,6 +248,8 @@ static int open_web(struct daemon *d, struct err *err)
 	for (size_t i = 0; r == 0 && i < o.n_listeners; i++)
 		event(EVENT_INFO, "listening", "{s:s}", "address", v[i].text);
 	if (r == 0)
+		d->views = api_views_new();
+	if (r == 0)
 		r = health_new(d, &d->health, err);
 	d->events = events_new(d);
 	if (r == 0)
@@ -434,6 +436,7 @@ static void close_all(struct daemon *d)
 	events_free(d->events);
 	access_free(d->access);
 	health_free(d->health);
+	api_views_free(d->views);
 	calls_free(d->calls);
 	if (d->loop) {
 		leader_end(d);

@@ -42,6 +42,7 @@ struct daemon {
 	struct access *access; /* these two exist together with `web` */
 	struct events *events;
 	struct web *web;       /* or NULL */
+	struct views *views;   /* of runs, for requests (api/run/views.h); together with `web` */
 	struct health *health; /* exists together with `web` */
 	struct sdnotify systemd;
 	struct kube_lease *lease; /* or NULL */
@@ -148,6 +149,10 @@ const char *api_cursor(struct api *a, uint64_t next); /* a number as a cursor; 0
 /* calls_run(); false: the client got a problem as answer. */
 bool api_call(struct api *a, loop_fn fn, void *arg);
 
+/* Views of runs that are kept (api/run/views.h). */
+struct views *api_views_new(void);
+void api_views_free(struct views *vs); /* NULL is fine; no request is being handled */
+
 #define API_LIMIT_DEFAULT 50
 #define API_LIMIT_MAX     500
 #define API_CURSOR_MAX    4611686018427387903 /* the same as in api/table.c */
@@ -163,6 +168,10 @@ API_HANDLER(runs);
 API_HANDLER(run_one);
 API_HANDLER(run_attempts);
 API_HANDLER(run_tasks);
+API_HANDLER(run_graph);
+API_HANDLER(run_timeline);
+API_HANDLER(run_task);
+API_HANDLER(run_series);
 API_HANDLER(run_metrics);
 API_HANDLER(run_log);
 API_HANDLER(lineage);

@@ -87,7 +87,7 @@ test_expect 'runs: as cairn runs says it, by filters, in pages' '
 test_expect 'tasks, attempts, metrics, logs, lineage of a run' '
 	id=$(json want "d[\"runs\"][1][\"id\"]")
 	get srv "/api/v1/runs/$id/tasks"
-	test_is "$(json body "[(t[\"task\"], t[\"state\"], t[\"metrics\"]) for t in d[\"tasks\"]]")" "[[\"s\", \"succeeded\", {\"acc\": 0.2}], [\"t\", \"succeeded\", {}]]"
+	test_is "$(json body "[(t[\"task\"], t[\"state\"], t[\"metrics\"]) for t in d[\"tasks\"]]")" "[[\"s\", \"executed\", {\"acc\": 0.2}], [\"t\", \"executed\", {}]]"
 	json body "d[\"tasks\"][0][\"outputs\"][\"o\"][\"id\"]" >content
 	get srv "/api/v1/runs/$id/tasks?limit=1"
 	test_is "$(json body "[[t[\"task\"] for t in d[\"tasks\"]], d[\"next\"]]")" "[[\"s\"], \"1\"]"

@@ -3,7 +3,7 @@
  * read_status() reads the facts from this project's database, server_status() (serve/follow.c) from
  * a server. Both return the same JSON, which `--json` prints and from which the tables for people
  * are made. People see attempts that still run or failed; successful ones, and tasks that weren't
- * executed (spared.c), are only counted, unless -v.
+ * executed (run/view/tasks.c), are only counted, unless -v.
  *
  * Whether an engine lives is in no column: run_is_left() and facts_engine_died() look at the
  * process, so an attempt without an end isn't called running when its engine is dead.
@@ -17,6 +17,7 @@
 #include "cli/serve/server.h"
 #include "run/handover/served.h"
 #include "run/run.h"
+#include "run/view/tasks.h"
 
 static const char *printable(struct cli *cli, const json_t *o, const char *key)
 {
@@ -168,6 +169,23 @@ static void print_exports(struct cli *cli, const json_t *exports)
 		table_print(t, cli);
 }
 
+/* The tasks of an ended run that weren't executed in it. */
+static int read_spared(struct cli *cli, struct db *db, const struct run_row *run, json_t **ret,
+		       struct err *err)
+{
+	_cleanup_(view_freep) struct run_view *v = NULL;
+	const struct config *config;
+	struct store *store;
+
+	*ret = NULL;
+	if (!run->results.kind)
+		return *ret = json_array(), 0;
+	if (cli_config(cli, &config, err) < 0 || cli_store(cli, false, &store, err) < 0 ||
+	    view_open(db, store, config->state_dir, run, &v, err) < 0)
+		return -1;
+	return view_spared_json(v, db, ret, err);
+}
+
 /* Reads from this project's database what `--json` prints, and what happens next to the run. */
 static int read_status(struct cli *cli, const struct cli_args *args, json_t **ret,
 		       const char **ret_next, struct err *err)
@@ -185,7 +203,7 @@ static int read_status(struct cli *cli, const struct cli_args *args, json_t **re
 		return -1;
 	if (!cli->json && cli->verbosity < 1)
 		spared = json_array();
-	else if (spared_tasks(cli, db, &run, attempts, n, &spared, err) < 0)
+	else if (read_spared(cli, db, &run, &spared, err) < 0)
 		return json_decref(exports), -1;
 	tasks = json_array();
 	for (size_t i = 0; i < n; i++)

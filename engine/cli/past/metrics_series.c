@@ -11,7 +11,7 @@
  * Invariants: points and names live in cli->arena, plots only point to them. A task without a
  * series is skipped; when none has one, that is an error.
  *
- * What it doesn't do: parse series (series.c), scale and draw (plot/).
+ * What it doesn't do: parse series (run/view/series.c), scale and draw (plot/).
  */
 #include <math.h>
 #include <stdio.h>

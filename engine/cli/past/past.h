@@ -1,6 +1,5 @@
-/* cli/past/past.h — shared by commands of past runs and their --server forms: the options of `logs`
- * its choice of logs, the times of `runs`, and the tasks that a
- * run didn't execute. */
+/* cli/past/past.h — shared by commands of past runs and their --server forms: the options of
+ * `logs`, its choice of logs, and the times of `runs`. */
 #ifndef CAIRN_CLI_PAST_PAST_H
 #define CAIRN_CLI_PAST_PAST_H
 
@@ -46,13 +45,6 @@ int logs_follow(struct cli *cli, const struct cli_args *args, const char *run,
 		const logged_list *logs, const struct logs_later *later);
 /* Prints the line above a log, when there are several. */
 void logs_print_head(struct cli *cli, const struct logged *l);
-
-/* The tasks of an ended run that weren't executed in it: [{"task", "step", "state": "hit",
- * "skipped" or "blocked", "made_by": run or null, "reason": text or null, "duration_ns"}]. Empty
- * while it runs. `attempts`: the run's. */
-int spared_tasks(struct cli *cli, struct db *db, const struct run_row *run,
-		 const struct attempt_row *attempts, size_t n_attempts, json_t **ret,
-		 struct err *err);
 
 /* Parses --since and --until: "2d" means two days ago; else a date, or a time. *ret stays 0 without
  * text. */

@@ -18,20 +18,6 @@
 #include "base/os/fs.h"
 #include "cli/past/series.h"
 
-uint32_t tensorboard_checksum(const void *bytes, size_t n)
-{
-	const unsigned char *p = bytes;
-	uint32_t crc = ~0U;
-
-	for (size_t i = 0; i < n; i++) {
-		crc ^= p[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78U : 0);
-	}
-	crc = ~crc;
-	return (crc >> 15 | crc << 17) + 0xa282ead8U;
-}
-
 static void add_le(struct str *out, uint64_t v, unsigned n_bytes)
 {
 	for (unsigned i = 0; i < n_bytes; i++)
@@ -86,7 +72,7 @@ static void add_float(struct str *out, unsigned field, double v)
 	add_le(out, bits, 4);
 }
 
-static void add_scalar(struct str *out, double wall, const char *tag, const struct plot_point *p)
+static void add_scalar(struct str *out, double wall, const char *tag, const struct series_point *p)
 {
 	_cleanup_(str_deinit) struct str value = { 0 }, summary = { 0 }, event = { 0 };
 	int64_t step = p->x >= 9e18    ? INT64_MAX

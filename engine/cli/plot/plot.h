@@ -4,14 +4,11 @@
 #define CAIRN_CLI_PLOT_PLOT_H
 
 #include "base/text/str.h"
-
-struct plot_point {
-	double x, y; /* y: NAN where the program wrote that */
-};
+#include "run/view/series.h"
 
 struct plot_line {
 	const char *label;
-	const struct plot_point *v;
+	const struct series_point *v;
 	size_t n;
 };
 

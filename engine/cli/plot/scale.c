@@ -10,7 +10,7 @@ bool plot_range_of(const struct plot *p, enum plot_axis axis, struct plot_range 
 
 	for (size_t i = 0; i < p->n; i++)
 		for (size_t k = 0; k < p->lines[i].n; k++) {
-			const struct plot_point *at = &p->lines[i].v[k];
+			const struct series_point *at = &p->lines[i].v[k];
 			double v = axis == PLOT_X ? at->x : at->y;
 
 			if (isfinite(at->x) && isfinite(at->y)) {

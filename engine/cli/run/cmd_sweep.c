@@ -49,7 +49,7 @@ struct trial {
 	bool stopped;        /* … since others were better (early_stop) */
 	bool looked_at;      /* its curve was read, if it has one */
 	struct trial_curve { /* of its series: the best value up to each step; n 0: unknown */
-		struct plot_point *v;
+		struct series_point *v;
 		size_t n;
 	} curve;
 	struct run_row run; /* when it has one */
@@ -299,7 +299,7 @@ static void read_curve(struct trial *t)
 			    (isnan(best) || search_is_better(&w->search, m->v[k].y, best)))
 				best = m->v[k].y;
 			if (k % stride == stride - 1 && !isnan(best))
-				t->curve.v[t->curve.n++] = (struct plot_point){ m->v[k].x, best };
+				t->curve.v[t->curve.n++] = (struct series_point){ m->v[k].x, best };
 		}
 	}
 }

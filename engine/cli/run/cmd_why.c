@@ -8,6 +8,7 @@
  * printed anyway, and an error follows (`unsure`).
  */
 #include "cli/run/planned.h"
+#include "record/facts.h"
 
 static bool named(const struct session_operands *op, const char *label, const char *step)
 {
@@ -21,7 +22,6 @@ static void why_line(struct cli *cli, json_t *list, const char *task, const char
 		     const char *state, const struct digest *key, const char *reason)
 {
 	char hex[DIGEST_HEX_MAX];
-	json_t *causes;
 
 	reason = reason ? reason : "";
 	if (!list) {
@@ -29,18 +29,10 @@ static void why_line(struct cli *cli, json_t *list, const char *task, const char
 			   *reason ? cli_text(cli, reason) : "");
 		return;
 	}
-	causes = json_array();
-	while (*reason) {
-		size_t n = strcspn(reason, ";");
-
-		json_array_append_new(causes, json_name(reason, n));
-		reason += n;
-		reason += strspn(reason, "; ");
-	}
 	json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s?, s:o}", "task",
 					      json_name(task, strlen(task)), "step", step, "state",
 					      state, "key", key ? digest_hex(key, hex) : NULL,
-					      "causes", causes));
+					      "causes", facts_causes(reason)));
 }
 
 /* Why it ran in a past run, as recorded when it started. */

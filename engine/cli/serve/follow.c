@@ -132,7 +132,7 @@ static void add_logged(logged_list *all, const json_t *list, bool attempts)
 			l.running = str_eq(state, "running");
 			l.unfinished = !str_eq(state, "succeeded") && !str_eq(failure, "cancelled");
 		}
-		if (l.task && (attempts || str_eq(state, "succeeded")))
+		if (l.task && (attempts || str_eq(state, "executed") || str_eq(state, "hit")))
 			VEC_PUSH(all, l);
 	}
 }

@@ -203,15 +203,16 @@ int record_each_end(struct db *db, int64_t run,
 	int r = 0, stopped = 0;
 
 	if (db_query(db, &q,
-		     "SELECT id, ended_ns, task, key, failure FROM attempt WHERE run = ? ORDER BY "
-		     "id",
+		     "SELECT id, ended_ns, task, key, failure, started_ns, step FROM attempt WHERE "
+		     "run = ? ORDER BY id",
 		     DB_IN(run), NULL, err) < 0)
 		return -1;
-	while (stopped == 0 &&
-	       (r = db_next(&q, DB_OUT(&e.id, &e.ended_ns, &e.task, &e.key, &e.failure), err)) >
-		       0) {
+	while (stopped == 0 && (r = db_next(&q,
+					    DB_OUT(&e.id, &e.ended_ns, &e.task, &e.key, &e.failure,
+						   &e.started_ns, &e.step),
+					    err)) > 0) {
 		if (!db_has(&q, 2) || !db_has(&q, 3))
-			e = (struct attempt_end){ .id = e.id, .task = "?" };
+			e = (struct attempt_end){ .id = e.id, .task = "?", .step = "?" };
 		stopped = fn(arg, &e, err);
 	}
 	db_end(&q);

@@ -94,11 +94,11 @@ int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct na
  * A result other than 0 stops and is returned. */
 int record_each_uncached_step(struct db *db, int64_t run, int (*fn)(void *arg, const char *step),
 			      void *arg, struct err *err);
-/* Calls fn with the end of each attempt of the run, in the order of their ids; `task` is borrowed
- * for the call. A result other than 0 stops and is returned. */
+/* Calls fn with the short form of each attempt of the run, in the order of their ids; `task` and
+ * `step` are borrowed for the call. A result other than 0 stops and is returned. */
 struct attempt_end {
-	int64_t id, ended_ns;
-	const char *task;
+	int64_t id, started_ns, ended_ns;
+	const char *task, *step;
 	struct digest key;
 	enum failure_class failure;
 };

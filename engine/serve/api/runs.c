@@ -1,7 +1,7 @@
-/* engine/serve/api/runs.c — routes that read runs, their attempts, tasks and metrics, in the shapes
- * that `cairn runs`, `status` and `metrics` print.
+/* engine/serve/api/runs.c — routes that read runs, their attempts and metrics, in the shapes that
+ * `cairn runs`, `status` and `metrics` print.
  *
- * Runs and attempts are pages of the database, whose cursor is the last row's id. Tasks come from
+ * Runs and attempts are pages of the database, whose cursor is the last row's id. Metrics come from
  * the results table, or from attempts when there is none; their cursor counts the tasks that match
  * (struct task_walk).
  *
@@ -9,12 +9,15 @@
  * A query can't tell whether an engine lives, so `running` and `died` are separated after the
  * query. A page may therefore have fewer rows than `limit` and still have a next one.
  *
- * Threads: the crew's; the reader belongs to the request. Not here: changes (actions.c).
+ * Threads: the crew's; the reader belongs to the request. Not here: changes (actions.c), tasks
+ * (run/tasks.c).
  */
+#include <string.h>
 #include "record/facts.h"
 #include "record/rows/pages.h"
 #include "record/run_query.h"
 #include "run/run.h"
+#include "run/view/live.h"
 #include "serve/internal.h"
 
 static bool parse_state(struct api *a, struct run_query *q, bool *ret_died)
@@ -69,6 +72,75 @@ static bool parse_sort(struct api *a, struct run_query *q)
 	return false;
 }
 
+/* Text is looked for in at most this many rows for a page, so that none takes long; the page may
+ * then be empty and still have a next one. */
+#define TEXT_ROWS 10000
+
+static bool bound_text(struct api *a, struct run_query *q)
+{
+	int64_t newest = q->before - 1;
+	struct err err = { 0 };
+
+	q->text = web_param(a->x, "q");
+	if (q->text && !*q->text)
+		q->text = NULL;
+	if (!q->text || !q->paged)
+		return true;
+	if (!q->before && record_newest_run(a->db, &newest, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return false;
+	}
+	q->after = MAX(newest - TEXT_ROWS, 0);
+	return true;
+}
+
+#define COLUMNS_MAX 20
+
+/* {NAME: value or null}: of several tasks the largest, or the one by which the list is sorted. */
+static json_t *columns_json(struct api *a, const struct run_row *run, const struct run_query *q)
+{
+	const char *names = web_param(a->x, "metrics");
+	json_t *o = json_object();
+
+	for (const char *at = names; at && *at;) {
+		size_t n = strcspn(at, ",");
+		const char *name = arena_strndup(a->arena, at, n);
+		bool largest = !q->sort || !str_eq(q->sort, name) || q->largest_first;
+		double v;
+
+		if (n && json_object_size(o) < COLUMNS_MAX)
+			json_object_set_new(o, name,
+					    record_run_metric(a->db, run, name, largest, &v, NULL) >
+							    0
+						    ? facts_number(v)
+						    : json_null());
+		at += n + (at[n] == ',');
+	}
+	return o;
+}
+
+static json_t *run_json(struct api *a, const struct run_row *run)
+{
+	json_t *o = facts_named_run(a->db, run, a->arena);
+	struct run_counts c;
+
+	if (!run->results.kind && live_read_counts(a->project->config->state_dir, run->id, &c))
+		json_object_set_new(o, "counts", facts_counts(&c));
+	return o;
+}
+
+static void answer_runs(struct api *a, const struct run_query *q, json_t *list, int64_t next)
+{
+	bool looked = q->has_state && q->state == RUN_RUNNING; /* at engines, not only at rows */
+	uint64_t total;
+	int known = looked ? 0 : record_count_runs(a->db, q, &total, NULL);
+
+	web_answer_json(a->x, 200,
+			json_pack("{s:o, s:o, s:o}", "runs", list, "next",
+				  facts_text(api_cursor(a, (uint64_t)next)), "total",
+				  known > 0 ? json_integer((json_int_t)total) : json_null()));
+}
+
 void api_runs(struct api *a)
 {
 	struct run_query q = { .pipeline = web_param(a->x, "pipeline"),
@@ -93,18 +165,28 @@ void api_runs(struct api *a)
 	q.params = &param;
 	q.metrics = &metric;
 	q.before = (int64_t)cursor;
-	if (!parse_sort(a, &q))
+	if (!parse_sort(a, &q) || !bound_text(a, &q))
 		return;
 	if (record_query_runs(a->db, &q, a->arena, &rows, &n, &err) < 0) {
 		web_problem_err(a->x, &err);
 		return;
 	}
 	list = json_array();
-	for (size_t i = 0; i < n; i++) /* a query can't tell whether an engine lives */
-		if (!q.has_state || q.state != RUN_RUNNING || facts_engine_died(&rows[i]) == died)
-			json_array_append_new(list, facts_named_run(a->db, &rows[i], a->arena));
-	api_answer_page(a, "runs", list,
-			api_cursor(a, q.paged && n == q.limit ? (uint64_t)rows[n - 1].rowid : 0));
+	for (size_t i = 0; i < n; i++) { /* a query can't tell whether an engine lives */
+		json_t *o;
+
+		if (q.has_state && q.state == RUN_RUNNING && facts_engine_died(&rows[i]) != died)
+			continue;
+		o = run_json(a, &rows[i]);
+		if (web_param(a->x, "metrics"))
+			json_object_set_new(o, "metrics", columns_json(a, &rows[i], &q));
+		json_array_append_new(list, o);
+	}
+	answer_runs(a, &q, list,
+		    !q.paged       ? 0
+		    : n == q.limit ? rows[n - 1].rowid
+		    : q.after      ? q.after + 1
+				   : 0);
 }
 
 void api_run_one(struct api *a)
@@ -119,7 +201,7 @@ void api_run_one(struct api *a)
 		web_problem_err(a->x, &err);
 		return;
 	}
-	answer = facts_named_run(a->db, &run, a->arena);
+	answer = run_json(a, &run);
 	json_object_set_new(answer, "exports", exports);
 	web_answer_json(a->x, 200, answer);
 }
@@ -152,20 +234,21 @@ void api_run_attempts(struct api *a)
 			api_cursor(a, n == p.limit ? (uint64_t)rows[n - 1].id : 0));
 }
 
-/* Tasks. */
+/* Metrics of tasks. */
 
 struct task_walk {
 	struct api *a;
 	const char *step, *task;
-	bool only_metrics;
 	uint64_t skip, limit, at, next; /* these count matching tasks */
-	json_t *out;                    /* array of tasks, or object of metrics */
+	json_t *out;                    /* {TASK: metrics} */
 };
 
 static void walk_task(struct task_walk *w, const struct facts_task *t)
 {
+	json_t *name;
+
 	if ((w->step && !str_eq(w->step, t->step)) || (w->task && !str_eq(w->task, t->task)) ||
-	    (w->only_metrics && !t->n_metrics))
+	    !t->n_metrics)
 		return;
 	if (w->at++ < w->skip || w->next)
 		return;
@@ -173,14 +256,9 @@ static void walk_task(struct task_walk *w, const struct facts_task *t)
 		w->next = w->at - 1;
 		return;
 	}
-	if (w->only_metrics) {
-		json_t *name = facts_text(t->task);
-
-		json_object_set_new(w->out, json_string_value(name), facts_metrics(t));
-		json_decref(name);
-	} else {
-		json_array_append_new(w->out, facts_task_json(t));
-	}
+	name = facts_text(t->task);
+	json_object_set_new(w->out, json_string_value(name), facts_metrics(t));
+	json_decref(name);
 }
 
 /* One table in memory at a time: a million tasks take 200 MB. */
@@ -226,12 +304,11 @@ static int walk(struct task_walk *w, const struct run_row *run, struct err *err)
 	return 0;
 }
 
-static void answer_tasks(struct api *a, const char *key, bool only_metrics)
+void api_run_metrics(struct api *a)
 {
 	struct task_walk w = { .a = a,
 			       .step = web_param(a->x, "step"),
 			       .task = web_param(a->x, "task"),
-			       .only_metrics = only_metrics,
 			       .limit = API_LIMIT_DEFAULT };
 	struct err err = { 0 };
 	struct run_row run;
@@ -239,21 +316,11 @@ static void answer_tasks(struct api *a, const char *key, bool only_metrics)
 	if (!api_run(a, &run) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &w.limit) ||
 	    !api_uint(a, "cursor", 1, INT64_MAX / 2, &w.skip))
 		return;
-	w.out = only_metrics ? json_object() : json_array();
+	w.out = json_object();
 	if (walk(&w, &run, &err) < 0) {
 		json_decref(w.out);
 		web_problem_err(a->x, &err);
 		return;
 	}
-	api_answer_page(a, key, w.out, api_cursor(a, w.next));
-}
-
-void api_run_tasks(struct api *a)
-{
-	answer_tasks(a, "tasks", false);
-}
-
-void api_run_metrics(struct api *a)
-{
-	answer_tasks(a, "metrics", true);
+	api_answer_page(a, "metrics", w.out, api_cursor(a, w.next));
 }

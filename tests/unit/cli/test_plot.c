@@ -55,7 +55,7 @@ static void test_awkward_numbers(void **state)
 	for (size_t a = 0; a < ARRAY_LEN(awkward); a++)
 		for (size_t b = 0; b < ARRAY_LEN(awkward); b++)
 			for (int kind = 0; kind < 4; kind++) {
-				struct plot_point v[] = { { 0, awkward[a] },
+				struct series_point v[] = { { 0, awkward[a] },
 							  { awkward[b], 3 },
 							  { 5, awkward[b] } };
 				struct plot_line lines[] = { { "one <&\x1b[2J", v, 3 },
@@ -82,7 +82,7 @@ static void test_awkward_numbers(void **state)
 
 static void test_no_point_at_all(void **state)
 {
-	struct plot_point v[] = { { 1, NAN } };
+	struct series_point v[] = { { 1, NAN } };
 	struct plot_line line = { "x", v, 1 };
 	struct plot p = { "m", &line, 1 };
 	struct plot_range r;
@@ -96,7 +96,7 @@ static void test_no_point_at_all(void **state)
 
 static void test_a_slope(void **state)
 {
-	struct plot_point v[] = { { 0, 0 }, { 4, 4 } };
+	struct series_point v[] = { { 0, 0 }, { 4, 4 } };
 	struct plot_line line = { "x", v, 2 };
 	struct plot p = { "m", &line, 1 };
 	struct str out = { 0 };
@@ -187,7 +187,7 @@ static void test_tensorboard_read(void **state)
 	static const char tensor[] = "\x10\x07\x2a\x14\x0a\x12\x0a\x04"
 				     "loss\x42\x0a\x08\x01\x22\x04\0\0\0\x3f"
 				     "\x50\x01"; /* field 10: unknown */
-	struct plot_point v[] = { { -1, 0.5 }, { 7, 2 } };
+	struct series_point v[] = { { -1, 0.5 }, { 7, 2 } };
 	struct series_metric m[] = { { "a", v, 2 }, { "b/c", v, 1 } };
 	struct series s = {
 		.run = "r", .task = "t", .started_ns = 1, .metrics = m, .n_metrics = 2
@@ -235,7 +235,7 @@ static void test_tensorboard_head(void **state)
 {
 	static const unsigned char head[] = { 0x18, 0,    0,    0,    0,    0,   0,
 					      0,    0xa3, 0x7f, 0x4b, 0x22, 0x09 };
-	struct plot_point v[] = { { -1, 0.5 }, { 1e300, NAN }, { 2.4, -0.0 } };
+	struct series_point v[] = { { -1, 0.5 }, { 1e300, NAN }, { 2.4, -0.0 } };
 	struct series_metric m = { "a", v, 3 };
 	struct series s = {
 		.run = "r", .task = "t", .started_ns = 1, .metrics = &m, .n_metrics = 1

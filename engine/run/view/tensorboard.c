@@ -1,7 +1,7 @@
-/* engine/cli/past/tensorboard_read.c — scalars from the event files of TensorBoard.
+/* engine/run/view/tensorboard.c — scalars from the event files of TensorBoard.
  *
- * The format is described in tensorboard.c, which writes it. A scalar is a Value with simple_value
- * (2, what PyTorch writes) or with tensor (8, what TensorFlow 2 writes): a TensorProto
+ * The format is described in cli/past/tensorboard.c, which writes it. A scalar is a Value with
+ * simple_value (2, what PyTorch writes) or with tensor (8, what TensorFlow 2 writes): a TensorProto
  * (core/framework/tensor.proto) whose dtype (1) is DT_FLOAT, with float_val (5) or four bytes of
  * tensor_content (4). Everything else in a file is skipped: images, histograms, graphs.
  *
@@ -12,13 +12,27 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/text/text.h"
-#include "cli/past/series.h"
+#include "run/view/series.h"
 
 #define TAG_MAX 1000 /* bytes */
 
 struct bytes {
 	const unsigned char *at, *end;
 };
+
+uint32_t tensorboard_checksum(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+	uint32_t crc = ~0U;
+
+	for (size_t i = 0; i < n; i++) {
+		crc ^= p[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78U : 0);
+	}
+	crc = ~crc;
+	return (crc >> 15 | crc << 17) + 0xa282ead8U;
+}
 
 static uint64_t le(const unsigned char *p, unsigned n)
 {

@@ -1,26 +1,25 @@
-/* engine/cli/past/series.c — reads the metrics over time that a step wrote (its output `series`).
+/* engine/run/view/series.c — reads the metrics over time that a step wrote (its output `series`).
  *
  * A file whose first character is `{` has a JSON object of numbers a line, as the launcher of ranks
  * writes them (steps/train/series.c); any other file is CSV with a header. The place on the x axis
  * is `step`, else `epoch`; a line without one is an error, and text is skipped. A directory has
  * TensorBoard's event files: their tags are names of metrics, behind the path of their directory
- * (tensorboard_read.c).
+ * (tensorboard.c).
  *
  * Invariants: all of it is hostile input, bounded by SERIES_MAX_BYTES, SERIES_MAX_COLUMNS and the
  * parsers. A metric's points are in the order of the file, those of event files sorted by step.
  */
-#include "cli/past/series.h"
+#include "run/view/series.h"
 #include <math.h>
 #include <string.h>
 #include "base/map.h"
 #include "base/text/text.h"
 #include "storage/content/content.h"
 
-#define SERIES_MAX_BYTES   (512 * MIB)
 #define SERIES_MAX_COLUMNS 1000 /* of a CSV */
 
 struct column {
-	VEC(struct plot_point) v;
+	VEC(struct series_point) v;
 };
 
 static void add_point(struct map *columns, const char *name, double x, double y)
@@ -29,7 +28,7 @@ static void add_point(struct map *columns, const char *name, double x, double y)
 
 	if (!*slot)
 		*slot = xcalloc(1, sizeof(**slot));
-	VEC_PUSH(&(*slot)->v, ((struct plot_point){ x, y }));
+	VEC_PUSH(&(*slot)->v, ((struct series_point){ x, y }));
 }
 
 static int add_object(struct map *columns, const json_t *o, struct err *err)
@@ -196,7 +195,7 @@ static void add_scalar(void *arg, const char *tag, double step, double value)
 
 static int by_step(const void *a, const void *b)
 {
-	double x = ((const struct plot_point *)a)->x, y = ((const struct plot_point *)b)->x;
+	double x = ((const struct series_point *)a)->x, y = ((const struct series_point *)b)->x;
 
 	return (x > y) - (x < y);
 }

@@ -1,0 +1,46 @@
+/* engine/run/view/series.h — metrics over time that a step wrote: its output `series`.
+ *
+ * All of it is hostile input, and bounded. Values that aren't finite are gaps. What is returned
+ * lives in the arena that is passed.
+ */
+#ifndef CAIRN_RUN_VIEW_SERIES_H
+#define CAIRN_RUN_VIEW_SERIES_H
+
+#include "record/facts.h"
+
+#define SERIES_MAX_BYTES (512 * MIB)
+
+struct series_point {
+	double x, y; /* y: NAN where the program wrote that */
+};
+struct series_metric {
+	const char *name;
+	struct series_point *v; /* sorted by step */
+	size_t n;
+};
+struct series {
+	const char *run, *task;
+	int64_t started_ns;            /* of the run */
+	struct series_metric *metrics; /* sorted by name */
+	size_t n_metrics;
+};
+
+bool series_is_there(const struct facts_task *task); /* or another output with this name */
+/* 1 read; 0 the task has no series; -1 error. ERR_INVALID: what the program wrote is none. */
+int series_load(struct store *store, const struct run_row *run, const struct facts_task *task,
+		struct arena *arena, struct series *ret, struct err *err);
+int series_parse(const char *text, size_t n, struct arena *arena, struct series *ret,
+		 struct err *err); /* fills the metrics; ERR_INVALID */
+
+/* TensorBoard's event files. */
+
+enum { TB_VARINT = 0, TB_FIXED64 = 1, TB_BYTES = 2, TB_FIXED32 = 5 }; /* wire types of protobuf */
+uint32_t tensorboard_checksum(const void *bytes, size_t n);           /* masked CRC-32C */
+
+/* Calls fn for each scalar of an event file: hostile input. ERR_INVALID; a file that ends in the
+ * middle of a record is fine. */
+typedef void tensorboard_scalar_fn(void *arg, const char *tag, double step, double value);
+int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,
+		     struct err *err);
+
+#endif
