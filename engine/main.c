@@ -5,6 +5,7 @@
 #include <signal.h>
 #include "base/os/process.h"
 #include "cli/cli.h"
+#include "steps/all.h"
 
 /* Of malloc(): a thread has one to itself otherwise, and what is free in one is of no use to
  * others. At 10,000 tasks on a cluster that was 4 MB of 52. */
@@ -37,6 +38,10 @@ int main(int argc, char **argv)
 	open_standard_fds();
 	expect_children();
 	process_hide(markers);
+#ifdef CAIRN_STATIC
+	if (steps_are_called(argc, argv))
+		return steps_main(argc, argv);
+#endif
 	mallopt(M_ARENA_MAX, ARENAS);
 	cli_init(&cli, stdout, stderr);
 	code = cli_main(&cli, argc, argv);

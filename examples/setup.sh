@@ -43,7 +43,7 @@ setup_cairn() {
 	fi
 	mkdir -p "$SETUP_ROOT/build"
 	if ! { cmake -S "$SETUP_ROOT" -B "$SETUP_ROOT/build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
-		ninja -C "$SETUP_ROOT/build" cairn cairn-steps; } >"$log" 2>&1; then
+		ninja -C "$SETUP_ROOT/build" program; } >"$log" 2>&1; then
 		tail -n 30 "$log" >&2
 		setup_say "building cairn failed; the whole log is in $log"
 		return 1

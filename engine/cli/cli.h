@@ -250,6 +250,7 @@ CLI_COMMAND(pod);
 CLI_COMMAND(version);
 CLI_COMMAND(help);
 CLI_COMMAND(man);
+CLI_COMMAND(schema);
 CLI_COMMAND(completion);
 CLI_COMMAND(names);
 

@@ -803,6 +803,13 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn man run | man -l -", "read a page" },
 		   { "cairn man --output ~/.local/share/man/man1", "for `man cairn-run`" }),
 	  .complete = COMPLETE_COMMAND, .run = cmd_man },
+	{ "schema", "print the JSON Schema of pipeline files", "", 0, 0,
+	  "Editors check and complete pipeline files with it. `cairn init` writes it to "
+	  ".cairn/schema.json, and new pipelines name it there in their first line: `# "
+	  "yaml-language-server: $schema=.cairn/schema.json`. docs/guide/install.md has the "
+	  "settings of several editors.",
+	  EXAMPLES({ "cairn schema >pipeline.schema.json", "for all projects of an editor" }),
+	  .run = cmd_schema },
 	{ "completion", "print the completion script of a shell", "SHELL", 1, 1,
 	  "bash: add `eval \"$(cairn completion bash)\"` to ~/.bashrc. zsh: write it to a file "
 	  "_cairn in a directory of $fpath. fish: write it to "

@@ -19,11 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/map.h"
+#include "base/net/http.h"
 #include "base/os/fs.h"
 #include "runners/image/elf.h"
 #include "runners/image/layout.h"
 
-#define CERTIFICATES    "/etc/ssl/certs/ca-certificates.crt"
 #define ZONES           "/usr/share/zoneinfo"
 #define C_LIBRARY       "libc.so.6"
 #define LIBRARIES_MAX   1024
@@ -254,11 +254,12 @@ static int add_zones(struct builder *b, const char *dir, const char *target, uns
 static int add_surroundings(struct builder *b, const struct image_ask *ask, struct err *err)
 {
 	static const char *const dirs[] = { "dev", "etc", "proc", "run", "sys", "usr", "var" };
-	const char *certificates = ask->certificates ? ask->certificates : CERTIFICATES;
+	const char *certificates = ask->certificates ? ask->certificates : http_ca_file();
 
-	if (access(certificates, R_OK) < 0)
-		return err_errno(err, "no CA certificates: %s (package ca-certificates)",
-				 certificates);
+	if (!certificates || access(certificates, R_OK) < 0)
+		return err_set(err, ERR_NOT_FOUND,
+			       "no CA certificates%s%s (package ca-certificates)",
+			       certificates ? ": " : "", certificates ? certificates : "");
 	add_file(b, "etc/ssl/certs/ca-certificates.crt", certificates, 0644);
 	add_text(b, "etc/passwd",
 		 "root:x:0:0:root:/root:/usr/sbin/nologin\ncairn:x:10001:10001:Cairn:/tmp:/usr/"
@@ -316,6 +317,8 @@ int image_files(const struct image_ask *ask, struct arena *arena, struct image_c
 	r = gather_programs(&b, ask, err);
 	if (r == 0)
 		r = architecture_of(b.found.v[0]->machine, &architecture, err);
+	for (size_t i = 0; i < ask->n_others && r == 0; i++)
+		add(&b, &ask->others[i]);
 	if (r == 0)
 		r = add_surroundings(&b, ask, err);
 	/* The parent directories of each file. */

@@ -85,7 +85,8 @@ static int add_entry(struct tar_writer *w, const struct image_file *f, struct er
 	if (f->target)
 		return tar_add_link(w, f->path, f->target, err);
 	if (f->text)
-		return tar_add_bytes(w, f->path, f->mode, f->text, strlen(f->text), err);
+		return tar_add_bytes(w, f->path, f->mode, f->text,
+				     f->text_bytes ? f->text_bytes : strlen(f->text), err);
 	return tar_add_dir(w, f->path, f->mode, err);
 }
 

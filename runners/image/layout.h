@@ -18,6 +18,7 @@ struct image_file {
 	const char *source; /* on this machine; NULL: a file that holds `text`, a link to `target`,
 			       or else a directory */
 	const char *target, *text;
+	size_t text_bytes; /* of `text`; 0: up to its NUL */
 	unsigned mode;
 };
 struct image_config {
@@ -34,7 +35,9 @@ struct image_ask {
 	size_t n;
 	const char *const *dlopened; /* libraries that the programs open by name, NULL-terminated:
 					"libcurl.so.4"; "a|b": one of them; "?a": optional */
-	const char *certificates, *zones; /* a file, a directory; NULL: Debian's places */
+	const struct image_file *others; /* what isn't a program of this machine's files */
+	size_t n_others;
+	const char *certificates, *zones; /* a file, a directory; NULL: their usual places */
 };
 struct image_content {
 	struct image_file *files; /* sorted by path, no duplicates, with their directories */

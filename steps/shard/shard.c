@@ -7,11 +7,23 @@
 #include "base/os/machine.h"
 #include "steps/shard/internal.h"
 
+#define NUMBERED "shard-[0-9][0-9][0-9][0-9][0-9][0-9]"
+
+static bool is_ours(const char *name)
+{
+	static const char *const ours[] = { NUMBERED ".tar", NUMBERED "-*.tar", NUMBERED ".tar.zst",
+					    NUMBERED "-*.tar.zst" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		if (fnmatch(ours[i], name, 0) == 0)
+			return true;
+	return false;
+}
+
 /* Removes the shards of an earlier execution by hand, since that may have made more than this
  * one. */
 static int clear_old(const char *path, struct err *err)
 {
-	static const char ours[] = "shard-[0-9][0-9][0-9][0-9][0-9][0-9]?(-*).tar?(.zst)";
 	DIR *d = opendir(path);
 	struct dirent *e;
 	int r;
@@ -19,8 +31,7 @@ static int clear_old(const char *path, struct err *err)
 	if (!d)
 		return err_errno(err, "cannot read %s", path);
 	while ((r = fs_next(d, path, &e, err)) > 0)
-		if (fnmatch(ours, e->d_name, FNM_EXTMATCH) == 0 &&
-		    unlinkat(dirfd(d), e->d_name, 0) < 0) {
+		if (is_ours(e->d_name) && unlinkat(dirfd(d), e->d_name, 0) < 0) {
 			r = err_errno(err, "cannot remove the old %s/%s", path, e->d_name);
 			break;
 		}

@@ -473,10 +473,10 @@ def private(tree):
 
 # ---- layout ------------------------------------------------------------------------------------------------------------
 
-FOLDERS = {"engine", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", "web", ".ci"}
-TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
+FOLDERS = {"engine", "packaging", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", "web", ".ci"}
+TOP_FILES = {"CMakeLists.txt", "action.yml", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              "LICENSE"}
-TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers"}
+TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers", "packaging"}
 FILE_BYTES_MAX = 1 << 20
 
 

@@ -452,6 +452,9 @@ static char *environment(const char *lower, const char *upper)
  * HTTP_PROXY, which is dangerous only in CGI programs. */
 static void settings_init(struct http_settings *s, const struct http_options *o)
 {
+	/* The program may have been built on another distribution. */
+	const char *system = http_ca_file();
+
 	*s = (struct http_settings){
 		.ca_file = o->ca_file ? xstrdup(o->ca_file) : environment("SSL_CERT_FILE", NULL),
 		.user_agent = xstrdup(o->user_agent ? o->user_agent : "cairn/" CAIRN_VERSION),
@@ -467,6 +470,8 @@ static void settings_init(struct http_settings *s, const struct http_options *o)
 		.server_name = o->server_name ? xstrdup(o->server_name) : NULL,
 		.insecure = o->insecure,
 	};
+	if (!s->ca_file && system)
+		s->ca_file = xstrdup(system);
 	if (o->proxy) {
 		s->proxy_http = xstrdup(o->proxy);
 		s->proxy_https = xstrdup(o->proxy);

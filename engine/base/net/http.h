@@ -1,6 +1,6 @@
 /* engine/base/net/http.h — HTTP requests, many at once, on one thread of libcurl's multi interface.
  *
- * libcurl is loaded when the first client is made (dlopen): commands that need no network don't pay
+ * libcurl is loaded when the first client is made: commands that need no network don't pay
  * for it. A client owns a thread that does the transfers. Any thread may call http_run(), which
  * returns when all of its requests have ended. No redirect is followed and no request retried or
  * decoded, except as documented here, because callers that sign requests must see each answer. One
@@ -117,6 +117,9 @@ void http_run(struct http_client *c, struct http_request *const *v, size_t n, un
 int http_do(struct http_client *c, struct http_request *r, struct err *err);
 /* From any thread: running requests end with ERR_CANCELLED, and so do later ones. */
 void http_cancel(struct http_client *c);
+
+/* This machine's file of CA certificates, where one of the usual distributions has it; or NULL. */
+const char *http_ca_file(void);
 
 /* Percent-encodes for a path (slashes stay) or a query (slashes are encoded): all but A-Z a-z 0-9 -
  * . _ ~ (RFC 3986). */

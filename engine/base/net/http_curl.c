@@ -1,7 +1,7 @@
 /* libcurl, loaded when it is first needed: linking it would make every start of the program pay for
  * TLS and for thirty libraries. */
-#include <dlfcn.h>
 #include "base/net/http_internal.h"
+#include "base/os/library.h"
 
 #define VERSION_MIN 0x075500 /* 7.85.0: CURLOPT_PROTOCOLS_STR */
 
@@ -11,28 +11,22 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int load(void)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} functions[] = {
-#define CURL_ROW(name) { "curl_" #name, offsetof(struct curl_api, name) },
+	static const char *const names[] = { "libcurl.so.4", NULL };
+	static const struct library_function functions[] = {
+#define CURL_ROW(name) \
+	{ "curl_" #name, offsetof(struct curl_api, name), LIBRARY_LINKED(curl_##name) },
 		CURL_FUNCTIONS(CURL_ROW)
 	};
-	void *lib = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
 	const curl_version_info_data *version;
+	const char *missing;
 
-	if (!lib)
-		return err_set(&load_err, ERR_UNSUPPORTED,
-			       "libcurl is not there (libcurl.so.4); install the package libcurl4");
-	for (size_t i = 0; i < ARRAY_LEN(functions); i++) {
-		void *f = dlsym(lib, functions[i].name);
-
-		if (!f)
-			return err_set(&load_err, ERR_UNSUPPORTED,
-				       "libcurl is too old: it lacks %s; 7.85 or newer is needed",
-				       functions[i].name);
-		*(void **)((char *)&api + functions[i].offset) = f;
-	}
+	if (library_open(names, functions, ARRAY_LEN(functions), &api, &missing) < 0)
+		return missing ? err_set(&load_err, ERR_UNSUPPORTED,
+					 "libcurl is too old: it lacks %s; 7.85 or newer is needed",
+					 missing)
+			       : err_set(&load_err, ERR_UNSUPPORTED,
+					 "libcurl is not there (libcurl.so.4); install the package "
+					 "libcurl4");
 	version = api.version_info(CURLVERSION_NOW);
 	if (version->version_num < VERSION_MIN)
 		return err_set(&load_err, ERR_UNSUPPORTED,

@@ -6,9 +6,26 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 #include "base/net/http_internal.h"
 
 #define DATE_MAX_S 7258118400 /* the year 2200: no server's clock is later */
+
+const char *http_ca_file(void)
+{
+	static const char *const files[] = {
+		"/etc/ssl/certs/ca-certificates.crt",                /* Debian, Ubuntu, Arch */
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* Fedora */
+		"/etc/pki/tls/certs/ca-bundle.crt",                  /* RHEL, Amazon */
+		"/etc/ssl/ca-bundle.pem",                            /* SUSE */
+		"/etc/ssl/cert.pem",                                 /* Alpine */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (access(files[i], R_OK) == 0)
+			return files[i];
+	return NULL;
+}
 
 static bool is_unreserved(unsigned char c)
 {

@@ -233,7 +233,9 @@ static void set_up(const struct curl_api *api, CURL *easy, const struct mail *m,
 	api->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
 	api->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	api->easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	if (ca_file && *ca_file)
+	if (!ca_file || !*ca_file)
+		ca_file = http_ca_file();
+	if (ca_file)
 		api->easy_setopt(easy, CURLOPT_CAINFO, ca_file);
 	api->easy_setopt(easy, CURLOPT_USE_SSL,
 			 (long)(must_hide ? CURLUSESSL_ALL : CURLUSESSL_TRY));

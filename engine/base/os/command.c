@@ -17,8 +17,8 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/mem.h"
@@ -200,7 +200,7 @@ int command_output(const struct command *c, struct str *out, int *ret_status, st
 	r = read_output(in, c, end, out, err);
 	if (r ==
 	    0) { /* a program may close its output and continue; it may also be reaped already */
-		_cleanup_(fd_closep) int fd = pidfd_open(pid, 0);
+		_cleanup_(fd_closep) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 		r = fd < 0 ? 0 : wait_ready(fd, c, end, err);
 	}

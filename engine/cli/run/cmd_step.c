@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/help/help.h"
+#include "steps/all.h"
 
 int cmd_step(struct cli *cli, const struct cli_args *args)
 {
@@ -18,6 +19,9 @@ int cmd_step(struct cli *cli, const struct cli_args *args)
 	argv[0] = program;
 	for (size_t i = 0; i < args->n_operands; i++)
 		argv[i + 1] = args->operands[i];
+#ifdef CAIRN_STATIC
+	return steps_main((int)args->n_operands + 1, (char **)argv);
+#endif
 	execv(program, (char *const *)argv);
 	err_errno(&err,
 		  "cannot run %s, the program of the built-in steps, which belongs beside cairn",

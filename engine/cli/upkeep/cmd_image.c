@@ -2,7 +2,8 @@
  * the programs next to it.
  *
  * gather() names the programs and lets runners/image/ find the libraries that they need; `dlopened`
- * adds libraries that no ELF header names. The image is always an OCI layout in a directory: where
+ * adds libraries that no ELF header names. The static program has them all in itself
+ * (CAIRN_STATIC). The image is always an OCI layout in a directory: where
  * --output wants it, or in a temporary directory that becomes a tar, is pushed, or both
  * (make_in_passing()).
  *
@@ -19,6 +20,8 @@
 #include "runners/image/layout.h"
 #include "runners/image/registry.h"
 
+/* What goes in. */
+
 /* Their paths in the image: engine/pod/pod.h and runners/kubernetes/job/pod_spec.h rely on them. */
 static const struct {
 	const char *name, *target;
@@ -29,6 +32,34 @@ static const struct {
 	{ "cairn-launch", "usr/lib/cairn/cairn-launch" },
 };
 
+#ifdef CAIRN_STATIC
+/* Everything is in this one program: the built-in steps by another name of it, and the bytes of the
+ * other programs. */
+#include "base/embedded.h"
+
+extern const struct embedded_file static_programs[]; /* "cairn-init", "cairn-launch" */
+
+static int gather(struct cli *cli, struct image_content *ret, struct err *err)
+{
+	struct image_file others[ARRAY_LEN(programs)];
+	const char *program = cli_program(cli);
+	struct image_ask ask = {
+		.programs = &program, .targets = &programs[0].target, .n = 1, .others = others
+	};
+
+	others[ask.n_others++] =
+		(struct image_file){ .path = programs[1].target, .target = programs[0].name };
+	for (const struct embedded_file *e = static_programs; e->path; e++)
+		for (size_t i = 2; i < ARRAY_LEN(programs); i++)
+			if (str_eq(e->path, programs[i].name))
+				others[ask.n_others++] =
+					(struct image_file){ .path = programs[i].target,
+							     .text = e->bytes,
+							     .text_bytes = e->size,
+							     .mode = 0755 };
+	return image_files(&ask, cli->arena, ret, err);
+}
+#else
 /* Libraries that are loaded with dlopen(), and those that the C library opens by itself.
  * tests/cli/run/image.t compares the list with the sources. */
 static const char *const dlopened[] = {
@@ -40,8 +71,6 @@ static const char *const dlopened[] = {
 	"?libgcc_s.so.1",
 	NULL
 };
-
-/* What goes in. */
 
 /* It lies next to this program, as it was built, or where it is installed. */
 static int find_program(struct cli *cli, const char *dir, const char *name, const char **ret,
@@ -76,6 +105,7 @@ static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 	}
 	return image_files(&ask, cli->arena, ret, err);
 }
+#endif
 
 /* Where it goes. */
 

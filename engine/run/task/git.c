@@ -1,9 +1,9 @@
 /* engine/run/task/git.c — reads the git facts of the project with libgit2, on a thread of its own.
  *
- * look() loads the library with dlopen(), so that a process without a repository never pays for it;
- * SYMBOLS lists the functions that are called. look() fills the struct git_look; git_look_end()
- * joins the thread and copies the facts. Remotes and submodules are read as entries of
- * configuration files, and each submodule is opened as a repository.
+ * look() loads the library (base/os/library.h), so that a process without a repository never pays
+ * for it; SYMBOLS lists the functions that are called. look() fills the struct git_look;
+ * git_look_end() joins the thread and copies the facts. Remotes and submodules are read as entries
+ * of configuration files, and each submodule is opened as a repository.
  *
  * Invariants: between start and end only the thread touches the struct. No URL is kept before
  * git_url_without_secrets(). The state directory never makes a project dirty. No error here fails a
@@ -13,13 +13,13 @@
  * keys (plan/sources/sources.c).
  */
 #include "run/task/git.h"
-#include <dlfcn.h>
 #include <git2.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/os/fs.h"
+#include "base/os/library.h"
 #include "base/os/thread.h"
 #include "base/text/json.h"
 
@@ -57,20 +57,20 @@ static struct {
 static bool load(void)
 {
 	/* The soname of Debian 12 first; other versions have the same few functions. */
-	static const char *const names[] = { "libgit2.so.1.5", "libgit2.so",     "libgit2.so.1.9",
-					     "libgit2.so.1.8", "libgit2.so.1.7", "libgit2.so.1.6" };
-	void *handle = NULL;
-	bool all = true;
+	static const char *const names[] = { "libgit2.so.1.5",
+					     "libgit2.so",
+					     "libgit2.so.1.9",
+					     "libgit2.so.1.8",
+					     "libgit2.so.1.7",
+					     "libgit2.so.1.6",
+					     NULL };
+	static const struct library_function functions[] = {
+#define FIND(name) { #name, offsetof(__typeof__(lib), name), LIBRARY_LINKED(name) },
+		SYMBOLS(FIND)
+	};
+	const char *missing;
 
-	for (size_t i = 0; i < ARRAY_LEN(names) && !handle; i++)
-		handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		return false;
-#define FIND(name)                                  \
-	*(void **)&lib.name = dlsym(handle, #name); \
-	all &= lib.name != NULL;
-	SYMBOLS(FIND)
-	return all;
+	return library_open(names, functions, ARRAY_LEN(functions), &lib, &missing) == 0;
 }
 
 /* Reading the work tree. */

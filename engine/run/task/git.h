@@ -1,7 +1,7 @@
 /* engine/run/task/git.h — the git facts of the project when a run starts: commit, remote,
  * submodules, and whether anything differs.
  *
- * libgit2 is loaded only where there is a repository (dlopen), and reads it on a thread of its own
+ * libgit2 is loaded only where there is a repository, and reads it on a thread of its own
  * while the run is planned. The facts are for the record, never for a key: the code tree holds the
  * real code. After any error the facts stay unknown.
  */

@@ -28,8 +28,8 @@ static uint32_t by_table(uint32_t c, const uint8_t *p, size_t n)
 }
 
 #if defined(__x86_64__)
-__attribute__((__target__("sse4.2"))) static uint32_t by_instruction(uint32_t c, const uint8_t *p,
-								     size_t n)
+__attribute__((__target__("sse4.2,crc32"))) static uint32_t
+by_instruction(uint32_t c, const uint8_t *p, size_t n)
 {
 	uint64_t c64 = c, word;
 

@@ -1,0 +1,98 @@
+#!/bin/bash
+# What goes with a release: SBOM, provenance, checksums and signature, made here for a small program; and with CAIRN_RELEASE, the folder that packaging/release made.
+. "$(dirname "$0")/../lib.sh"
+
+program=$test_build/cairn-init
+[ -e "$program" ] || test_skip_all 'no cairn-init beside cairn, which is the program of this test'
+
+test_expect 'the SBOM names the program and every pinned package, the same twice' '
+	"$SRC/packaging/sbom" "$test_build/cairn-init" >bom.json
+	"$SRC/packaging/sbom" "$test_build/cairn-init" >again.json
+	cmp bom.json again.json
+	python3 - "$SRC/packaging/musl/sources.txt" <<-"PY"
+	import hashlib, json, os, sys
+	bom = json.load(open("bom.json"))
+	assert bom["bomFormat"] == "CycloneDX" and bom["specVersion"] == "1.5"
+	have = {(c["name"], c["version"], c["externalReferences"][0]["hashes"][0]["content"]) for c in bom["components"]}
+	want = {(w[0], w[1], w[3]) for w in (l.split("#")[0].split() for l in open(sys.argv[1])) if w}
+	assert want and want <= have, want - have
+	refs = {c["bom-ref"] for c in bom["components"]}
+	assert len(refs) == len(bom["components"]) and set(bom["dependencies"][0]["dependsOn"]) == refs
+	PY
+	sha256sum <"$test_build/cairn-init" | cut -d " " -f 1 >digest
+	grep -q "$(cat digest)" bom.json
+'
+test_expect 'the provenance names each file by its digest, the commit, and what was pinned' '
+	git -c safe.directory="*" -C "$SRC" rev-parse HEAD >commit 2>/dev/null || { echo "no git here, which is nothing to test"; exit 0; }
+	mkdir files
+	cp "$test_build/cairn-init" files/cairn
+	"$SRC/packaging/provenance" files/cairn >provenance.json
+	python3 - "$(cat digest)" "$(cat commit)" <<-"PY"
+	import json, sys
+	s = json.load(open("provenance.json"))
+	assert s["_type"] == "https://in-toto.io/Statement/v1" and s["predicateType"] == "https://slsa.dev/provenance/v1"
+	assert s["subject"] == [{"name": "cairn", "digest": {"sha256": sys.argv[1]}}]
+	materials = s["predicate"]["buildDefinition"]["resolvedDependencies"]
+	assert materials[0]["digest"]["gitCommit"] == sys.argv[2]
+	assert any("openssl" in m["uri"] for m in materials) and any("ziglang" in m["uri"] for m in materials)
+	PY
+'
+test_expect 'checksums of all files' '
+	mkdir -p signed
+	echo one >signed/one
+	echo two >signed/two
+	"$SRC/packaging/sign" signed
+	(cd signed; sha256sum -c SHA256SUMS) >out
+	test_lines 2 out
+	test_missing signed/SHA256SUMS.minisig
+'
+test_expect --needs minisign 'a signature by the key that the releaser gives; a changed file or list is found' '
+	minisign -G -W -p key.pub -s key.sec >/dev/null
+	"$SRC/packaging/sign" signed key.sec
+	minisign -Vm signed/SHA256SUMS -p key.pub >out
+	echo more >>signed/one
+	test_must_fail bash -c "cd signed && sha256sum -c --quiet SHA256SUMS" 2>err
+	echo "0000 *three" >>signed/SHA256SUMS
+	test_must_fail minisign -Vm signed/SHA256SUMS -p key.pub 2>err
+'
+test_expect 'the GitHub Action and the pre-commit hook are YAML with what such files must have' '
+	python3 - "$SRC" <<-"PY"
+	import sys, yaml
+	action = yaml.safe_load(open(sys.argv[1] + "/action.yml"))
+	assert action["name"] and action["description"] and action["runs"]["using"] == "composite"
+	for step in action["runs"]["steps"]:
+	    assert "uses" in step or step["shell"] == "bash", step
+	    assert "${{" not in step.get("run", ""), "an input is text of a shell: " + step["run"]
+	hooks = yaml.safe_load(open(sys.argv[1] + "/.pre-commit-hooks.yaml"))
+	assert [h["id"] for h in hooks] == ["cairn-check"]
+	for h in hooks:
+	    assert h["entry"] and h["language"] and h["files"]
+	PY
+'
+
+if [ -z "${CAIRN_RELEASE:-}" ]; then
+	test_skip 'the release' 'CAIRN_RELEASE names none: packaging/release'
+	test_done
+fi
+test_expect 'the sums of the release are right' '
+	(cd "$CAIRN_RELEASE"; sha256sum -c --quiet SHA256SUMS)
+'
+for program in "$CAIRN_RELEASE"/cairn-*-linux-*; do
+	case $program in *.json) continue ;; esac
+	arch=${program##*-linux-}
+	run=
+	[ "$arch" = "$(uname -m)" ] || run=qemu-$arch-static
+	test_expect --needs "${run:-sh}" "$arch: the program, the wheel and the package are one program that runs" "
+		$run '$program' version >out
+		test_grep '^cairn ' out
+		for wheel in '$CAIRN_RELEASE'/*_$arch.whl; do
+			python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --platform manylinux2014_$arch --target whl-$arch \"\$wheel\"
+			cmp whl-$arch/bin/cairn '$program'
+		done
+		for deb in '$CAIRN_RELEASE'/*_$([ "$arch" = x86_64 ] && echo amd64 || echo arm64).deb; do
+			dpkg-deb -x \"\$deb\" deb-$arch
+			cmp deb-$arch/usr/bin/cairn '$program'
+		done
+	"
+done
+test_done
