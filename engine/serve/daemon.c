@@ -26,6 +26,8 @@
 #include "base/os/fs.h"
 #include "base/text/json.h"
 #include "model/cache/cache.h"
+#include "serve/api/content/content.h"
+#include "serve/api/log.h"
 #include "serve/event.h"
 #include "serve/events/events.h"
 #include "serve/health.h"
@@ -247,8 +249,11 @@ static int open_web(struct daemon *d, struct err *err)
 		r = check_token(d, v, o.n_listeners, err);
 	for (size_t i = 0; r == 0 && i < o.n_listeners; i++)
 		event(EVENT_INFO, "listening", "{s:s}", "address", v[i].text);
-	if (r == 0)
+	if (r == 0) {
 		d->views = api_views_new();
+		d->log_indexes = api_log_indexes_new();
+		d->listings = api_listings_new();
+	}
 	if (r == 0)
 		r = health_new(d, &d->health, err);
 	d->events = events_new(d);
@@ -437,6 +442,8 @@ static void close_all(struct daemon *d)
 	access_free(d->access);
 	health_free(d->health);
 	api_views_free(d->views);
+	api_log_indexes_free(d->log_indexes);
+	api_listings_free(d->listings);
 	calls_free(d->calls);
 	if (d->loop) {
 		leader_end(d);

@@ -42,6 +42,8 @@ struct daemon {
 	struct access *access; /* these two exist together with `web` */
 	struct events *events;
 	struct web *web;       /* or NULL */
+	struct log_indexes *log_indexes; /* likewise (api/log.h) */
+	struct listings *listings;       /* likewise (api/content/content.h) */
 	struct views *views;   /* of runs, for requests (api/run/views.h); together with `web` */
 	struct health *health; /* exists together with `web` */
 	struct sdnotify systemd;
@@ -138,6 +140,10 @@ json_t *api_openapi(void);
 
 /* Read and check a param. False: the client got a problem as answer. */
 bool api_uint(struct api *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret);
+/* ?offset= (negative: from the end of `size` bytes) and ?bytes=, cut to what is there. */
+bool api_range(struct api *a, uint64_t size, uint64_t *ret_from, uint64_t *ret_n);
+/* Answers with bytes of a file. */
+void api_answer_bytes(struct api *a, int fd, uint64_t from, uint64_t n, const char *type);
 bool api_time(struct api *a, const char *name, int64_t *ret_ns);
 bool api_bool(struct api *a, const char *name, bool *ret);
 /* The run that {run} names. */
@@ -155,6 +161,7 @@ void api_views_free(struct views *vs); /* NULL is fine; no request is being hand
 
 #define API_LIMIT_DEFAULT 50
 #define API_LIMIT_MAX     500
+#define API_BYTES_MAX     (1 * MIB)
 #define API_CURSOR_MAX    4611686018427387903 /* the same as in api/table.c */
 
 #define API_HANDLER(name) void api_##name(struct api *a)
@@ -171,9 +178,17 @@ API_HANDLER(run_tasks);
 API_HANDLER(run_graph);
 API_HANDLER(run_timeline);
 API_HANDLER(run_task);
+API_HANDLER(run_log_range);
+API_HANDLER(run_log_index);
+API_HANDLER(run_log_search);
 API_HANDLER(run_series);
 API_HANDLER(run_metrics);
 API_HANDLER(run_log);
+API_HANDLER(content);
+API_HANDLER(content_entries);
+API_HANDLER(content_bytes);
+API_HANDLER(content_table);
+API_HANDLER(content_shard);
 API_HANDLER(lineage);
 API_HANDLER(schedules);
 API_HANDLER(schedule_next);

@@ -1,5 +1,5 @@
 /* steps/augment/npy.c — NumPy's array files, as far as images need them. */
-#include "steps/table/npy.h"
+#include "base/table/npy.h"
 #include <string.h>
 #include "steps/augment/codec.h"
 

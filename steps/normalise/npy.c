@@ -10,7 +10,7 @@
  * order reverses. Unknown types aren't normalised, nor are records and objects (npy_read_header()):
  * the caller then compares the files as bytes.
  */
-#include "steps/table/npy.h"
+#include "base/table/npy.h"
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>

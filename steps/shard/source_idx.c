@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <zlib.h>
 #include "base/os/fs.h"
+#include "base/table/npy.h"
 #include "steps/shard/internal.h"
-#include "steps/table/npy.h"
 
 #define DIMENSIONS_MAX 8
 #define COPY_STEP      (256 * KIB)

@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/os/fs.h"
+#include "base/table/csv.h"
 #include "base/text/text.h"
 #include "steps/mapped.h"
 #include "steps/shard/internal.h"
-#include "steps/table/csv.h"
 #include "steps/table/jsonl.h"
 
 /* Bytes of a digest: with 64 bits, two different rows of a billion almost surely share no key. */

@@ -24,8 +24,8 @@
 #include <sys/stat.h>
 #include "base/macros.h"
 #include "base/os/fs.h"
+#include "base/table/csv.h"
 #include "steps/step.h"
-#include "steps/table/csv.h"
 #include "steps/table/frame_internal.h"
 #include "steps/table/jsonl.h"
 

@@ -2,9 +2,9 @@
 #ifndef CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 #define CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 
+#include "base/table/npy.h"
 #include "steps/mapped.h"
 #include "steps/table/frame.h"
-#include "steps/table/npy.h"
 
 struct part {
 	char *path;

@@ -24,9 +24,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/macros.h"
+#include "base/table/csv.h"
 #include "base/text/text.h"
 #include "steps/step.h"
-#include "steps/table/csv.h"
 #include "steps/table/frame_internal.h"
 #include "steps/table/jsonl.h"
 #include "steps/table/number.h"

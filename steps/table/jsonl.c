@@ -16,9 +16,9 @@
 #include <string.h>
 #include "base/macros.h"
 #include "base/mem.h"
+#include "base/table/utf8.h"
 #include "base/text/text.h"
 #include "steps/table/number.h"
-#include "steps/table/utf8.h"
 
 #define DEPTH_MAX      64
 #define MEMBERS_MAX    1024       /* a key is compared with all before it */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "base/macros.h"
 #include "base/mem.h"
-#include "steps/table/csv.h"
+#include "base/table/csv.h"
 #include "steps/table/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/macros.h"
+#include "base/table/npy.h"
 #include "steps/table/frame.h"
-#include "steps/table/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,8 +16,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/os/fs.h"
 #include "base/text/text.h"
 #include "record/facts.h"
+#include "serve/api/log.h"
 #include "serve/event.h"
 #include "serve/internal.h"
 #include "serve/page/page.h"
@@ -261,6 +263,61 @@ bool api_uint(struct api *a, const char *name, uint64_t min, uint64_t max, uint6
 	}
 	*ret = (uint64_t)v;
 	return true;
+}
+
+bool api_range(struct api *a, uint64_t size, uint64_t *ret_from, uint64_t *ret_n)
+{
+	const char *text = web_param(a->x, "offset");
+	uint64_t n = API_BYTES_MAX;
+	int64_t from = 0;
+
+	if (!api_uint(a, "bytes", 1, API_BYTES_MAX, &n))
+		return false;
+	if (text && !text_parse_int(text, &from)) {
+		web_problem(a->x, 400,
+			    "parameter `offset` must be a whole number; a negative one counts "
+			    "from the end");
+		return false;
+	}
+	if (from < 0)
+		from = (uint64_t)-from < size ? (int64_t)size + from : 0;
+	*ret_from = MIN((uint64_t)from, size);
+	*ret_n = MIN(n, size - *ret_from);
+	return true;
+}
+
+void api_answer_bytes(struct api *a, int fd, uint64_t from, uint64_t n, const char *type)
+{
+	char *buf = n ? arena_alloc(a->arena, n) : NULL;
+	ssize_t got = n ? fs_read_at(fd, buf, n, (off_t)from) : 0;
+	struct err err = { 0 };
+
+	if (got < 0) {
+		err_errno(&err, "cannot read it");
+		web_problem_err(a->x, &err);
+		return;
+	}
+	str_addn(&a->x->out, got ? buf : "", (size_t)got);
+	a->x->type = type;
+	a->x->status = 200;
+}
+
+json_t *api_lossy_text(const char *bytes, size_t n)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+	uint32_t c;
+
+	str_add(&out, "");
+	for (size_t at = 0; at < n;) {
+		size_t len = text_utf8_decode(bytes + at, n - at, &c);
+
+		if (len && c)
+			str_addn(&out, bytes + at, len);
+		else
+			str_add(&out, "\xef\xbf\xbd");
+		at += len ? len : 1;
+	}
+	return json_stringn(out.s, out.len);
 }
 
 bool api_time(struct api *a, const char *name, int64_t *ret_ns)

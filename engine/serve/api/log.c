@@ -14,6 +14,7 @@
  * Threads: the crew's, one at a time for a stream, which may not wait long. Not here: following
  * pods (log_pod.c, run/task/pod_log.c).
  */
+#include "serve/api/log.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "base/clock.h"
@@ -300,6 +301,51 @@ static bool open_log(struct api *a, struct log_stream *s, const struct run_row *
 	return false;
 }
 
+bool api_log_open(struct api *a, struct log_source *ret)
+{
+	struct log_stream s = { .project = a->project, .fd = -1 };
+	struct attempt_row row;
+	struct run_row run;
+	struct stat st = { 0 };
+
+	if (!api_run(a, &run) || !find_attempt(a, &run, &row))
+		return false;
+	if (row.ended_ns == 0 &&
+	    str_eq(run_durable_runner(run.options_json, a->arena), "kubernetes")) {
+		web_problem(a->x, 409,
+			    "the log is in a pod until the attempt has ended: follow it with "
+			    "/log?follow=true");
+		return false;
+	}
+	log_part_init(&s.part, &(struct log_wanted){ 0 });
+	if (!open_log(a, &s, &run, &row))
+		return false;
+	free(s.path);
+	if (s.fd >= 0 && fstat(s.fd, &st) < 0)
+		st.st_size = 0;
+	*ret = (struct log_source){ row.id, row.log, s.live, s.fd, (uint64_t)st.st_size };
+	return true;
+}
+
+/* ?offset= (negative: from the end) and ?bytes=. */
+static void answer_range(struct api *a)
+{
+	struct log_source log;
+	uint64_t from, n;
+
+	if (web_param(a->x, "follow") || web_param(a->x, "lines") || web_param(a->x, "rank")) {
+		web_problem(a->x, 400,
+			    "`offset` and `bytes` name a part of the whole log: leave out "
+			    "`follow`, `lines` and `rank`");
+		return;
+	}
+	if (!api_log_open(a, &log))
+		return;
+	if (api_range(a, log.size, &from, &n))
+		api_answer_bytes(a, log.fd, from, n, "text/plain; charset=utf-8");
+	log_source_close(&log);
+}
+
 void api_run_log(struct api *a)
 {
 	struct log_wanted wanted = { 0 };
@@ -309,6 +355,10 @@ void api_run_log(struct api *a)
 	uint64_t rank = 0;
 	bool follow = false;
 
+	if (web_param(a->x, "offset") || web_param(a->x, "bytes")) {
+		answer_range(a);
+		return;
+	}
 	if (!api_run(a, &run) || !api_bool(a, "follow", &follow) ||
 	    !api_uint(a, "lines", 1, UINT32_MAX, &wanted.lines) ||
 	    !api_uint(a, "rank", 0, UINT32_MAX, &rank) || !find_attempt(a, &run, &row))

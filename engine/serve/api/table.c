@@ -22,6 +22,22 @@
 #define TIME   "{\"type\":\"string\",\"format\":\"date-time\"}"
 #define WHICH \
 	{ "path", API_QUERY, TEXT, "The pipeline file, when several have a schedule of that name" }
+#define OFFSET \
+	{ "offset", API_QUERY, "{\"type\":\"integer\",\"default\":0}", \
+	  "The first byte; a negative one counts from the end" }
+#define BYTES \
+	{ "bytes", API_QUERY, \
+	  "{\"type\":\"integer\",\"minimum\":1,\"maximum\":1048576,\"default\":1048576}", \
+	  "At most this many" }
+#define PATH { "path", API_QUERY, TEXT, "A file or directory in it" }
+#define FROM \
+	{ "offset", API_QUERY, \
+	  "{\"type\":\"integer\",\"minimum\":0,\"maximum\":4611686018427387903,\"default\":0}", \
+	  "The first one" }
+#define LOG_OF \
+	{ "task", API_QUERY, TEXT, "A task, or a step that has one (required)" }, \
+	{ "attempt", API_QUERY, "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4294967295}", \
+	  "Its nth attempt; default: the last" }
 #define READS  (API_PROJECT | API_DB)
 /* clang-format on */
 
@@ -133,8 +149,30 @@ const struct api_route api_routes[] = {
 		   "Only this many of the last lines; of a gang that is followed, this many of "
 		   "each node" },
 		 { "rank", API_QUERY, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":4294967295}",
-		   "Only what this rank of a distributed step printed" }),
+		   "Only what this rank of a distributed step printed" },
+		 OFFSET, BYTES),
 	  .status = 200, .answer = "text/plain; charset=utf-8" },
+	{ "GET", "/api/v1/runs/{run}/log/range", "logRange",
+	  "A part of a log as JSON text, with its place. Bytes that aren't UTF-8 are replaced",
+	  READS, api_run_log_range, PARAMS(LOG_OF, OFFSET, BYTES), .status = 200,
+	  .answer = "LogRange" },
+	{ "GET", "/api/v1/runs/{run}/log/index", "logIndex",
+	  "How long a log is, where its lines are, and its first error", READS, api_run_log_index,
+	  PARAMS(LOG_OF), .status = 200, .answer = "LogIndex" },
+	{ "GET", "/api/v1/runs/{run}/log/search", "logSearch",
+	  "Lines of a log that have a text. An answer covers 64 MiB at most", READS,
+	  api_run_log_search,
+	  PARAMS(LOG_OF, { "q", API_QUERY, TEXT, "The text (required)" },
+		 { "case", API_QUERY, "{\"type\":\"boolean\",\"default\":false}",
+		   "Tell capital letters from small ones" },
+		 { "offset", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":0,\"maximum\":4611686018427387903,"
+		   "\"default\":0}",
+		   "Begin here: the `next_offset` of the answer before" },
+		 { "limit", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000,\"default\":100}",
+		   "At most this many lines" }),
+	  .status = 200, .answer = "LogMatches" },
 	{ "POST", "/api/v1/runs/{run}/cancel", "cancelRun", "Ask the run's engine to stop",
 	  READS | API_CHANGES, api_run_cancel, .body = "CancelRequest", .status = 202,
 	  .answer = "Cancelled" },
@@ -144,6 +182,30 @@ const struct api_route api_routes[] = {
 	{ "GET", "/api/v1/launches/{launch}", "launch",
 	  "A run that this server began, also before it has an id", API_PROJECT, api_launch,
 	  .status = 200, .answer = "Launch" },
+	{ "GET", "/api/v1/content/{content}", "content", "What a content is, and who made it",
+	  READS, api_content, PARAMS(PATH), .status = 200, .answer = "ContentFacts" },
+	{ "GET", "/api/v1/content/{content}/entries", "contentEntries",
+	  "What is in a directory, by name", READS, api_content_entries,
+	  PARAMS(PATH,
+		 { "limit", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000,\"default\":50}",
+		   "At most this many" },
+		 CURSOR),
+	  .status = 200, .answer = "Entries" },
+	{ "GET", "/api/v1/content/{content}/bytes", "contentBytes",
+	  "Bytes of a file, at most 1 MiB an answer", READS, api_content_bytes,
+	  PARAMS(PATH, OFFSET, BYTES), .status = 200, .answer = "application/octet-stream" },
+	{ "GET", "/api/v1/content/{content}/table", "contentTable",
+	  "Rows of a CSV, TSV, JSON lines or NPY file; of its first 64 MiB", READS,
+	  api_content_table,
+	  PARAMS(PATH, FROM,
+		 { "limit", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000,\"default\":50}",
+		   "At most this many" }),
+	  .status = 200, .answer = "Table" },
+	{ "GET", "/api/v1/content/{content}/shard", "contentShard",
+	  "Samples of a WebDataset tar, and where their members are in it", READS,
+	  api_content_shard, PARAMS(PATH, FROM, LIMIT), .status = 200, .answer = "Samples" },
 	{ "GET", "/api/v1/lineage", "lineage", "The attempts that made content, or that used it",
 	  READS, api_lineage,
 	  PARAMS({ "content", API_QUERY, DIGEST,

@@ -1,7 +1,7 @@
-/* steps/table/csv.h: what is read, what is refused, and that fields that were written come back. */
+/* base/table/csv.h: what is read, what is refused, and that fields that were written come back. */
 #include <string.h>
 #include "base/mem.h"
-#include "steps/table/csv.h"
+#include "base/table/csv.h"
 #include "unit.h"
 
 /* Rows as "a|b\nc|d\n", with the line in front of each. */

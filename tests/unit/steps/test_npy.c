@@ -1,9 +1,9 @@
-/* steps/table/npy.h: what NumPy writes is read, and a header that isn't one is refused.
+/* base/table/npy.h: what NumPy writes is read, and a header that isn't one is refused.
  * (tests/cli/steps/evaluate.t reads NumPy's own files.) */
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
-#include "steps/table/npy.h"
+#include "base/table/npy.h"
 #include "unit.h"
 
 /* Version 1 with this header and data. */

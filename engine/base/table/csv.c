@@ -1,4 +1,4 @@
-/* steps/table/csv.c — rows of CSV, each in one pass.
+/* engine/base/table/csv.c — rows of CSV, each in one pass.
  *
  * A field is a slice of the text, unless it has doubled quotes. Then it is copied to `own`, whose
  * memory may move while the row grows. So its place is kept as an offset in `own_at` (LENT: the
@@ -12,7 +12,7 @@
  * frame_read.c reads files without quotes by a faster loop of its own, which must agree with this
  * one.
  */
-#include "steps/table/csv.h"
+#include "base/table/csv.h"
 #include <string.h>
 #include "base/macros.h"
 #include "base/mem.h"

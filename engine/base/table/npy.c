@@ -1,4 +1,4 @@
-/* steps/table/npy.c — NumPy's .npy: the header, and single items of arrays.
+/* engine/base/table/npy.c — NumPy's .npy: the header, and single items of arrays.
  *
  * The header is a Python literal of one form: {'descr': '<f8', 'fortran_order': False, 'shape': (3,
  * 4), }. It is read as such, with keys in any order; nothing else is accepted (struct header is the
@@ -12,13 +12,13 @@
  * Data may lie at any address, so items are read by memcpy() (bits()). Everything is pure; any
  * thread. The caller checks the index of an item.
  */
-#include "steps/table/npy.h"
+#include "base/table/npy.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/macros.h"
+#include "base/table/utf8.h"
 #include "base/text/text.h"
-#include "steps/table/utf8.h"
 
 /* NumPy writes 128 bytes. Records with very many fields have more, but they aren't supported. */
 #define HEADER_MAX        (64 * KIB)

@@ -1,12 +1,12 @@
-/* steps/table/npy.h — one- and two-dimensional arrays in NumPy's .npy format, versions 1 to 3
+/* engine/base/table/npy.h — one- and two-dimensional arrays in NumPy's .npy format, versions 1 to 3
  * (numpy.lib.format).
  *
  * Types: bool, signed and unsigned integers of 8 to 64 bits, floats of 16, 32 and 64 bits, S
  * (bytes) and U (text), either byte order, C or Fortran order. Everything else, above all pickled
  * objects and records, is ERR_UNSUPPORTED; a header with a wrong size is ERR_INVALID.
  */
-#ifndef CAIRN_STEPS_TABLE_NPY_H
-#define CAIRN_STEPS_TABLE_NPY_H
+#ifndef CAIRN_BASE_TABLE_NPY_H
+#define CAIRN_BASE_TABLE_NPY_H
 
 #include <stdbool.h>
 #include "base/err.h"

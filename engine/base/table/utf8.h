@@ -1,6 +1,6 @@
-/* steps/table/utf8.h — writes a character as UTF-8. */
-#ifndef CAIRN_STEPS_TABLE_UTF8_H
-#define CAIRN_STEPS_TABLE_UTF8_H
+/* engine/base/table/utf8.h — writes a character as UTF-8. */
+#ifndef CAIRN_BASE_TABLE_UTF8_H
+#define CAIRN_BASE_TABLE_UTF8_H
 
 #include "base/text/str.h"
 

@@ -1,5 +1,5 @@
-/* steps/table/csv.h — rows of CSV (RFC 4180, with any separator) in memory, read one after the
- * other.
+/* engine/base/table/csv.h — rows of CSV (RFC 4180, with any separator) in memory, read one after
+ * the other.
  *
  * The text is hostile: a NUL, a quote that isn't closed, or a row with another number of fields is
  * ERR_INVALID with file and line. Fields are lent slices of the text when they need no decoding, of
@@ -7,8 +7,8 @@
  * CR LF and LF end rows. Empty lines at the end are no rows. In a table of one column an empty line
  * is an empty value, and only the last line end makes no row.
  */
-#ifndef CAIRN_STEPS_TABLE_CSV_H
-#define CAIRN_STEPS_TABLE_CSV_H
+#ifndef CAIRN_BASE_TABLE_CSV_H
+#define CAIRN_BASE_TABLE_CSV_H
 
 #include "base/err.h"
 #include "base/text/str.h"
