@@ -464,3 +464,39 @@ int record_newest_run(struct db *db, int64_t *ret, struct err *err)
 			  DB_OUT(ret), err),
 		   0);
 }
+
+int record_each_run_metric(struct db *db, int64_t run, uint64_t max,
+			   void (*fn)(void *arg, const char *task, const char *name, double value),
+			   void *arg, struct err *err)
+{
+	const char *task, *name;
+	struct db_query q;
+	double value;
+	int r;
+
+	if (db_query(db, &q,
+		     "SELECT task, name, value FROM set_metric WHERE result_set = (SELECT "
+		     "result_set FROM run WHERE rowid_ = ?) LIMIT ?",
+		     DB_IN(run, max), NULL, err) < 0)
+		return -1;
+	while ((r = db_next(&q, DB_OUT(&task, &name, &value), err)) > 0)
+		fn(arg, task, name, value);
+	return r;
+}
+
+#define C(field) DB_COLUMN(struct run_stretch, field)
+static const struct db_row run_stretch_of_columns =
+	DB_ROW(struct run_stretch, NULL, C(begin_ns), C(runs), C(failed), C(executed), C(hits),
+	       C(saved_ns));
+#undef C
+
+int record_run_stretches(struct db *db, int64_t since_ns, int64_t stretch_ns, struct arena *arena,
+			 struct run_stretch **ret, size_t *ret_n, struct err *err)
+{
+	return db_get_rows(db,
+			   "SELECT started_ns / ?2 * ?2, count(*), sum(state = 2), sum(executed), "
+			   "sum(hits), sum(saved_ns) FROM run WHERE started_ns >= ?1 GROUP BY 1 "
+			   "ORDER BY 1",
+			   DB_IN(since_ns, stretch_ns), arena, &run_stretch_of_columns, ret, ret_n,
+			   err);
+}

@@ -62,6 +62,21 @@ int record_newest_run(struct db *db, int64_t *ret, struct err *err);
 int record_run_metric(struct db *db, const struct run_row *run, const char *name, bool largest,
 		      double *ret, struct err *err);
 
+/* Calls fn for each searchable metric of a run, at most `max`; strings are borrowed. */
+int record_each_run_metric(struct db *db, int64_t run, uint64_t max,
+			   void (*fn)(void *arg, const char *task, const char *name, double value),
+			   void *arg, struct err *err);
+
+/* Sums over the runs that began at since_ns or later, by stretches of `stretch_ns` of the epoch. */
+struct run_stretch {
+	int64_t begin_ns;
+	uint64_t runs, failed; /* failed: runs */
+	uint64_t executed, hits;
+	int64_t saved_ns;
+};
+int record_run_stretches(struct db *db, int64_t since_ns, int64_t stretch_ns, struct arena *arena,
+			 struct run_stretch **ret, size_t *ret_n, struct err *err);
+
 /* Makes the metrics of a run's results table searchable. Call it in a transaction, when the run has
  * its table. Reads the table only when no earlier run has the same one. */
 int record_run_results(struct db *db, struct store *s, const struct run_row *r, struct err *err);

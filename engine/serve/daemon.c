@@ -62,7 +62,7 @@ static void look_in(struct daemon *d, size_t project, struct found *f)
 	bool whole;
 	size_t n;
 
-	whole = project_discover(p->root, arena, &paths, &n, &err) == 0;
+	whole = project_discover(p->root, true, arena, &paths, &n, &err) == 0;
 	for (size_t i = 0; i < n; i++)
 		VEC_PUSH(&f->v, xasprintf("%zu:%s", project, paths[i]));
 	/* Some files couldn't be read: their entries stay as they were. */
@@ -253,6 +253,7 @@ static int open_web(struct daemon *d, struct err *err)
 		d->views = api_views_new();
 		d->log_indexes = api_log_indexes_new();
 		d->listings = api_listings_new();
+		d->kept_answers = api_kept_answers_new();
 	}
 	if (r == 0)
 		r = health_new(d, &d->health, err);
@@ -444,6 +445,7 @@ static void close_all(struct daemon *d)
 	api_views_free(d->views);
 	api_log_indexes_free(d->log_indexes);
 	api_listings_free(d->listings);
+	api_kept_answers_free(d->kept_answers);
 	calls_free(d->calls);
 	if (d->loop) {
 		leader_end(d);

@@ -44,6 +44,7 @@ struct daemon {
 	struct web *web;       /* or NULL */
 	struct log_indexes *log_indexes; /* likewise (api/log.h) */
 	struct listings *listings;       /* likewise (api/content/content.h) */
+	struct kept_answers *kept_answers; /* likewise */
 	struct views *views;   /* of runs, for requests (api/run/views.h); together with `web` */
 	struct health *health; /* exists together with `web` */
 	struct sdnotify systemd;
@@ -155,6 +156,9 @@ const char *api_cursor(struct api *a, uint64_t next); /* a number as a cursor; 0
 /* calls_run(); false: the client got a problem as answer. */
 bool api_call(struct api *a, loop_fn fn, void *arg);
 
+/* Answers that are kept for a while (api/overview.c). */
+struct kept_answers *api_kept_answers_new(void);
+void api_kept_answers_free(struct kept_answers *k); /* NULL is fine */
 /* Views of runs that are kept (api/run/views.h). */
 struct views *api_views_new(void);
 void api_views_free(struct views *vs); /* NULL is fine; no request is being handled */
@@ -198,6 +202,17 @@ API_HANDLER(schedule_pause);
 API_HANDLER(schedule_resume);
 API_HANDLER(run_start);
 API_HANDLER(run_cancel);
+API_HANDLER(run_resume);
+API_HANDLER(run_verdict);
+API_HANDLER(reproduce);
+API_HANDLER(pipelines);
+API_HANDLER(plan_start);
+API_HANDLER(plan);
+API_HANDLER(compare);
+API_HANDLER(store);
+API_HANDLER(cluster);
+API_HANDLER(home);
+API_HANDLER(schedule_calendar);
 API_HANDLER(run_approve);
 API_HANDLER(handover);
 API_HANDLER(launch);

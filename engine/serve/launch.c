@@ -244,10 +244,14 @@ static void read_facts(struct launch *l)
 	_cleanup_(str_deinit) struct str text = { 0 };
 	_cleanup_(json_decrefp) json_t *j = NULL;
 	const char *id, *state;
+	const json_t *run;
 
 	if (fs_read_file(path, FACTS_MAX, &text, NULL) == 0 && text.len &&
 	    json_parse(path, text.s, text.len, &j, NULL) == 0 &&
-	    json_get_str(j, "id", &id, NULL) == 0 && json_get_str(j, "state", &state, NULL) == 0) {
+	    /* A reproduction tells of two runs: `is` is the new one. */
+	    (run = json_object_get(j, "is") ? json_object_get(j, "is") : j) &&
+	    json_get_str(run, "id", &id, NULL) == 0 &&
+	    json_get_str(run, "state", &state, NULL) == 0) {
 		l->run = xstrdup(id);
 		l->state = xstrdup(state);
 	} else if (!l->signo) {
@@ -483,6 +487,14 @@ static json_t *launch_json(const struct launch *l)
 	json_object_set_new(o, "run_state", facts_text(l->state));
 	json_object_set_new(o, "problem", facts_text(l->problem));
 	return o;
+}
+
+int launch_output(const struct project *p, const char *name, uint64_t max_bytes, struct str *ret,
+		  struct err *err)
+{
+	_cleanup_(freep) char *path = path_of(p, name, ".json");
+
+	return fs_read_file(path, max_bytes, ret, err);
 }
 
 json_t *launches_find(struct launches *v, const struct project *p, const char *name)

@@ -61,4 +61,9 @@ void launches_stop_all(struct launches *v);
  * long gone. Any thread. */
 json_t *launches_find(struct launches *v, const struct project *p, const char *name);
 
+/* What it printed so far, with `--json` its facts. `name` is one that launches_find() knows. Any
+ * thread. */
+int launch_output(const struct project *p, const char *name, uint64_t max_bytes, struct str *ret,
+		  struct err *err);
+
 #endif

@@ -4,22 +4,23 @@
  * them once and fills the table and the JSON lists together: row() adds a line for people, note()
  * an object. Both leave out what is the same, unless --all.
  *
- * explain() asks render/cause.c about each task that differs, in the order of the first run's
+ * explain() asks run/view/cause.c about each task that differs, in the order of the first run's
  * tasks, which is that of the DAG. So the first cause that didn't come from another task
  * (CAUSE_MADE) is where the difference began. People see SENTENCES_SHOWN sentences; JSON has all.
  *
  * Without two operands the second run is the given or newest one, and the first is the run of the
  * same pipeline before it.
  *
- * Threads: one. What it doesn't do: find causes (render/cause.c); read bytes of content. Contents
+ * Threads: one. What it doesn't do: find causes (run/view/cause.c); read bytes of content. Contents
  * are compared by their ids.
  */
 #include <math.h>
 #include "base/map.h"
-#include "cli/render/cause.h"
+#include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/what.h"
 #include "record/run_query.h"
+#include "run/view/cause.h"
 
 #define SENTENCES_SHOWN 20
 
@@ -215,78 +216,27 @@ static void diff_task(struct diff *d, const char *task, const struct facts_task 
 
 /* Explanations. */
 
-static json_t *cause_json(const char *task, const struct cause *c)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "task", facts_text(task));
-	json_object_set_new(o, "kind", json_string(cause_kind_name(c->kind)));
-	json_object_set_new(o, "what", facts_text(c->what));
-	json_object_set_new(o, "name", facts_text(c->name));
-	json_object_set_new(o, "a", facts_text(c->a));
-	json_object_set_new(o, "b", facts_text(c->b));
-	json_object_set_new(o, "detail", facts_text(c->detail));
-	return o;
-}
-
-/* "train/model" or "train/model, train/log": the parts of the task that differ; NULL when none
- * does.
- */
-static const char *differing(struct diff *d, const struct facts_task *a, const struct facts_task *b)
-{
-	const char *task = a ? a->task : b->task;
-	_cleanup_(str_deinit) struct str s = { 0 };
-	pair_list outputs = outputs_of(a, b), metrics = metrics_of(a, b);
-
-	for (size_t i = 0; i < outputs.n; i++) {
-		const struct pair *p = &outputs.v[i];
-
-		if (!p->a || !p->b || !content_id_eq(p->a, p->b))
-			str_addf(&s, "%s%s/%s", s.len ? ", " : "", task, p->name);
-	}
-	for (size_t i = 0; s.len == 0 && i < metrics.n; i++) {
-		const struct pair *p = &metrics.v[i];
-		const struct metric_value *ma = p->a, *mb = p->b;
-
-		if (!ma || !mb || !same_value(ma->value, mb->value))
-			str_addf(&s, "%s@metric.%s", task, p->name);
-	}
-	VEC_FREE(&outputs);
-	VEC_FREE(&metrics);
-	if (s.len == 0 && (!a || !b || a->state != b->state))
-		str_add(&s, task);
-	return s.len ? arena_strndup(d->cli->arena, s.s, s.len) : NULL;
-}
-
 static int explain_task(struct diff *d, const struct facts_task *a, const struct facts_task *b,
 			struct err *err)
 {
-	const char *task = a ? a->task : b->task, *subject = differing(d, a, b), *sentence;
+	const char *task = a ? a->task : b->task;
 	const struct explanation *e;
-	json_t *o, *causes;
+	json_t *o;
+	int r = causes_explain(&d->causes, a, b, &o, &e, err);
 
-	if (!subject)
-		return 0;
-	if (causes_of(&d->causes, task, &e, err) < 0 ||
-	    causes_sentence(&d->causes, subject, task, &sentence, err) < 0)
-		return -1;
+	if (r <= 0)
+		return r;
+	json_array_append_new(d->because, o);
 	if (d->n_sentences++ < SENTENCES_SHOWN)
-		str_addf(&d->sentences, "%s\n", sentence);
-	causes = json_array();
-	for (size_t i = 0; i < e->n; i++) {
-		json_array_append_new(causes, cause_json(task, &e->v[i]));
-		if (d->first || e->v[i].kind == CAUSE_MADE)
+		str_addf(&d->sentences, "%s\n", json_string_value(json_object_get(o, "sentence")));
+	for (size_t i = 0; i < e->n && !d->first; i++) {
+		if (e->v[i].kind == CAUSE_MADE)
 			continue;
-		d->first = arena_printf(d->cli->arena, "%s, in %s", cause_text(d->cli, &e->v[i]),
-					cli_text(d->cli, task));
+		d->first =
+			arena_printf(d->cli->arena, "%s, in %s",
+				     cause_text(d->cli->arena, &e->v[i]), cli_text(d->cli, task));
 		d->first_json = cause_json(task, &e->v[i]);
 	}
-	o = json_object();
-	json_object_set_new(o, "task", facts_text(task));
-	json_object_set_new(o, "differs", facts_text(subject));
-	json_object_set_new(o, "sentence", facts_text(sentence));
-	json_object_set_new(o, "causes", causes);
-	json_array_append_new(d->because, o);
 	return 0;
 }
 
@@ -404,6 +354,7 @@ int cmd_diff(struct cli *cli, const struct cli_args *args)
 		&d.params, &d.code, &d.inputs, &d.tasks, &d.metrics, &d.because
 	};
 	struct err err = { 0 };
+	struct store *store;
 	struct db *db;
 	int r = cli_db(cli, DB_READ, &db, &err);
 
@@ -411,8 +362,10 @@ int cmd_diff(struct cli *cli, const struct cli_args *args)
 		*lists[i] = json_array();
 	if (r == 0)
 		r = find_runs(cli, db, args, &d.a.is.run, &d.b.is.run, &err);
+	if (cli_store(cli, false, &store, NULL) < 0)
+		store = NULL;
 	if (r == 0 && (load_side(cli, db, &d.a, &err) < 0 || load_side(cli, db, &d.b, &err) < 0 ||
-		       causes_open(&d.causes, cli, db, &d.a.is, &d.b.is, &err) < 0))
+		       causes_open(&d.causes, cli->arena, db, store, &d.a.is, &d.b.is, &err) < 0))
 		r = -1;
 	if (r == 0) {
 		compare(&d);

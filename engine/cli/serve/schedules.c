@@ -82,7 +82,8 @@ int schedules_open(struct cli *cli, const char *const *paths, size_t n_paths,
 	at_root = str_eq(cwd, config->project_root);
 	ret->zones = zone_set_new(NULL);
 	if (!given) {
-		if (project_discover(config->project_root, cli->arena, &found, &n_paths, err) < 0) {
+		if (project_discover(config->project_root, true, cli->arena, &found, &n_paths,
+				     err) < 0) {
 			cli_fail(cli, err);
 			ret->broken = true;
 		}

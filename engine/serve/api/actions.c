@@ -22,9 +22,11 @@
 #include "base/text/text.h"
 #include "record/facts.h"
 #include "record/rows/approvals.h"
+#include "record/rows/reproductions.h"
 #include "run/cancel.h"
 #include "serve/event.h"
 #include "serve/internal.h"
+#include "storage/content/content.h"
 
 #define PARAMS_MAX      100
 #define STEPS_MAX       100
@@ -39,10 +41,6 @@ struct start {
 	size_t n_overrides;
 	const char *argv[16 + 2 * PARAMS_MAX + STEPS_MAX];
 	size_t n_argv;
-	const char *launch;
-	bool busy;
-	int result;
-	struct err err;
 };
 
 static bool known_keys(struct api *a, const char *const *keys, size_t n)
@@ -187,6 +185,17 @@ static bool check_pipeline(struct start *s)
 	return check_steps(s, p);
 }
 
+/* A process. */
+
+struct process {
+	struct api *a;
+	const char *const *argv;
+	const char *launch;
+	bool busy;
+	int result;
+	struct err err;
+};
+
 /* When the engine has crashed, the run is taken up again. */
 static void on_end(void *arg, const struct launch_end *end)
 {
@@ -199,7 +208,7 @@ static void on_end(void *arg, const struct launch_end *end)
 
 static void start_on_loop(void *arg)
 {
-	struct start *s = arg;
+	struct process *s = arg;
 	struct daemon *d = s->a->d;
 	struct launch *l;
 
@@ -219,7 +228,42 @@ static void start_on_loop(void *arg)
 		s->launch = arena_strdup(s->a->arena, launch_name(l));
 }
 
+static void start_process(struct api *a, const char *const *argv, const char *location)
+{
+	struct process *s = arena_alloc(a->arena, sizeof(*s));
+	struct web_exchange *x = a->x;
+
+	s->a = a;
+	s->argv = argv;
+	if (!api_call(a, start_on_loop, s))
+		return;
+	if (s->busy) {
+		x->retry_after_s = 10;
+		web_problem(x, 429,
+			    "this server already has as many runs as it may; try again later");
+	} else if (s->result < 0) {
+		web_problem_err(x, &s->err);
+	} else {
+		x->location = arena_printf(a->arena, "/api/v1/%s/%s", location, s->launch);
+		web_answer_json(x, 202,
+				json_pack("{s:s, s:o}", "launch", s->launch, "project",
+					  facts_text(a->project->name)));
+	}
+}
+
+static void start_pipeline(struct api *a, bool plan);
+
 void api_run_start(struct api *a)
+{
+	start_pipeline(a, false);
+}
+
+void api_plan_start(struct api *a)
+{
+	start_pipeline(a, true);
+}
+
+static void start_pipeline(struct api *a, bool plan)
 {
 	static const char *const keys[] = { "pipeline", "params", "steps", "keep_going" };
 	struct start *s = arena_alloc(a->arena, sizeof(*s));
@@ -236,10 +280,10 @@ void api_run_start(struct api *a)
 	}
 	if (!choose_pipeline(s) || !read_params(s))
 		return;
-	s->argv[s->n_argv++] = "run";
+	s->argv[s->n_argv++] = plan ? "plan" : "run";
 	s->argv[s->n_argv++] = "-q";
 	s->argv[s->n_argv++] = "--json";
-	if (keep_going)
+	if (keep_going && !plan)
 		s->argv[s->n_argv++] = "--keep-going";
 	s->argv[s->n_argv++] = arena_printf(a->arena, "./%s", s->pipeline);
 	if (!check_pipeline(s))
@@ -249,20 +293,122 @@ void api_run_start(struct api *a)
 		s->argv[s->n_argv++] =
 			arena_printf(a->arena, "%s=%s", s->overrides[i].name, s->overrides[i].text);
 	}
-	if (!api_call(a, start_on_loop, s))
+	start_process(a, s->argv, plan ? "plans" : "launches");
+}
+
+/* What a plan printed, up to this much. */
+#define PLAN_BYTES_MAX (64 * MIB)
+
+void api_plan(struct api *a)
+{
+	const char *name = a->x->captures[0];
+	json_t *launch = launches_find(a->d->launches, a->project, name), *plan = NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	bool ended = str_eq(json_string_value(json_object_get(launch, "state")), "ended");
+
+	if (!launch) {
+		web_problem(a->x, 404, "no plan of that name is known; the newest %d are kept",
+			    LAUNCH_KEPT);
 		return;
-	if (s->busy) {
-		x->retry_after_s = 10;
-		web_problem(x, 429,
-			    "this server already has as many runs as it may; try again later");
-	} else if (s->result < 0) {
-		web_problem_err(x, &s->err);
-	} else {
-		x->location = arena_printf(a->arena, "/api/v1/launches/%s", s->launch);
-		web_answer_json(x, 202,
-				json_pack("{s:s, s:o}", "launch", s->launch, "project",
-					  facts_text(a->project->name)));
 	}
+	if (ended && launch_output(a->project, name, PLAN_BYTES_MAX, &text, NULL) == 0 &&
+	    json_parse("plan", text.s, text.len, &plan, NULL) < 0)
+		plan = NULL;
+	web_answer_json(
+		a->x, 200,
+		json_pack("{s:o, s:O, s:o, s:O}", "plan", plan ? plan : json_null(), "state",
+			  json_object_get(launch, "state"), "problem",
+			  plan ? json_null() : json_incref(json_object_get(launch, "problem")),
+			  "exit", json_object_get(launch, "exit")));
+	json_decref(launch);
+}
+
+/* Again. */
+
+void api_run_resume(struct api *a)
+{
+	const char **argv = arena_alloc(a->arena, 8 * sizeof(*argv));
+	struct run_row run;
+
+	if (!known_keys(a, NULL, 0) || !api_run(a, &run))
+		return;
+	if (record_run_engine(&run) == RUN_ENGINE_LIVES) {
+		web_problem(a->x, 409, "run %s is running", run.id);
+		return;
+	}
+	argv[0] = "resume";
+	argv[1] = "-q";
+	argv[2] = "--json";
+	argv[3] = run.id;
+	start_process(a, argv, "launches");
+}
+
+void api_reproduce(struct api *a)
+{
+	static const char *const keys[] = { "run", "chained", "trust" };
+	const char **argv = arena_alloc(a->arena, 8 * sizeof(*argv)), *what;
+	bool chained, trust;
+	struct err err = { 0 };
+	struct run_row run;
+	size_t n = 0;
+
+	if (!known_keys(a, keys, ARRAY_LEN(keys)))
+		return;
+	if (json_get_str(a->body, "run", &what, &err) < 0 ||
+	    json_get_bool_opt(a->body, "chained", false, &chained, &err) < 0 ||
+	    json_get_bool_opt(a->body, "trust", false, &trust, &err) < 0) {
+		web_problem(a->x, 400, "body: %s", err.msg);
+		return;
+	}
+	if (record_find_run(a->db, what, a->arena, &run, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return;
+	}
+	if (!run.has_hash) {
+		web_problem(a->x, 409, "run %s has no run hash: it has not ended", run.id);
+		return;
+	}
+	argv[n++] = "reproduce";
+	argv[n++] = "-q";
+	argv[n++] = "--json";
+	if (chained)
+		argv[n++] = "--chained";
+	if (trust)
+		argv[n++] = "--trust";
+	argv[n++] = run.id;
+	start_process(a, argv, "launches");
+}
+
+void api_run_verdict(struct api *a)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct reproduction_row *rows;
+	struct err err = { 0 };
+	struct run_row run;
+	struct store *s;
+	json_t *report;
+	size_t n;
+
+	if (!api_run(a, &run))
+		return;
+	if (record_reproductions(a->db, a->arena, &rows, &n, &err) < 0 ||
+	    project_store(a->project, &s, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].run != run.rowid)
+			continue;
+		if (content_read(s, &rows[i].report, PLAN_BYTES_MAX, &text, &err) < 0 ||
+		    json_parse("the report", text.s, text.len, &report, &err) < 0)
+			web_problem_err(a->x, &err);
+		else
+			web_answer_json(a->x, 200, report);
+		return;
+	}
+	web_problem(a->x, 404,
+		    run.has_reproduces ? "run %s has no verdict yet" : "run %s is no reproduction",
+		    run.id);
 }
 
 void api_launch(struct api *a)

@@ -30,6 +30,8 @@ struct chosen {
 	const char *name, *want_path, *path; /* path: of the schedule that matches */
 	size_t n;
 	uint64_t n_next;
+	int64_t from_ns, to_ns; /* of a calendar */
+	const char *timezone;
 	json_t *out;
 	bool paused;
 	int64_t nominal_ns;
@@ -238,6 +240,71 @@ void api_schedule_history(struct api *a)
 				? arena_printf(a->arena, "%lld/%s",
 					       (long long)rows[n - 1].nominal_ns, rows[n - 1].path)
 				: NULL);
+}
+
+/* Calendar. */
+
+#define CALENDAR_MAX     1000
+#define CALENDAR_DAYS_NS (31 * 86400 * NS_PER_S)
+
+static void plan_on_loop(void *arg)
+{
+	struct chosen *c = arg;
+	struct zone_set *zones;
+	struct calendar calendar;
+	int64_t at = c->from_ns - 1;
+
+	if (!choose(c))
+		return;
+	c->timezone = c->decl->timezone ? arena_strdup(c->a->arena, c->decl->timezone) : NULL;
+	zones = zone_set_new(NULL);
+	c->result = calendar_of(c->decl, zones, &calendar, &c->err);
+	while (c->result == 0 && !calendar.none && json_array_size(c->out) < CALENDAR_MAX &&
+	       (at = calendar_next(&calendar, at)) < c->to_ns)
+		json_array_append_new(c->out, facts_time(at));
+	zone_set_free(zones);
+}
+
+void api_schedule_calendar(struct api *a)
+{
+	struct clock *clock = loop_clock(a->d->loop);
+	int64_t now = clock->wall_ns(clock), from = now - CALENDAR_DAYS_NS,
+		to = now + CALENDAR_DAYS_NS;
+	struct firing_filter f = { .limit = CALENDAR_MAX };
+	struct chosen c = { 0 };
+	struct err err = { 0 };
+	struct firing *rows;
+	json_t *past;
+	size_t n;
+
+	if (!api_time(a, "from", &from) || !api_time(a, "to", &to))
+		return;
+	if (to <= from) {
+		web_problem(a->x, 400, "`to` must be after `from`");
+		return;
+	}
+	c.from_ns = MAX(from, now);
+	c.to_ns = to;
+	c.out = json_array();
+	if (ask(a, plan_on_loop, &c)) {
+		f.path = c.path;
+		f.schedule = c.name;
+		f.since_ns = from;
+		f.before_ns = to;
+		if (record_firings(a->db, &f, a->arena, &rows, &n, &err) < 0) {
+			web_problem_err(a->x, &err);
+		} else {
+			past = json_array();
+			while (n-- > 0)
+				json_array_append_new(past, firing_json(&rows[n]));
+			web_answer_json(a->x, 200,
+					json_pack("{s:o, s:o, s:o, s:o, s:O}", "schedule",
+						  facts_text(c.name), "path", facts_text(c.path),
+						  "timezone", facts_text(c.timezone), "firings",
+						  past, "planned", c.out));
+		}
+	}
+	json_decref(c.out);
 }
 
 /* Changes. */

@@ -22,7 +22,7 @@ static bool has_line(const char *text, const char *word)
 
 /* Looks at the text only, so that broken pipelines are found too. False for a path that is gone,
  * isn't a file, or is too large for a pipeline; -1: it can't be read now. */
-static int is_scheduled(const char *path, struct err *err)
+static int is_pipeline(const char *path, bool scheduled, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err e = { 0 };
@@ -31,10 +31,12 @@ static int is_scheduled(const char *path, struct err *err)
 		return e.code == ERR_NOT_FOUND || e.code == ERR_INVALID || e.code == ERR_TOO_LARGE
 			       ? 0
 			       : err_pass(err, &e);
-	return text.len && has_line(text.s, "pipeline:") && has_line(text.s, "schedules:");
+	return text.len && has_line(text.s, "pipeline:") &&
+	       (!scheduled || has_line(text.s, "schedules:"));
 }
 
 struct found {
+	bool scheduled; /* only those */
 	VEC(const char *) v;
 };
 
@@ -57,7 +59,7 @@ static int look_in(const char *root, const char *folder, struct arena *arena, st
 		     (!str_has_suffix(e->d_name, ".yaml") && !str_has_suffix(e->d_name, ".yml"))))
 			continue;
 		if (r > 0)
-			r = is_scheduled(path, err);
+			r = is_pipeline(path, f->scheduled, err);
 		if (r > 0)
 			VEC_PUSH(&f->v, arena_printf(arena, "%s%s%s", folder, *folder ? "/" : "",
 						     e->d_name));
@@ -75,10 +77,10 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int project_discover(const char *root, struct arena *arena, const char ***ret, size_t *ret_n,
-		     struct err *err)
+int project_discover(const char *root, bool scheduled, struct arena *arena, const char ***ret,
+		     size_t *ret_n, struct err *err)
 {
-	struct found f = { 0 };
+	struct found f = { .scheduled = scheduled };
 	int r = look_in(root, "", arena, &f, err);
 
 	if (look_in(root, "pipelines", arena, &f, err) < 0)

@@ -159,18 +159,23 @@ static struct kept_view *find_locked(struct views *vs, struct api *a, const stru
 
 bool api_view(struct api *a, struct viewed *ret)
 {
-	struct views *vs = a->d->views;
-	struct kept_view *k;
 	struct run_row run;
 
 	*ret = (struct viewed){ .a = a };
-	if (!api_run(a, &run))
-		return false;
-	k = find_locked(vs, a, &run);
+	return api_run(a, &run) && api_view_of(a, &run, ret);
+}
+
+bool api_view_of(struct api *a, const struct run_row *run, struct viewed *ret)
+{
+	struct views *vs = a->d->views;
+	struct kept_view *k;
+
+	*ret = (struct viewed){ .a = a };
+	k = find_locked(vs, a, run);
 	if (!k) {
 		pthread_mutex_lock(&vs->making);
-		k = find_locked(vs, a, &run); /* another request may have made it meanwhile */
-		if (!k && (k = make(a, &run))) {
+		k = find_locked(vs, a, run); /* another request may have made it meanwhile */
+		if (!k && (k = make(a, run))) {
 			pthread_mutex_lock(&vs->lock);
 			keep(vs, k);
 			pthread_mutex_unlock(&vs->lock);

@@ -28,6 +28,7 @@ struct viewed {
 };
 /* The run that {run} names. False: the client got a problem as answer. */
 bool api_view(struct api *a, struct viewed *ret);
+bool api_view_of(struct api *a, const struct run_row *run, struct viewed *ret);
 void api_view_return(struct viewed *v); /* zeroed is fine */
 
 /* A task as a row: documented as `Task` in schemas.json. NULL: *err says why. */

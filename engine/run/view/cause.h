@@ -1,14 +1,14 @@
-/* cli/render/cause.h — why two runs differ: for each task the differences of its key, and for each
- * input that differs the task that made it.
+/* engine/run/view/cause.h — why two runs differ: for each task the differences of its key, and for
+ * each input that differs the task that made it.
  *
  * A difference begins at a cause that isn't an input: a param, code, a pipeline input, a tool; or
  * at "nondeterminism": the same key gave other bytes. Tasks are explained on demand, each once.
  */
-#ifndef CAIRN_CLI_RENDER_CAUSE_H
-#define CAIRN_CLI_RENDER_CAUSE_H
+#ifndef CAIRN_RUN_VIEW_CAUSE_H
+#define CAIRN_RUN_VIEW_CAUSE_H
 
 #include "base/map.h"
-#include "cli/render/facts.h"
+#include "record/facts.h"
 
 enum cause_kind {
 	CAUSE_FACT /* a fact of the key */,
@@ -19,7 +19,6 @@ enum cause_kind {
 	CAUSE_ABSENT /* only one run has the task */,
 	CAUSE_UNKNOWN /* its key record is gone */
 };
-const char *cause_kind_name(enum cause_kind k);
 
 struct cause {
 	enum cause_kind kind;
@@ -48,7 +47,7 @@ struct cause_side {
 	struct map *attempts;   /* task → struct attempt_row: its last one in this run */
 };
 struct causes {
-	struct cli *cli;
+	struct arena *arena;
 	struct db *db;
 	struct store *store; /* or NULL: trees aren't compared */
 	struct cause_side *a, *b;
@@ -56,17 +55,17 @@ struct causes {
 };
 /* The caller fills in run, tasks and pins of both sides. Call causes_close() even after a
  * failure. */
-int causes_open(struct causes *c, struct cli *cli, struct db *db, struct cause_side *a,
-		struct cause_side *b, struct err *err);
+int causes_open(struct causes *c, struct arena *arena, struct db *db, struct store *store,
+		struct cause_side *a, struct cause_side *b, struct err *err);
 void causes_close(struct causes *c);
-/* Explains a task that at least one run has. In cli->arena. */
-int causes_of(struct causes *c, const char *task, const struct explanation **ret, struct err *err);
 
 /* One cause as text: "param lr 0.1 → 0.2", "train/model", … */
-const char *cause_text(struct cli *cli, const struct cause *c);
-/* "train/model differs because param lr 0.1 → 0.2": follows the causes of a task upwards to where
- * they begin. */
-int causes_sentence(struct causes *c, const char *subject, const char *task, const char **ret,
-		    struct err *err);
+const char *cause_text(struct arena *arena, const struct cause *c);
+/* {"task", "kind", "what", "name", "a", "b", "detail"} */
+json_t *cause_json(const char *task, const struct cause *c);
+/* Explains a task that at least one run has (the other is NULL): {"task", "differs", "sentence",
+ * "causes"}, and the causes themselves. 1: it differs; 0: it doesn't. */
+int causes_explain(struct causes *c, const struct facts_task *a, const struct facts_task *b,
+		   json_t **ret, const struct explanation **ret_causes, struct err *err);
 
 #endif

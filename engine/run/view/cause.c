@@ -1,4 +1,4 @@
-/* engine/cli/render/cause.c — why two runs differ.
+/* engine/run/view/cause.c — why two runs differ.
  *
  * causes_open() indexes both sides: tasks by name, outputs by content, attempts by task. A task is
  * explained when it is first asked for, and the answer is kept in `explained`.
@@ -18,10 +18,11 @@
  * CAUSE_UNKNOWN, never an error. Without a store everything works except the names of differing
  * files.
  *
- * Threads: one. What it doesn't do: choose the tasks that are explained (past/cmd_diff.c).
+ * Threads: one. What it doesn't do: choose the tasks that are explained (cli/past/cmd_diff.c).
  */
-#include "cli/render/cause.h"
+#include "run/view/cause.h"
 #include <assert.h>
+#include <math.h>
 #include "base/text/text.h"
 #include "model/expr/value.h"
 #include "plan/key/difference.h"
@@ -35,13 +36,32 @@ struct maker {
 	const char *output;
 };
 
-const char *cause_kind_name(enum cause_kind k)
+static const char *cause_kind_name(enum cause_kind k)
 {
 	static const char *const names[] = { "fact",    "made",   "pinned", "nondeterminism",
 					     "outcome", "absent", "unknown" };
 
 	assert(k < ARRAY_LEN(names));
 	return names[k];
+}
+
+static const char *printable(struct arena *arena, const char *text)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	if (!text)
+		return "-";
+	text_add_printable(&s, text, strlen(text));
+	return s.len ? arena_strndup(arena, s.s, s.len) : "";
+}
+
+#define HASH_SHOWN 12
+
+static const char *short_hash(struct arena *arena, const struct digest *d)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	return arena_strndup(arena, digest_hex(d, hex), HASH_SHOWN);
 }
 
 /* The two sides. */
@@ -63,23 +83,23 @@ static int open_side(struct causes *c, struct cause_side *s, struct err *err)
 			struct maker m = { &s->tasks[i], s->tasks[i].outputs[k].name };
 
 			if (is_new)
-				*slot = arena_memdup(c->cli->arena, &m, sizeof(m));
+				*slot = arena_memdup(c->arena, &m, sizeof(m));
 		}
 	}
-	if (record_run_attempts(c->db, s->run.rowid, c->cli->arena, &attempts, &n, err) < 0)
+	if (record_run_attempts(c->db, s->run.rowid, c->arena, &attempts, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		*map_slot_str(s->attempts, attempts[i].task) = &attempts[i];
 	return 0;
 }
 
-int causes_open(struct causes *c, struct cli *cli, struct db *db, struct cause_side *a,
-		struct cause_side *b, struct err *err)
+int causes_open(struct causes *c, struct arena *arena, struct db *db, struct store *store,
+		struct cause_side *a, struct cause_side *b, struct err *err)
 {
 	assert(a != b && !a->by_name && !b->by_name);
-	*c = (struct causes){ .cli = cli, .db = db, .a = a, .b = b, .explained = map_new() };
-	if (cli_store(cli, false, &c->store, NULL) < 0)
-		c->store = NULL;
+	*c = (struct causes){
+		.arena = arena, .db = db, .store = store, .a = a, .b = b, .explained = map_new()
+	};
 	return open_side(c, a, err) < 0 ? -1 : open_side(c, b, err);
 }
 
@@ -105,11 +125,11 @@ static int inputs_of(struct causes *c, struct cause_side *s, const struct facts_
 	struct cached_result hit = { 0 };
 
 	*ret_n = 0;
-	if (!a && record_lookup(c->db, &t->key, c->cli->arena, &hit, err) < 0)
+	if (!a && record_lookup(c->db, &t->key, c->arena, &hit, err) < 0)
 		return -1;
-	return a || hit.attempt ? record_inputs(c->db, a ? a->id : hit.attempt, c->cli->arena, ret,
-						ret_n, err)
-				: 0;
+	return a || hit.attempt
+		       ? record_inputs(c->db, a ? a->id : hit.attempt, c->arena, ret, ret_n, err)
+		       : 0;
 }
 
 /* Whether the row belongs to the input. "data" belongs to `data`; where there are parts,
@@ -149,7 +169,7 @@ struct comparing {
 
 static const char *short_id(struct causes *c, const struct content_id *id)
 {
-	return id ? arena_printf(c->cli->arena, "sha256:%s", cli_hash(c->cli, &id->digest)) : NULL;
+	return id ? arena_printf(c->arena, "sha256:%s", short_hash(c->arena, &id->digest)) : NULL;
 }
 
 /* The first file in which two trees differ; NULL: the same, or no store. */
@@ -160,7 +180,7 @@ static const char *first_difference(struct causes *c, const struct content_id *a
 
 	if (c->store)
 		tree_first_difference(c->store, a, b, &where);
-	return where.len ? arena_strndup(c->cli->arena, where.s, where.len) : NULL;
+	return where.len ? arena_strndup(c->arena, where.s, where.len) : NULL;
 }
 
 /* The maker of a row's content. A part of a gathered directory names it: "data:train[fold=0]".
@@ -178,7 +198,7 @@ static const struct maker *maker_of(struct causes *c, const struct cause_side *s
 	for (size_t i = 0; named && i < named->n_outputs; i++)
 		if (content_id_eq(&named->outputs[i].id, &row->id)) {
 			exact = (struct maker){ named, named->outputs[i].name };
-			return arena_memdup(c->cli->arena, &exact, sizeof(exact));
+			return arena_memdup(c->arena, &exact, sizeof(exact));
 		}
 	return m && m->task < reader ? m : NULL;
 }
@@ -197,7 +217,7 @@ static void trace(const struct comparing *cmp, bool is_a, const struct named_con
 	if (m) {
 		cause.kind = CAUSE_MADE;
 		cause.task = m->task;
-		cause.name = arena_printf(c->cli->arena, "%s/%s", m->task->task, m->output);
+		cause.name = arena_printf(c->arena, "%s/%s", m->task->task, m->output);
 	} else {
 		cause.kind = CAUSE_PINNED;
 		for (size_t i = 0; i < s->n_pins && !cause.name; i++)
@@ -253,7 +273,7 @@ static const char *value_text(struct causes *c, const struct key_fact *f)
 	text_add_printable(&shown, s.s ? s.s : "", MIN(s.len, VALUE_SHOWN));
 	if (s.len > VALUE_SHOWN)
 		str_add(&shown, "…");
-	return arena_strndup(c->cli->arena, shown.s ? shown.s : "", shown.len);
+	return arena_strndup(c->arena, shown.s ? shown.s : "", shown.len);
 }
 
 static void compare_fact(void *arg, const struct key_fact *was, const struct key_fact *now)
@@ -264,7 +284,7 @@ static void compare_fact(void *arg, const struct key_fact *was, const struct key
 	struct content_id a, b;
 	const char *path;
 
-	cause.name = arena_strndup(cmp->c->cli->arena, f->name, f->name_len);
+	cause.name = arena_strndup(cmp->c->arena, f->name, f->name_len);
 	if (f->kind == KEY_INPUT) {
 		trace_input(cmp, cause.name);
 		return;
@@ -347,7 +367,8 @@ static int by_root(const void *pa, const void *pb)
 	return (a->kind == CAUSE_MADE) - (b->kind == CAUSE_MADE);
 }
 
-int causes_of(struct causes *c, const char *task, const struct explanation **ret, struct err *err)
+static int causes_of(struct causes *c, const char *task, const struct explanation **ret,
+		     struct err *err)
 {
 	bool is_new;
 	void **slot = map_slot(c->explained, task, strlen(task), &is_new);
@@ -356,12 +377,12 @@ int causes_of(struct causes *c, const char *task, const struct explanation **ret
 	int r = 0;
 
 	if (is_new) {
-		e = arena_alloc(c->cli->arena, sizeof(*e));
+		e = arena_alloc(c->arena, sizeof(*e));
 		*slot = e;
 		r = explain(c, task, &list, err);
 		if (list.n > 1)
 			qsort(list.v, list.n, sizeof(*list.v), by_root);
-		VEC_TO_ARENA(&list, c->cli->arena, &e->v, &e->n);
+		VEC_TO_ARENA(&list, c->arena, &e->v, &e->n);
 	}
 	*ret = map_get_str(c->explained, task);
 	return r;
@@ -369,37 +390,36 @@ int causes_of(struct causes *c, const char *task, const struct explanation **ret
 
 /* As text. */
 
-const char *cause_text(struct cli *cli, const struct cause *c)
+const char *cause_text(struct arena *arena, const struct cause *c)
 {
-	const char *name = cli_text(cli, c->name),
-		   *at = c->detail ? arena_printf(cli->arena, ": %s", cli_text(cli, c->detail))
-				   : "";
+	const char *name = printable(arena, c->name),
+		   *at = c->detail ? arena_printf(arena, ": %s", printable(arena, c->detail)) : "";
 
 	switch (c->kind) {
 	case CAUSE_MADE:
 		return name;
 	case CAUSE_PINNED:
-		return arena_printf(cli->arena, "input %s changed%s", name, at);
+		return arena_printf(arena, "input %s changed%s", name, at);
 	case CAUSE_NONDETERMINISM:
-		return arena_printf(cli->arena,
-				    "%s is not deterministic: the same key gave other bytes", name);
+		return arena_printf(arena, "%s is not deterministic: the same key gave other bytes",
+				    name);
 	case CAUSE_OUTCOME:
-		return arena_printf(cli->arena, "%s %s → %s", name, c->a, c->b);
+		return arena_printf(arena, "%s %s → %s", name, c->a, c->b);
 	case CAUSE_ABSENT:
-		return arena_printf(cli->arena, "task %s is only in the %s run", name,
+		return arena_printf(arena, "task %s is only in the %s run", name,
 				    c->a ? "first" : "second");
 	case CAUSE_UNKNOWN:
 		return arena_printf(
-			cli->arena,
-			"the key of %s changed, but what it was made of is not on record", name);
+			arena, "the key of %s changed, but what it was made of is not on record",
+			name);
 	default:
 		break;
 	}
 	if (!c->a && !c->b)
-		return arena_printf(cli->arena, "%s%s%s changed", c->what, *name ? " " : "", name);
+		return arena_printf(arena, "%s%s%s changed", c->what, *name ? " " : "", name);
 	if (str_has_prefix(c->what, "code"))
-		return arena_printf(cli->arena, "code changed%s", at);
-	return arena_printf(cli->arena, "%s%s%s %s → %s", c->what, *name ? " " : "", name,
+		return arena_printf(arena, "code changed%s", at);
+	return arena_printf(arena, "%s%s%s %s → %s", c->what, *name ? " " : "", name,
 			    c->a ? c->a : "absent", c->b ? c->b : "absent");
 }
 
@@ -414,7 +434,7 @@ static int add_sentence(struct causes *c, const char *task, unsigned depth, stru
 	while (roots < e->n && e->v[roots].kind != CAUSE_MADE)
 		roots++;
 	for (size_t i = 0; i < roots && i < CAUSES_SHOWN; i++)
-		str_addf(s, "%s%s", i ? " and " : "", cause_text(c->cli, &e->v[i]));
+		str_addf(s, "%s%s", i ? " and " : "", cause_text(c->arena, &e->v[i]));
 	if (roots > CAUSES_SHOWN)
 		str_addf(s, " and %zu more", roots - CAUSES_SHOWN);
 	/* Nothing began here: follow what other tasks passed on. The first of several stands for
@@ -422,7 +442,7 @@ static int add_sentence(struct causes *c, const char *task, unsigned depth, stru
 	if (roots)
 		return 0;
 	for (size_t i = 0; i < e->n && i < CAUSES_SHOWN; i++)
-		str_addf(s, "%s%s", i ? ", " : "", cause_text(c->cli, &e->v[i]));
+		str_addf(s, "%s%s", i ? ", " : "", cause_text(c->arena, &e->v[i]));
 	if (e->n > CAUSES_SHOWN)
 		str_addf(s, " and %zu more", e->n - CAUSES_SHOWN);
 	str_addf(s, e->n > 1 ? " differ" : " differs");
@@ -432,14 +452,102 @@ static int add_sentence(struct causes *c, const char *task, unsigned depth, stru
 	return add_sentence(c, e->v[0].task->task, depth + 1, s, err);
 }
 
-int causes_sentence(struct causes *c, const char *subject, const char *task, const char **ret,
-		    struct err *err)
+static int causes_sentence(struct causes *c, const char *subject, const char *task,
+			   const char **ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
-	str_addf(&s, "%s differs because ", cli_text(c->cli, subject));
+	str_addf(&s, "%s differs because ", printable(c->arena, subject));
 	if (add_sentence(c, task, 0, &s, err) < 0)
 		return -1;
-	*ret = arena_strndup(c->cli->arena, s.s, s.len);
+	*ret = arena_strndup(c->arena, s.s, s.len);
 	return 0;
+}
+
+/* As JSON. */
+
+json_t *cause_json(const char *task, const struct cause *c)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "task", facts_text(task));
+	json_object_set_new(o, "kind", json_string(cause_kind_name(c->kind)));
+	json_object_set_new(o, "what", facts_text(c->what));
+	json_object_set_new(o, "name", facts_text(c->name));
+	json_object_set_new(o, "a", facts_text(c->a));
+	json_object_set_new(o, "b", facts_text(c->b));
+	json_object_set_new(o, "detail", facts_text(c->detail));
+	return o;
+}
+
+/* Whether the other task has this output, with the same content. */
+static bool has_output(const struct facts_task *t, const struct named_content *o)
+{
+	for (size_t i = 0; t && i < t->n_outputs; i++)
+		if (str_eq(t->outputs[i].name, o->name))
+			return content_id_eq(&t->outputs[i].id, &o->id);
+	return false;
+}
+
+/* Two NaNs are the same. */
+static bool has_metric(const struct facts_task *t, const struct metric_value *m)
+{
+	for (size_t i = 0; t && i < t->n_metrics; i++)
+		if (str_eq(t->metrics[i].name, m->name))
+			return t->metrics[i].value == m->value ||
+			       (isnan(t->metrics[i].value) && isnan(m->value));
+	return false;
+}
+
+static bool names_output(const struct facts_task *t, const char *name)
+{
+	for (size_t i = 0; t && i < t->n_outputs; i++)
+		if (str_eq(t->outputs[i].name, name))
+			return true;
+	return false;
+}
+
+/* "train/model" or "train/model, train/log": the parts of the task that differ; NULL when none
+ * does. */
+static const char *differing(struct causes *c, const struct facts_task *a,
+			     const struct facts_task *b)
+{
+	const struct facts_task *const sides[] = { a, b }, *t = a ? a : b;
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	for (size_t side = 0; side < 2; side++)
+		for (size_t i = 0; sides[side] && i < sides[side]->n_outputs; i++) {
+			const struct named_content *o = &sides[side]->outputs[i];
+
+			if (!has_output(sides[!side], o) && !(side && names_output(a, o->name)))
+				str_addf(&s, "%s%s/%s", s.len ? ", " : "", t->task, o->name);
+		}
+	for (size_t side = 0; s.len == 0 && side < 2; side++)
+		for (size_t i = 0; s.len == 0 && sides[side] && i < sides[side]->n_metrics; i++)
+			if (!has_metric(sides[!side], &sides[side]->metrics[i]))
+				str_addf(&s, "%s@metric.%s", t->task, sides[side]->metrics[i].name);
+	if (s.len == 0 && (!a || !b || a->state != b->state))
+		str_add(&s, t->task);
+	return s.len ? arena_strndup(c->arena, s.s, s.len) : NULL;
+}
+
+int causes_explain(struct causes *c, const struct facts_task *a, const struct facts_task *b,
+		   json_t **ret, const struct explanation **ret_causes, struct err *err)
+{
+	const char *task = a ? a->task : b->task, *subject = differing(c, a, b), *sentence;
+	const struct explanation *e;
+	json_t *list;
+
+	if (!subject)
+		return 0;
+	if (causes_of(c, task, &e, err) < 0 ||
+	    causes_sentence(c, subject, task, &sentence, err) < 0)
+		return -1;
+	list = json_array();
+	for (size_t i = 0; i < e->n; i++)
+		json_array_append_new(list, cause_json(task, &e->v[i]));
+	*ret = json_pack("{s:o, s:o, s:o, s:o}", "task", facts_text(task), "differs",
+			 facts_text(subject), "sentence", facts_text(sentence), "causes", list);
+	*ret_causes = e;
+	return 1;
 }
