@@ -68,6 +68,7 @@ enum expr_func {
 	FUNC_JOIN,
 	FUNC_CHOOSE,
 	FUNC_DEFAULT,
+	FUNC_JSON,
 	EXPR_FUNCS
 };
 struct expr_func_info {

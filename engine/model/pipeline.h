@@ -255,8 +255,10 @@ struct step_approve {
 };
 
 /* What it reads besides its inputs. */
+#define STEP_PARAMS_VARIABLE "CAIRN_PARAMS" /* the step's `params`, as an object in JSON */
 struct step_reads {
-	const struct named_template *env; /* defaults merged in, sorted by name */
+	/* Defaults merged in, sorted by name. `params` is one of them. */
+	const struct named_template *env;
 	size_t n_env;
 	const char *const *code; /* paths relative to the project root, normalised; the planner adds
 				    files named in `run`, and what scripts import */

@@ -311,6 +311,7 @@ void setting_check(struct loader *l, const struct step *s, enum step_setting whi
 /* A budget that `max` of `retry` sets, where that is an expression. */
 #define RETRY_AS_MAX (UINT32_MAX - 1)
 void step_read_env(struct reader *r, const struct yaml_node *n);
+void step_read_params(struct reader *r, const struct yaml_node *n);
 void step_read_secrets(struct reader *r, const struct yaml_node *n);
 void step_read_tools(struct reader *r, const struct yaml_node *n);
 void step_read_approve(struct reader *r, const struct yaml_node *n);

@@ -330,7 +330,7 @@ static int render_env(struct task_scope *sc, const struct script *script, struct
 	struct arena *arena = sc->arena;
 	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	const char **env = arena_alloc(
-		arena, (s->reads.n_env + s->n_inputs + s->n_outputs + script->variables.n + 4) *
+		arena, (s->reads.n_env + s->n_inputs + s->n_outputs + script->variables.n + 5) *
 			       sizeof(*env));
 	struct str text = { 0 };
 	size_t n = 0;
@@ -350,6 +350,8 @@ static int render_env(struct task_scope *sc, const struct script *script, struct
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
+	if (s->measured.metrics)
+		env[n++] = arena_printf(arena, "CAIRN_METRICS=%s", s->measured.metrics);
 	/* `train` reads metrics from output that hasn't been masked yet. */
 	if (s->reads.n_secrets) {
 		str_reset(&text);

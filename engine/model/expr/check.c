@@ -192,6 +192,8 @@ static enum expr_type check_call(const struct expr *e, const struct expr_check *
 				 "this always has a value: default() is for metrics and values of "
 				 "steps, members of items, and schedule");
 		return first == second ? first : TYPE_ANY;
+	} else if (e->op == FUNC_JSON) {
+		check(e->args[0], ctx, true);
 	} else if (e->n_args == 2) {
 		first = check(e->args[0], ctx, false);
 		if (e->op == FUNC_JOIN)

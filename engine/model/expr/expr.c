@@ -50,6 +50,8 @@ const struct expr_func_info expr_funcs[EXPR_FUNCS] = {
 			   .help = "the value; the other one where a step gave no metric or value "
 				   "of that name, an item has no such member, it is null, or "
 				   "no schedule began the run" },
+	[FUNC_JSON] = { "json", 1, 1, TYPE_STRING, .args = "(value)",
+			.help = "the value as JSON: text in quotes, a list in brackets" },
 };
 
 /* What isn't a function. */
@@ -442,6 +444,17 @@ static int eval_default(const struct eval *ev, const struct expr *e, struct valu
 	return eval(ev, e->args[1], ret);
 }
 
+static int eval_json(const struct eval *ev, const struct value *v, struct value *ret)
+{
+	struct str out = { 0 };
+
+	value_add_json(&out, v);
+	*ret = (struct value){ .type = VALUE_STRING,
+			       .s = arena_strndup(ev->arena, out.s, out.len) };
+	str_deinit(&out);
+	return 0;
+}
+
 static int eval_call(const struct eval *ev, const struct expr *e, struct value *ret)
 {
 	struct value *v;
@@ -465,6 +478,8 @@ static int eval_call(const struct eval *ev, const struct expr *e, struct value *
 		return r;
 	if (expr_funcs[e->op].aggregates)
 		return eval_aggregate(ev, e, v, e->n_args, ret);
+	if (e->op == FUNC_JSON)
+		return eval_json(ev, v, ret);
 	return e->op == FUNC_JOIN ? eval_join(ev, e, v, ret) : eval_text_test(ev, e, v, ret);
 }
 

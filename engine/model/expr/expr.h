@@ -8,7 +8,7 @@
  *	min() max() mean() sum() count()       of a list, or of the arguments; the only way to use
  *	                                       metrics of several tasks
  *	contains(list, item) contains(text, part) starts_with(text, part) ends_with(text, part)
- *	join(list, separator) choose(condition, a, b) default(value, other)
+ *	join(list, separator) choose(condition, a, b) default(value, other) json(value)
  *
  * and + - * / // % of numbers, as in Python: `/` gives a float, `//` rounds down. Integers have 64
  * bits; a result that doesn't fit, and a division by zero, is an error. A name may hold `-`: a - b

@@ -149,7 +149,14 @@ static void key_network(struct reader *r, const struct yaml_node *n)
 
 static void key_elsewhere(struct reader *r, const struct yaml_node *n)
 {
-	/* `uses`, `step` and `params` are read earlier, where the step's kind is decided. */
+	/* `uses` and `step` are read earlier, where the step's kind is decided. */
+}
+
+/* In a step file it declares the file's own, which are read earlier, too. */
+static void key_params(struct reader *r, const struct yaml_node *n)
+{
+	if (r->context != CONTEXT_FILE)
+		step_read_params(r, n);
 }
 
 #define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE)
@@ -191,7 +198,7 @@ static const struct key_rule {
 	{ "network", key_network, CONTEXT_ALL },
 	{ "outputs", step_read_outputs, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "pack", key_pack, CONTEXT_ALL },
-	{ "params", key_elsewhere, CONTEXT_FILE },
+	{ "params", key_params, CONTEXT_COMMAND },
 	{ "repeat", step_read_repeat, CONTEXT_ANY_STEP },
 	{ "resources", step_read_resources, CONTEXT_ALL },
 	{ "retry", step_read_retry, CONTEXT_ALL },

@@ -1,8 +1,9 @@
 /* engine/model/step/values.c — reads what a step's program gets besides its inputs: environment,
- * secrets, tools, the values of `with`.
+ * params, secrets, tools, the values of `with`.
  *
- * `env` is sorted by name and merged with earlier layers, name by name. For secrets, only names are
- * read. A tool without arguments becomes "NAME --version".
+ * `env` is sorted by name and merged with earlier layers, name by name. `params` becomes one more
+ * variable of it, so nothing else needs to know of them. For secrets, only names are read. A tool
+ * without arguments becomes "NAME --version".
  *
  * `with` means two things. For a built-in step it is a tree of templates (with_node) with the keys
  * of maps sorted; scalars that aren't text keep their type. For a step file it gives values to the
@@ -92,6 +93,117 @@ void step_read_env(struct reader *r, const struct yaml_node *n)
 	}
 	qsort(env, count, sizeof(*env), by_name);
 	merge_env(r, env, count);
+}
+
+/* Params. */
+
+struct params_list {
+	VEC(struct named_template) v;
+};
+
+/* `"NAME":` and the value as JSON. A text that is made here has no places of its own, so errors in
+ * it have that of the node. */
+static void add_param(struct reader *r, struct params_list *l, const char *name,
+		      const struct yaml_node *at, const char *json)
+{
+	struct str text = { 0 };
+
+	json_add_string(&text, name, strlen(name));
+	str_addf(&text, ":%s", json);
+	VEC_PUSH(&l->v, ((struct named_template){
+				name,
+				template_parse(&(struct expr_source){
+					.file = r->d->file,
+					.text = arena_strndup(r->l->arena, text.s, text.len),
+					.len = text.len,
+					.line = at->line,
+					.col = at->col,
+					.arena = r->l->arena,
+					.diags = r->l->diags }),
+				doc_pos(r->d, at) }));
+	str_deinit(&text);
+}
+
+/* A param of the pipeline, or all of a group. A name that is neither is an unknown reference. */
+static void add_named_param(struct reader *r, struct params_list *l, const struct yaml_node *n)
+{
+	const struct use *use = r->b->use;
+	const char *name = doc_text(r->d, n);
+	size_t before = l->v.n;
+	char *group = arena_printf(r->l->scratch, "%s.", name);
+
+	for (size_t i = 0; i < use->n_params; i++) {
+		const char *param = r->l->params.v[use->first_param + i].name;
+
+		if (str_has_prefix(param, group))
+			add_param(r, l, param, n,
+				  arena_printf(r->l->scratch, "${{ json(params.%s) }}", param));
+	}
+	if (l->v.n == before)
+		add_param(r, l, name, n,
+			  arena_printf(r->l->scratch, "${{ json(params.%s) }}", name));
+}
+
+static void add_given_param(struct reader *r, struct params_list *l, const struct yaml_node *key,
+			    const struct yaml_node *n)
+{
+	struct str text = { 0 };
+	size_t errors = diag_errors(r->l->diags);
+	struct value v;
+	bool has_expr;
+
+	if (!doc_check_name(r->d, key, NAME_IDENT, "param") ||
+	    !doc_want_scalar(r->d, n, "a value of `params`"))
+		return;
+	has_expr = template_text_has_expr(n->text, n->len);
+	if (has_expr && !template_single(read_template(r->d, n))) {
+		if (diag_errors(r->l->diags) == errors)
+			doc_error(r->d, n, "a value of `params` is a constant or one expression");
+	} else if (has_expr) {
+		str_addf(&text, "${{ json(%.*s) }}", (int)(n->len - strlen("${{}}")),
+			 n->text + strlen("${{"));
+	} else if (read_value(r->d, n, "a value of `params`", &v)) {
+		value_add_json(&text, &v);
+	}
+	if (text.len)
+		add_param(r, l, doc_text(r->d, key), n, text.s);
+	str_deinit(&text);
+}
+
+/* The program gets them as one variable, an object in JSON. So they are keyed, checked and handed
+ * on as every variable is. Their order changes nothing. */
+void step_read_params(struct reader *r, const struct yaml_node *n)
+{
+	struct params_list l = { 0 };
+	struct expr_template *all = doc_literal_template(r->d, n, "{", 1);
+	VEC(struct expr_part) parts = { 0 };
+	const struct yaml_node **names;
+	size_t count = 0;
+
+	if (n->kind == YAML_KIND_MAP)
+		for (size_t i = 0; i < n->len; i++)
+			add_given_param(r, &l, n->pairs[i].key, n->pairs[i].value);
+	else
+		count = read_name_list(r->d, n, "`params`", &names);
+	for (size_t i = 0; i < count; i++)
+		add_named_param(r, &l, names[i]);
+	if (l.v.n)
+		qsort(l.v.v, l.v.n, sizeof(*l.v.v), by_name);
+	for (size_t i = 0; i < l.v.n; i++) {
+		const struct expr_template *t = l.v.v[i].value;
+
+		if (i && strcmp(l.v.v[i - 1].name, l.v.v[i].name) == 0)
+			continue;
+		VEC_PUSH(&parts, ((struct expr_part){ .text = i ? "," : "{", .len = 1 }));
+		for (size_t k = 0; k < t->n_parts; k++)
+			VEC_PUSH(&parts, t->parts[k]);
+	}
+	VEC_PUSH(&parts, ((struct expr_part){ .text = l.v.n ? "}" : "{}", .len = l.v.n ? 1 : 2 }));
+	all->n_parts = parts.n;
+	all->parts = arena_memdup(r->l->arena, parts.v, parts.n * sizeof(*parts.v));
+	merge_env(r, &(struct named_template){ STEP_PARAMS_VARIABLE, all, doc_pos(r->d, n) }, 1);
+	VEC_FREE(&parts);
+	VEC_FREE(&l.v);
 }
 
 void step_read_secrets(struct reader *r, const struct yaml_node *n)

@@ -1,13 +1,20 @@
 #include "plan/key/difference.h"
+#include "model/pipeline.h"
 #include "storage/origin/reference.h"
 
 /* Key records. */
 
+static bool is_params(const struct key_fact *f)
+{
+	return f->kind == KEY_ENV && f->name_len == strlen(STEP_PARAMS_VARIABLE) &&
+	       memcmp(f->name, STEP_PARAMS_VARIABLE, f->name_len) == 0;
+}
+
 void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now,
 		     size_t n_now, key_difference_fn fn, void *arg)
 {
-	const struct key_fact *script[2] = { NULL, NULL };
-	size_t told = 0;
+	const struct key_fact *script[2] = { NULL, NULL }, *params[2] = { NULL, NULL };
+	size_t told = 0, told_params = 0;
 
 	for (size_t i = 0, k = 0; i < n_was || k < n_now;) {
 		int order = i == n_was ? 1 : k == n_now ? -1 : key_fact_order(&was[i], &now[k]);
@@ -22,7 +29,17 @@ void key_differences(const struct key_fact *was, size_t n_was, const struct key_
 			script[1] = b;
 			continue;
 		}
+		if (a && b && is_params(a)) {
+			params[0] = a;
+			params[1] = b;
+			continue;
+		}
 		fn(arg, a, b);
+		told++;
+		told_params += (a ? a : b)->kind == KEY_PARAM;
+	}
+	if (params[0] && !told_params) {
+		fn(arg, params[0], params[1]);
 		told++;
 	}
 	if (script[0] && !told)

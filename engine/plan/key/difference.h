@@ -7,7 +7,7 @@
 
 /* Called for one fact that differs; was or now is NULL when only the other record has it. The
  * command is reported only when nothing else differs: a value that is filled in changes its text
- * too, and is reported by itself. */
+ * too, and is reported by itself. So is a param that the step gets as one of its `params`. */
 typedef void (*key_difference_fn)(void *arg, const struct key_fact *was,
 				  const struct key_fact *now);
 void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now,

@@ -57,6 +57,31 @@ test_expect 'a param of a group is given by its path, or by a file in groups; -p
 	test_grep "\"model.head.type\": \"cnn\"" runs.json
 '
 
+write named.yaml <<'YAML'
+pipeline: named
+params: {lr: 0.1, other: 1, model: {depth: 3, name: 'a "b" $x'}}
+steps:
+  list: {run: 'printf %s "$CAIRN_PARAMS" >o', params: [model, lr], outputs: {o: o}}
+  map: {run: 'printf %s "$CAIRN_PARAMS" >o', matrix: {m: [x, y]}, params: {m: "${{ matrix.m }}", n: 2}, outputs: {o: o}}
+  facts: {run: 'echo {} >"$CAIRN_METRICS"', metrics: m.json}
+YAML
+
+test_expect 'a step gets the params that it names as JSON, in an order of its own; others are not in its key' '
+	cairn run -q named.yaml
+	cairn get -q list -o list.json
+	test_is "$(cat list.json)" "{\"lr\":0.1,\"model.depth\":3,\"model.name\":\"a \\\"b\\\" \$x\"}"
+	cairn get -q "map[m=y]" -o map.json
+	test_is "$(cat map.json)" "{\"m\":\"y\",\"n\":2}"
+	sed -i "s/\[model, lr\]/[lr, model]/" named.yaml
+	cairn run named.yaml -p other=2 --json >run.json
+	test_grep "\"hits\": 4" run.json
+	cairn why named.yaml list -p lr=0.2 >why.out
+	test_is "$(cat why.out)" "list: would run: param lr changed: 0.1 → 0.2"
+	sed -i "s/n: 2/n: 3/" named.yaml
+	cairn why named.yaml map >why.out
+	test_grep "env CAIRN_PARAMS changed: {\"m\":\"x\",\"n\":2} → {\"m\":\"x\",\"n\":3}" why.out
+'
+
 test_expect 'a key has only those params of a group that its step names, and their records have their paths' '
 	cairn plan m.yaml -p model.depth=4 >plan
 	test_no_grep "prep" plan
