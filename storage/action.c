@@ -348,6 +348,19 @@ int action_put(struct store *s, const struct action_record *r, struct err *err)
 	return add_observation(s, r, arena, err);
 }
 
+int action_prepare(struct store *s, const struct action_record *r, struct str *ret, struct err *err)
+{
+	bool there;
+
+	if (check_outputs(r, err) < 0 ||
+	    store_has_object(s, STORE_ACTION, &r->key, UINT64_MAX, &there, err) < 0)
+		return -1;
+	if (there)
+		return 1;
+	action_encode_signed(s, r, ret);
+	return 0;
+}
+
 int action_replace(struct store *s, const struct action_record *r, struct err *err)
 {
 	return check_outputs(r, err) < 0 || put_record(s, &r->key, r, true, err) < 0 ? -1 : 0;

@@ -52,6 +52,10 @@ int action_get(struct store *s, const struct digest *key, struct arena *arena,
  * with other outputs existed, and this one is kept as an observation. The caller must sync the
  * blobs first. */
 int action_put(struct store *s, const struct action_record *r, struct err *err);
+/* Encodes a record that has no record under its key, to be put with others (store_put_many()). 1:
+ * there is one, use action_put(). */
+int action_prepare(struct store *s, const struct action_record *r, struct str *ret,
+		   struct err *err);
 /* Replaces the first record. For a task that ran again because its blobs were missing. */
 int action_replace(struct store *s, const struct action_record *r, struct err *err);
 /* Returns all records under the key, the first record first, for callers that copy them. Includes

@@ -33,6 +33,8 @@ struct store_ops {
 		   uint64_t max_bytes, struct str *ret, struct err *err);
 	int (*put)(struct store *s, enum store_space space, const struct digest *name,
 		   const void *bytes, size_t n, bool replace, struct err *err);
+	/* store_put_many(). NULL: one by one. */
+	int (*put_many)(struct store *s, const struct store_item *v, size_t n, struct err *err);
 	int (*del)(struct store *s, enum store_space space, const struct digest *name,
 		   struct err *err);
 	int (*list)(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
@@ -84,6 +86,9 @@ struct store_gc_ops {
 	 * deleted or absent, 1: kept. */
 	int (*del_old)(struct store *s, enum store_space space, const struct digest *name,
 		       int64_t unless_since_ns, struct err *err);
+	/* Ends the sweep of a space: what del_old() deleted before is gone afterwards. NULL: it is
+	 * already. */
+	int (*swept)(struct store *s, struct err *err);
 	/* gc's own file beside the spaces. read: ERR_NOT_FOUND. NULL bytes remove it. */
 	int (*read_note)(struct store *s, struct str *ret, struct err *err);
 	int (*write_note)(struct store *s, const struct str *bytes, struct err *err);

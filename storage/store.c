@@ -16,6 +16,7 @@
  */
 #include <assert.h>
 #include "storage/internal.h"
+#include "storage/local/packs.h"
 #include "storage/origin/internal.h"
 #include "storage/remote/tier.h"
 #include "storage/signature.h"
@@ -216,6 +217,30 @@ int store_put(struct store *s, enum store_space space, const struct digest *name
 	if (store_check_size(space, n, err) < 0)
 		return -1;
 	return s->ops->put(s, space, name, bytes, n, false, err);
+}
+
+static int put_each(struct store *s, const struct store_item *v, size_t n, struct err *err)
+{
+	bool records = false;
+
+	for (size_t i = 0; i < n; i++) {
+		/* What a record names is durable before it. */
+		if (v[i].space == STORE_ACTION && !records && s->ops->sync(s, err) < 0)
+			return -1;
+		records |= v[i].space == STORE_ACTION;
+		if (store_put(s, v[i].space, &v[i].name, v[i].bytes, v[i].n, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int store_put_many(struct store *s, const struct store_item *v, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (store_check_size(v[i].space, v[i].n, err) < 0)
+			return -1;
+	return s->ops->put_many && n >= PACKS_WORTH ? s->ops->put_many(s, v, n, err)
+						    : put_each(s, v, n, err);
 }
 
 /* lint: unused but by tests: they lose content */

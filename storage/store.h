@@ -87,6 +87,18 @@ int store_get(struct store *s, enum store_space space, const struct digest *name
  * written. A damaged object is replaced: 0. */
 int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes,
 	      size_t n, struct err *err);
+/* A small object that is to be put. */
+struct store_item {
+	enum store_space space; /* STORE_BLOB or STORE_ACTION */
+	struct digest name;
+	const void *bytes;
+	size_t n;
+};
+/* Puts many small objects together. What exists stays as it is, but for action records: the caller
+ * knows that there are none of these names. A directory makes them durable with what was put
+ * before, so that a record may be among them with what it names. Other stores put one after the
+ * other, in order. */
+int store_put_many(struct store *s, const struct store_item *v, size_t n, struct err *err);
 /* Removes an object from the directory; no error when it is absent. A shared store keeps its copy:
  * see store_drop().
  */

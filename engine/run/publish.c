@@ -2,7 +2,8 @@
  * key.
  *
  * One worker writes them in the background, a batch at a time. It first makes durable everything
- * that they name (one flush for many), then writes the records. The loop's thread fills the open
+ * that they name (one flush for many), then writes the records. Many of them go into a directory
+ * store as one pack, with the records of their keys. The loop's thread fills the open
  * batch. The batch goes to the worker when it has BATCH records, and with a shared store also every
  * SHARE_EVERY_NS.
  *
@@ -22,6 +23,8 @@
 #define SHARE_EVERY_NS (5 * NS_PER_S)
 /* Each batch costs one disk flush: many records make it cheap, few records make it early. */
 #define BATCH 256
+/* So many records of a batch are put together with their keys' records: they are worth a pack. */
+#define TOGETHER 32
 
 struct batch {
 	struct publisher *p;
@@ -73,29 +76,60 @@ static int write_record(struct batch *b, size_t i, struct err *err)
 	return b->replace.v[i] ? action_replace(s, rec, err) : action_put(s, rec, err);
 }
 
+/* Puts the records of the keys and the metrics. With many results, and where nobody else puts
+ * records of these keys, their action records are put together with them: written[i]. */
+static int write_together(struct batch *b, bool *written, struct err *err)
+{
+	struct store *s = b->p->run->ctx->store;
+	struct str *bytes = xcalloc(b->records.n, sizeof(*bytes));
+	VEC(struct store_item) items = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < b->records.n; i++) {
+		const struct str *key = &b->keys.v[i], *metrics = &b->metrics.v[i];
+		struct action_record *rec = &b->records.v[i];
+
+		content_id_of_bytes(key->s, key->len, &rec->key_record);
+		VEC_PUSH(&items, ((struct store_item){ STORE_BLOB, rec->key_record.digest, key->s,
+						       key->len }));
+		if (!metrics->len)
+			continue;
+		content_id_of_bytes(metrics->s, metrics->len, &rec->metrics);
+		VEC_PUSH(&items, ((struct store_item){ STORE_BLOB, rec->metrics.digest, metrics->s,
+						       metrics->len }));
+	}
+	for (size_t i = 0; i < b->records.n && r >= 0; i++) {
+		if (b->records.n < TOGETHER || b->p->shares || b->p->run->past || b->replace.v[i])
+			continue;
+		r = action_prepare(s, &b->records.v[i], &bytes[i], err);
+		written[i] = r == 0;
+		if (r == 0)
+			VEC_PUSH(&items, ((struct store_item){ STORE_ACTION, b->records.v[i].key,
+							       bytes[i].s, bytes[i].len }));
+	}
+	if (r >= 0)
+		r = store_put_many(s, items.v, items.n, err);
+	for (size_t i = 0; i < b->records.n; i++)
+		str_deinit(&bytes[i]);
+	free(bytes);
+	VEC_FREE(&items);
+	return r < 0 ? -1 : 0;
+}
+
 static void write_batch(void *arg)
 {
 	struct batch *b = arg;
 	struct store *s = b->p->run->ctx->store;
-	int r = 0;
+	_cleanup_(freep) bool *written = xcalloc(b->records.n + 1, sizeof(*written));
 
-	for (size_t i = 0; i < b->records.n && r == 0; i++) {
-		r = content_put_bytes(s, b->keys.v[i].s, b->keys.v[i].len,
-				      &b->records.v[i].key_record, &b->err);
-		if (r == 0 && b->metrics.v[i].len)
-			r = content_put_bytes(s, b->metrics.v[i].s, b->metrics.v[i].len,
-					      &b->records.v[i].metrics, &b->err);
-	}
-	if (r == 0)
-		r = store_sync(s, &b->err);
-	if (r < 0) {
+	if (write_together(b, written, &b->err) < 0 || store_sync(s, &b->err) < 0) {
 		b->failed = b->records.n;
 		return;
 	}
 	for (size_t i = 0; i < b->records.n; i++) {
 		struct err e = { 0 };
 
-		if (write_record(b, i, &e) >= 0)
+		if (written[i] || write_record(b, i, &e) >= 0)
 			continue;
 		if (b->failed++ == 0)
 			b->err = e;

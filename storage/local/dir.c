@@ -16,6 +16,9 @@
  * A blob may also be a file of the user's, a hard link under linked/ (linked.h). It is looked for
  * there when blobs/ lacks it.
  *
+ * Many small objects that are put together are a pack (packs.h). Where an object is in a pack and
+ * a file of its own, the file counts.
+ *
  * Any thread may call any function: flush.c guards what waits to be flushed, the file system
  * everything else.
  */
@@ -27,10 +30,12 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include "base/clock.h"
 #include "base/os/fs.h"
 #include "storage/internal.h"
 #include "storage/local/flush.h"
 #include "storage/local/linked.h"
+#include "storage/local/packs.h"
 
 #define VERSION "cairn store 1\n"
 /* Kernels write dirty pages back after 30 s by themselves. */
@@ -43,6 +48,7 @@ struct dir_store {
 	int lease; /* locked while a run uses the store; -1: none */
 	char *lease_name;
 	struct linked *linked; /* blobs that are files of the user's */
+	struct packs *packs;
 	struct flush flush;
 };
 
@@ -50,6 +56,9 @@ static struct dir_store *dir_of(struct store *s)
 {
 	return CONTAINER_OF(s, struct dir_store, base);
 }
+
+static int put_file(struct dir_store *d, enum store_space space, const struct digest *name,
+		    const void *bytes, size_t n, bool replace, struct err *err);
 
 static const char *object_path(char buf[OBJECT_PATH_MAX], enum store_space space,
 			       const struct digest *name)
@@ -136,6 +145,56 @@ static bool freshen(struct dir_store *d, const char *path, const struct stat *st
 		there.st_ino == mine.st_ino);
 }
 
+/* gc removes an old object of a pack whatever its readers do, so a run that uses one puts it once
+ * more, as a file. Where that isn't possible, it is used as it is. */
+static void keep_packed(struct dir_store *d, enum store_space space, const struct digest *name,
+			const struct packed *what, const struct str *bytes)
+{
+	_cleanup_(str_deinit) struct str read = { 0 };
+	struct packed again;
+	struct digest got;
+
+	if (d->lease < 0 || clock_wall_ns() - what->made_ns <= STORE_FRESH_NS)
+		return;
+	if (!bytes && packs_get(d->packs, space, name, &read, &again, NULL) <= 0)
+		return;
+	bytes = bytes ? bytes : &read;
+	digest_bytes(bytes->s, bytes->len, &got);
+	if (space == STORE_ACTION || digest_eq(&got, name)) /* else it is damaged */
+		(void)put_file(d, space, name, bytes->s ? bytes->s : "", bytes->len, false, NULL);
+}
+
+/* Appends the bytes of an object that is in a pack: 0. 1: it is in none. */
+static int get_packed(struct dir_store *d, enum store_space space, const struct digest *name,
+		      uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct packed what;
+	int r = packs_get(d->packs, space, name, &bytes, &what, err);
+
+	if (r <= 0)
+		return r < 0 ? -1 : 1;
+	if (what.size > max_bytes)
+		return err_set(err, ERR_TOO_LARGE,
+			       "an object of the store has %llu bytes; at most %llu are read here",
+			       (unsigned long long)what.size, (unsigned long long)max_bytes);
+	keep_packed(d, space, name, &what, &bytes);
+	str_addn(ret, bytes.s ? bytes.s : "", bytes.len);
+	return 0;
+}
+
+static int has_packed(struct dir_store *d, enum store_space space, const struct digest *name,
+		      uint64_t size, bool *ret, struct err *err)
+{
+	struct packed what;
+	int r = packs_get(d->packs, space, name, NULL, &what, err);
+
+	*ret = r > 0 && (size == UINT64_MAX || size == what.size);
+	if (*ret)
+		keep_packed(d, space, name, &what, NULL);
+	return r < 0 ? -1 : 0;
+}
+
 /* One stat for each object: sizes must be compared, and a directory listing lacks them. */
 static int dir_has(struct store *s, enum store_space space, const struct digest *names,
 		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
@@ -153,6 +212,9 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 			return err_errno(err, "cannot look into %s", path);
 		if (ret[i] && d->lease >= 0)
 			ret[i] = freshen(d, path, &st);
+		if (!ret[i] && has_packed(d, space, &names[i], sizes ? sizes[i] : UINT64_MAX,
+					  &ret[i], err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -189,11 +251,17 @@ static int dir_get(struct store *s, enum store_space space, const struct digest 
 		   uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	struct stat st;
-	_cleanup_(fd_closep) int fd = open_object(dir_of(s), space, name, &st, err);
+	struct err why = { 0 };
+	_cleanup_(fd_closep) int fd = open_object(dir_of(s), space, name, &st, &why);
 	ssize_t got;
 
-	if (fd < 0)
-		return -1;
+	if (fd < 0) {
+		int r = why.code == ERR_NOT_FOUND
+				? get_packed(dir_of(s), space, name, max_bytes, ret, err)
+				: 1;
+
+		return r > 0 ? err_pass(err, &why) : r;
+	}
 	if ((uint64_t)st.st_size > max_bytes)
 		return err_set(err, ERR_TOO_LARGE,
 			       "an object of the store has %llu bytes; at most %llu are read here",
@@ -207,14 +275,35 @@ static int dir_get(struct store *s, enum store_space space, const struct digest 
 	return 0;
 }
 
+/* In memory, since it is small. */
+static int open_packed(struct dir_store *d, const struct digest *name, const struct err *absent,
+		       int *ret_fd, uint64_t *ret_size, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	_cleanup_(fd_closep) int fd = -1;
+	int r = get_packed(d, STORE_BLOB, name, PACK_MEMORY_MAX, &bytes, err);
+
+	if (r != 0)
+		return r < 0 ? -1 : err_pass(err, absent);
+	fd = fs_unnamed_at(-1, ".", err);
+	if (fd < 0 || fs_write_all(fd, bytes.s ? bytes.s : "", bytes.len, err) < 0)
+		return err_wrap(err, "reading the store %s", d->base.uri);
+	*ret_fd = TAKE_FD(fd);
+	*ret_size = bytes.len;
+	return 0;
+}
+
 static int dir_open_blob(struct store *s, const struct digest *name, uint64_t size, int *ret_fd,
 			 uint64_t *ret_size, struct err *err)
 {
+	struct err why = { 0 };
 	struct stat st;
-	int fd = open_object(dir_of(s), STORE_BLOB, name, &st, err);
+	int fd = open_object(dir_of(s), STORE_BLOB, name, &st, &why);
 
+	if (fd < 0 && why.code == ERR_NOT_FOUND)
+		return open_packed(dir_of(s), name, &why, ret_fd, ret_size, err);
 	if (fd < 0)
-		return -1;
+		return err_pass(err, &why);
 	*ret_fd = fd;
 	*ret_size = (uint64_t)st.st_size;
 	return 0;
@@ -375,20 +464,28 @@ static int make_temp(struct dir_store *d, int *ret_fd, char **ret_name, struct e
 	return dir_errno(d, "cannot write", err);
 }
 
-static int dir_put(struct store *s, enum store_space space, const struct digest *name,
-		   const void *bytes, size_t n, bool replace, struct err *err)
+/* Tells whether a pack has it. Content counts only if it is young and sound: another copy does no
+ * harm, and the first record of a key stays. */
+static bool is_packed(struct dir_store *d, enum store_space space, const struct digest *name,
+		      const void *bytes, size_t n)
 {
-	struct dir_store *d = dir_of(s);
-	char path[OBJECT_PATH_MAX];
+	_cleanup_(str_deinit) struct str there = { 0 };
+	struct packed what;
+
+	if (packs_get(d->packs, space, name, &there, &what, NULL) <= 0)
+		return false;
+	return space == STORE_ACTION ||
+	       (clock_wall_ns() - what.made_ns <= STORE_FRESH_NS && there.len == n &&
+		(n == 0 || memcmp(there.s, bytes, n) == 0));
+}
+
+static int put_file(struct dir_store *d, enum store_space space, const struct digest *name,
+		    const void *bytes, size_t n, bool replace, struct err *err)
+{
 	struct err cause = { 0 };
 	char *temp;
 	int fd, r;
 
-	if (!replace && space != STORE_ACTION && already_there(d, space, name, path, n)) {
-		if (same_bytes(d, path, bytes, n))
-			return 1;
-		set_damaged_aside(d, space, name);
-	}
 	if (make_temp(d, &fd, &temp, err) < 0)
 		return -1;
 	r = fs_write_all(fd, bytes, n, &cause);
@@ -403,6 +500,43 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 	if (r != 0)
 		unlinkat(d->root, temp, 0);
 	free(temp);
+	return r;
+}
+
+static int dir_put(struct store *s, enum store_space space, const struct digest *name,
+		   const void *bytes, size_t n, bool replace, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	char path[OBJECT_PATH_MAX];
+
+	if (!replace && space != STORE_ACTION && already_there(d, space, name, path, n)) {
+		if (same_bytes(d, path, bytes, n))
+			return 1;
+		set_damaged_aside(d, space, name);
+	}
+	if (!replace && is_packed(d, space, name, bytes, n))
+		return 1;
+	return put_file(d, space, name, bytes, n, replace, err);
+}
+
+/* What others put a moment ago is made durable, too: it may be named by one of these. */
+static int dir_put_many(struct store *s, const struct store_item *v, size_t n, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	struct store_item *lacking = xcalloc(n + 1, sizeof(*lacking));
+	char path[OBJECT_PATH_MAX];
+	size_t m = 0;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].space == STORE_ACTION ||
+		    !(already_there(d, v[i].space, &v[i].name, path, v[i].n) &&
+		      same_bytes(d, path, v[i].bytes, v[i].n)))
+			lacking[m++] = v[i];
+	r = s->ops->sync(s, err);
+	if (r == 0 && m)
+		r = packs_put(d->packs, lacking, m, err);
+	free(lacking);
 	return r;
 }
 
@@ -492,18 +626,30 @@ static int dir_check_linked(struct store *s, struct err *err)
 	return linked_check(dir_of(s)->linked, err);
 }
 
+static int del_file(struct dir_store *d, enum store_space space, const struct digest *name,
+		    struct err *err)
+{
+	char path[OBJECT_PATH_MAX];
+
+	if ((unlinkat(d->root, object_path(path, space, name), 0) < 0 && errno != ENOENT) ||
+	    (space == STORE_BLOB && unlinkat(d->root, linked_path(path, name), 0) < 0 &&
+	     errno != ENOENT))
+		return dir_errno(d, "cannot delete", err);
+	store_forget(&d->base, name);
+	return 0;
+}
+
 static int dir_del(struct store *s, enum store_space space, const struct digest *name,
 		   struct err *err)
 {
-	char path[OBJECT_PATH_MAX];
-	int root = dir_of(s)->root;
+	struct dir_store *d = dir_of(s);
 
-	if ((unlinkat(root, object_path(path, space, name), 0) < 0 && errno != ENOENT) ||
-	    (space == STORE_BLOB && unlinkat(root, linked_path(path, name), 0) < 0 &&
-	     errno != ENOENT))
-		return dir_errno(dir_of(s), "cannot delete", err);
-	store_forget(s, name);
-	return 0;
+	return del_file(d, space, name, err) < 0 ? -1 : packs_remove(d->packs, space, name, err);
+}
+
+static int dir_swept(struct store *s, struct err *err)
+{
+	return packs_sweep(dir_of(s)->packs, err);
 }
 
 static int dir_del_old(struct store *s, enum store_space space, const struct digest *name,
@@ -519,10 +665,11 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 	if (fd >= 0 && !lock_object(fd, LOCK_EX | LOCK_NB))
 		return 1; /* a put renews it now */
 	if (stat_object(d, space, name, path, &st) < 0)
-		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s/%s", s->uri, path);
+		return errno == ENOENT ? packs_condemn(d->packs, space, name, unless_since_ns)
+				       : err_errno(err, "cannot look at %s/%s", s->uri, path);
 	if (ns_of(st.st_mtim) >= unless_since_ns || (is_linked(path) && st.st_nlink > 1))
 		return 1;
-	return dir_del(s, space, name, err);
+	return del_file(d, space, name, err);
 }
 
 /* Sets only the access time: gc uses the modification time. */
@@ -546,7 +693,11 @@ static bool dir_set_aside(struct store *s, enum store_space space, const struct 
 		store_forget(s, name);
 		return gone;
 	}
-	object_path(path, space, name);
+	if (fstatat(d->root, object_path(path, space, name), &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT) {
+		store_forget(s, name);
+		return packs_remove(d->packs, space, name, NULL) == 0;
+	}
 	snprintf(aside, sizeof(aside), "corrupt/%s-%s", store_space_names[space],
 		 digest_hex(name, hex));
 	(void)mkdirat(d->root, "corrupt", 0777);
@@ -626,7 +777,7 @@ static int dir_list(struct store *s, enum store_space space, store_list_fn *fn, 
 		if (r == 0 && space == STORE_BLOB)
 			r = list_shard(dir_of(s), LINKED_DIR, shard, fn, arg, err);
 	}
-	return r;
+	return r ? r : packs_list(dir_of(s)->packs, space, fn, arg, err);
 }
 
 /* What gc needs. */
@@ -672,7 +823,9 @@ static int dir_leftovers(struct store *s, enum store_leftover which, int64_t bef
 			dir_errno(dir_of(s), "cannot remove what a crash left", err);
 	}
 	closedir(dir);
-	return r;
+	return r == 0 && which == LEFTOVER_TEMPORARY
+		       ? packs_leftovers(dir_of(s)->packs, before_ns, dry, ret, err)
+		       : r;
 }
 
 #define NOTE "condemned"
@@ -792,6 +945,7 @@ static void dir_free(struct store *s)
 	fd_closep(&d->lease);
 	free(d->lease_name);
 	linked_free(d->linked);
+	packs_free(d->packs);
 	flush_deinit(&d->flush);
 	if (d->root >= 0)
 		close(d->root);
@@ -821,6 +975,7 @@ static const struct store_file_ops dir_files = {
 };
 static const struct store_gc_ops dir_gc = {
 	.del_old = dir_del_old,
+	.swept = dir_swept,
 	.read_note = dir_read_note,
 	.write_note = dir_write_note,
 	.lock = dir_lock_gc,
@@ -832,6 +987,7 @@ static const struct store_ops dir_ops = {
 	.has = dir_has,
 	.get = dir_get,
 	.put = dir_put,
+	.put_many = dir_put_many,
 	.del = dir_del,
 	.list = dir_list,
 	.sync = dir_sync,
@@ -865,7 +1021,7 @@ static int check_version(struct dir_store *d, bool create, struct err *err)
 						d->base.uri);
 		return err_set(err, e.code, "store %s: %s", d->base.uri, e.msg);
 	}
-	if (str_eq(text.s, VERSION))
+	if (str_eq(text.s, VERSION) || str_eq(text.s, PACKS_VERSION))
 		return 0;
 	if (str_has_prefix(text.s, "cairn store "))
 		return err_set(err, ERR_NEWER,
@@ -894,6 +1050,7 @@ int store_dir_open(const char *path, bool create, struct store **ret, struct err
 		return -1;
 	}
 	d->linked = linked_new(&d->base, d->root);
+	d->packs = packs_new(&d->base, d->root);
 	if (check_version(d, create, err) < 0) {
 		dir_free(&d->base);
 		return -1;

@@ -46,7 +46,8 @@ struct pack_writer {
 	uint64_t at;
 	uint8_t nonce[NONCE_LEN];
 	VEC(struct pack_member) members;
-	struct digest_set *names[2]; /* by space: an index names each once */
+	struct digest_set *names[STORE_ACTION + 1]; /* an index names each once */
+	bool plain;
 	ZSTD_CCtx *zstd;
 	uint8_t *buf;
 	size_t buf_size;
@@ -70,7 +71,7 @@ int pack_writer_new(int dir_fd, struct pack_writer **ret, struct err *err)
 	if (w->fd < 0)
 		return err_wrap(err, "making a pack");
 	random_bytes(w->nonce, sizeof(w->nonce));
-	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
+	for (int space = STORE_BLOB; space <= STORE_ACTION; space++)
 		w->names[space] = digest_set_new();
 	if (fs_write_all(w->fd, PACK_MAGIC, PACK_MAGIC_LEN, err) < 0 ||
 	    fs_write_all(w->fd, w->nonce, NONCE_LEN, err) < 0)
@@ -87,11 +88,16 @@ void pack_writer_free(struct pack_writer *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	ZSTD_freeCCtx(w->zstd);
-	digest_set_free(w->names[STORE_BLOB]);
-	digest_set_free(w->names[STORE_TREE]);
+	for (int space = STORE_BLOB; space <= STORE_ACTION; space++)
+		digest_set_free(w->names[space]);
 	VEC_FREE(&w->members);
 	free(w->buf);
 	free(w);
+}
+
+void pack_writer_keep_plain(struct pack_writer *w)
+{
+	w->plain = true;
 }
 
 /* Decides from a sample whether zstd pays for a content. */
@@ -109,7 +115,7 @@ static size_t compress(struct pack_writer *w, const void *bytes, size_t n)
 {
 	size_t room = ZSTD_compressBound(n), got;
 
-	if (n < ZSTD_MIN ||
+	if (w->plain || n < ZSTD_MIN ||
 	    (n > 2 * SAMPLE_BYTES &&
 	     !encode_pays((const char *)bytes + (n - SAMPLE_BYTES) / 2, SAMPLE_BYTES)))
 		return 0;
@@ -126,7 +132,7 @@ static size_t compress(struct pack_writer *w, const void *bytes, size_t n)
 static bool is_member(const struct pack_writer *w, enum store_space space,
 		      const struct digest *name)
 {
-	assert(space <= STORE_TREE);
+	assert(space <= STORE_ACTION);
 	return digest_set_has(w->names[space], name);
 }
 
@@ -260,6 +266,29 @@ void pack_index_at(const void *bytes, size_t i, struct pack_member *ret)
 	ret->stored = get_le64(p + 18 + DIGEST_BYTES);
 }
 
+bool pack_index_find(const void *bytes, enum store_space space, const struct digest *name,
+		     struct pack_member *ret)
+{
+	size_t low = 0, high = pack_index_len(bytes);
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const uint8_t *p = (const uint8_t *)bytes + INDEX_HEADER_LEN + mid * MEMBER_LEN;
+		int c = p[0] != space ? (int)p[0] - (int)space
+				      : memcmp(p + 2, name->b, DIGEST_BYTES);
+
+		if (c == 0) {
+			pack_index_at(bytes, mid, ret);
+			return true;
+		}
+		if (c < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return false;
+}
+
 uint64_t pack_index_pack_size(const void *bytes)
 {
 	uint64_t end = PACK_HEADER_LEN;
@@ -275,14 +304,15 @@ uint64_t pack_index_pack_size(const void *bytes)
 _Static_assert(INDEX_HEADER_LEN + (uint64_t)PACK_MEMBERS_MAX * MEMBER_LEN <= PACK_INDEX_MAX,
 	       "an index can be fetched");
 
-static bool good_member(const struct pack_member *m)
+static bool good_member(const struct pack_member *m, enum store_space last)
 {
-	return m->space <= STORE_TREE && m->encoding <= PACK_ZSTD && m->offset >= PACK_HEADER_LEN &&
+	return m->space <= last && m->encoding <= PACK_ZSTD && m->offset >= PACK_HEADER_LEN &&
 	       m->offset < PACK_PLACE_MAX && m->stored < PACK_PLACE_MAX &&
 	       m->size < PACK_PLACE_MAX && (m->encoding != PACK_PLAIN || m->stored == m->size);
 }
 
-int pack_index_check(const struct digest *name, const void *bytes, size_t n, struct err *err)
+int pack_index_check(const struct digest *name, const void *bytes, size_t n,
+		     enum store_space last_space, struct err *err)
 {
 	struct pack_member m, last;
 	struct digest d;
@@ -297,7 +327,7 @@ int pack_index_check(const struct digest *name, const void *bytes, size_t n, str
 		return err_set(err, ERR_CORRUPT, "the index of a pack is damaged");
 	for (size_t i = 0; i < len; i++, last = m) {
 		pack_index_at(bytes, i, &m);
-		if (!good_member(&m) || (i && member_order(&last, &m) >= 0))
+		if (!good_member(&m, last_space) || (i && member_order(&last, &m) >= 0))
 			return err_set(err, ERR_CORRUPT, "the index of a pack is damaged");
 	}
 	return 0;

@@ -15,7 +15,7 @@ enum pack_encoding { PACK_PLAIN = 0, PACK_ZSTD = 1 };
 
 struct pack_member {
 	struct digest name;
-	uint8_t space;           /* STORE_BLOB or STORE_TREE */
+	uint8_t space;           /* STORE_BLOB or STORE_TREE; in a directory STORE_ACTION, too */
 	uint8_t encoding;        /* enum pack_encoding */
 	uint64_t size;           /* of the content */
 	uint64_t offset, stored; /* place in the pack, and bytes there */
@@ -33,6 +33,8 @@ static inline void pack_writer_freep(struct pack_writer **w)
 {
 	pack_writer_free(*w);
 }
+/* From now on, members aren't compressed. */
+void pack_writer_keep_plain(struct pack_writer *w);
 int pack_writer_add(struct pack_writer *w, enum store_space space, const struct digest *name,
 		    const void *bytes, size_t n, struct err *err);
 /* Adds a large member from a file. */
@@ -48,11 +50,16 @@ void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size,
 
 /* Reading. */
 
-/* Checks that the bytes are a valid index of this name. ERR_CORRUPT. */
-int pack_index_check(const struct digest *name, const void *bytes, size_t n, struct err *err);
+/* Checks that the bytes are a valid index of this name, with no member of a space after `last`.
+ * ERR_CORRUPT. */
+int pack_index_check(const struct digest *name, const void *bytes, size_t n, enum store_space last,
+		     struct err *err);
 /* Of a checked index: */
 size_t pack_index_len(const void *bytes);
 void pack_index_at(const void *bytes, size_t i, struct pack_member *ret);
+/* Of a checked index: whether it has this member. */
+bool pack_index_find(const void *bytes, enum store_space space, const struct digest *name,
+		     struct pack_member *ret);
 /* Of a checked index: the size that the pack must have. */
 uint64_t pack_index_pack_size(const void *bytes);
 

@@ -233,7 +233,7 @@ static bool take_index(struct remote *r, const struct wanted_index *w, struct st
 {
 	size_t len = bytes->len;
 
-	if (!bytes->s || pack_index_check(&w->name, bytes->s, bytes->len, NULL) < 0)
+	if (!bytes->s || pack_index_check(&w->name, bytes->s, bytes->len, STORE_TREE, NULL) < 0)
 		return false;
 	pthread_mutex_lock(&r->lock);
 	add_pack_locked(r, &w->name, (uint8_t *)str_take(bytes), len, w->mtime_ns);
@@ -263,7 +263,7 @@ static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t 
 		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
 			got = err_pass(err, &g[i].err);
 		if (got == 0 && g[i].result == 0 && r->dir >= 0 && g[i].body.s &&
-		    pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, NULL) == 0)
+		    pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, STORE_TREE, NULL) == 0)
 			fs_write_atomic_at(r->dir, remote_pack_key(path, &w[i].name, true),
 					   g[i].body.s, g[i].body.len, 0644, FS_WRITE_NO_SYNC,
 					   NULL);

@@ -220,7 +220,7 @@ static int verify_index(struct verifier *v, size_t at, struct err *err)
 	if (remote_get_bytes(v->r, key, PACK_INDEX_MAX, &bytes, &e) < 0 && e.code != ERR_TOO_LARGE)
 		return e.code == ERR_NOT_FOUND ? judge_lost_index(v, at, &p, err)
 					       : err_pass(err, &e);
-	if (!bytes.s || pack_index_check(&p.name, bytes.s, bytes.len, NULL) < 0) {
+	if (!bytes.s || pack_index_check(&p.name, bytes.s, bytes.len, STORE_TREE, NULL) < 0) {
 		index_problem(v, &p.name,
 			      "the index of a pack is damaged: on machines without a copy of the "
 			      "index, what is in the pack counts as missing");

@@ -50,7 +50,7 @@ static inline void facts_read_pack(struct facts *f, const struct seen_object *in
 	char key[REMOTE_KEY_MAX];
 	const struct seen_object *pack = facts_object(f, remote_pack_key(key, name, false));
 
-	if (pack_index_check(name, index->bytes, index->size, NULL) < 0) {
+	if (pack_index_check(name, index->bytes, index->size, STORE_TREE, NULL) < 0) {
 		snprintf(f->wrong, sizeof(f->wrong), "nobody can read the index of a pack, %s",
 			 index->key);
 		return;

@@ -22,7 +22,7 @@ static void try_index(const uint8_t *data, size_t size)
 	uint64_t end;
 
 	digest_bytes(data, size, &name);
-	if (pack_index_check(&name, data, size, NULL) < 0)
+	if (pack_index_check(&name, data, size, STORE_TREE, NULL) < 0)
 		return;
 	end = pack_index_pack_size(data);
 	for (size_t i = 0; i < pack_index_len(data); i++, last = m) {

@@ -622,7 +622,8 @@ static void test_members_of_a_pack(void **state)
 			index.s[HEADER - 4 + k] = (char)(n >> 8 * k);
 		assert_true(len <= PACK_INDEX_MAX);
 		digest_bytes(index.s, len, &name);
-		assert_int_equal(pack_index_check(&name, index.s, len, &err), over > 0 ? -1 : 0);
+		assert_int_equal(pack_index_check(&name, index.s, len, STORE_TREE, &err),
+				 over > 0 ? -1 : 0);
 	}
 }
 
@@ -704,8 +705,9 @@ static void test_places_in_a_pack(void **state)
 				put_u64(changed.s + changed.len - 8, member ? v + 1 : v);
 			}
 			digest_bytes(changed.s, changed.len, &name);
-			assert_int_equal(pack_index_check(&name, changed.s, changed.len, &err),
-					 over < 0 && member < 2 ? 0 : -1);
+			assert_int_equal(
+				pack_index_check(&name, changed.s, changed.len, STORE_TREE, &err),
+				over < 0 && member < 2 ? 0 : -1);
 		}
 	pack_writer_free(w);
 	str_deinit(&index);

@@ -59,7 +59,7 @@ static void test_golden(void **state)
 	assert_memory_equal(index.s, want.s, want.len);
 	digest_bytes(want.s, want.len, &again);
 	assert_true(digest_eq(&again, &name));
-	must(pack_index_check(&name, index.s, index.len, &err), &err);
+	must(pack_index_check(&name, index.s, index.len, STORE_TREE, &err), &err);
 	assert_int_equal(pack_index_pack_size(index.s), size);
 	pack_writer_free(w);
 	str_deinit(&index);
@@ -112,7 +112,7 @@ static void test_hostile_index(void **state)
 		must(pack_writer_add(w, STORE_BLOB, &id.digest, &i, sizeof(i), &err), &err);
 	}
 	pack_writer_finish(w, &fd, &size, &index, &name);
-	assert_int_equal(pack_index_check(&name, index.s, index.len - 1, NULL), -1);
+	assert_int_equal(pack_index_check(&name, index.s, index.len - 1, STORE_TREE, NULL), -1);
 	for (int i = 0; i < 20000; i++) {
 		_cleanup_(freep) char *copy = xmalloc(index.len);
 		size_t n = index.len, at;
@@ -124,7 +124,7 @@ static void test_hostile_index(void **state)
 		if (i % 7 == 0)
 			n = at;
 		digest_bytes(copy, n, &name);
-		if (pack_index_check(&name, copy, n, NULL) < 0) {
+		if (pack_index_check(&name, copy, n, STORE_TREE, NULL) < 0) {
 			refused++;
 			continue;
 		}
@@ -160,7 +160,7 @@ static void test_members_are_bounded(void **state)
 		assert_true(++n <= PACK_MEMBERS_FULL);
 	}
 	pack_writer_finish(w, &fd, &size, &index, &name);
-	must(pack_index_check(&name, index.s, index.len, &err), &err);
+	must(pack_index_check(&name, index.s, index.len, STORE_TREE, &err), &err);
 	assert_int_equal(pack_index_len(index.s), n);
 	pack_writer_free(w);
 	must(pack_writer_new(-1, &w, &err), &err);
@@ -293,7 +293,7 @@ static void test_each_once(void **state)
 	must(pack_writer_add(w, STORE_TREE, &id.digest, "hello", 5, &err), &err);
 	assert_int_equal(pack_writer_members(w), 2);
 	pack_writer_finish(w, &fd, &size, &index, &name);
-	must(pack_index_check(&name, index.s, index.len, &err), &err);
+	must(pack_index_check(&name, index.s, index.len, STORE_TREE, &err), &err);
 	assert_int_equal(size, 13 + 16 + 10);
 	pack_writer_free(w);
 	str_deinit(&index);

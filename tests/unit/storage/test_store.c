@@ -287,7 +287,7 @@ static void test_open(void **state)
 	store_free(s);
 	assert_int_equal(store_open(absent, false, &s, NULL), 0);
 	store_free(s);
-	assert_int_equal(fs_write_atomic(version, "cairn store 2\n", 14, NULL), 0);
+	assert_int_equal(fs_write_atomic(version, "cairn store 3\n", 14, NULL), 0);
 	open_fails(f->path, true, ERR_NEWER, "newer");
 	assert_int_equal(fs_write_atomic(version, "something", 9, NULL), 0);
 	open_fails(f->path, true, ERR_CORRUPT, "version");
