@@ -435,6 +435,32 @@ static void leftovers_of_crashes_go(void **state)
 	free_things(&t);
 }
 
+/* A project that gets a bucket keeps its directory, in front of it. */
+static void a_directory_with_packs_may_get_a_bucket(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(freep) char *path = fs_join(f->dir, "store");
+	const struct store_options o = { .local = path };
+	struct things t, u;
+	struct store *tier;
+	struct err err = { 0 };
+
+	make_things(&t, 0, MANY);
+	make_things(&u, 1000, MANY);
+	put_things(f->s, &t);
+	if (store_open_with("mem-bucket://packs", &o, true, &tier, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(count(tier, &t), t.n);
+	put_things(tier, &u);
+	assert_int_equal(files(f, ".idx", NULL), 1); /* a tier makes none */
+	assert_int_equal(count(tier, &u), u.n);
+	assert_int_equal(store_delete(tier, STORE_BLOB, &t.ids[0].digest, NULL), 0);
+	assert_int_equal(count(f->s, &t), t.n - 1);
+	store_free(tier);
+	free_things(&t);
+	free_things(&u);
+}
+
 /* Writers, a reader and a collector at once, each with a store of its own. */
 struct busy {
 	const struct fixture *f;
@@ -502,6 +528,7 @@ int main(void)
 		T(what_a_run_uses_stays),
 		T(many_small_packs_become_one),
 		T(leftovers_of_crashes_go),
+		T(a_directory_with_packs_may_get_a_bucket),
 		T(writers_and_collectors_at_once),
 	};
 
