@@ -473,10 +473,11 @@ def private(tree):
 
 # ---- layout ------------------------------------------------------------------------------------------------------------
 
-FOLDERS = {"engine", "packaging", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", "web", ".ci"}
+FOLDERS = {"engine", "packaging", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", "web", "python", ".ci"}
 TOP_FILES = {"CMakeLists.txt", "action.yml", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              "LICENSE"}
-TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers", "packaging"}
+TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers", "packaging",
+                "python"}
 FILE_BYTES_MAX = 1 << 20
 
 
@@ -632,7 +633,7 @@ def rooms(tree):
             if f"tests/{name}.t" not in tree.files:
                 yield f"{table}:{n}: there is no tests/{name}.t"
     for f in tree.files:
-        if re.fullmatch(r"tests/(cli|fault|net|serve|peers)/[\w/]+\.t", f) and f not in named:
+        if re.fullmatch(r"tests/(cli|fault|net|serve|peers|python)/[\w/]+\.t", f) and f not in named:
             yield f"{f}:1: is no room's in {table}"
 
 
