@@ -202,6 +202,7 @@ void cli_terminal_size(FILE *stream, unsigned *ret_columns, unsigned *ret_lines)
 
 #define CLI_COMMAND(name) int cmd_##name(struct cli *cli, const struct cli_args *args)
 CLI_COMMAND(init);
+CLI_COMMAND(import);
 CLI_COMMAND(check);
 CLI_COMMAND(plan);
 CLI_COMMAND(run);

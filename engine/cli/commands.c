@@ -166,6 +166,31 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn init", "in this directory" }, { "cairn init demo", "in a new one" },
 		   { "cairn init --template tabular demo", "with a pipeline for a table" }),
 	  .complete = COMPLETE_DIR, .run = cmd_init },
+	{ "import", "make a pipeline from one of another tool", "FILE", 1, 1,
+	  "Reads a dvc.yaml, a workflow of Argo, a compiled pipeline of Kubeflow or a Snakefile, "
+	  "and "
+	  "writes pipeline.yaml beside it. What can be said becomes a pipeline that runs. The rest "
+	  "is "
+	  "listed with its file and line, and with what to do.\n\nData that is only in DVC's cache "
+	  "is "
+	  "hard-linked into the project, and the store takes it without a copy (`mode: "
+	  "link`).\n\nThe "
+	  "importer is a part of the Python package: python3 -m pip install "
+	  "'cairn-engine[import]'. A "
+	  "Snakefile is read by Snakemake itself, which must be installed for the same python3.",
+	  OPTIONS({ 'o', "output", "FILE", "write to FILE; -: standard output",
+		    .complete = COMPLETE_FILE },
+		  { 0, "format", "FORMAT", "what FILE is (default: by its name and content)",
+		    .choices = "dvc|argo|kubeflow|snakemake", .complete = COMPLETE_CHOICE },
+		  { 0, "replace", NULL, "replace a file that is there" },
+		  { 0, "no-data", NULL, "leave DVC's cache alone" }),
+	  .json = "cairn.import/1",
+	  EXIT_CODES({ 0, "a pipeline was written; what it doesn't say is listed" },
+		     { 2, "FILE can't be read as a pipeline, or the result is there already" },
+		     { 4, "python3, or the package, is missing" }),
+	  EXAMPLES({ "cairn import dvc.yaml", "writes pipeline.yaml" },
+		   { "cairn import workflow/Snakefile -o pipeline.yaml", "into this directory" }),
+	  .complete = COMPLETE_FILE, .run = cmd_import },
 	{ "check", "find everything that is wrong with pipeline files", "[PIPELINE...]", 0, CLI_ANY,
 	  "Reads each file (default: pipeline.yaml) and prints every error and warning in it with "
 	  "its position. Runs nothing. Then looks for what a run needs. Code, lock files and a "

@@ -78,6 +78,9 @@ test_expect 'answers before a run' '
 	keep version 0 version
 	keep check 0 check
 	keep plan 0 plan -v
+	mkdir -p imported
+	printf "stages: {a: {cmd: echo hi >o.txt, outs: [o.txt]}}\nplots: [x]\n" >imported/dvc.yaml
+	PATH=/usr/bin:$PATH PYTHONPATH=$SRC/python/src keep import 0 import imported/dvc.yaml
 	keep why 0 why make
 	keep graph 0 graph
 	keep doctor 0 doctor
