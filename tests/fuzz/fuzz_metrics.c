@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
-#include "cli/past/series.h"
+#include "run/view/series.h"
 #include "steps/train/gang.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

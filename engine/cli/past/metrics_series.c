@@ -19,6 +19,7 @@
 #include "base/os/fs.h"
 #include "base/text/text.h"
 #include "cli/past/series.h"
+#include "cli/plot/plot.h"
 
 #define ROWS_PREFERRED    14
 #define COLUMNS_ELSEWHERE 80 /* where the output isn't a terminal */

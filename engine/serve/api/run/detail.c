@@ -400,9 +400,12 @@ static bool is_small(const struct facts_task *f)
 static int read_series(struct api *a, struct store *s, const struct run_row *run,
 		       const struct facts_task *f, struct series *ret, struct err *err)
 {
-	struct err bad = { 0 };
+	struct err why = { 0 };
+	int r = s && is_small(f) ? series_load(s, run, f, a->arena, ret, &why) : 0;
 
-	return s && is_small(f) ? series_load(s, run, f, a->arena, ret, &bad, err) : 0;
+	if (r < 0 && why.code == ERR_INVALID)
+		return 0;
+	return r < 0 ? err_pass(err, &why) : r;
 }
 
 static json_t *series_names(struct detail *d)
