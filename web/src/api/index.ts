@@ -1,0 +1,3 @@
+export * from './generated';
+export * from './pending';
+export { Problem, signInWanted, type Query } from './request';

@@ -1,0 +1,74 @@
+// One function asks the server. Its errors are the API's problems, in the server's words.
+
+import { signal } from '@preact/signals';
+import { words } from '../base/words';
+
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+export type Query = Record<string, string | number | boolean | null | undefined>;
+
+/** Set when the server wants a token: the application then shows the sign-in page. */
+export const signInWanted = signal(false);
+
+export function address(path: string, query?: Query): string {
+  const q = new URLSearchParams();
+  for (const [k, v] of Object.entries(query ?? {}))
+    if (v !== null && v !== undefined && v !== '') q.set(k, String(v));
+  const text = q.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  let detail = `${answer.status} ${answer.statusText}`;
+  try {
+    const p = (await answer.json()) as { detail?: string; title?: string };
+    detail = p.detail || p.title || detail;
+  } catch {
+    // Not our server's error: a proxy's page, perhaps. The status says enough.
+  }
+  return new Problem(answer.status, detail);
+}
+
+export async function fetchRaw(
+  method: string,
+  path: string,
+  query?: Query,
+  body?: unknown,
+  signal?: AbortSignal | null,
+): Promise<Response> {
+  let answer: Response;
+  try {
+    answer = await fetch(address(path, query), {
+      method,
+      credentials: 'same-origin',
+      headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: signal ?? null,
+    });
+  } catch (e) {
+    if ((e as Error).name === 'AbortError') throw e;
+    throw new Problem(0, words.errors.network);
+  }
+  if (answer.ok) return answer;
+  if (answer.status === 401) signInWanted.value = true;
+  throw await problemOf(answer);
+}
+
+export async function request<T>(
+  method: string,
+  path: string,
+  query?: Query,
+  body?: unknown,
+  signal?: AbortSignal | null,
+): Promise<T> {
+  const answer = await fetchRaw(method, path, query, body, signal);
+  if (answer.status === 204) return undefined as T;
+  return (await answer.json()) as T;
+}

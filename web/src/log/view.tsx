@@ -1,0 +1,535 @@
+// A log to read: virtual lines of one height, native scrolling (page keys, End and the wheel work as
+// everywhere), search by the server, follow, links to lines. Whoever scrolls away isn't pulled back.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import * as api from '../api';
+import { address } from '../api/request';
+import { onKey, typing } from '../base/keys';
+import { count } from '../base/format';
+import { go, place as here, setQuery } from '../base/route';
+import { recall, remember } from '../base/store';
+import { words } from '../base/words';
+import { copyText, Empty, Skeleton, Trouble } from '../parts/bits';
+import { Icon } from '../parts/icons';
+import { Span } from '../parts/span';
+import { parse, plain, type Piece } from './ansi';
+import { LogSource, type LogPlace } from './source';
+
+const ROW = 20;
+const CUT = 2000;
+const WRAP_MAX = 5000;
+const FOLLOW_MS = 1000;
+const MATCHES = 500;
+
+/** '#L12' or '#L12-L20': the lines of a link, from 1. */
+export function linesOf(hash: string): [number, number] | null {
+  const m = /^#L(\d+)(?:-L?(\d+))?$/.exec(hash);
+  if (!m) return null;
+  const a = Number(m[1]);
+  const b = m[2] ? Number(m[2]) : a;
+  return a > 0 && b > 0 ? [Math.min(a, b), Math.max(a, b)] : null;
+}
+
+function styleOf(p: Piece): { class?: string; style?: Record<string, string> } {
+  const s = p.style;
+  if (!s) return {};
+  const cls: string[] = [];
+  const style: Record<string, string> = {};
+  const [fg, bg] = s.inverse ? [s.bg ?? 'inv', s.fg ?? 'inv'] : [s.fg, s.bg];
+  if (fg) {
+    if (fg.startsWith('#')) style.color = fg;
+    else cls.push(`fg-${fg}`);
+  }
+  if (bg) {
+    if (bg.startsWith('#')) style.backgroundColor = bg;
+    else cls.push(`bg-${bg}`);
+  }
+  if (s.bold) cls.push('a-b');
+  if (s.dim) cls.push('a-d');
+  if (s.italic) cls.push('a-i');
+  if (s.underline) cls.push('a-u');
+  return { class: cls.join(' '), style };
+}
+
+function marked(text: string, find: RegExp | null) {
+  if (!find) return text;
+  const out: preact.ComponentChildren[] = [];
+  let at = 0;
+  find.lastIndex = 0;
+  for (let m = find.exec(text); m && out.length < 200; m = find.exec(text)) {
+    if (m[0] === '') break;
+    out.push(text.slice(at, m.index), <mark key={m.index}>{m[0]}</mark>);
+    at = m.index + m[0].length;
+  }
+  if (out.length === 0) return text;
+  out.push(text.slice(at));
+  return out;
+}
+
+function Text({ line, find }: { line: string; find: RegExp | null }) {
+  const [all, setAll] = useState(false);
+  const pieces = useMemo(() => parse(all ? line : line.slice(0, CUT)), [line, all]);
+  return (
+    <>
+      {pieces.map((p, i) =>
+        p.style ? (
+          <span key={i} {...styleOf(p)}>
+            {marked(p.text, find)}
+          </span>
+        ) : (
+          marked(p.text, find)
+        ),
+      )}
+      {!all && line.length > CUT && (
+        <button type="button" class="btn bare small" onClick={() => setAll(true)}>
+          {words.log.cut(count(line.length - CUT))}
+        </button>
+      )}
+    </>
+  );
+}
+
+interface Found {
+  text: string;
+  lines: number[];
+  more: boolean;
+  at: number;
+}
+
+export default function LogView({
+  where,
+  running,
+  empty,
+  ranks,
+}: {
+  where: LogPlace;
+  running: boolean;
+  empty: string;
+  ranks: number;
+}) {
+  const [, redraw] = useState(0);
+  const [source, setSource] = useState<LogSource | null>(null);
+  const area = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState({ scroll: 0, height: 400 });
+  const pos = useRef(0); // in pixels of all lines; differs from the bar's when heights are scaled
+  const expected = useRef(-1);
+  const [follow, setFollow] = useState(running && !linesOf(location.hash));
+  const followRef = useRef(follow);
+  followRef.current = follow;
+  const [wrap, setWrap] = useState(recall('wrap', false));
+  const [picked, setPicked] = useState<[number, number] | null>(linesOf(location.hash));
+  const jumped = useRef(false);
+  const query = here.value.query.get('find') ?? '';
+  const [found, setFound] = useState<Found | null>(null);
+  const key = JSON.stringify(where);
+
+  useEffect(() => {
+    const s = new LogSource(where, () => redraw((n) => n + 1));
+    jumped.current = false;
+    setSource(s);
+    return () => s.close();
+  }, [key]);
+
+  const lines = source?.lines ?? 0;
+  const span = new Span(lines, ROW, Math.max(ROW, view.height));
+  const scaled = span.full !== span.height;
+  const wrapped = wrap && lines <= WRAP_MAX && !!source?.indexed;
+
+  const scrollTo = (px: number) => {
+    const el = area.current;
+    if (!el) return;
+    pos.current = Math.max(0, Math.min(px, Math.max(0, span.full - view.height)));
+    el.scrollTop = span.back(pos.current);
+    expected.current = el.scrollTop;
+    setView({ scroll: el.scrollTop, height: el.clientHeight });
+  };
+  const toLine = (n: number) => {
+    if (wrapped) {
+      area.current?.querySelector(`[data-line="${n}"]`)?.scrollIntoView({ block: 'center' });
+      return;
+    }
+    scrollTo((n - 1) * ROW - view.height / 3);
+  };
+  const toEnd = () => {
+    const el = area.current;
+    if (wrapped && el) el.scrollTop = el.scrollHeight;
+    else scrollTo(Infinity);
+  };
+
+  useLayoutEffect(() => {
+    const el = area.current;
+    if (!el) return;
+    const measure = () => setView({ scroll: el.scrollTop, height: el.clientHeight });
+    const watch = new ResizeObserver(measure);
+    watch.observe(el);
+    measure();
+    return () => watch.disconnect();
+  }, [source?.ready, lines === 0]);
+
+  // The first look: the linked line, else the end. Later the end only while following.
+  useLayoutEffect(() => {
+    if (!source?.ready || lines === 0 || view.height < ROW) return;
+    if (!jumped.current) {
+      const linked = linesOf(location.hash);
+      if (linked && !source.indexed) return;
+      jumped.current = source.indexed;
+      if (linked) toLine(linked[0]);
+      else toEnd();
+    } else if (followRef.current) toEnd();
+  }, [source?.ready, source?.indexed, lines, view.height, wrapped]);
+
+  useEffect(() => {
+    if (!running || !source) return;
+    const t = setInterval(() => {
+      if (!document.hidden) void source.grow();
+    }, FOLLOW_MS);
+    return () => {
+      clearInterval(t);
+      void source.grow(); // what came with the end
+    };
+  }, [running, source]);
+
+  useEffect(() => {
+    setFound(null);
+    if (!query) return;
+    const stop = new AbortController();
+    const regex = /^\/(.+)\/$/.exec(query);
+    api
+      .logSearch(
+        where.run,
+        {
+          project: where.project,
+          task: where.task,
+          attempt: where.attempt,
+          rank: where.rank,
+          q: regex ? regex[1] : query,
+          regex: regex ? true : null,
+          limit: MATCHES,
+        },
+        stop.signal,
+      )
+      .then(
+        (a) => {
+          const hits = a.matches.map((m) => m.line);
+          // From the end, as the log is read; the last match first.
+          setFound({ text: query, lines: hits, more: a.next_offset !== null, at: hits.length - 1 });
+          const last = hits[hits.length - 1];
+          if (last) {
+            setFollow(false);
+            toLine(last);
+          }
+        },
+        (e: api.Problem) => {
+          if (e.name !== 'AbortError') setFound({ text: query, lines: [], more: false, at: -1 });
+        },
+      );
+    return () => stop.abort();
+  }, [query, key]);
+
+  const step = (by: number) => {
+    if (!found || found.lines.length === 0) return;
+    const at = (found.at + by + found.lines.length) % found.lines.length;
+    setFound({ ...found, at });
+    setFollow(false);
+    toLine(found.lines[at]!);
+  };
+
+  const find = useMemo(() => {
+    if (!query) return null;
+    const regex = /^\/(.+)\/$/.exec(query);
+    try {
+      return new RegExp(regex ? regex[1]! : query.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi');
+    } catch {
+      return null;
+    }
+  }, [query]);
+
+  useEffect(
+    () =>
+      onKey((e) => {
+        if (typing(e) || e.ctrlKey || e.metaKey) return;
+        if (e.key === 'n' && found) step(1);
+        else if (e.key === 'N' && found) step(-1);
+        else if (e.key === 'f' && running) {
+          setFollow(!followRef.current);
+          if (!followRef.current) toEnd();
+        } else return;
+        return true;
+      }),
+    [found, running, view],
+  );
+
+  const pick = (n: number, more: boolean) => {
+    const next: [number, number] =
+      more && picked ? [Math.min(picked[0], n), Math.max(picked[0], n)] : [n, n];
+    setPicked(next);
+    setFollow(false);
+    go(
+      `${location.pathname}${location.search}#L${next[0]}${next[1] > next[0] ? `-L${next[1]}` : ''}`,
+      { replace: true },
+    );
+  };
+
+  const bar = (
+    <div class="row logbar">
+      <div class="search" role="search">
+        <Icon name="search" />
+        <input
+          class="field"
+          type="search"
+          data-search
+          aria-label={words.log.search}
+          placeholder={words.log.searchHint}
+          value={query}
+          onChange={(e) => setQuery({ find: e.currentTarget.value })}
+          onKeyDown={(e) => {
+            if (e.key !== 'Enter') return;
+            e.preventDefault();
+            if (e.currentTarget.value === query) step(e.shiftKey ? -1 : 1);
+            else setQuery({ find: e.currentTarget.value });
+          }}
+        />
+      </div>
+      {found && (
+        <span class="row tight nowraprow">
+          <span class="quiet nowrap" role="status">
+            {words.log.matches(found.at + 1, found.lines.length, found.more)}
+          </span>
+          <button
+            type="button"
+            class="btn icon"
+            aria-label={words.log.previous}
+            title={words.log.previous}
+            onClick={() => step(-1)}
+          >
+            <Icon name="up" size={14} />
+          </button>
+          <button
+            type="button"
+            class="btn icon"
+            aria-label={words.log.next}
+            title={words.log.next}
+            onClick={() => step(1)}
+          >
+            <Icon name="down" size={14} />
+          </button>
+        </span>
+      )}
+      {source?.firstError && (
+        <button
+          type="button"
+          class="btn danger"
+          onClick={() => (
+            setFollow(false),
+            pick(source.firstError!, false),
+            toLine(source.firstError!)
+          )}
+        >
+          {words.log.firstError}
+        </button>
+      )}
+      <span class="grow" />
+      {ranks > 1 && (
+        <select
+          class="field"
+          aria-label={words.task.rank}
+          value={here.value.query.get('rank') ?? ''}
+          onChange={(e) => setQuery({ rank: e.currentTarget.value })}
+        >
+          <option value="">{words.task.allRanks}</option>
+          {Array.from({ length: ranks }, (_, i) => (
+            <option key={i} value={i}>
+              {words.task.rank} {i}
+            </option>
+          ))}
+        </select>
+      )}
+      {running && (
+        <button
+          type="button"
+          class="btn"
+          aria-pressed={follow}
+          onClick={() => (setFollow(!follow), !follow && toEnd())}
+        >
+          {follow ? words.log.following : words.log.follow}
+        </button>
+      )}
+      <button
+        type="button"
+        class="btn icon"
+        aria-pressed={wrap}
+        aria-label={words.log.wrap}
+        title={words.log.wrap}
+        onClick={() => (remember('wrap', !wrap), setWrap(!wrap))}
+      >
+        <Icon name="wrap" size={14} />
+      </button>
+      <button
+        type="button"
+        class="btn icon"
+        aria-label={words.log.begin}
+        title={words.log.begin}
+        onClick={() => (setFollow(false), wrapped ? (area.current!.scrollTop = 0) : scrollTo(0))}
+      >
+        <Icon name="up" size={14} />
+      </button>
+      <button
+        type="button"
+        class="btn icon"
+        aria-label={words.log.end}
+        title={words.log.end}
+        onClick={toEnd}
+      >
+        <Icon name="down" size={14} />
+      </button>
+      <a
+        class="btn icon"
+        href={address(`/api/v1/runs/${encodeURIComponent(where.run)}/log`, {
+          project: where.project,
+          task: where.task,
+          attempt: where.attempt,
+        })}
+        download={`${where.task.replace(/[^\w.-]+/g, '_')}.log`}
+        aria-label={words.log.raw}
+        title={words.log.raw}
+      >
+        <Icon name="download" size={14} />
+      </a>
+    </div>
+  );
+
+  if (source?.problem) return <Trouble problem={source.problem} />;
+  if (!source?.ready)
+    return (
+      <div class="log">
+        {bar}
+        <Skeleton lines={8} />
+      </div>
+    );
+  if (lines === 0) return <Empty title={running ? words.log.emptyRunning : empty} />;
+
+  const current = found && found.at >= 0 ? found.lines[found.at] : null;
+  const digits = String(lines).length;
+  const row = (i: number, style?: Record<string, string>) => {
+    const text = source.line(i);
+    const n = i + 1;
+    const cls = ['logline'];
+    if (picked && n >= picked[0] && n <= picked[1]) cls.push('picked');
+    if (n === current) cls.push('current');
+    return (
+      <div key={i} class={cls.join(' ')} data-line={n} style={style}>
+        {source.indexed ? (
+          <a
+            class="lineno"
+            href={`#L${n}`}
+            aria-label={words.log.line(n)}
+            tabIndex={-1}
+            onClick={(e) => {
+              e.preventDefault();
+              pick(n, e.shiftKey);
+            }}
+          >
+            {n}
+          </a>
+        ) : (
+          <span class="lineno" />
+        )}
+        <span class="linetext">
+          {text === undefined ? (
+            <span class="skeleton w2" />
+          ) : text === null ? (
+            <span class="quiet">…</span>
+          ) : (
+            <Text line={text} find={find} />
+          )}
+        </span>
+      </div>
+    );
+  };
+
+  const at = scaled ? pos.current : view.scroll;
+  const first = Math.max(0, Math.floor(at / ROW) - 20);
+  const last = Math.min(lines, Math.ceil((at + view.height) / ROW) + 20);
+  const rows = [];
+  if (wrapped) for (let i = 0; i < lines; i++) rows.push(row(i));
+  else
+    for (let i = first; i < last; i++)
+      rows.push(
+        row(i, { transform: `translateY(${scaled ? view.scroll + i * ROW - at : i * ROW}px)` }),
+      );
+
+  return (
+    <div class="log">
+      {bar}
+      <div
+        ref={area}
+        class={`logarea ${wrapped ? 'wrapped' : ''}`}
+        tabIndex={0}
+        role="group"
+        aria-label={words.log.label(where.task)}
+        style={{ '--digits': String(digits) }}
+        onScroll={(e) => {
+          const el = e.currentTarget;
+          if (Math.abs(el.scrollTop - expected.current) > 1) {
+            pos.current = span.at(el.scrollTop);
+            // Whoever scrolls up reads: following ends. At the end it begins again.
+            if (running) setFollow(el.scrollTop + el.clientHeight >= el.scrollHeight - ROW);
+          }
+          expected.current = -1;
+          setView({ scroll: el.scrollTop, height: el.clientHeight });
+        }}
+        onWheel={(e) => {
+          if (!scaled || e.ctrlKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) return;
+          e.preventDefault();
+          if (e.deltaY < 0) setFollow(false);
+          scrollTo(pos.current + e.deltaY * (e.deltaMode === 1 ? ROW : 1));
+        }}
+        onKeyDown={(e) => {
+          if (e.target !== e.currentTarget || e.ctrlKey || e.metaKey) return;
+          const page = view.height - 2 * ROW;
+          const by: Record<string, number> = {
+            PageDown: page,
+            PageUp: -page,
+            ArrowDown: ROW,
+            ArrowUp: -ROW,
+            ' ': e.shiftKey ? -page : page,
+          };
+          const d = by[e.key];
+          if (e.key === 'Home') setFollow(false);
+          if (e.key === 'End') toEnd();
+          else if (scaled && d !== undefined) scrollTo(pos.current + d);
+          else if (scaled && e.key === 'Home') scrollTo(0);
+          else return;
+          if (d !== undefined && d < 0) setFollow(false);
+          e.preventDefault();
+        }}
+      >
+        <div class="loglines" style={wrapped ? undefined : { height: `${span.height}px` }}>
+          {rows}
+        </div>
+      </div>
+      <div class="row logfoot">
+        <span class="quiet">{source.indexed ? words.log.lines(lines) : ''}</span>
+        <span class="grow" />
+        {picked && (
+          <>
+            <button
+              type="button"
+              class="btn small"
+              onClick={() =>
+                void source
+                  .range(picked[0] - 1, picked[1] - 1)
+                  .then((t) => copyText(t.split('\n').map(plain).join('\n')))
+              }
+            >
+              <Icon name="copy" size={12} /> {words.log.copyLines(picked[0], picked[1])}
+            </button>
+            <button type="button" class="btn small" onClick={() => void copyText(location.href)}>
+              <Icon name="link" size={12} /> {words.log.copyLink}
+            </button>
+          </>
+        )}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,235 @@
+// What a page of a run shows: the run, its graph and its tasks, read once and then patched by id as
+// events tell. Nothing is read again on an event, unless events may have been missed.
+//
+// Tasks are kept compact (timeline's rows); whole rows come in pages for the table, and by event.
+
+import * as api from '../../api';
+import type { Graph, GraphStep, Run, StepCounts, TaskRow, TaskState, Timeline } from '../../api';
+import { subscribe, type Happened } from '../../live/live';
+
+export interface Task {
+  task: string;
+  step: string;
+  state: TaskState;
+  /** Nanoseconds after the run's start; null: not begun, not ended. */
+  start: number | null;
+  end: number | null;
+  waited: number;
+}
+
+const COUNT_OF: Record<TaskState, keyof StepCounts> = {
+  waiting: 'waiting',
+  running: 'running',
+  executed: 'executed',
+  hit: 'hits',
+  failed: 'failed',
+  skipped: 'skipped',
+  blocked: 'blocked',
+  cancelled: 'cancelled',
+};
+
+export class RunModel {
+  run: Run | null = null;
+  graph: Graph | null = null;
+  tasks = new Map<string, Task>();
+  byStep = new Map<string, Task[]>();
+  critical = new Set<string>();
+  loadedTasks = false;
+  problem: api.Problem | null = null;
+  graphProblem: api.Problem | null = null;
+  /** Rows of tasks that changed since they were read. */
+  fresh = new Map<string, TaskRow>();
+  /** Grows when tasks or counts change; `shape` when steps appear: only then is anything laid out. */
+  version = 0;
+  shape = 0;
+  private stepAt = new Map<string, GraphStep>();
+  private abort = new AbortController();
+  private leave: () => void;
+  private listeners = new Set<() => void>();
+  private again = 0;
+  private epoch = 0;
+
+  constructor(
+    readonly id: string,
+    readonly project: string | null,
+  ) {
+    this.leave = subscribe((b) => this.happened(b), id);
+    void this.read();
+  }
+
+  close(): void {
+    this.abort.abort();
+    this.leave();
+    clearTimeout(this.again);
+  }
+
+  onChange(f: () => void): () => void {
+    this.listeners.add(f);
+    return () => this.listeners.delete(f);
+  }
+
+  private tell(): void {
+    this.version++;
+    for (const f of [...this.listeners]) f();
+  }
+
+  get running(): boolean {
+    return this.run?.state === 'running';
+  }
+
+  async read(): Promise<void> {
+    const q = { project: this.project };
+    const run = api.run(this.id, { project: this.project ?? '' }, this.abort.signal);
+    const graph = api.graph(this.id, q, this.abort.signal);
+    graph.catch(() => undefined);
+    try {
+      this.run = await run;
+      this.problem = null;
+      this.tell();
+    } catch (e) {
+      if ((e as Error).name === 'AbortError') return;
+      this.problem = e as api.Problem;
+      this.tell();
+      return;
+    }
+    try {
+      this.setGraph(await graph);
+    } catch (e) {
+      if ((e as Error).name === 'AbortError') return;
+      this.graphProblem = e as api.Problem;
+    }
+    this.tell();
+    await this.readTasks();
+  }
+
+  private setGraph(g: Graph): void {
+    const before = this.graph?.steps.map((s) => `${s.step}:${s.tasks}`).join();
+    this.graph = g;
+    this.graphProblem = null;
+    this.stepAt = new Map(g.steps.map((s) => [s.step, s]));
+    if (before !== g.steps.map((s) => `${s.step}:${s.tasks}`).join()) this.shape++;
+  }
+
+  private async readTasks(): Promise<void> {
+    try {
+      const t = await api.timeline(this.id, { project: this.project }, this.abort.signal);
+      this.setTasks(t);
+      this.tell();
+    } catch {
+      // The graph and the table say what there is; the timeline says its own problem.
+    }
+  }
+
+  private setTasks(t: Timeline): void {
+    this.epoch = t.start
+      ? Date.parse(t.start)
+      : this.run?.started
+        ? Date.parse(this.run.started)
+        : 0;
+    this.tasks.clear();
+    this.byStep.clear();
+    this.critical = new Set(t.critical);
+    for (const [task, s, start, end, state, waited] of t.rows)
+      this.put({ task, step: t.steps[s] ?? '', start, end, state, waited });
+    this.loadedTasks = true;
+  }
+
+  private put(t: Task): void {
+    this.tasks.set(t.task, t);
+    const list = this.byStep.get(t.step);
+    if (list) list.push(t);
+    else this.byStep.set(t.step, [t]);
+  }
+
+  get startedAt(): number {
+    return this.epoch || (this.run?.started ? Date.parse(this.run.started) : 0);
+  }
+
+  private happened(batch: Happened[]): void {
+    let changed = false;
+    let read = false;
+    for (const h of batch) {
+      if (h.kind === 'run' && h.data.id === this.run?.id) {
+        const ended = this.running && h.data.state !== 'running';
+        this.run = { ...this.run, ...h.data };
+        changed = true;
+        if (ended) read = true; // critical path and hash are known now
+      } else if (h.kind === 'task' && (h.data.run === this.run?.id || h.data.run === this.id)) {
+        changed = this.patch(h.data) || changed;
+      } else if (h.kind === 'reset') read = read || this.running || this.run === null;
+    }
+    if (changed) this.tell();
+    if (read) this.readSoon();
+  }
+
+  private readSoon(): void {
+    if (this.again) return;
+    this.again = window.setTimeout(() => {
+      this.again = 0;
+      void this.read();
+    }, 300);
+  }
+
+  private patch(row: TaskRow): boolean {
+    this.fresh.set(row.task, row);
+    const known = this.tasks.get(row.task);
+    const at = (t: string | null) => (t ? (Date.parse(t) - this.startedAt) * 1e6 : null);
+    const step = this.stepAt.get(row.step);
+    if (!known && !this.loadedTasks) {
+      this.readSoon();
+      return false;
+    }
+    const before = known?.state;
+    if (known) {
+      known.state = row.state;
+      known.start = at(row.started);
+      known.end = at(row.ended);
+    } else {
+      this.put({
+        task: row.task,
+        step: row.step,
+        state: row.state,
+        start: at(row.started),
+        end: at(row.ended),
+        waited: 0,
+      });
+    }
+    if (!step) {
+      this.readSoon(); // a step that the graph doesn't have yet
+      return true;
+    }
+    if (before) step.counts[COUNT_OF[before]] = Math.max(0, step.counts[COUNT_OF[before]] - 1);
+    else if (!known && (this.byStep.get(row.step)?.length ?? 0) > (step.tasks ?? 0)) {
+      step.tasks = this.byStep.get(row.step)?.length ?? 1;
+      this.shape++;
+    }
+    step.counts[COUNT_OF[row.state]]++;
+    if (row.started && (!step.started || row.started < step.started)) step.started = row.started;
+    if (step.counts.running + step.counts.waiting === 0) step.ended = row.ended;
+    else step.ended = null;
+    return true;
+  }
+}
+
+/** One state for many tasks: what a person has to know first. */
+export function stateOf(c: StepCounts): string {
+  const total = Object.values(c).reduce((a, b) => a + b, 0);
+  if (c.failed > 0) return 'failed';
+  if (c.running > 0) return 'running';
+  if (total === 0) return 'waiting';
+  if (c.waiting > 0) return c.waiting === total ? 'waiting' : 'running';
+  if (c.blocked > 0) return 'blocked';
+  if (c.cancelled > 0) return 'cancelled';
+  if (c.hits > 0 && c.executed === 0) return 'hit';
+  if (c.skipped === total) return 'skipped';
+  return 'executed';
+}
+
+export const done = (c: StepCounts) =>
+  c.executed + c.hits + c.failed + c.skipped + c.blocked + c.cancelled;
+
+/** The part of a task's name that tells it from the others of its step. */
+export const cellLabel = (task: string, step: string) => {
+  const rest = task.startsWith(step) ? task.slice(step.length) : task;
+  return rest.startsWith('[') && rest.endsWith(']') ? rest.slice(1, -1) : rest || task;
+};

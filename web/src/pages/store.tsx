@@ -1,0 +1,209 @@
+// How large the store is, what collecting would free, how often results were found; pods and what waits.
+
+import * as api from '../api';
+import { bytes, count, duration } from '../base/format';
+import { useLoad } from '../base/load';
+import { project, projectQuery } from '../base/project';
+import { part, url } from '../base/route';
+import { words } from '../base/words';
+import { Card, Copy, Empty, Skeleton, State, Time, Trouble } from '../parts/bits';
+
+export default function Store() {
+  const p = project.value;
+  const store = useLoad(p ? (s) => api.storeFacts({ project: p }, s) : null, [p]);
+  const cluster = useLoad(p ? (s) => api.clusterFacts({ project: p }, s) : null, [p]);
+  const w = words.store;
+  const s = store.value;
+  return (
+    <>
+      <div class="pagehead">
+        <h1>{w.title}</h1>
+      </div>
+      {store.problem ? (
+        <Trouble problem={store.problem} again={store.again} />
+      ) : (
+        <Card
+          title={w.store}
+          aside={s?.place ? <span class="hash ellipsis">{s.place}</span> : undefined}
+        >
+          {!s ? (
+            <Skeleton lines={3} />
+          ) : (
+            <dl class="figures">
+              <div>
+                <dt>{w.size}</dt>
+                <dd>{bytes(s.bytes)}</dd>
+              </div>
+              <div>
+                <dt>{w.objects}</dt>
+                <dd>{count(s.objects)}</dd>
+              </div>
+              {s.saved_bytes !== null && s.saved_bytes !== undefined && (
+                <div class="tone-hit">
+                  <dt>{w.saved}</dt>
+                  <dd>{bytes(s.saved_bytes)}</dd>
+                </div>
+              )}
+              <div>
+                <dt>{w.gc}</dt>
+                <dd>
+                  {s.gc ? bytes(s.gc.bytes) : <span class="quiet small">{w.pending}</span>}
+                  {s.gc?.at && (
+                    <span class="quiet small">
+                      {' '}
+                      <Time at={s.gc.at} />
+                    </span>
+                  )}
+                </dd>
+                <dd class="row tight copyable small">
+                  <code>{w.gcCommand}</code>
+                  <Copy text={w.gcCommand} />
+                </dd>
+              </div>
+            </dl>
+          )}
+        </Card>
+      )}
+      {s?.weeks && s.weeks.length > 0 && (
+        <div class="twocol">
+          <Card title={w.hitRate}>
+            <Bars
+              label={w.hitRate}
+              tone="hit"
+              rows={s.weeks.map((x) => ({
+                key: x.week,
+                value: x.hits + x.executed > 0 ? x.hits / (x.hits + x.executed) : 0,
+                text: `${Math.round((100 * x.hits) / Math.max(1, x.hits + x.executed))} %`,
+              }))}
+              most={1}
+            />
+          </Card>
+          <Card title={w.timeSaved}>
+            <Bars
+              label={w.timeSaved}
+              tone="executed"
+              rows={s.weeks.map((x) => ({
+                key: x.week,
+                value: x.saved_ns,
+                text: duration(x.saved_ns),
+              }))}
+            />
+          </Card>
+        </div>
+      )}
+      <Cluster facts={cluster.value} problem={cluster.problem} again={cluster.again} />
+    </>
+  );
+}
+
+function Bars({
+  rows,
+  label,
+  tone,
+  most,
+}: {
+  rows: { key: string; value: number; text: string }[];
+  label: string;
+  tone: string;
+  most?: number;
+}) {
+  const top = most ?? Math.max(1, ...rows.map((r) => r.value));
+  const last = rows[rows.length - 1];
+  return (
+    <figure class={`bars tone-${tone}`}>
+      <ul aria-label={label}>
+        {rows.map((r) => (
+          <li key={r.key} title={`${r.key}: ${r.text}`}>
+            <i style={{ height: `${Math.max(1, (r.value / top) * 100)}%` }} />
+            <span class="sr">
+              {r.key}: {r.text}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <figcaption class="row apart quiet">
+        <span>{rows[0]?.key}</span>
+        <span>
+          {last?.key} · <strong>{last?.text}</strong>
+        </span>
+      </figcaption>
+    </figure>
+  );
+}
+
+function Cluster({
+  facts,
+  problem,
+  again,
+}: {
+  facts: api.ClusterFacts | null;
+  problem: api.Problem | null;
+  again: () => void;
+}) {
+  const w = words.store;
+  const q = { project: projectQuery.value };
+  if (problem) return problem.status === 404 ? null : <Trouble problem={problem} again={again} />;
+  return (
+    <Card title={w.cluster} flush>
+      {!facts ? (
+        <div class="body">
+          <Skeleton lines={3} />
+        </div>
+      ) : !facts.configured ? (
+        <Empty title={w.none} hint={w.noneHint} command={w.noneCommand} />
+      ) : (
+        <>
+          {(facts.waiting ?? []).length > 0 && (
+            <ul class="lines">
+              {facts.waiting!.map((x) => (
+                <li key={x.run + x.task} class="line">
+                  <State state="waiting" word={w.waiting} />
+                  <a href={url(`/runs/${part(x.run)}/tasks/${part(x.task)}`, q)}>{x.task}</a>
+                  <span class="grow second">{x.words}</span>
+                </li>
+              ))}
+            </ul>
+          )}
+          {(facts.pods ?? []).length === 0 ? (
+            <p class="body quiet">{w.podsNone}</p>
+          ) : (
+            <div class="tablewrap">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">{w.pods}</th>
+                    <th scope="col">{words.runs.state}</th>
+                    <th scope="col">{words.run.taskCols.task}</th>
+                    <th scope="col">{words.task.node}</th>
+                    <th scope="col">{w.waiting}</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {facts.pods!.map((x) => (
+                    <tr key={x.name}>
+                      <th scope="row" class="mono">
+                        {x.name}
+                      </th>
+                      <td>{x.phase}</td>
+                      <td>
+                        {x.run && x.task ? (
+                          <a href={url(`/runs/${part(x.run)}/tasks/${part(x.task)}`, q)}>
+                            {x.task}
+                          </a>
+                        ) : (
+                          words.none
+                        )}
+                      </td>
+                      <td>{x.node ?? words.none}</td>
+                      <td class="second">{x.waiting}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </>
+      )}
+    </Card>
+  );
+}
