@@ -77,7 +77,7 @@ function sgr(style: Style, codes: number[]): Style {
 
 // CSI … final; OSC … BEL or ST; other two-byte escapes; lone control characters but tab.
 const ESCAPE =
-  /\x1b\[([0-9;:?<=>]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[PX^_][^\x1b]*(?:\x1b\\|$)|\x1b[ -/]*[0-~]?|[\x00-\x08\x0b-\x1f\x7f]/g;
+  /\x1b\[([0-9;:?<=>]*)[ -/]*(?:([@-~])|$)|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[PX^_][^\x1b]*(?:\x1b\\|$)|\x1b[ -/]*[0-~]?|[\x00-\x08\x0b-\x1f\x7f]/g;
 
 /** What stands last where a line was written over: progress bars write \r and the line again. */
 function lastWritten(line: string): string {
