@@ -45,7 +45,7 @@ describe('the generator', () => {
       components: { schemas: { X: { type: 'object' }, Y: { type: 'object' } } },
     }) as string;
     expect(text).toContain(
-      'export const doX = (run: string, body: Y, query: { limit?: number } = {}, signal?: AbortSignal)',
+      'export const doX = (run: string, body: Y, query: { limit?: number | null } = {}, signal?: AbortSignal)',
     );
     expect(text).toContain(
       "request<X>('POST', `/api/v1/runs/${encodeURIComponent(run)}/x`, query, body, signal)",

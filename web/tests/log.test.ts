@@ -23,10 +23,11 @@ function server(log: () => string, every = 10) {
         new Response(
           JSON.stringify({
             bytes: bytes.length,
-            lines: lines.length,
+            lines: log().split('\n').length - 1,
             every,
             offsets,
-            first_error: { offset: 0, line: 3 },
+            live: false,
+            first_error: { offset: 0, line: 2 },
           }),
         ),
       );

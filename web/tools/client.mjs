@@ -45,7 +45,11 @@ const wrap = (t) => (/ [|&] /.test(t) && !t.startsWith('{') ? `(${t})` : t);
 function objectType(schema, indent) {
   const required = new Set(schema.required ?? []);
   const inner = `${indent}  `;
-  const lines = Object.entries(schema.properties ?? {}).map(
+  // A required member that isn't described is as any other.
+  const properties = { ...schema.properties };
+  if (typeof schema.additionalProperties === 'object')
+    for (const k of required) properties[k] ??= schema.additionalProperties;
+  const lines = Object.entries(properties).map(
     ([k, s]) => `${inner}${name(k)}${required.has(k) ? '' : '?'}: ${typeOf(s, inner)};`,
   );
   if (lines.length === 0)
@@ -67,7 +71,10 @@ function operation(path, method, op, shared) {
   const body = jsonOf(op.requestBody?.content);
   const args = inPath.map((p) => `${p.name}: string`);
   if (body) args.push(`body: ${typeOf(body)}`);
-  const query = inQuery.map((p) => `${name(p.name)}?: ${typeOf(p.schema)}`).join('; ');
+  // null: not sent. A cursor is what `next` of the page before said.
+  const query = inQuery
+    .map((p) => `${name(p.name)}?: ${p.name === 'cursor' ? 'string' : typeOf(p.schema)} | null`)
+    .join('; ');
   args.push(
     inQuery.length ? `query: { ${query} } = {}` : 'query: Query = {}',
     'signal?: AbortSignal',

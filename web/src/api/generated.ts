@@ -44,8 +44,46 @@ export type Attempt = {
   waiting: string | null;
 };
 
+export type AttemptDetail = {
+  approval?: Approval;
+  attempt: number;
+  continues?: number[];
+  cpu_ns: number | null;
+  duration_ns?: number;
+  ended: string | null;
+  exit?: number | null;
+  failure?: string | null;
+  id: number;
+  image?: string | null;
+  log: Content;
+  max_rss_bytes: number | null;
+  message?: string | null;
+  node: string | null;
+  reason?: string | null;
+  signal: number | null;
+  started?: string | null;
+  state: "running" | "lost" | "succeeded" | "failed" | "cancelled";
+  step?: string;
+  task?: string;
+  waiting?: string | null;
+};
+
 export type Attempts = {
   attempts: Attempt[];
+  next: string | null;
+};
+
+export type Audit = {
+  entries: {
+    address: string;
+    at: string;
+    method: string;
+    path: string;
+    role: string | null;
+    status: number;
+    way: string | null;
+    who: string | null;
+  }[];
   next: string | null;
 };
 
@@ -63,6 +101,24 @@ export type Content = {
   kind: "blob" | "tree" | "reference" | "executable";
   size: number;
 } | null;
+
+export type ContentFacts = {
+  content: string;
+  kind: "blob" | "tree" | "reference" | "executable";
+  names: {
+    output: string;
+    run: string | null;
+    task: string;
+  }[];
+  origin: {
+    input?: string | null;
+    run?: string | null;
+    uri?: string | null;
+  } | null;
+  size: number;
+  type: string;
+  view: "directory" | "text" | "json" | "table" | "image" | "svg" | "pdf" | "html" | "audio" | "shard" | "binary";
+};
 
 export type ContentId = {
   id: string;
@@ -86,6 +142,18 @@ export type Delivered = {
   run: string | null;
   schedule: string;
   state: string;
+};
+
+export type Entries = {
+  entries: {
+    content: string | null;
+    kind: "file" | "executable" | "symlink" | "directory" | "reference";
+    name: string;
+    size: number | null;
+    target?: string;
+  }[];
+  next: string | null;
+  total: number;
 };
 
 export type EventOf = {
@@ -122,6 +190,37 @@ export type Firing = {
 export type Firings = {
   firings: Firing[];
   next: string | null;
+};
+
+export type Graph = {
+  edges: {
+    data: boolean;
+    from: string;
+    tasks: number;
+    to: string;
+  }[];
+  inputs: {
+    content: Content;
+    name: string;
+    origin: string | null;
+    steps: string[];
+  }[];
+  run: string;
+  steps: {
+    counts: TaskCounts;
+    critical: boolean;
+    description: string | null;
+    duration_ns: number;
+    ended: string | null;
+    finally: boolean;
+    group: string | null;
+    kind: "run" | "uses" | "approve";
+    needs: string[];
+    started: string | null;
+    step: string;
+    tasks: number | null;
+    uses: string | null;
+  }[];
 };
 
 export type HandedOver = {
@@ -205,6 +304,36 @@ export type Lineage = {
   truncated: boolean;
 };
 
+export type LogIndex = {
+  bytes: number;
+  every: number;
+  first_error: {
+    line: number;
+    offset: number;
+  } | null;
+  lines: number;
+  live: boolean;
+  offsets: number[];
+};
+
+export type LogMatches = {
+  bytes: number;
+  matches: {
+    line: number;
+    offset: number;
+    text: string;
+  }[];
+  next_offset: number | null;
+};
+
+export type LogRange = {
+  bytes: number;
+  live: boolean;
+  offset: number;
+  text: string;
+  total: number;
+};
+
 export type Metrics = Record<string, number | null>;
 
 export type OpenAPI = Record<string, unknown>;
@@ -245,6 +374,7 @@ export type Run = {
   } | null;
   counts: Counts;
   duration_ns: number;
+  ended: string | null;
   exports?: Export[];
   git_commit: string | null;
   git_dirty: boolean;
@@ -257,6 +387,7 @@ export type Run = {
   pipeline: string;
   reproduces: string | null;
   saved_ns: number;
+  schedule: string | null;
   started: string | null;
   state: "running" | "died" | "succeeded" | "failed" | "cancelled" | "interrupted";
   tags?: string[];
@@ -282,6 +413,20 @@ export type RunRequest = {
 export type Runs = {
   next: string | null;
   runs: Run[];
+  total: number | null;
+};
+
+export type Samples = {
+  samples: {
+    key: string;
+    label: string | null;
+    members: {
+      name: string;
+      offset: number;
+      size: number;
+    }[];
+  }[];
+  total: number | null;
 };
 
 export type Schedule = {
@@ -310,19 +455,158 @@ export type Schedules = {
   schedules: Schedule[];
 };
 
+export type SeriesList = {
+  series: {
+    downsampled: boolean;
+    metric: string;
+    n: number;
+    points: ((number | null)[])[];
+    task: string;
+  }[];
+};
+
+export type Session = {
+  expires: string | null;
+  role: "viewer" | "operator" | "admin" | null;
+  sign_in: boolean;
+  signed_in: boolean;
+  user: string | null;
+  way: "cookie" | "bearer" | "proxy" | "local" | null;
+};
+
+export type SignIn = {
+  token: string;
+};
+
+export type Table = {
+  columns: {
+    name: string;
+    type: "number" | "text" | "boolean";
+  }[];
+  rows: ((string | number | boolean | null)[])[];
+  total: number | null;
+  truncated: boolean;
+};
+
 export type Task = {
+  attempts: number;
+  critical: boolean;
   duration_ns: number;
+  ended: string | null;
+  failure: string | null;
+  hit_of: string | null;
   key: string | null;
+  message: string | null;
+  metric: {
+    name: string;
+    value: number | null;
+  } | null;
   metrics: Metrics;
+  node: string | null;
   outputs: Record<string, Content>;
-  state: "succeeded" | "failed" | "skipped" | "blocked" | "unknown";
+  phase: string | null;
+  reason: string | null;
+  saved_ns: number;
+  started: string | null;
+  state: TaskState;
   step: string;
   task: string;
+  waiting: string | null;
 };
+
+export type TaskCounts = {
+  waiting: number;
+  running: number;
+  executed: number;
+  hits: number;
+  failed: number;
+  skipped: number;
+  blocked: number;
+  cancelled: number;
+};
+
+export type TaskDetail = {
+  attempts: number;
+  attempts_list: AttemptDetail[];
+  builtin: string | null;
+  code: Content;
+  command: string | null;
+  critical?: boolean;
+  description: string | null;
+  downstream: string[];
+  downstream_total: number;
+  duration_ns?: number;
+  ended?: string | null;
+  env: Record<string, string>;
+  failure?: string | null;
+  hit_of?: string | null;
+  inputs: {
+    content: Content;
+    from: {
+      input?: string;
+      origin?: string | null;
+      output?: string;
+      task?: string;
+    } | null;
+    name: string;
+  }[];
+  key?: string | null;
+  log: {
+    bytes: number;
+  } | null;
+  message?: string | null;
+  metrics: Metrics;
+  node?: string | null;
+  outputs: {
+    content: Content;
+    name: string;
+  }[];
+  params: Record<string, string>;
+  phase?: string | null;
+  ranks: number;
+  reason?: string | null;
+  saved_ns?: number;
+  secrets: string[];
+  series: string[];
+  started?: string | null;
+  state: TaskState;
+  step: string;
+  task: string;
+  tools: Record<string, string>;
+  upstream: string[];
+  upstream_total: number;
+  waiting?: string | null;
+  why: {
+    causes: string[];
+    changes: {
+      detail: string | null;
+      name: string;
+      now: string | null;
+      now_content: Content;
+      was: string | null;
+      was_content: Content;
+      what: string;
+    }[];
+    since: string | null;
+  };
+  with: Record<string, string>;
+};
+
+export type TaskState = "waiting" | "running" | "executed" | "hit" | "failed" | "skipped" | "blocked" | "cancelled";
 
 export type Tasks = {
   next: string | null;
   tasks: Task[];
+  total: number;
+};
+
+export type Timeline = {
+  critical: string[];
+  end: string | null;
+  rows: unknown[][];
+  saved_ns: number;
+  start: string | null;
+  steps: string[];
 };
 
 export type Triggered = {
@@ -331,24 +615,54 @@ export type Triggered = {
   schedule: string;
 };
 
+export type View = {
+  base: string;
+  expires: string;
+  kind: "blob" | "tree";
+};
+
+export type ViewRequest = {
+  content: string;
+};
+
 /** What this is */
 export const index = (query: Query = {}, signal?: AbortSignal) =>
   request<Index>('GET', `/api/v1`, query, undefined, signal);
 
+/** Who changed what, newest first */
+export const audit = (query: { limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
+  request<Audit>('GET', `/api/v1/audit`, query, undefined, signal);
+
+/** What a content is, and who made it */
+export const content = (content: string, query: { project?: string | null; path?: string | null } = {}, signal?: AbortSignal) =>
+  request<ContentFacts>('GET', `/api/v1/content/${encodeURIComponent(content)}`, query, undefined, signal);
+
+/** What is in a directory, by name */
+export const contentEntries = (content: string, query: { project?: string | null; path?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
+  request<Entries>('GET', `/api/v1/content/${encodeURIComponent(content)}/entries`, query, undefined, signal);
+
+/** Samples of a WebDataset tar, and where their members are in it */
+export const contentShard = (content: string, query: { project?: string | null; path?: string | null; offset?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
+  request<Samples>('GET', `/api/v1/content/${encodeURIComponent(content)}/shard`, query, undefined, signal);
+
+/** Rows of a CSV, TSV, JSON lines or NPY file; of its first 64 MiB */
+export const contentTable = (content: string, query: { project?: string | null; path?: string | null; offset?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
+  request<Table>('GET', `/api/v1/content/${encodeURIComponent(content)}/table`, query, undefined, signal);
+
 /** Accept a run that was prepared elsewhere; its content is in the store */
-export const handOver = (body: Handover, query: { project?: string } = {}, signal?: AbortSignal) =>
+export const handOver = (body: Handover, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<HandedOver>('POST', `/api/v1/handovers`, query, body, signal);
 
 /** Deliver an event to the schedule with this webhook. No token: the headers webhook-id, webhook-timestamp and webhook-signature prove who sends it (Standard Webhooks 1.0.0). The same id again gives the same answer */
-export const deliver = (hook: string, query: { project?: string } = {}, signal?: AbortSignal) =>
+export const deliver = (hook: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Delivered>('POST', `/api/v1/hooks/${encodeURIComponent(hook)}`, query, undefined, signal);
 
 /** A run that this server began, also before it has an id */
-export const launch = (launch: string, query: { project?: string } = {}, signal?: AbortSignal) =>
+export const launch = (launch: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Launch>('GET', `/api/v1/launches/${encodeURIComponent(launch)}`, query, undefined, signal);
 
 /** The attempts that made content, or that used it */
-export const lineage = (query: { project?: string; content?: string; direction?: "up" | "down"; limit?: number } = {}, signal?: AbortSignal) =>
+export const lineage = (query: { project?: string | null; content?: string | null; direction?: "up" | "down" | null; limit?: number | null } = {}, signal?: AbortSignal) =>
   request<Lineage>('GET', `/api/v1/lineage`, query, undefined, signal);
 
 /** This description */
@@ -360,60 +674,100 @@ export const projects = (query: Query = {}, signal?: AbortSignal) =>
   request<Projects>('GET', `/api/v1/projects`, query, undefined, signal);
 
 /** Runs, newest first */
-export const runs = (query: { project?: string; pipeline?: string; state?: "running" | "died" | "succeeded" | "failed" | "cancelled" | "interrupted"; schedule?: string; since?: string; until?: string; param?: string; metric?: string; tag?: string; commit?: string; sort?: string; limit?: number; cursor?: number } = {}, signal?: AbortSignal) =>
+export const runs = (query: { project?: string | null; pipeline?: string | null; state?: "running" | "died" | "succeeded" | "failed" | "cancelled" | "interrupted" | null; schedule?: string | null; since?: string | null; until?: string | null; param?: string | null; metric?: string | null; tag?: string | null; commit?: string | null; q?: string | null; metrics?: string | null; sort?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<Runs>('GET', `/api/v1/runs`, query, undefined, signal);
 
 /** Run a pipeline of the project; it goes on as a process of its own */
-export const startRun = (body: RunRequest, query: { project?: string } = {}, signal?: AbortSignal) =>
+export const startRun = (body: RunRequest, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Launched>('POST', `/api/v1/runs`, query, body, signal);
 
 /** One run, by its id, its hash or the beginning of one; `last`: the newest */
-export const run = (run: string, query: { project?: string } = {}, signal?: AbortSignal) =>
+export const run = (run: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Run>('GET', `/api/v1/runs/${encodeURIComponent(run)}`, query, undefined, signal);
 
 /** Answer a step that waits for a person */
-export const approveStep = (run: string, body: Answer, query: { project?: string } = {}, signal?: AbortSignal) =>
+export const approveStep = (run: string, body: Answer, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Answered>('POST', `/api/v1/runs/${encodeURIComponent(run)}/approve`, query, body, signal);
 
 /** Attempts, in the order of their starts */
-export const attempts = (run: string, query: { project?: string; task?: string; limit?: number; cursor?: number } = {}, signal?: AbortSignal) =>
+export const attempts = (run: string, query: { project?: string | null; task?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<Attempts>('GET', `/api/v1/runs/${encodeURIComponent(run)}/attempts`, query, undefined, signal);
 
 /** Ask the run's engine to stop */
-export const cancelRun = (run: string, body: CancelRequest, query: { project?: string } = {}, signal?: AbortSignal) =>
+export const cancelRun = (run: string, body: CancelRequest, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Cancelled>('POST', `/api/v1/runs/${encodeURIComponent(run)}/cancel`, query, body, signal);
 
+/** The run's steps, what they need, and how many of their tasks are in which state */
+export const runGraph = (run: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Graph>('GET', `/api/v1/runs/${encodeURIComponent(run)}/graph`, query, undefined, signal);
+
+/** How long a log is, where its lines are, and its first error */
+export const logIndex = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null } = {}, signal?: AbortSignal) =>
+  request<LogIndex>('GET', `/api/v1/runs/${encodeURIComponent(run)}/log/index`, query, undefined, signal);
+
+/** A part of a log as JSON text, with its place. Bytes that aren't UTF-8 are replaced */
+export const logRange = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null; offset?: number | null; bytes?: number | null } = {}, signal?: AbortSignal) =>
+  request<LogRange>('GET', `/api/v1/runs/${encodeURIComponent(run)}/log/range`, query, undefined, signal);
+
+/** Lines of a log that have a text. An answer covers 64 MiB at most */
+export const logSearch = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null; q?: string | null; case?: boolean | null; offset?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
+  request<LogMatches>('GET', `/api/v1/runs/${encodeURIComponent(run)}/log/search`, query, undefined, signal);
+
 /** Metrics of those tasks that have some */
-export const runMetrics = (run: string, query: { project?: string; step?: string; task?: string; limit?: number; cursor?: number } = {}, signal?: AbortSignal) =>
+export const runMetrics = (run: string, query: { project?: string | null; step?: string | null; task?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<RunMetrics>('GET', `/api/v1/runs/${encodeURIComponent(run)}/metrics`, query, undefined, signal);
 
-/** Tasks with their results, cache hits included */
-export const tasks = (run: string, query: { project?: string; step?: string; task?: string; limit?: number; cursor?: number } = {}, signal?: AbortSignal) =>
+/** Metrics over time that steps wrote (`series`) */
+export const runSeries = (run: string, query: { project?: string | null; task?: string | null; metric?: string | null; points?: number | null } = {}, signal?: AbortSignal) =>
+  request<SeriesList>('GET', `/api/v1/runs/${encodeURIComponent(run)}/series`, query, undefined, signal);
+
+/** One task: why it ran, what it was made of, what it read and made, its attempts */
+export const runTask = (run: string, query: { project?: string | null; task?: string | null } = {}, signal?: AbortSignal) =>
+  request<TaskDetail>('GET', `/api/v1/runs/${encodeURIComponent(run)}/task`, query, undefined, signal);
+
+/** Every task that is known, also of a run that goes on: waiting ones and hits included */
+export const tasks = (run: string, query: { project?: string | null; step?: string | null; task?: string | null; state?: "waiting" | "running" | "executed" | "hit" | "failed" | "skipped" | "blocked" | "cancelled" | null; q?: string | null; sort?: "started" | "-started" | "duration" | "-duration" | "task" | "-task" | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<Tasks>('GET', `/api/v1/runs/${encodeURIComponent(run)}/tasks`, query, undefined, signal);
 
+/** When each task ran, how long it waited after its needs, and the critical path */
+export const runTimeline = (run: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Timeline>('GET', `/api/v1/runs/${encodeURIComponent(run)}/timeline`, query, undefined, signal);
+
 /** Every schedule, and when it fires next */
-export const schedules = (query: { project?: string } = {}, signal?: AbortSignal) =>
+export const schedules = (query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Schedules>('GET', `/api/v1/schedules`, query, undefined, signal);
 
 /** Its firings, newest first */
-export const scheduleHistory = (schedule: string, query: { project?: string; path?: string; limit?: number; cursor?: string } = {}, signal?: AbortSignal) =>
+export const scheduleHistory = (schedule: string, query: { project?: string | null; path?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<Firings>('GET', `/api/v1/schedules/${encodeURIComponent(schedule)}/history`, query, undefined, signal);
 
 /** The next nominal times */
-export const scheduleNext = (schedule: string, query: { project?: string; path?: string; n?: number } = {}, signal?: AbortSignal) =>
+export const scheduleNext = (schedule: string, query: { project?: string | null; path?: string | null; n?: number | null } = {}, signal?: AbortSignal) =>
   request<ScheduleNext>('GET', `/api/v1/schedules/${encodeURIComponent(schedule)}/next`, query, undefined, signal);
 
 /** Stop firing until it is resumed */
-export const pauseSchedule = (schedule: string, query: { project?: string; path?: string } = {}, signal?: AbortSignal) =>
+export const pauseSchedule = (schedule: string, query: { project?: string | null; path?: string | null } = {}, signal?: AbortSignal) =>
   request<Paused>('POST', `/api/v1/schedules/${encodeURIComponent(schedule)}/pause`, query, undefined, signal);
 
 /** Fire again, without making up for missed times */
-export const resumeSchedule = (schedule: string, query: { project?: string; path?: string } = {}, signal?: AbortSignal) =>
+export const resumeSchedule = (schedule: string, query: { project?: string | null; path?: string | null } = {}, signal?: AbortSignal) =>
   request<Paused>('POST', `/api/v1/schedules/${encodeURIComponent(schedule)}/resume`, query, undefined, signal);
 
 /** Fire now */
-export const triggerSchedule = (schedule: string, query: { project?: string; path?: string } = {}, signal?: AbortSignal) =>
+export const triggerSchedule = (schedule: string, query: { project?: string | null; path?: string | null } = {}, signal?: AbortSignal) =>
   request<Triggered>('POST', `/api/v1/schedules/${encodeURIComponent(schedule)}/trigger`, query, undefined, signal);
+
+/** Who asks, and what he may */
+export const session = (query: Query = {}, signal?: AbortSignal) =>
+  request<Session>('GET', `/api/v1/session`, query, undefined, signal);
+
+/** Exchange a token for a session, kept in a cookie */
+export const signIn = (body: SignIn, query: Query = {}, signal?: AbortSignal) =>
+  request<Session>('POST', `/api/v1/session`, query, body, signal);
+
+/** An address at which a browser can show content of the store: `base`, and a path in the tree or, for a file, a name. It is valid for an hour; ?download=1 saves the file */
+export const view = (body: ViewRequest, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<View>('POST', `/api/v1/views`, query, body, signal);
 
 /** The process is alive and makes progress */
 export const healthz = (query: Query = {}, signal?: AbortSignal) =>

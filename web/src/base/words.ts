@@ -292,7 +292,6 @@ export const words = {
   log: {
     label: (t: string) => `Log of ${t}`,
     search: 'Search the log',
-    searchHint: 'text or /regex/',
     follow: 'Follow',
     following: 'Following',
     wrap: 'Wrap lines',

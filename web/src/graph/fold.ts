@@ -83,7 +83,10 @@ export function addCounts(list: (StepCounts | undefined)[]): StepCounts {
   return sum;
 }
 
-export function fold(graph: Graph, isOpen: (id: string) => boolean): Folded {
+export function fold(
+  graph: Pick<Graph, 'steps' | 'edges'>,
+  isOpen: (id: string) => boolean,
+): Folded {
   const groups = new Map<string, GraphStep[]>();
   const nodes: FNode[] = [];
   const owner = new Map<string, string>(); // a step's node
@@ -139,7 +142,6 @@ export function fold(graph: Graph, isOpen: (id: string) => boolean): Folded {
                 edges: graph.edges.filter(
                   (e) => steps.some((s) => s.step === e.from) && steps.some((s) => s.step === e.to),
                 ),
-                inputs: [],
               },
               isOpen,
             ),
@@ -151,7 +153,11 @@ export function fold(graph: Graph, isOpen: (id: string) => boolean): Folded {
   return foldAlike({ nodes, edges }, isOpen);
 }
 
-function joinEdges(graph: Graph, owner: Map<string, string>, nodes: FNode[]): FEdge[] {
+function joinEdges(
+  graph: Pick<Graph, 'edges'>,
+  owner: Map<string, string>,
+  nodes: FNode[],
+): FEdge[] {
   const critical = new Map(nodes.map((n) => [n.id, n.critical]));
   const found = new Map<string, FEdge>();
   for (const e of graph.edges) {

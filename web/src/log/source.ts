@@ -10,7 +10,8 @@ import { fetchRaw, type Query } from '../api/request';
 
 export const EVERY = 1000;
 const BLOCKS = 12;
-const BLOCK_BYTES = 2 << 20; // of a block with huge lines, this much is fetched
+const PART_BYTES = 1 << 20; // what one answer has at most
+const BLOCK_PARTS = 4; // of a block with huge lines, this many parts are fetched
 const TAIL_BYTES = 64 << 10;
 const GROW_BYTES = 512 << 10;
 
@@ -66,9 +67,13 @@ export class LogSource {
     return `/api/v1/runs/${encodeURIComponent(this.place.run)}/log${what}`;
   }
 
-  private async text(q: Query): Promise<string> {
+  private async read(q: Query): Promise<Uint8Array> {
     const a = await fetchRaw('GET', this.path(), this.query(q), undefined, this.stop.signal);
-    return new TextDecoder().decode(await a.arrayBuffer());
+    return new Uint8Array(await a.arrayBuffer());
+  }
+
+  private async text(q: Query): Promise<string> {
+    return new TextDecoder().decode(await this.read(q));
   }
 
   private async open(): Promise<void> {
@@ -79,9 +84,10 @@ export class LogSource {
     const index = this.readIndex();
     try {
       // The end of a large log is here long before its index.
-      const text = await this.text({ offset: -TAIL_BYTES, bytes: TAIL_BYTES });
+      const end = await this.read({ offset: -TAIL_BYTES, bytes: TAIL_BYTES });
+      const text = new TextDecoder().decode(end);
       if (!this.indexed) {
-        const full = new TextEncoder().encode(text).length >= TAIL_BYTES - 4;
+        const full = end.length >= TAIL_BYTES;
         this.tail = split(full ? text.slice(text.indexOf('\n') + 1) : text);
         this.lines = this.tail.length;
         this.ready = true;
@@ -119,11 +125,14 @@ export class LogSource {
   private async readIndex(): Promise<void> {
     try {
       const i = await api.logIndex(this.place.run, this.query({ rank: null }), this.stop.signal);
+      // The index counts line ends: what stands behind the last one is a line, too.
+      const last = i.bytes > 0 ? await this.read({ offset: i.bytes - 1, bytes: 1 }) : null;
+      this.openEnd = !!last && last.length > 0 && last[0] !== 10;
       this.every = i.every || EVERY;
       this.offsets = i.offsets.length ? i.offsets : [0];
       this.bytes = i.bytes;
-      this.lines = i.lines;
-      this.firstError = i.first_error ? i.first_error.line : null;
+      this.lines = i.lines + (this.openEnd ? 1 : 0);
+      this.firstError = i.first_error ? i.first_error.line + 1 : null;
       this.indexed = true;
       this.ready = true;
       this.seed();
@@ -140,7 +149,6 @@ export class LogSource {
     const n = this.lines - from;
     if (n >= 0 && n <= this.tail.length)
       this.blocks.set(last, { lines: n ? this.tail.slice(-n) : [], cut: false });
-    this.openEnd = false;
   }
 
   /** Line i (from 0), or undefined while it is fetched; null: of a block too large to fetch. */
@@ -166,8 +174,14 @@ export class LogSource {
     this.asked.add(b);
     const to = this.offsets[b + 1] ?? this.bytes;
     try {
-      const n = Math.min(BLOCK_BYTES, to - from);
-      const text = n > 0 ? await this.text({ offset: from, bytes: n }) : '';
+      const n = Math.min(PART_BYTES * BLOCK_PARTS, to - from);
+      const decoder = new TextDecoder();
+      let text = '';
+      for (let at = from; at < from + n; at += PART_BYTES)
+        text += decoder.decode(
+          await this.read({ offset: at, bytes: Math.min(PART_BYTES, from + n - at) }),
+          { stream: true },
+        );
       this.blocks.set(b, { lines: split(text), cut: n < to - from });
       for (const k of this.blocks.keys()) {
         if (this.blocks.size <= BLOCKS) break;
@@ -197,9 +211,9 @@ export class LogSource {
         await this.readIndex();
         return this.indexed;
       }
-      const text = await this.text({ offset: this.bytes, bytes: GROW_BYTES });
-      if (!text) return false;
-      this.append(text);
+      const more = await this.read({ offset: this.bytes, bytes: GROW_BYTES });
+      if (more.length === 0) return false;
+      this.append(more);
       this.changed();
       return true;
     } catch {
@@ -209,33 +223,29 @@ export class LogSource {
     }
   }
 
-  private append(text: string): void {
-    const encoder = new TextEncoder();
-    const ended = text.endsWith('\n');
-    const parts = split(text);
-    let at = this.bytes;
-    parts.forEach((part, k) => {
-      const size = encoder.encode(part).length + (k < parts.length - 1 || ended ? 1 : 0);
-      if (k === 0 && this.openEnd && this.lines > 0) {
-        const b = Math.floor((this.lines - 1) / this.every);
-        const block = this.blocks.get(b);
+  private append(more: Uint8Array): void {
+    const decoder = new TextDecoder();
+    for (let from = 0; from < more.length;) {
+      const newline = more.indexOf(10, from);
+      const to = newline < 0 ? more.length : newline;
+      const part = decoder.decode(more.subarray(from, to));
+      if (this.openEnd && this.lines > 0) {
+        const block = this.blocks.get(Math.floor((this.lines - 1) / this.every));
         if (block)
           block.lines[block.lines.length - 1] = (block.lines[block.lines.length - 1] ?? '') + part;
       } else {
         const b = Math.floor(this.lines / this.every);
-        if (this.lines % this.every === 0 && b > 0) this.offsets[b] = at;
-        let block = this.blocks.get(b);
-        if (!block && this.lines % this.every === 0) {
-          block = { lines: [], cut: false };
-          this.blocks.set(b, block);
+        if (this.lines % this.every === 0) {
+          this.offsets[b] = this.bytes + from;
+          this.blocks.set(b, { lines: [], cut: false });
         }
-        block?.lines.push(part);
+        this.blocks.get(b)?.lines.push(part);
         this.lines++;
       }
-      at += size;
-    });
-    this.bytes += encoder.encode(text).length;
-    this.openEnd = !ended;
+      this.openEnd = newline < 0;
+      from = to + 1;
+    }
+    this.bytes += more.length;
   }
 
   /** The text of some lines, for the clipboard. */

@@ -19,7 +19,8 @@ const ROW = 20;
 const CUT = 2000;
 const WRAP_MAX = 5000;
 const FOLLOW_MS = 1000;
-const MATCHES = 500;
+const MATCHES = 1000;
+const MATCHES_MAX = 20_000;
 
 /** '#L12' or '#L12-L20': the lines of a link, from 1. */
 export function linesOf(hash: string): [number, number] | null {
@@ -193,36 +194,47 @@ export default function LogView({
     setFound(null);
     if (!query) return;
     const stop = new AbortController();
-    const regex = /^\/(.+)\/$/.exec(query);
-    api
-      .logSearch(
-        where.run,
-        {
-          project: where.project,
-          task: where.task,
-          attempt: where.attempt,
-          rank: where.rank,
-          q: regex ? regex[1] : query,
-          regex: regex ? true : null,
-          limit: MATCHES,
-        },
-        stop.signal,
-      )
-      .then(
-        (a) => {
-          const hits = a.matches.map((m) => m.line);
-          // From the end, as the log is read; the last match first.
-          setFound({ text: query, lines: hits, more: a.next_offset !== null, at: hits.length - 1 });
-          const last = hits[hits.length - 1];
-          if (last) {
-            setFollow(false);
-            toLine(last);
-          }
-        },
-        (e: api.Problem) => {
-          if (e.name !== 'AbortError') setFound({ text: query, lines: [], more: false, at: -1 });
-        },
-      );
+    // An answer covers a part of a large log; the search goes on by itself, and says so by a `+`.
+    const lines: number[] = [];
+    const top = Math.floor(pos.current / ROW) + 1;
+    let shown = false;
+    const search = async () => {
+      let offset: number | null = 0;
+      while (offset !== null && lines.length < MATCHES_MAX) {
+        const a: api.LogMatches = await api.logSearch(
+          where.run,
+          {
+            project: where.project ?? '',
+            task: where.task,
+            q: query,
+            limit: MATCHES,
+            offset,
+            ...(where.attempt ? { attempt: where.attempt } : {}),
+          },
+          stop.signal,
+        );
+        for (const m of a.matches)
+          if (lines[lines.length - 1] !== m.line + 1) lines.push(m.line + 1);
+        offset = a.next_offset;
+        const next = lines.findIndex((l) => l >= top);
+        const at = next >= 0 ? next : lines.length - 1;
+        setFound((f) => ({
+          text: query,
+          lines: [...lines],
+          more: offset !== null,
+          at: shown ? (f?.at ?? at) : at,
+        }));
+        if (!shown && lines.length > 0 && (next >= 0 || offset === null)) {
+          shown = true;
+          setFollow(false);
+          toLine(lines[at]!);
+        }
+      }
+    };
+    search().catch((e: api.Problem) => {
+      if (e.name !== 'AbortError')
+        setFound({ text: query, lines, more: false, at: lines.length - 1 });
+    });
     return () => stop.abort();
   }, [query, key]);
 
@@ -236,12 +248,7 @@ export default function LogView({
 
   const find = useMemo(() => {
     if (!query) return null;
-    const regex = /^\/(.+)\/$/.exec(query);
-    try {
-      return new RegExp(regex ? regex[1]! : query.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi');
-    } catch {
-      return null;
-    }
+    return new RegExp(query.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi');
   }, [query]);
 
   useEffect(
@@ -279,7 +286,7 @@ export default function LogView({
           type="search"
           data-search
           aria-label={words.log.search}
-          placeholder={words.log.searchHint}
+          placeholder={words.log.search}
           value={query}
           onChange={(e) => setQuery({ find: e.currentTarget.value })}
           onKeyDown={(e) => {

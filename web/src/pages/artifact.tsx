@@ -137,7 +137,7 @@ function Shown({ id }: { id: string }) {
             <span key={i}>
               {i > 0 ? ', ' : ''}
               <a
-                href={url(`/runs/${part(n.run)}/tasks/${part(n.task)}`, {
+                href={url(`/runs/${part(n.run ?? '')}/tasks/${part(n.task)}`, {
                   project: q.get('project'),
                 })}
               >
@@ -283,7 +283,10 @@ function useView(
   name: string,
 ): { src: string | null; problem: api.Problem | null } {
   const v = useLoad(
-    (s) => (s.aborted ? Promise.reject(new Error('aborted')) : api.makeView(id, project.value)),
+    (s) =>
+      s.aborted
+        ? Promise.reject(new Error('aborted'))
+        : api.makeView({ content: id }, { project: project.value }),
     [id],
   );
   const file = path || (/\.[\w]+$/.test(name) ? name : 'file');
@@ -524,7 +527,7 @@ const PAGE = 200;
 
 function TableView({ id, path, otherwise }: { id: string; path: string; otherwise: () => void }) {
   const [, redraw] = useState(0);
-  const [head, setHead] = useState<api.DataTable | null>(null);
+  const [head, setHead] = useState<api.Table | null>(null);
   const pages = useMemo(() => new Map<number, unknown[][] | 'asked'>(), [id, path]);
   const read = (i: number) => {
     if (pages.has(i)) return;
@@ -612,7 +615,7 @@ function ShardView({
   view: string | null;
   otherwise: () => void;
 }) {
-  const [samples, setSamples] = useState<api.Shard['samples'] | null>(null);
+  const [samples, setSamples] = useState<api.Samples['samples'] | null>(null);
   const [total, setTotal] = useState<number | null>(null);
   const read = (offset: number) =>
     api.contentShard(id, { project: project.value, path: path || null, offset, limit: 60 }).then(
@@ -653,9 +656,9 @@ function ShardView({
 const IMAGE_MAX = 1 << 20;
 
 /** One sample: its image as a blob of this page, made of a range of the shard. SVG stays text there. */
-function Sample({ id, path, s }: { id: string; path: string; s: api.Shard['samples'][number] }) {
+function Sample({ id, path, s }: { id: string; path: string; s: api.Samples['samples'][number] }) {
   const image = s.members.find(
-    (m) => /\.(png|jpe?g|webp|gif|bmp)$/i.test(m.name) && m.size <= IMAGE_MAX,
+    (m) => /(^|\.)(png|jpe?g|webp|gif|bmp)$/i.test(m.name) && m.size <= IMAGE_MAX,
   );
   const [src, setSrc] = useState<string | null>(null);
   useEffect(() => {

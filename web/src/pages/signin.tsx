@@ -18,7 +18,7 @@ export default function SignIn() {
     setBusy(true);
     setProblem('');
     try {
-      session.value = await api.signIn(token.trim());
+      session.value = await api.signIn({ token: token.trim() });
       projects.value = (await api.projects()).projects;
       signInWanted.value = false;
       if (location.pathname === '/sign-in') go('/', { replace: true });

@@ -105,6 +105,10 @@ export function GraphPane({
   const actions = useRef({ toggle, onOpen, setSelected });
   actions.current = { toggle, onOpen, setSelected };
 
+  useEffect(() => {
+    for (const id of open) void model.ensureStep(id);
+  }, [open, model.loadedTasks, model.shape]);
+
   const factsOf = (steps: string[]): BoxFacts => {
     const c = countsOf(model, steps);
     return {

@@ -132,6 +132,7 @@ export class RunModel {
     for (const [task, s, start, end, state, waited] of t.rows)
       this.put({ task, step: t.steps[s] ?? '', start, end, state, waited });
     this.loadedTasks = true;
+    this.whole.clear();
   }
 
   private put(t: Task): void {
@@ -139,6 +140,49 @@ export class RunModel {
     const list = this.byStep.get(t.step);
     if (list) list.push(t);
     else this.byStep.set(t.step, [t]);
+  }
+
+  private whole = new Set<string>();
+
+  /** All tasks of a step, also those that never began, which the timeline doesn't have. */
+  async ensureStep(step: string): Promise<void> {
+    const want = this.stepAt.get(step)?.tasks ?? 0;
+    if (this.whole.has(step) || !this.loadedTasks || (this.byStep.get(step)?.length ?? 0) >= want)
+      return;
+    this.whole.add(step);
+    let cursor: string | null = null;
+    try {
+      do {
+        const page: api.Tasks = await api.taskRows(
+          this.id,
+          { project: this.project, step, limit: 500, cursor },
+          this.abort.signal,
+        );
+        for (const t of page.tasks) {
+          if (!this.tasks.has(t.task))
+            this.put({
+              task: t.task,
+              step: t.step,
+              state: t.state,
+              start: this.since(t.started),
+              end: this.since(t.ended),
+              waited: 0,
+            });
+          this.fresh.set(t.task, t);
+        }
+        cursor = page.next;
+        this.byStep
+          .get(step)
+          ?.sort((a, b) => a.task.localeCompare(b.task, 'en', { numeric: true }));
+        this.tell();
+      } while (cursor);
+    } catch {
+      this.whole.delete(step); // opened again, it is read again
+    }
+  }
+
+  private since(t: string | null): number | null {
+    return t ? (Date.parse(t) - this.startedAt) * 1e6 : null;
   }
 
   get startedAt(): number {
@@ -173,24 +217,24 @@ export class RunModel {
   private patch(row: TaskRow): boolean {
     this.fresh.set(row.task, row);
     const known = this.tasks.get(row.task);
-    const at = (t: string | null) => (t ? (Date.parse(t) - this.startedAt) * 1e6 : null);
     const step = this.stepAt.get(row.step);
     if (!known && !this.loadedTasks) {
       this.readSoon();
       return false;
     }
-    const before = known?.state;
+    // Who hasn't begun isn't in the timeline: it waited.
+    const before = known?.state ?? ((step?.counts.waiting ?? 0) > 0 ? 'waiting' : undefined);
     if (known) {
       known.state = row.state;
-      known.start = at(row.started);
-      known.end = at(row.ended);
+      known.start = this.since(row.started);
+      known.end = this.since(row.ended);
     } else {
       this.put({
         task: row.task,
         step: row.step,
         state: row.state,
-        start: at(row.started),
-        end: at(row.ended),
+        start: this.since(row.started),
+        end: this.since(row.ended),
         waited: 0,
       });
     }

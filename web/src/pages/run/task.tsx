@@ -182,8 +182,17 @@ function CauseText({ text }: { text: string }) {
 function Overview({ model, d }: { model: RunModel; d: TaskDetail }) {
   const q = { project: place.value.query.get('project') };
   const w = words.task;
-  const causes = d.why?.causes ?? [];
   const changes = d.why?.changes ?? [];
+  // What a change says by itself isn't said twice; what made it change is.
+  const causes = (d.why?.causes ?? []).filter(
+    (c) =>
+      !changes.some(
+        (x) =>
+          x.was !== null &&
+          x.now !== null &&
+          c === `${x.what} ${x.name} changed: ${x.was} → ${x.now}`,
+      ),
+  );
   const last = d.attempts_list[d.attempts_list.length - 1];
   return (
     <div class="stack wide">
@@ -239,7 +248,7 @@ function Overview({ model, d }: { model: RunModel; d: TaskDetail }) {
             ))}
           </ul>
         ) : (
-          !d.hit_of && <p class="second">{d.reason ?? words.none}</p>
+          !d.hit_of && changes.length === 0 && <p class="second">{d.reason ?? words.none}</p>
         )}
       </section>
       {d.command && (
@@ -374,7 +383,6 @@ function TaskLinks({ title, tasks, model }: { title: string; tasks: string[]; mo
 function Resources({ a }: { a: AttemptDetail }) {
   const rows: [string, string][] = [];
   if (a.node) rows.push([words.task.node, a.node]);
-  if (a.pod) rows.push([words.task.pod, a.pod]);
   if (a.image) rows.push([words.task.image, a.image]);
   if (a.max_rss_bytes) rows.push([words.task.maxRss, bytes(a.max_rss_bytes)]);
   if (a.cpu_ns) rows.push([words.task.cpu, duration(a.cpu_ns)]);
@@ -403,7 +411,7 @@ function Attempts({ model, d }: { model: RunModel; d: TaskDetail }) {
         const before = d.attempts_list[i - 1];
         const gap =
           before && a.started && before.started
-            ? (Date.parse(a.started) - Date.parse(before.started)) * 1e6 - before.duration_ns
+            ? (Date.parse(a.started) - Date.parse(before.started)) * 1e6 - (before.duration_ns ?? 0)
             : 0;
         return (
           <li key={a.id} class="attempt">
@@ -411,7 +419,7 @@ function Attempts({ model, d }: { model: RunModel; d: TaskDetail }) {
               <strong>{words.task.attempt(a.attempt)}</strong>
               <State state={a.state === 'succeeded' ? 'executed' : a.state} />
               {a.failure && <span class="tag">{a.failure}</span>}
-              {a.exit !== null && a.exit !== 0 && (
+              {a.exit !== null && a.exit !== undefined && a.exit !== 0 && (
                 <span class="tag">{words.task.exit(a.exit)}</span>
               )}
               <span class="grow" />
@@ -431,8 +439,8 @@ function Attempts({ model, d }: { model: RunModel; d: TaskDetail }) {
             {gap > 5e8 && <p class="quiet">{words.task.backoff(duration(gap))}</p>}
             {a.message && <p class="prewrap">{a.message}</p>}
             {a.waiting && <p class="second">{`${words.task.waitsFor}: ${a.waiting}`}</p>}
-            {a.continues.length > 0 && (
-              <p class="quiet">{words.task.continuesOf(a.continues.join(', '))}</p>
+            {(a.continues ?? []).length > 0 && (
+              <p class="quiet">{words.task.continuesOf((a.continues ?? []).join(', '))}</p>
             )}
             <Resources a={a} />
           </li>

@@ -169,7 +169,7 @@ export default function Timeline({
 
   if (model.tasks.size === 0 && !model.loadedTasks) return <Skeleton lines={10} />;
   if (rows.length === 0 && !onlyCritical) return <Empty title={words.run.timelineNothing} />;
-  const saved = [...model.tasks.values()].filter((t) => t.state === 'hit').length;
+  const saved = model.run?.counts.hits ?? 0;
   return (
     <div class="card timeline">
       <div class="row bar">
