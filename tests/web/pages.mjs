@@ -1,0 +1,388 @@
+// Checks of the pages by name; pages.t made the runs and says which in RUNS (JSON: name → id).
+
+import { readFileSync } from 'node:fs';
+import { accessible, api, assert, main, open, same, settled, until, url } from './drive.mjs';
+
+const runs = JSON.parse(readFileSync(process.env.RUNS ?? 'runs.json', 'utf8'));
+const enc = encodeURIComponent;
+const taskPath = (run, task) => `/runs/${run}/tasks/${enc(task)}`;
+
+async function withPage(what, options = {}) {
+  const b = await open(options);
+  try {
+    await what(b.page, b);
+  } finally {
+    await b.close();
+  }
+}
+
+const text = (locator) => locator.innerText();
+
+export const checks = {
+  async runs() {
+    await withPage(async (page, { go }) => {
+      await go('/runs');
+      const table = page.getByRole('table', { name: 'Runs' });
+      await table.getByRole('link', { name: 'failing' }).first().waitFor();
+      // What the table says is what the API says.
+      const all = (await api('/api/v1/runs?limit=100')).runs;
+      assert((await text(page.locator('.pagehead'))).includes(`${all.length} runs`), 'the number of runs');
+      for (const r of all.slice(0, 5)) await table.getByText(r.id, { exact: true }).waitFor();
+      // Filters are in the address, and an address is a filter.
+      await page.getByLabel('State', { exact: true }).selectOption('failed');
+      await page.waitForURL(/state=failed/);
+      await until(async () => (await table.getByRole('row').count()) === 1 + all.filter((r) => r.state === 'failed').length, 'only failed runs');
+      await go(`/runs?param=${enc('lr=0.3')}`);
+      await table.getByText(runs.other, { exact: true }).waitFor();
+      same(await table.getByText(runs.first, { exact: true }).count(), 0, 'lr=0.1 is no match');
+      await go(`/runs?q=${runs.first}`);
+      await table.getByText(runs.first, { exact: true }).waitFor();
+      await go('/runs?metrics=accuracy&params=lr');
+      await table.getByRole('columnheader', { name: 'lr', exact: true }).waitFor();
+      await go('/runs?pipeline=nothing');
+      await page.getByRole('heading', { name: 'No run matches' }).waitFor();
+      await page.goBack();
+      await page.waitForURL(/params=lr/);
+    });
+  },
+
+  async select() {
+    await withPage(async (page, { go }) => {
+      await go('/runs?pipeline=shapes');
+      await page.getByLabel(`Select run ${runs.first}`).check();
+      await page.getByLabel(`Select run ${runs.other}`).check();
+      await page.getByRole('button', { name: 'Compare 2' }).click();
+      await page.waitForURL(/\/compare\?runs=/);
+      await page.getByRole('heading', { name: 'Compare runs' }).waitFor();
+    });
+  },
+
+  async graph() {
+    await withPage(async (page, { go }) => {
+      await go(`/runs/${runs.first}`);
+      const tree = page.getByRole('tree', { name: 'Steps' });
+      same(await tree.getByRole('treeitem').count(), 4, 'a fan-out is one node');
+      same(await page.locator('canvas').count(), 1);
+      await tree.getByRole('treeitem').filter({ hasText: 'train' }).click();
+      await page.waitForURL(/open=train/);
+      await until(async () => (await tree.getByRole('treeitem').count()) === 7, 'three tasks of train');
+      // Tasks that were hits aren't in the timeline, and are in the graph.
+      await go(`/runs/${runs.again}?open=clean`);
+      await until(async () => (await tree.getByRole('treeitem', { level: 2 }).count()) === 5, 'five hits of clean');
+      await go(`/runs/${runs.outer}?open=inner`);
+      await tree.getByRole('treeitem').filter({ hasText: 'inner/train' }).waitFor();
+      await page.getByRole('button', { name: 'Fold all' }).click();
+      await until(async () => (await tree.getByRole('treeitem').count()) === 2, 'folded again');
+      // The drawn graph isn't empty: it has more than one colour.
+      const colours = await page.locator('canvas').evaluate((c) => {
+        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        const seen = new Set();
+        for (let i = 0; i < d.length; i += 4) if (d[i + 3]) seen.add(d.slice(i, i + 3).join());
+        return seen.size;
+      });
+      assert(colours > 5, `${colours} colours in the canvas`);
+    });
+  },
+
+  async views() {
+    await withPage(async (page, { go }) => {
+      await go(`/runs/${runs.first}?view=timeline`);
+      await page.getByRole('group', { name: /Timeline of \d+ tasks/ }).waitFor();
+      await go(`/runs/${runs.first}?view=tasks`);
+      const table = page.getByRole('table', { name: 'Tasks' });
+      await table.getByRole('link', { name: 'train[fold=2]' }).waitFor();
+      await page.getByLabel('State', { exact: true }).selectOption('executed');
+      await page.waitForURL(/tstate=executed/);
+      await page.getByLabel('Filter tasks').fill('fold=1');
+      await until(async () => (await table.getByRole('row').count()) === 2, 'one task is left');
+      await go(`/runs/${runs.first}?view=metrics`);
+      await page.getByRole('img', { name: /^loss: train\[fold=0\]/ }).waitFor();
+      await page.getByLabel('Log scale').check();
+      await page.waitForURL(/log=1/);
+      await go(`/runs/${runs.first}?view=about`);
+      await page.getByText(`cairn status ${runs.first}`).waitFor();
+    });
+  },
+
+  async task() {
+    await withPage(async (page, { go }) => {
+      await go(`${taskPath(runs.other, 'train[fold=1]')}?tab=overview`);
+      const panel = page.getByRole('region', { name: 'Task train[fold=1]' });
+      await panel.getByText('python3 train.py 0.3 30 1').waitFor();
+      const why = await text(panel.locator('.changes'));
+      assert(/lr\s+0\.1\s+→\s+0\.3/.test(why), `the reason says what changed: ${why}`);
+      await panel.getByText('model', { exact: true }).waitFor();
+      await panel.getByRole('link', { name: 'clean[1.txt]' }).first().click();
+      await page.waitForURL(/clean%5B1\.txt%5D/);
+      await go(`${taskPath(runs.failed, 'crash')}?tab=attempts`);
+      await page.getByText('Attempt 2').waitFor();
+      await page.getByText(/tried again after/).waitFor();
+      await go(`${taskPath(runs.first, 'train[fold=0]')}?tab=metrics`);
+      await page.getByRole('img', { name: /^accuracy: train\[fold=0\]/ }).waitFor();
+      await page.keyboard.press('Escape');
+      await page.waitForURL(new RegExp(`/runs/${runs.first}($|\\?)`));
+    });
+  },
+
+  async failure() {
+    await withPage(async (page, { go }) => {
+      await go(`/runs/${runs.failed}`);
+      const callout = page.getByRole('region', { name: 'First failure' });
+      await callout.getByText('RuntimeError: the device is gone').waitFor();
+      await callout.getByRole('link', { name: 'Open log' }).click();
+      await page.getByRole('group', { name: 'Log of crash' }).waitFor();
+    });
+  },
+
+  async log() {
+    await withPage(async (page, { go }) => {
+      await go(`${taskPath(runs.failed, 'crash')}?tab=log`);
+      const log = page.getByRole('group', { name: 'Log of crash' });
+      await log.getByText('RuntimeError: the device is gone').waitFor();
+      await page.getByText('302 lines').waitFor();
+      same(await log.getByText('Traceback (most recent call last):').evaluate((e) => getComputedStyle(e).fontWeight), '700', 'ANSI bold');
+      await page.getByRole('button', { name: 'First error' }).click();
+      await page.waitForURL(/#L30[12]$/);
+      // Keys work natively: Home shows the first line.
+      await log.focus();
+      await page.keyboard.press('Home');
+      await log.getByText('step 1', { exact: true }).waitFor();
+      await page.getByLabel('Search the log').fill('STEP 15');
+      await page.keyboard.press('Enter');
+      await page.getByText('1 of 11').waitFor();
+      await log.locator('mark').first().waitFor();
+      await log.focus();
+      await page.keyboard.press('n');
+      await page.getByText('2 of 11').waitFor();
+      // A link to lines shows them, marked.
+      await page.goto(`${url}${taskPath(runs.failed, 'crash')}?tab=log#L100-L102`);
+      await page.reload();
+      await until(async () => (await log.locator('.picked').count()) === 3, 'three lines are marked');
+      assert(await log.getByText('step 101', { exact: true }).isVisible(), 'line 101 is in view');
+    });
+  },
+
+  async follow() {
+    await withPage(async (page, { go }) => {
+      await go(`${taskPath(runs.slow, 'wait')}?tab=log`);
+      const log = page.getByRole('group', { name: 'Log of wait' });
+      await page.getByRole('button', { name: 'Following' }).waitFor();
+      const last = async () => Number(/tick (\d+)\s*$/.exec(await text(log))?.[1] ?? 0);
+      const first = await until(last, 'a line');
+      await until(async () => (await last()) > first + 3, 'new lines come by themselves');
+      // Whoever scrolls up stays there.
+      await until(async () => (await log.evaluate((e) => e.scrollHeight - e.clientHeight)) > 60, 'more lines than fit');
+      await log.evaluate((e) => (e.scrollTop = 0));
+      await page.getByRole('button', { name: 'Follow', exact: true }).waitFor();
+      const lines = () => text(page.locator('.logfoot')).then((t) => parseInt(t, 10));
+      const n = await lines();
+      await until(async () => (await lines()) > n + 3, 'the log grows on');
+      same(await log.evaluate((e) => e.scrollTop), 0, 'the scroll was taken away');
+    });
+  },
+
+  async live() {
+    await withPage(async (page, { go, context }) => {
+      const opened = [];
+      context.on('request', (r) => r.url().includes('/api/v1/events') && opened.push(r.url()));
+      await go('/runs');
+      await page.locator('.dot.live').waitFor();
+      const begun = api('/api/v1/runs', { pipeline: 'ask.yaml' });
+      const { launch } = await begun;
+      const id = await until(async () => (await api(`/api/v1/launches/${launch}`)).run, 'the run has an id');
+      await page.getByRole('table', { name: 'Runs' }).getByText(id, { exact: true }).waitFor();
+      // A second tab uses the first one's connection.
+      const before = opened.length;
+      const other = await context.newPage();
+      await other.goto(`${url}/runs/${id}`);
+      await other.getByRole('region', { name: 'Waits for a person' }).waitFor();
+      await until(() => opened.slice(before).some((u) => u.includes(id)), 'the first tab asks for the second one’s run');
+      const streams = await page.evaluate(() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/events')).length);
+      assert(streams >= 0 && opened.filter((u) => u.includes('/events')).length <= before + 2, `one connection a browser: ${opened.join(' ')}`);
+      await other.getByLabel('Note (recorded with the answer)').fill('looks good');
+      await other.getByRole('button', { name: 'Approve' }).click();
+      await other.locator('.pill').filter({ hasText: 'Succeeded' }).first().waitFor();
+      // The list in the first tab knows it, too.
+      await until(async () => (await text(page.locator('.vrow').filter({ hasText: id }))).includes('Succeeded'), 'patched in the other tab');
+      same((await api(`/api/v1/runs/${id}/attempts`)).attempts.find((a) => a.approval).approval.said, 'looks good');
+    });
+  },
+
+  async actions() {
+    await withPage(async (page, { go }) => {
+      await go(`/runs/${runs.slow}`);
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Stop this run?' });
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await page.locator('.pill').filter({ hasText: 'Cancelled' }).first().waitFor();
+      same((await api(`/api/v1/runs/${runs.slow}`)).state, 'cancelled');
+    });
+  },
+
+  async viewer() {
+    // Without a session this machine reads; what changes is in reach, off, and says why.
+    await withPage(
+      async (page, { go }) => {
+        await go(`/runs/${runs.failed}`);
+        const again = page.getByRole('button', { name: /Run again/ });
+        same(await again.getAttribute('aria-disabled'), 'true');
+        assert(/role operator/.test(await again.getAttribute('title')), 'it says which role');
+        await again.click({ force: true });
+        assert(page.url().includes(`/runs/${runs.failed}`), 'nothing happened');
+      },
+      { signIn: false },
+    );
+  },
+
+  async artifacts() {
+    await withPage(async (page, { go, context }) => {
+      const t = await api(`/api/v1/runs/${runs.first}/task?task=report`);
+      const id = t.outputs.find((o) => o.name === 'report').content.id;
+      const at = (path) => `/artifacts/${id}?name=report${path ? `&path=${enc(path)}` : ''}`;
+      await go(at(''));
+      await page.getByRole('link', { name: /summary\.json/ }).click();
+      await page.locator('.json').getByText('classes:').waitFor();
+      await go(at('notes.txt'));
+      await page.getByText('line 1', { exact: false }).first().waitFor();
+      await page.getByRole('button', { name: 'Show the next part' }).click();
+      await until(async () => (await page.locator('.filetext').evaluate((e) => e.textContent.length)) > 262144, 'the next part');
+      await go(at('confusion.csv'));
+      await page.getByRole('table', { name: 'Table' }).getByText('cat').first().waitFor();
+      for (const picture of ['photo.png', 'plot.svg']) {
+        await go(at(picture));
+        await until(() => page.locator('.picture img').evaluate((i) => i.complete && i.naturalWidth > 0), `${picture} is shown`);
+      }
+      await go(at('samples.tar'));
+      await until(async () => (await page.locator('.gallery img').count()) === 12, 'twelve samples');
+      await page.locator('.gallery .tag').first().waitFor();
+      await go(at('tone.wav'));
+      await until(() => page.locator('audio').evaluate((a) => a.readyState > 0), 'the sound is loaded');
+      await go(at('bytes.bin'));
+      await page.getByText('00 01 02 03').waitFor();
+      await go(at('report.html'));
+      const frame = page.frameLocator('iframe');
+      await frame.getByText('scripts run here').waitFor();
+      assert(!(await page.title()).includes('taken'), 'the frame reached the page');
+      void context;
+      await page.getByRole('link', { name: 'Who made these bytes' }).click();
+      await page.getByRole('heading', { name: 'Lineage' }).waitFor();
+    });
+  },
+
+  async accessible() {
+    for (const dark of [false, true])
+      await withPage(
+        async (page, { go }) => {
+          const t = await api(`/api/v1/runs/${runs.first}/task?task=report`);
+          const report = t.outputs.find((o) => o.name === 'report').content.id;
+          const pages = ['/', '/runs', '/runs?state=failed&pipeline=failing', '/runs?pipeline=nothing', `/runs/${runs.first}`, `/runs/${runs.first}?open=train`, `/runs/${runs.first}?view=timeline`, `/runs/${runs.first}?view=tasks`, `/runs/${runs.first}?view=metrics`, `/runs/${runs.first}?view=about`, `/runs/${runs.failed}`, `${taskPath(runs.failed, 'crash')}?tab=log`, `${taskPath(runs.failed, 'crash')}?tab=attempts`, `${taskPath(runs.other, 'train[fold=1]')}?tab=overview`, `/artifacts/${report}?path=summary.json`, `/artifacts/${report}?path=samples.tar`, `/artifacts/${report}?path=confusion.csv`, '/compare', '/lineage', `/lineage/${report}`, '/schedules', '/runs/nothing-here', '/sign-in', ...(process.env.WEB_PAGES ?? '').split(' ').filter(Boolean)];
+          for (const p of pages) {
+            await go(p);
+            await accessible(page, `${p} (${dark ? 'dark' : 'light'})`);
+          }
+        },
+        { dark },
+      );
+  },
+
+  async phone() {
+    await withPage(
+      async (page, { go }) => {
+        for (const p of ['/', '/runs', `/runs/${runs.first}`, `${taskPath(runs.failed, 'crash')}?tab=log`, '/schedules']) {
+          await go(p);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          assert(wide <= 0, `${p} is ${wide} px wider than a phone`);
+        }
+        await page.getByRole('button', { name: 'Menu' }).click();
+        await page.getByRole('link', { name: 'Runs' }).click();
+        await page.waitForURL(/\/runs$/);
+        await accessible(page, 'a phone');
+      },
+      { width: 390, height: 844 },
+    );
+  },
+
+  async keyboard() {
+    await withPage(async (page, { go }) => {
+      await go('/');
+      await page.keyboard.press('g');
+      await page.keyboard.press('r');
+      await page.waitForURL(/\/runs$/);
+      await page.locator('.vrow a.name').first().waitFor();
+      await page.keyboard.press('/');
+      same(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Search runs');
+      await page.keyboard.type(runs.failed);
+      await until(async () => (await page.locator('.vrow a.name').count()) === 1, 'one run is left');
+      // By Tab alone to the row, then into the run.
+      for (let i = 0; i < 20 && !(await page.evaluate(() => document.activeElement.matches('.vrow'))); i++) await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(new RegExp(`/runs/${runs.failed}`));
+      await settled(page);
+      const item = () => page.evaluate(() => document.activeElement.closest('[role=treeitem]')?.textContent ?? '');
+      for (let i = 0; i < 40 && !(await item()); i++) await page.keyboard.press('Tab');
+      await page.keyboard.press('ArrowDown');
+      assert((await item()).includes('crash'), `the arrow moved to crash: ${await item()}`);
+      await page.keyboard.press('Enter');
+      await page.waitForURL(/tasks\/crash/);
+      await page.getByRole('group', { name: 'Log of crash' }).waitFor();
+      await page.keyboard.press('Escape');
+      await page.waitForURL(new RegExp(`/runs/${runs.failed}($|\\?)`));
+      await page.keyboard.press('Control+k');
+      await page.getByRole('combobox').fill('sched');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(/\/schedules/);
+      await page.keyboard.press('?');
+      await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+      await page.keyboard.press('Escape');
+      await until(async () => (await page.getByRole('dialog').count()) === 0, 'the dialog closed');
+    });
+  },
+
+  async schedules() {
+    await withPage(async (page, { go }) => {
+      await go('/schedules');
+      const line = page.locator('li.line').filter({ hasText: 'nightly' });
+      await line.getByRole('button', { name: 'Pause' }).click();
+      await line.getByText('Paused').waitFor();
+      await line.getByRole('button', { name: 'Resume' }).click();
+      await line.getByRole('button', { name: 'Pause' }).waitFor();
+      await page.getByRole('table', { name: 'Calendar' }).waitFor();
+      await page.getByRole('button', { name: 'Week' }).click();
+      await page.waitForURL(/scale=week/);
+    });
+  },
+
+  async lineage() {
+    await withPage(async (page, { go }) => {
+      const t = await api(`/api/v1/runs/${runs.first}/task?task=report`);
+      const id = t.outputs.find((o) => o.name === 'report').content.id;
+      await go(`/lineage/${id}`);
+      const list = page.getByRole('list', { name: 'Nodes' });
+      await list.getByRole('button', { name: /clean/ }).first().waitFor();
+      await list.getByRole('button', { name: /5 alike/ }).first().click();
+      await page.waitForURL(/open=/);
+      await list.getByRole('button', { name: 'clean[3.txt]' }).waitFor();
+      await page.getByRole('button', { name: 'What was made of it' }).first().click();
+      await page.waitForURL(/direction=down/);
+    });
+  },
+
+  async sign_in() {
+    await withPage(
+      async (page, b) => {
+        b.expectError(/401/);
+        await page.goto(`${url}/sign-in`);
+        await page.getByLabel('Token').fill('wrong-wrong-wrong-wrong-wrong-wrong');
+        await page.getByRole('button', { name: 'Sign in' }).click();
+        await page.getByRole('alert').filter({ hasText: /isn’t known/ }).waitFor();
+        await page.getByLabel('Token').fill(process.env.SERVE_TOKEN);
+        await page.getByRole('button', { name: 'Sign in' }).click();
+        await page.getByRole('button', { name: 'Sign out' }).click();
+        await page.waitForURL(/sign-in/);
+      },
+      { signIn: false },
+    );
+  },
+};
+
+if (process.argv[1].endsWith('pages.mjs')) await main(checks);

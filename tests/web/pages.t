@@ -1,0 +1,50 @@
+#!/bin/bash
+# Every page of the web interface and what can be done there, in a real browser, on real runs; axe on each; the keyboard alone.
+# shellcheck source=web.sh
+. "$(dirname "$0")/web.sh"
+web_needs
+web_project
+web_serve
+web_browser
+RUNS=$PWD/runs.json
+export RUNS
+
+the_run() { json last.json 'd["id"]'; }
+test_expect 'runs of every kind' '
+	cairn run --json shapes.yaml >last.json
+	first=$(the_run)
+	cairn run --json shapes.yaml -p lr=0.3 >last.json
+	other=$(the_run)
+	cairn run --json shapes.yaml >last.json
+	again=$(the_run)
+	test_code 1 cairn run --json failing.yaml >last.json
+	failed=$(the_run)
+	cairn run --json outer.yaml >last.json
+	outer=$(the_run)
+	cairn tag "$first" baseline
+	start slow cairn run slow.yaml
+	wait_until 30 grep -q "slow-" slow.out
+	slow=$(curl -s "$WEB_URL/api/v1/runs?pipeline=slow" | python3 -c "import json, sys; print(json.load(sys.stdin)[\"runs\"][0][\"id\"])")
+	printf "{\"first\": \"%s\", \"other\": \"%s\", \"again\": \"%s\", \"failed\": \"%s\", \"outer\": \"%s\", \"slow\": \"%s\"}\n" \
+		"$first" "$other" "$again" "$failed" "$outer" "$slow" >"$RUNS"
+'
+test_expect 'the client is what the server describes' 'node "$SRC/web/tools/client.mjs" "$WEB_URL/api/v1/openapi.json" --check'
+test_expect 'the list: search, filters and columns are in the address' 'web pages.mjs runs'
+test_expect 'two runs are selected and compared' 'web pages.mjs select'
+test_expect 'the graph folds, opens, and is a tree for the keyboard' 'web pages.mjs graph'
+test_expect 'timeline, tasks, metrics, about' 'web pages.mjs views'
+test_expect 'a task: reason, command, inputs, attempts, metrics' 'web pages.mjs task'
+test_expect 'a failed run begins with its first failure' 'web pages.mjs failure'
+test_expect 'the log: colours, search, first error, links to lines' 'web pages.mjs log'
+test_expect 'the log of a running task is followed, and lets go of who scrolls' 'web pages.mjs follow'
+test_expect 'what happens is shown as it happens, by one connection a browser; a question is answered' 'web pages.mjs live'
+test_expect 'a viewer sees what he may not do, and why' 'web pages.mjs viewer'
+test_expect 'artifacts of every kind, HTML in its sandbox' 'web pages.mjs artifacts'
+test_expect 'lineage folds, opens, goes both ways' 'web pages.mjs lineage'
+test_expect 'schedules: calendar, pause, resume' 'web pages.mjs schedules'
+test_expect 'a run is cancelled' 'web pages.mjs actions'
+test_expect 'the keyboard alone' 'web pages.mjs keyboard'
+test_expect 'a phone' 'web pages.mjs phone'
+test_expect 'sign in, sign out' 'web pages.mjs sign_in'
+test_expect 'axe finds nothing, in light and in dark' 'web pages.mjs accessible'
+test_done
