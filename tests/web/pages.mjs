@@ -189,7 +189,11 @@ export const checks = {
       await page.locator('.dot.live').waitFor();
       const begun = api('/api/v1/runs', { pipeline: 'ask.yaml' });
       const { launch } = await begun;
-      const id = await until(async () => (await api(`/api/v1/launches/${launch}`)).run, 'the run has an id');
+      const id = await until(async () => {
+        const l = await api(`/api/v1/launches/${launch}`);
+        assert(!l.problem, `the launch failed: ${l.problem}`);
+        return l.run;
+      }, 'the run has an id');
       await page.getByRole('table', { name: 'Runs' }).getByText(id, { exact: true }).waitFor();
       // A second tab uses the first one's connection.
       const before = opened.length;

@@ -113,7 +113,7 @@ export default function LogView({
   const area = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ scroll: 0, height: 400 });
   const pos = useRef(0); // in pixels of all lines; differs from the bar's when heights are scaled
-  const expected = useRef(-1);
+  const expected = useRef<number | null>(null);
   const [follow, setFollow] = useState(running && !linesOf(location.hash));
   const followRef = useRef(follow);
   followRef.current = follow;
@@ -477,12 +477,12 @@ export default function LogView({
         style={{ '--digits': String(digits) }}
         onScroll={(e) => {
           const el = e.currentTarget;
-          if (Math.abs(el.scrollTop - expected.current) > 1) {
+          if (expected.current === null || Math.abs(el.scrollTop - expected.current) > 1) {
             pos.current = span.at(el.scrollTop);
             // Whoever scrolls up reads: following ends. At the end it begins again.
             if (running) setFollow(el.scrollTop + el.clientHeight >= el.scrollHeight - ROW);
           }
-          expected.current = -1;
+          expected.current = null;
           setView({ scroll: el.scrollTop, height: el.clientHeight });
         }}
         onWheel={(e) => {

@@ -204,23 +204,21 @@ function FilterBar() {
           label={w.search}
           placeholder={w.searchHint}
         />
-        <label>
-          <span class="sr">{w.state}</span>
-          <select
-            class="field"
-            value={q.get('state') ?? ''}
-            onChange={(e) => setQuery({ state: e.currentTarget.value })}
-          >
-            <option value="">
-              {w.state}: {words.all.toLowerCase()}
+        <select
+          class="field"
+          aria-label={w.state}
+          value={q.get('state') ?? ''}
+          onChange={(e) => setQuery({ state: e.currentTarget.value })}
+        >
+          <option value="">
+            {w.state}: {words.all.toLowerCase()}
+          </option>
+          {STATES.map((s) => (
+            <option key={s} value={s}>
+              {words.states[s]}
             </option>
-            {STATES.map((s) => (
-              <option key={s} value={s}>
-                {words.states[s]}
-              </option>
-            ))}
-          </select>
-        </label>
+          ))}
+        </select>
         <button type="button" class="btn" aria-expanded={open} onClick={() => setOpen(!open)}>
           <Icon name="filter" size={14} /> {w.filters}
         </button>

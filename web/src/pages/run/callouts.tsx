@@ -98,7 +98,7 @@ export function Approval({ run, model }: { run: Run; model: RunModel }) {
 
 const TAIL = 4096;
 
-export function FirstFailure({ run, model }: { run: Run; model: RunModel }) {
+export function FirstFailure({ run, model }: { run: Run; model: RunModel; version: number }) {
   let first: { task: string; end: number } | null = null;
   for (const t of model.tasks.values())
     if (t.state === 'failed' && (!first || (t.end ?? Infinity) < first.end))

@@ -93,9 +93,11 @@ export default function RunPage({ params }: { params: Record<string, string> }) 
   const open = (t: string) => go(taskHref(id, t));
   return (
     <>
-      <RunHead run={run ?? null} model={model} />
+      <RunHead run={run ?? null} model={model} version={model?.version ?? 0} />
       {run && model && <Approval run={run} model={model} />}
-      {run && model && !task && run.state === 'failed' && <FirstFailure run={run} model={model} />}
+      {run && model && !task && run.state === 'failed' && (
+        <FirstFailure run={run} model={model} version={model.version} />
+      )}
       <nav class="tabs" aria-label={words.run.viewsLabel}>
         {VIEWS.map((v) => (
           <a
@@ -138,7 +140,8 @@ export default function RunPage({ params }: { params: Record<string, string> }) 
   );
 }
 
-function RunHead({ run, model }: { run: Run | null; model: RunModel | null }) {
+// A model changes inside: `version` tells Preact that something is new.
+function RunHead({ run, model }: { run: Run | null; model: RunModel | null; version: number }) {
   const w = words.run.facts;
   if (!run || !model)
     return (
@@ -203,7 +206,8 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null }) {
         <div>
           <dt>{w.tasks}</dt>
           <dd class="row tight" title={countsText(run.counts)}>
-            <TaskBar counts={run.counts} width={90} /> <LiveCounts model={model} run={run} />
+            <TaskBar counts={run.counts} width={90} />{' '}
+            <LiveCounts model={model} run={run} version={model.version} />
           </dd>
         </div>
         <div>
@@ -254,7 +258,7 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null }) {
   );
 }
 
-function LiveCounts({ run, model }: { run: Run; model: RunModel }) {
+function LiveCounts({ run, model }: { run: Run; model: RunModel; version: number }) {
   const total = Math.max(run.counts.total, model.tasks.size);
   const ended =
     run.counts.executed +

@@ -1,0 +1,92 @@
+// Strings of an attacker in all that a pipeline, a log, an artifact or a file name can carry: the pages
+// show them as text. drive.mjs fails on dialogs, policy violations and requests to other hosts.
+
+import { api, assert, main, open, until } from './drive.mjs';
+
+const enc = encodeURIComponent;
+
+async function clean(page, what) {
+  assert(await page.evaluate(() => window.pwned === undefined), `${what}: a script of the attacker ran`);
+  const made = await page.evaluate(() => document.querySelectorAll('main img[src="x"], main script, main b.evil, main a[href^="javascript"]').length);
+  assert(made === 0, `${what}: ${made} elements were made of text`);
+}
+
+export const checks = {
+  async text() {
+    const b = await open();
+    try {
+      const { page, go } = b;
+      const all = (await api('/api/v1/runs?limit=50')).runs;
+      const pages = ['/', '/runs?params=note&columns=state,message,tags', '/schedules', '/start', '/store'];
+      for (const r of all) {
+        for (const view of ['graph', 'timeline', 'tasks', 'metrics', 'about']) pages.push(`/runs/${r.id}?view=${view}`);
+        const tasks = (await api(`/api/v1/runs/${r.id}/tasks?limit=100`)).tasks;
+        for (const t of tasks) {
+          pages.push(`/runs/${r.id}/tasks/${enc(t.task)}?tab=overview`, `/runs/${r.id}/tasks/${enc(t.task)}?tab=log&find=${enc('<img')}`, `/runs/${r.id}/tasks/${enc(t.task)}?tab=metrics`);
+          for (const c of Object.values(t.outputs)) {
+            if (!c) continue;
+            pages.push(`/artifacts/${c.id}?name=${enc('<img src=x onerror=pwned=1>')}`, `/lineage/${c.id}`);
+            if (c.kind !== 'tree') continue;
+            for (const e of (await api(`/api/v1/content/${c.id}/entries?limit=100`)).entries)
+              if (!/\.html$/.test(e.name)) pages.push(`/artifacts/${c.id}?path=${enc(e.name)}`);
+          }
+        }
+      }
+      pages.push(`/runs/${enc('<img src=x onerror=pwned=1>')}`, `/artifacts/${enc('"><b class=evil>')}`, `/compare?runs=${all.map((r) => r.id).join(',')}`, `/compare?runs=${enc('<img src=x onerror=pwned=1>')},b`);
+      let shown = 0;
+      for (const p of pages) {
+        b.expectError(/status of 4\d\d/); // what isn't there is told by the server, and by the console
+        await go(p);
+        await page.waitForTimeout(100);
+        await clean(page, p);
+        if ((await page.locator('main').innerText()).includes('<img src=x')) shown++;
+      }
+      assert(shown > 5, `the attacker's text is shown as text on ${shown} pages only`);
+    } finally {
+      await b.close();
+    }
+  },
+
+  async sandbox() {
+    const b = await open();
+    try {
+      const { page, go } = b;
+      b.expectError(/./); // what the frame tries is refused aloud
+      const r = (await api('/api/v1/runs?pipeline=evil')).runs[0];
+      const t = await api(`/api/v1/runs/${r.id}/task?task=make`);
+      const id = t.outputs.find((o) => o.name === 'out').content.id;
+      await go(`/artifacts/${id}?path=evil.html`);
+      const said = page.frameLocator('iframe').locator('#said');
+      const text = await until(async () => {
+        const s = await said.innerText().catch(() => '');
+        return s.split('\n').filter(Boolean).length >= 5 && s;
+      }, 'the frame told what it could do');
+      for (const what of ['parent', 'cookie', 'fetch', 'storage', 'top']) assert(text.includes(`${what}: refused`), `${what} wasn't refused:\n${text}`);
+      assert(page.url().includes('/artifacts/'), 'the frame moved the page');
+      await clean(page, 'evil.html');
+      await go(`/artifacts/${id}?path=evil.svg`);
+      await clean(page, 'evil.svg');
+    } finally {
+      b.bad.length = 0;
+      await b.close();
+    }
+  },
+
+  async frames() {
+    // No other page may hold this one in a frame.
+    const b = await open();
+    try {
+      b.expectError(/./);
+      await b.page.goto('about:blank');
+      await b.page.setContent(`<iframe src="${process.env.WEB_URL}/"></iframe>`);
+      await b.page.waitForTimeout(500);
+      const inside = b.page.frames()[1];
+      assert(!(await inside.locator('nav').count().catch(() => 0)), 'the page is shown in a frame of others');
+    } finally {
+      b.bad.length = 0;
+      await b.close();
+    }
+  },
+};
+
+await main(checks);
