@@ -114,15 +114,12 @@ function Shown({ id }: { id: string }) {
         </span>
         <span class="quiet">{bytes(entry?.size ?? f.size)}</span>
         <span class="grow" />
-        <a
-          class="btn"
-          href={url(`/lineage/${part(entry?.content ?? id)}`, { project: q.get('project') })}
-        >
+        <a class="btn" href={url(`/lineage/${part(id)}`, { project: q.get('project') })}>
           <Icon name="lineage" size={14} /> {w.made}
         </a>
         <a
           class="btn"
-          href={url(`/lineage/${part(entry?.content ?? id)}`, {
+          href={url(`/lineage/${part(id)}`, {
             project: q.get('project'),
             direction: 'down',
           })}

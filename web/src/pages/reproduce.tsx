@@ -185,11 +185,12 @@ function StartForm({ run }: { run: api.Run }) {
     setBusy(true);
     setProblem(null);
     try {
-      const l = await api.reproduceRun(
-        { run: run.hash ?? run.id, chained, ...(trust ? { trust } : {}) },
-        { project: p },
+      const wanted = { run: run.hash ?? run.id, chained, ...(trust ? { trust } : {}) };
+      const id = await launched(
+        p,
+        () => api.reproduceRun(wanted, { project: p }),
+        (r) => r.reproduces !== null && r.reproduces === run.hash,
       );
-      const id = await launched(l.launch, p);
       go(url(`/runs/${part(id)}/reproduce`, { project: place.value.query.get('project') }));
     } catch (e) {
       setProblem(e as api.Problem);

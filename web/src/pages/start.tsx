@@ -256,16 +256,17 @@ function Form({
     setBusy('run');
     setProblem(null);
     try {
-      const l = await api.startRun(
-        {
-          pipeline: pipeline.path,
-          params,
-          ...(steps.length ? { steps } : {}),
-          keep_going: keepGoing,
-        },
-        { project: p ?? '' },
+      const wanted = {
+        pipeline: pipeline.path,
+        params,
+        ...(steps.length ? { steps } : {}),
+        keep_going: keepGoing,
+      };
+      const run = await launched(
+        p,
+        () => api.startRun(wanted, { project: p }),
+        (r) => r.path === pipeline.path,
       );
-      const run = await launched(l.launch, p);
       say(`${w.started}: ${run}`);
       go(url(`/runs/${part(run)}`, { project: projectQuery.value }));
     } catch (e) {
@@ -404,12 +405,21 @@ function PlanView({ plan }: { plan: Plan }) {
   );
 }
 
-/** Waits until what was launched has a run; fails with its problem. */
-export async function launched(launch: string, p: string | null): Promise<string> {
+/** Starts something and waits for its run: a new one that `is` it. Fails with the launch's problem. */
+export async function launched(
+  project: string | null,
+  start: () => Promise<api.Launched>,
+  is: (r: api.Run) => boolean,
+): Promise<string> {
+  const newest = async () => (await api.runs({ project, limit: 50 })).runs;
+  const before = new Set((await newest()).map((r) => r.id));
+  const { launch } = await start();
   const until = Date.now() + 60_000;
   for (;;) {
-    const l = await api.launch(launch, { project: p ?? '' });
-    if (l.run) return l.run;
+    const l = await api.launch(launch, { project });
+    // A launch names its run at the end; a run that goes on is found among the new ones.
+    const run = l.run ?? (await newest()).find((r) => !before.has(r.id) && is(r))?.id;
+    if (run) return run;
     if (l.state === 'ended' || Date.now() > until)
       throw new api.Problem(500, l.problem ?? words.start.failed);
     await new Promise((r) => setTimeout(r, 250));
