@@ -41,9 +41,9 @@ struct daemon {
 	struct calls *calls;
 	struct access *access; /* these two exist together with `web` */
 	struct events *events;
-	struct web *web;       /* or NULL */
-	struct log_indexes *log_indexes; /* likewise (api/log.h) */
-	struct listings *listings;       /* likewise (api/content/content.h) */
+	struct web *web;                   /* or NULL */
+	struct log_indexes *log_indexes;   /* likewise (api/log.h) */
+	struct listings *listings;         /* likewise (api/content/content.h) */
 	struct kept_answers *kept_answers; /* likewise */
 	struct views *views;   /* of runs, for requests (api/run/views.h); together with `web` */
 	struct health *health; /* exists together with `web` */

@@ -477,7 +477,7 @@ FOLDERS = {"engine", "packaging", "storage", "runners", "steps", "pipelines", "e
 TOP_FILES = {"CMakeLists.txt", "action.yml", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              "LICENSE"}
 TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers", "packaging",
-                "python"}
+                "python", "web"}
 FILE_BYTES_MAX = 1 << 20
 
 

@@ -1,8 +1,8 @@
 /* cli/past/series.h — metrics over steps, as a step wrote them: its output STEP_SERIES_OUTPUT
  * (model/pipeline.h).
  *
- * run/view/series.h reads a step's series, tensorboard.c writes event files, metrics_series.c is the
- * command.
+ * run/view/series.h reads a step's series, tensorboard.c writes event files, metrics_series.c is
+ * the command.
  */
 #ifndef CAIRN_CLI_PAST_SERIES_H
 #define CAIRN_CLI_PAST_SERIES_H

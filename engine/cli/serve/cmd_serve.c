@@ -99,9 +99,10 @@ static int read_access(struct cli *cli, const struct cli_args *args, struct daem
 		return err_set(err, ERR_USAGE, "--tls-cert and --tls-key go together");
 #ifdef CAIRN_STATIC
 	if (o->tls_cert)
-		return err_set(err, ERR_UNSUPPORTED,
-			       "the static program can't serve HTTPS: let a server in front of it do "
-			       "that (nginx, Caddy, an ingress), or build Cairn from source");
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"the static program can't serve HTTPS: let a server in front of it do "
+			"that (nginx, Caddy, an ingress), or build Cairn from source");
 #endif
 	if (!a->identity_header != !a->n_proxies)
 		return err_set(err, ERR_USAGE, "--trust-proxy and --identity-header go together");

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/text/text.h"
 #include "cli/past/series.h"
+#include "cli/plot/plot.h"
 #include "unit.h"
 
 static void test_ticks(void **state)
@@ -56,8 +57,8 @@ static void test_awkward_numbers(void **state)
 		for (size_t b = 0; b < ARRAY_LEN(awkward); b++)
 			for (int kind = 0; kind < 4; kind++) {
 				struct series_point v[] = { { 0, awkward[a] },
-							  { awkward[b], 3 },
-							  { 5, awkward[b] } };
+							    { awkward[b], 3 },
+							    { 5, awkward[b] } };
 				struct plot_line lines[] = { { "one <&\x1b[2J", v, 3 },
 							     { "two", v + 1, 2 } };
 				struct plot p = { "metric \"<&", lines, kind & 1 ? 2 : 1 };
