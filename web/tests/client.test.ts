@@ -82,7 +82,16 @@ describe('curves', () => {
 });
 
 describe('a form', () => {
-  const p = { name: 'lr', type: 'float', default: 0.1, min: 0, max: 1 };
+  const p = {
+    name: 'lr',
+    type: 'float',
+    default: 0.1 as unknown,
+    min: 0,
+    max: 1,
+    enum: null,
+    help: null,
+    required: false,
+  };
   it('says what is wrong', () => {
     expect(wrong(p, '0.5')).toBeNull();
     expect(wrong(p, 'x')).not.toBeNull();
@@ -94,8 +103,8 @@ describe('a form', () => {
       paramsOf(
         [
           p,
-          { name: 'b', type: 'bool', default: false },
-          { name: 's', type: 'string', default: 'x' },
+          { ...p, name: 'b', type: 'bool', default: false },
+          { ...p, name: 's', type: 'string', default: 'x' },
         ],
         { lr: '0.1', b: 'true', s: 'y' },
       ),

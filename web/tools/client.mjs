@@ -91,9 +91,11 @@ export function client(api) {
     "// Made by tools/client.mjs from the server's openapi.json: don't edit.\n",
     "import { request, type Query } from './request';\n",
   ];
-  for (const [n, schema] of Object.entries(api.components?.schemas ?? {}))
+  // By name: a path that moves in the server's table changes nothing here.
+  const byName = (o) => Object.entries(o ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+  for (const [n, schema] of byName(api.components?.schemas))
     parts.push(`export type ${n} = ${typeOf(schema)};\n`);
-  for (const [path, item] of Object.entries(api.paths))
+  for (const [path, item] of byName(api.paths))
     for (const method of ['get', 'post', 'put', 'delete'])
       if (item[method]) {
         const text = operation(path, method, item[method], item.parameters ?? []);

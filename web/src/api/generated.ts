@@ -87,6 +87,14 @@ export type Audit = {
   next: string | null;
 };
 
+export type Calendar = {
+  firings: Firing[];
+  path: string;
+  planned: string[];
+  schedule: string;
+  timezone: string | null;
+};
+
 export type CancelRequest = {
   now?: boolean;
 };
@@ -94,6 +102,46 @@ export type CancelRequest = {
 export type Cancelled = {
   now: boolean;
   run: string;
+};
+
+export type Cause = {
+  a: string | null;
+  b: string | null;
+  detail: string | null;
+  kind: string;
+  name: string | null;
+  task: string;
+  what: string;
+};
+
+export type ClusterFacts = {
+  attempts: {
+    image: string | null;
+    node: string | null;
+    run: string;
+    started: string | null;
+    task: string;
+    waiting: string | null;
+  }[];
+  configured: boolean;
+  namespace: string | null;
+};
+
+export type Comparison = {
+  causes: {
+    a: string;
+    b: string;
+    because: {
+      causes: Cause[];
+      differs: string;
+      sentence: string;
+      task: string;
+    }[];
+    first: Cause | null;
+  }[];
+  metrics: Record<string, (number | null)[]>;
+  params: Record<string, unknown[]>;
+  runs: Run[];
 };
 
 export type Content = {
@@ -246,6 +294,25 @@ export type Health = {
   stuck_s?: number;
 };
 
+export type Home = {
+  attention: {
+    at: string | null;
+    kind: "approval" | "died" | "failed" | "interrupted";
+    pipeline: string;
+    run: string;
+    schedule: string | null;
+    words: string | null;
+  }[];
+  running: number;
+  week: {
+    runs: number;
+    failed: number;
+    executed: number;
+    hits: number;
+    saved_ns: number;
+  };
+};
+
 export type Index = {
   name: string;
   openapi: string;
@@ -336,12 +403,62 @@ export type LogRange = {
 
 export type Metrics = Record<string, number | null>;
 
+export type Nothing = Record<string, unknown>;
+
 export type OpenAPI = Record<string, unknown>;
 
 export type Paused = {
   path: string;
   paused: boolean;
   schedule: string;
+};
+
+export type Pipelines = {
+  pipelines: {
+    description: string | null;
+    params: {
+      default: unknown;
+      enum: unknown[] | null;
+      help: string | null;
+      max: number | null;
+      min: number | null;
+      name: string;
+      required: boolean;
+      type: string;
+    }[];
+    path: string;
+    pipeline: string | null;
+    problems: {
+      column: number | null;
+      file: string | null;
+      line: number | null;
+      message: string | null;
+      severity: "error" | "warning";
+    }[];
+    schedules: string[];
+    steps: string[];
+    sweeps: string[];
+    valid: boolean;
+  }[];
+};
+
+export type PlanAnswer = {
+  exit: number | null;
+  plan: {
+    counts?: Record<string, number>;
+    estimate_ns?: number | null;
+    pipeline?: string;
+    tasks?: {
+      estimate_ns?: number | null;
+      key?: string | null;
+      reason?: string | null;
+      state?: "hit" | "run" | "waiting" | "skipped" | "blocked";
+      step?: string;
+      task?: string;
+    }[];
+  } | null;
+  problem: string | null;
+  state: "running" | "ended";
 };
 
 export type Problem = {
@@ -365,6 +482,12 @@ export type Readiness = {
     ok: boolean;
   }[];
   ready: boolean;
+};
+
+export type Reproduction = {
+  chained?: boolean;
+  run: string;
+  trust?: boolean;
 };
 
 export type Run = {
@@ -476,6 +599,27 @@ export type Session = {
 
 export type SignIn = {
   token: string;
+};
+
+export type StoreFacts = {
+  at: string | null;
+  set_aside: number;
+  shared: boolean;
+  spaces: Record<string, {
+    bytes: number;
+    objects: number;
+  }>;
+  temporaries: number;
+  temporary_bytes: number;
+  uri: string;
+  weeks: {
+    begin: string | null;
+    executed: number;
+    failed: number;
+    hits: number;
+    runs: number;
+    saved_ns: number;
+  }[];
 };
 
 export type Table = {
@@ -615,6 +759,17 @@ export type Triggered = {
   schedule: string;
 };
 
+export type Verdict = {
+  environment: Record<string, unknown>[];
+  first: string | null;
+  is: Record<string, unknown>;
+  mode: "isolated" | "chained";
+  original: string;
+  tasks: Record<string, unknown>[];
+  verdict: string;
+  was: Record<string, unknown>;
+};
+
 export type View = {
   base: string;
   expires: string;
@@ -632,6 +787,14 @@ export const index = (query: Query = {}, signal?: AbortSignal) =>
 /** Who changed what, newest first */
 export const audit = (query: { limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<Audit>('GET', `/api/v1/audit`, query, undefined, signal);
+
+/** Attempts on the cluster that haven't ended, and what they wait for */
+export const cluster = (query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<ClusterFacts>('GET', `/api/v1/cluster`, query, undefined, signal);
+
+/** Two to fifty runs side by side, and why each differs from the first */
+export const compare = (query: { project?: string | null; runs?: string | null } = {}, signal?: AbortSignal) =>
+  request<Comparison>('GET', `/api/v1/compare`, query, undefined, signal);
 
 /** What a content is, and who made it */
 export const content = (content: string, query: { project?: string | null; path?: string | null } = {}, signal?: AbortSignal) =>
@@ -653,6 +816,10 @@ export const contentTable = (content: string, query: { project?: string | null; 
 export const handOver = (body: Handover, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<HandedOver>('POST', `/api/v1/handovers`, query, body, signal);
 
+/** What needs attention, and the last seven days */
+export const home = (query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Home>('GET', `/api/v1/home`, query, undefined, signal);
+
 /** Deliver an event to the schedule with this webhook. No token: the headers webhook-id, webhook-timestamp and webhook-signature prove who sends it (Standard Webhooks 1.0.0). The same id again gives the same answer */
 export const deliver = (hook: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Delivered>('POST', `/api/v1/hooks/${encodeURIComponent(hook)}`, query, undefined, signal);
@@ -662,16 +829,32 @@ export const launch = (launch: string, query: { project?: string | null } = {}, 
   request<Launch>('GET', `/api/v1/launches/${encodeURIComponent(launch)}`, query, undefined, signal);
 
 /** The attempts that made content, or that used it */
-export const lineage = (query: { project?: string | null; content?: string | null; direction?: "up" | "down" | null; limit?: number | null } = {}, signal?: AbortSignal) =>
+export const lineage = (query: { project?: string | null; content?: string | null; run?: string | null; task?: string | null; output?: string | null; direction?: "up" | "down" | null; depth?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
   request<Lineage>('GET', `/api/v1/lineage`, query, undefined, signal);
 
 /** This description */
 export const openapi = (query: Query = {}, signal?: AbortSignal) =>
   request<OpenAPI>('GET', `/api/v1/openapi.json`, query, undefined, signal);
 
+/** The pipeline files of the project, checked; their params, steps, sweeps, schedules */
+export const pipelines = (query: { project?: string | null; path?: string | null } = {}, signal?: AbortSignal) =>
+  request<Pipelines>('GET', `/api/v1/pipelines`, query, undefined, signal);
+
+/** Find out what a run would do, without executing anything; plans/{plan} has the answer */
+export const startPlan = (body: RunRequest, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Launched>('POST', `/api/v1/plans`, query, body, signal);
+
+/** A plan, once it is made, as `cairn plan --json` prints it */
+export const plan = (plan: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<PlanAnswer>('GET', `/api/v1/plans/${encodeURIComponent(plan)}`, query, undefined, signal);
+
 /** The projects that are served */
 export const projects = (query: Query = {}, signal?: AbortSignal) =>
   request<Projects>('GET', `/api/v1/projects`, query, undefined, signal);
+
+/** Execute a past run again and compare; a run that wasn't begun here needs `trust` */
+export const reproduce = (body: Reproduction, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Launched>('POST', `/api/v1/reproductions`, query, body, signal);
 
 /** Runs, newest first */
 export const runs = (query: { project?: string | null; pipeline?: string | null; state?: "running" | "died" | "succeeded" | "failed" | "cancelled" | "interrupted" | null; schedule?: string | null; since?: string | null; until?: string | null; param?: string | null; metric?: string | null; tag?: string | null; commit?: string | null; q?: string | null; metrics?: string | null; sort?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
@@ -717,6 +900,10 @@ export const logSearch = (run: string, query: { project?: string | null; task?: 
 export const runMetrics = (run: string, query: { project?: string | null; step?: string | null; task?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<RunMetrics>('GET', `/api/v1/runs/${encodeURIComponent(run)}/metrics`, query, undefined, signal);
 
+/** Go on with a run that was stopped, failed or lost its engine */
+export const resumeRun = (run: string, body: Nothing, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Launched>('POST', `/api/v1/runs/${encodeURIComponent(run)}/resume`, query, body, signal);
+
 /** Metrics over time that steps wrote (`series`) */
 export const runSeries = (run: string, query: { project?: string | null; task?: string | null; metric?: string | null; points?: number | null } = {}, signal?: AbortSignal) =>
   request<SeriesList>('GET', `/api/v1/runs/${encodeURIComponent(run)}/series`, query, undefined, signal);
@@ -733,9 +920,17 @@ export const tasks = (run: string, query: { project?: string | null; step?: stri
 export const runTimeline = (run: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Timeline>('GET', `/api/v1/runs/${encodeURIComponent(run)}/timeline`, query, undefined, signal);
 
+/** What a reproduction found, as `cairn reproduce --json` prints it */
+export const verdict = (run: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Verdict>('GET', `/api/v1/runs/${encodeURIComponent(run)}/verdict`, query, undefined, signal);
+
 /** Every schedule, and when it fires next */
 export const schedules = (query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Schedules>('GET', `/api/v1/schedules`, query, undefined, signal);
+
+/** Its firings and its next nominal times between two times; at most a thousand of each */
+export const scheduleCalendar = (schedule: string, query: { project?: string | null; path?: string | null; from?: string | null; to?: string | null } = {}, signal?: AbortSignal) =>
+  request<Calendar>('GET', `/api/v1/schedules/${encodeURIComponent(schedule)}/calendar`, query, undefined, signal);
 
 /** Its firings, newest first */
 export const scheduleHistory = (schedule: string, query: { project?: string | null; path?: string | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
@@ -764,6 +959,10 @@ export const session = (query: Query = {}, signal?: AbortSignal) =>
 /** Exchange a token for a session, kept in a cookie */
 export const signIn = (body: SignIn, query: Query = {}, signal?: AbortSignal) =>
   request<Session>('POST', `/api/v1/session`, query, body, signal);
+
+/** How much is in the store, and what was saved week by week; at most five minutes old */
+export const store = (query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<StoreFacts>('GET', `/api/v1/store`, query, undefined, signal);
 
 /** An address at which a browser can show content of the store: `base`, and a path in the tree or, for a file, a name. It is valid for an hour; ?download=1 saves the file */
 export const view = (body: ViewRequest, query: { project?: string | null } = {}, signal?: AbortSignal) =>

@@ -13,7 +13,8 @@ import type {
 } from './generated';
 
 export * from './generated';
-export * from './pending';
+export { calendar, plan, verdict } from './shapes';
+export type { CalendarEntry, PipelineFacts, PipelineParam, Plan, Verdict } from './shapes';
 export { Problem, signInWanted, type Query } from './request';
 export {
   runGraph as graph,
@@ -21,6 +22,9 @@ export {
   runTask as taskDetail,
   content as contentFacts,
   view as makeView,
+  store as storeFacts,
+  cluster as clusterFacts,
+  reproduce as reproduceRun,
 } from './generated';
 
 export type TaskRow = Task;

@@ -26,6 +26,7 @@ const TONE: Record<string, string> = {
   approval: 'approval',
   schedule: 'paused',
   died: 'died',
+  interrupted: 'interrupted',
   nondeterminism: 'approval',
   cluster: 'approval',
 };
@@ -83,26 +84,15 @@ export default function Home() {
             )}
             <ul class="lines">
               {h?.attention.map((a, i) => (
-                <li key={`${a.kind} ${a.run ?? a.schedule ?? i}`}>
-                  <a
-                    class="line"
-                    href={
-                      a.run
-                        ? to(
-                            a.task
-                              ? `/runs/${part(a.run)}/tasks/${part(a.task)}`
-                              : `/runs/${part(a.run)}`,
-                          )
-                        : a.schedule
-                          ? to('/schedules')
-                          : to('/store')
-                    }
-                  >
+                <li key={`${a.kind} ${a.run} ${i}`}>
+                  <a class="line" href={to(`/runs/${part(a.run)}`)}>
                     <span class={`state tone-${TONE[a.kind] ?? 'failed'}`}>
                       <StateIcon state={TONE[a.kind] ?? 'failed'} />
                       {words.home.kinds[a.kind] ?? a.kind}
                     </span>
-                    <span class="grow">{a.words}</span>
+                    <span class="grow">
+                      <strong>{a.pipeline}</strong> {a.words}
+                    </span>
                     <span class="quiet">
                       <Time at={a.at} />
                     </span>

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import * as api from '../api';
 import type { CalendarEntry, Schedule } from '../api';
 import { addDays, dayKey, monthOf, parseDay, weekOf, type Day } from '../base/days';
-import { exact } from '../base/format';
+import { exact, shellWord } from '../base/format';
 import { useLoad } from '../base/load';
 import { project, projectQuery } from '../base/project';
 import { part, place, setQuery, url } from '../base/route';
@@ -13,6 +13,7 @@ import { words } from '../base/words';
 import {
   Action,
   Card,
+  Copy,
   Dialog,
   Empty,
   Segmented,
@@ -73,7 +74,7 @@ export default function Schedules() {
                   { project: p, path: s.path, from: from.toISOString(), to: to.toISOString() },
                   signal,
                 );
-                return a.entries.map((e): Shown => ({ ...e, schedule: s }));
+                return a.map((e): Shown => ({ ...e, schedule: s }));
               } catch (e) {
                 if ((e as Error).name === 'AbortError') throw e;
                 return [] as Shown[];
@@ -273,23 +274,16 @@ function ScheduleLine({
           />
         )}
       </span>
-      {asking && <Backfill s={s} onClose={() => setAsking(false)} act={act} />}
+      {asking && <Backfill s={s} onClose={() => setAsking(false)} />}
     </li>
   );
 }
 
-function Backfill({
-  s,
-  onClose,
-  act,
-}: {
-  s: Schedule;
-  onClose: () => void;
-  act: (what: () => Promise<unknown>, said: string) => Promise<void>;
-}) {
+function Backfill({ s, onClose }: { s: Schedule; onClose: () => void }) {
   const today = new Date();
   const [from, setFrom] = useState(dayKey(addDays(today, -7)));
   const [to, setTo] = useState(dayKey(today));
+  const command = `cairn schedule backfill ${shellWord(s.schedule)} --from ${from} --to ${to}`;
   return (
     <Dialog title={`${w.backfill}: ${s.schedule}`} onClose={onClose}>
       <p class="second">{w.backfillSays}</p>
@@ -313,29 +307,9 @@ function Backfill({
           />
         </label>
       </div>
-      <div>
-        <button
-          type="button"
-          class="btn primary"
-          disabled={!parseDay(from) || !parseDay(to) || from > to}
-          onClick={() => {
-            onClose();
-            void act(
-              () =>
-                api.backfill(
-                  s.schedule,
-                  {
-                    from: parseDay(from)!.toISOString(),
-                    to: addDays(parseDay(to)!, 1).toISOString(),
-                  },
-                  { project: project.value, path: s.path },
-                ),
-              w.triggered,
-            );
-          }}
-        >
-          {w.backfill}
-        </button>
+      <div class="row nowraprow">
+        <code class="ellipsis">{command}</code>
+        <Copy text={command} />
       </div>
     </Dialog>
   );

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import * as api from '../api';
 import { signInWanted } from '../api';
 import { projects } from '../base/project';
@@ -13,12 +13,22 @@ export default function SignIn() {
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
   const w = words.signIn;
-  const send = async (e: Event) => {
+  // `cairn ui` opens /sign-in#TOKEN with a token that works once.
+  useEffect(() => {
+    const once = location.hash.slice(1);
+    if (!once) return;
+    history.replaceState(null, '', location.pathname);
+    void enter(decodeURIComponent(once));
+  }, []);
+  const send = (e: Event) => {
     e.preventDefault();
+    void enter(token.trim());
+  };
+  const enter = async (given: string) => {
     setBusy(true);
     setProblem('');
     try {
-      session.value = await api.signIn({ token: token.trim() });
+      session.value = await api.signIn({ token: given });
       projects.value = (await api.projects()).projects;
       signInWanted.value = false;
       if (location.pathname === '/sign-in') go('/', { replace: true });
@@ -29,7 +39,7 @@ export default function SignIn() {
   };
   return (
     <div class="signin card">
-      <form onSubmit={(e) => void send(e)} class="stack">
+      <form onSubmit={send} class="stack">
         <h1 class="row">
           <img src={icon} alt="" width="24" height="24" /> {w.title}
         </h1>

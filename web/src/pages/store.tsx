@@ -6,7 +6,7 @@ import { useLoad } from '../base/load';
 import { project, projectQuery } from '../base/project';
 import { part, url } from '../base/route';
 import { words } from '../base/words';
-import { Card, Copy, Empty, Skeleton, State, Time, Trouble } from '../parts/bits';
+import { Card, Copy, Empty, Skeleton, Time, Trouble } from '../parts/bits';
 
 export default function Store() {
   const p = project.value;
@@ -22,43 +22,33 @@ export default function Store() {
       {store.problem ? (
         <Trouble problem={store.problem} again={store.again} />
       ) : (
-        <Card
-          title={w.store}
-          aside={s?.place ? <span class="hash ellipsis">{s.place}</span> : undefined}
-        >
+        <Card title={w.store} aside={s ? <span class="hash ellipsis">{s.uri}</span> : undefined}>
           {!s ? (
             <Skeleton lines={3} />
           ) : (
             <dl class="figures">
               <div>
                 <dt>{w.size}</dt>
-                <dd>{bytes(s.bytes)}</dd>
+                <dd>{bytes(Object.values(s.spaces).reduce((n, x) => n + x.bytes, 0))}</dd>
               </div>
-              <div>
-                <dt>{w.objects}</dt>
-                <dd>{count(s.objects)}</dd>
-              </div>
-              {s.saved_bytes !== null && s.saved_bytes !== undefined && (
-                <div class="tone-hit">
-                  <dt>{w.saved}</dt>
-                  <dd>{bytes(s.saved_bytes)}</dd>
+              {Object.entries(s.spaces).map(([name, x]) => (
+                <div key={name}>
+                  <dt>{name}</dt>
+                  <dd>{count(x.objects)}</dd>
+                  <dd class="small">{bytes(x.bytes)}</dd>
                 </div>
-              )}
+              ))}
               <div>
                 <dt>{w.gc}</dt>
-                <dd>
-                  {s.gc ? bytes(s.gc.bytes) : <span class="quiet small">{w.pending}</span>}
-                  {s.gc?.at && (
-                    <span class="quiet small">
-                      {' '}
-                      <Time at={s.gc.at} />
-                    </span>
-                  )}
-                </dd>
                 <dd class="row tight copyable small">
                   <code>{w.gcCommand}</code>
                   <Copy text={w.gcCommand} />
                 </dd>
+                {s.at && (
+                  <dd class="small">
+                    <Time at={s.at} />
+                  </dd>
+                )}
               </div>
             </dl>
           )}
@@ -71,7 +61,7 @@ export default function Store() {
               label={w.hitRate}
               tone="hit"
               rows={s.weeks.map((x) => ({
-                key: x.week,
+                key: (x.begin ?? '').slice(0, 10),
                 value: x.hits + x.executed > 0 ? x.hits / (x.hits + x.executed) : 0,
                 text: `${Math.round((100 * x.hits) / Math.max(1, x.hits + x.executed))} %`,
               }))}
@@ -83,7 +73,7 @@ export default function Store() {
               label={w.timeSaved}
               tone="executed"
               rows={s.weeks.map((x) => ({
-                key: x.week,
+                key: (x.begin ?? '').slice(0, 10),
                 value: x.saved_ns,
                 text: duration(x.saved_ns),
               }))}
@@ -153,38 +143,29 @@ function Cluster({
         <Empty title={w.none} hint={w.noneHint} command={w.noneCommand} />
       ) : (
         <>
-          {(facts.waiting ?? []).length > 0 && (
-            <ul class="lines">
-              {facts.waiting!.map((x) => (
-                <li key={x.run + x.task} class="line">
-                  <State state="waiting" word={w.waiting} />
-                  <a href={url(`/runs/${part(x.run)}/tasks/${part(x.task)}`, q)}>{x.task}</a>
-                  <span class="grow second">{x.words}</span>
-                </li>
-              ))}
-            </ul>
-          )}
-          {(facts.pods ?? []).length === 0 ? (
+          {facts.attempts.length === 0 ? (
             <p class="body quiet">{w.podsNone}</p>
           ) : (
             <div class="tablewrap">
               <table>
                 <thead>
                   <tr>
-                    <th scope="col">{w.pods}</th>
-                    <th scope="col">{words.runs.state}</th>
+                    <th scope="col">{words.runs.cols.run}</th>
+                    <th scope="col">{words.run.taskCols.started}</th>
                     <th scope="col">{words.run.taskCols.task}</th>
                     <th scope="col">{words.task.node}</th>
                     <th scope="col">{w.waiting}</th>
                   </tr>
                 </thead>
                 <tbody>
-                  {facts.pods!.map((x) => (
-                    <tr key={x.name}>
+                  {facts.attempts.map((x) => (
+                    <tr key={x.run + x.task}>
                       <th scope="row" class="mono">
-                        {x.name}
+                        {x.run}
                       </th>
-                      <td>{x.phase}</td>
+                      <td>
+                        <Time at={x.started} />
+                      </td>
                       <td>
                         {x.run && x.task ? (
                           <a href={url(`/runs/${part(x.run)}/tasks/${part(x.task)}`, q)}>

@@ -195,6 +195,8 @@ export class RunModel {
     for (const h of batch) {
       if (h.kind === 'run' && h.data.id === this.run?.id) {
         const ended = this.running && h.data.state !== 'running';
+        // Hits have no events of their own: their number tells that there are some.
+        if (h.data.counts.hits !== this.run?.counts.hits) read = true;
         this.run = { ...this.run, ...h.data };
         changed = true;
         if (ended) read = true; // critical path and hash are known now
@@ -211,7 +213,7 @@ export class RunModel {
     this.again = window.setTimeout(() => {
       this.again = 0;
       void this.read();
-    }, 300);
+    }, 1000);
   }
 
   private patch(row: TaskRow): boolean {
