@@ -177,7 +177,7 @@ export default function Home() {
                 </div>
               </dl>
             ) : (
-              <Skeleton lines={2} />
+              !home.problem && <Skeleton lines={2} />
             )}
           </Card>
           <Card

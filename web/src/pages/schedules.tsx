@@ -283,7 +283,7 @@ function Backfill({ s, onClose }: { s: Schedule; onClose: () => void }) {
   const today = new Date();
   const [from, setFrom] = useState(dayKey(addDays(today, -7)));
   const [to, setTo] = useState(dayKey(today));
-  const command = `cairn schedule backfill ${shellWord(s.schedule)} --from ${from} --to ${to}`;
+  const command = `cairn schedule backfill ${shellWord(s.schedule)} ${from}..${to}`;
   return (
     <Dialog title={`${w.backfill}: ${s.schedule}`} onClose={onClose}>
       <p class="second">{w.backfillSays}</p>
