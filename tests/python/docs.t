@@ -1,5 +1,6 @@
 #!/bin/bash
-# Every command line of docs/guide/python.md and coming-from.md, in the order of the page (docs/guide/README.md).
+# Every command line of docs/guide/python.md and coming-from.md, in the order of the page: a block whose first line is a
+# comment with a file's name becomes that file, `sh` and `python` are executed, `text` isn't.
 . "$(dirname "$0")/../lib.sh"
 
 python=/usr/bin/python3

@@ -71,11 +71,14 @@ class _Job:
         self.logs = [str(f) for f in job.log]
         flags: Set[str] = set()
         self.directories = set()
+        self.temporary = set()
         for f in [*job.output, *job.input]:
             own = {k for k, v in getattr(f, "flags", {}).items() if v}
             flags |= own
             if "directory" in own:
                 self.directories.add(str(f))
+            if "temp" in own:
+                self.temporary.add(str(f))
         self.flags = flags
         self.command: Optional[str] = job.shellcmd if job.is_shell else None
         self.is_empty = bool(job.is_norun)
@@ -236,7 +239,7 @@ class Importer:
             "run": "\n".join(lines),
             "code": code,
             "inputs": inputs or None,
-            "outputs": outputs or None,
+            "outputs": {n: self._output(job, p) for n, p in outputs.items()} or None,
             "resources": resources or None,
             "timeout": f"{int(job.resources['runtime'])}m"
             if job.resources.get("runtime")
@@ -251,11 +254,8 @@ class Importer:
                 "`environment:` takes an explicit lock file: conda list --explicit --md5",
                 file=self._file(job.file),
             )
-        for flag in sorted(
-            job.flags & {"temp", "protected", "pipe", "service", "ancient", "touch"}
-        ):
+        for flag in sorted(job.flags & {"protected", "pipe", "service", "ancient", "touch"}):
             todo = {
-                "temp": "outputs stay in the store, until `cairn store gc`",
                 "ancient": "content counts here, not times",
                 "touch": "write the file in the command",
             }.get(flag, "not imported")
@@ -265,6 +265,10 @@ class Importer:
                 todo,
                 file=self._file(job.file),
             )
+
+    @staticmethod
+    def _output(job: _Job, path: str) -> Any:
+        return {"path": path, "temp": True} if path.rstrip("/") in job.temporary else path
 
     def _own(self, job: _Job) -> List[str]:
         """What Snakemake reads for a rule, with its script's folder, since that may read more."""
