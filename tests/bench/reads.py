@@ -7,7 +7,7 @@ import tempfile
 import time
 
 PATHS = [("runs, a page", "runs?limit=50"), ("runs, a page with columns", "runs?limit=50&metrics=accuracy,loss"), ("runs by text", "runs?q=lr%22%3A0.01&limit=50"),
-         ("runs by text, none of 10k", "runs?q=nothing-has-this"), ("runs by param", "runs?param=lr%3D0.1"), ("runs by metric", "runs?metric=accuracy%3E%3D0.99"),
+         ("runs by text, none of them", "runs?q=nothing-has-this"), ("runs by param", "runs?param=lr%3D0.1"), ("runs by metric", "runs?metric=accuracy%3E%3D0.99"),
          ("runs, best first", "runs?sort=-accuracy"), ("a run", "runs/last"), ("its graph", "runs/last/graph"), ("its tasks", "runs/last/tasks"),
          ("its timeline", "runs/last/timeline"), ("compare two", "compare?runs=last,last"), ("lineage", "lineage?content={content}"), ("home", "home"),
          ("pipelines", "pipelines")]

@@ -74,7 +74,7 @@ static bool parse_sort(struct api *a, struct run_query *q)
 
 /* Text is looked for in at most this many rows for a page, so that none takes long; the page may
  * then be empty and still have a next one. */
-#define TEXT_ROWS 10000
+#define TEXT_ROWS 4000
 
 static bool bound_text(struct api *a, struct run_query *q)
 {

@@ -70,7 +70,7 @@ const struct api_route api_routes[] = {
 		 { "commit", API_QUERY, TEXT, "Only of this git commit, or the beginning of one" },
 		 { "q", API_QUERY, TEXT,
 		   "Only with this text in its id, hash, pipeline, path, params, message, commit, "
-		   "schedule or tags. A page looks at 10,000 runs at most, so it may be empty and "
+		   "schedule or tags. A page looks at 4,000 runs at most, so it may be empty and "
 		   "have a next one" },
 		 { "metrics", API_QUERY, TEXT,
 		   "Names, with commas between them: each run gets `metrics` with their values" },

@@ -403,7 +403,7 @@ static int read_series(struct api *a, struct store *s, const struct run_row *run
 	struct err why = { 0 };
 	int r = s && is_small(f) ? series_load(s, run, f, a->arena, ret, &why) : 0;
 
-	if (r < 0 && why.code == ERR_INVALID)
+	if (r < 0 && (why.code == ERR_INVALID || why.code == ERR_CORRUPT))
 		return 0;
 	return r < 0 ? err_pass(err, &why) : r;
 }
