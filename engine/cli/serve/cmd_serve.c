@@ -1,4 +1,11 @@
-/* `cairn serve`. */
+/* engine/cli/serve/cmd_serve.c — `cairn serve`: options become those of the daemon.
+ *
+ * Each option is read and checked here, so that a wrong one is an error before anything listens:
+ * addresses, certificates, proxies that may name a user, roles of these users. Then daemon_run()
+ * takes over.
+ *
+ * What it doesn't do: decide who may do what (serve/access/), or listen (serve/web/).
+ */
 #include <string.h>
 #include "cli/serve/server.h"
 #include "serve/daemon.h"
