@@ -55,7 +55,6 @@ const CHOICE = [
   'hash',
   'tags',
   'schedule',
-  'author',
   'commit',
   'message',
 ];
