@@ -46,7 +46,7 @@ v = tuple(int(n) for n in json.load(open(\"out\"))[\"libraries\"][\"sqlite\"].sp
 assert v >= (3, 51, 3), v"
 '
 test_expect 'one file has the built-in steps: by cairn step, by its other name, and as the engine calls them' '
-	"$PROGRAM" step >out 2>&1 || true
+	"$PROGRAM" step --help >out
 	test_grep shard out
 	ln -s "$PROGRAM" cairn-steps
 	./cairn-steps shard --help >out
@@ -58,18 +58,18 @@ test_expect 'one file has the built-in steps: by cairn step, by its other name, 
 '
 test_expect 'and git facts, without git or libgit2' '
 	git init -q repository
-	(cd repository; git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m one)
+	git -C repository -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m one
 	"$PROGRAM" init repository
 	"$PROGRAM" -C repository run
 	"$PROGRAM" -C repository runs --json >out
-	grep -q "$(git -C repository rev-parse HEAD)" out || { "$PROGRAM" -C repository runs -v >out; test_grep "$(git -C repository rev-parse HEAD | cut -c 1-7)" out; }
+	grep -q "$(git -C repository rev-parse HEAD)" out
 '
 test_expect 'the server answers' '
 	"$PROGRAM" init served
 	start serve "$PROGRAM" -C served serve --listen 127.0.0.1:0
-	wait_until 30 grep -Eo "http://127.0.0.1:[0-9]+" serve.out serve.err 2>/dev/null >/dev/null || { cat serve.out; false; }
-	url=$(cat serve.out serve.err 2>/dev/null | grep -Eo "http://127.0.0.1:[0-9]+" | sort -u | sed -n 1p)
-	python3 -c "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1] + \"/healthz\").status)" "$url" >status
+	wait_until 30 grep -Eq "address=127.0.0.1:[0-9]+" serve.out
+	address=$(grep -Eo "127.0.0.1:[0-9]+" serve.out | sed -n 1p)
+	python3 -c "import sys, urllib.request; print(urllib.request.urlopen(\"http://\" + sys.argv[1] + \"/healthz\").status)" "$address" >status
 	stop serve
 	test_grep 200 status
 '
