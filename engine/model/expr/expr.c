@@ -534,6 +534,9 @@ int expr_eval(const struct expr *e, const struct expr_scope *scope, struct arena
 
 	if (r == 0)
 		*ret = v;
+	/* Only default() tells a name that isn't there from other errors of the pipeline. */
+	if (r < 0 && err && err->code == ERR_NOT_FOUND)
+		err->code = ERR_INVALID;
 	return r;
 }
 
