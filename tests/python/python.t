@@ -21,7 +21,7 @@ venv() {
 	local dir=$cache/$1
 	shift
 	[ -e "$dir/done" ] && { echo "$dir"; return; }
-	[ -n "${CAIRN_TEST_FULL:-}" ] || return 1
+	[ "${CAIRN_TEST_FULL:-0}" = 1 ] || return 1
 	rm -rf "$dir"
 	mkdir -p "$cache"
 	{ "$python" -m venv "$dir" && HOME=$test_home "$dir/bin/pip" install -q "$@"; } >"$TRASH/venv.log" 2>&1 || return 1

@@ -164,7 +164,7 @@ function Rail({
   const p = place.value.query.get('project');
   const next: Record<Theme, Theme> = { system: 'light', light: 'dark', dark: 'system' };
   return (
-    <div class={`rail ${open ? 'open' : ''}`} id="rail">
+    <header class={`rail ${open ? 'open' : ''}`} id="rail">
       <a class="brand" href={url('/', { project: p })}>
         <img src={icon} alt="" /> {words.product}
       </a>
@@ -229,7 +229,7 @@ function Rail({
           </div>
         )}
       </div>
-    </div>
+    </header>
   );
 }
 

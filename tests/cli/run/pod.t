@@ -95,9 +95,9 @@ test_expect "$1: the newest numbers of a training are said while it runs, and on
 	main live
 	exec 8>live.in
 	echo "{\"step\": 1, \"loss\": 0.5, \"lr\": 0.1}" >&8
-	wait_until 60 grep -q "cairn pod: {\"cairn_series\":7,\"loss\":0.5,\"lr\":0.1" live-side.out
+	wait_until 60 grep -q "cairn pod: {\"cairn_series\":7,\"step\":1.0,\"loss\":0.5,\"lr\":0.1" live-side.out
 	echo "{\"step\": 2, \"loss\": 0.25, \"cairn_series\": 9, \"words\": \"no\"}" >&8
-	wait_until 60 grep -q "{\"cairn_series\":7,\"loss\":0.25}" live-side.out
+	wait_until 60 grep -q "{\"cairn_series\":7,\"step\":2.0,\"loss\":0.25}" live-side.out
 	exec 8>&-
 	ended live
 	test_is "$(lines_of cairn_series live-side.out)" 2

@@ -230,6 +230,7 @@ export const words = {
       duration: 'Duration',
       attempts: 'Attempts',
       metric: 'Metric',
+      value: 'Value',
       node: 'Node',
     },
     noTasks: 'No task matches',

@@ -73,17 +73,17 @@ export default function Metrics({ model }: { model: RunModel }) {
               <tr>
                 <th scope="col">{words.run.taskCols.task}</th>
                 <th scope="col">{words.run.taskCols.metric}</th>
-                <th scope="col" class="num" />
+                <th scope="col" class="num">
+                  {words.run.taskCols.value}
+                </th>
               </tr>
             </thead>
             <tbody>
               {tables.flatMap(([task, m]) =>
                 Object.entries(m as Record<string, number | null>).map(([k, v], i) => (
                   <tr key={`${task} ${k}`}>
-                    <th scope="row">
-                      {i === 0 ? <a href={taskHref(model.id, task)}>{task}</a> : ''}
-                    </th>
-                    <td>{k}</td>
+                    <td>{i === 0 && <a href={taskHref(model.id, task)}>{task}</a>}</td>
+                    <th scope="row">{k}</th>
                     <td class="num">{value(v)}</td>
                   </tr>
                 )),
