@@ -114,7 +114,7 @@ test_expect 'of the API, with plain HTTP' '
 		test_grep "parameter .${p%=*}. must be a whole number from . to 4294967295" body
 	done
 	get srv /api/v1/openapi.json
-	test_is "$(json body "[p[\"name\"] for p in d[\"paths\"][\"/api/v1/runs/{run}/log\"][\"get\"][\"parameters\"]][-2:]")" "[\"lines\", \"rank\"]"
+	test_is "$(json body "[p[\"name\"] for p in d[\"paths\"][\"/api/v1/runs/{run}/log\"][\"get\"][\"parameters\"]][-4:]")" "[\"lines\", \"rank\", \"offset\", \"bytes\"]"
 '
 
 test_expect 'bad values are one clear error, before anything is asked' '

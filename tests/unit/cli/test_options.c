@@ -162,8 +162,8 @@ static void check_command(const struct cli_command *c, const struct cli_command 
 	assert_non_null(c->examples);
 	assert_non_null(c->examples[0].line);
 	assert_non_null(c->description);
-	assert_true((c->run != NULL) != (c->subcommands != NULL));
-	if (!c->subcommands)
+	assert_true(c->run || c->subcommands);
+	if (c->run)
 		assert_true(c->operands && c->min <= c->max && (c->max > 0) == (*c->operands != 0));
 	assert_int_equal(c->complete == COMPLETE_CHOICE, c->operand_choices != NULL);
 	for (const struct cli_option *o = cli_global_options; o->name; o++)

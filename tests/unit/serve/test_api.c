@@ -166,11 +166,18 @@ static void description(void **state)
 	}
 	for (const struct api_route *r = api_routes; r->method; r++) {
 		assert_non_null(r->handle);
-		assert_true(strchr(r->answer, '/') || json_object_get(schemas, r->answer));
+		if (!r->answer)
+			assert_int_equal(r->status, 204);
+		else
+			assert_true(strchr(r->answer, '/') || json_object_get(schemas, r->answer));
 		assert_true(!r->body || json_object_get(schemas, r->body));
-		/* what changes something asks for the token, or for a signature */
-		assert_int_equal(strcmp(r->method, "POST") == 0,
-				 (r->flags & (API_CHANGES | API_SIGNED)) != 0);
+		/* What isn't a GET says who may: by a role, a signature, or that it changes
+		 * nothing. */
+		assert_int_equal(strcmp(r->method, "GET") == 0 && !(r->flags & API_OPEN),
+				 (r->flags & (API_CHANGES | API_SIGNED | API_ASKS | API_OPEN)) ==
+					 0);
+		assert_true(strcmp(r->method, "GET") != 0 ||
+			    !(r->flags & (API_CHANGES | API_SIGNED | API_ASKS)));
 	}
 	json_decref(d);
 }
