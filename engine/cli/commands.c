@@ -126,7 +126,7 @@ static const struct cli_command secret_commands[] = {
 static const struct cli_command serve_commands[] = {
 	{ "token", "manage who may use a server", "add|list|revoke [NAME]", 1, 2,
 	  "A token lets a person or a program use the server of this project. `add` makes one and "
-	  "prints it once; the project keeps only its digest, in .cairn/serve/tokens.json. "
+	  "prints it once; the project keeps only its digest, in .cairn/access/tokens.json. "
 	  "`revoke` "
 	  "ends it and all sessions that were begun with it. A running server sees both at once, "
 	  "and needs no restart.\n\nEach role may do what those before it may. viewer: read. "
@@ -665,7 +665,7 @@ const struct cli_command cli_commands[] = {
 	  "files are read again when they change, and at SIGHUP.\n\nBehind a proxy that signs "
 	  "people in, --trust-proxy names the addresses from which a header (--identity-header) "
 	  "is believed. They are viewers, unless --identity-role says otherwise.\n\nThe audit log "
-	  "(.cairn/serve/audit.jsonl, /api/v1/audit) has each change: who, by which way, from "
+	  "(.cairn/access/audit.jsonl, /api/v1/audit) has each change: who, by which way, from "
 	  "where.\n\nA schedule's `notify` says who is told of failures. A "
 	  "command gets the event as JSON on standard input and as CAIRN_EVENT, CAIRN_SCHEDULE, "
 	  "CAIRN_RUN, CAIRN_MESSAGE and others; a webhook gets it as a POST, signed with its "

@@ -39,7 +39,7 @@ test_expect 'tokens: shown once, kept as digests, for the owner alone' '
 	done
 	cairn serve token list --json >list
 	test_is "$(json list "[(t[\"name\"], t[\"role\"], t[\"expires\"]) for t in d[\"tokens\"]]")" "[[\"viewer\", \"viewer\", null], [\"operator\", \"operator\", null], [\"admin\", \"admin\", null]]"
-	test_is "$(stat -c %a .cairn/serve .cairn/serve/tokens.json | tr "\n" " ")" "700 600 "
+	test_is "$(stat -c %a .cairn/access .cairn/access/tokens.json | tr "\n" " ")" "700 600 "
 	test_must_fail grep -rqF "$(cut -c7- admin.token)" .cairn
 '
 test_expect 'tokens: wrong usage' '
@@ -137,19 +137,19 @@ test_expect 'signing out ends it, and so does revoking its token, at once and wi
 	wait_until 30 expired
 '
 test_expect 'a damaged or open file of tokens lets nobody in, and says so' '
-	chmod 644 .cairn/serve/tokens.json
+	chmod 644 .cairn/access/tokens.json
 	as viewer /api/v1/runs
 	status_is 401
 	test_grep "tokens-broken.*others may read" srv.out
 	test_code 3 cairn serve token list 2>err
-	chmod 600 .cairn/serve/tokens.json
+	chmod 600 .cairn/access/tokens.json
 	as viewer /api/v1/runs
 	status_is 200
-	cp .cairn/serve/tokens.json kept
-	echo "{" >.cairn/serve/tokens.json
+	cp .cairn/access/tokens.json kept
+	echo "{" >.cairn/access/tokens.json
 	as viewer /api/v1/runs
 	status_is 401
-	cp kept .cairn/serve/tokens.json
+	cp kept .cairn/access/tokens.json
 	as viewer /api/v1/runs
 	status_is 200
 '
@@ -222,13 +222,13 @@ test_expect 'the audit log: who, as what, by which way, from where' '
 	as admin "/api/v1/audit?limit=2&cursor=$(json first "d[\"next\"]")"
 	test_is "$(json body "d[\"entries\"]")" "$(json all "d[\"entries\"][2:4]")"
 	for t in viewer operator admin; do
-		test_must_fail grep -qF "$(cat $t.token)" .cairn/serve/audit.jsonl srv.out
+		test_must_fail grep -qF "$(cat $t.token)" .cairn/access/audit.jsonl srv.out
 	done
-	test_is "$(stat -c %a .cairn/serve/audit.jsonl)" 600
+	test_is "$(stat -c %a .cairn/access/audit.jsonl)" 600
 	test_is "$(stop srv TERM)" 0
 '
 test_expect 'the audit log goes on after a restart, and behind a line that was cut off' '
-	printf "{\"n\": 99" >>.cairn/serve/audit.jsonl
+	printf "{\"n\": 99" >>.cairn/access/audit.jsonl
 	serve_forget srv
 	serve srv
 	as operator /api/v1/runs/last/cancel -X POST

@@ -190,7 +190,7 @@ else
 		for way in fetch post xhr beacon cookie storage frame worker script event; do
 			test_is "$way $(json said "d[\"$way\"]")" "$way refused"
 		done
-		test_no_grep "schedules/none" .cairn/serve/audit.jsonl
+		test_no_grep "schedules/none" .cairn/access/audit.jsonl
 	'
 fi
 test_expect 'a ticket: nobody makes one, or gets to another content with it; it ends with its token' '

@@ -33,9 +33,9 @@ struct audit *audit_new(const char *dir)
 	struct audit *a = xcalloc(1, sizeof(*a));
 
 	pthread_mutex_init(&a->lock, NULL);
-	a->folder = fs_join(dir, "serve");
-	a->path = fs_join(dir, "serve/audit.jsonl");
-	a->old_path = fs_join(dir, "serve/audit.1.jsonl");
+	a->folder = fs_join(dir, "access");
+	a->path = fs_join(dir, "access/audit.jsonl");
+	a->old_path = fs_join(dir, "access/audit.1.jsonl");
 	a->fd = -1;
 	return a;
 }

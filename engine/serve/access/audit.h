@@ -1,6 +1,6 @@
 /* serve/access/audit.h — the audit log: who changed what, who signed in, who was refused.
  *
- * A file of JSON lines in the project's state, `serve/audit.jsonl`, mode 0600. When it has
+ * A file of JSON lines in the project's state, `access/audit.jsonl`, mode 0600. When it has
  * AUDIT_FILE_MAX bytes it becomes `audit.1.jsonl`, in place of the one before: so the log has the
  * newest entries, of at least that many bytes. Any thread. */
 #ifndef CAIRN_SERVE_ACCESS_AUDIT_H

@@ -44,7 +44,7 @@ bool token_name_is_valid(const char *name)
 
 char *tokens_path(const char *dir)
 {
-	return fs_join(dir, "serve/tokens.json");
+	return fs_join(dir, "access/tokens.json");
 }
 
 /* Reading. */
@@ -134,8 +134,8 @@ static int write_all(const char *dir, const struct token *v, size_t n, struct er
 
 static int lock(const char *dir, int *ret_fd, struct err *err)
 {
-	_cleanup_(freep) char *folder = fs_join(dir, "serve"),
-			      *path = fs_join(dir, "serve/tokens.lock");
+	_cleanup_(freep) char *folder = fs_join(dir, "access"),
+			      *path = fs_join(dir, "access/tokens.lock");
 
 	if (fs_mkdir_p_at(AT_FDCWD, folder, 0700, err) < 0)
 		return -1;
