@@ -36,6 +36,10 @@ class Server:
                     self.connection = http.client.HTTPConnection(self.host, timeout=60)
                 self.connection.request(method, path, body, headers)
                 answer = self.connection.getresponse()
+                if (answer.getheader("Content-Type") or "").startswith("text/event-stream"):  # it has no end
+                    self.connection.close()
+                    self.connection = None
+                    return answer.status, "text/event-stream", b""
                 return answer.status, answer.getheader("Content-Type") or "", answer.read()
             except (http.client.HTTPException, OSError):
                 self.connection = None

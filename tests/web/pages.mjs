@@ -271,7 +271,8 @@ export const checks = {
   async accessible() {
     for (const dark of [false, true])
       await withPage(
-        async (page, { go }) => {
+        async (page, { go, expectError }) => {
+          expectError(/runs\/nothing-here/); // a page for what isn't there
           const t = await api(`/api/v1/runs/${runs.first}/task?task=report`);
           const report = t.outputs.find((o) => o.name === 'report').content.id;
           const pages = ['/', '/runs', '/runs?state=failed&pipeline=failing', '/runs?pipeline=nothing', `/runs/${runs.first}`, `/runs/${runs.first}?open=train`, `/runs/${runs.first}?view=timeline`, `/runs/${runs.first}?view=tasks`, `/runs/${runs.first}?view=metrics`, `/runs/${runs.first}?view=about`, `/runs/${runs.failed}`, `${taskPath(runs.failed, 'crash')}?tab=log`, `${taskPath(runs.failed, 'crash')}?tab=attempts`, `${taskPath(runs.other, 'train[fold=1]')}?tab=overview`, `/artifacts/${report}?path=summary.json`, `/artifacts/${report}?path=samples.tar`, `/artifacts/${report}?path=confusion.csv`, '/compare', '/lineage', `/lineage/${report}`, '/schedules', '/runs/nothing-here', '/sign-in', ...(process.env.WEB_PAGES ?? '').split(' ').filter(Boolean)];
