@@ -78,7 +78,7 @@ class Boundary extends Component<
   override render() {
     if (!this.state.error) return this.props.children;
     return (
-      <Empty title={words.errors.title} hint={this.state.error.message}>
+      <Empty whole title={words.errors.title} hint={this.state.error.message}>
         <button type="button" class="btn" onClick={() => location.reload()}>
           {words.errors.reload}
         </button>
@@ -104,10 +104,10 @@ function Outlet() {
       () => setBroken(true),
     );
   }, [match?.load]);
-  if (!match) return <Empty title={words.errors.notFound} hint={words.errors.notFoundHint} />;
+  if (!match) return <Empty whole title={words.errors.notFound} hint={words.errors.notFoundHint} />;
   if (broken)
     return (
-      <Empty title={words.errors.title} hint={words.errors.chunk}>
+      <Empty whole title={words.errors.title} hint={words.errors.chunk}>
         <button type="button" class="btn" onClick={() => location.reload()}>
           {words.errors.reload}
         </button>
@@ -164,7 +164,7 @@ function Rail({
   const p = place.value.query.get('project');
   const next: Record<Theme, Theme> = { system: 'light', light: 'dark', dark: 'system' };
   return (
-    <header class={`rail ${open ? 'open' : ''}`} id="rail">
+    <aside class={`rail ${open ? 'open' : ''}`} id="rail" aria-label={words.product}>
       <a class="brand" href={url('/', { project: p })}>
         <img src={icon} alt="" /> {words.product}
       </a>
@@ -229,7 +229,7 @@ function Rail({
           </div>
         )}
       </div>
-    </header>
+    </aside>
   );
 }
 

@@ -142,15 +142,19 @@ export function Empty({
   hint,
   command,
   children,
+  whole,
 }: {
   title: string;
   hint?: string;
   command?: string;
   children?: ComponentChildren;
+  /** It is all that the page shows. */
+  whole?: boolean;
 }) {
+  const Heading = whole ? 'h1' : 'h2';
   return (
     <div class="empty">
-      <h2>{title}</h2>
+      <Heading>{title}</Heading>
       {hint && <p>{hint}</p>}
       {command && (
         <div class="command">

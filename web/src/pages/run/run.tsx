@@ -79,6 +79,7 @@ export default function RunPage({ params }: { params: Record<string, string> }) 
   if (model?.problem && !run)
     return model.problem.status === 404 ? (
       <Empty
+        whole
         title={words.run.notFound}
         hint={words.run.notFoundHint}
         command={words.run.notFoundCommand}
