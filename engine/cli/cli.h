@@ -97,6 +97,11 @@ const char *cli_steps_program(struct cli *cli);
  * and warning, each with its line of the file, to cli->err. The caller frees *ret
  * (pipeline_freep). */
 int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err);
+/* What a pipeline may use from elsewhere, for `o`: a fetch is told in a note. `uses` lives as long
+ * as `o`. */
+struct uses;
+void cli_uses(struct cli *cli, const struct config *config, struct uses *uses,
+	      struct pipeline_load_options *o);
 /* For commands that take `[PIPELINE] [STEP…]`: whether this operand is a pipeline file. It is one
  * if it ends in .yaml or .yml, or if it is an existing file whose name no step can have: a file
  * `train` doesn't hide the step `train`. */
@@ -254,5 +259,6 @@ CLI_COMMAND(man);
 CLI_COMMAND(schema);
 CLI_COMMAND(completion);
 CLI_COMMAND(names);
+CLI_COMMAND(fetch_commit);
 
 #endif

@@ -30,6 +30,7 @@
 #include "cli/cli.h"
 #include "model/cache/cache.h"
 #include "run/store.h"
+#include "run/uses/uses.h"
 
 #define LINE_SHOWN_MAX 160 /* bytes of a source line: read longer ones in an editor */
 
@@ -277,12 +278,27 @@ bool cli_is_pipeline_path(const char *operand)
 	return strpbrk(operand, "./") && stat(operand, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+static void tell_fetch(void *arg, const struct elsewhere *what)
+{
+	cli_note(arg, "fetching %s", what->text);
+}
+
+void cli_uses(struct cli *cli, const struct config *config, struct uses *uses,
+	      struct pipeline_load_options *o)
+{
+	*uses = (struct uses){ config, tell_fetch, cli };
+	o->uses_dir = config->uses_dir;
+	o->bring = uses_bring;
+	o->bring_arg = uses;
+}
+
 int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(freep) char *cache_dir = NULL;
 	struct pipeline_load_options o = { 0 };
 	const struct config *config;
+	struct uses uses;
 	int r;
 
 	if (!path && access("pipeline.yaml", F_OK) < 0)
@@ -294,6 +310,7 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 	cache_dir = model_cache_dir();
 	o.project_root = config->project_root;
 	o.cache_dir = cache_dir;
+	cli_uses(cli, config, &uses, &o);
 	r = pipeline_load(path ? path : "pipeline.yaml", &o, diags, ret, err);
 	cli_print_diags(cli, diags);
 	if (r < 0 && err && err->code == ERR_NOT_FOUND)

@@ -127,6 +127,20 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
 	return -1;
 }
 
+/* In a past run's pipeline an input is what that run read. Of what it didn't read, a path isn't
+ * known, and says so when a run needs it. */
+static void take_content(const struct doc *d, struct input_decl *in)
+{
+	const char *artifact = d->content ? map_get_str(d->content, in->uri) : NULL;
+
+	if (!artifact)
+		return;
+	in->origin = INPUT_ARTIFACT;
+	in->uri = artifact;
+	in->root = NULL;
+	in->must_be_dir = false;
+}
+
 /* Reads a path or URI into `in`. */
 static bool read_location(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
 {
@@ -144,15 +158,19 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 	r = read_uri(d, n, &in->origin);
 	if (r == 1)
 		in->uri = doc_text(d, n);
-	if (r != 0)
-		return r == 1;
-	in->origin = INPUT_PATH;
-	in->uri = read_path(d, n, n->text, ".", "input", true, &in->must_be_dir);
-	if (in->uri && fs_is_inside(".cairn", in->uri)) {
+	if (r == 0) {
+		in->origin = INPUT_PATH;
+		in->uri = read_path(d, n, n->text, ".", "input", true, &in->must_be_dir);
+		in->root = d->root;
+	}
+	if (r < 0 || !in->uri)
+		return false;
+	if (r == 0 && fs_is_inside(".cairn", in->uri)) {
 		doc_error(d, n, "`%s` belongs to cairn's own state and can't be an input", in->uri);
 		return false;
 	}
-	return in->uri != NULL;
+	take_content(d, in);
+	return true;
 }
 
 /* Reads how to reach an input that needs other access than the store. */
@@ -266,13 +284,14 @@ uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct
 	if (!read_location(d, n, &in))
 		return UINT32_MAX;
 	slot = map_slot_str(l->implicit_inputs,
-			    arena_printf(l->scratch, "%s%s", in.uri, in.must_be_dir ? "/" : ""));
+			    arena_printf(l->scratch, "%s%s%s%s", in.root ? in.root : "",
+					 in.root ? "/" : "", in.uri, in.must_be_dir ? "/" : ""));
 	if (!*slot) {
 		/* A file may have the name of a declared input. */
-		in.name =
-			arena_printf(l->arena, "%s%s%s",
-				     map_has(l->input_names, in.uri, strlen(in.uri)) ? "./" : "",
-				     in.uri, in.origin == INPUT_PATH && in.must_be_dir ? "/" : "");
+		in.name = arena_printf(
+			l->arena, "%s%s%s%s%s", in.root ? in.root : "", in.root ? "/" : "",
+			map_has(l->input_names, in.uri, strlen(in.uri)) ? "./" : "", in.uri,
+			in.origin == INPUT_PATH && in.must_be_dir ? "/" : "");
 		VEC_PUSH(&l->inputs, in);
 		*slot = (void *)(uintptr_t)l->inputs.n;
 	}
@@ -378,7 +397,7 @@ const struct input_decl *export_place_meets(const struct input_decl *inputs, siz
 					    const char *path, bool above)
 {
 	for (size_t i = 0; i < n; i++)
-		if (inputs[i].origin == INPUT_PATH &&
+		if (inputs[i].origin == INPUT_PATH && !inputs[i].root &&
 		    (fs_is_inside(inputs[i].uri, path) ||
 		     (above && fs_is_inside(path, inputs[i].uri))))
 			return &inputs[i];

@@ -27,6 +27,7 @@ struct source {
 	fetch_fn fetch;
 	void *fetch_arg;
 	const char *root; /* of the project, absolute; NULL: unknown */
+	int (*bring)(void *arg, const struct elsewhere *what, struct err *err);
 };
 
 static void loader_init(struct loader *l, const struct source *src, struct diag_list *diags)
@@ -50,7 +51,9 @@ static void loader_init(struct loader *l, const struct source *src, struct diag_
 	l->input_names = map_new();
 	l->implicit_inputs = map_new();
 	l->step_files = map_new();
+	l->contents = map_new();
 	l->root = src->root;
+	l->bring = src->bring;
 }
 
 static void loader_deinit(struct loader *l)
@@ -76,6 +79,9 @@ static void loader_deinit(struct loader *l)
 	map_free(l->input_names);
 	map_free(l->implicit_inputs);
 	map_free(l->step_files);
+	for (size_t i = 0; i < map_len(l->contents); i++)
+		map_free(map_at(l->contents, i, NULL, NULL));
+	map_free(l->contents);
 	arena_free(l->scratch);
 	arena_free(l->arena); /* NULL when the model was handed out */
 }
@@ -241,8 +247,28 @@ void pipeline_free(struct pipeline *p)
 
 struct disk {
 	const char *root;
+	const struct pipeline_load_options *options;
 	VEC(struct str) contents; /* fetched files, lent to the loader */
 };
+
+/* Brings what lies elsewhere, unless it is there. */
+static int bring_to_disk(void *arg, const struct elsewhere *what, struct err *err)
+{
+	const struct pipeline_load_options *o = ((struct disk *)arg)->options;
+	_cleanup_(freep) char *dir = o->uses_dir ? fs_join(o->uses_dir, what->root) : NULL;
+
+	if (!dir)
+		return err_set(
+			err, ERR_INVALID,
+			"what lies elsewhere is kept in a project, and this file is in none: "
+			"see `cairn init`");
+	if (access(dir, F_OK) == 0)
+		return 0;
+	if (!o->bring)
+		return err_set(err, ERR_NOT_FOUND,
+			       "it isn't here yet: `cairn check FILE` in the project brings it");
+	return o->bring(o->bring_arg, what, err);
+}
 
 /* A clone must not make cairn read other files of the user's. */
 static bool leads_out(const char *root, const char *path)
@@ -257,16 +283,20 @@ static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, 
 			   struct err *err)
 {
 	struct disk *disk = arg;
-	_cleanup_(freep) char *full = fs_join(disk->root, path);
+	size_t n = elsewhere_root_len(path);
+	const char *below = n ? path + n + (path[n] == '/') : path;
+	_cleanup_(freep) char *name = xstrndup(path, n);
+	_cleanup_(freep) char *root =
+		elsewhere_dir(disk->root, n ? disk->options->uses_dir : NULL, name);
+	_cleanup_(freep) char *full = fs_join(root, below);
 	struct str bytes = { 0 };
 	struct err e = { 0 };
 
-	if (leads_out(disk->root, full))
-		return err_set(
-			err, ERR_INVALID,
-			"`%s` is a symbolic link that leads out of the project: put the file "
-			"itself into it",
-			path);
+	if (leads_out(root, full))
+		return err_set(err, ERR_INVALID,
+			       "`%s` is a symbolic link that leads out of the %s: put the file "
+			       "itself into it",
+			       below, n ? "commit" : "project");
 	str_reserve(&bytes, 1);
 	if (fs_read_file(full, YAML_FILE_MAX, &bytes, &e) < 0) {
 		str_deinit(&bytes);
@@ -299,13 +329,14 @@ int pipeline_load(const char *path, const struct pipeline_load_options *o, struc
 		  struct pipeline **ret, struct err *err)
 {
 	_cleanup_(freep) char *inside = path_in_project(o->project_root, path);
-	struct disk disk = { .root = o->project_root };
+	struct disk disk = { .root = o->project_root, .options = o };
 	struct str bytes = { 0 };
 	struct source src = { .display = path,
 			      .path = inside,
 			      .fetch = fetch_from_disk,
 			      .fetch_arg = &disk,
-			      .root = o->project_root };
+			      .root = o->project_root,
+			      .bring = bring_to_disk };
 	struct model_cache_key key;
 	int r;
 

@@ -26,7 +26,8 @@
  *
  * A step that uses a whole pipeline (`uses: ./other.yaml`) isn't in the model: the steps of that
  * pipeline stand in its place, named `step/inner`, with their own params, defaults and paths as if
- * the file stood alone, and so with the same keys (model/use.c).
+ * the file stood alone, and so with the same keys (model/use.c). The file may lie in a git commit,
+ * or be that of a past run (model/elsewhere.h): then its paths are below a root of its own.
  *
  * Paths are inside the project (or the workspace) and normalised; none is absolute or leads out
  * with `..`.
@@ -38,6 +39,7 @@
 #include "base/crypto/digest.h"
 #include "base/diag.h"
 #include "base/failure.h"
+#include "model/elsewhere.h"
 #include "model/expr/expr.h"
 
 #define PIPELINE_NAME_MAX 40
@@ -78,6 +80,8 @@ struct input_decl {
 		bool anonymous;
 	} access;
 	bool must_be_dir; /* written with a trailing slash, which `uri` lacks */
+	const char
+		*root; /* INPUT_PATH: what `uri` lies in (model/elsewhere.h); NULL: the project */
 	struct pos pos;
 };
 
@@ -333,6 +337,8 @@ struct step {
 	const char *name;
 	uint32_t index; /* in pipeline->steps */
 	struct pos pos;
+	const char *root; /* what its code, lock files and scripts lie in (model/elsewhere.h); NULL:
+			     the project */
 	const char *description;
 	struct step_program program;
 	const struct step_approve *approve; /* instead of a program; NULL: none */
@@ -564,6 +570,12 @@ struct pipeline {
 struct pipeline_load_options {
 	const char *project_root; /* absolute; paths in the file are relative to it */
 	const char *cache_dir;    /* absolute; NULL: parsed pipelines aren't kept */
+	/* What steps use from elsewhere: the directory of its roots, absolute; NULL: there is none,
+	 * so nothing can be used. `bring` makes such a root when it isn't there, whole or not at
+	 * all; NULL: only what is there is used. */
+	const char *uses_dir;
+	int (*bring)(void *arg, const struct elsewhere *what, struct err *err);
+	void *bring_arg;
 };
 
 /* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or

@@ -186,6 +186,11 @@ const char *doc_text(const struct doc *d, const struct yaml_node *n)
 	return arena_strndup(d->l->arena, n->text, n->len);
 }
 
+const char *doc_name(const struct doc *d)
+{
+	return d->root ? d->file : d->path;
+}
+
 /* Simple values. */
 
 static bool wrong(const struct doc *d, const struct yaml_node *n, const char *what,
@@ -631,7 +636,8 @@ const char *read_path(const struct doc *d, const struct yaml_node *at, const cha
 		joined = fs_join(strcmp(dir, ".") == 0 ? "" : dir, text);
 		normal = fs_normalise(joined);
 		if (strcmp(normal, "..") == 0 || str_has_prefix(normal, "../"))
-			problem = "leads out of the project";
+			problem = d->root ? "leads out of the commit or the run that it is in"
+					  : "leads out of the project";
 		else if (!allow_root && strcmp(normal, ".") == 0)
 			problem = "is the whole directory: name something in it";
 	}

@@ -25,8 +25,12 @@ struct doc {
 	struct loader *l;
 	struct yaml_tree *tree;
 	const char *file; /* for messages; lives as long as the model */
-	const char *path; /* from the project root, normalised */
-	const char *dir;  /* the directory of `path`; "." at the root */
+	const char *path; /* from the project root, normalised; with `root`, which it begins with */
+	const char *root; /* what it lies in (model/elsewhere.h); NULL: the project */
+	const char *origin; /* with `root`: how messages name it, as `uses` does */
+	const char *dir;    /* the directory of `path`, from the root; "." at the root */
+	const struct map
+		*content; /* in the root of a run: path or URI of an input → "artifact:…" */
 	const char *bytes;
 	size_t len;
 	struct source_index *index; /* made at its first use */
@@ -108,6 +112,8 @@ struct loader {
 	fetch_fn fetch;
 	void *fetch_arg;
 	const char *root; /* of the project, absolute; NULL: unknown */
+	/* Makes the root of what lies elsewhere, if it isn't there; NULL: nobody need be asked. */
+	int (*bring)(void *arg, const struct elsewhere *what, struct err *err);
 
 	VEC(struct param_decl) params; /* the pipeline's own, then those of the pipelines it uses */
 	size_t n_own_params;
@@ -128,6 +134,7 @@ struct loader {
 	struct build *builds;
 	size_t n_steps;
 	struct map *step_files; /* path → struct step_file * */
+	struct map *contents;   /* root of a run → its map of contents */
 	VEC(struct step_file *) step_file_list;
 	VEC(struct schedule_decl) schedules;
 	VEC(struct sweep_decl) sweeps;
@@ -150,6 +157,8 @@ const char *loader_our_word(const char *word, const char *const *names, size_t n
 /* The same among the keys of a map. */
 const char *doc_suggest_key(struct loader *l, const char *word, const struct map *names);
 const char *doc_text(const struct doc *d, const struct yaml_node *n);
+/* What messages call the file itself. */
+const char *doc_name(const struct doc *d);
 
 /* All return false, after a report that starts with `what`, when the node is of another kind; *ret
  * is unchanged then. */
@@ -334,8 +343,6 @@ size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char
  * used. */
 struct step_file *step_file_get(const struct doc *d, const struct yaml_node *uses);
 bool step_file_looks_like(const char *uses);
-/* A repository, a URL, a run: what can't be used. */
-bool step_is_elsewhere(const char *uses);
 
 /* use.c */
 

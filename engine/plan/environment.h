@@ -28,8 +28,8 @@ struct lock {
 	struct str text;
 	struct str project; /* pyproject.toml, of uv */
 };
-/* Reads and checks the lock file at `path` of the project. ERR_NOT_FOUND; ERR_INVALID for a file
- * that isn't a lock file: the message has its name, and the line. */
+/* Reads and checks the lock file at `path` of the project, or of another root. ERR_NOT_FOUND;
+ * ERR_INVALID for a file that isn't a lock file: the message has its name, and the line. */
 int lock_read(const char *project_root, const char *path, struct lock *ret, struct err *err);
 void lock_deinit(struct lock *l);
 /* What lock_read() says of these bytes. */
@@ -44,7 +44,8 @@ bool environment_is_first(const struct pipeline *p, size_t step);
 
 /* The environment of a step. */
 struct plan_environment {
-	const char *path; /* as the step has it, from the project's root */
+	const char *path; /* as the step has it, from the root of what it lies in */
+	const char *root; /* of the step (model/elsewhere.h); NULL: the project */
 	enum lock_kind kind;
 	struct content_id lock;  /* the file's bytes */
 	struct content_id files; /* a tree: what the tool reads, by base name */

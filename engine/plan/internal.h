@@ -198,11 +198,12 @@ bool round_until_reads_values(const struct step *s);
 
 /* sources/sources.c: what comes from the project: code (code/), tools */
 int plan_pin_sources(struct plan *p, struct err *err);
-int plan_put_path(struct plan *p, const char *path, int flags, struct content_id *ret,
-		  struct err *err);
-/* The same, with the project's root already open. `flags`: enum content_put_flags. */
-int plan_put_at(struct plan *p, int root, const char *path, int flags, struct content_id *ret,
-		struct err *err);
+/* `below`: the root that the path lies in (model/elsewhere.h); NULL: the project. */
+int plan_put_path(struct plan *p, const char *below, const char *path, int flags,
+		  struct content_id *ret, struct err *err);
+/* The same, with the root already open as `dir`. `flags`: enum content_put_flags. */
+int plan_put_at(struct plan *p, const char *below, int dir, const char *path, int flags,
+		struct content_id *ret, struct err *err);
 const struct plan_pin *plan_pin_find(const struct plan *p, const char *name);
 void plan_pin_add(struct plan *p, const char *name, const char *origin,
 		  const struct content_id *id);

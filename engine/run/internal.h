@@ -295,7 +295,7 @@ int params_from_json(const struct pipeline *p, const char *json, struct arena *a
 		     struct value *ret, struct err *err);
 
 /* task/files.c: the pipeline's own files in the store */
-int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s,
+int pipeline_files_store(const struct pipeline *p, const struct config *config, struct store *s,
 			 struct content_id *ret, struct err *err);
 
 #define OBSERVE(r, fn, ...)                                         \

@@ -243,8 +243,7 @@ int row_describe(const struct run_context *ctx, const struct pipeline *p,
 	row->path = arena_strdup(arena, rel ? rel : p->path);
 	row->params_json = params_to_json(p, params, arena);
 	row->options_json = options_to_json(&asked, arena);
-	return pipeline_files_store(p, ctx->config->project_root, ctx->store, &row->pipeline_blob,
-				    err);
+	return pipeline_files_store(p, ctx->config, ctx->store, &row->pipeline_blob, err);
 }
 
 void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena)

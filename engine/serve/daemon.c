@@ -194,6 +194,7 @@ static int schedule_projects(struct daemon *d, struct err *err)
 		if (scheduler_add_project(d->scheduler, p->root, cache, p->db, p, &p->scheduled,
 					  err) < 0)
 			return err_wrap(err, "%s", p->root);
+		scheduler_project_uses(p->scheduled, p->config->uses_dir);
 		notifier_add_project(d->notifier, p);
 	}
 	daemon_find_pipelines(d);

@@ -47,10 +47,18 @@ static void decode_twice(const char *bytes, size_t len)
 	arena_free(again);
 }
 
+#define COMMIT "git@0000000000000000000000000000000000000001"
+#define RUN    "run@0000000000000000000000000000000000000000000000000000000000000002"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *bytes = (const char *)data, *split;
-	struct pipeline_source src[2] = { { "p.yaml", bytes, size }, { "s.yaml", "", 0 } };
+	/* The second file is there for `uses` of the project, of a commit, and of a run. */
+	struct pipeline_source src[5] = { { "p.yaml", bytes, size },
+					  { "s.yaml", "", 0 },
+					  { COMMIT "/s.yaml", "", 0 },
+					  { RUN "/s.yaml", "", 0 },
+					  { RUN "/" ELSEWHERE_RUN_FILE, "", 0 } };
 	struct diag_list *diags;
 	struct pipeline *p = NULL;
 	struct str out = { 0 };
@@ -64,9 +72,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		src[0].len = (size_t)(split - bytes);
 		src[1].bytes = split + 1;
 		src[1].len = size - src[0].len - 1;
+		split = memchr(src[1].bytes, 0x1e, src[1].len);
 	}
+	if (split) {
+		src[4].bytes = split + 1;
+		src[4].len = src[1].len - (size_t)(split + 1 - src[1].bytes);
+		src[1].len -= src[4].len + 1;
+	}
+	src[2].bytes = src[3].bytes = src[1].bytes;
+	src[2].len = src[3].len = src[1].len;
 	diags = diag_list_new();
-	if (pipeline_parse(src, 2, diags, &p, NULL) == 0) {
+	if (pipeline_parse(src, ARRAY_LEN(src), diags, &p, NULL) == 0) {
 		walk(p);
 		if (!model_encode(p, &out))
 			abort();

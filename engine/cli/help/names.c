@@ -57,6 +57,7 @@ static struct pipeline *load(struct cli *cli, const struct words *w)
 	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || cli_config(cli, &config, &err) < 0)
 		return NULL;
 	o.project_root = config->project_root;
+	o.uses_dir = config->uses_dir; /* nothing is fetched after Tab */
 	return pipeline_load(path, &o, diags, &p, &err) < 0 ? NULL : p;
 }
 

@@ -40,7 +40,7 @@ static const struct {
 	{ "projectPath", "a path in the project" },
 	{ "envFile", "a path in the project" },
 	{ "envFileUp", "a path" },
-	{ "stepFilePath", "a path: `./steps/clean.yaml`" },
+	{ "stepFilePath", "a path: `./steps/clean.yaml`; `git+https://…@COMMIT#path`; `run:HASH`" },
 	{ "uri", "a URI" },
 	{ "location", "a path or a URI" },
 	{ "exportUri", "a path or a URI" },

@@ -3,6 +3,7 @@
 #include "base/os/fs.h"
 #include "cli/cli.h"
 #include "cli/run/here.h"
+#include "run/uses/uses.h"
 
 struct check {
 	struct cli *cli;
@@ -66,7 +67,12 @@ static void check_file(struct check *c, const struct config *config, const char 
 		.project_root = in_project ? config->project_root : dir
 	}; /* no cache: the file itself must be checked */
 	struct err err = { 0 };
-	int r = pipeline_load(path, &o, diags, &p, &err);
+	struct uses uses;
+	int r;
+
+	if (in_project)
+		cli_uses(c->cli, config, &uses, &o);
+	r = pipeline_load(path, &o, diags, &p, &err);
 
 	if (r == 0 && in_project)
 		here_check(config, p, diags);

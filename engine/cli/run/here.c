@@ -40,9 +40,10 @@ struct here {
 	bool local;
 };
 
-static bool exists(const struct here *h, const char *path, struct stat *ret)
+/* `root`: of the input or the step that names it. */
+static bool exists(const struct here *h, const char *root, const char *path, struct stat *ret)
 {
-	_cleanup_(freep) char *whole = fs_join(h->config->project_root, path);
+	_cleanup_(freep) char *dir = config_root(h->config, root), *whole = fs_join(dir, path);
 
 	return lstat(whole, ret) == 0;
 }
@@ -56,10 +57,11 @@ static void check_inputs(struct here *h)
 
 		if (in->origin != INPUT_PATH)
 			continue;
-		if (!exists(h, in->uri, &st))
+		if (!exists(h, in->root, in->uri, &st))
 			diag_warning(h->diags, in->pos.file, in->pos.line, in->pos.col,
-				     "input `%s`: %s isn't here now; a run needs it", in->name,
-				     in->uri);
+				     "input `%s`: %s isn't %s", in->name, in->uri,
+				     in->root ? "in the commit or run that uses it"
+					      : "here now; a run needs it");
 		else if (in->must_be_dir && S_ISREG(st.st_mode))
 			diag_error(h->diags, in->pos.file, in->pos.line, in->pos.col,
 				   "input `%s`: %s is a file, but is written as a directory",
@@ -129,7 +131,7 @@ static void add_examples(const char *dir, struct str *out)
 static void check_each(struct here *h, const struct step *s)
 {
 	_cleanup_(str_deinit) struct str there = { 0 };
-	_cleanup_(freep) char *dir = NULL;
+	_cleanup_(freep) char *root = NULL, *dir = NULL;
 	int64_t budget = LOOKED_AT_MAX;
 	const struct input_decl *in;
 	struct stat st;
@@ -139,7 +141,8 @@ static void check_each(struct here *h, const struct step *s)
 	in = &h->pipeline->inputs[s->each->from.index];
 	if (in->origin != INPUT_PATH)
 		return;
-	dir = fs_join(h->config->project_root, in->uri);
+	root = config_root(h->config, in->root);
+	dir = fs_join(root, in->uri);
 	if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode) || is_there(dir, s->each->glob, 0, &budget))
 		return;
 	add_examples(dir, &there);
@@ -166,16 +169,23 @@ static void check_image(struct here *h, const struct step *s)
 	arena_free(arena);
 }
 
+static const char *place_of(const struct step *s)
+{
+	return !s->root                       ? "project"
+	       : str_has_prefix(s->root, "g") ? "commit that is used"
+					      : "code of the run that is used";
+}
+
 static void check_paths(struct here *h, const struct step *s, const char *key,
 			const char *const *paths, size_t n)
 {
 	struct stat st;
 
 	for (size_t i = 0; i < n; i++)
-		if (!exists(h, paths[i], &st))
+		if (!exists(h, s->root, paths[i], &st))
 			diag_error(h->diags, s->pos.file, s->pos.line, s->pos.col,
-				   "step `%s`: `%s` names %s, which isn't in the project", s->name,
-				   key, paths[i]);
+				   "step `%s`: `%s` names %s, which isn't in the %s", s->name, key,
+				   paths[i], place_of(s));
 }
 
 /* The one file that is read: what isn't a lock file is known before a run. */
@@ -183,12 +193,12 @@ static void check_environment(struct here *h, const struct step *s)
 {
 	const char *path = s->reads.environment, *name;
 	_cleanup_(lock_deinit) struct lock l = { 0 };
-	_cleanup_(freep) char *tool = NULL;
+	_cleanup_(freep) char *tool = NULL, *root = config_root(h->config, s->root);
 	struct err err = { 0 };
 
 	if (!environment_is_first(h->pipeline, (size_t)(s - h->pipeline->steps)))
 		return;
-	if (lock_read(h->config->project_root, path, &l, &err) < 0) {
+	if (lock_read(root, path, &l, &err) < 0) {
 		diag_error(h->diags, s->pos.file, s->pos.line, s->pos.col,
 			   "step `%s`: `environment`: %s", s->name, err.msg);
 		return;
@@ -272,11 +282,11 @@ static void check_script(struct here *h, const struct step *s)
 	if (!named || word.s[0] == '/')
 		return;
 	path = fs_normalise(word.s);
-	if (str_has_prefix(path, "..") || is_filled(s, path) || exists(h, path, &st))
+	if (str_has_prefix(path, "..") || is_filled(s, path) || exists(h, s->root, path, &st))
 		return;
 	diag_error(h->diags, run->file ? run->file : s->pos.file,
 		   run->line ? run->line : s->pos.line, run->line ? run->col : s->pos.col,
-		   "step `%s` runs %s, which isn't in the project", s->name, path);
+		   "step `%s` runs %s, which isn't in the %s", s->name, path, place_of(s));
 }
 
 /* This machine. */

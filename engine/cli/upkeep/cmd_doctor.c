@@ -381,12 +381,12 @@ static void check_environment(struct doctor *d, const struct pipeline *p, const 
 {
 	const char *path = s->reads.environment, *name;
 	_cleanup_(lock_deinit) struct lock l = { 0 };
-	_cleanup_(freep) char *tool = NULL;
+	_cleanup_(freep) char *tool = NULL, *root = config_root(d->config, s->root);
 	struct err err = { 0 };
 
 	if (!environment_is_first(p, (size_t)(s - p->steps)))
 		return;
-	if (lock_read(d->config->project_root, path, &l, &err) < 0) {
+	if (lock_read(root, path, &l, &err) < 0) {
 		doctor_found(d, DOCTOR_PROBLEM, "environment", "see `cairn check`", "step %s: %s",
 			     s->name, err.msg);
 		return;

@@ -40,6 +40,14 @@ static void c_param(struct codec *c, struct param_decl *d)
 	c_pos(c, &d->pos);
 }
 
+/* It becomes the name of a directory. */
+static void c_root(struct codec *c, const char **root)
+{
+	c_str(c, root);
+	if (*root && (!**root || elsewhere_root_len(*root) != strlen(*root)))
+		codec_fail(c);
+}
+
 static void c_input(struct codec *c, struct input_decl *in)
 {
 	c_name(c, &in->name);
@@ -51,6 +59,7 @@ static void c_input(struct codec *c, struct input_decl *in)
 	c_str(c, &in->access.profile);
 	C_BOOL(c, in->access.anonymous);
 	C_BOOL(c, in->must_be_dir);
+	c_root(c, &in->root);
 	c_pos(c, &in->pos);
 }
 
@@ -379,7 +388,8 @@ enum {
 	HAS_SETTINGS = 1 << 12,
 	HAS_APPROVE = 1 << 13,
 	HAS_REPEAT = 1 << 14,
-	HAS_ALL = (1 << 15) - 1,
+	HAS_ROOT = 1 << 15,
+	HAS_ALL = (1 << 16) - 1,
 };
 
 static bool same_policy(const struct step *a, const struct step *b)
@@ -444,6 +454,7 @@ static unsigned what_it_has(const struct step *s)
 	has |= step_has_settings(s) ? HAS_SETTINGS : 0;
 	has |= s->approve ? HAS_APPROVE : 0;
 	has |= s->repeat ? HAS_REPEAT : 0;
+	has |= s->root ? HAS_ROOT : 0;
 	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
 	return has;
 }
@@ -508,6 +519,8 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 	}
 	if (has & HAS_STEP_FILE)
 		c_name(c, &s->program.step_file);
+	if (has & HAS_ROOT)
+		c_root(c, &s->root);
 	for (size_t i = 0; i < s->program.n_locals; i++)
 		c_template(c, &((struct step_local *)MUTABLE(s->program.locals))[i].value);
 	if (has & HAS_ENV)

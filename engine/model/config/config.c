@@ -108,6 +108,16 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 
 const char *const config_not_content[] = { ".cairn", ".git", NULL };
 
+char *config_root(const struct config *c, const char *root)
+{
+	return elsewhere_dir(c->project_root, c->uses_dir, root);
+}
+
+char *config_path(const struct config *c, const char *path)
+{
+	return fs_join(elsewhere_root_len(path) ? c->uses_dir : c->project_root, path);
+}
+
 static void read_ignore(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	const char **list;
@@ -342,6 +352,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		return -1;
 	}
 	c->local_store = arena_printf(arena, "%s/store", dir);
+	c->uses_dir = arena_printf(arena, "%s/uses", dir);
 	r = load_file(c, diags, err);
 	read_variables(c, diags);
 	if (r == 0 && diag_errors(diags) > before)

@@ -83,6 +83,7 @@
 struct config {
 	const char *project_root; /* absolute */
 	const char *state_dir;    /* absolute: <root>/.cairn, or CAIRN_DIR */
+	const char *uses_dir;     /* <state_dir>/uses: what steps use from elsewhere */
 	const char *store_uri;    /* absolute path of a directory, or an s3://, gs:// URI. Default
 				     <state_dir>/store */
 	const char *local_store;  /* absolute path of the directory in front of a shared store:
@@ -141,6 +142,11 @@ struct config {
 /* Names that are never content of a project: its state, and git's at the top
  * (content_put_options.exclude). */
 extern const char *const config_not_content[];
+
+/* The directory of a root (model/elsewhere.h); NULL is the project. The caller frees it. */
+char *config_root(const struct config *c, const char *root);
+/* A path of the model that may begin with the name of a root, on disk. The caller frees it. */
+char *config_path(const struct config *c, const char *path);
 
 /* start_dir: where the search for the project root begins (cairn.yaml, .cairn or .git upward).
  * ERR_NOT_FOUND when there is none: the message names `cairn init`. ERR_INVALID: all errors of the

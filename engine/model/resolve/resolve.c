@@ -180,8 +180,8 @@ void resolve_locals(struct resolver *rs, enum place place)
 		if (t != TYPE_ANY && t != wanted)
 			diag_error(rs->l->diags, local->value->file, local->value->line,
 				   local->value->col, "param `%s` of `%s` must be %s, not %s",
-				   local->decl->name, rs->b->file->doc.path, expr_type_name(wanted),
-				   expr_type_name(t));
+				   local->decl->name, doc_name(&rs->b->file->doc),
+				   expr_type_name(wanted), expr_type_name(t));
 	}
 }
 

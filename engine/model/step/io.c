@@ -221,7 +221,7 @@ void step_match_file_inputs(struct build *b)
 		names[i] = b->file_inputs[i].name;
 		if (!map_has(given, names[i], strlen(names[i])))
 			doc_error(b->doc, b->key, "step `%s` must give `%s` its input `%s`",
-				  b->s->name, b->file->doc.path, names[i]);
+				  b->s->name, doc_name(&b->file->doc), names[i]);
 	}
 	map_free(given);
 	given = map_new();
@@ -231,7 +231,7 @@ void step_match_file_inputs(struct build *b)
 		if (!map_has(given, b->s->inputs[i].name, strlen(b->s->inputs[i].name)))
 			doc_error_at(
 				l->diags, &b->s->inputs[i].pos, "`%s` has no input `%s`%s",
-				b->file->doc.path, b->s->inputs[i].name,
+				doc_name(&b->file->doc), b->s->inputs[i].name,
 				loader_suggest(l, b->s->inputs[i].name, names, b->n_file_inputs));
 	map_free(given);
 }

@@ -378,14 +378,6 @@ static unsigned kind_of_step(struct build *b)
 		b->file = step_file_get(d, uses);
 		return CONTEXT_USE;
 	}
-	if (step_is_elsewhere(uses->text)) {
-		doc_error(
-			d, uses,
-			"a file that a step uses lies in the project: bring `%.60s` into it (a git "
-			"submodule is pinned, too), and write its path, ./…/x.yaml",
-			uses->text);
-		return 0;
-	}
 	spec = step_spec_find(uses->text);
 	if (spec) {
 		b->s->program.builtin = spec->name;
@@ -534,9 +526,11 @@ void read_step(struct loader *l, struct build *b)
 		b->s->reads.environment = NULL;
 		b->s->reads.no_imports = false;
 	}
+	b->s->root = b->doc->root;
 	f = b->file;
 	if (f) {
 		b->s->program.step_file = f->doc.path;
+		b->s->root = f->doc.root;
 		if (!f->broken) {
 			struct reader inner = {
 				.l = l, .b = b, .s = b->s, .d = &f->doc, .context = CONTEXT_FILE
@@ -562,7 +556,7 @@ static void match_inputs(struct loader *l, struct use *use)
 	for (size_t i = 0; i < s->n_inputs; i++)
 		if (!map_get_str(use->input_index, s->inputs[i].name))
 			doc_error_at(l->diags, &s->inputs[i].pos, "`%s` has no input `%s`%s",
-				     use->doc->path, s->inputs[i].name,
+				     doc_name(use->doc), s->inputs[i].name,
 				     doc_suggest_key(l, s->inputs[i].name, use->input_index));
 }
 

@@ -1,22 +1,21 @@
-/* Files that steps name by `uses`: step files, one step with its own params in its own YAML, and
- * whole pipelines (use.c). Each is fetched and parsed once, however many steps use it. */
+/* engine/model/step/stepfile.c — files that steps name by `uses`: step files, one step with its own
+ * params in its own YAML, and whole pipelines (../use.c). Each is fetched and parsed once, however
+ * many steps use it.
+ *
+ * A file may lie elsewhere: in a git commit, or in a past run (../elsewhere.h). Then the loader has
+ * its root made first, and everything that the file names by a path lies in that root, too: a doc
+ * has its root, and hands it on to the files that it uses. What a run read is in a file of its
+ * root. That file is one of the model's like any other, so that what the run says can't change
+ * between a run and its reproduction.
+ */
 #include "base/os/fs.h"
 #include "model/read.h"
 
-bool step_is_elsewhere(const char *uses)
-{
-	size_t n = strlen(uses);
-
-	return strstr(uses, "://") || str_has_prefix(uses, "git+") ||
-	       str_has_prefix(uses, "run:") || str_has_prefix(uses, "sha256:") ||
-	       (n >= 12 && strspn(uses, "0123456789abcdef") == n);
-}
-
 bool step_file_looks_like(const char *uses)
 {
-	return !step_is_elsewhere(uses) &&
-	       (str_has_prefix(uses, "./") || str_has_prefix(uses, "../") ||
-		str_has_suffix(uses, ".yaml") || str_has_suffix(uses, ".yml"));
+	return elsewhere_looks_like(uses) || str_has_prefix(uses, "./") ||
+	       str_has_prefix(uses, "../") || str_has_suffix(uses, ".yaml") ||
+	       str_has_suffix(uses, ".yml");
 }
 
 static void check_head(struct step_file *f)
@@ -46,58 +45,174 @@ static void check_head(struct step_file *f)
 	read_params(d, yaml_get(root, "params"), &f->params, &f->n_params);
 }
 
-static int load(struct loader *l, struct step_file *f, const char *user, const char *uses,
-		struct err *err)
+/* Reads and parses it; what it says isn't looked at yet. */
+static int read_file(struct step_file *f, struct err *err)
 {
 	struct doc *d = &f->doc;
-	_cleanup_(freep) char *shown = NULL, *dir = fs_dirname(d->path),
-			      *user_dir = fs_dirname(user), *joined = NULL;
+	struct loader *l = d->l;
 	int r = l->fetch(l->fetch_arg, d->path, &d->bytes, &d->len, err);
 
 	if (r == 1)
-		return err_set(err, ERR_NOT_FOUND, "step file `%s` does not exist", d->path);
+		return err_set(err, ERR_NOT_FOUND, "step file `%s` does not exist%s%s",
+			       d->root ? d->path + strlen(d->root) + 1 : d->path,
+			       d->origin ? " in " : "", d->origin ? d->origin : "");
 	if (r < 0)
 		return r;
-	joined = fs_join(strcmp(user_dir, ".") == 0 ? "" : user_dir, uses);
-	shown = fs_normalise(joined);
-	d->file = arena_strdup(l->arena, shown);
-	d->dir = arena_strdup(l->arena, dir);
 	if (yaml_tree_parse(d->file, d->bytes, d->len, l->diags, &d->tree, err) < 0)
 		f->broken = true;
-	else
-		check_head(f);
 	return 0;
 }
 
-struct step_file *step_file_get(const struct doc *d, const struct yaml_node *uses)
+static struct step_file *new_file(struct loader *l, const char *path, const struct pos *user)
 {
-	struct loader *l = d->l;
-	const char *path = read_path(d, uses, uses->text, d->dir, "step file", false, NULL);
+	struct step_file *f = arena_alloc(l->arena, sizeof(*f));
+
+	f->doc.l = l;
+	f->doc.path = path;
+	f->doc.file = path;
+	f->doc.dir = ".";
+	f->first_use = *user;
+	return f;
+}
+
+static struct step_file *broken_file(const struct doc *d, const struct yaml_node *uses)
+{
+	const struct pos at = doc_pos(d, uses);
+	struct step_file *f = new_file(d->l, uses->text, &at);
+
+	f->broken = true;
+	return f;
+}
+
+/* The file at `path` of what `like` lies in. */
+static struct step_file *get(const struct doc *like, const struct doc *user,
+			     const struct yaml_node *uses, const char *path, const char *shown)
+{
+	struct loader *l = user->l;
+	_cleanup_(freep) char *dir = fs_dirname(path);
+	const struct pos at = doc_pos(user, uses);
 	struct err err = { 0 };
 	struct step_file *f;
 	void **slot;
 
-	if (!path) {
-		f = arena_alloc(l->scratch, sizeof(*f));
-		*f = (struct step_file){
-			.doc = { .l = l, .path = uses->text, .file = uses->text, .dir = "." },
-			.broken = true
-		};
-		return f;
-	}
+	if (like->root)
+		path = arena_printf(l->arena, "%s/%s", like->root, path);
 	slot = map_slot_str(l->step_files, path);
 	if (*slot)
 		return *slot;
-	f = arena_alloc(l->arena, sizeof(*f));
-	f->doc.l = l;
-	f->doc.path = path;
-	f->doc.file = path;
-	f->first_use = doc_pos(d, uses);
+	f = new_file(l, path, &at);
+	f->doc.root = like->root;
+	f->doc.origin = like->origin;
+	f->doc.content = like->content;
+	f->doc.dir = arena_strdup(l->arena, dir);
+	f->doc.file = arena_strdup(l->arena, shown);
 	*slot = f;
 	VEC_PUSH(&l->step_file_list, f);
-	if (load(l, f, d->file, uses->text, &err) < 0) {
-		doc_error(d, uses, "%s", err.msg);
+	if (read_file(f, &err) < 0) {
+		doc_error(user, uses, "%s", err.msg);
 		f->broken = true;
+	} else if (!f->broken) {
+		check_head(f);
 	}
 	return f;
+}
+
+/* Elsewhere. */
+
+/* Takes what the run read: *ret_path is its pipeline's. The file isn't an author's, so that only
+ * damage is a reason for an error. */
+static bool read_run_file(struct doc *in, const struct doc *user, const struct yaml_node *uses,
+			  const char **ret_path)
+{
+	struct loader *l = user->l;
+	const struct pos at = doc_pos(user, uses);
+	const char *path = arena_printf(l->arena, "%s/" ELSEWHERE_RUN_FILE, in->root);
+	void **slot = map_slot_str(l->step_files, path);
+	struct step_file *f = *slot;
+	const struct yaml_node *root, *pipeline, *content;
+	struct map *map;
+	struct err err = { 0 };
+
+	if (!f) {
+		f = *slot = new_file(l, path, &at);
+		f->doc.root = in->root;
+		VEC_PUSH(&l->step_file_list, f);
+		if (read_file(f, &err) < 0) {
+			doc_error(user, uses, "%s", err.msg);
+			f->broken = true;
+		}
+	}
+	root = f->broken ? NULL : f->doc.tree->root;
+	if (!root || root->kind != YAML_KIND_MAP || !(pipeline = yaml_get(root, "pipeline")) ||
+	    pipeline->kind != YAML_KIND_SCALAR || !(content = yaml_get(root, "content")) ||
+	    content->kind != YAML_KIND_MAP) {
+		f->broken = true;
+		return false;
+	}
+	*ret_path = pipeline->text;
+	in->content = map_get_str(l->contents, in->root);
+	if (in->content)
+		return true;
+	*map_slot_str(l->contents, in->root) = map = map_new();
+	for (size_t i = 0; i < content->len; i++)
+		if (content->pairs[i].value->kind == YAML_KIND_SCALAR)
+			*map_slot_str(map, content->pairs[i].key->text) =
+				(void *)(uintptr_t)doc_text(&f->doc, content->pairs[i].value);
+	in->content = map;
+	return true;
+}
+
+static struct step_file *get_elsewhere(const struct doc *d, const struct yaml_node *uses)
+{
+	struct loader *l = d->l;
+	struct elsewhere what;
+	const char *problem = elsewhere_parse(uses->text, l->arena, &what), *path;
+	struct doc in = { .l = l, .file = d->file };
+	struct err err = { 0 };
+
+	if (problem) { /* it may hold a password */
+		doc_error(d, uses, "`uses: %.*s`: %s",
+			  strchr(uses->text, ':') && strchr(uses->text, '@')
+				  ? (int)(strchr(uses->text, ':') - uses->text)
+				  : 80,
+			  uses->text, problem);
+		return broken_file(d, uses);
+	}
+	in.root = what.root;
+	in.origin = what.text;
+	path = what.path;
+	if (l->bring && l->bring(l->fetch_arg, &what, &err) < 0) {
+		doc_error(d, uses, "%s: %s", what.text, err.msg);
+		return broken_file(d, uses);
+	}
+	if (what.kind == ELSEWHERE_RUN && !read_run_file(&in, d, uses, &path))
+		return broken_file(d, uses);
+	path = read_path(&in, uses, path, ".", "the file in it", false, NULL);
+	return path ? get(&in, d, uses, path, arena_printf(l->scratch, "%s#%s", what.text, path))
+		    : broken_file(d, uses);
+}
+
+/* How messages name the file: by the path that leads there from the working directory. */
+static char *shown_path(const struct doc *user, const char *uses, const char *path)
+{
+	_cleanup_(freep) char *dir = fs_dirname(user->file), *joined = NULL;
+
+	if (user->root)
+		return xasprintf("%s#%s", user->origin, path);
+	joined = fs_join(strcmp(dir, ".") == 0 ? "" : dir, uses);
+	return fs_normalise(joined);
+}
+
+struct step_file *step_file_get(const struct doc *d, const struct yaml_node *uses)
+{
+	_cleanup_(freep) char *shown = NULL;
+	const char *path;
+
+	if (elsewhere_looks_like(uses->text))
+		return get_elsewhere(d, uses);
+	path = read_path(d, uses, uses->text, d->dir, "step file", false, NULL);
+	if (!path)
+		return broken_file(d, uses);
+	shown = shown_path(d, uses->text, path);
+	return get(d, d, uses, path, shown);
 }

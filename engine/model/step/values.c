@@ -313,7 +313,7 @@ static const struct expr_template *local_value(struct reader *r, const struct pa
 	if (!read_value_as(r->d, n, decl->type, "a value of `with`", &v))
 		return doc_literal_template(r->d, n, "", 0);
 	if (param_check_value(decl, &v, &fit, &err) < 0) {
-		doc_error(r->d, n, "param `%s` of `%s` %s", decl->name, r->b->file->doc.path,
+		doc_error(r->d, n, "param `%s` of `%s` %s", decl->name, doc_name(&r->b->file->doc),
 			  err.msg);
 		return doc_literal_template(r->d, n, "", 0);
 	}
@@ -334,8 +334,8 @@ static void read_locals(struct reader *r, const struct yaml_node *n)
 		while (k < f->n_params && strcmp(f->params[k].name, nodes[i].name) != 0)
 			k++;
 		if (k == f->n_params)
-			doc_error(r->d, nodes[i].key, "`%s` has no param `%.60s`%s", f->doc.path,
-				  nodes[i].name,
+			doc_error(r->d, nodes[i].key, "`%s` has no param `%.60s`%s",
+				  doc_name(&f->doc), nodes[i].name,
 				  param_hint(nodes[i].name, f->params, f->n_params, r->l->scratch));
 		else
 			locals[k].value = local_value(r, locals[k].decl, nodes[i].value);
@@ -383,6 +383,6 @@ void step_check_locals(struct build *b)
 		if (!decl->has_default && !local->value)
 			doc_error(b->doc, with ? with : b->key,
 				  "step `%s` must give `%s` its param `%s`: with: {%s: …}",
-				  b->s->name, b->file->doc.path, decl->name, decl->name);
+				  b->s->name, doc_name(&b->file->doc), decl->name, decl->name);
 	}
 }

@@ -43,6 +43,8 @@ struct answer {
 
 struct code {
 	struct plan *p;
+	const char *root;  /* what lies elsewhere; NULL: the project */
+	struct code *next; /* of another root */
 	struct code_project *project;
 	struct code_modules *modules;
 	struct map *answers;
@@ -53,22 +55,29 @@ struct code {
 	struct str scratch;
 };
 
-struct code *code_new(struct plan *p)
+static struct code *code_of_root(struct plan *p, const char *root)
 {
 	struct code *c = xcalloc(1, sizeof(*c));
 
 	c->p = p;
-	c->project = code_project_new(p);
+	c->root = root;
+	c->project = code_project_new(p, root);
 	c->modules = code_modules_new(p, c->project);
 	c->answers = map_new();
 	c->stored = map_new();
 	return c;
 }
 
+struct code *code_new(struct plan *p)
+{
+	return code_of_root(p, NULL);
+}
+
 void code_free(struct code *c)
 {
 	if (!c)
 		return;
+	code_free(c->next);
 	code_modules_free(c->modules);
 	code_project_free(c->project);
 	map_free(c->answers);
@@ -354,8 +363,8 @@ static int add_declared(struct code *c, const struct step *s, struct err *err)
 			     err) < 0)
 			return -1;
 		if (c->items.n == before)
-			return err_set(err, ERR_NOT_FOUND,
-				       "`env_file`: %s is no file of the project", path);
+			return err_set(err, ERR_NOT_FOUND, "`env_file`: %s is no file of the %s",
+				       path, s->root ? "commit or run that uses it" : "project");
 	}
 	return 0;
 }
@@ -420,6 +429,10 @@ int code_pin(struct plan *p, struct plan_step *s, struct err *err)
 	struct answer *a;
 	void **slot;
 
+	while (!str_eq(c->root, s->decl->root)) {
+		c->next = c->next ? c->next : code_of_root(p, s->decl->root);
+		c = c->next;
+	}
 	if (plan_is_resumed(p)) {
 		const struct plan_pin *pin;
 

@@ -27,17 +27,18 @@ struct code_entry {
 	struct content_id id;
 };
 
-struct code; /* of one plan */
+struct code; /* of one plan: of the project, and of each root elsewhere that steps lie in */
 struct code *code_new(struct plan *p);
 void code_free(struct code *c);
 
 /* Sets s->code and pins it; nothing when the step has none. */
 int code_pin(struct plan *p, struct plan_step *s, struct err *err);
 
-/* project.c: the project as it lies there. Paths are relative to its root, "" is the root. */
+/* project.c: the project as it lies there, or a root elsewhere (model/elsewhere.h; NULL: the
+ * project). Paths are relative to its root, "" is the root. */
 
 struct code_project;
-struct code_project *code_project_new(struct plan *p);
+struct code_project *code_project_new(struct plan *p, const char *root);
 void code_project_free(struct code_project *c);
 /* The content of a path, put once. A path of `code` may be a directory, and must exist
  * (must_exist). A word of a command needn't be a file: with must_exist false that is no error. */

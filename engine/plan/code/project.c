@@ -30,17 +30,21 @@ struct listing {
 
 struct code_project {
 	struct plan *p;
+	const char *below; /* model/elsewhere.h; NULL: the project */
+	char *dir;
 	int root; /* -1: it can't be opened; then no file can be read */
 	struct map *listings, *entries, *python, *shell;
 	VEC(struct map *) names; /* of listings */
 };
 
-struct code_project *code_project_new(struct plan *p)
+struct code_project *code_project_new(struct plan *p, const char *root)
 {
 	struct code_project *c = xcalloc(1, sizeof(*c));
 
 	c->p = p;
-	c->root = open(p->ctx.config->project_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	c->below = root;
+	c->dir = config_root(p->ctx.config, root);
+	c->root = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	c->listings = map_new();
 	c->entries = map_new();
 	c->python = map_new();
@@ -61,6 +65,7 @@ void code_project_free(struct code_project *c)
 	map_free(c->entries);
 	map_free(c->python);
 	map_free(c->shell);
+	free(c->dir);
 	free(c);
 }
 
@@ -78,13 +83,13 @@ int code_project_entry(struct code_project *c, const char *path, bool must_exist
 	*ret = e;
 	if (e->exists)
 		return 0;
-	full = xasprintf("%s/%s", p->ctx.config->project_root, path);
+	full = xasprintf("%s/%s", c->dir, path);
 	if (stat(full, &st) < 0)
 		return must_exist ? err_errno(err, "code `%s`", path) : 0;
 	if (!S_ISREG(st.st_mode) && !must_exist)
 		return 0;
-	if (plan_put_at(p, c->root, path, p->options.hash_only ? CONTENT_PUT_HASH_ONLY : 0, &e->id,
-			err) < 0)
+	if (plan_put_at(p, c->below, c->root, path,
+			p->options.hash_only ? CONTENT_PUT_HASH_ONLY : 0, &e->id, err) < 0)
 		return -1;
 	e->exists = true;
 	return 0;

@@ -236,7 +236,8 @@ bool environment_is_first(const struct pipeline *p, size_t step)
 	const char *path = p->steps[step].reads.environment;
 
 	for (size_t i = 0; path && i < step; i++)
-		if (str_eq(p->steps[i].reads.environment, path))
+		if (str_eq(p->steps[i].reads.environment, path) &&
+		    str_eq(p->steps[i].root, p->steps[step].root))
 			return false;
 	return path != NULL;
 }
@@ -246,10 +247,11 @@ bool environment_is_first(const struct pipeline *p, size_t step)
 static int pin_files(struct plan *p, const char *name, struct plan_environment *e, struct err *err)
 {
 	_cleanup_(lock_deinit) struct lock l = { 0 };
+	_cleanup_(freep) char *dir = config_root(p->ctx.config, e->root);
 	struct path_entry v[] = { { .path = fs_basename(e->path), .kind = TREE_FILE },
 				  { .path = PROJECT_FILE, .kind = TREE_FILE } };
 
-	if (lock_read(p->ctx.config->project_root, e->path, &l, err) < 0 ||
+	if (lock_read(dir, e->path, &l, err) < 0 ||
 	    content_put_bytes(p->ctx.store, l.text.s, l.text.len, &e->lock, err) < 0)
 		return -1;
 	v[0].id = e->lock;
@@ -278,12 +280,14 @@ static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_envi
 	return lock_check(e->path, text.s ? text.s : "", &e->kind, err);
 }
 
-static int make(struct plan *p, const char *path, struct plan_environment *e, struct err *err)
+static int make(struct plan *p, const struct step *s, struct plan_environment *e, struct err *err)
 {
-	_cleanup_(freep) char *name = xasprintf(PIN_PREFIX "%s", path), *python = NULL;
+	_cleanup_(freep) char *name = xasprintf(PIN_PREFIX "%s%s%s", s->root ? s->root : "",
+						s->root ? "/" : "", s->reads.environment),
+			      *python = NULL;
 	const struct plan_pin *pin = plan_pin_find(p, name);
 
-	*e = (struct plan_environment){ .path = path };
+	*e = (struct plan_environment){ .path = s->reads.environment, .root = s->root };
 	if ((pin ? take_pin(p, pin, e, err) : pin_files(p, name, e, err)) < 0)
 		return -1;
 	if (e->kind == LOCK_CONDA || p->ctx.images)
@@ -296,16 +300,20 @@ static int make(struct plan *p, const char *path, struct plan_environment *e, st
 
 int plan_pin_environment(struct plan *p, struct plan_step *s, struct err *err)
 {
-	const char *path = s->decl->reads.environment;
+	const struct step *d = s->decl;
 	struct plan_environment *e;
 
-	for (size_t i = 0; i < p->n_steps; i++)
-		if (p->steps[i].environment && str_eq(p->steps[i].environment->path, path)) {
-			s->environment = p->steps[i].environment;
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct plan_environment *made = p->steps[i].environment;
+
+		if (made && str_eq(made->path, d->reads.environment) &&
+		    str_eq(made->root, d->root)) {
+			s->environment = made;
 			return 0;
 		}
+	}
 	e = arena_alloc(p->arena, sizeof(*e));
-	if (make(p, path, e, err) < 0)
+	if (make(p, d, e, err) < 0)
 		return err_wrap(err, "environment");
 	s->environment = e;
 	return 0;

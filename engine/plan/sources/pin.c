@@ -29,14 +29,15 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 
 	for (size_t k = 0; k < pl->n_steps && hash_only; k++)
 		hash_only = !plan_reads_bytes(&pl->steps[k], REF_PIPELINE_INPUT, (uint32_t)i);
-	if (plan_put_path(p, in->uri,
+	if (plan_put_path(p, in->root, in->uri,
 			  (hash_only ? CONTENT_PUT_HASH_ONLY : 0) |
 				  (in->mode == INPUT_LINK ? CONTENT_PUT_LINK : 0),
 			  &p->input_ids[i], err) < 0) {
 		if (err && err->code == ERR_NOT_FOUND)
 			return err_set(err, ERR_NOT_FOUND,
-				       "%s:%d:%d: input `%s`: %s does not exist in the project",
-				       file, in->pos.line, in->pos.col, in->name, in->uri);
+				       "%s:%d:%d: input `%s`: %s does not exist in the %s", file,
+				       in->pos.line, in->pos.col, in->name, in->uri,
+				       in->root ? "commit or run that uses it" : "project");
 		return err_wrap(err, "%s:%d:%d: input `%s`", file, in->pos.line, in->pos.col,
 				in->name);
 	}
@@ -77,7 +78,7 @@ static void know_uri(struct plan *p, size_t i)
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
 	_cleanup_(str_deinit) struct str public = { 0 };
 
-	p->input_uris[i] = in->uri;
+	p->input_uris[i] = in->root ? arena_printf(p->arena, "%s/%s", in->root, in->uri) : in->uri;
 	if (in->access.endpoint)
 		store_trust_endpoint(p->ctx.store, in->access.endpoint);
 	if (in->origin != INPUT_HTTPS)

@@ -47,27 +47,28 @@ bool plan_is_resumed(const struct plan *p)
 	return p->ctx.pins != NULL;
 }
 
-int plan_put_at(struct plan *p, int root, const char *path, int flags, struct content_id *ret,
-		struct err *err)
+int plan_put_at(struct plan *p, const char *below, int dir, const char *path, int flags,
+		struct content_id *ret, struct err *err)
 {
+	/* What the project ignores is nothing to a commit or a run, which are the same anywhere. */
 	struct content_put_options o = { .flags = flags,
 					 .cache = p->ctx.cache,
 					 .n_threads = p->options.hash_threads,
 					 .exclude = config_not_content,
-					 .ignore = p->ctx.config->ignore };
+					 .ignore = below ? NULL : p->ctx.config->ignore };
 
-	return content_put_at(p->ctx.store, root, path, &o, ret, err);
+	return content_put_at(p->ctx.store, dir, path, &o, ret, err);
 }
 
-int plan_put_path(struct plan *p, const char *path, int flags, struct content_id *ret,
-		  struct err *err)
+int plan_put_path(struct plan *p, const char *below, const char *path, int flags,
+		  struct content_id *ret, struct err *err)
 {
-	_cleanup_(fd_closep) int root =
-		open(p->ctx.config->project_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(freep) char *dir = config_root(p->ctx.config, below);
+	_cleanup_(fd_closep) int root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (root < 0)
-		return err_errno(err, "cannot open the project %s", p->ctx.config->project_root);
-	return plan_put_at(p, root, path, flags, ret, err);
+		return err_errno(err, "cannot open the project %s", dir);
+	return plan_put_at(p, below, root, path, flags, ret, err);
 }
 
 /* Tools. */

@@ -22,10 +22,11 @@ static int not_the_same(const struct pipeline *p, const char *project_root, stru
 }
 
 /* Stores one file, and adds it to the digest that the model computes of all (model/load.c). */
-static int store_file(const struct pipeline *p, size_t i, const char *project_root, struct store *s,
-		      struct digester *all, struct content_id *ret, struct err *err)
+static int store_file(const struct pipeline *p, size_t i, const struct config *config,
+		      struct store *s, struct digester *all, struct content_id *ret,
+		      struct err *err)
 {
-	_cleanup_(freep) char *path = fs_join(project_root, p->files[i]);
+	_cleanup_(freep) char *path = config_path(config, p->files[i]);
 	_cleanup_(str_deinit) struct str bytes = { 0 }, head = { 0 };
 
 	if (strchr(p->files[i], '\n'))
@@ -34,7 +35,9 @@ static int store_file(const struct pipeline *p, size_t i, const char *project_ro
 			"%s: a pipeline's file can't have a line break in its name; rename it",
 			p->files[i]);
 	if (fs_read_file(path, 64 * MIB, &bytes, err) < 0)
-		return err && err->code == ERR_NOT_FOUND ? not_the_same(p, project_root, err) : -1;
+		return err && err->code == ERR_NOT_FOUND
+			       ? not_the_same(p, config->project_root, err)
+			       : -1;
 	str_add_field(&head, p->files[i], strlen(p->files[i]));
 	str_add_u64(&head, bytes.len);
 	digester_update(all, head.s, head.len);
@@ -44,7 +47,7 @@ static int store_file(const struct pipeline *p, size_t i, const char *project_ro
 
 /* A tree with files named 0, 1, … and a file `paths`, with one line for the path of each. Files are
  * read again, and their digest must equal that of the parsed ones. */
-int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s,
+int pipeline_files_store(const struct pipeline *p, const struct config *config, struct store *s,
 			 struct content_id *ret, struct err *err)
 {
 	struct tree_builder *b = tree_builder_new();
@@ -61,7 +64,7 @@ int pipeline_files_store(const struct pipeline *p, const char *project_root, str
 		snprintf(name, sizeof(name), "%zu", i);
 		e.name = name;
 		e.name_len = strlen(name);
-		r = store_file(p, i, project_root, s, all, &e.id, err);
+		r = store_file(p, i, config, s, all, &e.id, err);
 		if (r == 0)
 			r = tree_builder_add(b, &e, err);
 		str_addf(&paths, "%s\n", p->files[i]);
@@ -69,7 +72,7 @@ int pipeline_files_store(const struct pipeline *p, const char *project_root, str
 	digester_final(all, &digest);
 	digester_free(all);
 	if (r == 0 && !digest_eq(&digest, &p->digest))
-		r = not_the_same(p, project_root, err);
+		r = not_the_same(p, config->project_root, err);
 	if (r == 0) {
 		struct tree_entry e = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
 

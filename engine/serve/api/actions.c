@@ -169,7 +169,8 @@ static bool check_pipeline(struct start *s)
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	_cleanup_(freep) char *absolute = fs_join(project->root, s->pipeline);
-	struct pipeline_load_options o = { .project_root = project->root };
+	struct pipeline_load_options o = { .project_root = project->root,
+					   .uses_dir = project->config->uses_dir };
 	_cleanup_(str_deinit) struct str errors = { 0 };
 	struct err err = { 0 };
 

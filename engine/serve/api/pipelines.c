@@ -75,7 +75,8 @@ static json_t *pipeline_json(struct api *a, const char *path)
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(freep) char *absolute = fs_join(a->project->root, path);
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
-	struct pipeline_load_options o = { .project_root = a->project->root };
+	struct pipeline_load_options o = { .project_root = a->project->root,
+					   .uses_dir = a->project->config->uses_dir };
 	struct err err = { 0 };
 	json_t *j = json_object(), *problems;
 	bool valid = pipeline_load(absolute, &o, diags, &p, &err) == 0;

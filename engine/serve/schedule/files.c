@@ -239,7 +239,8 @@ int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 	_cleanup_(freep) char *path = xasprintf("%s/%s", f->project->root, f->path);
 	_cleanup_(diag_list_freep) struct diag_list *diags = NULL;
 	struct pipeline_load_options o = { .project_root = f->project->root,
-					   .cache_dir = f->project->cache_dir };
+					   .cache_dir = f->project->cache_dir,
+					   .uses_dir = f->project->uses_dir };
 	struct pipeline *p = NULL;
 	struct err why = { 0 };
 	struct stat main;

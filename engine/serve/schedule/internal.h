@@ -84,7 +84,7 @@ struct begun {
 
 struct scheduler_project {
 	struct scheduler *s;
-	char *root, *cache_dir;
+	char *root, *cache_dir, *uses_dir;
 	struct db *db;
 	void *owner;
 	VEC(struct watched_file *) files;

@@ -349,6 +349,7 @@ static void project_free(struct scheduler_project *p)
 	peers_free(p->peers);
 	free(p->root);
 	free(p->cache_dir);
+	free(p->uses_dir);
 	free(p);
 }
 
@@ -367,6 +368,12 @@ void scheduler_free(struct scheduler *s)
 	zone_set_free(s->zones);
 	arena_free(s->arena);
 	free(s);
+}
+
+void scheduler_project_uses(struct scheduler_project *p, const char *uses_dir)
+{
+	free(p->uses_dir);
+	p->uses_dir = xstrdup(uses_dir);
 }
 
 int scheduler_add_project(struct scheduler *s, const char *root, const char *cache_dir,

@@ -117,6 +117,9 @@ void scheduler_free(struct scheduler *s);
 int scheduler_add_project(struct scheduler *s, const char *root, const char *cache_dir,
 			  struct db *db, void *owner, struct scheduler_project **ret,
 			  struct err *err);
+/* Where its pipelines find what they use from elsewhere (pipeline_load_options.uses_dir). The
+ * scheduler fetches nothing: its loop doesn't wait for other machines. */
+void scheduler_project_uses(struct scheduler_project *p, const char *uses_dir);
 void *scheduler_project_owner(const struct scheduler_project *p);
 
 /* Loads a pipeline file (relative to the root) and watches it. 1: it can't be loaded now (an alert

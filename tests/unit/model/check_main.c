@@ -3,12 +3,15 @@
  *        model_check --config DIR	the same for DIR/cairn.yaml */
 #include <stdio.h>
 #include <string.h>
+#include "base/os/fs.h"
 #include "model/config/config.h"
 #include "model/pipeline.h"
 
 int main(int argc, char **argv)
 {
+	_cleanup_(freep) char *uses = fs_join(argc > 2 ? argv[2] : ".", "uses");
 	struct pipeline_load_options o = { .project_root = argc > 2 ? argv[2] : ".",
+					   .uses_dir = uses,
 					   .cache_dir = argc > 3 ? argv[3] : NULL };
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;

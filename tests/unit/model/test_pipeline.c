@@ -52,7 +52,7 @@ static void free_names(char **names, size_t n)
 /* All messages about a file; *ret may be NULL. */
 static char *load(const char *path, struct pipeline **ret)
 {
-	struct pipeline_load_options o = { .project_root = "." };
+	struct pipeline_load_options o = { .project_root = ".", .uses_dir = "uses" };
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	struct str text = { 0 };
@@ -771,6 +771,76 @@ static void test_sources(void **state)
 	diag_list_free(diags);
 }
 
+/* What lies elsewhere, as a run's files in the store have it: a commit's files have its root, and
+ * a past run's inputs are what it read. */
+static void test_elsewhere(void **state)
+{
+#define COMMIT "git@0000000000000000000000000000000000000001"
+#define HASH   "0000000000000000000000000000000000000000000000000000000000000002"
+#define TREE   "abababababababababababababababababababababababababababababababab"
+	static const char *const texts[] = {
+		"lib/p.yaml",
+		P "steps:\n"
+		  "  sub: {uses: 'git+https://git.test/t@0000000000000000000000000000000000000001#"
+		  "lib/t.yaml'}\n"
+		  "  past: {uses: 'run:" HASH "'}\n"
+		  "  own: {run: 'cat ${{ inputs.d }}', inputs: {d: data/}, code: [x]}\n",
+		COMMIT "/lib/t.yaml",
+		"pipeline: t\nsteps:\n  a: {uses: ../s/x.yaml, inputs: {i: data/}}\n"
+		"  b: {run: 'true', code: [lib], environment: uv.lock}\n",
+		COMMIT "/s/x.yaml",
+		"step: x\ninputs: [i]\ncode: [x.sh]\nrun: sh ${{ step.dir }}/x.sh ${{ inputs.i "
+		"}}\n",
+		"run@" HASH "/.cairn/run.yaml",
+		"{\"content\":{\"data\":\"artifact:" TREE "\"},\"pipeline\":\"lib/p.yaml\"}",
+		"run@" HASH "/lib/p.yaml",
+		"pipeline: q\nsteps:\n  c: {run: 'cat ${{ inputs.d }} ${{ inputs.e }}', inputs: "
+		"{d: "
+		"data/, e: other}}\n",
+	};
+	struct pipeline_source src[ARRAY_LEN(texts) / 2];
+	struct diag_list *diags = diag_list_new();
+	struct pipeline *p = NULL, *none = NULL;
+	const struct input_decl *in;
+	const struct step *s;
+
+	for (size_t i = 0; i < ARRAY_LEN(src); i++)
+		src[i] = (struct pipeline_source){ texts[2 * i], texts[2 * i + 1],
+						   strlen(texts[2 * i + 1]) };
+	assert_int_equal(pipeline_parse(src, ARRAY_LEN(src), diags, &p, NULL), 0);
+	assert_int_equal(p->n_files, ARRAY_LEN(src));
+	s = pipeline_find_step(p, "sub/a");
+	assert_string_equal(s->root, COMMIT);
+	assert_string_equal(s->reads.code[0], "s/x.sh");
+	in = &p->inputs[s->inputs[0].from.index];
+	assert_string_equal(in->root, COMMIT);
+	assert_string_equal(in->uri, "data");
+	s = pipeline_find_step(p, "sub/b");
+	assert_string_equal(s->root, COMMIT);
+	assert_string_equal(s->reads.environment, "uv.lock");
+	s = pipeline_find_step(p, "past/c");
+	assert_string_equal(s->root, "run@" HASH);
+	in = &p->inputs[s->inputs[0].from.index];
+	assert_int_equal(in->origin, INPUT_ARTIFACT);
+	assert_string_equal(in->uri, "artifact:" TREE);
+	assert_null(in->root);
+	in = &p->inputs[s->inputs[1].from.index]; /* the run didn't read it */
+	assert_int_equal(in->origin, INPUT_PATH);
+	assert_string_equal(in->root, "run@" HASH);
+	s = pipeline_find_step(p, "own");
+	assert_null(s->root);
+	in = &p->inputs[s->inputs[0].from.index];
+	assert_int_equal(in->origin, INPUT_PATH);
+	assert_null(in->root);
+	assert_null(export_place_meets(p->inputs, p->n_inputs, "other", false));
+	assert_int_equal(pipeline_parse(src, 3, diags, &none, NULL), -1);
+	pipeline_free(p);
+	diag_list_free(diags);
+#undef COMMIT
+#undef HASH
+#undef TREE
+}
+
 /* Steps that use pipelines. */
 
 static void test_uses(void **state)
@@ -907,8 +977,9 @@ int main(void)
 		cmocka_unit_test(test_short),       cmocka_unit_test(test_order),
 		cmocka_unit_test(test_long_chain),  cmocka_unit_test(test_params),
 		cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources),
-		cmocka_unit_test(test_uses),        cmocka_unit_test(test_many_uses),
-		cmocka_unit_test(test_gang_retry),  cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_elsewhere),   cmocka_unit_test(test_uses),
+		cmocka_unit_test(test_many_uses),   cmocka_unit_test(test_gang_retry),
+		cmocka_unit_test(test_groups),
 	};
 	int r;
 

@@ -1,0 +1,252 @@
+/* engine/run/uses/git.c — the files of a commit, by libgit2.
+ *
+ * All branches and tags are fetched into a repository of its own, because libgit2 1.5 can't ask for
+ * one commit. It has no remote, no hooks and no work tree, and is thrown away. libgit2 checks that
+ * each object has the digest by which it is named, so the commit's id vouches for all of its files.
+ *
+ * The work tree is written here, not by libgit2, which would follow attributes and filters: a name
+ * is one component, each file and directory is new (O_EXCL, O_NOFOLLOW), links are kept as text,
+ * and sizes are asked before bytes are read. Submodules become empty directories, as in a clone.
+ * What would be state of Cairn or git is left out, or refused.
+ *
+ * The process is only for this (cli/run/cmd_fetch_commit.c), so nothing is freed that its end
+ * frees. One thread. No credentials are given to a server: none that asks for them is of use.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <git2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/os/fs.h"
+#include "run/uses/uses.h"
+
+/* clang-format off */
+#define SYMBOLS(X) \
+	X(git_libgit2_init) X(git_repository_init) X(git_remote_create_anonymous) \
+	X(git_fetch_options_init) X(git_remote_fetch) X(git_error_last) X(git_oid_fromstr) \
+	X(git_commit_lookup) X(git_commit_tree) X(git_tree_id) X(git_tree_lookup) X(git_tree_free) \
+	X(git_tree_entrycount) X(git_tree_entry_byindex) X(git_tree_entry_name) \
+	X(git_tree_entry_filemode_raw) X(git_tree_entry_id) X(git_repository_odb) \
+	X(git_odb_read_header) X(git_blob_lookup) X(git_blob_rawcontent) X(git_blob_rawsize) \
+	X(git_blob_free)
+/* clang-format on */
+
+static struct {
+#define FIELD(name) __typeof__(&name) name;
+	SYMBOLS(FIELD)
+} lib;
+
+static bool load(void)
+{
+	static const char *const names[] = { "libgit2.so.1.5", "libgit2.so",     "libgit2.so.1.9",
+					     "libgit2.so.1.8", "libgit2.so.1.7", "libgit2.so.1.6" };
+	void *handle = NULL;
+	bool all = true;
+
+	for (size_t i = 0; i < ARRAY_LEN(names) && !handle; i++)
+		handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		return false;
+#define FIND(name)                                  \
+	*(void **)&lib.name = dlsym(handle, #name); \
+	all &= lib.name != NULL;
+	SYMBOLS(FIND)
+	return all;
+}
+
+static int git_failed(struct err *err, const char *what)
+{
+	const git_error *e = lib.git_error_last();
+
+	return err_set(err, ERR_IO, "%s: %s", what,
+		       e && e->message ? e->message : "git gives no reason");
+}
+
+/* Fetching. */
+
+static int on_progress(const git_indexer_progress *p, void *arg)
+{
+	bool *too_large = arg;
+
+	*too_large = p->received_bytes > USES_RECEIVED_MAX;
+	return *too_large ? -1 : 0;
+}
+
+static int fetch(const char *url, const char *dir, git_repository **ret, struct err *err)
+{
+	_cleanup_(freep) char *git = fs_join(dir, "git");
+	char *specs[] = { (char *)(uintptr_t) "+refs/heads/*:refs/heads/*",
+			  (char *)(uintptr_t) "+refs/tags/*:refs/tags/*" };
+	git_strarray refs = { specs, ARRAY_LEN(specs) };
+	/* Another version of the library may know more options than our headers. Only the first
+	 * callbacks are set, whose places are the same in all. */
+	union {
+		git_fetch_options o;
+		char room[4096];
+	} options = { 0 };
+	git_remote *remote;
+	bool too_large = false;
+
+	if (lib.git_repository_init(ret, git, 1) < 0)
+		return git_failed(err, "making a repository");
+	if (lib.git_remote_create_anonymous(&remote, *ret, url) < 0 ||
+	    lib.git_fetch_options_init(&options.o, GIT_FETCH_OPTIONS_VERSION) < 0)
+		return git_failed(err, url);
+	options.o.callbacks.transfer_progress = on_progress;
+	options.o.callbacks.payload = &too_large;
+	if (lib.git_remote_fetch(remote, &refs, &options.o, NULL) == 0)
+		return 0;
+	if (too_large)
+		return err_set(err, ERR_TOO_LARGE, "the repository has more than %d GiB",
+			       (int)(USES_RECEIVED_MAX / GIB));
+	return git_failed(err, "it can't be fetched");
+}
+
+/* Writing. */
+
+struct writer {
+	git_repository *repo;
+	git_odb *odb;
+	uint64_t bytes;
+	size_t entries;
+	struct err *err;
+};
+
+static int refuse(struct writer *w, const char *name, const char *what)
+{
+	return err_set(w->err, ERR_INVALID, "the commit has `%.200s`, %s", name, what);
+}
+
+static const char *problem_of_name(const char *name)
+{
+	if (!*name || strchr(name, '/') || str_eq(name, ".") || str_eq(name, ".."))
+		return "which is no name of a file";
+	return strcasecmp(name, ".git") == 0 ? "which would be git's own state" : NULL;
+}
+
+/* Reads a blob after a look at its size. */
+static int blob_of(struct writer *w, const char *name, const git_oid *oid, uint64_t max,
+		   git_blob **ret)
+{
+	git_object_t type;
+	size_t size;
+
+	if (lib.git_odb_read_header(&size, &type, w->odb, oid) < 0)
+		return git_failed(w->err, name);
+	w->bytes += size;
+	if (size > max || w->bytes > USES_BYTES_MAX)
+		return refuse(w, name, "and with it more bytes than a step may use");
+	if (lib.git_blob_lookup(ret, w->repo, oid) < 0)
+		return git_failed(w->err, name);
+	return 0;
+}
+
+static int write_file(struct writer *w, int dir, const char *name, const git_oid *oid,
+		      bool executable)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	git_blob *blob;
+	int r;
+
+	if (blob_of(w, name, oid, USES_FILE_MAX, &blob) < 0)
+		return -1;
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(w->err, "cannot write %s", name);
+	r = fs_write_all(fd, lib.git_blob_rawcontent(blob), (size_t)lib.git_blob_rawsize(blob),
+			 w->err);
+	lib.git_blob_free(blob);
+	if (r == 0 && fs_set_mode(fd, executable ? 0755 : 0644) < 0)
+		r = err_errno(w->err, "cannot write %s", name);
+	return r;
+}
+
+static int write_link(struct writer *w, int dir, const char *name, const git_oid *oid)
+{
+	_cleanup_(freep) char *target = NULL;
+	git_blob *blob;
+	size_t n;
+
+	if (blob_of(w, name, oid, PATH_MAX - 1, &blob) < 0)
+		return -1;
+	n = (size_t)lib.git_blob_rawsize(blob);
+	target = xstrndup(lib.git_blob_rawcontent(blob), n);
+	lib.git_blob_free(blob);
+	if (strlen(target) != n || n == 0)
+		return refuse(w, name, "a symbolic link that is none");
+	return symlinkat(target, dir, name) < 0 ? err_errno(w->err, "cannot make %s", name) : 0;
+}
+
+static int write_tree(struct writer *w, const git_oid *oid, int dir, unsigned depth);
+
+static int write_entry(struct writer *w, const git_tree_entry *e, int dir, unsigned depth)
+{
+	const char *name = lib.git_tree_entry_name(e), *problem = problem_of_name(name);
+	const git_oid *oid = lib.git_tree_entry_id(e);
+	unsigned mode = (unsigned)lib.git_tree_entry_filemode_raw(e);
+	_cleanup_(fd_closep) int below = -1;
+
+	if (problem)
+		return refuse(w, name, problem);
+	if (++w->entries > USES_ENTRIES_MAX)
+		return refuse(w, name, "and with it more files than a step may use");
+	if (depth == 0 && str_eq(name, ".cairn"))
+		return 0;
+	if (S_ISREG(mode))
+		return write_file(w, dir, name, oid, mode & 0100);
+	if (S_ISLNK(mode))
+		return write_link(w, dir, name, oid);
+	if (mkdirat(dir, name, 0755) < 0)
+		return err_errno(w->err, "cannot make %s", name);
+	if (!S_ISDIR(mode))
+		return 0;
+	below = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (below < 0)
+		return err_errno(w->err, "cannot open %s", name);
+	return write_tree(w, oid, below, depth + 1);
+}
+
+static int write_tree(struct writer *w, const git_oid *oid, int dir, unsigned depth)
+{
+	git_tree *tree;
+	int r = 0;
+
+	if (depth > USES_DEPTH_MAX)
+		return err_set(w->err, ERR_INVALID, "the commit has folders more than %d deep",
+			       USES_DEPTH_MAX);
+	if (lib.git_tree_lookup(&tree, w->repo, oid) < 0)
+		return git_failed(w->err, "reading the commit's files");
+	for (size_t i = 0; i < lib.git_tree_entrycount(tree) && r == 0; i++)
+		r = write_entry(w, lib.git_tree_entry_byindex(tree, i), dir, depth);
+	lib.git_tree_free(tree);
+	return r;
+}
+
+int uses_fetch_commit(const char *url, const char *commit, const char *dir, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(dir, "tree");
+	_cleanup_(fd_closep) int fd = -1;
+	struct writer w = { .err = err };
+	git_commit *found;
+	git_tree *tree;
+	git_oid oid;
+
+	if (!load())
+		return err_set(err, ERR_UNSUPPORTED, "libgit2 isn't installed here");
+	if (lib.git_libgit2_init() < 0 || lib.git_oid_fromstr(&oid, commit) < 0)
+		return git_failed(err, commit);
+	if (fetch(url, dir, &w.repo, err) < 0)
+		return -1;
+	if (lib.git_commit_lookup(&found, w.repo, &oid) < 0)
+		return err_set(err, ERR_NOT_FOUND,
+			       "no branch or tag of the repository leads to a commit %s", commit);
+	if (lib.git_commit_tree(&tree, found) < 0 || lib.git_repository_odb(&w.odb, w.repo) < 0)
+		return git_failed(err, commit);
+	if (mkdir(path, 0755) < 0 ||
+	    (fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+		return err_errno(err, "cannot make %s", path);
+	oid = *lib.git_tree_id(tree);
+	return write_tree(&w, &oid, fd, 0);
+}
