@@ -51,6 +51,7 @@ git commit -qam two
 two=$(git rev-parse HEAD)
 git tag -m annotated v1
 tag=$(git rev-parse v1)
+export one two tag
 cd ../work
 echo '# project' >cairn.yaml
 echo 'echo mine' >src/word.sh
