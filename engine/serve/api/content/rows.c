@@ -251,7 +251,6 @@ static int make_page(struct page *p, const char *name)
 void api_content_table(struct api *a)
 {
 	struct page p = { .a = a, .limit = API_LIMIT_DEFAULT };
-	_cleanup_(str_deinit) struct str text = { 0 };
 	_cleanup_(freep) char *buf = NULL;
 	struct content_named c;
 	uint64_t size;
