@@ -9,8 +9,8 @@
  * and sizes are asked before bytes are read. Submodules become empty directories, as in a clone.
  * What would be state of Cairn or git is left out, or refused.
  *
- * The process is only for this (cli/run/cmd_fetch_commit.c), so nothing is freed that its end
- * frees. One thread. No credentials are given to a server: none that asks for them is of use.
+ * One thread, in a process that is only for this (cli/run/cmd_fetch_commit.c). No credentials are
+ * given to a server: none that asks for them is of use.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,13 +24,14 @@
 
 /* clang-format off */
 #define SYMBOLS(X) \
-	X(git_libgit2_init) X(git_repository_init) X(git_remote_create_anonymous) \
-	X(git_fetch_options_init) X(git_remote_fetch) X(git_error_last) X(git_oid_fromstr) \
-	X(git_commit_lookup) X(git_commit_tree) X(git_tree_id) X(git_tree_lookup) X(git_tree_free) \
-	X(git_tree_entrycount) X(git_tree_entry_byindex) X(git_tree_entry_name) \
-	X(git_tree_entry_filemode_raw) X(git_tree_entry_id) X(git_repository_odb) \
-	X(git_odb_read_header) X(git_blob_lookup) X(git_blob_rawcontent) X(git_blob_rawsize) \
-	X(git_blob_free)
+	X(git_libgit2_init) X(git_libgit2_shutdown) X(git_repository_init) X(git_repository_free) \
+	X(git_remote_create_with_opts) X(git_remote_free) X(git_fetch_options_init) \
+	X(git_remote_fetch) X(git_error_last) X(git_oid_fromstr) X(git_odb_free) \
+	X(git_commit_lookup) X(git_commit_tree_id) X(git_commit_free) X(git_tree_lookup) \
+	X(git_tree_free) X(git_tree_entrycount) X(git_tree_entry_byindex) \
+	X(git_tree_entry_name) X(git_tree_entry_filemode_raw) X(git_tree_entry_id) \
+	X(git_repository_odb) X(git_odb_read_header) X(git_blob_lookup) X(git_blob_rawcontent) \
+	X(git_blob_rawsize) X(git_blob_free)
 /* clang-format on */
 
 static struct {
@@ -74,9 +75,8 @@ static int on_progress(const git_indexer_progress *p, void *arg)
 	return *too_large ? -1 : 0;
 }
 
-static int fetch(const char *url, const char *dir, git_repository **ret, struct err *err)
+static int fetch(git_repository *repo, const char *url, struct err *err)
 {
-	_cleanup_(freep) char *git = fs_join(dir, "git");
 	char *specs[] = { (char *)(uintptr_t) "+refs/heads/*:refs/heads/*",
 			  (char *)(uintptr_t) "+refs/tags/*:refs/tags/*" };
 	git_strarray refs = { specs, ARRAY_LEN(specs) };
@@ -86,22 +86,30 @@ static int fetch(const char *url, const char *dir, git_repository **ret, struct 
 		git_fetch_options o;
 		char room[4096];
 	} options = { 0 };
+	/* The URL is asked as it stands in the pipeline, whatever the user's git settings put in
+	 * its place (`insteadOf`). The search for those also leaks in libgit2 1.5. */
+	git_remote_create_options how = { .version = GIT_REMOTE_CREATE_OPTIONS_VERSION,
+					  .repository = repo,
+					  .flags = GIT_REMOTE_CREATE_SKIP_INSTEADOF };
 	git_remote *remote;
 	bool too_large = false;
+	int r = 0;
 
-	if (lib.git_repository_init(ret, git, 1) < 0)
-		return git_failed(err, "making a repository");
-	if (lib.git_remote_create_anonymous(&remote, *ret, url) < 0 ||
-	    lib.git_fetch_options_init(&options.o, GIT_FETCH_OPTIONS_VERSION) < 0)
+	if (lib.git_remote_create_with_opts(&remote, url, &how) < 0)
 		return git_failed(err, url);
-	options.o.callbacks.transfer_progress = on_progress;
-	options.o.callbacks.payload = &too_large;
-	if (lib.git_remote_fetch(remote, &refs, &options.o, NULL) == 0)
-		return 0;
-	if (too_large)
-		return err_set(err, ERR_TOO_LARGE, "the repository has more than %d GiB",
-			       (int)(USES_RECEIVED_MAX / GIB));
-	return git_failed(err, "it can't be fetched");
+	if (lib.git_fetch_options_init(&options.o, GIT_FETCH_OPTIONS_VERSION) < 0) {
+		r = git_failed(err, url);
+	} else {
+		options.o.callbacks.transfer_progress = on_progress;
+		options.o.callbacks.payload = &too_large;
+		if (lib.git_remote_fetch(remote, &refs, &options.o, NULL) < 0)
+			r = too_large ? err_set(err, ERR_TOO_LARGE,
+						"the repository has more than %d GiB",
+						(int)(USES_RECEIVED_MAX / GIB))
+				      : git_failed(err, "it can't be fetched");
+	}
+	lib.git_remote_free(remote);
+	return r;
 }
 
 /* Writing. */
@@ -224,29 +232,60 @@ static int write_tree(struct writer *w, const git_oid *oid, int dir, unsigned de
 	return r;
 }
 
-int uses_fetch_commit(const char *url, const char *commit, const char *dir, struct err *err)
+/* The tree of a commit that a branch or tag leads to. */
+static int tree_of(git_repository *repo, const char *commit, git_oid *ret, struct err *err)
+{
+	git_commit *found;
+	git_oid oid;
+
+	if (lib.git_oid_fromstr(&oid, commit) < 0)
+		return git_failed(err, commit);
+	if (lib.git_commit_lookup(&found, repo, &oid) < 0)
+		return err_set(err, ERR_NOT_FOUND,
+			       "no branch or tag of the repository leads to a commit %s", commit);
+	*ret = *lib.git_commit_tree_id(found);
+	lib.git_commit_free(found);
+	return 0;
+}
+
+static int write_commit(git_repository *repo, const char *commit, const char *dir, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(dir, "tree");
 	_cleanup_(fd_closep) int fd = -1;
-	struct writer w = { .err = err };
-	git_commit *found;
-	git_tree *tree;
+	struct writer w = { .repo = repo, .err = err };
 	git_oid oid;
+	int r;
 
-	if (!load())
-		return err_set(err, ERR_UNSUPPORTED, "libgit2 isn't installed here");
-	if (lib.git_libgit2_init() < 0 || lib.git_oid_fromstr(&oid, commit) < 0)
-		return git_failed(err, commit);
-	if (fetch(url, dir, &w.repo, err) < 0)
+	if (tree_of(repo, commit, &oid, err) < 0)
 		return -1;
-	if (lib.git_commit_lookup(&found, w.repo, &oid) < 0)
-		return err_set(err, ERR_NOT_FOUND,
-			       "no branch or tag of the repository leads to a commit %s", commit);
-	if (lib.git_commit_tree(&tree, found) < 0 || lib.git_repository_odb(&w.odb, w.repo) < 0)
-		return git_failed(err, commit);
 	if (mkdir(path, 0755) < 0 ||
 	    (fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
 		return err_errno(err, "cannot make %s", path);
-	oid = *lib.git_tree_id(tree);
-	return write_tree(&w, &oid, fd, 0);
+	if (lib.git_repository_odb(&w.odb, repo) < 0)
+		return git_failed(err, commit);
+	r = write_tree(&w, &oid, fd, 0);
+	lib.git_odb_free(w.odb);
+	return r;
+}
+
+int uses_fetch_commit(const char *url, const char *commit, const char *dir, struct err *err)
+{
+	_cleanup_(freep) char *git = fs_join(dir, "git");
+	git_repository *repo;
+	int r;
+
+	if (!load())
+		return err_set(err, ERR_UNSUPPORTED, "libgit2 isn't installed here");
+	if (lib.git_libgit2_init() < 0)
+		return git_failed(err, "starting libgit2");
+	if (lib.git_repository_init(&repo, git, 1) < 0) {
+		r = git_failed(err, "making a repository");
+	} else {
+		r = fetch(repo, url, err);
+		if (r == 0)
+			r = write_commit(repo, commit, dir, err);
+		lib.git_repository_free(repo);
+	}
+	lib.git_libgit2_shutdown();
+	return r;
 }
