@@ -82,16 +82,21 @@ static int add_value(struct script *sc, const struct shell_place *place, const s
 	return r;
 }
 
-/* Places are the same for all tasks of a step. */
-static const struct shell_place *places_of(struct plan *p, struct plan_step *ps)
+/* Places are the same for all tasks of a step. Those of a single task aren't kept: they are larger
+ * than the task. */
+static const struct shell_place *places_of(struct plan *p, struct plan_step *ps,
+					   struct arena *scratch)
 {
 	const struct expr_template *run = ps->decl->program.run;
+	struct shell_place *places = ps->places;
 
-	if (!ps->places) {
-		ps->places = arena_alloc(p->arena, (run->n_parts + 1) * sizeof(*ps->places));
-		shell_places(run, str_eq(ps->decl->program.shell, "bash"), ps->places);
-	}
-	return ps->places;
+	if (places)
+		return places;
+	places = arena_alloc(ps->n_tasks > 1 ? p->arena : scratch, run->n_parts * sizeof(*places));
+	shell_places(run, str_eq(ps->decl->program.shell, "bash"), places);
+	if (ps->n_tasks > 1)
+		ps->places = places;
+	return places;
 }
 
 /* A step that asks people has the question in place of a command. */
@@ -113,7 +118,7 @@ static int put_together(struct task_scope *scope, struct script *sc, struct err 
 	struct plan_step *ps = &p->steps[scope->task->step];
 	const struct expr_template *run = ps->decl->program.run;
 	struct expr_scope es = { .resolve = scope_resolve, .arg = scope };
-	const struct shell_place *places = run ? places_of(p, ps) : NULL;
+	const struct shell_place *places = run ? places_of(p, ps, sc->arena) : NULL;
 
 	if (ps->decl->approve)
 		return put_question(scope, ps->decl, sc, err);

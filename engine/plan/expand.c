@@ -675,7 +675,7 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 		return 0;
 	if (!expandable(p, s))
 		return 1;
-	s->deps = arena_alloc(p->arena, (s->decl->n_deps + 1) * sizeof(*s->deps));
+	s->deps = arena_alloc(p->arena, s->decl->n_deps * sizeof(*s->deps));
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		s->deps[i] = (struct plan_dep){ .decl = &s->decl->deps[i], .n_groups = 1 };
 	if (expand_items(p, s, &stand_in, err) < 0 || plan_settle(p, s, s->n_tasks, err) < 0 ||

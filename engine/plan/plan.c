@@ -451,6 +451,9 @@ int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err)
 	return 0;
 }
 
+/* What making keys may hold: little, so that it stays in the processor's cache. */
+#define KEYS_SCRATCH_BYTES (256 * KIB)
+
 struct wave {
 	VEC(struct plan_task *) tasks;
 	VEC(struct lookup_hit) hits;
@@ -478,7 +481,7 @@ static int make_keys(struct plan *p, struct wave *w, struct err *err)
 		if (r < 0)
 			break;
 		VEC_PUSH(&w->tasks, t);
-		if (arena_bytes(arena) > 4 * MIB) {
+		if (arena_bytes(arena) > KEYS_SCRATCH_BYTES) {
 			arena_free(arena);
 			arena = arena_new();
 		}
@@ -793,6 +796,7 @@ int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, 
 	struct results_writer *w = results_writer_new();
 	int r;
 
+	lookup_close(p); /* two tables at once would be the run's peak of memory */
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *ps = &p->steps[i];
 		_cleanup_(freep) const char **names =

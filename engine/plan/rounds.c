@@ -63,7 +63,7 @@ int plan_make_rounds(struct plan *p, struct plan_step *s, struct err *err)
 			       "lower `max`",
 			       r->pos.file, r->pos.line, r->pos.col, s->decl->name,
 			       PLAN_MAX_FAN_OUT);
-	s->tasks = xcalloc(most + 1, sizeof(*s->tasks));
+	s->tasks = xcalloc(MAX(most, 1), sizeof(*s->tasks));
 	if (!r)
 		return 0;
 	s->newest = arena_alloc(p->arena, (s->n_loops + 1) * sizeof(*s->newest));

@@ -29,12 +29,21 @@ static const char *const thread_variables[] = { "OMP_NUM_THREADS",        "MKL_N
 						"TF_NUM_INTEROP_THREADS", "RAYON_NUM_THREADS",
 						"CUDA_VISIBLE_DEVICES" };
 
+/* Moves a vector's items into the run's arena. NULL when there are none: of many thousand steps,
+ * most have nothing to say here. */
+static void *kept(struct run *r, void *items, size_t n, size_t size)
+{
+	void *copy = n ? arena_memdup(r->arena, items, n * size) : NULL;
+
+	free(items);
+	return copy;
+}
+
 /* Only variables that a step declares reach its tasks. A value that is computed for each task is in
  * the task's key record. */
 static void add_threads(struct run *r, const struct step *s, struct manifest_step *ret)
 {
-	struct manifest_variable *v =
-		arena_alloc(r->arena, ARRAY_LEN(thread_variables) * sizeof(*v));
+	VEC(struct manifest_variable) found = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(thread_variables); i++)
 		for (size_t k = 0; k < s->reads.n_env; k++) {
@@ -43,10 +52,11 @@ static void add_threads(struct run *r, const struct step *s, struct manifest_ste
 						    : NULL;
 
 			if (value)
-				v[ret->n_threads++] =
-					(struct manifest_variable){ thread_variables[i], value };
+				VEC_PUSH(&found, ((struct manifest_variable){ thread_variables[i],
+									      value }));
 		}
-	ret->threads = v;
+	ret->n_threads = found.n;
+	ret->threads = kept(r, found.v, found.n, sizeof(*found.v));
 }
 
 /* Whether the input is what another step made as `temp`, or a part of that. */
@@ -59,42 +69,44 @@ static bool is_temp(const struct pipeline *p, const struct step *s, const struct
 
 static void add_temp(struct run *r, const struct step *s, struct manifest_step *ret)
 {
-	const char **inputs = arena_alloc(r->arena, (s->n_inputs + 1) * sizeof(*inputs));
-	struct manifest_place *outputs =
-		arena_alloc(r->arena, (s->n_outputs + 1) * sizeof(*outputs));
+	VEC(const char *) inputs = { 0 };
+	VEC(struct manifest_place) outputs = { 0 };
 
 	for (size_t i = 0; i < s->n_inputs; i++)
 		if (is_temp(r->pipeline, s, &s->inputs[i]) ||
 		    (s->inputs[i].then && is_temp(r->pipeline, s, s->inputs[i].then)))
-			inputs[ret->n_temp_inputs++] = s->inputs[i].name;
+			VEC_PUSH(&inputs, s->inputs[i].name);
 	for (size_t i = 0; i < s->n_outputs; i++)
 		if (s->outputs[i].temp)
-			outputs[ret->n_temp_outputs++] =
-				(struct manifest_place){ s->outputs[i].name, (uint32_t)i };
-	ret->temp_inputs = inputs;
-	ret->temp_outputs = outputs;
+			VEC_PUSH(&outputs,
+				 ((struct manifest_place){ s->outputs[i].name, (uint32_t)i }));
+	ret->n_temp_inputs = inputs.n;
+	ret->temp_inputs = kept(r, inputs.v, inputs.n, sizeof(*inputs.v));
+	ret->n_temp_outputs = outputs.n;
+	ret->temp_outputs = kept(r, outputs.v, outputs.n, sizeof(*outputs.v));
 }
 
 static void add_steps(struct run *r, struct manifest *m)
 {
-	struct manifest_step *v = arena_alloc(r->arena, (r->pipeline->n_steps + 1) * sizeof(*v));
+	VEC(struct manifest_step) steps = { 0 };
 
 	for (size_t i = 0; i < r->pipeline->n_steps; i++) {
 		const struct step *s = &r->pipeline->steps[i];
-		struct manifest_step *e = &v[m->n_steps];
+		struct manifest_step e = { .name = s->name,
+					   .builtin = s->program.builtin,
+					   .code = plan_step_code(r->plan, i),
+					   .secrets = s->reads.secrets,
+					   .n_secrets = s->reads.n_secrets };
 
-		*e = (struct manifest_step){ .name = s->name,
-					     .builtin = s->program.builtin,
-					     .code = plan_step_code(r->plan, i),
-					     .secrets = s->reads.secrets,
-					     .n_secrets = s->reads.n_secrets };
-		add_threads(r, s, e);
-		add_temp(r, s, e);
-		e->image_digest = plan_step_image(r->plan, i, &e->image);
-		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads ||
-			      e->image_digest || e->n_temp_inputs || e->n_temp_outputs;
+		add_threads(r, s, &e);
+		add_temp(r, s, &e);
+		e.image_digest = plan_step_image(r->plan, i, &e.image);
+		if (e.builtin || e.code.kind || e.n_secrets || e.n_threads || e.image_digest ||
+		    e.n_temp_inputs || e.n_temp_outputs)
+			VEC_PUSH(&steps, e);
 	}
-	m->steps = v;
+	m->n_steps = steps.n;
+	m->steps = kept(r, steps.v, steps.n, sizeof(*steps.v));
 }
 
 /* The full output of a tool's version command is pinned content. The manifest shows its
