@@ -497,6 +497,18 @@ int launch_output(const struct project *p, const char *name, uint64_t max_bytes,
 	return fs_read_file(path, max_bytes, ret, err);
 }
 
+pid_t launches_pid(struct launches *v, const struct project *p, const char *name)
+{
+	pid_t pid = 0;
+
+	pthread_mutex_lock(&v->lock);
+	for (size_t i = 0; i < v->running.n && !pid; i++)
+		if (v->running.v[i]->project == p && str_eq(v->running.v[i]->name, name))
+			pid = v->running.v[i]->pid;
+	pthread_mutex_unlock(&v->lock);
+	return pid;
+}
+
 json_t *launches_find(struct launches *v, const struct project *p, const char *name)
 {
 	json_t *found = NULL;

@@ -61,6 +61,10 @@ void launches_stop_all(struct launches *v);
  * long gone. Any thread. */
 json_t *launches_find(struct launches *v, const struct project *p, const char *name);
 
+/* The process of a launch that goes on, by which its run is found in the database; 0: it has ended
+ * or is unknown. Any thread. */
+pid_t launches_pid(struct launches *v, const struct project *p, const char *name);
+
 /* What it printed so far, with `--json` its facts. `name` is one that launches_find() knows. Any
  * thread. */
 int launch_output(const struct project *p, const char *name, uint64_t max_bytes, struct str *ret,

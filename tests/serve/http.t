@@ -119,6 +119,8 @@ test_expect 'a run is started, followed and cancelled, with the token only' '
 	launch=$(json body "d[\"launch\"]")
 	test_grep "^Location: /api/v1/launches/$launch" headers
 	wait_until 60 test -e "$HOME/begun"
+	get srv "/api/v1/launches/$launch"
+	test_is "$(json body "[d[\"state\"], d[\"run_state\"], d[\"run\"][:5]]")" "[\"running\", \"running\", \"wait-\"]"
 	curl -s -N --max-time 60 "$(serve_url srv)/api/v1/runs/last/log?task=w&follow=true" >followed &
 	wait_until 30 grep -q begun followed
 	touch "$HOME/go"

@@ -3,7 +3,8 @@
  *
  * A start is checked here as the run itself would check it (pipeline, params, steps), so that the
  * answer says what is wrong. Then start_on_loop() launches `cairn run` with these arguments, and
- * the answer names the launch, since the run has no id yet; api_launch() gives its id later.
+ * the answer names the launch, since the run has no id yet; api_launch() tells the id as soon as
+ * the engine has written the run's row.
  *
  * Who handles a cancellation depends on the run: served_cancel() when it waits for its next engine;
  * the cluster when only its Jobs go on; else its engine, through its row.
@@ -412,10 +413,31 @@ void api_run_verdict(struct api *a)
 		    run.id);
 }
 
+/* The run of a launch that goes on. Its engine writes the row before its first task; the launch's
+ * own facts come at its end. */
+static void tell_run(struct api *a, json_t *launch)
+{
+	pid_t pid = launches_pid(a->d->launches, a->project, a->x->captures[0]);
+	struct run_row *rows;
+	size_t n;
+
+	if (!pid || record_running(a->db, a->arena, &rows, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].engine.pid == pid && record_run_engine(&rows[i]) == RUN_ENGINE_LIVES) {
+			json_object_set_new(launch, "run", facts_text(rows[i].id));
+			json_object_set_new(launch, "run_state",
+					    json_string(facts_state(&rows[i])));
+			return;
+		}
+}
+
 void api_launch(struct api *a)
 {
 	json_t *found = launches_find(a->d->launches, a->project, a->x->captures[0]);
 
+	if (found && json_is_null(json_object_get(found, "run")))
+		tell_run(a, found);
 	if (found)
 		web_answer_json(a->x, 200, found);
 	else

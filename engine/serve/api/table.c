@@ -214,7 +214,7 @@ const struct api_route api_routes[] = {
 	{ "GET", "/api/v1/home", "home", "What needs attention, and the last seven days", READS,
 	  api_home, .status = 200, .answer = "Home" },
 	{ "GET", "/api/v1/launches/{launch}", "launch",
-	  "A run that this server began, also before it has an id", API_PROJECT, api_launch,
+	  "A run that this server began, also before it has an id", READS, api_launch,
 	  .status = 200, .answer = "Launch" },
 	{ "GET", "/api/v1/content/{content}", "content", "What a content is, and who made it",
 	  READS, api_content, PARAMS(PATH), .status = 200, .answer = "ContentFacts" },

@@ -46,8 +46,8 @@ static const char *type_of(const char *path)
 static bool is_route(const char *path)
 {
 	static const char *const routes[] = {
-		"",          "runs",  "compare", "lineage", "artifacts",
-		"schedules", "start", "store",   "cluster", "sign-in",
+		"",      "runs",  "compare", "lineage", "artifacts", "schedules",
+		"start", "store", "cluster", "audit",   "sign-in",
 	};
 	size_t n = strcspn(path + 1, "/");
 

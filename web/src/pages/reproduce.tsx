@@ -186,11 +186,7 @@ function StartForm({ run }: { run: api.Run }) {
     setProblem(null);
     try {
       const wanted = { run: run.hash ?? run.id, chained, ...(trust ? { trust } : {}) };
-      const id = await launched(
-        p,
-        () => api.reproduceRun(wanted, { project: p }),
-        (r) => r.reproduces !== null && r.reproduces === run.hash,
-      );
+      const id = await launched(p, () => api.reproduceRun(wanted, { project: p }));
       go(url(`/runs/${part(id)}/reproduce`, { project: place.value.query.get('project') }));
     } catch (e) {
       setProblem(e as api.Problem);

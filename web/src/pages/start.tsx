@@ -262,11 +262,7 @@ function Form({
         ...(steps.length ? { steps } : {}),
         keep_going: keepGoing,
       };
-      const run = await launched(
-        p,
-        () => api.startRun(wanted, { project: p }),
-        (r) => r.path === pipeline.path,
-      );
+      const run = await launched(p, () => api.startRun(wanted, { project: p }));
       say(`${w.started}: ${run}`);
       go(url(`/runs/${part(run)}`, { project: projectQuery.value }));
     } catch (e) {
@@ -405,21 +401,16 @@ function PlanView({ plan }: { plan: Plan }) {
   );
 }
 
-/** Starts something and waits for its run: a new one that `is` it. Fails with the launch's problem. */
+/** Starts something and waits for its run's id. Fails with the launch's problem. */
 export async function launched(
   project: string | null,
   start: () => Promise<api.Launched>,
-  is: (r: api.Run) => boolean,
 ): Promise<string> {
-  const newest = async () => (await api.runs({ project, limit: 50 })).runs;
-  const before = new Set((await newest()).map((r) => r.id));
   const { launch } = await start();
   const until = Date.now() + 60_000;
   for (;;) {
     const l = await api.launch(launch, { project });
-    // A launch names its run at the end; a run that goes on is found among the new ones.
-    const run = l.run ?? (await newest()).find((r) => !before.has(r.id) && is(r))?.id;
-    if (run) return run;
+    if (l.run) return l.run;
     if (l.state === 'ended' || Date.now() > until)
       throw new api.Problem(500, l.problem ?? words.start.failed);
     await new Promise((r) => setTimeout(r, 250));
