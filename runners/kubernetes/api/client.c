@@ -457,6 +457,8 @@ int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
 		if (wait < 0 && !new_credentials) {
 			if (result == 0)
 				take_answer(call, &r);
+			else
+				call->status = call->sink ? r.reply.status : 0;
 			http_request_deinit(&r);
 			if (result < 0)
 				return err_set(err, why.code, "Kubernetes at %s: %s",

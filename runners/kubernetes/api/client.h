@@ -71,7 +71,7 @@ struct kube_call {
 	int64_t quiet_timeout_ns; /* for a sink: longest time without a byte; 0: no limit */
 
 	/* the answer */
-	long status;
+	long status;     /* 0: no answer. With a sink, also of an answer that broke off */
 	json_t *json;    /* a new reference, or NULL: the answer isn't JSON */
 	struct str text; /* then the bytes are here */
 	char reason[64]; /* of the Status object of an error: "AlreadyExists", "Expired", … */

@@ -52,8 +52,9 @@ struct kube_watch {
 	bool refused;  /* the server doesn't support the stream's query */
 	bool denied;   /* the last request was refused because of our identity */
 	bool troubled;
+	bool heard;        /* bytes of the stream that runs came */
 	struct str frame;  /* the beginning of a frame */
-	int64_t good_ns;   /* since when requests succeed */
+	int64_t good_ns;   /* since when the stream that runs is answered; 0: not yet */
 	int64_t synced_ns; /* time of the last complete list */
 };
 
@@ -101,6 +102,7 @@ static void add_query(struct kube_watch *w, struct str *path, const char *fmt, .
 static void end_sync(struct kube_watch *w)
 {
 	w->synced_ns = clock_mono_ns();
+	tell_trouble(w, NULL);
 	tell(w, KUBE_SYNC_END, NULL);
 }
 
@@ -203,6 +205,8 @@ static int take_event(struct kube_watch *w, const json_t *frame, struct err *err
 			       "Kubernetes: an event without a type or an object");
 	if (str_eq(type, "ERROR"))
 		return take_error(w, object, err);
+	w->good_ns = w->good_ns ? w->good_ns : clock_mono_ns();
+	tell_trouble(w, NULL); /* not at the end of the stream, which lasts minutes */
 	if (str_eq(type, "BOOKMARK"))
 		return take_bookmark(w, object), 0;
 	if (str_eq(type, "ADDED"))
@@ -237,6 +241,7 @@ static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 	struct kube_watch *w = arg;
 	const char *at = bytes, *end = at + n;
 
+	w->heard = true;
 	while (at < end) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at)),
 			   *stop = newline ? newline : end;
@@ -251,7 +256,6 @@ static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 		if (newline)
 			str_reset(&w->frame);
 	}
-	w->good_ns = w->good_ns ? w->good_ns : clock_mono_ns();
 	return 0;
 }
 
@@ -267,11 +271,17 @@ static int run_stream(struct kube_watch *w, const char *path, struct err *err)
 				  .sink = on_bytes,
 				  .arg = w,
 				  .quiet_timeout_ns = w->o.quiet_ns ? w->o.quiet_ns : QUIET_NS };
+	int64_t begun = clock_mono_ns();
 	int r;
 
 	str_reset(&w->frame);
+	w->heard = false;
 	r = kube_do(w->client, &call, err);
 	w->denied = call.status == 401 || call.status == 403;
+	/* Nothing happened in the cluster, which is no failure. A connection that died is found
+	 * when the next request gets no answer. */
+	if (!w->heard && !w->in_sync && call.status == 200)
+		w->good_ns = begun;
 	if (r < 0 && call.status == 410)
 		set_version(w, NULL);
 	w->refused |= call.status == 400 || call.status == 422;
@@ -325,9 +335,11 @@ static int once(struct kube_watch *w, struct err *err)
 	    clock_mono_ns() - w->synced_ns >= (w->o.resync_ns ? w->o.resync_ns : RESYNC_NS))
 		set_version(w, NULL);
 	if (*w->version) { /* from the known version on */
+		/* After trouble a short one: a stream without events has no end that shows that the
+		 * server is back. */
 		add_query(w, &path,
 			  "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s",
-			  watch_seconds(), w->version);
+			  w->troubled ? 1 : watch_seconds(), w->version);
 		return run_stream(w, path.s, err);
 	}
 	if (w->streams) {

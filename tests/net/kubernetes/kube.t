@@ -412,12 +412,37 @@ test_expect 'a date that is none is no date: the program is asked again' '
 	test_grep "expirationTimestamp. is no time" w.err
 '
 
-test_expect 'a server that is away: told once, and when it is back' '
+test_expect 'a server that is away: told once, and when it is back, before anything else' '
 	faults one <<<"{\"match\": \"GET *pods*\", \"do\": \"status\", \"code\": 500, \"times\": 3}"
 	watching w --no-stream watch "" v1 pods
 	sees w end
 	unwatch w
 	test_grep "^trouble: .*500" w.err
-	test_grep "^trouble: over" w.err
+	test_is "$(tail -n 1 w.err)" "trouble: over"
+	test_is "$(grep -c over w.err)" 1
+'
+over() { grep -q "^trouble: over" w.err; }
+test_expect 'a server that is back is told while its stream goes on, with events or without' '
+	faults one <<<"{\"match\": \"GET *pods*\", \"do\": \"status\", \"code\": 500, \"times\": 1}"
+	watching w watch "" v1 pods
+	wait_until 60 over
+	sees w end
+	test_is "$(grep -c . w.err)" 2
+	unwatch w
+	watching w watch "" v1 pods
+	sees w end
+	faults one <<<"{\"match\": \"GET *pods*\", \"do\": \"status\", \"code\": 500, \"times\": 1}"
+	kube_ask one POST /_end
+	wait_until 60 over
+	unwatch w
+'
+test_expect 'a cluster in which nothing happens is no trouble' '
+	asked one "watch.*\"resourceVersion\": \"[0-9]" >before
+	watching w --quiet-ms 100 watch "" v1 pods
+	sees w end
+	quiet() { [ "$(asked one "watch.*\"resourceVersion\": \"[0-9]")" -ge $(($(cat before) + 3)) ]; }
+	wait_until 60 quiet
+	unwatch w
+	test_lines 0 w.err
 '
 test_done

@@ -915,6 +915,7 @@ test_expect 'a gang of 1,100 nodes: the end of its last one counts' '
 test_expect 'a gang whose engine was killed before its Service and policy were made gets them from the next engine' '
 	gang cut
 	faults <<<"{\"match\": \"POST *services\", \"times\": 1000, \"do\": \"status\", \"code\": 503}"
+	no_clients() { kube_ask api GET /_clients >clients.json && test "$(json clients.json "d[\"clients\"]")" = 1; }
 	services() { objects /api/v1/namespaces/lab/services; }
 	policies() { objects /apis/networking.k8s.io/v1/namespaces/lab/networkpolicies; }
 	services >services.before
@@ -922,6 +923,7 @@ test_expect 'a gang whose engine was killed before its Service and policy were m
 	start cut cairn run --on kubernetes -q cut.yaml
 	wait_until 60 test -s api/executed
 	stop cut KILL
+	wait_until 30 no_clients # a request of the dead engine may still be on its way
 	rm api/faults
 	test_is "$(services)" "$(cat services.before)"
 	start cut2 cairn resume -q

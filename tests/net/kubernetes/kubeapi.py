@@ -24,6 +24,8 @@ DIR/faults, read at each request: JSON objects a line, each {"match": "METHOD PA
 --cluster STORE: Jobs get pods that run, and end as DIR/plays says (kube_cluster.py).
 DIR/minor: the minor version that it says; DIR/arrays: "no": no Job may have a limit of each index; DIR/denied: rights that the account lacks ("create jobs,get pods/log").
 POST /_forget: all versions so far are forgotten. POST /_end: watches end. POST /_bookmark: watches get one now.
+GET /_clients: how many connections it has that aren't a watch or a log; one is the asker's. What a client sent before it was killed
+is served before its connection is gone.
 """
 
 import argparse
@@ -54,6 +56,7 @@ objects = {}   # (collection, name) → object; a collection is "/api/v1/namespa
 history = []   # (version, type, collection, object)
 state = {"version": 1000, "oldest": 0}
 watchers = set()
+clients = set()  # connections
 faults, faults_stamp = [], None
 log = open(os.path.join(args.dir, "log"), "a", buffering=1)
 
@@ -195,7 +198,8 @@ class Handler(BaseHTTPRequestHandler):
                 state["oldest"] = state["version"]
             for q in list(watchers):
                 q.put(path[2:])
-        self.answer(200, {"version": state["version"]})
+            told = {"version": state["version"], "clients": len(clients)}
+        self.answer(200, told)
 
     def resource(self, path, query, body):
         parts = path.strip("/").split("/")
@@ -295,6 +299,8 @@ class Handler(BaseHTTPRequestHandler):
     def log(self, name, query):
         if not any(n == name for _, n in objects):
             return self.refuse(404, "NotFound", f'pods "{name}" not found')
+        with lock:
+            clients.discard(self.request)
         self.send_response(200)
         self.send_header("Content-Type", "text/plain")
         self.send_header("Transfer-Encoding", "chunked")
@@ -380,6 +386,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(400, "BadRequest", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
         q, selector = queue.Queue(), query.get("labelSelector")
         with lock:
+            clients.discard(self.request)
             at = state["version"] if initial else int(query["resourceVersion"])
             if at < state["oldest"]:
                 return self.refuse(410, "Expired", "too old resource version")
@@ -437,8 +444,21 @@ def merge(into, patch):
             into[key] = value
 
 
-ThreadingHTTPServer.request_queue_size = 256  # who follows a gang comes with a connection a node
-server = ThreadingHTTPServer(("127.0.0.1", args.port), Handler)
+class Server(ThreadingHTTPServer):
+    request_queue_size = 256  # who follows a gang comes with a connection a node
+
+    def process_request(self, request, client_address):
+        with lock:
+            clients.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request):
+        with lock:
+            clients.discard(request)
+        super().shutdown_request(request)
+
+
+server = Server(("127.0.0.1", args.port), Handler)
 server.daemon_threads = True
 if args.tls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
