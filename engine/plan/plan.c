@@ -796,7 +796,6 @@ int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, 
 	struct results_writer *w = results_writer_new();
 	int r;
 
-	lookup_close(p); /* two tables at once would be the run's peak of memory */
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *ps = &p->steps[i];
 		_cleanup_(freep) const char **names =
