@@ -37,10 +37,11 @@ static char *packages_of(const char *path)
 	return at ? xstrndup(path, (size_t)(at - path) + end) : NULL;
 }
 
-static bool is_of_the_system(const char *path)
+/* A project may lie in such a directory: /opt/project, /dev/shm/project. */
+static bool is_of_the_system(const char *project_dir, const char *path)
 {
 	for (size_t i = 0; i < ARRAY_LEN(of_the_system); i++)
-		if (fs_is_inside(of_the_system[i], path))
+		if (fs_is_inside(of_the_system[i], path) && !fs_is_inside(project_dir, path))
 			return true;
 	/* It only tells which Python a virtual environment uses. */
 	return str_has_suffix(path, "/pyvenv.cfg");
@@ -190,7 +191,7 @@ void audit_say(const struct runner_audit *a, const char *const *paths, size_t n,
 		if (a->refused && str_has_suffix(paths[i], "/pyvenv.cfg")) {
 			say_environment(paths[i], ret);
 			lines++;
-		} else if (!of && (a->refused || !is_of_the_system(paths[i])) &&
+		} else if (!of && (a->refused || !is_of_the_system(a->project_dir, paths[i])) &&
 			   !str_eq(a->program, paths[i])) {
 			_cleanup_(freep) char *source = source_of(paths[i]);
 			void **slot = map_slot_str(files, source);

@@ -7,7 +7,7 @@
  *
  * Part of the system: /usr (without the Python packages that pip put into /usr/local), /lib*, /bin,
  * /sbin, /etc, /opt, /proc, /sys, /dev, /run, and the stores of Nix and Guix, whose paths name
- * content.
+ * content. The project isn't, wherever it lies.
  */
 #ifndef CAIRN_RUNNERS_AUDIT_H
 #define CAIRN_RUNNERS_AUDIT_H

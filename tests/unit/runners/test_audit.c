@@ -126,6 +126,17 @@ static void a_program_is_a_tool(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+static void a_project_below_a_directory_of_the_system(void **state)
+{
+	const struct runner_audit a = { .project_dir = "/opt/p" };
+	const char *paths[] = { "/opt/p/data/x.csv", "/opt/tool/y" };
+	_cleanup_(str_deinit) struct str got = { 0 };
+
+	audit_say(&a, paths, ARRAY_LEN(paths), 0, &got);
+	str_addn(&got, "", 0);
+	assert_string_equal(got.s, "data/x.csv isn't declared: add `inputs: {x: data/x.csv}`\n");
+}
+
 static void there_is_an_end_of_lines(void **state)
 {
 	const struct runner_audit a = { .project_dir = "/p" };
@@ -147,9 +158,11 @@ static void there_is_an_end_of_lines(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_said),
-					    cmocka_unit_test(a_program_is_a_tool),
-					    cmocka_unit_test(there_is_an_end_of_lines) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_said), cmocka_unit_test(a_program_is_a_tool),
+		cmocka_unit_test(a_project_below_a_directory_of_the_system),
+		cmocka_unit_test(there_is_an_end_of_lines)
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
