@@ -30,8 +30,9 @@ struct elsewhere {
 };
 
 /* A run's root has this file: the pipeline's path, and the content of its inputs:
- * {"pipeline": "lib/train.yaml", "content": {"data/raw": "artifact:…"}}. It is no content itself:
- * see config_not_content. */
+ * {"pipeline": "lib/train.yaml", "content": {"data/raw": "artifact:HASH"}}; "executable:HASH" and
+ * "reference:HASH" are what a digest doesn't tell. It is no content itself: see
+ * config_not_content. */
 #define ELSEWHERE_RUN_FILE ".cairn/run.yaml"
 
 /* Whether `uses` has the form of such a name, or of one that people would expect. */

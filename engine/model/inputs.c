@@ -131,12 +131,17 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
  * known, and says so when a run needs it. */
 static void take_content(const struct doc *d, struct input_decl *in)
 {
-	const char *artifact = d->content ? map_get_str(d->content, in->uri) : NULL;
+	const char *taken = d->content && in->uri ? map_get_str(d->content, in->uri) : NULL;
+	const char *hex = taken ? strchr(taken, ':') : NULL;
+	_cleanup_(freep) char *kind = hex ? xstrndup(taken, (size_t)(hex - taken)) : NULL;
 
-	if (!artifact)
+	if (!hex)
 		return;
+	in->taken_kind = content_kind_parse(kind);
+	in->taken_from = in->uri;
 	in->origin = INPUT_ARTIFACT;
-	in->uri = artifact;
+	in->mode = INPUT_AUTO;
+	in->uri = arena_printf(d->l->arena, "artifact%s", hex);
 	in->root = NULL;
 	in->must_be_dir = false;
 }
@@ -169,7 +174,6 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 		doc_error(d, n, "`%s` belongs to cairn's own state and can't be an input", in->uri);
 		return false;
 	}
-	take_content(d, in);
 	return true;
 }
 
@@ -261,6 +265,7 @@ void read_pipeline_inputs(struct loader *l, struct use *use, const struct yaml_n
 			read_long(d, value, &in);
 		else
 			read_location(d, value, &in);
+		take_content(d, &in);
 		if (given) {
 			*map_slot_str(use->input_index, in.name) =
 				(void *)(uintptr_t)(BOUND_BIT | given);
@@ -283,15 +288,20 @@ uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct
 
 	if (!read_location(d, n, &in))
 		return UINT32_MAX;
+	take_content(d, &in);
 	slot = map_slot_str(l->implicit_inputs,
-			    arena_printf(l->scratch, "%s%s%s%s", in.root ? in.root : "",
-					 in.root ? "/" : "", in.uri, in.must_be_dir ? "/" : ""));
+			    in.taken_from ? arena_printf(l->scratch, "%s %s", in.uri, in.taken_from)
+					  : arena_printf(l->scratch, "%s%s%s%s",
+							 in.root ? in.root : "", in.root ? "/" : "",
+							 in.uri, in.must_be_dir ? "/" : ""));
 	if (!*slot) {
 		/* A file may have the name of a declared input. */
 		in.name = arena_printf(
 			l->arena, "%s%s%s%s%s", in.root ? in.root : "", in.root ? "/" : "",
 			map_has(l->input_names, in.uri, strlen(in.uri)) ? "./" : "", in.uri,
 			in.origin == INPUT_PATH && in.must_be_dir ? "/" : "");
+		if (in.taken_from) /* the same content may be two inputs with names of their own */
+			in.name = arena_printf(l->arena, "%s/%s", d->root, in.taken_from);
 		VEC_PUSH(&l->inputs, in);
 		*slot = (void *)(uintptr_t)l->inputs.n;
 	}

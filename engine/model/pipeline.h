@@ -82,6 +82,11 @@ struct input_decl {
 	bool must_be_dir; /* written with a trailing slash, which `uri` lacks */
 	const char
 		*root; /* INPUT_PATH: what `uri` lies in (model/elsewhere.h); NULL: the project */
+	/* INPUT_ARTIFACT that a past run read (model/elsewhere.h): the path or URI that it was
+	 * written as, and what the digest is of: CONTENT_NONE, CONTENT_EXECUTABLE or
+	 * CONTENT_REFERENCE. Else NULL and CONTENT_NONE. */
+	const char *taken_from;
+	uint8_t taken_kind;
 	struct pos pos;
 };
 

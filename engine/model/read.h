@@ -27,10 +27,10 @@ struct doc {
 	const char *file; /* for messages; lives as long as the model */
 	const char *path; /* from the project root, normalised; with `root`, which it begins with */
 	const char *root; /* what it lies in (model/elsewhere.h); NULL: the project */
-	const char *origin; /* with `root`: how messages name it, as `uses` does */
-	const char *dir;    /* the directory of `path`, from the root; "." at the root */
-	const struct map
-		*content; /* in the root of a run: path or URI of an input → "artifact:…" */
+	const char *origin;        /* with `root`: how messages name it, as `uses` does */
+	const char *dir;           /* the directory of `path`, from the root; "." at the root */
+	const struct map *content; /* in the root of a run: path or URI of an input → "artifact:…",
+				      as ELSEWHERE_RUN_FILE says */
 	const char *bytes;
 	size_t len;
 	struct source_index *index; /* made at its first use */

@@ -218,14 +218,16 @@ static int input_content(struct task_scope *sc, const struct step_input *in, str
 			 const char **ret_named, struct err *err)
 {
 	struct plan *p = sc->plan;
+	const struct input_decl *decl;
 	const struct plan_item *item;
 	const char *named;
 
 	switch (in->from.kind) {
 	case REF_PIPELINE_INPUT:
 		*id = p->input_ids[in->from.index];
-		named = p->input_uris[in->from.index];
-		*ret_named = p->ctx.pipeline->inputs[in->from.index].origin == INPUT_HTTPS
+		decl = &p->ctx.pipeline->inputs[in->from.index];
+		named = decl->taken_from ? decl->taken_from : p->input_uris[in->from.index];
+		*ret_named = str_has_prefix(named, "http://") || str_has_prefix(named, "https://")
 				     ? arena_strndup(sc->arena, named, strcspn(named, "?"))
 				     : named;
 		return 0;

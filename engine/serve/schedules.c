@@ -1,10 +1,11 @@
 /* engine/serve/schedules.c — the daemon's functions for the scheduler (struct scheduler_ops): start
- * and stop runs, notify, log.
+ * and stop runs, fetch what pipelines use, notify, log.
  *
  * on_start() launches `cairn run` or `cairn resume` for a firing and keeps a struct out for it,
- * until on_run_end() reports the end to the scheduler. on_tell() writes notices in the scheduler's
- * open transaction; on_alert() and on_note() write the daemon's log afterwards. The table `kinds`
- * maps each alert to a log event and a notice.
+ * until on_run_end() reports the end to the scheduler. on_bring() does so with `cairn graph`, which
+ * only reads the file. on_tell() writes notices in the scheduler's open transaction; on_alert() and
+ * on_note() write the daemon's log afterwards. The table `kinds` maps each alert to a log event and
+ * a notice.
  *
  * Invariants: each launch of a schedule has exactly one entry in `outs`. A notice is a row in the
  * same transaction as the change that it reports.
@@ -22,7 +23,7 @@
 /* How many firings back to search for a run that succeeded. */
 #define FIRINGS_BACK 50
 
-/* A firing whose run this server started. */
+/* A firing whose run this server started, or, without a schedule, a file that is checked. */
 struct out {
 	struct daemon *d;
 	struct project *project;
@@ -59,20 +60,57 @@ static void on_run_end(void *arg, const struct launch_end *end)
 	struct out *o = arg;
 	struct daemon *d = o->d;
 
-	scheduler_run_ended(d->scheduler, o->project->scheduled, o->path, o->schedule,
-			    o->nominal_ns, end->run ? NULL : end->problem);
+	if (*o->schedule)
+		scheduler_run_ended(d->scheduler, o->project->scheduled, o->path, o->schedule,
+				    o->nominal_ns, end->run ? NULL : end->problem);
+	else
+		scheduler_brought(o->project->scheduled, o->path,
+				  end->exit == 0 ? NULL
+				  : end->problem ? end->problem
+						 : "`cairn graph` failed");
 	for (size_t i = 0; i < d->n_outs; i++)
 		if (d->outs[i] == o)
 			d->outs[i--] = d->outs[--d->n_outs];
 	out_free(o);
 }
 
+static int launch_out(struct daemon *d, const struct scheduled *f, const char *what,
+		      const char *schedule, const char *const *argv, struct err *err)
+{
+	struct out *o = xcalloc(1, sizeof(*o));
+
+	*o = (struct out){ .d = d,
+			   .project = project_of(f),
+			   .path = xstrdup(f->firing.path),
+			   .schedule = xstrdup(schedule),
+			   .nominal_ns = f->firing.nominal_ns };
+	if (launch_start(d->launches,
+			 &(struct launch_options){ .project = o->project,
+						   .what = what,
+						   .args = argv,
+						   .on_end = on_run_end,
+						   .arg = o },
+			 &o->launch, err) < 0) {
+		out_free(o);
+		return -1;
+	}
+	d->outs = xreallocarray(d->outs, d->n_outs + 1, sizeof(struct out *));
+	d->outs[d->n_outs++] = o;
+	return 0;
+}
+
+static int on_bring(void *arg, const struct scheduled *f, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("./%s", f->firing.path);
+
+	return launch_out(arg, f, "fetch", "",
+			  (const char *[]){ "graph", "-q", "--json", path, NULL }, err);
+}
+
 static int on_start(void *arg, const struct scheduled *f, struct err *err)
 {
 	_cleanup_(freep) char *path = NULL, *schedule = NULL;
 	_cleanup_(str_deinit) struct str time = { 0 };
-	struct daemon *d = arg;
-	struct out *o = xcalloc(1, sizeof(*o));
 	const char *argv[8] = { 0 };
 
 	text_add_time(&time, f->firing.nominal_ns, 9);
@@ -86,24 +124,7 @@ static int on_start(void *arg, const struct scheduled *f, struct err *err)
 		       ((const char *[]){ "run", "-q", "--json", path, "--schedule", schedule,
 					  NULL }),
 		       7 * sizeof(*argv));
-	*o = (struct out){ .d = d,
-			   .project = project_of(f),
-			   .path = xstrdup(f->firing.path),
-			   .schedule = xstrdup(f->firing.schedule),
-			   .nominal_ns = f->firing.nominal_ns };
-	if (launch_start(d->launches,
-			 &(struct launch_options){ .project = o->project,
-						   .what = f->firing.schedule,
-						   .args = argv,
-						   .on_end = on_run_end,
-						   .arg = o },
-			 &o->launch, err) < 0) {
-		out_free(o);
-		return -1;
-	}
-	d->outs = xreallocarray(d->outs, d->n_outs + 1, sizeof(struct out *));
-	d->outs[d->n_outs++] = o;
-	return 0;
+	return launch_out(arg, f, f->firing.schedule, f->firing.schedule, argv, err);
 }
 
 static void on_stop(void *arg, const struct scheduled *f)
@@ -256,6 +277,9 @@ static void on_note(void *arg, const struct scheduled *f, const char *text)
 	      "message", facts_text(text));
 }
 
-const struct scheduler_ops daemon_scheduler_ops = {
-	.start = on_start, .stop = on_stop, .tell = on_tell, .alert = on_alert, .note = on_note
-};
+const struct scheduler_ops daemon_scheduler_ops = { .start = on_start,
+						    .stop = on_stop,
+						    .bring = on_bring,
+						    .tell = on_tell,
+						    .alert = on_alert,
+						    .note = on_note };

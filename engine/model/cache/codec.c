@@ -60,6 +60,8 @@ static void c_input(struct codec *c, struct input_decl *in)
 	C_BOOL(c, in->access.anonymous);
 	C_BOOL(c, in->must_be_dir);
 	c_root(c, &in->root);
+	c_str(c, &in->taken_from);
+	C_ENUM(c, in->taken_kind, CONTENT_KIND_MAX + 1);
 	c_pos(c, &in->pos);
 }
 

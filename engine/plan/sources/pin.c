@@ -114,6 +114,9 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 		r = digest_parse(in->uri + strlen("artifact:"), &digest, err);
 		if (r == 0)
 			r = content_find(p->ctx.store, &digest, &p->input_ids[i], err);
+		if (r == 0 && content_is_file(&p->input_ids[i]) &&
+		    (in->taken_kind == CONTENT_EXECUTABLE || in->taken_kind == CONTENT_REFERENCE))
+			p->input_ids[i].kind = in->taken_kind; /* a digest doesn't tell */
 		if (r < 0)
 			at_input(in, in->uri, err);
 	}

@@ -149,13 +149,16 @@ static int add_list(struct past *p, struct err *err)
 		const struct manifest_input *in = &m->inputs[i];
 		const char *origin = in->origin;
 		char hex[DIGEST_HEX_MAX];
+		bool told; /* a digest alone would name a plain file */
 
-		/* An object by reference stays where it is. */
-		if (!str_has_prefix(in->name, INPUT_PIN) || in->id.kind == CONTENT_REFERENCE)
+		if (!str_has_prefix(in->name, INPUT_PIN))
 			continue;
 		origin += str_has_prefix(origin, PATH_PIN) ? strlen(PATH_PIN) : 0;
+		told = in->id.kind == CONTENT_EXECUTABLE || in->id.kind == CONTENT_REFERENCE;
 		json_object_set_new(content, origin,
-				    json_sprintf("artifact:%s", digest_hex(&in->id.digest, hex)));
+				    json_sprintf("%s:%s",
+						 told ? content_kind_name(in->id.kind) : "artifact",
+						 digest_hex(&in->id.digest, hex)));
 	}
 	all = json_pack("{s:s, s:o}", "pipeline", m->run->path, "content", content);
 	json_add_canonical(&text, all);

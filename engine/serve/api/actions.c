@@ -163,23 +163,35 @@ static bool check_steps(struct start *s, const struct pipeline *p)
 	return true;
 }
 
-/* Reports the run's own errors before the run exists. */
+static int on_lack(void *arg, const struct elsewhere *what, struct err *err)
+{
+	*(bool *)arg = true;
+	return err_set(err, ERR_NOT_FOUND, "%s isn't here yet", what->root);
+}
+
+/* Reports the run's own errors before the run exists. What the pipeline uses from elsewhere may
+ * have to be fetched first, which the run does itself. */
 static bool check_pipeline(struct start *s)
 {
 	struct project *project = s->a->project;
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	_cleanup_(freep) char *absolute = fs_join(project->root, s->pipeline);
+	bool lacks = false;
 	struct pipeline_load_options o = { .project_root = project->root,
-					   .uses_dir = project->config->uses_dir };
+					   .uses_dir = project->config->uses_dir,
+					   .bring = on_lack,
+					   .bring_arg = &lacks };
 	_cleanup_(str_deinit) struct str errors = { 0 };
 	struct err err = { 0 };
+	int r = pipeline_load(absolute, &o, diags, &p, &err);
 
-	if (pipeline_load(absolute, &o, diags, &p, &err) < 0 ||
-	    params_resolve(
-		    p, s->overrides, s->n_overrides, s->a->arena,
-		    arena_alloc(s->a->arena, (pipeline_n_values(p) + 1) * sizeof(struct value)),
-		    diags, &err) < 0) {
+	if (r < 0 && lacks && !json_array_size(json_object_get(s->a->body, "steps")))
+		return true;
+	if (r < 0 || params_resolve(p, s->overrides, s->n_overrides, s->a->arena,
+				    arena_alloc(s->a->arena,
+						(pipeline_n_values(p) + 1) * sizeof(struct value)),
+				    diags, &err) < 0) {
 		project_add_errors(&errors, diags, 4000);
 		web_problem(s->a->x, 400, "%s", errors.len ? errors.s : err.msg);
 		return false;

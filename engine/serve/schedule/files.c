@@ -11,6 +11,10 @@
  * under its name in `schedules`; a dropped one leaves NULL there. A broken file is loaded at each
  * poll, and each error text is reported once.
  *
+ * A load asks nobody for what lies elsewhere, since that takes minutes: on_lack() notes it, bring()
+ * lets the owner fetch it in another process, and scheduler_brought() loads again. Nothing is told
+ * meanwhile.
+ *
  * Threads: the loop's. Not here: finding files (project/discover.c), firing (fire.c).
  */
 #include <string.h>
@@ -199,13 +203,14 @@ static int adopt(struct watched_file *f, const struct pipeline *p, struct err *e
 
 /* Loading. */
 
-static void tell_broken(struct watched_file *f, struct diag_list *diags, const struct err *why)
+static void tell_broken(struct watched_file *f, struct diag_list *diags, const char *why)
 {
 	struct str text = { 0 };
 
-	diag_render(diags, &text);
+	if (diags)
+		diag_render(diags, &text);
 	if (!text.len)
-		str_add(&text, why->msg);
+		str_add(&text, why);
 	if (!f->broken || !str_eq(f->broken_text, text.s)) {
 		struct firing of = { .path = f->path };
 
@@ -233,14 +238,68 @@ static void replace_pipeline(struct watched_file *f, struct pipeline *p)
 	f->pipeline = p;
 }
 
+/* For pipeline_load(): arg is a bool. */
+static int on_lack(void *arg, const struct elsewhere *what, struct err *err)
+{
+	(void)what;
+	*(bool *)arg = true;
+	return err_set(err, ERR_NOT_FOUND, "it isn't here yet");
+}
+
+/* Lets what the file uses be brought, if nobody does yet. After a failure the file is broken, and
+ * it is tried again a while later. */
+static void bring(struct watched_file *f)
+{
+	struct scheduler *s = f->project->s;
+	struct scheduled what = { .project = f->project,
+				  .pipeline = f->pipeline,
+				  .firing = { .path = f->path } };
+	struct err err = { 0 };
+
+	if (f->bringing || s->draining)
+		return;
+	if (scheduler_mono_ns(s) < f->bring_mono_ns) {
+		tell_broken(f, NULL, f->bring_problem);
+		return;
+	}
+	free(f->bring_problem);
+	f->bring_problem = NULL;
+	f->bringing = s->ops->bring(s->arg, &what, &err) == 0;
+	if (!f->bringing)
+		tell_broken(f, NULL, err.msg);
+	else
+		scheduler_note(f->project, NULL, &what.firing,
+			       "%s: fetching what its steps use from elsewhere", f->path);
+}
+
+void scheduler_brought(struct scheduler_project *p, const char *path, const char *problem)
+{
+	struct watched_file *f = scheduler_find_file(p, path);
+	struct err err = { 0 };
+
+	if (!f || !f->bringing)
+		return;
+	f->bringing = false;
+	f->bring_problem =
+		xstrdup(problem ? problem : "what its steps use was fetched, but isn't there");
+	f->bring_mono_ns = scheduler_mono_ns(p->s) + BRING_AGAIN_NS;
+	if (!f->dropped && scheduler_file_load(f, true, &err) < 0)
+		project_trouble(p, &err);
+	scheduler_sweep(p);
+	scheduler_rearm(p->s);
+}
+
 /* A broken file is loaded every time: the error may be in a step file that isn't known yet. */
 int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/%s", f->project->root, f->path);
 	_cleanup_(diag_list_freep) struct diag_list *diags = NULL;
+	bool lacks = false;
 	struct pipeline_load_options o = { .project_root = f->project->root,
 					   .cache_dir = f->project->cache_dir,
-					   .uses_dir = f->project->uses_dir };
+					   .uses_dir = f->project->uses_dir,
+					   .bring = f->project->s->ops->bring ? on_lack : NULL,
+					   .bring_arg = &lacks };
 	struct pipeline *p = NULL;
 	struct err why = { 0 };
 	struct stat main;
@@ -250,9 +309,13 @@ int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 	main = look_at(f, f->path);
 	diags = diag_list_new();
 	if (pipeline_load(path, &o, diags, &p, &why) < 0) {
-		tell_broken(f, diags, &why);
+		if (lacks)
+			bring(f);
+		else
+			tell_broken(f, diags, why.msg);
 		return 1;
 	}
+	f->bring_mono_ns = 0;
 	drop_absent(f, p);
 	if (adopt(f, p, err) < 0) {
 		/* Declarations point into p, so it replaces the old pipeline all the same. The next
@@ -280,5 +343,6 @@ void scheduler_file_free(struct watched_file *f)
 	free(f->seen);
 	free(f->path);
 	free(f->broken_text);
+	free(f->bring_problem);
 	free(f);
 }

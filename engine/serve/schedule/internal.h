@@ -38,8 +38,9 @@
 #define CATCH_UP_MAX       1000   /* firings caught up at once */
 #define COUNT_MAX          100000 /* missed nominal times are counted one by one up to this */
 #define OPEN_MAX           1000   /* open firings of one schedule; more are skipped */
-#define AGAIN_NS           (5 * NS_PER_S) /* after trouble with the database */
-#define RESUMES_MAX        20             /* of one run, against endless interruptions */
+#define AGAIN_NS           (5 * NS_PER_S)  /* after trouble with the database */
+#define BRING_AGAIN_NS     (30 * NS_PER_S) /* after what a file uses couldn't be brought */
+#define RESUMES_MAX        20              /* of one run, against endless interruptions */
 
 /* Message of a running firing that a later one replaces. */
 #define REPLACED "replaced by a later firing"
@@ -70,6 +71,9 @@ struct watched_file {
 	size_t n_seen;
 	bool broken, dropped;
 	char *broken_text;     /* the error that was reported */
+	bool bringing;         /* bring() runs for it */
+	char *bring_problem;   /* of the last bring() */
+	int64_t bring_mono_ns; /* no earlier again */
 	struct map *schedules; /* name → struct schedule * */
 };
 

@@ -43,7 +43,8 @@
  *
  * Pipeline files are checked every few seconds and loaded again when they, or their step files,
  * change. A broken edit keeps the old schedules and reports RELOAD_BROKEN once; the next good one
- * reports RELOAD_OK.
+ * reports RELOAD_OK. What a file uses from elsewhere is brought by another process; meanwhile the
+ * old schedules stay, and nothing is reported.
  *
  * One thread: the loop's. Several schedulers, in one process or many, may serve one project.
  */
@@ -86,6 +87,10 @@ struct scheduler_ops {
 	/* Asks a run that start() started to stop (overlap: replace). scheduler_run_ended() is
 	 * still called. */
 	void (*stop)(void *arg, const struct scheduled *f);
+	/* Starts a command that reads PATH in the project, which brings what the file's steps use
+	 * from elsewhere (model/elsewhere.h). 0: started, and scheduler_brought() will be called.
+	 * NULL: such a file is broken until somebody brings it. */
+	int (*bring)(void *arg, const struct scheduled *f, struct err *err);
 	/* Writes notices for FAILED, RECOVERED, SUCCEEDED, MISSED, in the open transaction of the
 	 * change. -1 rolls it back, and it is done again. May be NULL. alert() follows the
 	 * commit. */
@@ -134,6 +139,9 @@ int scheduler_reload(struct scheduler *s);
  * there is no run, for the row's message (NULL: "it began no run"). Unknown firings are ignored. */
 void scheduler_run_ended(struct scheduler *s, struct scheduler_project *p, const char *path,
 			 const char *schedule, int64_t nominal_ns, const char *problem);
+
+/* Reports the end of what bring() started, and loads the file. `problem`: NULL, or its error. */
+void scheduler_brought(struct scheduler_project *p, const char *path, const char *problem);
 
 /* Fires by hand; the nominal time is now. ERR_NOT_FOUND for an unknown schedule, with the nearest
  * name. */

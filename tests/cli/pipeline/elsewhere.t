@@ -124,6 +124,10 @@ test_expect 'the pipeline of a past run: same code, same inputs, whatever the pr
 	echo old >data/in.txt
 	printf "cat \"\$1\"\n. src/part.sh\n" >src/show.sh
 	echo "echo part" >src/part.sh
+	mkdir bin
+	printf "#!/bin/sh\necho tool\n" >bin/tool
+	chmod +x bin/tool
+	cp data/in.txt data/in.csv
 	write base.yaml <<-"Y"
 	pipeline: base
 	params: {n: 1}
@@ -132,6 +136,8 @@ test_expect 'the pipeline of a past run: same code, same inputs, whatever the pr
 	steps:
 	  a: {run: "sh src/show.sh ${{ inputs.i }} >o", inputs: {i: "${{ inputs.raw }}"}, outputs: {o: o}}
 	  b: {run: "cat ${{ inputs.o }} ${{ inputs.d }}/in.txt >o; echo ${{ params.n }} >>o", inputs: {o: "${{ steps.a.outputs.o }}", d: data/}, outputs: {o: o}}
+	  tool: {run: "${{ inputs.t }} >o", inputs: {t: bin/tool}, outputs: {o: o}}
+	  names: {run: "echo ${{ inputs.txt }} ${{ inputs.csv }} >o", inputs: {txt: data/in.txt, csv: data/in.csv}, outputs: {o: o}}
 	Y
 	cairn run -q base.yaml
 	cairn status --json >status.json
@@ -149,8 +155,12 @@ test_expect 'the pipeline of a past run: same code, same inputs, whatever the pr
 	Y
 	cairn check r.yaml
 	cairn run -q r.yaml --json >run.json
-	# past/a once more, since an artifact has no file name: past/b is a hit, and so is more/a.
-	test_is "$(counts run.json)" 4
+	test_is "$(counts run.json)" 3 # more/b, and both of own: names and bits of inputs are as they were
+	cairn run -q r.yaml --force past/tool --force past/names
+	cairn get past/tool/o -o - >got
+	test_is "$(cat got)" tool
+	cairn get past/names/o -o - >got
+	test_is "$(cat got)" "inputs/txt.txt inputs/csv.csv"
 	cairn get more/b/o -o - >got
 	test_is "$(tr "\n" " " <got)" "old part old 2 "
 	cairn get own/b/o -o - >got
@@ -167,6 +177,49 @@ test_expect 'the pipeline of a past run: same code, same inputs, whatever the pr
 	Y
 	test_code 3 cairn check none.yaml 2>err
 	test_grep "none.yaml:2:19: run:0.*7: the store has no run of this hash" err
+'
+
+test_expect 'an input by reference is the version that the run read' '
+	cat >objects.py <<-"Y"
+	import hashlib, http.server, os
+	class Objects(http.server.BaseHTTPRequestHandler):
+	    def do_GET(self):
+	        body = open("object", "rb").read()
+	        tag = "\"" + hashlib.md5(body).hexdigest() + "\""
+	        changed = self.headers.get("If-Match") not in (None, tag)
+	        self.send_response(412 if changed else 200)
+	        self.send_header("ETag", tag)
+	        self.send_header("Content-Length", str(0 if changed else len(body)))
+	        self.end_headers()
+	        if self.command == "GET" and not changed:
+	            self.wfile.write(body)
+	    do_HEAD = do_GET
+	    def log_message(self, *a): pass
+	s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Objects)
+	open("objects.new", "w").write(str(s.server_port))
+	os.rename("objects.new", "objects.port")
+	s.serve_forever()
+	Y
+	echo first >object
+	start objects python3 objects.py
+	wait_until 20 test -s objects.port
+	write far.yaml <<-Y
+	pipeline: far
+	inputs: {big: {uri: "http://127.0.0.1:$(cat objects.port)/big.txt", mode: reference}}
+	steps:
+	  a: {run: "cat \${{ inputs.b }} >o", inputs: {b: "\${{ inputs.big }}"}, outputs: {o: o}}
+	Y
+	cairn run -q far.yaml
+	cairn status --json >status.json
+	hash=$(json status.json "d[\"run\"][\"hash\"]")
+	echo second >object
+	write r.yaml <<-Y
+	pipeline: r
+	steps: {past: {uses: "run:${hash#sha256:}"}}
+	Y
+	cairn run -q r.yaml --json >run.json
+	test_is "$(counts run.json)" 0
+	kill "$(cat objects.pid)"
 '
 
 test_expect 'what is no pinned commit of a branch or tag is refused in words' '

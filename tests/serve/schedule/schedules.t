@@ -172,4 +172,45 @@ test_expect 'a directory that cannot be read takes no schedule away' '
 	test "$rc" = 0 || tail -n 60 srv.out
 	test_is "$rc" 0
 '
+
+if test_have git; then
+	export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a.test GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a.test
+	test_expect 'what a pipeline uses of a git commit is fetched beside the work of the server' '
+		git init -q ../shared
+		write ../shared/inner.yaml <<-Y
+		pipeline: inner
+		steps: {w: {run: "echo \$HOME >o", outputs: {o: o}}}
+		Y
+		git -C ../shared add -A
+		git -C ../shared commit -qm one
+		commit=$(git -C ../shared rev-parse HEAD)
+		mv ../shared ../away
+		for name in uses asks; do
+			write $name.yaml <<-Y
+			pipeline: $name
+			steps: {sub: {uses: "git+file://$(realpath ..)/shared@$commit#inner.yaml"}}
+			schedules:
+			  $name: {cron: "0 0 1 1 *"}
+			Y
+		done
+		mv asks.yaml asks
+		rm -rf .cairn/uses
+		serve_forget srv
+		serve srv
+		wait_until 60 grep -q " reload-broken .*path=uses.yaml.*can.t be fetched" srv.out
+		mv ../away ../shared
+		touch seen
+		wait_until 60 grep -q " reload-ok\|path=uses.yaml.*loaded" srv.out
+		post srv /api/v1/schedules/uses/trigger
+		status_is 202
+		wait_until 60 firings_are srv uses "[f[\"state\"] for f in d[\"firings\"]]" "[\"succeeded\"]"
+		# A run that is asked for fetches what it needs itself.
+		mv asks asks.yaml
+		rm -rf .cairn/uses
+		post srv /api/v1/runs "{\"pipeline\": \"asks.yaml\"}"
+		status_is 202
+		rc=$(stop srv TERM)
+		test_is "$rc" 0
+	'
+fi
 test_done
