@@ -39,6 +39,25 @@ class Store:
         assert len(data) == int(size)
         return data
 
+    def lay_out(self, digest, path):
+        """A tree of files and directories (storage/FORMAT.md)."""
+        listing = open(os.path.join(self.path, "trees", digest[:2], digest), "rb").read()
+        at = len(b"cairn-tree/1\n")
+        while at < len(listing):
+            kind, n = listing[at], int.from_bytes(listing[at + 1 : at + 5], "little")
+            to = os.path.join(path, listing[at + 5 : at + 5 + n].decode())
+            at += 5 + n + 1
+            size, digest = int.from_bytes(listing[at : at + 8], "little"), listing[at + 8 : at + 40].hex()
+            at += 40
+            if kind == 4:
+                os.makedirs(to, exist_ok=True)
+                self.lay_out(digest, to)
+            else:
+                assert kind in (1, 2)
+                with open(to, "wb") as out:
+                    out.write(self.get(f"blob:{size}:{digest}"))
+                os.chmod(to, 0o755 if kind == 2 else 0o644)
+
     def put(self, data):
         digest = hashlib.sha256(data).hexdigest()
         where = os.path.join(self.path, "blobs", digest[:2])
@@ -61,6 +80,8 @@ class Program:
     def run(self):
         a, store, work = self.a, self.cluster.store, tempfile.mkdtemp(prefix="cairn-pod-")
         self.cluster.note("executed", f'{a["id"]} {a["task"]}')
+        if a.get("code"):
+            store.lay_out(a["code"].split(":")[2], work)
         for i in a["inputs"]:
             path = os.path.join(work, i["path"])
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -95,7 +116,8 @@ class Program:
         """As the sidecar does, in its own log."""
         path = os.path.join(work, self.a.get("series") or "none")
         if os.path.exists(path):
-            numbers = {k: v for k, v in json.loads(open(path).read().splitlines()[-1]).items() if k not in ("step", "time")}
+            last = json.loads(open(path).read().splitlines()[-1])
+            numbers = {k: last[k] for k in sorted(last, key=lambda k: k != "step") if k != "time"}
             self.cluster.sidecars[self.pod] = f"cairn pod: {json.dumps({'cairn_series': self.a['id'], **numbers}, separators=(',', ':'))}\n"
 
     def output(self, work, o):

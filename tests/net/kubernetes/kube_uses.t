@@ -1,0 +1,104 @@
+#!/bin/bash
+# On a cluster that isn't one (kubeapi.py --cluster): steps from a git commit and of a past run, and a sweep that stops trials early.
+. "$(dirname "$0")/../../lib.sh"
+. "$SRC/tests/net/kubernetes/kube.sh"
+
+fresh() { : >api/made; }
+objects() { kube_ask api GET "$1" >objects.json && json objects.json 'len(d["items"])'; }
+no_jobs() { test "$(objects /apis/batch/v1/namespaces/lab/jobs)" = 0; }
+status() { cairn status --json >status.json; }
+run() { timeout 120 cairn run --on kubernetes "$@"; }
+
+kube_api api --cluster "$TRASH/work/store" || test_bail 'the API server does not start'
+kube_config api >kubeconfig
+digest=$(printf '%064d' 7)
+export digest
+cat >cairn.yaml <<E
+store: $TRASH/work/store
+kubernetes:
+  kubeconfig: kubeconfig
+  image: registry.test/cairn@sha256:$digest
+  store_claim: store
+  lost_within: 1s
+  requests: {per_second: 500, burst: 500}
+E
+
+if test_have git; then
+	export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a.test GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a.test
+	test_expect 'steps of a git commit and of a past run are Jobs that have the code of there' '
+		fresh
+		git init -q ../shared
+		mkdir ../shared/src src
+		echo "echo said there" >../shared/src/say.sh
+		write ../shared/p.yaml <<-Y
+		pipeline: there
+		params: {n: 1}
+		defaults: {image: "registry.test/x@sha256:$digest"}
+		steps:
+		  w: {run: "sh src/say.sh >o; echo \${{ params.n }} >>o", outputs: {o: o}}
+		Y
+		git -C ../shared add -A
+		git -C ../shared commit -qm one
+		echo "echo said here" >src/say.sh
+		write far.yaml <<-Y
+		pipeline: far
+		steps: {sub: {uses: "git+file://$(realpath ../shared)@$(git -C ../shared rev-parse HEAD)#p.yaml"}}
+		Y
+		run -q far.yaml
+		cairn get sub/w/o -o - >got
+		test_is "$(tr "\n" " " <got)" "said there 1 "
+		test_lines 1 api/made
+		cp ../shared/src/say.sh src/say.sh
+		cp ../shared/p.yaml there.yaml
+		run -q there.yaml
+		test_lines 1 api/made
+		status
+		hash=$(json status.json "d[\"run\"][\"hash\"]")
+		rm -r ../shared there.yaml .cairn/uses
+		echo "echo said here" >src/say.sh
+		write past.yaml <<-Y
+		pipeline: past
+		steps:
+		  past: {uses: "run:${hash#sha256:}"}
+		  more: {uses: "run:${hash#sha256:}", with: {n: 2}}
+		Y
+		run -q past.yaml
+		cairn get more/w/o -o - >got
+		test_is "$(tr "\n" " " <got)" "said there 2 "
+		test_lines 2 api/made
+	'
+fi
+
+cat >curve.sh <<'S'
+for i in 1 2 3 4; do printf '{"step": %d, "loss": %d}\n' $i $(($1 + 10 - i)) >>s.jsonl; done
+printf '{"loss": %d}\n' $(($1 + 6)) >m.json
+S
+test_expect 'early_stop on a cluster: the numbers that a pod tells stop its trial' '
+	fresh
+	write early.yaml <<-Y
+	pipeline: early
+	params: {bad: 0}
+	defaults: {image: "registry.test/x@sha256:$digest"}
+	steps:
+	  train:
+	    run: sh curve.sh \${{ params.bad }}
+	    series: s.jsonl
+	    metrics: m.json
+	sweeps:
+	  stop:
+	    params: {bad: [0, 1, 5]}
+	    minimize: train.loss
+	    search: grid
+	    early_stop: {after: 2, trials: 2}
+	Y
+	export CAIRN_TEST_KUBE_SERIES=20ms
+	timeout 120 cairn sweep early.yaml stop --on kubernetes --trials 2 -q
+	mkdir api/go # the third ends only when it is stopped
+	timeout 120 cairn sweep early.yaml stop --on kubernetes --json >out 2>err
+	test_is "$(json out "[t[\"state\"] for t in d[\"trials\"]]")" "[\"succeeded\", \"succeeded\", \"cancelled\"]"
+	json out "[t[\"problem\"] for t in d[\"trials\"]][2]" >problem
+	test_grep "stopped early: the best loss up to step 4 is 11, half of the trials before had at most 7 by then" problem
+	rm -r api/go
+	wait_until 30 no_jobs
+'
+test_done
