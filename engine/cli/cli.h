@@ -224,6 +224,7 @@ CLI_COMMAND(metrics);
 CLI_COMMAND(diff);
 CLI_COMMAND(lineage);
 CLI_COMMAND(get);
+CLI_COMMAND(report);
 CLI_COMMAND(tag);
 CLI_COMMAND(reproduce);
 CLI_COMMAND(export);

@@ -571,6 +571,22 @@ const struct cli_command cli_commands[] = {
 		   { "cairn get 1f0c9b2a -o run/", "a whole run" },
 		   { "cairn get train@log -o -", "what a task printed" }),
 	  .complete = COMPLETE_OUTPUT, .run = cmd_get },
+	{ "report", "write runs as one HTML page", "RUN...", 1, 50,
+	  "Writes the page of a run as the web interface shows it, or with several runs their "
+	  "comparison, as one file for mail and archives: graph, timeline, tasks with reasons, "
+	  "commands and logs, metrics, curves. The file asks no server for anything, and runs no "
+	  "script but its own.\n\nA page of one run has the facts of 500 tasks (failed ones first) "
+	  "and the last 256 KiB of each log, at most 16 MiB; rows of 20,000 tasks. What is left "
+	  "out "
+	  "is said. Artifacts aren't in it: `cairn get` copies them.",
+	  OPTIONS({ 0, "html", "FILE", "write it there; -: to standard output",
+		    .complete = COMPLETE_FILE }),
+	  EXIT_CODES({ 0, "written" }, { 2, "wrong usage" },
+		     { 4, "there is no such run; this program has no web interface; disk" }),
+	  EXAMPLES({ "cairn report last --html run.html", "the newest run" },
+		   { "cairn report fashion/best last --html comparison.html",
+		     "two runs side by side" }),
+	  .complete = COMPLETE_RUN, .run = cmd_report },
 	{ "tag", "give names to runs", "[RUN NAME]", 0, 2,
 	  "A name such as v2 or fashion/best stands for a run wherever a command takes a run, and "
 	  "keeps that run from `cairn store gc`. Giving it again moves it; every change is "

@@ -134,6 +134,9 @@ extern const char api_schemas[];            /* components.schemas, as JSON text 
 
 void api_route(void *arg, struct web_exchange *x); /* arg: struct daemon */
 void api_handle(void *arg, struct web_exchange *x);
+/* Answers a GET of this process itself, without a server: `d` has projects and what `web` comes
+ * with. The caller asks as itself, and may read all. */
+void api_ask(struct daemon *d, struct web_exchange *x);
 /* Who may ask: everybody (ROLE_NONE), or those with this role. A path that isn't a GET must say it
  * by its flags, so that none is open by mistake. */
 enum role api_role(const struct api_route *r);

@@ -5,7 +5,8 @@ import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 
 const require = createRequire(`${process.env.WEB_MODULES}/x.js`);
-const { chromium } = require('playwright-core');
+export const playwright = require('playwright-core');
+const { chromium } = playwright;
 
 export const url = process.env.WEB_URL;
 

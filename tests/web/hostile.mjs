@@ -1,7 +1,7 @@
 // Strings of an attacker in all that a pipeline, a log, an artifact or a file name can carry: the pages
 // show them as text. drive.mjs fails on dialogs, policy violations and requests to other hosts.
 
-import { api, assert, main, open, until } from './drive.mjs';
+import { api, assert, main, open, playwright, settled, until } from './drive.mjs';
 
 const enc = encodeURIComponent;
 
@@ -46,6 +46,39 @@ export const checks = {
     } finally {
       await b.close();
     }
+  },
+
+  async report() {
+    // The same strings in a file that nobody's server guards: its own policy does.
+    const { chromium } = playwright;
+    const browser = await chromium.connectOverCDP(process.env.BROWSER);
+    const page = await (await browser.newContext()).newPage();
+    const bad = [];
+    page.on('console', (m) => m.type() === 'error' && bad.push(m.text()));
+    page.on('pageerror', (e) => bad.push(e.stack));
+    page.on('request', (r) => r.url().startsWith('http') && bad.push(`asked for ${r.url()}`));
+    for (const [file, places] of Object.entries(JSON.parse(process.env.REPORTS))) {
+      await page.goto(`file://${file}`);
+      await page.locator('main h1').waitFor();
+      const first = new URL(page.url()).hash;
+      let shown = 0;
+      for (const more of places) {
+        await page.evaluate((hash) => (location.hash = hash), first.replace(/$/, more));
+        await settled(page);
+        await clean(page, `${file} ${more}`);
+        if ((await page.locator('body').innerText()).includes('<img src=x')) shown++;
+      }
+      assert(shown > 0, `${file}: the text is nowhere`);
+    }
+    // A script of somebody else, in whatever way it got into the file, doesn't run.
+    await page.evaluate(() => {
+      const s = document.createElement('script');
+      s.textContent = 'window.pwned = 1';
+      document.body.append(s);
+    });
+    await clean(page, 'an added script').catch((e) => assert(!/ran/.test(e.message), e.message));
+    assert(bad.length > 0 && bad.every((t) => /Content Security Policy/.test(t)), `only the added script is refused: ${bad.join('\n')}`);
+    await browser.close();
   },
 
   async sandbox() {

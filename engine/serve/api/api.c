@@ -247,6 +247,18 @@ void api_handle(void *arg, struct web_exchange *x)
 		      facts_text(x->caller->user));
 }
 
+void api_ask(struct daemon *d, struct web_exchange *x)
+{
+	_cleanup_(str_deinit) struct str allow = { 0 };
+	const struct api_route *r = find_route(x, &allow);
+
+	assert(r && str_eq(x->method, "GET"));
+	x->route = r;
+	check_params(r, x);
+	if (!x->status)
+		api_handle(d, x);
+}
+
 /* What handlers share. */
 
 bool api_uint(struct api *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret)

@@ -135,9 +135,24 @@ static void answer_without(struct web_exchange *x, unsigned status)
 		 bundle_why);
 }
 
+/* What reports are made of: a page with inline scripts, which isn't served. */
+#define TEMPLATE "/report/template.html"
+
+int page_template(struct str *out, struct err *err)
+{
+	const struct bundle_file *f = find_file(TEMPLATE);
+
+	if (!f)
+		return err_set(err, ERR_NOT_FOUND, "this program has no web interface. %s",
+			       bundle_why);
+	inflate_into(out, f);
+	return 0;
+}
+
 bool page_answer(struct web_exchange *x)
 {
-	const struct bundle_file *f = find_file(x->path), *page = find_file("/index.html");
+	const struct bundle_file *f = str_eq(x->path, TEMPLATE) ? NULL : find_file(x->path),
+				 *page = find_file("/index.html");
 	const char *accept = web_header(x, "Accept");
 	unsigned status = is_route(x->path) ? 200 : 404;
 

@@ -11,4 +11,7 @@
 /* For route(): answers a GET that concerns the interface. False: it doesn't. */
 bool page_answer(struct web_exchange *x);
 
+/* The page that reports are made of (report.h). ERR_NOT_FOUND: built without the interface. */
+int page_template(struct str *out, struct err *err);
+
 #endif

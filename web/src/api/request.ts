@@ -25,6 +25,13 @@ export function address(path: string, query?: Query): string {
   return text ? `${path}?${text}` : path;
 }
 
+/** Who answers: the server, or in a report what is in its file. */
+let ask: (address: string, how: RequestInit) => Response | Promise<Response> = (address, how) =>
+  fetch(address, how);
+export const answerWith = (by: typeof ask): void => {
+  ask = by;
+};
+
 async function problemOf(answer: Response): Promise<Problem> {
   let detail = `${answer.status} ${answer.statusText}`;
   try {
@@ -45,7 +52,7 @@ export async function fetchRaw(
 ): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(address(path, query), {
+    answer = await ask(address(path, query), {
       method,
       credentials: 'same-origin',
       headers: body === undefined ? {} : { 'Content-Type': 'application/json' },

@@ -2,6 +2,7 @@
 // with `setQuery`, and are told apart by `matchRoute`.
 
 import { signal } from '@preact/signals';
+import { REPORT } from './mode';
 
 export interface Place {
   path: string;
@@ -9,18 +10,24 @@ export interface Place {
   hash: string;
 }
 
-const here = (): Place =>
-  typeof location === 'undefined'
-    ? { path: '/', query: new URLSearchParams(), hash: '' }
-    : { path: location.pathname, query: new URLSearchParams(location.search), hash: location.hash };
+/** A report is one file: there the address is what stands behind its `#`. */
+const base = (): string => (REPORT ? 'http://report/' : location.href);
+
+function here(): Place {
+  if (typeof location === 'undefined') return { path: '/', query: new URLSearchParams(), hash: '' };
+  const at = REPORT ? new URL(location.hash.slice(1) || '/', base()) : location;
+  return { path: at.pathname, query: new URLSearchParams(at.search), hash: at.hash };
+}
 
 export const place = signal<Place>(here());
 
 export function go(url: string, how: { replace?: boolean } = {}): void {
-  const samePath = new URL(url, location.href).pathname === location.pathname;
-  if (how.replace) history.replaceState(null, '', url);
-  else history.pushState(null, '', url);
+  const to = REPORT ? `#${url}` : url;
+  const before = place.value.path;
+  if (how.replace) history.replaceState(null, '', to);
+  else history.pushState(null, '', to);
   place.value = here();
+  const samePath = place.value.path === before;
   if (!samePath) window.scrollTo(0, 0);
 }
 
@@ -29,12 +36,12 @@ export function setQuery(
   changes: Record<string, string | number | boolean | null | undefined>,
   how: { replace?: boolean } = { replace: true },
 ): void {
-  const q = new URLSearchParams(location.search);
+  const q = new URLSearchParams(place.value.query);
   for (const [k, v] of Object.entries(changes)) {
     if (v === null || v === undefined || v === '' || v === false) q.delete(k);
     else q.set(k, v === true ? '1' : String(v));
   }
-  go(url(location.pathname, q) + location.hash, how);
+  go(url(place.value.path, q) + place.value.hash, how);
 }
 
 /** A path with a query, readable: what needn't be escaped in a query isn't. */
@@ -99,9 +106,11 @@ export function listen(): void {
       return;
     const a = (e.target as Element | null)?.closest?.('a');
     if (!a || a.target || a.hasAttribute('download') || !a.hasAttribute('href')) return;
-    const to = new URL(a.href, location.href);
-    if (to.origin !== location.origin || /^\/(api|view|assets|metrics)\b/.test(to.pathname)) return;
-    if (to.pathname === location.pathname && to.search === location.search && to.hash) return;
+    const to = new URL(REPORT ? (a.getAttribute('href') ?? '') : a.href, base());
+    if (to.origin !== new URL(base()).origin) return;
+    if (!REPORT && /^\/(api|view|assets|metrics)\b/.test(to.pathname)) return;
+    if (!REPORT && to.pathname === location.pathname && to.search === location.search && to.hash)
+      return;
     e.preventDefault();
     go(to.pathname + to.search + to.hash);
   });

@@ -620,6 +620,20 @@ export const words = {
     pages: 'Pages',
   },
 
+  report: {
+    title: (n: number) => (n > 1 ? `Cairn report of ${n} runs` : 'Cairn report'),
+    missing: 'This report doesn’t have that',
+    missingHint: 'A report holds what its runs show. The rest is where Cairn is served.',
+    leftOut: (tasks: number, details: number) =>
+      [
+        tasks ? `${tasks} tasks aren’t listed` : '',
+        details ? `${details} tasks without their details and logs` : '',
+      ]
+        .filter(Boolean)
+        .join(', '),
+    logCut: (bytes: number) => `… the ${bytes} bytes before aren’t in this report`,
+  },
+
   errors: {
     title: 'That didn’t work',
     network: 'The server doesn’t answer. This page tries again by itself.',

@@ -1,5 +1,6 @@
 // Small graphs are laid out at once, large ones in a worker.
 
+import { REPORT } from '../base/mode';
 import { layout, type LEdge, type LNode, type Placed } from './layout';
 
 const AT_ONCE = 150;
@@ -14,7 +15,7 @@ export function place(
   aspect: number,
   gap: number,
 ): Placed | Promise<Placed> {
-  if (nodes.length + edges.length <= AT_ONCE) return layout(nodes, edges, aspect, gap);
+  if (REPORT || nodes.length + edges.length <= AT_ONCE) return layout(nodes, edges, aspect, gap);
   if (!worker) {
     worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
     worker.onmessage = (e: MessageEvent<{ id: number; placed: Placed }>) => {

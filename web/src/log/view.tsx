@@ -6,7 +6,7 @@ import * as api from '../api';
 import { address } from '../api/request';
 import { onKey, typing } from '../base/keys';
 import { count } from '../base/format';
-import { go, place as here, setQuery } from '../base/route';
+import { go, place as here, setQuery, url } from '../base/route';
 import { recall, remember } from '../base/store';
 import { words } from '../base/words';
 import { copyText, Empty, Skeleton, Trouble } from '../parts/bits';
@@ -114,11 +114,11 @@ export default function LogView({
   const [view, setView] = useState({ scroll: 0, height: 400 });
   const pos = useRef(0); // in pixels of all lines; differs from the bar's when heights are scaled
   const expected = useRef<number | null>(null);
-  const [follow, setFollow] = useState(running && !linesOf(location.hash));
+  const [follow, setFollow] = useState(running && !linesOf(here.value.hash));
   const followRef = useRef(follow);
   followRef.current = follow;
   const [wrap, setWrap] = useState(recall('wrap', false));
-  const [picked, setPicked] = useState<[number, number] | null>(linesOf(location.hash));
+  const [picked, setPicked] = useState<[number, number] | null>(linesOf(here.value.hash));
   const jumped = useRef(false);
   const query = here.value.query.get('find') ?? '';
   const [found, setFound] = useState<Found | null>(null);
@@ -171,7 +171,7 @@ export default function LogView({
   useLayoutEffect(() => {
     if (!source?.ready || lines === 0 || view.height < ROW) return;
     if (!jumped.current) {
-      const linked = linesOf(location.hash);
+      const linked = linesOf(here.value.hash);
       if (linked && !source.indexed) return;
       jumped.current = source.indexed;
       if (linked) toLine(linked[0]);
@@ -272,7 +272,7 @@ export default function LogView({
     setPicked(next);
     setFollow(false);
     go(
-      `${location.pathname}${location.search}#L${next[0]}${next[1] > next[0] ? `-L${next[1]}` : ''}`,
+      `${url(here.value.path, here.value.query)}#L${next[0]}${next[1] > next[0] ? `-L${next[1]}` : ''}`,
       { replace: true },
     );
   };

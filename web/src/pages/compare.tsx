@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import type { Comparison, Run } from '../api';
 import { duration, shortHash, value } from '../base/format';
+import { REPORT } from '../base/mode';
 import { useLoad } from '../base/load';
 import { project, projectQuery } from '../base/project';
 import { part, place, setQuery, url } from '../base/route';
@@ -38,7 +39,7 @@ export default function Compare() {
     <>
       <div class="pagehead">
         <h1>{w.title}</h1>
-        <RunPicker ids={ids} />
+        {!REPORT && <RunPicker ids={ids} />}
       </div>
       {ids.length < 2 && (
         <Empty title={w.pick} hint={w.pickHint}>
@@ -60,7 +61,7 @@ export default function Compare() {
                 ['curves', w.curves],
                 ['scatter', w.scatter],
                 ['parallel', w.parallel],
-                ['confusion', w.confusion],
+                ...(REPORT ? [] : [['confusion', w.confusion] as const]),
               ] as const
             }
             onChange={(v) => setQuery({ view: v === 'tables' ? null : v })}
@@ -195,20 +196,22 @@ function Tables({ c, ids }: { c: Comparison; ids: string[] }) {
                     <i class={`swatch s${(i % 8) + 1}`} />
                     <StateDot state={r.state} />
                     <a href={url(`/runs/${part(r.id)}`, q)}>{(r.tags ?? [])[0] ?? r.id}</a>
-                    <button
-                      type="button"
-                      class="btn bare small icon"
-                      aria-label={w.remove(r.id)}
-                      onClick={() =>
-                        setQuery({
-                          runs: ids
-                            .filter((x) => x !== r.id && !(r.hash ?? '').startsWith(x))
-                            .join(','),
-                        })
-                      }
-                    >
-                      <Icon name="close" size={12} />
-                    </button>
+                    {!REPORT && (
+                      <button
+                        type="button"
+                        class="btn bare small icon"
+                        aria-label={w.remove(r.id)}
+                        onClick={() =>
+                          setQuery({
+                            runs: ids
+                              .filter((x) => x !== r.id && !(r.hash ?? '').startsWith(x))
+                              .join(','),
+                          })
+                        }
+                      >
+                        <Icon name="close" size={12} />
+                      </button>
+                    )}
                   </span>
                   <span class="quiet small">
                     {r.pipeline} · <Time at={r.started} />

@@ -260,7 +260,9 @@ function VerdictView({ v }: { v: Verdict }) {
                 <th scope="col">{w.verdict}</th>
                 <th scope="col">{words.task.was}</th>
                 <th scope="col">{words.task.is}</th>
-                <th scope="col" class="num">{words.run.taskCols.value}</th>
+                <th scope="col" class="num">
+                  {words.run.taskCols.value}
+                </th>
                 <th scope="col" class="num">
                   {words.run.facts.duration}
                 </th>

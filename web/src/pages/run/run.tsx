@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../../api';
 import type { Run } from '../../api';
 import { count, duration, shortCommit, value } from '../../base/format';
+import { REPORT } from '../../base/mode';
 import { lazy } from '../../base/lazy';
 import { projectQuery, projects, chosen } from '../../base/project';
 import { go, part, place, url } from '../../base/route';
@@ -181,7 +182,7 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null; vers
           </span>
         ))}
         <span class="grow" />
-        <Actions run={run} model={model} />
+        {!REPORT && <Actions run={run} model={model} />}
       </div>
       <dl class="inlinefacts">
         <div>
