@@ -1,6 +1,6 @@
 // Checks of the pages by name; pages.t made the runs and says which in RUNS (JSON: name → id).
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { accessible, api, assert, main, open, same, settled, until, url } from './drive.mjs';
 
 const runs = JSON.parse(readFileSync(process.env.RUNS ?? 'runs.json', 'utf8'));
@@ -17,6 +17,21 @@ async function withPage(what, options = {}) {
 }
 
 const text = (locator) => locator.innerText();
+
+/** A picture of the page as it is, for whoever looks at a failure, or at what changed. */
+async function shot(page, name) {
+  if (!process.env.WEB_SHOTS) return;
+  const png = await page.screenshot();
+  const webp = await page.evaluate(async (base64) => {
+    const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+    const picture = await createImageBitmap(new Blob([bytes], { type: 'image/png' }));
+    const canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [picture.width, picture.height];
+    canvas.getContext('2d').drawImage(picture, 0, 0);
+    return canvas.toDataURL('image/webp', 0.85).split(',')[1];
+  }, png.toString('base64'));
+  writeFileSync(`${process.env.WEB_SHOTS}/${name}.webp`, Buffer.from(webp, 'base64'));
+}
 
 export const checks = {
   async runs() {
@@ -66,6 +81,7 @@ export const checks = {
       await tree.getByRole('treeitem').filter({ hasText: 'train' }).click();
       await page.waitForURL(/open=train/);
       await until(async () => (await tree.getByRole('treeitem').count()) === 7, 'three tasks of train');
+      await shot(page, 'run');
       // Tasks that were hits aren't in the timeline, and are in the graph.
       await go(`/runs/${runs.again}?open=clean`);
       await until(async () => (await tree.getByRole('treeitem', { level: 2 }).count()) === 5, 'five hits of clean');
@@ -197,7 +213,8 @@ export const checks = {
       await other.getByRole('region', { name: 'Waits for a person' }).waitFor();
       await until(() => opened.slice(before).some((u) => u.includes(id)), 'the first tab asks for the second one’s run');
       const streams = await page.evaluate(() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/events')).length);
-      assert(streams >= 0 && opened.filter((u) => u.includes('/events')).length <= before + 2, `one connection a browser: ${opened.join(' ')}`);
+      assert(streams > 0, 'the first tab holds the connection');
+      same(await other.evaluate(() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/events')).length), 0, 'the second tab has none');
       await other.getByLabel('Note (recorded with the answer)').fill('looks good');
       await other.getByRole('button', { name: 'Approve' }).click();
       await other.locator('.pill').filter({ hasText: 'Succeeded' }).first().waitFor();
@@ -323,7 +340,7 @@ export const checks = {
       const item = () => page.evaluate(() => document.activeElement.closest('[role=treeitem]')?.textContent ?? '');
       for (let i = 0; i < 40 && !(await item()); i++) await page.keyboard.press('Tab');
       await page.keyboard.press('ArrowDown');
-      assert((await item()).includes('crash'), `the arrow moved to crash: ${await item()}`);
+      await until(async () => (await item()).includes('crash'), 'the arrow moved to crash');
       await page.keyboard.press('Enter');
       await page.waitForURL(/tasks\/crash/);
       await page.getByRole('group', { name: 'Log of crash' }).waitFor();
@@ -366,6 +383,124 @@ export const checks = {
       await list.getByRole('button', { name: 'clean[3.txt]' }).waitFor();
       await page.getByRole('button', { name: 'What was made of it' }).first().click();
       await page.waitForURL(/direction=down/);
+    });
+  },
+
+  async start() {
+    await withPage(async (page, { go }) => {
+      await go('/start?pipeline=shapes.yaml');
+      const field = page.getByLabel('lr', { exact: true });
+      await field.fill('7');
+      await page.getByText('At most 1').waitFor();
+      same(await page.getByRole('button', { name: 'Show what would run' }).getAttribute('aria-disabled'), 'true', 'a value out of range isn’t planned');
+      await field.fill('0.2');
+      await page.getByLabel('optimizer', { exact: true }).selectOption('adam');
+      assert((await text(page.locator('main code').first())).includes('-p lr=0.2'), 'the command is shown');
+      await page.getByRole('button', { name: 'Show what would run' }).click();
+      // What was cleaned before is in the cache; training has another rate.
+      const plan = page.getByRole('group', { name: 'What would run' });
+      await plan.getByRole('row').filter({ hasText: 'train[fold=2]' }).waitFor();
+      same(await plan.getByRole('row').filter({ hasText: 'clean[' }).count(), 0, 'hits are folded away');
+      await shot(page, 'start');
+      await page.getByRole('button', { name: 'Run it' }).click();
+      await page.waitForURL(/\/runs\/shapes-/);
+      await page.locator('.pill').filter({ hasText: 'Succeeded' }).first().waitFor();
+      const run = await api(`/api/v1/runs/${page.url().match(/shapes-\w+/)[0]}`);
+      same([run.params.lr, run.params.optimizer], [0.2, 'adam']);
+    });
+  },
+
+  async reproduce() {
+    await withPage(async (page, { go }) => {
+      await go(`/runs/${runs.outer}/reproduce`);
+      await page.getByRole('button', { name: 'Start the reproduction' }).click();
+      await page.waitForURL((u) => /\/reproduce/.test(u.pathname) && !u.pathname.includes(runs.outer));
+      const verdict = page.getByRole('status').filter({ hasText: 'Same bytes' });
+      await verdict.waitFor({ timeout: 60_000 });
+      await verdict.getByText('All outputs are the same bytes.').waitFor();
+      await page.getByRole('rowheader', { name: 'inner/train', exact: false }).first().waitFor();
+      await shot(page, 'reproduce');
+      await accessible(page, 'a verdict');
+    });
+  },
+
+  async compare() {
+    await withPage(async (page, { go }) => {
+      const at = (view) => `/compare?runs=${runs.first},${runs.other}&view=${view}`;
+      await go(at('curves'));
+      await page.getByRole('img', { name: /loss/ }).first().waitFor();
+      assert((await page.locator('figure canvas').count()) > 0, 'curves are drawn');
+      await shot(page, 'compare');
+      await go(at('scatter'));
+      await page.getByRole('group', { name: / \/ / }).first().waitFor();
+      await go(at('parallel'));
+      await page.getByRole('img', { name: 'Parallel coordinates' }).waitFor();
+      await go(at('confusion'));
+      await until(async () => (await page.locator('figure').filter({ hasText: 'cat' }).count()) === 2, 'a matrix of each run');
+      for (const view of ['tables', 'curves', 'scatter', 'parallel', 'confusion']) {
+        await go(at(view));
+        await accessible(page, `compare, ${view}`);
+      }
+    });
+  },
+
+  async store() {
+    await withPage(async (page, { go, expectError }) => {
+      expectError(/409 .*cluster-rec0d\/log/); // the log of a pod that runs can only be followed
+      await go('/store');
+      await page.getByText('gc would free').waitFor();
+      await page.getByRole('list', { name: 'Cache hits, by week' }).waitFor();
+      // The run on record at the cluster: what runs where, and why something waits.
+      const row = page.getByRole('row').filter({ hasText: 'train[fold=1]' });
+      await row.getByText('8 of 8 nvidia.com/gpu are in use').waitFor();
+      await page.getByRole('row').filter({ hasText: 'train[fold=0]' }).getByText('gpu-node-1').waitFor();
+      await accessible(page, 'store and cluster');
+      await row.getByRole('link').click();
+      await page.waitForURL(/cluster-rec0d\/tasks/);
+      await settled(page);
+    });
+  },
+
+  async home() {
+    await withPage(async (page, { go }) => {
+      await go('/');
+      await page.locator('.card').filter({ hasText: 'Needs attention' }).getByRole('link').filter({ hasText: 'failing' }).first().waitFor();
+      await page.locator('.card').filter({ hasText: 'Running now' }).getByRole('link').filter({ hasText: 'cluster' }).waitFor();
+      await page.locator('.card').filter({ hasText: 'Next firings' }).getByText('hourly').first().waitFor();
+      await shot(page, 'home');
+    });
+  },
+
+  async audit() {
+    await withPage(async (page, { go }) => {
+      await go('/audit');
+      await page.getByRole('row').filter({ hasText: `POST /api/v1/runs/${runs.slow}/cancel` }).first().waitFor();
+      await accessible(page, 'the audit log');
+    });
+  },
+
+  async calendar() {
+    await withPage(async (page, { go }) => {
+      await go('/schedules?scale=week');
+      const table = page.getByRole('table', { name: 'Calendar' });
+      await table.locator('.firing').first().waitFor();
+      assert((await table.locator('.firing').count()) > 20, 'each hour has its firing');
+      await api('/api/v1/schedules/hourly/trigger', {});
+      await page.reload();
+      await until(async () => (await table.getByRole('link').count()) > 0, 'a past firing leads to its run');
+      await table.getByRole('link').first().click();
+      await page.waitForURL(/\/runs\/shapes-/);
+    });
+  },
+
+  async session_ends() {
+    await withPage(async (page, { go, context, expectError }) => {
+      expectError(/401/);
+      await go('/runs');
+      // As when it expires: the cookie is nobody's any more.
+      await context.addCookies((await context.cookies()).map((c) => ({ ...c, value: 'x'.repeat(c.value.length) })));
+      await page.goto(`${url}/audit`);
+      await page.getByLabel('Token').waitFor();
     });
   },
 

@@ -7,7 +7,10 @@ web_project
 web_serve
 web_browser
 RUNS=$PWD/runs.json
-export RUNS
+# Pictures of the pages stay, when the caller says where.
+WEB_SHOTS=${WEB_SHOTS-$TRASH/shots}
+mkdir -p "$WEB_SHOTS"
+export RUNS WEB_SHOTS
 
 the_run() { json last.json 'd["id"]'; }
 test_expect 'runs of every kind' '
@@ -43,6 +46,17 @@ test_expect 'artifacts of every kind, HTML in its sandbox' 'web pages.mjs artifa
 test_expect 'lineage folds, opens, goes both ways' 'web pages.mjs lineage'
 test_expect 'schedules: calendar, pause, resume' 'web pages.mjs schedules'
 test_expect 'a run is cancelled' 'web pages.mjs actions'
+test_expect 'a run from a form: checked, planned, run' 'web pages.mjs start'
+test_expect 'a run is reproduced, with its verdict' 'web pages.mjs reproduce'
+test_expect 'compared: curves, scatter, parallel coordinates, confusion matrices' 'web pages.mjs compare'
+test_expect 'store and cluster: a run on record at a cluster, what waits and why' '
+	python3 "$SRC/tests/web/recorded.py" .cairn/cairn.db
+	web pages.mjs store
+'
+test_expect 'home: what needs attention, what runs, what comes' 'web pages.mjs home'
+test_expect 'the audit log has what was done' 'web pages.mjs audit'
+test_expect 'the calendar: what is planned, and runs behind what was' 'web pages.mjs calendar'
+test_expect 'who is signed out elsewhere is asked to sign in' 'web pages.mjs session_ends'
 test_expect 'the keyboard alone' 'web pages.mjs keyboard'
 test_expect 'a phone' 'web pages.mjs phone'
 test_expect 'sign in, sign out' 'web pages.mjs sign_in'
