@@ -123,8 +123,9 @@ static const char *pack_path(char buf[PATH_MAX_], const struct digest *name, con
 	return buf;
 }
 
-/* 0: opened, or damaged and not there for us; 1: it was removed meanwhile. */
-static int open_pack(struct packs *p, const struct digest *name)
+/* 0: opened, or damaged and not there for us; 1: it was removed meanwhile. A pack that only can't
+ * be opened now is an error: gc would leave its records and remove what they point at. */
+static int open_pack(struct packs *p, const struct digest *name, struct err *err)
 {
 	struct pack k = { .name = *name, .fd = -1, .there = true };
 	char path[PATH_MAX_];
@@ -133,17 +134,27 @@ static int open_pack(struct packs *p, const struct digest *name)
 
 	if (fs_read_file_at(p->root, pack_path(path, name, SUFFIX), PACK_INDEX_MAX, &k.index,
 			    &why) < 0)
-		return why.code == ERR_NOT_FOUND;
-	if (pack_index_check(name, k.index.s, k.index.len, STORE_ACTION, NULL) == 0)
-		k.fd = openat(p->root, pack_path(path, name, ""),
-			      O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (k.fd < 0 || fstat(k.fd, &st) < 0 ||
-	    (uint64_t)st.st_size < pack_index_pack_size(k.index.s)) {
-		int gone = k.fd < 0 && errno == ENOENT;
+		return why.code == ERR_NOT_FOUND   ? 1
+		       : why.code == ERR_TOO_LARGE ? 0
+						   : err_pass(err, &why);
+	if (pack_index_check(name, k.index.s, k.index.len, STORE_ACTION, NULL) < 0) {
+		str_deinit(&k.index);
+		return 0;
+	}
+	k.fd = openat(p->root, pack_path(path, name, ""), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (k.fd < 0 || fstat(k.fd, &st) < 0) {
+		int r = k.fd < 0 && errno == ENOENT ? 1
+			: k.fd < 0 && errno == ELOOP
+				? 0
+				: err_errno(err, "cannot open %s/%s", p->s->uri, path);
 
 		fd_closep(&k.fd);
 		str_deinit(&k.index);
-		return gone;
+		return r;
+	}
+	if ((uint64_t)st.st_size < pack_index_pack_size(k.index.s)) {
+		close_pack(&k);
+		return 0;
 	}
 	k.bytes = (uint64_t)st.st_size;
 	k.made_ns = ns_of(st.st_mtim);
@@ -159,8 +170,8 @@ static struct pack *known(struct packs *p, const struct digest *name)
 	return NULL;
 }
 
-/* 0: listed, 1: something was removed meanwhile, -1 with errno. */
-static int list_once(struct packs *p)
+/* 0: listed, 1: something was removed meanwhile. */
+static int list_once(struct packs *p, struct err *err)
 {
 	int fd = openat(p->root, PACKS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -170,10 +181,10 @@ static int list_once(struct packs *p)
 	if (!d && fd >= 0)
 		close(fd);
 	if (!d)
-		return -1;
+		return err_errno(err, "cannot list %s/" PACKS_DIR, p->s->uri);
 	for (size_t i = 0; i < p->v.n; i++)
 		p->v.v[i].there = false;
-	while (r == 0 && (got = fs_next(d, PACKS_DIR, &e, NULL)) > 0) {
+	while (r == 0 && (got = fs_next(d, PACKS_DIR, &e, err)) > 0) {
 		struct digest name;
 		struct pack *k;
 
@@ -186,7 +197,7 @@ static int list_once(struct packs *p)
 		if (k)
 			k->there = true;
 		else
-			r = open_pack(p, &name);
+			r = open_pack(p, &name, err);
 	}
 	closedir(d);
 	return got < 0 ? -1 : r;
@@ -208,9 +219,11 @@ static int list(struct packs *p, struct err *err)
 	if (st.st_mtim.tv_sec == p->listed.tv_sec && st.st_mtim.tv_nsec == p->listed.tv_nsec)
 		return 0;
 	for (int i = 0; i < LIST_TRIES && r > 0; i++)
-		r = list_once(p);
-	if (r != 0)
-		return err_errno(err, "cannot list %s/" PACKS_DIR, p->s->uri);
+		r = list_once(p, err);
+	if (r > 0)
+		return err_set(err, ERR_IO, "%s/" PACKS_DIR " changes all the time", p->s->uri);
+	if (r < 0)
+		return -1;
 	for (size_t i = 0; i < p->v.n; i++)
 		if (!p->v.v[i].there) {
 			close_pack(&p->v.v[i]);
@@ -377,13 +390,17 @@ static int copy_members(struct packs *p, const struct pack *k, const struct dead
 	return 0;
 }
 
-static void unname(struct packs *p, const struct pack *k)
+/* The index goes first: without it the pack is nothing but a leftover. A failure is told, because
+ * gc goes on to remove what the records in it point at. */
+static int unname(struct packs *p, const struct pack *k, struct err *err)
 {
 	char path[PATH_MAX_];
 
-	unlinkat(p->root, pack_path(path, &k->name, SUFFIX), 0);
-	unlinkat(p->root, pack_path(path, &k->name, ""), 0);
 	p->listed = (struct timespec){ 0 };
+	if (unlinkat(p->root, pack_path(path, &k->name, SUFFIX), 0) < 0 && errno != ENOENT)
+		return err_errno(err, "cannot remove %s/%s", p->s->uri, path);
+	(void)unlinkat(p->root, pack_path(path, &k->name, ""), 0);
+	return 0;
 }
 
 /* Writes the packs v[0..n) again as one, without the dead. Under the lock and packs.lock. */
@@ -404,7 +421,8 @@ static int write_again(struct packs *p, const size_t *v, size_t n, const struct 
 	if (pack_writer_members(w) && publish(p, w, made_ns, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		unname(p, &p->v.v[v[i]]);
+		if (unname(p, &p->v.v[v[i]], err) < 0)
+			return -1;
 	return 0;
 }
 

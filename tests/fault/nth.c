@@ -2,7 +2,8 @@
  * NTH_CALL=name NTH_N=number NTH_ERRNO=number; NTH_FIRED names a file that is made when it
  * happened. NTH_ERRNO=kill: the process is killed there instead, before the call is made. "commit"
  * and "committed" are no calls of the system: the moments before and after a transaction of
- * SQLite's is committed. */
+ * SQLite's is committed. NTH_PATH=text: only calls count whose file has this in its path (for
+ * write, fsync, fdatasync, openat, renameat2 and unlinkat). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,12 +11,13 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *call;
+static const char *call, *path_part;
 static long at, error;
 static int kills;
 static atomic_long count;
@@ -25,6 +27,7 @@ __attribute__((constructor)) static void init(void)
 {
 	call = getenv("NTH_CALL") ? strdup(getenv("NTH_CALL"))
 				  : NULL; /* the engine wipes what it was started with */
+	path_part = getenv("NTH_PATH") ? strdup(getenv("NTH_PATH")) : NULL;
 	at = getenv("NTH_N") ? strtol(getenv("NTH_N"), NULL, 10) : 0;
 	error = getenv("NTH_ERRNO") ? strtol(getenv("NTH_ERRNO"), NULL, 10) : EIO;
 	kills = getenv("NTH_ERRNO") && strcmp(getenv("NTH_ERRNO"), "kill") == 0;
@@ -50,6 +53,21 @@ static int fires(const char *name)
 	return 1;
 }
 
+static int fires_at(const char *name, const char *path)
+{
+	return (!path_part || strstr(path, path_part)) && fires(name);
+}
+
+static int fires_on(const char *name, int fd)
+{
+	char link[64], path[4096] = "";
+
+	if (!path_part || !call || strcmp(call, name) != 0)
+		return fires(name);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return readlink(link, path, sizeof(path) - 1) > 0 && fires_at(name, path);
+}
+
 #define NEXT(type, name, ...) ((type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
 
 int openat(int dir, const char *path, int flags, ...)
@@ -61,7 +79,7 @@ int openat(int dir, const char *path, int flags, ...)
 	if (flags & (O_CREAT | O_TMPFILE))
 		mode = va_arg(ap, mode_t);
 	va_end(ap);
-	return fires("openat")
+	return fires_at("openat", path)
 		       ? -1
 		       : NEXT(int, openat, int, const char *, int, ...)(dir, path, flags, mode);
 }
@@ -80,7 +98,8 @@ int open(const char *path, int flags, ...)
 
 ssize_t write(int fd, const void *buf, size_t n)
 {
-	return fires("write") ? -1 : NEXT(ssize_t, write, int, const void *, size_t)(fd, buf, n);
+	return fires_on("write", fd) ? -1
+				     : NEXT(ssize_t, write, int, const void *, size_t)(fd, buf, n);
 }
 
 ssize_t read(int fd, void *buf, size_t n)
@@ -97,19 +116,19 @@ ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t off)
 
 int fsync(int fd)
 {
-	return fires("fsync") ? -1 : NEXT(int, fsync, int)(fd);
+	return fires_on("fsync", fd) ? -1 : NEXT(int, fsync, int)(fd);
 }
 
 int fdatasync(int fd)
 {
-	return fires("fdatasync") ? -1 : NEXT(int, fdatasync, int)(fd);
+	return fires_on("fdatasync", fd) ? -1 : NEXT(int, fdatasync, int)(fd);
 }
 
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
-	return fires("renameat2") ? -1
-				  : NEXT(int, renameat2, int, const char *, int, const char *,
-					 unsigned)(a, from, b, to, flags);
+	return fires_at("renameat2", to) ? -1
+					 : NEXT(int, renameat2, int, const char *, int,
+						const char *, unsigned)(a, from, b, to, flags);
 }
 
 int rename(const char *from, const char *to)
@@ -133,7 +152,9 @@ int linkat(int a, const char *from, int b, const char *to, int flags)
 
 int unlinkat(int a, const char *path, int flags)
 {
-	return fires("unlinkat") ? -1 : NEXT(int, unlinkat, int, const char *, int)(a, path, flags);
+	return fires_at("unlinkat", path)
+		       ? -1
+		       : NEXT(int, unlinkat, int, const char *, int)(a, path, flags);
 }
 
 /* 13: SQLITE_FULL */
