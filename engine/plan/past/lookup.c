@@ -57,8 +57,6 @@ void lookup_close(struct plan *p)
 {
 	results_free(p->previous.table);
 	free(p->previous.steps);
-	p->previous.table = NULL;
-	p->previous.steps = NULL;
 }
 
 /* Reads on in the last table until the entry with the wanted key. Gives up after a few entries, so
