@@ -104,28 +104,27 @@ int plan_judge_round(struct plan *p, const struct plan_task *t, const struct con
 int plan_next_round(struct plan *p, struct plan_task *t, struct err *err)
 {
 	struct plan_step *s = &p->steps[t->step];
-	struct plan_task *next = &s->tasks[s->n_tasks];
+	struct plan_task next = { .step = t->step,
+				  .index = (uint32_t)s->n_tasks,
+				  .round = t->round + 1,
+				  .before = t->index,
+				  .loop = t->loop };
 	bool last = t->round >= s->decl->repeat->max;
 
 	assert(t->outputs || !s->decl->n_outputs);
 	if (!plan_is_last_round(p, t))
 		return 0;
-	*next = (struct plan_task){ .step = t->step,
-				    .index = (uint32_t)s->n_tasks,
-				    .round = t->round + 1,
-				    .before = t->index,
-				    .loop = t->loop };
 	if (p->replay)
-		last |= !replay_has(p, next);
+		last |= !replay_has(p, &next);
 	else if (plan_judge_round(p, t, t->outputs, t->metrics, t->n_metrics, &last, err) < 0)
 		return -1;
 	if (last)
 		return 0;
-	next->forced = plan_is_forced(p, next);
-	s->newest[t->loop] = next->index;
-	s->n_tasks++;
+	next.forced = plan_is_forced(p, &next);
+	s->newest[t->loop] = next.index;
+	s->tasks[s->n_tasks] = next;
+	queue_push(&p->wave, &s->tasks[s->n_tasks++]);
 	p->counts.total++;
 	plan_count_open(p, s->decl, 1);
-	queue_push(&p->wave, next);
 	return 0;
 }
