@@ -1,10 +1,11 @@
 # The web interface as bytes of the program; cairn_bundle() in CMakeLists.txt calls it.
-#   cmake -DWEB=SOURCES -DFILES=a:b/c -DDIR=FOLDER -DOUT=FILE.c [-DWHY=TEXT] -P bundle.cmake
+#   cmake -DWEB=SOURCES -DFILES=a:b/c -DDIR=FOLDER -DOUT=FILE.c [-DDOCS=TREE] [-DWHY=TEXT] -P bundle.cmake
 #
 # Copies the files of web/ into FOLDER, and runs `npm run build` there, so that the source tree stays
 # as it is. Packages are installed once per package-lock.json, for all build folders, in
 # ~/.cache/cairn-web: a second build needs no network. FILE.c has each file of dist/, compressed with
-# gzip, and a table of them (serve/page/bundle.h).
+# gzip, and a table of them (serve/page/bundle.h). With DOCS, the repository, the documents are among
+# them, as web/tools/docs.mjs writes them.
 #
 # With WHY, or when the packages can't be had, the table is empty and says why. Then the next build
 # tries again. An error in web/ itself fails the build.
@@ -68,6 +69,13 @@ if(NOT WHY)
                   OUTPUT_VARIABLE log ERROR_VARIABLE log)
   if(failed OR NOT EXISTS ${DIR}/dist/index.html)
     message(FATAL_ERROR "npm run build failed in web/; -DCAIRN_WEB=OFF builds without it:\n${log}")
+  endif()
+  if(DOCS)
+    execute_process(COMMAND node tools/docs.mjs ${DOCS} dist WORKING_DIRECTORY ${DIR} RESULT_VARIABLE failed
+                    OUTPUT_VARIABLE log ERROR_VARIABLE log)
+    if(failed)
+      message(FATAL_ERROR "web/tools/docs.mjs failed:\n${log}")
+    endif()
   endif()
   file(GLOB_RECURSE built RELATIVE ${DIR}/dist ${DIR}/dist/*)
   list(SORT built)

@@ -476,7 +476,7 @@ def private(tree):
 FOLDERS = {"engine", "packaging", "storage", "runners", "steps", "pipelines", "examples", "tests", "docs", "web", "python", ".ci"}
 TOP_FILES = {"CMakeLists.txt", "action.yml", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              "LICENSE"}
-TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers", "packaging",
+TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers", "packaging", "docs",
                 "python", "web"}
 FILE_BYTES_MAX = 1 << 20
 

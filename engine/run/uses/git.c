@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <git2.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,7 @@
 /* engine/serve/page/page.c — which file of the bundle answers a path, and with which headers.
  *
+ * Besides the interface, the bundle has the documents: plain pages below /docs/.
+ *
  * A name under /assets/ changes with its bytes, so browsers may keep it for ever. The page itself
  * has one name: browsers ask again each time, with its ETag. Files are kept compressed, and sent
  * so; a client that can't decompress gets them plain.
@@ -137,7 +139,9 @@ static void answer_without(struct web_exchange *x, unsigned status)
 
 bool page_answer(struct web_exchange *x)
 {
-	const struct bundle_file *f = find_file(x->path), *page = find_file("/index.html");
+	bool docs = str_eq(x->path, "/docs") || str_eq(x->path, "/docs/");
+	const struct bundle_file *f = find_file(docs ? "/docs/index.html" : x->path);
+	const struct bundle_file *page = find_file("/index.html");
 	const char *accept = web_header(x, "Accept");
 	unsigned status = is_route(x->path) ? 200 : 404;
 
