@@ -114,7 +114,7 @@ test_expect 'every page there, each link right, nothing of another host' '
 	mkdir -p got
 	get srv /docs/
 	cp body got/index.html
-	grep -o "href=\"/docs/[^\"]*\"" body | sed "s/href=\"\/docs\/\([^\"#]*\).*/\1/" | sort -u | grep . >paths
+	grep -oE "(href|src)=\"/docs/[^\"]*\"" body | sed -E "s/(href|src)=\"\/docs\/([^\"#]*).*/\2/" | sort -u | grep . >paths
 	test "$(wc -l <paths)" -ge 30
 	while read -r path; do
 		get srv "/docs/$path"

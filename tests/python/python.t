@@ -68,6 +68,16 @@ else
 	test_skip 'runs go out to a real MLflow server, and its runs come in' 'CAIRN_TEST_FULL=1 gets MLflow from PyPI'
 fi
 
+if trainers=$(venv trainers 'pytorch-lightning==2.2.5' 'transformers==4.40.2' 'accelerate==0.29.3' 'numpy<2' 'setuptools<70' pytest); then
+	export trainers
+	test_expect 'the trainers of Hugging Face and Lightning leave their curves' '
+		cd "$SRC/python"
+		"$trainers/bin/python" -m pytest -q -p no:cacheprovider --basetemp="$TRASH/tr" tests/test_trainers.py
+	'
+else
+	test_skip 'the trainers of Hugging Face and Lightning leave their curves' 'CAIRN_TEST_FULL=1 gets them from PyPI'
+fi
+
 if snakemake=$(venv snakemake snakemake pytest pyyaml); then
 	export snakemake
 	test_expect 'a Snakefile is imported by the real Snakemake' '
