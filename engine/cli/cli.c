@@ -118,7 +118,8 @@ int cli_usage_error(struct cli *cli, const char *fmt, ...)
 	str_addv(&s, fmt, ap);
 	va_end(ap);
 	if (cli->command)
-		str_addf(&s, "; see `cairn %s --help`", cli->command->name);
+		str_addf(&s, "; see `cairn %s%s%s --help`", cli->parent ? cli->parent->name : "",
+			 cli->parent ? " " : "", cli->command->name);
 	say(cli, STYLE_RED, "", s.s ? s.s : "");
 	return CLI_USAGE;
 }
@@ -236,6 +237,7 @@ static int run_command(struct cli *cli, const struct cli_args *args)
 	struct err err = { 0 };
 
 	cli->command = args->command;
+	cli->parent = args->parent;
 	if (args->help)
 		return help_print(cli, args->command, args->parent);
 	if (apply_globals(cli, args, &err) < 0)

@@ -51,7 +51,7 @@ struct cli {
 	bool json;           /* --json; then cli->err gets one document at the end, or nothing */
 	int verbosity;       /* -1 for -q, 0, 1 for -v, 2 for -vv */
 	struct arena *arena; /* lives as long as the command */
-	const struct cli_command *command;
+	const struct cli_command *command, *parent; /* parent: "store" of "store gc", else NULL */
 	const char *store_option, *runner_option,
 		*cache_option; /* --store, --on and --cache, or NULL */
 

@@ -30,7 +30,7 @@ test_expect --needs bash 'bash: commands, subcommands, options, values' '
 	bash complete.sh cairn store gc --keep >out
 	test_is "$(sort out | xargs)" "--keep --keep-runs"
 	bash complete.sh cairn -C run r >out
-	test_is "$(sort out | xargs)" "reproduce resume run runs"
+	test_is "$(sort out | xargs)" "report reproduce resume run runs"
 	bash complete.sh cairn run --kee >out
 	test_is "$(sort out | xargs)" "--keep-going --keep-workspace"
 	bash complete.sh cairn --color "" >out
