@@ -1,4 +1,7 @@
-"""Trainers of others in real steps: what they log is the step's curves. Their packages are large, so each test is skipped without."""
+"""Trainers of others in real steps: what they log is the step's curves.
+
+Their packages are large, so each test is skipped without them.
+"""
 
 import sys
 
@@ -34,10 +37,25 @@ class Line(torch.nn.Module):
         return {"loss": ((y - labels) ** 2).mean(), "logits": y}
 
 rows = [{"x": torch.tensor([i / 16.0]), "labels": torch.tensor([i / 8.0])} for i in range(32)]
-args = transformers.TrainingArguments(output_dir=str(cairn.outputs.work), num_train_epochs=4, logging_steps=4, per_device_train_batch_size=8,
-                                      evaluation_strategy="epoch", save_strategy="no", report_to=[], learning_rate=cairn.params().lr, seed=1,
-                                      no_cuda=True)
-trainer = transformers.Trainer(model=Line(), args=args, train_dataset=rows, eval_dataset=rows, callbacks=[CairnCallback()])
+args = transformers.TrainingArguments(
+    output_dir=str(cairn.outputs.work),
+    num_train_epochs=4,
+    logging_steps=4,
+    per_device_train_batch_size=8,
+    evaluation_strategy="epoch",
+    save_strategy="no",
+    report_to=[],
+    learning_rate=cairn.params().lr,
+    seed=1,
+    no_cuda=True,
+)
+trainer = transformers.Trainer(
+    model=Line(),
+    args=args,
+    train_dataset=rows,
+    eval_dataset=rows,
+    callbacks=[CairnCallback()],
+)
 trainer.train()
 """
 
@@ -65,8 +83,15 @@ class Line(pl.LightningModule):
 pl.seed_everything(1)
 x = torch.arange(32).float().reshape(-1, 1) / 16
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, 2 * x), batch_size=8)
-trainer = pl.Trainer(max_epochs=4, logger=CairnLogger(), log_every_n_steps=2, accelerator="cpu", enable_checkpointing=False,
-                     enable_progress_bar=False, default_root_dir=str(cairn.outputs.work))
+trainer = pl.Trainer(
+    max_epochs=4,
+    logger=CairnLogger(),
+    log_every_n_steps=2,
+    accelerator="cpu",
+    enable_checkpointing=False,
+    enable_progress_bar=False,
+    default_root_dir=str(cairn.outputs.work),
+)
 trainer.fit(Line(cairn.params().lr), loader)
 """
 

@@ -122,6 +122,14 @@ test_expect 'every page there, each link right, nothing of another host' '
 		mkdir -p "got/$(dirname "$path")"
 		cp body "got/$path"
 	done <paths
+	grep -ohrE "src=\"/docs/[^\"]*\"" got --include="*.html" | sed -E "s/src=\"\/docs\/([^\"]*)\"/\1/" | sort -u >pictures
+	while read -r path; do
+		[ ! -e "got/$path" ] || continue
+		get srv "/docs/$path"
+		status_is 200
+		mkdir -p "got/$(dirname "$path")"
+		cp body "got/$path"
+	done <pictures
 	follow got /docs/
 '
 test_done
