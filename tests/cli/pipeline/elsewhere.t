@@ -179,6 +179,64 @@ test_expect 'the pipeline of a past run: same code, same inputs, whatever the pr
 	test_grep "none.yaml:2:19: run:0.*7: the store has no run of this hash" err
 '
 
+test_expect 'the environment of a step of a commit or a past run is made from the lock file of there' '
+	mkdir tools
+	write tools/micromamba <<-"S"
+	#!/bin/sh
+	# What conda would do: CREATE --yes --prefix DIR --file FILE
+	echo made >>"$MAMBA_MADE"
+	mkdir -p "$4/bin" "$4/conda-meta"
+	printf "#!/bin/sh\necho %s\n" "$(sed -n "/^http/s/.*#//p" "$6")" >"$4/bin/tool"
+	chmod +x "$4/bin/tool"
+	echo "{}" >"$4/conda-meta/tool-1.json"
+	S
+	chmod +x tools/micromamba
+	export PATH="$PWD/tools:$PATH" MAMBA_MADE=$TRASH/made
+	lock() { printf "# platform: linux-64\n@EXPLICIT\nhttps://example.org/linux-64/tool-1.conda#%032d\n" "$1"; }
+	git clone -q ../shared ../env
+	lock 1 >../env/conda.txt
+	write ../env/env.yaml <<-"Y"
+	pipeline: env
+	steps:
+	  t: {run: "tool >o", outputs: {o: o}, environment: conda.txt}
+	Y
+	git -C ../env add -A
+	git -C ../env commit -qm env
+	lock 2 >conda.txt
+	cp ../env/env.yaml env.yaml
+	cairn run -q env.yaml
+	cairn status --json >status.json
+	hash=$(json status.json "d[\"run\"][\"hash\"]")
+	lock 3 >conda.txt
+	write all.yaml <<-Y
+	pipeline: all
+	steps:
+	  far: {uses: "git+file://$(realpath ../env)@$(git -C ../env rev-parse HEAD)#env.yaml"}
+	  past: {uses: "run:${hash#sha256:}"}
+	  near: {uses: ./env.yaml}
+	Y
+	cairn check all.yaml
+	cairn run -q all.yaml --json >run.json
+	test_is "$(counts run.json)" 2 # of past, the result is there
+	for t in far:1 past:2 near:3; do
+		cairn get "${t%:*}/t/o" -o - >got
+		test_is "$(cat got)" "$(printf "%032d" "${t#*:}")"
+	done
+	test_lines 3 "$MAMBA_MADE"
+	# The past run keeps its lock file, too: what was made from it is gone, and so are the roots.
+	chmod -R u+w .cairn/environments
+	rm -r .cairn/environments .cairn/uses
+	cairn run -q all.yaml --force past/t --force far/t
+	cairn get past/t/o -o - >got
+	test_is "$(cat got)" "$(printf "%032d" 2)"
+	test_lines 5 "$MAMBA_MADE"
+	cairn status --json >status.json
+	again=$(json status.json "d[\"run\"][\"hash\"]")
+	rm -r ../env .cairn/uses
+	cairn reproduce -q --trust --json "$again" >report
+	test_is "$(json report "sorted({t[\"verdict\"] for t in d[\"tasks\"]})")" "[\"reproduced\"]"
+'
+
 test_expect 'an input by reference is the version that the run read' '
 	cat >objects.py <<-"Y"
 	import hashlib, http.server, os
@@ -280,6 +338,22 @@ test_expect 'links lead nowhere, submodules are empty, state of Cairn stays out,
 	test_code 3 cairn check bad.yaml 2>err
 	test_grep "the commit has .\.git., which would be git.s own state" err
 	test -z "$(find .cairn/uses -name ".tmp-*")"
+'
+
+test_expect 'folders of a commit may be 100 deep, and not one more' '
+	git clone -q ../shared ../deep
+	deep=$(printf "d/%.0s" $(seq 100))
+	for n in 100 101; do
+		mkdir -p "../deep/$deep"
+		printf "pipeline: deep\nsteps: {a: {run: \"echo %s >o\", outputs: {o: o}}}\n" $n >"../deep/${deep}p.yaml"
+		git -C ../deep add -A
+		git -C ../deep commit -qm "deep $n"
+		printf "pipeline: x\nsteps: {a: {uses: \"git+file://%s@%s#%sp.yaml\"}}\n" "$(realpath ../deep)" "$(git -C ../deep rev-parse HEAD)" "$deep" >deep$n.yaml
+		deep=${deep}d/
+	done
+	cairn check deep100.yaml
+	test_code 3 cairn check deep101.yaml 2>err
+	test_grep "the commit has folders more than 100 deep" err
 '
 
 test_expect 'kill -9 in a fetch leaves nothing that counts; two at once fetch once' '

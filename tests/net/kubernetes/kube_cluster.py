@@ -13,6 +13,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +26,21 @@ TICK = 0.01
 
 def stamp(at=None):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at or time.time()))
+
+
+def decoded(spec):
+    """Texts of a specification are names (json_name() of base/text/json.h): a backslash is two, a byte that is no UTF-8 is \\xNN."""
+    if isinstance(spec, str):
+        raw = re.sub(rb"\\(?:(\\)|x([0-9a-f]{2}))", lambda m: m[1] or bytes.fromhex(m[2].decode()), spec.encode())
+        return raw.decode(errors="surrogateescape")
+    if isinstance(spec, list):
+        return [decoded(x) for x in spec]
+    return {k: decoded(v) for k, v in spec.items()} if isinstance(spec, dict) else spec
+
+
+def encoded(text):
+    """As a name, for what the sidecar tells."""
+    return text.replace("\\", "\\\\")
 
 
 class Store:
@@ -104,11 +120,11 @@ class Program:
         if log:
             result["log"] = store.put(log)
         if p.returncode:
-            result.update(failure="failed", error=f"exit status {p.returncode}", error_code=15, log_tail=log.decode(errors="replace")[-1000:])
+            result.update(failure="failed", error=f"exit status {p.returncode}", error_code=15, log_tail=encoded(log.decode(errors="replace")[-1000:]))
         else:
             result["outputs"] = [self.output(work, o) for o in a["outputs"]]
             if a.get("metrics"):
-                result["metrics"] = open(os.path.join(work, a["metrics"])).read()
+                result["metrics"] = encoded(open(os.path.join(work, a["metrics"])).read())
         shutil.rmtree(work, ignore_errors=True)
         return result
 
@@ -269,7 +285,7 @@ class Cluster:
     # --- a Job's life
 
     def live(self, ns, job):
-        spec = json.loads(self.store.get(job["metadata"]["annotations"]["cairn.internal/spec"]))
+        spec = decoded(json.loads(self.store.get(job["metadata"]["annotations"]["cairn.internal/spec"])))
         attempts, per_pod = spec["attempts"], spec.get("per_pod", 0)
         if not per_pod:
             return self.live_one(ns, job, attempts)

@@ -69,6 +69,28 @@ if test_have git; then
 	'
 fi
 
+test_expect 'quotes and backslashes of a command, and of what it tells, are there as they were written' '
+	fresh
+	write quotes.yaml <<-Y
+	pipeline: quotes
+	params: {back: "a\\\\b"}
+	defaults: {image: "registry.test/x@sha256:$digest"}
+	steps:
+	  q:
+	    run: |
+	      echo "{\"step\": \$((1 + 1)), \"path\": 3}" >m.json
+	      { cat m.json; printf "%s %s\n" "\${{ params.back }}" "c\\\\d"; } >o
+	    outputs: {o: o}
+	    metrics: m.json
+	Y
+	run -q quotes.yaml
+	cairn get q/o -o - >got
+	printf "%s\n" "{\"step\": 2, \"path\": 3}" "a\\b c\\d" >want
+	cmp want got
+	cairn metrics --pipeline quotes >table
+	test_grep path table
+'
+
 cat >curve.sh <<'S'
 for i in 1 2 3 4; do printf '{"step": %d, "loss": %d}\n' $i $(($1 + 10 - i)) >>s.jsonl; done
 printf '{"loss": %d}\n' $(($1 + 6)) >m.json

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/os/fs.h"
+#include "model/elsewhere.h"
 #include "model/pipeline.h"
 
 #define CORPUS "tests/unit/model/"
@@ -841,6 +842,62 @@ static void test_elsewhere(void **state)
 #undef TREE
 }
 
+/* The digits of an id and the lengths of a name, each at its limit and one beside it. */
+static void test_elsewhere_limits(void **state)
+{
+	enum { URL = 2000, COMMIT = 40, HASH = 64 };
+	static const struct {
+		size_t url, digits, path;
+		const char *problem;
+	} git[] = {
+		{ URL, COMMIT, URL - 1, NULL },
+		{ URL + 1, COMMIT, 1, "it is too long" },
+		{ URL, COMMIT, URL, "it is too long" },
+		{ 100, COMMIT - 1, 1, "it isn't pinned" },
+		{ 100, COMMIT + 1, 1, "it isn't pinned" },
+		{ 100, COMMIT, 0, "which file of the repository?" },
+		{ 100, COMMIT, 1, NULL },
+	};
+	struct arena *arena = arena_new();
+	struct elsewhere got;
+
+	for (size_t i = 0; i < ARRAY_LEN(git); i++) {
+		_cleanup_(str_deinit) struct str text = { 0 };
+		const char *problem;
+
+		str_add(&text, "git+https://git.test/");
+		while (text.len < git[i].url - 1 - git[i].digits)
+			str_addc(&text, 'r');
+		str_addc(&text, '@');
+		for (size_t k = 0; k < git[i].digits; k++)
+			str_addc(&text, 'a');
+		assert_int_equal(text.len, git[i].url);
+		str_addc(&text, '#');
+		for (size_t k = 0; k < git[i].path; k++)
+			str_addc(&text, 'p');
+		problem = elsewhere_parse(text.s, arena, &got);
+		if (!git[i].problem) {
+			assert_null(problem);
+			assert_int_equal(strlen(got.path), git[i].path);
+			assert_int_equal(elsewhere_root_len(got.root), strlen(got.root));
+		} else {
+			assert_non_null(problem);
+			assert_ptr_equal(strstr(problem, git[i].problem), problem);
+		}
+	}
+	for (size_t digits = HASH - 1; digits <= HASH + 1; digits++) {
+		_cleanup_(str_deinit) struct str text = { 0 };
+
+		str_add(&text, "run:");
+		for (size_t k = 0; k < digits; k++)
+			str_addc(&text, '0');
+		assert_int_equal(elsewhere_parse(text.s, arena, &got) == NULL, digits == HASH);
+		memcpy(text.s, "run@", 4);
+		assert_int_equal(elsewhere_root_len(text.s), digits == HASH ? 4 + HASH : 0);
+	}
+	arena_free(arena);
+}
+
 /* Steps that use pipelines. */
 
 static void test_uses(void **state)
@@ -977,9 +1034,9 @@ int main(void)
 		cmocka_unit_test(test_short),       cmocka_unit_test(test_order),
 		cmocka_unit_test(test_long_chain),  cmocka_unit_test(test_params),
 		cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources),
-		cmocka_unit_test(test_elsewhere),   cmocka_unit_test(test_uses),
-		cmocka_unit_test(test_many_uses),   cmocka_unit_test(test_gang_retry),
-		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_elsewhere),   cmocka_unit_test(test_elsewhere_limits),
+		cmocka_unit_test(test_uses),        cmocka_unit_test(test_many_uses),
+		cmocka_unit_test(test_gang_retry),  cmocka_unit_test(test_groups),
 	};
 	int r;
 
