@@ -457,7 +457,8 @@ export const checks = {
       await accessible(page, 'store and cluster');
       await row.getByRole('link').click();
       await page.waitForURL(/cluster-rec0d\/tasks/);
-      await settled(page);
+      await page.getByText('Waits: quota team-a: 8 of 8 nvidia.com/gpu are in use').waitFor();
+      await accessible(page, 'a task that waits on a cluster');
     });
   },
 

@@ -30,15 +30,6 @@
 #define ONCE_MAX      8
 #define USER_OF_TOKEN "api" /* who gives the token of --token-file */
 
-struct session {
-	struct digest id, token; /* token: none if it was a one-time one */
-	char user[TOKEN_NAME_MAX + 1];
-	enum role role;
-	bool of_file;             /* the token must still be in the file */
-	int64_t made_ns, used_ns; /* monotonic */
-	int64_t expires_wall_ns;  /* of the session, at the latest */
-};
-
 struct once {
 	struct digest digest;
 	int64_t until_ns;
@@ -64,7 +55,7 @@ struct access {
 	struct arena *arena; /* of the tokens */
 	struct token *tokens;
 	size_t n_tokens;
-	VEC(struct session) sessions;
+	struct sessions *sessions;
 	struct once once[ONCE_MAX];
 };
 
@@ -112,6 +103,7 @@ int access_new(const struct access_options *o, struct access **ret, struct err *
 	a->o = *o;
 	pthread_mutex_init(&a->lock, NULL);
 	a->clients = clients_new();
+	a->sessions = sessions_new();
 	a->arena = arena_new();
 	snprintf(a->cookie, sizeof(a->cookie), "cairn_session");
 	if (o->token)
@@ -132,7 +124,7 @@ void access_free(struct access *a)
 	audit_free(a->audit);
 	clients_free(a->clients);
 	arena_free(a->arena);
-	VEC_FREE(&a->sessions);
+	sessions_free(a->sessions);
 	free(a->dir);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -309,70 +301,48 @@ static bool cookie_value(struct access *a, struct web_exchange *x, struct digest
 }
 
 /* Call it with `lock` held. A session ends with its time, its silence, or its token. */
-static bool lives(struct access *a, const struct session *s, int64_t now_ns)
+static const struct session *session_of(struct access *a, const struct digest *id)
 {
-	return now_ns - s->made_ns < SESSION_S * NS_PER_S &&
-	       now_ns - s->used_ns < SESSION_IDLE_S * NS_PER_S &&
-	       (!s->of_file || find_token(a, &s->token));
+	const struct session *s = sessions_find(a->sessions, id, clock_mono_ns());
+
+	if (!s || !s->of_file || find_token(a, &s->token))
+		return s;
+	sessions_remove(a->sessions, id);
+	return NULL;
 }
 
 static bool find_session(struct access *a, struct web_exchange *x, struct caller *ret)
 {
-	int64_t now = clock_mono_ns();
+	const struct session *s;
 	struct digest id;
-	bool found = false;
 
 	if (!cookie_value(a, x, &id))
 		return false;
 	pthread_mutex_lock(&a->lock);
-	for (size_t i = 0; i < a->sessions.n; i++) {
-		struct session *s = &a->sessions.v[i];
-
-		if (!same(&s->id, &id))
-			continue;
-		found = lives(a, s, now);
-		if (!found) {
-			*s = a->sessions.v[--a->sessions.n];
-			break;
-		}
-		s->used_ns = now;
+	s = session_of(a, &id);
+	if (s) {
 		ret->user = arena_strdup(x->arena, s->user);
 		ret->role = s->role;
 		ret->way = WAY_COOKIE;
 		ret->expires_ns = s->expires_wall_ns;
 		ret->proof.digest = id;
-		break;
+		sessions_used(a->sessions, &id, clock_mono_ns());
 	}
 	pthread_mutex_unlock(&a->lock);
-	return found;
+	return s != NULL;
 }
 
 bool access_still(struct access *a, const struct access_proof *p)
 {
-	bool still = p->way != WAY_COOKIE;
+	bool still = true;
 
 	pthread_mutex_lock(&a->lock);
 	if (p->way == WAY_BEARER)
 		still = (a->o.token && same(&p->digest, &a->token)) || find_token(a, &p->digest);
-	for (size_t i = 0; p->way == WAY_COOKIE && i < a->sessions.n; i++)
-		still |= same(&a->sessions.v[i].id, &p->digest) &&
-			 lives(a, &a->sessions.v[i], clock_mono_ns());
+	else if (p->way == WAY_COOKIE)
+		still = session_of(a, &p->digest) != NULL;
 	pthread_mutex_unlock(&a->lock);
 	return still;
-}
-
-/* Call it with `lock` held. Room is that of the longest unused one. */
-static struct session *add_session(struct access *a)
-{
-	struct session *oldest;
-
-	if (a->sessions.n < SESSIONS_MAX)
-		return VEC_ADD(&a->sessions);
-	oldest = &a->sessions.v[0];
-	for (size_t i = 0; i < a->sessions.n; i++)
-		if (a->sessions.v[i].used_ns < oldest->used_ns)
-			oldest = &a->sessions.v[i];
-	return oldest;
 }
 
 static void set_cookie(struct access *a, struct web_exchange *x, const char *value, int seconds)
@@ -394,9 +364,7 @@ static void end_session(struct access *a, struct web_exchange *x)
 	if (!cookie_value(a, x, &id))
 		return;
 	pthread_mutex_lock(&a->lock);
-	for (size_t i = 0; i < a->sessions.n; i++)
-		if (same(&a->sessions.v[i].id, &id))
-			a->sessions.v[i--] = a->sessions.v[--a->sessions.n];
+	sessions_remove(a->sessions, &id);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -437,9 +405,9 @@ static void refuse_token(struct access *a, struct web_exchange *x)
 
 bool access_sign_in(struct access *a, struct web_exchange *x, const char *token)
 {
-	int64_t now = clock_mono_ns(), latest = clock_wall_ns() + SESSION_S * NS_PER_S;
+	int64_t latest = clock_wall_ns() + SESSION_S * NS_PER_S;
 	_cleanup_(str_wipe) struct str id = { 0 };
-	struct session s = { .made_ns = now, .used_ns = now };
+	struct session s = { 0 };
 	unsigned char secret[32];
 	bool right;
 
@@ -452,7 +420,7 @@ bool access_sign_in(struct access *a, struct web_exchange *x, const char *token)
 	if (right) {
 		if (!s.expires_wall_ns || s.expires_wall_ns > latest)
 			s.expires_wall_ns = latest;
-		*add_session(a) = s;
+		sessions_add(a->sessions, &s, clock_mono_ns());
 	}
 	pthread_mutex_unlock(&a->lock);
 	if (!right) {

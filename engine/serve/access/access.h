@@ -17,12 +17,10 @@
 #define CAIRN_SERVE_ACCESS_ACCESS_H
 
 #include "serve/access/audit.h"
+#include "serve/access/sessions.h"
 #include "serve/access/tokens.h"
 #include "serve/web/web.h"
 
-#define SESSIONS_MAX      1000
-#define SESSION_IDLE_S    (24 * 3600)
-#define SESSION_S         (7 * 24 * 3600)
 #define ACCESS_ONCE_S     600 /* a one-time token */
 #define ACCESS_PROXIES    16
 #define ACCESS_IDENTITIES 256

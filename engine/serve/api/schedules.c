@@ -117,6 +117,7 @@ static void list_on_loop(void *arg)
 {
 	struct listing *l = arg;
 
+	scheduler_see_pauses(l->project->scheduled);
 	scheduler_each(l->d->scheduler, add_schedule, l);
 }
 

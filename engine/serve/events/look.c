@@ -18,10 +18,10 @@
 #include "serve/events/events.h"
 
 #define AGAIN_NS     (5 * NS_PER_S)
-#define SCHEDULES_NS (2 * NS_PER_S) /* they are asked on the loop's thread */
-#define RUNS_MAX     500            /* that go on, or are new, in one look */
-#define RUNS_FEW     20             /* are looked at first */
-#define ATTEMPTS_MAX 2000           /* new ones of a run in one look */
+#define SCHEDULES_NS NS_PER_S /* they are asked on the loop's thread */
+#define RUNS_MAX     500      /* that go on, or are new, in one look */
+#define RUNS_FEW     20       /* are looked at first */
+#define ATTEMPTS_MAX 2000     /* new ones of a run in one look */
 /* A reader subscribes, then reads: what ended shortly before is told as well. */
 #define BEFORE_NS   (2 * NS_PER_S)
 #define CACHE_BYTES (4 * MIB)
@@ -47,6 +47,7 @@ struct place { /* a project */
 	int64_t version, at_ns, schedules_ns;
 	int64_t newest; /* run */
 	bool looked;
+	bool schedules_changed; /* perhaps: they weren't asked since the last change */
 	VEC(struct known) runs, schedules;
 	VEC(struct watched) watched;
 };
@@ -404,7 +405,9 @@ static int look_at(struct look *l, struct place *p, const struct events_watch *w
 	db_snapshot_end(p->db);
 	if (r < 0)
 		return -1;
-	if (changed && now - p->schedules_ns >= SCHEDULES_NS) {
+	p->schedules_changed |= changed;
+	if (p->schedules_changed && now - p->schedules_ns >= SCHEDULES_NS) {
+		p->schedules_changed = false;
 		look_at_schedules(l, p);
 		p->schedules_ns = now;
 	}

@@ -94,6 +94,7 @@ struct scheduler_project {
 	VEC(struct watched_file *) files;
 	VEC(struct begun *) begun;
 	bool trouble;
+	int64_t rows_version; /* of the database, when pauses were taken over last */
 	int64_t beat_mono_ns; /* this server's last sign of life in the database */
 	struct peers *peers;  /* the other servers */
 };

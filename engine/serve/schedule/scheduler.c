@@ -261,6 +261,38 @@ static void look_at_ends(struct scheduler_project *p)
 		}
 }
 
+static int see_pause(struct schedule *sc, struct arena *arena, struct err *err)
+{
+	struct schedule_row row;
+	int r = record_schedule(sc->file->project->db, sc->file->path, sc->name, arena, &row, err);
+
+	if (r > 0 && sc->decl && row.paused_ns != sc->paused_ns)
+		schedule_follow(sc, &row);
+	return MIN(r, 0);
+}
+
+void scheduler_see_pauses(struct scheduler_project *p)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct err err = { 0 };
+	int64_t version = 0;
+	int r = db_version(p->db, &version, &err);
+
+	if (r == 0 && version == p->rows_version)
+		return;
+	for (size_t i = 0; r == 0 && i < p->files.n; i++)
+		for (size_t k = 0; r == 0 && k < map_len(p->files.v[i]->schedules); k++) {
+			struct schedule *sc = map_at(p->files.v[i]->schedules, k, NULL, NULL);
+
+			r = sc ? see_pause(sc, arena, &err) : 0;
+		}
+	if (r < 0)
+		project_trouble(p, &err);
+	else
+		p->rows_version = version;
+	scheduler_rearm(p->s);
+}
+
 /* The command line and other servers change rows and files. */
 static void on_poll(void *arg)
 {
@@ -278,6 +310,7 @@ static void on_poll(void *arg)
 			if (!p->files.v[k]->dropped &&
 			    scheduler_file_load(p->files.v[k], false, &err) < 0)
 				project_trouble(p, &err);
+		scheduler_see_pauses(p);
 		look_at_ends(p);
 		scheduler_sweep(p);
 	}

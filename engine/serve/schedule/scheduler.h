@@ -155,6 +155,9 @@ int scheduler_deliver(struct scheduler_project *p, const char *path, const char 
 /* Pauses or resumes a schedule. ERR_NOT_FOUND as above. Idempotent. */
 int scheduler_pause(struct scheduler_project *p, const char *path, const char *schedule,
 		    bool paused, struct err *err);
+/* Takes over pauses that others wrote, such as `cairn schedule pause`. Costs little while nobody
+ * else has written to the database: call it before a listing that must be true now. */
+void scheduler_see_pauses(struct scheduler_project *p);
 
 /* Starts nothing more and gives waiting firings back to others; running ones are followed. */
 void scheduler_drain(struct scheduler *s);

@@ -50,6 +50,22 @@ test_expect 'a pause is a pause for everybody, and its end leaves no backlog' '
 	test "$(json body "[s[\"paused\"] for s in d[\"schedules\"] if s[\"schedule\"] == \"tick\"][0]")" != null
 '
 
+test_expect 'a pause by the command line is seen at once: listed, and told live' '
+	paused() { json body "[s[\"paused\"] is not None for s in d[\"schedules\"] if s[\"schedule\"] == \"yearly\"][0]"; }
+	start live curl -sN "$(serve_url srv)/api/v1/events"
+	wait_until 30 test -s live.out
+	cairn schedule pause yearly
+	get srv /api/v1/schedules
+	test_is "$(paused)" true
+	cairn schedule resume yearly
+	get srv /api/v1/schedules
+	test_is "$(paused)" false
+	cairn schedule pause yearly
+	wait_until 30 grep -q "\"paused\":\"[^}]*\"schedule\":\"yearly\"" live.out
+	cairn schedule resume yearly
+	stop live
+'
+
 test_expect 'kill -9 of the server in mid-run: it fires once' '
 	post srv /api/v1/schedules/yearly/trigger
 	status_is 202

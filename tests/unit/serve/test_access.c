@@ -1,8 +1,10 @@
-/* Who may use the server: limits of clients, tickets of artifacts, types of files. */
+/* Who may use the server: limits of clients, ends of sessions, tickets of artifacts, types of
+ * files. */
 #include "unit.h"
 
 #include "base/clock.h"
 #include "serve/access/clients.h"
+#include "serve/access/sessions.h"
 #include "serve/view/ticket.h"
 #include "serve/view/view.h"
 
@@ -63,6 +65,80 @@ static void wrong_tokens_are_counted_by_the_minute(void **state)
 	assert_true(clients_wrong(c, "192.0.2.2", START));
 	assert_true(clients_wrong(c, "192.0.2.1", START + 61 * NS_PER_S));
 	clients_free(c);
+}
+
+static struct digest id_of(unsigned n)
+{
+	struct digest d;
+
+	digest_bytes(&n, sizeof(n), &d);
+	return d;
+}
+
+static struct sessions *one_session(const struct digest *id)
+{
+	struct sessions *s = sessions_new();
+
+	sessions_add(s, &(struct session){ .id = *id, .user = "ada", .role = ROLE_OPERATOR },
+		     START);
+	return s;
+}
+
+static void an_unused_session_ends(void **state)
+{
+	const int64_t idle = SESSION_IDLE_S * NS_PER_S;
+	struct digest id = id_of(1), other = id_of(2);
+	struct sessions *s = one_session(&id);
+
+	assert_null(sessions_find(s, &other, START));
+	assert_string_equal(sessions_find(s, &id, START + idle - 1)->user, "ada");
+	/* A look isn't a use. */
+	assert_null(sessions_find(s, &id, START + idle));
+	/* It is forgotten, even if a clock goes back. */
+	assert_null(sessions_find(s, &id, START));
+	sessions_free(s);
+}
+
+static void a_used_session_ends_with_its_time(void **state)
+{
+	const int64_t end = START + SESSION_S * NS_PER_S;
+	struct digest id = id_of(1);
+	struct sessions *s = one_session(&id);
+
+	for (int64_t now = START; now < end; now += SESSION_IDLE_S * NS_PER_S / 2) {
+		assert_non_null(sessions_find(s, &id, now));
+		sessions_used(s, &id, now);
+	}
+	assert_non_null(sessions_find(s, &id, end - 1));
+	assert_null(sessions_find(s, &id, end));
+	sessions_free(s);
+}
+
+static void a_session_ends_when_it_is_removed(void **state)
+{
+	struct digest id = id_of(1);
+	struct sessions *s = one_session(&id);
+
+	sessions_remove(s, &id);
+	sessions_remove(s, &id);
+	sessions_used(s, &id, START);
+	assert_null(sessions_find(s, &id, START));
+	sessions_free(s);
+}
+
+static void the_longest_unused_session_makes_room(void **state)
+{
+	struct sessions *s = sessions_new();
+	struct digest first = id_of(0), second = id_of(1);
+
+	for (unsigned i = 0; i < SESSIONS_MAX; i++)
+		sessions_add(s, &(struct session){ .id = id_of(i) }, START + i);
+	assert_non_null(sessions_find(s, &first, START + SESSIONS_MAX));
+	sessions_used(s, &first, START + SESSIONS_MAX);
+	sessions_add(s, &(struct session){ .id = id_of(SESSIONS_MAX) }, START + SESSIONS_MAX);
+	assert_non_null(sessions_find(s, &first, START + SESSIONS_MAX));
+	assert_null(sessions_find(s, &second, START + SESSIONS_MAX));
+	sessions_free(s);
 }
 
 static void a_ticket_is_read_as_it_was_written(void **state)
@@ -133,6 +209,10 @@ int main(void)
 		cmocka_unit_test(a_network_of_ipv6_is_one_client),
 		cmocka_unit_test(many_clients_take_bounded_memory),
 		cmocka_unit_test(wrong_tokens_are_counted_by_the_minute),
+		cmocka_unit_test(an_unused_session_ends),
+		cmocka_unit_test(a_used_session_ends_with_its_time),
+		cmocka_unit_test(a_session_ends_when_it_is_removed),
+		cmocka_unit_test(the_longest_unused_session_makes_room),
 		cmocka_unit_test(a_ticket_is_read_as_it_was_written),
 		cmocka_unit_test(a_type_comes_from_the_whole_suffix),
 	};

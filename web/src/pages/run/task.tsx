@@ -67,6 +67,8 @@ export default function TaskPanel({
         ? 'log'
         : 'overview';
   const d = detail.value;
+  // A task that waits on its cluster counts as running and opens with its log: said above any tab.
+  const waits = state === 'running' ? (fresh ? fresh.waiting : d?.waiting) : null;
   return (
     <section class="taskpanel card" aria-label={words.task.label(task)}>
       <header class="row">
@@ -108,6 +110,7 @@ export default function TaskPanel({
           </a>
         ))}
       </nav>
+      {waits && <p class="callout tone-waiting">{`${words.task.waitsFor}: ${waits}`}</p>}
       <div
         class={`panelbody ${tab === 'log' ? 'fixed' : ''}`}
         tabIndex={tab === 'log' ? undefined : 0}
@@ -196,9 +199,9 @@ function Overview({ model, d }: { model: RunModel; d: TaskDetail }) {
   const last = d.attempts_list[d.attempts_list.length - 1];
   return (
     <div class="stack wide">
-      {(d.waiting || d.phase) && (
+      {d.phase && (
         <section class="callout tone-waiting">
-          <p>{d.waiting ? `${w.waitsFor}: ${d.waiting}` : `${w.phase}: ${d.phase}`}</p>
+          <p>{`${w.phase}: ${d.phase}`}</p>
         </section>
       )}
       {d.message && (
