@@ -1,8 +1,8 @@
 #!/bin/bash
 # The web interface as the program has it: its page, assets, headers; and how a program says that it has none.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml

@@ -1,8 +1,8 @@
 #!/bin/bash
 # /healthz and /readyz answer at once, whatever the other requests wait for, and tell the truth.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -15,7 +15,7 @@ YAML
 # hold NAME FILE [FROM N]: until `let_go NAME`.
 hold() {
 	mkfifo "$1.fifo"
-	python3 "$SRC/tests/serve/hold.py" "${@:2}" <"$1.fifo" >"$1.held" &
+	python3 "$SRC/tests/serve/daemon/hold.py" "${@:2}" <"$1.fifo" >"$1.held" &
 	exec {fd}>"$1.fifo"
 	declare -g "hold_$1=$fd"
 	wait_until 30 grep -q held "$1.held"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # A run in the HTTP API as steps and tasks: graph, rows, timeline; also of a run that goes on, of hits and of what wasn't executed.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Content and logs in the HTTP API: directories by pages, bytes, tables, shards; ranges, lines and search of logs; and hostile ones of each.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml

@@ -1,8 +1,8 @@
 #!/bin/bash
 # cairn serve as a daemon: signals, runs that outlive it or crash, what systemd and it tell each other.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -98,7 +98,7 @@ test_expect 'an address that is taken is said, and nothing is left behind' '
 '
 
 test_expect 'what systemd is told: ready, reloading, alive, stopping' '
-	start sd python3 "$SRC/tests/serve/systemd.py" notify "$TRASH/work/sd.log" cairn serve --listen none
+	start sd python3 "$SRC/tests/serve/daemon/systemd.py" notify "$TRASH/work/sd.log" cairn serve --listen none
 	wait_until 60 grep -q "^READY=1" sd.log
 	wait_until 60 grep -q "^WATCHDOG=1" sd.log
 	wait_until 60 grep -q "^STATUS=0 schedules, 0 runs" sd.log
@@ -116,13 +116,13 @@ test_expect 'what systemd is told: ready, reloading, alive, stopping' '
 '
 
 test_expect 'sockets of systemd are used, and no others' '
-	start act python3 "$SRC/tests/serve/systemd.py" listen cairn serve
+	start act python3 "$SRC/tests/serve/daemon/systemd.py" listen cairn serve
 	wait_until 60 grep -q " serving " act.out
 	test_is "$(curl -s -o /dev/null -w "%{http_code}" "http://127.0.0.1:$(head -n 1 act.out)/healthz")" 200
 	test_is "$(grep -c " listening " act.out)" 1
 	test_is "$(stop act TERM)" 0
 	serve_forget act
-	start act python3 "$SRC/tests/serve/systemd.py" listen cairn serve $(printf -- "--listen 127.0.0.1:0 %.0s" 1 2 3 4 5 6 7 8)
+	start act python3 "$SRC/tests/serve/daemon/systemd.py" listen cairn serve $(printf -- "--listen 127.0.0.1:0 %.0s" 1 2 3 4 5 6 7 8)
 	wait_until 60 grep -q " serving " act.out
 	test_is "$(grep -c " listening " act.out)" 9
 	for url in $(sed -n "s/.* listening address=\(127[^ ]*\).*/\1/p" act.out); do

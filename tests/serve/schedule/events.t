@@ -1,8 +1,8 @@
 #!/bin/bash
 # Schedules with `on`: a run after a run, and signed deliveries to the server, each once, whatever is killed when.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml

@@ -1,10 +1,10 @@
 #!/bin/bash
 # What cairn serve sends out: webhooks, mails, metrics, answers of the API. However a project is called and whatever its
 # steps print, each is well-formed, and no secret is in it.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
 serve_python || serve_why=$(tail -n 1 "$serve_cache/serve.log")
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 [ -z "${serve_why:-}" ] || test_skip_all "no python packages: $serve_why"
 
@@ -18,7 +18,7 @@ printf %s "$TOKEN" | cairn secret set TOKEN
 printf hook-secret-0123 | cairn secret set HOOK_KEY
 printf mail-password | cairn secret set MAIL_PASSWORD
 receiver() { # KIND [PORT]
-	start "$1" "$SERVE_PYTHON" "$SRC/tests/serve/receivers.py" "$1" "$TRASH/work/$1.log" "${@:2}"
+	start "$1" "$SERVE_PYTHON" "$SRC/tests/serve/notify/receivers.py" "$1" "$TRASH/work/$1.log" "${@:2}"
 	wait_until 30 test -s "$TRASH/work/$1.out"
 }
 receiver webhook

@@ -1,8 +1,8 @@
 #!/bin/bash
 # cairn run --detach: a run that one project prepares and another one's server executes, with nothing between them but a store and HTTP.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 mkdir -p there laptop/lib laptop/data laptop/steps
@@ -184,7 +184,7 @@ test_expect 'one question is about one run, though another one is the last by no
 test_expect 'the same request twice is one run' '
 	touch "$HOME/go"
 	mkdir lossy
-	start lossy.server python3 "$SRC/tests/serve/lossy.py" "$PWD/lossy" "$(serve_url srv | sed "s/.*://")"
+	start lossy.server python3 "$SRC/tests/serve/daemon/lossy.py" "$PWD/lossy" "$(serve_url srv | sed "s/.*://")"
 	wait_until 60 test -s lossy/port
 	before=$(there runs --json -n 0 | json /dev/stdin "len(d[\"runs\"])")
 	detach --server "http://127.0.0.1:$(cat lossy/port)" -p n=9

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Around runs in the HTTP API: comparing, lineage, pipelines and plans, resume, reproductions with their verdict, calendar, store, home.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Hostile parameters, captures and bodies at every path of the API: no 5xx, no answer that isn't what it says, no crash (hostile.py).
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -20,7 +20,7 @@ test_expect 'no path of the API is impressed' '
 	cairn run -q
 	cairn run -q
 	serve srv
-	python3 "$SRC/tests/serve/hostile.py" "$(serve_url srv)" "$SERVE_TOKEN" "${CAIRN_TEST_SEED:-1}" "${CAIRN_TEST_API_EXAMPLES:-40}" >said || { cat said; return 1; }
+	python3 "$SRC/tests/serve/access/hostile.py" "$(serve_url srv)" "$SERVE_TOKEN" "${CAIRN_TEST_SEED:-1}" "${CAIRN_TEST_API_EXAMPLES:-40}" >said || { cat said; return 1; }
 	test_grep "requests: .* × 200.* × 400.* × 404" said
 	get srv /healthz
 	status_is 200

@@ -1,8 +1,8 @@
 #!/bin/bash
 # What a server tells live (/api/v1/events), and what many readers cost.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -36,7 +36,7 @@ srv_pid() { cat "$TRASH/work/srv.pid"; }
 
 test_expect 'runs, tasks and schedules; a broken line goes on where it was' '
 	serve srv
-	python3 "$SRC/tests/serve/live.py" "$(serve_url srv)" "$PWD" "$CAIRN" >said
+	python3 "$SRC/tests/serve/live/live.py" "$(serve_url srv)" "$PWD" "$CAIRN" >said
 	test_grep "^told" said
 '
 test_expect 'wrong: an unknown project, too many runs' '
@@ -82,7 +82,7 @@ test_expect 'two hundred viewers of a run: all see all of it, in 50 MB' '
 	cairn run -q many.yaml 2>err &
 	begun() { get srv "/api/v1/runs?state=running&pipeline=many" && test "$(json body "len(d[\"runs\"])")" = 1; }
 	wait_until 30 begun
-	python3 "$SRC/tests/serve/viewers.py" "$(serve_url srv)" "$(srv_pid)" 200 "$(json body "d[\"runs\"][0][\"id\"]")" >said &
+	python3 "$SRC/tests/serve/live/viewers.py" "$(serve_url srv)" "$(srv_pid)" 200 "$(json body "d[\"runs\"][0][\"id\"]")" >said &
 	viewers=$!
 	wait_until 60 grep -q ready said
 	touch start

@@ -1,9 +1,9 @@
 #!/bin/bash
 # cairn serve under work for a while: flat memory, no descriptor lost, nothing left undone. Short here; the long form:
-#   CAIRN=build/cairn CAIRN_TEST_SOAK_SECONDS=1800 CAIRN_TEST_SOAK_RUNS=1000 bash tests/serve/soak.t
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+#   CAIRN=build/cairn CAIRN_TEST_SOAK_SECONDS=1800 CAIRN_TEST_SOAK_RUNS=1000 bash tests/serve/daemon/soak.t
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -21,7 +21,7 @@ test_expect 'flat memory, no descriptor lost' '
 	cairn run -q
 	serve srv --max-runs 4
 	if test_have SANITIZED; then export SOAK_SANITIZED=1; fi
-	python3 "$SRC/tests/serve/soak.py" "$(serve_url srv)" "$(cat srv.pid)" "${CAIRN_TEST_SOAK_SECONDS:-60}" "${CAIRN_TEST_SOAK_RUNS:-40}" "$SERVE_TOKEN" >said || { cat said; tail -n 20 srv.out; exit 1; }
+	python3 "$SRC/tests/serve/daemon/soak.py" "$(serve_url srv)" "$(cat srv.pid)" "${CAIRN_TEST_SOAK_SECONDS:-60}" "${CAIRN_TEST_SOAK_RUNS:-40}" "$SERVE_TOKEN" >said || { cat said; tail -n 20 srv.out; exit 1; }
 	tail -n 1 said | sed "s/^/# /" >>"$TRASH/summary"
 '
 [ ! -s "$TRASH/summary" ] || cat "$TRASH/summary" >&3

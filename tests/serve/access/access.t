@@ -1,8 +1,8 @@
 #!/bin/bash
 # Who may use a server, and by which way: tokens, roles, sessions, proxies, users of this machine, pages of other sites.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -68,7 +68,7 @@ test_expect 'every path of the API has a role, and lets in exactly those who hav
 	wait_until 60 grep -q " serving " open.out
 	python3 -c "import json; json.dump({r: open(r + \".token\").read().strip() for r in (\"viewer\", \"operator\", \"admin\")}, open(\"tokens\", \"w\"))"
 	port=$(sed -n "s/.*address=0.0.0.0:\([0-9]*\).*/\1/p" open.out)
-	python3 "$SRC/tests/serve/roles.py" "http://127.0.0.1:$port" tokens >said
+	python3 "$SRC/tests/serve/access/roles.py" "http://127.0.0.1:$port" tokens >said
 	test "$(sed "s/asked //" said)" -gt 100
 	test_is "$(stop open TERM)" 0
 '

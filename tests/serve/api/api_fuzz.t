@@ -1,9 +1,9 @@
 #!/bin/bash
 # The API by its own description: schemathesis makes requests of it, right and wrong ones, and looks at every answer. Then load.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
 serve_python || serve_why=$(tail -n 1 "$serve_cache/serve.log")
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml

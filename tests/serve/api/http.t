@@ -1,9 +1,9 @@
 #!/bin/bash
 # cairn serve over HTTP: what it answers, whom, and what it does with clients that are slow, large, many or mad.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
 serve_python || serve_why=$(tail -n 1 "$serve_cache/serve.log")
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -228,7 +228,7 @@ test_expect 'a web page that calls us by a name of its own is refused (DNS rebin
 
 test_expect 'bytes in which two readers could see different requests: 400, and the connection ends' '
 	url=$(serve_url srv)
-	python3 "$SRC/tests/serve/framing.py" "${url##*:}"
+	python3 "$SRC/tests/serve/api/framing.py" "${url##*:}"
 '
 
 test_expect 'too large: body, header, address' '
@@ -258,14 +258,14 @@ test_expect 'wrong tokens: after many of them, 429; the right one still works' '
 '
 
 test_expect 'garbage, half requests, and clients that go away: it goes on' '
-	python3 "$SRC/tests/serve/garbage.py" "$(serve_url srv)"
+	python3 "$SRC/tests/serve/api/garbage.py" "$(serve_url srv)"
 	get srv /healthz
 	status_is 200
 	test_no_grep " error " srv.out
 '
 
 test_expect 'slow clients are shut out in time, the others are answered meanwhile' '
-	python3 "$SRC/tests/serve/slow.py" "$(serve_url srv)" >said
+	python3 "$SRC/tests/serve/api/slow.py" "$(serve_url srv)" >said
 	test_grep "^closed 40 of 40" said
 	test "$(metric srv cairn_http_timeouts_total)" -ge 40
 '
@@ -273,7 +273,7 @@ test_expect 'slow clients are shut out in time, the others are answered meanwhil
 test_expect 'more connections than it takes: 503, and then again 200' '
 	start few bash -c "ulimit -n 300; exec cairn serve --listen 127.0.0.1:0"
 	wait_until 60 serve_is_up few
-	python3 "$SRC/tests/serve/many.py" "$(serve_url few)" 190 >said
+	python3 "$SRC/tests/serve/api/many.py" "$(serve_url few)" 190 >said
 	test_grep "^503 for those over" said
 	get few /healthz
 	status_is 200

@@ -1,8 +1,8 @@
 #!/bin/bash
 # cairn serve with a Lease: one of several servers acts, the others stand by; what it had is taken up by the next. The API server is tests/net/kubernetes/kubeapi.py.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 . "$SRC/tests/net/kubernetes/kube.sh"
 test_have curl || test_skip_all 'needs curl'
 

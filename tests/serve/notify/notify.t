@@ -1,9 +1,9 @@
 #!/bin/bash
 # Notifications of cairn serve: a command, a signed webhook, a mail; of failures, recoveries, successes, metrics and missed runs.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
 serve_python || serve_why=$(tail -n 1 "$serve_cache/serve.log")
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
@@ -13,7 +13,7 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 receiver() { # KIND [PORT [CERTIFICATE]]
 	local python=python3
 	[ "$1" = smtp ] && python=$SERVE_PYTHON
-	start "$1" "$python" "$SRC/tests/serve/receivers.py" "$1" "$TRASH/work/$1.log" "${@:2}"
+	start "$1" "$python" "$SRC/tests/serve/notify/receivers.py" "$1" "$TRASH/work/$1.log" "${@:2}"
 	wait_until 30 test -s "$TRASH/work/$1.out"
 }
 receiver webhook

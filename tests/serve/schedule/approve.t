@@ -1,8 +1,8 @@
 #!/bin/bash
 # A step that waits for a person: the answer by `cairn approve` and by the API, once, by who may, also while no engine lives.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml

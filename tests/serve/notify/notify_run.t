@@ -1,6 +1,6 @@
 #!/bin/bash
 # `notify` of ordinary runs: what is told when, also without a server; what can't be delivered is seen, and changes no run.
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../lib.sh"
 
 echo '# project' >cairn.yaml
 write pipeline.yaml <<'YAML'

@@ -1,15 +1,15 @@
 #!/bin/bash
 # No failure that nobody hears of: notices outlive kill -9, SIGTERM, receivers that are away, and servers that die before their runs.
-# shellcheck source=serve.sh
-. "$(dirname "$0")/serve.sh"
-. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../serve.sh
+. "$(dirname "$0")/../serve.sh"
+. "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
 
 echo '# project' >cairn.yaml
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 PORT=$(free_port)
 receiver() {
-	start webhook python3 "$SRC/tests/serve/receivers.py" webhook "$TRASH/work/webhook.log" "$PORT"
+	start webhook python3 "$SRC/tests/serve/notify/receivers.py" webhook "$TRASH/work/webhook.log" "$PORT"
 	wait_until 30 test -s webhook.out
 }
 cat >pipeline.yaml <<YAML
