@@ -692,7 +692,8 @@ static void prepare(void *arg)
 		la->result.failure = FAILURE_STORE;
 	else if (a->sandbox && a->sandbox->strict) {
 		sandbox_paths(a, &la->w, l->state_dir, &la->paths);
-		if (sandbox_rules(&la->paths, &la->strict_rules, la->err) < 0)
+		if (sandbox_rules(&la->paths, a->sandbox->project_dir, &la->strict_rules, la->err) <
+		    0)
 			la->result.failure = FAILURE_UNSCHEDULABLE;
 	}
 }

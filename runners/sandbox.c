@@ -7,8 +7,9 @@
  *
  * A tool belongs to the directory in which it is installed: for DIR/bin/tool that is DIR. Its link
  * and the file behind it may lie in two such directories (a virtual environment and its Python).
- * A directory that holds the project or the home directory is never opened as a whole, and inside
- * the home directory (~/.local) only what programs consist of, unless it is an environment.
+ * Of tools, a directory that holds the project or the home directory is never opened as a whole,
+ * and inside the home directory (~/.local) only what programs consist of, unless it is an
+ * environment.
  */
 #include "runners/sandbox.h"
 #include <assert.h>
@@ -196,10 +197,17 @@ void sandbox_paths(const struct runner_attempt *a, const struct workspace *w, co
 	search_path(ret, s, path_of(a), NULL);
 }
 
-int sandbox_rules(const struct sandbox_paths *p, int *ret_fd, struct err *err)
+int sandbox_rules(const struct sandbox_paths *p, const char *project_dir, int *ret_fd,
+		  struct err *err)
 {
 	_cleanup_(fd_closep) int rules = -1;
 
+	for (size_t i = 0; i < p->list.n; i++)
+		if (fs_is_inside(p->list.v[i].path, project_dir))
+			return err_set(err, ERR_UNSUPPORTED,
+				       "`sandbox: strict` can't hide the project %s, since steps "
+				       "may use %s: move the project",
+				       project_dir, p->list.v[i].path);
 	if (landlock_close_all(&rules, err) < 0)
 		return err_wrap(err, "`sandbox: strict` isn't possible here");
 	for (size_t i = 0; i < p->list.n; i++)

@@ -29,8 +29,10 @@ struct sandbox_paths {
 void sandbox_paths(const struct runner_attempt *a, const struct workspace *w, const char *state_dir,
 		   struct sandbox_paths *ret);
 void sandbox_paths_deinit(struct sandbox_paths *p);
-/* The ruleset; the caller closes it. ERR_UNSUPPORTED: the kernel can't. */
-int sandbox_rules(const struct sandbox_paths *p, int *ret_fd, struct err *err);
+/* The ruleset; the caller closes it. ERR_UNSUPPORTED: the kernel can't, or the project lies in a
+ * directory that a step may use (/opt, /dev/shm), which would show all of it. */
+int sandbox_rules(const struct sandbox_paths *p, const char *project_dir, int *ret_fd,
+		  struct err *err);
 
 /* Adds the attempt's network to what its program doesn't share with us. p->users becomes a user
  * namespace if one is needed; the caller keeps it for the next attempt and closes it in the end.

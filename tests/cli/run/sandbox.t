@@ -444,4 +444,23 @@ test_expect 'where the kernel can not, the step is refused in words and never ru
 '
 
 rm -rf "$outside"
+if [ -w /dev/shm ]; then
+	test_expect 'a project in a directory that steps may use is refused' '
+		shared=$(mktemp -d /dev/shm/cairn-sandbox.XXXXXX)
+		write "$shared/pipeline.yaml" <<-\YAML
+			pipeline: shown
+			defaults: {sandbox: strict}
+			steps:
+			  a: {run: "cat /dev/shm/*/pipeline.yaml > out", outputs: {out: out}}
+		YAML
+		touch "$shared/cairn.yaml"
+		cd "$shared"
+		test_code 1 cairn run pipeline.yaml >"$TRASH/work/told" 2>&1 || rc=$?
+		rm -rf "$shared"
+		test_grep "can.t hide the project $shared, since steps may use /dev/shm: move the project" "$TRASH/work/told"
+		test "${rc:-0}" = 0
+	'
+else
+	test_skip 'a project in a directory that steps may use is refused' 'no /dev/shm that can be written to'
+fi
 test_done
