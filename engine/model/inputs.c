@@ -406,8 +406,8 @@ const struct expr_template *read_export(const struct doc *d, const struct yaml_n
 const struct input_decl *export_place_meets(const struct input_decl *inputs, size_t n,
 					    const char *path, bool above)
 {
-	for (size_t i = 0; i < n; i++)
-		if (inputs[i].origin == INPUT_PATH && !inputs[i].root &&
+	for (size_t i = 0; i < n; i++) /* one that was refused has no URI */
+		if (inputs[i].origin == INPUT_PATH && inputs[i].uri && !inputs[i].root &&
 		    (fs_is_inside(inputs[i].uri, path) ||
 		     (above && fs_is_inside(path, inputs[i].uri))))
 			return &inputs[i];
