@@ -11,6 +11,10 @@
  * hundred. Nothing is written in the first moment, so short runs and runs that change nothing
  * leave no file.
  *
+ * A run that was cancelled or interrupted keeps its file. The first write of another run leaves the
+ * newest FILES_MAX files. If one of them is of a run that still goes on, its next write makes it
+ * anew.
+ *
  * Invariants: a failure to write is forgotten, since the run must not depend on the file. A virtual
  * clock writes nothing. The reader checks each number and length.
  *
@@ -18,7 +22,10 @@
  * (tasks.c).
  */
 #include "run/view/live.h"
+#include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include "base/os/fs.h"
 #include "base/text/text.h"
 #include "run/internal.h"
@@ -26,6 +33,7 @@
 #define FIRST_NS  (NS_PER_S / 4)
 #define PAUSE_NS  NS_PER_S
 #define COST_PART 100
+#define FILES_MAX 32 /* so that a page of a run cancelled lately still has all its tasks */
 #define BYTES_MAX (128 * MIB)
 #define HEAD_MAX  4096
 #define MAGIC     "cairn-live/1 "
@@ -105,6 +113,44 @@ static void add_step(const struct plan *p, size_t step, bool with_tasks, struct 
 			add_task(p, plan_task_at(p, step, i), &label, out);
 }
 
+struct old_file {
+	char *name;
+	int64_t changed_ns;
+};
+
+static int newest_first(const void *x, const void *y)
+{
+	const struct old_file *a = x, *b = y;
+
+	return (a->changed_ns < b->changed_ns) - (a->changed_ns > b->changed_ns);
+}
+
+/* For one more. */
+static void make_room(const char *dir)
+{
+	VEC(struct old_file) files = { 0 };
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	struct stat st;
+
+	while (d && fs_next(d, dir, &e, NULL) > 0)
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode))
+			VEC_PUSH(&files, ((struct old_file){ xstrdup(e->d_name),
+							     st.st_mtim.tv_sec * NS_PER_S +
+								     st.st_mtim.tv_nsec }));
+	if (files.n)
+		qsort(files.v, files.n, sizeof(*files.v), newest_first);
+	for (size_t i = 0; i < files.n; i++) {
+		if (i + 1 >= FILES_MAX)
+			unlinkat(dirfd(d), files.v[i].name, 0);
+		free(files.v[i].name);
+	}
+	VEC_FREE(&files);
+	if (d)
+		closedir(d);
+}
+
 static void write_file(struct run *r)
 {
 	_cleanup_(freep) char *path = path_of(r->ctx->config->state_dir, r->row.id), *dir = NULL;
@@ -121,6 +167,8 @@ static void write_file(struct run *r)
 	dir = fs_dirname(path);
 	if (!r->live.wrote && fs_mkdir_p(dir, NULL) < 0)
 		return;
+	if (!r->live.wrote)
+		make_room(dir);
 	r->live.wrote |= fs_write_atomic_at(AT_FDCWD, path, out.s, out.len, 0644, FS_WRITE_NO_SYNC,
 					    NULL) == 0;
 }

@@ -4,7 +4,8 @@
  * longer than a moment also keeps a file, `live/RUN` in the state directory, with every task of its
  * plan and the task's state. It is replaced as a whole, now and then while something changes. It
  * is a hint for people and decides nothing: attempts in the database are newer. When the run has
- * its results table, the file is removed; an interrupted run keeps it.
+ * its results table, the file is removed; an interrupted or cancelled run keeps it until some
+ * dozens of newer ones are there.
  *
  * The writer is the loop's thread of the engine. Readers may be anybody; the file is hostile.
  */

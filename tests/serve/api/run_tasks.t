@@ -230,4 +230,22 @@ T h 0 0 - 99999999999999999999 w"; do
 	done
 '
 
+test_expect 'files of cancelled runs make room for newer ones' '
+	rm -f "$HOME"/begun.* "$HOME/go" .cairn/live/*
+	for i in $(seq 10 49); do
+		touch -d "2020-01-01 00:00:$i" ".cairn/live/old-$i"
+	done
+	start third cairn run wait.yaml -q
+	shows() { ls .cairn/live | grep -vc "^old-" >count; test "$(cat count)" = 1; }
+	wait_until 60 shows
+	test_is "$(ls .cairn/live | wc -l)" 32
+	test ! -e .cairn/live/old-18
+	test -e .cairn/live/old-19
+	cairn cancel last
+	wait_until 60 test -s third.rc
+	# What it did stays to be seen.
+	get srv /api/v1/runs/last/tasks
+	test_is "$(json body "sorted(t[\"state\"] for t in d[\"tasks\"] if t[\"step\"] == \"quick\")")" "[\"hit\"]"
+'
+
 test_done
