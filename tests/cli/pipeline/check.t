@@ -110,10 +110,12 @@ test_expect 'braces without a dollar sign: a warning where they look like a refe
 	params: {lr: 1}
 	steps:
 	  a: {run: "echo \${{ params.lr }} {{ params.lr }} {{ .Values.x }} {{item}} {{ steps.x", outputs: {o: o}}
+	  b: {run: "echo {{ params.lr }}, where no expression is", outputs: {o: o}}
 	Y
 	cairn check braces.yaml >out 2>err
 	test_grep "^braces.yaml:4:35: warning: .{{. without .\\$. is plain text: write \\$\{\{ params.lr \}\} for the value" err
-	test_is "$(grep -c warning err)" 1
+	test_grep "^braces.yaml:5:18: warning: .{{. without" err
+	test_is "$(grep -c warning err)" 2
 '
 test_expect 'a pattern that matches nothing in an input that is here, and names that no image has: a warning' '
 	mkdir -p pictures/x/y
