@@ -142,10 +142,15 @@ static bool read_run_file(struct doc *in, const struct doc *user, const struct y
 			f->broken = true;
 		}
 	}
-	root = f->broken ? NULL : f->doc.tree->root;
-	if (!root || root->kind != YAML_KIND_MAP || !(pipeline = yaml_get(root, "pipeline")) ||
+	if (f->broken) /* and said so */
+		return false;
+	root = f->doc.tree->root;
+	if (root->kind != YAML_KIND_MAP || !(pipeline = yaml_get(root, "pipeline")) ||
 	    pipeline->kind != YAML_KIND_SCALAR || !(content = yaml_get(root, "content")) ||
 	    content->kind != YAML_KIND_MAP) {
+		doc_error(user, uses,
+			  "what was fetched of the run is damaged: remove .cairn/uses/%s",
+			  in->root);
 		f->broken = true;
 		return false;
 	}
