@@ -194,6 +194,8 @@ void resolve_check_exports(struct loader *l)
 			const char *text = o->export ? template_literal(o->export) : NULL;
 			void **slot;
 
+			if (!o->path) /* refused */
+				continue;
 			if (o->export)
 				check_what_is_read(&(struct reading){ l, &l->steps[i], o });
 			if (!text)
