@@ -17,7 +17,6 @@
  */
 #include "serve/launch.h"
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -102,18 +101,6 @@ static char *new_name(const char *what, int64_t wall_ns)
 	return str_take(&name);
 }
 
-struct old_file {
-	char *path;
-	int64_t mtime_ns;
-};
-
-static int newest_first(const void *a, const void *b)
-{
-	const struct old_file *x = a, *y = b;
-
-	return x->mtime_ns < y->mtime_ns ? 1 : x->mtime_ns > y->mtime_ns ? -1 : 0;
-}
-
 /* A process holds locks on its files while they are open, whichever server started it. */
 static bool in_use(int dir_fd, const char *name)
 {
@@ -122,32 +109,18 @@ static bool in_use(int dir_fd, const char *name)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
+static bool is_forgettable(int dir_fd, const char *name, const struct stat *st)
+{
+	return (str_has_suffix(name, ".log") || str_has_suffix(name, ".json")) &&
+	       S_ISREG(st->st_mode) && !in_use(dir_fd, name);
+}
+
 /* Each launch has two files. Those of a running process stay, however old they are. */
 static void forget_old(const struct project *p)
 {
 	_cleanup_(freep) char *dir = xasprintf("%s/serve", p->config->state_dir);
-	VEC(struct old_file) v = { 0 };
-	DIR *d = opendir(dir);
-	struct dirent *e;
-	struct stat st;
 
-	while (d && fs_next(d, dir, &e, NULL) > 0)
-		if ((str_has_suffix(e->d_name, ".log") || str_has_suffix(e->d_name, ".json")) &&
-		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISREG(st.st_mode) && !in_use(dirfd(d), e->d_name))
-			VEC_PUSH(&v, ((struct old_file){ fs_join(dir, e->d_name),
-							 st.st_mtim.tv_sec * NS_PER_S +
-								 st.st_mtim.tv_nsec }));
-	if (d)
-		closedir(d);
-	if (v.n > 2 * LAUNCH_KEPT)
-		qsort(v.v, v.n, sizeof(*v.v), newest_first);
-	for (size_t i = 0; i < v.n; i++) {
-		if (i >= 2 * LAUNCH_KEPT)
-			unlink(v.v[i].path);
-		free(v.v[i].path);
-	}
-	VEC_FREE(&v);
+	fs_keep_newest(dir, 2 * LAUNCH_KEPT, is_forgettable);
 }
 
 static int open_files(const struct project *p, const char *name, int *ret_log, int *ret_facts,

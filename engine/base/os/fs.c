@@ -222,6 +222,46 @@ int fs_next(DIR *d, const char *what, struct dirent **ret, struct err *err)
 	return errno ? err_errno(err, "cannot read directory %s", what) : 0;
 }
 
+struct dated {
+	char *name;
+	struct timespec changed;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct timespec *x = &((const struct dated *)a)->changed,
+			      *y = &((const struct dated *)b)->changed;
+
+	if (x->tv_sec != y->tv_sec)
+		return x->tv_sec < y->tv_sec ? 1 : -1;
+	return (x->tv_nsec < y->tv_nsec) - (x->tv_nsec > y->tv_nsec);
+}
+
+void fs_keep_newest(const char *dir, size_t keep,
+		    bool (*counts)(int dir_fd, const char *name, const struct stat *st))
+{
+	VEC(struct dated) files = { 0 };
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	struct stat st;
+
+	if (!d)
+		return;
+	while (fs_next(d, dir, &e, NULL) > 0)
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    counts(dirfd(d), e->d_name, &st))
+			VEC_PUSH(&files, ((struct dated){ xstrdup(e->d_name), st.st_mtim }));
+	if (files.n > keep)
+		qsort(files.v, files.n, sizeof(*files.v), newest_first);
+	for (size_t i = 0; i < files.n; i++) {
+		if (i >= keep)
+			unlinkat(dirfd(d), files.v[i].name, 0);
+		free(files.v[i].name);
+	}
+	VEC_FREE(&files);
+	closedir(d);
+}
+
 int fs_mkdir_p_at(int dir_fd, const char *path, mode_t mode, struct err *err)
 {
 	_cleanup_(freep) char *copy = xstrdup(path);

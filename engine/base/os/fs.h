@@ -95,6 +95,11 @@ static inline int fs_remove_tree(const char *path, struct err *err)
 {
 	return fs_remove_tree_at(AT_FDCWD, path, err);
 }
+/* Removes the files of `dir` that `counts` picks, except the `keep` newest by the time of their
+ * last change. A directory that isn't there, or a file that can't be removed, is no error: what is
+ * left counts the next time. */
+void fs_keep_newest(const char *dir, size_t keep,
+		    bool (*counts)(int dir_fd, const char *name, const struct stat *st));
 
 /* Copies. */
 

@@ -11,13 +11,12 @@
  * the warnings only when everything else is right.
  *
  * Writing is atomic (fs_write_atomic_at()), so several processes may use one directory at once: the
- * last one wins, with the same content. A hit updates the file's time; trim() removes the oldest
+ * last one wins, with the same content. A hit updates the file's time; storing removes the oldest
  * files, and temporaries that a crash left.
  */
 #include "model/cache/cache.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -268,51 +267,14 @@ static void add_warnings(struct str *out, struct diag_list *diags)
 	}
 }
 
-struct kept {
-	char *name;
-	struct timespec mtime;
-};
-
-static int newest_first(const void *a, const void *b)
+/* Also removes temporaries that a crash left. */
+static bool is_model(int dir_fd, const char *name, const struct stat *st)
 {
-	const struct kept *x = a, *y = b;
-
-	if (x->mtime.tv_sec != y->mtime.tv_sec)
-		return x->mtime.tv_sec < y->mtime.tv_sec ? 1 : -1;
-	return (x->mtime.tv_nsec < y->mtime.tv_nsec) - (x->mtime.tv_nsec > y->mtime.tv_nsec);
-}
-
-/* Removes the oldest files, and temporaries that a crash left. */
-static void trim(const char *dir)
-{
-	DIR *d = opendir(dir);
-	VEC(struct kept) files = { 0 };
-	struct dirent *e;
-	struct stat st;
-
-	if (!d)
-		return;
-	while (fs_next(d, dir, &e, NULL) > 0) {
-		bool temp = str_has_prefix(e->d_name, ".tmp-");
-
-		if ((!temp && !str_has_suffix(e->d_name, ".model")) ||
-		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (!temp)
-			VEC_PUSH(&files, ((struct kept){ xstrdup(e->d_name), st.st_mtim }));
-		else if (st.st_mtim.tv_sec + STALE_TEMP_S <
-			 time(NULL)) /* lint: time because files are as old as the machine says */
-			unlinkat(dirfd(d), e->d_name, 0);
-	}
-	if (files.n)
-		qsort(files.v, files.n, sizeof(*files.v), newest_first);
-	for (size_t i = 0; i < files.n; i++) {
-		if (i >= MODEL_CACHE_FILES)
-			unlinkat(dirfd(d), files.v[i].name, 0);
-		free(files.v[i].name);
-	}
-	VEC_FREE(&files);
-	closedir(d);
+	if (str_has_prefix(name, ".tmp-") &&
+	    st->st_mtim.tv_sec + STALE_TEMP_S <
+		    time(NULL)) /* lint: time because files are as old as the machine says */
+		unlinkat(dir_fd, name, 0);
+	return !str_has_prefix(name, ".tmp-") && str_has_suffix(name, ".model");
 }
 
 void model_cache_store(const char *dir, const struct model_cache_key *key, const struct pipeline *p,
@@ -333,7 +295,7 @@ void model_cache_store(const char *dir, const struct model_cache_key *key, const
 		if (ok && fs_mkdir_p(dir, NULL) == 0 &&
 		    fs_write_atomic_at(AT_FDCWD, name, out.s, out.len, 0644, FS_WRITE_NO_SYNC,
 				       NULL) == 0)
-			trim(dir);
+			fs_keep_newest(dir, MODEL_CACHE_FILES, is_model);
 	}
 	str_deinit(&body);
 	str_deinit(&out);

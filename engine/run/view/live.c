@@ -22,9 +22,7 @@
  * (tasks.c).
  */
 #include "run/view/live.h"
-#include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
 #include "base/text/text.h"
@@ -113,42 +111,9 @@ static void add_step(const struct plan *p, size_t step, bool with_tasks, struct 
 			add_task(p, plan_task_at(p, step, i), &label, out);
 }
 
-struct old_file {
-	char *name;
-	int64_t changed_ns;
-};
-
-static int newest_first(const void *x, const void *y)
+static bool is_file(int dir_fd, const char *name, const struct stat *st)
 {
-	const struct old_file *a = x, *b = y;
-
-	return (a->changed_ns < b->changed_ns) - (a->changed_ns > b->changed_ns);
-}
-
-/* For one more. */
-static void make_room(const char *dir)
-{
-	VEC(struct old_file) files = { 0 };
-	DIR *d = opendir(dir);
-	struct dirent *e;
-	struct stat st;
-
-	while (d && fs_next(d, dir, &e, NULL) > 0)
-		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISREG(st.st_mode))
-			VEC_PUSH(&files, ((struct old_file){ xstrdup(e->d_name),
-							     st.st_mtim.tv_sec * NS_PER_S +
-								     st.st_mtim.tv_nsec }));
-	if (files.n)
-		qsort(files.v, files.n, sizeof(*files.v), newest_first);
-	for (size_t i = 0; i < files.n; i++) {
-		if (i + 1 >= FILES_MAX)
-			unlinkat(dirfd(d), files.v[i].name, 0);
-		free(files.v[i].name);
-	}
-	VEC_FREE(&files);
-	if (d)
-		closedir(d);
+	return S_ISREG(st->st_mode);
 }
 
 static void write_file(struct run *r)
@@ -168,7 +133,7 @@ static void write_file(struct run *r)
 	if (!r->live.wrote && fs_mkdir_p(dir, NULL) < 0)
 		return;
 	if (!r->live.wrote)
-		make_room(dir);
+		fs_keep_newest(dir, FILES_MAX - 1, is_file); /* and this one */
 	r->live.wrote |= fs_write_atomic_at(AT_FDCWD, path, out.s, out.len, 0644, FS_WRITE_NO_SYNC,
 					    NULL) == 0;
 }

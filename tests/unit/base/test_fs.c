@@ -227,6 +227,36 @@ static void test_mkdir_p(void **state)
 	assert_true(exists("m/a/new"));
 }
 
+static bool is_log(int dir_fd, const char *name, const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && str_has_suffix(name, ".log");
+}
+
+static void test_keep_newest(void **state)
+{
+	_cleanup_(freep) char *dir = fs_join(base, "kept"), *none = fs_join(base, "none");
+	static const char *const names[] = { "kept/2.log", "kept/4.log", "kept/1.log", "kept/3.log",
+					     "kept/0.txt" };
+
+	assert_int_equal(fs_mkdir_p_at(base_fd, "kept/0.log", 0755, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		/* The newest two differ by a nanosecond. */
+		long n = names[i][5] - '0';
+		struct timespec at = { .tv_sec = 1000 + MIN(n, 3), .tv_nsec = n > 3 };
+
+		put(names[i], "x");
+		assert_int_equal(utimensat(base_fd, names[i], (struct timespec[]){ at, at }, 0), 0);
+	}
+	fs_keep_newest(none, 1, is_log);
+	fs_keep_newest(dir, 4, is_log);
+	assert_int_equal(count_entries("kept"), 6);
+	fs_keep_newest(dir, 1, is_log);
+	assert_int_equal(count_entries("kept"), 3);
+	assert_true(exists("kept/4.log") && exists("kept/0.txt") && exists("kept/0.log"));
+	fs_keep_newest(dir, 0, is_log);
+	assert_int_equal(count_entries("kept"), 2);
+}
+
 static void test_remove_simple(void **state)
 {
 	struct err err = { 0 };
@@ -736,6 +766,7 @@ int main(void)
 		cmocka_unit_test(test_write_fails),
 		cmocka_unit_test(test_write_over_symlink),
 		cmocka_unit_test(test_mkdir_p),
+		cmocka_unit_test(test_keep_newest),
 		cmocka_unit_test(test_remove_simple),
 		cmocka_unit_test(test_remove_never_follows),
 		cmocka_unit_test(test_remove_read_only),
