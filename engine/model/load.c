@@ -325,6 +325,12 @@ static char *path_in_project(const char *root, const char *path)
 	return fs_normalise(joined);
 }
 
+int pipeline_note_lack(void *arg, const struct elsewhere *what, struct err *err)
+{
+	*(bool *)arg = true;
+	return err_set(err, ERR_NOT_FOUND, "%s isn't here yet", what->root);
+}
+
 int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags,
 		  struct pipeline **ret, struct err *err)
 {

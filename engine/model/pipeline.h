@@ -583,6 +583,10 @@ struct pipeline_load_options {
 	void *bring_arg;
 };
 
+/* A `bring` for those who can't wait: brings nothing, and sets the bool at `arg` when something
+ * isn't there. */
+int pipeline_note_lack(void *arg, const struct elsewhere *what, struct err *err);
+
 /* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or
  * another code. Warnings (an unused output or param) don't fail. */
 int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags,

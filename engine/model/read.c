@@ -513,8 +513,8 @@ const struct expr_template *read_template(const struct doc *d, const struct yaml
 				   .arena = d->l->arena,
 				   .diags = d->l->diags };
 
-	/* `{{` alone gets a warning, for which the text is looked at. */
-	if (!template_text_has_expr(n->text, n->len) && !memmem(n->text, n->len, "{{", 2))
+	/* Also without a `$`, which gets a warning. */
+	if (!memmem(n->text, n->len, "{{", 2))
 		return doc_literal_template(d, n, n->text, n->len);
 	assert(d->bytes);
 	if (!d->index)

@@ -163,12 +163,6 @@ static bool check_steps(struct start *s, const struct pipeline *p)
 	return true;
 }
 
-static int on_lack(void *arg, const struct elsewhere *what, struct err *err)
-{
-	*(bool *)arg = true;
-	return err_set(err, ERR_NOT_FOUND, "%s isn't here yet", what->root);
-}
-
 /* Reports the run's own errors before the run exists. What the pipeline uses from elsewhere may
  * have to be fetched first, which the run does itself. */
 static bool check_pipeline(struct start *s)
@@ -180,7 +174,7 @@ static bool check_pipeline(struct start *s)
 	bool lacks = false;
 	struct pipeline_load_options o = { .project_root = project->root,
 					   .uses_dir = project->config->uses_dir,
-					   .bring = on_lack,
+					   .bring = pipeline_note_lack,
 					   .bring_arg = &lacks };
 	_cleanup_(str_deinit) struct str errors = { 0 };
 	struct err err = { 0 };

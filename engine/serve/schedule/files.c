@@ -11,9 +11,9 @@
  * under its name in `schedules`; a dropped one leaves NULL there. A broken file is loaded at each
  * poll, and each error text is reported once.
  *
- * A load asks nobody for what lies elsewhere, since that takes minutes: on_lack() notes it, bring()
- * lets the owner fetch it in another process, and scheduler_brought() loads again. Nothing is told
- * meanwhile.
+ * A load asks nobody for what lies elsewhere, since that takes minutes: pipeline_note_lack() notes
+ * it, bring() lets the owner fetch it in another process, and scheduler_brought() loads again.
+ * Nothing is told meanwhile.
  *
  * Threads: the loop's. Not here: finding files (project/discover.c), firing (fire.c).
  */
@@ -238,14 +238,6 @@ static void replace_pipeline(struct watched_file *f, struct pipeline *p)
 	f->pipeline = p;
 }
 
-/* For pipeline_load(): arg is a bool. */
-static int on_lack(void *arg, const struct elsewhere *what, struct err *err)
-{
-	(void)what;
-	*(bool *)arg = true;
-	return err_set(err, ERR_NOT_FOUND, "it isn't here yet");
-}
-
 /* Lets what the file uses be brought, if nobody does yet. After a failure the file is broken, and
  * it is tried again a while later. */
 static void bring(struct watched_file *f)
@@ -298,7 +290,8 @@ int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 	struct pipeline_load_options o = { .project_root = f->project->root,
 					   .cache_dir = f->project->cache_dir,
 					   .uses_dir = f->project->uses_dir,
-					   .bring = f->project->s->ops->bring ? on_lack : NULL,
+					   .bring = f->project->s->ops->bring ? pipeline_note_lack
+									      : NULL,
 					   .bring_arg = &lacks };
 	struct pipeline *p = NULL;
 	struct err why = { 0 };
