@@ -110,26 +110,26 @@ test_expect 'cairn serve has the documents at /docs' '
 	get srv /docs/none.html
 	status_is 404
 '
+# fetch <PATHS: what the server has there, to got/; what is there already isn't asked for again.
+fetch() {
+	local path
+	while read -r path; do
+		[ ! -e "got/$path" ] || continue
+		get srv "/docs/$path"
+		status_is 200 || return 1
+		mkdir -p "got/$(dirname "$path")"
+		cp body "got/$path"
+	done
+}
 test_expect 'every page there, each link right, nothing of another host' '
 	mkdir -p got
 	get srv /docs/
 	cp body got/index.html
 	grep -oE "(href|src)=\"/docs/[^\"]*\"" body | sed -E "s/(href|src)=\"\/docs\/([^\"#]*).*/\2/" | sort -u | grep . >paths
 	test "$(wc -l <paths)" -ge 30
-	while read -r path; do
-		get srv "/docs/$path"
-		status_is 200
-		mkdir -p "got/$(dirname "$path")"
-		cp body "got/$path"
-	done <paths
+	fetch <paths
 	grep -ohrE "src=\"/docs/[^\"]*\"" got --include="*.html" | sed -E "s/src=\"\/docs\/([^\"]*)\"/\1/" | sort -u >pictures
-	while read -r path; do
-		[ ! -e "got/$path" ] || continue
-		get srv "/docs/$path"
-		status_is 200
-		mkdir -p "got/$(dirname "$path")"
-		cp body "got/$path"
-	done <pictures
+	fetch <pictures
 	follow got /docs/
 '
 test_done
