@@ -118,8 +118,8 @@ int cli_usage_error(struct cli *cli, const char *fmt, ...)
 	str_addv(&s, fmt, ap);
 	va_end(ap);
 	if (cli->command)
-		str_addf(&s, "; see `cairn %s%s%s --help`", cli->parent ? cli->parent->name : "",
-			 cli->parent ? " " : "", cli->command->name);
+		str_addf(&s, "; see `cairn %s%s%s --help`", CLI_PARENT(cli->parent),
+			 cli->command->name);
 	say(cli, STYLE_RED, "", s.s ? s.s : "");
 	return CLI_USAGE;
 }

@@ -194,8 +194,8 @@ static int unknown_command(struct cli_args *a, const struct cli_command *table, 
 	else
 		text_add_suggestion(&m, word, names, n);
 	return err_set(err, ERR_USAGE, "unknown command `%s%s%s`%s; see `cairn%s%s --help`",
-		       a->parent ? a->parent->name : "", a->parent ? " " : "", word, m.s ? m.s : "",
-		       a->parent ? " " : "", a->parent ? a->parent->name : "");
+		       CLI_PARENT(a->parent), word, m.s ? m.s : "", a->parent ? " " : "",
+		       a->parent ? a->parent->name : "");
 }
 
 /* Whether this word takes the next one as its value. Only options of the program may stand before
@@ -306,13 +306,11 @@ static int check_operands(const struct cli_args *a, struct err *err)
 			       c->name);
 	if (a->n_operands < c->min)
 		return err_set(err, ERR_USAGE, "%s is missing: cairn %s%s%s %s",
-			       c->min == 1 ? "an operand" : "something",
-			       a->parent ? a->parent->name : "", a->parent ? " " : "", c->name,
-			       c->operands);
+			       c->min == 1 ? "an operand" : "something", CLI_PARENT(a->parent),
+			       c->name, c->operands);
 	if (a->n_operands > c->max)
 		return err_set(err, ERR_USAGE, "unexpected `%s`; see `cairn %s%s%s --help`",
-			       a->operands[c->max], a->parent ? a->parent->name : "",
-			       a->parent ? " " : "", c->name);
+			       a->operands[c->max], CLI_PARENT(a->parent), c->name);
 	for (size_t i = 0; c->operand_choices && i < a->n_operands; i++)
 		if (!is_choice(c->operand_choices, a->operands[i]))
 			return wrong_choice(c->operands, c->operand_choices, a->operands[i], err);

@@ -85,6 +85,10 @@ struct cli_command {
 };
 #define CLI_ANY 65536u
 
+/* For "%s%s": the name of the command that another is a subcommand of, and a space. NULL: nothing.
+ */
+#define CLI_PARENT(parent) (parent) ? (parent)->name : "", (parent) ? " " : ""
+
 extern const struct cli_command cli_commands[]; /* in the order of help; ends with a name of NULL */
 extern const struct cli_command cli_hidden_commands[]; /* for programs of ours, not for people: not
 							  in any list, manual page or completion */

@@ -10,7 +10,7 @@
  * compares the bytes, and so repairs a damaged object.
  *
  * Another process may run gc at the same time. A put that finds its object renews the object's time
- * (freshen()) under a shared lock; del_old() checks the age under an exclusive lock. leases/ says
+ * (freshen()) under a shared lock; del_old() checks the age under an exclusive lock. leases.h says
  * when active runs began.
  *
  * A blob may also be a file of the user's, a hard link under linked/ (linked.h). It is looked for
@@ -34,6 +34,7 @@
 #include "base/os/fs.h"
 #include "storage/internal.h"
 #include "storage/local/flush.h"
+#include "storage/local/leases.h"
 #include "storage/local/linked.h"
 #include "storage/local/packs.h"
 
@@ -45,9 +46,8 @@ struct dir_store {
 	struct store base;
 	int root;
 	atomic_ulong temp_counter;
-	int lease; /* locked while a run uses the store; -1: none */
-	char *lease_name;
-	struct linked *linked; /* blobs that are files of the user's */
+	struct dir_lease lease; /* held while a run uses the store */
+	struct linked *linked;  /* blobs that are files of the user's */
 	struct packs *packs;
 	struct flush flush;
 };
@@ -154,7 +154,7 @@ static void keep_packed(struct dir_store *d, enum store_space space, const struc
 	struct packed again;
 	struct digest got;
 
-	if (d->lease < 0 || clock_wall_ns() - what->made_ns <= STORE_FRESH_NS)
+	if (d->lease.fd < 0 || clock_wall_ns() - what->made_ns <= STORE_FRESH_NS)
 		return;
 	if (!bytes && packs_get(d->packs, space, name, &read, &again, NULL) <= 0)
 		return;
@@ -210,7 +210,7 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 							 sizes[i] == (uint64_t)st.st_size);
 		else if (errno != ENOENT && errno != ENOTDIR)
 			return err_errno(err, "cannot look into %s", path);
-		if (ret[i] && d->lease >= 0)
+		if (ret[i] && d->lease.fd >= 0)
 			ret[i] = freshen(d, path, &st);
 		if (!ret[i] && has_packed(d, space, &names[i], sizes ? sizes[i] : UINT64_MAX,
 					  &ret[i], err) < 0)
@@ -239,7 +239,7 @@ static int open_object(struct dir_store *d, enum store_space space, const struct
 	}
 	if (is_linked(path) && !linked_opened(d->linked, name, st))
 		store_forget(&d->base, name); /* hashed again before it is believed */
-	if (d->lease >= 0 && !freshen(d, path, st)) {
+	if (d->lease.fd >= 0 && !freshen(d, path, st)) {
 		close(fd);
 		return err_set(err, ERR_NOT_FOUND, "sha256:%s was just collected in the store %s",
 			       digest_hex(name, hex), d->base.uri);
@@ -865,73 +865,18 @@ static int dir_lock_gc(struct store *s, int *ret_fd, struct err *err)
 	return 0;
 }
 
-/* Active runs.
- *
- * leases/PID-N is locked while its run is active, and its time is when the run began. A run renews
- * what it finds. gc treats as young what was young when the oldest active run began. */
-
-/* gc may see the file before it is locked, and remove it. */
 static int dir_use(struct store *s, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
 
-	if (mkdirat(d->root, "leases", 0777) < 0 && errno != EEXIST)
-		return dir_errno(d, "cannot protect what is used", err);
-	for (int tries = 0; tries < 1000 && d->lease < 0; tries++) {
-		_cleanup_(freep) char *name = xasprintf("leases/%ld-%lx", (long)getpid(),
-							atomic_fetch_add(&d->temp_counter, 1));
-		_cleanup_(fd_closep) int fd =
-			openat(d->root, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-		struct stat st;
-		int r = fd < 0 ? -1 : fs_lock(fd, false, err);
-
-		if (fd < 0)
-			return dir_errno(d, "cannot protect what is used", err);
-		if (r < 0)
-			return -1;
-		if (r == 0 && futimens(fd, NULL) == 0 && fstat(fd, &st) == 0 && st.st_nlink)
-			d->lease = TAKE_FD(fd), d->lease_name = TAKE_PTR(name);
-	}
-	return d->lease >= 0 ? 0
-			     : err_set(err, ERR_BUSY, "cannot protect what is used in the store %s",
-				       s->uri);
-}
-
-/* Another user's lease that can't be opened counts as held. A lease that isn't locked belongs to a
- * dead run, and is removed. */
-static int lease_begin(int dir, const char *name, int64_t *ret_ns, struct err *err)
-{
-	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	struct stat st;
-	int r = fd < 0 ? 1 : fs_lock(fd, false, err);
-
-	if (r == 0)
-		return unlinkat(dir, name, 0) < 0 && errno != ENOENT
-			       ? err_errno(err, "cannot remove leases/%s", name)
-			       : 0;
-	if (r > 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		*ret_ns = MIN(*ret_ns, ns_of(st.st_mtim));
-	else if (r > 0 && errno != ENOENT)
-		return err_errno(err, "cannot look at leases/%s", name);
-	return r < 0 ? -1 : 0;
+	if (d->lease.fd >= 0 || dir_lease_take(&d->lease, d->root) == 0)
+		return 0;
+	return dir_errno(d, "cannot protect what is used", err);
 }
 
 static int dir_oldest_use(struct store *s, int64_t *ret_ns, struct err *err)
 {
-	int fd = openat(dir_of(s)->root, "leases", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-
-	*ret_ns = INT64_MAX;
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return errno == ENOENT ? 0 : err_errno(err, "cannot look into %s/leases", s->uri);
-	}
-	while (r == 0 && (r = fs_next(dir, "leases", &e, err)) == 1)
-		r = lease_begin(fd, e->d_name, ret_ns, err);
-	closedir(dir);
-	return r;
+	return dir_leases_oldest(dir_of(s)->root, ret_ns, err);
 }
 
 /* Open and close. */
@@ -940,10 +885,7 @@ static void dir_free(struct store *s)
 {
 	struct dir_store *d = dir_of(s);
 
-	if (d->lease >= 0)
-		(void)unlinkat(d->root, d->lease_name, 0);
-	fd_closep(&d->lease);
-	free(d->lease_name);
+	dir_lease_give_back(&d->lease, d->root);
 	linked_free(d->linked);
 	packs_free(d->packs);
 	flush_deinit(&d->flush);
@@ -1035,7 +977,7 @@ int store_dir_open(const char *path, bool create, struct store **ret, struct err
 {
 	struct dir_store *d = xcalloc(1, sizeof(*d));
 
-	d->lease = -1;
+	d->lease.fd = -1;
 	store_base_init(&d->base, &dir_ops, path);
 	d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->root < 0 && errno == ENOENT && create && fs_mkdir_p(path, NULL) == 0)

@@ -131,7 +131,7 @@ static void print_names(struct page *p, const struct cli_command *table, size_t 
 
 void help_add_name(struct str *out, const struct cli_command *c, const struct cli_command *parent)
 {
-	str_addf(out, "%s%s%s", parent ? parent->name : "", parent ? " " : "", c->name);
+	str_addf(out, "%s%s%s", CLI_PARENT(parent), c->name);
 }
 
 static void add_json_shapes(struct page *p, const char *names)
