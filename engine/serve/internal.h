@@ -7,6 +7,7 @@
 
 #include "runners/kubernetes/api/lease.h"
 #include "serve/access/access.h"
+#include "serve/api/openapi.h"
 #include "serve/calls.h"
 #include "serve/daemon.h"
 #include "serve/launch.h"
@@ -140,7 +141,6 @@ void api_ask(struct daemon *d, struct web_exchange *x);
 /* Who may ask: everybody (ROLE_NONE), or those with this role. A path that isn't a GET must say it
  * by its flags, so that none is open by mistake. */
 enum role api_role(const struct api_route *r);
-json_t *api_openapi(void);
 
 /* Read and check a param. False: the client got a problem as answer. */
 bool api_uint(struct api *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret);

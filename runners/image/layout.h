@@ -54,7 +54,7 @@ int image_files(const struct image_ask *ask, struct arena *arena, struct image_c
 #define IMAGE_DIGEST_MAX 80 /* "sha256:" and 64 digits, with the NUL */
 
 /* Writes an OCI layout below dir and gives the manifest's digest. Makes dir; ERR_EXISTS when it
- * isn't empty. ref: the image's name ("cairn:0.1.0"), or NULL. */
+ * isn't empty. ref: the image's name ("cairn:0.2.0"), or NULL. */
 int image_layout_write(const char *dir, const struct image_content *content,
 		       const struct image_config *c, const char *ref,
 		       char ret_digest[IMAGE_DIGEST_MAX], struct err *err);

@@ -245,6 +245,16 @@ static void add_users(struct user_list *u, const struct cli_command *table,
 	}
 }
 
+#define NOTATION                                                                                  \
+	"A name in quotes is a member. Without a type it is a text; `?` says that it may be "     \
+	"missing. "                                                                               \
+	"TIME is ISO 8601\n"                                                                      \
+	"in UTC, N a whole number, `_ns` nanoseconds, `{NAME: …}` an object with any names. A " \
+	"hash "                                                                                   \
+	"or key is hexadecimal;\n"                                                                \
+	"a content id begins with `sha256:`. Names that aren't UTF-8 are written as the storage " \
+	"format says.\n"
+
 static const char intro[] =
 	"# Answers in JSON\n"
 	"\n"
@@ -265,14 +275,7 @@ static const char intro[] =
 	"  run with a failed task, a file with errors.\n"
 	"- `run --dry-run --json` prints a List of Kubernetes objects, without `schema`: it is "
 	"Kubernetes' own form.\n"
-	"\n"
-	"A name in quotes is a member. Without a type it is a text; `?` says that it may be "
-	"missing. "
-	"TIME is ISO 8601\n"
-	"in UTC, N a whole number, `_ns` nanoseconds, `{NAME: …}` an object with any names. A hash "
-	"or key is hexadecimal;\n"
-	"a content id begins with `sha256:`. Names that aren't UTF-8 are written as the storage "
-	"format says.\n";
+	"\n" NOTATION;
 
 /* A code block whose lines break between words. */
 static void add_block(struct str *out, const char *text)
@@ -297,6 +300,20 @@ static void add_block(struct str *out, const char *text)
 	str_add(out, "\n```\n");
 }
 
+/* What was referred to, a heading each. s->out is used for each shape. */
+static void add_parts(struct shapes *s, struct str *out)
+{
+	str_add(out, "\n## Parts\n");
+	for (size_t i = 0; i < json_array_size(s->pending); i++) {
+		const char *part = json_string_value(json_array_get(s->pending, i));
+
+		str_addf(out, "\n### %s\n", part);
+		str_reset(s->out);
+		add_shape(s, json_object_get(s->schemas, part));
+		add_block(out, s->out->s);
+	}
+}
+
 void answers_add_page(struct str *out)
 {
 	_cleanup_(json_decrefp) json_t *table = read_table(), *pending = json_array();
@@ -318,16 +335,119 @@ void answers_add_page(struct str *out)
 		add_shape(&s, answer);
 		add_block(out, text.s);
 	}
-	str_add(out, "\n## Parts\n");
-	for (size_t i = 0; i < json_array_size(pending); i++) {
-		const char *part = json_string_value(json_array_get(pending, i));
-
-		str_addf(out, "\n### %s\n", part);
-		str_reset(&text);
-		add_shape(&s, json_object_get(s.schemas, part));
-		add_block(out, text.s);
-	}
+	add_parts(&s, out);
 	str_deinit(&text);
+}
+
+/* The HTTP API. */
+
+static const char http_intro[] =
+	"# The HTTP API\n"
+	"\n"
+	"What `cairn serve` answers. `GET /api/v1/openapi.json` says the same as OpenAPI 3.1. Who "
+	"may ask: everybody, a\n"
+	"*viewer*, an *operator* or an *admin* ([roles](../guide/server.md)), with `Authorization: "
+	"Bearer TOKEN` or the cookie of a\n"
+	"session. At a loopback address, the user who runs the server reads without a token.\n"
+	"\n"
+	"- An error is `application/problem+json`, *Problem* below (RFC 9457).\n"
+	"- A body is JSON, with `Content-Type: application/json`. A change whose `Origin` is "
+	"another site is refused.\n"
+	"- A list has `next`: the value of `cursor` that asks for the page after it, or null.\n"
+	"- When several projects are served, `project` says which.\n"
+	"\n" NOTATION;
+
+/* "a *viewer*" */
+static void add_role(struct str *out, const char *role)
+{
+	if (str_eq(role, "none"))
+		str_add(out, "everybody");
+	else
+		str_addf(out, "%s *%s*", strchr("ao", role[0]) ? "an" : "a", role);
+}
+
+static void add_http_params(struct shapes *s, struct str *out, const json_t *list)
+{
+	const json_t *p;
+	bool any = false;
+	size_t i;
+
+	json_array_foreach(list, i, p)
+	{
+		if (!str_eq(text_of(p, "in"), "query"))
+			continue;
+		str_reset(s->out);
+		add_shape(s, json_object_get(p, "schema"));
+		str_add(out, any ? "" : "\n| in the query | is | what |\n| --- | --- | --- |\n");
+		str_addf(out, "| `%s` | `", text_of(p, "name"));
+		for (const char *c = s->out->s; *c; c++) {
+			if (*c == '|') /* ends a cell of a table */
+				str_addc(out, '\\');
+			str_addc(out, *c);
+		}
+		str_addf(out, "` | %s |\n", text_of(p, "description"));
+		any = true;
+	}
+}
+
+/* The shape, or media type, that an answer or a body has. */
+static void add_http_content(struct shapes *s, struct str *out, const char *what,
+			     const json_t *content)
+{
+	const char *type;
+	json_t *o;
+
+	json_object_foreach((json_t *)(uintptr_t)content, type, o)
+	{
+		str_reset(s->out);
+		if (str_eq(type, "application/json"))
+			add_shape(s, json_object_get(o, "schema"));
+		else
+			str_add(s->out, type);
+		str_addf(out, "\n%s: `%s`\n", what, s->out->s);
+	}
+}
+
+static void add_operation(struct shapes *s, struct str *out, const char *path, const char *method,
+			  const json_t *o)
+{
+	const char *status;
+	json_t *answer;
+
+	str_addf(out, "\n## ");
+	for (const char *m = method; *m; m++)
+		str_addc(out, (char)(*m & ~0x20));
+	str_addf(out, " %s\n\n%s. For ", path, text_of(o, "summary"));
+	add_role(out, text_of(o, "x-role"));
+	str_add(out, ".\n");
+	add_http_params(s, out, json_object_get(o, "parameters"));
+	add_http_content(s, out, "Body",
+			 json_object_get(json_object_get(o, "requestBody"), "content"));
+	json_object_foreach(json_object_get(o, "responses"), status, answer)
+	{
+		_cleanup_(freep) char *what = xasprintf("Answer, %s", status);
+
+		if (!str_eq(status, "default"))
+			add_http_content(s, out, what, json_object_get(answer, "content"));
+	}
+}
+
+void answers_add_http_page(struct str *out, const json_t *openapi)
+{
+	_cleanup_(json_decrefp) json_t *pending = json_array();
+	_cleanup_(str_deinit) struct str text = { 0 };
+	const json_t *components = json_object_get(openapi, "components");
+	struct shapes s = { &text, json_object_get(components, "schemas"), pending };
+	const char *path, *method;
+	json_t *of_path, *o;
+
+	str_add(out, http_intro);
+	add_reference(&s, REF "Problem");
+	json_object_foreach(json_object_get(openapi, "paths"), path, of_path)
+	{
+		json_object_foreach(of_path, method, o) add_operation(&s, out, path, method, o);
+	}
+	add_parts(&s, out);
 }
 
 json_t *answers_schema(void)

@@ -18,6 +18,8 @@
 void answers_add_shapes(struct str *out, const char *names);
 /* The reference page (Markdown): docs/json.md. */
 void answers_add_page(struct str *out);
+/* The reference page of the HTTP API, from its description (serve/api/openapi.h). */
+void answers_add_http_page(struct str *out, const json_t *openapi);
 /* One JSON Schema for all answers. */
 json_t *answers_schema(void);
 

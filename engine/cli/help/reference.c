@@ -14,9 +14,11 @@
 #include "base/map.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
+#include "cli/help/answers.h"
 #include "cli/help/help.h"
 #include "cli/help/templates.h"
 #include "model/expr/expr.h"
+#include "serve/api/openapi.h"
 
 #define DEFS "#/$defs/"
 
@@ -525,16 +527,21 @@ static void add_config(struct str *out)
 	json_decref(schema);
 }
 
+static void add_http(struct str *out)
+{
+	_cleanup_(json_decrefp) json_t *openapi = api_openapi();
+
+	answers_add_http_page(out, openapi);
+}
+
 int help_write_reference(const char *dir, struct err *err)
 {
 	static const struct {
 		const char *name;
 		void (*add)(struct str *out);
-	} pages[] = { { "pipeline.md", add_pipeline },
-		      { "cairn-yaml.md", add_config },
-		      { "expressions.md", add_expressions },
-		      { "commands.md", add_commands },
-		      { "exit-codes.md", add_exit_codes } };
+	} pages[] = { { "pipeline.md", add_pipeline },       { "cairn-yaml.md", add_config },
+		      { "expressions.md", add_expressions }, { "commands.md", add_commands },
+		      { "exit-codes.md", add_exit_codes },   { "http.md", add_http } };
 
 	if (fs_mkdir_p(dir, err) < 0)
 		return -1;

@@ -129,12 +129,14 @@ test_expect 'help of what is not there' '
 test_expect 'docs/reference is what the program prints' '
 	cairn help --reference reference
 	test_cmp "$SRC/docs/reference" reference
-	test_is "$(ls reference | wc -l)" 5
+	test_is "$(ls reference | wc -l)" 6
 	test_grep "^## .steps.NAME.$" reference/pipeline.md
 	test_grep "^. .nodes. . a whole number from 1 to 4096" reference/pipeline.md
 	test_grep "starts_with.text, part." reference/expressions.md
 	test_grep "^## cairn store gc$" reference/commands.md
 	test_grep "^. 130 " reference/exit-codes.md
+	test_is "$(grep -c "^## [A-Z]* /" reference/http.md)" "$(grep -c "^.{ \"[A-Z]*\", \"/" "$SRC/engine/serve/api/table.c")"
+	test_grep "^## POST /api/v1/runs/{run}/cancel$" reference/http.md
 	test_code 2 cairn help run --reference x 2>err
 	test_code 4 cairn help --reference /dev/null/x 2>err
 	test_lines 1 err
