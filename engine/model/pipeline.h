@@ -44,6 +44,7 @@
 
 #define PIPELINE_NAME_MAX 40
 #define PACK_MAX          256
+#define PACK_AUTO         0
 
 struct pos {
 	const char *file; /* as the user named it */
@@ -320,7 +321,7 @@ struct step_sandbox {
 struct step_place {
 	const char *image;
 	const char *json; /* placement and pod settings (model/step/placement.h); or NULL */
-	uint32_t pack;    /* at most this many of its tasks share a pod; 1: none */
+	uint32_t pack;    /* at most this many of its tasks share a pod; 1: none; or PACK_AUTO */
 };
 
 /* What may be an expression, so that each task has its own value. */

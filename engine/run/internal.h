@@ -111,6 +111,7 @@ struct run {
 		int64_t at_ns, remaining_ns;
 		int64_t *medians; /* of each step in past runs, read when first needed */
 	} estimate;
+	struct step_pace *paces;           /* of each step (task/pack.c), made when first needed */
 	struct {                           /* the file that others read (view/live.h) */
 		struct loop_source *timer; /* the next time to write it */
 		int64_t not_before_ns;
@@ -191,6 +192,9 @@ void start_look_again(struct run *r);
 void start_give_back(struct task *t, bool has_result);
 /* Does the same for a task that has ended in the plan. */
 void start_task_over(struct task *t, bool has_result);
+
+/* task/pack.c: how many attempts of the step may share this one's pod */
+uint32_t pack_size(struct run *r, const struct attempt *a);
 
 /* task/environment.c: the environments that steps run in */
 /* 1: the task needs none, or it is there. 0: it is being made, and the task waits (ELSEWHERE). -1:

@@ -220,6 +220,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	}
 	if (a->step->approve)
 		return 0;
+	if (durable)
+		a->given.on.pack = pack_size(r, a);
 	if (!durable)
 		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);
 	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)

@@ -195,8 +195,13 @@ static void judge_attempt(const struct ending *e, const struct pod_result *p, bo
 {
 	/* It ended before the event that ended the pod. */
 	bool reached = p && p->ran && !p->stopped && !p->main_died;
+	bool program =
+		e->v.program_ran && (e->v.class == FAILURE_OOM || e->v.class == FAILURE_FAILED);
 
-	if (e->v.class != FAILURE_NONE && !(reached && packed))
+	/* What one program did to the pod is no failure of the others in it. */
+	if (packed && program && !reached && !(p && p->main_died))
+		fail(r, FAILURE_LOST, "its pod ended before its turn came");
+	else if (e->v.class != FAILURE_NONE && !(reached && packed))
 		fail(r, e->v.class, e->v.text);
 	else if (!p && e->message && e->err.code)
 		fail(r, FAILURE_STORE, e->err.msg);

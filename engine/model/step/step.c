@@ -125,7 +125,11 @@ static void key_pack(struct reader *r, const struct yaml_node *n)
 {
 	int64_t pack;
 
-	if (read_count(r->d, n, "`pack`", 1, PACK_MAX, &pack))
+	if (n->kind == YAML_KIND_SCALAR && str_eq(n->text, "auto"))
+		r->s->place.pack = PACK_AUTO;
+	else if (n->kind != YAML_KIND_SCALAR || !yaml_as_int(n, &pack))
+		doc_error(r->d, n, "`pack` must be `auto` or a number from 1 to %d", PACK_MAX);
+	else if (read_count(r->d, n, "`pack`", 1, PACK_MAX, &pack))
 		r->s->place.pack = (uint32_t)pack;
 }
 
@@ -346,7 +350,7 @@ void read_defaults(struct loader *l, struct use *use, const struct yaml_node *n)
 				       .cache = true,
 				       .fail_fast = true,
 				       .concurrency = { .max = 1 },
-				       .place.pack = 1 };
+				       .place.pack = PACK_AUTO };
 	retry_defaults(&use->defaults.retry);
 	if (n && !yaml_is_null(n) && doc_want_map(use->doc, n, "`defaults`"))
 		read_layer(&r, n);
@@ -461,7 +465,7 @@ static void begin_approve(struct step *s)
 			    .continue_on_error = d.continue_on_error,
 			    .program.shell = "sh",
 			    .concurrency = { .max = 1 },
-			    .place.pack = 1 };
+			    .place.pack = PACK_AUTO };
 	retry_defaults(&s->retry);
 }
 

@@ -5,7 +5,8 @@ message. What happens else to a pod stands in DIR/plays, JSON objects a line, re
 
     {"task": "GLOB", "times": 1, "play": "oom"}
 
-DIR/executed has a line for each program that was started: attempt id and task. DIR/made has one for each Job that was created: its name. DIR/go, when it is there,
+DIR/executed has a line for each program that was started: attempt id and task. DIR/made has one for each Job that was created: its name; DIR/pods
+likewise for pods. DIR/go, when it is there,
 holds back the ends of programs until DIR/go/TASK exists.
 """
 
@@ -273,6 +274,7 @@ class Cluster:
                 return pods, name
             self.api.objects[(pods, name)] = pod
             self.api.change("ADDED", pods, pod)
+        self.note("pods", name)
         time.sleep(tick)
         return pods, name
 

@@ -11,6 +11,7 @@ plays() { # JSON objects a line; counts begin again
 fresh() { # forgets what was counted
 	: >api/made
 	: >api/executed
+	: >api/pods
 	rm -rf api/go api/faults api/plays api/broken
 }
 objects() { kube_ask api GET "$1" >objects.json && json objects.json 'len(d["items"])'; }
@@ -125,6 +126,47 @@ test_expect 'small tasks share a pod' '
 	test_lines 2 api/made
 	once
 	wait_until 30 no_jobs
+'
+
+fan() { # WORDS [SED]: a step of 16 tasks, none of which is on record
+	one fan "s/echo fan says.*/echo $1 > \${{ outputs.o }}/; s/^    retry/    matrix: {x: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]}\n    retry/; s/run: /run: echo \${{ matrix.x }}; /"
+	[ -z "${2:-}" ] || sed -i "$2" fan.yaml
+}
+lasted() { # SECONDS: so long took what is on record
+	python3 -c "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('UPDATE attempt SET ended_ns = started_ns + ?', (int(sys.argv[2]) * 10**9,)); c.commit()" \
+		.cairn/cairn.db "$1"
+}
+test_expect 'short tasks share pods without being told, if eight pods remain; long ones, and those with pack: 1, do not' '
+	while read -r pods tasks lasted words more; do
+		fresh
+		fan "$words" "$more"
+		[ "$lasted" = - ] || lasted "$lasted"
+		run -q fan.yaml
+		test_lines "$tasks" api/executed
+		once
+		test_lines "$pods" api/pods
+	done <<-E
+		16 16 - unknown
+		8 16 - short
+		8 16 5 five-seconds
+		16 16 6 six-seconds
+		16 16 0 alone s/^.*retry/    pack: 1\\n&/
+		8 16 0 auto s/^.*retry/    pack: auto\\n&/
+		4 16 0 told s/^.*retry/    pack: 4\\n&/
+		15 15 0 few s/, 16.}/]}/
+	E
+'
+test_expect 'what a program does to its pod is no failure of the others there, and their retries are alone' '
+	fresh
+	fan dies "s/oom: 0/oom: 0/; s/max: 0/max: 0, oom: 1/; s/lost: 0/lost: 1/"
+	plays <<-E
+		{"task": "t[[]x=1]", "play": "oom"}
+	E
+	run -q fan.yaml
+	status
+	json status.json "sorted((t[\"task\"], t[\"failure\"]) for t in d[\"tasks\"] if t[\"failure\"])" >failed
+	test_is "$(cat failed)" "[[\"t[x=1]\", \"oom\"], [\"t[x=2]\", \"lost\"]]"
+	test_lines 10 api/pods
 '
 
 # ---- how attempts end ----------------------------------------------------------------------------------------------------

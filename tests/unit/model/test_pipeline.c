@@ -236,7 +236,7 @@ static void test_fashion(void **state)
 	assert_int_equal(s->distributed.nodes, 4);
 	assert_string_equal(s->place.json, "{\"spot\":true,\"volumes\":{\"scratch\":{\"claim\":"
 					   "\"scratch-pvc\",\"mount\":\"/scratch\"}}}");
-	assert_int_equal(s->place.pack, 1);
+	assert_int_equal(s->place.pack, PACK_AUTO);
 	assert_int_equal(s->retry.budget[FAILURE_FAILED], 2);
 	assert_int_equal(s->retry.budget[FAILURE_TIMEOUT], 2);
 	assert_int_equal(s->retry.budget[FAILURE_PREEMPTED], 20);
