@@ -205,6 +205,19 @@ test_expect 'small neighbours share a pod' '
 	test_is "$(cat n)" 7
 '
 
+test_expect 'they do so without being told once some of them were short; a failure and a time limit are those of one task' '
+	sed -i "/pack: 4/d; s/matrix: .*/matrix: {n: [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26]}\n    timeout: 3s\n    retry: {max: 0, timeout: 0}/" pack.yaml
+	sed -i "s/run: /run: if [ \${{ matrix.n }} = 11 ]; then exit 3; elif [ \${{ matrix.n }} = 13 ]; then sleep 60; fi; /" pack.yaml
+	before=$(cluster_count pods one)
+	test_code 1 cairn run --keep-going pack.yaml --json >packed
+	test_is "$(counts packed)" "14 0 2 0"
+	test_is "$(($(cluster_count pods one) - before))" 8
+	cairn status --json >status.json
+	test_is "$(json status.json "[[t[\"task\"], t[\"failure\"]] for t in d[\"tasks\"] if t[\"failure\"]]")" "[[\"each[n=11]\", \"failed\"], [\"each[n=13]\", \"timeout\"]]"
+	cairn get "each[n=14]/n" -o - >n
+	test_is "$(cat n)" 14
+'
+
 # Of five tasks, two a pod, the last pod has one; it is deleted, and its task made again alone.
 test_expect 'tasks that are ready together are the pods of one Job, and each ends for itself' '
 	write many.yaml <<-E
