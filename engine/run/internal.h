@@ -195,6 +195,11 @@ void start_task_over(struct task *t, bool has_result);
 
 /* task/pack.c: how many attempts of the step may share this one's pod */
 uint32_t pack_size(struct run *r, const struct attempt *a);
+/* Whether the task waits for the end of others of its step, which will tell how long it takes. The
+ * run looks at it again soon. */
+bool pack_must_wait(struct run *r, const struct task *t);
+/* One of the task's attempts ended well and is on record. */
+void pack_learn(struct run *r, const struct task *t);
 
 /* task/environment.c: the environments that steps run in */
 /* 1: the task needs none, or it is there. 0: it is being made, and the task waits (ELSEWHERE). -1:

@@ -495,7 +495,7 @@ static int look(struct task *t, struct err *err)
 		class = FAILURE_UNSCHEDULABLE;
 		resources = (struct runner_resources){ 0 };
 		r->slots.jobs_used++;
-	} else if (!slots_take(&r->slots, &resources)) {
+	} else if (pack_must_wait(r, t) || !slots_take(&r->slots, &resources)) {
 		if (task_phase(t) != PHASE_PARKED)
 			task_set_phase(t, PHASE_PARKED);
 		return 0;

@@ -2,10 +2,11 @@
  * ones.
  *
  * A pod costs seconds that a short task doesn't need. A step is short when the median of its last
- * successful attempts is; they may be of this run, too, so the first ones of a fan-out decide for
- * the others. A pod gets a few seconds of work, and never so much that less than WIDTH_MIN pods
- * would remain: a cluster with room for all tasks would stand empty. A retry is alone, whatever the
- * step says: a task that ends its pod (out of memory) takes others with it only once.
+ * successful attempts is. They may be of this run, too: of a wide step that never ran, a few tasks
+ * begin, and the others wait a moment for the end of one of these. A pod gets a few seconds of
+ * work, and never so much that less than WIDTH_MIN pods would remain: a cluster with room for all
+ * tasks would stand empty. A retry is alone, whatever the step says: a task that ends its pod (out
+ * of memory) takes others with it only once.
  *
  * Sizes are powers of two: attempts that are submitted together have the same one and share a Job,
  * although fewer tasks are left for each.
@@ -21,20 +22,31 @@
 #define INPUT_BYTES_MAX (1 * GIB)
 /* A step without history is asked for again, but not for each of thousands of tasks. */
 #define ASK_NS (1 * NS_PER_S)
+/* Of a step without history that has so many tasks left, so many begin; the others wait so long:
+ * less than anybody notices whose tasks aren't short. */
+#define WIDE      64
+#define FIRST_MAX 16
+#define WAIT_NS   (10 * NS_PER_S)
 
 struct step_pace {
 	int64_t median_ns; /* 0: unknown */
-	int64_t asked_ns;
+	int64_t asked_ns;  /* 0: not since an attempt ended well */
+	int64_t first_ns;  /* when its first attempt began in this run */
+	unsigned n_begun;  /* before the median was known */
 };
+
+static struct step_pace *pace_of(struct run *r, size_t step)
+{
+	if (!r->paces)
+		r->paces = arena_alloc(r->arena, plan_n_steps(r->plan) * sizeof(*r->paces));
+	return &r->paces[step];
+}
 
 static int64_t median_ns(struct run *r, size_t step)
 {
-	struct step_pace *p;
+	struct step_pace *p = pace_of(r, step);
 	int64_t now = run_mono_ns(r);
 
-	if (!r->paces)
-		r->paces = arena_alloc(r->arena, plan_n_steps(r->plan) * sizeof(*r->paces));
-	p = &r->paces[step];
 	if (p->median_ns || (p->asked_ns && now - p->asked_ns < ASK_NS))
 		return p->median_ns;
 	p->asked_ns = now;
@@ -59,11 +71,14 @@ static uint64_t input_bytes(const struct runner_attempt *a)
 uint32_t pack_size(struct run *r, const struct attempt *a)
 {
 	const size_t step = a->task->plan->step;
+	struct step_pace *p = pace_of(r, step);
 	const size_t left = MIN(plan_step_left(r->plan, step), (size_t)MAX(r->slots.jobs, 1u));
 	uint64_t most = MIN((uint64_t)SIZE_MAX_AUTO, left / WIDTH_MIN);
 	int64_t each;
 	uint32_t size = 1;
 
+	if (p->n_begun++ == 0)
+		p->first_ns = run_mono_ns(r);
 	if (a->given.number > 1 || a->given.shell)
 		return 1;
 	if (a->step->place.pack != PACK_AUTO)
@@ -78,4 +93,24 @@ uint32_t pack_size(struct run *r, const struct attempt *a)
 	while (size * 2 <= most)
 		size *= 2;
 	return size;
+}
+
+bool pack_must_wait(struct run *r, const struct task *t)
+{
+	const struct step *s = plan_task_step(r->plan, t->plan);
+	const size_t step = t->plan->step;
+	const struct step_pace *p = pace_of(r, step);
+
+	if (!r->ctx->runner->ops->durable || s->place.pack != PACK_AUTO ||
+	    s->distributed.nodes > 1 || t->history || p->n_begun < FIRST_MAX ||
+	    plan_step_left(r->plan, step) < WIDE || median_ns(r, step) ||
+	    run_mono_ns(r) - p->first_ns >= WAIT_NS)
+		return false;
+	start_look_again(r);
+	return true;
+}
+
+void pack_learn(struct run *r, const struct task *t)
+{
+	pace_of(r, t->plan->step)->asked_ns = 0;
 }

@@ -26,7 +26,7 @@ enum live_state {
 	LIVE_TAKEN = 't',  /* it begins, or runs */
 	LIVE_BEHIND = 'k', /* behind a task with the same key */
 	LIVE_LINE = 'l',   /* for a place in its concurrency group */
-	LIVE_ROOM = 'm',   /* for room on this machine */
+	LIVE_ROOM = 'm',   /* until others of the run have ended */
 	LIVE_ELSEWHERE =
 		'e',      /* another engine executes its key, or its environment is being made */
 	LIVE_RETRY = 'y', /* it failed and waits for its retry */

@@ -459,7 +459,7 @@ static const char *reason_to_wait(const struct run_view *v, const struct view_ta
 	case LIVE_LINE:
 		return "waits for a place in its concurrency group";
 	case LIVE_ROOM:
-		return "waits for room on this machine";
+		return "waits for room: other tasks of this run go first";
 	case LIVE_ELSEWHERE:
 		return "another run executes it, or its environment is being made";
 	case LIVE_RETRY:

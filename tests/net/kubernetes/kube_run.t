@@ -156,6 +156,14 @@ test_expect 'short tasks share pods without being told, if eight pods remain; lo
 		15 15 0 few s/, 16.}/]}/
 	E
 '
+test_expect 'of a wide step that never ran, sixteen tasks have a pod each; the others share pods when one of these has ended' '
+	fresh
+	fan wide "s/^pipeline: fan/pipeline: wide/; s/{x: .*/{x: [$(seq -s, 80)]}/"
+	run -q fan.yaml
+	test_lines 80 api/executed
+	once
+	test_lines 24 api/pods
+'
 test_expect 'what a program does to its pod is no failure of the others there, and their retries are alone' '
 	fresh
 	fan dies "s/oom: 0/oom: 0/; s/max: 0/max: 0, oom: 1/; s/lost: 0/lost: 1/"
