@@ -13,8 +13,9 @@
  *
  * Invariants: the database is reopened when DB_WRITE follows DB_READ, and never the other way.
  *
- * Threads: one. What it doesn't do: open loop and runner (session.c), or decide what a name means
- * (what.c).
+ * Threads: one, and a second one that tells the user about a store that doesn't answer while the
+ * first one waits for it. What it doesn't do: open loop and runner (session.c), or decide what a
+ * name means (what.c).
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,8 +25,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
+#include "base/os/thread.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "model/cache/cache.h"
@@ -255,13 +258,66 @@ int64_t cli_test_duration(const char *name, int64_t normal_ns)
 	return v && text_parse_duration(v, &ns, NULL) == 0 ? ns : normal_ns;
 }
 
+/* A store that takes connections and says nothing is given up after minutes. */
+#define SILENCE_NS (3 * NS_PER_S)
+
+struct patience {
+	struct cli *cli;
+	const char *uri;
+	pthread_mutex_t lock;
+	pthread_cond_t over;
+	bool is_over;
+};
+
+static void *tell_silence(void *arg)
+{
+	struct patience *p = arg;
+	int64_t ns = clock_mono_ns() + cli_test_duration("CAIRN_TEST_SILENCE", SILENCE_NS);
+	const struct timespec until = { ns / NS_PER_S, ns % NS_PER_S };
+	bool late = false;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->is_over && !late)
+		late = pthread_cond_timedwait(&p->over, &p->lock, &until) != 0;
+	if (!p->is_over)
+		cli_note(p->cli, "waiting for the store %s: it does not answer yet", p->uri);
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* The caller prints nothing meanwhile, so the other thread may. */
+static int open_shared_store(struct cli *cli, const struct config *config, bool create,
+			     struct err *err)
+{
+	struct patience p = { .cli = cli, .uri = config->store_uri };
+	pthread_t thread;
+	bool threaded;
+	int r;
+
+	pthread_mutex_init(&p.lock, NULL);
+	thread_cond_init(&p.over);
+	threaded = thread_start(&thread, NULL, tell_silence, &p) == 0;
+	r = run_open_store(config, create, &cli->store, err);
+	pthread_mutex_lock(&p.lock);
+	p.is_over = true;
+	pthread_cond_signal(&p.over);
+	pthread_mutex_unlock(&p.lock);
+	if (threaded)
+		pthread_join(thread, NULL);
+	pthread_cond_destroy(&p.over);
+	pthread_mutex_destroy(&p.lock);
+	return r;
+}
+
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 {
 	const struct config *config = NULL;
 
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
-	if (!cli->store && run_open_store(config, create, &cli->store, err) < 0)
+	if (!cli->store && (strstr(config->store_uri, "://")
+				    ? open_shared_store(cli, config, create, err)
+				    : run_open_store(config, create, &cli->store, err)) < 0)
 		return -1;
 	*ret = cli->store;
 	return 0;

@@ -113,4 +113,18 @@ test_expect 'a run that fetches what a task needs, and the bucket hangs, ends wi
 	cairn resume -q --json >out
 	test_is "$(json out "d[\"state\"]")" succeeded
 '
+
+test_expect 'a store that takes the connection and says nothing: who waits for it is told, and can stop' '
+	export CAIRN_TEST_SILENCE=100ms
+	mkdir mute
+	echo "store: s3://tbucket/mute" >mute/cairn.yaml
+	printf "pipeline: mute\\nsteps:\\n  a: {run: \"echo >o\", outputs: {o: o}}\\n" >mute/mute.yaml
+	for how in "run mute.yaml" "plan mute.yaml" "run --dry-run mute.yaml"; do
+		# shellcheck disable=SC2086 # words
+		start mute-run env AWS_ENDPOINT_URL="http://127.0.0.1:$(port front silent)" cairn -C mute $how
+		wait_until 10 grep -q "waiting for the store s3://tbucket/mute: it does not answer yet" mute-run.out
+		test "$(asked_to_end mute-run TERM)" -lt 1000
+		rm -f mute-run.*
+	done
+'
 test_done
