@@ -120,7 +120,8 @@ static json_t *our_labels(const struct pod_build *b)
 	return labels;
 }
 
-static json_t *our_annotations(const struct pod_build *b)
+/* Each pod repeats its template, so what only the Job is asked for isn't there. */
+static json_t *our_annotations(const struct pod_build *b, bool of_pod)
 {
 	_cleanup_(freep) char *owner = kube_job_owner(b->p, b->a);
 	_cleanup_(str_deinit) struct str task = { 0 }, spec = { 0 }, ids = { 0 };
@@ -130,9 +131,11 @@ static json_t *our_annotations(const struct pod_build *b)
 	if (b->job->n > 1)
 		str_addf(&task, " and %zu more", b->job->n - 1);
 	pod_content_write(b->job->spec, &spec);
-	json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
 	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
-	json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
+	if (!of_pod) {
+		json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
+		json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
+	}
 	/* An engine that takes the Job up after a crash must know which attempts it holds. */
 	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
 		str_addf(&ids, "%s%llu",
@@ -270,7 +273,7 @@ static int build_init(struct pod_build *b, const struct kube_job *j, struct err 
 	if (kube_placement_join(b->p->placement, b->a->on.placement_json, &b->placement, err) < 0)
 		return -1;
 	b->labels = our_labels(b);
-	b->annotations = our_annotations(b);
+	b->annotations = our_annotations(b, true);
 	b->selector = json_object();
 	b->tolerations = json_array();
 	b->volumes = json_array();
@@ -316,7 +319,7 @@ static json_t *metadata(const struct pod_build *b)
 {
 	return json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace", b->p->namespace_,
 			 "labels", with_notes(b, "labels", our_labels(b)), "annotations",
-			 with_notes(b, "annotations", our_annotations(b)));
+			 with_notes(b, "annotations", our_annotations(b, false)));
 }
 
 static int make_job(struct pod_build *b, json_t **ret, struct err *err)

@@ -36,9 +36,9 @@
 #define KUBE_LABEL_RUN     "cairn.internal/run"
 #define KUBE_LABEL_STEP    "cairn.internal/step"
 #define KUBE_LABEL_ATTEMPT "cairn.internal/attempt" /* id of the (first) attempt */
-/* Annotations of pods and Jobs: kube_job_owner() (a Job of our name without it isn't ours); the
- * task, for people; the specification's content id; for several attempts, their ids: in one pod "12
- * 13 14", in several "12 13,14 15". */
+/* Annotations of Jobs: kube_job_owner() (a Job of our name without it isn't ours) and the
+ * specification's content id. Of Jobs and pods: the task, for people; for several attempts, their
+ * ids: in one pod "12 13 14", in several "12 13,14 15". */
 #define KUBE_NOTE_OWNER    "cairn.internal/owner"
 #define KUBE_NOTE_TASK     "cairn.internal/task"
 #define KUBE_NOTE_SPEC     "cairn.internal/spec"

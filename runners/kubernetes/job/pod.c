@@ -86,6 +86,8 @@ static int main_resources(const struct pod_build *b, json_t **ret, struct err *e
 				       name);
 		set_both(r, name, (uint64_t)json_integer_value(v));
 	}
+	if (json_object_size(json_object_get(r, "limits")) == 0)
+		json_object_del(r, "limits");
 	*ret = TAKE_PTR(r);
 	return 0;
 }
@@ -169,14 +171,20 @@ static json_t *sidecar_env(const struct pod_build *b)
 
 /* Containers. */
 
+/* What is said takes more room than what is left to its default: the API server notes for each
+ * field of a pod who has set it. An image without a digest and with the tag `latest` is always
+ * pulled by default. */
 static json_t *container(const struct pod_build *b, const char *name, const char *image)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:{s:b, s:b, s:{s:[s]}}}", "name", name, "image",
-			 image, "imagePullPolicy",
-			 b->p->image_pull_policy ? b->p->image_pull_policy : "IfNotPresent",
-			 "terminationMessagePolicy", "File", "securityContext",
-			 "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1, "capabilities",
-			 "drop", "ALL");
+	json_t *c = json_pack("{s:s, s:s, s:{s:b, s:b, s:{s:[s]}}}", "name", name, "image", image,
+			      "securityContext", "allowPrivilegeEscalation", 0,
+			      "readOnlyRootFilesystem", 1, "capabilities", "drop", "ALL");
+	bool pinned = strchr(image, '@') && !strstr(image, ":latest@");
+
+	if (b->p->image_pull_policy || !pinned)
+		kube_set_str(c, "imagePullPolicy",
+			     b->p->image_pull_policy ? b->p->image_pull_policy : "IfNotPresent");
+	return c;
 }
 
 static json_t *sidecar_container(const struct pod_build *b)
