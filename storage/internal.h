@@ -247,10 +247,21 @@ int tree_each_listing(struct store *s, const struct content_id *root, tree_listi
 		      void *arg, struct err *err);
 
 /* materialise.c: compares what is there with the content, file by file. ERR_CORRUPT when anything
- * differs: bytes, modes, names. */
+ * differs: bytes, modes, names. A file isn't hashed if its ctime tells that it is as it was at
+ * `sound_ns` (wall clock), when its bytes were right; 0: all are hashed. */
 int content_check_at(struct store *s, const struct content_id *id,
-		     enum content_materialise_mode mode, int dir_fd, const char *path,
-		     struct err *err);
+		     enum content_materialise_mode mode, int64_t sound_ns, int dir_fd,
+		     const char *path, struct err *err);
+/* change.c: tells whether two trees have so much in common that it pays to change one into the
+ * other. False when a listing can't be read. */
+bool content_is_near(struct store *s, const struct content_id *from, const struct content_id *to);
+/* Makes the tree `from`, laid out at `path` by CONTENT_HARD_LINK, into the tree `to`. What stays is
+ * compared as by content_check_at(). After an error it is neither; ERR_CORRUPT when it wasn't
+ * `from`. Not for trees that aren't near. */
+int content_change_at(struct store *s, const struct content_id *from, const struct content_id *to,
+		      int64_t sound_ns, int dir_fd, const char *path, struct err *err);
+/* content.c: tells whether the times of files in this file system show every change. */
+bool content_times_tell(int fd);
 
 /* Refuses an object that readers would refuse: ERR_TOO_LARGE. */
 int store_check_size(enum store_space space, uint64_t n, struct err *err);

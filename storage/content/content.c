@@ -269,11 +269,7 @@ int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *
 	return r;
 }
 
-/* Tells whether the file's times will show every change from now on. A write by mmap changes them
- * only when it is the first one to a clean page: never again on file systems in memory, elsewhere
- * not while the page is dirty. So this starts to write dirty pages back, without waiting. Kernels
- * do that themselves after half a minute. */
-static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
+bool content_times_tell(int fd)
 {
 	static const unsigned long in_memory[] = {
 		0x01021994, 0x858458f6, 0x958458f6
@@ -285,6 +281,17 @@ static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
 	for (size_t i = 0; i < ARRAY_LEN(in_memory); i++)
 		if ((unsigned long)fs.f_type == in_memory[i])
 			return false;
+	return true;
+}
+
+/* Tells whether the file's times will show every change from now on. A write by mmap changes them
+ * only when it is the first one to a clean page: never again on file systems in memory, elsewhere
+ * not while the page is dirty. So this starts to write dirty pages back, without waiting. Kernels
+ * do that themselves after half a minute. */
+static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
+{
+	if (!content_times_tell(fd))
+		return false;
 	if (now_ns - MAX(st->st_mtim.tv_sec, st->st_ctim.tv_sec) * NS_PER_S < DIRTY_NS)
 		(void)!sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 	return true;

@@ -28,7 +28,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
-#include "storage/internal.h"
+#include "storage/content/maker.h"
 #include "storage/origin/origin.h"
 
 /* Below this size a reflink saves less than its calls cost. */
@@ -36,6 +36,9 @@
 
 /* Files whose bytes are fetched at once; each needs a descriptor. */
 #define PLACES_AT_ONCE 64
+
+/* Times of files are those of the kernel's last tick; doubled, as in local/statcache.c. */
+#define TICK_NS (20 * NS_PER_MS)
 
 /* Bytes. */
 
@@ -136,23 +139,6 @@ static int verify_fd(struct store *s, const struct content_id *id, int fd, struc
 }
 
 /* One file. */
-
-struct maker {
-	struct store *store;
-	enum content_materialise_mode mode;
-	bool no_reflink; /* found out with the first file */
-	bool no_link;    /* likewise */
-	int depth;
-	struct str path;           /* for messages */
-	struct digest_set *linked; /* the blobs that this content has links to; or NULL */
-	const struct content_id *root;
-	bool brought;  /* the bytes of all references are in the store */
-	bool in_place; /* the top exists, and is empty */
-	bool check;    /* makes nothing: compares what is there */
-	VEC(struct store_place)
-	places;            /* files whose bytes are still to be fetched; owns their fd */
-	VEC(char *) paths; /* theirs, for messages */
-};
 
 /* Small blobs: one read, hash, one write. */
 static int copy_small(struct store *s, const struct content_id *id, int in, int out,
@@ -287,18 +273,31 @@ static int differs(const struct maker *m, struct err *err)
 	return err_set(err, ERR_CORRUPT, "%s isn't what the store has", m->path.s);
 }
 
-/* Compares a file that is there; always hashes it. */
+/* Tells whether nobody can have written to the file since all was sound. */
+static bool is_as_it_was(const struct maker *m, const struct stat *st)
+{
+	int64_t tick = st->st_ctim.tv_nsec ? TICK_NS : 2 * NS_PER_S; /* some keep whole seconds */
+
+	return st->st_ctim.tv_sec * NS_PER_S + st->st_ctim.tv_nsec + tick < m->sound_ns;
+}
+
+/* Compares a file that is there; hashes it unless its times tell that it is as it was. */
 static int check_file(struct maker *m, const struct content_id *id, mode_t mode, int dir_fd,
 		      const char *name, struct err *err)
 {
-	_cleanup_(fd_closep) int fd =
-		openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	_cleanup_(fd_closep) int fd = -1;
 	struct digest d;
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    (uint64_t)st.st_size != id->size_bytes || (st.st_mode & 07777) != mode ||
-	    content_hash_fd(fd, id->size_bytes, content_threads(), &d, NULL) < 0 ||
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size != id->size_bytes || (st.st_mode & 07777) != mode)
+		return differs(m, err);
+	if (m->linked && st.st_nlink > 1)
+		digest_set_add(m->linked, &id->digest);
+	if (is_as_it_was(m, &st))
+		return 0;
+	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 || content_hash_fd(fd, id->size_bytes, content_threads(), &d, NULL) < 0 ||
 	    !digest_eq(&d, &id->digest)) {
 		store_forget(m->store, &id->digest); /* it may be a link to a damaged blob */
 		return differs(m, err);
@@ -368,9 +367,8 @@ static int check_link(const struct maker *m, const struct tree_entry *e, int fd,
 		       : differs(m, err);
 }
 
-/* Whether the directory has as many entries as the listing. */
-static int check_count(const struct maker *m, const struct tree *t, int dir_fd, mode_t mode,
-		       struct err *err)
+int maker_check_count(const struct maker *m, const struct tree *t, int dir_fd, mode_t mode,
+		      struct err *err)
 {
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -389,9 +387,8 @@ static int check_count(const struct maker *m, const struct tree *t, int dir_fd, 
 	return r == 0 && n == tree_len(t) ? 0 : differs(m, err);
 }
 
-/* `blob`: a reference's bytes. */
-static int make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob,
-		      int fd, struct err *err)
+int maker_make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob,
+		     int fd, struct err *err)
 {
 	size_t len = m->path.len;
 	int r = -1; /* each case sets it; a listing has no other kinds */
@@ -484,12 +481,12 @@ static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const cha
 	if (fd < 0)
 		return m->check ? differs(m, err)
 				: err_errno(err, "cannot open directory %s", m->path.s);
-	if (m->check && check_count(m, t, fd, modes[m->mode], err) < 0)
+	if (m->check && maker_check_count(m, t, fd, modes[m->mode], err) < 0)
 		return -1;
 	if (bring_references(m, t, &blobs, err) < 0)
 		return -1;
 	for (size_t i = 0; i < tree_len(t); i++)
-		if (make_entry(m, tree_at(t, i), blobs ? &blobs[i] : NULL, fd, err) < 0)
+		if (maker_make_entry(m, tree_at(t, i), blobs ? &blobs[i] : NULL, fd, err) < 0)
 			return -1;
 	if (m->mode != CONTENT_COPY_WRITABLE && !m->check && fs_set_mode(fd, modes[m->mode]) < 0)
 		return err_errno(err, "cannot protect directory %s", m->path.s);
@@ -585,10 +582,12 @@ int content_materialise_beneath(struct store *s, const struct content_id *id,
 }
 
 int content_check_at(struct store *s, const struct content_id *id,
-		     enum content_materialise_mode mode, int dir_fd, const char *path,
-		     struct err *err)
+		     enum content_materialise_mode mode, int64_t sound_ns, int dir_fd,
+		     const char *path, struct err *err)
 {
-	struct maker m = { .store = s, .mode = mode, .root = id, .check = true };
+	struct maker m = {
+		.store = s, .mode = mode, .root = id, .check = true, .sound_ns = sound_ns
+	};
 
 	assert(mode > CONTENT_COPY_WRITABLE);
 	return make_any(&m, dir_fd, path, err);

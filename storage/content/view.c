@@ -10,9 +10,16 @@
  * directory; who makes or removes one holds an exclusive lock. After locking, the name must still
  * lead to the locked directory.
  *
- * The first use in a process compares the whole view with the store's listings and hashes every
- * file, as copies are hashed. A view that differs is removed and made again, out of blobs that are
- * verified anew.
+ * The first use in a process compares the whole view with the store's listings. It hashes every
+ * file whose ctime is not older than the last time when all of them were right; that time is in the
+ * view's mark, an extended attribute. A view that differs is removed and made again, out of blobs
+ * that are verified anew.
+ *
+ * The mark also tells what is in the view. When an input changes a little, the view of what it was
+ * before is made into the new one, unless somebody uses it (take_over()): it loses its name, is
+ * changed (change.c), and gets the new name. A crash leaves a `.make-`. So one changed file costs
+ * one link and a look at the others. Without extended attributes each view is made anew, and all of
+ * it is hashed.
  *
  * One thread of a process at a time makes or checks, so that many attempts of a sweep don't do
  * the same work at once. Two processes may both make a view; the first one's stays.
@@ -25,13 +32,23 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
 #include "storage/internal.h"
 
 #define BOOT_ID_BYTES 8
-/* More tries mean that somebody removes it again and again. */
-#define TRIES 4
+/* A view that somebody took over or removed before it was locked is looked for again: somebody else
+ * got on. Many processes that want similar contents at once may need a dozen tries. */
+#define TRIES 100
+/* A view that differs again and again isn't made again for ever. */
+#define DAMAGED_MAX 4
+#define MARK_ATTR   "user.cairn.view"
+/* Beyond, the file system may refuse it. */
+#define MARK_MAX 2048
+/* Views that are looked at for one to take over. */
+#define LOOKED_AT_MAX 256
 
 static int boot_name(char ret[BOOT_ID_BYTES + 1], struct err *err)
 {
@@ -99,8 +116,137 @@ static void note_of(const char *name, const struct stat *st, struct digest *ret)
 	digest_bytes(text, strlen(text), ret);
 }
 
+/* Marks. */
+
+struct mark {
+	struct content_id id;
+	int64_t sound_ns; /* wall clock: all files were right then; 0: unknown */
+	char path[MARK_MAX];
+};
+
+/* Best effort. */
+static void write_mark(int fd, const struct content_id *id, const char *path, int64_t sound_ns)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	char hex[DIGEST_HEX_MAX];
+
+	str_addf(&text, "1 %lld %d %s %llu %s", (long long)(content_times_tell(fd) ? sound_ns : 0),
+		 id->kind, digest_hex(&id->digest, hex), (unsigned long long)id->size_bytes, path);
+	if (text.len < MARK_MAX)
+		(void)!fsetxattr(fd, MARK_ATTR, text.s, text.len, 0);
+}
+
+static bool read_mark(int fd, struct mark *ret)
+{
+	char text[MARK_MAX + 1], hex[DIGEST_HEX_MAX];
+	ssize_t n = fgetxattr(fd, MARK_ATTR, text, MARK_MAX);
+	unsigned long long size;
+	long long sound_ns;
+	int kind, at = 0;
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	if (sscanf(text, "1 %lld %d %64s %llu %n", &sound_ns, &kind, hex, &size, &at) != 4 || !at ||
+	    digest_parse(hex, &ret->id.digest, NULL) < 0 || kind < 0 || kind > CONTENT_KIND_MAX)
+		return false;
+	ret->id.kind = (uint8_t)kind;
+	ret->id.size_bytes = size;
+	/* When the clock was set back since, times tell nothing. */
+	ret->sound_ns = sound_ns <= clock_wall_ns() ? sound_ns : 0;
+	snprintf(ret->path, sizeof(ret->path), "%s", text + at);
+	return true;
+}
+
+/* Making. */
+
+/* Opens the newest view that is near and that nobody uses, locks it exclusively, and takes its name
+ * away. Returns -1 when there is none. */
+static int take_over(struct store *s, const struct content_id *id, const char *path, int boot_fd,
+		     const char *temp, struct mark *ret)
+{
+	int dup_fd = open_dir(boot_fd, "."), best = -1;
+	DIR *d = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+	_cleanup_(freep) char *best_name = NULL;
+	_cleanup_(freep) struct mark *mark = xmalloc(sizeof(*mark));
+	struct timespec newest = { 0 };
+	struct dirent *e;
+	struct stat st;
+
+	if (!d && dup_fd >= 0)
+		close(dup_fd);
+	for (int n = 0; d && n < LOOKED_AT_MAX && fs_next(d, "views", &e, NULL) > 0; n++) {
+		_cleanup_(fd_closep) int fd = *e->d_name == '.' ? -1 : open_dir(boot_fd, e->d_name);
+
+		if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+		    ns_of(st.st_mtim) < ns_of(newest) || !read_mark(fd, mark) ||
+		    !str_eq(mark->path, path) || !content_is_near(s, &mark->id, id) ||
+		    !lock_dir(fd, LOCK_EX | LOCK_NB))
+			continue;
+		fd_closep(&best);
+		best = TAKE_FD(fd);
+		free(best_name);
+		best_name = xstrdup(e->d_name);
+		newest = st.st_mtim;
+		*ret = *mark;
+	}
+	if (d)
+		closedir(d);
+	if (best >= 0 && (!leads_to(boot_fd, best_name, best, &st) ||
+			  renameat(boot_fd, best_name, boot_fd, temp) < 0))
+		fd_closep(&best);
+	return best;
+}
+
+/* Makes the directory and locks it, which is tried again when a collection takes it for a crash's
+ * in between. */
+static int make_locked(int boot_fd, const char *temp)
+{
+	struct stat st;
+
+	for (int i = 0; i < TRIES; i++) {
+		_cleanup_(fd_closep) int fd = -1;
+
+		if (mkdirat(boot_fd, temp, 0755) < 0 && errno != EEXIST)
+			return -1;
+		fd = open_dir(boot_fd, temp);
+		if (fd >= 0 && lock_dir(fd, LOCK_EX) && leads_to(boot_fd, temp, fd, &st))
+			return fs_set_mode(fd, 0755) < 0 ? -1 : TAKE_FD(fd);
+		if (fd < 0 && errno != ENOENT)
+			return -1;
+	}
+	errno = EAGAIN;
+	return -1;
+}
+
+/* Lays the content out as the directory `temp`: by changing a view, or anew. Returns it, open and
+ * locked. */
+static int lay_out(struct store *s, const struct content_id *id, const char *path, int boot_fd,
+		   const char *temp, struct err *err)
+{
+	_cleanup_(freep) struct mark *old = xmalloc(sizeof(*old));
+	_cleanup_(fd_closep) int fd = take_over(s, id, path, boot_fd, temp, old);
+	int64_t began_ns = clock_wall_ns();
+
+	if (fd >= 0 && content_change_at(s, &old->id, id, old->sound_ns, fd, path, NULL) == 0) {
+		write_mark(fd, id, path, began_ns);
+		return TAKE_FD(fd);
+	}
+	if (fd >= 0 && fs_remove_tree_at(boot_fd, temp, err) < 0)
+		return -1;
+	fd_closep(&fd);
+	fd = make_locked(boot_fd, temp);
+	if (fd < 0)
+		return err_errno(err, "cannot make a view in the store %s", s->uri);
+	if (content_materialise_beneath(s, id, CONTENT_HARD_LINK, fd, path, err) < 0)
+		return -1;
+	write_mark(fd, id, path, clock_wall_ns()); /* links and copies were verified */
+	return TAKE_FD(fd);
+}
+
+/* 0: made; *ret_fd has it, locked exclusively. 1: somebody else made it meanwhile. */
 static int make(struct store *s, const struct content_id *id, const char *path, int boot_fd,
-		const char *name, struct err *err)
+		const char *name, int *ret_fd, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct digest note;
@@ -109,24 +255,22 @@ static int make(struct store *s, const struct content_id *id, const char *path, 
 	int r = -1;
 
 	temp_name("make", temp);
-	if (mkdirat(boot_fd, temp, 0755) < 0)
-		return err_errno(err, "cannot make a view in the store %s", s->uri);
-	fd = open_dir(boot_fd, temp);
-	if (fd < 0 || !lock_dir(fd, LOCK_EX | LOCK_NB) || fs_set_mode(fd, 0755) < 0 ||
-	    fstat(fd, &st) < 0)
-		err_errno(err, "cannot make a view in the store %s", s->uri);
-	else if (content_materialise_beneath(s, id, CONTENT_HARD_LINK, fd, path, err) == 0)
-		r = renameat2(boot_fd, temp, boot_fd, name, RENAME_NOREPLACE) == 0 ? 0
+	fd = lay_out(s, id, path, boot_fd, temp, err);
+	if (fd >= 0)
+		r = fstat(fd, &st) == 0 &&
+				    renameat2(boot_fd, temp, boot_fd, name, RENAME_NOREPLACE) == 0
+			    ? 0
 		    : errno == EEXIST
 			    ? 1
 			    : err_errno(err, "cannot name a view in the store %s", s->uri);
-	if (r == 0) { /* links and copies were verified */
+	if (r == 0) {
 		note_of(name, &st, &note);
 		store_note_verified(s, &note);
+		*ret_fd = TAKE_FD(fd);
 		return 0;
 	}
 	fs_remove_tree_at(boot_fd, temp, NULL);
-	return r < 0 ? -1 : 0;
+	return r;
 }
 
 /* The directory views/BOOT. Opening it for the first time removes what earlier boots left. */
@@ -153,9 +297,9 @@ static int open_boot(struct store *s, char boot[BOOT_ID_BYTES + 1], struct err *
 	return fd < 0 ? err_errno(err, "cannot keep views in the store %s", s->uri) : fd;
 }
 
-/* 1: taken, 0: try again. */
+/* 1: taken, 0: try again. *damaged counts views that differed. */
 static int try_take(struct store *s, const struct content_id *id, const char *path, int boot_fd,
-		    const char *name, struct view *ret, struct err *err)
+		    const char *name, int *damaged, struct view *ret, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = open_dir(boot_fd, name);
 	struct err why = { 0 };
@@ -163,26 +307,33 @@ static int try_take(struct store *s, const struct content_id *id, const char *pa
 	struct stat st;
 
 	if (fd < 0 && errno == ENOENT) {
-		if (make(s, id, path, boot_fd, name, &why) < 0)
-			return err_pass(err, &why);
-		fd = open_dir(boot_fd, name);
-		if (fd < 0 || fstat(fd, &st) < 0)
-			return 0;
+		int r = make(s, id, path, boot_fd, name, &fd, &why);
+
+		if (r != 0)
+			return r < 0 ? err_pass(err, &why) : 0;
 	}
+	/* What was just made stays locked but for a moment, in which it may be taken over. */
 	if (fd < 0 || !lock_dir(fd, LOCK_SH))
 		return err_errno(err, "cannot use a view of the store %s", s->uri);
 	if (!leads_to(boot_fd, name, fd, &st))
 		return 0;
 	note_of(name, &st, &note);
 	if (!store_is_verified(s, &note)) {
-		if (content_check_at(s, id, CONTENT_HARD_LINK, fd, path, &why) < 0) {
-			if (why.code != ERR_CORRUPT)
+		_cleanup_(freep) struct mark *mark = xmalloc(sizeof(*mark));
+		int64_t began_ns = clock_wall_ns();
+		bool marked = read_mark(fd, mark) && content_id_eq(&mark->id, id) &&
+			      str_eq(mark->path, path);
+
+		if (content_check_at(s, id, CONTENT_HARD_LINK, marked ? mark->sound_ns : 0, fd,
+				     path, &why) < 0) {
+			if (why.code != ERR_CORRUPT || ++*damaged > DAMAGED_MAX)
 				return err_pass(err, &why);
 			fd_closep(&fd);
 			fd = -1;
 			discard(boot_fd, name);
 			return 0;
 		}
+		write_mark(fd, id, path, began_ns);
 		store_note_verified(s, &note);
 	}
 	(void)!futimens(fd, NULL);
@@ -197,7 +348,7 @@ int view_take(struct store *s, const struct content_id *id, const char *path, st
 	_cleanup_(str_deinit) struct str what = { 0 };
 	_cleanup_(fd_closep) int boot_fd = -1;
 	struct digest d;
-	int r = 0;
+	int r = 0, damaged = 0;
 
 	assert(*path && *path != '/');
 	boot_fd = open_boot(s, boot, err);
@@ -210,7 +361,7 @@ int view_take(struct store *s, const struct content_id *id, const char *path, st
 	hex[32] = '\0';
 	pthread_mutex_lock(&s->views);
 	for (int i = 0; i < TRIES && r == 0; i++)
-		r = try_take(s, id, path, boot_fd, hex, ret, err);
+		r = try_take(s, id, path, boot_fd, hex, &damaged, ret, err);
 	pthread_mutex_unlock(&s->views);
 	if (r == 0)
 		return err_set(err, ERR_IO, "a view in the store %s doesn't stay as it was made",

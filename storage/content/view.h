@@ -20,9 +20,11 @@ struct view {
 	char name[VIEW_NAME_MAX];
 };
 
-/* Makes or finds the view that has this content at `path` (a relative path without ".."). This
- * process has compared all of it with the store once, whoever made it. ERR_UNSUPPORTED and
- * ERR_READ_ONLY: this store can't have views. */
+/* Makes or finds the view that has this content at `path` (a relative path without ".."). It may be
+ * made out of the view of a similar content at the same path that nobody uses. This process has
+ * compared all of it with the store once, whoever made it; files that didn't change since they were
+ * hashed in this boot aren't hashed again. ERR_UNSUPPORTED and ERR_READ_ONLY: this store can't have
+ * views. */
 int view_take(struct store *s, const struct content_id *id, const char *path, struct view *ret,
 	      struct err *err);
 /* Removes the views that nobody uses now, and nobody took since `unused_since_ns` (wall clock);
