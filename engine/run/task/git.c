@@ -1,5 +1,8 @@
 /* engine/run/task/git.c — reads the git facts of the project with libgit2, on a thread of its own.
  *
+ * Whether files differ is told by the times in the index where these can tell (git_index.c), else
+ * by libgit2, which loads all of the index.
+ *
  * look() loads the library (base/os/library.h), so that a process without a repository never pays
  * for it; SYMBOLS lists the functions that are called. look() fills the struct git_look;
  * git_look_end() joins the thread and copies the facts. Remotes and submodules are read as entries
@@ -22,6 +25,7 @@
 #include "base/os/library.h"
 #include "base/os/thread.h"
 #include "base/text/json.h"
+#include "run/task/git_index.h"
 
 struct git_look {
 	pthread_t thread;
@@ -46,7 +50,8 @@ struct git_look {
 	X(git_config_open_ondisk) X(git_config_iterator_new) X(git_config_next) \
 	X(git_config_iterator_free) X(git_config_free) X(git_commit_lookup) X(git_commit_tree) \
 	X(git_commit_free) X(git_tree_entry_bypath) X(git_tree_entry_id) X(git_tree_entry_free) \
-	X(git_tree_free)
+	X(git_tree_free) X(git_repository_path) X(git_commit_tree_id) \
+	X(git_ignore_path_is_ignored)
 /* clang-format on */
 
 static struct {
@@ -73,6 +78,24 @@ static bool load(void)
 	return library_open(names, functions, ARRAY_LEN(functions), &lib, &missing) == 0;
 }
 
+/* Configuration. */
+
+/* Calls fn for each entry. git_remote_* and git_submodule_* use regular expressions, and libgit2
+ * 1.5 leaks memory with each one that doesn't match. */
+static void each_entry(git_config *config,
+		       void (*fn)(void *arg, const char *name, const char *value), void *arg)
+{
+	git_config_iterator *it;
+	git_config_entry *e;
+
+	if (lib.git_config_iterator_new(&it, config) < 0)
+		return;
+	while (lib.git_config_next(&e, it) == 0)
+		if (e->name && e->value)
+			fn(arg, e->name, e->value);
+	lib.git_config_iterator_free(it);
+}
+
 /* Reading the work tree. */
 
 /* Whether this path (from the top of the work tree) is in the state directory. */
@@ -84,13 +107,68 @@ static bool in_state_dir(const struct git_look *l, const char *workdir, const ch
 	return strncmp(full, l->state_dir, n) == 0 && (full[n] == '\0' || full[n] == '/');
 }
 
+static bool is_ignored(void *arg, const char *path)
+{
+	int ignored;
+
+	return lib.git_ignore_path_is_ignored(&ignored, arg, path) == 0 && ignored;
+}
+
+/* With these, times in the index don't mean what git_index.c takes them for. */
+static void see_setting(void *arg, const char *name, const char *value)
+{
+	static const char *const usual[][2] = {
+		{ "core.filemode", "true" },          { "core.trustctime", "true" },
+		{ "core.checkstat", "default" },      { "core.ignorecase", "false" },
+		{ "core.symlinks", "true" },          { "core.sparsecheckout", "false" },
+		{ "core.splitindex", "false" },       { "core.precomposeunicode", "false" },
+		{ "extensions.objectformat", "sha1" }
+	};
+	bool *all_usual = arg;
+
+	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+		*all_usual &= !str_eq(name, usual[i][0]) || strcasecmp(value, usual[i][1]) == 0;
+}
+
+/* Most often times and sizes tell. */
+static enum git_index_state look_at_index(const struct git_look *l, git_repository *repo,
+					  const char *workdir)
+{
+	_cleanup_(freep) char *index = fs_join(lib.git_repository_path(repo), "index");
+	enum git_index_state state = GIT_INDEX_UNSURE;
+	git_config *config;
+	git_commit *commit;
+	git_oid oid;
+	bool usual = true;
+
+	if (lib.git_repository_config_snapshot(&config, repo) < 0)
+		return state;
+	each_entry(config, see_setting, &usual);
+	lib.git_config_free(config);
+	if (!usual || lib.git_reference_name_to_id(&oid, repo, "HEAD") < 0 ||
+	    lib.git_commit_lookup(&commit, repo, &oid) < 0)
+		return state;
+	state = git_index_look(
+		&(struct git_index_look){ .index = index,
+					  .workdir = workdir,
+					  .state_dir = l->state_dir,
+					  .head_tree = lib.git_commit_tree_id(commit)->id,
+					  .is_ignored = is_ignored,
+					  .arg = repo });
+	lib.git_commit_free(commit);
+	return state;
+}
+
 static bool differs(const struct git_look *l, git_repository *repo, const char *workdir)
 {
+	enum git_index_state state = look_at_index(l, repo, workdir);
 	git_status_options o = { .version = GIT_STATUS_OPTIONS_VERSION,
 				 .show = GIT_STATUS_SHOW_INDEX_AND_WORKDIR };
 	git_status_list *list;
 	bool dirty = false;
 
+	if (state != GIT_INDEX_UNSURE)
+		return state == GIT_INDEX_DIRTY;
 	/* Submodules are read here, because libgit2 finds them with regular expressions (see
 	 * each_entry). */
 	o.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED | GIT_STATUS_OPT_EXCLUDE_SUBMODULES;
@@ -131,22 +209,6 @@ char *git_url_without_secrets(const char *url)
 		return xasprintf("%.*s%.*s", (int)((colon ? colon : at) - url), url,
 				 (int)(end - at), at);
 	return xasprintf("%.*s%.*s", (int)(host - url), url, (int)(end - at - 1), at + 1);
-}
-
-/* Calls fn for each entry. git_remote_* and git_submodule_* use regular expressions, and libgit2
- * 1.5 leaks memory with each one that doesn't match. */
-static void each_entry(git_config *config,
-		       void (*fn)(void *arg, const char *name, const char *value), void *arg)
-{
-	git_config_iterator *it;
-	git_config_entry *e;
-
-	if (lib.git_config_iterator_new(&it, config) < 0)
-		return;
-	while (lib.git_config_next(&e, it) == 0)
-		if (e->name && e->value)
-			fn(arg, e->name, e->value);
-	lib.git_config_iterator_free(it);
 }
 
 struct remotes {
