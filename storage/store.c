@@ -107,15 +107,27 @@ const char *store_uri(const struct store *s)
 	return s->uri;
 }
 
+/* What is asked of one space; on the stack for the few that most calls have. */
+#define FEW 4
+
 static int has_in_space(struct store *s, enum store_space space, const struct content_id *ids,
 			size_t n, bool *ret, struct err *err)
 {
-	struct digest *names = xcalloc(n + 1, sizeof(*names));
-	uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
-	size_t *place = xcalloc(n + 1, sizeof(*place)), m = 0;
-	bool *found = xcalloc(n + 1, sizeof(*found));
+	struct digest few_names[FEW], *names = few_names;
+	uint64_t few_sizes[FEW], *sizes = few_sizes;
+	size_t few_places[FEW], *place = few_places, m = 0;
+	bool few_found[FEW], *found = few_found;
+	_cleanup_(freep) uint8_t *many = NULL;
 	int r = 0;
 
+	if (n > FEW) {
+		many = xmalloc(n *
+			       (sizeof(*names) + sizeof(*sizes) + sizeof(*place) + sizeof(*found)));
+		sizes = (uint64_t *)(void *)many;
+		place = (size_t *)(void *)(sizes + n);
+		names = (struct digest *)(void *)(place + n);
+		found = (bool *)(void *)(names + n);
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (content_space(&ids[i]) != space)
 			continue;
@@ -125,12 +137,8 @@ static int has_in_space(struct store *s, enum store_space space, const struct co
 	}
 	if (m)
 		r = s->ops->has(s, space, names, sizes, m, found, err);
-	for (size_t i = 0; i < m; i++)
+	for (size_t i = 0; i < m && r == 0; i++)
 		ret[place[i]] = found[i];
-	free(names);
-	free(sizes);
-	free(place);
-	free(found);
 	return r;
 }
 
