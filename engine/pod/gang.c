@@ -15,6 +15,7 @@
  */
 #include "pod/gang.h"
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -28,6 +29,7 @@
 #define GANG_WITHIN_NS (3600 * NS_PER_S)
 /* CAIRN_GANG_ADDRESSES is one string of an environment: 128 KiB at most (Linux, MAX_ARG_STRLEN). */
 #define ADDRESSES_MAX (120 * KIB)
+#define GANG_NAME_MAX 80 /* a label of DNS has at most 63 characters */
 
 /* The real world. */
 
@@ -65,7 +67,8 @@ static void wait_a_while(void *arg, int64_t ns)
 
 struct meeting {
 	struct pod_gang_world world;
-	const char *service;
+	char service[GANG_NAME_MAX];  /* of all pods */
+	char host[2 * GANG_NAME_MAX]; /* of each, with %u for its number */
 	unsigned nodes, here;
 	int64_t begun_ns, pause_ns;
 };
@@ -120,7 +123,9 @@ static int wait_for_all(struct meeting *m, struct err *err)
 
 static int wait_for_name(struct meeting *m, unsigned index, struct str *ret_first, struct err *err)
 {
-	_cleanup_(freep) char *name = xasprintf("%s-%u.%s", m->service, index, m->service);
+	const char *rest = strstr(m->host, "%u");
+	_cleanup_(freep) char *name =
+		xasprintf("%.*s%u%s", (int)(rest - m->host), m->host, index, rest + 2);
 	_cleanup_(str_deinit) struct str found = { 0 };
 
 	for (begin(m);;) {
@@ -148,7 +153,7 @@ static const char *const *environment(const struct meeting *m, const struct runn
 	struct digest d;
 	size_t n = 0;
 
-	env[n++] = arena_printf(arena, "CAIRN_GANG_HOSTS=%s-%%u.%s", m->service, m->service);
+	env[n++] = arena_printf(arena, "CAIRN_GANG_HOSTS=%s", m->host);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODE=%u", m->here);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODES=%u", m->nodes);
 	if (addresses->len) {
@@ -168,10 +173,12 @@ static const char *const *environment(const struct meeting *m, const struct runn
 
 static int surroundings(struct meeting *m, const char *service, const char *index, struct err *err)
 {
+	bool each = service && str_has_suffix(service, POD_GANG_EACH);
+	size_t len = service ? strlen(service) - (each ? strlen(POD_GANG_EACH) : 0) : 0;
 	int64_t here;
 
-	if (!service || !*service ||
-	    strspn(service, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(service))
+	if (len == 0 || len >= sizeof(m->service) ||
+	    strspn(service, "abcdefghijklmnopqrstuvwxyz0123456789-") < len)
 		return err_set(err, ERR_INVALID,
 			       POD_GANG_SERVICE
 			       " doesn't name the service of this pod's step, which has %u nodes",
@@ -179,7 +186,11 @@ static int surroundings(struct meeting *m, const char *service, const char *inde
 	if (!index || !text_parse_int(index, &here) || here < 0 || here >= m->nodes)
 		return err_set(err, ERR_INVALID,
 			       POD_GANG_INDEX " doesn't say which of %u pods this is", m->nodes);
-	m->service = service;
+	snprintf(m->service, sizeof(m->service), "%.*s", (int)len, service);
+	if (each)
+		snprintf(m->host, sizeof(m->host), "%s", service);
+	else
+		snprintf(m->host, sizeof(m->host), "%s-%%u.%s", service, service);
 	m->here = (unsigned)here;
 	return 0;
 }

@@ -1,10 +1,11 @@
 /* engine/pod/gang.h — the pods of one distributed step find each other before their programs start.
  *
  * Each pod of an Indexed Job has the name `SERVICE-INDEX.SERVICE`, which DNS knows once the pod has
- * an address. A framework that asks too early gets an answer that is cached (negative caching), and
- * some then give up. So the sidecar waits until DNS knows all pods. No program begins before each
- * pod has its node, and then each finds the others at once. The runner limits how long a gang may
- * take to get all its nodes: it deletes the Job then, and stopped() returns true here.
+ * an address. Pods that an operator made have services of their own instead, `SERVICE-INDEX`. A
+ * framework that asks too early gets an answer that is cached (negative caching), and some then
+ * give up. So the sidecar waits until DNS knows all pods. No program begins before each pod has its
+ * node, and then each finds the others at once. The runner limits how long a gang may take to get
+ * all its nodes: it deletes the Job then, and stopped() returns true here.
  */
 #ifndef CAIRN_POD_GANG_H
 #define CAIRN_POD_GANG_H
@@ -13,7 +14,8 @@
 #include "base/mem.h"
 #include "runners/runner.h"
 
-#define POD_GANG_SERVICE "CAIRN_POD_SERVICE"    /* from the pod's environment */
+#define POD_GANG_SERVICE "CAIRN_POD_SERVICE" /* from the pod's environment */
+#define POD_GANG_EACH    "-%u" /* at its end: the pods have a service each, NAME-INDEX */
 #define POD_GANG_INDEX   "JOB_COMPLETION_INDEX" /* set by Kubernetes */
 
 /* The world, for tests; NULL members mean the real one. */

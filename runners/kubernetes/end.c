@@ -39,6 +39,7 @@ struct ending {
 	struct kube_verdict v;
 	char *message; /* the sidecar's, or NULL */
 	char pod[254], node[254];
+	const char *container; /* of the program, in the pod */
 	bool wants_log;
 	int64_t started_ns, ended_ns; /* of main; 0 */
 	int64_t until_ns;             /* monotonic: until when the store may be unreachable */
@@ -102,7 +103,7 @@ static void take_log(struct ending *e)
 				  .timeout_ns = 60 * NS_PER_S };
 
 	kube_add_path(&path, "", "v1", e->k->o.profile->namespace_, "pods", e->pod);
-	str_addf(&path, "/log?container=" KUBE_MAIN "&limitBytes=%llu",
+	str_addf(&path, "/log?container=%s&limitBytes=%llu", e->container,
 		 (unsigned long long)LOG_MAX_BYTES);
 	call.path = path.s;
 	if (fd < 0 || kube_do(e->k->client, &call, NULL) < 0 || f.bytes == 0 ||
@@ -320,6 +321,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 	if (f) {
 		memcpy(e->pod, f->name, sizeof(e->pod));
 		memcpy(e->node, f->node, sizeof(e->node));
+		e->container = f->kind->main;
 		e->started_ns = f->main.started_ns;
 		e->ended_ns = f->main.ended_ns;
 		e->wants_log = v->program_ran && !f->gone && v->class != FAILURE_CANCELLED;

@@ -154,7 +154,7 @@ static void take_containers(const json_t *list, struct pod_facts *f, bool init)
 
 		if (!name)
 			continue;
-		if (!str_eq(name, init ? KUBE_SIDECAR : KUBE_MAIN)) {
+		if (!str_eq(name, init ? KUBE_SIDECAR : f->kind->main)) {
 			take_other(s, f);
 			continue;
 		}
@@ -197,39 +197,52 @@ static void take_pod_condition(const json_t *c, struct pod_facts *f)
 	}
 }
 
-static unsigned index_of(const json_t *meta)
+static unsigned count_of(const char *v)
 {
-	const char *v = text_at(at(meta, "annotations"), KUBE_INDEX);
 	int64_t n;
 
-	if (!v)
-		v = text_at(at(meta, "labels"), KUBE_INDEX);
-	return v && text_parse_int(v, &n) && n >= 0 && n < INT32_MAX ? (unsigned)n : 0;
+	return v && text_parse_int(v, &n) && n >= 0 && n < INT32_MAX / 2 ? (unsigned)n : 0;
+}
+
+/* An operator counts the pods of each group from 0. */
+static unsigned index_of(const json_t *meta, const struct kube_kind *kind)
+{
+	const json_t *labels = at(meta, "labels");
+	const char *v = text_at(at(meta, "annotations"), kind->index);
+
+	return count_of(v ? v : text_at(labels, kind->index)) +
+	       (kube_kind_is_job(kind) ? 0 : count_of(text_at(labels, KUBE_LABEL_FIRST)));
 }
 
 int pod_facts_of(const json_t *object, struct pod_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
 		     *conditions = at(status, "conditions"), *owners = at(meta, "ownerReferences");
-	const char *ids;
+	const char *ids, *as = text_at(at(meta, "annotations"), KUBE_NOTE_AS);
 
-	*ret = (struct pod_facts){ 0 };
+	*ret = (struct pod_facts){ .kind = kube_kind_of(as ? as : kube_kinds->as) };
+	if (!ret->kind)
+		return -1;
 	TAKE_WORD(meta, "uid", ret->uid);
 	TAKE_WORD(meta, "name", ret->name);
 	if (!*ret->uid || !*ret->name)
 		return -1;
 	ret->attempt_id = attempt_of(meta);
+	if (!kube_kind_is_job(ret->kind))
+		ret->owner = take_message(at(meta, "annotations"), KUBE_NOTE_OWNER);
 	for (size_t i = 0; i < json_array_size(owners); i++) {
 		const json_t *o = json_array_get(owners, i);
 
 		if (json_is_true(at(o, "controller")) && str_eq(text_at(o, "kind"), "Job"))
 			TAKE_WORD(o, "uid", ret->job_uid);
 	}
-	ret->index = index_of(meta);
+	ret->index = index_of(meta, ret->kind);
 	ids = text_at(at(meta, "annotations"), KUBE_NOTE_ATTEMPTS);
 	ret->array = ids && strchr(ids, ',');
-	if (ret->array && ret->index >= KUBE_JOB_ATTEMPTS_MAX)
+	if (ret->array && (ret->index >= KUBE_JOB_ATTEMPTS_MAX || ret->owner)) {
+		free(ret->owner);
 		return -1;
+	}
 	ret->created_ns = time_at(meta, "creationTimestamp");
 	ret->deleted_ns = time_at(meta, "deletionTimestamp");
 	TAKE_WORD(at(object, "spec"), "nodeName", ret->node);
@@ -246,6 +259,7 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 
 void pod_facts_deinit(struct pod_facts *f)
 {
+	free(f->owner);
 	free(f->message);
 	free(f->unschedulable_message);
 	container_deinit(&f->main);
@@ -265,12 +279,12 @@ static void take_job_condition(const json_t *c, struct job_facts *f)
 	if (!type || !str_eq(text_at(c, "status"), "True"))
 		return;
 	f->suspended |= str_eq(type, "Suspended");
-	f->complete |= str_eq(type, "Complete");
-	if (str_eq(type, "Failed")) {
+	f->complete |= str_eq(type, f->kind->done);
+	if (str_eq(type, f->kind->failed)) {
 		f->failed = true;
 		f->failed_ns = time_at(c, "lastTransitionTime");
 	}
-	if (!*f->reason && (str_eq(type, "Failed") || str_eq(type, "FailureTarget"))) {
+	if (!*f->reason && (str_eq(type, f->kind->failed) || str_eq(type, "FailureTarget"))) {
 		TAKE_WORD(c, "reason", f->reason);
 		free(f->message);
 		f->message = take_message(c, "message");
@@ -331,13 +345,13 @@ bool job_is_over(const struct job_facts *f, unsigned index)
 	return f->complete || f->failed;
 }
 
-int job_facts_of(const json_t *object, struct job_facts *ret)
+int job_facts_of(const struct kube_kind *kind, const json_t *object, struct job_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
 		     *conditions = at(status, "conditions"), *notes = at(meta, "annotations");
 	const char *well, *ill;
 
-	*ret = (struct job_facts){ 0 };
+	*ret = (struct job_facts){ .kind = kind };
 	TAKE_WORD(meta, "uid", ret->uid);
 	TAKE_WORD(meta, "name", ret->name);
 	if (!*ret->uid || !*ret->name)

@@ -12,6 +12,7 @@
 #include "base/failure.h"
 #include "base/mem.h"
 #include "base/text/json.h"
+#include "runners/kubernetes/job/kind.h"
 
 enum pod_phase { POD_PENDING, POD_RUNNING, POD_SUCCEEDED, POD_FAILED, POD_UNKNOWN };
 
@@ -32,7 +33,10 @@ struct container_facts {
 
 struct pod_facts {
 	char uid[64], name[254], node[254];
-	char job_uid[64];    /* of the Job that controls it; "": none */
+	const struct kube_kind *kind; /* of the object that owns it, as its annotation says */
+	char job_uid[64];             /* of the Job that controls it; "": none */
+	char *owner; /* KUBE_NOTE_OWNER of a pod that an operator made, which belongs to the object
+			with the same one; NULL: of a Job */
 	uint64_t attempt_id; /* KUBE_LABEL_ATTEMPT; 0: not ours */
 	unsigned index;      /* in its Job; 0 */
 	bool array; /* KUBE_NOTE_ATTEMPTS: each index executes other attempts; then `index` is below
@@ -57,7 +61,9 @@ static inline bool pod_is_over(const struct pod_facts *f)
 {
 	return f->phase == POD_SUCCEEDED || f->phase == POD_FAILED;
 }
+/* Of a Job, or of the object of another kind that owns the pods of an attempt. */
 struct job_facts {
+	const struct kube_kind *kind;
 	char uid[64], name[254];
 	uint64_t attempt_id;
 	char *owner;                /* KUBE_NOTE_OWNER */
@@ -77,7 +83,7 @@ struct job_facts {
 /* -1: not such an object (hostile or newer); callers skip it. Strings belong to the facts:
  * *_deinit. */
 int pod_facts_of(const json_t *object, struct pod_facts *ret);
-int job_facts_of(const json_t *object, struct job_facts *ret);
+int job_facts_of(const struct kube_kind *kind, const json_t *object, struct job_facts *ret);
 void pod_facts_deinit(struct pod_facts *f);
 void job_facts_deinit(struct job_facts *f);
 /* The index of the pod that executes the i-th of `attempts`; 0 for one pod or a gang. */
@@ -111,6 +117,7 @@ struct kube_verdict {
 	const char *result;    /* ENDED: the sidecar's message (lent by the facts), or NULL */
 	bool program_ran;
 	bool unexplained; /* its pod was deleted: the Job's condition may still say why */
+	bool broken;      /* SAVING: one of several nodes has failed, others go on */
 };
 struct kube_seen {
 	const struct job_facts *job; /* NULL: not seen */

@@ -125,7 +125,7 @@ static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 }
 
 /* Starts at the last full second: the server has no finer resolution. */
-static int stream(struct follower *f, const char *pod, bool follow, struct err *err)
+static int stream(struct follower *f, const struct pod_facts *pod, bool follow, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "GET",
@@ -135,8 +135,8 @@ static int stream(struct follower *f, const char *pod, bool follow, struct err *
 				  .quiet_timeout_ns = QUIET_NS };
 	int r;
 
-	kube_add_path(&path, "", "v1", f->log->namespace_, "pods", pod);
-	str_add(&path, "/log?container=" KUBE_MAIN "&timestamps=true");
+	kube_add_path(&path, "", "v1", f->log->namespace_, "pods", pod->name);
+	str_addf(&path, "/log?container=%s&timestamps=true", pod->kind->main);
 	if (follow)
 		str_add(&path, "&follow=true");
 	if (f->last_ns) {
@@ -185,18 +185,17 @@ static int take_newer(void *arg, const json_t *object, struct err *err)
 	return 0;
 }
 
-/* The newest pod. 0: none exists (yet). Only the pods of a Job with several have an index label, so
- * the first of a gang is searched for among all of them. */
+/* The newest pod. 0: none exists (yet). Operators have other labels for the index, so a node of a
+ * gang is searched for among all of them. */
 static int find_pod(struct follower *f, const struct place *at, struct pod_facts *ret,
 		    struct err *err)
 {
 	const char *project = f->log->project;
 	_cleanup_(freep) char *selector =
-		at->array || at->index
-			? kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu," KUBE_INDEX "=%u",
-					(unsigned long long)at->label, at->index)
-			: kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu",
-					(unsigned long long)at->label);
+		at->array ? kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu," KUBE_INDEX "=%u",
+					  (unsigned long long)at->label, at->index)
+			  : kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu",
+					  (unsigned long long)at->label);
 	struct newest newest = { .at = at, .pod = ret };
 	const struct kube_list l = { .group = "",
 				     .version = "v1",
@@ -226,7 +225,7 @@ static int is_in(void *arg, const json_t *job, struct err *err)
 	size_t i = 0;
 	bool found;
 
-	if (job_facts_of(job, &j) < 0)
+	if (job_facts_of(kube_kinds, job, &j) < 0)
 		return 0;
 	while (i < j.n_attempts && j.attempts[i] != h->attempt_id)
 		i++;
@@ -281,7 +280,7 @@ int kube_follow_log(struct kube_client *c, const struct kube_log *log, struct er
 		int64_t at = f.last_ns;
 
 		if (found > 0 && p.main.state != CONTAINER_WAITING)
-			r = stream(&f, p.name, log->follow && !ended, &why);
+			r = stream(&f, &p, log->follow && !ended, &why);
 		pod_facts_deinit(&p);
 		if (found < 0)
 			return -1;

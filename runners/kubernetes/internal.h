@@ -1,12 +1,12 @@
 /* runners/kubernetes/internal.h — the runner's state, shared by its files.
  *
- * A job is a Job of the cluster and what we know of it. It holds bundles. A bundle is the attempts
- * that one of its pods executes (one, or a pack), or that all pods of a gang execute. A job has one
- * bundle, or, as an array, one for each index. A job is found by the id of its first attempt, which
- * is its label; a bundle by each of its attempts. Facts come in through the inbox
- * (kubernetes/watch.c). job_look() reconciles them with what was reported so far
- * (kubernetes/reconcile.c). Slow work and requests run on a thread of the pool
- * (kubernetes/requests.c, kubernetes/end.c), which owns everything that it touches.
+ * A job is a Job of the cluster, or an operator's object in its place (job/kind.h), and what we
+ * know of it. It holds bundles. A bundle is the attempts that one of its pods executes (one, or a
+ * pack), or that all pods of a gang execute. A job has one bundle, or, as an array, one for each
+ * index. A job is found by the id of its first attempt, which is its label; a bundle by each of its
+ * attempts. Facts come in through the inbox (kubernetes/watch.c). job_look() reconciles them with
+ * what was reported so far (kubernetes/reconcile.c). Slow work and requests run on a thread of the
+ * pool (kubernetes/requests.c, kubernetes/end.c), which owns everything that it touches.
  *
  * A job lives from its submission, or from the first event about it, until it is deleted on the
  * cluster; its bundles live as long. */
@@ -87,7 +87,8 @@ enum job_state {
 };
 struct job {
 	struct kube *k;
-	uint64_t id; /* of the first attempt */
+	uint64_t id;                  /* of the first attempt */
+	const struct kube_kind *kind; /* the Job of Kubernetes, or an operator's object instead */
 	enum job_state state;
 	struct kube_room room;
 	VEC(struct bundle *) bundles; /* by index; at least one */
@@ -113,8 +114,11 @@ struct job {
 /* From a watch's thread to the loop's. */
 struct news {
 	enum { NEWS_JOB, NEWS_POD } kind;
+	const struct kube_kind *of; /* of Jobs: which kind */
 	enum kube_event event;
-	bool trouble, denied; /* instead of an object: the server can't be reached; it refuses us */
+	/* Instead of an object: the server can't be reached; it refuses us; it knows no such
+	 * objects */
+	bool trouble, denied, unknown;
 	struct job_facts job;
 	struct pod_facts pod;
 	char *text;
@@ -133,6 +137,7 @@ struct inbox {
 struct view {
 	struct kube *k;
 	int kind;
+	const struct kube_kind *of; /* of Jobs: which kind */
 	struct kube_watch *watch;
 	uint64_t generation;
 	bool synced;
@@ -147,8 +152,9 @@ struct kube {
 	int64_t save_within_ns; /* how long to wait for an unreachable store: the profile's */
 	struct kube_client *client;
 	struct pool *pool;
-	char *run_id; /* the watched run; NULL: none yet */
-	struct view jobs, pods;
+	char *run_id;                 /* the watched run; NULL: none yet */
+	struct view jobs[KUBE_KINDS]; /* by kind; only those that the run uses have a watch */
+	struct view pods;
 	char *trouble; /* why the server can't be reached, until both watches work; NULL: it can */
 	bool shut_out; /* and it refuses us: we can't see how an attempt ends */
 	struct inbox inbox;
@@ -203,6 +209,7 @@ struct bundle *job_bundle(struct job *j, unsigned index); /* created when missin
 void job_take_layout(struct job *j, const struct job_facts *f);
 /* Forgets pods that its Job (whose uid is known now) doesn't control. */
 void job_purge(struct job *j);
+bool job_owns(const struct job *j, const struct pod_facts *f); /* as far as we know */
 bool job_is_cancelled(const struct job *j); /* all members that wait for it are */
 /* Deletes the Job when the ends of all its attempts are on record; before that, only its parts that
  * aren't needed any more. May free the job and its bundles. */
@@ -218,7 +225,9 @@ void runner_flush(struct kube *k);                  /* finds or makes Jobs for t
 void member_report(struct member *m, struct runner_result *r); /* finished(); frees it */
 
 /* kubernetes/watch.c */
-int runner_watch(struct kube *k, const char *run_id, struct err *err);
+/* The run's pods and Jobs, and the objects of that kind. */
+int runner_watch(struct kube *k, const char *run_id, const struct kube_kind *kind, struct err *err);
+bool runner_has_list(const struct kube *k); /* of all Jobs, of each kind that is watched */
 int inbox_open(struct kube *k, struct err *err);
 void inbox_close(struct kube *k); /* no news comes after this */
 

@@ -116,6 +116,7 @@ struct job *job_of(struct kube *k, uint64_t id)
 	j = xcalloc(1, sizeof(*j));
 	j->k = k;
 	j->id = id;
+	j->kind = kube_kinds;
 	*slot = j;
 	bundle_hold(job_bundle(j, 0), id);
 	return j;
@@ -133,15 +134,24 @@ void job_free(struct job *j)
 	free(j);
 }
 
+/* Anybody can write labels and annotations. Who may also make pods could name our Job as their
+ * controller, too. */
+bool job_owns(const struct job *j, const struct pod_facts *f)
+{
+	if (kube_kind_is_job(j->kind))
+		return !*j->uid || str_eq(f->job_uid, j->uid);
+	return f->owner && (!j->f.owner || str_eq(f->owner, j->f.owner));
+}
+
 void job_purge(struct job *j)
 {
-	for (size_t i = 0; i < j->bundles.n && *j->uid; i++) {
+	for (size_t i = 0; i < j->bundles.n; i++) {
 		struct bundle *b = j->bundles.v[i];
 
 		for (size_t n = b->pods.n; n-- > 0;) {
 			struct pod *p = b->pods.v[n];
 
-			if (str_eq(p->f.job_uid, j->uid))
+			if (job_owns(j, &p->f))
 				continue;
 			pod_facts_deinit(&p->f);
 			free(p);

@@ -79,6 +79,11 @@ static const char *or_else(const char *message, const char *other)
 	return message && *message ? message : other;
 }
 
+static const char *kind_of(const struct job_facts *job)
+{
+	return job && job->kind ? job->kind->kind : "Job";
+}
+
 /* The sidecar's result. */
 
 /* It writes an object, or nothing. A restarted one has written its result before. */
@@ -124,7 +129,8 @@ static bool judge_deadline(const struct job_facts *job, const struct pod_facts *
 	if (!job || !str_eq(job->reason, "DeadlineExceeded") || !(p->deleted_ns || p->gone))
 		return false;
 	end_as(v, FAILURE_TIMEOUT);
-	say(v, "its Job ran longer than it may: %s", or_else(job->message, job->reason));
+	say(v, "its %s ran longer than it may: %s", kind_of(job),
+	    or_else(job->message, job->reason));
 	return true;
 }
 
@@ -166,7 +172,7 @@ static bool judge_suspension(const struct job_facts *job, const struct pod_facts
 	    !(job->suspended || job->suspension_ns > p->created_ns + SAME_TIME_NS))
 		return false;
 	end_as(v, FAILURE_PREEMPTED);
-	say(v, "its queue took its place back (the Job was suspended)");
+	say(v, "its queue took its place back (the %s was suspended)", kind_of(job));
 	return true;
 }
 
@@ -436,18 +442,20 @@ static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
 
 	if (str_eq(r, "DeadlineExceeded")) {
 		end_as(v, FAILURE_TIMEOUT);
-		say(v, "its Job ran longer than it may");
+		say(v, "its %s ran longer than it may", kind_of(job));
 	} else if (str_eq(r, "PodFailurePolicy")) {
 		end_as(v, FAILURE_PREEMPTED);
 		say(v, "its pod was disrupted: %s",
 		    or_else(job->message, "the Job does not say how"));
 	} else {
 		end_as(v, FAILURE_LOST);
-		say(v,
-		    !job          ? "its Job was deleted%s"
-		    : job->failed ? "its Job failed (%s), and its pod is gone"
-				  : "its pod is gone, and its result with it%s",
-		    job && job->failed ? or_else(r, "no reason is given") : "");
+		if (!job)
+			say(v, "its Job was deleted");
+		else if (job->failed)
+			say(v, "its %s failed (%s), and its pod is gone", kind_of(job),
+			    or_else(r, "no reason is given"));
+		else
+			say(v, "its pod is gone, and its result with it");
 	}
 }
 
@@ -458,7 +466,7 @@ static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
 		judge_job_end(s->gone ? NULL : s->job, v);
 	} else if (s->job && s->job->suspended) {
 		v->stage = STAGE_QUEUED;
-		say(v, "its queue has not let it in yet (the Job is suspended)");
+		say(v, "its queue has not let it in yet (the %s is suspended)", kind_of(s->job));
 	}
 }
 
@@ -551,6 +559,7 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 		if (slowest.stage != STAGE_ENDED && now_ns - cause.v.since_ns <= GANG_LATE_NS) {
 			ret->stage = STAGE_SAVING;
 			ret->class = FAILURE_NONE;
+			ret->broken = true;
 		}
 		if (!ret->result)
 			ret->result = first.result;

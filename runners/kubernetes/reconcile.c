@@ -196,13 +196,12 @@ static const struct stage_limit {
  * only a token or a Role is being replaced, so the limit is longer. */
 static void limit_sight(struct kube *k)
 {
-	const struct view *const views[] = { &k->jobs, &k->pods };
-
 	k->shut_out = false;
-	for (size_t i = 0; i < ARRAY_LEN(views); i++) {
-		int64_t within = views[i]->synced ? k->o.schedule_within_ns : DENIED_NS;
+	for (size_t i = 0; i <= KUBE_KINDS; i++) {
+		const struct view *v = i < KUBE_KINDS ? &k->jobs[i] : &k->pods;
+		int64_t within = v->synced ? k->o.schedule_within_ns : DENIED_NS;
 
-		k->shut_out |= views[i]->denied_ns && kube_mono(k) - views[i]->denied_ns >= within;
+		k->shut_out |= v->denied_ns && kube_mono(k) - v->denied_ns >= within;
 	}
 }
 
@@ -408,6 +407,9 @@ static void look_there(struct bundle *b)
 	}
 	if (b->j->half_made && v.stage != STAGE_ENDED)
 		job_mend(b->j);
+	/* The Job's controller ends the other pods of a gang itself; an operator may not. */
+	if (v.broken && !kube_kind_is_job(b->j->kind))
+		job_delete(b->j);
 	if (v.program_ran)
 		tell_started(b, v.stage == STAGE_RUNNING ? v.since_ns : 0);
 	if (v.stage == STAGE_ENDED && kube_mono(b->k) < b->fetched_ns) {

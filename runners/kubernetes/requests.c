@@ -7,7 +7,7 @@
  * have been freed meanwhile are found again by id.
  *
  * The steps of make(): publish the specification in the store, create the Job, create a gang's
- * Service and NetworkPolicy. Every step can be repeated: names come from the attempt, so
+ * Services and NetworkPolicy. Every step can be repeated: names come from the attempt, so
  * AlreadyExists leads to adopt(), which takes only a Job with our owner annotation. made() handles
  * the outcome: the Job exists, is retried later with doubling pauses (pause_making()), or is given
  * up. reconcile.c limits how long a refusal may go on; there is no limit for a server that doesn't
@@ -33,6 +33,7 @@ struct making {
 	struct job *j;
 	struct kube *k;
 	struct arena *arena;
+	const struct kube_kind *kind;
 	const struct runner_attempt **attempts; /* of members, which outlive the making */
 	size_t n, per_pod;
 	struct content_id spec;
@@ -75,13 +76,13 @@ static int publish(struct making *m)
 	return s->publish(s->arg, m->attempts, m->n, bytes.s, bytes.len, &m->spec, &m->err);
 }
 
-static int create(struct kube *k, const char *group, const char *resource, const json_t *object,
-		  struct kube_call *call, struct err *err)
+static int create(struct kube *k, const char *group, const char *version, const char *resource,
+		  const json_t *object, struct kube_call *call, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	int r;
 
-	kube_add_path(&path, group, "v1", k->o.profile->namespace_, resource, NULL);
+	kube_add_path(&path, group, version, k->o.profile->namespace_, resource, NULL);
 	*call = (struct kube_call){ .method = "POST",
 				    .path = path.s,
 				    .body = object,
@@ -91,6 +92,12 @@ static int create(struct kube *k, const char *group, const char *resource, const
 	call->path = NULL;
 	call->body = NULL;
 	return r;
+}
+
+static void add_path(struct str *path, const struct kube_kind *kind, const char *ns,
+		     const char *name)
+{
+	kube_add_path(path, kind->group, kind->version, ns, kind->resource, name);
 }
 
 /* A Job of our name exists. It is ours, from before a crash or from a request whose answer was
@@ -104,22 +111,23 @@ static int adopt(struct making *m)
 	int r;
 
 	m->err = (struct err){ 0 };
-	kube_add_path(&path, "batch", "v1", m->k->o.profile->namespace_, "jobs", m->name);
+	add_path(&path, m->kind, m->k->o.profile->namespace_, m->name);
 	call.path = path.s;
 	r = kube_do(m->k->client, &call, &m->err);
 	if (r < 0 && m->err.code == ERR_NOT_FOUND)
 		m->err.code = ERR_CHANGED; /* it was being deleted: try again */
-	if (r == 0 && job_facts_of(call.json, &f) < 0)
-		r = err_set(&m->err, ERR_INVALID,
-			    "Kubernetes: the answer about the Job %s is no Job", m->name);
+	if (r == 0 && job_facts_of(m->kind, call.json, &f) < 0)
+		r = err_set(&m->err, ERR_INVALID, "Kubernetes: the answer about the %s %s is none",
+			    m->kind->kind, m->name);
 	if (r == 0 && !str_eq(f.owner, owner))
 		r = err_set(
 			&m->err, ERR_EXISTS,
-			"there is a Job %s in %s already that is not this attempt's (its %s is %s)",
-			m->name, m->k->o.profile->namespace_, KUBE_NOTE_OWNER,
+			"there is a %s %s in %s already that is not this attempt's (its %s is %s)",
+			m->kind->kind, m->name, m->k->o.profile->namespace_, KUBE_NOTE_OWNER,
 			f.owner ? f.owner : "missing");
 	if (r == 0 && f.deleted)
-		r = err_set(&m->err, ERR_BUSY, "an earlier Job %s is still being deleted", m->name);
+		r = err_set(&m->err, ERR_BUSY, "an earlier %s %s is still being deleted",
+			    m->kind->kind, m->name);
 	if (r == 0) {
 		memcpy(m->uid, f.uid, sizeof(m->uid));
 		m->found = f;
@@ -141,9 +149,10 @@ static int make_job(struct making *m, const struct kube_job *j)
 	m->outcome = WRONG;
 	if (kube_job_object(j, &object, &m->err) < 0)
 		return -1;
-	r = create(m->k, "batch", "jobs", object, &call, &m->err);
+	r = create(m->k, m->kind->group, m->kind->version, m->kind->resource, object, &call,
+		   &m->err);
 	json_decref(object);
-	if (r == 0 && job_facts_of(call.json, &f) == 0)
+	if (r == 0 && job_facts_of(m->kind, call.json, &f) == 0)
 		memcpy(m->uid, f.uid, sizeof(m->uid));
 	job_facts_deinit(&f);
 	status = call.status;
@@ -151,43 +160,45 @@ static int make_job(struct making *m, const struct kube_job *j)
 	if (r == 0)
 		return 0;
 	m->answered = status != 0;
+	if (m->err.code == ERR_NOT_FOUND && !kube_kind_is_job(m->kind))
+		err_set(&m->err, ERR_NOT_FOUND,
+			"the cluster knows no %s (%s/%s): install its operator, or leave out "
+			"`kubernetes.as: %s`",
+			m->kind->kind, m->kind->group, m->kind->version, m->kind->as);
 	return m->err.code == ERR_EXISTS ? adopt(m) : put_off(m);
 }
 
-/* A gang's Service and NetworkPolicy, which may exist already. */
-static int make_parts(struct kube *k, json_t *const parts[2], size_t n, struct err *err)
+/* A gang's Services and NetworkPolicy, which may exist already. */
+static int make_parts(struct kube *k, const json_t *parts, struct err *err)
 {
-	static const struct {
-		const char *group, *resource;
-	} kinds[] = { { "", "services" }, { "networking.k8s.io", "networkpolicies" } };
+	json_t *part;
+	size_t i;
 	int r = 0;
 
-	for (size_t i = 0; i < n && r == 0; i++) {
+	json_array_foreach((json_t *)parts, i, part)
+	{
+		bool service = str_eq(json_string_value(json_object_get(part, "kind")), "Service");
 		struct kube_call call = { 0 };
 
-		r = create(k, kinds[i].group, kinds[i].resource, parts[i], &call, err);
+		r = create(k, service ? "" : "networking.k8s.io", "v1",
+			   service ? "services" : "networkpolicies", part, &call, err);
 		kube_call_deinit(&call);
-		if (r < 0 && err->code == ERR_EXISTS) {
+		if (r < 0 && err->code != ERR_EXISTS)
+			return r;
+		if (r < 0)
 			*err = (struct err){ 0 };
-			r = 0;
-		}
 	}
-	return r;
+	return 0;
 }
 
 static int make_gang(struct making *m, const struct kube_job *j)
 {
-	json_t *parts[2] = { 0 };
-	size_t n = 0;
-	int r;
+	_cleanup_(json_decrefp) json_t *parts = NULL;
 
 	m->outcome = WRONG;
-	if (kube_gang_objects(j, m->uid, parts, &n, &m->err) < 0)
+	if (kube_gang_objects(j, m->uid, &parts, &m->err) < 0)
 		return -1;
-	r = make_parts(m->k, parts, n, &m->err);
-	json_decref(parts[0]);
-	json_decref(parts[1]);
-	return r < 0 ? put_off(m) : 0;
+	return make_parts(m->k, parts, &m->err) < 0 ? put_off(m) : 0;
 }
 
 static void make(void *arg)
@@ -278,6 +289,7 @@ void job_make(struct job *j)
 	assert(j->state == JOB_PAUSED);
 	m->j = j;
 	m->k = j->k;
+	m->kind = j->kind;
 	m->arena = arena_new();
 	m->per_pod = j->bundles.n > 1 ? j->room.per_pod : 0;
 	m->attempts =
@@ -297,8 +309,7 @@ void job_make(struct job *j)
 struct mending {
 	struct kube *k;
 	uint64_t id;
-	json_t *parts[2];
-	size_t n;
+	json_t *parts;
 	int result;
 };
 
@@ -307,7 +318,7 @@ static void mend(void *arg)
 	struct mending *m = arg;
 	struct err ignored = { 0 }; /* the gang's own time limit reports it */
 
-	m->result = atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->parts, m->n, &ignored);
+	m->result = atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->parts, &ignored);
 }
 
 static void mended(void *arg)
@@ -320,8 +331,7 @@ static void mended(void *arg)
 		j->mending = false;
 		j->again_ns = kube_mono(j->k) + MEND_AGAIN_NS;
 	}
-	json_decref(m->parts[0]);
-	json_decref(m->parts[1]);
+	json_decref(m->parts);
 	free(m);
 }
 
@@ -342,7 +352,7 @@ void job_mend(struct job *j)
 	m->k = j->k;
 	m->id = j->id;
 	if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 ||
-	    kube_gang_objects(&of, j->uid, m->parts, &m->n, &ignored) < 0) {
+	    kube_gang_objects(&of, j->uid, &m->parts, &ignored) < 0) {
 		j->half_made = false; /* this engine would make them differently */
 		free(m);
 		return;
@@ -355,10 +365,10 @@ void job_mend(struct job *j)
 
 struct deletion {
 	struct kube *k;
-	uint64_t id; /* of the Job, if it is still known at the end */
-	const char *group, *resource;
+	uint64_t id;                  /* of the Job, if it is still known at the end */
+	const struct kube_kind *kind; /* NULL: a pod */
 	char name[254], uid[64];
-	bool at_once, job;
+	bool at_once;
 	int result;
 	struct err err;
 };
@@ -375,7 +385,10 @@ static int delete_at(struct kube_client *c, const char *ns, const struct deletio
 
 	if (d->at_once)
 		json_object_set_new(body, "gracePeriodSeconds", json_integer(0));
-	kube_add_path(&path, d->group, "v1", ns, d->resource, d->name);
+	if (d->kind)
+		add_path(&path, d->kind, ns, d->name);
+	else
+		kube_add_path(&path, "", "v1", ns, "pods", d->name);
 	call.path = path.s;
 	call.body = body;
 	r = kube_do(c, &call, err);
@@ -398,7 +411,7 @@ static void deletion_done(void *arg)
 	struct deletion *d = arg;
 	struct job *j = map_get(d->k->by_id.jobs, &d->id, sizeof(d->id));
 
-	if (j && d->job) {
+	if (j && d->kind) {
 		j->deleting = false;
 		j->deleted |= d->result == 0;
 		j->gone |= d->result == 0;
@@ -415,9 +428,7 @@ void job_delete(struct job *j)
 		return;
 	j->deleting = true;
 	d = xcalloc(1, sizeof(*d));
-	*d = (struct deletion){
-		.k = j->k, .id = j->id, .group = "batch", .resource = "jobs", .job = true
-	};
+	*d = (struct deletion){ .k = j->k, .id = j->id, .kind = j->kind };
 	snprintf(d->name, sizeof(d->name), "%s", j->name);
 	memcpy(d->uid, j->uid, sizeof(d->uid));
 	pool_submit(j->k->pool, run_deletion, deletion_done, d);
@@ -427,9 +438,7 @@ static void delete_pod(struct bundle *b, struct pod *p, bool at_once)
 {
 	struct deletion *d = xcalloc(1, sizeof(*d));
 
-	*d = (struct deletion){
-		.k = b->k, .id = b->j->id, .group = "", .resource = "pods", .at_once = at_once
-	};
+	*d = (struct deletion){ .k = b->k, .id = b->j->id, .at_once = at_once };
 	memcpy(d->name, p->f.name, sizeof(d->name));
 	memcpy(d->uid, p->f.uid, sizeof(d->uid));
 	p->end_asked = at_once ? POD_KILLED : POD_TOLD;
@@ -470,6 +479,7 @@ static bool is_done(struct kube *k, const struct job_facts *f)
 struct sweep {
 	struct kube_client *c;
 	const char *ns;
+	const struct kube_kind *kind;
 	struct kube *k; /* delete only Jobs whose attempts' ends are on its record; NULL: all */
 	size_t max;     /* Jobs to look at; 0: all */
 	size_t n_seen, n_deleted;
@@ -480,11 +490,11 @@ struct sweep {
 static int sweep_job(void *arg, const json_t *object, struct err *err)
 {
 	struct sweep *s = arg;
-	struct deletion d = { .group = "batch", .resource = "jobs" };
+	struct deletion d = { .kind = s->kind };
 	struct job_facts f;
 	int r = 0;
 
-	if (job_facts_of(object, &f) == 0 && !f.deleted && (!s->k || is_done(s->k, &f))) {
+	if (job_facts_of(s->kind, object, &f) == 0 && !f.deleted && (!s->k || is_done(s->k, &f))) {
 		memcpy(d.name, f.name, sizeof(d.name));
 		memcpy(d.uid, f.uid, sizeof(d.uid));
 		r = delete_at(s->c, s->ns, &d, err);
@@ -498,10 +508,10 @@ static int sweep(struct sweep *s, const char *project, const char *run_id, int64
 		 struct err *err)
 {
 	_cleanup_(freep) char *selector = kube_selector(project, KUBE_LABEL_RUN "=%s", run_id);
-	const struct kube_list l = { .group = "batch",
-				     .version = "v1",
+	const struct kube_list l = { .group = s->kind->group,
+				     .version = s->kind->version,
 				     .ns = s->ns,
-				     .resource = "jobs",
+				     .resource = s->kind->resource,
 				     .label_selector = selector,
 				     .accept = KUBE_METADATA_LIST,
 				     .timeout_ns = timeout_ns,
@@ -518,8 +528,11 @@ void runner_sweep(struct kube *k)
 		.c = k->client, .ns = k->o.profile->namespace_, .k = k, .max = SWEEP_MAX
 	};
 
-	if (k->run_id && map_len(k->by_id.done))
-		sweep(&s, k->o.profile->project, k->run_id, 10 * NS_PER_S, NULL);
+	for (size_t i = 0; i < KUBE_KINDS && k->run_id && map_len(k->by_id.done); i++) {
+		s.kind = &kube_kinds[i];
+		if (k->jobs[i].watch)
+			sweep(&s, k->o.profile->project, k->run_id, 10 * NS_PER_S, NULL);
+	}
 }
 
 /* A run without an engine. */
@@ -528,8 +541,20 @@ int kube_delete_run(struct kube_client *c, const char *namespace_, const char *p
 		    const char *run_id, size_t *ret_n, struct err *err)
 {
 	struct sweep s = { .c = c, .ns = namespace_ };
-	int r = sweep(&s, project, run_id, 0, err);
+	int r = 0;
 
+	/* A cluster without an operator has no objects of its, and an account that may not list
+	 * them has made none. */
+	for (size_t i = 0; i < KUBE_KINDS && r == 0; i++) {
+		struct err why = { 0 };
+
+		s.kind = &kube_kinds[i];
+		r = sweep(&s, project, run_id, 0, &why);
+		if (r < 0 && i > 0 && (why.code == ERR_NOT_FOUND || why.code == ERR_INVALID))
+			r = 0;
+		else if (r < 0 && err)
+			*err = why;
+	}
 	*ret_n = s.n_deleted;
 	return r;
 }

@@ -154,6 +154,7 @@ static void place(struct kube *k, struct member *m, struct job ***fresh, size_t 
 	if (!b) {
 		j = job_of(k, id);
 		j->state = JOB_PAUSED;
+		j->kind = kube_job_kind(k->o.profile, m->a);
 		kube_job_room(k->o.profile, m->a, &j->room);
 		*fresh = xreallocarray(*fresh, *n + 1, sizeof(**fresh));
 		(*fresh)[(*n)++] = j;
@@ -167,7 +168,7 @@ void runner_flush(struct kube *k)
 	_cleanup_(freep) struct job **fresh = NULL;
 	size_t n = 0, n_held = k->held.n;
 
-	if (k->resumed && !k->jobs.synced)
+	if (k->resumed && !runner_has_list(k))
 		return;
 	for (size_t i = 0; i < n_held; i++)
 		place(k, k->held.v[i], &fresh, &n);
@@ -229,7 +230,7 @@ static int kube_submit(struct runner *r, const struct runner_attempt *a, struct 
 		return 0;
 	if (a->shell)
 		return err_set(err, ERR_UNSUPPORTED, "a shell needs the local runner (--on local)");
-	if (runner_watch(k, a->run_id, err) < 0)
+	if (runner_watch(k, a->run_id, kube_job_kind(k->o.profile, a), err) < 0)
 		return -1;
 	*slot = m = xcalloc(1, sizeof(*m));
 	m->k = k;
@@ -248,7 +249,7 @@ static int kube_adopt(struct runner *r, const struct runner_attempt *a, struct e
 	struct kube *k = kube_of(r);
 
 	k->resumed = true;
-	return runner_watch(k, a->run_id, err);
+	return runner_watch(k, a->run_id, kube_job_kind(k->o.profile, a), err);
 }
 
 static void kube_settled(struct runner *r, uint64_t attempt_id)
@@ -376,7 +377,7 @@ static void kube_free(struct runner *r)
 	loop_remove(k->loop, k->flusher);
 	inbox_close(k);
 	pool_free(k->pool);
-	if (k->resumed && !k->jobs.synced)
+	if (k->resumed && !runner_has_list(k))
 		runner_sweep(k);
 	kube_client_free(k->client);
 	free_all(k);

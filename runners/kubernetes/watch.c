@@ -1,9 +1,10 @@
 /* runners/kubernetes/watch.c — brings facts from the watches' threads to the loop: the inbox.
  *
- * Two watches, of Jobs and of pods of one run, have a thread each (api/watch.c). There on_event()
- * turns an object into facts and puts them into the inbox. An eventfd wakes the loop, where take()
- * takes them in, at most NEWS_A_TURN of them a turn. When the inbox is full, the watch's thread
- * waits, and so does the server.
+ * Two watches, of Jobs and of pods of one run, have a thread each (api/watch.c); so has the watch
+ * of each operator's objects that the run uses (job/kind.h). There on_event() turns an object into
+ * facts and puts them into the inbox. An eventfd wakes the loop, where take() takes them in, at
+ * most NEWS_A_TURN of them a turn. When the inbox is full, the watch's thread waits, and so does
+ * the server.
  *
  * A list has a generation: it grows at SYNC_BEGIN, each fact is marked with it, and at SYNC_END
  * everything with an older one is gone (end_sync()). Facts of a pod are taken only if its
@@ -63,10 +64,11 @@ static void on_event(void *arg, enum kube_event e, const json_t *object)
 	struct news *n = xcalloc(1, sizeof(*n));
 
 	n->kind = v->kind;
+	n->of = v->of;
 	n->event = e;
 	if (e != KUBE_SYNC_BEGIN && e != KUBE_SYNC_END &&
-	    (v->kind == NEWS_JOB ? job_facts_of(object, &n->job) : pod_facts_of(object, &n->pod)) <
-		    0)
+	    (v->kind == NEWS_JOB ? job_facts_of(v->of, object, &n->job)
+				 : pod_facts_of(object, &n->pod)) < 0)
 		news_free(n);
 	else
 		put(v->k, n);
@@ -78,8 +80,10 @@ static void on_trouble(void *arg, const struct err *err, bool denied)
 	struct news *n = xcalloc(1, sizeof(*n));
 
 	n->kind = v->kind;
+	n->of = v->of;
 	n->trouble = true;
 	n->denied = denied;
+	n->unknown = err && err->code == ERR_NOT_FOUND;
 	n->text = err ? xstrdup(err->msg) : NULL;
 	put(v->k, n);
 }
@@ -112,11 +116,12 @@ static void take_job(struct kube *k, struct news *n)
 	if (*j->uid && strcmp(j->uid, n->job.uid) != 0 && j->state != JOB_SEEN)
 		return; /* an earlier Job of that name */
 	learn_time(k, n->job.created_ns);
+	j->kind = n->of;
 	job_facts_deinit(&j->f);
 	j->f = n->job;
 	n->job = (struct job_facts){ 0 };
 	j->seen = true;
-	j->generation = k->jobs.generation;
+	j->generation = k->jobs[kube_kind_number(j->kind)].generation;
 	memcpy(j->name, j->f.name, MIN(strlen(j->f.name) + 1, sizeof(j->name) - 1));
 	memcpy(j->uid, j->f.uid, sizeof(j->uid));
 	if (j->state == JOB_SEEN)
@@ -126,6 +131,8 @@ static void take_job(struct kube *k, struct news *n)
 	job_look(j);
 }
 
+/* An operator that hasn't seen that we deleted its object may make pods once more. They say nothing
+ * about the attempt, and NULL is returned for them. */
 static struct pod *pod_of(struct bundle *b, const char *uid)
 {
 	struct pod *p;
@@ -133,6 +140,8 @@ static struct pod *pod_of(struct bundle *b, const char *uid)
 	for (size_t i = 0; i < b->pods.n; i++)
 		if (str_eq(b->pods.v[i]->f.uid, uid))
 			return b->pods.v[i];
+	if ((b->j->deleting || b->j->deleted) && !kube_kind_is_job(b->j->kind))
+		return NULL;
 	p = xcalloc(1, sizeof(*p));
 	VEC_PUSH(&b->pods, p);
 	return p;
@@ -145,12 +154,16 @@ static void take_pod(struct kube *k, struct news *n)
 	struct pod *p;
 	bool was_gone;
 
-	if (*j->uid && !str_eq(n->pod.job_uid, j->uid))
+	if (j->state == JOB_SEEN && !j->seen)
+		j->kind = n->pod.kind;
+	if (j->kind != n->pod.kind || !job_owns(j, &n->pod))
 		return; /* of an earlier Job, or with labels copied from ours */
 	b = job_bundle(j, n->pod.array ? n->pod.index : 0);
 	if (b->state == BUNDLE_REPORTED && b->j->bundles.n == 1)
 		return;
 	p = pod_of(b, n->pod.uid);
+	if (!p)
+		return;
 	was_gone = p->f.gone;
 	pod_facts_deinit(&p->f);
 	p->f = n->pod;
@@ -172,7 +185,8 @@ static void end_sync(struct kube *k, struct view *v)
 	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
 		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
 
-		if (j && v->kind == NEWS_JOB && j->seen && j->generation < v->generation)
+		if (j && v->kind == NEWS_JOB && j->kind == v->of && j->seen &&
+		    j->generation < v->generation)
 			j->gone = true;
 		for (size_t b = 0; j && v->kind == NEWS_POD && b < j->bundles.n; b++) {
 			struct bundle *of = j->bundles.v[b];
@@ -185,21 +199,38 @@ static void end_sync(struct kube *k, struct view *v)
 	runner_look_all(k);
 }
 
+static void count_trouble(const struct kube *k, bool *ret_troubled, bool *ret_denied)
+{
+	*ret_troubled = k->pods.troubled;
+	*ret_denied = k->pods.denied_ns != 0;
+	for (size_t i = 0; i < KUBE_KINDS; i++) {
+		*ret_troubled |= k->jobs[i].troubled;
+		*ret_denied |= k->jobs[i].denied_ns != 0;
+	}
+}
+
 static void take_trouble(struct kube *k, struct view *v, struct news *n)
 {
-	bool was_denied = k->jobs.denied_ns || k->pods.denied_ns;
+	bool troubled, denied, was_denied;
 
+	/* Without an operator there are no objects of its; to make one is an error (requests.c). */
+	if (n->unknown && v->of && !kube_kind_is_job(v->of)) {
+		end_sync(k, v);
+		return;
+	}
+	count_trouble(k, &troubled, &was_denied);
 	v->troubled = n->text != NULL;
 	v->denied_ns = !n->denied ? 0 : v->denied_ns ? v->denied_ns : kube_mono(k);
-	if ((!k->jobs.troubled && !k->pods.troubled) || (n->denied && !was_denied)) {
+	count_trouble(k, &troubled, &denied);
+	if (!troubled || (n->denied && !was_denied)) {
 		free(k->trouble);
 		k->trouble = NULL;
 	}
 	if (n->denied && !k->trouble)
 		k->trouble = xasprintf(
-			"the cluster does not let this account watch %s in the namespace %s "
+			"the cluster does not let this account watch %ss in the namespace %s "
 			"(`cairn doctor --on kubernetes` lists missing rights): %s",
-			v->kind == NEWS_JOB ? "Jobs" : "pods", k->o.profile->namespace_, n->text);
+			v->of ? v->of->kind : "pod", k->o.profile->namespace_, n->text);
 	else if (n->text && !k->trouble)
 		k->trouble = xasprintf("the cluster does not answer; what runs there goes on: %s",
 				       n->text);
@@ -208,7 +239,7 @@ static void take_trouble(struct kube *k, struct view *v, struct news *n)
 
 static void take(struct kube *k, struct news *n)
 {
-	struct view *v = n->kind == NEWS_JOB ? &k->jobs : &k->pods;
+	struct view *v = n->kind == NEWS_JOB ? &k->jobs[kube_kind_number(n->of)] : &k->pods;
 
 	if (n->trouble) {
 		take_trouble(k, v, n);
@@ -218,7 +249,7 @@ static void take(struct kube *k, struct news *n)
 		end_sync(k, v);
 	} else if (n->kind == NEWS_JOB) {
 		take_job(k, n);
-	} else if (of_interest(k, n->pod.attempt_id) && *n->pod.job_uid) {
+	} else if (of_interest(k, n->pod.attempt_id) && (*n->pod.job_uid || n->pod.owner)) {
 		take_pod(k, n);
 	}
 }
@@ -262,7 +293,8 @@ int inbox_open(struct kube *k, struct err *err)
 {
 	struct inbox *in = &k->inbox;
 
-	k->jobs = (struct view){ .k = k, .kind = NEWS_JOB };
+	for (size_t i = 0; i < KUBE_KINDS; i++)
+		k->jobs[i] = (struct view){ .k = k, .kind = NEWS_JOB, .of = &kube_kinds[i] };
 	k->pods = (struct view){ .k = k, .kind = NEWS_POD };
 	in->last = &in->first;
 	pthread_mutex_init(&in->lock, NULL);
@@ -282,9 +314,9 @@ void inbox_close(struct kube *k)
 	in->closed = true;
 	pthread_cond_broadcast(&in->room);
 	pthread_mutex_unlock(&in->lock);
-	kube_watch_free(k->jobs.watch);
+	for (size_t i = 0; i < KUBE_KINDS; i++)
+		kube_watch_free(k->jobs[i].watch);
 	kube_watch_free(k->pods.watch);
-	k->jobs.watch = k->pods.watch = NULL;
 	loop_remove(k->loop, k->inbox_source);
 	while ((n = get(in)))
 		news_free(n);
@@ -296,13 +328,12 @@ void inbox_close(struct kube *k)
 }
 
 /* A watch from an earlier call continues. */
-static int watch(struct kube *k, struct view *v, const char *group, const char *resource,
-		 const char *selector, struct err *err)
+static int watch(struct kube *k, struct view *v, const char *selector, struct err *err)
 {
-	const struct kube_watch_options o = { .group = group,
-					      .version = "v1",
+	const struct kube_watch_options o = { .group = v->of ? v->of->group : "",
+					      .version = v->of ? v->of->version : "v1",
 					      .ns = k->o.profile->namespace_,
-					      .resource = resource,
+					      .resource = v->of ? v->of->resource : "pods",
 					      .label_selector = selector,
 					      .event = on_event,
 					      .trouble = on_trouble,
@@ -311,16 +342,27 @@ static int watch(struct kube *k, struct view *v, const char *group, const char *
 	return v->watch ? 0 : kube_watch_new(k->o.access, &o, &v->watch, err);
 }
 
-int runner_watch(struct kube *k, const char *run_id, struct err *err)
+int runner_watch(struct kube *k, const char *run_id, const struct kube_kind *kind, struct err *err)
 {
+	struct view *v = &k->jobs[kube_kind_number(kind)];
 	_cleanup_(freep) char *selector = NULL;
 
-	if (k->run_id)
+	if (k->run_id && v->watch)
 		return 0;
-	selector = kube_selector(k->o.profile->project, KUBE_LABEL_RUN "=%s", run_id);
-	if (watch(k, &k->jobs, "batch", "jobs", selector, err) < 0 ||
-	    watch(k, &k->pods, "", "pods", selector, err) < 0)
+	selector = kube_selector(k->o.profile->project, KUBE_LABEL_RUN "=%s",
+				 k->run_id ? k->run_id : run_id);
+	if (watch(k, &k->jobs[0], selector, err) < 0 || watch(k, v, selector, err) < 0 ||
+	    watch(k, &k->pods, selector, err) < 0)
 		return -1;
-	k->run_id = xstrdup(run_id);
+	if (!k->run_id)
+		k->run_id = xstrdup(run_id);
 	return 0;
+}
+
+bool runner_has_list(const struct kube *k)
+{
+	for (size_t i = 0; i < KUBE_KINDS; i++)
+		if (k->jobs[i].watch && !k->jobs[i].synced)
+			return false;
+	return k->jobs[0].watch;
 }

@@ -106,7 +106,7 @@ cluster_created() {
 		    o = e.get("objectRef", {})
 		    if e["verb"] == "create" and o.get("resource") == resource and o.get("namespace") == namespace and not o.get("subresource") \
 		            and e["responseStatus"]["code"] == 201 and "dryRun=" not in e["requestURI"]:
-		        print(e.get("responseObject", {}).get("metadata", {}).get("name") or o.get("name"))
+		        print(e.get("responseObject", {}).get("metadata", {}).get("name") or o.get("name") or "?")
 	E
 }
 cluster_count() { cluster_created "$@" | wc -l; }

@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (json_parse("fuzz", (const char *)data, size, &j, NULL) < 0)
 		return 0;
-	if (job_facts_of(j, &job) == 0 && pod_facts_of(j, &pod) == 0) {
+	if (job_facts_of(&kube_kinds[size % KUBE_KINDS], j, &job) == 0 &&
+	    pod_facts_of(j, &pod) == 0) {
 		const struct pod_facts *pods[] = { &pod, &pod };
 
 		for (unsigned nodes = 1; nodes < 3; nodes++) {

@@ -2,7 +2,8 @@
  * (engine/pod/pod.h).
  *
  * The Job calls it, not a person. It needs no project. Everything comes from the environment
- * (CAIRN_POD_SPEC, CAIRN_STORE and CAIRN_STORE_*, JOB_COMPLETION_INDEX) and a few options.
+ * (CAIRN_POD_SPEC, CAIRN_STORE and CAIRN_STORE_*, JOB_COMPLETION_INDEX, CAIRN_POD_FIRST) and a few
+ * options.
  *
  * --ready is the postStart hook and --well the readiness probe; without them the sidecar itself
  * runs. Before it opens the store, first_contact() tries the store's address for up to CONTACT_NS.
@@ -84,10 +85,9 @@ static int take_duration(const struct cli_args *args, const char *option, int64_
 	return text_parse_duration(v, ret, err) < 0 ? err_wrap(err, "--%s", option) : 0;
 }
 
-/* Kubernetes numbers the pods of an Indexed Job. */
-static int take_index(unsigned *ret, struct err *err)
+static int take_number(const char *name, unsigned *ret, struct err *err)
 {
-	const char *v = not_empty("JOB_COMPLETION_INDEX");
+	const char *v = not_empty(name);
 	char *end;
 	unsigned long n;
 
@@ -95,9 +95,26 @@ static int take_index(unsigned *ret, struct err *err)
 		return 0;
 	n = strtoul(v, &end, 10);
 	if (*end || *v < '0' || *v > '9' || n > INDEX_MAX)
-		return err_set(err, ERR_USAGE, "JOB_COMPLETION_INDEX is \"%.20s\", not a number",
-			       v);
+		return err_set(err, ERR_USAGE, "%s is \"%.20s\", not a number", name, v);
 	*ret = (unsigned)n;
+	return 0;
+}
+
+/* Kubernetes numbers the pods of an Indexed Job. An operator numbers those of each group, and
+ * CAIRN_POD_FIRST is the number of the group's first (job/kind.h). The sum stands for both from
+ * here on. */
+static int take_index(unsigned *ret, struct err *err)
+{
+	unsigned first = 0;
+	char text[16];
+
+	if (take_number("JOB_COMPLETION_INDEX", ret, err) < 0 ||
+	    take_number("CAIRN_POD_FIRST", &first, err) < 0)
+		return -1;
+	*ret += first;
+	snprintf(text, sizeof(text), "%u", *ret);
+	if (first)
+		setenv("JOB_COMPLETION_INDEX", text, 1);
 	return 0;
 }
 

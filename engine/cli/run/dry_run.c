@@ -132,8 +132,7 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 				      .n = n,
 				      .per_pod = per_pod,
 				      .spec = &spec };
-	json_t *objects[3] = { NULL };
-	size_t more = 0;
+	json_t *object = NULL, *more = NULL;
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
@@ -148,15 +147,17 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 	} else {
 		str_add(&about, ": waits for what is not made yet; its specification is not known");
 	}
-	r = kube_job_object(&job, &objects[0], err);
+	r = kube_job_object(&job, &object, err);
 	if (r == 0)
-		r = kube_gang_objects(&job, NULL, objects + 1, &more, err);
+		r = kube_gang_objects(&job, NULL, &more, err);
 	if (r == 0 && !d->client)
 		comment(d, about.s);
-	for (size_t i = 0; i < 1 + more && r == 0; i++)
-		r = show_object(d, tasks[0].a.task, objects[i], err);
-	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
-		json_decref(objects[i]);
+	if (r == 0)
+		r = show_object(d, tasks[0].a.task, object, err);
+	for (size_t i = 0; i < json_array_size(more) && r == 0; i++)
+		r = show_object(d, tasks[0].a.task, json_array_get(more, i), err);
+	json_decref(object);
+	json_decref(more);
 	return r;
 }
 

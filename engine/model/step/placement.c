@@ -262,6 +262,20 @@ static void read_spread(const struct doc *d, const struct yaml_node *n, const ch
 		json_object_set_new(into, key, yaml_to_json(n));
 }
 
+/* The runner's table of kinds has the same names (runners/kubernetes/job/kind.c):
+ * tests/unit/runners/test_job.c compares it with the schema, and schema_parity the schema with
+ * this.
+ */
+static void read_as(const struct doc *d, const struct yaml_node *n, const char *key, json_t *into)
+{
+	static const char *const kinds[] = { "job",    "pytorchjob", "tfjob", "xgboostjob",
+					     "jaxjob", "mpijob",     "jobset" };
+	const char *as;
+
+	if (read_choice(d, n, "`as`", kinds, ARRAY_LEN(kinds), &as))
+		json_object_set_new(into, key, json_string(as));
+}
+
 static void read_token(const struct doc *d, const struct yaml_node *n, const char *key,
 		       json_t *into)
 {
@@ -321,6 +335,7 @@ static void read_template_object(const struct doc *d, const struct yaml_node *n,
 static const struct placement_key placement_keys[] = {
 	{ "affinity", read_affinity },
 	{ "annotations", read_text_map },
+	{ "as", read_as },
 	{ "env_from", read_object_names },
 	{ "image_pull_secrets", read_object_names },
 	{ "labels", read_text_map },

@@ -13,6 +13,7 @@
  *	  tmp: {size: 10Gi, memory: true, mount: /fast}
  *	      # an emptyDir, of memory
  *	kubernetes:
+ *	  as: pytorchjob                    # what owns the pods of a step over several nodes
  *	  node_selector: {disk: ssd}
  *	  tolerations: [{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]
  *	  affinity: {…}                     # as in a pod

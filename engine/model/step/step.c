@@ -397,6 +397,21 @@ static unsigned kind_of_step(struct build *b)
 	return 0;
 }
 
+/* In `defaults` and cairn.yaml it holds for those steps that have several nodes. */
+static void check_as(const struct build *b)
+{
+	const struct yaml_node *place = yaml_get(b->node, "kubernetes"),
+			       *as = place && place->kind == YAML_KIND_MAP ? yaml_get(place, "as")
+									   : NULL;
+
+	if (as && as->kind == YAML_KIND_SCALAR && b->s->distributed.nodes <= 1 &&
+	    !str_eq(as->text, "job"))
+		doc_error(b->doc, as,
+			  "`as: %.40s` is for a step over several nodes: step `%s` has no "
+			  "`distributed` with `nodes: 2` or more",
+			  as->text, b->s->name);
+}
+
 static void finish_step(struct build *b, unsigned context)
 {
 	struct step *s = b->s;
@@ -428,6 +443,7 @@ static void finish_step(struct build *b, unsigned context)
 			  "the ranks of step `%s` meet by network: `network: none` isn't possible "
 			  "with `distributed`; `loopback` is",
 			  s->name);
+	check_as(b);
 	step_finish_builtin(b);
 	if (s->measured.values)
 		step_add_output(b,

@@ -104,7 +104,7 @@ static void place_eks(struct pod_build *b, bool spot, const char *product)
 	note(b, "karpenter.sh/do-not-disrupt", "true");
 	if (b->p->store_account) /* its webhook gives the account's identity to every container that
 				    isn't listed here */
-		note(b, "eks.amazonaws.com/skip-containers", KUBE_MAIN);
+		note(b, "eks.amazonaws.com/skip-containers", b->kind->main);
 	if (product)
 		select_node(b, "nvidia.com/gpu.product", product);
 }

@@ -7,6 +7,7 @@
 #ifndef CAIRN_RUNNERS_KUBERNETES_JOB_INTERNAL_H
 #define CAIRN_RUNNERS_KUBERNETES_JOB_INTERNAL_H
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/macros.h"
@@ -27,7 +28,9 @@ struct pod_build {
 	const struct kube_job *job;
 	const struct kube_profile *p;
 	const struct runner_attempt *a; /* the first */
-	char name[64];                  /* of the Job */
+	const struct kube_kind *kind;   /* the Job, or what owns the pods instead */
+	char name[64];                  /* of that object */
+	char service[72];               /* of several nodes: by which the pods find each other */
 	json_t *placement;              /* cairn.yaml's and the step's, joined */
 	json_t *labels, *annotations;   /* of the pod */
 	json_t *selector, *tolerations; /* nodeSelector, tolerations */
@@ -54,6 +57,18 @@ int kube_place_cloud(struct pod_build *b, struct err *err);
 bool kube_gpu_type_is_resource(
 	const char *gpu_type); /* "nvidia.com/mig-1g.10gb"; a product isn't, like "nvidia-l4" */
 
+/* What owns the pods of `a`: ERR_INVALID when the placement's `as` names no kind. */
+int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
+			const struct kube_kind **ret, struct err *err);
+
+/* job/job.c */
+int kube_build_init(struct pod_build *b, const struct kube_job *j, struct err *err);
+void kube_build_deinit(struct pod_build *b);
+json_t *kube_metadata(const struct pod_build *b);                   /* new reference */
+json_t *kube_job_spec(const struct pod_build *b, json_t *template); /* new reference */
+int64_t kube_ttl_s(const struct pod_build *b);
+/* job/kind.c: new reference: the `spec` of the build's kind around the pod. */
+json_t *kube_kind_spec(const struct pod_build *b, json_t *template);
 /* job/volumes.c: fills volumes and mounts. */
 int kube_add_volumes(struct pod_build *b, struct err *err);
 /* job/pod.c: new references. */

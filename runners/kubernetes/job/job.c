@@ -1,25 +1,27 @@
 /* runners/kubernetes/job/job.c — names, labels, and the Job itself.
  *
  * kube_job_object() makes a pod_build and fills it in a fixed order: placement and cloud
- * (build_init()), volumes, containers, the pod, and the templates over it. The Job around the pod
- * comes last; a template can't change it. An object over KUBE_OBJECT_MAX is refused here, where the
- * message can name the step.
+ * (kube_build_init()), volumes, containers, the pod, and the templates over it. The Job around the
+ * pod comes last, or the operator's object that the step wants instead (kind.h); a template can't
+ * change it. An object over KUBE_OBJECT_MAX is refused here, where the message can name the step.
  *
  * A name is a slug of the task and a digest of run, task and attempt number, so every engine gives
  * the same Job the same name. One annotation names the owner (kube_job_owner()), another the
  * attempts that the Job was made for. Labels and annotations of the placement are on every object;
  * ours win.
  *
- * Pure functions, any thread; build_deinit() frees the build's members. Elsewhere: containers
+ * Pure functions, any thread; kube_build_deinit() frees the build's members. Elsewhere: containers
  * (pod.c), volumes (volumes.c), where the pod runs (placement.c, cloud.c), who shares a Job
- * (share.c), requests (requests.c).
+ * (share.c), Services of several nodes (gang.c), requests (requests.c).
  */
 #include <assert.h>
 #include <stdarg.h>
 #include "runners/kubernetes/job/internal.h"
 
 /* Leaves room for "-<index>-<five characters>" in the 63 characters of a pod's name. */
-#define NAME_MAX_        52
+#define NAME_MAX_ 52
+/* With several nodes, an operator (kind.h) or Cairn adds more: "-worker-0", "-cairn-0". */
+#define GANG_NAME_MAX    40
 #define HASH_DIGITS      16
 #define VALUE_MAX        63 /* of a label */
 #define DAY_S            86400
@@ -61,7 +63,8 @@ void kube_job_name(const struct runner_attempt *a, char ret[64])
 	str_add_field(&record, a->task, strlen(a->task));
 	str_add_u32(&record, a->number);
 	digest_bytes(record.s, record.len, &d);
-	n = add_slug(ret, NAME_MAX_ - HASH_DIGITS - 1, a->task);
+	n = add_slug(ret, (a->on.gang.nodes > 1 ? GANG_NAME_MAX : NAME_MAX_) - HASH_DIGITS - 1,
+		     a->task);
 	snprintf(ret + n, 64 - n, "-%.*s", HASH_DIGITS, digest_hex(&d, hex));
 }
 
@@ -238,15 +241,15 @@ static int pod_spec_object(struct pod_build *b, json_t **ret, struct err *err)
 	if (json_array_size(spread))
 		json_object_set(spec, "topologySpreadConstraints", spread);
 	json_object_set(spec, "tolerations", b->tolerations);
-	if (b->a->on.gang.nodes > 1)
-		kube_set_str(spec, "subdomain", b->name);
+	if (b->a->on.gang.nodes > 1 && kube_kind_is_job(b->kind))
+		kube_set_str(spec, "subdomain", b->service);
 	*ret = TAKE_PTR(spec);
 	return 0;
 }
 
 /* The Job. */
 
-static void build_deinit(struct pod_build *b)
+void kube_build_deinit(struct pod_build *b)
 {
 	json_decref(b->placement);
 	json_decref(b->labels);
@@ -259,7 +262,7 @@ static void build_deinit(struct pod_build *b)
 	json_decref(b->sidecar_mounts);
 }
 
-static int build_init(struct pod_build *b, const struct kube_job *j, struct err *err)
+int kube_build_init(struct pod_build *b, const struct kube_job *j, struct err *err)
 {
 	assert(j->n > 0 && j->spec);
 	*b = (struct pod_build){ .job = j, .p = j->profile, .a = j->attempts[0] };
@@ -270,8 +273,11 @@ static int build_init(struct pod_build *b, const struct kube_job *j, struct err 
 		return err_set(err, ERR_INVALID,
 			       "a step over %u nodes can't share its pods: leave out `pack`",
 			       b->a->on.gang.nodes);
-	if (kube_placement_join(b->p->placement, b->a->on.placement_json, &b->placement, err) < 0)
+	if (kube_placement_join(b->p->placement, b->a->on.placement_json, &b->placement, err) < 0 ||
+	    kube_placement_kind(b->placement, b->a, &b->kind, err) < 0)
 		return -1;
+	snprintf(b->service, sizeof(b->service), "%s%s", b->name,
+		 kube_kind_is_job(b->kind) ? "" : "-cairn");
 	b->labels = our_labels(b);
 	b->annotations = our_annotations(b, true);
 	b->selector = json_object();
@@ -282,17 +288,22 @@ static int build_init(struct pod_build *b, const struct kube_job *j, struct err 
 	return kube_place(b, err);
 }
 
+int64_t kube_ttl_s(const struct pod_build *b)
+{
+	return b->p->ttl_s ? b->p->ttl_s : DAY_S;
+}
+
 /* A disrupted pod ends the Job (or its index) at once: the engine makes another attempt. */
-static json_t *job_spec(const struct pod_build *b, json_t *template)
+json_t *kube_job_spec(const struct pod_build *b, json_t *template)
 {
 	bool array = b->n_pods > 1;
 	json_int_t pods = (json_int_t)(array ? b->n_pods : b->a->on.gang.nodes);
-	json_t *spec = json_pack(
-		"{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}",
-		array ? "backoffLimitPerIndex" : "backoffLimit", 0, "ttlSecondsAfterFinished",
-		(json_int_t)(b->p->ttl_s ? b->p->ttl_s : DAY_S), "podFailurePolicy", "rules",
-		"action", array ? "FailIndex" : "FailJob", "onPodConditions", "type",
-		"DisruptionTarget", "status", "True", "template", template);
+	json_t *spec =
+		json_pack("{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}",
+			  array ? "backoffLimitPerIndex" : "backoffLimit", 0,
+			  "ttlSecondsAfterFinished", (json_int_t)kube_ttl_s(b), "podFailurePolicy",
+			  "rules", "action", array ? "FailIndex" : "FailJob", "onPodConditions",
+			  "type", "DisruptionTarget", "status", "True", "template", template);
 
 	if (pods > 1) {
 		kube_set_str(spec, "completionMode", "Indexed");
@@ -315,7 +326,7 @@ static json_t *with_notes(const struct pod_build *b, const char *what, json_t *o
 	return all;
 }
 
-static json_t *metadata(const struct pod_build *b)
+json_t *kube_metadata(const struct pod_build *b)
 {
 	return json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace", b->p->namespace_,
 			 "labels", with_notes(b, "labels", our_labels(b)), "annotations",
@@ -334,78 +345,28 @@ static int make_job(struct pod_build *b, json_t **ret, struct err *err)
 			     b->annotations, "spec", spec);
 	if (kube_merge_templates(b, template, err) < 0)
 		return -1;
-	meta = metadata(b);
+	meta = kube_metadata(b);
 	kube_set_str(json_object_get(meta, "labels"), "kueue.x-k8s.io/queue-name",
 		     kube_placement_str(b->placement, "queue"));
-	job = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", "batch/v1", "kind", "Job", "metadata",
-			meta, "spec", job_spec(b, template));
+	job = json_pack("{s:o, s:s, s:o, s:o}", "apiVersion",
+			json_sprintf("%s/%s", b->kind->group, b->kind->version), "kind",
+			b->kind->kind, "metadata", meta, "spec", kube_kind_spec(b, template));
 	if (json_dumpb(job, NULL, 0, JSON_COMPACT) > KUBE_OBJECT_MAX)
 		return err_set(err, ERR_TOO_LARGE,
-			       "the Job of %s has more than 1 MiB: give the step fewer inputs (a "
+			       "the %s of %s has more than 1 MiB: give the step fewer inputs (a "
 			       "directory counts as one) or smaller templates",
-			       b->a->task);
+			       b->kind->kind, b->a->task);
 	*ret = TAKE_PTR(job);
 	return 0;
 }
 
 int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
 {
-	_cleanup_(build_deinit) struct pod_build b = { 0 };
+	_cleanup_(kube_build_deinit) struct pod_build b = { 0 };
 
-	if (build_init(&b, j, err) < 0 || make_job(&b, ret, err) < 0)
+	if (kube_build_init(&b, j, err) < 0 || make_job(&b, ret, err) < 0)
 		return err_wrap(err, "%s",
 				j->attempts[0]->on.step ? j->attempts[0]->on.step
 							: j->attempts[0]->task);
-	return 0;
-}
-
-/* Several nodes. */
-
-/* Kubernetes deletes it with its Job. */
-static json_t *owned_metadata(const struct pod_build *b, const char *job_uid)
-{
-	json_t *m = metadata(b);
-
-	if (job_uid)
-		json_object_set_new(m, "ownerReferences",
-				    json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "batch/v1",
-					      "kind", "Job", "name", b->name, "uid", job_uid));
-	return m;
-}
-
-static json_t *gang_selector(const struct pod_build *b)
-{
-	char id[24];
-
-	snprintf(id, sizeof(id), "%llu", (unsigned long long)b->a->id);
-	return json_pack("{s:s, s:s}", KUBE_LABEL_PROJECT,
-			 json_string_value(json_object_get(b->labels, KUBE_LABEL_PROJECT)),
-			 KUBE_LABEL_ATTEMPT, id);
-}
-
-int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret[2], size_t *ret_n,
-		      struct err *err)
-{
-	_cleanup_(build_deinit) struct pod_build b = { 0 };
-
-	*ret_n = 0;
-	if (j->attempts[0]->on.gang.nodes <= 1)
-		return 0;
-	if (build_init(&b, j, err) < 0)
-		return err_wrap(err, "%s",
-				j->attempts[0]->on.step ? j->attempts[0]->on.step
-							: j->attempts[0]->task);
-	/* Ranks look each other up before they are ready; without this, addresses come too late.
-	 */
-	ret[0] = json_pack("{s:s, s:s, s:o, s:{s:s, s:b, s:o}}", "apiVersion", "v1", "kind",
-			   "Service", "metadata", owned_metadata(&b, job_uid), "spec", "clusterIP",
-			   "None", "publishNotReadyAddresses", 1, "selector", gang_selector(&b));
-	/* Any port, because collectives choose theirs at random. */
-	ret[1] = json_pack("{s:s, s:s, s:o, s:{s:{s:o}, s:[s], s:[{s:[{s:{s:o}}]}]}}", "apiVersion",
-			   "networking.k8s.io/v1", "kind", "NetworkPolicy", "metadata",
-			   owned_metadata(&b, job_uid), "spec", "podSelector", "matchLabels",
-			   gang_selector(&b), "policyTypes", "Ingress", "ingress", "from",
-			   "podSelector", "matchLabels", gang_selector(&b));
-	*ret_n = 2;
 	return 0;
 }

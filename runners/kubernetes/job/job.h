@@ -3,7 +3,7 @@
  * One Job for an attempt: backoffLimit 0, because the engine retries; a podFailurePolicy that ends
  * it at once when its pod is disrupted (preempted, evicted), so that the Job's conditions hold the
  * reason; a time to live as a safety net only. Several nodes: an Indexed Job, a headless Service
- * and a NetworkPolicy, both owned by the Job.
+ * and a NetworkPolicy, both owned by the Job; or another object that owns the pods (kind.h).
  *
  * Attempts of one step that are ready together share a Job, an array: an Indexed Job whose pod i
  * executes the i-th attempt (or the i-th pack, one attempt after the other). This halves the work
@@ -19,7 +19,8 @@
  *
  * Environment: the sidecar gets CAIRN_POD_SPEC (pod_content_write()). With several pods, both
  * containers get JOB_COMPLETION_INDEX (from Kubernetes) and CAIRN_POD_SERVICE: rank r is the host
- * $CAIRN_POD_SERVICE-r.$CAIRN_POD_SERVICE.
+ * $CAIRN_POD_SERVICE-r.$CAIRN_POD_SERVICE. Under another kind it is the service $CAIRN_POD_SERVICE,
+ * in which `%u` stands for r, and only the sidecar knows the index (kind.c).
  *
  * Source of the rules: pkg/apis/batch/validation (Kubernetes 1.31), pod-security-admission/policy.
  */
@@ -28,6 +29,7 @@
 
 #include "base/mem.h"
 #include "base/text/json.h"
+#include "runners/kubernetes/job/kind.h"
 #include "runners/runner.h"
 
 /* Labels on every object that we make. Selectors for watches: KUBE_LABEL_RUN. */
@@ -43,6 +45,10 @@
 #define KUBE_NOTE_TASK     "cairn.internal/task"
 #define KUBE_NOTE_SPEC     "cairn.internal/spec"
 #define KUBE_NOTE_ATTEMPTS "cairn.internal/attempts"
+/* Of the pods of an operator's object (kind.h): which kind (annotation), and the number of the
+ * first node of its group (label). */
+#define KUBE_NOTE_AS     "cairn.internal/as"
+#define KUBE_LABEL_FIRST "cairn.internal/first"
 /* Label and annotation that Kubernetes gives the pods of an Indexed Job. */
 #define KUBE_INDEX "batch.kubernetes.io/job-completion-index"
 /* Where the sidecar finds store_ca; the value of its CAIRN_STORE_CA. */
@@ -115,9 +121,12 @@ void kube_job_room(const struct kube_profile *p, const struct runner_attempt *a,
 /* Whether `a` may share the Job of `first`: in the same pod (one_pod), or in a pod of its own. */
 bool kube_job_takes(const struct runner_attempt *first, const struct runner_attempt *a,
 		    bool one_pod);
-/* For several nodes: Service and NetworkPolicy, in this order, owned by the Job of that uid (NULL:
- * for display). *ret_n is 0 for one node. */
-int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret[2], size_t *ret_n,
+/* What owns the attempt's pods. A placement that isn't valid gives the Job: kube_job_object() says
+ * what is wrong with it. */
+const struct kube_kind *kube_job_kind(const struct kube_profile *p, const struct runner_attempt *a);
+/* *ret: new reference, a list. For several nodes: Services and then a NetworkPolicy, owned by the
+ * object of that uid (NULL: for display). It is empty for one node. */
+int kube_gang_objects(const struct kube_job *j, const char *owner_uid, json_t **ret,
 		      struct err *err);
 
 #endif

@@ -65,6 +65,28 @@ uint64_t kube_placement_uint(const json_t *placement, const char *key)
 	return v > 0 ? (uint64_t)v : 0;
 }
 
+int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
+			const struct kube_kind **ret, struct err *err)
+{
+	const char *as = kube_placement_str(placement, "as");
+
+	*ret = a->on.gang.nodes > 1 && as ? kube_kind_of(as) : kube_kinds;
+	return *ret ? 0
+		    : err_set(err, ERR_INVALID, "`kubernetes.as`: there is no kind `%.60s`", as);
+}
+
+const struct kube_kind *kube_job_kind(const struct kube_profile *p, const struct runner_attempt *a)
+{
+	_cleanup_(json_decrefp) json_t *placement = NULL;
+	const struct kube_kind *kind = kube_kinds;
+
+	if (a->on.gang.nodes <= 1 ||
+	    kube_placement_join(p->placement, a->on.placement_json, &placement, NULL) < 0 ||
+	    kube_placement_kind(placement, a, &kind, NULL) < 0)
+		return kube_kinds;
+	return kind;
+}
+
 /* Into the pod. */
 
 /* Refuses our own keys: they tell to whom a pod belongs. */

@@ -121,10 +121,14 @@ static void add_env(json_t *env, const char *name, size_t name_len, const char *
 					     text.s ? text.s : ""));
 }
 
+/* With a service for each pod, its number stands where engine/pod/gang.h wants it. */
 static void add_both_env(const struct pod_build *b, json_t *env)
 {
+	_cleanup_(freep) char *service =
+		xasprintf("%s%s", b->service, kube_kind_is_job(b->kind) ? "" : "-%u");
+
 	if (b->a->on.gang.nodes > 1)
-		add_env(env, "CAIRN_POD_SERVICE", strlen("CAIRN_POD_SERVICE"), b->name);
+		add_env(env, "CAIRN_POD_SERVICE", strlen("CAIRN_POD_SERVICE"), service);
 }
 
 /* Packed attempts may share a secret, which is added once. */

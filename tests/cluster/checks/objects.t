@@ -3,10 +3,25 @@
 # `cairn run --dry-run` shows.
 cluster=$(cd "$(dirname "$0")/.." && pwd)
 lacks=$("$cluster/build" --check)
-programs=${XDG_CACHE_HOME:-$HOME/.cache} # lib.sh takes both away
+programs=${XDG_CACHE_HOME:-$HOME/.cache} go_home=$HOME # lib.sh takes both away
 . "$cluster/../lib.sh"
 [ -z "$lacks" ] || test_skip_all "$lacks"
 export cluster XDG_CACHE_HOME=$programs PATH=$programs/cairn-tests/cluster/bin:$PATH
+
+# cluster_crds OPERATOR: its definitions, by the version in operators/OPERATOR/go.mod.
+cluster_crds() {
+	local folder=$cluster/operators/$1 module dir
+	module=$(sed -n 's/^tool \([^ ]*\)$/\1/p' "$folder/go.mod")
+	module=${module%/cmd/*}
+	(cd "$folder" && HOME=$go_home timeout 120 go mod download "$module") || return 1
+	dir=$(cd "$folder" && HOME=$go_home go list -mod=readonly -m -f '{{.Dir}}' "$module") || return 1
+	for f in "$dir"/manifests/base/crds/kubeflow.org_*.yaml "$dir"/manifests/base/kubeflow.org_mpijobs.yaml "$dir"/config/components/crd/bases/*.yaml; do
+		case $f in
+		*/crds/*mpijobs.yaml) ;; # the training operator's older one
+		*) [ ! -f "$f" ] || { echo ---; cat "$f"; } ;;
+		esac
+	done
+}
 
 trap '"$cluster/down" "$PWD/c" >/dev/null 2>&1; test_exit' EXIT
 "$cluster/up" "$PWD/c" >up.out 2>&1 || { test_say <up.out; test_say <c/log/node.log; test_bail 'the cluster does not come up'; }
@@ -33,9 +48,13 @@ kubectl apply -f - >/dev/null <<-'E'
 	metadata: {name: cairn-store, namespace: ml}
 	E
 wait_until 30 kubectl -n ml get serviceaccount default
-golden=$SRC/tests/unit/runners/job
+all=$SRC/tests/unit/runners/job golden=$PWD/golden
+mkdir golden
+cp "$all"/*.yaml golden
+rm golden/as-*.yaml
+cp "$all"/as-one-node.yaml golden # a Job all the same
 n_golden=$(find "$golden" -name '*.yaml' | wc -l)
-export golden n_golden
+export all golden n_golden
 
 test_expect 'every golden object is accepted, strictly, without a warning' '
 	kubectl create --dry-run=server --validate=strict -f "$golden" -o name >out 2>said
@@ -63,6 +82,36 @@ test_expect 'the pods of every golden Job are accepted where restricted is enfor
 	test_cmp /dev/null said
 	test_is "$(grep -c "^pod/" out)" "$n_golden"
 '
+
+# The operators' own definitions, out of their modules; none of them runs here.
+crds=()
+for operator in training mpi jobset; do
+	text=$(cluster_crds "$operator" 2>&1) || { crds=(); break; }
+	echo "$text" >"crds-$operator.yaml"
+	crds+=("crds-$operator.yaml")
+done
+if [ ${#crds[@]} -eq 0 ]; then
+	test_skip "every operator's object is accepted, strictly, by its published schema" "their modules can't be had: $(tail -n 1 <<<"$text")"
+else
+	export CRDS=${crds[*]}
+	test_expect "every operator's object is accepted, strictly, by its published schema" '
+		for f in $CRDS; do kubectl apply --server-side -f $f >/dev/null; done
+		kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null
+		n=0
+		for f in "$all"/as-*.yaml; do
+			kubectl create --dry-run=server --validate=strict -f "$f" -o name >out 2>said || { cat said; exit 1; }
+			test_cmp /dev/null said
+			n=$((n + 1))
+		done
+		test_is $n 7
+		for kind in pytorchjob tfjob xgboostjob jaxjob mpijob jobset; do
+			test_grep "^$kind" <(kubectl create --dry-run=server -f "$all/as-$kind.yaml" -o name)
+		done
+		sed "s/cleanPodPolicy/cleanPodsPolicy/" "$all/as-tfjob.yaml" >bad.yaml
+		test_code 1 kubectl create --dry-run=server --validate=strict -f bad.yaml 2>said
+		test_grep "cleanPodsPolicy" said
+	'
+fi
 
 test_expect 'what is not restricted, or misspelt, is refused: the checks can fail' '
 	sed "s/readOnlyRootFilesystem: true/privileged: true/" "$golden/plain.yaml" >bad.yaml

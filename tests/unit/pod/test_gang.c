@@ -22,16 +22,18 @@ static int look_up(void *arg, const char *name, struct str *ret)
 {
 	struct dns *d = arg;
 	const char *dot = strchr(name, '.');
-	unsigned n = known(d, dot ? d->late_ns : 0), i;
+	bool pod = strlen(name) > strlen("train-1");
+	unsigned n = known(d, pod ? d->late_ns : 0), i;
 
 	d->asked++;
-	if (!dot) {
+	if (!pod) {
 		assert_string_equal(name, "train-1");
 		for (i = 0; i < n; i++)
 			str_addf(ret, "%s192.0.2.%u", i ? "," : "", n - i); /* in no order */
 		return n ? (int)n : -1;
 	}
-	assert_string_equal(dot, ".train-1");
+	if (dot)
+		assert_string_equal(dot, ".train-1");
 	i = (unsigned)atoi(name + strlen("train-1-"));
 	assert_true(i < d->pods);
 	if (i >= n || i + 1 == d->never)
@@ -88,6 +90,9 @@ static void test_all_are_waited_for(void **state)
 										    the nodes */
 	assert_int_equal(strlen(env[4]), strlen("CAIRN_GANG_TOKEN=") + 64);
 	assert_null(env[5]);
+	assert_int_equal(meet(&d, "torch", 4, "train-1-%u", "1", arena, &env, &err), 0);
+	assert_string_equal(env[0], "CAIRN_GANG_HOSTS=train-1-%u");
+	assert_string_equal(env[1], "CAIRN_GANG_NODE=1");
 }
 
 static void test_one_node_waits_for_nobody(void **state)
@@ -147,6 +152,24 @@ static void test_what_ends_the_wait(void **state)
 		  ERR_INVALID,
 		  "CAIRN_POD_SERVICE",
 		  0 },
+		{ { .each_ns = NS_PER_S, .pods = 3 },
+		  "-%u",
+		  "1",
+		  ERR_INVALID,
+		  "CAIRN_POD_SERVICE",
+		  0 },
+		{ { .each_ns = NS_PER_S, .pods = 3 },
+		  "a-%u-%u",
+		  "1",
+		  ERR_INVALID,
+		  "CAIRN_POD_SERVICE",
+		  0 },
+		{ { .each_ns = NS_PER_S, .pods = 3, .never = 1 },
+		  "train-1-%u",
+		  "1",
+		  ERR_IO,
+		  "DNS doesn't know train-1-0, ",
+		  130 * NS_PER_S },
 		{ { .each_ns = NS_PER_S, .pods = 3 },
 		  "train-1",
 		  NULL,

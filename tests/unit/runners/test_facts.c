@@ -163,7 +163,7 @@ static void a_pod_whose_job_was_suspended_is_preempted(void **state)
 
 		assert_int_equal(json_parse("job", job_text, strlen(job_text), &j, NULL), 0);
 		assert_int_equal(json_parse("pod", text, strlen(text), &p, NULL), 0);
-		assert_int_equal(job_facts_of(j, &job), 0);
+		assert_int_equal(job_facts_of(kube_kinds, j, &job), 0);
 		assert_int_equal(pod_facts_of(p, &f), 0);
 		kube_judge(&(struct kube_seen){ .job = &job, .pods = &one, .n = 1, .nodes = 1 }, 0,
 			   &v);
@@ -184,7 +184,7 @@ static void job_of(const char *meta, const char *status, struct job_facts *ret)
 	json_t *j;
 
 	assert_int_equal(json_parse("job", text, strlen(text), &j, NULL), 0);
-	assert_int_equal(job_facts_of(j, ret), 0);
+	assert_int_equal(job_facts_of(kube_kinds, j, ret), 0);
 	json_decref(j);
 }
 
@@ -285,10 +285,89 @@ static void a_deadline_of_the_job_is_a_timeout(void **state)
 	}
 }
 
+/* Pods that an operator made: whose they are, which of them, and which container is the program's.
+ */
+static void pods_of_operators(void **state)
+{
+	static const struct {
+		const char *as, *labels, *main;
+		unsigned index;
+	} rows[] = {
+		{ "pytorchjob", "\"training.kubeflow.org/replica-index\":\"2\"", "pytorch", 2 },
+		{ "xgboostjob",
+		  "\"training.kubeflow.org/replica-index\":\"0\",\"cairn.internal/first\":\"1\"",
+		  "xgboost", 1 },
+		{ "jobset", "\"batch.kubernetes.io/job-completion-index\":\"1\"", "main", 1 },
+		{ "jobset", "\"training.kubeflow.org/replica-index\":\"1\"", "main", 0 },
+		{ "mpijob",
+		  "\"training.kubeflow.org/replica-index\":\"-4\",\"cairn.internal/first\":\"x\"",
+		  "mpi", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(freep) char *text =
+			xasprintf("{\"metadata\":{\"name\":\"p\",\"uid\":\"u\",\"labels\":{%s},"
+				  "\"annotations\":{"
+				  "\"cairn.internal/as\":\"%s\",\"cairn.internal/"
+				  "owner\":\"me\"}},\"status\":{"
+				  "\"phase\":\"Running\",\"containerStatuses\":[{\"name\":"
+				  "\"other\",\"state\":{"
+				  "\"running\":{}}},{\"name\":\"%s\",\"state\":{\"terminated\":{"
+				  "\"exitCode\":3}}}]}"
+				  "}",
+				  rows[i].labels, rows[i].as, rows[i].main);
+		struct pod_facts f;
+		json_t *j;
+
+		assert_int_equal(json_parse("pod", text, strlen(text), &j, NULL), 0);
+		assert_int_equal(pod_facts_of(j, &f), 0);
+		assert_string_equal(f.kind->as, rows[i].as);
+		assert_string_equal(f.owner, "me");
+		assert_int_equal(f.index, rows[i].index);
+		assert_int_equal(f.main.exit_code, 3);
+		pod_facts_deinit(&f);
+		json_decref(j);
+	}
+}
+
+static void each_kind_ends_by_its_own_conditions(void **state)
+{
+	for (size_t i = 0; i < KUBE_KINDS; i++)
+		for (size_t end = 0; end < 2; end++) {
+			const struct kube_kind *kind = &kube_kinds[i];
+			_cleanup_(freep) char *text =
+				xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"u\"},\"status\":"
+					  "{\"conditions\":[{"
+					  "\"type\":\"Created\",\"status\":\"True\"},{\"type\":\"%"
+					  "s\",\"status\":"
+					  "\"True\",\"reason\":\"Because\"}]}}",
+					  end ? kind->failed : kind->done);
+			struct job_facts f;
+			json_t *j;
+
+			assert_int_equal(json_parse("job", text, strlen(text), &j, NULL), 0);
+			assert_int_equal(job_facts_of(kind, j, &f), 0);
+			assert_int_equal(f.complete, !end);
+			assert_int_equal(f.failed, end);
+			assert_string_equal(f.reason, end ? "Because" : "");
+			job_facts_deinit(&f);
+			json_decref(j);
+		}
+}
+
 static void what_is_no_object_is_passed_over(void **state)
 {
 	static const char *const rows[] = { "{}", "[]", "{\"metadata\":{\"name\":\"p\"}}",
 					    "{\"metadata\":{\"name\":3,\"uid\":\"u\"}}" };
+	static const char unknown[] =
+		"{\"metadata\":{\"name\":\"p\",\"uid\":\"u\",\"annotations\":{"
+		"\"cairn.internal/as\":\"newerjob\"}}}";
+	struct pod_facts newer;
+	json_t *o;
+
+	assert_int_equal(json_parse("row", unknown, strlen(unknown), &o, NULL), 0);
+	assert_int_equal(pod_facts_of(o, &newer), -1);
+	json_decref(o);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct pod_facts p;
@@ -297,7 +376,7 @@ static void what_is_no_object_is_passed_over(void **state)
 
 		assert_int_equal(json_parse("row", rows[i], strlen(rows[i]), &j, NULL), 0);
 		assert_int_equal(pod_facts_of(j, &p), -1);
-		assert_int_equal(job_facts_of(j, &f), -1);
+		assert_int_equal(job_facts_of(kube_kinds, j, &f), -1);
 		pod_facts_deinit(&p);
 		job_facts_deinit(&f);
 		json_decref(j);
@@ -385,6 +464,8 @@ int main(void)
 		cmocka_unit_test(a_pod_whose_job_was_suspended_is_preempted),
 		cmocka_unit_test(a_container_beside_main_holds_up_nothing),
 		cmocka_unit_test(a_deadline_of_the_job_is_a_timeout),
+		cmocka_unit_test(pods_of_operators),
+		cmocka_unit_test(each_kind_ends_by_its_own_conditions),
 		cmocka_unit_test(what_is_no_object_is_passed_over),
 		cmocka_unit_test(which_attempts_are_whose),
 		cmocka_unit_test(which_indexes_are_over),

@@ -153,6 +153,16 @@ static const struct golden goldens[] = {
 	{ "kueue", "{\"queue\":\"team-a\"}",
 	  "{\"queue\":\"everybody\",\"labels\":{\"team\":\"all\"}}" },
 	{ "gang", .nodes = 4, .gpus = 2 },
+	{ "as-pytorchjob", "{\"as\":\"pytorchjob\",\"queue\":\"team-a\"}", .nodes = 3, .gpus = 1 },
+	{ "as-tfjob", "{\"as\":\"tfjob\"}", .nodes = 3 },
+	{ "as-xgboostjob", "{\"as\":\"xgboostjob\"}", .nodes = 3 },
+	{ "as-jaxjob", NULL, "{\"as\":\"jaxjob\"}", .nodes = 3 },
+	{ "as-mpijob", "{\"as\":\"mpijob\"}", .nodes = 3 },
+	{ "as-jobset",
+	  "{\"as\":\"jobset\",\"pod_template\":{\"spec\":{\"containers\":[{\"name\":"
+	  "\"main\",\"env\":[{\"name\":\"EXTRA\",\"value\":\"1\"}]}]}}}",
+	  .nodes = 3 },
+	{ "as-one-node", "{\"as\":\"pytorchjob\"}" },
 	{ "packed", .packed = 3 },
 	{ "array", .many = 3, .per_pod = 1, .more = with_inputs },
 	{ "array-of-packs", .many = 5, .per_pod = 2, .more = with_inputs },
@@ -191,11 +201,11 @@ static void make(const struct golden *g, struct str *out)
 	struct kube_profile p = lab();
 	struct runner_attempt a[5];
 	const struct runner_attempt *attempts[5];
-	size_t n = g->packed ? g->packed : g->many ? g->many : 1, n_more = 0;
+	size_t n = g->packed ? g->packed : g->many ? g->many : 1, n_more = g->nodes ? 2 : 0;
 	struct kube_job job = {
 		.profile = &p, .attempts = attempts, .n = n, .per_pod = g->per_pod, .spec = &spec
 	};
-	json_t *defaults = parse(g->defaults), *o = NULL, *more[2];
+	json_t *defaults = parse(g->defaults), *o = NULL, *more = NULL;
 	struct err err = { 0 };
 
 	p.cloud = g->cloud;
@@ -215,13 +225,16 @@ static void make(const struct golden *g, struct str *out)
 		attempts[i] = &a[i];
 	}
 	if (kube_job_object(&job, &o, &err) < 0 ||
-	    kube_gang_objects(&job, g->nodes ? "0b5e7b7e-0000-4000-8000-000000000000" : NULL, more,
-			      &n_more, &err) < 0)
+	    kube_gang_objects(&job, g->nodes ? "0b5e7b7e-0000-4000-8000-000000000000" : NULL, &more,
+			      &err) < 0)
 		fail_msg("%s: %s", g->name, err.msg);
-	assert_int_equal(n_more, g->nodes ? 2 : 0);
+	if (!kube_kind_is_job(kube_job_kind(&p, attempts[0])))
+		n_more += g->nodes; /* a Service for each */
+	assert_int_equal(json_array_size(more), n_more);
 	add_document(out, o);
 	for (size_t i = 0; i < n_more; i++)
-		add_document(out, more[i]);
+		add_document(out, json_incref(json_array_get(more, i)));
+	json_decref(more);
 	json_decref(defaults);
 }
 
@@ -415,6 +428,55 @@ static void test_too_large(void **state)
 	free(in);
 }
 
+/* Operators' objects. */
+
+static void test_kinds_of_the_schema(void **state)
+{
+	_cleanup_(json_decrefp) json_t *schema = NULL;
+	const json_t *names;
+
+	assert_int_equal(json_read_file("pipelines/schema.json", 0, &schema, NULL), 0);
+	names = json_object_get(schema, "$defs");
+	for (const char *const *k =
+		     (const char *const[]){ "placement", "properties", "as", "enum", NULL };
+	     *k; k++)
+		names = json_object_get(names, *k);
+	assert_int_equal(json_array_size(names), KUBE_KINDS);
+	for (size_t i = 0; i < KUBE_KINDS; i++)
+		assert_string_equal(json_string_value(json_array_get(names, i)), kube_kinds[i].as);
+	assert_null(kube_kind_of("pytorch"));
+	assert_null(kube_kind_of(NULL));
+}
+
+/* Operators add to the name of the object, and labels have at most 63 characters. */
+static void test_names_of_a_gang(void **state)
+{
+	struct runner_attempt a = plain();
+	char name[64];
+
+	a.task = "a-step-with-a-name-of-forty-characters-all[fold=0,lr=0.1]";
+	a.on.gang.nodes = 2;
+	kube_job_name(&a, name);
+	assert_in_range(strlen(name), 30, 40);
+}
+
+static void test_unknown_kind(void **state)
+{
+	struct kube_profile p = lab();
+	struct runner_attempt a = plain();
+	const struct runner_attempt *attempts[] = { &a };
+	const struct kube_job job = { .profile = &p, .attempts = attempts, .n = 1, .spec = &spec };
+	struct err err = { 0 };
+	json_t *o = NULL;
+
+	a.on.gang = (struct runner_gang){ "torch", 2, 1, 0 };
+	a.on.placement_json = "{\"as\":\"pytorch\"}";
+	assert_int_equal(kube_job_object(&job, &o, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_non_null(strstr(err.msg, "there is no kind `pytorch`"));
+	assert_true(kube_kind_is_job(kube_job_kind(&p, &a)));
+}
+
 /* What must hold for any attempt. */
 
 static uint64_t rnd_state = 1;
@@ -573,6 +635,7 @@ static void test_hostile_placement(void **state)
 					    "affinity",
 					    "topology_spread",
 					    "priority_class",
+					    "as",
 					    "queue",
 					    "service_account",
 					    "token",
@@ -697,10 +760,17 @@ static void test_owner(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),         cmocka_unit_test(test_no_secret_values),
-		cmocka_unit_test(test_contradictions), cmocka_unit_test(test_too_large),
-		cmocka_unit_test(test_any_attempt),    cmocka_unit_test(test_hostile_placement),
-		cmocka_unit_test(test_owner),          cmocka_unit_test(test_sharing),
+		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_no_secret_values),
+		cmocka_unit_test(test_contradictions),
+		cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_any_attempt),
+		cmocka_unit_test(test_hostile_placement),
+		cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_sharing),
+		cmocka_unit_test(test_kinds_of_the_schema),
+		cmocka_unit_test(test_names_of_a_gang),
+		cmocka_unit_test(test_unknown_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
