@@ -251,6 +251,8 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 		     struct err *err);
 /* Where the log of a running attempt is, for `cairn logs -f`. Caller frees. */
 char *runner_local_log_path(const char *state_dir, uint64_t attempt_id);
+/* Where its program works meanwhile. Caller frees. */
+char *runner_local_workspace(const char *state_dir, uint64_t attempt_id);
 
 /* Fake: for tests; needs no machine, store or time. */
 

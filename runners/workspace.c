@@ -41,6 +41,11 @@ char *runner_local_log_path(const char *state_dir, uint64_t attempt_id)
 	return xasprintf("%s/work/%llu/log", state_dir, (unsigned long long)attempt_id);
 }
 
+char *runner_local_workspace(const char *state_dir, uint64_t attempt_id)
+{
+	return xasprintf("%s/work/%llu/w", state_dir, (unsigned long long)attempt_id);
+}
+
 size_t workspace_list(const char *state_dir, uint64_t **ret)
 {
 	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);

@@ -161,6 +161,7 @@ json_t *facts_run(const struct run_row *r)
 	json_object_set_new(o, "saved_ns", json_integer(r->counts.saved_ns));
 	json_object_set_new(o, "params", params ? params : json_object());
 	json_object_set_new(o, "git_commit", facts_text(r->git.commit));
+	json_object_set_new(o, "git_author", facts_text(r->git.author));
 	json_object_set_new(o, "git_dirty", json_boolean(r->git.dirty));
 	json_object_set_new(o, "counts", facts_counts(&r->counts));
 	json_object_set_new(o, "reproduces",

@@ -154,6 +154,8 @@ static const char *const db_migrations[] = {
 	"ALTER TABLE firing ADD COLUMN event TEXT;"
 	"CREATE UNIQUE INDEX firing_event ON firing(path, schedule, event) WHERE event IS NOT"
 	" NULL;",
+	/* 9: who wrote the commit that a run was of */
+	"ALTER TABLE run ADD COLUMN git_author TEXT;",
 };
 
 #endif

@@ -252,6 +252,7 @@ void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena
 
 	git_look_end(look, arena, &git);
 	row->git.commit = git.commit;
+	row->git.author = git.author;
 	row->git.dirty = git.dirty;
 	row->git.remote = git.remote;
 	row->git.submodules = git.submodules_json;

@@ -211,6 +211,8 @@ API_HANDLER(reproduce);
 API_HANDLER(pipelines);
 API_HANDLER(plan_start);
 API_HANDLER(plan);
+API_HANDLER(estimate_start);
+API_HANDLER(estimate);
 API_HANDLER(compare);
 API_HANDLER(store);
 API_HANDLER(cluster);

@@ -52,6 +52,9 @@ export const checks = {
       same(await table.getByText(runs.first, { exact: true }).count(), 0, 'lr=0.1 is no match');
       await go(`/runs?q=${runs.first}`);
       await table.getByText(runs.first, { exact: true }).waitFor();
+      await go('/runs?columns=state,schedule,author,commit');
+      for (const name of ['Schedule', 'Author', 'Commit']) await table.getByRole('columnheader', { name, exact: true }).waitFor();
+      await table.getByText('A', { exact: true }).first().waitFor();
       await go('/runs?metrics=accuracy&params=lr');
       await table.getByRole('columnheader', { name: 'lr', exact: true }).waitFor();
       await go('/runs?pipeline=nothing');
@@ -103,7 +106,20 @@ export const checks = {
   async views() {
     await withPage(async (page, { go }) => {
       await go(`/runs/${runs.first}?view=timeline`);
-      await page.getByRole('group', { name: /Timeline of \d+ tasks/ }).waitFor();
+      const all = (await api(`/api/v1/runs/${runs.first}/tasks`)).total;
+      const timeline = page.getByRole('group', { name: `Timeline of ${all} tasks` });
+      await timeline.waitFor();
+      // Who waited for whom: the last task is below, and began after one of the training.
+      await timeline.hover({ position: { x: 400, y: 26 + 18 * (all - 1) + 9 } });
+      await page.locator('.tip').getByText(/after train\[fold=\d\]/).waitFor({ state: 'attached' });
+      // Hits are in it, with what they saved; they can be left out.
+      await go(`/runs/${runs.again}?view=timeline`);
+      const again = page.getByRole('group', { name: /Timeline of/ });
+      assert((await again.getAttribute('aria-label')).includes(`${all} tasks`), 'hits are in the timeline');
+      await again.hover({ position: { x: 400, y: 26 + 9 } });
+      await page.locator('.tip').getByText(/saved/).waitFor({ state: 'attached' });
+      await page.getByLabel('Only what ran').check();
+      await page.getByText('Nothing ran here').waitFor();
       await go(`/runs/${runs.first}?view=tasks`);
       const table = page.getByRole('table', { name: 'Tasks' });
       await table.getByRole('link', { name: 'train[fold=2]' }).waitFor();
@@ -115,6 +131,10 @@ export const checks = {
       await page.getByRole('img', { name: /^loss: train\[fold=0\]/ }).waitFor();
       await page.getByLabel('Log scale').check();
       await page.waitForURL(/log=1/);
+      // Over time: what the program wrote as wall_time, since its first point.
+      await page.getByRole('button', { name: 'Time', exact: true }).click();
+      await page.waitForURL(/x=time/);
+      same(await page.getByText('These curves have no times', { exact: false }).count(), 0);
       await go(`/runs/${runs.first}?view=about`);
       await page.getByText(`cairn status ${runs.first}`).waitFor();
     });
@@ -175,6 +195,43 @@ export const checks = {
       await page.reload();
       await until(async () => (await log.locator('.picked').count()) === 3, 'three lines are marked');
       assert(await log.getByText('step 101', { exact: true }).isVisible(), 'line 101 is in view');
+    });
+  },
+
+  async ranks() {
+    await withPage(async (page, { go, expectError }) => {
+      expectError(/400 .*q=one/); // an expression that is none
+      await go(`${taskPath(runs.ranks, 'gang')}?tab=log&rank=1`);
+      const log = page.getByRole('group', { name: 'Log of gang' });
+      await page.getByText('2,501 lines').waitFor();
+      await log.getByText('done 7', { exact: true }).waitFor();
+      same(await log.getByText('zero', { exact: false }).count(), 0, 'the other rank');
+      await log.focus();
+      await page.keyboard.press('Home');
+      await log.getByText('one 1', { exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Regular expression' }).click();
+      await page.getByLabel('Search the log').fill('^one 2\\d9[89]$');
+      await page.keyboard.press('Enter');
+      await page.getByText('1 of 10').waitFor();
+      await log.getByText('one 2098', { exact: true }).waitFor();
+      await page.waitForURL(/regex=1/);
+      // The link has search, rank and line.
+      await log.locator('[data-line="2099"] .lineno').click();
+      await page.waitForURL(/#L2099$/);
+      await page.reload();
+      await log.locator('.picked').getByText('one 2099', { exact: true }).waitFor();
+      await page.getByLabel('Search the log').fill('one (');
+      await page.keyboard.press('Enter');
+      await page.getByRole('alert').filter({ hasText: 'no ) for a (' }).waitFor();
+    });
+  },
+
+  async curves() {
+    await withPage(async (page, { go }) => {
+      await go(`${taskPath(runs.slow, 'wait')}?tab=metrics`);
+      const last = async () => Number(/wait (\d+)$/.exec((await page.getByRole('img', { name: /^ticks: wait/ }).getAttribute('aria-label')) ?? '')?.[1] ?? 0);
+      const first = await until(last, 'a point');
+      await until(async () => (await last()) > first + 2, 'new points come by themselves');
     });
   },
 
@@ -372,7 +429,8 @@ export const checks = {
   },
 
   async lineage() {
-    await withPage(async (page, { go }) => {
+    await withPage(async (page, { go, expectError }) => {
+      expectError(/400 .*metric=accuracy/); // which of the tasks is asked back
       const t = await api(`/api/v1/runs/${runs.first}/task?task=report`);
       const id = t.outputs.find((o) => o.name === 'report').content.id;
       await go(`/lineage/${id}`);
@@ -383,6 +441,26 @@ export const checks = {
       await list.getByRole('button', { name: 'clean[3.txt]' }).waitFor();
       await page.getByRole('button', { name: 'What was made of it' }).first().click();
       await page.waitForURL(/direction=down/);
+      // From a dataset, a task, a metric, an output; in a run by its tag.
+      const begin = async (kind, what, run) => {
+        await go('/lineage');
+        await page.getByRole('combobox', { name: 'Begin at' }).selectOption({ label: kind });
+        await page.getByRole('textbox', { name: 'Begin at' }).fill(what);
+        await page.getByLabel('of run').fill(run);
+        await page.keyboard.press('Enter');
+        await list.waitFor();
+      };
+      await begin('Metric', 'accuracy', 'baseline').catch(() => undefined);
+      await page.getByText(/several tasks .* have the metric/).waitFor();
+      await go(`/lineage?metric=accuracy&of=${enc('train[fold=1]')}&run=baseline`);
+      await list.getByRole('button', { name: 'train[fold=1]' }).waitFor();
+      await begin('Input (dataset)', 'raw', 'baseline');
+      await page.getByRole('button', { name: 'What was made of it' }).first().click();
+      await list.getByRole('button', { name: /split/ }).first().waitFor();
+      await begin('Output', 'report/report', 'baseline');
+      await list.getByRole('button', { name: /train/ }).first().waitFor();
+      await begin('Task', 'split', 'baseline');
+      await list.getByRole('button', { name: 'split', exact: true }).waitFor();
     });
   },
 
@@ -449,6 +527,8 @@ export const checks = {
       expectError(/409 .*cluster-rec0d\/log/); // the log of a pod that runs can only be followed
       await go('/store');
       await page.getByText('gc would free').waitFor();
+      await page.getByRole('button', { name: 'Find out' }).click();
+      await page.locator('.figures').getByText(/^\d[\d,]* objects?/).last().waitFor();
       await page.getByRole('list', { name: 'Cache hits, by week' }).waitFor();
       // The run on record at the cluster: what runs where, and why something waits.
       const row = page.getByRole('row').filter({ hasText: 'train[fold=1]' });

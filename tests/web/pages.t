@@ -24,12 +24,14 @@ test_expect 'runs of every kind' '
 	failed=$(the_run)
 	cairn run --json outer.yaml >last.json
 	outer=$(the_run)
+	cairn run --json ranks.yaml >last.json
+	ranks=$(the_run)
 	cairn tag "$first" baseline
 	start slow cairn run slow.yaml
 	wait_until 30 grep -q "slow-" slow.out
 	slow=$(curl -s "$WEB_URL/api/v1/runs?pipeline=slow" | python3 -c "import json, sys; print(json.load(sys.stdin)[\"runs\"][0][\"id\"])")
-	printf "{\"first\": \"%s\", \"other\": \"%s\", \"again\": \"%s\", \"failed\": \"%s\", \"outer\": \"%s\", \"slow\": \"%s\"}\n" \
-		"$first" "$other" "$again" "$failed" "$outer" "$slow" >"$RUNS"
+	printf "{\"first\": \"%s\", \"other\": \"%s\", \"again\": \"%s\", \"failed\": \"%s\", \"outer\": \"%s\", \"ranks\": \"%s\", \"slow\": \"%s\"}\n" \
+		"$first" "$other" "$again" "$failed" "$outer" "$ranks" "$slow" >"$RUNS"
 '
 test_expect 'the client is what the server describes' 'node "$SRC/web/tools/client.mjs" "$WEB_URL/api/v1/openapi.json" --check'
 test_expect 'the list: search, filters and columns are in the address' 'web pages.mjs runs'
@@ -40,6 +42,8 @@ test_expect 'a task: reason, command, inputs, attempts, metrics' 'web pages.mjs 
 test_expect 'a failed run begins with its first failure' 'web pages.mjs failure'
 test_expect 'the log: colours, search, first error, links to lines' 'web pages.mjs log'
 test_expect 'the log of a running task is followed, and lets go of who scrolls' 'web pages.mjs follow'
+test_expect 'the log of one rank, and what a regular expression finds in it' 'web pages.mjs ranks'
+test_expect 'curves of a task that still runs grow by themselves' 'web pages.mjs curves'
 test_expect 'what happens is shown as it happens, by one connection a browser; a question is answered' 'web pages.mjs live'
 test_expect 'a viewer sees what he may not do, and why' 'web pages.mjs viewer'
 test_expect 'artifacts of every kind, HTML in its sandbox' 'web pages.mjs artifacts'

@@ -299,7 +299,8 @@ static void read_curve(struct trial *t)
 			    (isnan(best) || search_is_better(&w->search, m->v[k].y, best)))
 				best = m->v[k].y;
 			if (k % stride == stride - 1 && !isnan(best))
-				t->curve.v[t->curve.n++] = (struct series_point){ m->v[k].x, best };
+				t->curve.v[t->curve.n++] =
+					(struct series_point){ m->v[k].x, best, (double)NAN };
 		}
 	}
 }

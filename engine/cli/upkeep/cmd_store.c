@@ -563,16 +563,16 @@ static void print_gc(struct cli *cli, const struct store_gc_options *o,
 
 	text_add_time(&when, r->sweep_after_ns, 0);
 	if (cli->json) {
-		cli_print_json(cli, "cairn.store-gc/1",
-			       json_pack("{s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:I}", "deleted",
-					 (json_int_t)r->deleted, "deleted_bytes",
-					 (json_int_t)r->deleted_bytes, "dry_run", o->dry_run,
-					 "live", (json_int_t)r->live, "condemned",
-					 (json_int_t)r->condemned, "sweep_after",
-					 r->first_mark ? json_string(when.s) : json_null(), "lost",
-					 (json_int_t)r->lost, "environments",
-					 (json_int_t)e->removed, "environment_bytes",
-					 (json_int_t)e->bytes));
+		cli_print_json(
+			cli, "cairn.store-gc/1",
+			json_pack("{s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "deleted",
+				  (json_int_t)r->deleted, "deleted_bytes",
+				  (json_int_t)r->deleted_bytes, "dry_run", o->dry_run, "live",
+				  (json_int_t)r->live, "condemned", (json_int_t)r->condemned,
+				  "condemned_bytes", (json_int_t)r->condemned_bytes, "sweep_after",
+				  r->first_mark ? json_string(when.s) : json_null(), "lost",
+				  (json_int_t)r->lost, "environments", (json_int_t)e->removed,
+				  "environment_bytes", (json_int_t)e->bytes));
 	} else {
 		cli_printf(cli, "%llu in use, %llu too young, %llu not needed\n",
 			   (unsigned long long)r->live, (unsigned long long)r->young,

@@ -7,7 +7,8 @@
 	"id, pipeline, path, state, started_ns, ended_ns, hash, pipeline_blob, results, "      \
 	"params_json, options_json, total, executed, hits, failed, "                           \
 	"skipped, blocked, saved_ns, git_commit, git_dirty, message, cancel, pid, pid_start, " \
-	"host, schedule, nominal_ns, reproduces, git_remote, git_submodules, sweep"
+	"host, schedule, nominal_ns, reproduces, git_remote, git_submodules, sweep, "          \
+	"git_author"
 
 int carry_attach(struct db *db, const char *old_path, struct err *err)
 {

@@ -186,6 +186,8 @@ int manifest_store(struct store *s, const struct manifest *m, struct digest *ret
 				"submodules",
 				r->git.submodules ? parse_or_null(r->git.submodules)
 						  : json_array());
+	if (r->git.commit && r->git.author)
+		json_object_set_new(git, "author", facts_text(r->git.author));
 	if (r->schedule)
 		schedule = json_pack("{s:o, s:I}", "name", facts_text(r->schedule), "nominal_ns",
 				     (json_int_t)r->nominal_ns);

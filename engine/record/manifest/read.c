@@ -341,6 +341,7 @@ static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
 		r->ended_ns = r->started_ns;
 	read_id(json_object_get(o, "pipeline_files"), &r->pipeline_blob);
 	r->git.commit = git ? facts_get_text(git, "commit", arena) : NULL;
+	r->git.author = git ? facts_get_text(git, "author", arena) : NULL;
 	r->git.remote = git ? facts_get_text(git, "remote", arena) : NULL;
 	r->git.submodules = git && json_array_size(json_object_get(git, "submodules"))
 				    ? keep_json(git, "submodules", arena)

@@ -51,13 +51,14 @@ int record_run_insert(struct db *db, struct run_row *r, struct err *err)
 	n = db_change(db,
 		      "INSERT INTO run (id, pipeline, path, state, started_ns, pipeline_blob, "
 		      "params_json, options_json, git_commit, git_dirty, pid, pid_start, "
-		      "host, schedule, nominal_ns, reproduces, git_remote, git_submodules, sweep) "
-		      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+		      "host, schedule, nominal_ns, reproduces, git_remote, git_submodules, sweep, "
+		      "git_author) "
+		      "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
 		      DB_IN(r->id, r->pipeline, r->path, r->state, r->started_ns, &r->pipeline_blob,
 			    r->params_json, r->options_json, r->git.commit, r->git.dirty,
 			    r->engine.pid, r->engine.start, r->engine.host, r->schedule,
 			    r->nominal_ns, r->has_reproduces ? &r->reproduces : NULL, r->git.remote,
-			    r->git.submodules, trial.sweep),
+			    r->git.submodules, trial.sweep, r->git.author),
 		      err);
 	if (n <= 0)
 		return n < 0 ? -1 : 1;
@@ -136,14 +137,15 @@ int record_run_set_options(struct db *db, int64_t run, const char *options_json,
 }
 
 #define C(field) DB_COLUMN(struct run_row, field)
-const struct db_row run_of_columns = DB_ROW(
-	struct run_row, NULL, C(rowid), C(id), C(pipeline), C(path), C(state), C(started_ns),
-	C(ended_ns), DB_OPTIONAL(struct run_row, hash, has_hash), C(pipeline_blob), C(results),
-	C(params_json), C(options_json), C(counts.total), C(counts.executed), C(counts.hits),
-	C(counts.failed), C(counts.skipped), C(counts.blocked), C(counts.saved_ns), C(git.commit),
-	C(git.dirty), C(message), C(cancel_requested), C(cancel_now), C(engine.pid),
-	C(engine.start), C(engine.host), C(schedule), C(nominal_ns),
-	DB_OPTIONAL(struct run_row, reproduces, has_reproduces), C(git.remote), C(git.submodules));
+const struct db_row run_of_columns =
+	DB_ROW(struct run_row, NULL, C(rowid), C(id), C(pipeline), C(path), C(state), C(started_ns),
+	       C(ended_ns), DB_OPTIONAL(struct run_row, hash, has_hash), C(pipeline_blob),
+	       C(results), C(params_json), C(options_json), C(counts.total), C(counts.executed),
+	       C(counts.hits), C(counts.failed), C(counts.skipped), C(counts.blocked),
+	       C(counts.saved_ns), C(git.commit), C(git.dirty), C(message), C(cancel_requested),
+	       C(cancel_now), C(engine.pid), C(engine.start), C(engine.host), C(schedule),
+	       C(nominal_ns), DB_OPTIONAL(struct run_row, reproduces, has_reproduces),
+	       C(git.remote), C(git.submodules), C(git.author));
 #undef C
 
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena,

@@ -20,6 +20,7 @@ struct run_git {
 	const char *commit; /* or NULL */
 	bool dirty;
 	const char *remote;     /* without credentials; or NULL */
+	const char *author;     /* of the commit: a name; or NULL */
 	const char *submodules; /* JSON: [{"path", "commit", "dirty"}]; or NULL: none */
 };
 

@@ -153,8 +153,9 @@ json_t *handover_to_json(const struct handover *h)
 							facts_text(h->inputs[i].name), "origin",
 							facts_text(h->inputs[i].origin), "content",
 							facts_content(&h->inputs[i].id)));
-	git = json_pack("{s:s?, s:b, s:o, s:s?}", "commit", r->git.commit, "dirty", r->git.dirty,
-			"remote", facts_text(r->git.remote), "submodules", r->git.submodules);
+	git = json_pack("{s:s?, s:o, s:b, s:o, s:s?}", "commit", r->git.commit, "author",
+			facts_text(r->git.author), "dirty", r->git.dirty, "remote",
+			facts_text(r->git.remote), "submodules", r->git.submodules);
 	json_object_set_new(j, "request", json_string(h->request));
 	json_object_set_new(j, "store", facts_text(h->from_store));
 	json_object_set_new(j, "pipeline", json_string(r->pipeline));
@@ -276,6 +277,7 @@ static int read_git(const json_t *j, struct arena *arena, struct run_row *row, s
 	if (!json_is_object(git))
 		return err_set(err, ERR_INVALID, "`git` must be an object");
 	if (read_name(git, "commit", true, 64, arena, &row->git.commit, err) < 0 ||
+	    read_name(git, "author", true, GIT_AUTHOR_MAX, arena, &row->git.author, err) < 0 ||
 	    json_get_bool_opt(git, "dirty", false, &row->git.dirty, err) < 0 ||
 	    read_name(git, "remote", true, GIT_TEXT_MAX, arena, &row->git.remote, err) < 0 ||
 	    read_name(git, "submodules", true, GIT_MODULES_MAX, arena, &row->git.submodules, err) <

@@ -233,6 +233,7 @@ static int reproduce(struct run *r, struct run_row *ret, struct reproduction **r
 				   .pipeline_blob = was->pipeline_blob,
 				   .params_json = was->params_json,
 				   .git.commit = was->git.commit,
+				   .git.author = was->git.author,
 				   .git.dirty = was->git.dirty,
 				   .git.remote = was->git.remote,
 				   .git.submodules = was->git.submodules,

@@ -25,6 +25,7 @@
 #include "base/os/library.h"
 #include "base/os/thread.h"
 #include "base/text/json.h"
+#include "base/text/text.h"
 #include "run/task/git_index.h"
 
 struct git_look {
@@ -32,7 +33,7 @@ struct git_look {
 	char *root, *state_dir;
 	char commit[GIT_OID_HEXSZ + 1];
 	bool dirty;
-	char *remote;
+	char *author, *remote;
 	json_t *submodules;
 };
 
@@ -49,7 +50,8 @@ struct git_look {
 	X(git_status_byindex) X(git_status_list_free) X(git_repository_config_snapshot) \
 	X(git_config_open_ondisk) X(git_config_iterator_new) X(git_config_next) \
 	X(git_config_iterator_free) X(git_config_free) X(git_commit_lookup) X(git_commit_tree) \
-	X(git_commit_free) X(git_tree_entry_bypath) X(git_tree_entry_id) X(git_tree_entry_free) \
+	X(git_commit_free) X(git_commit_author) \
+	X(git_tree_entry_bypath) X(git_tree_entry_id) X(git_tree_entry_free) \
 	X(git_tree_free) X(git_repository_path) X(git_commit_tree_id) \
 	X(git_ignore_path_is_ignored)
 /* clang-format on */
@@ -332,6 +334,22 @@ static void look_at_submodules(struct git_look *l, git_repository *repo, const c
 	l->dirty |= s.dirty;
 }
 
+/* A name that isn't UTF-8 is left out. */
+static void look_at_author(struct git_look *l, git_repository *repo, const git_oid *oid)
+{
+	const git_signature *author;
+	git_commit *commit;
+	size_t n;
+
+	if (lib.git_commit_lookup(&commit, repo, oid) < 0)
+		return;
+	author = lib.git_commit_author(commit);
+	n = author && author->name ? strlen(author->name) : 0;
+	if (n && n <= GIT_AUTHOR_MAX && text_is_utf8(author->name, n))
+		l->author = xstrdup(author->name);
+	lib.git_commit_free(commit);
+}
+
 static void *look(void *arg)
 {
 	struct git_look *l = arg;
@@ -343,8 +361,10 @@ static void *look(void *arg)
 	if (lib.git_repository_open_ext(&repo, l->root, 0, NULL) == 0) {
 		const char *workdir = lib.git_repository_workdir(repo);
 
-		if (lib.git_reference_name_to_id(&oid, repo, "HEAD") == 0)
+		if (lib.git_reference_name_to_id(&oid, repo, "HEAD") == 0) {
 			lib.git_oid_tostr(l->commit, sizeof(l->commit), &oid);
+			look_at_author(l, repo, &oid);
+		}
 		l->dirty = workdir && differs(l, repo, workdir);
 		look_at_remote(l, repo);
 		if (workdir)
@@ -401,6 +421,7 @@ void git_look_end(struct git_look *l, struct arena *arena, struct git_facts *ret
 		_cleanup_(str_deinit) struct str text = { 0 };
 
 		ret->commit = arena_strdup(arena, l->commit);
+		ret->author = l->author ? arena_strdup(arena, l->author) : NULL;
 		ret->dirty = l->dirty;
 		ret->remote = l->remote ? arena_strdup(arena, l->remote) : NULL;
 		if (json_array_size(l->submodules)) {
@@ -409,6 +430,7 @@ void git_look_end(struct git_look *l, struct arena *arena, struct git_facts *ret
 		}
 	}
 	json_decref(l->submodules);
+	free(l->author);
 	free(l->remote);
 	free(l->root);
 	free(l->state_dir);

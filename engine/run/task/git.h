@@ -1,5 +1,5 @@
-/* engine/run/task/git.h — the git facts of the project when a run starts: commit, remote,
- * submodules, and whether anything differs.
+/* engine/run/task/git.h — the git facts of the project when a run starts: commit, its
+ * author, remote, submodules, and whether anything differs.
  *
  * libgit2 is loaded only where there is a repository, and reads it on a thread of its own
  * while the run is planned. The facts are for the record, never for a key: the code tree holds the
@@ -11,12 +11,15 @@
 #include <stdbool.h>
 #include "base/mem.h"
 
+#define GIT_AUTHOR_MAX 1000 /* bytes of a name */
+
 struct git_look;
 /* NULL when `root` is in no repository. Changes in the state directory (below root) don't count. */
 struct git_look *git_look_start(const char *root, const char *state_dir);
 struct git_facts {
 	const char *commit; /* 40 or 64 hex digits; NULL: unknown, or none yet (no other field is
 			       set) */
+	const char *author; /* the name of who wrote the commit; NULL: it has none */
 	bool dirty; /* tracked files differ, or there are untracked files that aren't ignored */
 		    /* URL of `origin`, or of the only remote, without credentials; or NULL. */
 	const char *remote;

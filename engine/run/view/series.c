@@ -2,9 +2,9 @@
  *
  * A file whose first character is `{` has a JSON object of numbers a line, as the launcher of ranks
  * writes them (steps/train/series.c); any other file is CSV with a header. The place on the x axis
- * is `step`, else `epoch`; a line without one is an error, and text is skipped. A directory has
- * TensorBoard's event files: their tags are names of metrics, behind the path of their directory
- * (tensorboard.c).
+ * is `step`, else `epoch`; a line without one is an error, and text is skipped. `wall_time`, in
+ * seconds, is no metric but the time of the line's points. A directory has TensorBoard's event
+ * files: their tags are names of metrics, behind the path of their directory (tensorboard.c).
  *
  * Invariants: all of it is hostile input, bounded by SERIES_MAX_BYTES, SERIES_MAX_COLUMNS and the
  * parsers. A metric's points are in the order of the file, those of event files sorted by step.
@@ -22,18 +22,22 @@ struct column {
 	VEC(struct series_point) v;
 };
 
-static void add_point(struct map *columns, const char *name, double x, double y)
+#define TIME_NAME "wall_time"
+
+static void add_point(struct map *columns, const char *name, struct series_point p)
 {
 	struct column **slot = (struct column **)map_slot_str(columns, name);
 
 	if (!*slot)
 		*slot = xcalloc(1, sizeof(**slot));
-	VEC_PUSH(&(*slot)->v, ((struct series_point){ x, y }));
+	VEC_PUSH(&(*slot)->v, p);
 }
 
 static int add_object(struct map *columns, const json_t *o, struct err *err)
 {
 	const json_t *step = json_object_get(o, "step");
+	const json_t *time = json_object_get(o, TIME_NAME);
+	double time_s = json_is_number(time) ? json_number_value(time) : (double)NAN;
 	const char *name;
 	json_t *v;
 
@@ -42,9 +46,11 @@ static int add_object(struct map *columns, const json_t *o, struct err *err)
 	if (!json_is_object(o) || !json_is_number(step))
 		return err_set(err, ERR_INVALID, "not an object with a number `step` or `epoch`");
 	json_object_foreach((json_t *)(uintptr_t)o, name,
-			    v) if (v != step && (json_is_number(v) || json_is_null(v)))
-		add_point(columns, name, json_number_value(step),
-			  json_is_null(v) ? (double)NAN : json_number_value(v));
+			    v) if (v != step && v != time && (json_is_number(v) || json_is_null(v)))
+		add_point(columns, name,
+			  (struct series_point){
+				  json_number_value(step),
+				  json_is_null(v) ? (double)NAN : json_number_value(v), time_s });
 	return 0;
 }
 
@@ -71,7 +77,7 @@ static size_t cut_fields(char *line, const char *ret[static SERIES_MAX_COLUMNS])
 struct csv {
 	char *header;
 	const char *names[SERIES_MAX_COLUMNS];
-	size_t n, step; /* the column of the x axis */
+	size_t n, step, time; /* the columns of the x axis and of the time (n: none) */
 };
 
 static int read_header(struct csv *c, const char *line, size_t len, struct err *err)
@@ -82,6 +88,8 @@ static int read_header(struct csv *c, const char *line, size_t len, struct err *
 		return err_set(err, ERR_INVALID, "neither JSON nor CSV");
 	c->header = xstrndup(line, len);
 	c->n = cut_fields(c->header, c->names);
+	for (c->time = 0; c->time < c->n && !str_eq(c->names[c->time], TIME_NAME);)
+		c->time++;
 	for (size_t a = 0; a < ARRAY_LEN(axes); a++)
 		for (c->step = 0; c->step < c->n; c->step++)
 			if (str_eq(c->names[c->step], axes[a]))
@@ -96,17 +104,21 @@ static int add_row(struct map *columns, const struct csv *c, const char *line, s
 	_cleanup_(freep) char *copy = xstrndup(line, len);
 	const char *fields[SERIES_MAX_COLUMNS];
 	size_t n = cut_fields(copy, fields);
-	double x, y;
+	double x, y, time_s;
 
 	if (n == 1 && !*fields[0])
 		return 0;
 	if (c->step >= n || !text_parse_double(fields[c->step], &x) || !isfinite(x))
 		return err_set(err, ERR_INVALID, "no number in the column `%s`", c->names[c->step]);
+	if (c->time >= n || !text_parse_double(fields[c->time], &time_s))
+		time_s = (double)NAN;
 	for (size_t i = 0; i < MIN(n, c->n); i++) {
 		bool gap = !*fields[i] || strcasecmp(fields[i], "nan") == 0;
 
-		if (i != c->step && *c->names[i] && (gap || text_parse_double(fields[i], &y)))
-			add_point(columns, c->names[i], x, gap ? (double)NAN : y);
+		if (i != c->step && i != c->time && *c->names[i] &&
+		    (gap || text_parse_double(fields[i], &y)))
+			add_point(columns, c->names[i],
+				  (struct series_point){ x, gap ? (double)NAN : y, time_s });
 	}
 	return 0;
 }
@@ -185,12 +197,12 @@ struct event_target {
 	const char *prefix; /* "train/" */
 };
 
-static void add_scalar(void *arg, const char *tag, double step, double value)
+static void add_scalar(void *arg, const char *tag, double step, double value, double time_s)
 {
 	const struct event_target *t = arg;
 	_cleanup_(freep) char *name = xasprintf("%s%s", t->prefix, tag);
 
-	add_point(t->columns, name, step, value);
+	add_point(t->columns, name, (struct series_point){ step, value, time_s });
 }
 
 static int by_step(const void *a, const void *b)
@@ -236,6 +248,16 @@ static const struct named_content *output_of(const struct facts_task *task)
 		     task->outputs[i].id.kind == CONTENT_TREE))
 			return &task->outputs[i];
 	return NULL;
+}
+
+double series_begin_s(const struct series *s)
+{
+	double first = (double)NAN;
+
+	for (size_t i = 0; i < s->n_metrics; i++)
+		for (size_t k = 0; k < s->metrics[i].n; k++)
+			first = fmin(first, s->metrics[i].v[k].time_s); /* NAN loses */
+	return first;
 }
 
 bool series_is_there(const struct facts_task *task)

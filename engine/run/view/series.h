@@ -11,7 +11,8 @@
 #define SERIES_MAX_BYTES (512 * MIB)
 
 struct series_point {
-	double x, y; /* y: NAN where the program wrote that */
+	double x, y;   /* y: NAN where the program wrote that */
+	double time_s; /* of a clock that only differences tell of; NAN: unknown */
 };
 struct series_metric {
 	const char *name;
@@ -29,8 +30,11 @@ bool series_is_there(const struct facts_task *task); /* or another output with t
 /* 1 read; 0 the task has no series; -1 error. ERR_INVALID: what the program wrote is none. */
 int series_load(struct store *store, const struct run_row *run, const struct facts_task *task,
 		struct arena *arena, struct series *ret, struct err *err);
+/* Fills the metrics; ERR_INVALID. */
 int series_parse(const char *text, size_t n, struct arena *arena, struct series *ret,
-		 struct err *err); /* fills the metrics; ERR_INVALID */
+		 struct err *err);
+/* When its first point was measured; NAN: no point has a time. */
+double series_begin_s(const struct series *s);
 
 /* TensorBoard's event files. */
 
@@ -39,7 +43,8 @@ uint32_t tensorboard_checksum(const void *bytes, size_t n);           /* masked 
 
 /* Calls fn for each scalar of an event file: hostile input. ERR_INVALID; a file that ends in the
  * middle of a record is fine. */
-typedef void tensorboard_scalar_fn(void *arg, const char *tag, double step, double value);
+typedef void tensorboard_scalar_fn(void *arg, const char *tag, double step, double value,
+				   double time_s);
 int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,
 		     struct err *err);
 

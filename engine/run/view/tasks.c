@@ -267,11 +267,10 @@ static void sum_up(struct run_view *v)
 static void copy_run(struct run_view *v, const struct run_row *run)
 {
 	struct run_row *r = &v->run;
-	const char **const texts[] = {
-		&r->id,         &r->pipeline,       &r->path,         &r->message,
-		&r->schedule,   &r->params_json,    &r->options_json, &r->git.commit,
-		&r->git.remote, &r->git.submodules, &r->engine.host
-	};
+	const char **const texts[] = { &r->id,           &r->pipeline,       &r->path,
+				       &r->message,      &r->schedule,       &r->params_json,
+				       &r->options_json, &r->git.commit,     &r->git.author,
+				       &r->git.remote,   &r->git.submodules, &r->engine.host };
 
 	*r = *run;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)

@@ -117,7 +117,8 @@ static bool read_tensor(struct bytes b, double *ret)
 	return found && is_float;
 }
 
-static void read_value(struct bytes b, double step, tensorboard_scalar_fn *fn, void *arg)
+static void read_value(struct bytes b, double step, double time_s, tensorboard_scalar_fn *fn,
+		       void *arg)
 {
 	bool found = false;
 	char tag[TAG_MAX + 1] = "";
@@ -139,24 +140,28 @@ static void read_value(struct bytes b, double step, tensorboard_scalar_fn *fn, v
 		}
 	}
 	if (found && *tag && text_is_utf8(tag, strlen(tag)))
-		fn(arg, tag, step, isfinite(value) ? value : (double)NAN);
+		fn(arg, tag, step, isfinite(value) ? value : (double)NAN, time_s);
 }
 
 static void read_event(struct bytes b, tensorboard_scalar_fn *fn, void *arg)
 {
 	struct bytes summary = { 0 };
+	double time_s = (double)NAN;
 	int64_t step = 0;
 	struct field f;
 
 	while (take_field(&b, &f) > 0) {
-		if (f.number == 2 && f.wire == TB_VARINT)
+		if (f.number == 1 && f.wire == TB_FIXED64)
+			memcpy(&time_s, &f.value, sizeof(time_s));
+		else if (f.number == 2 && f.wire == TB_VARINT)
 			step = (int64_t)f.value;
 		else if (f.number == 5 && f.wire == TB_BYTES)
 			summary = f.body;
 	}
 	while (summary.at != summary.end && take_field(&summary, &f) > 0)
 		if (f.number == 1 && f.wire == TB_BYTES)
-			read_value(f.body, (double)step, fn, arg);
+			read_value(f.body, (double)step, isfinite(time_s) ? time_s : (double)NAN,
+				   fn, arg);
 }
 
 int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,

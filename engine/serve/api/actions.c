@@ -307,28 +307,48 @@ static void start_pipeline(struct api *a, bool plan)
 /* What a plan printed, up to this much. */
 #define PLAN_BYTES_MAX (64 * MIB)
 
-void api_plan(struct api *a)
+/* What a process of this server printed as `what`, once it has ended. */
+static void answer_printed(struct api *a, const char *what)
 {
 	const char *name = a->x->captures[0];
-	json_t *launch = launches_find(a->d->launches, a->project, name), *plan = NULL;
+	json_t *launch = launches_find(a->d->launches, a->project, name), *printed = NULL;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	bool ended = str_eq(json_string_value(json_object_get(launch, "state")), "ended");
 
 	if (!launch) {
-		web_problem(a->x, 404, "no plan of that name is known; the newest %d are kept",
+		web_problem(a->x, 404, "no %s of that name is known; the newest %d are kept", what,
 			    LAUNCH_KEPT);
 		return;
 	}
 	if (ended && launch_output(a->project, name, PLAN_BYTES_MAX, &text, NULL) == 0 &&
-	    json_parse("plan", text.s, text.len, &plan, NULL) < 0)
-		plan = NULL;
+	    json_parse(what, text.s, text.len, &printed, NULL) < 0)
+		printed = NULL;
 	web_answer_json(
 		a->x, 200,
-		json_pack("{s:o, s:O, s:o, s:O}", "plan", plan ? plan : json_null(), "state",
+		json_pack("{s:o, s:O, s:o, s:O}", what, printed ? printed : json_null(), "state",
 			  json_object_get(launch, "state"), "problem",
-			  plan ? json_null() : json_incref(json_object_get(launch, "problem")),
+			  printed ? json_null() : json_incref(json_object_get(launch, "problem")),
 			  "exit", json_object_get(launch, "exit")));
 	json_decref(launch);
+}
+
+void api_plan(struct api *a)
+{
+	answer_printed(a, "plan");
+}
+
+/* Marks the whole store, as a collection would, and removes nothing. */
+void api_estimate_start(struct api *a)
+{
+	static const char *const argv[] = { "store", "gc", "--dry-run", "--json", NULL };
+
+	if (known_keys(a, NULL, 0))
+		start_process(a, argv, "estimates");
+}
+
+void api_estimate(struct api *a)
+{
+	answer_printed(a, "estimate");
 }
 
 /* Again. */

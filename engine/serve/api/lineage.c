@@ -1,6 +1,12 @@
-/* Lineage as a graph of contents and attempts, bounded: the same that `cairn lineage --json`
- * prints. It begins at a content, or at a task or an output of a run.
+/* engine/serve/api/lineage.c — lineage as a graph of contents and attempts, bounded.
+ *
+ * It is the same that `cairn lineage --json` prints. It begins at a content; or in a run, at a task
+ * or an output of it, at the task that measured a metric, or at an input, which is a dataset. A tag
+ * of a run is a name of it.
+ *
+ * Threads: the crew's. Not here: the walk (record/lineage/graph.c).
  */
+#include <string.h>
 #include "record/lineage/graph.h"
 #include "serve/api/run/views.h"
 
@@ -41,36 +47,116 @@ static bool find_in_task(struct api *a, struct viewed *v, struct beginning *ret)
 	return !a->x->status;
 }
 
-static bool find_beginning(struct api *a, struct beginning *ret)
+/* The attempt of the only task that has this metric, or of `task`. */
+static bool find_metric(struct api *a, struct viewed *v, struct beginning *ret)
 {
-	const char *what = web_param(a->x, "content"), *run = web_param(a->x, "run");
+	const char *metric = web_param(a->x, "metric"), *first = NULL;
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < v->v->n_tasks && !a->x->status; i++) {
+		const struct view_task *t = &v->v->tasks[i];
+		struct cached_result hit = { .attempt = t->attempt };
+		struct facts_task f;
+		bool has = false;
+
+		if (t->state != VIEW_EXECUTED && t->state != VIEW_HIT && t->state != VIEW_FAILED)
+			continue;
+		if (view_results(v->v, a->db, t, a->arena, &f, &err) < 0)
+			break;
+		for (size_t k = 0; k < f.n_metrics; k++)
+			has |= str_eq(f.metrics[k].name, metric);
+		if (!has)
+			continue;
+		if (first)
+			web_problem(a->x, 400,
+				    "several tasks of run %s have the metric `%.200s`, such as %s "
+				    "and %s: name one with `task`",
+				    v->v->run.id, metric, first, t->name);
+		else if (!hit.attempt && record_lookup(a->db, &t->key, a->arena, &hit, &err) < 0)
+			break;
+		else
+			ret->attempt = hit.attempt;
+		first = t->name;
+	}
+	if (err.code)
+		web_problem_err(a->x, &err);
+	else if (!a->x->status && !first)
+		web_problem(a->x, 404, "no task of run %s has the metric `%.200s`", v->v->run.id,
+			    metric);
+	else if (!a->x->status && !ret->attempt)
+		web_problem(a->x, 404, "no attempt of task %s is on record", first);
+	return !a->x->status;
+}
+
+static bool find_input(struct api *a, const struct run_row *run, struct beginning *ret)
+{
+	const char *input = web_param(a->x, "input");
+	struct run_input_row *rows;
+	struct err err = { 0 };
+	size_t n;
+
+	if (record_run_inputs(a->db, run->rowid, a->arena, &rows, &n, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return false;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (str_has_prefix(rows[i].name, "input:") &&
+		    str_eq(rows[i].name + strlen("input:"), input)) {
+			ret->id = rows[i].id;
+			ret->name = input;
+			return true;
+		}
+	web_problem(a->x, 404, "run %s has no input `%.200s`", run->id, input);
+	return false;
+}
+
+/* At a task, an output, a metric or an input of a run. */
+static bool find_in_run(struct api *a, const char *run, struct beginning *ret)
+{
 	struct err err = { 0 };
 	struct run_row row;
 	struct viewed v;
 	bool found;
 
+	if (record_find_run(a->db, run, a->arena, &row, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return false;
+	}
+	if (web_param(a->x, "input"))
+		return find_input(a, &row, ret);
+	if (!api_view_of(a, &row, &v))
+		return false;
+	found = web_param(a->x, "task") ? find_in_task(a, &v, ret) : find_metric(a, &v, ret);
+	api_view_return(&v);
+	return found;
+}
+
+static bool find_beginning(struct api *a, struct beginning *ret)
+{
+	const char *what = web_param(a->x, "content"), *run = web_param(a->x, "run");
+	size_t in_run = (web_param(a->x, "task") || web_param(a->x, "output")) +
+			(web_param(a->x, "metric") != NULL) + (web_param(a->x, "input") != NULL);
+	struct err err = { 0 };
+
 	*ret = (struct beginning){ 0 };
-	if (what && !run && !web_param(a->x, "task") && !web_param(a->x, "output")) {
+	if (what && !run && !in_run) {
 		if (lineage_find(a->db, what, &ret->id, &err) == 0)
 			return true;
 		web_problem_err(a->x, &err);
 		return false;
 	}
-	if (what || !run || !web_param(a->x, "task")) {
+	/* A metric may be one of a task that is named. */
+	if (web_param(a->x, "task") && web_param(a->x, "metric") && !web_param(a->x, "output"))
+		in_run--;
+	if (what || !run || in_run != 1 ||
+	    (web_param(a->x, "output") && !web_param(a->x, "task"))) {
 		web_problem(a->x, 400,
 			    "parameter `content` is missing: sha256: and the beginning of a "
-			    "digest; or `run` and `task`, and perhaps `output`");
+			    "digest; or `run` with a `task` and perhaps its `output`, a `metric` "
+			    "or an `input`");
 		return false;
 	}
-	if (record_find_run(a->db, run, a->arena, &row, &err) < 0) {
-		web_problem_err(a->x, &err);
-		return false;
-	}
-	if (!api_view_of(a, &row, &v))
-		return false;
-	found = find_in_task(a, &v, ret);
-	api_view_return(&v);
-	return found;
+	return find_in_run(a, run, ret);
 }
 
 void api_lineage(struct api *a)

@@ -38,6 +38,9 @@
 	{ "task", API_QUERY, TEXT, "A task, or a step that has one (required)" }, \
 	{ "attempt", API_QUERY, "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4294967295}", \
 	  "Its nth attempt; default: the last" }
+#define RANK \
+	{ "rank", API_QUERY, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":4294967295}", \
+	  "Only what this rank of a distributed step printed" }
 #define READS  (API_PROJECT | API_DB)
 /* clang-format on */
 
@@ -127,7 +130,7 @@ const struct api_route api_routes[] = {
 	  "The run's steps, what they need, and how many of their tasks are in which state", READS,
 	  api_run_graph, .status = 200, .answer = "Graph" },
 	{ "GET", "/api/v1/runs/{run}/timeline", "runTimeline",
-	  "When each task ran, how long it waited after its needs, and the critical path", READS,
+	  "When each task ran, which one it waited for and how long, and the critical path", READS,
 	  api_run_timeline, .status = 200, .answer = "Timeline" },
 	{ "GET", "/api/v1/runs/{run}/metrics", "runMetrics",
 	  "Metrics of those tasks that have some", READS, api_run_metrics,
@@ -148,21 +151,28 @@ const struct api_route api_routes[] = {
 		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4294967295}",
 		   "Only this many of the last lines; of a gang that is followed, this many of "
 		   "each node" },
-		 { "rank", API_QUERY, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":4294967295}",
-		   "Only what this rank of a distributed step printed" },
-		 OFFSET, BYTES),
+		 RANK, OFFSET, BYTES),
 	  .status = 200, .answer = "text/plain; charset=utf-8" },
 	{ "GET", "/api/v1/runs/{run}/log/range", "logRange",
-	  "A part of a log as JSON text, with its place. Bytes that aren't UTF-8 are replaced",
-	  READS, api_run_log_range, PARAMS(LOG_OF, OFFSET, BYTES), .status = 200,
-	  .answer = "LogRange" },
+	  "A part of a log as JSON text, with its place. Bytes that aren't UTF-8 are replaced. "
+	  "With "
+	  "`rank`: from `offset` on, at most so many `bytes` and `lines` of this rank",
+	  READS, api_run_log_range,
+	  PARAMS(LOG_OF, OFFSET, BYTES, RANK,
+		 { "lines", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4294967295}",
+		   "With `rank`: at most this many lines" }),
+	  .status = 200, .answer = "LogRange" },
 	{ "GET", "/api/v1/runs/{run}/log/index", "logIndex",
 	  "How long a log is, where its lines are, and its first error", READS, api_run_log_index,
-	  PARAMS(LOG_OF), .status = 200, .answer = "LogIndex" },
+	  PARAMS(LOG_OF, RANK), .status = 200, .answer = "LogIndex" },
 	{ "GET", "/api/v1/runs/{run}/log/search", "logSearch",
-	  "Lines of a log that have a text. An answer covers 64 MiB at most", READS,
-	  api_run_log_search,
-	  PARAMS(LOG_OF, { "q", API_QUERY, TEXT, "The text (required)" },
+	  "Lines of a log that have a text. An answer covers 64 MiB, or half a second, at most",
+	  READS, api_run_log_search,
+	  PARAMS(LOG_OF, RANK, { "q", API_QUERY, TEXT, "The text (required)" },
+		 { "regex", API_QUERY, "{\"type\":\"boolean\",\"default\":false}",
+		   "`q` is a regular expression for one line: . [ ] ( ) | * + ? { } ^ $ \\d \\w "
+		   "\\s" },
 		 { "case", API_QUERY, "{\"type\":\"boolean\",\"default\":false}",
 		   "Tell capital letters from small ones" },
 		 { "offset", API_QUERY,
@@ -208,6 +218,14 @@ const struct api_route api_routes[] = {
 	{ "GET", "/api/v1/store", "store",
 	  "How much is in the store, and what was saved week by week; at most five minutes old",
 	  READS, api_store, .status = 200, .answer = "StoreFacts" },
+	{ "POST", "/api/v1/estimates", "startEstimate",
+	  "Find out what `cairn store gc` would free, without removing anything; "
+	  "estimates/{estimate} has the answer",
+	  API_PROJECT | API_CHANGES, api_estimate_start, .body = "Nothing", .status = 202,
+	  .answer = "Launched" },
+	{ "GET", "/api/v1/estimates/{estimate}", "estimate",
+	  "What would be freed, once it is known, as `cairn store gc --dry-run --json` prints it",
+	  API_PROJECT, api_estimate, .status = 200, .answer = "EstimateAnswer" },
 	{ "GET", "/api/v1/cluster", "cluster",
 	  "Attempts on the cluster that haven't ended, and what they wait for", READS, api_cluster,
 	  .status = 200, .answer = "ClusterFacts" },
@@ -247,6 +265,9 @@ const struct api_route api_routes[] = {
 		 { "run", API_QUERY, TEXT, "Begin at a task of this run, by its id, hash or tag" },
 		 { "task", API_QUERY, TEXT, "… at this task, or a step that has one" },
 		 { "output", API_QUERY, TEXT, "… and at this output of it" },
+		 { "metric", API_QUERY, TEXT,
+		   "… or at the task that measured this; `task`: which, when several did" },
+		 { "input", API_QUERY, TEXT, "… or at this input of the run's pipeline" },
 		 { "direction", API_QUERY,
 		   "{\"type\":\"string\",\"enum\":[\"up\",\"down\"],\"default\":\"up\"}",
 		   "up: where it came from; down: what was made of it" },

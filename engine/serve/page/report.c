@@ -6,8 +6,8 @@
  * finds them there (web/src/report/answers.ts knows the shape).
  *
  * A report of one run has each task's facts and the end of its log, those of failed tasks first, up
- * to the limits of report.h; a report of several has what a comparison shows. What is left out is
- * counted, and the page says so.
+ * to the limits of report.h; a report of several has what a comparison shows, confusion matrices
+ * too. What is left out is counted, and the page says so.
  *
  * Invariant: `<` never occurs in the data, so that no text of others ends the element that holds
  * it.
@@ -172,6 +172,90 @@ static int add_run(struct report *r, const char *run, bool whole, json_t *runs)
 	return 0;
 }
 
+/* Confusion matrices, which a comparison shows side by side: an output named so, or a table with
+ * such a name in a directory. The page asks for them by the same rule (web/src/pages/compare.tsx).
+ */
+
+static bool is_confusion(const char *name)
+{
+	return strncasecmp(name, "confusion", strlen("confusion")) == 0 &&
+	       (str_has_suffix(name, ".csv") || str_has_suffix(name, ".tsv"));
+}
+
+static bool add_table(struct report *r, const char *id, const char *path, json_t *contents)
+{
+	json_t *table = ask_maybe(r, arena_printf(r->arena, "/api/v1/content/%s/table", id),
+				  "limit", "100", "path", path);
+	bool found = json_is_object(table);
+
+	if (found)
+		json_object_set(contents,
+				arena_printf(r->arena, "table %s%s%s", id, path ? " " : "",
+					     path ? path : ""),
+				table);
+	json_decref(table);
+	return found;
+}
+
+/* A directory: its entries, if one of them is a matrix. */
+static bool add_from_tree(struct report *r, const char *id, json_t *contents)
+{
+	json_t *page = ask_maybe(r, arena_printf(r->arena, "/api/v1/content/%s/entries", id),
+				 "limit", "200", NULL, NULL);
+	const json_t *entries = json_object_get(page, "entries");
+	bool found = false;
+
+	for (size_t i = 0; i < json_array_size(entries) && !found; i++) {
+		const char *name =
+			json_string_value(json_object_get(json_array_get(entries, i), "name"));
+
+		found = name && is_confusion(name) && add_table(r, id, name, contents);
+	}
+	if (found)
+		json_object_set(contents, arena_printf(r->arena, "entries %s", id), page);
+	json_decref(page);
+	return found;
+}
+
+static bool add_from_task(struct report *r, const json_t *task, size_t *looks, json_t *contents)
+{
+	json_t *outputs = json_object_get(task, "outputs"), *content;
+	const char *name;
+
+	json_object_foreach(outputs, name, content)
+	{
+		const char *id = json_string_value(json_object_get(content, "id")),
+			   *kind = json_string_value(json_object_get(content, "kind"));
+
+		if (!id || (*looks)++ >= REPORT_LOOKS_MAX)
+			continue;
+		if (str_eq(kind, "tree")
+			    ? add_from_tree(r, id, contents)
+			    : strcasestr(name, "confusion") && add_table(r, id, NULL, contents))
+			return true;
+	}
+	return false;
+}
+
+static json_t *add_confusions(struct report *r, json_t *of)
+{
+	json_t *contents = json_object(), *run;
+	size_t tables = 0, looks = 0;
+	const char *id;
+
+	json_object_foreach(of, id, run)
+	{
+		const json_t *tasks = json_object_get(run, "tasks");
+		bool found = false;
+
+		for (size_t i = 0;
+		     i < json_array_size(tasks) && !found && tables < REPORT_TABLES_MAX; i++)
+			found = add_from_task(r, json_array_get(tasks, i), &looks, contents);
+		tables += found;
+	}
+	return contents;
+}
+
 static json_t *gather(struct report *r, const char *const *runs, size_t n)
 {
 	json_t *data = json_object(), *of = json_object(), *compare = json_null(),
@@ -192,6 +276,8 @@ static json_t *gather(struct report *r, const char *const *runs, size_t n)
 	if (failed == 0 && n > 1) {
 		compare = ask(r, "/api/v1/compare", "runs", list.s, NULL, NULL);
 		failed = compare ? 0 : -1;
+		if (compare)
+			json_object_set_new(data, "contents", add_confusions(r, of));
 	}
 	json_object_set_new(data, "made", facts_time(clock_wall_ns()));
 	json_object_set_new(data, "project", json_string(r->d.projects[0]->name));

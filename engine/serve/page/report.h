@@ -14,6 +14,8 @@
 #define REPORT_DETAILS_MAX 500          /* tasks with all that is known of them, and their log */
 #define REPORT_LOG_MAX     (256 * 1024) /* of one log: its end */
 #define REPORT_LOGS_MAX    (16 * 1024 * 1024)
+#define REPORT_TABLES_MAX  50   /* confusion matrices of a comparison */
+#define REPORT_LOOKS_MAX   2000 /* outputs that are searched for one */
 
 /* How much of what there is isn't in the file. */
 struct report_cut {

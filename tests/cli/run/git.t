@@ -21,6 +21,7 @@ test_expect 'a clean tree; the state directory is no difference' '
 	printf "log\nout\n" >.git/info/exclude
 	git commit -qm first
 	test_is "$(facts)" "$(git rev-parse HEAD) False"
+	test_is "$(json out "d[\"runs\"][0][\"git_author\"]")" "$(git log -1 --format=%an)"
 '
 test_expect 'an edit, a staged edit, an untracked file' '
 	echo >>cairn.yaml

@@ -63,6 +63,19 @@ test_expect 'lineage begins at a content, at a task, or at an output' '
 	status_is 404
 	get srv "/api/v1/lineage?run=last"
 	status_is 400
+	get srv "/api/v1/lineage?run=last&metric=acc"
+	test_is "$(json body "sorted(n[\"task\"] for n in d[\"nodes\"] if n[\"kind\"] == \"attempt\")")" "[\"s\", \"t\"]"
+	cairn tag "$(json runs "d[\"runs\"][0][\"id\"]")" best/one -q
+	get srv "/api/v1/lineage?run=best/one&task=t&metric=acc"
+	status_is 200
+	for bad in "run=last&metric=none" "run=last&input=none"; do
+		get srv "/api/v1/lineage?$bad"
+		status_is 404
+	done
+	for bad in "metric=acc" "run=last&output=o" "run=last&task=t&input=x" "content=sha256:abcd&run=last&task=t"; do
+		get srv "/api/v1/lineage?$bad"
+		status_is 400
+	done
 '
 
 test_expect 'pipelines: what a form needs, and what is wrong' '

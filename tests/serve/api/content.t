@@ -181,12 +181,60 @@ test_expect 'logs: ranges, lines, the first error, search' '
 	test_is "$(json body "[d[\"matches\"], d[\"next_offset\"]]")" "[[], null]"
 	get srv "/api/v1/runs/last/log/search?task=m&q=raw"
 	test_is "$(json body "d[\"matches\"][0][\"text\"]")" "$(printf "raw \357\277\275\357\277\275 bytes")"
+	get srv "/api/v1/runs/last/log/search?task=m&regex=true&q=%5Elater%2029%5Cd%7B2%7D%24&limit=2"
+	test_is "$(json body "[(m[\"line\"], m[\"text\"]) for m in d[\"matches\"]]")" "[[5903, \"later 2900\"], [5904, \"later 2901\"]]"
+	next=$(json body "d[\"next_offset\"]")
+	get srv "/api/v1/runs/last/log/search?task=m&regex=true&q=LATER%20290%5B0-2%5D&offset=$next"
+	test_is "$(json body "[(m[\"line\"], m[\"text\"]) for m in d[\"matches\"]]")" "[[5905, \"later 2902\"]]"
+	get srv "/api/v1/runs/last/log/search?task=m&regex=true&q=a%28b"
+	status_is 400
+	test_grep "no . for a . at character 4" body
 	for bad in "search?task=m" "search?task=m&q=a%0Ab" "index" "index?task=none" "range?task=m&bytes=2000000"; do
 		get srv "/api/v1/runs/last/log/$bad"
 		test "$(cat status)" -ge 400 && test "$(cat status)" -lt 500
 	done
 	get srv "/api/v1/runs/last/log?task=m&offset=0&lines=3"
 	status_is 400
+'
+
+test_expect 'the lines of one rank: where they are, ranges, search' '
+	write ranks.yaml <<-"YAML"
+	pipeline: ranks
+	steps:
+	  r: {run: "i=0; while [ $i -lt 2500 ]; do i=$((i + 1)); printf \"[rank 0] zero $i\\nlauncher $i\\n[rank 1] one $i\\n[rank 11] eleven $i\\n\"; done; printf \"[rank 1] Error: last\""}
+	YAML
+	cairn run -q ranks.yaml
+	get srv "/api/v1/runs/last/log?task=r"
+	cp body whole
+	get srv "/api/v1/runs/last/log/index?task=r&rank=1"
+	test_is "$(json body "[d[\"lines\"], len(d[\"offsets\"]), d[\"first_error\"][\"line\"], d[\"bytes\"]]")" "[2501, 3, 2500, $(wc -c <whole)]"
+	at=$(json body "d[\"offsets\"][2]")
+	test_is "$(tail -c "+$((at + 1))" whole | sed -n 1p)" "[rank 1] one 2001"
+	get srv "/api/v1/runs/last/log/range?task=r&rank=1&offset=$at&lines=2"
+	test_is "$(json body "[d[\"text\"], d[\"offset\"]]")" "[\"one 2001\\none 2002\\n\", $at]"
+	get srv "/api/v1/runs/last/log/range?task=r&rank=1&offset=$((at + $(json body "d[\"bytes\"]")))&bytes=1"
+	test_is "$(json body "d[\"text\"].split()")" "[\"one\", \"2003\"]"
+	get srv "/api/v1/runs/last/log/index?task=r"
+	test_is "$(json body "d[\"lines\"]")" 10000
+	get srv "/api/v1/runs/last/log/search?task=r&rank=1&q=2000"
+	test_is "$(json body "[(m[\"line\"], m[\"text\"]) for m in d[\"matches\"]]")" "[[1999, \"one 2000\"]]"
+	get srv "/api/v1/runs/last/log/search?task=r&rank=11&q=%5Eeleven%202.99%24&regex=true"
+	test_is "$(json body "[m[\"line\"] for m in d[\"matches\"]]")" "[2098, 2198, 2298, 2398, 2498]"
+	get srv "/api/v1/runs/last/log/search?task=r&rank=7&q=e"
+	test_is "$(json body "[d[\"matches\"], d[\"next_offset\"]]")" "[[], null]"
+	get srv "/api/v1/runs/last/log/range?task=r&lines=2"
+	status_is 400
+'
+
+test_expect 'what collecting garbage would free' '
+	post srv /api/v1/estimates "{}"
+	status_is 202
+	launch=$(json body "d[\"launch\"]")
+	known() { get srv "/api/v1/estimates/$launch" && test "$(json body "d[\"state\"]")" = ended; }
+	wait_until 60 known
+	test_is "$(json body "[d[\"exit\"], d[\"problem\"], d[\"estimate\"][\"dry_run\"], d[\"estimate\"][\"live\"] > 0, d[\"estimate\"][\"condemned_bytes\"]]")" "[0, null, true, true, 0]"
+	get srv /api/v1/estimates/none
+	status_is 404
 '
 
 test_expect 'a log that grows: its index goes on where it was' '

@@ -97,13 +97,18 @@ test_expect 'the graph has steps with counts, edges and inputs; the timeline say
 	test_is "$(json body "[s[\"counts\"][\"hits\"] for s in d[\"steps\"]]")" "[1, 2, 2, 0, 1, 0]"
 	get srv "/api/v1/runs/$first/timeline"
 	status_is 200
-	test_is "$(json body "[r[0] for r in d[\"rows\"]]")" "[\"s\", \"t[f=1]\", \"t[f=2]\", \"e[f=1]\", \"e[f=2]\", \"all\", \"clean\"]"
-	test_is "$(json body "all(0 <= r[2] <= r[3] and r[5] >= 0 and r[4] == \"executed\" for r in d[\"rows\"])")" true
+	test_is "$(json body "[r[0] for r in d[\"rows\"]]")" "[\"s\", \"t[f=1]\", \"t[f=2]\", \"e[f=1]\", \"e[f=2]\", \"rare\", \"all\", \"clean\"]"
+	test_is "$(json body "all(0 <= r[2] <= r[3] and r[5] >= 0 and r[4] == \"executed\" for r in d[\"rows\"] if r[0] != \"rare\")")" true
+	# Who waited for whom, by the number of the row; what never began has no times.
+	test_is "$(json body "[r[6] for r in d[\"rows\"][:5]]")" "[null, 0, 0, 1, 2]"
+	test_is "$(json body "d[\"rows\"][5][2:5]")" "[null, null, \"skipped\"]"
 	test_is "$(json body "[d[\"critical\"][0], d[\"critical\"][-2:], d[\"steps\"]]")" "[\"s\", [\"all\", \"clean\"], [\"s\", \"t\", \"e\", \"rare\", \"all\", \"clean\"]]"
 	# A path goes from a task to the one of the same fold.
 	test_is "$(json body "d[\"critical\"][1][1:] == d[\"critical\"][2][1:]")" true
 	get srv "/api/v1/runs/$second/timeline"
-	test_is "$(json body "[[r[0] for r in d[\"rows\"]], d[\"saved_ns\"] > 0]")" "[[\"clean\"], true]"
+	test_is "$(json body "[[r[0] for r in d[\"rows\"] if r[2] is not None], d[\"saved_ns\"] > 0]")" "[[\"clean\"], true]"
+	test_is "$(json body "[r[0] for r in d[\"rows\"] if r[4] == \"hit\" and r[7] > 0]")" "[\"s\", \"t[f=1]\", \"t[f=2]\", \"e[f=1]\", \"e[f=2]\", \"all\"]"
+	test_is "$(json body "sum(r[7] for r in d[\"rows\"]) == d[\"saved_ns\"]")" true
 '
 
 test_expect 'a task: why, what it was made of, what it read and made, attempts, neighbours' '
@@ -161,6 +166,46 @@ test_expect 'series: all points of a short one, peaks of a long one, none of a s
 	test_is "$(json body "d[\"series\"]")" "[\"loss\"]"
 	get srv "/api/v1/runs/last/series?points=1"
 	status_is 400
+'
+
+test_expect 'series: times where the program writes them, and of a task that still runs' '
+	write timed.yaml <<-"YAML"
+	pipeline: timed
+	steps:
+	  a:
+	    run: |
+	      printf "{\"step\": 1, \"loss\": 0.5, \"wall_time\": 1000.5}\n{\"step\": 2, \"loss\": 0.25, \"wall_time\": 1003}\n{\"step\": 3, \"lo" >m.jsonl
+	      while [ ! -e "$GO" ]; do sleep 0.02; done
+	      printf "step,acc,wall_time\n1,0.5,10\n2,0.7,11\n" >c.csv
+	      printf "ss\": 0.125}\n" >>m.jsonl
+	    env: {GO: "${{ params.go }}"}
+	    series: m.jsonl
+	    cache: false
+	  c: {run: "printf \"step,acc,wall_time\\n1,0.5,10\\n2,0.7,11\\n\" >m.csv", series: m.csv}
+	params: {go: {type: string}}
+	YAML
+	start timed cairn run -q timed.yaml -p "go=$HOME/timed"
+	points() { get srv "/api/v1/runs?pipeline=timed" && id=$(json body "d[\"runs\"][0][\"id\"]") && get srv "/api/v1/runs/$id/series?task=a" && test_is "$(json body "d[\"series\"][0][\"points\"]")" "[[1.0, 0.5, 0], [2.0, 0.25, 2500000000]]"; }
+	wait_until 60 points
+	# What is half there is left out, and a link leads nowhere.
+	test_is "$(json body "[s[\"metric\"] for s in d[\"series\"]]")" "[\"loss\"]"
+	touch "$HOME/timed"
+	wait_until 60 test -s timed.rc
+	get srv "/api/v1/runs/last/series"
+	test_is "$(json body "[(s[\"task\"], s[\"metric\"], s[\"points\"]) for s in d[\"series\"]]")" "[[\"a\", \"loss\", [[1.0, 0.5, 0], [2.0, 0.25, 2500000000], [3.0, 0.125]]], [\"c\", \"acc\", [[1.0, 0.5, 0], [2.0, 0.7, 1000000000]]]]"
+	write linked.yaml <<-"YAML"
+	pipeline: linked
+	steps:
+	  a: {run: "ln -s /etc/passwd m.jsonl; : >\"$GO.on\"; while [ ! -e \"$GO\" ]; do sleep 0.02; done; rm m.jsonl; echo >m.jsonl", env: {GO: "${{ params.go }}"}, series: m.jsonl, cache: false}
+	params: {go: {type: string}}
+	YAML
+	start linked cairn run -q linked.yaml -p "go=$HOME/linked"
+	wait_until 60 test -e "$HOME/linked.on"
+	get srv "/api/v1/runs?pipeline=linked"
+	get srv "/api/v1/runs/$(json body "d[\"runs\"][0][\"id\"]")/series"
+	test_is "$(json body "d[\"series\"]")" "[]"
+	touch "$HOME/linked"
+	wait_until 60 test -s linked.rc
 '
 
 test_expect 'runs: found by text, with columns and a total; a running one has its counts' '

@@ -174,10 +174,11 @@ static void test_series_csv(void **state)
 	arena_free(arena);
 }
 
-static void count_scalar(void *arg, const char *tag, double step, double value)
+static void count_scalar(void *arg, const char *tag, double step, double value, double time_s)
 {
 	struct str *got = arg;
 
+	assert_true(isnan(time_s) || time_s >= 0);
 	str_addf(got, "%s %g %g\n", tag, step, value);
 }
 

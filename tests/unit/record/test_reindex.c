@@ -73,6 +73,7 @@ static void fill(struct db *db, struct store *s, struct arena *arena)
 			       .nominal_ns = 4,
 			       .has_reproduces = true,
 			       .reproduces = { { 9 } },
+			       .git.author = "A",
 			       .git.remote = "git.example/x",
 			       .git.submodules =
 				       "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]",

@@ -204,6 +204,20 @@ export type Entries = {
   total: number;
 };
 
+export type EstimateAnswer = {
+  estimate: {
+    condemned: number;
+    condemned_bytes: number;
+    deleted: number;
+    deleted_bytes: number;
+    live: number;
+    sweep_after: string | null;
+  } | null;
+  exit: number | null;
+  problem: string | null;
+  state: "running" | "ended";
+};
+
 export type EventOf = {
   pipeline?: string;
   state?: "succeeded" | "failed" | "any";
@@ -499,6 +513,7 @@ export type Run = {
   duration_ns: number;
   ended: string | null;
   exports?: Export[];
+  git_author: string | null;
   git_commit: string | null;
   git_dirty: boolean;
   hash: string | null;
@@ -812,6 +827,14 @@ export const contentShard = (content: string, query: { project?: string | null; 
 export const contentTable = (content: string, query: { project?: string | null; path?: string | null; offset?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
   request<Table>('GET', `/api/v1/content/${encodeURIComponent(content)}/table`, query, undefined, signal);
 
+/** Find out what `cairn store gc` would free, without removing anything; estimates/{estimate} has the answer */
+export const startEstimate = (body: Nothing, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<Launched>('POST', `/api/v1/estimates`, query, body, signal);
+
+/** What would be freed, once it is known, as `cairn store gc --dry-run --json` prints it */
+export const estimate = (estimate: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
+  request<EstimateAnswer>('GET', `/api/v1/estimates/${encodeURIComponent(estimate)}`, query, undefined, signal);
+
 /** Accept a run that was prepared elsewhere; its content is in the store */
 export const handOver = (body: Handover, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<HandedOver>('POST', `/api/v1/handovers`, query, body, signal);
@@ -829,7 +852,7 @@ export const launch = (launch: string, query: { project?: string | null } = {}, 
   request<Launch>('GET', `/api/v1/launches/${encodeURIComponent(launch)}`, query, undefined, signal);
 
 /** The attempts that made content, or that used it */
-export const lineage = (query: { project?: string | null; content?: string | null; run?: string | null; task?: string | null; output?: string | null; direction?: "up" | "down" | null; depth?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
+export const lineage = (query: { project?: string | null; content?: string | null; run?: string | null; task?: string | null; output?: string | null; metric?: string | null; input?: string | null; direction?: "up" | "down" | null; depth?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
   request<Lineage>('GET', `/api/v1/lineage`, query, undefined, signal);
 
 /** This description */
@@ -885,15 +908,15 @@ export const runGraph = (run: string, query: { project?: string | null } = {}, s
   request<Graph>('GET', `/api/v1/runs/${encodeURIComponent(run)}/graph`, query, undefined, signal);
 
 /** How long a log is, where its lines are, and its first error */
-export const logIndex = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null } = {}, signal?: AbortSignal) =>
+export const logIndex = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null; rank?: number | null } = {}, signal?: AbortSignal) =>
   request<LogIndex>('GET', `/api/v1/runs/${encodeURIComponent(run)}/log/index`, query, undefined, signal);
 
-/** A part of a log as JSON text, with its place. Bytes that aren't UTF-8 are replaced */
-export const logRange = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null; offset?: number | null; bytes?: number | null } = {}, signal?: AbortSignal) =>
+/** A part of a log as JSON text, with its place. Bytes that aren't UTF-8 are replaced. With `rank`: from `offset` on, at most so many `bytes` and `lines` of this rank */
+export const logRange = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null; offset?: number | null; bytes?: number | null; rank?: number | null; lines?: number | null } = {}, signal?: AbortSignal) =>
   request<LogRange>('GET', `/api/v1/runs/${encodeURIComponent(run)}/log/range`, query, undefined, signal);
 
-/** Lines of a log that have a text. An answer covers 64 MiB at most */
-export const logSearch = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null; q?: string | null; case?: boolean | null; offset?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
+/** Lines of a log that have a text. An answer covers 64 MiB, or half a second, at most */
+export const logSearch = (run: string, query: { project?: string | null; task?: string | null; attempt?: number | null; rank?: number | null; q?: string | null; regex?: boolean | null; case?: boolean | null; offset?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
   request<LogMatches>('GET', `/api/v1/runs/${encodeURIComponent(run)}/log/search`, query, undefined, signal);
 
 /** Metrics of those tasks that have some */
@@ -916,7 +939,7 @@ export const runTask = (run: string, query: { project?: string | null; task?: st
 export const tasks = (run: string, query: { project?: string | null; step?: string | null; task?: string | null; state?: "waiting" | "running" | "executed" | "hit" | "failed" | "skipped" | "blocked" | "cancelled" | null; q?: string | null; sort?: "started" | "-started" | "duration" | "-duration" | "task" | "-task" | null; limit?: number | null; cursor?: string | null } = {}, signal?: AbortSignal) =>
   request<Tasks>('GET', `/api/v1/runs/${encodeURIComponent(run)}/tasks`, query, undefined, signal);
 
-/** When each task ran, how long it waited after its needs, and the critical path */
+/** When each task ran, which one it waited for and how long, and the critical path */
 export const runTimeline = (run: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Timeline>('GET', `/api/v1/runs/${encodeURIComponent(run)}/timeline`, query, undefined, signal);
 

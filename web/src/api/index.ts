@@ -33,8 +33,18 @@ export type StepCounts = TaskCounts;
 export type Port = TaskDetail['outputs'][number] & Partial<TaskDetail['inputs'][number]>;
 export type Entry = Entries['entries'][number];
 
-/** Task, its step's index, start and end in ns after the run's start, state, how long it waited. */
-export type TimelineRow = [string, number, number | null, number | null, Task['state'], number];
+/** Task, its step's index, start and end in ns after the run's start, state, how long it waited, the
+ * row of the task that it waited for, the time that a hit saved. */
+export type TimelineRow = [
+  string,
+  number,
+  number | null,
+  number | null,
+  Task['state'],
+  number,
+  number | null,
+  number,
+];
 export type Timeline = Omit<TimelineAnswer, 'rows'> & { rows: TimelineRow[] };
 
 /** Its step, its value, and when, in ns after the first, where that is known. */

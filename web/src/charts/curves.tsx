@@ -31,14 +31,17 @@ export function smoothed(
 
 /** All lines over one axis: uPlot's columns. */
 export function join(lines: Line[], byTime: boolean): (number | null)[][] {
+  const timed = (p: Line['points'][number]) => !byTime || (p[2] !== undefined && p[2] !== null);
   const at = (p: Line['points'][number]) => (byTime ? (p[2] ?? 0) / 1e9 : p[0]);
-  const xs = [...new Set(lines.flatMap((l) => l.points.map(at)))].sort((a, b) => a - b);
+  const xs = [...new Set(lines.flatMap((l) => l.points.filter(timed).map(at)))].sort(
+    (a, b) => a - b,
+  );
   const index = new Map(xs.map((x, i) => [x, i]));
   return [
     xs,
     ...lines.map((l) => {
       const ys = new Array<number | null>(xs.length).fill(null);
-      for (const p of l.points) ys[index.get(at(p))!] = p[1];
+      for (const p of l.points.filter(timed)) ys[index.get(at(p))!] = p[1];
       return ys;
     }),
   ];

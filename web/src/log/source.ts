@@ -13,6 +13,7 @@ const BLOCKS = 12;
 const PART_BYTES = 1 << 20; // what one answer has at most
 const BLOCK_PARTS = 4; // of a block with huge lines, this many parts are fetched
 const TAIL_BYTES = 64 << 10;
+const TAIL_LINES = 500; // of a rank
 const GROW_BYTES = 512 << 10;
 
 export interface LogPlace {
@@ -42,7 +43,7 @@ export class LogSource {
   private blocks = new Map<number, Block>();
   private asked = new Set<number>();
   private tail: string[] = [];
-  private whole = false; // an older server, or one rank: all lines are in `tail`
+  private whole = false; // an older server: all lines are in `tail`
   private stop = new AbortController();
   private growing = false;
   private openEnd = false; // the last line has no newline yet
@@ -77,17 +78,17 @@ export class LogSource {
   }
 
   private async open(): Promise<void> {
-    if (this.place.rank !== null) {
-      await this.readWhole();
-      return;
-    }
     const index = this.readIndex();
     try {
       // The end of a large log is here long before its index.
-      const end = await this.read({ offset: -TAIL_BYTES, bytes: TAIL_BYTES });
+      const end = await this.read(
+        this.place.rank === null
+          ? { offset: -TAIL_BYTES, bytes: TAIL_BYTES }
+          : { lines: TAIL_LINES },
+      );
       const text = new TextDecoder().decode(end);
       if (!this.indexed) {
-        const full = end.length >= TAIL_BYTES;
+        const full = this.place.rank === null && end.length >= TAIL_BYTES;
         this.tail = split(full ? text.slice(text.indexOf('\n') + 1) : text);
         this.lines = this.tail.length;
         this.ready = true;
@@ -124,9 +125,13 @@ export class LogSource {
 
   private async readIndex(): Promise<void> {
     try {
-      const i = await api.logIndex(this.place.run, this.query({ rank: null }), this.stop.signal);
-      // The index counts line ends: what stands behind the last one is a line, too.
-      const last = i.bytes > 0 ? await this.read({ offset: i.bytes - 1, bytes: 1 }) : null;
+      const i = await api.logIndex(this.place.run, this.query(), this.stop.signal);
+      // The index counts line ends: what stands behind the last one is a line, too. A rank's lines
+      // are counted by their beginnings.
+      const last =
+        i.bytes > 0 && this.place.rank === null
+          ? await this.read({ offset: i.bytes - 1, bytes: 1 })
+          : null;
       this.openEnd = !!last && last.length > 0 && last[0] !== 10;
       this.every = i.every || EVERY;
       this.offsets = i.offsets.length ? i.offsets : [0];
@@ -167,12 +172,32 @@ export class LogSource {
     return text === undefined ? (block.cut ? null : '') : text;
   }
 
+  /** The lines of one rank from a place in the log on. They stand far apart where there are many. */
+  private async rankLines(from: number, to: number, lines: number): Promise<string[]> {
+    const found: string[] = [];
+    for (let at = from; at < to && found.length < lines;) {
+      const part = await api.logRange(
+        this.place.run,
+        this.query({ offset: at, lines: lines - found.length }),
+        this.stop.signal,
+      );
+      if (part.bytes === 0) break;
+      at += part.bytes;
+      found.push(...split(part.text));
+    }
+    return found;
+  }
+
   private async fetchBlock(b: number): Promise<void> {
     if (this.asked.has(b)) return;
     const from = this.offsets[b];
     if (from === undefined) return;
     this.asked.add(b);
     const to = this.offsets[b + 1] ?? this.bytes;
+    if (this.place.rank !== null) {
+      await this.fetchRankBlock(b, from, to);
+      return;
+    }
     try {
       const n = Math.min(PART_BYTES * BLOCK_PARTS, to - from);
       const decoder = new TextDecoder();
@@ -182,12 +207,7 @@ export class LogSource {
           await this.read({ offset: at, bytes: Math.min(PART_BYTES, from + n - at) }),
           { stream: true },
         );
-      this.blocks.set(b, { lines: split(text), cut: n < to - from });
-      for (const k of this.blocks.keys()) {
-        if (this.blocks.size <= BLOCKS) break;
-        this.blocks.delete(k);
-      }
-      this.changed();
+      this.keep(b, { lines: split(text), cut: n < to - from });
     } catch (e) {
       if ((e as Error).name !== 'AbortError') {
         this.problem = e as api.Problem;
@@ -197,12 +217,45 @@ export class LogSource {
     this.asked.delete(b);
   }
 
+  private async fetchRankBlock(b: number, from: number, to: number): Promise<void> {
+    try {
+      this.keep(b, { lines: await this.rankLines(from, to, this.every), cut: false });
+    } catch (e) {
+      if ((e as Error).name !== 'AbortError') {
+        this.problem = e as api.Problem;
+        this.changed();
+      }
+    }
+    this.asked.delete(b);
+  }
+
+  private keep(b: number, block: Block): void {
+    this.blocks.set(b, block);
+    for (const k of this.blocks.keys()) {
+      if (this.blocks.size <= BLOCKS) break;
+      this.blocks.delete(k);
+    }
+    this.changed();
+  }
+
+  /** Of a rank, the index tells what is new; the last block is read again. */
+  private async growRank(): Promise<boolean> {
+    const before = this.lines;
+    await this.readIndex();
+    if (this.lines === before) return false;
+    const b = Math.floor(before / this.every);
+    for (const k of [...this.blocks.keys()]) if (k >= b) this.blocks.delete(k);
+    await this.fetchBlock(Math.floor(Math.max(0, this.lines - 1) / this.every));
+    return true;
+  }
+
   /** Reads what was printed since. True when there was something. */
   async grow(): Promise<boolean> {
     if (this.growing) return false;
     this.growing = true;
     try {
-      if (this.place.rank !== null || this.whole) {
+      if (this.place.rank !== null && !this.whole) return await this.growRank();
+      if (this.whole) {
         const n = this.lines;
         await this.readWhole();
         return this.lines !== n;

@@ -121,6 +121,8 @@ export default function LogView({
   const [picked, setPicked] = useState<[number, number] | null>(linesOf(here.value.hash));
   const jumped = useRef(false);
   const query = here.value.query.get('find') ?? '';
+  const regex = here.value.query.get('regex') === '1';
+  const [wrong, setWrong] = useState<string | null>(null);
   const [found, setFound] = useState<Found | null>(null);
   const key = JSON.stringify(where);
 
@@ -151,6 +153,15 @@ export default function LogView({
     }
     scrollTo((n - 1) * ROW - view.height / 3);
   };
+  // A search answers later than its effect began: it moves what is shown by then. Before lines have
+  // their numbers, the first look goes where it found something.
+  const latest = useRef({ toLine, indexed: false });
+  latest.current = { toLine, indexed: !!source?.indexed };
+  const target = useRef<number | null>(null);
+  const show = (n: number) => {
+    target.current = n;
+    if (latest.current.indexed) latest.current.toLine(n);
+  };
   const toEnd = () => {
     const el = area.current;
     if (wrapped && el) el.scrollTop = el.scrollHeight;
@@ -171,10 +182,10 @@ export default function LogView({
   useLayoutEffect(() => {
     if (!source?.ready || lines === 0 || view.height < ROW) return;
     if (!jumped.current) {
-      const linked = linesOf(here.value.hash);
+      const linked = linesOf(here.value.hash)?.[0] ?? target.current;
       if (linked && !source.indexed) return;
       jumped.current = source.indexed;
-      if (linked) toLine(linked[0]);
+      if (linked) toLine(linked);
       else toEnd();
     } else if (followRef.current) toEnd();
   }, [source?.ready, source?.indexed, lines, view.height, wrapped]);
@@ -192,6 +203,7 @@ export default function LogView({
 
   useEffect(() => {
     setFound(null);
+    setWrong(null);
     if (!query) return;
     const stop = new AbortController();
     // An answer covers a part of a large log; the search goes on by itself, and says so by a `+`.
@@ -210,6 +222,8 @@ export default function LogView({
             limit: MATCHES,
             offset,
             ...(where.attempt ? { attempt: where.attempt } : {}),
+            ...(where.rank === null ? {} : { rank: where.rank }),
+            ...(regex ? { regex } : {}),
           },
           stop.signal,
         );
@@ -227,16 +241,18 @@ export default function LogView({
         if (!shown && lines.length > 0 && (next >= 0 || offset === null)) {
           shown = true;
           setFollow(false);
-          toLine(lines[at]!);
+          // Who came by a link to a line stays there.
+          if (jumped.current || !linesOf(here.value.hash)) show(lines[at]!);
         }
       }
     };
     search().catch((e: api.Problem) => {
-      if (e.name !== 'AbortError')
-        setFound({ text: query, lines, more: false, at: lines.length - 1 });
+      if (e.name === 'AbortError') return;
+      if (e.status === 400) setWrong(e.message);
+      else setFound({ text: query, lines, more: false, at: lines.length - 1 });
     });
     return () => stop.abort();
-  }, [query, key]);
+  }, [query, regex, key]);
 
   const step = (by: number) => {
     if (!found || found.lines.length === 0) return;
@@ -247,9 +263,12 @@ export default function LogView({
   };
 
   const find = useMemo(() => {
-    if (!query) return null;
+    // A regular expression is the server's to match: here, one from a link could take forever. So its
+    // lines are marked as a whole.
+    if (!query || regex) return null;
     return new RegExp(query.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi');
-  }, [query]);
+  }, [query, regex]);
+  const matched = useMemo(() => new Set(regex ? found?.lines : []), [regex, found?.lines]);
 
   useEffect(
     () =>
@@ -297,6 +316,21 @@ export default function LogView({
           }}
         />
       </div>
+      <button
+        type="button"
+        class="btn icon mono"
+        aria-pressed={regex}
+        aria-label={words.log.regex}
+        title={words.log.regex}
+        onClick={() => setQuery({ regex: !regex })}
+      >
+        .*
+      </button>
+      {wrong && (
+        <span class="second" role="alert">
+          {wrong}
+        </span>
+      )}
       {found && (
         <span class="row tight nowraprow">
           <span class="quiet nowrap" role="status">
@@ -422,6 +456,7 @@ export default function LogView({
     const n = i + 1;
     const cls = ['logline'];
     if (picked && n >= picked[0] && n <= picked[1]) cls.push('picked');
+    if (matched.has(n)) cls.push('matched');
     if (n === current) cls.push('current');
     return (
       <div key={i} class={cls.join(' ')} data-line={n} style={style}>

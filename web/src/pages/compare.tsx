@@ -14,7 +14,7 @@ import { Curves, type Line } from '../charts/curves';
 import { Parallel, Scatter } from '../charts/plots';
 import { Card, Check, Empty, Segmented, Skeleton, StateDot, Time, Trouble } from '../parts/bits';
 import { Icon } from '../parts/icons';
-import { ChartOptions } from './run/metrics';
+import { ChartOptions, hasTimes } from './run/metrics';
 
 const w = words.compare;
 const VIEWS = ['tables', 'curves', 'scatter', 'parallel', 'confusion'] as const;
@@ -291,7 +291,7 @@ function CurvesView({ c }: { c: Comparison }) {
     );
   return (
     <>
-      <ChartOptions />
+      <ChartOptions timed={(all.value ?? []).some((a) => hasTimes(a.series))} />
       <div class="charts">
         {[...metrics].map(([m, lines]) => (
           <InView key={m} height={260}>

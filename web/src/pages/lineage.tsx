@@ -17,7 +17,7 @@ import { Icon } from '../parts/icons';
 import { foldLineage, type LinNode } from './lineagefold';
 
 const w = words.lineage;
-const KINDS = ['content', 'output', 'run', 'tag', 'metric'] as const;
+const KINDS = ['content', 'output', 'task', 'metric', 'input'] as const;
 type Kind = (typeof KINDS)[number];
 
 export default function LineagePage({ params }: { params: Record<string, string> }) {
@@ -27,14 +27,13 @@ export default function LineagePage({ params }: { params: Record<string, string>
   const what = params.content ?? q.get(kind) ?? '';
   const direction = q.get('direction') === 'down' ? 'down' : 'up';
   const depth = q.get('depth');
-  const begin: Record<string, string | null> =
-    kind === 'output'
-      ? {
-          task: what.split('/').slice(0, -1).join('/'),
-          output: what.split('/').pop() ?? '',
-          run: q.get('run') ?? 'last',
-        }
-      : { [kind]: what };
+  const run = q.get('run') ?? 'last';
+  const begin: Record<string, string> =
+    kind === 'content'
+      ? { content: what }
+      : kind === 'output'
+        ? { task: what.split('/').slice(0, -1).join('/'), output: what.split('/').pop() ?? '', run }
+        : { [kind]: what, run, ...(q.get('of') ? { task: q.get('of') ?? '' } : {}) };
   const data = useLoad(
     p && what
       ? (s) =>
@@ -49,14 +48,14 @@ export default function LineagePage({ params }: { params: Record<string, string>
             s,
           )
       : null,
-    [p, what, kind, direction, depth],
+    [p, what, kind, run, q.get('of'), direction, depth],
     true,
   );
   return (
     <>
       <div class="pagehead">
         <h1>{w.title}</h1>
-        <Begin kind={kind} what={what} />
+        <Begin kind={kind} what={what} run={q.get('run') ?? ''} />
         <span class="grow" />
         {what && (
           <>
@@ -102,13 +101,15 @@ export default function LineagePage({ params }: { params: Record<string, string>
   );
 }
 
-function Begin({ kind, what }: { kind: Kind; what: string }) {
+function Begin({ kind, what, run }: { kind: Kind; what: string; run: string }) {
   const [k, setK] = useState<Kind>(kind);
   const [text, setText] = useState(what);
+  const [of, setOf] = useState(run);
   useEffect(() => {
     setK(kind);
     setText(what);
-  }, [kind, what]);
+    setOf(run);
+  }, [kind, what, run]);
   return (
     <form
       class="row tight"
@@ -124,7 +125,7 @@ function Begin({ kind, what }: { kind: Kind; what: string }) {
           go(
             k === 'content'
               ? url(`/lineage/${part(t)}`, keep)
-              : url('/lineage', { [k]: t, ...keep }),
+              : url('/lineage', { [k]: t, run: of.trim() || null, ...keep }),
           );
       }}
     >
@@ -144,10 +145,21 @@ function Begin({ kind, what }: { kind: Kind; what: string }) {
         class="field w260 mono"
         data-search
         aria-label={w.begin}
-        placeholder={w.beginHint}
+        placeholder={w.beginHint[k]}
         value={text}
         onInput={(e) => setText(e.currentTarget.value)}
       />
+      {k !== 'content' && (
+        <label class="check">
+          {w.ofRun}
+          <input
+            class="field w140 mono"
+            placeholder={w.ofRunHint}
+            value={of}
+            onInput={(e) => setOf(e.currentTarget.value)}
+          />
+        </label>
+      )}
       <button type="submit" class="btn">
         <Icon name="lineage" size={14} /> {w.begin}
       </button>

@@ -55,6 +55,7 @@ const CHOICE = [
   'hash',
   'tags',
   'schedule',
+  'author',
   'commit',
   'message',
 ];
@@ -140,8 +141,8 @@ function columnsFor(
         ))}
       </span>
     )),
-    schedule: one('schedule', '110px', (r) => (r as { schedule?: string | null }).schedule ?? ''),
-    author: one('author', '110px', (r) => (r as { author?: string | null }).author ?? ''),
+    schedule: one('schedule', '110px', (r) => r.schedule ?? ''),
+    author: one('author', '110px', (r) => r.git_author ?? ''),
     commit: one('commit', '96px', (r) => (
       <span
         class="hash"

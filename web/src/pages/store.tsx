@@ -1,12 +1,15 @@
 // How large the store is, what collecting would free, how often results were found; pods and what waits.
 
+import { useEffect, useState } from 'preact/hooks';
 import * as api from '../api';
 import { bytes, count, duration } from '../base/format';
 import { useLoad } from '../base/load';
 import { project, projectQuery } from '../base/project';
 import { part, url } from '../base/route';
 import { words } from '../base/words';
-import { Card, Copy, Empty, Skeleton, Time, Trouble } from '../parts/bits';
+import { whyNot } from '../base/session';
+import { Action, Card, Copy, Empty, Skeleton, Time, Trouble } from '../parts/bits';
+import { sayProblem } from '../parts/toast';
 
 export default function Store() {
   const p = project.value;
@@ -40,10 +43,7 @@ export default function Store() {
               ))}
               <div>
                 <dt>{w.gc}</dt>
-                <dd class="row tight copyable small">
-                  <code>{w.gcCommand}</code>
-                  <Copy text={w.gcCommand} />
-                </dd>
+                <Freed project={p!} />
                 {s.at && (
                   <dd class="small">
                     <Time at={s.at} />
@@ -82,6 +82,73 @@ export default function Store() {
         </div>
       )}
       <Cluster facts={cluster.value} problem={cluster.problem} again={cluster.again} />
+    </>
+  );
+}
+
+/** Asked for, not shown at once: it looks at every object of the store. */
+function Freed({ project: p }: { project: string }) {
+  const w = words.store;
+  const [launch, setLaunch] = useState<string | null>(null);
+  const [found, setFound] = useState<api.EstimateAnswer | null>(null);
+  useEffect(() => {
+    if (!launch) return;
+    const stop = new AbortController();
+    const ask = async () => {
+      while (!stop.signal.aborted) {
+        const a = await api.estimate(launch, { project: p }, stop.signal);
+        if (a.state === 'ended') {
+          setFound(a);
+          setLaunch(null);
+          return;
+        }
+        await new Promise((r) => setTimeout(r, 500));
+      }
+    };
+    ask().catch((e: api.Problem) => {
+      if (e.name === 'AbortError') return;
+      setLaunch(null);
+      sayProblem(e);
+    });
+    return () => stop.abort();
+  }, [launch]);
+  const e = found?.estimate;
+  return (
+    <>
+      {e && (
+        <>
+          <dd>{bytes(e.condemned_bytes)}</dd>
+          <dd class="small">
+            {w.gcObjects(e.condemned)}
+            {e.sweep_after && (
+              <>
+                {' '}
+                · {w.gcLater} <Time at={e.sweep_after} />
+              </>
+            )}
+          </dd>
+        </>
+      )}
+      {found?.problem && <dd class="small">{found.problem}</dd>}
+      <dd class="row tight small">
+        {launch ? (
+          <span role="status">{w.gcRunning}</span>
+        ) : (
+          <Action
+            label={w.gcAsk}
+            kind="small"
+            why={whyNot('operator')}
+            onClick={() =>
+              void api
+                .startEstimate({}, { project: p })
+                .then((a) => setLaunch(a.launch))
+                .catch(sayProblem)
+            }
+          />
+        )}
+        <code>{w.gcCommand}</code>
+        <Copy text={w.gcCommand} />
+      </dd>
     </>
   );
 }

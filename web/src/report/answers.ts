@@ -29,6 +29,8 @@ export interface ReportData {
   runs: string[];
   of: Record<string, RunData>;
   compare: unknown;
+  /** Of outputs with a confusion matrix: their entries and tables, by content, and by content and path. */
+  contents?: Record<string, unknown>;
   left_out: { tasks: number; details: number };
 }
 
@@ -165,6 +167,13 @@ export function answer(data: ReportData, address: string): unknown {
   const u = new URL(address, 'http://report');
   const m = /^\/api\/v1\/runs\/([^/]+)(?:\/(.+))?$/.exec(u.pathname);
   if (u.pathname === '/api/v1/compare') return data.compare ?? undefined;
+  const c = /^\/api\/v1\/content\/([^/]+)\/(entries|table)$/.exec(u.pathname);
+  if (c) {
+    const path = u.searchParams.get('path');
+    return data.contents?.[
+      [c[2], decodeURIComponent(c[1] ?? ''), ...(path ? [path] : [])].join(' ')
+    ];
+  }
   const d = m ? data.of[decodeURIComponent(m[1] ?? '')] : undefined;
   return d ? ofRun(d, m?.[2] ?? '', u.searchParams) : undefined;
 }

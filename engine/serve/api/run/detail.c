@@ -1,5 +1,4 @@
-/* engine/serve/api/run/detail.c — one task of a run with all that is on record of it, and its
- * metrics over time.
+/* engine/serve/api/run/detail.c — one task of a run with all that is on record of it.
  *
  * What the task was made of comes from its key record: command, params, environment, code, tools.
  * Secrets are in it by name only. What it read is on record with the attempt that made the result:
@@ -7,11 +6,10 @@
  * that this one needs, then among the inputs of the run.
  *
  * Invariants: lists of other tasks are cut at NEIGHBOURS_MAX, texts at TEXT_MAX, and attempts at
- * ATTEMPTS_MAX; what a step wrote as series is read only up to SERIES_READ_MAX.
+ * ATTEMPTS_MAX.
  *
- * Threads: the crew's. Not here: rows (tasks.c), logs (../log.c).
+ * Threads: the crew's. Not here: rows (tasks.c), metrics over time (curves.c), logs (../log.c).
  */
-#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "model/expr/value.h"
@@ -23,13 +21,9 @@
 #include "serve/api/run/views.h"
 #include "storage/action.h"
 
-#define NEIGHBOURS_MAX  200
-#define TEXT_MAX        (64 * KIB)
-#define ATTEMPTS_MAX    100
-#define SERIES_READ_MAX (64 * MIB)
-#define POINTS_DEFAULT  1000
-#define POINTS_MAX      10000
-#define SERIES_MAX      200
+#define NEIGHBOURS_MAX 200
+#define TEXT_MAX       (64 * KIB)
+#define ATTEMPTS_MAX   100
 
 struct detail {
 	const struct viewed *v;
@@ -339,7 +333,16 @@ static int find_made(struct detail *d, struct err *err)
 	return MIN(r, 0);
 }
 
-static json_t *series_names(struct detail *d);
+static json_t *series_names(struct detail *d)
+{
+	json_t *list = json_array();
+	struct series s;
+
+	if (api_series_read(d->v, d->store, d->t, &d->results, d->a->arena, &s, NULL) > 0)
+		for (size_t i = 0; i < s.n_metrics; i++)
+			json_array_append_new(list, facts_text(s.metrics[i].name));
+	return list;
+}
 
 static int fill(struct detail *d, struct err *err)
 {
@@ -382,136 +385,5 @@ void api_run_task(struct api *a)
 			web_answer_json(a->x, 200, json_incref(d.o));
 		json_decref(d.o);
 	}
-	api_view_return(&v);
-}
-
-/* Series. */
-
-static bool is_small(const struct facts_task *f)
-{
-	for (size_t i = 0; i < f->n_outputs; i++)
-		if (str_eq(f->outputs[i].name, STEP_SERIES_OUTPUT))
-			return f->outputs[i].id.kind == CONTENT_TREE ||
-			       f->outputs[i].id.size_bytes <= SERIES_READ_MAX;
-	return false;
-}
-
-/* 1: read; 0: none, or none that can be shown. */
-static int read_series(struct api *a, struct store *s, const struct run_row *run,
-		       const struct facts_task *f, struct series *ret, struct err *err)
-{
-	struct err why = { 0 };
-	int r = s && is_small(f) ? series_load(s, run, f, a->arena, ret, &why) : 0;
-
-	if (r < 0 && (why.code == ERR_INVALID || why.code == ERR_CORRUPT))
-		return 0;
-	return r < 0 ? err_pass(err, &why) : r;
-}
-
-static json_t *series_names(struct detail *d)
-{
-	json_t *list = json_array();
-	struct series s;
-
-	if (read_series(d->a, d->store, &d->v->v->run, &d->results, &s, NULL) > 0)
-		for (size_t i = 0; i < s.n_metrics; i++)
-			json_array_append_new(list, facts_text(s.metrics[i].name));
-	return list;
-}
-
-static void add_point(json_t *list, const struct series_point *p)
-{
-	json_t *point = json_array();
-
-	json_array_append_new(point, facts_number(p->x));
-	json_array_append_new(point, facts_number(p->y));
-	json_array_append_new(list, point);
-}
-
-/* At most `max` points: of each of max/2 stretches the smallest and the largest, in their order. So
- * no peak is lost. */
-static json_t *points_json(const struct series_metric *m, uint64_t max)
-{
-	size_t stretches = (size_t)MAX(max / 2, 1);
-	json_t *list = json_array();
-
-	if (m->n <= max) {
-		for (size_t i = 0; i < m->n; i++)
-			add_point(list, &m->v[i]);
-		return list;
-	}
-	for (size_t k = 0; k < stretches; k++) {
-		size_t from = m->n * k / stretches, to = m->n * (k + 1) / stretches, low = from,
-		       high = from;
-
-		for (size_t i = from; i < to; i++) {
-			if (m->v[i].y < m->v[low].y || isnan(m->v[low].y))
-				low = i;
-			if (m->v[i].y > m->v[high].y || isnan(m->v[high].y))
-				high = i;
-		}
-		add_point(list, &m->v[MIN(low, high)]);
-		if (low != high)
-			add_point(list, &m->v[MAX(low, high)]);
-	}
-	return list;
-}
-
-static int add_task_series(struct api *a, struct viewed *v, struct store *s,
-			   const struct view_task *t, uint64_t points, json_t *list,
-			   struct err *err)
-{
-	const char *metric = web_param(a->x, "metric");
-	struct facts_task f;
-	struct series series;
-	int r = view_results(v->v, a->db, t, a->arena, &f, err);
-
-	if (r == 0)
-		r = read_series(a, s, &v->v->run, &f, &series, err);
-	for (size_t i = 0; r > 0 && i < series.n_metrics; i++) {
-		const struct series_metric *m = &series.metrics[i];
-		json_t *o;
-
-		if ((metric && !str_eq(metric, m->name)) || json_array_size(list) >= SERIES_MAX)
-			continue;
-		o = json_object();
-		json_object_set_new(o, "task", facts_text(t->name));
-		json_object_set_new(o, "metric", facts_text(m->name));
-		json_object_set_new(o, "points", points_json(m, points));
-		json_object_set_new(o, "n", json_integer((json_int_t)m->n));
-		json_object_set_new(o, "downsampled", json_boolean(m->n > points));
-		json_array_append_new(list, o);
-	}
-	return MIN(r, 0);
-}
-
-void api_run_series(struct api *a)
-{
-	const char *name = web_param(a->x, "task");
-	uint64_t points = POINTS_DEFAULT;
-	struct store *s = NULL;
-	struct err err = { 0 };
-	struct viewed v;
-	json_t *list;
-	int r = 0;
-
-	if (!api_uint(a, "points", 2, POINTS_MAX, &points) || !api_view(a, &v))
-		return;
-	if (project_store(a->project, &s, NULL) < 0)
-		s = NULL;
-	list = json_array();
-	for (size_t i = 0; i < v.v->n_tasks && r == 0; i++) {
-		const struct view_task *t = &v.v->tasks[i];
-
-		if ((!name || str_eq(name, t->name) || str_eq(name, v.v->steps[t->step].name)) &&
-		    json_array_size(list) < SERIES_MAX &&
-		    (t->state == VIEW_EXECUTED || t->state == VIEW_HIT || t->state == VIEW_FAILED))
-			r = add_task_series(a, &v, s, t, points, list, &err);
-	}
-	if (r < 0)
-		web_problem_err(a->x, &err);
-	else
-		web_answer_json(a->x, 200, json_pack("{s:O}", "series", list));
-	json_decref(list);
 	api_view_return(&v);
 }

@@ -1,13 +1,16 @@
 /* engine/serve/api/run/graph.c — a run as a graph of its steps, and as a timeline of its tasks.
  *
  * Both come from the view. The graph has one node a step, with counts of its tasks by state, so its
- * size doesn't depend on fan-out. The timeline has an array for each task that began, with times
- * relative to the run's start, so that ten thousand of them stay small.
+ * size doesn't depend on fan-out. The timeline has an array for each task, with times relative to
+ * the run's start, so that ten thousand of them stay small. Of a larger run than BARS_MAX it has
+ * only the tasks that began: those cost time, and a run of a million hits has a few of them.
  *
  * Threads: the crew's.
  */
 #include <string.h>
 #include "serve/api/run/views.h"
+
+#define BARS_MAX 100000
 
 static json_t *counts_json(const struct view_step *s)
 {
@@ -154,39 +157,71 @@ void api_run_graph(struct api *a)
 
 /* Timeline. */
 
-static json_t *bar_json(const struct viewed *v, const struct view_task *t)
+struct bars {
+	const struct viewed *v;
+	json_t *rows;
+	uint32_t *row_of; /* of each task: its row + 1; 0: none */
+};
+
+static bool has_bar(const struct run_view *v, const struct view_task *t)
 {
-	const struct run_view *run = v->v;
-	int64_t start = run->run.started_ns, ready = v->needs[t - run->tasks].ready_ns;
+	return t->n_attempts || v->n_tasks <= BARS_MAX;
+}
+
+static json_t *since(const struct run_view *v, int64_t at_ns)
+{
+	return at_ns ? json_integer(at_ns - v->run.started_ns) : json_null();
+}
+
+static json_t *bar_json(const struct bars *b, const struct view_task *t)
+{
+	const struct run_view *run = b->v->v;
+	const struct view_need *need = &b->v->needs[t - run->tasks];
+	/* What a waiting task waits for hasn't ended: its need isn't known yet. */
+	uint32_t last =
+		need->last && t->state != VIEW_WAITING ? b->row_of[need->last - run->tasks] : 0;
 	json_t *row = json_array();
 
 	json_array_append_new(row, facts_text(t->name));
 	json_array_append_new(row, json_integer(t->step));
-	json_array_append_new(row, json_integer(t->started_ns - start));
-	json_array_append_new(row, t->ended_ns ? json_integer(t->ended_ns - start) : json_null());
+	json_array_append_new(row, since(run, t->n_attempts ? t->started_ns : 0));
+	json_array_append_new(row, since(run, t->n_attempts ? t->ended_ns : 0));
 	json_array_append_new(row, json_string(view_state_name(t->state)));
-	json_array_append_new(row, json_integer(MAX(t->first_started_ns - ready, 0)));
+	json_array_append_new(
+		row,
+		json_integer(t->n_attempts ? MAX(t->first_started_ns - need->ready_ns, 0) : 0));
+	json_array_append_new(row, last ? json_integer(last - 1) : json_null());
+	json_array_append_new(row, json_integer(t->state == VIEW_HIT ? MAX(t->duration_ns, 0) : 0));
 	return row;
+}
+
+static json_t *bars_json(const struct viewed *v)
+{
+	const struct run_view *run = v->v;
+	struct bars b = { v, json_array(),
+			  arena_alloc(v->a->arena, (run->n_tasks + 1) * sizeof(*b.row_of)) };
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < run->n_tasks; i++)
+		b.row_of[i] = has_bar(run, &run->tasks[i]) ? ++n : 0;
+	for (size_t i = 0; i < run->n_tasks; i++)
+		if (b.row_of[i])
+			json_array_append_new(b.rows, bar_json(&b, &run->tasks[i]));
+	return b.rows;
 }
 
 void api_run_timeline(struct api *a)
 {
-	json_t *rows, *steps, *critical;
+	json_t *steps, *critical;
 	int64_t saved_ns = 0;
 	struct viewed v;
 
 	if (!api_view(a, &v))
 		return;
-	rows = json_array();
 	steps = json_array();
 	critical = json_array();
-	for (size_t i = 0; i < v.v->n_tasks; i++) {
-		const struct view_task *t = &v.v->tasks[i];
-
-		if (t->n_attempts)
-			json_array_append_new(rows, bar_json(&v, t));
-		saved_ns += t->state == VIEW_HIT ? t->duration_ns : 0;
-	}
+	for (size_t i = 0; i < v.v->n_tasks; i++)
+		saved_ns += v.v->tasks[i].state == VIEW_HIT ? v.v->tasks[i].duration_ns : 0;
 	for (size_t i = 0; i < v.v->n_steps; i++)
 		json_array_append_new(steps, facts_text(v.v->steps[i].name));
 	for (size_t i = v.n_path; i-- > 0;)
@@ -194,7 +229,7 @@ void api_run_timeline(struct api *a)
 	web_answer_json(a->x, 200,
 			json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "start",
 				  facts_time(v.v->run.started_ns), "end",
-				  facts_time(v.v->run.ended_ns), "rows", rows, "steps", steps,
-				  "critical", critical, "saved_ns", (json_int_t)saved_ns));
+				  facts_time(v.v->run.ended_ns), "rows", bars_json(&v), "steps",
+				  steps, "critical", critical, "saved_ns", (json_int_t)saved_ns));
 	api_view_return(&v);
 }

@@ -1,43 +1,47 @@
-/* engine/serve/api/run/log_lines.c — where the lines of a log are, ranges of it, and search in it.
+/* engine/serve/api/run/log_lines.c — where the lines of a log are, and ranges of it.
  *
  * A log of gigabytes is read once, as a stream: its index has the offset of every EVERYth line, the
  * number of lines, and the first line that looks like an error. The index is kept; that of a log
- * that grows goes on where it was. Ranges are read where they are. A search reads at most SCAN_MAX
- * bytes for one answer, which says where the next one goes on; lines are numbered by the index.
+ * that grows goes on where it was. Ranges are read where they are. The lines of one rank of a
+ * distributed step have an index of their own, with their places in the whole log.
  *
  * Invariants: an index belongs to an attempt, or, where only the store knows the execution, to the
  * log's digest; when the log is shorter than its index, the index begins anew. One index is made at
  * a time. Memory: INDEXES_MAX indexes with OFFSETS_MAX offsets each at most; a longer log has an
  * offset for every second EVERYth line, and so on.
  *
- * Threads: the crew's.
+ * Threads: the crew's. Not here: searching (log_search.c).
  */
+#include "serve/api/run/log_lines.h"
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/os/fs.h"
-#include "serve/api/log.h"
+#include "run/task/log_part.h"
 
 #define EVERY        1000
 #define INDEXES_MAX  16
 #define OFFSETS_MAX  100000
 #define CHUNK        (1 * MIB)
-#define SCAN_MAX     (64 * MIB)
 #define ERRORS_UNTIL (256 * MIB) /* the first error is looked for up to here */
-#define MATCHES_MAX  1000
-#define SHOWN_BEFORE 120
-#define SHOWN_MAX    600
-#define QUERY_MAX    1000
+#define RANK_READ    (64 * MIB)  /* for one range of a rank's lines */
 
 struct log_index {
 	const struct project *project;
 	int64_t attempt;
 	struct digest digest;  /* without an attempt */
+	int64_t rank;          /* whose lines; -1: all */
+	struct log_mark mark;  /* at the beginning of these */
 	uint64_t size;         /* bytes that it covers */
 	uint64_t lines;        /* line ends in them */
 	uint64_t every;        /* lines between two offsets */
 	VEC(uint64_t) offsets; /* of lines 0, every, 2 × every, … */
 	bool has_error;
 	uint64_t error_at, error_line;
+	/* Of a rank's: where the line that is being read begins, and what of it is known. */
+	uint64_t line_at;
+	size_t matched;
+	enum { LINE_BEGINS, LINE_WANTED, LINE_OTHER } line;
 	struct log_index *next;
 };
 
@@ -81,13 +85,15 @@ static void begin(struct log_index *x)
 	x->size = x->lines = 0;
 	x->every = EVERY;
 	x->has_error = false;
+	x->line_at = x->matched = 0;
+	x->line = LINE_BEGINS;
 	x->offsets.n = 0;
 	VEC_PUSH(&x->offsets, 0);
 }
 
-static void add_line(struct log_index *x, uint64_t at)
+/* The line with the number x->lines begins at `at`. */
+static void add_offset(struct log_index *x, uint64_t at)
 {
-	x->lines++;
 	if (x->lines % x->every)
 		return;
 	if (x->offsets.n == OFFSETS_MAX) {
@@ -130,12 +136,55 @@ static void add_chunk(struct log_index *x, const char *bytes, size_t n)
 			error = NULL;
 		}
 		line = ++at;
-		add_line(x, x->size + (uint64_t)(at - bytes));
+		x->lines++;
+		add_offset(x, x->size + (uint64_t)(at - bytes));
 	}
 	if (error) { /* in the last line, which may go on */
 		x->has_error = true;
 		x->error_at = x->size + (uint64_t)(line - bytes);
 		x->error_line = x->lines;
+	}
+	x->size += n;
+}
+
+static void rank_begins(struct log_index *x)
+{
+	x->line = LINE_WANTED;
+	if (x->lines)
+		add_offset(x, x->line_at);
+	x->lines++;
+}
+
+/* A mark may begin in one chunk and end in the next. */
+static void add_chunk_of_rank(struct log_index *x, const char *bytes, size_t n)
+{
+	const char *at = bytes, *end = bytes + n;
+
+	while (at < end) {
+		const char *eol, *error;
+
+		if (x->line == LINE_BEGINS) {
+			if (*at != x->mark.s[x->matched])
+				x->line = LINE_OTHER;
+			else if (at++, ++x->matched == x->mark.len)
+				rank_begins(x);
+			continue;
+		}
+		eol = memchr(at, '\n', (size_t)(end - at));
+		error = x->line != LINE_WANTED || x->has_error || x->size > ERRORS_UNTIL
+				? NULL
+				: find_error(at, (size_t)((eol ? eol : end) - at));
+		if (error) {
+			x->has_error = true;
+			x->error_at = x->line_at;
+			x->error_line = x->lines - 1;
+		}
+		at = eol ? eol + 1 : end;
+		if (eol) {
+			x->line = LINE_BEGINS;
+			x->matched = 0;
+			x->line_at = x->size + (uint64_t)(at - bytes);
+		}
 	}
 	x->size += n;
 }
@@ -155,25 +204,29 @@ static int go_on(struct log_index *x, const struct log_source *log, struct err *
 			return err_errno(err, "cannot read the log");
 		if (n == 0)
 			break;
-		add_chunk(x, buf, (size_t)n);
+		if (x->mark.len)
+			add_chunk_of_rank(x, buf, (size_t)n);
+		else
+			add_chunk(x, buf, (size_t)n);
 	}
 	return 0;
 }
 
-static bool is_of(const struct log_index *x, const struct project *p, const struct log_source *log)
+static bool is_of(const struct log_index *x, const struct project *p, const struct log_source *log,
+		  int64_t rank)
 {
-	return x->project == p && x->attempt == log->attempt &&
+	return x->project == p && x->attempt == log->attempt && x->rank == rank &&
 	       (log->attempt || digest_eq(&x->digest, &log->log.digest));
 }
 
 /* With the lock: the known or a new one, moved to the front. */
 static struct log_index *take(struct log_indexes *v, const struct project *p,
-			      const struct log_source *log)
+			      const struct log_source *log, int64_t rank)
 {
 	struct log_index **at = &v->first, *x;
 	size_t n = 0;
 
-	while (*at && !is_of(*at, p, log)) {
+	while (*at && !is_of(*at, p, log, rank)) {
 		if (++n == INDEXES_MAX - 1 && (*at)->next) { /* the last used one makes room */
 			free_index((*at)->next);
 			(*at)->next = NULL;
@@ -188,6 +241,8 @@ static struct log_index *take(struct log_indexes *v, const struct project *p,
 		x->project = p;
 		x->attempt = log->attempt;
 		x->digest = log->log.digest;
+		x->rank = rank;
+		log_mark_init(&x->mark, rank);
 		begin(x);
 	}
 	x->next = v->first;
@@ -197,14 +252,14 @@ static struct log_index *take(struct log_indexes *v, const struct project *p,
 
 /* An index that covers the log as it was opened, with the lock held; NULL: answered, and not
  * held. */
-static struct log_index *open_index(struct api *a, const struct log_source *log)
+static struct log_index *open_index(struct api *a, const struct log_source *log, int64_t rank)
 {
 	struct log_indexes *v = a->d->log_indexes;
 	struct err err = { 0 };
 	struct log_index *x;
 
 	pthread_mutex_lock(&v->lock);
-	x = take(v, a->project, log);
+	x = take(v, a->project, log, rank);
 	if (go_on(x, log, &err) == 0)
 		return x;
 	pthread_mutex_unlock(&v->lock);
@@ -217,14 +272,44 @@ static void close_index(struct api *a)
 	pthread_mutex_unlock(&a->d->log_indexes->lock);
 }
 
+void log_mark_init(struct log_mark *m, int64_t rank)
+{
+	m->len = rank < 0 ? 0
+			  : (size_t)snprintf(m->s, sizeof(m->s), "[rank %lld] ", (long long)rank);
+}
+
+bool api_log_rank(struct api *a, int64_t *ret)
+{
+	uint64_t rank = 0;
+
+	if (!api_uint(a, "rank", 0, UINT32_MAX, &rank))
+		return false;
+	*ret = web_param(a->x, "rank") ? (int64_t)rank : -1;
+	return true;
+}
+
+bool api_log_line_near(struct api *a, const struct log_source *log, int64_t rank, uint64_t at,
+		       struct log_line *ret)
+{
+	struct log_index *x = open_index(a, log, rank);
+
+	if (!x)
+		return false;
+	for (size_t i = 0; i < x->offsets.n && x->offsets.v[i] <= at; i++)
+		*ret = (struct log_line){ i * x->every, x->offsets.v[i] };
+	close_index(a);
+	return true;
+}
+
 void api_run_log_index(struct api *a)
 {
 	struct log_source log;
 	struct log_index *x;
+	int64_t rank;
 
-	if (!api_log_open(a, &log))
+	if (!api_log_rank(a, &rank) || !api_log_open(a, &log))
 		return;
-	x = open_index(a, &log);
+	x = open_index(a, &log, rank);
 	if (x) {
 		json_t *offsets = json_array();
 
@@ -247,203 +332,114 @@ void api_run_log_index(struct api *a)
 
 /* Ranges. */
 
-void api_run_log_range(struct api *a)
+static void answer_part(struct api *a, const struct log_source *log, uint64_t from,
+			uint64_t covered, const char *text, size_t n)
 {
-	struct log_source log;
-	struct err err = { 0 };
-	uint64_t from, n;
-
-	if (!api_log_open(a, &log))
-		return;
-	if (api_range(a, log.size, &from, &n)) {
-		char *buf = arena_alloc(a->arena, n + 1);
-		ssize_t got = n ? fs_read_at(log.fd, buf, n, (off_t)from) : 0;
-
-		if (got < 0) {
-			err_errno(&err, "cannot read the log");
-			web_problem_err(a->x, &err);
-		} else
-			web_answer_json(a->x, 200,
-					json_pack("{s:I, s:I, s:I, s:b, s:o}", "offset",
-						  (json_int_t)from, "bytes", (json_int_t)got,
-						  "total", (json_int_t)log.size, "live", log.live,
-						  "text", api_lossy_text(buf, (size_t)got)));
-	}
-	log_source_close(&log);
+	web_answer_json(a->x, 200,
+			json_pack("{s:I, s:I, s:I, s:b, s:o}", "offset", (json_int_t)from, "bytes",
+				  (json_int_t)covered, "total", (json_int_t)log->size, "live",
+				  log->live, "text", api_lossy_text(text, n)));
 }
 
-/* Searching. */
-
-struct search {
-	struct api *a;
+struct rank_range {
 	const struct log_source *log;
-	const char *q;
-	size_t q_len;
-	bool any_case;
-	uint64_t limit, from, until;
-	/* Counts line ends up to `counted`. */
-	uint64_t line, counted;
-	json_t *matches;
-	uint64_t next; /* where the next search goes on; 0: nothing is left */
+	struct log_part part;
+	uint64_t at, until, bytes, lines;
+	struct str text;
 };
 
-static void lower(char *s, size_t n)
+/* The end of the last wanted line in what was kept, or all of it. */
+static size_t cut_lines(struct rank_range *r, const char *buf, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (s[i] >= 'A' && s[i] <= 'Z')
-			s[i] |= 0x20;
-}
+	const char *at = buf;
 
-static void count_lines(struct search *s, const char *buf, uint64_t buf_at, uint64_t until)
-{
-	const char *at = buf + (s->counted - buf_at), *end = buf + (until - buf_at);
-
-	while ((at = memchr(at, '\n', (size_t)(end - at)))) {
-		s->line++;
+	while (r->lines && (at = memchr(at, '\n', (size_t)(buf + n - at)))) {
 		at++;
+		if (--r->lines == 0)
+			return (size_t)(at - buf);
 	}
-	s->counted = until;
+	return n;
 }
 
-/* The line at `at` in the buffer, or what of it is near. */
-static void add_match(struct search *s, const char *buf, size_t n, size_t at, uint64_t buf_at)
+/* Line by line, so that it is known which bytes of the log the answer covers. */
+static int read_rank(struct rank_range *r, struct err *err)
 {
-	size_t from = at, to = at;
+	_cleanup_(freep) char *buf = xmalloc(CHUNK);
 
-	while (from > 0 && buf[from - 1] != '\n' && at - from < SHOWN_BEFORE)
-		from--;
-	while (to < n && buf[to] != '\n' && to - from < SHOWN_MAX)
-		to++;
-	json_array_append_new(s->matches,
-			      json_pack("{s:I, s:I, s:o}", "offset", (json_int_t)(buf_at + at),
-					"line", (json_int_t)s->line, "text",
-					api_lossy_text(buf + from, to - from)));
-}
-
-/* One buffer. False: enough. */
-static bool search_chunk(struct search *s, const char *raw, char *folded, size_t n, uint64_t buf_at,
-			 size_t begin_at)
-{
-	const char *in = raw;
-
-	if (s->any_case) {
-		memcpy(folded, raw, n);
-		lower(folded, n);
-		in = folded;
-	}
-	for (size_t at = begin_at; at < n;) {
-		const char *hit = memmem(in + at, n - at, s->q, s->q_len), *eol;
-
-		if (!hit)
-			break;
-		if (json_array_size(s->matches) == s->limit) {
-			s->next = buf_at + (uint64_t)(hit - in);
-			return false;
-		}
-		count_lines(s, raw, buf_at, buf_at + (uint64_t)(hit - in));
-		add_match(s, raw, n, (size_t)(hit - in), buf_at);
-		eol = memchr(hit, '\n', (size_t)(in + n - hit)); /* once a line */
-		at = eol ? (size_t)(eol - in) + 1 : n;
-	}
-	return true;
-}
-
-/* Buffers overlap by what a match may cross, and by what is shown before it. */
-static int search_all(struct search *s, struct err *err)
-{
-	_cleanup_(freep) char *raw = xmalloc(CHUNK), *folded = xmalloc(CHUNK);
-	uint64_t at = s->from;
-	size_t kept = 0;
-
-	while (at < s->until) {
-		uint64_t buf_at = at - kept;
-		ssize_t n = fs_read_at(s->log->fd, raw, MIN(CHUNK, s->log->size - buf_at),
-				       (off_t)buf_at);
-		size_t overlap;
+	while (r->at < r->until && r->lines && r->text.len < r->bytes) {
+		ssize_t n = fs_read_at(r->log->fd, buf, MIN(CHUNK, r->until - r->at), (off_t)r->at);
+		size_t used = 0;
 
 		if (n < 0)
 			return err_errno(err, "cannot read the log");
-		if ((size_t)n <= kept)
-			return 0;
-		if (!search_chunk(s, raw, folded, (size_t)n, buf_at, kept))
-			return 0;
-		if (buf_at + (uint64_t)n >= s->log->size)
-			return 0;
-		/* A match may begin in the last bytes and end in the next buffer. */
-		at = buf_at + (uint64_t)n - (s->q_len - 1);
-		overlap = MIN((size_t)SHOWN_BEFORE, (size_t)(at - buf_at));
-		count_lines(s, raw, buf_at, MAX(at - overlap, s->counted));
-		kept = overlap;
+		if (n == 0)
+			break;
+		while (used < (size_t)n && r->lines && r->text.len < r->bytes) {
+			char *line = buf + used, *eol = memchr(line, '\n', (size_t)n - used);
+			size_t len = eol ? (size_t)(eol + 1 - line) : (size_t)n - used, kept;
+
+			used += len;
+			kept = log_part_keep(&r->part, line, len);
+			str_addn(&r->text, line, cut_lines(r, line, kept));
+		}
+		r->at += used;
 	}
-	s->next = at;
 	return 0;
 }
 
-static void answer_search(struct search *s)
+static void answer_rank(struct api *a, const struct log_source *log, int64_t rank, uint64_t from)
 {
+	struct rank_range r = { .log = log,
+				.at = from,
+				.until = MIN(log->size, from + RANK_READ),
+				.bytes = API_BYTES_MAX,
+				.lines = UINT64_MAX };
 	struct err err = { 0 };
-	struct log_index *x = open_index(s->a, s->log);
 
-	if (!x)
+	log_part_init(&r.part, &(struct log_wanted){ .of_rank = true, .rank = (uint32_t)rank });
+	if (!api_uint(a, "bytes", 1, API_BYTES_MAX, &r.bytes) ||
+	    !api_uint(a, "lines", 1, UINT32_MAX, &r.lines))
 		return;
-	s->from = MIN(s->from, s->log->size);
-	s->until = MIN(s->from + SCAN_MAX, s->log->size);
-	for (size_t i = 0; i < x->offsets.n && x->offsets.v[i] <= s->from; i++) {
-		s->line = i * x->every;
-		s->counted = x->offsets.v[i];
-	}
-	close_index(s->a);
-	s->matches = json_array();
-	if (s->counted < s->from) { /* at most some thousand lines */
-		_cleanup_(freep) char *buf = xmalloc(CHUNK);
-
-		while (s->counted < s->from) {
-			uint64_t at = s->counted;
-			ssize_t n =
-				fs_read_at(s->log->fd, buf, MIN(CHUNK, s->from - at), (off_t)at);
-
-			if (n <= 0)
-				break;
-			count_lines(s, buf, at, at + (uint64_t)n);
-		}
-	}
-	if (s->log->fd >= 0 && search_all(s, &err) < 0)
-		web_problem_err(s->a->x, &err);
+	if (log->fd >= 0 && read_rank(&r, &err) < 0)
+		web_problem_err(a->x, &err);
 	else
-		web_answer_json(
-			s->a->x, 200,
-			json_pack("{s:I, s:O, s:o}", "bytes", (json_int_t)s->log->size, "matches",
-				  s->matches, "next_offset",
-				  s->next ? json_integer((json_int_t)s->next) : json_null()));
-	json_decref(s->matches);
+		answer_part(a, log, from, r.at - from, r.text.s ? r.text.s : "", r.text.len);
+	str_deinit(&r.text);
 }
 
-void api_run_log_search(struct api *a)
+static void answer_bytes(struct api *a, const struct log_source *log, uint64_t from, uint64_t n)
 {
-	struct search s = { .a = a, .limit = 100, .any_case = true, .q = web_param(a->x, "q") };
+	char *buf = arena_alloc(a->arena, n + 1);
+	ssize_t got = n ? fs_read_at(log->fd, buf, n, (off_t)from) : 0;
+	struct err err = { 0 };
+
+	if (got >= 0) {
+		answer_part(a, log, from, (uint64_t)got, buf, (size_t)got);
+		return;
+	}
+	err_errno(&err, "cannot read the log");
+	web_problem_err(a->x, &err);
+}
+
+void api_run_log_range(struct api *a)
+{
 	struct log_source log;
-	bool exact = false;
+	uint64_t from, n;
+	int64_t rank;
 
-	s.q_len = s.q ? strlen(s.q) : 0;
-	if (!s.q_len || s.q_len > QUERY_MAX || strchr(s.q, '\n')) {
-		web_problem(a->x, 400,
-			    "parameter `q` must be the text to look for, in one line of at most "
-			    "%d bytes",
-			    QUERY_MAX);
+	if (!api_log_rank(a, &rank))
+		return;
+	if (rank < 0 && web_param(a->x, "lines")) {
+		web_problem(a->x, 400, "`lines` counts those of a `rank`: name one");
 		return;
 	}
-	if (!api_uint(a, "limit", 1, MATCHES_MAX, &s.limit) ||
-	    !api_uint(a, "offset", 0, INT64_MAX / 2, &s.from) || !api_bool(a, "case", &exact) ||
-	    !api_log_open(a, &log))
+	if (!api_log_open(a, &log))
 		return;
-	s.any_case = !exact;
-	if (s.any_case) {
-		char *q = arena_strdup(a->arena, s.q);
-
-		lower(q, s.q_len);
-		s.q = q;
+	if (api_range(a, log.size, &from, &n)) {
+		if (rank >= 0)
+			answer_rank(a, &log, rank, from);
+		else
+			answer_bytes(a, &log, from, n);
 	}
-	s.log = &log;
-	answer_search(&s);
 	log_source_close(&log);
 }

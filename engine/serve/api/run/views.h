@@ -10,6 +10,7 @@
 #define CAIRN_SERVE_API_RUN_VIEWS_H
 
 #include "run/view/needs.h"
+#include "run/view/series.h"
 #include "serve/internal.h"
 
 #define VIEWS_MAX       8
@@ -34,6 +35,11 @@ void api_view_return(struct viewed *v); /* zeroed is fine */
 /* A task as a row: documented as `Task` in schemas.json. NULL: *err says why. */
 json_t *api_task_row(const struct viewed *v, const struct view_task *t, struct arena *arena,
 		     struct err *err);
+/* The metrics over time of a task: what it left or, while it runs on this machine, what it wrote so
+ * far. 1: read; 0: none, or none that can be shown. `s` may be NULL. */
+int api_series_read(const struct viewed *v, struct store *s, const struct view_task *t,
+		    const struct facts_task *results, struct arena *arena, struct series *ret,
+		    struct err *err);
 /* The task that ?task= names, or the only one of the step that it names. NULL: answered. */
 const struct view_task *api_view_task(struct viewed *v);
 

@@ -47,6 +47,12 @@ export default function About({ model }: { model: RunModel }) {
             {run.git_commit ?? words.none}{' '}
             {run.git_dirty && <span class="quiet">({words.runs.dirty})</span>}
           </dd>
+          {run.git_author && (
+            <>
+              <dt>{words.runs.cols.author}</dt>
+              <dd>{run.git_author}</dd>
+            </>
+          )}
           {run.message && (
             <>
               <dt>{w.message}</dt>

@@ -49,7 +49,7 @@ export default function Metrics({ model }: { model: RunModel }) {
     <div class="stack wide">
       {names.length > 0 && (
         <>
-          <ChartOptions />
+          <ChartOptions timed={hasTimes(series.value?.series)} />
           <div class="charts">
             {names.map((m) => (
               <Curves
@@ -96,7 +96,11 @@ export default function Metrics({ model }: { model: RunModel }) {
   );
 }
 
-export function ChartOptions() {
+/** Whether a curve can be drawn over time: its program wrote when it measured. */
+export const hasTimes = (series: api.Series[] | undefined) =>
+  (series ?? []).some((s) => s.points.some((p) => p[2] !== undefined && p[2] !== null));
+
+export function ChartOptions({ timed }: { timed: boolean }) {
   const q = place.value.query;
   return (
     <div class="row">
@@ -111,6 +115,7 @@ export function ChartOptions() {
         }
         onChange={(v) => setQuery({ x: v === 'time' ? 'time' : null })}
       />
+      {!timed && q.get('x') === 'time' && <span class="quiet">{words.compare.noTimes}</span>}
       <Check
         label={words.compare.log}
         checked={q.get('log') === '1'}

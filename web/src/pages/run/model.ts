@@ -15,6 +15,10 @@ export interface Task {
   start: number | null;
   end: number | null;
   waited: number;
+  /** The task that it waited for: the last one of its needs to end. */
+  after: string | null;
+  /** Of a hit: how long its execution took. */
+  saved: number;
 }
 
 const COUNT_OF: Record<TaskState, keyof StepCounts> = {
@@ -129,8 +133,17 @@ export class RunModel {
     this.tasks.clear();
     this.byStep.clear();
     this.critical = new Set(t.critical);
-    for (const [task, s, start, end, state, waited] of t.rows)
-      this.put({ task, step: t.steps[s] ?? '', start, end, state, waited });
+    for (const [task, s, start, end, state, waited, after, saved] of t.rows)
+      this.put({
+        task,
+        step: t.steps[s] ?? '',
+        start,
+        end,
+        state,
+        waited,
+        after: after === null ? null : (t.rows[after]?.[0] ?? null),
+        saved,
+      });
     this.loadedTasks = true;
     this.whole.clear();
   }
@@ -144,7 +157,7 @@ export class RunModel {
 
   private whole = new Set<string>();
 
-  /** All tasks of a step, also those that never began, which the timeline doesn't have. */
+  /** All tasks of a step: of a very large run, the timeline has only those that began. */
   async ensureStep(step: string): Promise<void> {
     const want = this.stepAt.get(step)?.tasks ?? 0;
     if (this.whole.has(step) || !this.loadedTasks || (this.byStep.get(step)?.length ?? 0) >= want)
@@ -167,6 +180,8 @@ export class RunModel {
               start: this.since(t.started),
               end: this.since(t.ended),
               waited: 0,
+              after: null,
+              saved: t.saved_ns,
             });
           this.fresh.set(t.task, t);
         }
@@ -224,7 +239,7 @@ export class RunModel {
       this.readSoon();
       return false;
     }
-    // Who hasn't begun isn't in the timeline: it waited.
+    // Who isn't known here waited: of a very large run, the timeline has only what began.
     const before = known?.state ?? ((step?.counts.waiting ?? 0) > 0 ? 'waiting' : undefined);
     if (known) {
       known.state = row.state;
@@ -238,6 +253,8 @@ export class RunModel {
         start: this.since(row.started),
         end: this.since(row.ended),
         waited: 0,
+        after: null,
+        saved: row.saved_ns,
       });
     }
     if (!step) {

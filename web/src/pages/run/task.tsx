@@ -13,7 +13,7 @@ import { Curves } from '../../charts/curves';
 import { Copy, Empty, Hash, Lasting, Pill, Skeleton, State, Time, Trouble } from '../../parts/bits';
 import { Icon } from '../../parts/icons';
 import type { RunModel } from './model';
-import { ChartOptions } from './metrics';
+import { ChartOptions, hasTimes } from './metrics';
 import { taskHref } from './run';
 
 const LogView = lazy(() => import('../../log/view'));
@@ -457,10 +457,10 @@ function TaskMetrics({ model, d, running }: { model: RunModel; d: TaskDetail; ru
   const id = model.run?.id ?? model.id;
   const q = place.value.query;
   const series = useLoad(
-    d.series.length
+    d.series.length || d.state === 'running'
       ? (s) => api.series(id, { project: model.project, task: d.task, points: 1000 }, s)
       : null,
-    [id, d.task, d.series.length],
+    [id, d.task, d.series.length, d.state],
     true,
   );
   useEffect(() => {
@@ -472,7 +472,7 @@ function TaskMetrics({ model, d, running }: { model: RunModel; d: TaskDetail; ru
     () => [...new Set((series.value?.series ?? []).map((s) => s.metric))],
     [series.value],
   );
-  if (d.series.length === 0 && Object.keys(d.metrics).length === 0)
+  if (d.series.length + names.length === 0 && Object.keys(d.metrics).length === 0)
     return (
       <Empty
         title={words.run.metricsNone}
@@ -482,7 +482,7 @@ function TaskMetrics({ model, d, running }: { model: RunModel; d: TaskDetail; ru
     );
   return (
     <div class="stack wide">
-      {names.length > 0 && <ChartOptions />}
+      {names.length > 0 && <ChartOptions timed={hasTimes(series.value?.series)} />}
       {names.map((m) => (
         <Curves
           key={m}

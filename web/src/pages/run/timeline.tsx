@@ -1,5 +1,6 @@
-// Who ran when, and who waited: a row a task, drawn on a canvas that holds what is in view. The same
-// facts as text are in the table of tasks.
+// Who ran when, and who waited for whom: a row a task, drawn on a canvas that holds what is in view. A
+// hit is a mark where it could have begun, with the time that it saved as an outline. The same facts
+// as text are in the table of tasks.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { count, duration } from '../../base/format';
@@ -15,6 +16,19 @@ import type { RunModel, Task } from './model';
 
 const ROW = 18;
 const AXIS = 26;
+
+/** Where its row begins: its start, else when it could have begun, or now where it still waits. */
+function atOf(model: RunModel, t: Task): number {
+  if (t.start !== null) return t.start;
+  if (t.state === 'waiting') return Infinity;
+  for (let a = t.after; a !== null;) {
+    const need = model.tasks.get(a);
+    if (!need) break;
+    if (need.end !== null) return need.end;
+    a = need.after;
+  }
+  return 0;
+}
 
 export default function Timeline({
   model,
@@ -33,19 +47,22 @@ export default function Timeline({
   const query = place.value.query;
   const bySteps = query.get('lanes') === '1';
   const onlyCritical = query.get('critical') === '1';
+  const onlyStarted = query.get('started') === '1';
   const rows = useMemo(() => {
     const list = [...model.tasks.values()].filter(
-      (t) => t.start !== null && (!onlyCritical || model.critical.has(t.task)),
+      (t) =>
+        (t.start !== null || (!onlyStarted && (t.state !== 'waiting' || model.running))) &&
+        (!onlyCritical || model.critical.has(t.task)),
     );
     const rank = new Map((model.graph?.steps ?? []).map((s, i) => [s.step, i]));
     list.sort(
       (a, b) =>
         (bySteps ? (rank.get(a.step) ?? 0) - (rank.get(b.step) ?? 0) : 0) ||
-        a.start! - b.start! ||
+        atOf(model, a) - atOf(model, b) ||
         (a.task < b.task ? -1 : 1),
     );
     return list;
-  }, [version, bySteps, onlyCritical]);
+  }, [version, bySteps, onlyCritical, onlyStarted]);
   const area = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ w: 0, h: 0 });
@@ -59,6 +76,8 @@ export default function Timeline({
     ...(rows.length < 50_000
       ? rows.map((t) => t.end ?? t.start ?? 0)
       : [rows.reduce((m, t) => Math.max(m, t.end ?? 0), 0)]),
+    // Nothing ran: what was saved gives the scale.
+    ...(rows.some((t) => t.start !== null) ? [] : [rows.reduce((m, t) => Math.max(m, t.saved), 0)]),
   );
   const [from, to] = range ?? [0, end * 1.01];
   const names = Math.min(220, Math.max(90, size.w * 0.22));
@@ -73,6 +92,21 @@ export default function Timeline({
     measure();
     return () => watch.disconnect();
   }, [rows.length > 0]);
+
+  /** From the end of the task that this one waited for down to its start. */
+  const link = (ctx: CanvasRenderingContext2D, name: string | null | undefined) => {
+    const i = name ? rows.findIndex((t) => t.task === name) : -1;
+    const k = i < 0 || !rows[i]!.after ? -1 : rows.findIndex((t) => t.task === rows[i]!.after);
+    if (k < 0) return;
+    const at = (row: number) => AXIS + row * ROW - span.at(top) + ROW / 2;
+    const x0 = x(rows[k]!.end ?? atOf(model, rows[k]!));
+    ctx.strokeStyle = colour('--accent');
+    ctx.beginPath();
+    ctx.moveTo(x0, at(k));
+    ctx.lineTo(x0, at(i));
+    ctx.lineTo(x(atOf(model, rows[i]!)), at(i));
+    ctx.stroke();
+  };
 
   const x = (ns: number) => names + ((ns - from) / (to - from)) * (size.w - names - 12);
 
@@ -121,27 +155,31 @@ export default function Timeline({
       ctx.beginPath();
       ctx.rect(names, y, size.w - names, ROW);
       ctx.clip();
-      const a = x(t.start!);
-      const b = t.end === null ? x(live) : x(t.end);
-      if (t.waited > 0 && t.start! - t.waited < to) {
+      const a = x(Math.min(atOf(model, t), live));
+      const b = t.start === null ? a : t.end === null ? x(live) : x(t.end);
+      if (t.start !== null && t.waited > 0 && t.start - t.waited < to) {
         ctx.fillStyle = colour('--pressed');
-        const w0 = x(t.start! - t.waited);
+        const w0 = x(t.start - t.waited);
         ctx.fillRect(w0, y + ROW / 2 - 1, a - w0, 2);
       }
       ctx.fillStyle = tone(t.state);
-      if (t.state === 'hit') {
+      if (t.start === null) {
+        ctx.strokeStyle = tone(t.state);
+        if (t.saved > 0) ctx.strokeRect(a + 0.5, y + 5.5, x(from + t.saved) - x(from), ROW - 11);
         ctx.beginPath();
         ctx.moveTo(a, y + 3);
         ctx.lineTo(a + 6, y + ROW / 2);
         ctx.lineTo(a, y + ROW - 3);
         ctx.lineTo(a - 6, y + ROW / 2);
-        ctx.fill();
+        ctx.closePath();
+        if (t.state === 'waiting') ctx.stroke();
+        else ctx.fill();
       } else {
         ctx.beginPath();
         ctx.roundRect(a, y + 4, Math.max(2, b - a), ROW - 8, 2);
         ctx.fill();
       }
-      if (model.critical.has(t.task)) {
+      if (model.critical.has(t.task) && t.start !== null) {
         ctx.fillStyle = colour('--s-attention');
         ctx.fillRect(a, y + ROW - 3, Math.max(2, b - a), 2);
       }
@@ -155,11 +193,12 @@ export default function Timeline({
       }
       ctx.fillText(label, 8, y + ROW / 2 + 0.5);
     }
+    for (const t of new Set([tip?.t.task, task])) link(ctx, t);
     ctx.restore();
     ctx.fillStyle = colour('--line');
     ctx.fillRect(Math.round(names), 0, 1, size.h);
     ctx.fillRect(0, AXIS - 1, size.w, 1);
-  }, [version, size, top, range, task, bySteps, onlyCritical, colours.value, live ? now.value : 0]);
+  }, [version, size, top, range, task, tip?.t.task, rows, colours.value, live ? now.value : 0]);
 
   const rowAt = (clientY: number) => {
     const r = area.current!.getBoundingClientRect();
@@ -168,7 +207,8 @@ export default function Timeline({
   };
 
   if (model.tasks.size === 0 && !model.loadedTasks) return <Skeleton lines={10} />;
-  if (rows.length === 0 && !onlyCritical) return <Empty title={words.run.timelineNothing} />;
+  if (rows.length === 0 && !onlyCritical && !onlyStarted)
+    return <Empty title={words.run.timelineNothing} />;
   const saved = model.run?.counts.hits ?? 0;
   return (
     <div class="card timeline">
@@ -182,6 +222,11 @@ export default function Timeline({
           label={words.run.critical}
           checked={onlyCritical}
           onChange={(on) => setQuery({ critical: on })}
+        />
+        <Check
+          label={words.run.onlyStarted}
+          checked={onlyStarted}
+          onChange={(on) => setQuery({ started: on })}
         />
         {range && (
           <button type="button" class="btn small" onClick={() => setRange(null)}>
@@ -197,6 +242,7 @@ export default function Timeline({
           </span>
         )}
       </div>
+      {rows.length === 0 && <Empty title={words.run.timelineNoneRan} />}
       <div
         class="timearea"
         ref={area}
@@ -251,9 +297,13 @@ export default function Timeline({
           <strong>{tip.t.task}</strong>
           <span class="second">
             {stateWord(tip.t.state)}
-            {tip.t.waited > 1e6 && ` · ${words.run.waited} ${duration(tip.t.waited)}`}
-            {tip.t.state !== 'hit' &&
-              ` · ${words.run.ran} ${duration((tip.t.end ?? (now.peek().getTime() - model.startedAt) * 1e6) - tip.t.start!)}`}
+            {tip.t.start !== null &&
+              tip.t.waited > 1e6 &&
+              ` · ${words.run.waited} ${duration(tip.t.waited)}`}
+            {tip.t.after && ` · ${words.run.after(tip.t.after)}`}
+            {tip.t.start !== null &&
+              ` · ${words.run.ran} ${duration((tip.t.end ?? (now.peek().getTime() - model.startedAt) * 1e6) - tip.t.start)}`}
+            {tip.t.saved > 0 && ` · ${words.run.savedBy(duration(tip.t.saved))}`}
           </span>
         </div>
       )}
