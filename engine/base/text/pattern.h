@@ -1,10 +1,9 @@
 /* base/text/pattern.h — regular expressions for searching text of others with patterns of others.
  *
- * The usual notation: literals, . [a-z] [^…] \d \w \s \D \W \S \t, ^ $ (of a line), ( | ), * + ?
- * and {n,m}. No back references and no look-around: so a line costs time in proportion to its
- * length, whatever the pattern is. Bytes are matched, and `.` is a whole character of UTF-8.
+ * The notation is Perl's, by PCRE2 (pcre2pattern(3)); text that isn't UTF-8 is fine. What a pattern
+ * may cost a line is bounded, so one that would try for ever fails instead.
  *
- * A pattern may be used by one thread at a time: it keeps what it learns.
+ * A pattern may be used by one thread at a time.
  */
 #ifndef CAIRN_BASE_TEXT_PATTERN_H
 #define CAIRN_BASE_TEXT_PATTERN_H
@@ -15,14 +14,16 @@
 
 struct pattern;
 
-/* ERR_INVALID: what is wrong with it, and where. `any_case`: a matches A, of ASCII. */
+/* ERR_INVALID: what is wrong with it, and where; ERR_UNSUPPORTED: PCRE2 isn't there.
+ * `any_case`: a matches A. */
 int pattern_new(const char *text, bool any_case, struct pattern **ret, struct err *err);
 void pattern_free(struct pattern *p); /* NULL is fine */
 static inline void pattern_freep(struct pattern **p)
 {
 	pattern_free(*p);
 }
-/* Whether a part of the line matches. `line` has no newline. */
-bool pattern_matches(struct pattern *p, const char *line, size_t n);
+/* 1: a part of the line matches; 0: none. ERR_INVALID: it costs too much to find out. `line` has no
+ * newline. */
+int pattern_matches(struct pattern *p, const char *line, size_t n, struct err *err);
 
 #endif

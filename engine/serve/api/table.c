@@ -171,8 +171,7 @@ const struct api_route api_routes[] = {
 	  READS, api_run_log_search,
 	  PARAMS(LOG_OF, RANK, { "q", API_QUERY, TEXT, "The text (required)" },
 		 { "regex", API_QUERY, "{\"type\":\"boolean\",\"default\":false}",
-		   "`q` is a regular expression for one line: . [ ] ( ) | * + ? { } ^ $ \\d \\w "
-		   "\\s" },
+		   "`q` is a regular expression (PCRE2's) for one line" },
 		 { "case", API_QUERY, "{\"type\":\"boolean\",\"default\":false}",
 		   "Tell capital letters from small ones" },
 		 { "offset", API_QUERY,

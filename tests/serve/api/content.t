@@ -188,7 +188,7 @@ test_expect 'logs: ranges, lines, the first error, search' '
 	test_is "$(json body "[(m[\"line\"], m[\"text\"]) for m in d[\"matches\"]]")" "[[5905, \"later 2902\"]]"
 	get srv "/api/v1/runs/last/log/search?task=m&regex=true&q=a%28b"
 	status_is 400
-	test_grep "no . for a . at character 4" body
+	test_grep "missing closing parenthesis, at byte 4" body
 	for bad in "search?task=m" "search?task=m&q=a%0Ab" "index" "index?task=none" "range?task=m&bytes=2000000"; do
 		get srv "/api/v1/runs/last/log/$bad"
 		test "$(cat status)" -ge 400 && test "$(cat status)" -lt 500

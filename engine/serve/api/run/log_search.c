@@ -144,11 +144,12 @@ static bool is_wanted(const struct log_mark *m, const char **line, size_t *n)
 	return true;
 }
 
-static bool line_matches(struct search *s, const char *line, size_t n, char *folded)
+/* 1 or 0, or -1: it can't be told. */
+static int line_matches(struct search *s, const char *line, size_t n, char *folded, struct err *err)
 {
 	n = MIN(n, LINE_MAX);
 	if (s->pattern)
-		return pattern_matches(s->pattern, line, n);
+		return pattern_matches(s->pattern, line, n, err);
 	if (s->any_case) {
 		memcpy(folded, line, n);
 		lower(folded, n);
@@ -157,16 +158,22 @@ static bool line_matches(struct search *s, const char *line, size_t n, char *fol
 	return memmem(line, n, s->q, s->q_len) != NULL;
 }
 
-/* One line, which begins at `at`. False: enough, and this one is the first of the next answer. */
-static bool look_at_line(struct search *s, const struct log_mark *mark, const char *line, size_t n,
-			 uint64_t at, char *folded)
+/* One line, which begins at `at`. 0: enough, and this one is the first of the next answer; 1: go
+ * on. */
+static int look_at_line(struct search *s, const struct log_mark *mark, const char *line, size_t n,
+			uint64_t at, char *folded, struct err *err)
 {
+	int matches;
+
 	if (!is_wanted(mark, &line, &n))
-		return true;
-	if (at >= s->from && line_matches(s, line, n, folded)) {
+		return 1;
+	matches = at >= s->from ? line_matches(s, line, n, folded, err) : 0;
+	if (matches < 0)
+		return -1;
+	if (matches) {
 		if (json_array_size(s->matches) == s->limit) {
 			s->next = at;
-			return false;
+			return 0;
 		}
 		json_array_append_new(s->matches,
 				      json_pack("{s:I, s:I, s:o}", "offset", (json_int_t)at, "line",
@@ -174,7 +181,7 @@ static bool look_at_line(struct search *s, const struct log_mark *mark, const ch
 						api_lossy_text(line, MIN(n, (size_t)SHOWN_MAX))));
 	}
 	s->line++;
-	return true;
+	return 1;
 }
 
 /* From s->counted, where a line begins. A line that is longer than a buffer counts once. */
@@ -204,10 +211,14 @@ static int search_lines(struct search *s, struct err *err)
 				s->next = line_at;
 				return 0;
 			}
-			if (!inside &&
-			    !look_at_line(s, &mark, line, (size_t)((eol ? eol : end) - line),
-					  line_at, folded))
-				return 0;
+			if (!inside) {
+				int r = look_at_line(s, &mark, line,
+						     (size_t)((eol ? eol : end) - line), line_at,
+						     folded, err);
+
+				if (r <= 0)
+					return r;
+			}
 			inside = !eol;
 			line = eol ? eol + 1 : end;
 		}
