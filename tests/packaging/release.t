@@ -1,13 +1,11 @@
 #!/bin/bash
 # What goes with a release: SBOM, provenance, checksums and signature, made here for a small program; and with CAIRN_RELEASE, the folder that packaging/release made.
+release=${CAIRN_RELEASE:-} # lib.sh takes away what begins with CAIRN_
 . "$(dirname "$0")/../lib.sh"
 
-program=$test_build/cairn-init
-[ -e "$program" ] || test_skip_all 'no cairn-init beside cairn, which is the program of this test'
-
 test_expect 'the SBOM names the program and every pinned package, the same twice' '
-	"$SRC/packaging/sbom" "$test_build/cairn-init" >bom.json
-	"$SRC/packaging/sbom" "$test_build/cairn-init" >again.json
+	"$SRC/packaging/sbom" "$CAIRN" >bom.json
+	"$SRC/packaging/sbom" "$CAIRN" >again.json
 	cmp bom.json again.json
 	python3 - "$SRC/packaging/musl/sources.txt" <<-"PY"
 	import hashlib, json, os, sys
@@ -19,13 +17,13 @@ test_expect 'the SBOM names the program and every pinned package, the same twice
 	refs = {c["bom-ref"] for c in bom["components"]}
 	assert len(refs) == len(bom["components"]) and set(bom["dependencies"][0]["dependsOn"]) == refs
 	PY
-	sha256sum <"$test_build/cairn-init" | cut -d " " -f 1 >digest
+	sha256sum <"$CAIRN" | cut -d " " -f 1 >digest
 	grep -q "$(cat digest)" bom.json
 '
 test_expect 'the provenance names each file by its digest, the commit, and what was pinned' '
 	git -c safe.directory="*" -C "$SRC" rev-parse HEAD >commit 2>/dev/null || { echo "no git here, which is nothing to test"; exit 0; }
 	mkdir files
-	cp "$test_build/cairn-init" files/cairn
+	cp "$CAIRN" files/cairn
 	"$SRC/packaging/provenance" files/cairn >provenance.json
 	python3 - "$(cat digest)" "$(cat commit)" <<-"PY"
 	import json, sys
@@ -70,14 +68,14 @@ test_expect 'the GitHub Action and the pre-commit hook are YAML with what such f
 	PY
 '
 
-if [ -z "${CAIRN_RELEASE:-}" ]; then
+if [ -z "$release" ]; then
 	test_skip 'the release' 'CAIRN_RELEASE names none: packaging/release'
 	test_done
 fi
 test_expect 'the sums of the release are right' '
-	(cd "$CAIRN_RELEASE"; sha256sum -c --quiet SHA256SUMS)
+	(cd "'"$release"'"; sha256sum -c --quiet SHA256SUMS)
 '
-for program in "$CAIRN_RELEASE"/cairn-*-linux-*; do
+for program in "$release"/cairn-*-linux-*; do
 	case $program in *.json) continue ;; esac
 	arch=${program##*-linux-}
 	run=
@@ -85,14 +83,23 @@ for program in "$CAIRN_RELEASE"/cairn-*-linux-*; do
 	test_expect --needs "${run:-sh}" "$arch: the program, the wheel and the package are one program that runs" "
 		$run '$program' version >out
 		test_grep '^cairn ' out
-		for wheel in '$CAIRN_RELEASE'/*_$arch.whl; do
+		for wheel in '$release'/*_$arch.whl; do
 			python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --platform manylinux2014_$arch --target whl-$arch \"\$wheel\"
 			cmp whl-$arch/bin/cairn '$program'
 		done
-		for deb in '$CAIRN_RELEASE'/*_$([ "$arch" = x86_64 ] && echo amd64 || echo arm64).deb; do
+		for deb in '$release'/*_$([ "$arch" = x86_64 ] && echo amd64 || echo arm64).deb; do
 			dpkg-deb -x \"\$deb\" deb-$arch
 			cmp deb-$arch/usr/bin/cairn '$program'
 		done
+		$run '$program' init --template tabular project-$arch >out
+		(cd project-$arch; $run '$program' plan) >plan
+		test_grep train plan
+	"
+	# User emulation has no child reapers, which a run needs.
+	[ -n "$run" ] || test_expect 'a run of digits by the program of the release' "
+		cp -r '$SRC/examples/digits' digits
+		(cd digits; PATH=/usr/bin:\$PATH '$program' run) >out
+		test_grep 'run hash' out
 	"
 done
 test_done
