@@ -46,8 +46,13 @@ static char *beside(const char *path, const char *what)
 	return xasprintf("%s.%s-%d", path, what, (int)getpid());
 }
 
+/* Without its directory, the content would seem to be missing. */
 static int check_free(const char *path, bool replace, struct err *err)
 {
+	_cleanup_(freep) char *dir = fs_dirname(path);
+
+	if (access(dir, F_OK) < 0)
+		return err_errno(err, "%s: the directory %s", path, dir);
 	if (!replace && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_set(err, ERR_EXISTS,
 			       "%s exists already: give another -o PATH, or --replace", path);

@@ -51,6 +51,12 @@ test_expect 'get gives the bytes of the run that is named, and replaces only whe
 	cairn -q get a -o mine.txt --replace
 	test_is "$(cat mine.txt)" other
 '
+test_expect 'a directory that is not there is not taken for content that is not there' '
+	test_must_fail cairn get a -o nowhere/n 2>err
+	test_grep "nowhere: No such file or directory" err
+	test_no_grep "no longer in the store" err
+'
+
 test_expect 'a copy is the own one of who asked: the store keeps its bytes' '
 	echo spoilt >mine.txt
 	test_is "$(cairn get a -o -)" other
