@@ -39,6 +39,7 @@ enum pod_work { POD_LAYING_OUT, POD_SERVING };
 
 struct pod {
 	struct store *store;
+	struct store *cache;  /* while inputs are fetched, if the node has one; or NULL */
 	struct pod_options o; /* defaults filled in */
 	const char *spec;
 	struct arena *arena;
@@ -67,6 +68,13 @@ int pod_put_programs(struct pod *p, struct err *err);
 /* Opens the directories that an earlier sidecar made. */
 int pod_reopen(struct pod *p, struct err *err);
 int pod_read_spec(struct pod *p, struct err *err);
+
+/* pod/cache.c: inputs by way of the node's cache. */
+void pod_cache_open(struct pod *p);
+/* Fills the place of an input, which main has mounted. */
+int pod_fill_input(struct pod *p, struct pod_slot *s, const struct runner_input *in,
+		   struct err *err);
+void pod_cache_close(struct pod *p); /* evicts what is too much */
 
 /* pod/collect.c */
 /* The program of this slot has ended as POD_RUN/I/exit says: stores everything that it left and

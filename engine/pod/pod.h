@@ -30,6 +30,12 @@ struct pod_options {
 						      /usr/lib/cairn/cairn-init, cairn-launch */
 	const char *state_dir; /* private to the sidecar, outlives its container; NULL: /tmp */
 	unsigned index;        /* of the pod in its Job */
+	/* The node's cache, which other pods of the node use at the same time: an absolute
+	 * directory of it, for this store alone; NULL: none. Inputs are fetched into it by the
+	 * store that open_cache() opens on that directory. Without access to it, the pod goes on
+	 * without it. */
+	const char *cache_dir;
+	int (*open_cache)(const char *dir, struct store **ret, struct err *err);
 	void (*say)(const char *text); /* prints a line to the log; any thread; NULL: no output */
 	int64_t checkpoint_every_ns;   /* 0: 5 min */
 	int64_t series_every_ns; /* how often a training's newest numbers are printed; 0: 10 s */

@@ -198,8 +198,7 @@ static int lay_out(struct pod *p, struct pod_slot *s, struct err *err)
 	if (a->code && pod_lay_over(p, s, a->code, s->w_fd, err) < 0)
 		return err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs; i++)
-		if (content_fill_at(p->store, &a->inputs[i].id, CONTENT_LINK_READONLY, s->w_fd,
-				    a->inputs[i].path, err) < 0)
+		if (pod_fill_input(p, s, &a->inputs[i], err) < 0)
 			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
 	if (staging_make_places(a, s->w_fd, 0777, err) < 0)
 		return -1;
@@ -228,9 +227,13 @@ int pod_stage(struct pod *p, struct err *err)
 			return blame(p, i, err);
 	if (fs_write_atomic_at(p->run_fd, "placed", "", 0, 0644, FS_WRITE_NO_SYNC, err) < 0)
 		return -1;
+	pod_cache_open(p);
 	for (size_t i = 0; i < p->n; i++)
-		if (lay_out(p, &p->slots[i], err) < 0)
+		if (lay_out(p, &p->slots[i], err) < 0) {
+			pod_cache_close(p);
 			return blame(p, i, err);
+		}
+	pod_cache_close(p);
 	if (pod_state_write(p, err) < 0)
 		return -1;
 	/* Last, so that all pods of the gang fetch their inputs at the same time. SIGTERM ends the

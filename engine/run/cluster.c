@@ -164,6 +164,9 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 		.ttl_s = c->kubernetes.ttl_ns / NS_PER_S,
 		.upload_ns = c->kubernetes.upload_within_ns,
 		.save_ns = c->kubernetes.save_within_ns,
+		.cache_path = c->kubernetes.cache.host_path,
+		.cache_claim = c->kubernetes.cache.claim,
+		.cache_bytes = c->kubernetes.cache.bytes,
 		.sidecar = { .cpu_milli = c->kubernetes.sidecar_cpu_milli,
 			     .memory_bytes = c->kubernetes.sidecar_memory_bytes },
 	};

@@ -67,6 +67,10 @@ int content_find(struct store *s, const struct digest *digest, struct content_id
 /* Computes the id of these bytes; stores nothing. */
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret);
 
+/* Fetches the content, and all that it reaches, from the shared store into the directory in front
+ * of it. Does nothing for other stores. */
+int content_fetch(struct store *s, const struct content_id *id, struct err *err);
+
 /* Reads a whole blob or tree listing into memory, verified. ERR_TOO_LARGE over max_bytes. */
 int content_read(struct store *s, const struct content_id *id, uint64_t max_bytes, struct str *ret,
 		 struct err *err);

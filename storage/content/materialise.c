@@ -60,6 +60,11 @@ static int wrong_size(struct store *s, const struct content_id *id, int fd, uint
 		       (unsigned long long)id->size_bytes);
 }
 
+int content_fetch(struct store *s, const struct content_id *id, struct err *err)
+{
+	return store_bring(s, id, 1, BRING_ALL, err);
+}
+
 int content_read(struct store *s, const struct content_id *id, uint64_t max_bytes, struct str *ret,
 		 struct err *err)
 {

@@ -144,8 +144,8 @@ static int send_queue(struct tier *t, struct err *err)
 	return r;
 }
 
-/* Scans the directory the first time, and when it has grown by a twentieth of its limit. What can't
- * be evicted now is evicted later. */
+/* Scans the directory the first time (a reader: if it has fetched something), and when it has grown
+ * by a twentieth of its limit. What can't be evicted now is evicted later. */
 static void bound(struct tier *t)
 {
 	struct evicted res;
@@ -154,7 +154,8 @@ static void bound(struct tier *t)
 	if (!t->cache_max || !t->user)
 		return;
 	pthread_mutex_lock(&t->base.lock);
-	due = !t->was_scanned || t->added_bytes >= t->cache_max / 20;
+	due = t->was_scanned ? t->added_bytes >= t->cache_max / 20
+			     : t->writes || t->added_bytes > 0;
 	if (due) {
 		t->was_scanned = true;
 		t->added_bytes = 0;
@@ -181,6 +182,8 @@ int tier_sync(struct store *s, struct err *err)
 
 	if (t->local->ops->sync(t->local, err) < 0)
 		return -1;
+	if (!t->writes)
+		bound(t);
 	if (!t->writes || !tier_may_try(t))
 		return 0;
 	pthread_mutex_lock(&t->sending);

@@ -28,8 +28,12 @@
  * sent. */
 #define LOCAL_BYTES (1 * GIB)
 #define INDEX_MAX   100000
+/* Without --cache-size. */
+#define CACHE_BYTES (20 * GIB)
 /* Shorter than the hook waits (pod_wait_ready()). */
 #define CONTACT_NS (12 * NS_PER_S)
+
+static uint64_t cache_bytes = CACHE_BYTES; /* the limit of the node's cache */
 
 static const char *not_empty(const char *name)
 {
@@ -73,6 +77,50 @@ static int open_store(const char *state_dir, struct store **ret, struct err *err
 		return err_wrap(err, "store %s", uri);
 	store_set_origins(*ret, &bucket);
 	return store_attach(*ret, err);
+}
+
+/* Of the node's cache, to read only: what this pod makes goes through its own directory. */
+static int open_cache(const char *dir, struct store **ret, struct err *err)
+{
+	struct bucket_options bucket = { 0 };
+	struct store_options o = { .local = dir,
+				   .cache_max = cache_bytes,
+				   .mode = STORE_READ_ONLY,
+				   .bucket = &bucket,
+				   .names = &manifest_names };
+
+	store_place(&bucket);
+	if (store_open_with(not_empty("CAIRN_STORE"), &o, false, ret, err) < 0)
+		return -1;
+	store_set_origins(*ret, &bucket);
+	return 0;
+}
+
+/* A store's part of it is named after the store. */
+static int take_cache(const struct cli_args *args, struct pod_options *o, struct arena *arena,
+		      struct err *err)
+{
+	const char *dir = cli_value(args, "cache"), *size = cli_value(args, "cache-size"),
+		   *uri = not_empty("CAIRN_STORE"), *endpoint = not_empty("CAIRN_STORE_ENDPOINT");
+	_cleanup_(freep) char *place = NULL;
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+
+	if (!dir)
+		return 0;
+	if (dir[0] != '/')
+		return err_set(err, ERR_USAGE, "--cache must be an absolute path, not %.200s", dir);
+	if (size && text_parse_bytes(size, &cache_bytes, err) < 0)
+		return err_wrap(err, "--cache-size");
+	if (cache_bytes == 0)
+		return err_set(err, ERR_USAGE, "--cache-size must be more than 0");
+	if (!uri || uri[0] == '/')
+		return 0; /* a directory needs nothing in front */
+	place = xasprintf("%s %s", uri, endpoint ? endpoint : "");
+	digest_bytes(place, strlen(place), &d);
+	o->cache_dir = arena_printf(arena, "%s/%.16s", dir, digest_hex(&d, hex));
+	o->open_cache = open_cache;
+	return 0;
 }
 
 static int take_duration(const struct cli_args *args, const char *option, int64_t *ret,
@@ -160,7 +208,7 @@ static int first_contact(const char *root, struct err *err)
 	return r;
 }
 
-static int serve(const struct cli_args *args, struct err *err)
+static int serve(const struct cli_args *args, struct arena *arena, struct err *err)
 {
 	struct pod_options o = { .root = cli_value(args, "root"),
 				 .message_path = cli_value(args, "message"),
@@ -178,7 +226,8 @@ static int serve(const struct cli_args *args, struct err *err)
 			       "CAIRN_POD_SPEC isn't set: it names the pod's attempts");
 	if (take_index(&o.index, err) < 0 ||
 	    take_duration(args, "checkpoint-every", &o.checkpoint_every_ns, err) < 0 ||
-	    take_duration(args, "save-within", &o.save_within_ns, err) < 0)
+	    take_duration(args, "save-within", &o.save_within_ns, err) < 0 ||
+	    take_cache(args, &o, arena, err) < 0)
 		return -1;
 	if (first_contact(o.root, err) < 0 ||
 	    open_store(o.state_dir ? o.state_dir : "/tmp", &s, err) < 0) {
@@ -196,7 +245,7 @@ int cmd_pod(struct cli *cli, const struct cli_args *args)
 	struct err err = { 0 };
 	int r = cli_flag(args, "ready")  ? pod_wait_ready(cli_value(args, "root"), &err)
 		: cli_flag(args, "well") ? pod_is_well(cli_value(args, "state"), &err)
-					 : serve(args, &err);
+					 : serve(args, cli->arena, &err);
 
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

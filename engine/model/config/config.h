@@ -51,6 +51,8 @@
  *	  array: 64                  # most pods of one Job, for tasks of a step that are ready
  *	                             # together; 1: one Job per task
  *	  sidecar: {cpu: 10m, memory: 96Mi}
+ *	  cache: {host_path: /var/cache/cairn, size: 50Gi}   # what pods of a node have fetched is
+ *	                             # kept there; or claim: NAME
  *	  ttl: 1d                    # a Job that wasn't deleted goes this long after its end
  *	  schedule_within: 15m       # a pod that gets no place (or no quota) fails as
  *	                             # `unschedulable`
@@ -119,6 +121,10 @@ struct config {
 		uint32_t jobs, array;          /* 0: not given */
 		uint32_t sidecar_cpu_milli;    /* 0: not given, as all of these */
 		uint64_t sidecar_memory_bytes;
+		struct {
+			const char *host_path, *claim; /* one of them, or none */
+			uint64_t bytes;                /* 0: not given */
+		} cache;
 		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns,
 			upload_within_ns;
 		int64_t save_within_ns;

@@ -21,7 +21,7 @@ static const char *const own_keys[] = {
 	"registries",    "store_secret",  "store_account",   "store_ca",     "store_claim",
 	"store_options", "secrets",       "cloud",           "jobs",         "array",
 	"sidecar",       "ttl",           "schedule_within", "image_within", "gang_within",
-	"lost_within",   "upload_within", "requests",        "save_within",
+	"lost_within",   "upload_within", "requests",        "save_within",  "cache",
 };
 
 void config_kubernetes_init(struct config *c)
@@ -100,6 +100,55 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 	}
 }
 
+/* The node's cache. */
+
+/* A directory in which everything else of the node lies, too, isn't for pods to write to. */
+static bool is_own_dir(const char *path)
+{
+	static const char *const others[] = { "/",     "/bin",  "/boot",    "/dev",
+					      "/etc",  "/home", "/lib",     "/proc",
+					      "/root", "/run",  "/sbin",    "/sys",
+					      "/usr",  "/var",  "/var/lib", "/var/run" };
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (str_eq(path, others[i]))
+			return false;
+	return path[0] == '/' && path[n - 1] != '/' && !strchr(path, ':') && !strstr(path, "//") &&
+	       !strstr(path, "/./") && !strstr(path, "/../") && !str_has_suffix(path, "/.") &&
+	       !str_has_suffix(path, "/..");
+}
+
+static void read_cache(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "host_path", "claim", "size" };
+	const struct yaml_node *path, *claim, *size;
+
+	if (!doc_want_map(d, n, "`cache`"))
+		return;
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
+	path = yaml_get(n, "host_path");
+	claim = yaml_get(n, "claim");
+	if (!path == !claim)
+		doc_error(d, n,
+			  "`cache` needs `host_path`, a directory of each node, or `claim`, "
+			  "a PersistentVolumeClaim: one of them");
+	if (path && doc_want_text(d, path, "`host_path`")) {
+		if (is_own_dir(path->text))
+			c->kubernetes.cache.host_path = doc_text(d, path);
+		else
+			doc_error(d, path,
+				  "`host_path`: `%.200s` isn't the absolute path of a directory "
+				  "for this alone, like /var/cache/cairn",
+				  path->text);
+	}
+	if (claim)
+		placement_read_name(d, claim, "`claim`", &c->kubernetes.cache.claim);
+	if ((size = yaml_get(n, "size")) &&
+	    read_bytes(d, size, "`size`", &c->kubernetes.cache.bytes) && !c->kubernetes.cache.bytes)
+		doc_error(d, size, "`size` must be more than 0; leave it out for 20Gi");
+}
+
 /* Limits. */
 
 static void read_limits(const struct doc *d, const struct yaml_node *n, struct config *c)
@@ -168,6 +217,10 @@ static void check_together(const struct doc *d, const struct yaml_node *n, const
 			  "`%s` has the store's credentials, which a step's program "
 			  "doesn't get",
 			  c->kubernetes.store_secret);
+	if (c->kubernetes.store_claim && yaml_get(n, "cache"))
+		doc_error(
+			d, yaml_get(n, "cache"),
+			"`cache` is for a store in a bucket: `store_claim` is in a volume already");
 	if (c->kubernetes.store_claim &&
 	    (c->kubernetes.store_secret || c->kubernetes.store_account))
 		doc_error(d, yaml_get(n, "store_claim"),
@@ -197,6 +250,8 @@ void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, stru
 	if ((v = yaml_get(n, "registries")))
 		read_registries(d, v, c);
 	read_store(d, n, c);
+	if ((v = yaml_get(n, "cache")))
+		read_cache(d, v, c);
 	read_limits(d, n, c);
 	check_together(d, n, c);
 }

@@ -52,7 +52,9 @@
 /* Label and annotation that Kubernetes gives the pods of an Indexed Job. */
 #define KUBE_INDEX "batch.kubernetes.io/job-completion-index"
 /* Where the sidecar finds store_ca; the value of its CAIRN_STORE_CA. */
-#define KUBE_STORE_CA         "/etc/cairn/ca/ca.crt"
+#define KUBE_STORE_CA "/etc/cairn/ca/ca.crt"
+/* Where the sidecar finds the node's cache. */
+#define KUBE_CACHE            "/var/cache/cairn"
 #define KUBE_JOB_ATTEMPTS_MAX 1024
 #define KUBE_ARRAY_DEFAULT    64
 /* How long the end of a step waits for an unreachable store: a night, and the morning in which
@@ -90,7 +92,10 @@ struct kube_profile {
 			      step's grace time; 0: 60 s */
 	int64_t save_ns;   /* how long the sidecar waits for an unreachable store after the program
 			      has ended; 0: KUBE_SAVE_DEFAULT_NS */
-	struct runner_resources sidecar; /* 0: 10m; requests 32Mi, limit 96Mi */
+	const char *cache_path, *cache_claim; /* the node's cache: a directory of each node, or a
+						 claim; NULL, NULL: none */
+	uint64_t cache_bytes;                 /* 0: the sidecar's default */
+	struct runner_resources sidecar;      /* 0: 10m; requests 32Mi, limit 96Mi */
 };
 
 /* "train-fold-0-3f2a…": at most 52 characters, a DNS label, the same for the same run, task and

@@ -196,10 +196,19 @@ static json_t *sidecar_container(const struct pod_build *b)
 	json_t *c = container(b, KUBE_SIDECAR, b->p->cairn_image);
 	int64_t save_ns = b->p->save_ns ? b->p->save_ns : KUBE_SAVE_DEFAULT_NS;
 
+	json_t *command = json_pack("[s, s, s, o]", POD_CAIRN, "pod", "--save-within",
+				    json_sprintf("%llds", (long long)(save_ns / NS_PER_S)));
+
 	kube_set_str(c, "restartPolicy", "Always");
-	json_object_set_new(c, "command",
-			    json_pack("[s, s, s, o]", POD_CAIRN, "pod", "--save-within",
-				      json_sprintf("%llds", (long long)(save_ns / NS_PER_S))));
+	if (b->p->cache_path || b->p->cache_claim) {
+		json_array_append_new(command, json_string("--cache"));
+		json_array_append_new(command, json_string(KUBE_CACHE));
+	}
+	if ((b->p->cache_path || b->p->cache_claim) && b->p->cache_bytes) {
+		json_array_append_new(command, json_string("--cache-size"));
+		json_array_append_new(command, quantity(b->p->cache_bytes));
+	}
+	json_object_set_new(c, "command", command);
 	json_object_set_new(c, "env", sidecar_env(b));
 	if (b->p->store_secret)
 		json_object_set_new(

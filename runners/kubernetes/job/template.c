@@ -160,6 +160,18 @@ static const json_t *claim_of(const json_t *volume)
 	return json_object_get(json_object_get(volume, "persistentVolumeClaim"), "claimName");
 }
 
+/* Whoever can write to the node's cache can make every pod of the node fetch its inputs again. */
+static bool is_cache(const struct pod_build *b, const json_t *volume)
+{
+	const char *path =
+		json_string_value(json_object_get(json_object_get(volume, "hostPath"), "path"));
+	size_t n = b->p->cache_path ? strlen(b->p->cache_path) : 0;
+
+	if (b->p->cache_claim && str_eq(json_string_value(claim_of(volume)), b->p->cache_claim))
+		return true;
+	return n && path && strncmp(path, b->p->cache_path, n) == 0 && strchr("/", path[n]);
+}
+
 /* Existing volumes are unchanged, and new ones hold neither a token nor the store's claim. */
 static int check_volumes(const struct pod_build *b, const json_t *before, const json_t *after,
 			 struct err *err)
@@ -246,6 +258,15 @@ static int check_apart(const struct pod_build *b, const json_t *spec, struct err
 						       name ? name : "?", json_string_value(v));
 			}
 		}
+	json_array_foreach(json_object_get(spec, "volumes"), i, v)
+	{
+		if (is_cache(b, v) &&
+		    !find_named(b->sidecar_mounts, json_string_value(json_object_get(v, "name")),
+				&at))
+			return err_set(err, ERR_INVALID,
+				       "no volume of a step may be the node's cache, which the "
+				       "sidecar alone has (kubernetes.cache)");
+	}
 	if (secret && names_secret(json_object_get(spec, "volumes"), secret, false))
 		return err_set(err, ERR_INVALID,
 			       "no volume may hold the Secret `%s`: it has the store's credentials "

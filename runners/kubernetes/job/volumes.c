@@ -204,6 +204,17 @@ static void add_sidecar_volumes(struct pod_build *b)
 		add_volume(b, "store-ca", "configMap", json_pack("{s:s}", "name", b->p->store_ca));
 		add_read_only(b->sidecar_mounts, "store-ca", "/etc/cairn/ca");
 	}
+	/* If the node's directory isn't there, it is made, as root's: the sidecar then goes on
+	 * without it. With another type the pod would wait for it. */
+	if (b->p->cache_path)
+		add_volume(b, "cairn-cache", "hostPath",
+			   json_pack("{s:s, s:s}", "path", b->p->cache_path, "type",
+				     "DirectoryOrCreate"));
+	else if (b->p->cache_claim)
+		add_volume(b, "cairn-cache", "persistentVolumeClaim",
+			   json_pack("{s:s}", "claimName", b->p->cache_claim));
+	if (b->p->cache_path || b->p->cache_claim)
+		add_mount(b->sidecar_mounts, "cairn-cache", KUBE_CACHE);
 	if (b->p->store_claim) {
 		add_volume(b, "store", "persistentVolumeClaim",
 			   json_pack("{s:s}", "claimName", b->p->store_claim));

@@ -560,6 +560,76 @@ if server_can versitygw; then
 	server_env gw versitygw
 	export AWS_MAX_ATTEMPTS=2 STORE=$SERVER_URI/pods
 	suite s3
+	# ---- the node's cache
+	. "$SRC/tests/net/net.sh"
+	hostile front --upstream "127.0.0.1:$(server_port gw)" || test_bail 'the hostile server does not start'
+	front=http://127.0.0.1:$(port front http)
+	# cached NAME CONTENT [ARGUMENT…]: the sidecar of a pod that reads the content; by a door that counts
+	cached() {
+		local name=$1 content=$2
+		shift 2
+		pod "$name" "inputs=[{\"name\":\"d\",\"path\":\"data\",\"id\":\"$content\"}]" "$(sh_of "cat data/* data >o 2>/dev/null; true")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+		AWS_ENDPOINT_URL=$front CAIRN_STORE_ENDPOINT=$front sidecar "$name" --cache "$PWD/node" "$@"
+	}
+	fetched() { asked front "q[\"method\"] == \"GET\" and \"${1##*:}\" in q[\"target\"]"; } # so often
+	head -c 3000000 /dev/urandom >big
+	head -c 3000000 /dev/urandom >other
+	blob=$("$TOOL" put "$STORE" big) other=$("$TOOL" put "$STORE" other)
+	export front blob other
+	export -f cached fetched port asked
+	test_expect 's3: pods of a node fetch what they all read once, at the same time or later; only the sidecar sees the cache' '
+		cached one "$blob"
+		cached two "$blob"
+		main one
+		main two
+		ended one
+		ended two
+		cached three "$blob"
+		main three
+		ended three
+		for n in one two three; do
+			test_is "$(result "$n" ".get(\"failure\")")" null
+			test_cmp big "$n/root/0/w/data"
+		done
+		test_is "$(fetched "$blob")" 1
+		test_is "$(stat -c %a node/*)" 700
+	'
+	test_expect 's3: a damaged copy in the cache reaches no program, and is fetched anew' '
+		copy=$(find node -name "${blob##*:}")
+		chmod u+w "$copy"
+		printf X | dd of="$copy" bs=1 seek=1000 conv=notrunc 2>/dev/null
+		cached hurt "$blob"
+		main hurt
+		ended hurt
+		test_is "$(result hurt ".get(\"failure\")") $(result hurt ".get(\"ran\")")" "store null"
+		cached again "$blob"
+		main again
+		ended again
+		test_is "$(result again ".get(\"failure\")")" null
+		test_cmp big again/root/0/w/data
+		test_is "$(fetched "$blob")" 2
+	'
+	test_expect 's3: the cache keeps to its size: what was used least recently goes' '
+		cached full "$other" --cache-size 4000000
+		main full
+		ended full
+		test -z "$(find node -name "${blob##*:}")"
+		test -n "$(find node -name "${other##*:}")"
+	'
+	test_expect 's3: a cache that cannot be used costs nothing but time' '
+		echo no directory >node-file
+		pod without "inputs=[{\"name\":\"d\",\"path\":\"data\",\"id\":\"$blob\"}]"
+		sidecar without --cache "$PWD/node-file"
+		main without
+		ended without
+		test_is "$(result without ".get(\"failure\")")" null
+		test_grep "going on without the node.s cache: .*node-file" without-side.out
+		test_code 2 cairn pod --cache here --root "$PWD/without/root" 2>err
+		test_code 2 env CAIRN_POD_SPEC=x cairn pod --cache here 2>err
+		test_grep "absolute path" err
+		test_code 2 env CAIRN_POD_SPEC=x cairn pod --cache /here --cache-size 0 2>err
+		test_grep "must be more than 0" err
+	'
 	test_expect 's3: the store is away when the program has ended: class store, and the exit status says it' '
 		pod away "$(sh_of "touch up; while ! test -e go; do sleep 0.02; done; echo >o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
 		sidecar away

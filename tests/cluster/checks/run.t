@@ -346,4 +346,31 @@ test_expect --needs script 'the newest numbers of a training in a pod are shown 
 	wait_until 60 test -s trains.rc
 	test_is "$(cat trains.rc)" 0
 '
+
+# A damaged copy tells where a pod takes its input from.
+test_expect 'what a pod has fetched stays on its node for others; the program does not see it' '
+	cluster_namespace two || return 1
+	mkdir near
+	cluster_yaml two "cache: {host_path: $CLUSTER/node-cache, size: 1Gi}" >near/cairn.yaml
+	cluster_inside install -d -o 10001 -g 10001 -m 0700 "$CLUSTER/node-cache"
+	head -c 1000000 /dev/urandom >near/big
+	cat >near/pipeline.yaml <<-E
+		pipeline: near
+		inputs: {big: big}
+		defaults: {image: $BUSYBOX, resources: {cpu: 50m, memory: 32Mi}, retry: {store: 1, backoff: 10ms}}
+		steps:
+		  a: {run: "test ! -e /var/cache/cairn; wc -c <\${{ inputs.big }} >o", inputs: {big: "\${{ inputs.big }}"}, outputs: {o: o}}
+		  b: {needs: [a], run: "cp \${{ inputs.big }} o", inputs: {big: "\${{ inputs.big }}"}, outputs: {o: o}}
+	E
+	cairn -C near run -q a
+	copy=$(find "$CLUSTER/node-cache" -name "$(sha256sum <near/big | cut -d" " -f1)")
+	test -n "$copy"
+	chmod u+w "$copy"
+	printf X | dd of="$copy" bs=1 seek=1000 conv=notrunc 2>/dev/null
+	cairn -C near run -q
+	cairn -C near status --json >status.json
+	test_is "$(json status.json "[(t[\"failure\"], t[\"attempt\"]) for t in d[\"tasks\"] if t[\"task\"] == \"b\"]")" "[[\"store\", 1], [null, 2]]"
+	cairn -C near get b/o -o got
+	test_cmp near/big near/got
+'
 test_done

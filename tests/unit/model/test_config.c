@@ -260,6 +260,7 @@ static const char *const cluster_yaml =
 	"  cloud: eks\n"
 	"  jobs: 300\n"
 	"  sidecar: {cpu: 50m, memory: 64Mi}\n"
+	"  cache: {host_path: /var/cache/cairn, size: 50Gi}\n"
 	"  ttl: 2h\n"
 	"  schedule_within: 3s\n"
 	"  image_within: 4s\n"
@@ -297,6 +298,9 @@ static void test_cluster(void **state)
 	assert_int_equal(c->kubernetes.jobs, 300);
 	assert_int_equal(c->kubernetes.sidecar_cpu_milli, 50);
 	assert_int_equal(c->kubernetes.sidecar_memory_bytes, 64 * MIB);
+	assert_string_equal(c->kubernetes.cache.host_path, "/var/cache/cairn");
+	assert_null(c->kubernetes.cache.claim);
+	assert_int_equal(c->kubernetes.cache.bytes, 50 * GIB);
 	assert_int_equal(c->kubernetes.ttl_ns, 7200 * NS_PER_S);
 	assert_int_equal(c->kubernetes.schedule_within_ns, 3 * NS_PER_S);
 	assert_int_equal(c->kubernetes.image_within_ns, 4 * NS_PER_S);
@@ -338,6 +342,16 @@ static void test_bad_cluster(void **state)
 		{ "kubernetes: {jobs: 0}", ":1:20: `jobs` must be from 1 to" },
 		{ "kubernetes: {ttl: 1ms}", ":1:19: `ttl` must be at least a second" },
 		{ "kubernetes: {sidecar: {memory: 0}}", ":1:32: `memory` must be more than 0" },
+		{ "kubernetes: {cache: {size: 1Gi}}",
+		  ":1:21: `cache` needs `host_path`, a directory of each node, or `claim`" },
+		{ "kubernetes: {cache: {host_path: /a/b, claim: c}}", ":1:21: `cache` needs" },
+		{ "kubernetes: {cache: {host_path: /etc}}",
+		  ":1:33: `host_path`: `/etc` isn't the absolute path of a directory for this" },
+		{ "kubernetes: {cache: {host_path: a/b}}", ":1:33: `host_path`: `a/b` isn't" },
+		{ "kubernetes: {cache: {host_path: /a/../b}}", ":1:33: `host_path`: `/a/../b`" },
+		{ "kubernetes: {cache: {claim: c, size: 0}}", ":1:38: `size` must be more than 0" },
+		{ "kubernetes: {store_claim: a, cache: {claim: c}}",
+		  ":1:37: `cache` is for a store in a bucket" },
 		{ "kubernetes: {requests: {per_second: 0}}", ":1:37: `per_second` must be from 1" },
 		{ "kubernetes: {store_options: {endpoint: s3.test}}",
 		  ":1:40: `endpoint`: `s3.test` must begin with" },

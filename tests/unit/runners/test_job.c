@@ -94,6 +94,17 @@ static void by_account(struct kube_profile *p, struct runner_attempt *a)
 	p->store_ca = "store-ca";
 }
 
+static void with_cache(struct kube_profile *p, struct runner_attempt *a)
+{
+	p->cache_path = "/var/cache/cairn";
+	p->cache_bytes = 50 * GIB;
+}
+
+static void with_claimed_cache(struct kube_profile *p, struct runner_attempt *a)
+{
+	p->cache_claim = "cache";
+}
+
 static void in_a_volume(struct kube_profile *p, struct runner_attempt *a)
 {
 	static const char *const dir_env[] = { "CAIRN_STORE=/shared/store", NULL };
@@ -122,6 +133,8 @@ static const struct golden goldens[] = {
 	{ "inputs", .more = with_inputs },
 	{ "secrets", "{\"env_from\":[\"wandb\"],\"image_pull_secrets\":[\"registry\"]}",
 	  .more = with_secrets },
+	{ "cache", .more = with_cache },
+	{ "cache-claim", .more = with_claimed_cache },
 	{ "gpu", .gpus = 2 },
 	{ "gpu-product", "{\"gpu_type\":\"NVIDIA-A100\"}", .gpus = 1 },
 	{ "gpu-gke", "{\"gpu_type\":\"nvidia-l4\"}", .cloud = "gke", .gpus = 1 },
@@ -282,7 +295,19 @@ static const struct bad {
 	unsigned nodes;
 	size_t packed;
 	const char *input_path;
+	const char *cache_path, *cache_claim;
 } bads[] = {
+	{ "{\"volumes\":{\"a\":{\"claim\":\"cache\",\"mount\":\"/c\"}}}",
+	  "no volume of a step may be the node's cache", .cache_claim = "cache" },
+	{ "{\"pod_template\":{\"spec\":{\"volumes\":[{\"name\":\"v\",\"hostPath\":{\"path\":"
+	  "\"/var/cache/cairn/x\"}}]}}}",
+	  "no volume of a step may be the node's cache", .cache_path = "/var/cache/cairn" },
+	{ "{\"pod_template\":{\"spec\":{\"volumes\":[{\"name\":\"cairn-cache\",\"emptyDir\":{}}]}}"
+	  "}",
+	  "it changes the volume `cairn-cache`", .cache_path = "/var/cache/cairn" },
+	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"volumeMounts\":[{"
+	  "\"name\":\"cairn-cache\",\"mountPath\":\"/x\"}]}]}}}",
+	  "may not mount `cairn-cache`", .cache_claim = "cache" },
 	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/cairn/x\"}}}",
 	  "volume `a`: nothing can be mounted below /cairn" },
 	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/cairn\"}}}",
@@ -397,6 +422,8 @@ static void test_contradictions(void **state)
 		a.resources.gpus = b->gpus;
 		a.on.gang.nodes = b->nodes;
 		p.store_account = b->store_account;
+		p.cache_path = b->cache_path;
+		p.cache_claim = b->cache_claim;
 		p.cloud = b->cloud;
 		if (b->input_path) {
 			a.inputs = &in;
