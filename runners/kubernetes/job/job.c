@@ -135,10 +135,11 @@ static json_t *our_annotations(const struct pod_build *b, bool of_pod)
 		str_addf(&task, " and %zu more", b->job->n - 1);
 	pod_content_write(b->job->spec, &spec);
 	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
-	if (!of_pod) {
+	/* The Job of a pod is known by its uid; the operator's object of a pod by this. */
+	if (!of_pod || !kube_kind_is_job(b->kind))
 		json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
+	if (!of_pod)
 		json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
-	}
 	/* An engine that takes the Job up after a crash must know which attempts it holds. */
 	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
 		str_addf(&ids, "%s%llu",

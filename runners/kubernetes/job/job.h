@@ -40,7 +40,8 @@
 #define KUBE_LABEL_ATTEMPT "cairn.internal/attempt" /* id of the (first) attempt */
 /* Annotations of Jobs: kube_job_owner() (a Job of our name without it isn't ours) and the
  * specification's content id. Of Jobs and pods: the task, for people; for several attempts, their
- * ids: in one pod "12 13 14", in several "12 13,14 15". */
+ * ids: in one pod "12 13 14", in several "12 13,14 15". The owner is also on pods of an operator's
+ * object, which have no other tie to it that we could check. */
 #define KUBE_NOTE_OWNER    "cairn.internal/owner"
 #define KUBE_NOTE_TASK     "cairn.internal/task"
 #define KUBE_NOTE_SPEC     "cairn.internal/spec"
