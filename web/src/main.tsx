@@ -8,6 +8,14 @@ import { listen as listenRoute } from './base/route';
 import { listen as listenKeys } from './base/keys';
 import { listen as listenTheme } from './base/theme';
 
+// What the address needs is fetched at once, not one after the other as parts of the page come to
+// show it.
+if (/^\/runs\/[^/]+/.test(location.pathname)) void import('./pages/run/run');
+if (/^\/runs\/[^/]+\/tasks\//.test(location.pathname)) {
+  void import('./pages/run/task');
+  void import('./log/view');
+}
+
 listenTheme();
 listenRoute();
 listenKeys();

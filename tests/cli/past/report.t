@@ -9,6 +9,7 @@ params: {n: 1}
 steps:
   a: {run: "echo '</script><script>alert(1)</script>'; echo ${{ params.n }} >o", outputs: {o: o}}
   each: {matrix: {i: [1, 2, 3]}, run: "cp ${{ inputs.o }} p", inputs: {o: "${{ steps.a.outputs.o }}"}, outputs: {p: p}}
+  judge: {run: "printf \"truth,a,b\\na,${{ params.n }},0\\nb,0,3\\n\" >r/confusion.csv", outputs: {r: r/}}
 Y
 cairn run -q
 cairn run -q -p n=2
@@ -22,8 +23,8 @@ test_expect 'one run: facts, tasks, details, logs' '
 	data run.html >data.json
 	test_is "$(json data.json "[len(d[\"runs\"]), d[\"compare\"], d[\"left_out\"]]")" "[1, null, {\"details\": 0, \"tasks\": 0}]"
 	test_is "$(json data.json "[sorted(d[\"of\"][r]) for r in d[\"runs\"]]")" "[[\"details\", \"graph\", \"logs\", \"metrics\", \"run\", \"series\", \"tasks\", \"timeline\"]]"
-	test_is "$(json data.json "[len(v[\"tasks\"]) for v in d[\"of\"].values()]")" "[4]"
-	test_is "$(json data.json "[sorted(v[\"details\"]) for v in d[\"of\"].values()]")" "[[\"a\", \"each[i=1]\", \"each[i=2]\", \"each[i=3]\"]]"
+	test_is "$(json data.json "[len(v[\"tasks\"]) for v in d[\"of\"].values()]")" "[5]"
+	test_is "$(json data.json "[sorted(v[\"details\"]) for v in d[\"of\"].values()]")" "[[\"a\", \"each[i=1]\", \"each[i=2]\", \"each[i=3]\", \"judge\"]]"
 	test_is "$(json data.json "[v[\"logs\"][\"a\"][\"text\"] for v in d[\"of\"].values()]")" "[\"</script><script>alert(1)</script>\\n\"]"
 '
 test_expect 'text of others ends no element, and the policy allows one script by its hash' '
@@ -36,6 +37,9 @@ test_expect 'several runs are compared' '
 	cairn report last "$first" --html - >both.html
 	data both.html >data.json
 	test_is "$(json data.json "[len(d[\"runs\"]), d[\"compare\"][\"params\"][\"n\"]]")" "[2, [2, 1]]"
+	# The confusion matrix of each, and what the page finds it by.
+	test_is "$(json data.json "sorted(k.split()[0] for k in d[\"contents\"])")" "[\"entries\", \"entries\", \"table\", \"table\"]"
+	test_is "$(json data.json "sorted(v[\"rows\"][0] for k, v in d[\"contents\"].items() if k.startswith(\"table\"))")" "[[\"a\", 1, 0], [\"a\", 2, 0]]"
 '
 test_expect 'what is wrong is said, and nothing is written' '
 	test_code 2 cairn report last

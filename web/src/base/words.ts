@@ -164,7 +164,6 @@ export const words = {
       cause: 'Fired by',
       trial: 'Trial',
       reproduces: 'Reproduces',
-      eta: 'Expected end',
       params: 'Params',
       tags: 'Tags',
       id: 'Id',

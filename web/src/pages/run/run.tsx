@@ -151,11 +151,6 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null; vers
         <Skeleton lines={3} />
       </div>
     );
-  const extra = run as Run & {
-    schedule?: string | null;
-    author?: string | null;
-    eta?: string | null;
-  };
   return (
     <header class="stack close">
       <div class="crumbs">
@@ -197,14 +192,6 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null; vers
             {run.state === 'running' ? <Lasting since={run.started} /> : duration(run.duration_ns)}
           </dd>
         </div>
-        {run.state === 'running' && extra.eta && (
-          <div>
-            <dt>{w.eta}</dt>
-            <dd>
-              <Time at={extra.eta} />
-            </dd>
-          </div>
-        )}
         <div>
           <dt>{w.tasks}</dt>
           <dd class="row tight" title={countsText(run.counts)}>
@@ -229,20 +216,20 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null; vers
             {run.hash ? <Hash id={run.hash} /> : <span title={words.run.noHash}>{words.none}</span>}
           </dd>
         </div>
-        {extra.schedule && (
+        {run.schedule && (
           <div>
             <dt>{w.schedule}</dt>
             <dd>
               <a href={url('/schedules', { project: place.value.query.get('project') })}>
-                {extra.schedule}
+                {run.schedule}
               </a>
             </dd>
           </div>
         )}
-        {extra.author && (
+        {run.git_author && (
           <div>
             <dt>{w.by}</dt>
-            <dd>{extra.author}</dd>
+            <dd>{run.git_author}</dd>
           </div>
         )}
         {Object.entries(run.params)

@@ -40,13 +40,13 @@ export default function TaskPanel({
   const fresh = model.fresh.get(task);
   const state = fresh?.state ?? known?.state ?? detail.value?.state ?? 'waiting';
   // A change of state brings facts that no event carries: outputs, attempts.
-  const before = useRef(state);
+  const settled = fresh?.state ?? known?.state;
+  const before = useRef(settled);
   useEffect(() => {
-    if (before.current !== state) {
-      before.current = state;
-      detail.again();
-    }
-  }, [state]);
+    const was = before.current;
+    before.current = settled;
+    if (was && was !== settled) detail.again();
+  }, [settled]);
   useEffect(
     () =>
       onKey((e) => {
