@@ -19,7 +19,7 @@ async function withPage(what, options = {}) {
 const text = (locator) => locator.innerText();
 
 /** A picture of the page as it is, for whoever looks at a failure, or at what changed. */
-async function shot(page, name) {
+export async function shot(page, name) {
   if (!process.env.WEB_SHOTS) return;
   const png = await page.screenshot();
   const webp = await page.evaluate(async (base64) => {

@@ -7,9 +7,10 @@ web_project
 web_serve
 web_browser
 RUNS=$PWD/runs.json
-# Pictures of the pages stay, when the caller says where.
-WEB_SHOTS=${WEB_SHOTS-$TRASH/shots}
-mkdir -p "$WEB_SHOTS"
+# Pictures of the pages stay: beside the program, or where the caller says.
+WEB_SHOTS=${WEB_SHOTS:-$(dirname "$(command -v "$CAIRN")")/web-shots}
+mkdir -p "$WEB_SHOTS/looks" 2>/dev/null || WEB_SHOTS=$TRASH/shots
+mkdir -p "$WEB_SHOTS/looks"
 export RUNS WEB_SHOTS
 
 the_run() { json last.json 'd["id"]'; }
@@ -64,5 +65,6 @@ test_expect 'who is signed out elsewhere is asked to sign in' 'web pages.mjs ses
 test_expect 'the keyboard alone' 'web pages.mjs keyboard'
 test_expect 'a phone' 'web pages.mjs phone'
 test_expect 'sign in, sign out' 'web pages.mjs sign_in'
+test_expect 'pages look as they did' 'web looks.mjs looks'
 test_expect 'axe finds nothing, in light and in dark' 'web pages.mjs accessible'
 test_done

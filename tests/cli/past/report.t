@@ -39,7 +39,7 @@ test_expect 'several runs are compared' '
 	test_is "$(json data.json "[len(d[\"runs\"]), d[\"compare\"][\"params\"][\"n\"]]")" "[2, [2, 1]]"
 	# The confusion matrix of each, and what the page finds it by.
 	test_is "$(json data.json "sorted(k.split()[0] for k in d[\"contents\"])")" "[\"entries\", \"entries\", \"table\", \"table\"]"
-	test_is "$(json data.json "sorted(v[\"rows\"][0] for k, v in d[\"contents\"].items() if k.startswith(\"table\"))")" "[[\"a\", 1, 0], [\"a\", 2, 0]]"
+	test_is "$(json data.json "sorted(v[\"rows\"][0] for k, v in d[\"contents\"].items() if k.startswith(\"table\"))")" "[[\"a\", \"1\", \"0\"], [\"a\", \"2\", \"0\"]]"
 '
 test_expect 'what is wrong is said, and nothing is written' '
 	test_code 2 cairn report last

@@ -1,0 +1,102 @@
+// What pages look like, compared with what is in looks.json: each as a grid of grey cells, in which
+// letters are a shade and a part that moved, vanished or lost its style is many wrong cells. Fonts, ids
+// and times differ between machines and runs: they change cells a little. WEB_LOOKS=write keeps what is
+// seen as what is wanted, after a change that was meant; look at the pictures in $WEB_SHOTS first.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { assert, main, open, settled, until } from './drive.mjs';
+import { shot } from './pages.mjs';
+
+const KEPT = fileURLToPath(new URL('looks.json', import.meta.url));
+const [COLUMNS, ROWS] = [68, 45];
+const FAR = 10; // levels of grey: a cell that differs by more is wrong
+const WRONG_MAX = 0.06; // share of wrong cells; all letters in another font are 0.044 at most
+const enc = encodeURIComponent;
+
+/** The page's picture as COLUMNS × ROWS bytes. */
+async function grid(page) {
+  const png = (await page.screenshot()).toString('base64');
+  return await page.evaluate(
+    async ([base64, columns, rows]) => {
+      const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+      const picture = await createImageBitmap(new Blob([bytes], { type: 'image/png' }));
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [picture.width, picture.height];
+      const c = canvas.getContext('2d');
+      c.drawImage(picture, 0, 0);
+      const { data } = c.getImageData(0, 0, canvas.width, canvas.height);
+      const sums = new Float64Array(columns * rows);
+      const counts = new Float64Array(columns * rows);
+      for (let y = 0; y < canvas.height; y++)
+        for (let x = 0; x < canvas.width; x++) {
+          const cell = Math.floor((y * rows) / canvas.height) * columns + Math.floor((x * columns) / canvas.width);
+          const i = (y * canvas.width + x) * 4;
+          sums[cell] += 0.299 * data[i] + 0.587 * data[i + 1] + 0.114 * data[i + 2];
+          counts[cell]++;
+        }
+      return [...sums].map((s, i) => Math.round(s / counts[i]));
+    },
+    [png, COLUMNS, ROWS],
+  );
+}
+
+const wrong = (a, b) => a.filter((v, i) => Math.abs(v - b[i]) > FAR).length / a.length;
+
+const runs = JSON.parse(readFileSync(process.env.RUNS ?? 'runs.json', 'utf8'));
+const PAGES = {
+  runs: '/runs?pipeline=failing',
+  run: `/runs/${runs.first}?open=train`,
+  tasks: `/runs/${runs.first}?view=tasks`,
+  task: `/runs/${runs.other}/tasks/${enc('train[fold=1]')}?tab=overview`,
+  log: `/runs/${runs.failed}/tasks/crash?tab=log#L101`,
+  confusion: `/compare?runs=${runs.first},${runs.other}&view=confusion`,
+  start: '/start?pipeline=shapes.yaml',
+  empty: '/runs?pipeline=nothing',
+  missing: '/runs/nothing-here',
+};
+
+export const checks = {
+  async looks() {
+    const kept = process.env.WEB_LOOKS === 'write' ? {} : JSON.parse(readFileSync(KEPT, 'utf8'));
+    const seen = {};
+    const said = [];
+    for (const dark of [false, true]) {
+      const b = await open({ dark });
+      b.expectError(/runs\/nothing-here/);
+      for (const [page, path] of Object.entries(PAGES)) {
+        if (dark && !['run', 'log'].includes(page)) continue;
+        const name = dark ? `${page}-dark` : page;
+        await b.go(path);
+        await settled(b.page);
+        // What is drawn a frame later is drawn when two pictures are the same.
+        let last = await grid(b.page);
+        await until(async () => {
+          const next = await grid(b.page);
+          const same = wrong(next, last) === 0;
+          last = next;
+          return same;
+        }, `${name} rests`);
+        seen[name] = last;
+        await shot(b.page, `looks/${name}`);
+        if (process.env.WEB_LOOKS === 'write') kept[name] = Buffer.from(last).toString('base64');
+        const share = kept[name] ? wrong(last, [...Buffer.from(kept[name], 'base64')]) : 1;
+        console.log(`${name}: ${(share * 100).toFixed(1)} % of the cells are wrong`);
+        if (share > WRONG_MAX) said.push(name);
+      }
+      // The comparison sees what it is for: a page without its style, and another page.
+      if (!dark) {
+        await b.go(PAGES.run);
+        await b.page.evaluate(() => [...document.styleSheets].forEach((s) => (s.disabled = true)));
+        const bare = await grid(b.page);
+        assert(wrong(bare, seen.run) > WRONG_MAX, `without style, ${wrong(bare, seen.run)} is wrong`);
+        for (const [x, y] of [['log', 'run'], ['start', 'runs'], ['tasks', 'run']]) assert(wrong(seen[x], seen[y]) > WRONG_MAX, `${x} and ${y} look alike`);
+      }
+      await b.close();
+    }
+    if (process.env.WEB_LOOKS === 'write') writeFileSync(KEPT, `${JSON.stringify(kept, null, 1)}\n`);
+    if (said.length) throw new Error(`these look different from looks.json: ${said.join(', ')}; pictures: ${process.env.WEB_SHOTS}`);
+  },
+};
+
+await main(checks);
