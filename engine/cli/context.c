@@ -32,7 +32,7 @@
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "model/cache/cache.h"
-#include "run/store.h"
+#include "run/project/store.h"
 #include "run/uses/uses.h"
 
 #define LINE_SHOWN_MAX 160 /* bytes of a source line: read longer ones in an editor */

@@ -28,7 +28,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include "base/os/fs.h"
-#include "run/cluster.h"
+#include "run/project/cluster.h"
 #include "run/task/staging.h"
 #include "runners/kubernetes/job/pod_spec.h"
 #include "runners/kubernetes/runner.h"

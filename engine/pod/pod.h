@@ -13,7 +13,7 @@
  * by a link, so the sidecar follows none: nothing from outside of the workspace can become an
  * output, a log or a checkpoint.
  *
- * Environment (written by run/cluster.c and runners/kubernetes/job/pod.c, read by
+ * Environment (written by run/project/cluster.c and runners/kubernetes/job/pod.c, read by
  * engine/cli/run/cmd_pod.c): CAIRN_POD_SPEC (content id), CAIRN_STORE, CAIRN_STORE_ENDPOINT,
  * CAIRN_STORE_REGION, CAIRN_STORE_STYLE, CAIRN_STORE_CA, CAIRN_STORE_ANONYMOUS; credentials as the
  * store's chain finds them.

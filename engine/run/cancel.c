@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/os/process.h"
 #include "record/facts.h"
-#include "run/cluster.h"
+#include "run/project/cluster.h"
 #include "run/run.h"
 #include "runners/kubernetes/runner.h"
 

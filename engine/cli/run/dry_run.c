@@ -22,7 +22,7 @@
 
 #include "base/text/text.h"
 #include "base/text/yaml_json.h"
-#include "run/cluster.h"
+#include "run/project/cluster.h"
 #include "run/task/attempt.h"
 #include "runners/kubernetes/api/client.h"
 #include "runners/kubernetes/job/pod_spec.h"

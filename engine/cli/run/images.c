@@ -1,6 +1,6 @@
 #include "cli/run/images.h"
 
-#include "run/cluster.h"
+#include "run/project/cluster.h"
 #include "runners/image/images.h"
 #include "runners/kubernetes/api/client.h"
 

@@ -34,7 +34,7 @@
 #include "base/text/text.h"
 #include "cli/upkeep/doctor.h"
 #include "plan/environment.h"
-#include "run/store.h"
+#include "run/project/store.h"
 #include "run/task/secret.h"
 #include "runners/links.h"
 #include "runners/mounts.h"

@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/os/thread.h"
-#include "run/cluster.h"
+#include "run/project/cluster.h"
 #include "runners/kubernetes/job/job.h"
 #include "runners/kubernetes/runner.h"
 

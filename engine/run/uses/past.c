@@ -20,7 +20,7 @@
 #include "base/text/json.h"
 #include "record/manifest/manifest.h"
 #include "run/internal.h"
-#include "run/store.h"
+#include "run/project/store.h"
 #include "run/uses/uses.h"
 #include "storage/content/content.h"
 

@@ -3,7 +3,7 @@
  * the run. */
 #include "run/handover/handover.h"
 #include "record/facts.h"
-#include "run/store.h"
+#include "run/project/store.h"
 #include "serve/event.h"
 #include "serve/internal.h"
 

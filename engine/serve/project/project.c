@@ -11,7 +11,7 @@
 #include "serve/project/project.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
-#include "run/store.h"
+#include "run/project/store.h"
 
 /* Small, since up to PROJECT_READERS_MAX readers stay open for months. The system caches it too. */
 #define READER_CACHE_BYTES (8 * MIB)

@@ -64,8 +64,8 @@
 #define KUBE_MAIN            "main"
 #define KUBE_SIDECAR         "cairn"
 
-/* Settings that all pods of a project share. engine/run/cluster.c makes it from cairn.yaml; NULL or
- * 0: not set. Everything is borrowed and outlives the runner. */
+/* Settings that all pods of a project share. engine/run/project/cluster.c makes it from cairn.yaml;
+ * NULL or 0: not set. Everything is borrowed and outlives the runner. */
 struct kube_profile {
 	const char *project; /* 16 hexadecimal digits that identify the project's database */
 	const char *namespace_;

@@ -1,4 +1,4 @@
-#include "run/store.h"
+#include "run/project/store.h"
 #include "base/text/text.h"
 #include "record/manifest/manifest.h"
 #include "storage/bucket/bucket.h"

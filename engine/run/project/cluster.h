@@ -1,7 +1,7 @@
-/* run/cluster.h — a project's cluster as cairn.yaml describes it: how to reach it, and what pods
- * need there. */
-#ifndef CAIRN_RUN_CLUSTER_H
-#define CAIRN_RUN_CLUSTER_H
+/* run/project/cluster.h — a project's cluster as cairn.yaml describes it: how to reach it, and what
+ * pods need there. */
+#ifndef CAIRN_RUN_PROJECT_CLUSTER_H
+#define CAIRN_RUN_PROJECT_CLUSTER_H
 
 #include "model/config/config.h"
 #include "runners/kubernetes/api/client.h"

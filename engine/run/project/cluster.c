@@ -1,4 +1,4 @@
-/* engine/run/cluster.c — makes a project's cluster profile from its configuration.
+/* engine/run/project/cluster.c — makes a project's cluster profile from its configuration.
  *
  * Mostly a list: struct config's `kubernetes` becomes a struct kube_profile, and the store's
  * options become the variables with which a pod's sidecar opens the same store. check_store()
@@ -11,7 +11,7 @@
  *
  * Any thread; nothing is kept between calls. Not here: requests to the cluster.
  */
-#include "run/cluster.h"
+#include "run/project/cluster.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

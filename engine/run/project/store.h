@@ -1,6 +1,6 @@
-/* engine/run/store.h — the store that a project's configuration names. */
-#ifndef CAIRN_RUN_STORE_H
-#define CAIRN_RUN_STORE_H
+/* engine/run/project/store.h — the store that a project's configuration names. */
+#ifndef CAIRN_RUN_PROJECT_STORE_H
+#define CAIRN_RUN_PROJECT_STORE_H
 
 #include "model/config/config.h"
 #include "storage/store.h"
