@@ -54,7 +54,7 @@ test_expect 'on a cluster each task has its own image and resources' '
 		        continue
 		    pod = o["spec"]["template"]["spec"]
 		    main = [c for c in pod["containers"] if c["name"] == "main"][0]
-		    print(o["metadata"]["labels"]["cairn.internal/step"], main["image"][-1:], main["resources"]["requests"].get("cpu"), main["resources"]["limits"].get("memory"))
+		    print(o["metadata"]["labels"]["cairn.internal/step"], main["image"][-1:], main["resources"]["requests"].get("cpu"), main["resources"].get("limits", {}).get("memory"))
 	P
 	sort got >sorted
 	test_grep "^cat-os 3 2000m 104857600$" sorted

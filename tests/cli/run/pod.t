@@ -602,17 +602,17 @@ if server_can versitygw; then
 		main hurt
 		ended hurt
 		test_is "$(result hurt ".get(\"failure\")") $(result hurt ".get(\"ran\")")" "store null"
-		cached again "$blob"
-		main again
-		ended again
-		test_is "$(result again ".get(\"failure\")")" null
-		test_cmp big again/root/0/w/data
+		cached healed "$blob"
+		main healed
+		ended healed
+		test_is "$(result healed ".get(\"failure\")")" null
+		test_cmp big healed/root/0/w/data
 		test_is "$(fetched "$blob")" 2
 	'
 	test_expect 's3: the cache keeps to its size: what was used least recently goes' '
-		cached full "$other" --cache-size 4000000
-		main full
-		ended full
+		cached bounded "$other" --cache-size 4000000
+		main bounded
+		ended bounded
 		test -z "$(find node -name "${blob##*:}")"
 		test -n "$(find node -name "${other##*:}")"
 	'
