@@ -150,7 +150,7 @@ test_expect 'loops-maps: here both run; on a cluster each has its image and memo
 		import json
 		pods = [o["spec"]["template"]["spec"] for o in json.load(open("objects.json"))["items"] if o["kind"] == "Job"]
 		mains = [c for p in pods for c in p["containers"] if c["name"] == "main" and "all" not in c["image"]]
-		for line in sorted(c["image"].split("/")[-1][:22] + " " + c["resources"]["limits"].get("memory", "") for c in mains if "@" in c["image"]):
+		for line in sorted(c["image"].split("/")[-1][:22] + " " + c["resources"].get("limits", {}).get("memory", "") for c in mains if "@" in c["image"]):
 		    print(line)
 	P
 	test_grep "^alpine@sha256:22222222 52428800$" got
