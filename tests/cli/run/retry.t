@@ -11,11 +11,12 @@ test_expect 'a budget of one class is no budget of another' '
 	write classes.yaml <<-"YAML"
 	pipeline: classes
 	steps:
-	  slow: {run: "echo x >>\"$HOME/slow\"; exec sleep 1000", timeout: 50ms, retry: {max: 0, timeout: 2, backoff: 1ms}}
+	  slow: {run: "exec sleep 1000", timeout: 50ms, retry: {max: 0, timeout: 2, backoff: 1ms}}
 	  bad: {run: "echo x >>\"$HOME/bad\"; exit 7", retry: {max: 1, timeout: 5, backoff: 1ms}}
 	YAML
 	test_code 1 cairn run classes.yaml -k 2>err
-	test_is "$(wc -l <"$HOME/slow")" 3
+	# By the record: a busy machine ends an attempt before its program has done anything.
+	test_is "$(cairn status --json last | json /dev/stdin "max(t[\"attempt\"] for t in d[\"tasks\"] if t[\"task\"] == \"slow\")")" 3
 	test_is "$(wc -l <"$HOME/bad")" 2
 	test_grep "took longer than its timeout" err
 	test_grep "exit status 7" err
