@@ -186,6 +186,15 @@ static inline int64_t ns_of(struct timespec t)
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
+/* How much earlier than a change the time may be that its file gets. Times on ext4, xfs and btrfs
+ * are those of the kernel's last tick (1 to 10 ms ago). So if hashing began at h, a later change
+ * has a ctime after h - 10 ms, and can't match older times. Doubled, because the wall clock may be
+ * slewed. Coarser file systems (FAT: 2 s) are recognised by their whole seconds. */
+static inline int64_t ns_of_tick(bool whole_seconds)
+{
+	return whole_seconds ? 2 * NS_PER_S : 20 * NS_PER_MS;
+}
+
 /* Fixed-width fields, as str_add_u32() and str_add_u64() write them. */
 static inline uint32_t get_le32(const void *p)
 {

@@ -315,9 +315,9 @@ int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
-	if (!cli->store && (strstr(config->store_uri, "://")
-				    ? open_shared_store(cli, config, create, err)
-				    : run_open_store(config, create, &cli->store, err)) < 0)
+	if (!cli->store &&
+	    (config_store_is_shared(config) ? open_shared_store(cli, config, create, err)
+					    : run_open_store(config, create, &cli->store, err)) < 0)
 		return -1;
 	*ret = cli->store;
 	return 0;

@@ -37,9 +37,6 @@
 /* Files whose bytes are fetched at once; each needs a descriptor. */
 #define PLACES_AT_ONCE 64
 
-/* Times of files are those of the kernel's last tick; doubled, as in local/statcache.c. */
-#define TICK_NS (20 * NS_PER_MS)
-
 /* Bytes. */
 
 /* The object's size differs from the id's: decides whether the object is damaged or the id is
@@ -281,9 +278,7 @@ static int differs(const struct maker *m, struct err *err)
 /* Tells whether nobody can have written to the file since all was sound. */
 static bool is_as_it_was(const struct maker *m, const struct stat *st)
 {
-	int64_t tick = st->st_ctim.tv_nsec ? TICK_NS : 2 * NS_PER_S; /* some keep whole seconds */
-
-	return st->st_ctim.tv_sec * NS_PER_S + st->st_ctim.tv_nsec + tick < m->sound_ns;
+	return ns_of(st->st_ctim) + ns_of_tick(st->st_ctim.tv_nsec == 0) < m->sound_ns;
 }
 
 /* Compares a file that is there; hashes it unless its times tell that it is as it was. */

@@ -26,11 +26,6 @@
 #define MAGIC "cairn-statcache/3"
 /* Above this the file is started anew: it holds 2.5 million files. */
 #define FILE_MAX (256 * MIB)
-/* Times on ext4, xfs and btrfs are those of the kernel's last tick (1 to 10 ms ago), so a change
- * gets a time up to 10 ms too early. If hashing began at h, a later change has a ctime after h - 10
- * ms, and so can't match an entry with older times. Doubled, because the wall clock may be slewed.
- * Coarser file systems (FAT: 2 s) are recognised by their whole seconds, see racy(). */
-#define TICK_NS (20 * NS_PER_MS)
 
 struct entry {
 	uint8_t path[16]; /* first half of SHA-256 of the path */
@@ -214,7 +209,7 @@ static bool racy(const struct entry *e, bool linked)
 	int64_t newest = linked ? e->mtime_ns : MAX(e->mtime_ns, e->ctime_ns);
 	bool whole_seconds = e->mtime_ns % NS_PER_S == 0 && e->ctime_ns % NS_PER_S == 0;
 
-	return newest + (whole_seconds ? 2 * NS_PER_S : TICK_NS) > e->hashed_ns;
+	return newest + ns_of_tick(whole_seconds) > e->hashed_ns;
 }
 
 static const struct entry *find(const struct loaded *l, const struct entry *key)

@@ -58,34 +58,14 @@ static void store_place(struct bucket_options *ret)
 						: BUCKET_STYLE_AUTO;
 }
 
-static int open_store(const char *state_dir, struct store **ret, struct err *err)
+/* The store of CAIRN_STORE, with this directory in front of it. */
+static int open_behind(const char *local, uint64_t bytes, enum store_mode mode, struct store **ret,
+		       struct err *err)
 {
-	const char *uri = not_empty("CAIRN_STORE");
-	_cleanup_(freep) char *local = fs_join(state_dir, "cairn-store");
 	struct bucket_options bucket = { 0 };
 	struct store_options o = { .local = local,
-				   .cache_max = LOCAL_BYTES,
-				   .mode = STORE_READ_WRITE,
-				   .bucket = &bucket,
-				   .names = &manifest_names };
-
-	store_place(&bucket);
-	if (!uri)
-		return err_set(err, ERR_USAGE,
-			       "CAIRN_STORE isn't set: it names the store that has the inputs");
-	if (store_open_with(uri, &o, false, ret, err) < 0)
-		return err_wrap(err, "store %s", uri);
-	store_set_origins(*ret, &bucket);
-	return store_attach(*ret, err);
-}
-
-/* Of the node's cache, to read only: what this pod makes goes through its own directory. */
-static int open_cache(const char *dir, struct store **ret, struct err *err)
-{
-	struct bucket_options bucket = { 0 };
-	struct store_options o = { .local = dir,
-				   .cache_max = cache_bytes,
-				   .mode = STORE_READ_ONLY,
+				   .cache_max = bytes,
+				   .mode = mode,
 				   .bucket = &bucket,
 				   .names = &manifest_names };
 
@@ -94,6 +74,25 @@ static int open_cache(const char *dir, struct store **ret, struct err *err)
 		return -1;
 	store_set_origins(*ret, &bucket);
 	return 0;
+}
+
+static int open_store(const char *state_dir, struct store **ret, struct err *err)
+{
+	const char *uri = not_empty("CAIRN_STORE");
+	_cleanup_(freep) char *local = fs_join(state_dir, "cairn-store");
+
+	if (!uri)
+		return err_set(err, ERR_USAGE,
+			       "CAIRN_STORE isn't set: it names the store that has the inputs");
+	if (open_behind(local, LOCAL_BYTES, STORE_READ_WRITE, ret, err) < 0)
+		return err_wrap(err, "store %s", uri);
+	return store_attach(*ret, err);
+}
+
+/* Of the node's cache, to read only: what this pod makes goes through its own directory. */
+static int open_cache(const char *dir, struct store **ret, struct err *err)
+{
+	return open_behind(dir, cache_bytes, STORE_READ_ONLY, ret, err);
 }
 
 /* A store's part of it is named after the store. */

@@ -367,9 +367,14 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	return 0;
 }
 
+bool config_store_is_shared(const struct config *c)
+{
+	return strstr(c->store_uri, "://") != NULL;
+}
+
 const char *config_store_dir(const struct config *c)
 {
-	return strstr(c->store_uri, "://") ? c->local_store : c->store_uri;
+	return config_store_is_shared(c) ? c->local_store : c->store_uri;
 }
 
 void config_free(struct config *c)

@@ -165,6 +165,8 @@ const char *config_server_url(struct arena *arena, const char *text, struct err 
 /* Whether a run uses results that the store has already. With `cache: off` it does only on this
  * machine, where it looks in its own directory; pods have only the shared store. */
 bool config_takes_results(const struct config *c);
+/* Whether the store is a bucket, not a directory. */
+bool config_store_is_shared(const struct config *c);
 /* The directory on this machine that holds the store's content, in front of a shared one or itself.
  */
 const char *config_store_dir(const struct config *c);

@@ -31,7 +31,7 @@ int run_try_store(const struct config *c, struct err *err)
 	struct bucket *b;
 	int r;
 
-	if (!strstr(c->store_uri, "://"))
+	if (!config_store_is_shared(c))
 		return 0;
 	o.tries = 2;
 	o.max_connections = 1;
