@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "cli/cli.h"
 #include "steps/all.h"
 

@@ -1,9 +1,9 @@
 /* runners/audit.h — reports the files that an attempt reads or runs undeclared.
  *
  * A key covers what a step declares: inputs, code, tools, environment. Any other file may change
- * and the key stays the same. An audited attempt is watched (base/os/opens.h) while it runs. Then
- * each file that is neither in its workspace nor part of the system is listed with the line that
- * declares it. The environment needs no watch: an attempt gets declared variables only.
+ * and the key stays the same. An audited attempt is watched (base/os/process/opens.h) while it
+ * runs. Then each file that is neither in its workspace nor part of the system is listed with the
+ * line that declares it. The environment needs no watch: an attempt gets declared variables only.
  *
  * Part of the system: /usr (without the Python packages that pip put into /usr/local), /lib*, /bin,
  * /sbin, /etc, /opt, /proc, /sys, /dev, /run, and the stores of Nix and Guix, whose paths name
@@ -12,7 +12,7 @@
 #ifndef CAIRN_RUNNERS_AUDIT_H
 #define CAIRN_RUNNERS_AUDIT_H
 
-#include "base/os/opens.h"
+#include "base/os/process/opens.h"
 #include "base/text/str.h"
 
 /* What is known about the step. */

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/os/fs.h"
-#include "base/os/landlock.h"
+#include "base/os/process/landlock.h"
 #include "base/text/str.h"
 
 #define MOUNTS_MAX_BYTES (4 * MIB)

@@ -40,7 +40,7 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "runners/audit.h"
 #include "runners/checkpoint.h"
 #include "runners/links.h"

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/os/fs.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 
 struct mounts {
 	struct namespace_mounts plan;

@@ -1,15 +1,15 @@
 /* runners/mounts.h — inputs that are mounted: views in the store, below an overlay of the
  * workspace.
  *
- * The program has a mount namespace of its own (base/os/namespace.h). There the directory of its
- * attempt is an overlay: the views (runner_view) are below, and what the program writes goes into
- * its own files above. So inputs cost neither time nor space, and it can do with them what it could
- * do with copies. The store is read-only for it. Nobody outside sees the mounts.
+ * The program has a mount namespace of its own (base/os/process/namespace.h). There the directory
+ * of its attempt is an overlay: the views (runner_view) are below, and what the program writes goes
+ * into its own files above. So inputs cost neither time nor space, and it can do with them what it
+ * could do with copies. The store is read-only for it. Nobody outside sees the mounts.
  */
 #ifndef CAIRN_RUNNERS_MOUNTS_H
 #define CAIRN_RUNNERS_MOUNTS_H
 
-#include "base/os/namespace.h"
+#include "base/os/process/namespace.h"
 #include "runners/workspace.h"
 
 /* Mounting costs less than copying this much. */

@@ -12,8 +12,8 @@
 #ifndef CAIRN_RUNNERS_SANDBOX_H
 #define CAIRN_RUNNERS_SANDBOX_H
 
-#include "base/os/landlock.h"
-#include "base/os/namespace.h"
+#include "base/os/process/landlock.h"
+#include "base/os/process/namespace.h"
 #include "runners/workspace.h"
 
 struct sandbox_path {

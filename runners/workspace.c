@@ -25,9 +25,9 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include "base/mem.h"
-#include "base/os/command.h"
 #include "base/os/fs.h"
-#include "base/os/process.h"
+#include "base/os/process/command.h"
+#include "base/os/process/process.h"
 
 #define TAIL_BYTES 4096
 

@@ -17,8 +17,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 
 /* Time between two progress lines: a terminal's is rewritten in place, a log keeps each. */
 #define PROGRESS_TERMINAL_NS NS_PER_S

@@ -10,9 +10,9 @@
 #include "storage/digest_set.h"
 
 #include <string.h>
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/os/machine.h"
+#include "base/time/clock.h"
 
 #define TABLES  256
 #define CAP_MIN 8

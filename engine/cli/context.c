@@ -25,11 +25,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
 #include "base/os/thread.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "cli/cli.h"
 #include "model/cache/cache.h"
 #include "run/project/store.h"

@@ -23,10 +23,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
 #include "base/text/json.h"
+#include "base/time/clock.h"
 #include "pod/internal.h"
 
 #define STATE     "cairn-pod.json"

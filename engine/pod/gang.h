@@ -10,8 +10,8 @@
 #ifndef CAIRN_POD_GANG_H
 #define CAIRN_POD_GANG_H
 
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "runners/runner.h"
 
 #define POD_GANG_SERVICE "CAIRN_POD_SERVICE" /* from the pod's environment */

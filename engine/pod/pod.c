@@ -25,9 +25,9 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/thread.h"
+#include "base/time/clock.h"
 #include "pod/internal.h"
 
 #define BEAT_S              5

@@ -14,9 +14,9 @@
 #include "record/facts.h"
 #include <math.h>
 #include <stdio.h>
-#include "base/clock.h"
 #include "base/map.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "record/lineage/outside.h"
 #include "record/rows/approvals.h"
 #include "record/rows/tags.h"

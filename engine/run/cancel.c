@@ -2,8 +2,8 @@
 #include "run/cancel.h"
 #include <errno.h>
 #include <signal.h>
-#include "base/clock.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "run/project/cluster.h"
 #include "run/run.h"

@@ -15,7 +15,7 @@
 #include <signal.h>
 #include "base/os/fs.h"
 #include "base/os/machine.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "base/os/stop.h"
 #include "record/rows/firings.h"
 #include "run/internal.h"

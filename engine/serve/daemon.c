@@ -22,15 +22,15 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/json.h"
+#include "base/time/clock.h"
 #include "model/cache/cache.h"
 #include "serve/api/content/content.h"
 #include "serve/api/log.h"
 #include "serve/event.h"
 #include "serve/events/events.h"
-#include "serve/health.h"
+#include "serve/health/health.h"
 #include "serve/internal.h"
 #include "serve/project/discover.h"
 

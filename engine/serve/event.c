@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 
 static struct {
 	bool json, journal;

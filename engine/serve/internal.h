@@ -3,17 +3,17 @@
 #define CAIRN_SERVE_INTERNAL_H
 
 #include <stdatomic.h>
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 #include "runners/kubernetes/api/lease.h"
 #include "serve/access/access.h"
 #include "serve/api/openapi.h"
 #include "serve/calls.h"
 #include "serve/daemon.h"
-#include "serve/launch.h"
+#include "serve/health/sdnotify.h"
+#include "serve/launch/launch.h"
 #include "serve/notify/notify.h"
 #include "serve/schedule/scheduler.h"
-#include "serve/sdnotify.h"
 #include "serve/web/web.h"
 
 enum daemon_phase {

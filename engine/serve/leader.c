@@ -6,7 +6,7 @@
  * loop is doing. */
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "record/rows/takeover.h"
 #include "serve/event.h"
 #include "serve/internal.h"

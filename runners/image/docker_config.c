@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/crypto/base64.h"
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
 #include "base/text/json.h"
 #include "runners/image/registry_internal.h"
 

@@ -18,7 +18,7 @@
 #include <string.h>
 #include "base/crypto/base64.h"
 #include "base/map.h"
-#include "base/os/command.h"
+#include "base/os/process/command.h"
 #include "base/os/thread.h"
 
 #define WORKERS_MAX 8

@@ -24,11 +24,11 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/crypto/trust.h"
 #include "base/os/fs.h"
 #include "base/os/thread.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "runners/image/registry_internal.h"
 
 #define PATIENCE_NS   (30 * NS_PER_S)

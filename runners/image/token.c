@@ -14,12 +14,12 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/crypto/base64.h"
 #include "base/crypto/trust.h"
-#include "base/os/command.h"
+#include "base/os/process/command.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "runners/image/registry_internal.h"
 
 #define TOKEN_BYTES_MAX (256 * KIB)

@@ -14,8 +14,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/job/job.h"
 
 /* A termination message has at most 4 KiB; messages for people are cut to this, too. */

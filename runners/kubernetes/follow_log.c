@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/net/http.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/facts.h"
 #include "runners/kubernetes/runner.h"
 

@@ -15,8 +15,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "base/clock.h"
 #include "base/map.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/api/watch.h"
 #include "runners/kubernetes/facts.h"
 #include "runners/kubernetes/job/pod_spec.h"

@@ -21,8 +21,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/init/protocol.h"
 
 /* The end of a sidecar is known at most this long after all other containers of its pod have

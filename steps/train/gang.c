@@ -36,9 +36,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 
 #define READ_BYTES (64 * KIB)
 /* After a rank's failure the others hang in a collective that can't end: there is nothing to

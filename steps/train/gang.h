@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/os/loop.h"
 #include "base/os/machine.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "steps/step.h"
 
 /* A longer line is cut into pieces of this size. */

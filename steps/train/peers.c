@@ -29,9 +29,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "steps/train/gang.h"
 
 /* A daemon's command line names every node. The bound is the longest string for execve() (Linux,

@@ -7,7 +7,7 @@
 #ifndef CAIRN_STORAGE_BUCKET_MEMORY_H
 #define CAIRN_STORAGE_BUCKET_MEMORY_H
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "storage/bucket/bucket.h"
 
 /* The fate of one operation. A read fails with any fate but the first. */

@@ -18,10 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/os/machine.h"
 #include "base/os/thread.h"
+#include "base/time/clock.h"
 
 #define CONNECTIONS_DEFAULT 64
 #define TRIES_DEFAULT       10

@@ -29,9 +29,9 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/thread.h"
+#include "base/time/clock.h"
 #include "storage/internal.h"
 #include "storage/local/statcache.h"
 

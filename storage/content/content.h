@@ -90,7 +90,7 @@ enum content_materialise_mode {
 				   0444. */
 	CONTENT_HARD_LINK, /* as LINK_READONLY, but files that aren't executable are hard links to
 			      the store's files where possible. Only for a program that can't write
-			      to them (base/os/landlock.h) */
+			      to them (base/os/process/landlock.h) */
 };
 /* Creates the content as `path` under dir_fd. Parents must exist; an existing path is ERR_EXISTS.
  * Directories are 0777 for CONTENT_COPY_WRITABLE, and 0555 in read-only modes. An executable has an

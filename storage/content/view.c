@@ -33,9 +33,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
+#include "base/time/clock.h"
 #include "storage/internal.h"
 
 #define BOOT_ID_BYTES 8

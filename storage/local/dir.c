@@ -10,8 +10,7 @@
  * compares the bytes, and so repairs a damaged object.
  *
  * Another process may run gc at the same time. A put that finds its object renews the object's time
- * (freshen()) under a shared lock; del_old() checks the age under an exclusive lock. leases.h says
- * when active runs began.
+ * (freshen()) under a shared lock; dir_gc.c checks the age under an exclusive lock.
  *
  * A blob may also be a file of the user's, a hard link under linked/ (linked.h). It is looked for
  * there when blobs/ lacks it.
@@ -22,40 +21,19 @@
  * Any thread may call any function: flush.c guards what waits to be flushed, the file system
  * everything else.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
-#include "storage/internal.h"
-#include "storage/local/flush.h"
-#include "storage/local/leases.h"
-#include "storage/local/linked.h"
-#include "storage/local/packs.h"
+#include "base/time/clock.h"
+#include "storage/local/dir_internal.h"
 
 #define VERSION "cairn store 1\n"
 /* Kernels write dirty pages back after 30 s by themselves. */
 #define WRITTEN_BACK_AFTER_S 60
-
-struct dir_store {
-	struct store base;
-	int root;
-	atomic_ulong temp_counter;
-	struct dir_lease lease; /* held while a run uses the store */
-	struct linked *linked;  /* blobs that are files of the user's */
-	struct packs *packs;
-	struct flush flush;
-};
-
-static struct dir_store *dir_of(struct store *s)
-{
-	return CONTAINER_OF(s, struct dir_store, base);
-}
 
 static int put_file(struct dir_store *d, enum store_space space, const struct digest *name,
 		    const void *bytes, size_t n, bool replace, struct err *err);
@@ -70,7 +48,7 @@ static const char *object_path(char buf[OBJECT_PATH_MAX], enum store_space space
 	return buf;
 }
 
-static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
+int dir_errno(struct dir_store *d, const char *doing, struct err *err)
 {
 	int e = errno;
 
@@ -94,31 +72,14 @@ static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
 
 /* Look-ups. */
 
-/* The stat of an object and its path. -1 with errno. */
-static int stat_object(struct dir_store *d, enum store_space space, const struct digest *name,
-		       char path[OBJECT_PATH_MAX], struct stat *st)
+int dir_stat(struct dir_store *d, enum store_space space, const struct digest *name,
+	     char path[OBJECT_PATH_MAX], struct stat *st)
 {
 	if (fstatat(d->root, object_path(path, space, name), st, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
 	if (errno != ENOENT || space != STORE_BLOB)
 		return -1;
 	return fstatat(d->root, linked_path(path, name), st, AT_SYMLINK_NOFOLLOW);
-}
-
-static bool is_linked(const char *path)
-{
-	return str_has_prefix(path, LINKED_DIR "/");
-}
-
-/* False: another process holds the lock. Where files can't be locked, true. */
-static bool lock_object(int fd, int how)
-{
-	int r;
-
-	do
-		r = flock(fd, how);
-	while (r < 0 && errno == EINTR);
-	return r == 0 || errno != EWOULDBLOCK;
 }
 
 /* Renews the time of an object that a put found, so that a gc running now keeps it. False when gc
@@ -131,13 +92,13 @@ static bool freshen(struct dir_store *d, const char *path, const struct stat *st
 	struct stat mine, there;
 
 	if (now - st->st_mtime <= STORE_FRESH_NS / NS_PER_S ||
-	    (is_linked(path) && st->st_nlink > 1))
+	    (dir_names_linked(path) && st->st_nlink > 1))
 		return true;
 	fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT)
 		return false;
 	if (fd >= 0)
-		lock_object(fd, LOCK_SH); /* waits for gc: a new object put before gc unlinks the
+		dir_lock(fd, LOCK_SH); /* waits for gc: a new object put before gc unlinks the
 					     name would be removed too */
 	(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW);
 	return fd < 0 || fstat(fd, &mine) < 0 ||
@@ -205,7 +166,7 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = false;
-		if (stat_object(d, space, &names[i], path, &st) == 0)
+		if (dir_stat(d, space, &names[i], path, &st) == 0)
 			ret[i] = S_ISREG(st.st_mode) && (!sizes || sizes[i] == UINT64_MAX ||
 							 sizes[i] == (uint64_t)st.st_size);
 		else if (errno != ENOENT && errno != ENOTDIR)
@@ -237,7 +198,7 @@ static int open_object(struct dir_store *d, enum store_space space, const struct
 			close(fd);
 		return -1;
 	}
-	if (is_linked(path) && !linked_opened(d->linked, name, st))
+	if (dir_names_linked(path) && !linked_opened(d->linked, name, st))
 		store_forget(&d->base, name); /* hashed again before it is believed */
 	if (d->lease.fd >= 0 && !freshen(d, path, st)) {
 		close(fd);
@@ -319,7 +280,7 @@ static bool already_there(struct dir_store *d, enum store_space space, const str
 	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */
 	struct stat st;
 
-	if (stat_object(d, space, name, path, &st) < 0 || !S_ISREG(st.st_mode) ||
+	if (dir_stat(d, space, name, path, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size != size)
 		return false;
 	if (!freshen(d, path, &st))
@@ -626,8 +587,8 @@ static int dir_check_linked(struct store *s, struct err *err)
 	return linked_check(dir_of(s)->linked, err);
 }
 
-static int del_file(struct dir_store *d, enum store_space space, const struct digest *name,
-		    struct err *err)
+int dir_remove(struct dir_store *d, enum store_space space, const struct digest *name,
+	       struct err *err)
 {
 	char path[OBJECT_PATH_MAX];
 
@@ -644,32 +605,7 @@ static int dir_del(struct store *s, enum store_space space, const struct digest 
 {
 	struct dir_store *d = dir_of(s);
 
-	return del_file(d, space, name, err) < 0 ? -1 : packs_remove(d->packs, space, name, err);
-}
-
-static int dir_swept(struct store *s, struct err *err)
-{
-	return packs_sweep(dir_of(s)->packs, err);
-}
-
-static int dir_del_old(struct store *s, enum store_space space, const struct digest *name,
-		       int64_t unless_since_ns, struct err *err)
-{
-	struct dir_store *d = dir_of(s);
-	_cleanup_(fd_closep) int fd = -1;
-	char path[OBJECT_PATH_MAX];
-	struct stat st;
-
-	if (stat_object(d, space, name, path, &st) == 0)
-		fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && !lock_object(fd, LOCK_EX | LOCK_NB))
-		return 1; /* a put renews it now */
-	if (stat_object(d, space, name, path, &st) < 0)
-		return errno == ENOENT ? packs_condemn(d->packs, space, name, unless_since_ns)
-				       : err_errno(err, "cannot look at %s/%s", s->uri, path);
-	if (ns_of(st.st_mtim) >= unless_since_ns || (is_linked(path) && st.st_nlink > 1))
-		return 1;
-	return del_file(d, space, name, err);
+	return dir_remove(d, space, name, err) < 0 ? -1 : packs_remove(d->packs, space, name, err);
 }
 
 /* Sets only the access time: gc uses the modification time. */
@@ -688,7 +624,7 @@ static bool dir_set_aside(struct store *s, enum store_space space, const struct 
 	struct stat st;
 	bool gone;
 
-	if (stat_object(d, space, name, path, &st) == 0 && is_linked(path)) { /* the user's */
+	if (dir_stat(d, space, name, path, &st) == 0 && dir_names_linked(path)) { /* the user's */
 		gone = unlinkat(d->root, path, 0) == 0 || errno == ENOENT;
 		store_forget(s, name);
 		return gone;
@@ -701,8 +637,9 @@ static bool dir_set_aside(struct store *s, enum store_space space, const struct 
 	snprintf(aside, sizeof(aside), "corrupt/%s-%s", store_space_names[space],
 		 digest_hex(name, hex));
 	(void)mkdirat(d->root, "corrupt", 0777);
-	(void)!utimensat(d->root, path, NULL,
-			 AT_SYMLINK_NOFOLLOW); /* it is kept for CORRUPT_KEEP_NS from now */
+	(void)!utimensat(
+		d->root, path, NULL,
+		AT_SYMLINK_NOFOLLOW); /* it is kept for CORRUPT_dir_is_linked_NS from now */
 	gone = renameat(d->root, path, d->root, aside) == 0 || unlinkat(d->root, path, 0) == 0 ||
 	       errno == ENOENT;
 	store_forget(s, name);
@@ -714,169 +651,6 @@ static int dir_sync(struct store *s, struct err *err)
 	struct dir_store *d = dir_of(s);
 
 	return flush_all(&d->flush) < 0 ? dir_errno(d, "cannot make new objects durable", err) : 0;
-}
-
-/* Listing. */
-
-/* A linked file that has another name is never old: its times are the user's, and without the
- * store's name no byte would be freed. */
-static int64_t age_of(const char *path, const struct stat *st)
-{
-	return is_linked(path) && st->st_nlink > 1 ? INT64_MAX / 2 : ns_of(st->st_mtim);
-}
-
-/* `space`: its directory. */
-static int list_shard(struct dir_store *d, const char *space, const char *shard, store_list_fn *fn,
-		      void *arg, struct err *err)
-{
-	char path[64];
-	struct dirent *e;
-	int fd, r = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "%s/%.3s", space, shard);
-	fd = openat(d->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return errno == ENOENT || errno == ENOTDIR
-			       ? 0
-			       : err_errno(err, "cannot list %s/%s", d->base.uri, path);
-	}
-	/* A listing must be complete: gc collects what only an unlisted record names. */
-	while (r == 0 && (r = fs_next(dir, path, &e, err)) == 1) {
-		struct digest name;
-		struct stat st;
-
-		r = 0;
-		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &name, NULL) < 0)
-			continue;
-		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-			if (errno != ENOENT)
-				r = err_errno(err, "cannot list %s/%s", path, e->d_name);
-			continue;
-		}
-		if (S_ISREG(st.st_mode))
-			r = fn(arg, &name, (uint64_t)st.st_size, age_of(path, &st));
-	}
-	closedir(dir);
-	return r;
-}
-
-static int dir_list(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
-		    struct err *err)
-{
-	int r = 0;
-
-	for (int i = 0; i < 256 && r == 0; i++) {
-		char shard[4];
-
-		snprintf(shard, sizeof(shard), "%02x", i);
-		r = list_shard(dir_of(s), store_space_names[space], shard, fn, arg, err);
-		if (r == 0 && space == STORE_BLOB)
-			r = list_shard(dir_of(s), LINKED_DIR, shard, fn, arg, err);
-	}
-	return r ? r : packs_list(dir_of(s)->packs, space, fn, arg, err);
-}
-
-/* What gc needs. */
-
-static int leftover(int fd, const char *name, int64_t before_ns, bool dry,
-		    struct store_leftovers *l)
-{
-	struct stat st;
-
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || ns_of(st.st_mtim) >= before_ns)
-		return 0;
-	/* A directory is the scratch store of a killed process. */
-	if (!dry && S_ISDIR(st.st_mode) && fs_remove_tree_at(fd, name, NULL) < 0)
-		return -1;
-	if (!dry && !S_ISDIR(st.st_mode) && unlinkat(fd, name, 0) < 0)
-		return errno == ENOENT ? 0 : -1;
-	l->n++;
-	l->bytes += (uint64_t)st.st_size;
-	return 0;
-}
-
-static int dir_leftovers(struct store *s, enum store_leftover which, int64_t before_ns, bool dry,
-			 struct store_leftovers *ret, struct err *err)
-{
-	static const char *const dirs[] = {
-		[LEFTOVER_TEMPORARY] = "tmp", [LEFTOVER_CORRUPT] = "corrupt"
-	};
-	int fd = openat(dir_of(s)->root, dirs[which], O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-
-	*ret = (struct store_leftovers){ 0 };
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return errno == ENOENT
-			       ? 0
-			       : err_errno(err, "cannot look into %s/%s", s->uri, dirs[which]);
-	}
-	while (r == 0 && (r = fs_next(dir, dirs[which], &e, err)) == 1) {
-		r = leftover(fd, e->d_name, before_ns, dry, ret);
-		if (r < 0)
-			dir_errno(dir_of(s), "cannot remove what a crash left", err);
-	}
-	closedir(dir);
-	return r == 0 && which == LEFTOVER_TEMPORARY
-		       ? packs_leftovers(dir_of(s)->packs, before_ns, dry, ret, err)
-		       : r;
-}
-
-#define NOTE "condemned"
-
-static int dir_read_note(struct store *s, struct str *ret, struct err *err)
-{
-	return fs_read_file_at(dir_of(s)->root, NOTE, CONDEMNED_MAX, ret, err);
-}
-
-static int dir_write_note(struct store *s, const struct str *bytes, struct err *err)
-{
-	struct err e = { 0 };
-
-	if (!bytes && unlinkat(dir_of(s)->root, NOTE, 0) < 0 && errno != ENOENT)
-		return dir_errno(dir_of(s), "cannot collect", err);
-	if (!bytes ||
-	    fs_write_atomic_at(dir_of(s)->root, NOTE, bytes->s, bytes->len, 0644, 0, &e) == 0)
-		return 0;
-	errno = e.sys;
-	return dir_errno(dir_of(s), "cannot collect", err);
-}
-
-static int dir_lock_gc(struct store *s, int *ret_fd, struct err *err)
-{
-	int fd = openat(dir_of(s)->root, "gc.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-			0666),
-	    r;
-
-	if (fd < 0)
-		return dir_errno(dir_of(s), "cannot collect", err);
-	r = fs_lock(fd, false, err);
-	if (r != 0) {
-		close(fd);
-		return r;
-	}
-	*ret_fd = fd;
-	return 0;
-}
-
-static int dir_use(struct store *s, struct err *err)
-{
-	struct dir_store *d = dir_of(s);
-
-	if (d->lease.fd >= 0 || dir_lease_take(&d->lease, d->root) == 0)
-		return 0;
-	return dir_errno(d, "cannot protect what is used", err);
-}
-
-static int dir_oldest_use(struct store *s, int64_t *ret_ns, struct err *err)
-{
-	return dir_leases_oldest(dir_of(s)->root, ret_ns, err);
 }
 
 /* Open and close. */
@@ -915,16 +689,6 @@ static const struct store_file_ops dir_files = {
 	.open_views = dir_open_views,
 	.touch = dir_touch,
 };
-static const struct store_gc_ops dir_gc = {
-	.del_old = dir_del_old,
-	.swept = dir_swept,
-	.read_note = dir_read_note,
-	.write_note = dir_write_note,
-	.lock = dir_lock_gc,
-	.use = dir_use,
-	.oldest_use = dir_oldest_use,
-	.leftovers = dir_leftovers,
-};
 static const struct store_ops dir_ops = {
 	.has = dir_has,
 	.get = dir_get,
@@ -937,7 +701,7 @@ static const struct store_ops dir_ops = {
 	.set_aside = dir_set_aside,
 	.free = dir_free,
 	.files = &dir_files,
-	.gc = &dir_gc,
+	.gc = &dir_gc_ops,
 };
 
 static int make_layout(struct dir_store *d, struct err *err)

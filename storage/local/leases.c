@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/internal.h"
 
 #define DIRECTORY "leases"

@@ -9,8 +9,8 @@
  * lacks those entries.
  */
 #include <sys/mman.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/internal.h"
 
 struct object {

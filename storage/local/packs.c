@@ -27,8 +27,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/local/flush.h"
 #include "storage/remote/pack.h"
 

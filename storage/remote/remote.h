@@ -21,7 +21,7 @@
 #ifndef CAIRN_STORAGE_REMOTE_REMOTE_H
 #define CAIRN_STORAGE_REMOTE_REMOTE_H
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "storage/bucket/bucket.h"
 #include "storage/content/content.h"
 #include "storage/local/maintain.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/os/fs.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "core/seeds.h"
 #include "record/db_sql.h"
 #include "serve/schedule/scheduler.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include "base/map.h"
 #include "base/os/fs.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "base/text/text.h"
 #include "core/seeds.h"
 #include "serve/schedule/calendar.h"

@@ -197,7 +197,7 @@ CALLS = {  # name → why not
     **dict.fromkeys(["strncpy", "strncat"], "doesn't end what it cuts: use struct str or snprintf"),
     **dict.fromkeys(["strtok", "localtime", "gmtime", "ctime", "asctime", "readdir_r", "strerror"], "has hidden state or isn't safe in threads"),
     **dict.fromkeys(["atoi", "atol", "atoll", "atof"], "can't tell an error: use base/text/text.h"),
-    **dict.fromkeys(["system", "popen"], "goes through a shell: use base/os/process.h"),
+    **dict.fromkeys(["system", "popen"], "goes through a shell: use base/os/process/process.h"),
     **dict.fromkeys(["alloca"], "has no bound and no error"),
     **dict.fromkeys(["tmpnam", "tempnam", "mktemp"], "races: use mkstemp or mkdtemp"),
     **dict.fromkeys(["rand", "srand", "random", "srandom"], "isn't seeded per user of it"),
@@ -205,12 +205,12 @@ CALLS = {  # name → why not
     **dict.fromkeys(["readdir"], "takes an error for the end: use fs_next() of base/os/fs.h"),
     **dict.fromkeys(["setjmp", "longjmp"], "jumps over cleanup"),
 }
-CLOCKS = dict.fromkeys(["time", "gettimeofday", "sleep", "usleep", "nanosleep", "clock_nanosleep"], "goes round the virtual clock: use base/clock.h or the loop")
+CLOCKS = dict.fromkeys(["time", "gettimeofday", "sleep", "usleep", "nanosleep", "clock_nanosleep"], "goes round the virtual clock: use base/time/clock.h or the loop")
 MEMORY = dict.fromkeys(["malloc", "calloc", "realloc", "strdup", "strndup", "asprintf", "vasprintf"], "may fail: use base/mem.h, base/text/str.h")
 SPEAKS = {**dict.fromkeys(["printf", "puts", "putchar", "vprintf", "perror"], "a library doesn't print: give an err to the caller"),
           **dict.fromkeys(["exit"], "a library doesn't end the program")}
 # What the base makes for the others may use what they may not.
-AT_HOME = {"engine/base/mem.c": MEMORY, "engine/base/clock.c": CLOCKS, "engine/base/os/loop.c": CLOCKS}
+AT_HOME = {"engine/base/mem.c": MEMORY, "engine/base/time/clock.c": CLOCKS, "engine/base/os/loop.c": CLOCKS}
 IN_TESTS = {**{k: v for k, v in CLOCKS.items() if "sleep" in k}, **{k: CALLS[k] for k in ("strcpy", "strcat", "sprintf", "gets", "strtok", "mktemp", "tmpnam")}}
 STREAMS = re.compile(r"\b(?:fprintf|fputs|fputc|fwrite|vfprintf|putc)\s*\([^;]*\b(?:stdout|stderr)\b")
 
@@ -267,8 +267,8 @@ def clocks(tree):
         text = bare(tree.text(f))
         for n, line in enumerate(text.split("\n"), start=1):
             m = WALL.search(line)
-            if m and f != "engine/base/clock.c" and m.group(1) not in excuses(tree, f, n):
-                yield f"{f}:{n}: {m.group(1)} is the wall clock: use base/clock.h, or CLOCK_MONOTONIC for a wait"
+            if m and f != "engine/base/time/clock.c" and m.group(1) not in excuses(tree, f, n):
+                yield f"{f}:{n}: {m.group(1)} is the wall clock: use base/time/clock.h, or CLOCK_MONOTONIC for a wait"
         if "pthread_cond_timedwait(" in text and "thread_cond_init(" not in text.replace("pthread_cond_init(", ""):
             yield f"{f}:1: pthread_cond_timedwait() waits by the wall clock unless its condition is thread_cond_init()'s (CLOCK_MONOTONIC)"
 
@@ -477,7 +477,7 @@ FOLDERS = {"engine", "packaging", "storage", "runners", "steps", "pipelines", "e
 TOP_FILES = {"CMakeLists.txt", "action.yml", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              "LICENSE"}
 TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve", "peers", "packaging", "docs",
-                "python", "web"}
+                "python", "suite", "web"}
 FILE_BYTES_MAX = 1 << 20
 
 
@@ -504,6 +504,24 @@ def layout(tree):
             yield f"{f}:1: executable, but no script"
         elif tree.shebang(f) and not can_run and not f.endswith(".t"):
             yield f"{f}:1: a script that isn't executable"
+
+
+ENTRIES_MAX = 25
+# Cases of one test, a file each: nobody reads such a folder from end to end.
+CASES = re.compile(r"tests/(fuzz/corpus|unit/model/bad)(/|$)")
+
+
+@rule
+def folders(tree):
+    """A folder is taken in at a glance: it has no more than 25 files and folders, those of tests too."""
+    entries = {}
+    for f in tree.files:
+        parts = f.split("/")
+        for i in range(1, len(parts)):
+            entries.setdefault("/".join(parts[:i]), set()).add(parts[i])
+    for folder, inside in sorted(entries.items()):
+        if len(inside) > ENTRIES_MAX and not CASES.match(folder):
+            yield f"{folder}:1: has {len(inside)} entries: over {ENTRIES_MAX}, put what belongs to one idea into a folder of its own"
 
 
 NAMED_FILE = re.compile(r"`([\w./-]+\.(?:c|h|t|py|sh)|[\w-][\w.-]*(?:/[\w.-]+)*/)`")

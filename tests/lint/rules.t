@@ -366,6 +366,17 @@ E
 	rejects pipes "a.t:1"
 	test_grep "a.t:2" said
 '
+test_expect 'folders: more than a glance takes in' '
+	sample storage/f1.c <<<""
+	for n in $(seq 2 25); do also "storage/f$n.c" <<<""; done
+	also storage/f25.c <<<"again"
+	accepts folders
+	also storage/more/f.c <<<""
+	rejects folders "storage:1: has 26 entries"
+	sample tests/fuzz/corpus/yaml/1 <<<""
+	for n in $(seq 2 30); do also "tests/fuzz/corpus/yaml/$n" <<<""; done
+	accepts folders
+'
 test_expect 'an unknown rule and an empty tree are errors' '
 	sample a <<<""
 	test_code 2 lint nosuchrule >said

@@ -22,9 +22,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/net/http_internal.h"
 #include "base/os/thread.h"
+#include "base/time/clock.h"
 
 #define CONNECTIONS_DEFAULT     64
 #define CONNECT_TIMEOUT_DEFAULT (10 * NS_PER_S)

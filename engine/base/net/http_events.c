@@ -6,8 +6,8 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include "base/clock.h"
 #include "base/net/http_internal.h"
+#include "base/time/clock.h"
 
 #define EVENTS_A_TURN 256
 

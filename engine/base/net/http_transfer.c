@@ -17,8 +17,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include "base/clock.h"
 #include "base/net/http_internal.h"
+#include "base/time/clock.h"
 
 #define BUFFER_BYTES      524288L /* of a socket's reads and writes: fewer, larger system calls */
 #define SMALL_ANSWER      (64 * KIB) /* answers up to this size take a small buffer */

@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 
 struct loop;
 struct loop_source; /* an fd, timer or signal that is being watched */

@@ -1,15 +1,15 @@
 /* engine/base/text/time.c — times as text, in UTC, without the C library's calendar: gmtime and
  * timegm read time zone files and take locks, and have no nanoseconds.
  *
- * Days are counted by base/civil.h. A reader advances `*p` over what it accepts and returns false
- * for other text, so read_time() shows the grammar. All arithmetic that can overflow is checked.
- * engine/serve/schedule handles named time zones.
+ * Days are counted by base/time/civil.h. A reader advances `*p` over what it accepts and returns
+ * false for other text, so read_time() shows the grammar. All arithmetic that can overflow is
+ * checked. engine/serve/schedule handles named time zones.
  */
 #include "base/text/text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include "base/civil.h"
+#include "base/time/civil.h"
 
 void text_add_time(struct str *out, int64_t unix_ns, int digits)
 {

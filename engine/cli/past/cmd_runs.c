@@ -10,8 +10,8 @@
  * Invariant: everything is read in one snapshot of the database, which ends before anything is
  * printed.
  */
-#include "base/clock.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "cli/past/past.h"
 #include "cli/render/facts.h"
 #include "cli/render/table.h"

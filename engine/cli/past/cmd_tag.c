@@ -13,7 +13,7 @@
  * Threads: one. What it doesn't do: resolve names when commands use them (what.c), or keep tagged
  * runs from gc (upkeep/cmd_store.c).
  */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "cli/render/table.h"
 #include "cli/what.h"
 #include "record/manifest/tag_store.h"

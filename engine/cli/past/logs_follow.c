@@ -21,8 +21,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/map.h"
+#include "base/time/clock.h"
 #include "cli/past/past.h"
 
 #define LINE_MAX_BYTES (64 * KIB)

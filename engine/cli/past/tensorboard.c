@@ -13,9 +13,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "cli/past/series.h"
 
 static void add_le(struct str *out, uint64_t v, unsigned n_bytes)

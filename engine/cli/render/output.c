@@ -14,9 +14,9 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "cli/cli.h"
 
 const char *cli_style_escape(enum cli_style s)

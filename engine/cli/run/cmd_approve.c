@@ -1,6 +1,6 @@
 /* `cairn approve`: the answer to a step that waits for a person. The run's engine finds it in the
  * database by itself. */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "cli/render/facts.h"
 #include "cli/serve/server.h"
 #include "record/rows/approvals.h"

@@ -14,9 +14,9 @@
  * read (pod_refuse()).
  */
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "cli/cli.h"
 #include "pod/pod.h"
 #include "record/manifest/manifest.h"

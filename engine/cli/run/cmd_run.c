@@ -9,7 +9,7 @@
 #include "cli/reproduce/reproduce.h"
 #include "cli/run/dry_run.h"
 #include "cli/run/execution.h"
-#include "cli/run/sweep.h"
+#include "cli/run/sweep/sweep.h"
 #include "cli/serve/schedules.h"
 #include "cli/serve/server.h"
 #include "serve/notify/occasion.h"

@@ -24,8 +24,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
 #include "base/text/text.h"
 #include "plan/environment.h"
 #include "run/slots.h"

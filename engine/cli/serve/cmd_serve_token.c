@@ -1,5 +1,5 @@
 /* `cairn serve token add|list|revoke`. */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "cli/render/table.h"
 #include "record/facts.h"
 #include "serve/access/tokens.h"

@@ -1,5 +1,5 @@
 /* `cairn ui`: `cairn serve` for the user at this machine, with a browser. */
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "cli/cli.h"
 #include "serve/daemon.h"
 

@@ -13,10 +13,10 @@
 #include "cli/serve/schedules.h"
 
 #include <string.h>
-#include "base/civil.h"
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/civil.h"
+#include "base/time/clock.h"
 #include "serve/project/discover.h"
 
 int64_t schedules_now(void)

@@ -25,13 +25,13 @@
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
-#include "base/clock.h"
 #include "base/crypto/sign.h"
 #include "base/crypto/trust.h"
-#include "base/os/command.h"
 #include "base/os/fs.h"
-#include "base/os/landlock.h"
+#include "base/os/process/command.h"
+#include "base/os/process/landlock.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "cli/upkeep/doctor.h"
 #include "plan/environment.h"
 #include "run/project/store.h"

@@ -18,10 +18,10 @@
  * Threads: one. What it doesn't do: push and pull (cmd_store_remote.c), rebuild the database
  * (cmd_store_reindex.c).
  */
-#include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "cli/render/facts.h"
 #include "cli/upkeep/origins.h"
 #include "record/manifest/manifest.h"

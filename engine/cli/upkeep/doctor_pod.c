@@ -1,9 +1,9 @@
 /* `cairn doctor --on kubernetes --deep`: makes a pod as for a task, waits for its end, and removes
  * it. So everything between here and the store is tested as pods use it. */
 #include <stdio.h>
-#include "base/clock.h"
 #include "base/os/machine.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "cli/session.h"
 #include "cli/upkeep/doctor.h"
 

@@ -15,8 +15,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
 #include "plan/internal.h"
 
 #define PIN_PREFIX   "lock:"

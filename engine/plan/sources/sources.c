@@ -16,9 +16,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/clock.h"
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
+#include "base/time/clock.h"
 #include "plan/code/code.h"
 
 /* A tool's version when this command may not run it. */

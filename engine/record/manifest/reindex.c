@@ -24,9 +24,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/map.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "record/db_sql.h"
 #include "record/manifest/carry.h"
 #include "record/manifest/import.h"

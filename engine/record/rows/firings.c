@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 #include "base/os/machine.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "base/text/text.h"
 #include "record/db_sql.h"
 

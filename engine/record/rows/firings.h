@@ -174,7 +174,7 @@ int record_server_gone(struct db *db, const char *server, struct err *err);
 /* Tells whether the server is alive, for a command that looks once. For a server of this machine,
  * checks the process. A server of another machine counts as alive for SERVER_SILENT_NS after its
  * last sign of life; one without any is a `cairn run`, and counts as alive. A server that watches
- * others for long uses serve/peers.h. */
+ * others for long uses serve/health/peers.h. */
 #define SERVER_SILENT_NS (300 * NS_PER_S)
 int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool *ret,
 			struct err *err);

@@ -9,7 +9,7 @@
 #include "record/rows/runs.h"
 #include <assert.h>
 #include "base/os/machine.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "record/facts.h"
 #include "record/rows/rows.h"
 #include "record/rows/tags.h"

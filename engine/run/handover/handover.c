@@ -16,15 +16,15 @@
  *
  * Invariants: one request, one run. The row is durable before the sender gets an answer.
  *
- * Threads: the thread of the database handle. Not here: starting the run (serve/launch.c), HTTP
- * (serve/api/handover.c).
+ * Threads: the thread of the database handle. Not here: starting the run (serve/launch/launch.c),
+ * HTTP (serve/api/handover.c).
  */
 #include "run/handover/handover.h"
 
 #include <stdio.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
+#include "base/time/clock.h"
 #include "plan/environment.h"
 #include "record/facts.h"
 #include "run/internal.h"

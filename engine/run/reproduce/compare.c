@@ -21,8 +21,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "storage/origin/reference.h"

@@ -9,7 +9,7 @@
  *
  * A file that only one side of a tree has makes the tree different. Content that differs is
  * verified before it is compared: damage is a result too. Blocks; call it from the loop's thread
- * where there is a loop (it starts programs: base/os/command.h).
+ * where there is a loop (it starts programs: base/os/process/command.h).
  *
  * Errors: only what stops the whole comparison (ERR_IO, ERR_NO_SPACE). Content that isn't in the
  * store is a result, not an error.

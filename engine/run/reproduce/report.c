@@ -20,7 +20,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "base/os/fs.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "run/internal.h"
 
 struct report {

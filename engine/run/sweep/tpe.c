@@ -29,7 +29,7 @@
 #define TPE_BEST       0.15 /* of the trials belong to the best */
 #define TPE_BEST_MAX   25
 #define TPE_BANDWIDTH \
-	0.1 /* of the interval: 0.2 and more were behind on all of tests/bench/search.c */
+	0.1 /* of the interval: 0.2 and more were behind on all of tests/bench/search/search.c */
 
 /* One param as the kernels see it. */
 struct axis {

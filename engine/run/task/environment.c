@@ -26,9 +26,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
-#include "base/os/command.h"
 #include "base/os/fs.h"
-#include "base/os/process.h"
+#include "base/os/process/command.h"
+#include "base/os/process/process.h"
 #include "run/internal.h"
 #include "runners/workspace.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
 
 #define TEMP_PREFIX ".tmp-"
 #define MESSAGE_MAX (4 * KIB)

@@ -20,10 +20,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/crypto/base64.h"
 #include "base/os/machine.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "serve/access/clients.h"
 #include "serve/event.h"
 

@@ -10,10 +10,10 @@
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "serve/event.h"
 

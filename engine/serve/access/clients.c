@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 
 /* More clients than that at a time share the places of the longest silent ones. */
 #define PLACES 1024

@@ -1,8 +1,8 @@
 #include "serve/access/sessions.h"
 #include <openssl/crypto.h>
 #include <stdlib.h>
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 
 struct sessions {
 	VEC(struct session) v;

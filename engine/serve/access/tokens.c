@@ -7,12 +7,12 @@
  * be known or planted. The text of a token is in memory only while it is made. Threads: any. */
 #include "serve/access/tokens.h"
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/crypto/base64.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 
 #define FILE_MAX_BYTES (1 * MIB)
 #define TOKEN_PREFIX   "cairn_"

@@ -18,9 +18,9 @@
  */
 #include <string.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "record/rows/approvals.h"
 #include "record/rows/reproductions.h"

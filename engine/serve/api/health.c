@@ -1,8 +1,8 @@
 /* Health, readiness, metrics, and lists of projects and routes. Machines poll these every few
  * seconds: an answer is cheap, and never waits for the loop, a disk or a network. */
-#include "serve/health.h"
+#include "serve/health/health.h"
 #include <string.h>
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "serve/internal.h"
 
 /* A loop that hasn't turned for this long is stuck. */

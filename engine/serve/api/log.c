@@ -17,8 +17,8 @@
 #include "serve/api/log.h"
 #include <fcntl.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "record/rows/pages.h"
 #include "run/run.h"

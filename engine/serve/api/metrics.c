@@ -12,9 +12,9 @@
 #include <dirent.h>
 #include <string.h>
 #include <sys/resource.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "record/rows/pages.h"
 #include "serve/event.h"
 #include "serve/internal.h"

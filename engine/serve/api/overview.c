@@ -9,8 +9,8 @@
  */
 #include <pthread.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/map.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "record/rows/pages.h"
 #include "record/run_query.h"

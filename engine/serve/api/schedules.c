@@ -12,9 +12,9 @@
  * Threads: the crew's and, for *_on_loop, the loop's. Not here: what a trigger or a pause means
  * (schedule/scheduler.c).
  */
-#include "base/clock.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "serve/internal.h"
 #include "serve/schedule/calendar.h"

@@ -26,12 +26,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/net/http.h"
 #include "base/net/mail.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "record/rows/firings.h"
 #include "record/rows/notices.h"

@@ -10,13 +10,13 @@
  * beyond CALENDAR_LIMIT_S, so nanoseconds don't overflow. Due times keep the order of nominal times
  * (calendar_due()).
  *
- * Pure except for the zone. Not here: cron rules (model/cron.c), zones (timezone.c).
+ * Pure except for the zone. Not here: cron rules (model/schedule/cron.c), zones (timezone.c).
  */
 #include "serve/schedule/calendar.h"
 
-#include "base/civil.h"
 #include "base/crypto/digest.h"
 #include "base/text/str.h"
+#include "base/time/civil.h"
 
 #define NEVER_S (CALENDAR_LIMIT_S)
 

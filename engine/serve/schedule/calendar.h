@@ -24,8 +24,8 @@
 #ifndef CAIRN_SERVE_SCHEDULE_CALENDAR_H
 #define CAIRN_SERVE_SCHEDULE_CALENDAR_H
 
-#include "model/cron.h"
 #include "model/pipeline.h"
+#include "model/schedule/cron.h"
 #include "serve/schedule/timezone.h"
 
 enum dst_policy { DST_ONCE, DST_SKIP, DST_TWICE };

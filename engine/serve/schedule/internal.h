@@ -11,8 +11,8 @@
  * then computes every entry of `wall` anew from the rows.
  *
  * Times in rows are wall times of the server that wrote them. A time in the future counts as now
- * (seen_ns in rebase(), the end of a failed run in scheduler_sweep()). serve/peers.h judges whether
- * another machine's server lives.
+ * (seen_ns in rebase(), the end of a failed run in scheduler_sweep()). serve/health/peers.h judges
+ *whether another machine's server lives.
  *
  * Decisions are made inside a transaction, from rows (another server may have changed them);
  * start(), stop() and scheduler_alert() are called after it.
@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include "base/map.h"
 #include "base/text/text.h"
-#include "serve/peers.h"
+#include "serve/health/peers.h"
 #include "serve/schedule/calendar.h"
 #include "serve/schedule/due.h"
 #include "serve/schedule/scheduler.h"

@@ -13,9 +13,9 @@
 #include "serve/schedule/zonefile.h"
 
 #include <string.h>
-#include "base/civil.h"
 #include "base/mem.h"
 #include "base/text/str.h"
+#include "base/time/civil.h"
 
 #define HEADER_BYTES    44
 #define TYPE_BYTES      6

@@ -3,9 +3,9 @@
 #include <openssl/hmac.h>
 #include <pthread.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/crypto/base64.h"
 #include "base/os/machine.h"
+#include "base/time/clock.h"
 
 #define MAC_BYTES 16
 

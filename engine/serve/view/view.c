@@ -10,9 +10,9 @@
  * Threads: the crew's. */
 #include "serve/view/view.h"
 #include <string.h>
-#include "base/clock.h"
 #include "base/net/http.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "record/facts.h"
 #include "serve/view/ticket.h"
 #include "storage/content/content.h"

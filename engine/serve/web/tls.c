@@ -12,9 +12,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 
 #define FILE_BYTES_MAX (256 * 1024)
 #define CHAIN_MAX      16

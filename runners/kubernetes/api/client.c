@@ -22,10 +22,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/machine.h"
 #include "base/os/thread.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/api/credential.h"
 
 #define TRIES_MAX           10

@@ -14,12 +14,12 @@
 
 #include <pthread.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/crypto/base64.h"
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 
 #define TOKEN_FILE_NS   (60 * NS_PER_S) /* client-go's period */
 #define TOKEN_MAX       (64 * KIB)

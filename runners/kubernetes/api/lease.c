@@ -21,10 +21,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/machine.h"
 #include "base/os/thread.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 
 #define DURATION_NS     (15 * NS_PER_S)
 #define RENEW_WITHIN_NS (10 * NS_PER_S)

@@ -22,9 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/machine.h"
 #include "base/os/thread.h"
+#include "base/time/clock.h"
 
 #define QUIET_NS       (30 * NS_PER_S)
 #define RESYNC_NS      (300 * NS_PER_S)

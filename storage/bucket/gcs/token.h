@@ -10,8 +10,8 @@
 #ifndef CAIRN_STORAGE_BUCKET_GCS_TOKEN_H
 #define CAIRN_STORAGE_BUCKET_GCS_TOKEN_H
 
-#include "base/clock.h"
 #include "base/net/http.h"
+#include "base/time/clock.h"
 
 struct token_options {
 	struct clock *clock; /* NULL: the system's */

@@ -15,8 +15,8 @@
 #ifndef CAIRN_STORAGE_BUCKET_S3_CREDENTIALS_H
 #define CAIRN_STORAGE_BUCKET_S3_CREDENTIALS_H
 
-#include "base/clock.h"
 #include "base/net/http.h"
+#include "base/time/clock.h"
 
 struct credentials {
 	char *key_id, *secret;

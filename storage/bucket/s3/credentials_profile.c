@@ -10,11 +10,11 @@
  */
 #include "storage/bucket/s3/credentials_internal.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/os/command.h"
+#include "base/os/process/command.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 
 #define PROCESS_TIMEOUT_NS (60 * NS_PER_S) /* a person may have to type a code */
 #define SOURCE_DEPTH_MAX   5               /* roles assumed by roles */

@@ -8,7 +8,7 @@
 test_have mpirun || test_skip_all 'no mpirun (Debian: openmpi-bin)'
 cluster_begin s3 registry
 cluster_images
-frames=$(cluster_do "$SRC/tests/cluster/debian_image" frames python3 openmpi-bin 2>&1) || { test_say <<<"$frames"; test_bail 'no image of Python and Open MPI'; }
+frames=$(cluster_do "$SRC/tests/cluster/images/debian_image" frames python3 openmpi-bin 2>&1) || { test_say <<<"$frames"; test_bail 'no image of Python and Open MPI'; }
 cluster_push "$frames" frames:1 || { tail -n 20 "$TRASH/push.log" | test_say; test_bail 'the image of Python and Open MPI is not taken'; }
 
 cluster_namespace frames restricted || test_bail 'no namespace'
@@ -135,7 +135,7 @@ itself() {
 		test_skip "$framework itself" 'takes minutes and gigabytes: CAIRN_TEST_FULL=1'
 		return
 	fi
-	if ! image=$(cluster_do "$SRC/tests/cluster/python_image" "$@" 2>"$TRASH/image.log"); then
+	if ! image=$(cluster_do "$SRC/tests/cluster/images/python_image" "$@" 2>"$TRASH/image.log"); then
 		test_skip "$framework itself" "no image of it can be made: $(tail -n 1 "$TRASH/image.log")"
 		return
 	fi
@@ -156,7 +156,7 @@ itself() {
 	test_expect "$framework itself: two pods give the bytes of two processes on this machine" '
 		test_when_finished "rm -rf site"
 		mkdir site
-		cluster_do "$SRC/tests/cluster/python_image" --site "$IMAGE_TAR" site
+		cluster_do "$SRC/tests/cluster/images/python_image" --site "$IMAGE_TAR" site
 		sed "s|/opt/site|$PWD/site|" itself.yaml >itself-here.yaml
 		cairn -q run --on local itself-here.yaml
 		cairn get train/model -o $FRAMEWORK.itself-here

@@ -3,11 +3,11 @@
 . "$(dirname "$0")/../../lib.sh"
 . "$SRC/tests/cluster/cluster.sh"
 [ -x "$(dirname "$CAIRN")/cairn-launch" ] || test_skip_all 'no cairn-launch: libjansson.a was not there when it was built'
-lacks=$(cluster_do "$SRC/tests/cluster/torch_image" --check)
+lacks=$(cluster_do "$SRC/tests/cluster/images/torch_image" --check)
 [ -z "$lacks" ] || test_skip_all "$lacks"
 cluster_begin s3 registry
 cluster_images
-torch=$(cluster_do "$SRC/tests/cluster/torch_image" 2>&1) || { test_say <<<"$torch"; test_bail 'no image of PyTorch'; }
+torch=$(cluster_do "$SRC/tests/cluster/images/torch_image" 2>&1) || { test_say <<<"$torch"; test_bail 'no image of PyTorch'; }
 cluster_push "$torch" torch:1 || { tail -n 20 "$TRASH/push.log" | test_say; test_bail 'the image of PyTorch is not taken'; }
 export TORCH=$REGISTRY/torch:1
 
@@ -153,7 +153,7 @@ test_expect 'a gang that finds room for two of three is released in time, in wor
 '
 
 test_expect 'mpi: ranks in two pods, by mpirun, without ssh' '
-	mpi=$(cluster_do "$SRC/tests/cluster/debian_image" mpi openmpi-bin 2>&1) || { echo "$mpi"; exit 1; }
+	mpi=$(cluster_do "$SRC/tests/cluster/images/debian_image" mpi openmpi-bin 2>&1) || { echo "$mpi"; exit 1; }
 	cluster_push "$mpi" mpi:1
 	write bin/mpirun <<-"E" # a link of no package
 	#!/bin/sh

@@ -50,9 +50,9 @@ kubectl apply -f - >/dev/null <<-'E'
 wait_until 30 kubectl -n ml get serviceaccount default
 all=$SRC/tests/unit/runners/job golden=$PWD/golden
 mkdir golden
-cp "$all"/*.yaml golden
+cp "$all"/*.yaml "$all"/*/*.yaml golden
 rm golden/as-*.yaml
-cp "$all"/as-one-node.yaml golden # a Job all the same
+cp "$all"/kinds/as-one-node.yaml golden # a Job all the same
 n_golden=$(find "$golden" -name '*.yaml' | wc -l)
 export all golden n_golden
 
@@ -100,16 +100,16 @@ else
 		for f in $CRDS; do kubectl apply --server-side -f $f >/dev/null; done
 		kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null
 		n=0
-		for f in "$all"/as-*.yaml; do
+		for f in "$all"/kinds/as-*.yaml; do
 			kubectl create --dry-run=server --validate=strict -f "$f" -o name >out 2>said || { cat said; exit 1; }
 			test_cmp /dev/null said
 			n=$((n + 1))
 		done
 		test_is $n 7
 		for kind in pytorchjob tfjob xgboostjob jaxjob mpijob jobset; do
-			test_grep "^$kind" <(kubectl create --dry-run=server -f "$all/as-$kind.yaml" -o name)
+			test_grep "^$kind" <(kubectl create --dry-run=server -f "$all/kinds/as-$kind.yaml" -o name)
 		done
-		sed "s/cleanPodPolicy/cleanPodsPolicy/" "$all/as-tfjob.yaml" >bad.yaml
+		sed "s/cleanPodPolicy/cleanPodsPolicy/" "$all/kinds/as-tfjob.yaml" >bad.yaml
 		test_code 1 kubectl create --dry-run=server --validate=strict -f bad.yaml 2>said
 		test_grep "cleanPodsPolicy" said
 	'

@@ -10,7 +10,7 @@ test_have nft || test_skip_all 'no nft (Debian: nftables)'
 [ -e /proc/sys/net/bridge/bridge-nf-call-iptables ] || test_skip_all 'this kernel shows netfilter nothing of what goes over a bridge'
 cluster_begin s3 registry firewall
 cluster_images
-frames=$(cluster_do "$SRC/tests/cluster/debian_image" frames python3 openmpi-bin 2>&1) || { test_say <<<"$frames"; test_bail 'no image of Python'; }
+frames=$(cluster_do "$SRC/tests/cluster/images/debian_image" frames python3 openmpi-bin 2>&1) || { test_say <<<"$frames"; test_bail 'no image of Python'; }
 cluster_push "$frames" frames:1 || { tail -n 20 "$TRASH/push.log" | test_say; test_bail 'the image of Python is not taken'; }
 export PYTHON=$REGISTRY/frames:1 PEER=$SRC/tests/cluster/checks/policy_peer.py
 cp "$PEER" .

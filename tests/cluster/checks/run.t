@@ -258,7 +258,7 @@ test_expect 'tasks that are ready together are the pods of one Job, and each end
 example() {
 	local name=$1 image
 	shift
-	image=$(cluster_do "$cluster/debian_image" "$name" "$@") || return 1
+	image=$(cluster_do "$cluster/images/debian_image" "$name" "$@") || return 1
 	cluster_push "$image" "$name:1" || { tail -n 5 "$TRASH/push.log"; return 1; }
 	cp -R "$SRC/examples/$name" "$name"
 	rm -rf "$name/.cairn" # of one who tried the example in this checkout

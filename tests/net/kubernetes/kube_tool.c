@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/api/lease.h"
 #include "runners/kubernetes/api/watch.h"
 #include "runners/kubernetes/runner.h"

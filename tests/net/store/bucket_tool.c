@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "base/time/clock.h"
 #include "storage/bucket/bucket.h"
 #include "storage/bucket/s3/sigv4.h"
 

@@ -2,8 +2,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
-#include "base/clock.h"
-#include "base/os/command.h"
+#include "base/os/process/command.h"
+#include "base/time/clock.h"
 #include "unit.h"
 
 static int ask(const char *script, int64_t timeout_ns, struct str *out, int *status,

@@ -1,8 +1,8 @@
 #include <string.h>
 #include <sys/wait.h>
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text/str.h"
+#include "base/time/clock.h"
 #include "unit.h"
 
 /* Random sizes: everything zeroed, aligned, apart from each other, and still there at the end. */

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
-#include "base/os/opens.h"
-#include "base/os/process.h"
+#include "base/os/process/opens.h"
+#include "base/os/process/process.h"
 #include "unit.h"
 
 #define DEADLINE_NS (60 * NS_PER_S)

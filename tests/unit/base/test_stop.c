@@ -1,8 +1,8 @@
 /* Requests to end: each listener hears of a terminal that goes, once. */
 #include <signal.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/os/stop.h"
+#include "base/time/clock.h"
 #include "unit.h"
 
 static void note(void *arg, int signo)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 #include "base/text/text.h"
-#include "model/cron.h"
+#include "model/schedule/cron.h"
 
 static const char *const good[] = {
 	"* * * * *",

@@ -1,6 +1,6 @@
 /* record/facts and the exports, of a run that was interrupted: what is on record of it are its
  * attempts, of which one may have no end. */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "record/db.h"
 #include "record/export/export.h"
 #include "unit.h"

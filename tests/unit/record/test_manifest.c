@@ -2,7 +2,7 @@
  * and its attempts; hostile bytes. */
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "record/manifest/manifest.h"
 #include "storage/action.h"
 #include "storage/local/maintain.h"

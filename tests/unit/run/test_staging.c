@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "run/task/staging.h"
 #include "unit.h"
-#include "unit/storage/machine.h"
+#include "unit/storage/remote/machine.h"
 
 #define NAME   "staging"
 #define BUCKET "mem-bucket://staging/p"

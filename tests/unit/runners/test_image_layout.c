@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/os/command.h"
 #include "base/os/fs.h"
+#include "base/os/process/command.h"
 #include "base/text/json.h"
 #include "runners/image/elf.h"
 #include "runners/image/layout.h"

@@ -1,7 +1,7 @@
 /* Several nodes: which pod is the reason, and when all is over. */
 #include <stdio.h>
 #include <string.h>
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/facts.h"
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* Before a program runs: what holds it up is said at once, a start that goes as starts go isn't. */
 #include <stdio.h>
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "runners/kubernetes/facts.h"
 #include "unit.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
-#include "base/os/process.h"
+#include "base/os/process/process.h"
 #include "base/text/text.h"
 #include "runners/runner.h"
 #include "unit.h"

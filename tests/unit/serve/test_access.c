@@ -2,7 +2,7 @@
  * files. */
 #include "unit.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "serve/access/clients.h"
 #include "serve/access/sessions.h"
 #include "serve/view/ticket.h"

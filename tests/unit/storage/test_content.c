@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/action.h"
 #include "storage/internal.h"
 #include "storage/local/maintain.h"

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/internal.h"
 #include "storage/local/linked.h"
 #include "storage/local/maintain.h"

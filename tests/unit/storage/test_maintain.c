@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/action.h"
 #include "storage/internal.h"
 #include "storage/local/maintain.h"

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/internal.h"
 #include "unit.h"
 #include "unit/broken_dir.h"

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "core/seeds.h"
 #include "storage/content/view.h"
 #include "storage/internal.h"

@@ -11,9 +11,9 @@
  * Threads: the crew's.
  */
 #include <string.h>
-#include "base/clock.h"
 #include "base/os/fs.h"
 #include "base/text/pattern.h"
+#include "base/time/clock.h"
 #include "serve/api/run/log_lines.h"
 
 #define CHUNK        (1 * MIB)

@@ -11,7 +11,7 @@
  * Threads: any.
  */
 #include "serve/api/run/views.h"
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 struct kept_view {
 	const struct project *project;
