@@ -6,21 +6,16 @@
  * environment variable names the directory, it may be no symbolic link either, and `.cairn/` must
  * not be in git's index of the work tree around the project.
  *
- * git's index is parsed here, since libgit2 is loaded only by runs, but this check is part of every
- * command. Entries (gitformat-index) have 62 bytes before the name, 74 in a repository of SHA-256,
- * and two more in version 3 with a flag. Names are padded to eight bytes; in version 4, a name is
- * what follows a prefix of the one before. An index of another shape proves nothing: it counts as
- * one without `.cairn`.
+ * This check is part of every command, so the index is read by base/gitindex.h and not by libgit2.
  */
 #include "model/state.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include "base/crypto/trust.h"
+#include "base/gitindex.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
 
@@ -88,85 +83,6 @@ static int check_entries(const char *root, const char *dir, struct err *err)
 
 /* Git's index. */
 
-static uint32_t get_u32(const unsigned char *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-/* 1: a name begins with `prefix`; 0: none does; -1: the entries have another shape. */
-static int search_entries(const unsigned char *bytes, size_t n, size_t head, const char *prefix)
-{
-	uint32_t version = get_u32(bytes + 4), count = get_u32(bytes + 8);
-	_cleanup_(str_deinit) struct str name = { 0 };
-	size_t at = 12, prefix_n = strlen(prefix);
-
-	for (uint32_t i = 0; i < count; i++) {
-		size_t start = at, fixed, kept = 0, len;
-		const unsigned char *end;
-
-		if (n - at < head + 3)
-			return -1;
-		fixed = head + (version >= 3 && (bytes[at + head - 2] & 0x40) ? 2 : 0);
-		len = (size_t)(bytes[at + head - 2] & 0x0f) << 8 | bytes[at + head - 1];
-		at += fixed;
-		if (version ==
-		    4) { /* an offset as in packs: how many bytes of the last name are dropped */
-			size_t gone = bytes[at] & 0x7f;
-
-			while (bytes[at++] & 0x80) {
-				if (at >= n)
-					return -1;
-				gone = ((gone + 1) << 7) | (bytes[at] & 0x7f);
-			}
-			if (gone > name.len)
-				return -1;
-			kept = name.len - gone;
-		}
-		end = at < n ? memchr(bytes + at, '\0', n - at) : NULL;
-		if (!end)
-			return -1;
-		name.len = kept;
-		str_addn(&name, bytes + at, (size_t)(end - (bytes + at)));
-		if (len < 0xfff && len != name.len)
-			return -1;
-		if (name.len >= prefix_n && memcmp(name.s, prefix, prefix_n) == 0)
-			return 1;
-		at = version == 4 ? (size_t)(end - bytes) + 1
-				  : start + ((fixed + name.len + 8) & ~(size_t)7);
-		if (at > n)
-			return -1;
-	}
-	return 0;
-}
-
-static bool index_has(const char *path, const char *prefix)
-{
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const unsigned char *bytes;
-	struct stat st;
-	size_t n;
-	int r;
-
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 12)
-		return false;
-	n = (size_t)st.st_size;
-	bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return false;
-	r = memcmp(bytes, "DIRC", 4) == 0 && get_u32(bytes + 4) >= 2 && get_u32(bytes + 4) <= 4
-		    ? 0
-		    : -1;
-	/* Where names stand in full, one search over the bytes shows that most indexes have no such
-	 * name. */
-	if (r == 0 && (get_u32(bytes + 4) == 4 || memmem(bytes, n, prefix, strlen(prefix)))) {
-		r = search_entries(bytes, n, 62, prefix);
-		if (r < 0)
-			r = search_entries(bytes, n, 74, prefix);
-	}
-	munmap((void *)bytes, n);
-	return r > 0;
-}
-
 /* The index of a work tree whose top is `top`: in .git, or where the file .git points. */
 static char *index_of(const char *top)
 {
@@ -198,7 +114,7 @@ static int check_tracked(const char *root, struct err *err)
 	}
 	prefix = xasprintf("%s%s.cairn/", root + strlen(top) + (root[strlen(top)] == '/'),
 			   root[strlen(top)] ? "/" : "");
-	if (!index_has(index, prefix))
+	if (!gitindex_has(index, prefix))
 		return 0;
 	return err_set(
 		err, ERR_INVALID,

@@ -1,6 +1,6 @@
 /* engine/run/task/git.c — reads the git facts of the project with libgit2, on a thread of its own.
  *
- * Whether files differ is told by the times in the index where these can tell (git_index.c), else
+ * Whether files differ is told by the times in the index where these can tell (work_tree.c), else
  * by libgit2, which loads all of the index.
  *
  * look() loads the library (base/os/library.h), so that a process without a repository never pays
@@ -26,7 +26,7 @@
 #include "base/os/thread.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
-#include "run/task/git_index.h"
+#include "run/task/work_tree.h"
 
 struct git_look {
 	pthread_t thread;
@@ -116,7 +116,7 @@ static bool is_ignored(void *arg, const char *path)
 	return lib.git_ignore_path_is_ignored(&ignored, arg, path) == 0 && ignored;
 }
 
-/* With these, times in the index don't mean what git_index.c takes them for. */
+/* With these, times in the index don't mean what work_tree.c takes them for. */
 static void see_setting(void *arg, const char *name, const char *value)
 {
 	static const char *const usual[][2] = {
@@ -133,11 +133,11 @@ static void see_setting(void *arg, const char *name, const char *value)
 }
 
 /* Most often times and sizes tell. */
-static enum git_index_state look_at_index(const struct git_look *l, git_repository *repo,
+static enum work_tree_state look_at_index(const struct git_look *l, git_repository *repo,
 					  const char *workdir)
 {
 	_cleanup_(freep) char *index = fs_join(lib.git_repository_path(repo), "index");
-	enum git_index_state state = GIT_INDEX_UNSURE;
+	enum work_tree_state state = WORK_TREE_UNSURE;
 	git_config *config;
 	git_commit *commit;
 	git_oid oid;
@@ -150,8 +150,8 @@ static enum git_index_state look_at_index(const struct git_look *l, git_reposito
 	if (!usual || lib.git_reference_name_to_id(&oid, repo, "HEAD") < 0 ||
 	    lib.git_commit_lookup(&commit, repo, &oid) < 0)
 		return state;
-	state = git_index_look(
-		&(struct git_index_look){ .index = index,
+	state = work_tree_look(
+		&(struct work_tree_look){ .index = index,
 					  .workdir = workdir,
 					  .state_dir = l->state_dir,
 					  .head_tree = lib.git_commit_tree_id(commit)->id,
@@ -163,14 +163,14 @@ static enum git_index_state look_at_index(const struct git_look *l, git_reposito
 
 static bool differs(const struct git_look *l, git_repository *repo, const char *workdir)
 {
-	enum git_index_state state = look_at_index(l, repo, workdir);
+	enum work_tree_state state = look_at_index(l, repo, workdir);
 	git_status_options o = { .version = GIT_STATUS_OPTIONS_VERSION,
 				 .show = GIT_STATUS_SHOW_INDEX_AND_WORKDIR };
 	git_status_list *list;
 	bool dirty = false;
 
-	if (state != GIT_INDEX_UNSURE)
-		return state == GIT_INDEX_DIRTY;
+	if (state != WORK_TREE_UNSURE)
+		return state == WORK_TREE_DIRTY;
 	/* Submodules are read here, because libgit2 finds them with regular expressions (see
 	 * each_entry). */
 	o.flags = GIT_STATUS_OPT_INCLUDE_UNTRACKED | GIT_STATUS_OPT_EXCLUDE_SUBMODULES;

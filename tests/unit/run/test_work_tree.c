@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "core/seeds.h"
-#include "run/task/git_index.h"
+#include "run/task/work_tree.h"
 #include "unit.h"
 
 static char dir[TEST_DIR_MAX];
@@ -50,7 +50,7 @@ static bool is_ignored(void *arg, const char *path)
 	return n >= 4 && memcmp(path + n - 4, ".ign", 4) == 0;
 }
 
-static enum git_index_state look(void)
+static enum work_tree_state look(void)
 {
 	_cleanup_(freep) char *index = xasprintf("%s/work/.git/index", dir),
 			      *work = xasprintf("%s/work", dir),
@@ -66,7 +66,7 @@ static enum git_index_state look(void)
 		assert_int_equal(sscanf(tree.s + 2 * i, "%2x", &byte), 1);
 		oid[i] = (uint8_t)byte;
 	}
-	return git_index_look(&(struct git_index_look){ .index = index,
+	return work_tree_look(&(struct work_tree_look){ .index = index,
 							.workdir = work,
 							.state_dir = state,
 							.head_tree = oid,
@@ -146,18 +146,18 @@ static void test_random_changes(void **state)
 	for (uint64_t seed = seeds.from; seed < seeds.to; seed++) {
 		rng = seed * 0x9e3779b97f4a7c15ULL;
 		assert_int_equal(sh(BEGIN), 0);
-		assert_int_equal(look(), GIT_INDEX_CLEAN);
+		assert_int_equal(look(), WORK_TREE_CLEAN);
 		for (int i = 0; i < 40; i++) {
 			const char *step = steps[roll(ARRAY_LEN(steps))];
-			enum git_index_state got;
+			enum work_tree_state got;
 
 			(void)sh(step); /* not every step is possible after every other */
 			got = look();
-			if (got != GIT_INDEX_UNSURE && (got == GIT_INDEX_DIRTY) != git_says_dirty())
+			if (got != WORK_TREE_UNSURE && (got == WORK_TREE_DIRTY) != git_says_dirty())
 				fail_msg("seed %llu, after `%s`: %d", (unsigned long long)seed,
 					 step, got);
-			clean += got == GIT_INDEX_CLEAN;
-			dirty += got == GIT_INDEX_DIRTY;
+			clean += got == WORK_TREE_CLEAN;
+			dirty += got == WORK_TREE_DIRTY;
 		}
 	}
 	assert_true(clean >= 2 && dirty >= 20); /* else this shows nothing */
@@ -183,7 +183,7 @@ static void test_not_for_us(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
 		assert_int_equal(sh(BEGIN), 0);
 		assert_int_equal(sh(steps[i]), 0);
-		if (look() != GIT_INDEX_UNSURE)
+		if (look() != WORK_TREE_UNSURE)
 			fail_msg("after `%s`", steps[i]);
 	}
 }
@@ -199,7 +199,7 @@ static void test_cut(void **state)
 		assert_int_equal(sh(version == 2 ? "git update-index --index-version 2"
 						 : "git update-index --index-version 4"),
 				 0);
-		assert_int_equal(look(), GIT_INDEX_CLEAN);
+		assert_int_equal(look(), WORK_TREE_CLEAN);
 		assert_int_equal(sh("cp -p .git/index ../index"), 0);
 		assert_int_equal(stat(path, &st), 0);
 		for (off_t n = 0; n + 20 < st.st_size; n += (off_t)seeds_stride(37)) {
@@ -210,7 +210,7 @@ static void test_cut(void **state)
 
 			assert_int_equal(sh(cut), 0);
 			if (n < st.st_size - 300) /* after the tree other extensions follow */
-				assert_int_not_equal(look(), GIT_INDEX_CLEAN);
+				assert_int_not_equal(look(), WORK_TREE_CLEAN);
 			n += 12;
 		}
 	}

@@ -1,21 +1,21 @@
-/* engine/run/task/git_index.h — compares a git index with the work tree by times and sizes, in one
+/* engine/run/task/work_tree.h — compares a git index with the work tree by times and sizes, in one
  * pass and little memory. libgit2 would load the whole index: 235 bytes a file.
  *
  * Reads version 2, 3 and 4 of the index (gitformat-index(5)) with SHA-1. Any thread.
  */
-#ifndef CAIRN_RUN_TASK_GIT_INDEX_H
-#define CAIRN_RUN_TASK_GIT_INDEX_H
+#ifndef CAIRN_RUN_TASK_WORK_TREE_H
+#define CAIRN_RUN_TASK_WORK_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum git_index_state {
-	GIT_INDEX_UNSURE, /* times don't tell, or the index has what isn't read here: ask libgit2 */
-	GIT_INDEX_CLEAN,
-	GIT_INDEX_DIRTY
+enum work_tree_state {
+	WORK_TREE_UNSURE, /* times don't tell, or the index has what isn't read here: ask libgit2 */
+	WORK_TREE_CLEAN,
+	WORK_TREE_DIRTY
 };
 
-struct git_index_look {
+struct work_tree_look {
 	const char *index;        /* the file */
 	const char *workdir;      /* the top of the work tree */
 	const char *state_dir;    /* a directory that isn't looked into */
@@ -27,6 +27,6 @@ struct git_index_look {
 
 /* Dirty: a tracked file differs or is gone, there are untracked files that aren't ignored, or the
  * index isn't what HEAD is. Submodules aren't looked at. */
-enum git_index_state git_index_look(const struct git_index_look *l);
+enum work_tree_state work_tree_look(const struct work_tree_look *l);
 
 #endif
