@@ -244,10 +244,11 @@ struct with_node {
 
 /* What is executed. */
 struct step_program {
-	const struct expr_template *run; /* command for the shell; NULL for a built-in that wraps
-					    none (train wraps one) */
-	const char *shell;               /* "sh" (default) or "bash" */
-	const char *builtin;             /* "shard", "augment", "train", "evaluate"; or NULL */
+	const struct expr_template *run;  /* command for the shell; NULL for a built-in that wraps
+					     none (train wraps one) */
+	const struct shell_place *places; /* of the expressions in `run`, in order */
+	const char *shell;                /* "sh" (default) or "bash" */
+	const char *builtin;              /* "shard", "augment", "train", "evaluate"; or NULL */
 	const struct with_node *with;
 	const char
 		*step_file; /* the step file of this step, relative to the project root; or NULL */

@@ -82,23 +82,6 @@ static int add_value(struct script *sc, const struct shell_place *place, const s
 	return r;
 }
 
-/* Places are the same for all tasks of a step. Those of a single task aren't kept: they are larger
- * than the task. */
-static const struct shell_place *places_of(struct plan *p, struct plan_step *ps,
-					   struct arena *scratch)
-{
-	const struct expr_template *run = ps->decl->program.run;
-	struct shell_place *places = ps->places;
-
-	if (places)
-		return places;
-	places = arena_alloc(ps->n_tasks > 1 ? p->arena : scratch, run->n_parts * sizeof(*places));
-	shell_places(run, str_eq(ps->decl->program.shell, "bash"), places);
-	if (ps->n_tasks > 1)
-		ps->places = places;
-	return places;
-}
-
 /* A step that asks people has the question in place of a command. */
 static int put_question(struct task_scope *scope, const struct step *s, struct script *sc,
 			struct err *err)
@@ -114,14 +97,13 @@ static int put_question(struct task_scope *scope, const struct step *s, struct s
 
 static int put_together(struct task_scope *scope, struct script *sc, struct err *err)
 {
-	struct plan *p = scope->plan;
-	struct plan_step *ps = &p->steps[scope->task->step];
-	const struct expr_template *run = ps->decl->program.run;
+	const struct step *s = scope->plan->steps[scope->task->step].decl;
+	const struct expr_template *run = s->program.run;
+	const struct shell_place *place = s->program.places;
 	struct expr_scope es = { .resolve = scope_resolve, .arg = scope };
-	const struct shell_place *places = run ? places_of(p, ps, sc->arena) : NULL;
 
-	if (ps->decl->approve)
-		return put_question(scope, ps->decl, sc, err);
+	if (s->approve)
+		return put_question(scope, s, sc, err);
 	for (size_t i = 0; run && i < run->n_parts; i++) {
 		const struct expr_part *part = &run->parts[i];
 		struct value v;
@@ -131,8 +113,8 @@ static int put_together(struct task_scope *scope, struct script *sc, struct err 
 			if (sc->program)
 				str_addn(sc->program, part->text, part->len);
 		} else if (expr_eval(part->expr, &es, sc->arena, &v, err) != 0 ||
-			   add_value(sc, &places[i], &v, err) < 0) {
-			return err_wrap(err, "command of step `%s`", ps->decl->name);
+			   add_value(sc, place++, &v, err) < 0) {
+			return err_wrap(err, "command of step `%s`", s->name);
 		}
 	}
 	str_addn(sc->text, "", 0);

@@ -89,8 +89,7 @@ struct plan_step {
 	const struct plan_environment *environment; /* NULL: none */
 	const char *image,
 		*platform; /* "registry/name@sha256:…" in which its commands run; NULL: none */
-	struct shell_place *places; /* of the values in `run`; NULL until wanted */
-	uint32_t rank;              /* place in topological order */
+	uint32_t rank;     /* place in topological order */
 };
 
 /* Tasks in the order in which they became ready. A ring that grows; holds each task at most

@@ -370,7 +370,7 @@ static int rename_in(struct dir_store *d, const struct incoming *in, const char 
 			if (mkdirat(d->root, shard, 0777) < 0 && errno != EEXIST &&
 			    (errno != ENOENT || fs_mkdir_p_at(d->root, shard, 0777, NULL) < 0))
 				return -1;
-			flush_note_shard(&d->flush);
+			flush_note_shard(&d->flush, path);
 			continue;
 		}
 		return -1;
@@ -560,8 +560,8 @@ static int dir_link_in(struct store *s, int fd, const struct stat *st, const cha
 	if (linked_add(d->linked, &(struct linked_file){ fd, *st, path }, name, err) < 0)
 		return -1;
 	store_note_verified(s, name);
-	flush_note_shard(&d->flush);
-	flush_note(&d->flush, linked_path(at, name));
+	flush_note_shard(&d->flush, linked_path(at, name));
+	flush_note(&d->flush, at);
 	return 0;
 }
 

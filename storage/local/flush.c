@@ -56,9 +56,13 @@ void flush_note(struct flush *f, const char *path)
 	pthread_mutex_unlock(&f->lock);
 }
 
-void flush_note_shard(struct flush *f)
+void flush_note_shard(struct flush *f, const char *path)
 {
-	atomic_store(&f->shard_made, true);
+	unsigned space = 0;
+
+	while (space < STORE_SPACES && !str_has_prefix(path, store_space_names[space]))
+		space++;
+	atomic_fetch_or(&f->shards_made, 1u << space);
 }
 
 static int sync_path(struct flush *f, const char *path)
@@ -81,6 +85,8 @@ static int by_path(const void *a, const void *b)
  * system covers them; then flushes each, then each directory once. */
 static int sync_each(struct flush *f, struct object_path *paths, size_t n)
 {
+	unsigned shards_made;
+
 	for (size_t i = 0; i < n && n > 1; i++) {
 		_cleanup_(fd_closep) int fd = openat(f->root, paths[i].s, O_RDONLY | O_CLOEXEC);
 
@@ -97,11 +103,12 @@ static int sync_each(struct flush *f, struct object_path *paths, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if ((i == 0 || !str_eq(paths[i].s, paths[i - 1].s)) && sync_path(f, paths[i].s) < 0)
 			return -1;
-	if (!atomic_exchange(&f->shard_made, false))
-		return 0;
-	for (int space = 0; space < STORE_SPACES; space++)
-		if (sync_path(f, store_space_names[space]) < 0)
+	shards_made = atomic_exchange(&f->shards_made, 0);
+	for (unsigned space = 0; space < STORE_SPACES; space++)
+		if (shards_made & 1u << space && sync_path(f, store_space_names[space]) < 0)
 			return -1;
+	if (!(shards_made & 1u << STORE_SPACES))
+		return 0;
 	/* Absent before the first linked file, whose directory is new in the store's. */
 	return sync_path(f, LINKED_DIR) < 0 || sync_path(f, ".") < 0 ? -1 : 0;
 }

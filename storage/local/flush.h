@@ -16,7 +16,7 @@
 
 struct flush {
 	int root;
-	atomic_bool shard_made;    /* since the last flush */
+	atomic_uint shards_made; /* since the last flush; a bit a space, and one for linked files */
 	pthread_mutex_t sync_lock; /* of the thread that flushes; taken before `lock` */
 	pthread_mutex_t lock;
 	/* Under lock: */
@@ -34,8 +34,8 @@ void flush_deinit(struct flush *f);
 
 /* An object was renamed to SPACE/SHARD/NAME. */
 void flush_note(struct flush *f, const char *path);
-/* A shard was made: its name in its space must be flushed, too. */
-void flush_note_shard(struct flush *f);
+/* The shard of this object was made: its name in its space must be flushed, too. */
+void flush_note_shard(struct flush *f, const char *path);
 /* Flushes all that was noted before. -1 with errno; then the next flush covers everything. */
 int flush_all(struct flush *f);
 

@@ -19,6 +19,7 @@
 #include "model/cache/codec.h"
 
 #include <sys/mman.h>
+#include "model/shell/shell.h"
 
 /* Declarations. */
 
@@ -505,12 +506,41 @@ static void c_approve(struct codec *c, const struct step_approve **a)
 	C_BOOL(c, v->at_limit);
 }
 
+/* How values are written in the command: one place for each of its expressions. */
+static void c_places(struct codec *c, struct step_program *p)
+{
+	struct shell_place *v;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->run->n_parts; i++)
+		n += p->run->parts[i].expr != NULL;
+	v = c_alloc(c, p->places, c_fits(c, n, ITEM_ANY) ? n : 0, sizeof(*v));
+	for (size_t i = 0; i < n && !c->failed; i++) {
+		C_ENUM(c, v[i].kind, SHELL_TEXT + 1);
+		C_BOOL(c, v[i].after_name);
+		C_BOOL(c, v[i].in_pattern);
+		C_BOOL(c, v[i].first);
+		C_BOOL(c, v[i].redirected);
+		if (v[i].kind == SHELL_HERE)
+			c_name(c, &v[i].end);
+		if (v[i].kind != SHELL_TEXT)
+			continue;
+		c_name(c, &v[i].why);
+		C_BOOL(c, v[i].code);
+		C_BOOL(c, v[i].glued);
+	}
+	p->places = v;
+}
+
 static void c_program(struct codec *c, struct step *s, unsigned has)
 {
 	bool has_with = s->program.with != NULL;
 
-	if (has & HAS_RUN)
+	if (has & HAS_RUN) {
 		c_template1(c, &s->program.run);
+		if (!c->failed)
+			c_places(c, &s->program);
+	}
 	if (has & HAS_BUILTIN) {
 		c_name(c, &s->program.builtin);
 		C_BOOL(c, has_with);

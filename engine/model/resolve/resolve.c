@@ -356,9 +356,10 @@ static void warn_of_project_paths(struct resolver *rs, const struct expr_templat
  * only text that is never code may stand. */
 static void check_command_places(struct resolver *rs, const struct expr_template *run)
 {
-	_cleanup_(freep) struct shell_place *places = xcalloc(run->n_parts + 1, sizeof(*places));
+	const struct shell_place *place =
+		shell_places(run, str_eq(rs->s->program.shell, "bash"), rs->l->arena);
 
-	shell_places(run, str_eq(rs->s->program.shell, "bash"), places);
+	rs->s->program.places = place;
 	for (size_t i = 0; i < run->n_parts; i++) {
 		const struct expr_part *part = &run->parts[i];
 		const struct expr *e = part->expr;
@@ -367,13 +368,14 @@ static void check_command_places(struct resolver *rs, const struct expr_template
 			diag_error(rs->l->diags, run->file, run->line, run->col,
 				   "names that begin with " SHELL_VARIABLE
 				   " and a digit are Cairn's own: choose another");
-		else if (e && places[i].kind == SHELL_TEXT && (places[i].glued || !is_inert(rs, e)))
+		else if (e && place->kind == SHELL_TEXT && (place->glued || !is_inert(rs, e)))
 			diag_error(rs->l->diags, e->file, e->line, e->col,
-				   "a value can't stand here: %s; %s", places[i].why,
-				   places[i].code ? "give it by `env: {NAME: \"${{ … }}\"}` and "
-						    "let the program read NAME from there"
-						  : "set a variable on a line of its own, "
-						    "NAME=${{ … }}, and use \"$NAME\" here");
+				   "a value can't stand here: %s; %s", place->why,
+				   place->code ? "give it by `env: {NAME: \"${{ … }}\"}` and "
+						 "let the program read NAME from there"
+					       : "set a variable on a line of its own, "
+						 "NAME=${{ … }}, and use \"$NAME\" here");
+		place += e != NULL;
 	}
 }
 

@@ -31,6 +31,7 @@ struct reader_of_shell {
 	bool refuse_code;
 	bool in_here;     /* inside of an expansion in a here-document */
 	size_t n_waiting; /* here-documents of surrounding commands whose text hasn't come yet */
+	struct arena *arena;
 	struct shell_place *places; /* one for each NUL, in order */
 	size_t n_places;
 };
@@ -465,7 +466,7 @@ static void here_line(struct reader_of_shell *r, struct command_state *c,
 			place_as_it_stands(r, "the end of the here-document around it is quoted, "
 					      "so that its text is taken as it stands");
 		} else if (!ch) {
-			memcpy(place(r, SHELL_HERE)->end, h->text, sizeof(h->text));
+			place(r, SHELL_HERE)->end = arena_strdup(r->arena, h->text);
 		} else if (!h->quoted && ch == '\\') {
 			if (at(r, 1) == '\n' && r->i + 1 < r->n) {
 				r->i += 2;
@@ -695,12 +696,13 @@ static void commands(struct reader_of_shell *r, char end)
 	free(c);
 }
 
-void shell_places(const struct expr_template *script, bool bash, struct shell_place *ret)
+const struct shell_place *shell_places(const struct expr_template *script, bool bash,
+				       struct arena *arena)
 {
-	struct str text = { 0 };
-	size_t n = 0, k = 0;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	size_t n = 0;
 	bool literal_nul = false;
-	struct reader_of_shell r = { .bash = bash };
+	struct reader_of_shell r = { .bash = bash, .arena = arena };
 
 	for (size_t i = 0; i < script->n_parts; i++) {
 		const struct expr_part *part = &script->parts[i];
@@ -713,23 +715,17 @@ void shell_places(const struct expr_template *script, bool bash, struct shell_pl
 			literal_nul |= memchr(part->text, 0, part->len) != NULL;
 		}
 	}
-	if (n == 0) {
-		str_deinit(&text);
-		return;
-	}
+	if (n == 0)
+		return NULL;
 	r.s = text.s;
 	r.n = text.len;
-	r.places = xcalloc(n, sizeof(*r.places));
+	r.places = arena_alloc(arena, n * sizeof(*r.places));
 	if (!literal_nul) {
 		commands(&r, 0);
 		assert(r.n_places == n);
 	}
-	for (size_t i = 0; i < script->n_parts; i++)
-		if (script->parts[i].expr)
-			ret[i] = literal_nul ? (struct shell_place){ .kind = SHELL_TEXT,
-								     .why = "the script holds a "
-									    "NUL byte" }
-					     : r.places[k++];
-	free(r.places);
-	str_deinit(&text);
+	for (size_t i = 0; i < n && literal_nul; i++)
+		r.places[i] = (struct shell_place){ .kind = SHELL_TEXT,
+						    .why = "the script holds a NUL byte" };
+	return r.places;
 }

@@ -18,6 +18,8 @@
 
 #define SHELL_END_MAX 64 /* a here-document with a longer end word isn't followed */
 
+struct arena;
+
 enum shell_place_kind {
 	SHELL_BARE,    /* a word, or part of one: "${V}". Each item of a list becomes a word */
 	SHELL_ONE,     /* the same where several words would mean something else: a list must have
@@ -41,11 +43,13 @@ struct shell_place {
 	bool in_pattern; /* an unquoted ~ or { stands in the word */
 	bool first;      /* it begins a command's name: it could be a keyword or an assignment */
 	bool redirected; /* < or > stands right after it: a number would be a file descriptor */
-	char end[SHELL_END_MAX]; /* of SHELL_HERE: the line that ends the here-document */
+	const char *end; /* of SHELL_HERE: the line that ends the here-document */
 };
 
-/* Sets ret[i] for each part i of the script that is an expression. */
-void shell_places(const struct expr_template *script, bool bash, struct shell_place *ret);
+/* One place for each part of the script that is an expression, in their order; NULL when none is.
+ */
+const struct shell_place *shell_places(const struct expr_template *script, bool bash,
+				       struct arena *arena);
 
 /* Writes the variable with this number. Not for SHELL_TEXT and SHELL_COMMENT, which name none. */
 void shell_add_variable(struct str *out, enum shell_place_kind kind, uint32_t number);

@@ -53,6 +53,12 @@ struct code {
 	struct wanted wanted;
 	VEC(struct item) items;
 	struct str scratch;
+	/* What each byte is in a command, as bits. A plan looks at every byte of every command. */
+	unsigned char byte_is[256];
+};
+enum {
+	IS_SIGN = 1,   /* of the shell: a path in a command doesn't hold it */
+	ENDS_WORD = 2, /* a word ends before it */
 };
 
 static struct code *code_of_root(struct plan *p, const char *root)
@@ -65,6 +71,11 @@ static struct code *code_of_root(struct plan *p, const char *root)
 	c->modules = code_modules_new(p, c->project);
 	c->answers = map_new();
 	c->stored = map_new();
+	for (const char *at = "\n$*?[]{}<>|&;()=!\\\"'`#"; *at; at++)
+		c->byte_is[(unsigned char)*at] |= IS_SIGN;
+	for (const char *at = " \t\n;|&()<>\"'`"; *at; at++)
+		c->byte_is[(unsigned char)*at] |= ENDS_WORD;
+	c->byte_is[0] |= IS_SIGN;
 	return c;
 }
 
@@ -93,22 +104,22 @@ void code_free(struct code *c)
 /* What the command names. */
 
 /* Whether this word of a command may be the path of a file in the project. */
-static bool may_be_path(const char *w, size_t n)
+static bool may_be_path(const struct code *c, const char *w, size_t n)
 {
 	if (n == 0 || n > 512 || w[0] == '/' || w[0] == '-' || w[0] == '~')
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (w[i] == '\n' || strchr("$*?[]{}<>|&;()=!\\\"'`#", w[i]))
+		if (c->byte_is[(unsigned char)w[i]] & IS_SIGN)
 			return false;
 	return memmem(w, n, "..", 2) == NULL;
 }
 
-static bool may_be_module(const char *w, size_t n)
+static bool may_be_module(const struct code *c, const char *w, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strchr("/-", w[i]) || (w[i] == '.' && (i == 0 || i + 1 == n)))
 			return false;
-	return may_be_path(w, n);
+	return may_be_path(c, w, n);
 }
 
 /* A word of a command. */
@@ -175,9 +186,9 @@ static void add_word(struct code *c, const struct word *w, const struct word *pr
 		path.at += 2, path.n -= 2;
 	str_reset(&c->scratch);
 	str_addn(&c->scratch, path.at, path.n);
-	if (behind_m && may_be_module(w->at, w->n)) {
+	if (behind_m && may_be_module(c, w->at, w->n)) {
 		named.module = true;
-	} else if (!may_be_path(path.at, path.n) ||
+	} else if (!may_be_path(c, path.at, path.n) ||
 		   !code_project_may_have(c->project, c->scratch.s)) {
 		return;
 	} else {
@@ -193,7 +204,7 @@ static void add_word(struct code *c, const struct word *w, const struct word *pr
 
 static void add_words(struct code *c, const struct expr_template *run)
 {
-	static const char separators[] = " \t\n;|&()<>\"'`", commands[] = "\n;|&()";
+	static const char commands[] = "\n;|&()";
 	struct word program = { 0 };
 	bool behind_m = false, launched = false;
 
@@ -205,7 +216,7 @@ static void add_words(struct code *c, const struct expr_template *run)
 		for (end = at + run->parts[i].len; at < end; at++) {
 			struct word w = { at, 0 };
 
-			while (at < end && (*at == '\0' || !strchr(separators, *at)))
+			while (at < end && !(c->byte_is[(unsigned char)*at] & ENDS_WORD))
 				at++;
 			w.n = (size_t)(at - w.at);
 			/* A word that continues in an expression isn't a name by itself. */

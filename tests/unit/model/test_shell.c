@@ -364,12 +364,30 @@ static void execute(bool bash, const char *script, const char *const *env, struc
 struct made {
 	struct expr_template t;
 	struct expr_part parts[2 * PLACES_MAX + 1];
-	struct shell_place places[2 * PLACES_MAX + 1];
+	const struct shell_place *places[2 * PLACES_MAX + 1]; /* by part; NULL for text */
 	struct expr e;
 };
 
+static struct arena *arena; /* of the places of the last scripts */
+
+static int new_arena(void **state)
+{
+	(void)state;
+	arena = arena_new();
+	return 0;
+}
+
+static int free_arena(void **state)
+{
+	(void)state;
+	arena_free(arena);
+	return 0;
+}
+
 static void make(struct made *m, const char *script, bool bash)
 {
+	const struct shell_place *place;
+
 	memset(m, 0, sizeof(*m));
 	m->t.parts = m->parts;
 	while (*script) {
@@ -385,13 +403,15 @@ static void make(struct made *m, const char *script, bool bash)
 		p->len = strcspn(script, "@");
 		script += p->len;
 	}
-	shell_places(&m->t, bash, m->places);
+	place = shell_places(&m->t, bash, arena);
+	for (size_t i = 0; i < m->t.n_parts; i++)
+		m->places[i] = m->parts[i].expr ? place++ : NULL;
 }
 
 static bool refused(const struct made *m)
 {
 	for (size_t i = 0; i < m->t.n_parts; i++)
-		if (m->parts[i].expr && m->places[i].kind == SHELL_TEXT)
+		if (m->parts[i].expr && m->places[i]->kind == SHELL_TEXT)
 			return true;
 	return false;
 }
@@ -414,10 +434,10 @@ static bool compose(const struct made *m, const char *value, struct str *program
 			str_addn(literal, p->text, p->len);
 			continue;
 		}
-		if (m->places[i].kind != SHELL_COMMENT)
-			shell_add_variable(program, m->places[i].kind, 1);
+		if (m->places[i]->kind != SHELL_COMMENT)
+			shell_add_variable(program, m->places[i]->kind, 1);
 		before = literal->len;
-		shell_add_literal(literal, &m->places[i], value, strlen(value), 1);
+		shell_add_literal(literal, m->places[i], value, strlen(value), 1);
 		both &= !memmem(literal->s + before, literal->len - before, SHELL_VARIABLE,
 				strlen(SHELL_VARIABLE));
 	}
@@ -785,9 +805,9 @@ static int remove_dir(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_random),
-		cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test_setup_teardown(test_places, new_arena, free_arena),
+		cmocka_unit_test_setup_teardown(test_random, new_arena, free_arena),
+		cmocka_unit_test_setup_teardown(test_any_bytes, new_arena, free_arena),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
