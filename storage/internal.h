@@ -89,14 +89,17 @@ struct store_gc_ops {
 	/* Ends the sweep of a space: what del_old() deleted before is gone afterwards. NULL: it is
 	 * already. */
 	int (*swept)(struct store *s, struct err *err);
-	/* gc's own file beside the spaces. read: ERR_NOT_FOUND. NULL bytes remove it. */
-	int (*read_note)(struct store *s, struct str *ret, struct err *err);
+	/* gc's own file beside the spaces. read: ERR_NOT_FOUND. NULL bytes remove it. *ret_ns: when
+	 * it could be read by others, at the latest, by the clock that dates files; in the future
+	 * when a crash came in between. */
+	int (*read_note)(struct store *s, struct str *ret, int64_t *ret_ns, struct err *err);
 	int (*write_note)(struct store *s, const struct str *bytes, struct err *err);
 	/* One collector at a time: 0 with a lock in *ret_fd (or -1 when it needs none), 1 busy. */
 	int (*lock)(struct store *s, int *ret_fd, struct err *err);
 	/* The rest is NULL for a store in memory. */
 	/* `use` is store_use(). `oldest_use` returns when the oldest active run began (INT64_MAX:
-	 * none). What a run finds is never older than STORE_FRESH_NS before the run began. */
+	 * none). What a run finds on the list that it read then is never older than STORE_FRESH_NS
+	 * before the run began. */
 	int (*use)(struct store *s, struct err *err);
 	int (*oldest_use)(struct store *s, int64_t *ret_ns, struct err *err);
 	/* Counts leftovers of crashes and of set_aside() that are older than before_ns, and deletes

@@ -10,7 +10,8 @@
  * compares the bytes, and so repairs a damaged object.
  *
  * Another process may run gc at the same time. A put that finds its object renews the object's time
- * (freshen()) under a shared lock; dir_gc.c checks the age under an exclusive lock.
+ * (freshen()) under a shared lock; dir_gc.c checks the age under an exclusive lock. A run renews
+ * what it finds only if gc may remove it while the run lasts (in_doubt()).
  *
  * A blob may also be a file of the user's, a hard link under linked/ (linked.h). It is looked for
  * there when blobs/ lacks it.
@@ -82,6 +83,19 @@ int dir_stat(struct dir_store *d, enum store_space space, const struct digest *n
 	return fstatat(d->root, linked_path(path, name), st, AT_SYMLINK_NOFOLLOW);
 }
 
+/* Whether gc may remove the object while this run lasts, although the run finds it: then it must be
+ * renewed. gc waits for runs that began before it listed an object. */
+static bool in_doubt(const struct dir_store *d, enum store_space space, const struct digest *name)
+{
+	uint8_t key[CONDEMNED_KEY_BYTES];
+	struct condemned_entry ignored;
+
+	if (d->lease.fd < 0 || d->doubt_all)
+		return d->lease.fd >= 0;
+	condemned_list_key(space, name, key);
+	return condemned_list_find(&d->condemned, key, &ignored);
+}
+
 /* Renews the time of an object that a put found, so that a gc running now keeps it. False when gc
  * removed it first. Both lock the object, so that gc can't remove an object that was renewed after
  * gc checked it. Where files can't be locked (NFS needs write access), a short race remains. */
@@ -115,7 +129,7 @@ static void keep_packed(struct dir_store *d, enum store_space space, const struc
 	struct packed again;
 	struct digest got;
 
-	if (d->lease.fd < 0 || clock_wall_ns() - what->made_ns <= STORE_FRESH_NS)
+	if (clock_wall_ns() - what->made_ns <= STORE_FRESH_NS || !in_doubt(d, space, name))
 		return;
 	if (!bytes && packs_get(d->packs, space, name, &read, &again, NULL) <= 0)
 		return;
@@ -171,7 +185,7 @@ static int dir_has(struct store *s, enum store_space space, const struct digest 
 							 sizes[i] == (uint64_t)st.st_size);
 		else if (errno != ENOENT && errno != ENOTDIR)
 			return err_errno(err, "cannot look into %s", path);
-		if (ret[i] && d->lease.fd >= 0)
+		if (ret[i] && in_doubt(d, space, &names[i]))
 			ret[i] = freshen(d, path, &st);
 		if (!ret[i] && has_packed(d, space, &names[i], sizes ? sizes[i] : UINT64_MAX,
 					  &ret[i], err) < 0)
@@ -200,7 +214,7 @@ static int open_object(struct dir_store *d, enum store_space space, const struct
 	}
 	if (dir_names_linked(path) && !linked_opened(d->linked, name, st))
 		store_forget(&d->base, name); /* hashed again before it is believed */
-	if (d->lease.fd >= 0 && !freshen(d, path, st)) {
+	if (in_doubt(d, space, name) && !freshen(d, path, st)) {
 		close(fd);
 		return err_set(err, ERR_NOT_FOUND, "sha256:%s was just collected in the store %s",
 			       digest_hex(name, hex), d->base.uri);
@@ -660,6 +674,7 @@ static void dir_free(struct store *s)
 	struct dir_store *d = dir_of(s);
 
 	dir_lease_give_back(&d->lease, d->root);
+	condemned_list_deinit(&d->condemned);
 	linked_free(d->linked);
 	packs_free(d->packs);
 	flush_deinit(&d->flush);

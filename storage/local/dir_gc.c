@@ -159,22 +159,43 @@ static int dir_leftovers(struct store *s, enum store_leftover which, int64_t bef
 		       : r;
 }
 
-static int dir_read_note(struct store *s, struct str *ret, struct err *err)
+/* Only gc replaces it, and only gc asks for the time, under its lock. */
+static int dir_read_note(struct store *s, struct str *ret, int64_t *ret_ns, struct err *err)
 {
-	return fs_read_file_at(dir_of(s)->root, NOTE, CONDEMNED_MAX, ret, err);
+	struct dir_store *d = dir_of(s);
+	struct stat st;
+
+	if (fs_read_file_at(d->root, NOTE, CONDEMNED_MAX, ret, err) < 0)
+		return -1;
+	if (fstatat(d->root, NOTE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return dir_errno(d, "cannot collect", err);
+	*ret_ns = ns_of(st.st_mtim);
+	return 0;
 }
 
+/* A run that begins while the list is renamed may read the old one. So the new one's time must not
+ * be before the rename: it is in the future until then. */
 static int dir_write_note(struct store *s, const struct str *bytes, struct err *err)
 {
-	struct err e = { 0 };
+	/* lint: time because files are as old as the machine says */
+	const struct timespec later = { .tv_sec = time(NULL) + 24 * 3600 };
+	struct dir_store *d = dir_of(s);
+	_cleanup_(freep) char *temp = NULL;
+	_cleanup_(fd_closep) int fd = -1;
 
-	if (!bytes && unlinkat(dir_of(s)->root, NOTE, 0) < 0 && errno != ENOENT)
-		return dir_errno(dir_of(s), "cannot collect", err);
-	if (!bytes ||
-	    fs_write_atomic_at(dir_of(s)->root, NOTE, bytes->s, bytes->len, 0644, 0, &e) == 0)
-		return 0;
-	errno = e.sys;
-	return dir_errno(dir_of(s), "cannot collect", err);
+	if (!bytes)
+		return unlinkat(d->root, NOTE, 0) < 0 && errno != ENOENT
+			       ? dir_errno(d, "cannot collect", err)
+			       : 0;
+	if (fs_temp_at(d->root, NOTE, 0644, &fd, &temp, err) < 0)
+		return -1;
+	if (fs_write_all(fd, bytes->s, bytes->len, NULL) == 0 &&
+	    futimens(fd, (struct timespec[2]){ later, later }) == 0 && fsync(fd) == 0 &&
+	    renameat(d->root, temp, d->root, NOTE) == 0 && futimens(fd, NULL) == 0)
+		return fs_sync_dir_at(d->root, ".", err);
+	dir_errno(d, "cannot collect", err);
+	unlinkat(d->root, temp, 0);
+	return -1;
 }
 
 static int dir_lock_gc(struct store *s, int *ret_fd, struct err *err)
@@ -198,9 +219,18 @@ static int dir_use(struct store *s, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
 
-	if (d->lease.fd >= 0 || dir_lease_take(&d->lease, d->root) == 0)
+	int64_t ignored_ns;
+	struct err e = { 0 };
+
+	if (d->lease.fd >= 0)
 		return 0;
-	return dir_errno(d, "cannot protect what is used", err);
+	if (dir_lease_take(&d->lease, d->root) < 0)
+		return dir_errno(d, "cannot protect what is used", err);
+	if (dir_read_note(s, &d->condemned.bytes, &ignored_ns, &e) < 0)
+		d->doubt_all = e.code != ERR_NOT_FOUND;
+	else
+		d->doubt_all = !condemned_list_check(&d->condemned);
+	return 0;
 }
 
 static int dir_oldest_use(struct store *s, int64_t *ret_ns, struct err *err)

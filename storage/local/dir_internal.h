@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include "storage/internal.h"
+#include "storage/local/condemned.h"
 #include "storage/local/flush.h"
 #include "storage/local/leases.h"
 #include "storage/local/linked.h"
@@ -16,7 +17,10 @@ struct dir_store {
 	int root;
 	atomic_ulong temp_counter;
 	struct dir_lease lease; /* held while a run uses the store */
-	struct linked *linked;  /* blobs that are files of the user's */
+	/* What gc may remove while the lease is held; doubt_all: anything. */
+	struct condemned condemned;
+	bool doubt_all;
+	struct linked *linked; /* blobs that are files of the user's */
 	struct packs *packs;
 	struct flush flush;
 };

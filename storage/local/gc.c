@@ -5,10 +5,12 @@
  * now; young action records and manifests are roots too, because a run may be about to build on
  * them. It is older than the grace time, and was so when the oldest active run began (store_use); a
  * put that finds the object renews its time, and gc checks the time again right before it removes
- * the object. An earlier mark, at least the gap ago, found it dead, and nobody renewed it since.
+ * the object. An earlier mark, at least the gap ago, found it dead, and nobody renewed it since. It
+ * was on the list of the condemned before the oldest active run began: that run read the list, and
+ * renews what is on it when it finds it.
  *
- * Between marks a note beside the spaces lists the condemned objects, each with the time of the
- * mark that first found it dead. Records are removed before what they name, so that a crash leaves
+ * The list lies beside the spaces; each object in it has the time of the mark that first found it
+ * dead. Records are removed before what they name, so that a crash leaves
  * only content that nothing names. Changes of names (tags) are never collected.
  *
  * One thread, and one collector per store (lock_gc). If an object can't be read, and isn't just
@@ -17,16 +19,14 @@
  */
 #include <assert.h>
 #include "base/os/fs.h"
+#include "base/time/clock.h"
 #include "storage/checkpoint.h"
 #include "storage/closure.h"
 #include "storage/content/view.h"
 #include "storage/internal.h"
+#include "storage/local/condemned.h"
 #include "storage/local/maintain.h"
 
-#define MAGIC     "cairn-condemned/1\n"
-#define MAGIC_LEN (sizeof(MAGIC) - 1)
-#define KEY_LEN   (1 + DIGEST_BYTES) /* space, digest */
-#define ENTRY_LEN (KEY_LEN + 8)      /* and the time */
 /* Records fetched and read in one batch. */
 #define BATCH_MAX 1024
 /* The least age, however short the grace time: a large file may still be being written or
@@ -41,11 +41,12 @@ struct collector {
 	struct store_gc_result *res;
 	int64_t young_ns; /* objects made after this are young */
 	struct digest_set *live[STORE_SPACES];
-	struct digest_set *keys; /* of action records to keep */
-	closure_trees trees;     /* live trees still to walk */
-	struct str condemned;    /* the last note, sorted: objects found dead before, and when */
-	struct str note;         /* the next note */
-	size_t note_shard; /* where the last shard in `note` begins; entries before are sorted */
+	struct digest_set *keys;    /* of action records to keep */
+	closure_trees trees;        /* live trees still to walk */
+	struct condemned condemned; /* the last list: objects found dead before */
+	struct condemned next;      /* the next one */
+	int64_t listed_ns; /* the last list was out by then; 0: that isn't known, maybe not yet */
+	int64_t used_ns;   /* when the oldest active run began; INT64_MAX: none */
 	VEC(struct listed {
 		struct digest name;
 		int64_t mtime_ns;
@@ -251,100 +252,51 @@ static int mark_all(struct collector *c, struct err *err)
 	return mark_records(c) < 0 ? err_pass(err, &c->err) : 0;
 }
 
-/* The note.
- *
- * Both notes are in memory in their file format, sorted by space and digest: 41 MB for a million
- * entries. A directory lists shard by shard, so it is enough to sort each shard when it ends. */
+/* The list. */
 
-/* In the order of the sweep: the highest space first, so that records go before what they name. */
-static int by_key(const void *a, const void *b)
-{
-	const uint8_t *x = a, *y = b;
-
-	return x[0] != y[0] ? y[0] - x[0] : memcmp(x, y, KEY_LEN);
-}
-
-static void sort_entries(struct str *note, size_t from)
-{
-	if (note->len > from + ENTRY_LEN)
-		qsort(note->s + from, (note->len - from) / ENTRY_LEN, ENTRY_LEN, by_key);
-}
-
-static bool is_sorted(const struct str *note)
-{
-	for (size_t at = MAGIC_LEN; at + 2 * ENTRY_LEN <= note->len; at += ENTRY_LEN)
-		if (by_key(note->s + at, note->s + at + ENTRY_LEN) > 0)
-			return false;
-	return true;
-}
-
-/* A note that is damaged or too long counts as absent: the marks begin anew. */
-static int read_note(struct collector *c, struct err *err)
+/* One that is damaged or too long counts as absent: the marks begin anew. */
+static int read_list(struct collector *c, struct err *err)
 {
 	struct store *here = c->s->here;
-	struct str *note = &c->condemned;
 	struct err e = { 0 };
 
-	if (here->ops->gc->read_note(here, note, &e) < 0 && e.code != ERR_NOT_FOUND &&
-	    e.code != ERR_TOO_LARGE)
+	if (here->ops->gc->read_note(here, &c->condemned.bytes, &c->listed_ns, &e) < 0 &&
+	    e.code != ERR_NOT_FOUND && e.code != ERR_TOO_LARGE)
 		return err_pass(err, &e);
-	if (note->len < MAGIC_LEN || memcmp(note->s, MAGIC, MAGIC_LEN) != 0 ||
-	    (note->len - MAGIC_LEN) % ENTRY_LEN)
-		str_deinit(note);
-	else if (!is_sorted(note)) /* an older cairn wrote it */
-		sort_entries(note, MAGIC_LEN);
+	(void)condemned_list_check(&c->condemned);
+	if (c->listed_ns > clock_wall_ns()) /* a crash left it so (write_note) */
+		c->listed_ns = 0;
 	return 0;
-}
-
-/* When an object was first found dead; 0: never. A time in the future becomes now (the clock was
- * wrong). */
-static int64_t condemned_since(const struct collector *c, const uint8_t key[KEY_LEN])
-{
-	const struct str *note = &c->condemned;
-	const char *entry;
-
-	if (note->len <= MAGIC_LEN)
-		return 0;
-	entry = bsearch(key, note->s + MAGIC_LEN, (note->len - MAGIC_LEN) / ENTRY_LEN, ENTRY_LEN,
-			by_key);
-	return entry ? (int64_t)MIN(get_le64(entry + KEY_LEN), (uint64_t)c->o->now_ns) : 0;
 }
 
 /* A list too long for readers would stop all later collections, so a full list takes no more. Its
  * first entries are removed before the rest, so records still go before what they name. */
-static void note_dead(struct collector *c, const uint8_t key[KEY_LEN], int64_t since_ns)
+static void list_dead(struct collector *c, const struct condemned_entry *e)
 {
-	size_t max = c->o->list_max ? c->o->list_max : (CONDEMNED_MAX - MAGIC_LEN) / ENTRY_LEN;
+	size_t max = c->o->list_max ? c->o->list_max : CONDEMNED_MAX / CONDEMNED_ENTRY_BYTES - 1;
 
-	if ((c->note.len - MAGIC_LEN) / ENTRY_LEN >= max) {
+	if (condemned_list_len(&c->next) >= max) {
 		c->res->unlisted++;
 		return;
 	}
-	if (c->note.len > c->note_shard && memcmp(c->note.s + c->note_shard, key, 2) !=
-						   0) { /* another space, or another first byte */
-		sort_entries(&c->note, c->note_shard);
-		c->note_shard = c->note.len;
-	}
-	str_addn(&c->note, key, KEY_LEN);
-	str_add_u64(&c->note, (uint64_t)since_ns);
-	if (c->res->sweep_after_ns == 0 || since_ns + c->o->mark_gap_ns < c->res->sweep_after_ns)
-		c->res->sweep_after_ns = since_ns + c->o->mark_gap_ns;
+	condemned_list_add(&c->next, e);
+	if (c->res->sweep_after_ns == 0 || e->dead_ns + c->o->mark_gap_ns < c->res->sweep_after_ns)
+		c->res->sweep_after_ns = e->dead_ns + c->o->mark_gap_ns;
 }
 
-static int write_note(struct collector *c, struct err *err)
+static int write_list(struct collector *c, struct err *err)
 {
 	struct store *here = c->s->here;
 
-	sort_entries(&c->note, c->note_shard);
-	if (!is_sorted(&c->note)) /* some stores list in another order */
-		sort_entries(&c->note, MAGIC_LEN);
-	return here->ops->gc->write_note(here, c->note.len > MAGIC_LEN ? &c->note : NULL, err);
+	condemned_list_end(&c->next);
+	return here->ops->gc->write_note(here, condemned_list_len(&c->next) ? &c->next.bytes : NULL,
+					 err);
 }
 
 /* Sweep. */
 
-static int sweep_dead(struct collector *c, const struct digest *name, const uint8_t key[KEY_LEN],
-		      uint64_t size, int64_t since_ns)
+static int sweep_dead(struct collector *c, const struct digest *name, uint64_t size,
+		      const struct condemned_entry *e)
 {
 	struct store *here = c->s->here;
 	int r = 0;
@@ -363,18 +315,26 @@ static int sweep_dead(struct collector *c, const struct digest *name, const uint
 		return 0;
 	}
 	if (c->o->dry_run)
-		note_dead(c, key, since_ns);
+		list_dead(c, e);
 	c->res->deleted++;
 	c->res->deleted_bytes += size;
 	return 0;
 }
 
+/* Whether each active run read a list with this entry when it began. Such a run renews the object
+ * if it finds it; one that began earlier may use the object as it is. */
+static bool all_runs_know(const struct collector *c, const struct condemned_entry *e)
+{
+	int64_t tick_ns = ns_of_tick(c->used_ns % NS_PER_S == 0);
+
+	return c->used_ns == INT64_MAX || (e->listed_ns && e->listed_ns + tick_ns < c->used_ns);
+}
+
 static int sweep_object(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
 {
 	struct collector *c = arg;
-	uint8_t key[KEY_LEN] = { (uint8_t)c->space };
-	int64_t since_ns;
-	bool known;
+	const int64_t now_ns = c->o->now_ns;
+	struct condemned_entry e;
 
 	if (is_live(c, c->space, name)) {
 		c->res->live++;
@@ -386,16 +346,22 @@ static int sweep_object(void *arg, const struct digest *name, uint64_t size, int
 	}
 	c->res->condemned++;
 	c->res->condemned_bytes += size;
-	memcpy(key + 1, name->b, DIGEST_BYTES);
-	since_ns = condemned_since(c, key);
-	known = since_ns != 0;
-	if (!known || mtime_ns > since_ns)
-		since_ns = c->o->now_ns;
-	if (since_ns > c->o->now_ns - c->o->mark_gap_ns || !known) {
-		note_dead(c, key, since_ns);
+	condemned_list_key(c->space, name, e.key);
+	if (!condemned_list_find(&c->condemned, e.key, &e)) {
+		e.dead_ns = now_ns;
+		e.listed_ns = 0;
+		list_dead(c, &e);
 		return 0;
 	}
-	return sweep_dead(c, name, key, size, since_ns);
+	e.listed_ns = e.listed_ns ? e.listed_ns : c->listed_ns;
+	e.dead_ns = MIN(e.dead_ns, now_ns); /* one in the future: the clock was wrong */
+	if (mtime_ns > e.dead_ns)
+		e.dead_ns = now_ns;
+	if (e.dead_ns > now_ns - c->o->mark_gap_ns || !all_runs_know(c, &e)) {
+		list_dead(c, &e);
+		return 0;
+	}
+	return sweep_dead(c, name, size, &e);
 }
 
 static int sweep_leftovers(struct collector *c, struct err *err)
@@ -428,13 +394,11 @@ static int sweep(struct collector *c, struct err *err)
 {
 	static const enum store_space order[] = { STORE_RUN, STORE_ACTION, STORE_TREE, STORE_BLOB };
 
-	str_addn(&c->note, MAGIC, MAGIC_LEN);
-	c->note_shard = MAGIC_LEN;
 	for (size_t i = 0; i < ARRAY_LEN(order); i++)
 		if (visit(c, order[i], sweep_object, err) < 0 || end_space(c, err) < 0)
 			return -1;
 	c->res->first_mark = c->eligible == 0 && c->res->condemned > 0;
-	if (!c->o->dry_run && write_note(c, err) < 0)
+	if (!c->o->dry_run && write_list(c, err) < 0)
 		return -1;
 	return sweep_leftovers(c, err);
 }
@@ -443,19 +407,19 @@ static int collect(struct collector *c, struct err *err)
 {
 	_cleanup_(fd_closep) int lock = -1;
 	struct store *here = c->s->here;
-	int64_t begin_ns = INT64_MAX;
 	int r = c->o->dry_run ? 0 : here->ops->gc->lock(here, &lock, err);
 
 	if (r > 0)
 		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s",
 			       c->s->uri);
 	if (r < 0 ||
-	    (here->ops->gc->oldest_use && here->ops->gc->oldest_use(here, &begin_ns, err) < 0))
+	    (here->ops->gc->oldest_use && here->ops->gc->oldest_use(here, &c->used_ns, err) < 0))
 		return -1;
-	/* What an active run found is at most STORE_FRESH_NS older than the run. */
-	if (begin_ns != INT64_MAX)
-		c->young_ns = MIN(c->young_ns, begin_ns - STORE_FRESH_NS - NS_PER_S);
-	if (read_note(c, err) < 0 || mark_all(c, err) < 0)
+	/* What an active run put, or found on the list and renewed, is at most STORE_FRESH_NS older
+	 * than the run. */
+	if (c->used_ns != INT64_MAX)
+		c->young_ns = MIN(c->young_ns, c->used_ns - STORE_FRESH_NS - NS_PER_S);
+	if (read_list(c, err) < 0 || mark_all(c, err) < 0)
 		return -1;
 	if (!c->o->dry_run) /* before the blobs: a link keeps a blob's bytes */
 		c->res->views = view_evict(c->s, c->young_ns);
@@ -467,10 +431,10 @@ static void collector_deinit(struct collector *c)
 	for (int space = 0; space < STORE_SPACES; space++)
 		digest_set_free(c->live[space]);
 	digest_set_free(c->keys);
-	str_deinit(&c->condemned);
+	condemned_list_deinit(&c->condemned);
 	VEC_FREE(&c->trees);
 	VEC_FREE(&c->records);
-	str_deinit(&c->note);
+	condemned_list_deinit(&c->next);
 }
 
 static void collector_init(struct collector *c, struct store *s, const struct store_gc_options *o,
@@ -482,7 +446,8 @@ static void collector_init(struct collector *c, struct store *s, const struct st
 				 .o = o,
 				 .res = res,
 				 .keys = digest_set_new(),
-				 .young_ns = o->now_ns - o->grace_ns };
+				 .young_ns = o->now_ns - o->grace_ns,
+				 .used_ns = INT64_MAX };
 	*res = (struct store_gc_result){ 0 };
 	for (int space = 0; space < STORE_SPACES; space++)
 		c->live[space] = digest_set_new();

@@ -194,13 +194,14 @@ static bool memory_set_aside(struct store *s, enum store_space space, const stru
 	return memory_del(s, space, name, NULL) == 0;
 }
 
-static int memory_read_note(struct store *s, struct str *ret, struct err *err)
+static int memory_read_note(struct store *s, struct str *ret, int64_t *ret_ns, struct err *err)
 {
 	struct memory_store *m = CONTAINER_OF(s, struct memory_store, base);
 
 	if (m->note.len == 0)
 		return err_set(err, ERR_NOT_FOUND, "there is no such note");
 	str_addn(ret, m->note.s, m->note.len);
+	*ret_ns = clock_wall_ns();
 	return 0;
 }
 

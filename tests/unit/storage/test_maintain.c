@@ -443,6 +443,96 @@ static void test_dry_run(void **state)
 	assert_false(has(f, dead));
 }
 
+static int64_t mtime_of(const struct fixture *f, const struct content_id *id)
+{
+	_cleanup_(freep) char *path = object_path(f, "blobs", &id->digest);
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	return ns_of(st.st_mtim);
+}
+
+static struct store *run_begins(const struct fixture *f)
+{
+	struct store *run;
+
+	assert_int_equal(store_open(f->path, false, &run, NULL), 0);
+	assert_int_equal(store_use(run, NULL), 0);
+	return run;
+}
+
+static bool finds(struct store *run, struct content_id id)
+{
+	bool present = false;
+
+	assert_int_equal(store_has(run, &id, 1, &present, NULL), 0);
+	return present;
+}
+
+/* A run renews only what was condemned when it began. What is condemned later waits for its end. */
+static void test_runs_and_the_list(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(freep) char *path = xasprintf("%s/condemned", f->path);
+	const int64_t now_ns = clock_wall_ns(), old_ns = now_ns - 3 * HOUR;
+	const struct timespec before = { (now_ns - 10 * NS_PER_S) / NS_PER_S, 0 };
+	struct content_id used = blob(f, "used"), dead = blob(f, "dead"), later;
+	struct store *run;
+
+	set_mtime(f, "blobs", &used.digest, old_ns);
+	set_mtime(f, "blobs", &dead.digest, old_ns);
+	gc_at(f, now_ns, 0, 2, 0);
+	/* The list is there before the run, which clocks of files tell only after a tick. */
+	assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){ before, before }, 0), 0);
+	later = blob(f, "later");
+	set_mtime(f, "blobs", &later.digest, old_ns);
+	run = run_begins(f);
+	assert_true(finds(run, used) && finds(run, later));
+	assert_true(mtime_of(f, &used) >= now_ns - NS_PER_S);
+	assert_int_equal(mtime_of(f, &later), old_ns);
+	gc_at(f, now_ns + HOUR, 1, 2, 1);
+	assert_false(has(f, dead));
+	gc_at(f, now_ns + 2 * HOUR + 1, 0, 1, 1);
+	gc_at(f, now_ns + 3 * HOUR, 0, 1, 1);
+	assert_true(finds(run, later) && finds(run, used));
+	assert_int_equal(mtime_of(f, &later), old_ns);
+	store_free(run);
+	gc_at(f, now_ns + 3 * HOUR, 1, 2, 0);
+	assert_false(has(f, later));
+}
+
+/* Without a list that it can read, a run renews all that it finds; a collector that died before it
+ * dated its list doesn't know which runs read it. */
+static void test_doubtful_lists(void **state)
+{
+	static const char older[] = "cairn-condemned/1\n";
+	struct fixture *f = *state;
+	_cleanup_(freep) char *path = xasprintf("%s/condemned", f->path);
+	const int64_t now_ns = clock_wall_ns(), old_ns = now_ns - 3 * HOUR;
+	const struct timespec future = { now_ns / NS_PER_S + 24 * 3600, 0 };
+	struct content_id a = blob(f, "a");
+	struct store *run;
+
+	set_mtime(f, "blobs", &a.digest, old_ns);
+	run = run_begins(f);
+	assert_true(finds(run, a));
+	assert_int_equal(mtime_of(f, &a), old_ns);
+	store_free(run);
+	assert_int_equal(fs_write_atomic(path, older, sizeof(older) - 1, NULL), 0);
+	run = run_begins(f);
+	assert_true(finds(run, a));
+	assert_true(mtime_of(f, &a) >= now_ns - NS_PER_S);
+	set_mtime(f, "blobs", &a.digest, old_ns);
+	gc_at(f, now_ns, 0, 1, 0);
+	store_free(run);
+	run = run_begins(f);
+	assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){ future, future }, 0), 0);
+	gc_at(f, now_ns + HOUR, 0, 1, 0);
+	assert_true(has(f, a));
+	store_free(run);
+	gc_at(f, now_ns + HOUR, 1, 1, 0);
+}
+
 /* A clock that was wrong for a while must not keep things for ever; a damaged list is none. */
 static void test_condemned_list(void **state)
 {
@@ -764,6 +854,8 @@ int main(void)
 		T(test_a_list_that_is_too_long),
 		T(test_dry_run),
 		M(test_dry_run),
+		T(test_runs_and_the_list),
+		T(test_doubtful_lists),
 		T(test_condemned_list),
 		T(test_one_collector),
 		T(test_leftovers),

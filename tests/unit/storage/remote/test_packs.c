@@ -350,6 +350,15 @@ static void gc_writes_packs_again_without_the_dead(void **state)
 	free_things(&young);
 }
 
+/* As if a run that begins now began long after the last collection. */
+static void age_list(struct fixture *f)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/store/condemned", f->dir);
+	const struct timespec before = { clock_wall_ns() / NS_PER_S - 10, 0 };
+
+	assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){ before, before }, 0), 0);
+}
+
 /* A run that uses an old member keeps it, whatever gc does. */
 static void what_a_run_uses_stays(void **state)
 {
@@ -367,6 +376,7 @@ static void what_a_run_uses_stays(void **state)
 	f->s = open_again(f);
 	run = open_again(f);
 	collect(f->s, &t, 0, now_ns);
+	age_list(f);
 	assert_int_equal(store_use(run, NULL), 0);
 	assert_int_equal(store_has(run, &t.ids[3], 1, &there, NULL), 0);
 	assert_int_equal(store_get(run, STORE_ACTION, &t.ids[4].digest, MIB, &got, NULL), 0);
