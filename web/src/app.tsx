@@ -3,17 +3,17 @@
 
 import type { ComponentType } from 'preact';
 import { Component } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import * as api from './api';
 import { signInWanted } from './api';
 import { onKey, typing } from './base/keys';
 import { chosen, choose as chooseProject, projects } from './base/project';
 import { go, matchRoute, place, url } from './base/route';
-import { known, readSession, role, session } from './base/session';
+import { known, role, session } from './base/session';
 import { choose as chooseTheme, theme, type Theme } from './base/theme';
 import { words } from './base/words';
 import { subscribe, way } from './live/live';
-import { Empty } from './parts/bits';
+import { Empty, IconButton } from './parts/bits';
 import { Icon, type IconName } from './parts/icons';
 import { Keys } from './parts/keylist';
 import { Palette } from './parts/palette';
@@ -61,6 +61,14 @@ function found(path: string) {
 
 const loaded = new Map<Loader, Page>();
 
+const fetched = (load: Loader) => load().then((m) => void loaded.set(load, m.default));
+
+/** Fetches the code of the address's page. */
+export async function loadPage(): Promise<void> {
+  const match = found(place.value.path);
+  if (match) await fetched(match.load);
+}
+
 class Boundary extends Component<
   { children: preact.ComponentChildren; on: string },
   { error: Error | null }
@@ -93,11 +101,11 @@ function Outlet() {
   const [, redraw] = useState(0);
   const [broken, setBroken] = useState(false);
   const page = match ? loaded.get(match.load) : null;
-  useEffect(() => {
+  // Before the paint: what has come already is drawn at once.
+  useLayoutEffect(() => {
     if (!match || page) return;
-    match.load().then(
-      (m) => {
-        loaded.set(match.load, m.default);
+    fetched(match.load).then(
+      () => {
         setBroken(false);
         redraw((n) => n + 1);
       },
@@ -254,11 +262,6 @@ export function App() {
   const before = useRef(path);
 
   useEffect(() => {
-    void readSession();
-    api.projects().then(
-      (p) => (projects.value = p.projects),
-      () => undefined,
-    );
     const leave = subscribe(() => undefined); // the sign of the connection is on every page
     let g = 0;
     const off = onKey((e) => {
@@ -319,7 +322,7 @@ export function App() {
   if (path === '/sign-in' || (signInWanted.value && session.value?.signed_in !== true)) {
     const load = routes[routes.length - 1]![2];
     const SignIn = loaded.get(load);
-    if (!SignIn) void load().then((m) => (loaded.set(load, m.default), setMenu((x) => !x)));
+    if (!SignIn) void fetched(load).then(() => setMenu((x) => !x));
     return <main class="solo">{SignIn && <SignIn params={{}} />}</main>;
   }
   return (
@@ -328,27 +331,25 @@ export function App() {
         {words.skip}
       </a>
       <header class="topbar">
-        <button
-          type="button"
-          class="btn bare icon"
-          aria-label={words.nav.menu}
+        <IconButton
+          icon={menu ? 'close' : 'menu'}
+          size={16}
+          label={words.nav.menu}
+          kind="bare"
           aria-expanded={menu}
           aria-controls="rail"
           onClick={() => setMenu(!menu)}
-        >
-          <Icon name={menu ? 'close' : 'menu'} />
-        </button>
+        />
         <a class="brand" href="/">
           <img src={icon} alt="" /> {words.product}
         </a>
-        <button
-          type="button"
-          class="btn bare icon"
-          aria-label={words.nav.find}
+        <IconButton
+          icon="search"
+          size={16}
+          label={words.nav.find}
+          kind="bare"
           onClick={() => setFind(true)}
-        >
-          <Icon name="search" />
-        </button>
+        />
       </header>
       <Rail
         open={menu}

@@ -3,19 +3,17 @@ import './style/tokens.css';
 import './style/base.css';
 import './style/parts.css';
 import './style/pages.css';
-import { App } from './app';
+import { App, loadPage } from './app';
 import { listen as listenRoute } from './base/route';
 import { listen as listenKeys } from './base/keys';
+import { readProjects } from './base/project';
+import { known, readSession } from './base/session';
 import { listen as listenTheme } from './base/theme';
+import { getAhead } from './pages/run/ahead';
 
-// What the address needs is fetched at once, not one after the other as parts of the page come to
-// show it.
-if (/^\/runs\/[^/]+/.test(location.pathname)) void import('./pages/run/run');
-if (/^\/runs\/[^/]+\/tasks\//.test(location.pathname)) {
-  void import('./pages/run/task');
-  void import('./log/view');
-}
-
+void getAhead(loadPage(), Promise.all([readSession(), readProjects()])).then(() => {
+  known.value = true;
+});
 listenTheme();
 listenRoute();
 listenKeys();

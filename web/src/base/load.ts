@@ -1,7 +1,8 @@
 // Reading from the server into a component: what was read stays while it is read again, so that
-// nothing flickers; an answer that comes late for something no longer shown is dropped.
+// nothing flickers; an answer that comes late for something no longer shown is dropped. It begins before
+// the skeleton is painted: parts that read one after the other would wait a frame each.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../api/request';
 
 export interface Loaded<T> {
@@ -25,7 +26,7 @@ export function useLoad<T>(
   const [turn, setTurn] = useState(0);
   const seen = useRef<string>('');
   const key = JSON.stringify(on);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!read) return;
     const stop = new AbortController();
     if (seen.current !== key && !keep) setState({ value: null, problem: null });

@@ -2,6 +2,7 @@
 // is in no address.
 
 import { computed, signal } from '@preact/signals';
+import * as api from '../api';
 import { place, setQuery } from './route';
 
 export interface Project {
@@ -10,6 +11,14 @@ export interface Project {
 }
 
 export const projects = signal<Project[]>([]);
+
+export async function readProjects(): Promise<void> {
+  try {
+    projects.value = (await api.projects()).projects;
+  } catch {
+    // Who has to sign in first reads them then.
+  }
+}
 
 /** The project of the address; the only one; or null: all of them, where a page can show all. */
 export const chosen = computed<string | null>(() => {

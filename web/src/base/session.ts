@@ -7,6 +7,7 @@ import type { Session } from '../api';
 import { words } from './words';
 
 export const session = signal<Session | null>(null);
+/** The session and the projects were asked for: pages may begin. */
 export const known = signal(false);
 
 export async function readSession(): Promise<void> {
@@ -15,7 +16,6 @@ export async function readSession(): Promise<void> {
   } catch (e) {
     if ((e as api.Problem).status !== 401) session.value = null;
   }
-  known.value = true;
 }
 
 const RANK = { viewer: 0, operator: 1, admin: 2 } as const;

@@ -15,6 +15,8 @@ export type Happened =
   | { kind: 'run'; data: RunEvent }
   | { kind: 'task'; data: TaskEvent }
   | { kind: 'schedule'; data: Schedule & { project?: string } }
+  /** Told from here on: the tasks of these runs. What was read before may be older. */
+  | { kind: 'open'; runs: string[] }
   | { kind: 'reset' };
 
 export type Way = 'live' | 'polling' | 'off';
@@ -193,6 +195,7 @@ function connect(force = false): void {
     before?.close();
     // Between a failure and this, something may have been missed that no number covers.
     if (failures > 0) out({ kind: 'reset' });
+    else out({ kind: 'open', runs: runs.split(',') });
     failures = 0;
     setWay('live');
   };

@@ -7,22 +7,13 @@
 
 import * as api from '../api';
 import { fetchRaw, type Query } from '../api/request';
+import { logPath, logQuery, type LogPlace, readTail, TAIL_BYTES } from './place';
 
 export const EVERY = 1000;
 const BLOCKS = 12;
 const PART_BYTES = 1 << 20; // what one answer has at most
 const BLOCK_PARTS = 4; // of a block with huge lines, this many parts are fetched
-const TAIL_BYTES = 64 << 10;
-const TAIL_LINES = 500; // of a rank
 const GROW_BYTES = 512 << 10;
-
-export interface LogPlace {
-  run: string;
-  task: string;
-  project: string | null;
-  attempt: number | null;
-  rank: number | null;
-}
 
 interface Block {
   lines: string[];
@@ -60,16 +51,17 @@ export class LogSource {
   }
 
   private query(more: Query = {}): Query {
-    const { task, project, attempt, rank } = this.place;
-    return { project, task, attempt, rank, ...more };
-  }
-
-  private path(what = ''): string {
-    return `/api/v1/runs/${encodeURIComponent(this.place.run)}/log${what}`;
+    return logQuery(this.place, more);
   }
 
   private async read(q: Query): Promise<Uint8Array> {
-    const a = await fetchRaw('GET', this.path(), this.query(q), undefined, this.stop.signal);
+    const a = await fetchRaw(
+      'GET',
+      logPath(this.place),
+      this.query(q),
+      undefined,
+      this.stop.signal,
+    );
     return new Uint8Array(await a.arrayBuffer());
   }
 
@@ -81,10 +73,8 @@ export class LogSource {
     const index = this.readIndex();
     try {
       // The end of a large log is here long before its index.
-      const end = await this.read(
-        this.place.rank === null
-          ? { offset: -TAIL_BYTES, bytes: TAIL_BYTES }
-          : { lines: TAIL_LINES },
+      const end = new Uint8Array(
+        await (await readTail(this.place, this.stop.signal)).arrayBuffer(),
       );
       const text = new TextDecoder().decode(end);
       if (!this.indexed) {

@@ -9,11 +9,12 @@ import { count } from '../base/format';
 import { go, place as here, setQuery, url } from '../base/route';
 import { recall, remember } from '../base/store';
 import { words } from '../base/words';
-import { copyText, Empty, Skeleton, Trouble } from '../parts/bits';
+import { copyText, Empty, IconButton, IconLink, Skeleton, Trouble } from '../parts/bits';
 import { Icon } from '../parts/icons';
 import { Span } from '../parts/span';
 import { parse, plain, type Piece } from './ansi';
-import { LogSource, type LogPlace } from './source';
+import type { LogPlace } from './place';
+import { LogSource } from './source';
 
 const ROW = 20;
 const CUT = 2000;
@@ -126,7 +127,7 @@ export default function LogView({
   const [found, setFound] = useState<Found | null>(null);
   const key = JSON.stringify(where);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const s = new LogSource(where, () => redraw((n) => n + 1));
     jumped.current = false;
     setSource(s);
@@ -336,24 +337,8 @@ export default function LogView({
           <span class="quiet nowrap" role="status">
             {words.log.matches(found.at + 1, found.lines.length, found.more)}
           </span>
-          <button
-            type="button"
-            class="btn icon"
-            aria-label={words.log.previous}
-            title={words.log.previous}
-            onClick={() => step(-1)}
-          >
-            <Icon name="up" size={14} />
-          </button>
-          <button
-            type="button"
-            class="btn icon"
-            aria-label={words.log.next}
-            title={words.log.next}
-            onClick={() => step(1)}
-          >
-            <Icon name="down" size={14} />
-          </button>
+          <IconButton icon="up" label={words.log.previous} onClick={() => step(-1)} />
+          <IconButton icon="down" label={words.log.next} onClick={() => step(1)} />
         </span>
       )}
       {source?.firstError && (
@@ -395,47 +380,28 @@ export default function LogView({
           {follow ? words.log.following : words.log.follow}
         </button>
       )}
-      <button
-        type="button"
-        class="btn icon"
+      <IconButton
+        icon="wrap"
+        label={words.log.wrap}
         aria-pressed={wrap}
-        aria-label={words.log.wrap}
-        title={words.log.wrap}
         onClick={() => (remember('wrap', !wrap), setWrap(!wrap))}
-      >
-        <Icon name="wrap" size={14} />
-      </button>
-      <button
-        type="button"
-        class="btn icon"
-        aria-label={words.log.begin}
-        title={words.log.begin}
+      />
+      <IconButton
+        icon="up"
+        label={words.log.begin}
         onClick={() => (setFollow(false), wrapped ? (area.current!.scrollTop = 0) : scrollTo(0))}
-      >
-        <Icon name="up" size={14} />
-      </button>
-      <button
-        type="button"
-        class="btn icon"
-        aria-label={words.log.end}
-        title={words.log.end}
-        onClick={toEnd}
-      >
-        <Icon name="down" size={14} />
-      </button>
-      <a
-        class="btn icon"
+      />
+      <IconButton icon="down" label={words.log.end} onClick={toEnd} />
+      <IconLink
+        icon="download"
+        label={words.log.raw}
         href={address(`/api/v1/runs/${encodeURIComponent(where.run)}/log`, {
           project: where.project,
           task: where.task,
           attempt: where.attempt,
         })}
         download={`${where.task.replace(/[^\w.-]+/g, '_')}.log`}
-        aria-label={words.log.raw}
-        title={words.log.raw}
-      >
-        <Icon name="download" size={14} />
-      </a>
+      />
     </div>
   );
 

@@ -12,9 +12,19 @@ import { part, place, setQuery, url } from '../base/route';
 import { words } from '../base/words';
 import { Curves, type Line } from '../charts/curves';
 import { Parallel, Scatter } from '../charts/plots';
-import { Card, Check, Empty, Segmented, Skeleton, StateDot, Time, Trouble } from '../parts/bits';
+import {
+  Card,
+  Check,
+  Empty,
+  IconButton,
+  Segmented,
+  Skeleton,
+  StateDot,
+  Time,
+  Trouble,
+} from '../parts/bits';
 import { Icon } from '../parts/icons';
-import { ChartOptions, hasTimes } from './run/metrics';
+import { ChartOptions, curveOptions, hasTimes } from './run/metrics';
 
 const w = words.compare;
 const VIEWS = ['tables', 'curves', 'scatter', 'parallel', 'confusion'] as const;
@@ -197,10 +207,11 @@ function Tables({ c, ids }: { c: Comparison; ids: string[] }) {
                     <StateDot state={r.state} />
                     <a href={url(`/runs/${part(r.id)}`, q)}>{(r.tags ?? [])[0] ?? r.id}</a>
                     {!REPORT && (
-                      <button
-                        type="button"
-                        class="btn bare small icon"
-                        aria-label={w.remove(r.id)}
+                      <IconButton
+                        icon="close"
+                        size={12}
+                        label={w.remove(r.id)}
+                        kind="bare small"
                         onClick={() =>
                           setQuery({
                             runs: ids
@@ -208,9 +219,7 @@ function Tables({ c, ids }: { c: Comparison; ids: string[] }) {
                               .join(','),
                           })
                         }
-                      >
-                        <Icon name="close" size={12} />
-                      </button>
+                      />
                     )}
                   </span>
                   <span class="quiet small">
@@ -258,7 +267,6 @@ function Tables({ c, ids }: { c: Comparison; ids: string[] }) {
 
 function CurvesView({ c }: { c: Comparison }) {
   const p = project.value;
-  const q = place.value.query;
   const all = useLoad(
     (s) =>
       Promise.all(
@@ -295,13 +303,7 @@ function CurvesView({ c }: { c: Comparison }) {
       <div class="charts">
         {[...metrics].map(([m, lines]) => (
           <InView key={m} height={260}>
-            <Curves
-              title={m}
-              lines={lines}
-              byTime={q.get('x') === 'time'}
-              log={q.get('log') === '1'}
-              smooth={Number(q.get('smooth') ?? 0)}
-            />
+            <Curves title={m} lines={lines} {...curveOptions()} />
           </InView>
         ))}
       </div>

@@ -10,8 +10,10 @@ import { project, projectQuery } from '../base/project';
 import { go, part, place, setQuery, url } from '../base/route';
 import { colours } from '../base/theme';
 import { words } from '../base/words';
-import { attachGestures, GraphCanvas } from '../graph/canvas';
+import type { GraphCanvas } from '../graph/canvas';
+import { mountGraph } from '../graph/gestures';
 import { sceneOf } from '../graph/scene';
+import { ZoomButtons } from '../graph/zoom';
 import { Copy, Empty, Hash, Segmented, Skeleton, StateIcon, Time, Trouble } from '../parts/bits';
 import { Icon } from '../parts/icons';
 import { foldLineage, type LinNode } from './lineagefold';
@@ -190,53 +192,37 @@ function LineageView({ l }: { l: Lineage }) {
   };
   useEffect(() => {
     if (!host.current || !canvas.current) return;
-    const v = new GraphCanvas(canvas.current, {
-      facts: (b) => {
-        const list = state.current.folded.members.get(b.node.id) ?? [];
-        const n = list[0];
-        const size = list.reduce((s, x) => s + (x.size ?? 0), 0);
-        return {
-          state: n ? markOf(n) : 'file',
-          note:
-            list.length > 1
-              ? w.folded(list.length)
-              : n?.kind === 'attempt'
-                ? (n.pipeline ?? '')
-                : bytes(size),
-          parts: [],
-          total: 0,
-        };
+    const [v, out] = mountGraph(
+      host.current,
+      canvas.current,
+      {
+        facts: (b) => {
+          const list = state.current.folded.members.get(b.node.id) ?? [];
+          const n = list[0];
+          const size = list.reduce((s, x) => s + (x.size ?? 0), 0);
+          return {
+            state: n ? markOf(n) : 'file',
+            note:
+              list.length > 1
+                ? w.folded(list.length)
+                : n?.kind === 'attempt'
+                  ? (n.pipeline ?? '')
+                  : bytes(size),
+            parts: [],
+            total: 0,
+          };
+        },
+        cells: () => [],
       },
-      cells: () => [],
-    });
+      {
+        click: (hit) => {
+          if (hit?.box.node.kind === 'alike') toggle(hit.box.node.id);
+          else if (hit) setSelected(hit.box.node.id);
+        },
+      },
+    );
     view.current = v;
-    const watch = new ResizeObserver(() => v.resize());
-    watch.observe(host.current);
-    v.resize();
-    const out = attachGestures(host.current, v, {
-      click: (x, y) => {
-        const hit = v.at(x, y);
-        if (!hit) return;
-        if (hit.box.node.kind === 'alike') toggle(hit.box.node.id);
-        else setSelected(hit.box.node.id);
-      },
-      hover: (x, y) => {
-        const id = v.at(x, y)?.box.node.id ?? null;
-        host.current!.style.cursor = id ? 'pointer' : '';
-        if (v.hovered !== id) {
-          v.hovered = id;
-          v.request();
-        }
-      },
-      leave: () => {
-        v.hovered = null;
-        v.request();
-      },
-    });
-    return () => {
-      watch.disconnect();
-      out();
-    };
+    return out;
   }, []);
   useEffect(() => {
     let live = true;
@@ -302,32 +288,7 @@ function LineageView({ l }: { l: Lineage }) {
                   {words.run.foldAll}
                 </button>
               )}
-              <span class="segmented">
-                <button
-                  type="button"
-                  class="btn icon"
-                  aria-label={words.run.zoomOut}
-                  onClick={() => view.current?.zoom(0.8)}
-                >
-                  <Icon name="minus" size={14} />
-                </button>
-                <button
-                  type="button"
-                  class="btn icon"
-                  aria-label={words.run.zoomIn}
-                  onClick={() => view.current?.zoom(1.25)}
-                >
-                  <Icon name="plus" size={14} />
-                </button>
-                <button
-                  type="button"
-                  class="btn icon"
-                  aria-label={words.run.zoomFit}
-                  onClick={() => view.current?.fit()}
-                >
-                  <Icon name="fit" size={14} />
-                </button>
-              </span>
+              <ZoomButtons view={view} />
             </div>
           </div>
         </div>

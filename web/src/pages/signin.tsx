@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import * as api from '../api';
 import { signInWanted } from '../api';
-import { projects } from '../base/project';
+import { readProjects } from '../base/project';
 import { go } from '../base/route';
 import { session } from '../base/session';
 import { words } from '../base/words';
@@ -29,7 +29,7 @@ export default function SignIn() {
     setProblem('');
     try {
       session.value = await api.signIn({ token: given });
-      projects.value = (await api.projects()).projects;
+      await readProjects();
       signInWanted.value = false;
       if (location.pathname === '/sign-in') go('/', { replace: true });
     } catch (x) {

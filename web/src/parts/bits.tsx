@@ -1,6 +1,6 @@
 // Small things that every page uses.
 
-import type { ComponentChildren, VNode } from 'preact';
+import type { ComponentChildren, JSX, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { count, duration, exact, moment, parseTime, relative, shortHash } from '../base/format';
 import { now } from '../base/clock';
@@ -92,23 +92,58 @@ export function Hash({
   );
 }
 
+interface IconWord {
+  icon: IconName;
+  /** What readers hear, and what the pointer is told if there is no `title`. */
+  label: string;
+  kind?: string;
+  size?: number;
+}
+
+/** A button that shows only an icon. */
+export function IconButton({
+  icon,
+  label,
+  kind = '',
+  size = 14,
+  ...rest
+}: IconWord & Omit<JSX.IntrinsicElements['button'], 'label' | 'icon' | 'size'>) {
+  return (
+    <button type="button" title={label} {...rest} class={`btn icon ${kind}`} aria-label={label}>
+      <Icon name={icon} size={size} />
+    </button>
+  );
+}
+
+/** The same as a link. */
+export function IconLink({
+  icon,
+  label,
+  kind = '',
+  size = 14,
+  ...rest
+}: IconWord & Omit<JSX.IntrinsicElements['a'], 'label' | 'icon' | 'size'>) {
+  return (
+    <a title={label} {...rest} class={`btn icon ${kind}`} aria-label={label}>
+      <Icon name={icon} size={size} />
+    </a>
+  );
+}
+
 export function Copy({ text, label = words.copy }: { text: string; label?: string }) {
   const [done, setDone] = useState(false);
   return (
-    <button
-      type="button"
-      class="btn bare small icon copy"
-      aria-label={done ? words.copied : label}
-      title={done ? words.copied : label}
+    <IconButton
+      icon={done ? 'check' : 'copy'}
+      label={done ? words.copied : label}
+      kind="bare small copy"
       onClick={() => {
         void copyText(text).then(() => {
           setDone(true);
           setTimeout(() => setDone(false), 1500);
         });
       }}
-    >
-      <Icon name={done ? 'check' : 'copy'} size={14} />
-    </button>
+    />
   );
 }
 
@@ -476,14 +511,7 @@ export function Dialog({
       <div class="inner">
         <div class="row apart">
           <h2>{title}</h2>
-          <button
-            type="button"
-            class="btn bare small icon"
-            aria-label={words.close}
-            onClick={onClose}
-          >
-            <Icon name="close" size={14} />
-          </button>
+          <IconButton icon="close" label={words.close} kind="bare small" onClick={onClose} />
         </div>
         {children}
       </div>

@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import { words } from '../base/words';
-import { Icon } from './icons';
+import { IconButton } from './bits';
 import type { Problem } from '../api/request';
 
 interface Toast {
@@ -33,14 +33,12 @@ export function Toasts() {
       {shown.value.map((t) => (
         <div key={t.id} class={`toast ${t.bad ? 'tone-failed' : 'tone-executed'}`}>
           <p>{t.href ? <a href={t.href}>{t.text}</a> : t.text}</p>
-          <button
-            type="button"
-            class="btn bare small icon"
-            aria-label={words.close}
+          <IconButton
+            icon="close"
+            label={words.close}
+            kind="bare small"
             onClick={() => drop(t.id)}
-          >
-            <Icon name="close" size={14} />
-          </button>
+          />
         </div>
       ))}
     </div>

@@ -8,10 +8,12 @@ import { setQuery, place } from '../../base/route';
 import { recall, remember } from '../../base/store';
 import { colours } from '../../base/theme';
 import { words } from '../../base/words';
-import { attachGestures, GraphCanvas, type BoxFacts, type Hit } from '../../graph/canvas';
+import type { BoxFacts, GraphCanvas, Hit } from '../../graph/canvas';
 import { addCounts, fold, type FNode, type Folded } from '../../graph/fold';
+import { mountGraph } from '../../graph/gestures';
 import { sceneOf, type Box } from '../../graph/scene';
-import { Empty, Skeleton, StateIcon, stateWord, Trouble } from '../../parts/bits';
+import { ZoomButtons } from '../../graph/zoom';
+import { Empty, IconButton, Skeleton, StateIcon, stateWord, Trouble } from '../../parts/bits';
 import { Icon } from '../../parts/icons';
 import type { StepCounts } from '../../api';
 import { cellLabel, done, type RunModel, stateOf } from './model';
@@ -122,54 +124,36 @@ export function GraphPane({
   useEffect(() => {
     if (!canvas.current || !host.current || !folded) return;
     const memo = new Map<string, { v: number; facts: BoxFacts }>();
-    const v = new GraphCanvas(canvas.current, {
-      facts: (b: Box) => {
-        const known = memo.get(b.node.id);
-        if (known && known.v === model.version) return known.facts;
-        const facts = factsOf(b.node.steps);
-        memo.set(b.node.id, { v: model.version, facts });
-        return facts;
+    const [v, out] = mountGraph(
+      host.current,
+      canvas.current,
+      {
+        facts: (b: Box) => {
+          const known = memo.get(b.node.id);
+          if (known && known.v === model.version) return known.facts;
+          const facts = factsOf(b.node.steps);
+          memo.set(b.node.id, { v: model.version, facts });
+          return facts;
+        },
+        cells: (step) =>
+          (model.byStep.get(step) ?? []).map((t) => ({
+            task: t.task,
+            label: cellLabel(t.task, step),
+            state: t.state,
+          })),
       },
-      cells: (step) =>
-        (model.byStep.get(step) ?? []).map((t) => ({
-          task: t.task,
-          label: cellLabel(t.task, step),
-          state: t.state,
-        })),
-    });
+      {
+        click: (hit) => {
+          if (!hit) actions.current.setSelected(null);
+          else if (hit.fold) actions.current.toggle(hit.box.node.id);
+          else if (hit.task) actions.current.onOpen(hit.task);
+          else choose(hit.box.node);
+        },
+        over: setTip,
+      },
+    );
     view.current = v;
-    const watch = new ResizeObserver(() => v.resize());
-    watch.observe(host.current);
-    v.resize();
-    const out = attachGestures(host.current, v, {
-      click: (x, y) => {
-        const hit = v.at(x, y);
-        if (!hit) {
-          actions.current.setSelected(null);
-          return;
-        }
-        if (hit.fold) actions.current.toggle(hit.box.node.id);
-        else if (hit.task) actions.current.onOpen(hit.task);
-        else choose(hit.box.node);
-      },
-      hover: (x, y) => {
-        const hit = v.at(x, y);
-        const id = hit?.box.node.id ?? null;
-        if (v.hovered !== id) {
-          v.hovered = id;
-          v.request();
-        }
-        host.current!.style.cursor = hit ? 'pointer' : '';
-        setTip(hit ? { x, y, hit } : null);
-      },
-      leave: () => {
-        v.hovered = null;
-        v.request();
-        setTip(null);
-      },
-    });
     return () => {
-      watch.disconnect();
       out();
       view.current = null;
     };
@@ -238,16 +222,12 @@ export function GraphPane({
       >
         <canvas ref={canvas} aria-hidden="true" />
         <div class="tools row tight">
-          <button
-            type="button"
-            class="btn icon"
+          <IconButton
+            icon="list"
+            label={words.run.outline}
             aria-pressed={list}
-            aria-label={words.run.outline}
-            title={words.run.outline}
             onClick={() => (remember('outline', !list), setList(!list))}
-          >
-            <Icon name="list" size={14} />
-          </button>
+          />
           <button
             type="button"
             class="btn"
@@ -262,35 +242,7 @@ export function GraphPane({
               {words.run.foldAll}
             </button>
           ) : null}
-          <span class="segmented">
-            <button
-              type="button"
-              class="btn icon"
-              aria-label={words.run.zoomOut}
-              title={words.run.zoomOut}
-              onClick={() => view.current?.zoom(0.8)}
-            >
-              <Icon name="minus" size={14} />
-            </button>
-            <button
-              type="button"
-              class="btn icon"
-              aria-label={words.run.zoomIn}
-              title={words.run.zoomIn}
-              onClick={() => view.current?.zoom(1.25)}
-            >
-              <Icon name="plus" size={14} />
-            </button>
-            <button
-              type="button"
-              class="btn icon"
-              aria-label={words.run.zoomFit}
-              title={words.run.zoomFit}
-              onClick={() => view.current?.fit()}
-            >
-              <Icon name="fit" size={14} />
-            </button>
-          </span>
+          <ZoomButtons view={view} />
         </div>
         {tip && (
           <div

@@ -12,7 +12,6 @@ import type { RunModel } from './model';
 import { taskHref } from './run';
 
 export default function Metrics({ model }: { model: RunModel }) {
-  const q = place.value.query;
   const id = model.run?.id ?? model.id;
   const series = useLoad(
     (s) => api.series(id, { project: model.project, points: 1000 }, s),
@@ -58,9 +57,7 @@ export default function Metrics({ model }: { model: RunModel }) {
                 lines={(series.value?.series ?? [])
                   .filter((s) => s.metric === m)
                   .map((s) => ({ name: s.task, points: s.points }))}
-                byTime={q.get('x') === 'time'}
-                log={q.get('log') === '1'}
-                smooth={Number(q.get('smooth') ?? 0)}
+                {...curveOptions()}
               />
             ))}
           </div>
@@ -97,6 +94,16 @@ export default function Metrics({ model }: { model: RunModel }) {
 }
 
 /** Whether a curve can be drawn over time: its program wrote when it measured. */
+/** How the address says that curves are drawn. */
+export const curveOptions = () => {
+  const q = place.value.query;
+  return {
+    byTime: q.get('x') === 'time',
+    log: q.get('log') === '1',
+    smooth: Number(q.get('smooth') ?? 0),
+  };
+};
+
 export const hasTimes = (series: api.Series[] | undefined) =>
   (series ?? []).some((s) => s.points.some((p) => p[2] !== undefined && p[2] !== null));
 

@@ -52,6 +52,7 @@ export class RunModel {
   private listeners = new Set<() => void>();
   private again = 0;
   private epoch = 0;
+  private heard = false;
 
   constructor(
     readonly id: string,
@@ -217,6 +218,9 @@ export class RunModel {
         if (ended) read = true; // critical path and hash are known now
       } else if (h.kind === 'task' && (h.data.run === this.run?.id || h.data.run === this.id)) {
         changed = this.patch(h.data) || changed;
+      } else if (h.kind === 'open' && !this.heard && h.runs.includes(this.id)) {
+        this.heard = true;
+        read = read || this.running || this.run === null;
       } else if (h.kind === 'reset') read = read || this.running || this.run === null;
     }
     if (changed) this.tell();

@@ -1,6 +1,6 @@
 // A run: what it is, what it does now, and views of its tasks. A task opens beside the view.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../../api';
 import type { Run } from '../../api';
 import { count, duration, shortCommit, value } from '../../base/format';
@@ -35,7 +35,7 @@ const Timeline = lazy(() => import('./timeline'));
 const Tasks = lazy(() => import('./tasks'));
 const Metrics = lazy(() => import('./metrics'));
 const About = lazy(() => import('./about'));
-const TaskPanel = lazy(() => import('./task'));
+export const TaskPanel = lazy(() => import('./task'));
 
 const VIEWS = ['graph', 'timeline', 'tasks', 'metrics', 'about'] as const;
 type View = (typeof VIEWS)[number];
@@ -56,7 +56,7 @@ export default function RunPage({ params }: { params: Record<string, string> }) 
   const [, redraw] = useState(0);
   const tried = useRef(0);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (projects.value.length === 0) return;
     const m = new RunModel(id, project ?? projects.value[tried.current]?.project ?? null);
     setModel(m);

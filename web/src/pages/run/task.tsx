@@ -1,6 +1,6 @@
 // One task beside the view of its run: why it ran, what it read and made, its attempts, log, metrics.
 
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import * as api from '../../api';
 import type { AttemptDetail, Port, TaskDetail } from '../../api';
 import { bytes, duration, shortHash, value } from '../../base/format';
@@ -9,14 +9,25 @@ import { lazy } from '../../base/lazy';
 import { useLoad } from '../../base/load';
 import { go, part, place, url } from '../../base/route';
 import { words } from '../../base/words';
-import { Curves } from '../../charts/curves';
-import { Copy, Empty, Hash, Lasting, Pill, Skeleton, State, Time, Trouble } from '../../parts/bits';
+import { logPlace } from '../../log/place';
+import {
+  Copy,
+  Empty,
+  Hash,
+  IconLink,
+  Lasting,
+  Pill,
+  Skeleton,
+  State,
+  Time,
+  Trouble,
+} from '../../parts/bits';
 import { Icon } from '../../parts/icons';
 import type { RunModel } from './model';
-import { ChartOptions, hasTimes } from './metrics';
 import { taskHref } from './run';
 
-const LogView = lazy(() => import('../../log/view'));
+export const LogView = lazy(() => import('../../log/view'));
+const TaskMetrics = lazy(() => import('./taskmetrics'));
 
 const TABS = ['overview', 'log', 'metrics', 'attempts'] as const;
 type Tab = (typeof TABS)[number];
@@ -87,14 +98,13 @@ export default function TaskPanel({
             duration(fresh?.duration_ns ?? d?.duration_ns)
           )}
         </span>
-        <a
-          class="btn bare small icon"
+        <IconLink
+          icon="close"
+          label={words.close}
+          kind="bare small"
           href={closeHref}
-          aria-label={words.close}
           title={`${words.close} (Esc)`}
-        >
-          <Icon name="close" size={14} />
-        </a>
+        />
       </header>
       <nav class="tabs" aria-label={words.task.label(task)}>
         {TABS.map((t) => (
@@ -134,13 +144,7 @@ export default function TaskPanel({
             <Empty title={words.log.waiting} hint={d?.waiting ?? undefined!} />
           ) : (
             <LogView
-              where={{
-                run: id,
-                task,
-                project: model.project,
-                attempt: q.get('attempt') ? Number(q.get('attempt')) : null,
-                rank: q.get('rank') ? Number(q.get('rank')) : null,
-              }}
+              where={logPlace(id, task, model.project, q)}
               running={state === 'running'}
               empty={words.log.empty}
               ranks={d?.ranks ?? 1}
@@ -334,14 +338,13 @@ function Ports({
                 <span class="quiet">{words.none}</span>
               )}
               {lineage && p.content && (
-                <a
-                  class="btn bare small icon"
+                <IconLink
+                  icon="lineage"
+                  label={`${words.nav.lineage}: ${p.name}`}
+                  kind="bare small"
                   href={url(`/lineage/${part(p.content.id)}`, q)}
-                  aria-label={`${words.nav.lineage}: ${p.name}`}
                   title={words.nav.lineage}
-                >
-                  <Icon name="lineage" size={14} />
-                </a>
+                />
               )}
             </li>
           ))}
@@ -351,7 +354,7 @@ function Ports({
   );
 }
 
-function Pairs({ title, of }: { title: string; of: Record<string, unknown> }) {
+export function Pairs({ title, of }: { title: string; of: Record<string, unknown> }) {
   return (
     <section class="stack">
       <h3>{title}</h3>
@@ -450,53 +453,5 @@ function Attempts({ model, d }: { model: RunModel; d: TaskDetail }) {
         );
       })}
     </ol>
-  );
-}
-
-function TaskMetrics({ model, d, running }: { model: RunModel; d: TaskDetail; running: boolean }) {
-  const id = model.run?.id ?? model.id;
-  const q = place.value.query;
-  const series = useLoad(
-    d.series.length || d.state === 'running'
-      ? (s) => api.series(id, { project: model.project, task: d.task, points: 1000 }, s)
-      : null,
-    [id, d.task, d.series.length, d.state],
-    true,
-  );
-  useEffect(() => {
-    if (!running) return;
-    const t = setInterval(() => !document.hidden && series.again(), 2000);
-    return () => clearInterval(t);
-  }, [running]);
-  const names = useMemo(
-    () => [...new Set((series.value?.series ?? []).map((s) => s.metric))],
-    [series.value],
-  );
-  if (d.series.length + names.length === 0 && Object.keys(d.metrics).length === 0)
-    return (
-      <Empty
-        title={words.run.metricsNone}
-        hint={words.run.metricsNoneHint}
-        command={words.run.metricsCommand}
-      />
-    );
-  return (
-    <div class="stack wide">
-      {names.length > 0 && <ChartOptions timed={hasTimes(series.value?.series)} />}
-      {names.map((m) => (
-        <Curves
-          key={m}
-          title={m}
-          lines={(series.value?.series ?? [])
-            .filter((s) => s.metric === m && s.task === d.task)
-            .map((s) => ({ name: s.task, points: s.points }))}
-          byTime={q.get('x') === 'time'}
-          log={q.get('log') === '1'}
-          smooth={Number(q.get('smooth') ?? 0)}
-          height={180}
-        />
-      ))}
-      {Object.keys(d.metrics).length > 0 && <Pairs title={words.compare.metrics} of={d.metrics} />}
-    </div>
   );
 }
