@@ -34,6 +34,11 @@ export const checks = {
         }
       }
       pages.push(`/runs/${enc('<img src=x onerror=pwned=1>')}`, `/artifacts/${enc('"><b class=evil>')}`, `/compare?runs=${all.map((r) => r.id).join(',')}`, `/compare?runs=${enc('<img src=x onerror=pwned=1>')},b`);
+      const of = `&run=${all[0].id}`;
+      for (const from of ['metric', 'input', 'output', 'task', 'file']) pages.push(`/lineage?${from}=${enc('<img src=x onerror=pwned=1>')}${of}`);
+      for (const view of ['curves', 'scatter', 'parallel', 'confusion']) pages.push(`/compare?view=${view}&runs=${all.map((r) => r.id).join(',')}`);
+      pages.push(`/runs/${all[0].id}/tasks/make?tab=log&regex=1&find=${enc('(<img|x+)+ src')}`, `/runs/${all[0].id}/tasks/make?tab=log&regex=1&find=${enc('<img src=x onerror=pwned=1>(')}`);
+      pages.push(`/runs?columns=author,schedule,commit&q=${enc('<img src=x onerror=pwned=1>')}`, `/start?pipeline=evil.yaml&from=${all[0].id}`, '/audit');
       let shown = 0;
       for (const p of pages) {
         b.expectError(/status of 4\d\d/); // what isn't there is told by the server, and by the console
@@ -42,6 +47,16 @@ export const checks = {
         await clean(page, p);
         if ((await page.locator('main').innerText()).includes('<img src=x')) shown++;
       }
+      // What a button asks for: the plan of a run, and what gc would free.
+      await go('/start?pipeline=evil.yaml');
+      await page.getByLabel('note').fill('<img src=x onerror=pwned=1>');
+      await page.getByRole('button', { name: 'Show what would run' }).click();
+      await page.getByRole('group', { name: 'What would run' }).waitFor();
+      await clean(page, 'a plan');
+      await go('/store');
+      await page.getByRole('button', { name: 'Find out' }).click();
+      await page.locator('.figures').getByText(/^\d[\d,]* objects?/).last().waitFor();
+      await clean(page, 'an estimate');
       assert(shown > 5, `the attacker's text is shown as text on ${shown} pages only`);
     } finally {
       await b.close();

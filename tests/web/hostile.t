@@ -6,7 +6,7 @@ web_needs
 cp -r "$SRC/tests/web/hostile/." .
 git init -q .
 git add -A
-git -c commit.gpgsign=false commit -qm '<img src=x onerror=pwned=1>'
+GIT_AUTHOR_NAME='<img src=x onerror=pwned=1>' git -c commit.gpgsign=false commit -qm '<img src=x onerror=pwned=1>'
 web_serve
 web_browser
 

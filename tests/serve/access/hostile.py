@@ -5,12 +5,17 @@ import http.client
 import json
 import random
 import sys
+import time
 import urllib.parse
 
-HOSTILE = ["", "0", "-1", "1", "9" * 30, "9223372036854775807", "-9223372036854775808", "4611686018427387903", "1e9", "NaN", "a" * 5000, "../../../etc/passwd", "/etc/passwd", "..",
+HOSTILE = ["", "(a+)+$", "0", "-1", "1", "9" * 30, "9223372036854775807", "-9223372036854775808", "4611686018427387903", "1e9", "NaN", "a" * 5000, "../../../etc/passwd", "/etc/passwd", "..",
            ".", "//", "a\0b", "%00", b"\xff\xfe", "<script>alert(1)</script>", "'; DROP TABLE run; --", "%s%n%x", "${jndi:x}", "\u202e", "\ud83d\ude00", "[", "s[x=1",
            "s]", "*", "last", "last,last", ",".join(["last"] * 80), "true", "null", "{}", "[]", "sha256:", "sha256:" + "0" * 64, "f" * 64, "lr>", "acc>=0.1", "-acc", "2031-01-01T00:00:00Z",
            "0001-01-01", "9999-12-31", "s", "t", "o", "%", "_", "\\", "a\nb"]
+# Regular expressions that try for ever, or want all memory, where nothing bounds them.
+ENDLESS = ["(a+)+$", "(a|a)*b", "(a|aa)+$", "(.*)*x", "(?:(?:a*)*)*b", "(a*)*\\1b", "(?R)", "(?=(a+))\\1+b", "a{1,1000}{1,1000}b", "(?:a?){900}a{900}b", "(((((a*)*)*)*)*)*b",
+           "(?<=a{60})(a+)+b", "(*NO_START_OPT)(a+)+b", "(*LIMIT_MATCH=4294967295)(a+)+$"]
+ENDLESS_MAX_S = 5  # of an answer: half a second, and what a busy machine with sanitizers adds
 BODIES = [b"", b"{", b"[]", b"null", b'{"run": "last"}', b'{"run": 1}', b'{"task": "s", "approve": true}', b'{"pipeline": "../x.yaml"}', b'{"params": {"n": "' + b"x" * 4000 + b'"}}',
           b'{"steps": ["a[x"]}', b'{"a": 1, "a": 2}', b'"\xff"', b"[" * 2000, b'{"run": "\\u0000"}', b'{"now": 3}']
 # What would start processes by the hundred.
@@ -57,13 +62,27 @@ def real_values(server):
     return {"run": runs + ["last"], "content": contents or ["none"], "schedule": ["yearly"], "launch": ["none"], "plan": ["none"], "hook": ["none"]}, contents
 
 
+def search_for_ever(server, run):
+    """Searches the log of `s`, which has lines of many a's, by each of ENDLESS. Returns what is wrong."""
+    wrong = []
+    for q in ENDLESS:
+        begun = time.monotonic()
+        status, _, text = server.ask("GET", f"/api/v1/runs/{run}/log/search?task=s&regex=true&q={quoted(q)}")
+        took = time.monotonic() - begun
+        if status not in (200, 400):
+            wrong.append(f"{status} for the expression {q}: {text[:200]!r}")
+        if took > ENDLESS_MAX_S:
+            wrong.append(f"the expression {q} took {took:.1f} s")
+    return wrong
+
+
 def main():
     server = Server(sys.argv[1], sys.argv[2])
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     many = int(sys.argv[4]) if len(sys.argv) > 4 else 40
     real, contents = real_values(server)
     spec = json.loads(server.ask("GET", "/api/v1/openapi.json")[2])
-    asked, by_status, wrong = 0, {}, []
+    asked, by_status, wrong = 0, {}, search_for_ever(server, real["run"][-2])
     for path, methods in sorted(spec["paths"].items()):
         for method, operation in sorted(methods.items()):
             if operation["operationId"] in NOT:

@@ -10,7 +10,7 @@ write pipeline.yaml <<'YAML'
 pipeline: one
 params: {n: 1}
 steps:
-  s: {run: "printf 'a,b\\n1,2\\n' >o/t.csv; tar cf o/s.tar o/t.csv; echo ValueError: x; echo '{\"acc\": 0.5}' >m.json", outputs: {o: o/}, metrics: m.json}
+  s: {run: "printf 'a,b\\n1,2\\n' >o/t.csv; tar cf o/s.tar o/t.csv; echo ValueError: x; for n in 30 1000 60000 200000; do head -c $n /dev/zero | tr '\\0' a; echo; done; echo '{\"acc\": 0.5}' >m.json", outputs: {o: o/}, metrics: m.json}
   t: {run: "printf '{\"step\": 1, \"loss\": 2}\\n' >m.jsonl; cp ${{ inputs.i }}/t.csv o", inputs: {i: "${{ steps.s.outputs.o }}"}, outputs: {o: o}, series: m.jsonl}
 schedules:
   yearly: {cron: "0 0 1 1 *"}
