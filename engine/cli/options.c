@@ -402,6 +402,16 @@ const char *cli_value(const struct cli_args *a, const char *name)
 	return n ? cli_value_at(a, name, n - 1) : NULL;
 }
 
+const char *cli_new_dir(const struct cli_args *a, const char *name, struct arena *arena)
+{
+	const char *value = cli_value(a, name);
+	size_t n = value ? strlen(value) : 0;
+
+	while (n > 1 && value[n - 1] == '/')
+		n--;
+	return value ? arena_strndup(arena, value, n) : NULL;
+}
+
 const char *const *cli_values(const struct cli_args *a, const char *name, struct arena *arena,
 			      size_t *ret_n)
 {

@@ -130,6 +130,9 @@ const char *cli_value_at(const struct cli_args *args, const char *name,
 /* All values of a repeating option, an array in `arena`. */
 const char *const *cli_values(const struct cli_args *args, const char *name, struct arena *arena,
 			      size_t *ret_n);
+/* The last value as the place of a directory that is to be made: without slashes at its end, which
+ * people and shells write. In `arena`; NULL when the option wasn't given. */
+const char *cli_new_dir(const struct cli_args *args, const char *name, struct arena *arena);
 /* A whole number in [min, max]; *ret is unchanged when the option wasn't given. ERR_USAGE. */
 int cli_uint(const struct cli_args *args, const char *name, uint64_t min, uint64_t max,
 	     uint64_t *ret, struct err *err);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every command line of cairn in the documents: in blocks of sh and console, and in the text. The program reads its command and options, and
-# stops at --help. What is executed is in tutorial.t and tests/python/docs.t.
+# stops at --help. lines.t executes those of the blocks.
 . "$(dirname "$0")/../lib.sh"
 
 # understood FILE: for each line PLACE<TAB>WORDS of FILE.

@@ -108,7 +108,7 @@ static int slsa(struct cli *cli, struct export_run *x, const struct what *w, con
 int cmd_export(struct cli *cli, const struct cli_args *args)
 {
 	const char *format = cli_value(args, "format"), *to = cli_value(args, "to"),
-		   *text = cli_operand(args, 0);
+		   *text = cli_operand(args, 0), *crate = cli_new_dir(args, "to", cli->arena);
 	struct export_run x = { 0 };
 	struct err err = { 0 };
 	struct store *store;
@@ -139,11 +139,13 @@ int cmd_export(struct cli *cli, const struct cli_args *args)
 		r = openlineage(cli, &x, args, to ? to : "-", &err);
 	else if (r == 0 && str_eq(format, "slsa"))
 		r = slsa(cli, &x, &w, to ? to : "-", &err);
-	else if (r == 0)
-		r = export_ro_crate(&x, to ? to : arena_printf(cli->arena, "%s-crate", w.run.id),
-				    cli_value(args, "license"), &err);
-	if (r == 0 && str_eq(format, "ro-crate"))
-		cli_note(cli, "%s", to ? to : arena_printf(cli->arena, "%s-crate", w.run.id));
+	else if (r == 0) {
+		if (!crate)
+			crate = arena_printf(cli->arena, "%s-crate", w.run.id);
+		r = export_ro_crate(&x, crate, cli_value(args, "license"), &err);
+		if (r == 0)
+			cli_note(cli, "%s", crate);
+	}
 	export_close(&x);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

@@ -175,7 +175,7 @@ static json_t *got_json(const struct what *w, const char *path)
 
 static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
 {
-	const char *path = cli_value(args, "output");
+	const char *path = cli_new_dir(args, "output", cli->arena);
 	_cleanup_(freep) char *own = NULL, *temp = NULL;
 	bool replace = cli_flag(args, "replace");
 	struct err err = { 0 };
@@ -186,6 +186,12 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 	if (path && str_eq(path, "-") && w->kind == WHAT_STEP) {
 		err_set(&err, ERR_USAGE, "%zu tasks have this output: name one, or give -o PATH",
 			w->n_parts);
+		return cli_fail(cli, &err);
+	}
+	if (path && !*fs_basename(cli_value(args, "output")) && w->kind != WHAT_STEP &&
+	    content_is_file(&w->id)) {
+		err_set(&err, ERR_USAGE, "%s is a file: give -o PATH without a slash at its end",
+			w->name);
 		return cli_fail(cli, &err);
 	}
 	if (path && str_eq(path, "-"))
@@ -222,7 +228,8 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 
 static int run(struct cli *cli, const struct cli_args *args, struct db *db, const struct what *w)
 {
-	const char *path = cli_value(args, "output") ? cli_value(args, "output") : w->run.id;
+	const char *given = cli_new_dir(args, "output", cli->arena),
+		   *path = given ? given : w->run.id;
 	_cleanup_(freep) char *temp = beside(path, "tmp");
 	bool replace = cli_flag(args, "replace");
 	struct got_run got = { 0 };

@@ -199,7 +199,7 @@ test_expect 'RO-Crate: an attempt that read a referenced input says so, and wher
 	P
 '
 test_expect 'RO-Crate: pipeline, inputs and outputs as files, each of them described; nothing is replaced' '
-	cairn export last --format ro-crate --to crate --license https://spdx.org/licenses/CC-BY-4.0
+	cairn export last --format ro-crate --to crate/ --license https://spdx.org/licenses/CC-BY-4.0
 	cmp crate/inputs/table data/table.csv
 	cmp crate/outputs/train/model/sub/w model/sub/w
 	test_is "$(json crate/ro-crate-metadata.json "sorted(p[\"@id\"] for p in next(e for e in d[\"@graph\"] if e[\"@id\"] == \"./\")[\"hasPart\"])")" \

@@ -53,6 +53,8 @@ test_expect 'get gives the bytes of the run that is named, and replaces only whe
 '
 test_expect 'a directory that is not there is not taken for content that is not there' '
 	test_must_fail cairn get a -o nowhere/n 2>err
+	test_code 2 cairn get a -o nowhere/ 2>err.slash
+	test_grep "is a file: give -o PATH without a slash" err.slash
 	test_grep "nowhere: No such file or directory" err
 	test_no_grep "no longer in the store" err
 '
@@ -107,7 +109,7 @@ test_expect 'one grammar of what is meant: RUN/TASK/OUTPUT, RUN:TASK.OUTPUT, an 
 test_expect 'a whole run as a directory: of a run with hits too; its manifest is what the run hash is of' '
 	cairn run -q -p word=third --until a 2>err
 	cairn run -q -p word=third
-	cairn -q get last -o run --inputs
+	cairn -q get last -o run/ --inputs
 	test_is "$(cd run; find . -type f | sort | tr "\n" " ")" \
 		"./inputs/in ./logs/a.log ./manifest.json ./metrics.json ./outputs/a/o ./outputs/b/p ./pipeline/pipeline.yaml "
 	test_is "$(cat run/outputs/b/p)" third
