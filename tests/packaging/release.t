@@ -53,6 +53,23 @@ test_expect --needs minisign 'a signature by the key that the releaser gives; a 
 	echo "0000 *three" >>signed/SHA256SUMS
 	test_must_fail minisign -Vm signed/SHA256SUMS -p key.pub 2>err
 '
+test_expect 'the names of the publisher stand in one file; with the example ones nothing is signed' '
+	(cd "$SRC"; grep -rlIE "@cairn[.]example|github.com/OWNER" packaging action.yml .pre-commit-hooks.yaml) >places
+	test_grep "^packaging/publisher$" places
+	grep -vE "^packaging/(publisher|release)$" places >others || true
+	test_lines 0 others
+	test_must_fail "$SRC/packaging/release" --dirty new key.sec 2>err
+	test_grep "packaging/publisher has its example names.*before it is signed" err
+	cp -r "$SRC/packaging" elsewhere
+	printf "%s\n" "maintainer=\"Ada <ada@example.org>\"" "repository='"'"'https://git.example.org/ada/cairn'"'"'" >elsewhere/publisher
+	mkdir fork
+	git init -q fork
+	git -C fork -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m one
+	mv elsewhere fork/packaging
+	fork/packaging/provenance signed/one >provenance.json
+	test_grep "git[+]https://git.example.org/ada/cairn" provenance.json
+	test_no_grep OWNER provenance.json
+'
 test_expect 'the GitHub Action and the pre-commit hook are YAML with what such files must have' '
 	python3 - "$SRC" <<-"PY"
 	import sys, yaml
