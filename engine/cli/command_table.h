@@ -33,8 +33,10 @@
 	  "not on Kubernetes) or off (also when the store can't be reached)", \
 	  .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
 #define OPT_ON \
-	{ 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", \
-	  .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
+	{ 0, "on", "RUNNER", \
+	  "where tasks run: local, kubernetes, or a cluster of `kubernetes.contexts` (default: " \
+	  "cairn.yaml)", \
+	  .complete = COMPLETE_RUNNER }
 #define OPT_SERVER \
 	{ 0, "server", "URL", \
 	  "ask the `cairn serve` at URL (without a value: the one of CAIRN_SERVER or cairn.yaml)", \

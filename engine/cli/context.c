@@ -192,8 +192,9 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 		cli_print_diags(cli, diags);
 		if (r < 0)
 			return said_all(diags, "cairn.yaml", err);
-		if (cli->runner_option)
-			cli->config->runner = cli->runner_option;
+		if (cli->runner_option &&
+		    config_choose_runner(cli->config, cli->runner_option, err) < 0)
+			return err_wrap(err, "--on");
 		if (cli->cache_option)
 			cli->config->cache = cli->cache_option;
 		if (cli->store_option && apply_store(cli, cwd, err) < 0)

@@ -35,7 +35,8 @@ enum cli_completion {
 	COMPLETE_OUTPUT,
 	COMPLETE_TAG,
 	COMPLETE_APPROVAL, /* a run, then what waits in it */
-	COMPLETE_BUILTIN
+	COMPLETE_BUILTIN,
+	COMPLETE_RUNNER
 };
 
 struct cli_option {

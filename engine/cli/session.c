@@ -75,6 +75,7 @@ static int open_local(struct session *s, struct err *err)
 static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 {
 	const struct config *c = s->config;
+	struct run_cluster *cluster = arena_alloc(cli->arena, sizeof(*cluster));
 	struct kube_access *access = arena_alloc(cli->arena, sizeof(*access));
 	struct kube_profile *profile = arena_alloc(cli->arena, sizeof(*profile));
 	struct runner_kubernetes_options o = { .access = access,
@@ -85,6 +86,8 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	    cluster_profile(c, access, cli->arena, profile, err) < 0 ||
 	    cli_images_own(s->images, &profile->cairn_image, err) < 0)
 		return -1;
+	*cluster = (struct run_cluster){ c->cluster, access->context, access->namespace_ };
+	s->cluster = cluster;
 	profile->arch = cli_images_arch(c, cli->arena);
 	o.client = (struct kube_client_options){ .qps = c->kubernetes.requests_per_second,
 						 .burst = c->kubernetes.requests_burst };

@@ -14,7 +14,8 @@ struct session {
 	struct store *store;
 	struct statcache *cache;
 	struct loop *loop;
-	struct runner *runner; /* only when executing */
+	struct runner *runner;             /* only when executing */
+	const struct run_cluster *cluster; /* likewise, on Kubernetes */
 	int leases_fd;
 	const char *steps_program, *launch_program; /* where tasks run */
 	const char *steps_here;

@@ -118,8 +118,8 @@ int run_cancel_jobs(const struct config *c, struct db *db, const struct run_row 
 	struct cluster k;
 	int result;
 
-	if (cluster_open(c, &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &k, err) <
-	    0)
+	if (cluster_open(c, r->options_json,
+			 &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &k, err) < 0)
 		return -1;
 	result = kube_delete_run(k.client, k.access.namespace_, k.profile.project, r->id, ret_n,
 				 err);

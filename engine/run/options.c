@@ -65,6 +65,12 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 		json_object_set_new(j, "salt", facts_text(o->salt));
 	if (o->runner)
 		json_object_set_new(j, "runner", json_string(o->runner));
+	if (o->cluster)
+		json_object_set_new(j, "cluster",
+				    json_pack("{s:o, s:o, s:o}", "name",
+					      facts_text(o->cluster->name), "context",
+					      facts_text(o->cluster->context), "namespace",
+					      facts_text(o->cluster->namespace_)));
 	if (o->served)
 		json_object_set_new(j, "served", json_true());
 	if (o->unbegun)
@@ -125,6 +131,16 @@ static const struct schedule_times *read_schedule(const json_t *options, struct 
 	return t->name && t->time && t->interval_start && t->interval_end ? t : NULL;
 }
 
+static const struct run_cluster *read_cluster(const json_t *options, struct arena *arena)
+{
+	const json_t *j = json_object_get(options, "cluster");
+	struct run_cluster *c = arena_alloc(arena, sizeof(*c));
+
+	*c = (struct run_cluster){ read_name(j, "name", arena), read_name(j, "context", arena),
+				   read_name(j, "namespace", arena) };
+	return json_is_object(j) ? c : NULL;
+}
+
 int options_from_json(const char *json, struct arena *arena, struct run_options *ret,
 		      struct err *err)
 {
@@ -144,6 +160,7 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->firing.times = read_schedule(j, arena);
 	ret->salt = read_name(j, "salt", arena);
 	ret->runner = read_name(j, "runner", arena);
+	ret->cluster = read_cluster(j, arena);
 	ret->served = json_is_true(json_object_get(j, "served"));
 	ret->unbegun = (unsigned)MAX(json_integer_value(json_object_get(j, "unbegun")), 0);
 	ret->request = read_name(j, "request", arena);
@@ -218,6 +235,13 @@ const char *run_durable_runner(const char *options_json, struct arena *arena)
 	struct run_options o;
 
 	return options_from_json(options_json, arena, &o, NULL) == 0 ? o.runner : NULL;
+}
+
+const struct run_cluster *run_cluster_of(const char *options_json, struct arena *arena)
+{
+	struct run_options o;
+
+	return options_from_json(options_json, arena, &o, NULL) == 0 ? o.cluster : NULL;
 }
 
 bool run_is_left(const struct run_row *r)

@@ -386,6 +386,7 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 		r->row.nominal_ns = r->o->firing.nominal_ns;
 	}
 	o.runner = durable_name(r);
+	o.cluster = r->ctx->cluster;
 	fill_engine(r);
 	if (row_describe(r->ctx, r->pipeline, r->params, &o, r->arena, &r->row, err) < 0)
 		return -1;
@@ -401,6 +402,7 @@ int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct 
 	struct run_options o = *r->o;
 
 	o.runner = durable_name(r);
+	o.cluster = r->ctx->cluster;
 	r->row.options_json = options_to_json(&o, r->arena);
 	fill_engine(r);
 	if (make_plan(r, pins, n_pins, err) < 0 || clear_leftovers(r, err) < 0)
@@ -504,6 +506,12 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 			       "run %s executes on %s, and what it started may go on there: cairn "
 			       "resume --on %s %s",
 			       row.id, o.runner, o.runner, row.id);
+	if (o.cluster && ctx->cluster && !str_eq(o.cluster->name, ctx->cluster->name))
+		return err_set(err, ERR_INVALID,
+			       "run %s executes on the cluster %s, and what it started may go on "
+			       "there: cairn resume --on %s %s",
+			       row.id, o.cluster->name ? o.cluster->name : "that cairn.yaml names",
+			       o.cluster->name ? o.cluster->name : "kubernetes", row.id);
 	if (o.request) { /* its keys use the salt of the project that it came from */
 		config.salt = o.salt;
 		here.config = &config;

@@ -31,6 +31,13 @@ struct early_stop {
 };
 #define RUN_STOPPED_EARLY "stopped early: "
 
+/* The cluster on which the Jobs of a run are: whoever looks for them later needs to know. */
+struct run_cluster {
+	const char *name;    /* in `kubernetes.contexts` of cairn.yaml; NULL: in none */
+	const char *context; /* of the kubeconfig; NULL: of the pod that the engine ran in */
+	const char *namespace_;
+};
+
 struct run_options {
 	const struct param_override *overrides;
 	size_t n_overrides;
@@ -66,6 +73,7 @@ struct run_options {
 	} tasks;
 	/* The durable runner, set when the run starts; NULL: attempts end with the engine. */
 	const char *runner;
+	const struct run_cluster *cluster; /* likewise: where it is; or NULL */
 	const char *salt; /* the project's at the run's start; NULL: the current one */
 	/* A server owns the run and resumes it when its engine dies. `request`: the id of the
 	 * request by which the run was handed over (run/handover/handover.h), or NULL. */
@@ -142,6 +150,8 @@ struct run_context {
 	struct store *store;
 	struct statcache *cache; /* or NULL */
 	struct runner *runner;
+	/* For a runner on a cluster; else NULL. */
+	const struct run_cluster *cluster;
 	/* For a runner that executes attempts in containers (plan/plan.h); else NULL. */
 	const struct plan_images *images;
 	/* Path of the program of built-in steps, as the runner's attempts see it; NULL: on PATH. */
@@ -169,6 +179,8 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 /* The durable runner on which a run's attempts outlive its engine (from run_row.options_json);
  * NULL: none. In `arena`. */
 const char *run_durable_runner(const char *options_json, struct arena *arena);
+/* Where the Jobs of such a run are; NULL: not on record. In `arena`. */
+const struct run_cluster *run_cluster_of(const char *options_json, struct arena *arena);
 /* True when the run has no engine and no durable runner: its attempts without an end are lost. */
 bool run_is_left(const struct run_row *r);
 struct reproduction;

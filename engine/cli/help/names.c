@@ -170,6 +170,17 @@ static void offer_builtins(struct cli *cli, const struct words *w)
 		offer(cli, v[i]->name, "");
 }
 
+static void offer_runners(struct cli *cli, const struct words *w)
+{
+	const struct config *c;
+
+	(void)w;
+	offer(cli, "local", "");
+	offer(cli, "kubernetes", "");
+	for (size_t i = 0; cli_config(cli, &c, NULL) == 0 && i < c->n_clusters; i++)
+		offer(cli, c->clusters[i].name, "");
+}
+
 /* The table. */
 
 static const struct {
@@ -186,6 +197,7 @@ static const struct {
 	[COMPLETE_TAG] = { { "tags" }, offer_tags },
 	[COMPLETE_APPROVAL] = { { "approvals" }, offer_approvals },
 	[COMPLETE_BUILTIN] = { { "builtins" }, offer_builtins },
+	[COMPLETE_RUNNER] = { { "runners" }, offer_runners },
 };
 
 const struct help_names *help_names(enum cli_completion what)

@@ -68,17 +68,16 @@ static const char *text_of(const json_t *o, const char *key)
 
 static const json_t *def(const struct reference *r, const char *ref)
 {
-	const json_t *d;
-	const char *name = ref + strlen(DEFS), *slash;
+	const json_t *d = r->defs;
+	const char *name = ref + strlen(DEFS);
 
 	assert(str_has_prefix(ref, DEFS));
-	slash = strchr(name, '/'); /* "#/$defs/projectPaths/items" */
-	if (slash) {
-		_cleanup_(freep) char *head = xstrndup(name, (size_t)(slash - name));
+	while (d && *name) { /* "#/$defs/projectPaths/items" */
+		size_t len = strcspn(name, "/");
+		_cleanup_(freep) char *key = xstrndup(name, len);
 
-		d = json_object_get(json_object_get(r->defs, head), slash + 1);
-	} else {
-		d = json_object_get(r->defs, name);
+		d = json_object_get(d, key);
+		name += len + (name[len] == '/');
 	}
 	assert(d);
 	return d;

@@ -150,7 +150,7 @@ static int print_pod(struct logs *l, const struct attempt_row *a, struct err *er
 
 	if (!pod_runs(&p) && p.now.ended_ns)
 		return print_stored(l, &p.now, -1, err);
-	if (pod_log_open(l->config, &pod, err) < 0)
+	if (pod_log_open(l->config, l->run.options_json, &pod, err) < 0)
 		return -1;
 	r = pod_log_print(pod, &o, err);
 	pod_log_close(pod);

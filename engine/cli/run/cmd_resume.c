@@ -1,13 +1,15 @@
 /* `cairn resume`. */
 #include "cli/reproduce/reproduce.h"
 #include "cli/run/stranger.h"
+#include "run/project/cluster.h"
 
-/* *id: NULL becomes the newest run that can be resumed. Sets the runner that its attempts used,
- * unless --on names one. */
+/* *id: NULL becomes the newest run that can be resumed. Sets the runner that its attempts used, and
+ * the cluster, as it was called at the run's start; unless --on names another one. */
 static int choose_runner(struct cli *cli, const char **id, struct err *err)
 {
 	struct run_row *rows, row;
-	const char *runner;
+	const struct run_cluster *where;
+	const char *runner, *on;
 	struct db *db;
 	size_t n;
 
@@ -24,9 +26,17 @@ static int choose_runner(struct cli *cli, const char **id, struct err *err)
 	if (record_find_run(db, *id, cli->arena, &row, err) < 0)
 		return -1;
 	runner = run_durable_runner(row.options_json, cli->arena);
-	if (runner && !cli->runner_option)
-		cli->config->runner = cli->runner_option = runner;
-	return 0;
+	if (!runner)
+		return 0;
+	where = run_cluster_of(row.options_json, cli->arena);
+	on = where && where->name ? where->name : runner;
+	if (!cli->runner_option)
+		cli->runner_option = on;
+	/* Another one is run_resume()'s to refuse. */
+	if (!str_eq(cli->runner_option, on))
+		return 0;
+	return where ? cluster_of_run(cli->config, where, err)
+		     : config_choose_runner(cli->config, on, err);
 }
 
 int cmd_resume(struct cli *cli, const struct cli_args *args)

@@ -20,6 +20,7 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 				       .store = e->s.store,
 				       .cache = e->s.cache,
 				       .runner = e->s.runner,
+				       .cluster = e->s.cluster,
 				       .images = cli_images_plan(e->s.images),
 				       .leases_fd = e->s.leases_fd,
 				       .steps_program = e->s.steps_program,

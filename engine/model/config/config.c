@@ -17,7 +17,6 @@
 #include "model/state.h"
 #include "model/step/placement.h"
 
-static const char *const runners[] = { "local", "kubernetes" };
 static const char *const cache_modes[] = { "read-write", "read-only", "off" };
 static const char *const workspaces[] = { "auto", "mount", "link", "copy" };
 static const char *const styles[] = { "auto", "path", "virtual" };
@@ -150,6 +149,30 @@ bool config_takes_results(const struct config *c)
 	return !str_eq(c->cache, "off") || !str_eq(c->runner, "kubernetes");
 }
 
+int config_choose_runner(struct config *c, const char *name, struct err *err)
+{
+	_cleanup_(freep) const char **names = xcalloc(c->n_clusters + 2, sizeof(*names));
+	_cleanup_(str_deinit) struct str all = { 0 }, near = { 0 };
+	size_t n = 0;
+
+	names[n++] = "local";
+	names[n++] = "kubernetes";
+	for (size_t i = 0; i < c->n_clusters; i++)
+		names[n++] = c->clusters[i].name;
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(name, names[i])) {
+			c->runner = names[i == 0 ? 0 : 1];
+			c->cluster = i < 2 ? NULL : names[i];
+			c->kubernetes = i < 2 ? c->unnamed : c->clusters[i - 2].kubernetes;
+			return 0;
+		}
+	for (size_t i = 0; i < n; i++)
+		str_addf(&all, "%s%s", i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
+	str_add(&near, "");
+	text_add_suggestion(&near, name, names, n);
+	return err_set(err, ERR_USAGE, "must be %s, not `%.60s`%s", all.s, name, near.s);
+}
+
 const char *config_server_url(struct arena *arena, const char *text, struct err *err)
 {
 	const char *host = str_has_prefix(text, "http://") || str_has_prefix(text, "https://")
@@ -193,6 +216,7 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 	static const char *const resources[] = { "cpu", "memory", "gpu" };
 	const struct yaml_node *v;
 	const char *uri, *problem;
+	struct err why = { 0 };
 	int64_t count;
 
 	if (yaml_is_null(root) || !doc_want_map(d, root, "cairn.yaml"))
@@ -217,8 +241,6 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_bytes(d, v, "`reference_above`", &c->reference_above);
 	if ((v = yaml_get(root, "store_options")))
 		read_store_options(d, v, c);
-	if ((v = yaml_get(root, "runner")))
-		read_choice(d, v, "`runner`", runners, ARRAY_LEN(runners), &c->runner);
 	if ((v = yaml_get(root, "workspace")))
 		read_choice(d, v, "`workspace`", workspaces, ARRAY_LEN(workspaces), &c->workspace);
 	if ((v = yaml_get(root, "sandbox")))
@@ -244,6 +266,9 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_serve(d, v, c);
 	if ((v = yaml_get(root, "kubernetes")))
 		config_read_kubernetes(d, v, c);
+	if ((v = yaml_get(root, "runner")) && doc_want_text(d, v, "`runner`") &&
+	    config_choose_runner(c, doc_text(d, v), &why) < 0)
+		doc_error(d, v, "`runner` %s", why.msg);
 }
 
 static int load_file(struct config *c, struct diag_list *diags, struct err *err)
@@ -301,12 +326,9 @@ static void read_variables(struct config *c, struct diag_list *diags)
 		if (strcmp(v, c->cache) != 0)
 			bad_variable(diags, "CAIRN_CACHE", "must be read-write, read-only or off");
 	}
-	if ((v = variable("CAIRN_RUNNER"))) {
-		if (strcmp(v, runners[0]) != 0 && strcmp(v, runners[1]) != 0)
-			bad_variable(diags, "CAIRN_RUNNER", "must be local or kubernetes");
-		else
-			c->runner = arena_strdup(c->arena, v);
-	}
+	if ((v = variable("CAIRN_RUNNER")) &&
+	    config_choose_runner(c, arena_strdup(c->arena, v), &why) < 0)
+		bad_variable(diags, "CAIRN_RUNNER", why.msg);
 	if ((v = variable("CAIRN_SERVER")) &&
 	    !(c->serve.url = config_server_url(c->arena, v, &why)))
 		bad_variable(diags, "CAIRN_SERVER", why.msg);
@@ -335,7 +357,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	arena = arena_new();
 	c = arena_alloc(arena, sizeof(*c));
 	*c = (struct config){ .project_root = arena_strdup(arena, root),
-			      .runner = runners[0],
+			      .runner = "local",
 			      .cache = cache_modes[0],
 			      .workspace = workspaces[0],
 			      .gpus = -1,
@@ -381,6 +403,6 @@ void config_free(struct config *c)
 {
 	if (!c)
 		return;
-	json_decref(c->kubernetes.placement);
+	json_decref(c->placements);
 	arena_free(c->arena);
 }

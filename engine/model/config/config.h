@@ -14,7 +14,7 @@
  *	                             # project's directories that are inputs or code
  *	reference_above: 1Gi         # larger inputs by URI are pinned and fetched when needed,
  *	                             # not copied into the store
- *	runner: local                # CAIRN_RUNNER: or kubernetes
+ *	runner: local                # CAIRN_RUNNER: or kubernetes, or one of its `contexts`
  *	workspace: auto              # how local steps get inputs: as reflinks; else large ones
  *	                             # as mounts, else as links, else as copies. mount, link:
  *	                             # all so, or an error. copy: as reflinks, else as copies
@@ -65,6 +65,9 @@
  *	  requests: {per_second: 20, burst: 30}      # to the API server
  *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps; a step's
  *	                             # own keys win
+ *	  contexts:                  # several clusters: `--on gpu` takes this one
+ *	    gpu: {context: prod-gpu, namespace: ml}   # `context` is its name unless given; all
+ *	                             # keys of this block, which has the others
  *	serve:
  *	  lease: cairn               # of several servers, only the holder of this Lease works
  *	  url: https://cairn.example.org   # CAIRN_SERVER: used by `run --detach`
@@ -81,6 +84,34 @@
 
 #define CONFIG_JOBS_MAX  100000
 #define CONFIG_ARRAY_MAX 1024 /* as the runner has it */
+
+/* `kubernetes` of cairn.yaml. */
+struct config_kubernetes {
+	const char *context, *namespace_,
+		*kubeconfig;         /* NULL: not given; kubeconfig is an absolute path */
+	bool kubeconfig_is_projects; /* it lies in the project: the user didn't choose
+					what it says */
+	const char *image, *image_pull_policy;
+	const char *store_secret, *store_account, *store_ca, *store_claim, *secrets;
+	struct {
+		const char *endpoint, *region, *style;
+		bool anonymous;
+	} store_options; /* for pods; keys that aren't given: as for this machine */
+	const char *cloud;
+	const char *const *registries; /* NULL-terminated, never NULL: "host:port" */
+	uint32_t jobs, array;          /* 0: not given */
+	uint32_t sidecar_cpu_milli;    /* 0: not given, as all of these */
+	uint64_t sidecar_memory_bytes;
+	struct {
+		const char *host_path, *claim; /* one of them, or none */
+		uint64_t bytes;                /* 0: not given */
+	} cache;
+	int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns,
+		upload_within_ns;
+	int64_t save_within_ns;
+	uint32_t requests_per_second, requests_burst;
+	json_t *placement; /* the keys of placement.h, an object; goes with the config */
+};
 
 struct config {
 	const char *project_root; /* absolute */
@@ -101,36 +132,21 @@ struct config {
 	const char *const *ignore; /* NULL-terminated, never NULL: as content_put_options has it */
 	uint64_t reference_above;  /* bytes of an input by URI above which it is referenced, not
 				      copied. Default 1 GiB */
-	const char *runner;        /* "local" (default) or "kubernetes" */
+	const char *runner;        /* "local" (default) or "kubernetes"; see `cluster`, too */
 	const char *workspace;     /* "auto" (default), "mount", "link" or "copy" */
 	struct step_sandbox sandbox;
 	bool audit; /* the first execution of each step reports undeclared reads */
-	struct {
-		const char *context, *namespace_,
-			*kubeconfig;         /* NULL: not given; kubeconfig is an absolute path */
-		bool kubeconfig_is_projects; /* it lies in the project: the user didn't choose
-						what it says */
-		const char *image, *image_pull_policy;
-		const char *store_secret, *store_account, *store_ca, *store_claim, *secrets;
-		struct {
-			const char *endpoint, *region, *style;
-			bool anonymous;
-		} store_options; /* for pods; keys that aren't given: as for this machine */
-		const char *cloud;
-		const char *const *registries; /* NULL-terminated, never NULL: "host:port" */
-		uint32_t jobs, array;          /* 0: not given */
-		uint32_t sidecar_cpu_milli;    /* 0: not given, as all of these */
-		uint64_t sidecar_memory_bytes;
-		struct {
-			const char *host_path, *claim; /* one of them, or none */
-			uint64_t bytes;                /* 0: not given */
-		} cache;
-		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns,
-			upload_within_ns;
-		int64_t save_within_ns;
-		uint32_t requests_per_second, requests_burst;
-		json_t *placement; /* the keys of placement.h, an object; goes with the config */
-	} kubernetes;
+	struct config_kubernetes kubernetes; /* of the chosen cluster */
+	/* `kubernetes.contexts`: clusters by name. What one of them doesn't say is as in the block.
+	 */
+	const struct config_cluster {
+		const char *name;
+		struct config_kubernetes kubernetes;
+	} * clusters;
+	size_t n_clusters;
+	const char *cluster; /* the chosen one; NULL: none of these, but what the block says */
+	struct config_kubernetes unnamed; /* what the block says */
+	json_t *placements;               /* holds all of them */
 	struct {
 		const char *lease, *url,
 			*project; /* NULL: not given; the URL has no slash at its end */
@@ -162,6 +178,9 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 /* "http://HOST[:PORT][/PATH]", or https, as the beginning of requests: without a slash at the end.
  * NULL for anything else; `err` says what it must be. */
 const char *config_server_url(struct arena *arena, const char *text, struct err *err);
+/* Where tasks run: "local", "kubernetes" or the name of a cluster. ERR_USAGE: there is no such one;
+ * the message lists all. */
+int config_choose_runner(struct config *c, const char *name, struct err *err);
 /* Whether a run uses results that the store has already. With `cache: off` it does only on this
  * machine, where it looks in its own directory; pods have only the shared store. */
 bool config_takes_results(const struct config *c);

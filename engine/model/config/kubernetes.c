@@ -6,6 +6,9 @@
  * first and reports unknown keys of both kinds. check_together() is last: it refuses combinations
  * that are wrong for any cluster.
  *
+ * An entry of `contexts` is such a block again. It is read over a copy of the one around it, so it
+ * has all that it doesn't say itself.
+ *
  * A kubeconfig that lies in the project, through symbolic links too, is marked as the project's:
  * the user didn't choose what it says.
  */
@@ -22,6 +25,7 @@ static const char *const own_keys[] = {
 	"store_options", "secrets",       "cloud",           "jobs",         "array",
 	"sidecar",       "ttl",           "schedule_within", "image_within", "gang_within",
 	"lost_within",   "upload_within", "requests",        "save_within",  "cache",
+	"contexts",
 };
 
 void config_kubernetes_init(struct config *c)
@@ -29,7 +33,10 @@ void config_kubernetes_init(struct config *c)
 	static const char *const none[] = { NULL };
 
 	c->kubernetes.registries = none;
+	c->placements = json_array();
 	c->kubernetes.placement = json_object();
+	json_array_append_new(c->placements, c->kubernetes.placement);
+	c->unnamed = c->kubernetes;
 }
 
 /* A symbolic link counts as its target. A file that can't be found counts as the project's. */
@@ -127,6 +134,7 @@ static void read_cache(const struct doc *d, const struct yaml_node *n, struct co
 	if (!doc_want_map(d, n, "`cache`"))
 		return;
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
+	c->kubernetes.cache.host_path = c->kubernetes.cache.claim = NULL;
 	path = yaml_get(n, "host_path");
 	claim = yaml_get(n, "claim");
 	if (!path == !claim)
@@ -199,33 +207,38 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 	}
 }
 
-/* Checks keys that depend on each other, once all are read. */
+/* Checks keys that depend on each other, once all are read. In `contexts`, one of them may come
+ * from the block around it. */
 static void check_together(const struct doc *d, const struct yaml_node *n, const struct config *c)
 {
 	const json_t *placement = c->kubernetes.placement, *secret;
 	const char *of_steps = json_string_value(json_object_get(placement, "service_account"));
+	const struct yaml_node *v;
 	size_t i;
 
 	if (c->kubernetes.store_account && of_steps &&
 	    strcmp(of_steps, c->kubernetes.store_account) != 0)
-		doc_error(d, yaml_get(n, "service_account"),
+		doc_error(d, (v = yaml_get(n, "service_account")) ? v : n,
 			  "a pod has one service account: `store_account` is another one");
 	json_array_foreach(
 		json_object_get(placement, "env_from"), i,
 		secret) if (str_eq(json_string_value(secret), c->kubernetes.store_secret))
-		doc_error(d, yaml_get(n, "env_from"),
+		doc_error(d, (v = yaml_get(n, "env_from")) ? v : n,
 			  "`%s` has the store's credentials, which a step's program "
 			  "doesn't get",
 			  c->kubernetes.store_secret);
-	if (c->kubernetes.store_claim && yaml_get(n, "cache"))
+	if (c->kubernetes.store_claim &&
+	    (c->kubernetes.cache.host_path || c->kubernetes.cache.claim))
 		doc_error(
-			d, yaml_get(n, "cache"),
+			d, (v = yaml_get(n, "cache")) ? v : n,
 			"`cache` is for a store in a bucket: `store_claim` is in a volume already");
 	if (c->kubernetes.store_claim &&
 	    (c->kubernetes.store_secret || c->kubernetes.store_account))
-		doc_error(d, yaml_get(n, "store_claim"),
+		doc_error(d, (v = yaml_get(n, "store_claim")) ? v : n,
 			  "`store_claim` is a store in a volume: it takes no credentials");
 }
+
+static void read_contexts(const struct doc *d, const struct yaml_node *n, struct config *c);
 
 void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
@@ -254,4 +267,41 @@ void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, stru
 		read_cache(d, v, c);
 	read_limits(d, n, c);
 	check_together(d, n, c);
+	c->unnamed = c->kubernetes;
+	if ((v = yaml_get(n, "contexts")))
+		read_contexts(d, v, c);
+}
+
+static void read_contexts(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	struct config_cluster *list;
+
+	if (!doc_want_map(d, n, "`contexts`"))
+		return;
+	list = arena_alloc(c->arena, (n->len + 1) * sizeof(*list));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *v = n->pairs[i].value;
+		struct config_cluster *to = &list[c->n_clusters];
+		struct config of = *c;
+
+		if (!placement_read_name(d, key, "the name of a cluster", &to->name) ||
+		    !doc_want_map(d, v, to->name))
+			continue;
+		if (str_eq(to->name, "local") || str_eq(to->name, "kubernetes")) {
+			doc_error(d, key, "`contexts`: `%s` means something else after --on",
+				  to->name);
+			continue;
+		}
+		if (yaml_get(v, "contexts")) {
+			doc_error(d, yaml_get(v, "contexts"), "`contexts` has no `contexts`");
+			continue;
+		}
+		of.kubernetes.context = to->name;
+		of.kubernetes.placement = json_deep_copy(c->kubernetes.placement);
+		json_array_append_new(c->placements, of.kubernetes.placement);
+		config_read_kubernetes(d, v, &of);
+		to->kubernetes = of.kubernetes;
+		c->n_clusters++;
+	}
+	c->clusters = list;
 }

@@ -173,12 +173,31 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 	return project_id(c, arena, &ret->project, err);
 }
 
-int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret,
-		 struct err *err)
+int cluster_of_run(struct config *c, const struct run_cluster *where, struct err *err)
 {
+	if (!where)
+		return 0;
+	if (config_choose_runner(c, where->name ? where->name : "kubernetes", NULL) < 0)
+		return err_set(err, ERR_INVALID,
+			       "the run is on the cluster %s, which `kubernetes.contexts` in "
+			       "cairn.yaml doesn't name any more",
+			       where->name);
+	if (where->context)
+		c->kubernetes.context = where->context;
+	if (where->namespace_)
+		c->kubernetes.namespace_ = where->namespace_;
+	return 0;
+}
+
+int cluster_open(const struct config *c, const char *options_json,
+		 const struct kube_client_options *o, struct cluster *ret, struct err *err)
+{
+	struct config of_run = *c;
+
 	*ret = (struct cluster){ .arena = arena_new() };
-	if (cluster_access(c, ret->arena, &ret->access, err) < 0 ||
-	    cluster_profile(c, &ret->access, ret->arena, &ret->profile, err) < 0 ||
+	if (cluster_of_run(&of_run, run_cluster_of(options_json, ret->arena), err) < 0 ||
+	    cluster_access(&of_run, ret->arena, &ret->access, err) < 0 ||
+	    cluster_profile(&of_run, &ret->access, ret->arena, &ret->profile, err) < 0 ||
 	    kube_client_new(&ret->access, o, &ret->client, err) < 0) {
 		cluster_close(ret);
 		return -1;

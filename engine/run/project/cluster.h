@@ -4,6 +4,7 @@
 #define CAIRN_RUN_PROJECT_CLUSTER_H
 
 #include "model/config/config.h"
+#include "run/run.h"
 #include "runners/kubernetes/api/client.h"
 #include "runners/kubernetes/job/job.h"
 
@@ -23,9 +24,14 @@ struct cluster {
 	struct kube_profile profile;
 	struct kube_client *client;
 };
-/* `c` must outlive *ret. On failure there is nothing to close. */
-int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret,
-		 struct err *err);
+/* The configuration of the cluster on which a run's Jobs are, whatever is chosen now; its strings
+ * are those of `c` and `where` (NULL: not on record, so the chosen one). ERR_INVALID: cairn.yaml
+ * doesn't name that cluster any more. */
+int cluster_of_run(struct config *c, const struct run_cluster *where, struct err *err);
+/* The cluster of a run, from its options. `c` must outlive *ret. On failure there is nothing to
+ * close. */
+int cluster_open(const struct config *c, const char *options_json,
+		 const struct kube_client_options *o, struct cluster *ret, struct err *err);
 void cluster_close(struct cluster *k);
 
 #endif

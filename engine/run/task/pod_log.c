@@ -35,13 +35,14 @@ struct pod_log {
 	struct cluster cluster;
 };
 
-int pod_log_open(const struct config *c, struct pod_log **ret, struct err *err)
+int pod_log_open(const struct config *c, const char *options_json, struct pod_log **ret,
+		 struct err *err)
 {
 	const struct kube_client_options o = { .patience_ns = PATIENCE_NS,
 					       .max_connections = POD_LOG_NODES_MAX + 1 };
 	struct pod_log *l = xcalloc(1, sizeof(*l));
 
-	if (cluster_open(c, &o, &l->cluster, err) < 0) {
+	if (cluster_open(c, options_json, &o, &l->cluster, err) < 0) {
 		free(l);
 		return -1;
 	}

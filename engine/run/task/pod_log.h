@@ -28,8 +28,9 @@ struct pod_log_options {
 };
 
 struct pod_log;
-/* Connects to the cluster in `c`, which must outlive *ret. */
-int pod_log_open(const struct config *c, struct pod_log **ret, struct err *err);
+/* Connects to the cluster of the run with these options. `c` must outlive *ret. */
+int pod_log_open(const struct config *c, const char *options_json, struct pod_log **ret,
+		 struct err *err);
 void pod_log_close(struct pod_log *l);  /* NULL is fine */
 void pod_log_cancel(struct pod_log *l); /* any thread: a print now or later returns ERR_CANCELLED */
 /* Prints from the log's beginning. Returns enum pod_log_end. Blocks; any thread, one at a time. */

@@ -44,8 +44,9 @@ struct log_stream {
 	bool sought; /* in a file: the last lines were searched */
 	off_t at;    /* position in the whole log */
 	int64_t asked_ns;
-	char *path;     /* of the live file */
-	struct err err; /* why the stream fails */
+	char *path;        /* of the live file */
+	char *run_options; /* in a pod: of its run */
+	struct err err;    /* why the stream fails */
 };
 
 static void log_free(void *arg)
@@ -55,6 +56,7 @@ static void log_free(void *arg)
 	api_log_pod_free(s->pod);
 	fd_closep(&s->fd);
 	free(s->path);
+	free(s->run_options);
 	free(s);
 }
 
@@ -128,9 +130,9 @@ static ssize_t read_pod(struct log_stream *s, char *buf, size_t max)
 	if (!s->pod && still_runs(s, &log, NULL) == 0)
 		return go_on_from_store(s, &log, buf, max);
 	if (!s->pod)
-		s->pod = api_log_pod_new(
-			&(struct api_log_pod_options){ s->project->config, (uint64_t)s->attempt,
-						       s->part.wanted, s->follow, pod_runs, s });
+		s->pod = api_log_pod_new(&(struct api_log_pod_options){
+			s->project->config, s->run_options, (uint64_t)s->attempt, s->part.wanted,
+			s->follow, pod_runs, s });
 	n = api_log_pod_read(s->pod, buf, max);
 	if (n == WEB_STREAM_END && api_log_pod_was_missing(s->pod) &&
 	    still_runs(s, &log, NULL) == 0)
@@ -282,8 +284,10 @@ static bool open_log(struct api *a, struct log_stream *s, const struct run_row *
 	s->live = row->ended_ns == 0;
 	s->in_pod =
 		s->live && str_eq(run_durable_runner(run->options_json, a->arena), "kubernetes");
-	if (s->in_pod)
+	if (s->in_pod) {
+		s->run_options = xstrdup(run->options_json);
 		return true;
+	}
 	if (s->live) {
 		s->path = runner_local_log_path(a->project->config->state_dir, (uint64_t)row->id);
 		s->fd = open(s->path, O_RDONLY | O_CLOEXEC);

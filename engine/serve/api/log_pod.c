@@ -17,6 +17,7 @@ struct api_log_pod {
 	pthread_t thread;
 	bool threaded;
 	struct api_log_pod_options asked;
+	char *run_options;
 	int ours, theirs; /* the thread's end of the socket, and the stream's */
 	/* The thread's, until `told` is set. */
 	atomic_bool told;
@@ -57,7 +58,7 @@ static void *run(void *arg)
 	struct pod_log *log = NULL;
 	bool gone;
 
-	p->result = pod_log_open(p->asked.config, &log, &p->err);
+	p->result = pod_log_open(p->asked.config, p->run_options, &log, &p->err);
 	if (p->result == 0) {
 		pthread_mutex_lock(&p->lock);
 		p->log = log;
@@ -80,6 +81,7 @@ struct api_log_pod *api_log_pod_new(const struct api_log_pod_options *o)
 	int ends[2] = { -1, -1 };
 
 	*p = (struct api_log_pod){ .asked = *o, .ours = -1, .theirs = -1, .result = -1 };
+	p->run_options = o->run_options ? xstrdup(o->run_options) : NULL;
 	pthread_mutex_init(&p->lock, NULL);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return p;
@@ -108,6 +110,7 @@ void api_log_pod_free(struct api_log_pod *p)
 	fd_closep(&p->ours);
 	pod_log_close(p->log);
 	pthread_mutex_destroy(&p->lock);
+	free(p->run_options);
 	free(p);
 }
 

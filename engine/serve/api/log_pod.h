@@ -11,6 +11,7 @@
 struct api_log_pod;
 struct api_log_pod_options {
 	const struct config *config; /* must outlive the log */
+	const char *run_options;     /* of its run, as they are on record; copied */
 	uint64_t attempt_id;
 	struct log_wanted wanted;
 	bool follow;

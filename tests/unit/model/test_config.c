@@ -187,7 +187,7 @@ static void test_variables(void **state)
 	assert_non_null(strstr(
 		said, "CAIRN_STORE: a store is a directory, s3://bucket/… or gs://bucket/…\n"));
 	assert_non_null(strstr(said, "CAIRN_JOBS: must be a number of tasks to run at once\n"));
-	assert_non_null(strstr(said, "CAIRN_RUNNER: must be local or kubernetes\n"));
+	assert_non_null(strstr(said, "CAIRN_RUNNER: must be local or kubernetes, not `slurm`\n"));
 	free(said);
 }
 
@@ -350,6 +350,17 @@ static void test_bad_cluster(void **state)
 		{ "kubernetes: {cache: {host_path: a/b}}", ":1:33: `host_path`: `a/b` isn't" },
 		{ "kubernetes: {cache: {host_path: /a/../b}}", ":1:33: `host_path`: `/a/../b`" },
 		{ "kubernetes: {cache: {claim: c, size: 0}}", ":1:38: `size` must be more than 0" },
+		{ "kubernetes: {contexts: {local: {}}}",
+		  ":1:25: `contexts`: `local` means something else after --on" },
+		{ "kubernetes: {contexts: {G: {}}}", ":1:25: the name of a cluster: `G` can't be" },
+		{ "kubernetes: {contexts: {g: {contexts: {}}}}", "`contexts` has no `contexts`" },
+		{ "kubernetes: {contexts: {g: {namespac: a}}}",
+		  ":1:29: unknown key `namespac` (did you mean `namespace`?)" },
+		{ "kubernetes: {store_secret: a, contexts: {g: {store_claim: b}}}",
+		  ":1:59: `store_claim` is a store in a volume" },
+		{ "runner: gpo\nkubernetes: {contexts: {gpu: {}}}",
+		  ":1:9: `runner` must be local, kubernetes or gpu, not `gpo` (did you mean "
+		  "`gpu`" },
 		{ "kubernetes: {store_claim: a, cache: {claim: c}}",
 		  ":1:37: `cache` is for a store in a bucket" },
 		{ "kubernetes: {requests: {per_second: 0}}", ":1:37: `per_second` must be from 1" },
@@ -374,6 +385,52 @@ static void test_bad_cluster(void **state)
 			fail_msg("%s: %s", cases[i].yaml, said);
 		free(said);
 	}
+}
+
+static void test_contexts(void **state)
+{
+	_cleanup_(str_deinit) struct str of_gpu = { 0 }, of_block = { 0 };
+	struct err err = { 0 };
+	struct config *c;
+
+	put("runner: gpu\n"
+	    "kubernetes:\n"
+	    "  context: here\n"
+	    "  namespace: ml\n"
+	    "  queue: team-a\n"
+	    "  node_selector: {disk: ssd}\n"
+	    "  cache: {host_path: /var/cache/cairn, size: 1Gi}\n"
+	    "  contexts:\n"
+	    "    gpu: {namespace: gpus, node_selector: {gpu: a100}, cache: {claim: c}}\n"
+	    "    lab: {context: lab_1}\n");
+	c = load(".", NULL, NULL);
+	assert_string_equal(c->runner, "kubernetes");
+	assert_string_equal(c->cluster, "gpu");
+	assert_string_equal(c->kubernetes.context, "gpu");
+	assert_string_equal(c->kubernetes.namespace_, "gpus");
+	assert_null(c->kubernetes.cache.host_path);
+	assert_string_equal(c->kubernetes.cache.claim, "c");
+	json_add_canonical(&of_gpu, c->kubernetes.placement);
+	assert_string_equal(of_gpu.s,
+			    "{\"node_selector\":{\"gpu\":\"a100\"},\"queue\":\"team-a\"}");
+
+	assert_int_equal(config_choose_runner(c, "lab", &err), 0);
+	assert_string_equal(c->kubernetes.context, "lab_1");
+	assert_string_equal(c->kubernetes.namespace_, "ml");
+
+	assert_int_equal(config_choose_runner(c, "kubernetes", &err), 0);
+	assert_null(c->cluster);
+	assert_string_equal(c->kubernetes.context, "here");
+	json_add_canonical(&of_block, c->kubernetes.placement);
+	assert_string_equal(of_block.s,
+			    "{\"node_selector\":{\"disk\":\"ssd\"},\"queue\":\"team-a\"}");
+
+	assert_true(config_choose_runner(c, "gup", &err) < 0);
+	assert_int_equal(err.code, ERR_USAGE);
+	assert_string_equal(err.msg, "must be local, kubernetes, gpu or lab, not `gup` (did you "
+				     "mean `gpu`?)");
+	assert_null(c->cluster); /* nothing has changed */
+	config_free(c);
 }
 
 static void test_server(void **state)
@@ -417,6 +474,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_cluster, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_bad_cluster, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_contexts, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_server, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_defaults, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_bad_store_options, enter_temp, leave_temp),
