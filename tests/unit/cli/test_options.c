@@ -29,7 +29,7 @@ static const struct {
 	{ "run -kf", "run keep-going= force=*" },
 	{ "run -fa -f b", "run force=a force=b" },
 	{ "run --on kubernetes --store /x", "run on=kubernetes store=/x" },
-	{ "run --on cluster", "error: --on must be local or kubernetes, not `cluster`" },
+	{ "run --on cluster", "run on=cluster" },
 	{ "run --on", "error: --on needs a value: --on RUNNER" },
 	{ "-v run -v", "run verbose= verbose=" },
 	{ "-C dir run", "run directory=dir" },
