@@ -247,15 +247,13 @@ static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 {
 	static const struct timespec now[2] = { { 0, UTIME_NOW }, { 0, UTIME_NOW } };
 	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d;
+	_cleanup_(closedirp) DIR *d = NULL;
 	struct dirent *e;
 	struct stat st;
 
 	if (fd < 0 && errno == EACCES && fchmodat(dir_fd, name, 0755, 0) == 0)
 		fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d && fd >= 0)
-		close(fd);
+	d = fs_list(fd);
 	if (d && fstat(fd, &st) == 0 && (st.st_mode & 0500) != 0500)
 		(void)!fchmod(fd, 0755);
 	while (d && fs_next(d, name, &e, NULL) > 0) {
@@ -272,8 +270,6 @@ static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 		if (st.st_ctim.tv_sec * NS_PER_S + st.st_ctim.tv_nsec >= since_ns)
 			(void)!utimensat(fd, e->d_name, now, AT_SYMLINK_NOFOLLOW);
 	}
-	if (d)
-		closedir(d);
 }
 
 void links_mend(int dir_fd, int64_t since_ns)

@@ -133,22 +133,19 @@ void workspace_shelf_deinit(struct workspace_shelf *s)
  */
 static bool is_small(int fd, const char *name, int depth, uint64_t *bytes, unsigned *entries)
 {
-	_cleanup_(fd_closep) int sub =
-		openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = sub < 0 ? NULL : fdopendir(dup(sub));
+	_cleanup_(closedirp) DIR *d = fs_list_at(fd, name, O_NOFOLLOW);
 	struct dirent *e;
 	struct stat st;
 	bool small = d != NULL;
 
 	while (small && fs_next(d, name, &e, NULL) > 0) {
 		small = ++*entries <= TRASH_ENTRIES &&
-			fstatat(sub, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 			(*bytes += (uint64_t)st.st_blocks * 512) <= TRASH_BYTES;
 		if (small && S_ISDIR(st.st_mode))
-			small = depth > 0 && is_small(sub, e->d_name, depth - 1, bytes, entries);
+			small = depth > 0 &&
+				is_small(dirfd(d), e->d_name, depth - 1, bytes, entries);
 	}
-	if (d)
-		closedir(d);
 	return small;
 }
 
@@ -208,7 +205,7 @@ static int open_dir(int dir_fd, const char *name)
  * NULL: none. *ret_kept: whether it is there. */
 static int empty(struct workspace_shelf *shelf, int fd, const char *kept, bool *ret_kept)
 {
-	DIR *d = fdopendir(dup(fd));
+	_cleanup_(closedirp) DIR *d = fs_list(dup(fd));
 	struct dirent *e;
 	int r = d ? 0 : -1;
 
@@ -223,8 +220,6 @@ static int empty(struct workspace_shelf *shelf, int fd, const char *kept, bool *
 			r = move_to_trash(shelf, fd, e->d_name);
 		}
 	}
-	if (d)
-		closedir(d);
 	return r;
 }
 

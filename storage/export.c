@@ -603,8 +603,8 @@ static int check_file(const struct export *x, int dir_fd, const char *path, cons
 static int check_entries(const struct export *x, int dir_fd, const char *dir, int depth,
 			 struct map *known, struct err *err)
 {
-	int fd = fs_open_beneath(dir_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, false);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d =
+		fs_list(fs_open_beneath(dir_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, false));
 	struct dirent *e;
 	int r = d && depth <= CONTENT_DEPTH_MAX
 			? 0
@@ -623,10 +623,6 @@ static int check_entries(const struct export *x, int dir_fd, const char *dir, in
 		else
 			r = has_changed(x, path, "was put there", err);
 	}
-	if (d)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
 	return r;
 }
 

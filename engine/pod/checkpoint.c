@@ -45,8 +45,7 @@ void pod_checkpoint_deinit(struct pod_checkpoint *c)
 /* Moves the entries of `from` into `to`; existing entries stay. */
 static int merge_dir(int from, int to, int depth, struct err *err)
 {
-	int own = dup(from);
-	DIR *d = own < 0 ? NULL : fdopendir(own);
+	_cleanup_(closedirp) DIR *d = fs_list(dup(from));
 	struct dirent *e;
 	int r = 0;
 
@@ -70,7 +69,6 @@ static int merge_dir(int from, int to, int depth, struct err *err)
 		else if (r == 0 && sub_to >= 0)
 			r = merge_dir(sub_from, sub_to, depth + 1, err);
 	}
-	closedir(d);
 	return r;
 }
 

@@ -78,20 +78,15 @@ static int walk_entry(struct walk *w, int dir, const struct dirent *e, unsigned 
 
 static int walk_dir(struct walk *w, int fd, unsigned depth, struct err *err)
 {
-	DIR *d = fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list(fd);
 	struct dirent *e;
 	int r;
 
-	if (!d) {
-		close(fd);
+	if (!d)
 		return err_errno(err, "cannot read %s/%s", w->root, w->path.len ? w->path.s : "");
-	}
 	while ((r = fs_next(d, w->root, &e, err)) > 0)
-		if (walk_entry(w, dirfd(d), e, depth, err) < 0) {
-			r = -1;
-			break;
-		}
-	closedir(d);
+		if (walk_entry(w, dirfd(d), e, depth, err) < 0)
+			return -1;
 	return r;
 }
 

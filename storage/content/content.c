@@ -387,23 +387,18 @@ static int read_names(const struct putter *p, int fd, struct arena *arena, struc
 		      struct err *err)
 {
 	VEC(char *) names = { 0 };
-	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = own < 0 ? NULL : fdopendir(own);
+	_cleanup_(closedirp) DIR *d = fs_list_at(fd, ".", 0);
 	size_t n_dirs = 0;
 	struct dirent *e;
 	int r;
 
-	if (!d) {
-		if (own >= 0)
-			close(own);
+	if (!d)
 		return err_errno(err, "cannot read directory %s", p->path.s);
-	}
 	while ((r = fs_next(d, p->path.s, &e, err)) > 0)
 		if (!left_out(p, e->d_name)) {
 			VEC_PUSH(&names, arena_strdup(arena, e->d_name));
 			n_dirs += e->d_type == DT_DIR || e->d_type == DT_UNKNOWN;
 		}
-	closedir(d);
 	if (r < 0) { /* a listing that ended early isn't complete */
 		VEC_FREE(&names);
 		return -1;

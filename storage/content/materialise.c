@@ -370,20 +370,15 @@ static int check_link(const struct maker *m, const struct tree_entry *e, int fd,
 int maker_check_count(const struct maker *m, const struct tree *t, int dir_fd, mode_t mode,
 		      struct err *err)
 {
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, ".", 0);
 	struct dirent *e;
 	struct stat st;
 	size_t n = 0;
 	int r = -1;
 
-	if (!d && fd >= 0)
-		close(fd);
-	if (d && fstat(fd, &st) == 0 && (st.st_mode & 07777) == mode)
+	if (d && fstat(dirfd(d), &st) == 0 && (st.st_mode & 07777) == mode)
 		while ((r = fs_next(d, m->path.s, &e, NULL)) > 0)
 			n++;
-	if (d)
-		closedir(d);
 	return r == 0 && n == tree_len(t) ? 0 : differs(m, err);
 }
 

@@ -165,16 +165,14 @@ static bool read_mark(int fd, struct mark *ret)
 static int take_over(struct store *s, const struct content_id *id, const char *path, int boot_fd,
 		     const char *temp, struct mark *ret)
 {
-	int dup_fd = open_dir(boot_fd, "."), best = -1;
-	DIR *d = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+	_cleanup_(closedirp) DIR *d = fs_list(open_dir(boot_fd, "."));
 	_cleanup_(freep) char *best_name = NULL;
 	_cleanup_(freep) struct mark *mark = xmalloc(sizeof(*mark));
 	struct timespec newest = { 0 };
 	struct dirent *e;
 	struct stat st;
+	int best = -1;
 
-	if (!d && dup_fd >= 0)
-		close(dup_fd);
 	for (int n = 0; d && n < LOOKED_AT_MAX && fs_next(d, "views", &e, NULL) > 0; n++) {
 		_cleanup_(fd_closep) int fd = *e->d_name == '.' ? -1 : open_dir(boot_fd, e->d_name);
 
@@ -190,8 +188,6 @@ static int take_over(struct store *s, const struct content_id *id, const char *p
 		newest = st.st_mtim;
 		*ret = *mark;
 	}
-	if (d)
-		closedir(d);
 	if (best >= 0 && (!leads_to(boot_fd, best_name, best, &st) ||
 			  renameat(boot_fd, best_name, boot_fd, temp) < 0))
 		fd_closep(&best);
@@ -374,13 +370,10 @@ int view_take(struct store *s, const struct content_id *id, const char *path, st
 /* Removes those of one boot that are old enough and not in use; true when none is left. */
 static bool evict_boot(int boot_fd, int64_t unused_since_ns, uint64_t *n)
 {
-	int dup_fd = openat(boot_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(boot_fd, ".", 0);
 	struct dirent *e;
 	bool empty = d != NULL;
 
-	if (!d && dup_fd >= 0)
-		close(dup_fd);
 	while (d && fs_next(d, "views", &e, NULL) > 0) {
 		_cleanup_(fd_closep) int fd = open_dir(boot_fd, e->d_name);
 		char gone[64];
@@ -396,22 +389,18 @@ static bool evict_boot(int boot_fd, int64_t unused_since_ns, uint64_t *n)
 		else
 			++*n;
 	}
-	if (d)
-		closedir(d);
 	return empty;
 }
 
 uint64_t view_evict(struct store *s, int64_t unused_since_ns)
 {
 	const struct store_file_ops *files = s->here->ops->files;
-	int views = files && files->open_views ? files->open_views(s->here, false) : -1;
-	DIR *d = views < 0 ? NULL : fdopendir(views);
+	_cleanup_(closedirp) DIR *d =
+		fs_list(files && files->open_views ? files->open_views(s->here, false) : -1);
 	char boot[BOOT_ID_BYTES + 1];
 	struct dirent *e;
 	uint64_t n = 0;
 
-	if (!d && views >= 0)
-		close(views);
 	while (d && boot_name(boot, NULL) == 0 && fs_next(d, "views", &e, NULL) > 0) {
 		_cleanup_(fd_closep) int fd = open_dir(dirfd(d), e->d_name);
 		bool now = str_eq(e->d_name, boot);
@@ -419,7 +408,5 @@ uint64_t view_evict(struct store *s, int64_t unused_since_ns)
 		if (fd >= 0 && evict_boot(fd, now ? unused_since_ns : INT64_MAX, &n) && !now)
 			unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
 	}
-	if (d)
-		closedir(d);
 	return n;
 }

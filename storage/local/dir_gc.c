@@ -39,20 +39,16 @@ static int list_shard(struct dir_store *d, const char *space, const char *shard,
 		      void *arg, struct err *err)
 {
 	char path[64];
+	_cleanup_(closedirp) DIR *dir = NULL;
 	struct dirent *e;
-	int fd, r = 0;
-	DIR *dir;
+	int r = 0;
 
 	snprintf(path, sizeof(path), "%s/%.3s", space, shard);
-	fd = openat(d->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+	dir = fs_list_at(d->root, path, 0);
+	if (!dir)
 		return errno == ENOENT || errno == ENOTDIR
 			       ? 0
 			       : err_errno(err, "cannot list %s/%s", d->base.uri, path);
-	}
 	/* A listing must be complete: gc collects what only an unlisted record names. */
 	while (r == 0 && (r = fs_next(dir, path, &e, err)) == 1) {
 		struct digest name;
@@ -61,7 +57,7 @@ static int list_shard(struct dir_store *d, const char *space, const char *shard,
 		r = 0;
 		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &name, NULL) < 0)
 			continue;
-		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (errno != ENOENT)
 				r = err_errno(err, "cannot list %s/%s", path, e->d_name);
 			continue;
@@ -69,7 +65,6 @@ static int list_shard(struct dir_store *d, const char *space, const char *shard,
 		if (S_ISREG(st.st_mode))
 			r = fn(arg, &name, (uint64_t)st.st_size, age_of(path, &st));
 	}
-	closedir(dir);
 	return r;
 }
 
@@ -136,24 +131,20 @@ static int dir_leftovers(struct store *s, enum store_leftover which, int64_t bef
 	static const char *const dirs[] = {
 		[LEFTOVER_TEMPORARY] = "tmp", [LEFTOVER_CORRUPT] = "corrupt"
 	};
-	int fd = openat(dir_of(s)->root, dirs[which], O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *dir = fs_list_at(dir_of(s)->root, dirs[which], 0);
 	struct dirent *e;
+	int r = 0;
 
 	*ret = (struct store_leftovers){ 0 };
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+	if (!dir)
 		return errno == ENOENT
 			       ? 0
 			       : err_errno(err, "cannot look into %s/%s", s->uri, dirs[which]);
-	}
 	while (r == 0 && (r = fs_next(dir, dirs[which], &e, err)) == 1) {
-		r = leftover(fd, e->d_name, before_ns, dry, ret);
+		r = leftover(dirfd(dir), e->d_name, before_ns, dry, ret);
 		if (r < 0)
 			dir_errno(dir_of(s), "cannot remove what a crash left", err);
 	}
-	closedir(dir);
 	return r == 0 && which == LEFTOVER_TEMPORARY
 		       ? packs_leftovers(dir_of(s)->packs, before_ns, dry, ret, err)
 		       : r;

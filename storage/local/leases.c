@@ -70,19 +70,15 @@ static int look_at(int dir, const char *name, int64_t *oldest_ns, struct err *er
 
 int dir_leases_oldest(int root, int64_t *ret_ns, struct err *err)
 {
-	int fd = openat(root, DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *dir = fs_list_at(root, DIRECTORY, 0);
 	struct dirent *e;
+	int r = 0;
 
 	*ret_ns = INT64_MAX;
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+	if (!dir)
 		return errno == ENOENT ? 0
 				       : err_errno(err, "cannot look into the store's " DIRECTORY);
-	}
 	while (r == 0 && (r = fs_next(dir, DIRECTORY, &e, err)) == 1)
-		r = look_at(fd, e->d_name, ret_ns, err);
-	closedir(dir);
+		r = look_at(dirfd(dir), e->d_name, ret_ns, err);
 	return r;
 }

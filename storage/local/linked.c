@@ -150,16 +150,12 @@ int linked_damaged(struct linked *l, const struct digest *name, struct err *err)
 static int read_shard(struct linked *l, const char *shard, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf(LINKED_DIR "/%s", shard);
-	int fd = openat(l->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(l->root, path, 0);
 	struct dirent *e;
 	int r = 0;
 
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
+	if (!d)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", path);
-	}
 	while ((r = fs_next(d, path, &e, err)) > 0) {
 		struct digest *name = arena_alloc(l->arena, sizeof(*name));
 		uint64_t ino = e->d_ino;
@@ -167,7 +163,6 @@ static int read_shard(struct linked *l, const char *shard, struct err *err)
 		if (strlen(e->d_name) == 64 && digest_parse(e->d_name, name, NULL) == 0)
 			*map_slot(l->inodes, &ino, sizeof(ino), NULL) = name;
 	}
-	closedir(d);
 	return r;
 }
 

@@ -173,13 +173,10 @@ static struct pack *known(struct packs *p, const struct digest *name)
 /* 0: listed, 1: something was removed meanwhile. */
 static int list_once(struct packs *p, struct err *err)
 {
-	int fd = openat(p->root, PACKS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(p->root, PACKS_DIR, O_NOFOLLOW);
 	struct dirent *e;
 	int r = 0, got = 0;
 
-	if (!d && fd >= 0)
-		close(fd);
 	if (!d)
 		return err_errno(err, "cannot list %s/" PACKS_DIR, p->s->uri);
 	for (size_t i = 0; i < p->v.n; i++)
@@ -199,7 +196,6 @@ static int list_once(struct packs *p, struct err *err)
 		else
 			r = open_pack(p, &name, err);
 	}
-	closedir(d);
 	return got < 0 ? -1 : r;
 }
 
@@ -577,20 +573,16 @@ static int leftover(struct packs *p, int dir, const char *name, int64_t before_n
 int packs_leftovers(struct packs *p, int64_t before_ns, bool dry, struct store_leftovers *ret,
 		    struct err *err)
 {
-	int fd = openat(p->root, PACKS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), r = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(p->root, PACKS_DIR, O_NOFOLLOW);
 	struct dirent *e;
+	int r = 0;
 
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
+	if (!d)
 		return errno == ENOENT
 			       ? 0
 			       : err_errno(err, "cannot look into %s/" PACKS_DIR, p->s->uri);
-	}
 	while (r == 0 && (r = fs_next(d, PACKS_DIR, &e, err)) > 0)
-		if ((r = leftover(p, fd, e->d_name, before_ns, dry, ret)) < 0)
+		if ((r = leftover(p, dirfd(d), e->d_name, before_ns, dry, ret)) < 0)
 			err_errno(err, "cannot remove what a crash left in %s", p->s->uri);
-	closedir(d);
 	return r;
 }

@@ -127,8 +127,7 @@ struct eviction {
 /* Counts the objects of a directory; unused ones become candidates. */
 static void scan_shard(struct eviction *ev, enum store_space space, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = opendir(path);
 	struct dirent *e;
 
 	while (d && fs_next(d, path, &e, NULL) > 0) {
@@ -136,7 +135,8 @@ static void scan_shard(struct eviction *ev, enum store_space space, const char *
 		struct stat st;
 
 		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &c.name, NULL) < 0 ||
-		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode))
 			continue;
 		c.size = (uint64_t)st.st_size;
 		c.used_ns = MAX(ns_of(st.st_atim), ns_of(st.st_mtim));
@@ -146,10 +146,6 @@ static void scan_shard(struct eviction *ev, enum store_space space, const char *
 		if (MAX(c.used_ns, ns_of(st.st_ctim)) < ev->in_use_since_ns)
 			VEC_PUSH(&ev->v, c);
 	}
-	if (d)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
 }
 
 static int least_recent_first(const void *a, const void *b)

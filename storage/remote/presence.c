@@ -297,18 +297,13 @@ static void drop_unlisted(struct remote *r, const struct map *listed)
 /* Removes the directory's indexes of packs that are gone. */
 static void clean_dir(struct remote *r, const struct map *listed)
 {
-	int fd = r->dir < 0 ? -1 : openat(r->dir, "packs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = r->dir < 0 ? NULL : fs_list_at(r->dir, "packs", 0);
 	struct dirent *e;
 	struct digest name;
 
 	while (d && fs_next(d, "packs", &e, NULL) > 0)
 		if (remote_name_in(e->d_name, 0, &name) && !map_has(listed, name.b, DIGEST_BYTES))
-			unlinkat(fd, e->d_name, 0);
-	if (d)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
+			unlinkat(dirfd(d), e->d_name, 0);
 }
 
 static int load_wanted(struct remote *r, struct pack_listing *l, struct err *err)

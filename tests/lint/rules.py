@@ -203,6 +203,7 @@ CALLS = {  # name → why not
     **dict.fromkeys(["rand", "srand", "random", "srandom"], "isn't seeded per user of it"),
     **dict.fromkeys(["signal"], "use sigaction or the loop"),
     **dict.fromkeys(["readdir"], "takes an error for the end: use fs_next() of base/os/fs.h"),
+    **dict.fromkeys(["fdopendir"], "leaves the descriptor open when it fails: use fs_list() of base/os/fs.h"),
     **dict.fromkeys(["setjmp", "longjmp"], "jumps over cleanup"),
 }
 CLOCKS = dict.fromkeys(["time", "gettimeofday", "sleep", "usleep", "nanosleep", "clock_nanosleep"], "goes round the virtual clock: use base/time/clock.h or the loop")

@@ -212,6 +212,19 @@ int fs_write_atomic_at(int dir_fd, const char *path, const void *bytes, size_t n
 
 /* Directories. */
 
+DIR *fs_list(int fd)
+{
+	DIR *d = fd < 0 ? NULL : fdopendir(fd); /* lint: fdopendir because this is fs_list() */
+
+	if (!d && fd >= 0) {
+		int e = errno;
+
+		close(fd);
+		errno = e;
+	}
+	return d;
+}
+
 int fs_next(DIR *d, const char *what, struct dirent **ret, struct err *err)
 {
 	do

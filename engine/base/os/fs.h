@@ -82,6 +82,22 @@ static inline int fs_mkdir_p(const char *path, struct err *err)
 	return fs_mkdir_p_at(AT_FDCWD, path, 0777, err);
 }
 
+/* A listing of the directory open at `fd`, which it takes, also when it fails. NULL with errno; for
+ * fd < 0 errno stays. */
+DIR *fs_list(int fd);
+
+/* A listing of dir_fd/name. `flags`: 0, or O_NOFOLLOW. */
+static inline DIR *fs_list_at(int dir_fd, const char *name, int flags)
+{
+	return fs_list(openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags));
+}
+
+static inline void closedirp(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
 /* The next entry, without "." and "..". 1: *ret is borrowed until the next call; 0: end; -1: the
  * rest can't be read, so don't use the listing as a complete one. `what` names the directory in the
  * error. */

@@ -127,8 +127,7 @@ static void remove_open_dir(struct remover *r, int parent, const char *name, DIR
 
 static void remove_dir(struct remover *r, int parent, const char *name, int level)
 {
-	int fd;
-	DIR *dir;
+	_cleanup_(closedirp) DIR *dir = NULL;
 
 	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return;
@@ -136,16 +135,13 @@ static void remove_dir(struct remover *r, int parent, const char *name, int leve
 		move_to_top(r, parent, name);
 		return;
 	}
-	fd = open_dir(parent, name);
-	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	dir = fs_list(open_dir(parent, name));
 	if (!dir) {
 		if (errno != ENOENT)
 			note(r, name);
-		fd_closep(&fd);
 		return;
 	}
 	remove_open_dir(r, parent, name, dir, level);
-	closedir(dir);
 }
 
 static void remove_entry(struct remover *r, int parent, const char *name, bool is_dir, int level)
@@ -168,16 +164,12 @@ static int remove_top(int dir_fd, const char *path, struct err *err)
 	_cleanup_(freep) char *above = fs_dirname(path);
 	_cleanup_(fd_closep) int parent = openat(dir_fd, above, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd = parent < 0 ? -1 : open_dir(parent, fs_basename(path));
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	_cleanup_(closedirp) DIR *dir = fs_list(fd);
 	struct remover r = { .top_fd = fd };
 
-	if (!dir) {
-		err_errno(err, "cannot remove %s", path);
-		fd_closep(&fd);
-		return -1;
-	}
+	if (!dir)
+		return err_errno(err, "cannot remove %s", path);
 	remove_open_dir(&r, dir_fd, path, dir, 0);
-	closedir(dir);
 	if (r.first.code != ERR_NONE && err)
 		*err = r.first;
 	return r.first.code == ERR_NONE ? 0 : -1;

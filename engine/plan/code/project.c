@@ -97,23 +97,12 @@ int code_project_entry(struct code_project *c, const char *path, bool must_exist
 
 /* Names. */
 
-static DIR *open_dir(struct code_project *c, const char *dir)
-{
-	int fd = fs_open_beneath(c->root, *dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-				 true);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (fd >= 0 && !d)
-		close(fd);
-	return d;
-}
-
 static struct listing *listing_of(struct code_project *c, const char *dir)
 {
 	void **slot = map_slot_str(c->listings, dir);
 	struct listing *l = *slot;
+	_cleanup_(closedirp) DIR *d = NULL;
 	struct dirent *e;
-	DIR *d;
 	int r;
 
 	if (l)
@@ -121,7 +110,8 @@ static struct listing *listing_of(struct code_project *c, const char *dir)
 	l = *slot = arena_alloc(c->p->arena, sizeof(*l));
 	l->names = map_new();
 	VEC_PUSH(&c->names, l->names);
-	d = open_dir(c, dir);
+	d = fs_list(fs_open_beneath(c->root, *dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				    true));
 	l->is_dir = d != NULL;
 	l->unknown = !d && errno != ENOENT && errno != ENOTDIR;
 	while (d && !l->unknown && (r = fs_next(d, dir, &e, NULL)) != 0) {
@@ -129,8 +119,6 @@ static struct listing *listing_of(struct code_project *c, const char *dir)
 			*map_slot_str(l->names, e->d_name) = l;
 		l->unknown = r < 0 || map_len(l->names) > LISTING_MAX;
 	}
-	if (d)
-		closedir(d);
 	return l;
 }
 

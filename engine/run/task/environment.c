@@ -509,22 +509,17 @@ const char *const *environment_activate(struct run *r, const struct plan_task *t
 
 static uint64_t tree_bytes(int dir_fd, const char *name, unsigned depth)
 {
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, name, O_NOFOLLOW);
 	struct dirent *e;
 	struct stat st;
 	uint64_t sum = 0;
 
-	if (fd >= 0 && !d)
-		close(fd);
 	while (d && fs_next(d, name, &e, NULL) > 0)
 		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			sum += (uint64_t)st.st_blocks * 512 +
 			       (S_ISDIR(st.st_mode) && depth < COUNTED_DEPTH
 					? tree_bytes(dirfd(d), e->d_name, depth + 1)
 					: 0);
-	if (d)
-		closedir(d);
 	return sum;
 }
 

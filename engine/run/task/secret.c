@@ -230,20 +230,16 @@ static int list_files(struct list *l, const struct config *c, struct err *err)
 {
 	struct err why = { 0 };
 	int fd = open_dir(c, &why);
+	_cleanup_(closedirp) DIR *d = fs_list(fd);
 	struct dirent *e;
-	DIR *d;
 	int r;
 
 	if (fd < 0)
 		return why.code == ERR_NOT_FOUND ? 0 : err_pass(err, &why);
-	d = fdopendir(fd);
-	if (!d) {
-		fd_closep(&fd);
+	if (!d)
 		return err_errno(err, "cannot list the secrets");
-	}
 	while ((r = fs_next(d, "of the secrets", &e, err)) > 0)
 		add(l, e->d_name, false);
-	closedir(d);
 	return r;
 }
 

@@ -208,20 +208,17 @@ static int by_text(const void *a, const void *b)
 static void add_what_is_there(struct str *out, const struct runner_output *o, int dir_fd)
 {
 	_cleanup_(freep) char *parent = fs_dirname(o->path);
-	int fd = fs_open_beneath(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, false);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	_cleanup_(closedirp) DIR *dir =
+		fs_list(fs_open_beneath(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, false));
 	const char *names[THERE_MAX], *base = fs_basename(o->path);
 	struct dirent *e;
 	size_t n = 0;
 
-	if (!dir) {
-		fd_closep(&fd);
+	if (!dir)
 		return;
-	}
 	while (n < THERE_MAX && fs_next(dir, parent, &e, NULL) == 1)
 		if (e->d_name[0] != '.' && e->d_type != DT_CHR && !str_eq(e->d_name, "inputs"))
 			names[n++] = xstrdup(e->d_name);
-	closedir(dir);
 	qsort(names, n, sizeof(*names), by_text);
 	str_add(out, n ? "; there are " : "; nothing is there");
 	text_add_names(out, names, n, NAMED_MAX);

@@ -39,14 +39,12 @@ struct look {
 static bool is_split(const char *path)
 {
 	_cleanup_(freep) char *dir = fs_dirname(path);
-	DIR *d = opendir(dir);
+	_cleanup_(closedirp) DIR *d = opendir(dir);
 	struct dirent *e;
 	bool split = false;
 
 	while (d && !split && fs_next(d, dir, &e, NULL) > 0)
 		split = str_has_prefix(e->d_name, "sharedindex.");
-	if (d)
-		closedir(d);
 	return split;
 }
 
@@ -90,13 +88,10 @@ static void names_deinit(struct names *n)
 
 static bool read_names(const struct look *l, int fd, struct names *ret)
 {
-	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = own < 0 ? NULL : fdopendir(own);
+	_cleanup_(closedirp) DIR *d = fs_list_at(fd, ".", 0);
 	struct dirent *e;
 	int r = -1;
 
-	if (!d && own >= 0)
-		close(own);
 	ret->arena = arena_new();
 	while (d && (r = fs_next(d, ".", &e, NULL)) > 0) {
 		struct name n = { .len = strlen(e->d_name), .is_dir = e->d_type == DT_DIR };
@@ -116,8 +111,6 @@ static bool read_names(const struct look *l, int fd, struct names *ret)
 		memcpy(n.s + n.len, n.is_dir ? "/" : "", n.is_dir ? 2 : 1);
 		VEC_PUSH(&ret->list, n);
 	}
-	if (d)
-		closedir(d);
 	if (ret->list.n)
 		qsort(ret->list.v, ret->list.n, sizeof(*ret->list.v), by_name);
 	return r == 0;

@@ -15,20 +15,15 @@
 /* What a kill left. The lock is ours, so nobody else is at work. */
 static int remove_left(int dir, const char *name, struct err *err)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(dir, ".", 0);
 	struct dirent *e;
 	int r = 0;
 
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
+	if (!d)
 		return err_errno(err, "cannot list %s", name);
-	}
 	while (r == 0 && (r = fs_next(d, name, &e, err)) > 0)
 		r = str_has_prefix(e->d_name, TEMP_PREFIX) ? fs_remove_tree_at(dir, e->d_name, err)
 							   : 0;
-	closedir(d);
 	return r;
 }
 

@@ -57,20 +57,15 @@ static int by_name(const void *a, const void *b)
 
 static int list(int dir_fd, char ***ret, size_t *ret_n)
 {
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, ".", 0);
 	VEC(char *) names = { 0 };
 	struct dirent *e;
 	int r;
 
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
+	if (!d)
 		return -1;
-	}
 	while ((r = fs_next(d, "", &e, NULL)) == 1)
 		VEC_PUSH(&names, xstrdup(e->d_name));
-	closedir(d);
 	if (names.n)
 		qsort(names.v, names.n, sizeof(*names.v), by_name);
 	*ret = names.v;

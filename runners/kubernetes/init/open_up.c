@@ -34,6 +34,7 @@ static void open_up_entry(int dir, const char *name, int depth)
 static void open_up_in(int fd, int depth)
 {
 	int own = dup(fd);
+	/* lint: fdopendir because fs_list() isn't linked here */
 	DIR *d = own < 0 ? NULL : fdopendir(own);
 	struct dirent *e;
 

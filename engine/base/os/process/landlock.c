@@ -96,19 +96,9 @@ static int open_entry(int rules, int dir_fd, const char *name, struct err *err)
 	return 0;
 }
 
-static DIR *list(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!d && fd >= 0)
-		close(fd);
-	return d;
-}
-
 int landlock_open_entries(int rules, int dir_fd, const char *except, struct err *err)
 {
-	DIR *d = list(dir_fd, ".");
+	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, ".", O_NOFOLLOW);
 	struct dirent *e;
 	int r = 0;
 
@@ -117,7 +107,6 @@ int landlock_open_entries(int rules, int dir_fd, const char *except, struct err 
 	while (r >= 0 && (r = fs_next(d, "the working directory", &e, err)) > 0)
 		if (!except || strcmp(e->d_name, except) != 0)
 			r = open_entry(rules, dirfd(d), e->d_name, err);
-	closedir(d);
 	return r;
 }
 
@@ -144,7 +133,7 @@ static enum side side_of(const struct closing *c, const char *path)
 
 static int open_beside(struct closing *c, const char *path, struct err *err)
 {
-	DIR *d = list(AT_FDCWD, path);
+	_cleanup_(closedirp) DIR *d = fs_list_at(AT_FDCWD, path, O_NOFOLLOW);
 	struct dirent *e;
 	int r = 0;
 
@@ -170,7 +159,6 @@ static int open_beside(struct closing *c, const char *path, struct err *err)
 				r = open_entry(c->rules, dirfd(d), e->d_name, err);
 		}
 	}
-	closedir(d);
 	return r < 0 ? -1 : 0;
 }
 
