@@ -171,13 +171,13 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 {
 	struct param_override *overrides;
 
-	*ret = (struct run_options){ .targets = op->steps, .n_targets = op->n_steps };
+	*ret = (struct run_options){ .select = { .targets = op->steps, .n_targets = op->n_steps } };
 	if (cli_params(cli, args, &overrides, &ret->n_overrides, err) < 0)
 		return -1;
 	ret->overrides = overrides;
-	ret->from = cli_value(args, "from");
-	ret->until = cli_value(args, "until");
-	ret->force = cli_values(args, "force", cli->arena, &ret->n_force);
+	ret->select.from = cli_value(args, "from");
+	ret->select.until = cli_value(args, "until");
+	ret->select.force = cli_values(args, "force", cli->arena, &ret->select.n_force);
 	return 0;
 }
 
@@ -196,12 +196,7 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 				   .steps_program = s->steps_program,
 				   .launch_program = s->launch_program,
 				   .images = cli_images_plan(s->images) };
-	struct plan_options po = { .targets = o->targets,
-				   .n_targets = o->n_targets,
-				   .from = o->from,
-				   .until = o->until,
-				   .force = o->force,
-				   .n_force = o->n_force,
+	struct plan_options po = { .select = o->select,
 				   .hash_only = true,
 				   .hash_threads = session_cpus() };
 

@@ -82,12 +82,19 @@ struct plan_step;
  * laptop. */
 #define PLAN_MAX_FAN_OUT 1048576
 
-struct plan_options {
-	const char *const *targets;
+/* What of a pipeline is executed; zeroed: all of it. */
+struct plan_selection {
+	const char *const *targets; /* step or task names, with what they need; none: all */
 	size_t n_targets;
-	const char *from, *until;
+	const char *from;  /* this step and everything after it; steps before must be cached */
+	const char *until; /* everything up to this step, included */
+	/* Steps to execute even if cached; "*": all that is selected. */
 	const char *const *force;
 	size_t n_force;
+};
+
+struct plan_options {
+	struct plan_selection select;
 	/* In a replay: tasks or steps to execute (none: all of them), and those to leave out. */
 	const char *const *only, *const *skip;
 	size_t n_only, n_skip;

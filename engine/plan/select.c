@@ -43,26 +43,26 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 {
 	const struct plan_options *o = &p->options;
 
-	for (size_t i = 0; i < o->n_targets; i++) {
+	for (size_t i = 0; i < o->select.n_targets; i++) {
 		const struct step *s;
 		size_t n;
 
-		if (find_steps(p, "target", o->targets[i], &s, &n, err) < 0)
+		if (find_steps(p, "target", o->select.targets[i], &s, &n, err) < 0)
 			return -1;
-		if (strchr(o->targets[i], '['))
-			add_name(&p->steps[s->index].only, o->targets[i]);
+		if (strchr(o->select.targets[i], '['))
+			add_name(&p->steps[s->index].only, o->select.targets[i]);
 		memset(&selected[s->index], true, n);
 	}
-	if (o->until) {
+	if (o->select.until) {
 		const struct step *s;
 		size_t n;
 
-		if (find_whole_steps(p, "--until", o->until, &s, &n, err) < 0)
+		if (find_whole_steps(p, "--until", o->select.until, &s, &n, err) < 0)
 			return -1;
 		memset(&selected[s->index], true, n);
 	}
 	/* What `finally` does to the world isn't made again by a reproduction. */
-	for (size_t i = 0; !o->n_targets && !o->until && i < p->n_steps; i++)
+	for (size_t i = 0; !o->select.n_targets && !o->select.until && i < p->n_steps; i++)
 		selected[i] = !(p->ctx.again && p->steps[i].decl->finally);
 	for (size_t i = p->n_steps; i-- > 0;) { /* and the steps they need */
 		const struct step *s = p->steps[p->ctx.pipeline->order[i]].decl;
@@ -81,7 +81,7 @@ static int select_from(struct plan *p, bool *selected, struct err *err)
 	const struct step *from;
 	size_t n;
 
-	if (find_whole_steps(p, "--from", p->options.from, &from, &n, err) < 0)
+	if (find_whole_steps(p, "--from", p->options.select.from, &from, &n, err) < 0)
 		return -1;
 	memset(&after[from->index], true, n);
 	for (size_t i = 0; i < pl->n_steps; i++) {
@@ -99,20 +99,20 @@ static int select_from(struct plan *p, bool *selected, struct err *err)
 
 static int select_forced(struct plan *p, struct err *err)
 {
-	for (size_t i = 0; i < p->options.n_force; i++) {
+	for (size_t i = 0; i < p->options.select.n_force; i++) {
 		const struct step *s;
 		size_t n;
 
-		if (str_eq(p->options.force[i], "*")) {
+		if (str_eq(p->options.select.force[i], "*")) {
 			for (size_t k = 0; k < p->n_steps; k++)
 				p->steps[k].forced = true;
 			continue;
 		}
-		if (find_steps(p, "--force", p->options.force[i], &s, &n, err) < 0)
+		if (find_steps(p, "--force", p->options.select.force[i], &s, &n, err) < 0)
 			return -1;
-		if (strchr(p->options.force[i], '['))
-			add_name(&p->steps[s->index].forced_tasks, p->options.force[i]);
-		for (size_t k = 0; k < n && !strchr(p->options.force[i], '['); k++)
+		if (strchr(p->options.select.force[i], '['))
+			add_name(&p->steps[s->index].forced_tasks, p->options.select.force[i]);
+		for (size_t k = 0; k < n && !strchr(p->options.select.force[i], '['); k++)
 			p->steps[s->index + k].forced = true;
 	}
 	return 0;
@@ -124,7 +124,7 @@ int plan_select_tasks(struct plan *p, struct err *err)
 
 	if (select_targets(p, selected, err) < 0)
 		return -1;
-	if (p->options.from && select_from(p, selected, err) < 0)
+	if (p->options.select.from && select_from(p, selected, err) < 0)
 		return -1;
 	for (size_t i = 0; i < p->n_steps; i++) {
 		p->steps[i].selected = selected[i];

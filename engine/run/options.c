@@ -42,12 +42,12 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 	const struct schedule_times *t = o->firing.times;
 	json_t *j = json_object(), *schedule;
 
-	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
-	json_object_set_new(j, "force", names(o->force, o->n_force));
+	json_object_set_new(j, "targets", names(o->select.targets, o->select.n_targets));
+	json_object_set_new(j, "force", names(o->select.force, o->select.n_force));
 	if (o->n_audit)
 		json_object_set_new(j, "audit", names(o->audit, o->n_audit));
-	json_object_set_new(j, "from", facts_text(o->from));
-	json_object_set_new(j, "until", facts_text(o->until));
+	json_object_set_new(j, "from", facts_text(o->select.from));
+	json_object_set_new(j, "until", facts_text(o->select.until));
 	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
 	json_object_set_new(j, "keep_workspace", json_boolean(o->keep_workspace));
 	json_object_set_new(j, "jobs", json_integer(o->jobs));
@@ -149,11 +149,11 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	*ret = (struct run_options){ 0 };
 	if (!json || json_parse("the run's options", json, strlen(json), &j, err) < 0)
 		return json ? -1 : err_set(err, ERR_CORRUPT, "the run's options are not on record");
-	ret->targets = read_names(j, "targets", arena, &ret->n_targets);
-	ret->force = read_names(j, "force", arena, &ret->n_force);
+	ret->select.targets = read_names(j, "targets", arena, &ret->select.n_targets);
+	ret->select.force = read_names(j, "force", arena, &ret->select.n_force);
 	ret->audit = read_names(j, "audit", arena, &ret->n_audit);
-	ret->from = read_name(j, "from", arena);
-	ret->until = read_name(j, "until", arena);
+	ret->select.from = read_name(j, "from", arena);
+	ret->select.until = read_name(j, "until", arena);
 	ret->keep_going = json_is_true(json_object_get(j, "keep_going"));
 	ret->keep_workspace = json_is_true(json_object_get(j, "keep_workspace"));
 	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);

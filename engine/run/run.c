@@ -121,13 +121,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 				   .run_id = &r->row.id,
 				   .schedule = o->firing.times,
 				   .arg = r };
-	struct plan_options po = { .targets = o->targets,
-				   .n_targets = o->n_targets,
-				   .from = o->from,
-				   .until = o->until,
-				   .force = o->force,
-				   .n_force = o->n_force,
-				   .hash_threads = r->ctx->hash_threads };
+	struct plan_options po = { .select = o->select, .hash_threads = r->ctx->hash_threads };
 	static const char *const everything[] = { "*" };
 	const char *shell[] = { o->shell_step };
 	size_t n;
@@ -144,8 +138,8 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 		po.skip = o->tasks.skip;
 		po.n_skip = o->tasks.n_skip;
 	} else if (o->kind == RUN_CHAINED) {
-		po.force = everything;
-		po.n_force = 1;
+		po.select.force = everything;
+		po.select.n_force = 1;
 	}
 	if (o->shell_step) { /* execute that task even if cached, and what it needs */
 		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
@@ -155,18 +149,18 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 			return err_set(err, ERR_INVALID,
 				       "`%s` uses a pipeline: name one of its steps, as %s", step,
 				       pipeline_find_steps(r->pipeline, step, &n)->name);
-		po.targets = arena_memdup(r->arena, shell, sizeof(shell));
-		po.n_targets = 1;
+		po.select.targets = arena_memdup(r->arena, shell, sizeof(shell));
+		po.select.n_targets = 1;
 		shell[0] = step;
-		po.force = arena_memdup(r->arena, shell, sizeof(shell));
-		po.n_force = 1;
+		po.select.force = arena_memdup(r->arena, shell, sizeof(shell));
+		po.select.n_force = 1;
 	}
 	for (size_t i = 0; o->shell_step && i < r->pipeline->n_steps; i++)
 		if (r->pipeline->steps[i].approve &&
-		    str_eq(r->pipeline->steps[i].name, po.targets[0]))
+		    str_eq(r->pipeline->steps[i].name, po.select.targets[0]))
 			return err_set(err, ERR_INVALID,
 				       "`%s` has no workspace for a shell: it waits for a person",
-				       po.targets[0]);
+				       po.select.targets[0]);
 	if (o->n_audit && r->ctx->runner->ops->durable)
 		return err_set(err, ERR_INVALID,
 			       "--audit watches programs of this machine; on %s nothing is told",

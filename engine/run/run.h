@@ -11,13 +11,13 @@
 #include "base/os/loop.h"
 #include "model/config/config.h"
 #include "model/pipeline.h"
+#include "plan/plan.h"
 #include "record/rows/attempts.h"
 #include "record/rows/firings.h"
 #include "runners/runner.h"
 #include "storage/content/content.h"
 #include "storage/local/statcache.h"
 
-/* What to run and how. Zeroed is the default. */
 /* Of a trial: when it isn't worth going on. Its run is cancelled, with a message that begins with
  * RUN_STOPPED_EARLY, once the best value of that metric so far is worse than that of the last point
  * at or before the newest step. */
@@ -38,16 +38,11 @@ struct run_cluster {
 	const char *namespace_;
 };
 
+/* What to run and how. Zeroed is the default. */
 struct run_options {
 	const struct param_override *overrides;
 	size_t n_overrides;
-	const char *const *targets; /* step or task names, with what they need; none: all */
-	size_t n_targets;
-	const char *from;  /* this step and everything after it; steps before must be cached */
-	const char *until; /* everything up to this step, included */
-	/* Steps to execute even if cached; "*": all that is selected. */
-	const char *const *force;
-	size_t n_force;
+	struct plan_selection select;
 	const char *const *audit; /* steps whose undeclared reads are reported; "*": all */
 	size_t n_audit;
 	bool keep_going; /* after a failure, go on with tasks that don't need its output */

@@ -120,8 +120,8 @@ static int why_planned(struct cli *cli, const struct cli_args *args,
 	for (size_t i = 0; i < op->n_steps;
 	     i++) /* whole steps: a single task needs the same steps */
 		targets[i] = arena_strndup(cli->arena, op->steps[i], strcspn(op->steps[i], "["));
-	o.targets = targets;
-	o.n_targets = op->n_steps;
+	o.select.targets = targets;
+	o.select.n_targets = op->n_steps;
 	r = session_open(&s, cli, false, err);
 	if (r == 0)
 		r = session_plan(&s, cli, p, &o, &plan, err);

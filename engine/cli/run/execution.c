@@ -109,7 +109,7 @@ static const char *result_of(struct cli *cli, const struct pipeline *p, const st
 		if (s->n_outputs && !s->finally && !followed[s->index] && !s->condition)
 			name = arena_printf(cli->arena, "%s/%s", s->name, s->outputs[0].name);
 	}
-	return o->n_targets || o->from || o->until ? NULL : name;
+	return o->select.n_targets || o->select.from || o->select.until ? NULL : name;
 }
 
 int execution_begin(struct execution *e, struct cli *cli, const struct pipeline *p,

@@ -54,13 +54,7 @@ static int plan_pins_of(const struct run_context *ctx, const struct pipeline *p,
 				   .db = ctx->db,
 				   .cache = ctx->cache,
 				   .steps_program = ctx->steps_program };
-	struct plan_options po = { .targets = o->targets,
-				   .n_targets = o->n_targets,
-				   .from = o->from,
-				   .until = o->until,
-				   .force = o->force,
-				   .n_force = o->n_force,
-				   .hash_threads = ctx->hash_threads };
+	struct plan_options po = { .select = o->select, .hash_threads = ctx->hash_threads };
 	_cleanup_(plan_freep) struct plan *plan = NULL;
 	const struct plan_pin *pins;
 	size_t n;
@@ -328,13 +322,14 @@ static int read_options(const json_t *j, struct arena *arena, struct handover *r
 
 static int check_steps(const struct pipeline *p, const struct run_options *o, struct err *err)
 {
-	const char *const single[] = { o->from, o->until };
+	const struct plan_selection *v = &o->select;
+	const char *const single[] = { v->from, v->until };
 
-	for (size_t i = 0; i < o->n_targets + o->n_force + ARRAY_LEN(single); i++) {
-		const char *name = i < o->n_targets ? o->targets[i]
-				   : i < o->n_targets + o->n_force
-					   ? o->force[i - o->n_targets]
-					   : single[i - o->n_targets - o->n_force];
+	for (size_t i = 0; i < v->n_targets + v->n_force + ARRAY_LEN(single); i++) {
+		const char *name = i < v->n_targets ? v->targets[i]
+				   : i < v->n_targets + v->n_force
+					   ? v->force[i - v->n_targets]
+					   : single[i - v->n_targets - v->n_force];
 		_cleanup_(freep) char *step = name ? xstrndup(name, strcspn(name, "[")) : NULL;
 		size_t n;
 

@@ -127,9 +127,9 @@ static int options_of(const struct past_run *past, const struct reproduce_option
 
 	if (options_from_json(past->manifest.run->options_json, arena, &was, err) < 0)
 		return -1;
-	*ret = (struct run_options){ .targets = was.targets,
-				     .n_targets = was.n_targets,
-				     .until = was.until,
+	*ret = (struct run_options){ .select = { .targets = was.select.targets,
+						 .n_targets = was.select.n_targets,
+						 .until = was.select.until },
 				     .keep_going = true,
 				     .keep_workspace = o->keep_workspace,
 				     .jobs = o->jobs,
@@ -142,9 +142,9 @@ static int options_of(const struct past_run *past, const struct reproduce_option
 				     .salt = was.salt,
 				     .firing.times = was.firing.times };
 	if (o->mode == REPRODUCE_CHAINED && o->n_only) {
-		ret->targets = o->only;
-		ret->n_targets = o->n_only;
-		ret->until = NULL;
+		ret->select.targets = o->only;
+		ret->select.n_targets = o->n_only;
+		ret->select.until = NULL;
 	}
 	return 0;
 }
