@@ -19,7 +19,6 @@
  */
 #include <assert.h>
 #include "base/os/fs.h"
-#include "base/time/clock.h"
 #include "storage/checkpoint.h"
 #include "storage/closure.h"
 #include "storage/content/view.h"
@@ -264,7 +263,7 @@ static int read_list(struct collector *c, struct err *err)
 	    e.code != ERR_NOT_FOUND && e.code != ERR_TOO_LARGE)
 		return err_pass(err, &e);
 	(void)condemned_list_check(&c->condemned);
-	if (c->listed_ns > clock_wall_ns()) /* a crash left it so (write_note) */
+	if (c->listed_ns > c->o->now_ns) /* a crash left it so (write_note) */
 		c->listed_ns = 0;
 	return 0;
 }

@@ -1,35 +1,42 @@
 #!/bin/bash
-# The model of the shared store's protocol (storage/protocol.pml): Spin goes through all that it can do and finds nothing
-# wrong; and finds something as soon as any one of its rules is switched off, which shows that each is needed, and that
-# the check can fail.
+# The models of the shared store's protocol (storage/protocol.pml) and of collections in a directory
+# (storage/local/collect.pml): Spin goes through all that they can do and finds nothing wrong; and finds something as soon
+# as any one of their rules is switched off, which shows that each is needed, and that the check can fail.
 . "$(dirname "$0")/../lib.sh"
 
 if ! command -v spin >/dev/null || ! command -v cc >/dev/null; then
 	test_skip_all 'no spin (tests/packages.txt), or no C compiler'
 fi
-model=$SRC/storage/protocol.pml
 
-# check RULE OPTIMISE: what Spin's verifier says with that rule off (0: all are on), in RULE/out. It ends at the first error;
-# where there is one, compiling takes longer than looking.
+# check MODEL RULE OPTIMISE: what Spin's verifier says with that rule off (0: all are on), in MODEL-RULE/out. It ends at the
+# first error; where there is one, compiling takes longer than looking.
 check() {
-	mkdir -p "$1"
-	(cd "$1" && spin "-DOFF=$1" -a "$model" && cc "$2" -w -DSAFETY -DMEMLIM=2000 -o pan pan.c && ./pan -m100000 -w22) >"$1/out" 2>&1
+	dir=$(basename "$1" .pml)-$2
+	mkdir -p "$dir"
+	(cd "$dir" && spin "-DOFF=$2" -a "$1" && cc "$3" -w -DSAFETY -DMEMLIM=2000 -o pan pan.c && ./pan -m100000 -w22) >"$dir/out" 2>&1
 }
 
-test_expect 'every state that the protocol can reach is sound' '
-	check 0 -O2
-	test_grep "errors: 0" 0/out
-	test_grep "Full statespace search" 0/out
-	test_no_grep "max search depth too small|memory limit|not completed" 0/out
-'
+# sound MODEL: all that it can do is right.
+sound() {
+	check "$1" 0 -O2
+	test_grep "errors: 0" "$dir/out"
+	test_grep "Full statespace search" "$dir/out"
+	test_no_grep "max search depth too small|memory limit|not completed" "$dir/out"
+}
 
-test_expect 'without any one of its rules it is not' '
-	grep -oE "OFF != [0-9]+" "$model" | grep -oE "[0-9]+" >rules
-	test_lines 15 rules
+# needs_all MODEL RULES: without any one of them it isn't.
+needs_all() {
+	grep -oE "OFF != [0-9]+" "$1" | grep -oE "[0-9]+" >rules
+	test_lines "$2" rules
 	for rule in $(cat rules); do
-		check "$rule" -O0
-		test_grep "assertion violated" "$rule/out"
+		check "$1" "$rule" -O0
+		test_grep "assertion violated" "$dir/out"
 	done
-'
+}
+
+test_expect 'every state that the protocol of a shared store can reach is sound' 'sound "$SRC/storage/protocol.pml"'
+test_expect 'without any one of its rules it is not' 'needs_all "$SRC/storage/protocol.pml" 15'
+test_expect 'every state of a collection beside runs, in a directory, is sound' 'sound "$SRC/storage/local/collect.pml"'
+test_expect 'without any one of its rules it is not' 'needs_all "$SRC/storage/local/collect.pml" 8'
 
 test_done
