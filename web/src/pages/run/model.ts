@@ -104,7 +104,9 @@ export class RunModel {
       this.graphProblem = e as api.Problem;
     }
     this.tell();
-    await this.readTasks();
+    // What there is is drawn first: of a large run, its tasks are much work.
+    await new Promise((r) => setTimeout(r));
+    if (!this.abort.signal.aborted) await this.readTasks();
   }
 
   private setGraph(g: Graph): void {
