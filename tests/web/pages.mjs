@@ -448,9 +448,8 @@ export const checks = {
         await page.getByRole('textbox', { name: 'Begin at' }).fill(what);
         await page.getByLabel('of run').fill(run);
         await page.keyboard.press('Enter');
-        await list.waitFor();
       };
-      await begin('Metric', 'accuracy', 'baseline').catch(() => undefined);
+      await begin('Metric', 'accuracy', 'baseline');
       await page.getByText(/several tasks .* have the metric/).waitFor();
       await go(`/lineage?metric=accuracy&of=${enc('train[fold=1]')}&run=baseline`);
       await list.getByRole('button', { name: 'train[fold=1]' }).waitFor();
@@ -461,6 +460,11 @@ export const checks = {
       await list.getByRole('button', { name: /train/ }).first().waitFor();
       await begin('Task', 'split', 'baseline');
       await list.getByRole('button', { name: 'split', exact: true }).waitFor();
+      // A file in a directory that runs read; no run has to be named.
+      await begin('File or URI', 'data/1.txt', '');
+      await page.waitForURL(/file=data\/1\.txt$/);
+      await page.getByRole('button', { name: 'What was made of it' }).first().click();
+      await list.getByRole('button', { name: /split/ }).first().waitFor();
     });
   },
 

@@ -9,6 +9,18 @@
 int record_origins(struct db *db, struct arena *arena, struct run_input_row **ret, size_t *ret_n,
 		   struct err *err);
 
+/* What is on record of a place, a file or directory of the project or a URI: the content that the
+ * newest run that read it as an input, or wrote it as an exported output, knew there. Of what lies
+ * in a directory that was read or written, that directory's. Only the newest 50,000 runs are asked.
+ * `place`: as pipelines name it; `path`: the same, absolute, NULL for a URI; both without a slash
+ * at their ends. `run`: only this one, by rowid; 0: all. 1 with *ret, or 0. */
+struct place_row {
+	struct content_id id;
+	const char *name; /* of the input or output */
+};
+int record_place(struct db *db, const char *place, const char *path, int64_t run,
+		 struct arena *arena, struct place_row *ret, struct err *err);
+
 struct export_row {
 	int64_t run;
 	const char *task, *output, *uri;

@@ -2,12 +2,15 @@
  *
  * It is the same that `cairn lineage --json` prints. It begins at a content; or in a run, at a task
  * or an output of it, at the task that measured a metric, or at an input, which is a dataset. A tag
- * of a run is a name of it.
+ * of a run is a name of it. A file, directory or URI stands for what runs read or wrote there; the
+ * project's files themselves aren't looked at.
  *
  * Threads: the crew's. Not here: the walk (record/lineage/graph.c).
  */
 #include <string.h>
+#include "base/os/fs.h"
 #include "record/lineage/graph.h"
+#include "record/lineage/outside.h"
 #include "serve/api/run/views.h"
 
 #define ATTEMPTS_DEFAULT 1000
@@ -110,6 +113,38 @@ static bool find_input(struct api *a, const struct run_row *run, struct beginnin
 	return false;
 }
 
+/* `run`: NULL for the newest that knows the place. */
+static bool find_place(struct api *a, const char *run, struct beginning *ret)
+{
+	const char *place = web_param(a->x, "file"), *path = NULL;
+	const char *root = a->project->config->project_root;
+	_cleanup_(freep) char *normal = NULL, *within = NULL;
+	struct run_row row = { 0 };
+	struct place_row found;
+	struct err err = { 0 };
+	int r = run ? record_find_run(a->db, run, a->arena, &row, &err) : 0;
+
+	if (!strstr(place, "://")) {
+		place = normal = fs_normalise(place);
+		within = *normal == '/' ? fs_relative(root, normal) : NULL;
+		path = *normal == '/' ? normal : arena_printf(a->arena, "%s/%s", root, normal);
+		place = within ? within : normal;
+	}
+	if (r >= 0)
+		r = record_place(a->db, place, path, row.rowid, a->arena, &found, &err);
+	if (r < 0)
+		web_problem_err(a->x, &err);
+	else if (r == 0)
+		web_problem(a->x, 404,
+			    "%s `%.200s`: name an input's path or URI as the "
+			    "pipeline has it, or a place that an output was exported to",
+			    run ? "the run didn't read or write" : "no run on record read or wrote",
+			    place);
+	else
+		*ret = (struct beginning){ .id = found.id, .name = found.name };
+	return !a->x->status;
+}
+
 /* At a task, an output, a metric or an input of a run. */
 static bool find_in_run(struct api *a, const char *run, struct beginning *ret)
 {
@@ -134,12 +169,15 @@ static bool find_in_run(struct api *a, const char *run, struct beginning *ret)
 static bool find_beginning(struct api *a, struct beginning *ret)
 {
 	const char *what = web_param(a->x, "content"), *run = web_param(a->x, "run");
+	const char *file = web_param(a->x, "file");
 	size_t in_run = (web_param(a->x, "task") || web_param(a->x, "output")) +
 			(web_param(a->x, "metric") != NULL) + (web_param(a->x, "input") != NULL);
 	struct err err = { 0 };
 
 	*ret = (struct beginning){ 0 };
-	if (what && !run && !in_run) {
+	if (file && !what && !in_run)
+		return find_place(a, run, ret);
+	if (what && !run && !in_run && !file) {
 		if (lineage_find(a->db, what, &ret->id, &err) == 0)
 			return true;
 		web_problem_err(a->x, &err);
@@ -148,12 +186,12 @@ static bool find_beginning(struct api *a, struct beginning *ret)
 	/* A metric may be one of a task that is named. */
 	if (web_param(a->x, "task") && web_param(a->x, "metric") && !web_param(a->x, "output"))
 		in_run--;
-	if (what || !run || in_run != 1 ||
+	if (what || !run || in_run != 1 || file ||
 	    (web_param(a->x, "output") && !web_param(a->x, "task"))) {
 		web_problem(a->x, 400,
 			    "parameter `content` is missing: sha256: and the beginning of a "
-			    "digest; or `run` with a `task` and perhaps its `output`, a `metric` "
-			    "or an `input`");
+			    "digest; or a `file`; or `run` with a `task` and perhaps its "
+			    "`output`, a `metric` or an `input`");
 		return false;
 	}
 	return find_in_run(a, run, ret);

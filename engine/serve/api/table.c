@@ -267,6 +267,9 @@ const struct api_route api_routes[] = {
 		 { "metric", API_QUERY, TEXT,
 		   "… or at the task that measured this; `task`: which, when several did" },
 		 { "input", API_QUERY, TEXT, "… or at this input of the run's pipeline" },
+		 { "file", API_QUERY, TEXT,
+		   "Begin at what the newest run, or `run`, read or wrote at this path of the "
+		   "project or URI; at the directory, where only that was read or written" },
 		 { "direction", API_QUERY,
 		   "{\"type\":\"string\",\"enum\":[\"up\",\"down\"],\"default\":\"up\"}",
 		   "up: where it came from; down: what was made of it" },

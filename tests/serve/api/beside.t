@@ -14,7 +14,7 @@ params: {n: {type: int, default: 1, min: 0, max: 9, help: how many}, opt: {enum:
 inputs: {raw: data.csv}
 steps:
   s: {run: "cp ${{ inputs.raw }} o; echo ${{ params.n }} ${{ params.name }} >>o", inputs: {raw: "${{ inputs.raw }}"}, outputs: {o: o}}
-  t: {run: "cat ${{ inputs.i }} >o; echo '{\"acc\": 0.${{ params.n }}}' >m.json; test ! -e \"$HOME/fail\"", inputs: {i: "${{ steps.s.outputs.o }}"}, outputs: {o: o}, metrics: m.json}
+  t: {run: "cat ${{ inputs.i }} >o; echo '{\"acc\": 0.${{ params.n }}}' >m.json; test ! -e \"$HOME/fail\"", inputs: {i: "${{ steps.s.outputs.o }}"}, outputs: {o: {path: o, export: kept/o}}, metrics: m.json}
 schedules:
   nightly: {cron: "0 3 * * *", timezone: Europe/Berlin, params: {name: x}}
 YAML
@@ -68,6 +68,22 @@ test_expect 'lineage begins at a content, at a task, or at an output' '
 	cairn tag "$(json runs "d[\"runs\"][0][\"id\"]")" best/one -q
 	get srv "/api/v1/lineage?run=best/one&task=t&metric=acc"
 	status_is 200
+	# A file is what the newest run read there, or wrote; so is what lies in a directory of such.
+	for file in data.csv ./data.csv "$PWD/data.csv" data.csv/ "data.csv&run=last" kept/o "$PWD/kept/o"; do
+		case $file in
+		*o) way=up ;;
+		*) way=down ;;
+		esac
+		get srv "/api/v1/lineage?direction=$way&file=$file"
+		test_is "$file $(json body "sorted({n[\"task\"] for n in d[\"nodes\"] if n[\"kind\"] == \"attempt\"})")" "$file [\"s\", \"t\"]"
+	done
+	get srv "/api/v1/lineage?file=data.cs"
+	status_is 404
+	test_grep "no run on record read or wrote .data.cs.: name" body
+	for bad in "file=data.csv&run=last&task=t" "file=data.csv&content=sha256:abcd"; do
+		get srv "/api/v1/lineage?$bad"
+		status_is 400
+	done
 	for bad in "run=last&metric=none" "run=last&input=none"; do
 		get srv "/api/v1/lineage?$bad"
 		status_is 404

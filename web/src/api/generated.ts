@@ -852,7 +852,7 @@ export const launch = (launch: string, query: { project?: string | null } = {}, 
   request<Launch>('GET', `/api/v1/launches/${encodeURIComponent(launch)}`, query, undefined, signal);
 
 /** The attempts that made content, or that used it */
-export const lineage = (query: { project?: string | null; content?: string | null; run?: string | null; task?: string | null; output?: string | null; metric?: string | null; input?: string | null; direction?: "up" | "down" | null; depth?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
+export const lineage = (query: { project?: string | null; content?: string | null; run?: string | null; task?: string | null; output?: string | null; metric?: string | null; input?: string | null; file?: string | null; direction?: "up" | "down" | null; depth?: number | null; limit?: number | null } = {}, signal?: AbortSignal) =>
   request<Lineage>('GET', `/api/v1/lineage`, query, undefined, signal);
 
 /** This description */

@@ -395,6 +395,7 @@ export const words = {
     begin: 'Begin at',
     beginHint: {
       content: 'sha256:…',
+      file: 'data/train.csv or s3://bucket/data/',
       output: 'TASK/OUTPUT',
       task: 'task or step',
       metric: 'name of a metric',
@@ -402,6 +403,7 @@ export const words = {
     },
     kinds: {
       content: 'Content',
+      file: 'File or URI',
       output: 'Output',
       task: 'Task',
       metric: 'Metric',
@@ -409,6 +411,7 @@ export const words = {
     },
     ofRun: 'of run',
     ofRunHint: 'id, hash or tag; last',
+    ofRunAny: 'any: the newest',
     up: 'Where it came from',
     down: 'What was made of it',
     direction: 'Direction',

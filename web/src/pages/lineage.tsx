@@ -19,7 +19,7 @@ import { Icon } from '../parts/icons';
 import { foldLineage, type LinNode } from './lineagefold';
 
 const w = words.lineage;
-const KINDS = ['content', 'output', 'task', 'metric', 'input'] as const;
+const KINDS = ['content', 'file', 'output', 'task', 'metric', 'input'] as const;
 type Kind = (typeof KINDS)[number];
 
 export default function LineagePage({ params }: { params: Record<string, string> }) {
@@ -35,7 +35,9 @@ export default function LineagePage({ params }: { params: Record<string, string>
       ? { content: what }
       : kind === 'output'
         ? { task: what.split('/').slice(0, -1).join('/'), output: what.split('/').pop() ?? '', run }
-        : { [kind]: what, run, ...(q.get('of') ? { task: q.get('of') ?? '' } : {}) };
+        : kind === 'file'
+          ? { file: what, ...(q.get('run') ? { run } : {}) }
+          : { [kind]: what, run, ...(q.get('of') ? { task: q.get('of') ?? '' } : {}) };
   const data = useLoad(
     p && what
       ? (s) =>
@@ -156,7 +158,7 @@ function Begin({ kind, what, run }: { kind: Kind; what: string; run: string }) {
           {w.ofRun}
           <input
             class="field w140 mono"
-            placeholder={w.ofRunHint}
+            placeholder={k === 'file' ? w.ofRunAny : w.ofRunHint}
             value={of}
             onInput={(e) => setOf(e.currentTarget.value)}
           />
