@@ -112,9 +112,18 @@ if [ "${CAIRN_TEST_FULL:-0}" = 0 ]; then
 	test_skip 'arm64' 'takes an hour: tests/run --full'
 	test_done
 fi
-test_expect 'two builds in different folders have the same bytes' '
-	HOME='"$real_home"' XDG_CACHE_HOME='"${test_xdg:-$real_home/.cache}"' "$SRC/packaging/static" --root "$TRASH/elsewhere" x86_64 >path2
-	cmp "$PROGRAM" "$(cat path2)"
+# Sources, libraries and build are all at other places; only what was fetched and the compiler are the same.
+test_expect 'two builds of two checkouts in different folders have the same bytes' '
+	mkdir -p "$TRASH/a/folder of another name"
+	cd "$TRASH/a/folder of another name"
+	git init -q .
+	(cd "$SRC"; git -c safe.directory="*" ls-files -z -c -o --exclude-standard | xargs -0 tar -cf -) | tar -xf -
+	git add -A
+	HOME='"$real_home"' XDG_CACHE_HOME='"${test_xdg:-$real_home/.cache}"' packaging/static --root "$TRASH/elsewhere" x86_64 >"$TRASH/path2"
+	cmp "$PROGRAM" "$(cat "$TRASH/path2")"
+	for helper in cairn-init cairn-launch; do
+		cmp "$(dirname "$PROGRAM")/$helper" "$(dirname "$(cat "$TRASH/path2")")/$helper"
+	done
 '
 static aarch64 >path64 || true
 export PROGRAM64; PROGRAM64=$(cat path64)
