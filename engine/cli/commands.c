@@ -772,11 +772,17 @@ const struct cli_command cli_commands[] = {
 	  "layout. --output FILE.tar writes the same as one file, which `docker load`, `ctr images "
 	  "import` and `podman load` take. --push sends it to a registry, with the credentials of "
 	  "`docker login` (DOCKER_CONFIG, ~/.docker/config.json) or of a docker-credential helper "
-	  "named there; blobs that are there already aren't sent again.",
+	  "named there; blobs that are there already aren't sent again.\n\n"
+	  "--add makes one image for several processors: run `cairn image --output DIR` of the "
+	  "same "
+	  "version on (or for) each other processor, and add those directories here. Each node "
+	  "takes its own.",
 	  OPTIONS({ 'o', "output", "PATH",
 		    "a directory that is empty or doesn't exist, or FILE.tar",
 		    .complete = COMPLETE_FILE },
 		  { 0, "push", "REGISTRY/NAME:TAG", "send it to a registry" },
+		  { 0, "add", "DIR", "add an image of Cairn for another processor (repeatable)",
+		    .repeats = true, .complete = COMPLETE_FILE },
 		  { 0, "name", "NAME:TAG",
 		    "what it is called (default: as pushed, or cairn:VERSION)" },
 		  { 0, "plain-http", NULL,

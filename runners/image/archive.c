@@ -1,10 +1,10 @@
 /* runners/image/archive.c — reads an existing OCI layout: its one image as a list of blobs, and as
  * one tar.
  *
- * image_layout_read() goes from index.json to the only manifest, and from there to configuration
- * and layers. Somebody else may have written the layout: sizes are bounded, digests parsed, and the
- * lengths of media types checked. It doesn't hash the blobs; a registry does that when they are
- * pushed.
+ * image_layout_read() goes from index.json to the only manifest, or to an index of one for each
+ * processor, and from there to configurations and layers. Somebody else may have written the
+ * layout: sizes are bounded, digests parsed, and the lengths of media types checked. It doesn't
+ * hash the blobs; a registry does that when they are pushed.
  *
  * image_tar_write() puts the same files into a tar that `docker load` reads: blobs in the order of
  * their digests, without duplicates, then index.json, Docker's own manifest.json, and oci-layout.
@@ -57,7 +57,7 @@ static int read_only_one(const json_t *j, const char *key, struct image_blob *re
 	return read_descriptor(json_array_get(list, 0), ret, err);
 }
 
-static int read_manifest(const json_t *j, struct arena *arena, struct image_layout *ret,
+static int read_manifest(const json_t *j, struct arena *arena, struct image_part *ret,
 			 struct err *err)
 {
 	json_t *config, *layers, *layer;
@@ -77,27 +77,76 @@ static int read_manifest(const json_t *j, struct arena *arena, struct image_layo
 	return 0;
 }
 
+static int read_part(const char *dir, struct arena *arena, struct image_part *part, struct err *err)
+{
+	_cleanup_(freep) char *path = image_blob_path(dir, part->manifest.digest);
+	json_t *j;
+	int r;
+
+	if (json_read_file(path, DOCUMENT_MAX, &j, err) < 0)
+		return -1;
+	r = read_manifest(j, arena, part, err);
+	json_decref(j);
+	return r < 0 ? err_wrap(err, "%s", path) : 0;
+}
+
+/* The manifests of an index: descriptors only. */
+static int read_index(const json_t *j, struct arena *arena, struct image_layout *ret,
+		      struct err *err)
+{
+	json_t *list, *entry;
+	size_t i;
+
+	if (json_get_array(j, "manifests", &list, err) < 0)
+		return -1;
+	ret->n_parts = json_array_size(list);
+	if (ret->n_parts == 0 || ret->n_parts > IMAGE_PARTS_MAX)
+		return err_set(err, ERR_UNSUPPORTED, "an index of %zu images instead of 1 to %d",
+			       ret->n_parts, IMAGE_PARTS_MAX);
+	ret->parts = arena_alloc(arena, ret->n_parts * sizeof(*ret->parts));
+	json_array_foreach(list, i, entry) if (read_descriptor(entry, &ret->parts[i].manifest,
+							       err) < 0) return -1;
+	return 0;
+}
+
+static int read_parts(const char *dir, struct arena *arena, struct image_layout *l, struct err *err)
+{
+	_cleanup_(freep) char *path = image_blob_path(dir, l->top.digest);
+	json_t *j;
+	int r;
+
+	if (!str_eq(l->top.media_type, IMAGE_INDEX_TYPE)) {
+		l->n_parts = 1;
+		l->parts = arena_alloc(arena, sizeof(*l->parts));
+		l->parts[0].manifest = l->top;
+		return 0;
+	}
+	if (json_read_file(path, DOCUMENT_MAX, &j, err) < 0)
+		return -1;
+	r = read_index(j, arena, l, err);
+	json_decref(j);
+	return r < 0 ? err_wrap(err, "%s", path) : 0;
+}
+
 int image_layout_read(const char *dir, struct arena *arena, struct image_layout *ret,
 		      struct err *err)
 {
-	_cleanup_(freep) char *index_path = fs_join(dir, "index.json"), *path = NULL;
-	struct image_layout l = { .n_blobs = 0 };
+	_cleanup_(freep) char *index_path = fs_join(dir, "index.json");
+	struct image_layout l = { .n_parts = 0 };
 	json_t *j;
 	int r;
 
 	if (json_read_file(index_path, DOCUMENT_MAX, &j, err) < 0)
 		return -1;
-	r = read_only_one(j, "manifests", &l.manifest, err);
+	r = read_only_one(j, "manifests", &l.top, err);
 	json_decref(j);
 	if (r < 0)
 		return err_wrap(err, "%s", index_path);
-	path = image_blob_path(dir, l.manifest.digest);
-	if (json_read_file(path, DOCUMENT_MAX, &j, err) < 0)
+	if (read_parts(dir, arena, &l, err) < 0)
 		return -1;
-	r = read_manifest(j, arena, &l, err);
-	json_decref(j);
-	if (r < 0)
-		return err_wrap(err, "%s", path);
+	for (size_t i = 0; i < l.n_parts; i++)
+		if (read_part(dir, arena, &l.parts[i], err) < 0)
+			return -1;
 	*ret = l;
 	return 0;
 }
@@ -123,13 +172,23 @@ static int by_digest(const void *a, const void *b)
 static int add_blobs(struct tar_writer *w, const char *dir, const struct image_layout *l,
 		     struct arena *arena, struct err *err)
 {
-	struct image_blob *all = arena_alloc(arena, (l->n_blobs + 1) * sizeof(*all));
+	struct image_blob *all;
+	size_t n = 1, at = 0;
 	int r = 0;
 
-	memcpy(all, l->blobs, l->n_blobs * sizeof(*all));
-	all[l->n_blobs] = l->manifest;
-	qsort(all, l->n_blobs + 1, sizeof(*all), by_digest);
-	for (size_t i = 0; i <= l->n_blobs && r == 0; i++) {
+	for (size_t i = 0; i < l->n_parts; i++)
+		n += l->parts[i].n_blobs + 1;
+	all = arena_alloc(arena, n * sizeof(*all));
+	all[at++] = l->top;
+	for (size_t i = 0; i < l->n_parts; i++) {
+		const struct image_part *p = &l->parts[i];
+
+		all[at++] = p->manifest;
+		memcpy(&all[at], p->blobs, p->n_blobs * sizeof(*all));
+		at += p->n_blobs;
+	}
+	qsort(all, n, sizeof(*all), by_digest);
+	for (size_t i = 0; i < n && r == 0; i++) {
 		_cleanup_(freep) char *source = image_blob_path(dir, all[i].digest),
 				      *path = xasprintf("blobs/sha256/%s", hex_of(&all[i]));
 
@@ -141,17 +200,17 @@ static int add_blobs(struct tar_writer *w, const char *dir, const struct image_l
 
 /* What `docker load` reads: Docker Image Specification v1.2, "Combined Image JSON + Filesystem
  * Changeset Format". */
-static int add_docker_manifest(struct tar_writer *w, const struct image_layout *l, const char *ref,
+static int add_docker_manifest(struct tar_writer *w, const struct image_part *p, const char *ref,
 			       struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	json_t *layers = json_array(), *j;
 
-	for (size_t i = 1; i < l->n_blobs; i++)
+	for (size_t i = 1; i < p->n_blobs; i++)
 		json_array_append_new(layers,
-				      json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[i])));
+				      json_sprintf("blobs/sha256/%s", hex_of(&p->blobs[i])));
 	j = json_pack("[{s:o, s:o, s:o}]", "Config",
-		      json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[0])), "RepoTags",
+		      json_sprintf("blobs/sha256/%s", hex_of(&p->blobs[0])), "RepoTags",
 		      ref ? json_pack("[s]", ref) : json_array(), "Layers", layers);
 	json_add_canonical(&text, j);
 	json_decref(j);
@@ -171,7 +230,7 @@ int image_tar_write(const char *layout_dir, const char *ref, int fd, struct err 
 	    tar_add_dir(&w, "blobs/sha256", 0755, err) < 0 ||
 	    add_blobs(&w, layout_dir, &l, arena, err) < 0 ||
 	    tar_add_file(&w, "index.json", 0644, index, err) < 0 ||
-	    add_docker_manifest(&w, &l, ref, err) < 0 ||
+	    add_docker_manifest(&w, &l.parts[0], ref, err) < 0 ||
 	    tar_add_file(&w, "oci-layout", 0644, version, err) < 0)
 		return -1;
 	return tar_end(&w, err);

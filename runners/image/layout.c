@@ -1,9 +1,13 @@
-/* runners/image/layout.c — writes an OCI layout with one image of one layer.
+/* runners/image/layout.c — writes an OCI layout with one image of one layer, or one for each
+ * processor.
  *
  * The order is layer, configuration, manifest, index.json, oci-layout: each document names the
  * digest of the one before. The layer is written once and hashed twice: the tar, whose digest the
  * configuration names, and the gzip stream around it. The layer's file gets its name when its
  * digest is known (write_layer()).
+ *
+ * image_layout_add() puts images of other processors beside it, and an index over all: index.json
+ * then names the index.
  *
  * The same files give the same bytes: tar.c and canonical JSON are fixed, times are EPOCH, and zlib
  * is linked statically, so its version is this program's. image_layout_write() writes only into an
@@ -27,10 +31,12 @@
 
 #define GZIP_LEVEL 6
 /* zlib.h, deflateInit2: a gzip header without name and time. */
-#define GZIP_WRAPPER 16
-#define EPOCH        "1970-01-01T00:00:00Z"
-#define OCI          "application/vnd.oci.image."
-#define BUFFER       (64 * KIB)
+#define GZIP_WRAPPER      16
+#define EPOCH             "1970-01-01T00:00:00Z"
+#define OCI               "application/vnd.oci.image."
+#define BUFFER            (64 * KIB)
+#define VERSION_LABEL     "org.opencontainers.image.version"
+#define CONFIGURATION_MAX (1 * MIB)
 
 char *image_blob_path(const char *dir, const char *digest)
 {
@@ -194,22 +200,27 @@ static json_t *descriptor(const struct image_blob *b)
 			 (json_int_t)b->size);
 }
 
-/* containerd uses the whole reference as the name, the specification only the tag. */
-static json_t *index_of(const struct image_blob *manifest, const struct image_config *c,
-			const char *ref)
+static json_t *platform_descriptor(const struct image_blob *manifest, const char *architecture)
 {
 	json_t *d = descriptor(manifest);
+
+	json_object_set_new(d, "platform",
+			    json_pack("{s:s, s:s}", "architecture", architecture, "os", "linux"));
+	return d;
+}
+
+/* index.json, with the reference `d`. containerd uses the whole reference as the name, the
+ * specification only the tag. */
+static json_t *index_of(json_t *d, const char *ref)
+{
 	const char *tag = ref ? strrchr(fs_basename(ref), ':') : NULL;
 
-	json_object_set_new(
-		d, "platform",
-		json_pack("{s:s, s:s}", "architecture", c->architecture, "os", "linux"));
 	if (ref)
 		json_object_set_new(d, "annotations",
 				    json_pack("{s:s, s:s}", "io.containerd.image.name", ref,
 					      "org.opencontainers.image.ref.name",
 					      tag ? tag + 1 : "latest"));
-	return json_pack("{s:i, s:s, s:[o]}", "schemaVersion", 2, "mediaType", OCI "index.v1+json",
+	return json_pack("{s:i, s:s, s:[o]}", "schemaVersion", 2, "mediaType", IMAGE_INDEX_TYPE,
 			 "manifests", d);
 }
 
@@ -260,10 +271,142 @@ int image_layout_write(const char *dir, const struct image_content *content,
 				     "layers", descriptor(&layer)),
 			   "manifest.v1+json", &manifest, err) < 0)
 		return -1;
-	if (write_json(dir, "index.json", index_of(&manifest, c, ref), err) < 0 ||
+	if (write_json(dir, "index.json",
+		       index_of(platform_descriptor(&manifest, c->architecture), ref), err) < 0 ||
 	    write_json(dir, "oci-layout", json_pack("{s:s}", "imageLayoutVersion", "1.0.0"), err) <
 		    0)
 		return -1;
 	memcpy(ret_digest, manifest.digest, sizeof(manifest.digest));
+	return 0;
+}
+
+/* Several processors. */
+
+/* What the configuration of a part says. */
+static int read_configuration(const char *dir, const struct image_part *part, struct arena *arena,
+			      const char **ret_architecture, const char **ret_version,
+			      struct err *err)
+{
+	_cleanup_(freep) char *path = image_blob_path(dir, part->blobs[0].digest);
+	const char *architecture;
+	json_t *j, *config, *labels = NULL, *version;
+
+	if (json_read_file(path, CONFIGURATION_MAX, &j, err) < 0)
+		return -1;
+	if (json_get_str(j, "architecture", &architecture, err) < 0) {
+		json_decref(j);
+		return err_wrap(err, "%s", path);
+	}
+	config = json_object_get(j, "config");
+	labels = config ? json_object_get(config, "Labels") : NULL;
+	version = labels ? json_object_get(labels, VERSION_LABEL) : NULL;
+	*ret_architecture = arena_strdup(arena, architecture);
+	*ret_version = arena_strdup(
+		arena, version && json_is_string(version) ? json_string_value(version) : "");
+	json_decref(j);
+	return 0;
+}
+
+/* Its bytes are verified: the layout may be anybody's. */
+static int copy_blob(const char *from, const char *to, const struct image_blob *b, struct err *err)
+{
+	_cleanup_(freep) char *source = image_blob_path(from, b->digest),
+			      *path = image_blob_path(to, b->digest);
+	_cleanup_(fd_closep) int in = open(source, O_RDONLY | O_CLOEXEC), out = -1;
+	struct digester *d;
+	struct image_blob is;
+	uint64_t size = 0;
+	char buf[BUFFER];
+	ssize_t n = -1;
+
+	if (in < 0)
+		return err_errno(err, "cannot read %s", source);
+	out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (out < 0)
+		return err_errno(err, "cannot make %s", path);
+	d = digester_new();
+	while (size <= b->size && (n = read(in, buf, sizeof(buf))) > 0) {
+		digester_update(d, buf, (size_t)n);
+		size += (uint64_t)n;
+		if (fs_write_all(out, buf, (size_t)n, err) < 0) {
+			digester_free(d);
+			return -1;
+		}
+	}
+	if (n < 0)
+		err_errno(err, "cannot read %s", source);
+	blob_of(d, size, "", &is);
+	digester_free(d);
+	if (n < 0)
+		return -1;
+	if (size != b->size || !str_eq(is.digest, b->digest))
+		return err_set(err, ERR_CORRUPT, "%s is not the content that its name says",
+			       source);
+	return 0;
+}
+
+/* Appends the parts of the layout `from` to the index. */
+static int add_parts(const char *dir, const char *from, struct arena *arena, const char **version,
+		     json_t *manifests, struct image_index *ret, struct err *err)
+{
+	struct image_layout l;
+	const char *its = NULL, *architecture = NULL;
+
+	if (image_layout_read(from, arena, &l, err) < 0)
+		return -1;
+	for (size_t i = 0; i < l.n_parts; i++) {
+		struct image_part *p = &l.parts[i];
+
+		if (read_configuration(from, p, arena, &architecture, &its, err) < 0)
+			return -1;
+		if (!*version)
+			*version = its;
+		if (!str_eq(*version, its))
+			return err_set(err, ERR_INVALID, "%s is version `%s` of Cairn, not %s",
+				       from, its, *version);
+		for (size_t j = 0; j < ret->n; j++)
+			if (str_eq(ret->architectures[j], architecture))
+				return err_set(err, ERR_INVALID,
+					       "%s is for linux/%s, and so is another", from,
+					       architecture);
+		if (ret->n == IMAGE_PARTS_MAX)
+			return err_set(err, ERR_TOO_LARGE, "more than %d processors",
+				       IMAGE_PARTS_MAX);
+		ret->architectures[ret->n++] = architecture;
+		json_array_append_new(manifests, platform_descriptor(&p->manifest, architecture));
+		if (str_eq(dir, from))
+			continue;
+		for (size_t j = 0; j < p->n_blobs; j++)
+			if (copy_blob(from, dir, &p->blobs[j], err) < 0)
+				return -1;
+		if (copy_blob(from, dir, &p->manifest, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int image_layout_add(const char *dir, const char *const *others, size_t n, const char *ref,
+		     struct arena *arena, struct image_index *ret, struct err *err)
+{
+	json_t *manifests = json_array();
+	struct image_index index = { .n = 0 };
+	struct image_blob top;
+	const char *version = NULL;
+	int r = add_parts(dir, dir, arena, &version, manifests, &index, err);
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = add_parts(dir, others[i], arena, &version, manifests, &index, err);
+	if (r < 0) {
+		json_decref(manifests);
+		return -1;
+	}
+	if (write_document(dir,
+			   json_pack("{s:i, s:s, s:o}", "schemaVersion", 2, "mediaType",
+				     IMAGE_INDEX_TYPE, "manifests", manifests),
+			   "index.v1+json", &top, err) < 0 ||
+	    write_json(dir, "index.json", index_of(descriptor(&top), ref), err) < 0)
+		return -1;
+	memcpy(index.digest, top.digest, sizeof(top.digest));
+	*ret = index;
 	return 0;
 }

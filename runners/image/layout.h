@@ -52,24 +52,44 @@ int image_files(const struct image_ask *ask, struct arena *arena, struct image_c
 		struct err *err);
 
 #define IMAGE_DIGEST_MAX 80 /* "sha256:" and 64 digits, with the NUL */
+#define IMAGE_INDEX_TYPE "application/vnd.oci.image.index.v1+json"
+#define IMAGE_PARTS_MAX  16 /* processors of one image: more than image_files() knows */
 
 /* Writes an OCI layout below dir and gives the manifest's digest. Makes dir; ERR_EXISTS when it
  * isn't empty. ref: the image's name ("cairn:0.2.0"), or NULL. */
 int image_layout_write(const char *dir, const struct image_content *content,
 		       const struct image_config *c, const char *ref,
 		       char ret_digest[IMAGE_DIGEST_MAX], struct err *err);
-/* Writes the same image to fd as one tar that `docker load` reads. */
+/* Makes the layout in `dir`, which image_layout_write() has written, one for several processors:
+ * adds the images of the layouts `others`, made by the same version of Cairn elsewhere, and an
+ * index over all, its own first. Gives the index's digest, and in `arena` the architectures in that
+ * order. What is added is verified. ERR_INVALID when two are for one processor or versions differ.
+ */
+struct image_index {
+	char digest[IMAGE_DIGEST_MAX];
+	const char *architectures[IMAGE_PARTS_MAX];
+	size_t n;
+};
+int image_layout_add(const char *dir, const char *const *others, size_t n, const char *ref,
+		     struct arena *arena, struct image_index *ret, struct err *err);
+/* Writes the same image to fd as one tar that `docker load` reads (of several processors, those
+ * that don't know indexes take the first). */
 int image_tar_write(const char *layout_dir, const char *ref, int fd, struct err *err);
 
-/* The one image of a layout: digests and sizes of manifest, configuration and layers. It may be
- * hostile. */
+/* The one image of a layout: digests and sizes of its documents and layers. It may be hostile. */
 struct image_blob {
 	char digest[IMAGE_DIGEST_MAX], media_type[128];
 	uint64_t size;
 };
-struct image_layout {
+struct image_part {                         /* for one processor */
 	struct image_blob manifest, *blobs; /* blobs: the configuration first */
 	size_t n_blobs;
+};
+struct image_layout {
+	struct image_blob top; /* what the image's name stands for: the manifest of the only part,
+				  or an index of all */
+	struct image_part *parts;
+	size_t n_parts; /* at least one */
 };
 int image_layout_read(const char *dir, struct arena *arena, struct image_layout *ret,
 		      struct err *err);

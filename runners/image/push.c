@@ -1,7 +1,8 @@
 /* runners/image/push.c — pushes a layout to a registry.
  *
- * Blobs go first, the manifest last, so that a tag never names missing content (OCI Distribution
- * Specification, "Push"). A blob that the registry has isn't sent (has_blob()).
+ * Blobs go first, then the manifests of an index, and what the tag names last, so that a tag never
+ * names missing content (OCI Distribution Specification, "Push"). A blob that the registry has
+ * isn't sent (has_blob()).
  *
  * A large blob is sent in pieces of `chunk` bytes (PATCH), a small one with the last request (PUT).
  * `sent` is how much has arrived, as the registry says. After a failed piece, ask_progress() asks
@@ -223,11 +224,12 @@ static int send_blob(struct push *p, const struct image_blob *b, struct err *err
 
 /* The manifest. */
 
-static int send_manifest(struct push *p, const struct image_blob *m, struct err *err)
+/* at: the tag, or the digest. */
+static int send_manifest(struct push *p, const struct image_blob *m, const char *at,
+			 struct err *err)
 {
 	_cleanup_(freep) char *path = image_blob_path(p->dir, m->digest),
-			      *below = xasprintf("manifests/%s",
-						 p->ref.digest ? p->ref.digest : p->ref.tag);
+			      *below = xasprintf("manifests/%s", at);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct registry_call c = call_of(p, "PUT", below);
 	const char *said;
@@ -261,14 +263,21 @@ int registry_push(struct registry *r, const char *layout_dir, const char *ref,
 	if (image_ref_parse(ref, arena, &p.ref, err) < 0 ||
 	    image_layout_read(layout_dir, arena, &l, err) < 0)
 		return -1;
-	if (p.ref.digest && strcmp(p.ref.digest, l.manifest.digest) != 0)
+	if (p.ref.digest && strcmp(p.ref.digest, l.top.digest) != 0)
 		return err_set(err, ERR_INVALID, "%s names another digest than the image's, %s",
-			       ref, l.manifest.digest);
-	for (size_t i = 0; i < l.n_blobs; i++)
-		if (send_blob(&p, &l.blobs[i], err) < 0)
+			       ref, l.top.digest);
+	for (size_t i = 0; i < l.n_parts; i++) {
+		const struct image_part *part = &l.parts[i];
+
+		for (size_t j = 0; j < part->n_blobs; j++)
+			if (send_blob(&p, &part->blobs[j], err) < 0)
+				return -1;
+		if (strcmp(part->manifest.digest, l.top.digest) != 0 &&
+		    send_manifest(&p, &part->manifest, part->manifest.digest, err) < 0)
 			return -1;
-	if (send_manifest(&p, &l.manifest, err) < 0)
+	}
+	if (send_manifest(&p, &l.top, p.ref.digest ? p.ref.digest : p.ref.tag, err) < 0)
 		return -1;
-	memcpy(ret_digest, l.manifest.digest, sizeof(l.manifest.digest));
+	memcpy(ret_digest, l.top.digest, sizeof(l.top.digest));
 	return 0;
 }

@@ -92,6 +92,20 @@ fi
 test_expect 'the sums of the release are right' '
 	(cd "'"$release"'"; sha256sum -c --quiet SHA256SUMS)
 '
+test_expect 'the image has a part for each processor of the release' '
+	mkdir image
+	tar -xf "'"$release"'"/cairn-*-image.tar -C image
+	ls "'"$release"'"/cairn-*-linux-* | grep -v json | sed "s/.*-linux-//; s/x86_64/amd64/; s/aarch64/arm64/" | sort >want
+	python3 - <<-"PY" | sort >have
+	import json
+	def blob(d):
+	    return json.load(open("image/blobs/sha256/" + d["digest"][7:]))
+	top = json.load(open("image/index.json"))["manifests"][0]
+	for part in blob(top)["manifests"] if "index" in top["mediaType"] else [top]:
+	    print(blob(blob(part)["config"])["architecture"])
+	PY
+	test_cmp want have
+'
 for program in "$release"/cairn-*-linux-*; do
 	case $program in *.json) continue ;; esac
 	arch=${program##*-linux-}

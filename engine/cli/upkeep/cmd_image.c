@@ -129,8 +129,11 @@ static int write_tar(const char *layout, const char *name, const char *to, struc
 
 struct image_goal {
 	const char *output, *push, *name;
+	const char *const *add; /* layouts for other processors */
+	size_t n_add;
 	bool tar, plain_http;
 	char digest[IMAGE_DIGEST_MAX];
+	struct image_index index; /* with `add` */
 };
 
 static int push(const struct image_goal *g, const char *layout, struct arena *arena,
@@ -172,6 +175,12 @@ static int make(struct image_goal *g, const struct image_content *content, const
 
 	if (image_layout_write(layout, content, &c, g->name, g->digest, err) < 0)
 		return -1;
+	g->index.architectures[g->index.n++] = content->architecture;
+	if (g->n_add) {
+		if (image_layout_add(layout, g->add, g->n_add, g->name, arena, &g->index, err) < 0)
+			return -1;
+		memcpy(g->digest, g->index.digest, sizeof(g->digest));
+	}
 	if (g->tar && write_tar(layout, g->name, g->output, err) < 0)
 		return -1;
 	return g->push ? push(g, layout, arena, err) : 0;
@@ -221,20 +230,28 @@ static size_t files_of(const struct image_content *content)
 
 static void tell(struct cli *cli, const struct image_goal *g, const struct image_content *content)
 {
+	_cleanup_(str_deinit) struct str platforms = { 0 };
+	json_t *architectures = json_array();
+
+	for (size_t i = 0; i < g->index.n; i++) {
+		str_addf(&platforms, "%slinux/%s", i ? ", " : "", g->index.architectures[i]);
+		json_array_append_new(architectures, json_string(g->index.architectures[i]));
+	}
 	if (cli->json) {
 		cli_print_json(cli, "cairn.image/1",
-			       json_pack("{s:s, s:s, s:s?, s:s?, s:I, s:I, s:s}", "digest",
+			       json_pack("{s:s, s:s, s:s?, s:s?, s:I, s:I, s:s, s:o}", "digest",
 					 g->digest, "name", g->name, "output", g->output, "pushed",
 					 g->push, "size", (json_int_t)bytes_of(content), "files",
 					 (json_int_t)files_of(content), "architecture",
-					 content->architecture));
+					 content->architecture, "architectures", architectures));
 		return;
 	}
+	json_decref(architectures);
 	cli_printf(cli, "%s\n", g->digest);
-	cli_note(cli, "%zu files, %s unpacked, for linux/%s%s%s%s%s", files_of(content),
-		 cli_bytes(cli, bytes_of(content)), content->architecture, g->output ? ": " : "",
-		 g->output ? cli_text(cli, g->output) : "", g->push ? "; pushed as " : "",
-		 g->push ? cli_text(cli, g->push) : "");
+	cli_note(cli, "%zu files, %s unpacked, for %s%s%s%s%s", files_of(content),
+		 cli_bytes(cli, bytes_of(content)), cli_text(cli, platforms.s),
+		 g->output ? ": " : "", g->output ? cli_text(cli, g->output) : "",
+		 g->push ? "; pushed as " : "", g->push ? cli_text(cli, g->push) : "");
 }
 
 static int full_name(struct cli *cli, const char *text, const char **ret, struct err *err)
@@ -271,6 +288,7 @@ int cmd_image(struct cli *cli, const struct cli_args *args)
 			       : "cairn:" CAIRN_VERSION,
 		      &g.name, &err) < 0)
 		return cli_fail(cli, &err);
+	g.add = cli_values(args, "add", cli->arena, &g.n_add);
 	g.tar = g.output && str_has_suffix(g.output, ".tar");
 	r = gather(cli, &content, &err);
 	if (r == 0)

@@ -120,6 +120,82 @@ test_expect 'what is missing is named' '
 	lone/cairn image --output x >digest4 2>/dev/null
 	test_cmp digest digest4
 '
+# elsewhere DIR ARCHITECTURE VERSION: the layout, as it would come from another processor.
+elsewhere() {
+	cp -r layout "$1"
+	python3 - "$@" <<-"PY"
+	import hashlib, json, os, sys
+	top, architecture, version = sys.argv[1:]
+	def blob(doc):
+	    data = json.dumps(doc, sort_keys=True, separators=(",", ":")).encode()
+	    digest = hashlib.sha256(data).hexdigest()
+	    open(f"{top}/blobs/sha256/{digest}", "wb").write(data)
+	    return {"digest": "sha256:" + digest, "size": len(data)}
+	def read(d):
+	    return json.load(open(f"{top}/blobs/sha256/{d[7:]}"))
+	index = json.load(open(f"{top}/index.json"))
+	manifest = read(index["manifests"][0]["digest"])
+	config = read(manifest["config"]["digest"])
+	config["architecture"] = architecture
+	config["config"]["Labels"]["org.opencontainers.image.version"] = version
+	manifest["config"].update(blob(config))
+	index["manifests"][0].update(blob(manifest))
+	json.dump(index, open(f"{top}/index.json", "w"))
+	PY
+}
+export -f elsewhere
+test_expect 'one image for two processors: an index, each part whole, the same bytes twice' '
+	version=$(cairn version | cut -d " " -f 2)
+	elsewhere arm arm64 "$version"
+	"$real" image --output both --add arm --json >both.json
+	test_is "$(json both.json "d[\"architectures\"]")" "[\"amd64\", \"arm64\"]"
+	test_is "$(json both/index.json "[m[\"mediaType\"] for m in d[\"manifests\"]]")" "[\"application/vnd.oci.image.index.v1+json\"]"
+	top=$(json both/index.json "d[\"manifests\"][0][\"digest\"]")
+	test_is "$(json both.json "d[\"digest\"]")" "$top"
+	test_is "$(json "both/blobs/sha256/${top#*:}" "[m[\"platform\"][\"architecture\"] for m in d[\"manifests\"]]")" "[\"amd64\", \"arm64\"]"
+	test_is "$(json "both/blobs/sha256/${top#*:}" "d[\"manifests\"][0][\"digest\"]")" "$(cat digest)"
+	test_is "$(json "both/blobs/sha256/${top#*:}" "d[\"manifests\"][1][\"digest\"]")" "$(json arm/index.json "d[\"manifests\"][0][\"digest\"]")"
+	for f in both/blobs/sha256/*; do
+		test_is "$(sha256sum <"$f" | cut -c 1-64)" "$(basename "$f")"
+	done
+	"$real" image --output both.tar --add arm >digest5 2>err
+	test_is "$(cat digest5)" "$top"
+	test_grep "for linux/amd64, linux/arm64: both.tar" err
+	mkdir untarred
+	tar -xf both.tar -C untarred
+	diff -r -x manifest.json both untarred
+	test_exists "untarred/$(json untarred/manifest.json "d[0][\"Config\"]")"
+'
+test_expect 'and pushed: the parts by their digests, the index by the tag' '
+	mkdir registry
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout registry/key.pem -out registry/cert.pem -days 2 -subj /CN=localhost 2>/dev/null
+	start registry python3 "$SRC/tests/net/registry/registryd.py" "$PWD/registry"
+	wait_until 20 test -s registry/port
+	read -r port _ <registry/port
+	test_is "$("$real" image --push "127.0.0.1:$port/tools/cairn:1" --add arm 2>err)" "$(cat digest5)"
+	curl -fsS "http://127.0.0.1:$port/v2/tools/cairn/manifests/1" >index
+	test_is "sha256:$(sha256sum <index | cut -c 1-64)" "$(cat digest5)"
+	for part in $(python3 -c "import json; print(*[m[\"digest\"] for m in json.load(open(\"index\"))[\"manifests\"]])"); do
+		curl -fsS "http://127.0.0.1:$port/v2/tools/cairn/manifests/$part" >manifest
+		curl -fsS "http://127.0.0.1:$port/v2/tools/cairn/blobs/$(json manifest "d[\"config\"][\"digest\"]")" >config
+		test_grep "\"architecture\":" config
+	done
+'
+test_expect 'what does not go together is refused: one processor twice, another version, content that is not what it says' '
+	version=$(cairn version | cut -d " " -f 2)
+	test_code 3 "$real" image --output bad1 --add layout 2>err
+	test_grep "layout is for linux/amd64, and so is another" err
+	elsewhere old arm64 0.0.1
+	test_code 3 "$real" image --output bad2 --add old 2>err
+	test_grep "old is version .0.0.1. of Cairn, not $version" err
+	cp -r arm torn
+	find torn/blobs -size +1M -exec sh -c "printf x >>\"\$1\"" sh {} \;
+	test_code 4 "$real" image --output bad3.tar --add torn 2>err
+	test_grep "is not the content that its name says" err
+	test_missing bad3.tar
+	test_must_fail "$real" image --output bad4 --add nowhere 2>err
+	test_grep "nowhere/index.json" err
+'
 test_expect 'wrong use' '
 	test_code 2 "$real" image 2>err
 	test_grep "say where the image goes" err

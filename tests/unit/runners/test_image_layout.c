@@ -166,9 +166,9 @@ static void test_reads_back(void **state)
 	put(p, "p4", "program");
 	write_one(p, "l4", "p4", digest);
 	assert_int_equal(image_layout_read(in_place(p, "l4"), p->arena, &l, NULL), 0);
-	assert_string_equal(l.manifest.digest, digest);
-	assert_int_equal(l.n_blobs, 2);
-	path = image_blob_path(in_place(p, "l4"), l.blobs[0].digest);
+	assert_string_equal(l.top.digest, digest);
+	assert_int_equal(l.parts[0].n_blobs, 2);
+	path = image_blob_path(in_place(p, "l4"), l.parts[0].blobs[0].digest);
 	assert_int_equal(json_read_file(path, 0, &config, NULL), 0);
 	assert_string_equal(
 		json_string_value(json_object_get(json_object_get(config, "config"), "User")),
