@@ -24,6 +24,9 @@ struct runner_input {
 	const char *name; /* as declared by the step */
 	const char *path; /* its place, relative to the working directory: no "..", not absolute */
 	struct content_id id;
+	/* It isn't brought, but mounted read-only on a cluster: "claim://NAME[/PATH]", or
+	 * "image://NAME@DIGEST[/PATH]"; or NULL. */
+	const char *volume;
 };
 
 struct runner_output {
@@ -102,7 +105,8 @@ struct runner_attempt {
 					    (model/step/placement.h); or NULL */
 		struct runner_gang gang;
 		uint32_t pack; /* how many of the step's attempts may share a pod; 0, 1: none */
-	} on;                  /* a cluster only */
+		uint32_t disrupted; /* so many earlier attempts ended as preempted or lost */
+	} on;                       /* a cluster only */
 };
 
 struct runner_result {

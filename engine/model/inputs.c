@@ -9,12 +9,16 @@
  * step_implicit_input() makes one input_decl for each such text (loader.implicit_inputs), however
  * many steps name it. Declared inputs come first in loader.inputs; n_declared_inputs counts them.
  *
+ * `claim` and `image` name a volume of a cluster. Cairn can't read it, so `pin`, or the image's
+ * digest, stands for its content.
+ *
  * A message never shows a URI that may hold a password. A URL with a signature in its query only
  * gives a warning: the URL is stored with the pipeline.
  */
 #include "base/os/fs.h"
 #include "model/config/config.h"
 #include "model/read.h"
+#include "model/step/placement.h"
 
 /* bucket/key; the key may be empty (a whole bucket). */
 static const char *check_bucket(const char *rest)
@@ -207,6 +211,80 @@ static void read_access(const struct doc *d, const struct yaml_node *n, struct i
 		doc_error(d, v, "`anonymous` is for s3:// and gs://");
 }
 
+/* The path in a volume: "/a/b", or "" for all of it; NULL after a report. */
+static const char *read_volume_path(const struct doc *d, const struct yaml_node *n)
+{
+	_cleanup_(freep) char *normal = NULL;
+
+	if (!n)
+		return "";
+	if (!doc_want_text(d, n, "`path`"))
+		return NULL;
+	normal = fs_normalise(n->text + strspn(n->text, "/"));
+	if (has_space_or_control(n->text) || n->len > PATH_TEXT_MAX || str_eq(normal, "..") ||
+	    str_has_prefix(normal, "../")) {
+		doc_error(d, n,
+			  "`path`: `%.80s` leads out of the volume, is too long, or has spaces or "
+			  "control characters",
+			  n->text);
+		return NULL;
+	}
+	return str_eq(normal, ".") ? "" : arena_printf(d->l->arena, "/%s", normal);
+}
+
+#define DIGEST_MARK "@sha256:"
+
+/* What stands behind the `@` of an image's name; NULL: no digest does. */
+static const char *digest_of_image(const char *name)
+{
+	const char *at = strstr(name, DIGEST_MARK);
+
+	return at && strlen(at) == strlen(DIGEST_MARK) + 64 &&
+			       strspn(at + strlen(DIGEST_MARK), "0123456789abcdef") == 64
+		       ? at + 1
+		       : NULL;
+}
+
+static void read_volume(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
+{
+	static const char *const of_claim[] = { "claim", "path", "pin" };
+	static const char *const of_image[] = { "image", "path" };
+	const struct yaml_node *claim = yaml_get(n, "claim"), *image = yaml_get(n, "image"),
+			       *pin = yaml_get(n, "pin");
+	const char *path = read_volume_path(d, yaml_get(n, "path")), *name = NULL;
+
+	doc_check_keys(d, n, claim ? of_claim : of_image,
+		       claim ? ARRAY_LEN(of_claim) : ARRAY_LEN(of_image));
+	in->origin = INPUT_VOLUME;
+	in->pin = "";
+	if (claim && placement_read_name(d, claim, "`claim`", &name) && path)
+		in->uri = arena_printf(d->l->arena, "claim://%s%s", name, path);
+	if (claim && !pin)
+		doc_error(d, n,
+			  "input `%s` needs `pin`: a text that you change when the data changes. "
+			  "Cairn can't read a claim, so this stands for its content in keys",
+			  in->name);
+	else if (claim && doc_want_scalar(d, pin, "`pin`")) {
+		in->pin = doc_text(d, pin);
+		if (!pin->len || pin->len > 256 || template_text_has_expr(pin->text, pin->len) ||
+		    has_space_or_control(pin->text))
+			doc_error(d, pin,
+				  "`pin` is a text of 1 to 256 bytes without spaces, control "
+				  "characters and expressions");
+	}
+	if (claim || !doc_check_image_name(d, image))
+		return;
+	in->pin = digest_of_image(image->text);
+	if (!in->pin)
+		doc_error(d, image,
+			  "`image`: `%.120s`: name an image that is an input by its digest: "
+			  "registry/name@sha256:…",
+			  image->text);
+	in->pin = arena_strdup(d->l->arena, in->pin ? in->pin : "");
+	if (path)
+		in->uri = arena_printf(d->l->arena, "image://%s%s", image->text, path);
+}
+
 static void read_long(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
 {
 	static const char *const keys[] = { "uri",    "mode",    "endpoint",
@@ -218,6 +296,10 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct inp
 	const struct yaml_node *uri = yaml_get(n, "uri"), *mode = yaml_get(n, "mode");
 	const char *m = modes[0];
 
+	if (!uri && (yaml_get(n, "claim") || yaml_get(n, "image"))) {
+		read_volume(d, n, in);
+		return;
+	}
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if (!uri)
 		doc_error(d, n, "input `%s` has no `uri`", in->name);

@@ -66,13 +66,23 @@ struct param_decl {
 /* Auto: by reference when it is larger than cairn.yaml's reference_above, else a copy. */
 /* Link: a path of the project that won't change, linked into the store. */
 enum input_mode { INPUT_AUTO, INPUT_COPY, INPUT_REFERENCE, INPUT_LINK };
-enum input_origin { INPUT_PATH, INPUT_S3, INPUT_GS, INPUT_HTTPS, INPUT_ARTIFACT };
+/* Volume: of a cluster, which only its pods can read. */
+enum input_origin {
+	INPUT_PATH,
+	INPUT_S3,
+	INPUT_GS,
+	INPUT_HTTPS,
+	INPUT_ARTIFACT,
+	INPUT_VOLUME,
+};
 
 struct input_decl {
 	const char *name;
 	enum input_origin origin;
 	const char *uri; /* for INPUT_PATH: relative to the project root, normalised, never outside
 			    of it */
+	const char *pin; /* INPUT_VOLUME, whose `uri` is as in storage/origin/reference.h: what
+			    stands for the content in keys. Else NULL */
 	enum input_mode mode;
 	struct {
 		const char *endpoint, *region,

@@ -13,6 +13,7 @@
  * tree. plan_task_sources() gives lineage the parts of which an input is made, up to SOURCES_MAX.
  */
 #include "plan/internal.h"
+#include "storage/origin/reference.h"
 
 /* Trees from paths. */
 
@@ -184,6 +185,30 @@ static const char *safe_suffix(const char *path)
 	return dot;
 }
 
+/* A path in a volume of a cluster: nobody here can look whether it is there. */
+static int below_volume(struct plan *p, const char *sub, struct arena *arena, struct content_id *id,
+			const char **volume, struct err *err)
+{
+	struct reference r;
+
+	sub += strspn(sub, "/");
+	if (!*sub)
+		return 0;
+	if (reference_load(p->ctx.store, id, arena, &r, err) < 0)
+		return -1;
+	*volume = r.uri = arena_printf(arena, "%s/%s", *volume, sub);
+	return reference_put(p->ctx.store, &r, id, err);
+}
+
+/* The path in it, whose suffix a file of the workspace gets. */
+static const char *path_in_volume(const char *volume)
+{
+	const char *digest = strstr(volume, "@sha256:");
+	const char *slash = strchr(digest ? digest : strstr(volume, "://") + 3, '/');
+
+	return slash ? slash : "";
+}
+
 static int below(struct plan *p, const struct step_input *in, const char *sub, struct arena *arena,
 		 struct content_id *id, struct err *err)
 {
@@ -256,13 +281,18 @@ int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *ar
 		const char *named = "";
 		int r = input_content(&sc, in, &v[i].id, &named, err);
 
+		v[i].volume = r == 0 && reference_is_volume(named) ? named : NULL;
 		if (r == 0 && in->subpath) {
 			str_reset(&sub);
 			r = template_render(in->subpath, &es, arena, &sub, err);
-			if (r == 0 && sub.len)
+			if (r == 0 && sub.len && v[i].volume)
+				r = below_volume(p, sub.s, arena, &v[i].id, &v[i].volume, err);
+			else if (r == 0 && sub.len)
 				r = below(p, in, sub.s, arena, &v[i].id, err);
 			named = sub.len ? sub.s : named;
 		}
+		if (r == 0 && v[i].volume)
+			named = path_in_volume(v[i].volume);
 		if (r != 0) {
 			str_deinit(&sub);
 			return -1;

@@ -306,6 +306,7 @@ struct task_command {
 	struct task_input {
 		const char *name, *path;
 		struct content_id id;
+		const char *volume; /* of a cluster (storage/origin/reference.h); or NULL */
 	} * inputs;
 	size_t n_inputs;
 	struct content_id code; /* or CONTENT_NONE */

@@ -176,16 +176,17 @@ static int make_places(struct pod *p, size_t i, struct err *err)
 	for (size_t k = 0; k < s->a->n_inputs; k++) {
 		const struct runner_input *in = &s->a->inputs[k];
 		bool is_dir = in->id.kind == CONTENT_TREE;
+		bool is_made = !in->volume; /* else by the kubelet, as what the volume has there */
 		_cleanup_(freep) char *parent = fs_dirname(in->path);
 		_cleanup_(fd_closep) int at = -1, fd = -1;
 
 		at = fs_make_beneath(s->w_fd, is_dir ? in->path : parent, 0777, err);
-		if (at >= 0 && !is_dir)
+		if (at >= 0 && !is_dir && is_made)
 			fd = openat(at, fs_basename(in->path),
 				    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-		if (at >= 0 && !is_dir && fd < 0)
+		if (at >= 0 && !is_dir && is_made && fd < 0)
 			err_errno(err, "cannot make %s", in->path);
-		if (at < 0 || (!is_dir && fd < 0))
+		if (at < 0 || (!is_dir && is_made && fd < 0))
 			return err_wrap(err, "making room for input `%s`", in->name);
 	}
 	return 0;
@@ -198,7 +199,7 @@ static int lay_out(struct pod *p, struct pod_slot *s, struct err *err)
 	if (a->code && pod_lay_over(p, s, a->code, s->w_fd, err) < 0)
 		return err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs; i++)
-		if (pod_fill_input(p, s, &a->inputs[i], err) < 0)
+		if (!a->inputs[i].volume && pod_fill_input(p, s, &a->inputs[i], err) < 0)
 			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
 	if (staging_make_places(a, s->w_fd, 0777, err) < 0)
 		return -1;

@@ -185,6 +185,19 @@ static void set_sandbox(struct run *r, struct attempt *a)
 	a->given.audit = audit;
 }
 
+/* Only pods can mount volumes of a cluster. */
+static int check_volumes(const struct attempt *a, struct err *err)
+{
+	for (size_t i = 0; i < a->given.n_inputs; i++)
+		if (a->given.inputs[i].volume)
+			return err_set(err, ERR_INVALID,
+				       "input `%s` is %s, a volume of a Kubernetes cluster, which "
+				       "this machine can't read: execute the step there, with "
+				       "`--on kubernetes`",
+				       a->given.inputs[i].name, a->given.inputs[i].volume);
+	return 0;
+}
+
 /* Fills in what the runner needs. */
 static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 {
@@ -195,6 +208,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	const char *shell = getenv("SHELL"), **words;
 
 	attempt_of_step(a->step, &a->command, a->arena, &a->given);
+	if (!durable && check_volumes(a, err) < 0)
+		return -1;
 	a->given.run_id = r->row.id;
 	a->given.task = a->label;
 	a->given.number = h ? h->attempts + 1 : durable ? earlier_number(r, a->label) + 1 : 1;
@@ -222,6 +237,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		return 0;
 	if (durable)
 		a->given.on.pack = pack_size(r, a);
+	if (durable && h)
+		a->given.on.disrupted = h->failures[FAILURE_PREEMPTED] + h->failures[FAILURE_LOST];
 	if (!durable)
 		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);
 	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)

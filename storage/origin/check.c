@@ -51,6 +51,8 @@ static void ask_one(struct work_queue *q, void *arg, size_t i)
 	const char *key;
 	struct err e = { 0 };
 
+	if (reference_is_volume(r->uri)) /* nobody here can look */
+		return;
 	if (origin_locate(k->s, r->uri, r->options, arena, &b, &key, &e) < 0 ||
 	    bucket_head(b, key, &o, &strings, &e) < 0)
 		tell(k, r, e.code == ERR_NOT_FOUND ? ORIGIN_GONE : ORIGIN_UNREACHABLE,

@@ -270,6 +270,11 @@ int origin_locate(struct store *s, const char *uri, const char *options, struct 
 	int r = 0;
 	void **slot;
 
+	if (reference_is_volume(uri))
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"%.300s is a volume of a Kubernetes cluster, which only pods can read",
+			uri);
 	pthread_mutex_lock(&o->lock);
 	url = map_get_str(o->urls, uri);
 	uri = url ? url : uri;

@@ -81,10 +81,15 @@ static bool options_fine(const char *text)
 	return !arena || reference_options_parse(text, arena, &o);
 }
 
+bool reference_is_volume(const char *uri)
+{
+	return str_has_prefix(uri, "claim://") || str_has_prefix(uri, "image://");
+}
+
 int reference_check(const struct reference *r, struct err *err)
 {
-	static const char *const schemes[] = { "s3://", "gs://", "https://", "http://",
-					       "mem-bucket://" };
+	static const char *const schemes[] = { "s3://",         "gs://",    "https://", "http://",
+					       "mem-bucket://", "claim://", "image://" };
 	bool known = false;
 
 	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)

@@ -1,6 +1,10 @@
 /* storage/origin/reference.h — a reference: one version of an object outside the store, with its
  * URI and size.
  *
+ * "claim://NAME/PATH" and "image://IMAGE@DIGEST/PATH" are volumes of a cluster, which pods mount.
+ * Only they can read it; its version is what the pipeline says (`pin`), or the digest. Its size is
+ * 0.
+ *
  * A key uses the reference instead of the object's bytes. Canonical: the same version of an object
  * always gives the same record. It holds no credential. Format: storage/FORMAT.md. Input is
  * hostile.
@@ -29,6 +33,7 @@ struct reference {
 	uint64_t size_bytes;
 };
 
+bool reference_is_volume(const char *uri);
 /* ERR_INVALID when a text is too long, empty (uri, version), or has control characters; or when the
  * URI's kind is unknown. */
 int reference_check(const struct reference *r, struct err *err);

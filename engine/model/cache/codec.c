@@ -52,8 +52,11 @@ static void c_root(struct codec *c, const char **root)
 static void c_input(struct codec *c, struct input_decl *in)
 {
 	c_name(c, &in->name);
-	C_ENUM(c, in->origin, INPUT_ARTIFACT + 1);
+	C_ENUM(c, in->origin, INPUT_VOLUME + 1);
 	c_name(c, &in->uri);
+	c_str(c, &in->pin);
+	if (!in->pin == (in->origin == INPUT_VOLUME))
+		codec_fail(c);
 	C_ENUM(c, in->mode, INPUT_LINK + 1);
 	c_str(c, &in->access.endpoint);
 	c_str(c, &in->access.region);

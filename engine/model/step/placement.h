@@ -4,7 +4,7 @@
  *
  *	resources: {cpu: 4, memory: 8Gi, gpu: 2, gpu_type: nvidia.com/mig-1g.10gb, shm: 2Gi,
  *	            disk: 20Gi, rdma/ib: 1}   # a name with a slash: an extended resource
- *	spot: true
+ *	spot: true                          # {preempted: 3}: after that, other nodes
  *	volumes:
  *	  scratch: {claim: scratch-pvc, mount: /scratch, read_only: true, sub_path: a}
  *	      # a PersistentVolumeClaim

@@ -26,12 +26,26 @@ static void placement_end(struct reader *r, json_t *j)
 void step_read_spot(struct reader *r, const struct yaml_node *n)
 {
 	json_t *j = placement_begin(r);
+	static const char *const keys[] = { "preempted" };
+	const struct yaml_node *v;
 	bool spot = false;
+	int64_t times;
 
-	read_bool(r->d, n, "`spot`", &spot);
 	json_object_del(j, "spot");
-	if (spot)
-		json_object_set_new(j, "spot", json_true());
+	if (n->kind != YAML_KIND_MAP) {
+		read_bool(r->d, n, "`spot`", &spot);
+		if (spot)
+			json_object_set_new(j, "spot", json_true());
+		placement_end(r, j);
+		return;
+	}
+	doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	if (!(v = yaml_get(n, "preempted")))
+		doc_error(r->d, n,
+			  "`spot` needs `preempted`: after so many times it goes to nodes "
+			  "that aren't spot");
+	else if (read_count(r->d, v, "`preempted`", 1, 1000, &times))
+		json_object_set_new(j, "spot", json_pack("{s:I}", "preempted", (json_int_t)times));
 	placement_end(r, j);
 }
 

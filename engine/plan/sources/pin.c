@@ -71,6 +71,17 @@ static int pin_origin(struct plan *p, size_t i, struct err *err)
 	return 0;
 }
 
+/* Nothing is asked: the record is what the pipeline says. */
+static int pin_volume(struct plan *p, size_t i, struct err *err)
+{
+	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
+	const struct reference r = { .uri = in->uri, .version = in->pin, .options = "" };
+
+	return reference_put(p->ctx.store, &r, &p->input_ids[i], err) < 0
+		       ? at_input(in, in->uri, err)
+		       : 0;
+}
+
 /* Keeps the URI that is recorded and shown. The signature in a URL's query is left out, though a
  * fetch needs it, in a resumed run too. */
 static void know_uri(struct plan *p, size_t i)
@@ -106,7 +117,9 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 	}
 	if (plan_is_resumed(p))
 		return err_set(err, ERR_CORRUPT, "the run's record lacks input `%s`", in->name);
-	if (in->origin == INPUT_PATH) {
+	if (in->origin == INPUT_VOLUME) {
+		r = pin_volume(p, i, err);
+	} else if (in->origin == INPUT_PATH) {
 		r = pin_path(p, i, err);
 	} else if (in->origin != INPUT_ARTIFACT) {
 		r = pin_origin(p, i, err);

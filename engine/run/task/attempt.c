@@ -6,7 +6,7 @@ static void add_known(struct runner_attempt *a, const struct task_command *c, st
 
 	for (size_t i = 0; i < c->n_inputs; i++)
 		in[i] = (struct runner_input){ c->inputs[i].name, c->inputs[i].path,
-					       c->inputs[i].id };
+					       c->inputs[i].id, c->inputs[i].volume };
 	a->inputs = in;
 	a->n_inputs = c->n_inputs;
 	a->argv = c->argv;

@@ -76,6 +76,17 @@ static json_t *term(const char *label, const char *value)
 			 "In", "values", value);
 }
 
+/* Nodes that have none of these labels with these values. */
+static void avoid_nodes(struct pod_build *b, const char *const (*labels)[2], size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s, s:[s]}", "key", labels[i][0],
+						      "operator", "NotIn", "values", labels[i][1]));
+	require_any(b, json_pack("[{s:o}]", "matchExpressions", list));
+}
+
 static void note(struct pod_build *b, const char *key, const char *value)
 {
 	if (!json_object_get(b->annotations, key))
@@ -120,9 +131,28 @@ static void place_aks(struct pod_build *b, bool spot, const char *product)
 		select_node(b, "nvidia.com/gpu.product", product);
 }
 
+/* A step that was disrupted often enough gets nodes that aren't spot. */
+static void avoid_spot(struct pod_build *b, const char *cloud)
+{
+	static const char *const gke[][2] = { { "cloud.google.com/gke-spot", "true" } };
+	static const char *const eks[][2] = { { "eks.amazonaws.com/capacityType", "SPOT" },
+					      { "karpenter.sh/capacity-type", "spot" } };
+	static const char *const aks[][2] = { { "kubernetes.azure.com/scalesetpriority", "spot" } };
+
+	if (str_eq(cloud, "gke"))
+		avoid_nodes(b, gke, ARRAY_LEN(gke));
+	else if (str_eq(cloud, "eks"))
+		avoid_nodes(b, eks, ARRAY_LEN(eks));
+	else if (str_eq(cloud, "aks"))
+		avoid_nodes(b, aks, ARRAY_LEN(aks));
+}
+
 int kube_place_cloud(struct pod_build *b, struct err *err)
 {
-	bool spot = json_is_true(json_object_get(b->placement, "spot"));
+	const json_t *said = json_object_get(b->placement, "spot");
+	uint64_t patience = kube_placement_uint(said, "preempted");
+	bool tired = json_is_object(said) && b->a->on.disrupted >= patience,
+	     spot = (json_is_true(said) || json_is_object(said)) && !tired;
 	const char *cloud = b->p->cloud, *gpu_type = kube_placement_str(b->placement, "gpu_type");
 	const char *product = gpu_type && !kube_gpu_type_is_resource(gpu_type) ? gpu_type : NULL;
 
@@ -139,6 +169,8 @@ int kube_place_cloud(struct pod_build *b, struct err *err)
 		if (str_eq(cloud, "aks"))
 			tolerate(b, "sku", "gpu");
 	}
+	if (tired)
+		avoid_spot(b, cloud);
 	if (!cloud) {
 		if (product)
 			select_node(b, "nvidia.com/gpu.product", product);

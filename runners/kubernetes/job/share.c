@@ -17,13 +17,14 @@ static bool same_names(const char *const *a, const char *const *b)
 	return (a && *a) == (b && *b);
 }
 
-/* Pods of a Job share one template, which names the mount paths of inputs, and secrets. */
+/* Pods of a Job share one template, which names the mounts of inputs, and secrets. */
 static bool same_template(const struct runner_attempt *a, const struct runner_attempt *b)
 {
 	if (a->n_inputs != b->n_inputs || !same_names(a->secrets, b->secrets))
 		return false;
 	for (size_t i = 0; i < a->n_inputs; i++)
-		if (strcmp(a->inputs[i].path, b->inputs[i].path) != 0)
+		if (strcmp(a->inputs[i].path, b->inputs[i].path) != 0 ||
+		    !str_eq(a->inputs[i].volume, b->inputs[i].volume))
 			return false;
 	return true;
 }
@@ -35,7 +36,7 @@ bool kube_job_takes(const struct runner_attempt *first, const struct runner_atte
 	return str_eq(first->run_id, a->run_id) && str_eq(first->on.step, a->on.step) &&
 	       str_eq(first->on.image, a->on.image) &&
 	       str_eq(first->on.placement_json, a->on.placement_json) &&
-	       first->on.pack == a->on.pack &&
+	       first->on.pack == a->on.pack && first->on.disrupted == a->on.disrupted &&
 	       first->resources.cpu_milli == a->resources.cpu_milli &&
 	       first->resources.memory_bytes == a->resources.memory_bytes &&
 	       first->resources.gpus == a->resources.gpus && first->grace_ns == a->grace_ns &&

@@ -6,11 +6,14 @@
  *
  * An input is a read-only mount of a subPath of the shared directory, laid over the workspace. So
  * the program finds it in its place and can't change it, while the sidecar writes it through the
- * whole directory. Names of the step's volumes have the prefix `vol-`; ours have none, so they
- * never collide.
+ * whole directory. An input that is a volume already is mounted there itself. Names of the step's
+ * volumes have the prefix `vol-`; ours have none, so they never collide.
  *
  * template.c checks that templates respect this.
  */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
 #include "base/map.h"
 #include "runners/kubernetes/job/internal.h"
 
@@ -55,6 +58,35 @@ static bool is_mounted(const json_t *mounts, const char *path)
 
 /* Inputs. */
 
+/* A volume that holds an input, which other inputs may share. *ret_sub: the path in it, or NULL. */
+static const char *input_volume(struct pod_build *b, const char *uri, const char **ret_sub)
+{
+	static const char claim[] = "claim://", image[] = "image://";
+	bool is_claim = str_has_prefix(uri, claim);
+	const char *name = uri + (is_claim ? strlen(claim) : strlen(image)),
+		   *digest = is_claim ? NULL : strstr(name, "@sha256:"),
+		   *slash = strchr(digest ? digest : name, '/');
+	size_t len = slash ? (size_t)(slash - name) : strlen(name);
+	_cleanup_(json_decrefp) json_t *source =
+		is_claim ? json_pack("{s:s%, s:b}", "claimName", name, len, "readOnly", 1)
+			 : json_pack("{s:s%}", "reference", name, len);
+	const char *kind = is_claim ? "persistentVolumeClaim" : "image";
+	char full[32];
+	json_t *v;
+	size_t i;
+
+	assert(is_claim || str_has_prefix(uri, image));
+	*ret_sub = slash && slash[1] ? slash + 1 : NULL;
+	json_array_foreach(
+		b->volumes, i,
+		v) if (json_equal(json_object_get(v, kind),
+				  source)) return json_string_value(json_object_get(v, "name"));
+	snprintf(full, sizeof(full), "input-%zu", json_array_size(b->volumes));
+	add_volume(b, full, kind, json_incref(source));
+	v = json_array_get(b->volumes, json_array_size(b->volumes) - 1);
+	return json_string_value(json_object_get(v, "name"));
+}
+
 /* Over the writable workspace: inputs are in their places, read-only. */
 static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
 {
@@ -63,6 +95,7 @@ static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
 	for (size_t i = 0; i < a->n_inputs; i++) {
 		_cleanup_(freep) char *sub = xasprintf("%zu/w/%s", index, a->inputs[i].path),
 				      *path = xasprintf(POD_ROOT "/%s", sub);
+		const char *volume = KUBE_VOLUME_SHARED, *from = sub;
 
 		if (strchr(path, ':'))
 			return err_set(err, ERR_INVALID,
@@ -71,9 +104,11 @@ static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
 		if (strlen(path) > KUBE_PATH_MAX)
 			return err_set(err, ERR_INVALID, "input `%s`: its path is too long",
 				       a->inputs[i].name);
+		if (a->inputs[i].volume)
+			volume = input_volume(b, a->inputs[i].volume, &from);
 		json_array_append_new(b->main_mounts,
-				      json_pack("{s:s, s:s, s:s, s:b}", "name", KUBE_VOLUME_SHARED,
-						"mountPath", path, "subPath", sub, "readOnly", 1));
+				      json_pack("{s:s, s:s, s:s*, s:b}", "name", volume,
+						"mountPath", path, "subPath", from, "readOnly", 1));
 	}
 	return 0;
 }

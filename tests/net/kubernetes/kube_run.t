@@ -271,6 +271,32 @@ test_expect 'no more than 64 MiB of a log is taken from there' '
 	rm log
 '
 
+test_expect 'preempted often enough: the next attempt avoids spot nodes' '
+	fresh
+	mkdir api/go
+	one tired "s/preempted: 0/preempted: 3/; s/^    retry/    spot: {preempted: 2}\n    retry/"
+	cp cairn.yaml cairn.was
+	echo "  cloud: gke" >>cairn.yaml
+	test_when_finished "mv cairn.was cairn.yaml"
+	plays <<-E
+		{"play": "preempted", "times": 2}
+	E
+	start tired cairn run --on kubernetes -q tired.yaml
+	wait_until 60 at_least 3 api/made
+	kube_ask api GET $jobs >jobs.json
+	python3 - <<-E
+		import json
+		specs = [j["spec"]["template"]["spec"] for j in json.load(open("jobs.json"))["items"]]
+		(last,) = [s for s in specs if "cloud.google.com/gke-spot" not in s.get("nodeSelector", {})]
+		(term,) = last["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+		assert term["matchExpressions"] == [{"key": "cloud.google.com/gke-spot", "operator": "NotIn", "values": ["true"]}], term
+	E
+	touch api/go/t
+	wait_until 60 is_state succeeded
+	status
+	test_is "$(json status.json "\" \".join(str(t[\"failure\"]) for t in d[\"tasks\"])")" "preempted preempted None"
+'
+
 test_expect 'each class has its budget: a preempted attempt is made again, as another Job' '
 	fresh
 	one again "s/preempted: 0/preempted: 3/"

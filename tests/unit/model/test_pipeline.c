@@ -193,8 +193,9 @@ static void test_fashion(void **state)
 	assert_int_equal(s->resources.gpus, 2);
 	assert_string_equal(s->distributed.framework, "torch");
 	assert_int_equal(s->distributed.nodes, 4);
-	assert_string_equal(s->place.json, "{\"spot\":true,\"volumes\":{\"scratch\":{\"claim\":"
-					   "\"scratch-pvc\",\"mount\":\"/scratch\"}}}");
+	assert_string_equal(s->place.json,
+			    "{\"spot\":{\"preempted\":3},\"volumes\":{\"scratch\":{\"claim\":"
+			    "\"scratch-pvc\",\"mount\":\"/scratch\"}}}");
 	assert_int_equal(s->place.pack, PACK_AUTO);
 	assert_int_equal(s->retry.budget[FAILURE_FAILED], 2);
 	assert_int_equal(s->retry.budget[FAILURE_TIMEOUT], 2);
@@ -241,8 +242,8 @@ static void test_everything(void **state)
 	assert_int_equal(p->params[5].type, VALUE_LIST);
 	assert_int_equal(p->params[7].type, VALUE_INT);
 	/* declared ones, then: other/file.txt (once), s3://bucket/x, data/x.csv */
-	assert_int_equal(p->n_inputs, 6 + 3);
-	assert_string_equal(p->inputs[6].name, "other/file.txt");
+	assert_int_equal(p->n_inputs, 9 + 3);
+	assert_string_equal(p->inputs[9].name, "other/file.txt");
 
 	s = pipeline_find_step(p, "first");
 	assert_string_equal(env_of(s, "LANG"), "de_DE.UTF-8");

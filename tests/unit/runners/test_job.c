@@ -69,6 +69,31 @@ static void with_inputs(struct kube_profile *p, struct runner_attempt *a)
 	a->checkpoint_path = "ckpt";
 }
 
+static void with_volumes(struct kube_profile *p, struct runner_attempt *a)
+{
+#define IMAGE            \
+	"registry.test/" \
+	"data@sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	static const struct runner_input v[] = {
+		{ "all", "inputs/all", { .kind = CONTENT_REFERENCE }, "claim://sets" },
+		{ "part",
+		  "inputs/part.tar",
+		  { .kind = CONTENT_REFERENCE },
+		  "claim://sets/a/b.tar" },
+		{ "other", "inputs/other", { .kind = CONTENT_REFERENCE }, "claim://more/x" },
+		{ "image", "inputs/image", { .kind = CONTENT_REFERENCE }, "image://" IMAGE },
+		{ "below", "inputs/below", { .kind = CONTENT_REFERENCE }, "image://" IMAGE "/sub" },
+	};
+
+	a->inputs = v;
+	a->n_inputs = ARRAY_LEN(v);
+}
+
+static void disrupted(struct kube_profile *p, struct runner_attempt *a)
+{
+	a->on.disrupted = 2;
+}
+
 static void with_secrets(struct kube_profile *p, struct runner_attempt *a)
 {
 	a->secrets = two_secrets;
@@ -131,6 +156,7 @@ static const struct golden goldens[] = {
 	{ "plain" },
 	{ "built-in", .more = built_in },
 	{ "inputs", .more = with_inputs },
+	{ "input-volumes", .more = with_volumes },
 	{ "secrets", "{\"env_from\":[\"wandb\"],\"image_pull_secrets\":[\"registry\"]}",
 	  .more = with_secrets },
 	{ "cache", .more = with_cache },
@@ -152,6 +178,14 @@ static const struct golden goldens[] = {
 	  .cloud = "eks" },
 	{ "hardware/spot-aks", "{\"spot\":true}", .cloud = "aks" },
 	{ "hardware/spot-anywhere", "{\"spot\":true}" },
+	{ "hardware/spot-twice-gke", "{\"spot\":{\"preempted\":3}}", .cloud = "gke",
+	  .more = disrupted },
+	{ "hardware/spot-no-more-gke", "{\"spot\":{\"preempted\":2}}", .cloud = "gke",
+	  .more = disrupted },
+	{ "hardware/spot-no-more-eks", "{\"spot\":{\"preempted\":1}}", .cloud = "eks",
+	  .more = disrupted },
+	{ "hardware/spot-no-more-aks", "{\"spot\":{\"preempted\":2}}", .cloud = "aks",
+	  .more = disrupted },
 	{ "volumes",
 	  "{\"volumes\":{\"scratch\":{\"claim\":\"scratch-pvc\",\"mount\":\"/"
 	  "scratch\",\"read_only\":true,\"sub_path\":\"a\"},\"conf\":{\"config_map\":\"train-"
@@ -296,7 +330,7 @@ static const struct bad {
 	const char *store_account, *cloud;
 	unsigned nodes;
 	size_t packed;
-	const char *input_path;
+	const char *input_path, *input_volume;
 	const char *cache_path, *cache_claim;
 } bads[] = {
 	{ "{\"volumes\":{\"a\":{\"claim\":\"cache\",\"mount\":\"/c\"}}}",
@@ -403,13 +437,17 @@ static const struct bad {
 	{ NULL, "`kubernetes.cloud`: `moon`", .cloud = "moon" },
 	{ NULL, "can't share its pods", .nodes = 2, .packed = 2 },
 	{ NULL, "can't mount a path with a colon", .input_path = "a:b" },
+	{ NULL, "no volume of a step may be the node's cache", .cache_claim = "cache",
+	  .input_path = "a", .input_volume = "claim://cache/x" },
 };
 
 static void test_contradictions(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bads); i++) {
 		const struct bad *b = &bads[i];
-		struct runner_input in = { .name = "in", .path = b->input_path };
+		struct runner_input in = { .name = "in",
+					   .path = b->input_path,
+					   .volume = b->input_volume };
 		struct kube_profile p = lab();
 		struct runner_attempt a = plain();
 		const struct runner_attempt *attempts[2] = { &a, &a };
@@ -749,6 +787,10 @@ static void test_sharing(void **state)
 	b.inputs = elsewhere;
 	assert_false(kube_job_takes(&a, &b, false));
 	assert_true(kube_job_takes(&a, &b, true)); /* in a pod each has mounts of its own */
+	elsewhere[1] = two_inputs[1];
+	assert_true(kube_job_takes(&a, &b, false));
+	elsewhere[1].volume = "claim://data";
+	assert_false(kube_job_takes(&a, &b, false));
 	a.on.pack = 100;
 	kube_job_room(&p, &a, &room);
 	assert_int_equal(room.per_pod, 100);

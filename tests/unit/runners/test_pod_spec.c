@@ -21,7 +21,8 @@ static struct content_id id_of(const char *text, enum content_kind kind)
 static struct runner_attempt example(struct runner_input *in, struct runner_output *out,
 				     struct content_id *code, struct digest *key)
 {
-	*in = (struct runner_input){ "data", "in/d\xc3\xa4ta set", id_of("input", CONTENT_TREE) };
+	*in = (struct runner_input){ "data", "in/d\xc3\xa4ta set", id_of("input", CONTENT_TREE),
+				     "claim://data/a b" };
 	*out = (struct runner_output){ "model", "model", true };
 	*code = id_of("code", CONTENT_TREE);
 	digest_bytes("k", 1, key);
@@ -81,6 +82,7 @@ static void a_specification_comes_back(void **state)
 	assert_true(digest_eq(got[1].key, &key) && content_id_eq(got[1].code, &code) &&
 		    content_id_eq(&got[1].inputs[0].id, &in.id));
 	assert_string_equal(got[1].inputs[0].path, in.path);
+	assert_string_equal(got[1].inputs[0].volume, in.volume);
 	assert_true(got[1].outputs[0].is_dir && got[1].forwards_signals);
 	assert_string_equal(got[1].checkpoint_path, "ckpt");
 	assert_int_equal(got[1].on.gang.nodes, 4);
