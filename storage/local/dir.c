@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "base/os/fs.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "storage/local/dir_internal.h"
 
@@ -170,28 +171,79 @@ static int has_packed(struct dir_store *d, enum store_space space, const struct 
 	return r < 0 ? -1 : 0;
 }
 
+/* Look-ups that go on one thread; more are shared with others. A thread costs as much as a few
+ * dozen of them. */
+#define HAS_PER_THREAD 256
+#define HAS_THREADS    8
+
+struct look_up {
+	struct dir_store *d;
+	enum store_space space;
+	const struct digest *names;
+	const uint64_t *sizes;
+	size_t n;
+	bool *ret;
+	int r;
+	struct err err;
+};
+
 /* One stat for each object: sizes must be compared, and a directory listing lacks them. */
-static int dir_has(struct store *s, enum store_space space, const struct digest *names,
-		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+static void *look_up(void *arg)
 {
-	struct dir_store *d = dir_of(s);
+	struct look_up *l = arg;
+	struct dir_store *d = l->d;
 	char path[OBJECT_PATH_MAX];
 	struct stat st;
 
-	for (size_t i = 0; i < n; i++) {
-		ret[i] = false;
-		if (dir_stat(d, space, &names[i], path, &st) == 0)
-			ret[i] = S_ISREG(st.st_mode) && (!sizes || sizes[i] == UINT64_MAX ||
-							 sizes[i] == (uint64_t)st.st_size);
+	for (size_t i = 0; i < l->n && l->r == 0; i++) {
+		const struct digest *name = &l->names[i];
+		const uint64_t size = l->sizes ? l->sizes[i] : UINT64_MAX;
+		bool *found = &l->ret[i];
+
+		*found = false;
+		if (dir_stat(d, l->space, name, path, &st) == 0)
+			*found = S_ISREG(st.st_mode) &&
+				 (size == UINT64_MAX || size == (uint64_t)st.st_size);
 		else if (errno != ENOENT && errno != ENOTDIR)
-			return err_errno(err, "cannot look into %s", path);
-		if (ret[i] && in_doubt(d, space, &names[i]))
-			ret[i] = freshen(d, path, &st);
-		if (!ret[i] && has_packed(d, space, &names[i], sizes ? sizes[i] : UINT64_MAX,
-					  &ret[i], err) < 0)
-			return -1;
+			l->r = err_errno(&l->err, "cannot look into %s", path);
+		if (*found && in_doubt(d, l->space, name))
+			*found = freshen(d, path, &st);
+		if (l->r == 0 && !*found)
+			l->r = has_packed(d, l->space, name, size, found, &l->err);
 	}
-	return 0;
+	return NULL;
+}
+
+static int dir_has(struct store *s, enum store_space space, const struct digest *names,
+		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+{
+	struct look_up parts[HAS_THREADS];
+	pthread_t threads[HAS_THREADS];
+	const size_t limit = MIN((size_t)content_threads(), (size_t)HAS_THREADS);
+	const size_t n_parts = MAX(MIN(n / HAS_PER_THREAD, limit), (size_t)1);
+	size_t started = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < n_parts; i++) {
+		size_t from = n * i / n_parts, to = n * (i + 1) / n_parts;
+
+		parts[i] = (struct look_up){ .d = dir_of(s),
+					     .space = space,
+					     .names = names + from,
+					     .sizes = sizes ? sizes + from : NULL,
+					     .n = to - from,
+					     .ret = ret + from };
+	}
+	while (started + 1 < n_parts &&
+	       thread_start(&threads[started], NULL, look_up, &parts[started]) == 0)
+		started++;
+	for (size_t i = started; i < n_parts; i++) /* also those that got no thread */
+		look_up(&parts[i]);
+	for (size_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+	for (size_t i = 0; i < n_parts && r == 0; i++)
+		r = parts[i].r < 0 ? err_pass(err, &parts[i].err) : 0;
+	return r;
 }
 
 static int open_object(struct dir_store *d, enum store_space space, const struct digest *name,
