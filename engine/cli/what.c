@@ -85,10 +85,8 @@ static int note(struct search *s, const struct err *e)
 	return e->code == ERR_INVALID || e->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
-/* Evaluates `call`, whose error goes to _e. 1: found. 0: missing or ambiguous, which is noted. -1:
- * an error that ends the search, such as a database that can't be read. */
-/* For a lookup that gave `r` and `e`: 1 found, 0 missed; -1 with *err for an error that ends the
- * search. */
+/* For a lookup that gave `r` and `e`. 1: found. 0: missing or ambiguous, which is noted. -1: an
+ * error that ends the search, such as a database that can't be read. */
 static int looked(struct search *s, int r, const struct err *e, struct err *err)
 {
 	if (r >= 0)

@@ -63,8 +63,8 @@ struct param_decl {
 	struct pos pos;
 };
 
-/* Auto: by reference when it is larger than cairn.yaml's reference_above, else a copy. */
-/* Link: a path of the project that won't change, linked into the store. */
+/* Auto: by reference when it is larger than cairn.yaml's reference_above, else a copy. Link: a path
+ * of the project that won't change, linked into the store. */
 enum input_mode { INPUT_AUTO, INPUT_COPY, INPUT_REFERENCE, INPUT_LINK };
 /* Volume: of a cluster, which only its pods can read. */
 enum input_origin {

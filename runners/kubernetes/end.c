@@ -276,7 +276,7 @@ static void ended(void *arg)
 			"it has ended; its result is in the store, which does not answer: %s",
 			e->err.msg);
 		ending_free(e);
-		bundle_look(b);
+		bundle_reconcile(b);
 		return;
 	}
 	/* The bundle stays in BUNDLE_ENDING until all members are reported: otherwise an engine

@@ -152,7 +152,7 @@ static void asked(void *arg)
 		q->answer = NULL;
 	}
 	if (j)
-		job_look(j);
+		job_reconcile(j);
 	free(q->answer);
 	free(q);
 }

@@ -4,9 +4,9 @@
  * know of it. It holds bundles. A bundle is the attempts that one of its pods executes (one, or a
  * pack), or that all pods of a gang execute. A job has one bundle, or, as an array, one for each
  * index. A job is found by the id of its first attempt, which is its label; a bundle by each of its
- * attempts. Facts come in through the inbox (kubernetes/watch.c). job_look() reconciles them with
- * what was reported so far (kubernetes/reconcile.c). Slow work and requests run on a thread of the
- * pool (kubernetes/requests.c, kubernetes/end.c), which owns everything that it touches.
+ * attempts. Facts come in through the inbox (kubernetes/watch.c). job_reconcile() reconciles them
+ * with what was reported so far (kubernetes/reconcile.c). Slow work and requests run on a thread of
+ * the pool (kubernetes/requests.c, kubernetes/end.c), which owns everything that it touches.
  *
  * A job lives from its submission, or from the first event about it, until it is deleted on the
  * cluster; its bundles live as long. */
@@ -233,10 +233,10 @@ void inbox_close(struct kube *k); /* no news comes after this */
 
 /* kubernetes/reconcile.c */
 /* Both may free the job and its bundles when it is gone. */
-void job_look(struct job *j);
-void bundle_look(struct bundle *b);
+void job_reconcile(struct job *j);
+void bundle_reconcile(struct bundle *b);
 void bundle_impose(struct bundle *b, enum failure_class class, const char *fmt, ...) _printf_(3, 4);
-void runner_look_all(struct kube *k);
+void runner_reconcile_all(struct kube *k);
 
 /* kubernetes/requests.c: blocking work */
 void job_make(struct job *j); /* a paused job with at least one member */

@@ -1,10 +1,10 @@
 /* runners/kubernetes/reconcile.c — reconciles what was seen of a Job with what was reported.
  *
- * job_look() and bundle_look() are idempotent and may be called at any time: after every event,
- * after every request, once a second. For each open bundle, judge() makes a verdict from the facts,
- * and the actions follow in a fixed order: cancellations, time limits (limit()), missing objects of
- * a gang (job_mend()), the start, the end (bundle_end()), and otherwise a reason why it waits. Only
- * changes are reported: each member remembers its last report.
+ * job_reconcile() and bundle_reconcile() are idempotent and may be called at any time: after every
+ * event, after every request, once a second. For each open bundle, judge() makes a verdict from the
+ * facts, and the actions follow in a fixed order: cancellations, time limits (limit()), missing
+ * objects of a gang (job_mend()), the start, the end (bundle_end()), and otherwise a reason why it
+ * waits. Only changes are reported: each member remembers its last report.
  *
  * Time limits are one table (`limits`): what each stage waits for, for how long, and which failure
  * it becomes. They are suspended while the server can't be reached (`trouble`), because then nobody
@@ -430,7 +430,7 @@ static void look_open(struct bundle *b)
 		look_there(b);
 }
 
-void bundle_look(struct bundle *b)
+void bundle_reconcile(struct bundle *b)
 {
 	if (atomic_load(&b->k->closing))
 		return;
@@ -488,7 +488,7 @@ static void look_paused(struct job *j)
 	}
 }
 
-void job_look(struct job *j)
+void job_reconcile(struct job *j)
 {
 	if (atomic_load(&j->k->closing))
 		return;
@@ -516,7 +516,7 @@ static void look_held(struct kube *k)
 	}
 }
 
-void runner_look_all(struct kube *k)
+void runner_reconcile_all(struct kube *k)
 {
 	limit_sight(k);
 	look_held(k);
@@ -524,6 +524,6 @@ void runner_look_all(struct kube *k)
 		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
 
 		if (j)
-			job_look(j);
+			job_reconcile(j);
 	}
 }

@@ -278,7 +278,7 @@ static void made(void *arg)
 	arena_free(m->arena);
 	if (job_is_cancelled(j) && j->state == JOB_THERE)
 		job_delete(j);
-	job_look(j);
+	job_reconcile(j);
 	free(m);
 }
 
@@ -415,7 +415,7 @@ static void deletion_done(void *arg)
 		j->deleting = false;
 		j->deleted |= d->result == 0;
 		j->gone |= d->result == 0;
-		job_look(j);
+		job_reconcile(j);
 	}
 	free(d);
 }

@@ -177,7 +177,7 @@ void runner_flush(struct kube *k)
 	for (size_t i = 0; i < n; i++)
 		job_make(fresh[i]);
 	if (n_held > n)
-		runner_look_all(k);
+		runner_reconcile_all(k);
 }
 
 /* Attempts that are submitted within a moment are placed together, because an engine submits ready
@@ -214,7 +214,7 @@ static void tick(void *arg)
 	struct kube *k = arg;
 
 	k->ticker = loop_add_timer(k->loop, kube_mono(k) + TICK_NS, tick, k);
-	runner_look_all(k);
+	runner_reconcile_all(k);
 	runner_ask_series(k);
 }
 
@@ -306,7 +306,7 @@ static void cancel_held(struct kube *k, struct member *m)
 }
 
 /* Only a whole pod can be ended, so an attempt of a pack ends when all of the pack are cancelled.
- * Other pods of the Job continue; job_look() later finds those that must be deleted
+ * Other pods of the Job continue; job_reconcile() later finds those that must be deleted
  * (kubernetes/reconcile.c). */
 static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
@@ -333,7 +333,7 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 		job_delete(j);
 	for (size_t i = 0; i < j->bundles.n && j->state == JOB_THERE && !gentle; i++)
 		bundle_delete_pods(j->bundles.v[i], true);
-	job_look(j);
+	job_reconcile(j);
 }
 
 /* Life. */

@@ -128,7 +128,7 @@ static void take_job(struct kube *k, struct news *n)
 		job_take_layout(j, &j->f);
 	j->gone |= n->event == KUBE_DELETED;
 	job_purge(j);
-	job_look(j);
+	job_reconcile(j);
 }
 
 /* An operator that hasn't seen that we deleted its object may make pods once more. They say nothing
@@ -175,7 +175,7 @@ static void take_pod(struct kube *k, struct news *n)
 	learn_time(k, p->f.main.started_ns);
 	learn_time(k, p->f.main.ended_ns);
 	learn_time(k, p->f.sidecar.ended_ns);
-	bundle_look(b);
+	bundle_reconcile(b);
 }
 
 /* Objects that the list didn't contain are gone. */
@@ -196,7 +196,7 @@ static void end_sync(struct kube *k, struct view *v)
 		}
 	}
 	runner_flush(k);
-	runner_look_all(k);
+	runner_reconcile_all(k);
 }
 
 static void count_trouble(const struct kube *k, bool *ret_troubled, bool *ret_denied)
@@ -234,7 +234,7 @@ static void take_trouble(struct kube *k, struct view *v, struct news *n)
 	else if (n->text && !k->trouble)
 		k->trouble = xasprintf("the cluster does not answer; what runs there goes on: %s",
 				       n->text);
-	runner_look_all(k);
+	runner_reconcile_all(k);
 }
 
 static void take(struct kube *k, struct news *n)

@@ -26,6 +26,7 @@
 #include "base/os/thread.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "run/task/libgit2.h"
 #include "run/task/work_tree.h"
 
 struct git_look {
@@ -63,21 +64,13 @@ static struct {
 
 static bool load(void)
 {
-	/* The soname of Debian 12 first; other versions have the same few functions. */
-	static const char *const names[] = { "libgit2.so.1.5",
-					     "libgit2.so",
-					     "libgit2.so.1.9",
-					     "libgit2.so.1.8",
-					     "libgit2.so.1.7",
-					     "libgit2.so.1.6",
-					     NULL };
 	static const struct library_function functions[] = {
 #define FIND(name) { #name, offsetof(__typeof__(lib), name), LIBRARY_LINKED(name) },
 		SYMBOLS(FIND)
 	};
 	const char *missing;
 
-	return library_open(names, functions, ARRAY_LEN(functions), &lib, &missing) == 0;
+	return library_open(libgit2_names, functions, ARRAY_LEN(functions), &lib, &missing) == 0;
 }
 
 /* Configuration. */

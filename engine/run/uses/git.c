@@ -12,15 +12,17 @@
  * One thread, in a process that is only for this (cli/run/cmd_fetch_commit.c). No credentials are
  * given to a server: none that asks for them is of use.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <git2.h>
 #include <limits.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/os/fs.h"
+#include "base/os/library.h"
+#include "run/task/libgit2.h"
 #include "run/uses/uses.h"
 
 /* clang-format off */
@@ -42,20 +44,13 @@ static struct {
 
 static bool load(void)
 {
-	static const char *const names[] = { "libgit2.so.1.5", "libgit2.so",     "libgit2.so.1.9",
-					     "libgit2.so.1.8", "libgit2.so.1.7", "libgit2.so.1.6" };
-	void *handle = NULL;
-	bool all = true;
+	static const struct library_function functions[] = {
+#define FIND(name) { #name, offsetof(__typeof__(lib), name), LIBRARY_LINKED(name) },
+		SYMBOLS(FIND)
+	};
+	const char *missing;
 
-	for (size_t i = 0; i < ARRAY_LEN(names) && !handle; i++)
-		handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		return false;
-#define FIND(name)                                  \
-	*(void **)&lib.name = dlsym(handle, #name); \
-	all &= lib.name != NULL;
-	SYMBOLS(FIND)
-	return all;
+	return library_open(libgit2_names, functions, ARRAY_LEN(functions), &lib, &missing) == 0;
 }
 
 static int git_failed(struct err *err, const char *what)

@@ -7,13 +7,13 @@
 
 #if __has_include(<gnutls/abstract.h>) && !defined(CAIRN_STATIC)
 
-#include <dlfcn.h>
 #include <gnutls/abstract.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
+#include "base/os/library.h"
 #include "base/time/clock.h"
 
 #define FILE_BYTES_MAX (256 * 1024)
@@ -53,26 +53,18 @@ static struct {
 
 static int load(struct err *err)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} functions[] = {
-#define GNUTLS_ROW(name) { "gnutls_" #name, offsetof(typeof(api), name) },
+	static const char *const names[] = { "libgnutls.so.30", NULL };
+	static const struct library_function functions[] = {
+#define GNUTLS_ROW(name) { "gnutls_" #name, offsetof(typeof(api), name), NULL },
 		GNUTLS_FUNCTIONS(GNUTLS_ROW)
 	};
-	void *lib = dlopen("libgnutls.so.30", RTLD_NOW | RTLD_LOCAL);
+	const char *missing;
 
-	for (size_t i = 0; lib && i < ARRAY_LEN(functions); i++) {
-		void *f = dlsym(lib, functions[i].name);
-
-		if (!f)
-			return err_set(err, ERR_UNSUPPORTED, "libgnutls is too old: it lacks %s",
-				       functions[i].name);
-		*(void **)((char *)&api + functions[i].offset) = f;
-	}
-	return lib ? 0
-		   : err_set(err, ERR_UNSUPPORTED,
-			     "TLS needs libgnutls.so.30; install the package libgnutls30");
+	if (library_open(names, functions, ARRAY_LEN(functions), &api, &missing) == 0)
+		return 0;
+	return missing ? err_set(err, ERR_UNSUPPORTED, "libgnutls is too old: it lacks %s", missing)
+		       : err_set(err, ERR_UNSUPPORTED,
+				 "TLS needs libgnutls.so.30; install the package libgnutls30");
 }
 
 static void pair_free(struct pair *p)
