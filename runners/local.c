@@ -80,6 +80,25 @@ struct local {
 	char node[MACHINE_NAME_BYTES];
 };
 
+/* What an attempt can see and reach, and what is noted of it. */
+struct confinement {
+	int rules;                  /* links.h's ruleset; -1: its inputs aren't links */
+	enum runner_place did;      /* how its inputs were placed */
+	struct mounts *mounts;      /* with VIEWS */
+	struct sandbox_paths paths; /* what a strict attempt may use; else empty */
+	int strict_rules;           /* sandbox.h's ruleset; -1: none */
+	char *refused;              /* what its sandbox refused, as lines; or NULL */
+	struct opens *opens;        /* the files that an audited attempt opens; else NULL */
+};
+
+/* Why and how an attempt ends. */
+struct ending {
+	int64_t grace_end_ns; /* after our TERM; 0: none was sent */
+	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
+	bool exited; /* a flag, not derived from times, because clocks may be set back */
+	struct process_exit ex;
+};
+
 struct local_attempt {
 	struct local *l;
 	const struct runner_attempt *a;
@@ -89,18 +108,9 @@ struct local_attempt {
 	struct loop_source *timer, *pipe_source, *series_timer;
 	struct series_tail series;
 	int pipe_fd;
-	int rules;                  /* links.h's ruleset; -1: its inputs aren't links */
-	enum runner_place did;      /* how its inputs were placed */
-	struct mounts *mounts;      /* with VIEWS */
-	struct sandbox_paths paths; /* what a strict attempt may use; else empty */
-	int strict_rules;           /* sandbox.h's ruleset; -1: none */
-	char *refused;              /* what its sandbox refused, as lines; or NULL */
+	struct confinement in;
+	struct ending end;
 	struct redactor *redactor;
-	struct opens *opens;  /* the files that an audited attempt opens; else NULL */
-	int64_t grace_end_ns; /* after our TERM; 0: none was sent */
-	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
-	bool exited; /* a flag, not derived from times, because clocks may be set back */
-	struct process_exit ex;
 	struct runner_result result;
 	struct err *err;    /* &result.err */
 	struct err log_err; /* the first error of writing or storing the log */
@@ -140,14 +150,14 @@ static void free_attempt(struct local_attempt *la)
 	loop_remove(la->l->loop, la->series_timer);
 	series_close(&la->series);
 	fd_closep(&la->pipe_fd);
-	fd_closep(&la->rules);
-	mounts_free(la->mounts);
-	fd_closep(&la->strict_rules);
-	sandbox_paths_deinit(&la->paths);
-	free(la->refused);
+	fd_closep(&la->in.rules);
+	mounts_free(la->in.mounts);
+	fd_closep(&la->in.strict_rules);
+	sandbox_paths_deinit(&la->in.paths);
+	free(la->in.refused);
 	process_free(la->process);
 	redactor_free(la->redactor);
-	opens_free(la->opens);
+	opens_free(la->in.opens);
 	workspace_close(&la->w);
 	free(la->result.outputs);
 	free(la->result.metrics_json);
@@ -179,12 +189,12 @@ static bool seems_stopped_by_mounts(const char *log_tail)
 
 static void say_rule(struct local_attempt *la, const struct err *why)
 {
-	if (la->did == RUNNER_PLACE_LINKS)
+	if (la->in.did == RUNNER_PLACE_LINKS)
 		err_set(la->err, why->code,
 			"%s; its inputs are read-only links, beside which nothing new can be made "
 			"(`workspace: copy` gives the step copies of its own)",
 			why->msg);
-	else if (la->did == RUNNER_PLACE_VIEWS &&
+	else if (la->in.did == RUNNER_PLACE_VIEWS &&
 		 ((la->result.failure == FAILURE_OUTPUT && why->code == ERR_NOT_FOUND) ||
 		  seems_stopped_by_mounts(la->result.log_tail)))
 		err_set(la->err, why->code,
@@ -201,7 +211,7 @@ static void report(struct local_attempt *la)
 	enum failure_class failure = la->result.failure;
 	struct err why = *la->err;
 
-	if (failure == FAILURE_FAILED && (la->device_full || la->log_err.code == ERR_NO_SPACE))
+	if (failure == FAILURE_FAILED && (la->end.device_full || la->log_err.code == ERR_NO_SPACE))
 		err_set(la->err, why.code, "%s; no space is left on the device that holds %s",
 			why.msg, l->state_dir);
 	/* A program that can't write reports "permission denied", or nothing. */
@@ -210,8 +220,8 @@ static void report(struct local_attempt *la)
 		say_rule(la, &why);
 	if (la->a->sandbox && la->process &&
 	    (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT))
-		sandbox_explain(la->a, la->refused, la->err);
-	if (la->cancelled && la->result.failure != FAILURE_NONE) {
+		sandbox_explain(la->a, la->in.refused, la->err);
+	if (la->end.cancelled && la->result.failure != FAILURE_NONE) {
 		la->result.failure = FAILURE_CANCELLED;
 		err_set(la->err, ERR_CANCELLED, "stopped on request");
 	}
@@ -263,7 +273,7 @@ static void collect_outputs(struct local_attempt *la)
 		la->result.metrics_json = str_take(&text);
 	}
 	la->result.outputs = xcalloc(la->a->n_outputs + 1, sizeof(*la->result.outputs));
-	if (s->collect(s->arg, la->a, la->w.dir_fd, la->did, la->result.outputs, la->err) < 0)
+	if (s->collect(s->arg, la->a, la->w.dir_fd, la->in.did, la->result.outputs, la->err) < 0)
 		la->result.failure = la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID
 					     ? FAILURE_OUTPUT
 					     : FAILURE_STORE;
@@ -274,7 +284,7 @@ static void say_undeclared(struct local_attempt *la)
 {
 	_cleanup_(str_deinit) struct str text = { 0 }, line = { 0 };
 	const char *const *paths;
-	size_t untold, n = opens_stop(la->opens, &paths, &untold);
+	size_t untold, n = opens_stop(la->in.opens, &paths, &untold);
 
 	audit_say(la->a->audit, paths, n, untold, &text);
 	str_addn(&text, "", 0);
@@ -282,7 +292,7 @@ static void say_undeclared(struct local_attempt *la)
 		str_addf(&line, "cairn: %.*s", (int)strcspn(s, "\n") + 1, s);
 		write_log(la, &line);
 	}
-	*(la->a->audit->refused ? &la->refused : &la->result.undeclared) = str_take(&text);
+	*(la->a->audit->refused ? &la->in.refused : &la->result.undeclared) = str_take(&text);
 }
 
 static void collect(void *arg)
@@ -292,12 +302,12 @@ static void collect(void *arg)
 	struct err put_err = { 0 };
 	struct stat st;
 
-	if (la->did == RUNNER_PLACE_LINKS)
+	if (la->in.did == RUNNER_PLACE_LINKS)
 		links_mend(la->w.dir_fd, la->result.started_ns);
 	/* The files that a person left in a shell are no result. */
 	if (la->result.failure == FAILURE_NONE && !la->a->shell)
 		collect_outputs(la);
-	if (la->opens)
+	if (la->in.opens)
 		say_undeclared(la);
 	if (la->a->shell || fstat(la->w.log_fd, &st) < 0 || st.st_size == 0)
 		return;
@@ -337,7 +347,7 @@ static bool was_oom(struct local_attempt *la)
 	uint64_t before = la->l->oom_kills;
 
 	la->l->oom_kills = machine_oom_kills();
-	return la->ex.signo == SIGKILL && !la->killed_by_us && la->l->oom_kills > before;
+	return la->end.ex.signo == SIGKILL && !la->end.killed_by_us && la->l->oom_kills > before;
 }
 
 /* The program's own message about a full disk may not fit into the log. */
@@ -354,24 +364,24 @@ static void classify(struct local_attempt *la)
 {
 	struct runner_result *r = &la->result;
 
-	r->exit_status = la->ex.signo ? -1 : la->ex.status;
-	r->signo = la->ex.signo;
+	r->exit_status = la->end.ex.signo ? -1 : la->end.ex.status;
+	r->signo = la->end.ex.signo;
 	if (la->a->shell)
 		return;
-	if (la->timed_out) {
+	if (la->end.timed_out) {
 		la->result.failure = FAILURE_TIMEOUT;
 		err_set(la->err, ERR_FAILED, "took longer than its timeout of %.6gs",
 			(double)la->a->timeout_ns / NS_PER_S);
-	} else if (la->ex.signo && was_oom(la)) {
+	} else if (la->end.ex.signo && was_oom(la)) {
 		la->result.failure = FAILURE_OOM;
 		err_set(la->err, ERR_FAILED, "killed by the kernel for memory");
-	} else if (la->ex.signo) {
+	} else if (la->end.ex.signo) {
 		la->result.failure = FAILURE_FAILED;
 		err_set(la->err, ERR_FAILED, "killed by SIG%s",
-			sigabbrev_np(la->ex.signo) ? sigabbrev_np(la->ex.signo) : "?");
-	} else if (la->ex.status != 0) {
+			sigabbrev_np(la->end.ex.signo) ? sigabbrev_np(la->end.ex.signo) : "?");
+	} else if (la->end.ex.status != 0) {
 		la->result.failure = FAILURE_FAILED;
-		err_set(la->err, ERR_FAILED, "exit status %d", la->ex.status);
+		err_set(la->err, ERR_FAILED, "exit status %d", la->end.ex.status);
 	}
 }
 
@@ -386,10 +396,11 @@ static void after_exit(void *arg)
 	int64_t now = c->mono_ns(c);
 
 	la->timer = NULL;
-	if (!la->cancel_hard && la->ex.signo == SIGTERM && now < la->grace_end_ns &&
+	if (!la->end.cancel_hard && la->end.ex.signo == SIGTERM && now < la->end.grace_end_ns &&
 	    process_left_orphans(la->process)) {
-		la->timer = loop_add_timer(la->l->loop, MIN(now + LOOK_AGAIN_NS, la->grace_end_ns),
-					   after_exit, la);
+		la->timer =
+			loop_add_timer(la->l->loop, MIN(now + LOOK_AGAIN_NS, la->end.grace_end_ns),
+				       after_exit, la);
 		return;
 	}
 	if (process_left_orphans(la->process))
@@ -405,10 +416,10 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	struct local_attempt *la = arg;
 	struct clock *c = loop_clock(la->l->loop);
 
-	la->ex = *ex;
-	la->exited = true;
+	la->end.ex = *ex;
+	la->end.exited = true;
 	if (ex->signo || ex->status) /* now: another attempt that ends may free space */
-		la->device_full = no_room_left(la->w.dir_fd);
+		la->end.device_full = no_room_left(la->w.dir_fd);
 	la->result.ended_ns = MAX(la->result.started_ns, c->wall_ns(c));
 	la->result.max_rss_bytes = (uint64_t)ex->usage.ru_maxrss * 1024;
 	la->result.cpu_ns = (ex->usage.ru_utime.tv_sec + ex->usage.ru_stime.tv_sec) * NS_PER_S +
@@ -473,7 +484,7 @@ static void look_at_series(void *arg)
 	struct clock *c = loop_clock(la->l->loop);
 
 	la->series_timer = NULL;
-	if (la->exited)
+	if (la->end.exited)
 		return;
 	series_look(&la->series, la->w.dir_fd, la->a->series_path, tell_metric, la);
 	la->series_timer =
@@ -485,7 +496,7 @@ static void kill_now(void *arg)
 	struct local_attempt *la = arg;
 
 	la->timer = NULL;
-	la->killed_by_us = true;
+	la->end.killed_by_us = true;
 	process_signal_tree(la->process, SIGKILL);
 }
 
@@ -494,16 +505,17 @@ static void terminate(struct local_attempt *la)
 {
 	struct clock *c = loop_clock(la->l->loop);
 
-	if (la->grace_end_ns)
+	if (la->end.grace_end_ns)
 		return;
 	loop_remove(la->l->loop, la->timer);
-	la->killed_by_us = true;
+	la->end.killed_by_us = true;
 	if (la->a->forwards_signals)
 		process_signal(la->process, SIGTERM);
 	else
 		process_signal_tree(la->process, SIGTERM);
-	la->grace_end_ns = c->mono_ns(c) + (la->a->grace_ns ? la->a->grace_ns : DEFAULT_GRACE_NS);
-	la->timer = loop_add_timer(la->l->loop, la->grace_end_ns, kill_now, la);
+	la->end.grace_end_ns =
+		c->mono_ns(c) + (la->a->grace_ns ? la->a->grace_ns : DEFAULT_GRACE_NS);
+	la->timer = loop_add_timer(la->l->loop, la->end.grace_end_ns, kill_now, la);
 }
 
 static void on_timeout(void *arg)
@@ -511,7 +523,7 @@ static void on_timeout(void *arg)
 	struct local_attempt *la = arg;
 
 	la->timer = NULL;
-	la->timed_out = true;
+	la->end.timed_out = true;
 	terminate(la);
 }
 
@@ -540,13 +552,13 @@ static int begin_watch(struct local_attempt *la, struct err *err)
 	VEC(const char *) except = { 0 };
 	int r;
 
-	for (size_t i = 0; i < la->paths.list.n; i++) {
-		char *real = realpath(la->paths.list.v[i].path, NULL);
+	for (size_t i = 0; i < la->in.paths.list.n; i++) {
+		char *real = realpath(la->in.paths.list.v[i].path, NULL);
 
 		if (real)
 			VEC_PUSH(&except, real);
 	}
-	r = opens_new(OPENS_ALL, except.v, except.n, &la->opens, err);
+	r = opens_new(OPENS_ALL, except.v, except.n, &la->in.opens, err);
 	for (size_t i = 0; i < except.n; i++)
 		free((char *)except.v[i]);
 	VEC_FREE(&except);
@@ -566,7 +578,7 @@ static int begin_audit(struct local_attempt *la, struct err *err)
 		except[n++] = workspace;
 	if (real)
 		except[n++] = real;
-	return opens_new(OPENS_READS, except, n, &la->opens, err);
+	return opens_new(OPENS_READS, except, n, &la->in.opens, err);
 }
 
 static int start_program(struct local_attempt *la, struct err *err)
@@ -580,10 +592,11 @@ static int start_program(struct local_attempt *la, struct err *err)
 				     .env = (const char *const *)env,
 				     .cwd = la->w.path,
 				     .marker = la->marker,
-				     .rules = { MAX(la->rules, 0), MAX(la->strict_rules, 0) },
+				     .rules = { MAX(la->in.rules, 0), MAX(la->in.strict_rules, 0) },
 				     .umask = RUNNER_UMASK };
 	struct namespace_plan apart = { .users = la->l->users,
-					.mounts = la->mounts ? mounts_plan(la->mounts) : NULL };
+					.mounts =
+						la->in.mounts ? mounts_plan(la->in.mounts) : NULL };
 
 	if (secret)
 		out = pipe_write;
@@ -603,11 +616,11 @@ static int start_program(struct local_attempt *la, struct err *err)
 		(void)begin_watch(la, NULL);
 	else if (r == 0 && a->audit)
 		r = begin_audit(la, err);
-	spec.opens = la->opens ? opens_fd(la->opens) : 0;
+	spec.opens = la->in.opens ? opens_fd(la->in.opens) : 0;
 	if (r == 0)
 		r = process_start(la->l->loop, &spec, on_exit_status, la, &la->process, err);
-	if (la->opens)
-		opens_started(la->opens);
+	if (la->in.opens)
+		opens_started(la->in.opens);
 	workspace_env_free(env);
 	return r;
 }
@@ -677,23 +690,23 @@ static void prepare(void *arg)
 				   la->err);
 	if (r == 0)
 		r = s->prepare(s->arg, a, la->w.dir_fd, &p, la->err);
-	la->did = p.did;
+	la->in.did = p.did;
 	if (r == 0 && p.did == RUNNER_PLACE_ASK)
 		return;
 	if (r == 0 && a->checkpoint_path && attach_checkpoint(la) < 0)
 		r = -1;
 	if (r == 0 && p.did == RUNNER_PLACE_LINKS)
-		r = links_rules(l->o.store_dir, l->state_dir, &la->w, &la->rules, la->err);
+		r = links_rules(l->o.store_dir, l->state_dir, &la->w, &la->in.rules, la->err);
 	if (p.did == RUNNER_PLACE_VIEWS && p.views &&
-	    mounts_make(l->o.store_dir, &la->w, p.views, a->n_inputs, &la->mounts,
+	    mounts_make(l->o.store_dir, &la->w, p.views, a->n_inputs, &la->in.mounts,
 			r == 0 ? la->err : NULL) < 0)
 		r = -1;
 	if (r < 0)
 		la->result.failure = FAILURE_STORE;
 	else if (a->sandbox && a->sandbox->strict) {
-		sandbox_paths(a, &la->w, l->state_dir, &la->paths);
-		if (sandbox_rules(&la->paths, a->sandbox->project_dir, &la->strict_rules, la->err) <
-		    0)
+		sandbox_paths(a, &la->w, l->state_dir, &la->in.paths);
+		if (sandbox_rules(&la->in.paths, a->sandbox->project_dir, &la->in.strict_rules,
+				  la->err) < 0)
 			la->result.failure = FAILURE_UNSCHEDULABLE;
 	}
 }
@@ -735,14 +748,14 @@ static void prepared(void *arg)
 	struct local_attempt *la = arg;
 	struct clock *c = loop_clock(la->l->loop);
 
-	if (la->result.failure == FAILURE_NONE && la->did == RUNNER_PLACE_ASK) {
+	if (la->result.failure == FAILURE_NONE && la->in.did == RUNNER_PLACE_ASK) {
 		if (la->l->place == RUNNER_PLACE_ASK)
 			decide_places(la->l);
 		pool_submit(la->l->pool, prepare, prepared, la);
 		return;
 	}
 	la->result.started_ns = la->result.ended_ns = c->wall_ns(c);
-	if (la->result.failure == FAILURE_NONE && la->cancelled)
+	if (la->result.failure == FAILURE_NONE && la->end.cancelled)
 		la->result.failure = FAILURE_CANCELLED;
 	if (la->result.failure == FAILURE_NONE && start_program(la, la->err) < 0) {
 		la->result.failure = FAILURE_FAILED;
@@ -815,8 +828,8 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 				      .a = a,
 				      .w = { .dir_fd = -1, .log_fd = -1 },
 				      .pipe_fd = -1,
-				      .rules = -1,
-				      .strict_rules = -1,
+				      .in.rules = -1,
+				      .in.strict_rules = -1,
 				      .series = { .fd = -1 } };
 	la->err = &la->result.err;
 	la->result.node = l->node;
@@ -830,11 +843,11 @@ static void local_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct local_attempt *la = map_get(local_of(r)->attempts, &attempt_id, sizeof(attempt_id));
 
-	if (!la || (la->cancelled && (gentle || la->cancel_hard)))
+	if (!la || (la->end.cancelled && (gentle || la->end.cancel_hard)))
 		return;
-	la->cancelled = true;
-	la->cancel_hard = !gentle;
-	if (!la->process || la->exited)
+	la->end.cancelled = true;
+	la->end.cancel_hard = !gentle;
+	if (!la->process || la->end.exited)
 		return; /* not started yet, or ended: the next step checks the flag */
 	if (gentle) {
 		terminate(la);

@@ -125,6 +125,11 @@ enum bad {
 };
 #define BAD_EXAMPLES 10
 
+/* 0 for none. Of a shard; of a file; of what an archive unpacks to. */
+struct shard_limits {
+	uint64_t samples, bytes, file, unpacked, ratio;
+};
+
 struct settings {
 	size_t source;
 	bool last_dot, idx_png, stratify, shuffle, skip_bad, allow_empty;
@@ -133,8 +138,8 @@ struct settings {
 	char separator; /* 0: by the file's name */
 	const json_t *include, *exclude, *members, *classes, *split;
 	struct rule cls, split_by, group_by;
-	uint64_t shards, samples_per_shard, max_samples, max_bytes, max_file, max_unpacked,
-		max_ratio; /* shards, max_*: 0 for none */
+	uint64_t shards, samples_per_shard; /* shards: 0 for none */
+	struct shard_limits max;
 	int64_t seed;
 	int zstd;
 };

@@ -55,7 +55,7 @@ static int open_file(const struct set *s, const struct part *p, struct err *err)
 static int too_large(const struct set *s, const struct part *p, struct err *err)
 {
 	return err_set(err, ERR_TOO_LARGE, "%s/%s is larger than max_file, %llu bytes",
-		       s->files_root, p->at, (unsigned long long)s->with.max_file);
+		       s->files_root, p->at, (unsigned long long)s->with.max.file);
 }
 
 /* Reads until a read returns nothing: on some file systems a short read isn't the end. */
@@ -69,7 +69,7 @@ static int load_file(const struct set *s, const struct part *p, uint64_t most, s
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most) {
-		if ((uint64_t)st.st_size > s->with.max_file)
+		if ((uint64_t)st.st_size > s->with.max.file)
 			return too_large(s, p, err);
 		*large = (struct part_bytes){ s, p, TAKE_FD(fd), (uint64_t)st.st_size };
 		return 1;
@@ -84,7 +84,7 @@ static int load_file(const struct set *s, const struct part *p, uint64_t most, s
 		if (n < 0)
 			return err_errno(err, "cannot read %s/%s", s->files_root, p->at);
 		out->len += (size_t)n;
-		if (out->len - begin > s->with.max_file)
+		if (out->len - begin > s->with.max.file)
 			return too_large(s, p, err);
 		if (n == 0)
 			break;

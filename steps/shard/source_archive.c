@@ -85,9 +85,9 @@ static int read_one(struct archive_reading *r, struct err *err)
 	struct loose_list *l = r->list;
 	size_t from = l->all.n; /* the archive's first member */
 	const struct settings *w = &r->set->with;
-	struct member_limits limits = { .member_max = w->max_file,
-					.total_max = w->max_unpacked,
-					.ratio_max = w->max_ratio,
+	struct member_limits limits = { .member_max = w->max.file,
+					.total_max = w->max.unpacked,
+					.ratio_max = w->max.ratio,
 					.ratio_from = RATIO_FROM,
 					.zip = true };
 	struct member_reader *m;

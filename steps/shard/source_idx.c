@@ -93,20 +93,20 @@ static int check_size(const struct set *s, const struct idx *x, struct err *err)
 	uint64_t total;
 	struct stat st;
 
-	if (x->item_bytes > s->with.max_file)
+	if (x->item_bytes > s->with.max.file)
 		return err_set(err, ERR_INVALID, "%s: its arrays are larger than max_file",
 			       x->path);
 	if (__builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[0], &total) ||
-	    total > s->with.max_unpacked)
+	    total > s->with.max.unpacked)
 		return err_set(err, ERR_INVALID, "%s: its arrays are larger than max_unpacked",
 			       x->path);
 	if (stat(x->path, &st) < 0)
 		return err_errno(err, "cannot read %s", x->path);
-	if (total > RATIO_FROM && total / s->with.max_ratio > (uint64_t)st.st_size)
+	if (total > RATIO_FROM && total / s->with.max.ratio > (uint64_t)st.st_size)
 		return err_set(
 			err, ERR_INVALID,
 			"%s: unpacks to more than %llu times its size: truncated, or a bomb?",
-			x->path, (unsigned long long)s->with.max_ratio);
+			x->path, (unsigned long long)s->with.max.ratio);
 	return 0;
 }
 

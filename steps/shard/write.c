@@ -225,8 +225,8 @@ static int cut_when_full(struct shard_out *o, const struct shard_field *fields, 
 
 	for (size_t i = 0; i < n; i++)
 		size += USTAR_BLOCK + (fields[i].n + USTAR_BLOCK - 1) / USTAR_BLOCK * USTAR_BLOCK;
-	if ((w->max_samples && o->in_part >= w->max_samples) ||
-	    (w->max_bytes && o->in_part && size > w->max_bytes))
+	if ((w->max.samples && o->in_part >= w->max.samples) ||
+	    (w->max.bytes && o->in_part && size > w->max.bytes))
 		return close_part(o, err) < 0 || open_part(o, err) < 0 ? -1 : 0;
 	return 0;
 }
