@@ -33,6 +33,38 @@ export async function shot(page, name) {
   writeFileSync(`${process.env.WEB_SHOTS}/${name}.webp`, Buffer.from(webp, 'base64'));
 }
 
+/** Every page and state that is looked at for readers, keyboards and phones: an address, and what is waited for or done there. */
+async function places() {
+  const t = await api(`/api/v1/runs/${runs.first}/task?task=report`);
+  const report = t.outputs.find((o) => o.name === 'report').content.id;
+  const both = `runs=${runs.first},${runs.other}`;
+  const fold = enc('train[fold=1]');
+  const plain = ['/', '/runs', '/runs?state=failed&pipeline=failing', '/runs?pipeline=nothing', '/runs?columns=author,schedule,commit&metrics=accuracy&params=lr', `/runs/${runs.first}`, `/runs/${runs.first}?open=train`, `/runs/${runs.first}?view=timeline`,
+    `/runs/${runs.again}?view=timeline`, `/runs/${runs.first}?view=tasks`, `/runs/${runs.first}?view=metrics&x=time`, `/runs/${runs.first}?view=about`, `/runs/${runs.failed}`, `${taskPath(runs.failed, 'crash')}?tab=log`,
+    `${taskPath(runs.failed, 'crash')}?tab=attempts`, `${taskPath(runs.ranks, 'gang')}?tab=log&rank=1`, `${taskPath(runs.ranks, 'gang')}?tab=log&regex=1&find=${enc('rank.*1')}`, `${taskPath(runs.other, 'train[fold=1]')}?tab=overview`,
+    `${taskPath(runs.first, 'train[fold=1]')}?tab=metrics`, `/artifacts/${report}`, `/artifacts/${report}?path=summary.json`, `/artifacts/${report}?path=samples.tar`, `/artifacts/${report}?path=confusion.csv`, '/compare', `/compare?${both}`,
+    `/compare?view=curves&${both}`, `/compare?view=scatter&${both}`, `/compare?view=parallel&${both}`, `/compare?view=confusion&${both}`, '/lineage', `/lineage/${report}`, `/lineage?metric=accuracy&of=${fold}&run=baseline`,
+    '/lineage?input=raw&run=baseline&direction=down', '/lineage?file=data/&direction=down', '/schedules', '/start', '/audit', '/runs/nothing-here', '/sign-in', ...(process.env.WEB_PAGES ?? '').split(' ').filter(Boolean)];
+  return [
+    ...plain.map((p) => [p]),
+    [
+      '/start?pipeline=shapes.yaml',
+      async (page) => {
+        await page.getByLabel('lr', { exact: true }).fill('0.7');
+        await page.getByRole('button', { name: 'Show what would run' }).click();
+        await page.getByRole('group', { name: 'What would run' }).waitFor();
+      },
+    ],
+    [
+      '/store',
+      async (page) => {
+        await page.getByRole('button', { name: 'Find out' }).click();
+        await page.locator('.figures').getByText(/^\d[\d,]* objects?/).last().waitFor();
+      },
+    ],
+  ];
+}
+
 export const checks = {
   async runs() {
     await withPage(async (page, { go }) => {
@@ -343,31 +375,79 @@ export const checks = {
   },
 
   async accessible() {
+    const said = [];
     for (const dark of [false, true])
       await withPage(
         async (page, { go, expectError }) => {
           expectError(/runs\/nothing-here/); // a page for what isn't there
-          const t = await api(`/api/v1/runs/${runs.first}/task?task=report`);
-          const report = t.outputs.find((o) => o.name === 'report').content.id;
-          const pages = ['/', '/runs', '/runs?state=failed&pipeline=failing', '/runs?pipeline=nothing', `/runs/${runs.first}`, `/runs/${runs.first}?open=train`, `/runs/${runs.first}?view=timeline`, `/runs/${runs.first}?view=tasks`, `/runs/${runs.first}?view=metrics`, `/runs/${runs.first}?view=about`, `/runs/${runs.failed}`, `${taskPath(runs.failed, 'crash')}?tab=log`, `${taskPath(runs.failed, 'crash')}?tab=attempts`, `${taskPath(runs.other, 'train[fold=1]')}?tab=overview`, `/artifacts/${report}?path=summary.json`, `/artifacts/${report}?path=samples.tar`, `/artifacts/${report}?path=confusion.csv`, '/compare', '/lineage', `/lineage/${report}`, '/schedules', '/runs/nothing-here', '/sign-in', ...(process.env.WEB_PAGES ?? '').split(' ').filter(Boolean)];
-          const said = [];
-          for (const p of pages) {
+          for (const [p, ready] of await places()) {
             await go(p);
+            await ready?.(page);
             await accessible(page, `${p} (${dark ? 'dark' : 'light'})`).catch((e) => said.push(e.message));
           }
-          if (said.length) throw new Error(said.join('\n'));
         },
         { dark },
       );
+    if (said.length) throw new Error(said.join('\n'));
+  },
+
+  async walk() {
+    // The accessibility tree has a name for all that takes the focus (a row is read by its cells), and Tab alone comes to all of it, and
+    // out again: twice, since a page may begin in its middle.
+    await withPage(async (page, { go, expectError }) => {
+      expectError(/runs\/nothing-here/);
+      const cdp = await page.context().newCDPSession(page);
+      const said = [];
+      const seen = new Set();
+      for (const [p, ready] of await places()) {
+        // One of each kind: what a list holds changes no way through it.
+        const { pathname, searchParams } = new URL(p, url);
+        const kind = [pathname.split('/')[1], pathname.split('/').length, searchParams.get('view'), searchParams.get('tab'), !!searchParams.get('path'), !!ready].join();
+        if (seen.has(kind)) continue;
+        seen.add(kind);
+        await go(p);
+        await ready?.(page);
+        const { nodes } = await cdp.send('Accessibility.getFullAXTree');
+        const focusable = nodes.filter((n) => !n.ignored && !['RootWebArea', 'main', 'row'].includes(n.role?.value) && n.properties?.some((x) => x.name === 'focusable' && x.value.value));
+        for (const n of focusable) if (!n.name?.value?.trim()) said.push(`${p}: ${n.role?.value} without a name`);
+        const wanted = await page.evaluate(() => {
+          document.activeElement?.blur();
+          const shown = (e) => e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0 && !e.closest('[inert]');
+          const all = [...document.querySelectorAll('a[href], button:not([disabled]), input:not([disabled]), select, textarea, summary, [tabindex="0"]')].filter((e) => e.tabIndex >= 0 && shown(e));
+          all.forEach((e, i) => (e.dataset.stop = i));
+          return all.length;
+        });
+        // Long lists show what is in view: rows that come while the focus moves have no number.
+        const reached = new Set();
+        let outs = 0;
+        for (let i = 0; i < wanted * 3 + 100 && outs < 2; i++) {
+          await page.keyboard.press('Tab');
+          const at = await page.evaluate(() => (document.activeElement === document.body ? 'out' : (document.activeElement.dataset.stop ?? 'new')));
+          if (at === 'out') outs++;
+          else if (at !== 'new') reached.add(at);
+        }
+        if (outs < 2) said.push(`${p}: Tab doesn't come out`);
+        const missed = await page.evaluate(
+          (seen) => [...document.querySelectorAll('[data-stop]')].filter((e) => !seen.includes(e.dataset.stop) && e.type !== 'radio').map((e) => e.outerHTML.slice(0, 120)),
+          [...reached],
+        );
+        if (missed.length) said.push(`${p}: Tab doesn't come to ${missed.length} of ${wanted}: ${missed.slice(0, 3).join(' ')}`);
+      }
+      if (said.length) throw new Error(said.join('\n'));
+    });
   },
 
   async phone() {
+    const said = [];
     await withPage(
-      async (page, { go }) => {
-        for (const p of ['/', '/runs', `/runs/${runs.first}`, `${taskPath(runs.failed, 'crash')}?tab=log`, '/schedules']) {
+      async (page, { go, expectError }) => {
+        expectError(/runs\/nothing-here/);
+        for (const [p, ready] of await places()) {
           await go(p);
+          await ready?.(page);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-          assert(wide <= 0, `${p} is ${wide} px wider than a phone`);
+          if (wide > 0) said.push(`${p} is ${wide} px wider than a phone`);
+          await accessible(page, `${p} on a phone`).catch((e) => said.push(e.message));
         }
         await page.getByRole('button', { name: 'Menu' }).click();
         await page.getByRole('link', { name: 'Runs' }).click();
@@ -376,6 +456,7 @@ export const checks = {
       },
       { width: 390, height: 844 },
     );
+    if (said.length) throw new Error(said.join('\n'));
   },
 
   async keyboard() {
@@ -459,7 +540,7 @@ export const checks = {
       await begin('Output', 'report/report', 'baseline');
       await list.getByRole('button', { name: /train/ }).first().waitFor();
       await begin('Task', 'split', 'baseline');
-      await list.getByRole('button', { name: 'split', exact: true }).waitFor();
+      await list.getByRole('button', { name: /^split/ }).waitFor();
       // A file in a directory that runs read; no run has to be named.
       await begin('File or URI', 'data/1.txt', '');
       await page.waitForURL(/file=data\/1\.txt$/);

@@ -353,6 +353,7 @@ export const words = {
   },
 
   compare: {
+    legend: (chart: string) => `Legend of ${chart}`,
     title: 'Compare runs',
     pick: 'Choose runs to compare',
     pickHint: 'Select two or more in the list of runs, or type ids here, separated by commas.',

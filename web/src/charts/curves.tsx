@@ -4,6 +4,7 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { words } from '../base/words';
 import { duration, value } from '../base/format';
 import { colour, colours } from '../base/theme';
 
@@ -63,6 +64,7 @@ export function Curves({
   height?: number;
 }) {
   const host = useRef<HTMLDivElement>(null);
+  const legend = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const data = useMemo(() => {
     const [xs, ...ys] = join(lines, byTime);
@@ -77,7 +79,8 @@ export function Curves({
 
   useEffect(() => {
     const el = host.current;
-    if (!el) return;
+    const names = legend.current;
+    if (!el || !names) return;
     const axis = {
       stroke: colour('--text-3'),
       grid: { stroke: colour('--line'), width: 1 },
@@ -100,7 +103,7 @@ export function Curves({
         ],
         cursor: { points: { size: 6 }, focus: { prox: 24 } },
         focus: { alpha: 0.3 },
-        legend: { live: true },
+        legend: { live: true, mount: (_u, table) => names.append(table) },
         series: [
           {
             label: byTime ? 'time' : 'step',
@@ -121,13 +124,17 @@ export function Curves({
       el,
     );
     plot.current = p;
-    const watch = new ResizeObserver(() =>
-      p.setSize({ width: Math.max(200, el.clientWidth), height }),
-    );
+    const watch = new ResizeObserver(() => {
+      p.setSize({ width: Math.max(200, el.clientWidth), height });
+      // What scrolls is in reach of the keyboard.
+      if (names.scrollHeight > names.clientHeight) names.tabIndex = 0;
+      else names.removeAttribute('tabindex');
+    });
     watch.observe(el);
     return () => {
       watch.disconnect();
       p.destroy();
+      names.replaceChildren();
       plot.current = null;
     };
   }, [key]);
@@ -144,6 +151,7 @@ export function Curves({
         role="img"
         aria-label={`${title}: ${lines.map((l) => `${l.name} ${value(last(l))}`).join(', ')}`}
       />
+      <div ref={legend} class="legend" role="group" aria-label={words.compare.legend(title)} />
     </figure>
   );
 }

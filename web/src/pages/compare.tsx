@@ -94,7 +94,8 @@ export default function Compare() {
   );
 }
 
-const nameOf = (r: Run) => `${r.pipeline} ${(r.tags ?? [])[0] ?? r.id}`;
+/** An id begins with its pipeline's name; a tag doesn't. */
+const nameOf = (r: Run) => ((r.tags ?? [])[0] ? `${r.pipeline} ${r.tags![0]}` : r.id);
 
 function RunPicker({ ids }: { ids: string[] }) {
   const [text, setText] = useState('');
@@ -455,7 +456,7 @@ function Confusion({
           <thead>
             <tr>
               {t.value.columns.map((col, i) => (
-                <th scope="col" key={i}>
+                <th scope="col" key={i} class={i === 0 ? undefined : 'num'}>
                   {i === 0 ? `${w.truth} \\ ${w.predicted}` : col.name}
                 </th>
               ))}

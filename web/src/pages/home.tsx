@@ -149,7 +149,13 @@ export default function Home() {
                     <span class="grow quiet ellipsis">
                       {r.message ?? <span class="hash">{r.id}</span>}
                     </span>
-                    <span class="quiet num w100">{duration(r.duration_ns)}</span>
+                    <span class="quiet num w100">
+                      {r.state === 'running' ? (
+                        <Lasting since={r.started} />
+                      ) : (
+                        duration(r.duration_ns)
+                      )}
+                    </span>
                     <span class="quiet num w80">
                       <Time at={r.started} />
                     </span>

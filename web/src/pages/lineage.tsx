@@ -208,7 +208,7 @@ function LineageView({ l }: { l: Lineage }) {
               list.length > 1
                 ? w.folded(list.length)
                 : n?.kind === 'attempt'
-                  ? (n.pipeline ?? '')
+                  ? (n.run ?? n.pipeline ?? '')
                   : bytes(size),
             parts: [],
             total: 0,
@@ -269,7 +269,7 @@ function LineageView({ l }: { l: Lineage }) {
                         ? w.folded(n.tasks)
                         : first.kind === 'artifact'
                           ? bytes(first.size)
-                          : ''}
+                          : (first.run ?? '')}
                     </span>
                   </button>
                 </li>
