@@ -1,7 +1,10 @@
 #!/bin/bash
 # The wheels of cairn-engine: their layout, from any static program; and installed, when packaging/static has made the real one.
 real_home=$HOME
+# shellcheck source=tools.sh
+. "$(dirname "$0")/tools.sh"
 . "$(dirname "$0")/../lib.sh"
+packaging_tools
 
 static=$test_build/cairn-init
 [ -e "$static" ] || test_skip_all 'no cairn-init beside cairn, which is the static program of this test'
