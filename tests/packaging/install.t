@@ -14,8 +14,17 @@ test_expect 'everything is installed below one prefix' '
 	test_exists share/fish/vendor_completions.d/cairn.fish share/cairn/pipeline.schema.json lib/systemd/system/cairn@.service share/doc/cairn/LICENSE
 	test_missing include share/tests
 	cmp "$SRC/pipelines/schema.json" share/cairn/pipeline.schema.json
-	find . -name "*.a" >libraries
-	test_lines 0 libraries
+	find . -name "*.a" >../libraries
+	test_lines 0 ../libraries
+'
+test_expect 'a distribution stages the same files below DESTDIR' '
+	DESTDIR=$TRASH/stage cmake --install "$test_build" --prefix /usr >log 2>&1
+	diff <(cd "$TRASH/root"; find . | sort) <(cd "$TRASH/stage/usr"; find . | sort)
+	test_grep "^ExecStart=/usr/bin/cairn serve" "$TRASH/stage/usr/lib/systemd/system/cairn@.service"
+	find "$TRASH/stage" -mindepth 1 -maxdepth 1 >tops
+	test_is "$(cat tops)" "$TRASH/stage/usr"
+	grep -rlI "$TRASH/stage" "$TRASH/stage" >told || true
+	test_lines 0 told
 '
 test_expect 'the installed program finds the others beside it' '
 	"$TRASH/root/bin/cairn" version >out
@@ -27,7 +36,7 @@ test_expect 'the installed program finds the others beside it' '
 '
 test_expect 'the unit runs the installed program for one project, which its name tells' '
 	unit=$TRASH/root/lib/systemd/system/cairn@.service
-	test_grep "^ExecStart=/.*/cairn serve " "$unit"
+	test_grep "^ExecStart=$TRASH/root/bin/cairn serve " "$unit"
 	test_grep "^WorkingDirectory=/%I$" "$unit"
 	test_grep "^User=" "$unit"
 	test_no_grep "/srv/project$" "$unit"
