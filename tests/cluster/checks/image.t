@@ -61,6 +61,36 @@ test_expect 'pushed, and pulled by digest' '
 	kubectl get pod pulled -o json >pod.json
 	test_is "$(json pod.json "d[\"status\"][\"containerStatuses\"][0][\"imageID\"]")" "$REGISTRY/tools/cairn@$(cat digest)"
 '
+# The other processor's part is this image with another name for its processor: nobody here could execute a real one.
+test_expect 'one image for two processors: the node takes its own part, of a tar and of the registry' '
+	cairn image --output arm --name cairn:arm >out
+	python3 - <<-"PY"
+	import hashlib, json
+	def read(digest):
+	    return json.load(open("arm/blobs/sha256/" + digest[7:]))
+	def blob(doc):
+	    data = json.dumps(doc, sort_keys=True, separators=(",", ":")).encode()
+	    digest = hashlib.sha256(data).hexdigest()
+	    open("arm/blobs/sha256/" + digest, "wb").write(data)
+	    return {"digest": "sha256:" + digest, "size": len(data)}
+	index = json.load(open("arm/index.json"))
+	manifest = read(index["manifests"][0]["digest"])
+	config = read(manifest["config"]["digest"])
+	config["architecture"] = "s390x"
+	manifest["config"].update(blob(config))
+	index["manifests"][0].update(blob(manifest))
+	json.dump(index, open("arm/index.json", "w"))
+	PY
+	cairn image --output both.tar --name registry.example/tools/cairn:both --add arm >both
+	cluster_inside ctr images import "$PWD/both.tar" >out
+	test_grep "registry.example/tools/cairn:both" out
+	pod both registry.example/tools/cairn:both | kubectl apply -f - >/dev/null
+	told both
+	cairn image --push "$REGISTRY/tools/cairn:both" --add arm >pushed2
+	test_cmp both pushed2
+	pod pulled2 "$REGISTRY/tools/cairn@$(cat pushed2)" | kubectl apply -f - >/dev/null
+	told pulled2
+'
 test_expect 'nobody, in a root that can not be written to' '
 	kubectl wait --for=jsonpath="{.status.containerStatuses[2].state.terminated.exitCode}"=4 pod/pulled --timeout=120s >/dev/null
 	kubectl get pod pulled -o json >pod.json
