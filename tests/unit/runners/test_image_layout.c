@@ -117,19 +117,25 @@ static void test_what_is_no_file(void **state)
 
 static const char *const entrypoint[] = { "/a", NULL }, *const labels[] = { "v=1", "empty", NULL };
 
-static void write_one(struct place *p, const char *dir, const char *source,
-		      char digest[IMAGE_DIGEST_MAX])
+static void write_for(struct place *p, const char *dir, const char *source,
+		      const char *architecture, char digest[IMAGE_DIGEST_MAX])
 {
 	struct image_file files[] = { { .path = "a", .source = in_place(p, source), .mode = 0755 },
 				      { .path = "b", .text = "text", .mode = 0644 },
 				      { .path = "c", .mode = 0755 },
 				      { .path = "d", .target = "c" } };
-	struct image_content content = { files, ARRAY_LEN(files), "amd64" };
-	struct image_config c = { "amd64", entrypoint, "1:1", NULL, labels };
+	struct image_content content = { files, ARRAY_LEN(files), architecture };
+	struct image_config c = { architecture, entrypoint, "1:1", NULL, labels };
 	struct err err = { 0 };
 
 	if (image_layout_write(in_place(p, dir), &content, &c, "r.example/x:1", digest, &err) < 0)
 		fail_msg("%s", err.msg);
+}
+
+static void write_one(struct place *p, const char *dir, const char *source,
+		      char digest[IMAGE_DIGEST_MAX])
+{
+	write_for(p, dir, source, "amd64", digest);
 }
 
 static void test_same_files_same_digest(void **state)
@@ -184,6 +190,46 @@ static void test_reads_back(void **state)
 	json_decref(config);
 }
 
+static void test_several_processors(void **state)
+{
+	struct place *p = *state;
+	char own[IMAGE_DIGEST_MAX], others[IMAGE_DIGEST_MAX];
+	const char *add[] = { in_place(p, "arm") }, *same[] = { in_place(p, "same") },
+		   *none[] = { in_place(p, "nowhere") };
+	_cleanup_(freep) char *damaged = NULL;
+	struct image_index index;
+	struct image_layout l;
+	struct err err = { 0 };
+
+	put(p, "p6", "program");
+	write_one(p, "amd", "p6", own);
+	write_one(p, "same", "p6", others);
+	write_for(p, "arm", "p6", "arm64", others);
+	assert_int_equal(
+		image_layout_add(in_place(p, "amd"), same, 1, "x:1", p->arena, &index, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	err = (struct err){ 0 };
+	assert_int_equal(
+		image_layout_add(in_place(p, "amd"), none, 1, "x:1", p->arena, &index, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_int_equal(
+		image_layout_add(in_place(p, "amd"), add, 1, "x:1", p->arena, &index, NULL), 0);
+	assert_int_equal(index.n, 2);
+	assert_string_equal(index.architectures[1], "arm64");
+	assert_int_equal(image_layout_read(in_place(p, "amd"), p->arena, &l, NULL), 0);
+	assert_string_equal(l.top.digest, index.digest);
+	assert_int_equal(l.n_parts, 2);
+	assert_string_equal(l.parts[0].manifest.digest, own);
+	assert_string_equal(l.parts[1].manifest.digest, others);
+	damaged = image_blob_path(in_place(p, "arm"), l.parts[1].blobs[1].digest);
+	assert_int_equal(truncate(damaged, 5), 0);
+	write_one(p, "amd2", "p6", own);
+	err = (struct err){ 0 };
+	assert_int_equal(
+		image_layout_add(in_place(p, "amd2"), add, 1, "x:1", p->arena, &index, &err), -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+}
+
 static void test_a_directory_that_is_full(void **state)
 {
 	struct place *p = *state;
@@ -212,11 +258,27 @@ static void test_layouts_that_are_none(void **state)
 	struct place *p = *state;
 	struct image_layout l;
 
+	/* As the index that index.json names, too. */
+	put(p, "none.index",
+	    "{\"manifests\": [{\"digest\": "
+	    "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\", "
+	    "\"mediaType\": \"" IMAGE_INDEX_TYPE "\", \"size\": 1}]}");
 	assert_int_equal(mkdir(in_place(p, "none"), 0755), 0);
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+	assert_int_equal(mkdir(in_place(p, "none/blobs"), 0755), 0);
+	assert_int_equal(mkdir(in_place(p, "none/blobs/sha256"), 0755), 0);
+	for (size_t i = 0; i < 2 * ARRAY_LEN(bad); i++) {
 		struct err err = { 0 };
 
-		put(p, "none/index.json", bad[i]);
+		put(p,
+		    i < ARRAY_LEN(bad)
+			    ? "none/index.json"
+			    : "none/blobs/sha256/"
+			      "0000000000000000000000000000000000000000000000000000000000000000",
+		    bad[i % ARRAY_LEN(bad)]);
+		if (i == ARRAY_LEN(bad))
+			assert_int_equal(
+				rename(in_place(p, "none.index"), in_place(p, "none/index.json")),
+				0);
 		assert_int_equal(image_layout_read(in_place(p, "none"), p->arena, &l, &err), -1);
 		assert_true(err.code == ERR_INVALID || err.code == ERR_UNSUPPORTED);
 	}
@@ -425,6 +487,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_file),
 		cmocka_unit_test(test_same_files_same_digest),
 		cmocka_unit_test(test_reads_back),
+		cmocka_unit_test(test_several_processors),
 		cmocka_unit_test(test_a_directory_that_is_full),
 		cmocka_unit_test(test_layouts_that_are_none),
 		cmocka_unit_test(test_own_libraries),
