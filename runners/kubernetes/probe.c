@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/text/text.h"
+#include "runners/kubernetes/job/kind.h"
 
 struct probe {
 	struct kube_client *client;
@@ -174,6 +175,51 @@ static void probe_rights(struct probe *p)
 		say(p, KUBE_FINE, "rights", NULL, "all that are needed in the namespace %s", p->ns);
 }
 
+/* Operators' objects. */
+
+/* 1 the cluster has such objects, 0 it doesn't, -1 it can't be asked. */
+static int has_kind(struct probe *p, const struct kube_kind *k, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("/apis/%s/%s", k->group, k->version);
+	struct kube_call call = { .method = "GET", .path = path };
+	int r = kube_do(p->client, &call, err);
+	const json_t *one;
+	bool found = false;
+	size_t i;
+
+	json_array_foreach(json_object_get(call.json, "resources"), i, one) found |=
+		str_eq(text_of(one, "name"), k->resource);
+	kube_call_deinit(&call);
+	return r < 0 ? (err->code == ERR_NOT_FOUND ? 0 : -1) : found;
+}
+
+static void probe_kind(struct probe *p, const struct kube_kind *k)
+{
+	const struct right right = { k->group, k->resource, NULL, "create get list watch delete" };
+	_cleanup_(str_deinit) struct str lacking = { 0 };
+	struct err err = { 0 };
+	int has = has_kind(p, k, &err);
+
+	if (has == 0)
+		say(p, KUBE_PROBLEM, "operator",
+		    "install its operator, or leave out `kubernetes.as`",
+		    "`as: %s`: the cluster has no %s (%s/%s)", k->as, k->kind, k->group,
+		    k->version);
+	else if (has < 0 || probe_right(p, &right, NULL, &lacking, &err) < 0)
+		say(p, KUBE_WARNING, "operator", NULL, "`as: %s` could not be checked: %s", k->as,
+		    err.msg);
+	else if (lacking.len)
+		say(p, KUBE_PROBLEM, "operator",
+		    "give the account a Role with them in this namespace: "
+		    "runners/kubernetes/deploy/components/operators has it",
+		    "`as: %s`: in the namespace %s these rights are missing: %s", k->as, p->ns,
+		    lacking.s);
+	else
+		say(p, KUBE_FINE, "operator", NULL,
+		    "`as: %s`: the cluster has %s (%s/%s); whether its operator runs isn't known",
+		    k->as, k->kind, k->group, k->version);
+}
+
 /* A Job, as a dry run. */
 
 static json_t *restricted(void)
@@ -331,6 +377,9 @@ void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_
 	if (probe_version(&p) < 0)
 		return;
 	probe_rights(&p);
+	for (size_t i = 0; i < o->n_kinds; i++)
+		if (kube_kind_of(o->kinds[i]))
+			probe_kind(&p, kube_kind_of(o->kinds[i]));
 	probe_jobs(&p);
 	probe_quotas(&p);
 	probe_nodes(&p);

@@ -401,6 +401,23 @@ static void check_environment(struct doctor *d, const struct pipeline *p, const 
 			     name);
 }
 
+/* What owns the step's pods: its own `as`, or that of cairn.yaml. */
+static void note_kind(struct doctor *d, const struct step *s)
+{
+	_cleanup_(json_decrefp) json_t *own =
+		s->place.json ? json_loads(s->place.json, 0, NULL) : NULL;
+	const char *as = json_string_value(json_object_get(own, "as"));
+
+	if (!as)
+		as = json_string_value(json_object_get(d->config->kubernetes.placement, "as"));
+	if (!as || str_eq(as, "job") || s->distributed.nodes < 2)
+		return;
+	for (size_t i = 0; i < d->kinds.n; i++)
+		if (str_eq(d->kinds.v[i], as))
+			return;
+	VEC_PUSH(&d->kinds, arena_strdup(d->cli->arena, as));
+}
+
 static void check_pipeline(struct doctor *d, const char *path)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
@@ -423,6 +440,7 @@ static void check_pipeline(struct doctor *d, const char *path)
 		 * without one.
 		 */
 		if (!str_eq(d->config->runner, "local")) {
+			note_kind(d, s);
 			if (s->program.run && !s->place.image && !s->settings[SETTING_IMAGE])
 				doctor_found(
 					d, DOCTOR_PROBLEM, "image",
@@ -480,6 +498,7 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 		if (cli_flag(args, "deep"))
 			doctor_pod(&d);
 	}
+	VEC_FREE(&d.kinds);
 	if (d.checks)
 		cli_print_json(cli, "cairn.doctor/1",
 			       json_pack("{s:o, s:b}", "checks", d.checks, "healthy", !d.problem));

@@ -3,6 +3,7 @@
 #ifndef CAIRN_CLI_UPKEEP_DOCTOR_H
 #define CAIRN_CLI_UPKEEP_DOCTOR_H
 
+#include "base/mem.h"
 #include "cli/cli.h"
 
 enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_PROBLEM };
@@ -10,7 +11,8 @@ enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_PROBLEM };
 struct doctor {
 	struct cli *cli;
 	const struct config *config;
-	json_t *checks; /* or NULL */
+	json_t *checks;          /* or NULL */
+	VEC(const char *) kinds; /* `kubernetes.as` of steps over several nodes, each once */
 	bool problem;
 };
 

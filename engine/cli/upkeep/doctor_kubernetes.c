@@ -103,7 +103,9 @@ void doctor_kubernetes(struct doctor *d)
 						.burst = 100,
 						.patience_ns = 10 * NS_PER_S };
 	const struct kube_probe_options po = { .lease = d->config->serve.lease,
-					       .arrays = d->config->kubernetes.array != 1 };
+					       .arrays = d->config->kubernetes.array != 1,
+					       .kinds = d->kinds.v,
+					       .n_kinds = d->kinds.n };
 	struct kube_client *c = NULL;
 	struct kube_access a;
 	struct err err = { 0 };

@@ -33,6 +33,27 @@ test_expect 'a command without an image to run in' '
 	rm pipeline.yaml
 '
 
+test_expect 'operators whose objects steps want: are there such objects, and may we make them' '
+	cat >pipeline.yaml <<-E
+		pipeline: p
+		defaults: {image: "python:3.12"}
+		steps:
+		  a: {run: "true", distributed: {framework: torch, nodes: 2}, kubernetes: {as: pytorchjob}}
+		  b: {run: "true", distributed: {framework: torch, nodes: 2}, kubernetes: {as: pytorchjob}}
+		  c: {run: "true", distributed: {framework: torch, procs_per_node: 2}}
+	E
+	test_code 1 cairn doctor --on kubernetes >out
+	test_is "$(grep -c "^[a-z]*  *operator " out)" 1
+	test_grep "^problem  *operator  *.as: pytorchjob.: the cluster has no PyTorchJob .kubeflow.org/v1." out
+	echo "kubeflow.org/v1 pytorchjobs" >api/groups
+	cairn doctor --on kubernetes >out
+	test_grep "^ok  *operator  *.as: pytorchjob.: the cluster has PyTorchJob" out
+	echo "create pytorchjobs" >api/denied
+	test_code 1 cairn doctor --on kubernetes >out
+	test_grep "^problem  *operator  *.as: pytorchjob.: in the namespace lab these rights are missing: create pytorchjobs" out
+	rm api/denied api/groups pipeline.yaml
+'
+
 test_expect 'rights that are missing are named' '
 	echo "create jobs,get pods/log" >api/denied
 	test_code 1 cairn doctor --on kubernetes --json >out

@@ -188,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = handle_one
 
     def setting(self, name, default):
-        """What a file of that name in the directory says: minor, denied (rights, "create jobs,get pods/log")."""
+        """What a file of that name in the directory says: minor, denied (rights, "create jobs,get pods/log"), groups ("GROUP/VERSION RESOURCE", a line each)."""
         path = os.path.join(args.dir, name)
         return open(path).read().strip() if os.path.exists(path) else default
 
@@ -210,6 +210,9 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/api/v1/nodes":
             nodes = [{"status": {"allocatable": {"nvidia.com/gpu": str(n)}}} for n in (8, 8, 0)]
             return self.answer(200, {"kind": "NodeList", "metadata": {}, "items": nodes})
+        groups = dict(line.rsplit(" ", 1) for line in self.setting("groups", "").splitlines())
+        if parts[0] == "apis" and "/".join(parts[1:]) in groups:
+            return self.answer(200, {"kind": "APIResourceList", "resources": [{"name": groups["/".join(parts[1:])], "namespaced": True}]})
         if len(parts) <= depth:
             return self.refuse(404, "NotFound", "the server could not find the requested resource")
         if self.command == "GET" and not name:
