@@ -406,9 +406,9 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	k->loop = l;
 	k->o = *o;
 	k->o.schedule_within_ns =
-		o->schedule_within_ns ? o->schedule_within_ns : 15 * 60 * NS_PER_S;
-	k->o.image_within_ns = o->image_within_ns ? o->image_within_ns : 5 * 60 * NS_PER_S;
-	k->o.gang_within_ns = o->gang_within_ns ? o->gang_within_ns : 10 * 60 * NS_PER_S;
+		o->schedule_within_ns ? o->schedule_within_ns : KUBE_SCHEDULE_DEFAULT_NS;
+	k->o.image_within_ns = o->image_within_ns ? o->image_within_ns : KUBE_IMAGE_DEFAULT_NS;
+	k->o.gang_within_ns = o->gang_within_ns ? o->gang_within_ns : KUBE_GANG_DEFAULT_NS;
 	k->o.lost_within_ns = o->lost_within_ns ? o->lost_within_ns : 30 * NS_PER_S;
 	k->save_within_ns = o->profile->save_ns ? o->profile->save_ns : KUBE_SAVE_DEFAULT_NS;
 	k->skew_ns = SKEW_UNKNOWN;

@@ -138,6 +138,15 @@ static const char *const *store_env(const struct config *c, struct arena *arena)
 	return env;
 }
 
+static int64_t waits(const struct config *c)
+{
+	int64_t schedule = c->kubernetes.schedule_within_ns, image = c->kubernetes.image_within_ns,
+		gang = c->kubernetes.gang_within_ns;
+
+	return (schedule ? schedule : KUBE_SCHEDULE_DEFAULT_NS) +
+	       (image ? image : KUBE_IMAGE_DEFAULT_NS) + (gang ? gang : KUBE_GANG_DEFAULT_NS);
+}
+
 int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena,
 		    struct kube_profile *ret, struct err *err)
 {
@@ -164,6 +173,7 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 		.ttl_s = c->kubernetes.ttl_ns / NS_PER_S,
 		.upload_ns = c->kubernetes.upload_within_ns,
 		.save_ns = c->kubernetes.save_within_ns,
+		.wait_ns = waits(c),
 		.cache_path = c->kubernetes.cache.host_path,
 		.cache_claim = c->kubernetes.cache.claim,
 		.cache_bytes = c->kubernetes.cache.bytes,

@@ -294,6 +294,27 @@ int64_t kube_ttl_s(const struct pod_build *b)
 	return b->p->ttl_s ? b->p->ttl_s : DAY_S;
 }
 
+/* For a Job whose engine never returns, and which may never get a place: when it ends by itself. An
+ * engine's own limits are shorter, and a queue's wait doesn't count (a suspended Job's clock stands
+ * still). 0: never, because a program may take any time. */
+static int64_t deadline_s(const struct pod_build *b)
+{
+	int64_t wait = b->p->wait_ns ? b->p->wait_ns
+				     : KUBE_SCHEDULE_DEFAULT_NS + KUBE_IMAGE_DEFAULT_NS +
+					       KUBE_GANG_DEFAULT_NS,
+		save = b->p->save_ns ? b->p->save_ns : KUBE_SAVE_DEFAULT_NS, sum = 0;
+
+	for (size_t i = 0; i < b->job->n; i++) { /* at worst one after the other */
+		const struct runner_attempt *a = b->job->attempts[i];
+
+		if (!a->timeout_ns || sum > INT64_MAX / 4 || a->timeout_ns > INT64_MAX / 4)
+			return 0;
+		sum += a->timeout_ns + a->grace_ns;
+	}
+	return kube_ttl_s(b) + (wait + sum) / NS_PER_S +
+	       2 * (save / NS_PER_S); /* inputs, outputs */
+}
+
 /* A disrupted pod ends the Job (or its index) at once: the engine makes another attempt. */
 json_t *kube_job_spec(const struct pod_build *b, json_t *template)
 {
@@ -305,7 +326,11 @@ json_t *kube_job_spec(const struct pod_build *b, json_t *template)
 			  "ttlSecondsAfterFinished", (json_int_t)kube_ttl_s(b), "podFailurePolicy",
 			  "rules", "action", array ? "FailIndex" : "FailJob", "onPodConditions",
 			  "type", "DisruptionTarget", "status", "True", "template", template);
+	int64_t deadline = deadline_s(b);
 
+	if (deadline)
+		json_object_set_new(spec, "activeDeadlineSeconds",
+				    json_integer((json_int_t)deadline));
 	if (pods > 1) {
 		kube_set_str(spec, "completionMode", "Indexed");
 		json_object_set_new(spec, "completions", json_integer(pods));

@@ -61,8 +61,12 @@
 /* How long the end of a step waits for an unreachable store: a night, and the morning in which
  * somebody repairs it. */
 #define KUBE_SAVE_DEFAULT_NS (12 * 3600 * NS_PER_S)
-#define KUBE_MAIN            "main"
-#define KUBE_SIDECAR         "cairn"
+/* What a pod waits for before its program runs. */
+#define KUBE_SCHEDULE_DEFAULT_NS (15 * 60 * NS_PER_S)
+#define KUBE_IMAGE_DEFAULT_NS    (5 * 60 * NS_PER_S)
+#define KUBE_GANG_DEFAULT_NS     (10 * 60 * NS_PER_S)
+#define KUBE_MAIN                "main"
+#define KUBE_SIDECAR             "cairn"
 
 /* Settings that all pods of a project share. engine/run/project/cluster.c makes it from cairn.yaml;
  * NULL or 0: not set. Everything is borrowed and outlives the runner. */
@@ -93,6 +97,8 @@ struct kube_profile {
 			      step's grace time; 0: 60 s */
 	int64_t save_ns;   /* how long the sidecar waits for an unreachable store after the program
 			      has ended; 0: KUBE_SAVE_DEFAULT_NS */
+	int64_t wait_ns;   /* how long the runner lets a pod wait before its program runs, in all;
+			      0: the defaults together */
 	const char *cache_path, *cache_claim; /* the node's cache: a directory of each node, or a
 						 claim; NULL, NULL: none */
 	uint64_t cache_bytes;                 /* 0: the sidecar's default */

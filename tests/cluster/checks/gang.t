@@ -152,6 +152,33 @@ test_expect 'a gang that finds room for two of three is released in time, in wor
 	test_grep "2 of 3 pods started within 8(\.0)?s; released" room.out
 '
 
+# Four places, and two gangs of three: neither is half the cluster's to keep.
+test_expect 'two gangs that do not fit together hold no nodes for each other: both end well, without a queue' '
+	kubectl patch node node1 --subresource=status --type=merge -p "{\"status\":{\"capacity\":{\"example.com/slot\":\"0\"}}}" >/dev/null
+	cat >both.yaml <<-Y
+		pipeline: both
+		steps:
+		  train:
+		    matrix: {gang: [a, b]}
+		    run: echo here is \$RANK of \${{ matrix.gang }}; sleep 2
+		    image: $BUSYBOX
+		    distributed: {framework: torch, nodes: 3}
+		    resources: {cpu: 50m, memory: 32Mi, example.com/slot: 1}
+		    retry: {backoff: 1s, unschedulable: 8}
+	Y
+	start both cairn run both.yaml
+	pending() { test "$(kubectl get pods --field-selector=status.phase=Pending -o name | wc -l)" = 6; }
+	wait_until 90 pending
+	kubectl patch node node1 --subresource=status --type=merge -p "{\"status\":{\"capacity\":{\"example.com/slot\":\"4\"}}}" >/dev/null
+	wait_until 240 test -s both.rc
+	test_is "$(cat both.rc)" 0 || { cat both.out; exit 1; }
+	for g in a b; do
+		cairn logs "train[gang=$g]" >log
+		for r in 0 1 2; do test_grep "^\[rank $r\] here is $r of $g$" log; done
+	done
+	wait_until 60 eval "[ -z \"\$(kubectl get jobs,pods -o name)\" ]"
+'
+
 test_expect 'mpi: ranks in two pods, by mpirun, without ssh' '
 	mpi=$(cluster_do "$SRC/tests/cluster/images/debian_image" mpi openmpi-bin 2>&1) || { echo "$mpi"; exit 1; }
 	cluster_push "$mpi" mpi:1

@@ -69,6 +69,13 @@ static void with_inputs(struct kube_profile *p, struct runner_attempt *a)
 	a->checkpoint_path = "ckpt";
 }
 
+static void with_timeout(struct kube_profile *p, struct runner_attempt *a)
+{
+	a->timeout_ns = 3600 * NS_PER_S;
+	p->save_ns = 60 * NS_PER_S;
+	p->wait_ns = 600 * NS_PER_S;
+}
+
 static void with_volumes(struct kube_profile *p, struct runner_attempt *a)
 {
 #define IMAGE            \
@@ -156,6 +163,8 @@ static const struct golden goldens[] = {
 	{ "plain" },
 	{ "built-in", .more = built_in },
 	{ "inputs", .more = with_inputs },
+	{ "timeout", .more = with_timeout },
+	{ "timeouts", .more = with_timeout, .many = 3, .per_pod = 1 },
 	{ "input-volumes", .more = with_volumes },
 	{ "secrets", "{\"env_from\":[\"wandb\"],\"image_pull_secrets\":[\"registry\"]}",
 	  .more = with_secrets },
