@@ -86,8 +86,9 @@ test_expect 'out of memory: oom, and again with more of it when asked' '
 	test_lines 3 classes
 '
 
-test_expect 'evicted by a taint: preempted, and tried again' '
-	step "if [ -e /never ]; then :; fi; sleep 8; echo x >o" "retry: {preempted: 3, backoff: 1s..1s}"
+test_expect 'evicted by a taint: preempted; the program saves when it is told to end, and the next attempt goes on from there' '
+	step "save() { echo saved >ckpt/half; exit 9; }; trap save TERM; if [ -e ckpt/half ]; then cp ckpt/half o; exit 0; fi; sleep 90 & wait" \
+		"checkpoint: ckpt/" "retry: {max: 0, preempted: 3, backoff: 1s..1s}"
 	go
 	kubectl taint node node1 maintenance=now:NoExecute >/dev/null
 	test_when_finished "kubectl taint node node1 maintenance- >/dev/null 2>&1"
@@ -100,6 +101,8 @@ test_expect 'evicted by a taint: preempted, and tried again' '
 	test_grep "^ok" classes
 	said >words
 	test_grep "taint" words
+	cairn get s/o -o got
+	test_is "$(cat got)" saved
 '
 
 test_expect 'a pod that somebody deletes: lost or preempted, and tried again' '
