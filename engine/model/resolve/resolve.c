@@ -375,7 +375,8 @@ static void check_command_places(struct resolver *rs, const struct expr_template
 						 "let the program read NAME from there"
 					       : "set a variable on a line of its own, "
 						 "NAME=${{ … }}, and use \"$NAME\" here");
-		place += e != NULL;
+		if (e)
+			place++; /* NULL for a command without any */
 	}
 }
 
