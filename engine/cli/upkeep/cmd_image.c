@@ -66,6 +66,7 @@ static const char *const dlopened[] = {
 	"libcurl.so.4",
 	"libgit2.so.1.5|libgit2.so|libgit2.so.1.9|libgit2.so.1.8|libgit2.so.1.7|libgit2.so.1.6",
 	"libmicrohttpd.so.12",
+	"libgnutls.so.30",
 	"libpcre2-8.so.0",
 	"?libnss_files.so.2",
 	"?libnss_dns.so.2",
