@@ -92,7 +92,7 @@ test_expect 'evicted by a taint: preempted; the program saves when it is told to
 	go
 	kubectl taint node node1 maintenance=now:NoExecute >/dev/null
 	test_when_finished "kubectl taint node node1 maintenance- >/dev/null 2>&1"
-	wait_until 60 sh -c "cairn status --json | grep -q preempted"
+	wait_until 150 sh -c "cairn status --json | grep -q preempted"
 	kubectl taint node node1 maintenance- >/dev/null
 	ended
 	test_is "$(cat go.rc)" 0

@@ -86,7 +86,7 @@ test_expect 'a pipeline runs as Jobs, whose logs and outputs are kept; then none
 	test_is "$(cat log)" working
 	test_lines 2 api/made # the three of b share one
 	once
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 
 test_expect 'a hit costs no pod and no request that makes one' '
@@ -125,7 +125,7 @@ test_expect 'small tasks share a pod' '
 	test_lines 6 api/executed
 	test_lines 2 api/made
 	once
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 
 fan() { # WORDS [SED]: a step of 16 tasks, none of which is on record
@@ -193,7 +193,7 @@ ends() {
 	json status.json 'd["tasks"][0]["message"]' >message
 	test_grep "$3" message
 	test_missing api/broken
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 }
 
 while read -r play class re; do
@@ -227,7 +227,7 @@ test_expect 'a container beside main that goes on holds up nothing' '
 	E
 	run -q beside.yaml
 	test_is "$(state)" succeeded
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 
 cat >forge.py <<'PY'
@@ -370,7 +370,7 @@ late() { # PLAY CLASS RE [SED]
 	test_is "$(json status.json 'd["tasks"][0]["failure"]')" "$2"
 	json status.json 'd["tasks"][0]["message"]' >message
 	test_grep "$3" message
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 }
 test_expect 'no room for long: unschedulable' 'late no-room unschedulable "within 3.*Insufficient nvidia.com/gpu"'
 test_expect 'no pod for long: unschedulable, in the words of the quota' 'late quota unschedulable "within 3.*exceeded quota"'
@@ -413,7 +413,7 @@ denied() {
 	words "$3"
 	test_is "$(json status.json 'd["tasks"][0]["failure"]')" failed
 	rm api/faults
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 }
 test_expect 'pods that may not be watched: it fails in words, and its Job goes' '
 	denied pods "GET */pods*" "does not let this account watch pods in the namespace lab.*doctor.*User u cannot list it"
@@ -459,7 +459,7 @@ goes() {
 	run -q "$1.yaml"
 	test_lines 4 api/executed
 	once
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 }
 
 test_expect '410 in mid-stream, half events, no JSON, events twice' '
@@ -541,7 +541,7 @@ test_expect 'kill -9 while a Job runs: resume takes it up' '
 	test_lines 4 api/executed
 	test_lines 2 api/made
 	once
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 	status
 	test_is "$(json status.json "[t[\"attempt\"] for t in d[\"tasks\"]]")" "[1, 1, 1, 1]"
 '
@@ -576,7 +576,7 @@ test_expect 'a pack is taken up whole' '
 	test_lines 4 api/executed
 	test_lines 2 api/made
 	once
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------------
@@ -618,7 +618,7 @@ test_expect 'tasks of a step that are ready together share a Job, each with a po
 	test_lines 1 api/made
 	cairn get "t[x=3]/o" -o third
 	test_is "$(cat third)" "many 3"
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'with array: 1 each task has a Job' '
 	fresh
@@ -641,7 +641,7 @@ test_expect 'an index that is disrupted is made again alone, the others count' '
 	test_is "$(attempts)" "1:1 2:1 2:2 3:1 4:1"
 	test_lines 2 api/made
 	test_lines 4 api/executed
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'a pod that gets no place is given up, and goes, while the others run' '
 	cp cairn.yaml kept.yaml
@@ -661,7 +661,7 @@ test_expect 'a pod that gets no place is given up, and goes, while the others ru
 	status
 	test_is "$(json status.json "d[\"run\"][\"counts\"][\"executed\"]")" 3
 	test_lines 1 api/made
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'a pod of an array that somebody deletes is lost, and its task is made again' '
 	held_array robbed
@@ -671,7 +671,7 @@ test_expect 'a pod of an array that somebody deletes is lost, and its task is ma
 	let_go
 	wait_until 60 is_state succeeded
 	test_is "$(attempts)" "1:1 2:1 2:2 3:1 4:1"
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'kill -9 while an array runs: resume takes up each of its tasks' '
 	held_array taken
@@ -681,7 +681,7 @@ test_expect 'kill -9 while an array runs: resume takes up each of its tasks' '
 	test_lines 4 api/executed
 	test_lines 1 api/made
 	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'pods that are known before their Job is are left alone' '
 	held_array early
@@ -696,7 +696,7 @@ test_expect 'pods that are known before their Job is are left alone' '
 	wait_until 60 is_state succeeded
 	test_lines 4 api/executed
 	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'what ended while no engine was there, and whose pod is gone, is made again; the rest is not' '
 	held_array away
@@ -712,7 +712,7 @@ test_expect 'what ended while no engine was there, and whose pod is gone, is mad
 	test_is "$(attempts)" "1:1 2:1 2:2 3:1 4:1"
 	test_lines 5 api/executed
 	test_lines 2 api/made
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'a Job whose pods have all ended goes, though its controller does not come to say so' '
 	fresh
@@ -729,14 +729,14 @@ test_expect 'a Job whose pods have all ended goes, though its controller does no
 	let_go
 	wait_until 60 is_state succeeded
 	once
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'cancel ends all pods of an array at once' '
 	held_array ended
 	grep -c "\"DELETE\"" api/log >before
 	cairn cancel
 	wait_until 30 is_state cancelled
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 	test_is "$(($(grep -c "\"DELETE\"" api/log) - $(cat before)))" 1
 	let_go
 '
@@ -748,7 +748,7 @@ test_expect 'a pod that has ended goes when the rest of its Job takes long' '
 	let_go
 	wait_until 60 is_state succeeded
 	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect 'logs -f finds the pod of one of many' '
 	fresh
@@ -775,14 +775,14 @@ test_expect 'cancel of a run whose engine died deletes its Jobs, and says that f
 	cairn cancel "$(json status.json "d[\"run\"][\"id\"]")" >out 2>err
 	test_grep "1 Job deleted" out
 	test_grep "no engine was there to execute the steps of .finally.: .cairn resume .*. goes on" err
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 	let_go
 	test_is "$(state)" cancelled
 '
 test_expect 'cancel of a run that goes on ends its pods' '
 	held stopped
 	cairn cancel
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 	wait_until 30 is_state cancelled
 	let_go
 '
@@ -1009,7 +1009,7 @@ test_expect 'a gang whose engine was killed before its Service and policy were m
 	let_go
 	wait_until 60 is_state failed
 	test_lines 1 api/made
-	wait_until 30 no_jobs
+	wait_until 90 no_jobs
 '
 test_expect --needs curl 'cancel --server of a run that has no engine any more deletes its Jobs' '
 	rm -f served.*
