@@ -8,12 +8,13 @@ if ! command -v spin >/dev/null || ! command -v cc >/dev/null; then
 	test_skip_all 'no spin (tests/packages.txt), or no C compiler'
 fi
 
-# check MODEL RULE OPTIMISE: what Spin's verifier says with that rule off (0: all are on), in MODEL-RULE/out. It ends at the
-# first error; where there is one, compiling takes longer than looking.
+# check MODEL RULE FLAGS...: what Spin's verifier, compiled with FLAGS, says with that rule off (0: all are on), in
+# MODEL-RULE/out. It ends at the first error; where there is one, compiling takes longer than looking, if the last choices
+# are tried first.
 check() {
 	dir=$(basename "$1" .pml)-$2
 	mkdir -p "$dir"
-	(cd "$dir" && spin "-DOFF=$2" -a "$1" && cc "$3" -w -DSAFETY -DMEMLIM=2000 -o pan pan.c && ./pan -m100000 -w22) >"$dir/out" 2>&1
+	(cd "$dir" && spin "-DOFF=$2" -a "$1" && cc "${@:3}" -w -DSAFETY -DMEMLIM=2000 -o pan pan.c && ./pan -m100000 -w22) >"$dir/out" 2>&1
 }
 
 # sound MODEL: all that it can do is right.
@@ -29,7 +30,7 @@ needs_all() {
 	grep -oE "OFF != [0-9]+" "$1" | grep -oE "[0-9]+" >rules
 	test_lines "$2" rules
 	for rule in $(cat rules); do
-		check "$1" "$rule" -O0
+		check "$1" "$rule" -O0 -DT_REVERSE
 		test_grep "assertion violated" "$dir/out"
 	done
 }
