@@ -76,15 +76,46 @@ static json_t *term(const char *label, const char *value)
 			 "In", "values", value);
 }
 
-/* Nodes that have none of these labels with these values. */
-static void avoid_nodes(struct pod_build *b, const char *const (*labels)[2], size_t n)
-{
-	json_t *list = json_array();
+/* What a cloud's spot nodes are labelled. */
+static const struct spot_label {
+	const char *cloud, *key, *value;
+	bool taint; /* they have it as a taint, too */
+} spot_labels[] = {
+	{ "gke", "cloud.google.com/gke-spot", "true", true },
+	{ "eks", "eks.amazonaws.com/capacityType", "SPOT", false }, /* node groups */
+	{ "eks", "karpenter.sh/capacity-type", "spot", false },     /* Karpenter's nodes */
+	{ "aks", "kubernetes.azure.com/scalesetpriority", "spot", true },
+};
 
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:[s]}", "key", labels[i][0],
-						      "operator", "NotIn", "values", labels[i][1]));
-	require_any(b, json_pack("[{s:o}]", "matchExpressions", list));
+/* Only spot nodes, or none of them. A label without a taint is one of several that a spot node may
+ * have. */
+static void place_spot(struct pod_build *b, const char *cloud, bool wanted)
+{
+	json_t *any = json_array(), *none = json_array();
+
+	for (size_t i = 0; i < ARRAY_LEN(spot_labels); i++) {
+		const struct spot_label *l = &spot_labels[i];
+
+		if (!str_eq(l->cloud, cloud))
+			continue;
+		if (!wanted) {
+			json_array_append_new(none,
+					      json_pack("{s:s, s:s, s:[s]}", "key", l->key,
+							"operator", "NotIn", "values", l->value));
+		} else if (l->taint) {
+			select_node(b, l->key, l->value);
+			tolerate(b, l->key, l->value);
+		} else {
+			json_array_append_new(any, term(l->key, l->value));
+		}
+	}
+	if (json_array_size(none))
+		json_array_append_new(any, json_pack("{s:O}", "matchExpressions", none));
+	json_decref(none);
+	if (json_array_size(any))
+		require_any(b, any);
+	else
+		json_decref(any);
 }
 
 static void note(struct pod_build *b, const char *key, const char *value)
@@ -95,22 +126,14 @@ static void note(struct pod_build *b, const char *key, const char *value)
 
 static void place_gke(struct pod_build *b, bool spot, const char *product)
 {
-	if (spot) {
-		select_node(b, "cloud.google.com/gke-spot", "true");
-		tolerate(b, "cloud.google.com/gke-spot", "true");
-	} else {
-		note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict",
-		     "false"); /* Autopilot refuses it on spot nodes */
-	}
+	if (!spot) /* Autopilot refuses it on spot nodes */
+		note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false");
 	if (product)
 		select_node(b, "cloud.google.com/gke-accelerator", product);
 }
 
-static void place_eks(struct pod_build *b, bool spot, const char *product)
+static void place_eks(struct pod_build *b, const char *product)
 {
-	if (spot) /* node groups have the first label, Karpenter's nodes the second */
-		require_any(b, json_pack("[o, o]", term("eks.amazonaws.com/capacityType", "SPOT"),
-					 term("karpenter.sh/capacity-type", "spot")));
 	note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false");
 	note(b, "karpenter.sh/do-not-disrupt", "true");
 	if (b->p->store_account) /* its webhook gives the account's identity to every container that
@@ -120,31 +143,11 @@ static void place_eks(struct pod_build *b, bool spot, const char *product)
 		select_node(b, "nvidia.com/gpu.product", product);
 }
 
-static void place_aks(struct pod_build *b, bool spot, const char *product)
+static void place_aks(struct pod_build *b, const char *product)
 {
-	if (spot) {
-		select_node(b, "kubernetes.azure.com/scalesetpriority", "spot");
-		tolerate(b, "kubernetes.azure.com/scalesetpriority", "spot");
-	}
 	note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false");
 	if (product)
 		select_node(b, "nvidia.com/gpu.product", product);
-}
-
-/* A step that was disrupted often enough gets nodes that aren't spot. */
-static void avoid_spot(struct pod_build *b, const char *cloud)
-{
-	static const char *const gke[][2] = { { "cloud.google.com/gke-spot", "true" } };
-	static const char *const eks[][2] = { { "eks.amazonaws.com/capacityType", "SPOT" },
-					      { "karpenter.sh/capacity-type", "spot" } };
-	static const char *const aks[][2] = { { "kubernetes.azure.com/scalesetpriority", "spot" } };
-
-	if (str_eq(cloud, "gke"))
-		avoid_nodes(b, gke, ARRAY_LEN(gke));
-	else if (str_eq(cloud, "eks"))
-		avoid_nodes(b, eks, ARRAY_LEN(eks));
-	else if (str_eq(cloud, "aks"))
-		avoid_nodes(b, aks, ARRAY_LEN(aks));
 }
 
 int kube_place_cloud(struct pod_build *b, struct err *err)
@@ -169,17 +172,17 @@ int kube_place_cloud(struct pod_build *b, struct err *err)
 		if (str_eq(cloud, "aks"))
 			tolerate(b, "sku", "gpu");
 	}
-	if (tired)
-		avoid_spot(b, cloud);
+	if (spot || tired)
+		place_spot(b, cloud, spot);
 	if (!cloud) {
 		if (product)
 			select_node(b, "nvidia.com/gpu.product", product);
 	} else if (strcmp(cloud, "gke") == 0) {
 		place_gke(b, spot, product);
 	} else if (strcmp(cloud, "eks") == 0) {
-		place_eks(b, spot, product);
+		place_eks(b, product);
 	} else if (strcmp(cloud, "aks") == 0) {
-		place_aks(b, spot, product);
+		place_aks(b, product);
 	} else {
 		return err_set(err, ERR_INVALID,
 			       "`kubernetes.cloud`: `%.40s` isn't gke, eks or aks", cloud);
