@@ -12,6 +12,7 @@
  * Only ids are passed on. No bytes are read except listings, and those only for a path below a
  * tree. plan_task_sources() gives lineage the parts of which an input is made, up to SOURCES_MAX.
  */
+#include "base/text/text.h"
 #include "plan/internal.h"
 #include "storage/origin/reference.h"
 
@@ -200,15 +201,6 @@ static int below_volume(struct plan *p, const char *sub, struct arena *arena, st
 	return reference_put(p->ctx.store, &r, id, err);
 }
 
-/* The path in it, whose suffix a file of the workspace gets. */
-static const char *path_in_volume(const char *volume)
-{
-	const char *digest = strstr(volume, "@sha256:");
-	const char *slash = strchr(digest ? digest : strstr(volume, "://") + 3, '/');
-
-	return slash ? slash : "";
-}
-
 static int below(struct plan *p, const struct step_input *in, const char *sub, struct arena *arena,
 		 struct content_id *id, struct err *err)
 {
@@ -292,7 +284,7 @@ int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *ar
 			named = sub.len ? sub.s : named;
 		}
 		if (r == 0 && v[i].volume)
-			named = path_in_volume(v[i].volume);
+			named = text_volume_path(v[i].volume);
 		if (r != 0) {
 			str_deinit(&sub);
 			return -1;

@@ -11,6 +11,7 @@
 #include "base/text/text.h"
 #include "base/text/hostile.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* UTF-8. */
@@ -261,6 +262,15 @@ void text_add_xml(struct str *out, const char *s, size_t n)
 		else
 			str_addc(out, c);
 	}
+}
+
+const char *text_volume_path(const char *uri)
+{
+	const char *digest = str_has_prefix(uri, "image://") ? strstr(uri, "@sha256:") : NULL;
+	const char *name = strstr(uri, "://");
+
+	assert(name);
+	return strchrnul(digest ? digest : name + 3, '/');
 }
 
 void text_hide(char *text, const char *secret)

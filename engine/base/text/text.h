@@ -81,6 +81,9 @@ void text_add_printable(struct str *out, const char *s, size_t n);
 /* For text and attributes of XML, SVG and HTML: the printable form, with entities for markup
  * characters. */
 void text_add_xml(struct str *out, const char *s, size_t n);
+/* The path in a volume of a cluster, with its slash: of "claim://NAME/PATH", where NAME has no
+ * slash, or "image://NAME@sha256:HEX/PATH". "" (the URI's end): the whole volume. */
+const char *text_volume_path(const char *uri);
 /* Replaces a secret in the text with stars, because answers may quote what we sent. Also replaces
  * its beginning (8 characters or more) at the end of a truncated text. secret: or NULL. */
 void text_hide(char *text, const char *secret);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/map.h"
+#include "base/text/text.h"
 #include "runners/kubernetes/job/internal.h"
 
 static void add_mount(json_t *mounts, const char *volume, const char *path)
@@ -64,9 +65,8 @@ static const char *input_volume(struct pod_build *b, const char *uri, const char
 	static const char claim[] = "claim://", image[] = "image://";
 	bool is_claim = str_has_prefix(uri, claim);
 	const char *name = uri + (is_claim ? strlen(claim) : strlen(image)),
-		   *digest = is_claim ? NULL : strstr(name, "@sha256:"),
-		   *slash = strchr(digest ? digest : name, '/');
-	size_t len = slash ? (size_t)(slash - name) : strlen(name);
+		   *path = text_volume_path(uri);
+	size_t len = (size_t)(path - name);
 	_cleanup_(json_decrefp) json_t *source =
 		is_claim ? json_pack("{s:s%, s:b}", "claimName", name, len, "readOnly", 1)
 			 : json_pack("{s:s%}", "reference", name, len);
@@ -76,7 +76,7 @@ static const char *input_volume(struct pod_build *b, const char *uri, const char
 	size_t i;
 
 	assert(is_claim || str_has_prefix(uri, image));
-	*ret_sub = slash && slash[1] ? slash + 1 : NULL;
+	*ret_sub = path[0] && path[1] ? path + 1 : NULL;
 	json_array_foreach(
 		b->volumes, i,
 		v) if (json_equal(json_object_get(v, kind),

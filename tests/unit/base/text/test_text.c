@@ -303,6 +303,21 @@ static void test_hostile_random(void **state)
 	}
 }
 
+static void test_volume_path(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "claim://data", "" },
+		{ "claim://data/", "/" },
+		{ "claim://data/a/b.tar", "/a/b.tar" },
+		{ "claim://data/a@sha256:b.csv", "/a@sha256:b.csv" },
+		{ "image://host:5000/team/x@sha256:0123", "" },
+		{ "image://host:5000/team/x@sha256:0123/en/a", "/en/a" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_string_equal(text_volume_path(rows[i][0]), rows[i][1]);
+}
+
 static void test_hide(void **state)
 {
 	static const struct {
@@ -339,7 +354,7 @@ int main(void)
 		cmocka_unit_test(test_suggestion),     cmocka_unit_test(test_shell_quoting),
 		cmocka_unit_test(test_shell_agrees),   cmocka_unit_test(test_printable),
 		cmocka_unit_test(test_width),          cmocka_unit_test(test_hide),
-		cmocka_unit_test(test_hostile_random),
+		cmocka_unit_test(test_volume_path),    cmocka_unit_test(test_hostile_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
