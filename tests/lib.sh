@@ -274,6 +274,12 @@ wait_until() {
 	done
 }
 
+# FILE [OFFSET]: inverts a byte. A fixed byte is, now and then, what random content has there anyway.
+test_damage() {
+	perl -e 'open my $f, "+<", $ARGV[0] or die "$ARGV[0]: $!\n"; seek $f, $ARGV[1], 0; read($f, my $b, 1) == 1 or die "$ARGV[0] ends before $ARGV[1]\n";
+		seek $f, $ARGV[1], 0; print $f ~$b; close $f or die "$ARGV[0]: $!\n"' "$1" "${2:-0}"
+}
+
 test_gone() { ! kill -0 "$1" 2>/dev/null || [ "$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)" = Z ]; }
 
 # start NAME COMMAND...: in the background, in its own session; output in NAME.out, process id in NAME.pid. Killed, with

@@ -282,7 +282,7 @@ test_expect --needs LOCAL_STORE 'a view is made once for many steps; a damaged o
 	done
 	blob=$(find .cairn/store/blobs -samefile "$view/sub/data")
 	chmod u+w "$blob"
-	printf x | dd of="$blob" conv=notrunc 2>/dev/null
+	test_damage "$blob"
 	chmod 444 "$blob"
 	cairn run many.yaml -q --force || cairn run many.yaml -q --force
 	rm -rf again

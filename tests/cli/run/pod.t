@@ -597,7 +597,7 @@ if server_can versitygw; then
 	test_expect 's3: a damaged copy in the cache reaches no program, and is fetched anew' '
 		copy=$(find node -name "${blob##*:}")
 		chmod u+w "$copy"
-		printf X | dd of="$copy" bs=1 seek=1000 conv=notrunc 2>/dev/null
+		test_damage "$copy" 1000
 		cached hurt "$blob"
 		main hurt
 		ended hurt

@@ -100,9 +100,9 @@ test_expect 'verify repairs each side from the other' '
 	id=$(cairn -C bob lineage --json make/b | python3 -c "import json, sys; print(json.load(sys.stdin)[\"artifact\"][7:])")
 	blob=ann/.cairn/store/blobs/${id:0:2}/$id
 	chmod 644 "$blob"
-	printf X | dd of="$blob" conv=notrunc status=none
+	test_damage "$blob"
 	pack=$(ls -S team/cache/packs/* | grep -v idx | sed -n 1p)
-	printf XXXX | dd of="$pack" bs=1 seek=60 conv=notrunc status=none
+	test_damage "$pack" 60
 	cairn -C ann store verify --json >out || test $? = 1 # what only bob has ann can not repair
 	test "$(json out "len(d[\"problems\"])")" -ge 2
 	test "$(json out "d[\"repaired\"]")" -ge 1

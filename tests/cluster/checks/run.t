@@ -366,7 +366,7 @@ test_expect 'what a pod has fetched stays on its node for others; the program do
 	copy=$(find "$CLUSTER/node-cache" -name "$(sha256sum <near/big | cut -d" " -f1)")
 	test -n "$copy"
 	chmod u+w "$copy"
-	printf X | dd of="$copy" bs=1 seek=1000 conv=notrunc 2>/dev/null
+	test_damage "$copy" 1000
 	cairn -C near run -q
 	cairn -C near status --json >status.json
 	test_is "$(json status.json "[(t[\"failure\"], t[\"attempt\"]) for t in d[\"tasks\"] if t[\"task\"] == \"b\"]")" "[[\"store\", 1], [null, 2]]"

@@ -23,7 +23,7 @@ test_expect 'the walker finds what is missing, and what is not as it was' '
 	test_is "$(json walked "[d[\"manifests\"], d[\"problems\"]]")" "[1, 0]"
 	blob=$(find gw.data/tbucket/small/blobs -type f)
 	cp "$blob" kept
-	printf X | dd of="$blob" conv=notrunc status=none
+	test_damage "$blob"
 	test_must_fail walk
 	test_grep "match its name" problems
 	test_grep "run .*: blob .* is missing" problems
@@ -31,7 +31,7 @@ test_expect 'the walker finds what is missing, and what is not as it was' '
 	test_must_fail walk
 	cp kept "$blob"
 	pack=$(ls gw.data/tbucket/small/packs/* | grep -v idx | sed -n 1p)
-	printf XXXX | dd of="$pack" bs=1 seek=40 conv=notrunc status=none
+	test_damage "$pack" 40
 	test_must_fail walk
 	test_grep "has other bytes" problems
 '
