@@ -60,7 +60,7 @@ struct durable {
 	struct member *members; /* the newest first */
 	struct map *done;       /* attempt id: its end is on record */
 	struct loop_source *flusher, *lister;
-	bool told; /* that attempts existed before */
+	bool reported; /* that attempts existed before */
 	bool listed, listing;
 };
 
@@ -277,7 +277,7 @@ static void place_all(struct durable *d)
 {
 	struct member *m;
 
-	if (d->told && !d->listed)
+	if (d->reported && !d->listed)
 		return;
 	while ((m = oldest_held(d)) && alive(d)) {
 		struct job *j = d->listed ? job_with(d->world, m->a->id) : NULL;
@@ -346,7 +346,7 @@ static int durable_adopt(struct runner *r, const struct runner_attempt *a, struc
 {
 	struct durable *d = durable_of(r);
 
-	d->told = true;
+	d->reported = true;
 	look_around(d);
 	return 1;
 }
@@ -410,7 +410,7 @@ static void durable_free(struct runner *r)
 		member_free(d->members);
 	loop_remove(d->loop, d->flusher);
 	loop_remove(d->loop, d->lister);
-	if (d->told && !d->listed)
+	if (d->reported && !d->listed)
 		sweep(d, true);
 	map_free(d->done);
 	free(d);

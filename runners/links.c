@@ -5,7 +5,7 @@
  * files. Then it opens the entries of the program's own workspace except inputs/. Landlock works by
  * paths: links aren't made where a second mount also shows the store or the workspaces.
  *
- * The program can't add or remove names in inputs/, so links_mend() finds all links there. A file
+ * The program can't add or remove names in inputs/, so links_repair() finds all links there. A file
  * with one link is a copy that belongs to this workspace alone.
  */
 #include "runners/links.h"
@@ -272,7 +272,7 @@ static void mend_dir(int dir_fd, const char *name, int64_t since_ns)
 	}
 }
 
-void links_mend(int dir_fd, int64_t since_ns)
+void links_repair(int dir_fd, int64_t since_ns)
 {
 	assert(dir_fd >= 0);
 	mend_dir(dir_fd, "inputs", since_ns - TICK_NS);

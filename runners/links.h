@@ -29,6 +29,6 @@ int links_rules(const char *store_dir, const char *state_dir, const struct works
  * owner on the links below the workspace w/ that is open at `dir_fd`. Links that were changed since
  * `since_ns` (wall clock; INT64_MAX: not known) also get a new time, so that no collector takes
  * them for old. */
-void links_mend(int dir_fd, int64_t since_ns);
+void links_repair(int dir_fd, int64_t since_ns);
 
 #endif

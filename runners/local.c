@@ -8,8 +8,8 @@
  * pipe of ours, so that the redactor can remove them.
  *
  * The loop's thread owns struct local and every local_attempt. A job on the pool owns its attempt
- * until its second function runs on the loop. Only the workspace shelf is shared, and it has its
- * own lock. `attempts` holds an id as long as the attempt lives: submit() of the same id does
+ * until its second function runs on the loop. Only the pool of workspaces is shared, and it has
+ * its own lock. `attempts` holds an id as long as the attempt lives: submit() of the same id does
  * nothing.
  *
  * Each program has two variables in its environment: the attempt's marker and the engine's. The
@@ -65,7 +65,7 @@ struct local {
 	struct runner base;
 	struct loop *loop;
 	struct pool *pool;
-	struct workspace_shelf shelf;
+	struct workspace_pool workspaces;
 	struct runner_local_options o;
 	char *state_dir;
 	char engine_marker[64];
@@ -132,7 +132,7 @@ static void remove_workspace(void *arg)
 {
 	struct removal *m = arg;
 
-	workspace_recycle(&m->l->shelf, m->dir);
+	workspace_recycle(&m->l->workspaces, m->dir);
 }
 
 static void removed(void *arg)
@@ -303,7 +303,7 @@ static void collect(void *arg)
 	struct stat st;
 
 	if (la->in.did == RUNNER_PLACE_LINKS)
-		links_mend(la->w.dir_fd, la->result.started_ns);
+		links_repair(la->w.dir_fd, la->result.started_ns);
 	/* The files that a person left in a shell are no result. */
 	if (la->result.failure == FAILURE_NONE && !la->a->shell)
 		collect_outputs(la);
@@ -471,7 +471,7 @@ static void on_pipe(void *arg, int fd, uint32_t events)
 	drain_pipe(arg, false);
 }
 
-static void tell_metric(void *arg, const char *name, double value)
+static void report_metric(void *arg, const char *name, double value)
 {
 	struct local_attempt *la = arg;
 
@@ -486,7 +486,7 @@ static void look_at_series(void *arg)
 	la->series_timer = NULL;
 	if (la->end.exited)
 		return;
-	series_look(&la->series, la->w.dir_fd, la->a->series_path, tell_metric, la);
+	series_poll(&la->series, la->w.dir_fd, la->a->series_path, report_metric, la);
 	la->series_timer =
 		loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS, look_at_series, la);
 }
@@ -686,8 +686,8 @@ static void prepare(void *arg)
 
 	static_assert(MOUNTS_WORTH_BYTES == LINKS_WORTH_BYTES, "one threshold serves both");
 	if (!la->w.dir)
-		r = workspace_make(&la->w, &la->l->shelf, l->state_dir, a->id, wants_inputs_dir(a),
-				   la->err);
+		r = workspace_make(&la->w, &la->l->workspaces, l->state_dir, a->id,
+				   wants_inputs_dir(a), la->err);
 	if (r == 0)
 		r = s->prepare(s->arg, a, la->w.dir_fd, &p, la->err);
 	la->in.did = p.did;
@@ -866,7 +866,7 @@ static int remove_left(const char *dir, struct err *err)
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd >= 0)
-		links_mend(fd, INT64_MAX);
+		links_repair(fd, INT64_MAX);
 	return fs_remove_tree(dir, err);
 }
 
@@ -907,7 +907,7 @@ static void local_free(struct runner *r)
 	}
 	fd_closep(&l->guard_pipe);
 	fd_closep(&l->users);
-	workspace_shelf_deinit(&l->shelf);
+	workspace_pool_deinit(&l->workspaces);
 	map_free(l->attempts);
 	free(l->state_dir);
 	free(l);
@@ -943,7 +943,7 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	digest_bytes(o->state_dir, strlen(o->state_dir), &state);
 	memcpy(&r->state_hash, state.b, sizeof(r->state_hash));
 	r->attempts = map_new();
-	workspace_shelf_init(&r->shelf, r->state_dir);
+	workspace_pool_init(&r->workspaces, r->state_dir);
 	r->oom_kills = machine_oom_kills();
 	machine_name(r->node);
 	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(),

@@ -36,8 +36,8 @@ static bool is_axis(const char *name)
 }
 
 /* The header of a CSV and its last line, both cut at their commas. */
-static void tell_columns(int fd, const char *line, size_t len, const char *wanted,
-			 void (*fn)(void *arg, const char *name, double value), void *arg)
+static void report_columns(int fd, const char *line, size_t len, const char *wanted,
+			   void (*fn)(void *arg, const char *name, double value), void *arg)
 {
 	char header[LINE_BYTES + 1];
 	ssize_t n = pread(fd, header, sizeof(header), 0);
@@ -76,20 +76,20 @@ static void see_step(void *arg, const char *name, double value)
 	*s = (struct step_seen){ value, true };
 }
 
-static void tell_row(int fd, const char *line, size_t len,
-		     void (*fn)(void *arg, const char *name, double value), void *arg)
+static void report_row(int fd, const char *line, size_t len,
+		       void (*fn)(void *arg, const char *name, double value), void *arg)
 {
 	static const char *const axes[] = { SERIES_STEP, "epoch" };
 	struct step_seen step = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(axes) && !step.seen; i++)
-		tell_columns(fd, line, len, axes[i], see_step, &step);
+		report_columns(fd, line, len, axes[i], see_step, &step);
 	if (step.seen)
 		fn(arg, SERIES_STEP, step.value);
-	tell_columns(fd, line, len, NULL, fn, arg);
+	report_columns(fd, line, len, NULL, fn, arg);
 }
 
-void series_look(struct series_tail *t, int dir_fd, const char *path,
+void series_poll(struct series_tail *t, int dir_fd, const char *path,
 		 void (*fn)(void *arg, const char *name, double value), void *arg)
 {
 	char buf[LINE_BYTES + 1]; /* one more for the end of the line before */
@@ -111,7 +111,7 @@ void series_look(struct series_tail *t, int dir_fd, const char *path,
 	if (n <= 0 || !last_line(buf, (size_t)n, from == 0, &line, &len) || len == 0)
 		return;
 	if (line[0] != '{') {
-		tell_row(t->fd, line, len, fn, arg);
+		report_row(t->fd, line, len, fn, arg);
 		return;
 	}
 	if (json_parse("series", line, len, &j, NULL) < 0)

@@ -1,19 +1,19 @@
 /* runners/workspace.c — directories of attempts, and the environment of their programs.
  *
  * A workspace is a frame: a directory with w/, tmp/ and log. When its attempt has ended,
- * workspace_recycle() empties the frame and puts it on the shelf, where workspace_make() takes it
- * for the next attempt: a rename instead of a dozen calls. Small content moves into the trash
+ * workspace_recycle() empties the frame and puts it into the pool, where workspace_make() takes
+ * it for the next attempt: a rename instead of a dozen calls. Small content moves into the trash
  * directory, which is removed when the runner ends (workspace.h says why); large content is deleted
  * at once. Directories are used again if nobody can tell that they were used: w/, tmp/, and that
- * of inputs. The trash and the shelf have ceilings (TRASH_*, SHELF_MAX); beyond them a frame is
- * deleted.
+ * of inputs. The trash and the pool have ceilings (TRASH_*, POOL_MAX); beyond them a frame
+ * is deleted.
  *
- * The names of the trash and of frames on the shelf contain our process and its start time. So
- * workspace_shelf_init() can tell what a dead engine left from what is a living one's.
+ * The names of the trash and of frames in the pool contain our process and its start time. So
+ * workspace_pool_init() can tell what a dead engine left from what is a living one's.
  *
- * Workers call these functions at the same time. The shelf's lock covers all of it; a frame that
- * was taken off the shelf belongs to one attempt. The shelf is best effort: after an error, a frame
- * is removed, and a new directory is made.
+ * Workers call these functions at the same time. The pool's lock covers all of it; a frame
+ * that was taken from the pool belongs to one attempt. The pool is best effort: after an
+ * error, a frame is removed, and a new directory is made.
  */
 #include "runners/workspace.h"
 #include <assert.h>
@@ -81,8 +81,8 @@ static int make_dir(const char *dir, struct err *err)
 
 /* Recycling. */
 
-/* Frames on the shelf: more than can work at once on one machine are no use. */
-#define SHELF_MAX 64
+/* Frames in the pool: more than can work at once on one machine are no use. */
+#define POOL_MAX 64
 /* Limits of the trash: bytes and entries from one workspace, number of workspaces. */
 #define TRASH_BYTES   (64 * KIB)
 #define TRASH_ENTRIES 32
@@ -90,13 +90,13 @@ static int make_dir(const char *dir, struct err *err)
 /* Where programs find their inputs, in w/. */
 #define INPUTS_DIR "inputs"
 
-void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
+void workspace_pool_init(struct workspace_pool *s, const char *state_dir)
 {
 	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
 	DIR *d = opendir(work);
 	struct dirent *e;
 
-	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
+	*s = (struct workspace_pool){ .lock = PTHREAD_MUTEX_INITIALIZER };
 	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
 			     (unsigned long long)process_start_time(getpid()));
 	s->prefix = xasprintf("%s/frame-%d-%llu", work, (int)getpid(),
@@ -115,7 +115,7 @@ void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 		closedir(d);
 }
 
-void workspace_shelf_deinit(struct workspace_shelf *s)
+void workspace_pool_deinit(struct workspace_pool *s)
 {
 	for (size_t i = 0; i < s->frames.n; i++) {
 		fs_remove_tree(s->frames.v[i].dir, NULL);
@@ -150,13 +150,13 @@ static bool is_small(int fd, const char *name, int depth, uint64_t *bytes, unsig
 }
 
 /* A free name in the trash directory; NULL when it is full. Under the lock. */
-static char *place_in_trash(struct workspace_shelf *shelf)
+static char *place_in_trash(struct workspace_pool *pool)
 {
-	if (!shelf->has_trash)
-		shelf->has_trash = mkdir(shelf->trash, 0700) == 0;
-	if (!shelf->has_trash || shelf->n_trash >= TRASH_MAX)
+	if (!pool->has_trash)
+		pool->has_trash = mkdir(pool->trash, 0700) == 0;
+	if (!pool->has_trash || pool->n_trash >= TRASH_MAX)
 		return NULL;
-	return xasprintf("%s/%llu", shelf->trash, (unsigned long long)shelf->n_trash++);
+	return xasprintf("%s/%llu", pool->trash, (unsigned long long)pool->n_trash++);
 }
 
 /* The program sees this mode, so it must not depend on the user's umask. */
@@ -185,13 +185,13 @@ static bool is_as_made(int fd)
 	       (st.st_mode & 07777) == 0755 && st.st_uid == geteuid() && st.st_gid == getegid();
 }
 
-static int move_to_trash(struct workspace_shelf *shelf, int dir_fd, const char *name)
+static int move_to_trash(struct workspace_pool *pool, int dir_fd, const char *name)
 {
 	_cleanup_(freep) char *to = NULL;
 
-	pthread_mutex_lock(&shelf->lock);
-	to = place_in_trash(shelf);
-	pthread_mutex_unlock(&shelf->lock);
+	pthread_mutex_lock(&pool->lock);
+	to = place_in_trash(pool);
+	pthread_mutex_unlock(&pool->lock);
 	return to ? renameat(dir_fd, name, AT_FDCWD, to) : -1;
 }
 
@@ -203,7 +203,7 @@ static int open_dir(int dir_fd, const char *name)
 /* Moves all that is in the directory to the trash, but for the directory `kept` in it, which is
  * emptied and stays. A new one would cost an inode and a block, and later their removal. kept:
  * NULL: none. *ret_kept: whether it is there. */
-static int empty(struct workspace_shelf *shelf, int fd, const char *kept, bool *ret_kept)
+static int empty(struct workspace_pool *pool, int fd, const char *kept, bool *ret_kept)
 {
 	_cleanup_(closedirp) DIR *d = fs_list(dup(fd));
 	struct dirent *e;
@@ -213,18 +213,18 @@ static int empty(struct workspace_shelf *shelf, int fd, const char *kept, bool *
 		_cleanup_(fd_closep) int sub =
 			kept && str_eq(e->d_name, kept) ? open_dir(fd, kept) : -1;
 
-		if (sub >= 0 && is_as_made(sub) && empty(shelf, sub, NULL, NULL) == 0) {
+		if (sub >= 0 && is_as_made(sub) && empty(pool, sub, NULL, NULL) == 0) {
 			*ret_kept = true;
 			r = 0;
 		} else {
-			r = move_to_trash(shelf, fd, e->d_name);
+			r = move_to_trash(pool, fd, e->d_name);
 		}
 	}
 	return r;
 }
 
 /* Makes `name` an empty directory again, but for `kept` (as in empty()). */
-static int renew(struct workspace_shelf *shelf, int top, const char *name, const char *kept,
+static int renew(struct workspace_pool *pool, int top, const char *name, const char *kept,
 		 bool *ret_kept)
 {
 	unsigned entries = 0;
@@ -234,10 +234,10 @@ static int renew(struct workspace_shelf *shelf, int top, const char *name, const
 		_cleanup_(fd_closep) int fd = open_dir(top, name);
 
 		if (fd >= 0 && is_as_made(fd) &&
-		    (entries == 0 || empty(shelf, fd, kept, ret_kept) == 0))
+		    (entries == 0 || empty(pool, fd, kept, ret_kept) == 0))
 			return 0;
 		*ret_kept = false;
-		if (move_to_trash(shelf, top, name) == 0)
+		if (move_to_trash(pool, top, name) == 0)
 			return make_open(top, name);
 	}
 	return fs_remove_tree_at(top, name, NULL) < 0 ? -1 : make_open(top, name);
@@ -282,7 +282,7 @@ int workspace_split(struct workspace *w, struct err *err)
 	return r < 0 ? err_errno(err, "cannot prepare workspace %s", w->dir) : 0;
 }
 
-void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
+void workspace_recycle(struct workspace_pool *pool, const char *dir)
 {
 	_cleanup_(fd_closep) int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct workspace_frame frame = { 0 };
@@ -290,50 +290,50 @@ void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
 	struct stat st;
 
 	if (top >= 0 && fstatat(top, WORKSPACE_UPPER, &st, 0) < 0 &&
-	    renew(shelf, top, "w", INPUTS_DIR, &frame.has_inputs) == 0 &&
-	    renew(shelf, top, "tmp", NULL, &none) == 0 && clear_log(top) == 0) {
+	    renew(pool, top, "w", INPUTS_DIR, &frame.has_inputs) == 0 &&
+	    renew(pool, top, "tmp", NULL, &none) == 0 && clear_log(top) == 0) {
 		/* In the same directory: to rename a directory into another one takes a lock of
 		 * the whole file system. */
-		pthread_mutex_lock(&shelf->lock);
-		if (shelf->frames.n < SHELF_MAX)
-			frame.dir = xasprintf("%s-%llu", shelf->prefix,
-					      (unsigned long long)shelf->n_frames++);
+		pthread_mutex_lock(&pool->lock);
+		if (pool->frames.n < POOL_MAX)
+			frame.dir = xasprintf("%s-%llu", pool->prefix,
+					      (unsigned long long)pool->n_frames++);
 		kept = frame.dir && rename(dir, frame.dir) == 0;
 		if (kept)
-			VEC_PUSH(&shelf->frames, frame);
+			VEC_PUSH(&pool->frames, frame);
 		else
 			free(frame.dir);
-		pthread_mutex_unlock(&shelf->lock);
+		pthread_mutex_unlock(&pool->lock);
 	}
 	if (!kept)
 		fs_remove_tree(dir, NULL);
 }
 
 /* The newest frame with, or without, a directory of inputs; else the newest one. Under the lock. */
-static struct workspace_frame choose(struct workspace_shelf *shelf, bool has_inputs)
+static struct workspace_frame choose(struct workspace_pool *pool, bool has_inputs)
 {
-	size_t i = shelf->frames.n;
+	size_t i = pool->frames.n;
 	struct workspace_frame f;
 
-	while (i > 0 && shelf->frames.v[i - 1].has_inputs != has_inputs)
+	while (i > 0 && pool->frames.v[i - 1].has_inputs != has_inputs)
 		i--;
-	i = i ? i - 1 : shelf->frames.n - 1;
-	f = shelf->frames.v[i];
-	shelf->frames.v[i] = shelf->frames.v[--shelf->frames.n];
+	i = i ? i - 1 : pool->frames.n - 1;
+	f = pool->frames.v[i];
+	pool->frames.v[i] = pool->frames.v[--pool->frames.n];
 	return f;
 }
 
 /* An attempt without inputs must not see their directory. */
-static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir, bool has_inputs)
+static bool take_from_pool(struct workspace_pool *pool, const char *dir, bool has_inputs)
 {
 	_cleanup_(freep) char *inputs = xasprintf("%s/w/" INPUTS_DIR, dir);
 	struct workspace_frame f = { 0 };
 	bool taken;
 
-	pthread_mutex_lock(&shelf->lock);
-	if (shelf->frames.n)
-		f = choose(shelf, has_inputs);
-	pthread_mutex_unlock(&shelf->lock);
+	pthread_mutex_lock(&pool->lock);
+	if (pool->frames.n)
+		f = choose(pool, has_inputs);
+	pthread_mutex_unlock(&pool->lock);
 	taken = f.dir && renameat2(AT_FDCWD, f.dir, AT_FDCWD, dir, RENAME_NOREPLACE) == 0;
 	if (f.dir && !taken)
 		fs_remove_tree(f.dir, NULL);
@@ -345,7 +345,7 @@ static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir, bool
 	return taken;
 }
 
-int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
+int workspace_make(struct workspace *w, struct workspace_pool *pool, const char *state_dir,
 		   uint64_t attempt_id, bool has_inputs, struct err *err)
 {
 	_cleanup_(fd_closep) int top = -1;
@@ -355,7 +355,7 @@ int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const cha
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 	w->dir = workspace_dir(state_dir, attempt_id);
 	w->path = xasprintf("%s/w", w->dir);
-	recycled = take_from_shelf(shelf, w->dir, has_inputs);
+	recycled = take_from_pool(pool, w->dir, has_inputs);
 	if (!recycled && make_dir(w->dir, err) < 0)
 		return -1;
 	top = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -2,7 +2,7 @@
  * runs), tmp/ and log.
  *
  * Worker threads make and remove workspaces. A workspace belongs to one attempt; attempts share
- * only the shelf. Errors name the path.
+ * only the pool. Errors name the path.
  */
 #ifndef CAIRN_RUNNERS_WORKSPACE_H
 #define CAIRN_RUNNERS_WORKSPACE_H
@@ -25,7 +25,7 @@ struct workspace {
  * such inode at every creation (recently_deleted() in fs/ext4/ialloc.c). An engine that makes and
  * deletes a few small files a millisecond soon spends its time there. So small things are deleted
  * when the run is over; large ones at once. Thread-safe. */
-struct workspace_shelf {
+struct workspace_pool {
 	pthread_mutex_t lock;
 	char *trash; /* state_dir/work/trash-PID-START */
 	bool has_trash;
@@ -39,13 +39,13 @@ struct workspace_shelf {
 	frames;
 };
 /* Also removes the trash that dead engines left. */
-void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir);
-void workspace_shelf_deinit(struct workspace_shelf *s); /* removes its frames and its trash */
+void workspace_pool_init(struct workspace_pool *s, const char *state_dir);
+void workspace_pool_deinit(struct workspace_pool *s); /* removes its frames and its trash */
 
-/* Takes a frame from the shelf, or makes one. First removes a directory left over from this
+/* Takes a frame from the pool, or makes one. First removes a directory left over from this
  * attempt. has_inputs: something will be in inputs/, which may be there, empty. The caller closes
  * *w after a failure, too. */
-int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
+int workspace_make(struct workspace *w, struct workspace_pool *pool, const char *state_dir,
 		   uint64_t attempt_id, bool has_inputs, struct err *err);
 /* Prepares a new workspace for an overlay over `dir` (mounts.h): moves w/ and tmp/ into
  * WORKSPACE_UPPER, and makes WORKSPACE_WORK. In their places are files, so that what runs outside
@@ -53,8 +53,8 @@ int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const cha
 #define WORKSPACE_UPPER "upper"
 #define WORKSPACE_WORK  "overlay"
 int workspace_split(struct workspace *w, struct err *err);
-/* Empties it and puts it on the shelf, or removes it when that fails. */
-void workspace_recycle(struct workspace_shelf *shelf, const char *dir);
+/* Empties it and puts it into the pool, or removes it when that fails. */
+void workspace_recycle(struct workspace_pool *pool, const char *dir);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */
 /* Attempts that have a workspace; the caller frees *ret. */
 size_t workspace_list(const char *state_dir, uint64_t **ret);

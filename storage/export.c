@@ -60,7 +60,7 @@ struct link {
 struct export
 {
 	struct store *s;
-	const struct export_ask *ask;
+	const struct export_request *request;
 	struct arena *arena;
 	VEC(struct file) files;
 	VEC(struct link) links;
@@ -141,7 +141,7 @@ static int hash_file(struct export *x, struct file *f, struct err *err)
 
 static int collect(struct export *x, struct err *err)
 {
-	const struct content_id *id = &x->ask->id;
+	const struct content_id *id = &x->request->id;
 
 	if (store_bring(x->s, id, 1, BRING_ALL, err) < 0)
 		return -1;
@@ -181,7 +181,7 @@ static json_t *mark_file(const struct export *x, const struct file *f)
 
 static void make_mark(const struct export *x, struct str *out)
 {
-	const struct export_ask *a = x->ask;
+	const struct export_request *a = x->request;
 	char hex[DIGEST_HEX_MAX];
 	json_t *files = json_array(), *links = json_array(), *mark;
 
@@ -238,7 +238,7 @@ static const char *key_of(const struct export *x, const struct target *t, const 
 
 static int find_target(struct export *x, struct target *t, struct err *err)
 {
-	bool tree = x->ask->id.kind == CONTENT_TREE;
+	bool tree = x->request->id.kind == CONTENT_TREE;
 
 	if (origin_locate(x->s, x->place, "", x->arena, &t->bucket, &t->key, err) < 0)
 		return -1;
@@ -324,7 +324,7 @@ static int look(struct export *x, const struct target *t, struct err *err)
 
 	for (size_t i = 0; i < x->files.n; i++)
 		x->files.v[i].seen = false;
-	if (x->ask->id.kind == CONTENT_TREE)
+	if (x->request->id.kind == CONTENT_TREE)
 		return bucket_list(t->bucket, t->key, NULL, 0, note_object, &at, err) < 0 ? -1 : 0;
 	if (bucket_head(t->bucket, t->key, &o, &strings, &e) < 0)
 		return e.code == ERR_NOT_FOUND ? 0 : err_pass(err, &e);
@@ -544,8 +544,8 @@ static int make_lasting(struct export *x, const char *temp, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) <
-	    0)
+	if (content_materialise_at(x->s, &x->request->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp,
+				   err) < 0)
 		return -1;
 	fd = open(temp, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 || syncfs(fd) < 0 ? err_errno(err, "cannot write %s", temp) : 0;
@@ -744,21 +744,22 @@ static void remove_leftovers(const char *parent, const char *prefix, const char 
 static int open_parent(const struct export *x, struct err *err)
 {
 	_cleanup_(freep) char *parent = fs_dirname(x->place);
-	_cleanup_(freep) char *below = x->ask->within ? fs_relative(x->ask->within, parent) : NULL;
+	_cleanup_(freep) char *below =
+		x->request->within ? fs_relative(x->request->within, parent) : NULL;
 	_cleanup_(fd_closep) int top = -1;
 	int fd;
 
-	if (x->ask->within && !below)
+	if (x->request->within && !below)
 		return err_set(err, ERR_INVALID, "%s leads out of the project", x->place);
 	if (!below && fs_mkdir_p(parent, err) < 0)
 		return -1;
-	top = open(below ? x->ask->within : parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	top = open(below ? x->request->within : parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (top < 0)
-		return err_errno(err, "cannot open %s", below ? x->ask->within : parent);
+		return err_errno(err, "cannot open %s", below ? x->request->within : parent);
 	if (!below || str_eq(below, "."))
 		return TAKE_FD(top);
 	fd = fs_make_beneath(top, below, 0777, err);
-	return fd < 0 ? err_wrap(err, "in %s", x->ask->within) : fd;
+	return fd < 0 ? err_wrap(err, "in %s", x->request->within) : fd;
 }
 
 static int to_machine(struct export *x, struct err *err)
@@ -777,7 +778,7 @@ static int to_machine(struct export *x, struct err *err)
 	x->at = arena_printf(x->arena, "%s/%s", parent, name);
 	remove_leftovers(parent, prefix, host);
 	fs_remove_tree(temp, NULL); /* of a dead process with this number */
-	r = x->ask->id.kind == CONTENT_TREE ? to_dir(x, temp, err) : to_file(x, temp, err);
+	r = x->request->id.kind == CONTENT_TREE ? to_dir(x, temp, err) : to_file(x, temp, err);
 	if (r < 0)
 		fs_remove_tree(temp, NULL);
 	x->done.sent = r == 0 ? x->files.n : 0;
@@ -786,28 +787,29 @@ static int to_machine(struct export *x, struct err *err)
 
 /* All. */
 
-char *export_place(const struct export_ask *ask)
+char *export_place(const struct export_request *request)
 {
 	_cleanup_(freep) char *below =
-		ask->within ? xasprintf("%s/%s", ask->within, ask->uri) : NULL;
-	const char *path = below                                 ? below
-			   : str_has_prefix(ask->uri, "file://") ? ask->uri + strlen("file://")
-								 : ask->uri;
+		request->within ? xasprintf("%s/%s", request->within, request->uri) : NULL;
+	const char *path = below ? below
+			   : str_has_prefix(request->uri, "file://")
+				   ? request->uri + strlen("file://")
+				   : request->uri;
 	size_t n = strlen(path), scheme = *path == '/' ? 1 : 5;
-	bool under = n && path[n - 1] == '/' && ask->id.kind != CONTENT_TREE;
+	bool under = n && path[n - 1] == '/' && request->id.kind != CONTENT_TREE;
 	_cleanup_(freep) char *plain = NULL, *whole = NULL;
 
 	while (n > scheme && path[n - 1] == '/')
 		n--;
 	plain = xstrndup(path, n);
-	whole = under ? xasprintf("%s/%s", plain, ask->name) : xstrdup(plain);
+	whole = under ? xasprintf("%s/%s", plain, request->name) : xstrdup(plain);
 	return *path == '/' ? fs_normalise(whole) : TAKE_PTR(whole);
 }
 
 /* Reads the mark at the place; *ret NULL: there is none, or it can't be relied on. */
 static int find_mark(struct export *x, json_t **ret, struct err *err)
 {
-	bool tree = x->ask->id.kind == CONTENT_TREE;
+	bool tree = x->request->id.kind == CONTENT_TREE;
 	_cleanup_(freep) char *mark = tree ? fs_join(x->place, EXPORT_MARK)
 					   : xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
 	_cleanup_(freep) char *pending = xasprintf("%s%s", x->place, EXPORT_PENDING_SUFFIX);
@@ -831,7 +833,7 @@ static int find_mark(struct export *x, json_t **ret, struct err *err)
  * bytes aren't read. */
 static bool looks_whole(const struct export *x, const json_t *mark)
 {
-	bool tree = x->ask->id.kind == CONTENT_TREE;
+	bool tree = x->request->id.kind == CONTENT_TREE;
 	_cleanup_(freep) char *dir = tree ? xstrdup(x->place) : fs_dirname(x->place);
 	_cleanup_(freep) char *own =
 		tree ? fs_join(dir, EXPORT_MARK) : xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
@@ -860,33 +862,34 @@ static bool looks_whole(const struct export *x, const json_t *mark)
 	return true;
 }
 
-int content_is_exported(struct store *s, const struct export_ask *ask, struct err *err)
+int content_is_exported(struct store *s, const struct export_request *request, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct export x = { .s = s, .ask = ask, .arena = arena };
+	struct export x = { .s = s, .request = request, .arena = arena };
 	_cleanup_(json_decrefp) json_t *mark = NULL;
 	const char *content;
 	struct digest d;
 	int r;
 
-	x.place = export_place(ask);
+	x.place = export_place(request);
 	r = find_mark(&x, &mark, err);
 	if (r == 0 && mark && is_mark(mark) && json_get_str(mark, "content", &content, NULL) == 0 &&
 	    digest_parse(content, &d, NULL) == 0)
-		r = digest_eq(&d, &ask->id.digest) && (*x.place != '/' || looks_whole(&x, mark));
+		r = digest_eq(&d, &request->id.digest) &&
+		    (*x.place != '/' || looks_whole(&x, mark));
 	free(x.place);
 	return r;
 }
 
-int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret,
+int content_export(struct store *s, const struct export_request *request, struct export_done *ret,
 		   struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct export x = { .s = s, .ask = ask, .arena = arena };
+	struct export x = { .s = s, .request = request, .arena = arena };
 	int r;
 
-	x.place = export_place(ask);
-	r = ask->id.kind == CONTENT_NONE || ask->id.kind == CONTENT_REFERENCE
+	x.place = export_place(request);
+	r = request->id.kind == CONTENT_NONE || request->id.kind == CONTENT_REFERENCE
 		    ? err_set(err, ERR_INVALID, "there is no content to export")
 		    : collect(&x, err);
 	if (r == 0)

@@ -23,7 +23,7 @@
 #define EXPORT_PENDING        ".cairn-export.pending.json"
 #define EXPORT_PENDING_SUFFIX ".cairn.pending.json"
 
-struct export_ask {
+struct export_request {
 	const char *uri; /* s3://BUCKET/KEY, gs://BUCKET/KEY, file:///PATH or /PATH; if it ends in
 			    `/`, a single file keeps its own name. With `within`: a relative
 			    path */
@@ -39,14 +39,14 @@ struct export_done {
 };
 /* The buckets are those of origin.h. Errors as in bucket.h; ERR_EXISTS: the place holds something
  * that cairn didn't put there. */
-int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret,
+int content_export(struct store *s, const struct export_request *request, struct export_done *ret,
 		   struct err *err);
 /* Reads the mark to learn whether the place holds this content. 1: it does. 0: it doesn't, there is
  * no mark, or a later export was cut off. On this machine it also looks at the files: 0 if one is
  * missing, has another size, or was written after the mark. */
-int content_is_exported(struct store *s, const struct export_ask *ask, struct err *err);
+int content_is_exported(struct store *s, const struct export_request *request, struct err *err);
 /* The export's place in canonical form: no slash at the end, no file://. Two exports to the same
  * place give equal strings. Caller frees. */
-char *export_place(const struct export_ask *ask);
+char *export_place(const struct export_request *request);
 
 #endif

@@ -135,7 +135,8 @@ struct store_shared_ops {
 	/* store_refresh() */
 	int (*refresh)(struct store *s, enum store_space space, const struct digest *names,
 		       size_t n, struct err *err);
-	void (*told)(struct store *s, const struct content_id *ids, size_t n); /* store_told() */
+	void (*note_present)(struct store *s, const struct content_id *ids,
+			     size_t n); /* store_note_present() */
 	/* store_place_blobs() */
 	int (*place)(struct store *s, struct store_place *v, size_t n, struct err *err);
 	/* Deletes from the bucket. */
@@ -260,9 +261,9 @@ int tree_each_listing(struct store *s, const struct content_id *root, tree_listi
 
 /* materialise.c: compares what is there with the content, file by file. ERR_CORRUPT when anything
  * differs: bytes, modes, names. A file isn't hashed if its ctime tells that it is as it was at
- * `sound_ns` (wall clock), when its bytes were right; 0: all are hashed. */
+ * `verified_ns` (wall clock), when its bytes were right; 0: all are hashed. */
 int content_check_at(struct store *s, const struct content_id *id,
-		     enum content_materialise_mode mode, int64_t sound_ns, int dir_fd,
+		     enum content_materialise_mode mode, int64_t verified_ns, int dir_fd,
 		     const char *path, struct err *err);
 /* change.c: tells whether two trees have so much in common that it pays to change one into the
  * other. False when a listing can't be read. */
@@ -271,7 +272,7 @@ bool content_is_near(struct store *s, const struct content_id *from, const struc
  * compared as by content_check_at(). After an error it is neither; ERR_CORRUPT when it wasn't
  * `from`. Not for trees that aren't near. */
 int content_change_at(struct store *s, const struct content_id *from, const struct content_id *to,
-		      int64_t sound_ns, int dir_fd, const char *path, struct err *err);
+		      int64_t verified_ns, int dir_fd, const char *path, struct err *err);
 /* content.c: tells whether the times of files in this file system show every change. */
 bool content_times_tell(int fd);
 

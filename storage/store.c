@@ -280,10 +280,10 @@ int store_refresh(struct store *s, enum store_space space, const struct digest *
 	return s->ops->shared ? s->ops->shared->refresh(s, space, names, n, err) : 0;
 }
 
-void store_told(struct store *s, const struct content_id *ids, size_t n)
+void store_note_present(struct store *s, const struct content_id *ids, size_t n)
 {
 	if (s->ops->shared)
-		s->ops->shared->told(s, ids, n);
+		s->ops->shared->note_present(s, ids, n);
 }
 
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err)

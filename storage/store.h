@@ -135,7 +135,7 @@ int store_refresh(struct store *s, enum store_space space, const struct digest *
 /* Notes that another process put this content, and all that it reaches, into the shared store. From
  * now on it counts as present without a request. n = 0: a note was wrong; forgets all of them. Does
  * nothing for other stores. */
-void store_told(struct store *s, const struct content_id *ids, size_t n);
+void store_note_present(struct store *s, const struct content_id *ids, size_t n);
 /* Removes a record, from the directory and from the shared store. No error when it is absent. */
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 bool store_is_shared(const struct store *s);

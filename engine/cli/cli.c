@@ -103,9 +103,9 @@ static void say(struct cli *cli, enum cli_style style, const char *kind, const c
 int cli_fail(struct cli *cli, const struct err *err)
 {
 	assert(err->code != ERR_NONE); /* else a failure would be exit 0 */
-	if (!cli->told_errors || err->code != ERR_INVALID)
+	if (!cli->printed_errors || err->code != ERR_INVALID)
 		say(cli, STYLE_RED, "", err->msg);
-	cli->told_errors = false;
+	cli->printed_errors = false;
 	return err_exit_code(err);
 }
 

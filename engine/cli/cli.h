@@ -63,8 +63,9 @@ struct cli {
 
 	/* With --json. */
 	json_t *errors, *warnings; /* until the end (cli_print_findings); NULL: none */
-	bool inside;      /* this run is a part of what the command does: no answer of it */
-	bool told_errors; /* those of a file are in `errors`, so the sum of them is no other one */
+	bool inside;         /* this run is a part of what the command does: no answer of it */
+	bool printed_errors; /* those of a file are in `errors`, so the sum of them is no other one
+			      */
 };
 
 /* Life cycle, for main.c and tests. */

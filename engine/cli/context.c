@@ -141,7 +141,7 @@ void cli_print_diags(struct cli *cli, struct diag_list *diags)
 		else
 			print_diag(cli, &source, d);
 	}
-	cli->told_errors = cli->json && diag_errors(diags);
+	cli->printed_errors = cli->json && diag_errors(diags);
 	if (total > n && !cli->json)
 		fprintf(cli->err, "and %zu more\n", total - n);
 }
@@ -262,7 +262,7 @@ int64_t cli_test_duration(const char *name, int64_t normal_ns)
 /* A store that takes connections and says nothing is given up after minutes. */
 #define SILENCE_NS (3 * NS_PER_S)
 
-struct patience {
+struct slow_open {
 	struct cli *cli;
 	const char *uri;
 	pthread_mutex_t lock;
@@ -270,9 +270,9 @@ struct patience {
 	bool is_over;
 };
 
-static void *tell_silence(void *arg)
+static void *note_silence(void *arg)
 {
-	struct patience *p = arg;
+	struct slow_open *p = arg;
 	int64_t ns = clock_mono_ns() + cli_test_duration("CAIRN_TEST_SILENCE", SILENCE_NS);
 	const struct timespec until = { ns / NS_PER_S, ns % NS_PER_S };
 	bool late = false;
@@ -290,14 +290,14 @@ static void *tell_silence(void *arg)
 static int open_shared_store(struct cli *cli, const struct config *config, bool create,
 			     struct err *err)
 {
-	struct patience p = { .cli = cli, .uri = config->store_uri };
+	struct slow_open p = { .cli = cli, .uri = config->store_uri };
 	pthread_t thread;
 	bool threaded;
 	int r;
 
 	pthread_mutex_init(&p.lock, NULL);
 	thread_cond_init(&p.over);
-	threaded = thread_start(&thread, NULL, tell_silence, &p) == 0;
+	threaded = thread_start(&thread, NULL, note_silence, &p) == 0;
 	r = run_open_store(config, create, &cli->store, err);
 	pthread_mutex_lock(&p.lock);
 	p.is_over = true;
@@ -335,7 +335,7 @@ bool cli_is_pipeline_path(const char *operand)
 	return strpbrk(operand, "./") && stat(operand, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static void tell_fetch(void *arg, const struct elsewhere *what)
+static void note_fetch(void *arg, const struct external *what)
 {
 	cli_note(arg, "fetching %s", what->text);
 }
@@ -343,7 +343,7 @@ static void tell_fetch(void *arg, const struct elsewhere *what)
 void cli_uses(struct cli *cli, const struct config *config, struct uses *uses,
 	      struct pipeline_load_options *o)
 {
-	*uses = (struct uses){ config, tell_fetch, cli };
+	*uses = (struct uses){ config, note_fetch, cli };
 	o->uses_dir = config->uses_dir;
 	o->bring = uses_bring;
 	o->bring_arg = uses;

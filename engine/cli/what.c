@@ -362,7 +362,8 @@ static int in_run(struct search *s, const char *what, struct err *err)
 static int with_run(struct search *s, bool beginnings, struct err *err)
 {
 	size_t n = strlen(s->base);
-	struct err told = s->missing; /* earlier notes: that a part is no run says nothing */
+	struct err named_before =
+		s->missing; /* earlier notes: that a part is no run says nothing */
 
 	for (size_t at = n; at > 0; at--) {
 		struct err e = { 0 };
@@ -380,11 +381,11 @@ static int with_run(struct search *s, bool beginnings, struct err *err)
 		if (r >= 0)
 			s->ret->has_run = beginnings || r > 0;
 		if (r < 0 || !s->ret->has_run) {
-			s->missing = told;
+			s->missing = named_before;
 			continue;
 		}
 		r = in_run(s, at < n ? s->base + at + 1 : "", err);
-		told = s->missing;
+		named_before = s->missing;
 		if (r != 0)
 			return r;
 	}

@@ -5,8 +5,8 @@
  *
  * Steps that are left over lie on cycles or after them. An iterative depth-first search finds the
  * cycles, even in a chain of 100,000 steps. A back edge closes a cycle; it is reported unless one
- * of its steps is on a reported cycle (`told`), and at most CYCLES_SHOWN times. The input is the
- * folded deps of resolve.c.
+ * of its steps is on a reported cycle (`reported`), and at most CYCLES_SHOWN times. The input is
+ * the folded deps of resolve.c.
  */
 #include "model/read.h"
 
@@ -98,11 +98,11 @@ static void report_cycle(struct loader *l, const uint32_t *path, size_t n)
 enum colour { WHITE, GREY, BLACK };
 struct search {
 	uint8_t *colour;
-	bool *told; /* lies on a cycle that was reported */
+	bool *reported; /* lies on a cycle that was reported */
 	uint32_t *path,
 		*next; /* steps from the root of the search, and the dep of each that comes next */
 	uint32_t *place; /* index of a grey step in `path` */
-	size_t depth, n_told;
+	size_t depth, n_reported;
 };
 
 static void found_back_edge(struct loader *l, struct search *s, uint32_t to)
@@ -111,12 +111,12 @@ static void found_back_edge(struct loader *l, struct search *s, uint32_t to)
 	size_t n = s->depth - s->place[to];
 
 	for (size_t i = 0; i < n; i++)
-		if (s->told[cycle[i]])
+		if (s->reported[cycle[i]])
 			return;
-	if (s->n_told++ < CYCLES_SHOWN)
+	if (s->n_reported++ < CYCLES_SHOWN)
 		report_cycle(l, cycle, n);
 	for (size_t i = 0; i < n; i++)
-		s->told[cycle[i]] = true;
+		s->reported[cycle[i]] = true;
 }
 
 static void search_push(struct search *s, uint32_t v)
@@ -151,7 +151,8 @@ static void report_cycles(struct graph *g)
 {
 	struct arena *a = g->l->scratch;
 	size_t n = g->l->n_steps;
-	struct search s = { .colour = arena_alloc(a, n), .told = arena_alloc(a, n * sizeof(bool)) };
+	struct search s = { .colour = arena_alloc(a, n),
+			    .reported = arena_alloc(a, n * sizeof(bool)) };
 
 	s.path = arena_alloc(a, n * sizeof(*s.path));
 	s.next = arena_alloc(a, n * sizeof(*s.next));

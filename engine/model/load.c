@@ -27,7 +27,7 @@ struct source {
 	fetch_fn fetch;
 	void *fetch_arg;
 	const char *root; /* of the project, absolute; NULL: unknown */
-	int (*bring)(void *arg, const struct elsewhere *what, struct err *err);
+	int (*bring)(void *arg, const struct external *what, struct err *err);
 };
 
 static void loader_init(struct loader *l, const struct source *src, struct diag_list *diags)
@@ -252,7 +252,7 @@ struct disk {
 };
 
 /* Brings what lies elsewhere, unless it is there. */
-static int bring_to_disk(void *arg, const struct elsewhere *what, struct err *err)
+static int bring_to_disk(void *arg, const struct external *what, struct err *err)
 {
 	const struct pipeline_load_options *o = ((struct disk *)arg)->options;
 	_cleanup_(freep) char *dir = o->uses_dir ? fs_join(o->uses_dir, what->root) : NULL;
@@ -283,11 +283,11 @@ static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, 
 			   struct err *err)
 {
 	struct disk *disk = arg;
-	size_t n = elsewhere_root_len(path);
+	size_t n = external_root_len(path);
 	const char *below = n ? path + n + (path[n] == '/') : path;
 	_cleanup_(freep) char *name = xstrndup(path, n);
 	_cleanup_(freep) char *root =
-		elsewhere_dir(disk->root, n ? disk->options->uses_dir : NULL, name);
+		external_dir(disk->root, n ? disk->options->uses_dir : NULL, name);
 	_cleanup_(freep) char *full = fs_join(root, below);
 	struct str bytes = { 0 };
 	struct err e = { 0 };
@@ -325,7 +325,7 @@ static char *path_in_project(const char *root, const char *path)
 	return fs_normalise(joined);
 }
 
-int pipeline_note_lack(void *arg, const struct elsewhere *what, struct err *err)
+int pipeline_note_lack(void *arg, const struct external *what, struct err *err)
 {
 	*(bool *)arg = true;
 	return err_set(err, ERR_NOT_FOUND, "%s isn't here yet", what->root);

@@ -27,7 +27,7 @@
  * A step that uses a whole pipeline (`uses: ./other.yaml`) isn't in the model: the steps of that
  * pipeline stand in its place, named `step/inner`, with their own params, defaults and paths as if
  * the file stood alone, and so with the same keys (model/use.c). The file may lie in a git commit,
- * or be that of a past run (model/elsewhere.h): then its paths are below a root of its own.
+ * or be that of a past run (model/external.h): then its paths are below a root of its own.
  *
  * Paths are inside the project (or the workspace) and normalised; none is absolute or leads out
  * with `..`.
@@ -39,8 +39,8 @@
 #include "base/crypto/digest.h"
 #include "base/diag.h"
 #include "base/failure.h"
-#include "model/elsewhere.h"
 #include "model/expr/expr.h"
+#include "model/external.h"
 
 #define PIPELINE_NAME_MAX 40
 #define PACK_MAX          256
@@ -91,9 +91,8 @@ struct input_decl {
 		bool anonymous;
 	} access;
 	bool must_be_dir; /* written with a trailing slash, which `uri` lacks */
-	const char
-		*root; /* INPUT_PATH: what `uri` lies in (model/elsewhere.h); NULL: the project */
-	/* INPUT_ARTIFACT that a past run read (model/elsewhere.h): the path or URI that it was
+	const char *root; /* INPUT_PATH: what `uri` lies in (model/external.h); NULL: the project */
+	/* INPUT_ARTIFACT that a past run read (model/external.h): the path or URI that it was
 	 * written as, and what the digest is of: CONTENT_NONE, CONTENT_EXECUTABLE or
 	 * CONTENT_REFERENCE. Else NULL and CONTENT_NONE. */
 	const char *taken_from;
@@ -354,7 +353,7 @@ struct step {
 	const char *name;
 	uint32_t index; /* in pipeline->steps */
 	struct pos pos;
-	const char *root; /* what its code, lock files and scripts lie in (model/elsewhere.h); NULL:
+	const char *root; /* what its code, lock files and scripts lie in (model/external.h); NULL:
 			     the project */
 	const char *description;
 	struct step_program program;
@@ -591,13 +590,13 @@ struct pipeline_load_options {
 	 * so nothing can be used. `bring` makes such a root when it isn't there, whole or not at
 	 * all; NULL: only what is there is used. */
 	const char *uses_dir;
-	int (*bring)(void *arg, const struct elsewhere *what, struct err *err);
+	int (*bring)(void *arg, const struct external *what, struct err *err);
 	void *bring_arg;
 };
 
 /* A `bring` for those who can't wait: brings nothing, and sets the bool at `arg` when something
  * isn't there. */
-int pipeline_note_lack(void *arg, const struct elsewhere *what, struct err *err);
+int pipeline_note_lack(void *arg, const struct external *what, struct err *err);
 
 /* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or
  * another code. Warnings (an unused output or param) don't fail. */

@@ -26,11 +26,11 @@ struct doc {
 	struct yaml_tree *tree;
 	const char *file; /* for messages; lives as long as the model */
 	const char *path; /* from the project root, normalised; with `root`, which it begins with */
-	const char *root; /* what it lies in (model/elsewhere.h); NULL: the project */
+	const char *root; /* what it lies in (model/external.h); NULL: the project */
 	const char *origin;        /* with `root`: how messages name it, as `uses` does */
 	const char *dir;           /* the directory of `path`, from the root; "." at the root */
 	const struct map *content; /* in the root of a run: path or URI of an input → "artifact:…",
-				      as ELSEWHERE_RUN_FILE says */
+				      as EXTERNAL_RUN_FILE says */
 	const char *bytes;
 	size_t len;
 	struct source_index *index; /* made at its first use */
@@ -113,7 +113,7 @@ struct loader {
 	void *fetch_arg;
 	const char *root; /* of the project, absolute; NULL: unknown */
 	/* Makes the root of what lies elsewhere, if it isn't there; NULL: nobody need be asked. */
-	int (*bring)(void *arg, const struct elsewhere *what, struct err *err);
+	int (*bring)(void *arg, const struct external *what, struct err *err);
 
 	VEC(struct param_decl) params; /* the pipeline's own, then those of the pipelines it uses */
 	size_t n_own_params;

@@ -45,7 +45,7 @@ bool environment_is_first(const struct pipeline *p, size_t step);
 /* The environment of a step. */
 struct plan_environment {
 	const char *path; /* as the step has it, from the root of what it lies in */
-	const char *root; /* of the step (model/elsewhere.h); NULL: the project */
+	const char *root; /* of the step (model/external.h); NULL: the project */
 	enum lock_kind kind;
 	struct content_id lock;  /* the file's bytes */
 	struct content_id files; /* a tree: what the tool reads, by base name */

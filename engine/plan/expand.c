@@ -422,8 +422,8 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 		const struct plan_task *needed = plan_newest(u, i);
 		uint32_t g = dep_group_of_upstream(d, needed);
 
-		ended[g] += needed->told; /* also counts one that is revived: a task that needs its
-					     bytes waits for it separately */
+		ended[g] += needed->reported; /* also counts one that is revived: a task that needs
+					     its bytes waits for it separately */
 		skipped[g] += task_left_out(p, needed);
 		d->failed[g] |= task_went_wrong(p, needed);
 	}

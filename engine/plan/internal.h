@@ -197,7 +197,7 @@ bool round_until_reads_values(const struct step *s);
 
 /* sources/sources.c: what comes from the project: code (code/), tools */
 int plan_pin_sources(struct plan *p, struct err *err);
-/* `below`: the root that the path lies in (model/elsewhere.h); NULL: the project. */
+/* `below`: the root that the path lies in (model/external.h); NULL: the project. */
 int plan_put_path(struct plan *p, const char *below, const char *path, int flags,
 		  struct content_id *ret, struct err *err);
 /* The same, with the root already open as `dir`. `flags`: enum content_put_flags. */

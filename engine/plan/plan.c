@@ -151,7 +151,7 @@ static bool group_all_skipped(const struct plan *p, const struct plan_dep *d, ui
 	return n > 0;
 }
 
-static void tell_dependents(struct plan *p, const struct plan_task *t)
+static void notify_dependents(struct plan *p, const struct plan_task *t)
 {
 	struct plan_step *u = &p->steps[t->step];
 
@@ -174,7 +174,7 @@ static void tell_dependents(struct plan *p, const struct plan_task *t)
 
 /* A revived task failed, or was left out. Its dependents counted its first end; those that haven't
  * begun learn of the second. */
-static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
+static void notify_bad_end(struct plan *p, const struct plan_task *t)
 {
 	struct plan_step *u = &p->steps[t->step];
 
@@ -234,7 +234,7 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	struct err why = { 0 };
 
 	assert(task_state_ended(state));
-	if (s->decl->repeat && !replay_goes(p) && !t->told &&
+	if (s->decl->repeat && !replay_goes(p) && !t->reported &&
 	    (state == TASK_STATE_HIT || state == TASK_STATE_DONE) &&
 	    plan_next_round(p, t, &why) < 0) { /* it was judged before, and now can't be */
 		p->gate_message = arena_strdup(p->arena, why.msg);
@@ -253,11 +253,11 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	plan_count_open(p, s->decl, -1);
 	if (!plan_is_last_round(p, t))
 		; /* the last one will tell */
-	else if (!t->told)
-		tell_dependents(p, t);
+	else if (!t->reported)
+		notify_dependents(p, t);
 	else if (state != TASK_STATE_HIT && state != TASK_STATE_DONE)
-		tell_of_bad_end(p, t);
-	t->told = true;
+		notify_bad_end(p, t);
+	t->reported = true;
 	if (t->revived)
 		absent_returned(p, t);
 	if (s->n_ended == s->n_tasks)

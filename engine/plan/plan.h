@@ -69,8 +69,8 @@ struct plan_task {
 	bool cancelled; /* BLOCKED because it was stopped on request */
 	bool absent;    /* the hit's content is gone from the store; no task has needed it so far */
 	bool revived;   /* a task needs the absent content: this one is made again */
-	bool told; /* its dependents know that it has ended; a revived one told them when it was a
-		      hit */
+	bool reported; /* its dependents know that it has ended; a revived one told them when it was
+		      a hit */
 	bool from_store;    /* the hit came from the store's record, not the database */
 	uint32_t last_wait; /* plan's own: the last task that waits for its content */
 	struct task *task;  /* what the run knows of it (run/task.h); NULL: the run never took it */

@@ -51,10 +51,11 @@ struct pod {
 	int alive_fd; /* POD_RUN/alive */
 	pthread_t ticker, waiter;
 	bool has_ticker, has_waiter;
-	atomic_int work;              /* enum pod_work */
-	atomic_bool knows;            /* the slots are filled in */
-	atomic_bool told, gone, done; /* SIGTERM came; the helper has ended; the threads must end */
-	int wake;                     /* eventfd: `told` or `gone` was set */
+	atomic_int work;   /* enum pod_work */
+	atomic_bool knows; /* the slots are filled in */
+	atomic_bool terminating, gone,
+		done; /* SIGTERM came; the helper has ended; the threads must end */
+	int wake;     /* eventfd: `terminating` or `gone` was set */
 };
 
 void pod_say(const struct pod *p, const char *fmt, ...) _printf_(2, 3);

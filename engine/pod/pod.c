@@ -129,7 +129,7 @@ static void *tick(void *arg)
 			continue;
 		if (atomic_load(&p->work) == POD_LAYING_OUT)
 			end_before_start(p);
-		wake(p, &p->told);
+		wake(p, &p->terminating);
 	}
 	return NULL;
 }
@@ -281,7 +281,7 @@ static int watch(struct pod *p, struct err *err)
 
 		/* The kubelet ends us after main's container. The helper's exit file may have come
 		 * between the two checks. */
-		if ((atomic_load(&p->told) || atomic_load(&p->gone)) && !has_exit(s)) {
+		if ((atomic_load(&p->terminating) || atomic_load(&p->gone)) && !has_exit(s)) {
 			pod_collect_remains(p, s);
 			return conclude(p, s, err);
 		}
@@ -305,7 +305,7 @@ static int watch(struct pod *p, struct err *err)
 
 static void wait_for_the_end(struct pod *p)
 {
-	while (!atomic_load(&p->told) && !atomic_load(&p->gone))
+	while (!atomic_load(&p->terminating) && !atomic_load(&p->gone))
 		poll(&(struct pollfd){ .fd = p->wake, .events = POLLIN }, 1, -1);
 }
 

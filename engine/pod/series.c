@@ -33,13 +33,13 @@ void pod_series_look(struct pod *p, struct pod_slot *s)
 		s->series->fd = -1;
 	}
 	if (s->series->fd <
-	    0) /* not by series_look(): the program may have put a link into the path */
+	    0) /* not by series_poll(): the program may have put a link into the path */
 		s->series->fd =
 			fs_open_beneath(s->w_fd, s->a->series_path, O_RDONLY | O_NONBLOCK, false);
 	if (s->series->fd < 0)
 		return;
 	line = json_pack("{s:I}", POD_SERIES_KEY, (json_int_t)s->a->id);
-	series_look(s->series, -1, "", add_number, line);
+	series_poll(s->series, -1, "", add_number, line);
 	if (json_object_size(line) < 2)
 		return;
 	text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6));

@@ -68,7 +68,7 @@ int approve_describe(struct run *r, struct attempt *a, struct err *err)
 	if (a->taken_up) {
 		if (!approval_parse(a->row.approval, a->arena, asks))
 			return err_set(err, ERR_CORRUPT, "what %s asks can't be read", a->label);
-		a->waiting_for = a->told = waits_for(r, a);
+		a->waiting_for = a->reported = waits_for(r, a);
 		return 0;
 	}
 	*asks = (struct approval){ .message = s->message ? a->command.script : NULL,
@@ -92,7 +92,7 @@ int approve_describe(struct run *r, struct attempt *a, struct err *err)
 	}
 	a->row.approval = approval_encode(asks, a->arena);
 	if (asks->answer == APPROVAL_OPEN)
-		a->waiting_for = a->told = waits_for(r, a);
+		a->waiting_for = a->reported = waits_for(r, a);
 	return 0;
 }
 

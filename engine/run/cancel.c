@@ -10,7 +10,7 @@
 #include "runners/kubernetes/runner.h"
 
 /* Short, because somebody waits for the answer. */
-#define PATIENCE_NS (20 * NS_PER_S)
+#define RETRY_FOR_NS (20 * NS_PER_S)
 
 /* The pid may belong to another process by now, so the start time is compared too. The row isn't
  * trusted: kill(0) and kill(-1) reach far more than an engine, and the start time of a missing
@@ -119,7 +119,8 @@ int run_cancel_jobs(const struct config *c, struct db *db, const struct run_row 
 	int result;
 
 	if (cluster_open(c, r->options_json,
-			 &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &k, err) < 0)
+			 &(struct kube_client_options){ .retry_for_ns = RETRY_FOR_NS }, &k,
+			 err) < 0)
 		return -1;
 	result = kube_delete_run(k.client, k.access.namespace_, k.profile.project, r->id, ret_n,
 				 err);

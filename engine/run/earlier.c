@@ -5,7 +5,7 @@
  * is closed: its task got a result in another way, its key changed, or the run has ended. Attempts
  * that wait for a person go on with any runner.
  *
- * earlier_take_up() reads all attempts of the run once and sorts them into maps by task: `open` (no
+ * earlier_adopt() reads all attempts of the run once and sorts them into maps by task: `open` (no
  * end yet), `done` (succeeded), `past` (how often it failed; of a durable runner only).
  *
  * Invariants: when several engines take a run up at once, one wins: the transaction that claims the
@@ -157,7 +157,7 @@ static int write_lost(struct run *r, struct err *err)
 
 /* A durable runner must adopt the earlier attempts before anything is submitted or forgotten, so
  * that it first finds what they left. Any other runner ends what is left of each attempt. */
-int earlier_take_up(struct run *r, struct err *err)
+int earlier_adopt(struct run *r, struct err *err)
 {
 	const bool durable = r->ctx->runner->ops->durable;
 	const struct attempt_row *v;

@@ -206,7 +206,7 @@ static int write_manifest(struct run *r, struct err *err)
 }
 
 /* Content that others won't find, or that was damaged. The run succeeds, but users should know. */
-static void tell_of_store(struct run *r)
+static void report_store(struct run *r)
 {
 	struct store *s = r->ctx->store;
 	const char *uri = store_uri(s);
@@ -280,6 +280,6 @@ int run_finish(struct run *r, struct err *err)
 		result = run_notices_of(r)->ended(run_notices_of(r)->arg, &r->row, err);
 	if (db_finish_durable(ctx->db, result, err) < 0)
 		return -1;
-	tell_of_store(r);
+	report_store(r);
 	return 0;
 }

@@ -8,7 +8,7 @@
  * a hit, or this machine has no room) gives its turn to the next one.
  *
  * Nobody reports when another engine's place comes free. The first task in line is called again
- * after a while (start_look_again), or when one of our places comes free.
+ * after a while (start_recheck), or when one of our places comes free.
  *
  * Invariant: while a task stands in line, our places and the called tasks add up to the first
  * task's `max`, or the group is full elsewhere and a timer runs.
@@ -136,7 +136,7 @@ int group_enter(struct task *t, const char *name, struct err *err)
 		return 1;
 	g->full_elsewhere = g->n_ours < places_of(t);
 	if (g->full_elsewhere)
-		start_look_again(t->run);
+		start_recheck(t->run);
 	task_move_to_front(t, &g->line);
 	return 0;
 }
@@ -156,7 +156,7 @@ void group_leave(struct task *t)
 	call(g);
 }
 
-void group_look_all(struct run *r)
+void group_recheck_all(struct run *r)
 {
 	for (size_t i = 0; i < map_len(r->tasks.groups); i++) {
 		struct group *g = map_at(r->tasks.groups, i, NULL, NULL);

@@ -55,7 +55,7 @@ struct run_end {
 	bool stopped_early; /* … by its own numbers: it is a trial of a sweep that others beat */
 	bool finally;       /* … and steps of `finally` go on */
 	struct loop_source *finally_timer;
-	bool told; /* a signal came after the last task had ended */
+	bool reported; /* a signal came after the last task had ended */
 	bool done;
 	struct err fatal; /* an error that the run can't survive */
 };
@@ -63,7 +63,7 @@ struct run_end {
 /* What the next transaction writes, and what follows its commit. */
 struct run_journal {
 	/* Attempts with a new reason to wait. */
-	VEC(struct attempt *) news;
+	VEC(struct attempt *) changed;
 	VEC(struct attempt_row *) to_close; /* earlier attempts that nobody continues */
 	VEC(uint64_t) settled; /* attempts whose end is written: the runner may forget them */
 };
@@ -98,7 +98,7 @@ struct run {
 	struct run_earlier earlier;
 	struct run_end end;
 	bool wake; /* something happened that a turn must handle */
-	bool told_waiting;
+	bool reported_waiting;
 	struct {
 		bool listens;                   /* to requests to stop (base/os/stop.h) */
 		struct loop_source *sources[3]; /* … or to signals through the loop alone */
@@ -186,7 +186,7 @@ int start_write_rows(struct run *r, struct err *err);
 /* Submits them to the runner, once the rows are committed. */
 void start_submit(struct run *r);
 /* Sets a timer for another look at ELSEWHERE tasks and at lines for places of other engines. */
-void start_look_again(struct run *r);
+void start_recheck(struct run *r);
 /* Gives back what the task holds: key, lease, and its place or turn in its group. has_result: tasks
  * with the same key find a result on record. */
 void start_give_back(struct task *t, bool has_result);
@@ -230,14 +230,14 @@ int group_enter(struct task *t, const char *name, struct err *err);
 void group_turn_over(struct task *t);
 /* Gives the task's place back, if it has one, and calls the next in line. */
 void group_leave(struct task *t);
-void group_look_all(struct run *r);
+void group_recheck_all(struct run *r);
 /* Aborts when nothing would ever call the group's line. */
 void group_check(struct run *r, const struct group *g);
 
 /* earlier.c: attempts of this run that an earlier engine left */
 /* Claims the run for this engine. ERR_BUSY when another process has taken it up since
  * r->earlier.seen was read. */
-int earlier_take_up(struct run *r, struct err *err);
+int earlier_adopt(struct run *r, struct err *err);
 /* The row of this task's attempt that still goes on; NULL: none. An attempt with another key is
  * added to to_close. */
 struct attempt_row *earlier_row(struct run *r, const struct attempt *a);
@@ -291,7 +291,7 @@ int row_describe(const struct run_context *ctx, const struct pipeline *p,
 		 const struct value *params, const struct run_options *o, struct arena *arena,
 		 struct run_row *row, struct err *err);
 /* Waits for `look` (NULL is fine) and frees it. */
-void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena);
+void row_add_git(struct run_row *row, struct git_query *look, struct arena *arena);
 
 /* The options that resume needs, as canonical JSON in `arena`. */
 

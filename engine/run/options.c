@@ -270,11 +270,11 @@ int row_describe(const struct run_context *ctx, const struct pipeline *p,
 	return pipeline_files_store(p, ctx->config, ctx->store, &row->pipeline_blob, err);
 }
 
-void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena)
+void row_add_git(struct run_row *row, struct git_query *look, struct arena *arena)
 {
 	struct git_facts git;
 
-	git_look_end(look, arena, &git);
+	git_query_end(look, arena, &git);
 	row->git.commit = git.commit;
 	row->git.author = git.author;
 	row->git.dirty = git.dirty;

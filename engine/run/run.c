@@ -60,7 +60,7 @@ void run_deinit(struct run *r)
 				loop_remove(r->ctx->loop, t->history->timer);
 			attempt_free(t->attempt);
 		}
-	VEC_FREE(&r->journal.news);
+	VEC_FREE(&r->journal.changed);
 	VEC_FREE(&r->journal.to_close);
 	VEC_FREE(&r->journal.settled);
 	map_free(r->tasks.by_attempt);
@@ -368,7 +368,7 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct run_options o = *r->o;
-	struct git_look *git;
+	struct git_query *git;
 	int result;
 
 	if (params_resolve(r->pipeline, r->o->overrides, r->o->n_overrides, r->arena, r->params,
@@ -384,7 +384,7 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 	fill_engine(r);
 	if (row_describe(r->ctx, r->pipeline, r->params, &o, r->arena, &r->row, err) < 0)
 		return -1;
-	git = git_look_start(r->ctx->config->project_root, r->ctx->config->state_dir);
+	git = git_query_start(r->ctx->config->project_root, r->ctx->config->state_dir);
 	result = make_plan(r, NULL, 0, err) < 0 || clear_leftovers(r, err) < 0 ? -1 : 0;
 	row_add_git(&r->row, git, r->arena);
 	return result < 0 ? -1 : write_start_and_execute(r, ret, err);
@@ -451,7 +451,7 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	r->row.ended_ns = 0;
 	r->row.message = NULL;
 	fill_engine(r);
-	if (earlier_take_up(r, err) < 0 || make_plan(r, pins, r->earlier.n_pins, err) < 0)
+	if (earlier_adopt(r, err) < 0 || make_plan(r, pins, r->earlier.n_pins, err) < 0)
 		return -1;
 	/* A run that was handed over has no pins for tool versions and image digests. Those found
 	 * here hold from now on. */

@@ -106,11 +106,11 @@ static void look_again(void *arg)
 	r->tasks.look_again = NULL;
 	while ((t = r->tasks.in[PHASE_ELSEWHERE].first))
 		task_set_phase(t, PHASE_READY);
-	group_look_all(r);
+	group_recheck_all(r);
 	r->wake = true;
 }
 
-void start_look_again(struct run *r)
+void start_recheck(struct run *r)
 {
 	if (!r->tasks.look_again)
 		r->tasks.look_again = loop_add_timer(r->ctx->loop, run_mono_ns(r) + 50 * NS_PER_MS,
@@ -270,7 +270,7 @@ static int describe(struct run *r, struct attempt *a, struct err *err)
 
 	if (earlier) {
 		a->row = *earlier;
-		a->told = earlier->waiting;
+		a->reported = earlier->waiting;
 		a->taken_up = true;
 		a->given.number = earlier->number;
 		return 0;
@@ -408,13 +408,13 @@ static int claim(struct task *t, struct err *err)
 		return -1;
 	if (result > 0) {
 		task_set_phase(t, PHASE_ELSEWHERE);
-		start_look_again(r);
-		if (!r->told_waiting) {
+		start_recheck(r);
+		if (!r->reported_waiting) {
 			plan_task_label(r->plan, t->plan, &label);
 			run_notice(r, "%s is being executed by another run: waiting for its result",
 				   label.s);
 		}
-		r->told_waiting = true;
+		r->reported_waiting = true;
 		return 0;
 	}
 	t->has_lease = true;

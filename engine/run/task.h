@@ -99,7 +99,7 @@ struct attempt {
 	const struct approval *asks; /* of a step with `approve`; else NULL */
 	const char *said;            /* … and the answer, once it ended */
 	/* Why it doesn't run yet, and what the record says of that; NULL: nothing. */
-	const char *waiting_for, *told;
+	const char *waiting_for, *reported;
 	/* Of its series, while it runs: the newest step, and the best value of a trial's metric. */
 	double series_step, series_best;
 	bool has_step, has_best;

@@ -108,7 +108,7 @@ void run_on_waiting(void *arg, uint64_t attempt_id, const char *why)
 	if (!a || str_eq(a->waiting_for, why))
 		return;
 	a->waiting_for = why ? arena_strdup(a->arena, why) : NULL;
-	VEC_PUSH(&r->journal.news, a);
+	VEC_PUSH(&r->journal.changed, a);
 	r->wake = true;
 	OBSERVE(r, waiting, attempt_id, a->label, why);
 }
@@ -147,9 +147,9 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	 * that missed them must be repeated. */
 	store_refresh(r->ctx->store, STORE_ACTION, NULL, 0, NULL);
 	if ((f == FAILURE_NONE || f == FAILURE_GATE) && res->outputs)
-		store_told(r->ctx->store, res->outputs, a->step->n_outputs);
+		store_note_present(r->ctx->store, res->outputs, a->step->n_outputs);
 	else if (f == FAILURE_STORE) /* perhaps it lacked content that another process reported */
-		store_told(r->ctx->store, NULL, 0);
+		store_note_present(r->ctx->store, NULL, 0);
 }
 
 /* An attempt's end. */
@@ -195,7 +195,7 @@ static int check_values(struct run *r, struct attempt *a, struct err *err)
 }
 
 /* Once a step: its tasks write the same members. */
-static void tell_of_text(struct run *r, const struct attempt *a)
+static void report_text_metrics(struct run *r, const struct attempt *a)
 {
 	const char *name = a->task->plan->index == 0
 				   ? metrics_first_text(a->result.metrics_json, a->arena)
@@ -231,7 +231,7 @@ static void judge(struct run *r, struct attempt *a)
 				  &last, &res->err) < 0)
 		res->failure = res->err.code == ERR_FAILED ? FAILURE_GATE : FAILURE_OUTPUT;
 	if (res->metrics_json && a->step->measured.metrics && res->failure == FAILURE_NONE)
-		tell_of_text(r, a);
+		report_text_metrics(r, a);
 }
 
 static bool has_result(const struct attempt *a)
@@ -564,16 +564,16 @@ static void estimate(struct run *r)
 
 static int write_ends(struct run *r, struct err *err)
 {
-	for (size_t i = 0; i < r->journal.news.n; i++) {
-		struct attempt *a = r->journal.news.v[i];
+	for (size_t i = 0; i < r->journal.changed.n; i++) {
+		struct attempt *a = r->journal.changed.v[i];
 
-		if (str_eq(a->told, a->waiting_for))
+		if (str_eq(a->reported, a->waiting_for))
 			continue;
 		if (record_attempt_waiting(r->ctx->db, a->row.id, a->waiting_for, err) < 0)
 			return -1;
-		a->told = a->waiting_for;
+		a->reported = a->waiting_for;
 	}
-	r->journal.news.n = 0;
+	r->journal.changed.n = 0;
 	for (struct task *t = r->tasks.in[PHASE_ENDED].first; t; t = t->after)
 		if (write_end(r, t->attempt, err) < 0)
 			return -1;
@@ -590,7 +590,7 @@ static int take_ends(struct run *r, struct err *err)
 	struct task_list *ended = &r->tasks.in[PHASE_ENDED];
 	struct task *t;
 
-	if (ended->n == 0 && r->journal.news.n == 0)
+	if (ended->n == 0 && r->journal.changed.n == 0)
 		return 0;
 	for (t = ended->first; t; t = t->after) {
 		struct attempt *a = t->attempt;
@@ -727,11 +727,11 @@ void run_on_signal(void *arg, int signo)
 	const bool now = r->end.interrupted;
 
 	if (r->end.done) {
-		if (!r->end.told && !r->end.fatal.code)
+		if (!r->end.reported && !r->end.fatal.code)
 			OBSERVE(r, notice,
 				"all tasks have ended and their results are being stored: "
 				"interrupt again to end at once; `cairn resume` does the rest");
-		r->end.told = true;
+		r->end.reported = true;
 		return;
 	}
 	if (r->end.at_once)

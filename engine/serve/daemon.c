@@ -347,7 +347,7 @@ static void on_reload_signal(void *arg, int signo)
 	sdnotify_ready(&d->systemd);
 }
 
-static void tell_status(struct daemon *d)
+static void update_status(struct daemon *d)
 {
 	struct scheduler_counts c =
 		d->scheduler ? scheduler_counts(d->scheduler) : (struct scheduler_counts){ 0 };
@@ -385,9 +385,9 @@ static void on_beat(void *arg)
 	}
 	if (beats % LOOK_BEATS == 0 && atomic_load(&d->phase) == DAEMON_SERVING)
 		daemon_find_pipelines(d);
-	served_look(d);
+	served_poll(d);
 	if (beats % LOOK_BEATS == 1)
-		tell_status(d);
+		update_status(d);
 	if (atomic_load(&d->phase) == DAEMON_SERVING)
 		notifier_look(d->notifier);
 	end_if_idle(d);
@@ -417,16 +417,16 @@ static int open_all(struct daemon *d, struct err *err)
 int daemon_begin(struct daemon *d, struct err *err)
 {
 	atomic_store(&d->phase, DAEMON_STARTING);
-	if (schedule_projects(d, err) < 0 || served_take_up(d, err) < 0)
+	if (schedule_projects(d, err) < 0 || served_adopt(d, err) < 0)
 		return -1;
 	atomic_store(&d->turn.at_ns, daemon_mono_ns(d)); /* the start may have taken long */
 	atomic_store(&d->phase, DAEMON_SERVING);
-	served_look(d);
+	served_poll(d);
 	sdnotify_ready(&d->systemd);
 	if (d->o->serving && d->access) {
 		_cleanup_(str_wipe) struct str once = { 0 };
 
-		access_add_once(d->access, &once);
+		access_add_one_time(d->access, &once);
 		d->o->serving(d->o->arg, d->loop, d->listeners[0].text, once.s);
 	}
 	event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d->n_projects, "pid",

@@ -270,9 +270,9 @@ void leader_end(struct daemon *d);       /* when all work has stopped */
 
 /* served.c */
 #define RUNS_AT_ONCE 64 /* default of max_runs, except for schedules */
-int served_take_up(struct daemon *d, struct err *err);
+int served_adopt(struct daemon *d, struct err *err);
 void served_add(struct daemon *d, struct project *p, const char *run);
-void served_look(struct daemon *d); /* starts runs that are due while there is room */
+void served_poll(struct daemon *d); /* starts runs that are due while there is room */
 /* Cancels a run that waits for its next engine. 1: cancelled. 0: no such run. */
 int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err);
 void served_free(struct daemon *d);

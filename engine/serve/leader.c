@@ -42,7 +42,7 @@ static void on_held(struct daemon *d)
 }
 
 /* Acts on the latest report only: older ones no longer matter. */
-static void on_told(void *arg)
+static void on_lease_change(void *arg)
 {
 	struct daemon *d = arg;
 	struct leader now;
@@ -78,7 +78,7 @@ static void on_change(void *arg, enum kube_lease_state s, const char *holder, co
 	snprintf(d->leader.holder, sizeof(d->leader.holder), "%s", holder ? holder : "");
 	snprintf(d->leader.why, sizeof(d->leader.why), "%s", why ? why : "");
 	pthread_mutex_unlock(&d->lock);
-	loop_post(d->loop, on_told, d);
+	loop_post(d->loop, on_lease_change, d);
 }
 
 int leader_start(struct daemon *d, struct err *err)

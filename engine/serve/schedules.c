@@ -161,10 +161,10 @@ static const char *succeeded_before(struct project *p, const struct firing *f, s
 }
 
 /* Rules are checked when the notice is sent (notify/rules.h). */
-static int tell_metrics(struct daemon *d, const struct scheduled *f, const struct notice *told,
-			struct arena *arena, struct err *err)
+static int notify_metrics(struct daemon *d, const struct scheduled *f, const struct notice *end,
+			  struct arena *arena, struct err *err)
 {
-	struct notice n = *told;
+	struct notice n = *end;
 	bool wanted = false;
 
 	for (size_t i = 0; i < f->decl->n_notify; i++)
@@ -241,7 +241,7 @@ static int on_tell(void *arg, enum schedule_alert kind, const struct scheduled *
 	if (notify(d->notifier, f->decl->notify, f->decl->n_notify, &n, err) < 0)
 		return -1;
 	if ((kind == SCHEDULE_ALERT_SUCCEEDED || kind == SCHEDULE_ALERT_RECOVERED) &&
-	    tell_metrics(d, f, &n, arena, err) < 0)
+	    notify_metrics(d, f, &n, arena, err) < 0)
 		return -1;
 	n.event = NOTIFY_SUCCESS;
 	for (size_t i = 0; kind == SCHEDULE_ALERT_RECOVERED && i < f->decl->n_notify;

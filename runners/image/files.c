@@ -128,18 +128,18 @@ static int want_opened(struct builder *b, const char *names, struct err *err)
 				  names);
 }
 
-static int read_programs(struct builder *b, const struct image_ask *ask, struct err *err)
+static int read_programs(struct builder *b, const struct image_request *request, struct err *err)
 {
 	struct elf_facts f;
 
-	for (size_t i = 0; i < ask->n; i++) {
-		if (elf_read(ask->programs[i], b->arena, &f, err) < 0)
+	for (size_t i = 0; i < request->n; i++) {
+		if (elf_read(request->programs[i], b->arena, &f, err) < 0)
 			return -1;
 		if (i > 0 && f.machine != b->found.v[0]->machine)
 			return err_set(err, ERR_INVALID, "%s is made for another processor than %s",
 				       f.path, b->found.v[0]->path);
 		note(b, &f, NULL);
-		add_file(b, ask->targets[i], f.path, 0755);
+		add_file(b, request->targets[i], f.path, 0755);
 	}
 	return 0;
 }
@@ -200,11 +200,11 @@ static int add_libraries(struct builder *b, struct err *err)
 	return 0;
 }
 
-static int gather_programs(struct builder *b, const struct image_ask *ask, struct err *err)
+static int gather_programs(struct builder *b, const struct image_request *request, struct err *err)
 {
-	if (read_programs(b, ask, err) < 0 || want_needed(b, err) < 0)
+	if (read_programs(b, request, err) < 0 || want_needed(b, err) < 0)
 		return -1;
-	for (const char *const *name = ask->dlopened; name && *name; name++)
+	for (const char *const *name = request->dlopened; name && *name; name++)
 		if (want_opened(b, *name, err) < 0)
 			return -1;
 	return want_needed(b, err) < 0 ? -1 : add_libraries(b, err);
@@ -251,10 +251,10 @@ static int add_zones(struct builder *b, const char *dir, const char *target, uns
 	return r;
 }
 
-static int add_surroundings(struct builder *b, const struct image_ask *ask, struct err *err)
+static int add_surroundings(struct builder *b, const struct image_request *request, struct err *err)
 {
 	static const char *const dirs[] = { "dev", "etc", "proc", "run", "sys", "usr", "var" };
-	const char *certificates = ask->certificates ? ask->certificates : http_ca_file();
+	const char *certificates = request->certificates ? request->certificates : http_ca_file();
 
 	if (!certificates || access(certificates, R_OK) < 0)
 		return err_set(err, ERR_NOT_FOUND,
@@ -272,7 +272,7 @@ static int add_surroundings(struct builder *b, const struct image_ask *ask, stru
 		add_dir(b, dirs[i], 0755);
 	add_dir(b, "tmp", 01777);
 	add_dir(b, "var/tmp", 01777);
-	return add_zones(b, ask->zones ? ask->zones : ZONES, "usr/share/zoneinfo", 0, err);
+	return add_zones(b, request->zones ? request->zones : ZONES, "usr/share/zoneinfo", 0, err);
 }
 
 /* All. */
@@ -303,7 +303,7 @@ static int architecture_of(uint16_t machine, const char **ret, struct err *err)
 		       machine);
 }
 
-int image_files(const struct image_ask *ask, struct arena *arena, struct image_content *ret,
+int image_files(const struct image_request *request, struct arena *arena, struct image_content *ret,
 		struct err *err)
 {
 	struct builder b = { .arena = arena,
@@ -313,14 +313,14 @@ int image_files(const struct image_ask *ask, struct arena *arena, struct image_c
 	const char *architecture = NULL;
 	int r;
 
-	assert(ask->n > 0);
-	r = gather_programs(&b, ask, err);
+	assert(request->n > 0);
+	r = gather_programs(&b, request, err);
 	if (r == 0)
 		r = architecture_of(b.found.v[0]->machine, &architecture, err);
-	for (size_t i = 0; i < ask->n_others && r == 0; i++)
-		add(&b, &ask->others[i]);
+	for (size_t i = 0; i < request->n_others && r == 0; i++)
+		add(&b, &request->others[i]);
 	if (r == 0)
-		r = add_surroundings(&b, ask, err);
+		r = add_surroundings(&b, request, err);
 	/* The parent directories of each file. */
 	for (size_t i = 0, n = b.files.n; i < n && r == 0; i++) {
 		const char *path = b.files.v[i].path;

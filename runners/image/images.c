@@ -171,7 +171,7 @@ static int open_registry(struct images *i, const char *const *own, struct regist
 	if (registry_new(&(struct registry_options){ .docker_configs = t.v.v,
 						     .plain_http = i->o.plain_http,
 						     .ca_pem = i->o.ca_pem,
-						     .patience_ns = i->o.patience_ns },
+						     .retry_for_ns = i->o.retry_for_ns },
 			 ret, err) < 0)
 		return -1;
 	*map_slot_str(i->registries, who.s) = *ret;

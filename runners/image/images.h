@@ -22,7 +22,7 @@ struct images_options {
 	const char *const *pull_secrets; /* for all images: names, NULL-terminated; or NULL */
 	const char *const *plain_http;   /* as in registry_options */
 	const char *ca_pem;
-	int64_t patience_ns;
+	int64_t retry_for_ns;
 };
 struct images;
 struct images *images_new(const struct images_options *o);

@@ -30,7 +30,7 @@ struct image_config {
 
 /* What to put into the image. programs and targets: `n` files of this machine and their places in
  * the image ("usr/bin/cairn"); at least one. */
-struct image_ask {
+struct image_request {
 	const char *const *programs, *const *targets;
 	size_t n;
 	const char *const *dlopened; /* libraries that the programs open by name, NULL-terminated:
@@ -48,7 +48,7 @@ struct image_content {
  * zones, and what the C library needs to resolve names. Libraries are read from the ELF headers and
  * found as the dynamic loader finds them; nothing is executed. The result is in `arena`.
  * ERR_NOT_FOUND names what is missing. */
-int image_files(const struct image_ask *ask, struct arena *arena, struct image_content *ret,
+int image_files(const struct image_request *request, struct arena *arena, struct image_content *ret,
 		struct err *err);
 
 #define IMAGE_DIGEST_MAX 80 /* "sha256:" and 64 digits, with the NUL */

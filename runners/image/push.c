@@ -59,7 +59,7 @@ struct upload {
 	int fd;
 	uint64_t sent, size, chunk;
 	uint64_t furthest; /* the largest value of `sent` */
-	struct patience patience;
+	struct registry_retry retry;
 };
 
 /* The answer has the next URL, and may say how much has arrived ("0-LAST"). */
@@ -151,14 +151,14 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 	if (r == 0 && (c.reply.reply.status == 202 || c.reply.reply.status == 204)) {
 		u->sent = from + n;
 		r = note_progress(u, &c, err);
-		if (r == 0 && u->sent <= u->furthest && !registry_patience_wait(&u->patience, NULL))
+		if (r == 0 && u->sent <= u->furthest && !registry_retry_wait(&u->retry, NULL))
 			r = err_set(
 				err, ERR_IO,
 				"%s takes pieces, but says each time that %llu bytes have arrived",
 				p->ref.host, (unsigned long long)u->sent);
 	} else if (r == 0 ? http_is_transient(&c.reply) || c.reply.reply.status == 416
 			  : why.code == ERR_IO) {
-		if (registry_patience_wait(&u->patience, r == 0 ? &c.reply : NULL))
+		if (registry_retry_wait(&u->retry, r == 0 ? &c.reply : NULL))
 			r = ask_progress(p, u, err);
 		else
 			r = r == 0 ? registry_refused(&c, err) : (*err = why, -1);
@@ -168,7 +168,7 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 	registry_call_deinit(&c);
 	if (r == 0 && u->sent > u->furthest) {
 		u->furthest = u->sent;
-		registry_patience_begin(&u->patience, p->r); /* progress */
+		registry_retry_begin(&u->retry, p->r); /* progress */
 	}
 	return r;
 }
@@ -213,7 +213,7 @@ static int send_blob(struct push *p, const struct image_blob *b, struct err *err
 		return err_set(err, ERR_CORRUPT, "%s has %lld bytes instead of %llu", path,
 			       (long long)st.st_size, (unsigned long long)b->size);
 	r = begin_upload(p, &u, err);
-	registry_patience_begin(&u.patience, p->r);
+	registry_retry_begin(&u.retry, p->r);
 	while (r == 0 && b->size > u.chunk && u.sent < u.size)
 		r = send_chunk(p, &u, err);
 	if (r == 0)

@@ -2,8 +2,8 @@
  * and retries.
  *
  * registry_do() sends, and judge() decides on the answer: it answers a challenge, follows a
- * redirect, and waits after 429 and 5xx. The request ends with any other answer, or when `patience`
- * is over. A call that can't be repeated (`once`) isn't retried.
+ * redirect, and waits after 429 and 5xx. The request ends with any other answer, or when
+ * `retry_for_ns` is over. A call that can't be repeated (`once`) isn't retried.
  *
  * Requests use TLS, unless plain_http names the host, or it is on this machine and doesn't speak
  * TLS (find_base()). Our credentials go only to the registry's own scheme and authority (is_at()):
@@ -31,7 +31,7 @@
 #include "base/time/clock.h"
 #include "runners/image/registry_internal.h"
 
-#define PATIENCE_NS   (30 * NS_PER_S)
+#define RETRY_FOR_NS  (30 * NS_PER_S)
 #define PAUSE_NS      (200 * NS_PER_MS)
 #define PAUSE_MAX_NS  (5 * NS_PER_S)
 #define REDIRECTS_MAX 5
@@ -40,12 +40,12 @@
 
 /* Patience. */
 
-void registry_patience_begin(struct patience *p, const struct registry *r)
+void registry_retry_begin(struct registry_retry *p, const struct registry *r)
 {
-	*p = (struct patience){ .until_ns = clock_mono_ns() + r->patience_ns };
+	*p = (struct registry_retry){ .until_ns = clock_mono_ns() + r->retry_for_ns };
 }
 
-bool registry_patience_wait(struct patience *p, const struct http_request *answer)
+bool registry_retry_wait(struct registry_retry *p, const struct http_request *answer)
 {
 	int64_t pause = answer ? answer->reply.retry_after_ns : 0;
 
@@ -75,7 +75,7 @@ int registry_new(const struct registry_options *o, struct registry **ret, struct
 {
 	struct registry *r = xcalloc(1, sizeof(*r));
 
-	r->patience_ns = o->patience_ns ? o->patience_ns : PATIENCE_NS;
+	r->retry_for_ns = o->retry_for_ns ? o->retry_for_ns : RETRY_FOR_NS;
 	r->arena = arena_new();
 	r->plain_http = copy_list(r->arena, o->plain_http);
 	r->bases = map_new();
@@ -320,8 +320,8 @@ static bool is_at(const char *url, const char *base)
 }
 
 /* 0: the answer is final; 1: send again. */
-static int judge(struct registry_call *c, const char *base, struct patience *p, struct login *l,
-		 unsigned *redirects, struct err *err)
+static int judge(struct registry_call *c, const char *base, struct registry_retry *p,
+		 struct login *l, unsigned *redirects, struct err *err)
 {
 	long status = c->reply.reply.status;
 
@@ -329,7 +329,7 @@ static int judge(struct registry_call *c, const char *base, struct patience *p, 
 		return answer_challenge(c, l, base, err);
 	if (http_is_redirect(status))
 		return follow(c, redirects, err) < 0 ? -1 : 1;
-	return http_is_transient(&c->reply) && !c->once && registry_patience_wait(p, &c->reply);
+	return http_is_transient(&c->reply) && !c->once && registry_retry_wait(p, &c->reply);
 }
 
 int registry_do(struct registry_call *c, struct err *err)
@@ -337,11 +337,11 @@ int registry_do(struct registry_call *c, struct err *err)
 	const char *base = base_of(c->r, c->ref->host);
 	struct login l = { .arena = arena_new() };
 	unsigned redirects = 0;
-	struct patience p;
+	struct registry_retry p;
 	int r;
 
 	assert(c->scope && !c->below != !c->url);
-	registry_patience_begin(&p, c->r);
+	registry_retry_begin(&p, c->r);
 	str_reset(&c->refused);
 	free(c->at);
 	c->at = c->url ? xstrdup(c->url) : xasprintf("%s/v2/%s/%s", base, c->ref->path, c->below);
@@ -353,7 +353,7 @@ int registry_do(struct registry_call *c, struct err *err)
 		registry_secret_free(authorization);
 		if (r == 0)
 			r = judge(c, base, &p, &l, &redirects, err);
-		else if (why.code == ERR_IO && !c->once && registry_patience_wait(&p, NULL))
+		else if (why.code == ERR_IO && !c->once && registry_retry_wait(&p, NULL))
 			r = 1;
 		else if (err)
 			*err = why;

@@ -38,7 +38,7 @@ struct registry_options {
 	const char *const *plain_http; /* hosts that speak HTTP; NULL-terminated. Loopback hosts
 					  fall back to HTTP when they don't speak TLS */
 	const char *ca_pem;            /* or NULL */
-	int64_t patience_ns;           /* 0: 30 s */
+	int64_t retry_for_ns;          /* 0: 30 s */
 };
 struct registry;
 int registry_new(const struct registry_options *o, struct registry **ret, struct err *err);

@@ -51,7 +51,7 @@ struct registry {
 	struct docker_config *docker;
 	const char **plain_http;
 	struct arena *arena; /* holds plain_http */
-	int64_t patience_ns;
+	int64_t retry_for_ns;
 	pthread_mutex_t lock; /* guards the maps */
 	struct map *bases;    /* host → char *: "https://host" */
 	struct map *grants;   /* host, a space, scope → struct grant * */
@@ -59,13 +59,13 @@ struct registry {
 
 /* Retries last this long, with pauses that grow. A registry may say how long to wait
  * (Retry-After). */
-struct patience {
+struct registry_retry {
 	int64_t until_ns;
 	uint32_t failures;
 };
-void registry_patience_begin(struct patience *p, const struct registry *r);
-bool registry_patience_wait(
-	struct patience *p,
+void registry_retry_begin(struct registry_retry *p, const struct registry *r);
+bool registry_retry_wait(
+	struct registry_retry *p,
 	const struct http_request *answer); /* false: patience is over. answer: or NULL */
 
 /* A request to the host of `ref`, below /v2/PATH/, with authentication, redirects and retries. */

@@ -6,7 +6,7 @@
  * refresh token, else a GET with basic authentication, or an anonymous GET without a credential.
  *
  * A realm gets secrets without TLS only if the registry itself has no TLS, or the realm is on this
- * machine (may_be_told()). A realm that answers 400, 401 or 403 has refused this credential
+ * machine (may_get_credentials()). A realm that answers 400, 401 or 403 has refused this credential
  * (GRANT_REFUSED), and the caller tries the next; 5xx are retried. Strings with secrets are wiped.
  *
  * Nothing is kept here: registry.c keeps grants under its lock. Any thread.
@@ -115,7 +115,7 @@ static int ask_realm(const struct registry_call *c, const char *realm, const str
 				    .max_bytes = TOKEN_BYTES_MAX,
 				    .timeout_ns = TOKEN_NS,
 				    .headers = headers };
-	struct patience p;
+	struct registry_retry p;
 	bool again;
 	int result;
 
@@ -136,7 +136,7 @@ static int ask_realm(const struct registry_call *c, const char *realm, const str
 		headers[0] = who->user.len ? basic.s : NULL;
 	}
 	ask.url = url.s;
-	registry_patience_begin(&p, c->r);
+	registry_retry_begin(&p, c->r);
 	do {
 		struct http_request q = ask;
 		struct err why = { 0 };
@@ -144,7 +144,7 @@ static int ask_realm(const struct registry_call *c, const char *realm, const str
 		result = http_do(c->r->http, &q, &why) < 0
 				 ? -1
 				 : judge(&q, realm, c->ref->host, ret, &why);
-		again = result < 0 && why.code == ERR_IO && registry_patience_wait(&p, &q);
+		again = result < 0 && why.code == ERR_IO && registry_retry_wait(&p, &q);
 		if (result < 0 && !again)
 			*err = why;
 		str_wipe(&q.reply.body);
@@ -159,7 +159,7 @@ static int ask_realm(const struct registry_call *c, const char *realm, const str
 /* All. */
 
 /* A registry that speaks TLS must not make us send a password without TLS. */
-static bool may_be_told(const char *realm, const char *base)
+static bool may_get_credentials(const char *realm, const char *base)
 {
 	if (strlen(realm) > REGISTRY_URL_MAX)
 		return false;
@@ -175,7 +175,7 @@ static int get_bearer(const struct registry_call *c, const char *base,
 	_cleanup_(freep) char *own_scope = xasprintf("repository:%s:%s", c->ref->path, c->scope);
 	_cleanup_(str_deinit) struct str query = { 0 };
 
-	if (!may_be_told(challenge->realm, base))
+	if (!may_get_credentials(challenge->realm, base))
 		return err_set(err, ERR_INVALID,
 			       "%s wants tokens from `%.200s`, which isn't reached over TLS",
 			       c->ref->host, challenge->realm);

@@ -119,7 +119,7 @@ struct kube_verdict {
 	bool unexplained; /* its pod was deleted: the Job's condition may still say why */
 	bool broken;      /* SAVING: one of several nodes has failed, others go on */
 };
-struct kube_seen {
+struct kube_observed {
 	const struct job_facts *job; /* NULL: not seen */
 	bool gone;                   /* it existed and is gone */
 	bool podless; /* it (or this index of it) is over, and no facts of a pod will come */
@@ -128,6 +128,6 @@ struct kube_seen {
 	size_t n;
 	unsigned nodes; /* how many pods there should be */
 };
-void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret);
+void kube_judge(const struct kube_observed *s, int64_t now_ns, struct kube_verdict *ret);
 
 #endif

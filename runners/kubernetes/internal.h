@@ -90,7 +90,7 @@ struct job {
 	uint64_t id;                  /* of the first attempt */
 	const struct kube_kind *kind; /* the Job of Kubernetes, or an operator's object instead */
 	enum job_state state;
-	struct kube_room room;
+	struct kube_capacity capacity;
 	VEC(struct bundle *) bundles; /* by index; at least one */
 	char name[64];
 	char uid[64];           /* "" unknown */
@@ -107,13 +107,13 @@ struct job {
 	int64_t asked_ns; /* last request for events */
 	char *trouble;    /* why it couldn't be created, or the message of its events; NULL: none */
 	bool deleting, deleted;
-	bool half_made, mending; /* for a gang of a dead engine: its Service and policy may be
+	bool incomplete, repairing; /* for a gang of a dead engine: its Service and policy may be
 				    missing; they are being created */
 };
 
 /* From a watch's thread to the loop's. */
-struct news {
-	enum { NEWS_JOB, NEWS_POD } kind;
+struct watch_event {
+	enum { WATCHED_JOB, WATCHED_POD } kind;
 	const struct kube_kind *of; /* of Jobs: which kind */
 	enum kube_event event;
 	/* Instead of an object: the server can't be reached; it refuses us; it knows no such
@@ -122,12 +122,12 @@ struct news {
 	struct job_facts job;
 	struct pod_facts pod;
 	char *text;
-	struct news *next;
+	struct watch_event *next;
 };
 struct inbox {
 	pthread_mutex_t lock;
 	pthread_cond_t room;
-	struct news *first, **last;
+	struct watch_event *first, **last;
 	size_t n;
 	bool closed;
 	int fd; /* eventfd: the inbox isn't empty */
@@ -241,7 +241,7 @@ void runner_reconcile_all(struct kube *k);
 /* kubernetes/requests.c: blocking work */
 void job_make(struct job *j); /* a paused job with at least one member */
 /* For a gang whose earlier engine died: creates the objects that are missing. */
-void job_mend(struct job *j);
+void job_repair(struct job *j);
 void job_delete(struct job *j);                          /* Background, precondition: its uid */
 void bundle_delete_pods(struct bundle *b, bool at_once); /* living ones */
 void bundle_forget_pods(struct bundle *b);               /* ended ones */

@@ -459,7 +459,7 @@ static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
 	}
 }
 
-static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
+static void judge_no_pod(const struct kube_observed *s, struct kube_verdict *v)
 {
 	*v = (struct kube_verdict){ .exit_code = -1, .since_ns = s->job ? s->job->created_ns : 0 };
 	if (s->gone || s->podless) {
@@ -492,12 +492,12 @@ static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 		       : 1; /* killed; a library aborts when it misses its peer */
 }
 
-struct culprit {
+struct candidate {
 	struct kube_verdict v;
 	int weight; /* -1: none */
 };
 
-static bool is_cause(const struct culprit *a, const struct culprit *than)
+static bool is_cause(const struct candidate *a, const struct candidate *than)
 {
 	int64_t apart = a->v.since_ns - than->v.since_ns;
 
@@ -517,9 +517,9 @@ static void prefix(struct kube_verdict *v, unsigned index, unsigned nodes)
 		say(v, "node %u of %u: %s", index, nodes, copy.text);
 }
 
-static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret)
+static void judge_gang(const struct kube_observed *s, int64_t now_ns, struct kube_verdict *ret)
 {
-	struct culprit cause = { .weight = -1 };
+	struct candidate cause = { .weight = -1 };
 	struct kube_verdict slowest = { .stage = STAGE_ENDED }, first = { 0 };
 	_cleanup_(freep) const struct pod_facts **pods = xcalloc(s->nodes, sizeof(*pods));
 	bool set = false;
@@ -533,7 +533,7 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 	}
 	for (unsigned i = 0; i < s->nodes; i++) {
 		const struct pod_facts *p = pods[i];
-		struct culprit c = { .weight = -1 };
+		struct candidate c = { .weight = -1 };
 
 		/* It has ended well, and its result isn't needed. */
 		if (!p && i > 0 && s->podless && s->job && s->job->complete)
@@ -567,7 +567,7 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 	ret->program_ran |= first.program_ran;
 }
 
-void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret)
+void kube_judge(const struct kube_observed *s, int64_t now_ns, struct kube_verdict *ret)
 {
 	const struct job_facts *job = s->job;
 	const struct pod_facts *p = NULL;

@@ -3,8 +3,8 @@
  * job_reconcile() and bundle_reconcile() are idempotent and may be called at any time: after every
  * event, after every request, once a second. For each open bundle, judge() makes a verdict from the
  * facts, and the actions follow in a fixed order: cancellations, time limits (limit()), missing
- * objects of a gang (job_mend()), the start, the end (bundle_end()), and otherwise a reason why it
- * waits. Only changes are reported: each member remembers its last report.
+ * objects of a gang (job_repair()), the start, the end (bundle_end()), and otherwise a reason why
+ * it waits. Only changes are reported: each member remembers its last report.
  *
  * Time limits are one table (`limits`): what each stage waits for, for how long, and which failure
  * it becomes. They are suspended while the server can't be reached (`trouble`), because then nobody
@@ -44,7 +44,7 @@
 /* How long the first request may be refused: a new Role is known everywhere by then. */
 #define DENIED_NS (5 * NS_PER_S)
 
-static void tell_waiting(struct member *m, const char *why)
+static void report_waiting(struct member *m, const char *why)
 {
 	struct runner *r = &m->k->base;
 
@@ -58,13 +58,13 @@ static void tell_waiting(struct member *m, const char *why)
 		r->events.waiting(r->events.arg, m->a->id, why);
 }
 
-static void tell_all(struct bundle *b, const char *why)
+static void report_all(struct bundle *b, const char *why)
 {
 	for (size_t i = 0; i < b->members.n; i++)
-		tell_waiting(b->members.v[i], why);
+		report_waiting(b->members.v[i], why);
 }
 
-static void tell_started(struct bundle *b, int64_t wall_ns)
+static void report_started(struct bundle *b, int64_t wall_ns)
 {
 	struct runner *r = &b->k->base;
 
@@ -282,21 +282,21 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 static void say_why(struct bundle *b, const struct kube_verdict *v)
 {
 	if (b->k->trouble) {
-		tell_all(b, b->k->trouble);
+		report_all(b, b->k->trouble);
 	} else if (v->stage >= STAGE_RUNNING) {
 		const char *said = pod_unready(b) ? b->trouble : NULL;
 
-		tell_all(b, said ? said : v->text);
+		report_all(b, said ? said : v->text);
 	} else if (b->j->trouble && v->stage == STAGE_CREATED) {
-		tell_all(b, b->j->trouble);
+		report_all(b, b->j->trouble);
 	} else if (b->j->trouble && v->stage == STAGE_QUEUED) {
 		_cleanup_(freep) char *text = xasprintf("%s: %s", v->text, b->j->trouble);
 
-		tell_all(b, text);
+		report_all(b, text);
 	} else if (b->trouble && v->stage == STAGE_STARTING) {
-		tell_all(b, b->trouble);
+		report_all(b, b->trouble);
 	} else {
-		tell_all(b, v->text);
+		report_all(b, v->text);
 	}
 }
 
@@ -344,12 +344,12 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 {
 	_cleanup_(freep) const struct pod_facts **pods = xcalloc(b->pods.n + 1, sizeof(*pods));
 	int64_t now = kube_wall(b->k) + b->k->skew_ns;
-	struct kube_seen seen = { .job = b->j->seen ? &b->j->f : NULL,
-				  .gone = b->j->gone,
-				  .podless = is_podless(b),
-				  .pods = pods,
-				  .n = b->pods.n,
-				  .nodes = b->nodes };
+	struct kube_observed seen = { .job = b->j->seen ? &b->j->f : NULL,
+				      .gone = b->j->gone,
+				      .podless = is_podless(b),
+				      .pods = pods,
+				      .n = b->pods.n,
+				      .nodes = b->nodes };
 
 	for (size_t i = 0; i < b->pods.n; i++) {
 		struct pod_facts *f = &b->pods.v[i]->f;
@@ -405,15 +405,15 @@ static void look_there(struct bundle *b)
 		v.class = b->imposed;
 		snprintf(v.text, sizeof(v.text), "%s", b->imposed_text);
 	}
-	if (b->j->half_made && v.stage != STAGE_ENDED)
-		job_mend(b->j);
+	if (b->j->incomplete && v.stage != STAGE_ENDED)
+		job_repair(b->j);
 	/* The Job's controller ends the other pods of a gang itself; an operator may not. */
 	if (v.broken && !kube_kind_is_job(b->j->kind))
 		job_delete(b->j);
 	if (v.program_ran)
-		tell_started(b, v.stage == STAGE_RUNNING ? v.since_ns : 0);
+		report_started(b, v.stage == STAGE_RUNNING ? v.since_ns : 0);
 	if (v.stage == STAGE_ENDED && kube_mono(b->k) < b->fetched_ns) {
-		tell_all(b, b->trouble);
+		report_all(b, b->trouble);
 		return;
 	}
 	if (v.stage == STAGE_ENDED) {
@@ -450,10 +450,10 @@ static void end_all(struct job *j, enum failure_class class, const char *text)
 			bundle_end(j->bundles.v[i], &v);
 }
 
-static void tell_job(struct job *j, const char *why)
+static void report_job(struct job *j, const char *why)
 {
 	for (size_t i = 0; i < j->bundles.n; i++)
-		tell_all(j->bundles.v[i], why);
+		report_all(j->bundles.v[i], why);
 }
 
 static bool is_awaited(const struct job *j)
@@ -482,7 +482,7 @@ static void look_paused(struct job *j)
 	} else if (j->k->shut_out) {
 		end_all(j, FAILURE_FAILED, j->k->trouble);
 	} else {
-		tell_job(j, j->trouble);
+		report_job(j, j->trouble);
 		if (now >= j->again_ns)
 			job_make(j);
 	}
@@ -495,7 +495,7 @@ void job_reconcile(struct job *j)
 	if (j->state == JOB_PAUSED)
 		look_paused(j);
 	else if (j->state == JOB_MAKING && j->k->trouble && !job_is_cancelled(j))
-		tell_job(j, j->k->trouble);
+		report_job(j, j->k->trouble);
 	for (size_t i = 0; i < j->bundles.n; i++)
 		look_open(j->bundles.v[i]);
 	job_settle(j);
@@ -505,7 +505,7 @@ void job_reconcile(struct job *j)
 static void look_held(struct kube *k)
 {
 	for (size_t i = 0; i < k->held.n; i++)
-		tell_waiting(k->held.v[i], k->trouble);
+		report_waiting(k->held.v[i], k->trouble);
 	while (k->shut_out && k->held.n) {
 		struct member *m = k->held.v[--k->held.n];
 		struct runner_result r = { .failure = FAILURE_FAILED, .exit_status = -1 };

@@ -1,6 +1,6 @@
-/* runners/kubernetes/requests.c — requests that make, mend and delete Jobs.
+/* runners/kubernetes/requests.c — requests that make, repair and delete Jobs.
  *
- * Each request is a struct of its own (making, mending, deletion): the loop's thread fills it, a
+ * Each request is a struct of its own (making, repairing, deletion): the loop's thread fills it, a
  * worker carries it out, and a second function handles the result on the loop's thread. A worker
  * touches only its struct, the client and the options. The attempts that a making points to stay
  * until it is over, because a Job in JOB_MAKING is neither freed nor reported. Objects that may
@@ -291,13 +291,13 @@ void job_make(struct job *j)
 	m->k = j->k;
 	m->kind = j->kind;
 	m->arena = arena_new();
-	m->per_pod = j->bundles.n > 1 ? j->room.per_pod : 0;
-	m->attempts =
-		arena_alloc(m->arena, (j->bundles.n * j->room.per_pod + 1) * sizeof(*m->attempts));
+	m->per_pod = j->bundles.n > 1 ? j->capacity.per_pod : 0;
+	m->attempts = arena_alloc(m->arena,
+				  (j->bundles.n * j->capacity.per_pod + 1) * sizeof(*m->attempts));
 	for (size_t b = 0; b < j->bundles.n; b++)
 		for (size_t i = 0; i < j->bundles.v[b]->members.n; i++)
 			m->attempts[m->n++] = j->bundles.v[b]->members.v[i]->a;
-	assert(m->n > 0 && m->n <= j->bundles.n * j->room.per_pod);
+	assert(m->n > 0 && m->n <= j->bundles.n * j->capacity.per_pod);
 	m->spec = j->spec;
 	kube_job_name(m->attempts[0], m->name);
 	j->state = JOB_MAKING;
@@ -306,36 +306,36 @@ void job_make(struct job *j)
 
 /* The other objects of a gang. */
 
-struct mending {
+struct repair {
 	struct kube *k;
 	uint64_t id;
 	json_t *parts;
 	int result;
 };
 
-static void mend(void *arg)
+static void repair(void *arg)
 {
-	struct mending *m = arg;
+	struct repair *m = arg;
 	struct err ignored = { 0 }; /* the gang's own time limit reports it */
 
 	m->result = atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->parts, &ignored);
 }
 
-static void mended(void *arg)
+static void repaired(void *arg)
 {
-	struct mending *m = arg;
+	struct repair *m = arg;
 	struct job *j = map_get(m->k->by_id.jobs, &m->id, sizeof(m->id));
 
 	if (j) {
-		j->half_made = m->result < 0;
-		j->mending = false;
+		j->incomplete = m->result < 0;
+		j->repairing = false;
 		j->again_ns = kube_mono(j->k) + MEND_AGAIN_NS;
 	}
 	json_decref(m->parts);
 	free(m);
 }
 
-void job_mend(struct job *j)
+void job_repair(struct job *j)
 {
 	const struct bundle *b = j->bundles.v[0];
 	const struct kube_job of = { .profile = j->k->o.profile,
@@ -343,22 +343,22 @@ void job_mend(struct job *j)
 					     &(const struct runner_attempt *){ b->members.v[0]->a },
 				     .n = 1,
 				     .spec = &j->spec };
-	struct mending *m;
+	struct repair *m;
 	struct err ignored = { 0 };
 
-	if (j->mending || !*j->uid || kube_mono(j->k) < j->again_ns)
+	if (j->repairing || !*j->uid || kube_mono(j->k) < j->again_ns)
 		return;
 	m = xcalloc(1, sizeof(*m));
 	m->k = j->k;
 	m->id = j->id;
 	if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 ||
 	    kube_gang_objects(&of, j->uid, &m->parts, &ignored) < 0) {
-		j->half_made = false; /* this engine would make them differently */
+		j->incomplete = false; /* this engine would make them differently */
 		free(m);
 		return;
 	}
-	j->mending = true;
-	pool_submit(j->k->pool, mend, mended, m);
+	j->repairing = true;
+	pool_submit(j->k->pool, repair, repaired, m);
 }
 
 /* Deleting. */

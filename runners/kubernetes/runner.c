@@ -33,7 +33,7 @@
 #define GATHER_LONG_NS  (500 * NS_PER_MS) /* while BACKLOG attempts wait for their start */
 #define BACKLOG         32
 #define FRESH_LOOK      64              /* how many of a turn's newest Jobs are searched for room */
-#define PATIENCE_NS     (10 * NS_PER_S) /* then the user gets a message; it is retried */
+#define RETRY_FOR_NS    (10 * NS_PER_S) /* then the user gets a message; it is retried */
 #define SKEW_UNKNOWN    (-(1LL << 60))
 
 /* Attempts are copied, because workers read them, and a leaving engine doesn't wait for workers. */
@@ -126,11 +126,11 @@ static struct bundle *shared(const struct member *m, struct job *const *fresh, s
 	for (size_t i = n; i-- > 0 && n - i <= FRESH_LOOK;) {
 		struct job *j = fresh[i]; /* its pods are filled one after the other */
 		size_t last = j->bundles.n - 1,
-		       there = last * j->room.per_pod + j->bundles.v[last]->members.n,
-		       index = there / j->room.per_pod;
+		       there = last * j->capacity.per_pod + j->bundles.v[last]->members.n,
+		       index = there / j->capacity.per_pod;
 
-		if (index < j->room.pods &&
-		    kube_job_takes(j->bundles.v[0]->members.v[0]->a, m->a, j->room.pods == 1))
+		if (index < j->capacity.pods &&
+		    kube_job_takes(j->bundles.v[0]->members.v[0]->a, m->a, j->capacity.pods == 1))
 			return job_bundle(j, (unsigned)index);
 	}
 	return NULL;
@@ -146,7 +146,7 @@ static void place(struct kube *k, struct member *m, struct job ***fresh, size_t 
 	if (j && (j->state == JOB_SEEN || j->state == JOB_THERE) && (j->seen || b->pods.n)) {
 		if (!b->members.n)
 			b->stage_ns = kube_mono(k);
-		j->half_made = j->state == JOB_SEEN && m->a->on.gang.nodes > 1;
+		j->incomplete = j->state == JOB_SEEN && m->a->on.gang.nodes > 1;
 		j->state = JOB_THERE;
 		bundle_join(b, m);
 		return;
@@ -156,7 +156,7 @@ static void place(struct kube *k, struct member *m, struct job ***fresh, size_t 
 		j = job_of(k, id);
 		j->state = JOB_PAUSED;
 		j->kind = kube_job_kind(k->o.profile, m->a);
-		kube_job_room(k->o.profile, m->a, &j->room);
+		kube_job_capacity(k->o.profile, m->a, &j->capacity);
 		*fresh = xreallocarray(*fresh, *n + 1, sizeof(**fresh));
 		(*fresh)[(*n)++] = j;
 		b = j->bundles.v[0];
@@ -401,7 +401,7 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	struct kube_client_options co = o->client;
 
 	assert(o->access && o->profile);
-	co.patience_ns = co.patience_ns ? co.patience_ns : PATIENCE_NS;
+	co.retry_for_ns = co.retry_for_ns ? co.retry_for_ns : RETRY_FOR_NS;
 	k->base.ops = &kube_ops;
 	k->loop = l;
 	k->o = *o;

@@ -3,7 +3,7 @@
  * Two watches, of Jobs and of pods of one run, have a thread each (api/watch.c); so has the watch
  * of each operator's objects that the run uses (job/kind.h). There on_event() turns an object into
  * facts and puts them into the inbox. An eventfd wakes the loop, where take() takes them in, at
- * most NEWS_A_TURN of them a turn. When the inbox is full, the watch's thread waits, and so does
+ * most EVENTS_A_TURN of them a turn. When the inbox is full, the watch's thread waits, and so does
  * the server.
  *
  * A list has a generation: it grows at SYNC_BEGIN, each fact is marked with it, and at SYNC_END
@@ -25,9 +25,9 @@
  * may change at once. */
 #define INBOX_MAX 8192
 /* Bounded work a turn. */
-#define NEWS_A_TURN 512
+#define EVENTS_A_TURN 512
 
-static void news_free(struct news *n)
+static void watch_event_free(struct watch_event *n)
 {
 	job_facts_deinit(&n->job);
 	pod_facts_deinit(&n->pod);
@@ -37,7 +37,7 @@ static void news_free(struct news *n)
 
 /* Threads of the watches. */
 
-static void put(struct kube *k, struct news *n)
+static void put(struct kube *k, struct watch_event *n)
 {
 	struct inbox *in = &k->inbox;
 	bool closed;
@@ -53,7 +53,7 @@ static void put(struct kube *k, struct news *n)
 	}
 	pthread_mutex_unlock(&in->lock);
 	if (closed)
-		news_free(n);
+		watch_event_free(n);
 	else
 		(void)!write(in->fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
@@ -61,15 +61,15 @@ static void put(struct kube *k, struct news *n)
 static void on_event(void *arg, enum kube_event e, const json_t *object)
 {
 	struct view *v = arg;
-	struct news *n = xcalloc(1, sizeof(*n));
+	struct watch_event *n = xcalloc(1, sizeof(*n));
 
 	n->kind = v->kind;
 	n->of = v->of;
 	n->event = e;
 	if (e != KUBE_SYNC_BEGIN && e != KUBE_SYNC_END &&
-	    (v->kind == NEWS_JOB ? job_facts_of(v->of, object, &n->job)
-				 : pod_facts_of(object, &n->pod)) < 0)
-		news_free(n);
+	    (v->kind == WATCHED_JOB ? job_facts_of(v->of, object, &n->job)
+				    : pod_facts_of(object, &n->pod)) < 0)
+		watch_event_free(n);
 	else
 		put(v->k, n);
 }
@@ -77,7 +77,7 @@ static void on_event(void *arg, enum kube_event e, const json_t *object)
 static void on_trouble(void *arg, const struct err *err, bool denied)
 {
 	struct view *v = arg;
-	struct news *n = xcalloc(1, sizeof(*n));
+	struct watch_event *n = xcalloc(1, sizeof(*n));
 
 	n->kind = v->kind;
 	n->of = v->of;
@@ -105,7 +105,7 @@ static void learn_time(struct kube *k, int64_t stamp_ns)
 		k->skew_ns = skew;
 }
 
-static void take_job(struct kube *k, struct news *n)
+static void take_job(struct kube *k, struct watch_event *n)
 {
 	uint64_t id = n->job.attempt_id;
 	struct job *j;
@@ -147,7 +147,7 @@ static struct pod *pod_of(struct bundle *b, const char *uid)
 	return p;
 }
 
-static void take_pod(struct kube *k, struct news *n)
+static void take_pod(struct kube *k, struct watch_event *n)
 {
 	struct job *j = job_of(k, n->pod.attempt_id);
 	struct bundle *b;
@@ -185,10 +185,10 @@ static void end_sync(struct kube *k, struct view *v)
 	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
 		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
 
-		if (j && v->kind == NEWS_JOB && j->kind == v->of && j->seen &&
+		if (j && v->kind == WATCHED_JOB && j->kind == v->of && j->seen &&
 		    j->generation < v->generation)
 			j->gone = true;
-		for (size_t b = 0; j && v->kind == NEWS_POD && b < j->bundles.n; b++) {
+		for (size_t b = 0; j && v->kind == WATCHED_POD && b < j->bundles.n; b++) {
 			struct bundle *of = j->bundles.v[b];
 
 			for (size_t n = 0; n < of->pods.n; n++)
@@ -209,7 +209,7 @@ static void count_trouble(const struct kube *k, bool *ret_troubled, bool *ret_de
 	}
 }
 
-static void take_trouble(struct kube *k, struct view *v, struct news *n)
+static void take_trouble(struct kube *k, struct view *v, struct watch_event *n)
 {
 	bool troubled, denied, was_denied;
 
@@ -237,9 +237,9 @@ static void take_trouble(struct kube *k, struct view *v, struct news *n)
 	runner_reconcile_all(k);
 }
 
-static void take(struct kube *k, struct news *n)
+static void take(struct kube *k, struct watch_event *n)
 {
-	struct view *v = n->kind == NEWS_JOB ? &k->jobs[kube_kind_number(n->of)] : &k->pods;
+	struct view *v = n->kind == WATCHED_JOB ? &k->jobs[kube_kind_number(n->of)] : &k->pods;
 
 	if (n->trouble) {
 		take_trouble(k, v, n);
@@ -247,16 +247,16 @@ static void take(struct kube *k, struct news *n)
 		v->generation++;
 	} else if (n->event == KUBE_SYNC_END) {
 		end_sync(k, v);
-	} else if (n->kind == NEWS_JOB) {
+	} else if (n->kind == WATCHED_JOB) {
 		take_job(k, n);
 	} else if (of_interest(k, n->pod.attempt_id) && (*n->pod.job_uid || n->pod.owner)) {
 		take_pod(k, n);
 	}
 }
 
-static struct news *get(struct inbox *in)
+static struct watch_event *get(struct inbox *in)
 {
-	struct news *n;
+	struct watch_event *n;
 
 	pthread_mutex_lock(&in->lock);
 	n = in->first;
@@ -274,16 +274,16 @@ static struct news *get(struct inbox *in)
 static void on_inbox(void *arg, int fd, uint32_t events)
 {
 	struct kube *k = arg;
-	struct news *n;
+	struct watch_event *n;
 	uint64_t count;
 	int rounds = 0;
 
 	(void)!read(fd, &count, sizeof(count));
-	while (rounds++ < NEWS_A_TURN && (n = get(&k->inbox))) {
+	while (rounds++ < EVENTS_A_TURN && (n = get(&k->inbox))) {
 		take(k, n);
-		news_free(n);
+		watch_event_free(n);
 	}
-	if (rounds > NEWS_A_TURN)
+	if (rounds > EVENTS_A_TURN)
 		(void)!write(fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
 
@@ -294,8 +294,8 @@ int inbox_open(struct kube *k, struct err *err)
 	struct inbox *in = &k->inbox;
 
 	for (size_t i = 0; i < KUBE_KINDS; i++)
-		k->jobs[i] = (struct view){ .k = k, .kind = NEWS_JOB, .of = &kube_kinds[i] };
-	k->pods = (struct view){ .k = k, .kind = NEWS_POD };
+		k->jobs[i] = (struct view){ .k = k, .kind = WATCHED_JOB, .of = &kube_kinds[i] };
+	k->pods = (struct view){ .k = k, .kind = WATCHED_POD };
 	in->last = &in->first;
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->room, NULL);
@@ -308,7 +308,7 @@ int inbox_open(struct kube *k, struct err *err)
 void inbox_close(struct kube *k)
 {
 	struct inbox *in = &k->inbox;
-	struct news *n;
+	struct watch_event *n;
 
 	pthread_mutex_lock(&in->lock);
 	in->closed = true;
@@ -319,7 +319,7 @@ void inbox_close(struct kube *k)
 	kube_watch_free(k->pods.watch);
 	loop_remove(k->loop, k->inbox_source);
 	while ((n = get(in)))
-		news_free(n);
+		watch_event_free(n);
 	if (in->fd >= 0)
 		close(in->fd);
 	free(k->trouble);

@@ -41,7 +41,7 @@ struct item {
 	struct shared *shared;
 	size_t shard;
 	uint32_t first, n; /* copies */
-	struct made made[COPIES_AT_ONCE];
+	struct augmented made[COPIES_AT_ONCE];
 	int images;
 	char *bad; /* what is wrong with the sample; NULL: nothing */
 };
@@ -142,7 +142,7 @@ static void name_sample(struct err *err, const char *shard, const char *key)
 static int check_results(const struct item *item, struct err *err)
 {
 	for (uint32_t i = 0; i < item->n; i++) {
-		const struct made *m = &item->made[i];
+		const struct augmented *m = &item->made[i];
 
 		if (m->key && shard_check_sample(m->key, m->fields, m->n_fields, err) < 0)
 			return err_wrap(err, "what it becomes can't be in a shard");
@@ -155,7 +155,7 @@ static int check_results(const struct item *item, struct err *err)
 static int make_unchanged(struct step *s, struct item *item, struct err *err)
 {
 	for (uint32_t i = 0; i < item->n; i++)
-		made_deinit(&item->made[i]);
+		augmented_deinit(&item->made[i]);
 	if (s->plan.on_bad != ON_BAD_KEEP)
 		return 0;
 	for (uint32_t i = 0; i < item->n; i++)
@@ -234,7 +234,7 @@ static void drop_item(void *arg, void *p)
 	struct item *item = p;
 
 	for (uint32_t i = 0; i < item->n; i++)
-		made_deinit(&item->made[i]);
+		augmented_deinit(&item->made[i]);
 	shared_unref(item->shared);
 	free(item->bad);
 	free(item);
@@ -261,7 +261,7 @@ static int write_item(void *arg, void *p, struct err *err)
 
 	count_bad(s, item);
 	for (uint32_t i = 0; i < item->n && r == 0; i++) {
-		const struct made *m = &item->made[i];
+		const struct augmented *m = &item->made[i];
 
 		if (!m->key)
 			continue;

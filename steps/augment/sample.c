@@ -12,7 +12,7 @@
  *
  * Invariants: the random key is the sample's, not the field's, so all images and masks of a copy
  * get the same draws. Nothing depends on which copies share an item. On an error every result is
- * freed (made_deinit()).
+ * freed (augmented_deinit()).
  *
  * A plan is shared and never changes; a workspace belongs to one thread. Keys and names may be any
  * bytes, so they are made printable for errors. augment.c counts or skips bad samples.
@@ -132,8 +132,8 @@ struct job {
 	struct workspace *ws;
 	struct random_key key;
 	uint32_t first, n;
-	struct made *made; /* by copy */
-	json_t **records;  /* by copy, the drawn values; NULL: not wanted */
+	struct augmented *made; /* by copy */
+	json_t **records;       /* by copy, the drawn values; NULL: not wanted */
 
 	const struct shard_field *field; /* the current one */
 	struct codec_options codec;
@@ -265,34 +265,34 @@ static int write_image(const struct job *j, struct str *out, struct err *err)
 
 /* Results. */
 
-void made_deinit(struct made *m)
+void augmented_deinit(struct augmented *m)
 {
 	for (size_t i = 0; i < m->n_owned; i++)
 		free(m->owned[i]);
 	free(m->owned);
 	free(m->fields);
 	free(m->key);
-	*m = (struct made){ 0 };
+	*m = (struct augmented){ 0 };
 }
 
-static void made_init(struct made *m, const struct plan *p, const struct shard_sample *s,
+static void made_init(struct augmented *m, const struct plan *p, const struct shard_sample *s,
 		      uint32_t copy)
 {
-	*m = (struct made){ .key = p->copies > 1 ? xasprintf("%s-%u", s->key, copy)
-						 : xstrdup(s->key),
-			    .n_fields = s->n_fields };
+	*m = (struct augmented){ .key = p->copies > 1 ? xasprintf("%s-%u", s->key, copy)
+						      : xstrdup(s->key),
+				 .n_fields = s->n_fields };
 	m->fields =
 		xcalloc(s->n_fields + 1, sizeof(*m->fields)); /* one more for the drawn values */
 	memcpy(m->fields, s->fields, s->n_fields * sizeof(*m->fields));
 	m->owned = xcalloc(2 * (s->n_fields + 1), sizeof(*m->owned));
 }
 
-static void *own(struct made *m, void *p)
+static void *own(struct augmented *m, void *p)
 {
 	return m->owned[m->n_owned++] = p;
 }
 
-static const char *result_name(const struct job *j, struct made *m)
+static const char *result_name(const struct job *j, struct augmented *m)
 {
 	static const char *const parts[] = {
 		[IMAGE_JPEG] = "jpg", [IMAGE_PNG] = "png", [IMAGE_NPY] = "npy"
@@ -309,7 +309,7 @@ static const char *result_name(const struct job *j, struct made *m)
 /* Makes field number `at` of copy number `i` of the job. */
 static int make_field(const struct job *j, size_t at, uint32_t i, struct err *err)
 {
-	struct made *m = &j->made[i];
+	struct augmented *m = &j->made[i];
 	json_t *ops = j->records ? json_array() : NULL;
 	struct str out = { 0 };
 
@@ -374,7 +374,7 @@ static int augment_field(struct job *j, size_t at, struct err *err)
 	return 0;
 }
 
-static int check_names(const struct made *m, struct err *err)
+static int check_names(const struct augmented *m, struct err *err)
 {
 	for (size_t i = 0; i < m->n_fields; i++)
 		for (size_t k = i + 1; k < m->n_fields; k++)
@@ -386,7 +386,7 @@ static int check_names(const struct made *m, struct err *err)
 	return 0;
 }
 
-static void add_record(const struct plan *p, struct made *m, uint32_t copy, json_t *images)
+static void add_record(const struct plan *p, struct augmented *m, uint32_t copy, json_t *images)
 {
 	json_t *all = json_pack("{s:s,s:I,s:i,s:O}", "step", "augment", "seed", (json_int_t)p->seed,
 				"copy", (int)copy, "images", images);
@@ -482,7 +482,7 @@ static int augment_fields(struct job *j, struct err *err)
 }
 
 int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n,
-		   struct workspace *ws, struct made *ret, struct err *err)
+		   struct workspace *ws, struct augmented *ret, struct err *err)
 {
 	struct job j = { .p = p,
 			 .sample = s,
@@ -505,14 +505,14 @@ int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t 
 		if (j.records)
 			json_decref(j.records[i]);
 		if (images < 0)
-			made_deinit(&ret[i]);
+			augmented_deinit(&ret[i]);
 	}
 	free(j.records);
 	return images;
 }
 
 void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy,
-		 struct made *ret)
+		 struct augmented *ret)
 {
 	made_init(ret, p, s, copy);
 }

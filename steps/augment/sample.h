@@ -30,22 +30,22 @@ struct plan {
 int plan_init(struct plan *p, const json_t *with, struct err *err); /* nothing to deinit */
 
 /* One result: the fields that go into the shard under the key. */
-struct made {
+struct augmented {
 	char *key;
 	struct shard_field *fields;
 	size_t n_fields;
 	void **owned; /* names and bytes of fields that aren't lent by the sample */
 	size_t n_owned;
 };
-void made_deinit(struct made *m);
+void augmented_deinit(struct augmented *m);
 
 /* Makes copies first .. first + n - 1 of a sample in ret[0..n-1], whose fields borrow from the
  * sample. Returns the number of images in it. On error (with the field's name) nothing is left in
  * ret. */
 int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n,
-		   struct workspace *ws, struct made *ret, struct err *err);
+		   struct workspace *ws, struct augmented *ret, struct err *err);
 /* Makes a result of the unchanged sample. */
 void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy,
-		 struct made *ret);
+		 struct augmented *ret);
 
 #endif

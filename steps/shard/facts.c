@@ -4,8 +4,8 @@
  * the text of each shard's entry without its name (a text for each part, each ended by a NUL), and
  * write_index() puts the name in front. stats.json is small and is made with jansson.
  *
- * Samples with the same content ("twins") are found by sorting the fingerprints that write.c took.
- * Fingerprints differ from one execution to the next, so the output is ordered by keys.
+ * Samples with the same content are found by sorting the fingerprints that write.c
+ * took. Fingerprints differ from one execution to the next, so the output is ordered by keys.
  *
  * Both files are written under a temporary name and renamed. One thread; samples marked `skipped`
  * aren't counted. Lines about bad samples come from set->bad_examples (set.c).
@@ -109,15 +109,15 @@ static int write_index(const struct set *s, size_t split, const struct shard_res
 
 /* Samples with the same content. */
 
-struct twin_group {
+struct duplicate_group {
 	size_t from, to;
 };
 
 /* Fingerprints differ from one execution to the next, so the output is in the order of keys. */
-struct twins {
+struct duplicates {
 	const struct sample **v; /* all that were written, by content, then split, then key */
 	size_t n;
-	VEC(struct twin_group) groups; /* groups of more than one, by the key of their first */
+	VEC(struct duplicate_group) groups; /* groups of more than one, by the key of their first */
 };
 
 static int by_content(const void *a, const void *b)
@@ -131,17 +131,17 @@ static int by_content(const void *a, const void *b)
 	return c ? c : strcmp(x->key, y->key);
 }
 
-static int by_first(const void *a, const void *b, void *twins)
+static int by_first(const void *a, const void *b, void *duplicates)
 {
-	const struct twins *t = twins;
+	const struct duplicates *t = duplicates;
 
-	return strcmp(t->v[((const struct twin_group *)a)->from]->key,
-		      t->v[((const struct twin_group *)b)->from]->key);
+	return strcmp(t->v[((const struct duplicate_group *)a)->from]->key,
+		      t->v[((const struct duplicate_group *)b)->from]->key);
 }
 
-static void find_twins(const struct set *s, struct twins *t)
+static void find_duplicates(const struct set *s, struct duplicates *t)
 {
-	*t = (struct twins){ .v = xcalloc(s->samples.n, sizeof(*t->v)) };
+	*t = (struct duplicates){ .v = xcalloc(s->samples.n, sizeof(*t->v)) };
 	for (size_t i = 0; i < s->samples.n; i++)
 		if (!s->samples.v[i].skipped)
 			t->v[t->n++] = &s->samples.v[i];
@@ -151,7 +151,7 @@ static void find_twins(const struct set *s, struct twins *t)
 						       FINGERPRINT_BYTES) == 0;)
 			end++;
 		if (end - i > 1)
-			VEC_PUSH(&t->groups, ((struct twin_group){ i, end }));
+			VEC_PUSH(&t->groups, ((struct duplicate_group){ i, end }));
 	}
 	if (t->groups.n)
 		qsort_r(t->groups.v, t->groups.n, sizeof(*t->groups.v), by_first, t);
@@ -159,13 +159,13 @@ static void find_twins(const struct set *s, struct twins *t)
 
 /* For one split: how many samples have the content of an earlier one, and how many that of a sample
  * in another split. */
-static json_t *twins_of(const struct set *s, const struct twins *t, size_t split)
+static json_t *duplicates_of(const struct set *s, const struct duplicates *t, size_t split)
 {
 	uint64_t within = 0, across = 0;
 	json_t *examples = json_array(), *group;
 
 	for (size_t i = 0; i < t->groups.n; i++) {
-		const struct twin_group *g = &t->groups.v[i];
+		const struct duplicate_group *g = &t->groups.v[i];
 		size_t here = 0;
 
 		for (size_t k = g->from; k < g->to; k++)
@@ -230,7 +230,7 @@ static json_t *field_counts(const struct shard_result *v, size_t n)
 }
 
 static int write_stats(const struct set *s, size_t split, const struct shard_result *v, size_t n,
-		       const struct twins *t, struct err *err)
+		       const struct duplicates *t, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(s->splits[split].path, "stats.json");
 	struct totals sum = add_up(v, n);
@@ -241,7 +241,7 @@ static int write_stats(const struct set *s, size_t split, const struct shard_res
 			  (json_int_t)sum.samples, "bytes", (json_int_t)sum.bytes, "shards",
 			  "count", (json_int_t)sum.shards, "least_samples", (json_int_t)sum.least,
 			  "most_samples", (json_int_t)sum.most, "classes", class_counts(s, split),
-			  "fields", field_counts(v, n), "duplicates", twins_of(s, t, split));
+			  "fields", field_counts(v, n), "duplicates", duplicates_of(s, t, split));
 	r = json_write_file(path, stats, true, err);
 	json_decref(stats);
 	return r;
@@ -284,29 +284,29 @@ static void report_bad(struct set *s)
 int set_write_facts(struct set *s, const struct shard_result *v, size_t n, struct err *err)
 {
 	struct totals all = add_up(v, n);
-	struct twins twins;
+	struct duplicates d;
 	uint64_t duplicates = 0;
 	size_t at = 0;
 	int r = 0;
 
-	find_twins(s, &twins);
+	find_duplicates(s, &d);
 	for (size_t i = 0; i < s->n_splits && r == 0; at += s->splits[i++].n_shards) {
 		struct totals t = add_up(v + at, s->splits[i].n_shards);
 		_cleanup_(str_deinit) struct str prefix = { 0 };
 
 		if (write_index(s, i, v + at, s->splits[i].n_shards, err) < 0 ||
-		    write_stats(s, i, v + at, s->splits[i].n_shards, &twins, err) < 0)
+		    write_stats(s, i, v + at, s->splits[i].n_shards, &d, err) < 0)
 			r = -1;
 		str_addf(&prefix, "splits.%.100s.", s->splits[i].name);
 		report_totals(s->args, prefix.s, &t);
 	}
 	report_totals(s->args, "", &all);
-	for (size_t i = 0; i < twins.groups.n; i++)
-		duplicates += twins.groups.v[i].to - twins.groups.v[i].from - 1;
+	for (size_t i = 0; i < d.groups.n; i++)
+		duplicates += d.groups.v[i].to - d.groups.v[i].from - 1;
 	step_metric(s->args, "classes", (double)words_count(&s->classes));
 	step_metric(s->args, "duplicates", (double)duplicates);
 	report_bad(s);
-	free(twins.v);
-	VEC_FREE(&twins.groups);
+	free(d.v);
+	VEC_FREE(&d.groups);
 	return r;
 }

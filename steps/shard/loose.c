@@ -68,7 +68,7 @@ int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err
 {
 	VEC(struct part) parts = { 0 };
 	const char *first = NULL;
-	uint64_t twins = 0;
+	uint64_t duplicates = 0;
 	int r = 0;
 
 	if (l->all.n)
@@ -82,20 +82,20 @@ int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err
 				break; /* a second sample with that key: set_assign() handles it */
 			VEC_PUSH(&parts, l->all.v[next].part);
 		}
-		if (has_twins(parts.v, parts.n) && !twins++)
+		if (has_twins(parts.v, parts.n) && !duplicates++)
 			first = d.key;
 		d.parts = parts.v;
 		d.n_parts = parts.n;
 		r = set_add(s, &d, err);
 	}
-	if (twins && !s->with.last_dot) {
+	if (duplicates && !s->with.last_dot) {
 		_cleanup_(str_deinit) struct str key = { 0 };
 
 		text_add_printable(&key, first, strlen(first));
 		step_note("%llu sample%s, `%s` first, ha%s several members of one kind: names are "
 			  "cut at the first dot. If each is a sample, set `suffix: last_dot`",
-			  (unsigned long long)twins, twins == 1 ? "" : "s", key.s,
-			  twins == 1 ? "s" : "ve");
+			  (unsigned long long)duplicates, duplicates == 1 ? "" : "s", key.s,
+			  duplicates == 1 ? "s" : "ve");
 	}
 	VEC_FREE(&parts);
 	VEC_FREE(&l->all);

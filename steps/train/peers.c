@@ -57,7 +57,7 @@ struct peers {
 	VEC(struct caller *) callers;
 	bool *done; /* by node: its workers ended well */
 	unsigned n_done;
-	bool over, we_are_done, told;
+	bool over, we_are_done, done_sent;
 };
 
 /* Addresses. */
@@ -231,7 +231,7 @@ static int listen_here(struct peers *p, struct err *err)
 
 /* Calling the first node. */
 
-static void tell_done(void *arg);
+static void send_done(void *arg);
 
 static void try_again(struct peers *p)
 {
@@ -241,7 +241,7 @@ static void try_again(struct peers *p)
 	p->first = NULL;
 	fd_closep(&p->first_fd);
 	if (!p->again)
-		p->again = loop_add_timer(p->gang->loop, c->mono_ns(c) + AGAIN_NS, tell_done, p);
+		p->again = loop_add_timer(p->gang->loop, c->mono_ns(c) + AGAIN_NS, send_done, p);
 }
 
 static void on_first(void *arg, int fd, uint32_t events)
@@ -250,7 +250,7 @@ static void on_first(void *arg, int fd, uint32_t events)
 	char buf[16];
 	ssize_t n;
 
-	if (!p->told) { /* it may be connected now, or have failed */
+	if (!p->done_sent) { /* it may be connected now, or have failed */
 		_cleanup_(freep) char *text =
 			xasprintf("%s done %u\n", p->gang->where.token, p->gang->where.here);
 
@@ -258,7 +258,7 @@ static void on_first(void *arg, int fd, uint32_t events)
 			try_again(p);
 			return;
 		}
-		p->told = true;
+		p->done_sent = true;
 	}
 	n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -270,7 +270,7 @@ static void on_first(void *arg, int fd, uint32_t events)
 	gang_all_over(p->gang);
 }
 
-static void tell_done(void *arg)
+static void send_done(void *arg)
 {
 	struct peers *p = arg;
 	struct err err = { 0 };
@@ -323,7 +323,7 @@ bool peers_workers_done(struct gang *g)
 	if (p->done)
 		note_done(p, 0);
 	else
-		tell_done(p);
+		send_done(p);
 	return true;
 }
 

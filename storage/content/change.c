@@ -167,14 +167,14 @@ static int change_dir(struct maker *m, const struct content_id *from, const stru
 }
 
 int content_change_at(struct store *s, const struct content_id *from, const struct content_id *to,
-		      int64_t sound_ns, int dir_fd, const char *path, struct err *err)
+		      int64_t verified_ns, int dir_fd, const char *path, struct err *err)
 {
 	struct maker m = { .store = s,
 			   .mode = CONTENT_HARD_LINK,
 			   .root = to,
 			   .linked = digest_set_new(),
 			   .check = true,
-			   .sound_ns = sound_ns };
+			   .verified_ns = verified_ns };
 	int r;
 
 	assert(from->kind == CONTENT_TREE && to->kind == CONTENT_TREE);

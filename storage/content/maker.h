@@ -15,10 +15,10 @@ struct maker {
 	struct str path;           /* for messages */
 	struct digest_set *linked; /* the blobs that this content has links to; or NULL */
 	const struct content_id *root;
-	bool brought;     /* the bytes of all references are in the store */
-	bool in_place;    /* the top exists, and is empty */
-	bool check;       /* makes nothing: compares what is there, and adds to `linked` */
-	int64_t sound_ns; /* with check: files that didn't change since then aren't hashed */
+	bool brought;        /* the bytes of all references are in the store */
+	bool in_place;       /* the top exists, and is empty */
+	bool check;          /* makes nothing: compares what is there, and adds to `linked` */
+	int64_t verified_ns; /* with check: files that didn't change since then aren't hashed */
 	VEC(struct store_place)
 	places;            /* files whose bytes are still to be fetched; owns their fd */
 	VEC(char *) paths; /* theirs, for messages */

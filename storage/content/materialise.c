@@ -278,7 +278,7 @@ static int differs(const struct maker *m, struct err *err)
 /* Tells whether nobody can have written to the file since all was sound. */
 static bool is_as_it_was(const struct maker *m, const struct stat *st)
 {
-	return ns_of(st->st_ctim) + ns_of_tick(st->st_ctim.tv_nsec == 0) < m->sound_ns;
+	return ns_of(st->st_ctim) + ns_of_tick(st->st_ctim.tv_nsec == 0) < m->verified_ns;
 }
 
 /* Compares a file that is there; hashes it unless its times tell that it is as it was. */
@@ -577,11 +577,11 @@ int content_materialise_beneath(struct store *s, const struct content_id *id,
 }
 
 int content_check_at(struct store *s, const struct content_id *id,
-		     enum content_materialise_mode mode, int64_t sound_ns, int dir_fd,
+		     enum content_materialise_mode mode, int64_t verified_ns, int dir_fd,
 		     const char *path, struct err *err)
 {
 	struct maker m = {
-		.store = s, .mode = mode, .root = id, .check = true, .sound_ns = sound_ns
+		.store = s, .mode = mode, .root = id, .check = true, .verified_ns = verified_ns
 	};
 
 	assert(mode > CONTENT_COPY_WRITABLE);

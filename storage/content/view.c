@@ -120,18 +120,19 @@ static void note_of(const char *name, const struct stat *st, struct digest *ret)
 
 struct mark {
 	struct content_id id;
-	int64_t sound_ns; /* wall clock: all files were right then; 0: unknown */
+	int64_t verified_ns; /* wall clock: all files were right then; 0: unknown */
 	char path[MARK_MAX];
 };
 
 /* Best effort. */
-static void write_mark(int fd, const struct content_id *id, const char *path, int64_t sound_ns)
+static void write_mark(int fd, const struct content_id *id, const char *path, int64_t verified_ns)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	char hex[DIGEST_HEX_MAX];
 
-	str_addf(&text, "1 %lld %d %s %llu %s", (long long)(content_times_tell(fd) ? sound_ns : 0),
-		 id->kind, digest_hex(&id->digest, hex), (unsigned long long)id->size_bytes, path);
+	str_addf(&text, "1 %lld %d %s %llu %s",
+		 (long long)(content_times_tell(fd) ? verified_ns : 0), id->kind,
+		 digest_hex(&id->digest, hex), (unsigned long long)id->size_bytes, path);
 	if (text.len < MARK_MAX)
 		(void)!fsetxattr(fd, MARK_ATTR, text.s, text.len, 0);
 }
@@ -141,19 +142,20 @@ static bool read_mark(int fd, struct mark *ret)
 	char text[MARK_MAX + 1], hex[DIGEST_HEX_MAX];
 	ssize_t n = fgetxattr(fd, MARK_ATTR, text, MARK_MAX);
 	unsigned long long size;
-	long long sound_ns;
+	long long verified_ns;
 	int kind, at = 0;
 
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	if (sscanf(text, "1 %lld %d %64s %llu %n", &sound_ns, &kind, hex, &size, &at) != 4 || !at ||
-	    digest_parse(hex, &ret->id.digest, NULL) < 0 || kind < 0 || kind > CONTENT_KIND_MAX)
+	if (sscanf(text, "1 %lld %d %64s %llu %n", &verified_ns, &kind, hex, &size, &at) != 4 ||
+	    !at || digest_parse(hex, &ret->id.digest, NULL) < 0 || kind < 0 ||
+	    kind > CONTENT_KIND_MAX)
 		return false;
 	ret->id.kind = (uint8_t)kind;
 	ret->id.size_bytes = size;
 	/* When the clock was set back since, times tell nothing. */
-	ret->sound_ns = sound_ns <= clock_wall_ns() ? sound_ns : 0;
+	ret->verified_ns = verified_ns <= clock_wall_ns() ? verified_ns : 0;
 	snprintf(ret->path, sizeof(ret->path), "%s", text + at);
 	return true;
 }
@@ -224,7 +226,7 @@ static int lay_out(struct store *s, const struct content_id *id, const char *pat
 	_cleanup_(fd_closep) int fd = take_over(s, id, path, boot_fd, temp, old);
 	int64_t began_ns = clock_wall_ns();
 
-	if (fd >= 0 && content_change_at(s, &old->id, id, old->sound_ns, fd, path, NULL) == 0) {
+	if (fd >= 0 && content_change_at(s, &old->id, id, old->verified_ns, fd, path, NULL) == 0) {
 		write_mark(fd, id, path, began_ns);
 		return TAKE_FD(fd);
 	}
@@ -320,7 +322,7 @@ static int try_take(struct store *s, const struct content_id *id, const char *pa
 		bool marked = read_mark(fd, mark) && content_id_eq(&mark->id, id) &&
 			      str_eq(mark->path, path);
 
-		if (content_check_at(s, id, CONTENT_HARD_LINK, marked ? mark->sound_ns : 0, fd,
+		if (content_check_at(s, id, CONTENT_HARD_LINK, marked ? mark->verified_ns : 0, fd,
 				     path, &why) < 0) {
 			if (why.code != ERR_CORRUPT || ++*damaged > DAMAGED_MAX)
 				return err_pass(err, &why);

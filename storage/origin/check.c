@@ -69,7 +69,7 @@ struct matching {
 	const struct reference *refs;
 	struct match {
 		uintptr_t same_key; /* index + 1 of the previous one; 0: none */
-		bool told;
+		bool reported;
 	} * v;
 };
 
@@ -78,8 +78,8 @@ static int match_object(void *arg, const struct bucket_object *o)
 	struct matching *m = arg;
 	uintptr_t at = (uintptr_t)map_get_str(m->by_key, o->key);
 
-	for (; at && !m->v[at - 1].told; at = m->v[at - 1].same_key) {
-		m->v[at - 1].told = true;
+	for (; at && !m->v[at - 1].reported; at = m->v[at - 1].same_key) {
+		m->v[at - 1].reported = true;
 		tell(m->k, &m->refs[at - 1],
 		     same(&m->refs[at - 1], o) ? ORIGIN_UNCHANGED : ORIGIN_CHANGED, "");
 	}
@@ -113,7 +113,7 @@ static void compare_listing(struct checking *k, const struct reference *refs, si
 	if (r == 0)
 		r = bucket_list(b, prefix, NULL, '/', match_object, &m, &e);
 	for (size_t i = 0; i < n; i++)
-		if (!v[i].told)
+		if (!v[i].reported)
 			tell(k, &refs[i], r < 0 ? ORIGIN_UNREACHABLE : ORIGIN_GONE,
 			     r < 0 ? e.msg : "");
 }

@@ -38,7 +38,7 @@ void store_know_origin(struct store *s, const char *uri);
 void origin_public_uri(const char *uri, struct str *out);
 
 enum origin_mode { ORIGIN_AUTO, ORIGIN_COPY, ORIGIN_REFERENCE };
-struct origin_ask {
+struct origin_request {
 	const char *uri;
 	const char *options; /* as in struct reference */
 	enum origin_mode mode;
@@ -50,7 +50,7 @@ struct origin_pinned {
 	uint64_t objects, bytes,
 		fetched; /* found; their bytes; objects fetched now, because they weren't known */
 };
-int origin_pin(struct store *s, const struct origin_ask *ask, struct origin_pinned *ret,
+int origin_pin(struct store *s, const struct origin_request *request, struct origin_pinned *ret,
 	       struct err *err);
 
 /* Returns the blobs of these references, and fetches those that the store lacks. They stay in the

@@ -27,7 +27,7 @@ struct dir {
 
 struct pinning {
 	struct store *s;
-	const struct origin_ask *ask;
+	const struct origin_request *request;
 	struct origin_pinned *res;
 	struct origin_sink to; /* where copies go: the store itself */
 	struct bucket *bucket;
@@ -137,7 +137,7 @@ static int refer(struct pinning *p, const char *dir, const struct file *f, struc
 			dir, f->name);
 	*ret = (struct reference){ .uri = arena_printf(arena, "%s%s", dir, f->name),
 				   .version = f->version,
-				   .options = p->ask->options,
+				   .options = p->request->options,
 				   .size_bytes = f->size };
 	return 0;
 }
@@ -204,8 +204,8 @@ static int store_dir(struct pinning *p, struct dir *d, const char *uri, int dept
 
 static bool wants_copy(const struct pinning *p)
 {
-	return p->ask->mode == ORIGIN_COPY ||
-	       (p->ask->mode == ORIGIN_AUTO && p->res->bytes <= p->ask->copy_max);
+	return p->request->mode == ORIGIN_COPY ||
+	       (p->request->mode == ORIGIN_AUTO && p->res->bytes <= p->request->copy_max);
 }
 
 /* `prefix`: the start of every key that can match. */
@@ -250,7 +250,7 @@ static int absent(struct pinning *p, const char *key, struct err *err)
 	_cleanup_(freep) char *prefix = xasprintf("%s/", key);
 	bool there = false;
 
-	if (origin_in_bucket(p->ask->uri) &&
+	if (origin_in_bucket(p->request->uri) &&
 	    bucket_list(p->bucket, prefix, NULL, '\0', note_first, &there, NULL) >= 0 && there)
 		return err_set(err, ERR_NOT_FOUND,
 			       "there is no such object, but some below it: write it with a slash "
@@ -271,10 +271,10 @@ static int pin_object(struct pinning *p, const char *key, const char *uri, struc
 	p->res->bytes = o.size == UINT64_MAX ? 0 : o.size;
 	ref = (struct reference){ .uri = uri,
 				  .version = version_of(&o),
-				  .options = p->ask->options,
+				  .options = p->request->options,
 				  .size_bytes = o.size };
-	p->copy = p->ask->mode == ORIGIN_COPY ||
-		  (p->ask->mode == ORIGIN_AUTO &&
+	p->copy = p->request->mode == ORIGIN_COPY ||
+		  (p->request->mode == ORIGIN_AUTO &&
 		   (wants_copy(p) || !*ref.version || o.size == UINT64_MAX));
 	p->res->by_reference = !p->copy;
 	if (p->copy)
@@ -303,22 +303,22 @@ static int pin_key(struct pinning *p, const char *key, const char *uri, struct e
 	return pin_listing(p, arena_strndup(p->arena, key, special), err);
 }
 
-int origin_pin(struct store *s, const struct origin_ask *ask, struct origin_pinned *ret,
+int origin_pin(struct store *s, const struct origin_request *request, struct origin_pinned *ret,
 	       struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str uri = { 0 };
 	struct origin_pinned res = { 0 };
 	struct pinning p = {
-		.s = s, .ask = ask, .res = &res, .to = { .store = s }, .arena = arena
+		.s = s, .request = request, .res = &res, .to = { .store = s }, .arena = arena
 	};
 	const char *key;
 
-	store_know_origin(s, ask->uri);
-	origin_public_uri(ask->uri, &uri);
+	store_know_origin(s, request->uri);
+	origin_public_uri(request->uri, &uri);
 	if (origin_in_bucket(uri.s) && !strchr(strstr(uri.s, "://") + 3, '/'))
 		str_addc(&uri, '/');
-	if (origin_locate(s, uri.s, ask->options, arena, &p.bucket, &key, err) < 0 ||
+	if (origin_locate(s, uri.s, request->options, arena, &p.bucket, &key, err) < 0 ||
 	    pin_key(&p, key, uri.s, err) < 0)
 		return -1;
 	res.fetched = p.to.fetched;

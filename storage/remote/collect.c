@@ -75,7 +75,7 @@ static int64_t expiry_ns(const struct collector *c)
 
 /* Lock and leases. */
 
-struct lock_look {
+struct lock_state {
 	struct collector *c;
 	int64_t others_ns; /* newest lock of the others */
 	int64_t mine_ns;
@@ -88,7 +88,7 @@ struct lock_look {
 
 static int see_lock(void *arg, const struct bucket_object *o)
 {
-	struct lock_look *l = arg;
+	struct lock_state *l = arg;
 	struct other_lock other = { .mtime_ns = o->mtime_ns };
 
 	if (str_eq(o->key, l->c->lock)) {
@@ -121,7 +121,7 @@ static int held_up(struct err *err)
  * one sees the other. */
 static int take_lock(struct collector *c, struct err *err)
 {
-	struct lock_look look = { .c = c };
+	struct lock_state look = { .c = c };
 	int got;
 
 	c->lock = xasprintf(LOCK_PREFIX "%016llx", (unsigned long long)random_u64());
@@ -232,7 +232,7 @@ static int view_listed(void *arg, const struct digest *name, uint64_t size_bytes
 	struct view_listing *l = arg;
 
 	if (mtime_ns >= l->view->locked_ns - CLOCK_GRAIN_NS)
-		remote_expect_news(l->view->r);
+		remote_expect_changes(l->view->r);
 	return l->fn(l->arg, name, size_bytes, mtime_ns);
 }
 

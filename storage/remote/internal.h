@@ -104,7 +104,7 @@ int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_
 /* presence.c; *_locked: with `lock` held */
 int presence_load(struct remote *r,
 		  struct err *err); /* lists packs, fetches indexes; with `io` held */
-/* Loads packs written since the last listing, if remote_expect_news() was called since; forgets
+/* Loads packs written since the last listing, if remote_expect_changes() was called since; forgets
  * nothing. */
 int presence_load_new(struct remote *r, struct err *err);
 /* condemned_too: if no other pack has it, condemned packs count too. Only for reading: content that

@@ -374,7 +374,7 @@ int presence_load_new(struct remote *r, struct err *err)
 	return got;
 }
 
-void remote_expect_news(struct remote *r)
+void remote_expect_changes(struct remote *r)
 {
 	pthread_mutex_lock(&r->lock);
 	r->packs_old = true;

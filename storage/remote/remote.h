@@ -55,7 +55,7 @@ struct remote_object {
 	enum store_space space;
 	struct digest name;
 	uint64_t size;             /* of the content; UINT64_MAX: not known */
-	bool sound;                /* send: this process has already hashed its bytes */
+	bool verified;             /* send: this process has already hashed its bytes */
 	bool replace;              /* send: a record that replaces the existing one */
 	struct store_place *place; /* fetch: into this file, if it can be; or NULL */
 	bool there;                /* answered */
@@ -86,7 +86,7 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 
 /* Notes that others have written since packs were listed, so that missing objects are looked for in
  * a new listing. */
-void remote_expect_news(struct remote *r);
+void remote_expect_changes(struct remote *r);
 
 /* Lists all objects of a space, each once, including condemned ones. The size is the content's
  * where known, else the stored size. */

@@ -190,8 +190,8 @@ static int pack_small(struct sender *s, struct remote_object *o, struct err *err
 /* Separate blobs. */
 
 /* Opens the blob's file, and checks it unless this process has hashed it. 1: absent. */
-static int open_sound(struct sender *s, const struct remote_object *o, int *ret_fd,
-		      uint64_t *ret_size, struct err *err)
+static int open_verified(struct sender *s, const struct remote_object *o, int *ret_fd,
+			 uint64_t *ret_size, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct err e = { 0 };
@@ -199,7 +199,7 @@ static int open_sound(struct sender *s, const struct remote_object *o, int *ret_
 
 	if (s->from->ops->open(s->from, &o->name, o->size, &fd, ret_size, &e) < 0)
 		return missing(s, &e, err) < 0 ? -1 : 1;
-	if (!o->sound && !store_is_verified(s->from, &o->name)) {
+	if (!o->verified && !store_is_verified(s->from, &o->name)) {
 		if (content_hash_fd(fd, *ret_size, THREADS, &d, err) < 0)
 			return -1;
 		if (!digest_eq(&d, &o->name)) {
@@ -217,7 +217,7 @@ static int pack_large(struct sender *s, struct remote_object *o, struct err *err
 {
 	_cleanup_(fd_closep) int fd = -1;
 	uint64_t size;
-	int got = open_sound(s, o, &fd, &size, err);
+	int got = open_verified(s, o, &fd, &size, err);
 
 	if (got)
 		return got < 0 ? -1 : 0;
@@ -261,7 +261,7 @@ static int prepare_loose(struct sender *s, struct loose *l, struct remote_object
 				    .fd = -1,
 				    .if_absent = s->r->if_absent };
 	l->o = o;
-	got = open_sound(s, o, &l->p.fd, &l->size, err);
+	got = open_verified(s, o, &l->p.fd, &l->size, err);
 	l->p.size = l->size;
 	return got ? got : encode_loose(s, l, err);
 }

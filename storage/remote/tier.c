@@ -65,16 +65,16 @@ static void touch(struct tier *t, enum store_space space, const struct digest *n
 		t->local->ops->files->touch(t->local, space, name);
 }
 
-static bool was_told(struct tier *t, enum store_space space, const struct digest *name)
+static bool is_noted(struct tier *t, enum store_space space, const struct digest *name)
 {
-	bool told;
+	bool noted;
 
 	if (space > STORE_TREE)
 		return false;
 	pthread_mutex_lock(&t->base.lock);
-	told = digest_set_has(t->told, name);
+	noted = digest_set_has(t->noted, name);
 	pthread_mutex_unlock(&t->base.lock);
-	return told;
+	return noted;
 }
 
 static int tier_has(struct store *s, enum store_space space, const struct digest *names,
@@ -94,7 +94,7 @@ static int tier_has(struct store *s, enum store_space space, const struct digest
 
 		if (ret[i])
 			tier_enqueue(t, &o);
-		else if (!was_told(t, space, &names[i]))
+		else if (!is_noted(t, space, &names[i]))
 			v[m++] = o;
 		else
 			ret[i] = true;
@@ -148,19 +148,19 @@ static int tier_list(struct store *s, enum store_space space, store_list_fn *fn,
 }
 
 /* A listing that is known to be complete there needn't be read to find that out. */
-static void tier_told(struct store *s, const struct content_id *ids, size_t n)
+static void tier_note_present(struct store *s, const struct content_id *ids, size_t n)
 {
 	static const struct digest any = { { 0 } };
 	struct tier *t = tier_of(s);
 
 	pthread_mutex_lock(&s->lock);
 	if (n == 0) {
-		digest_set_free(t->told);
-		t->told = digest_set_new();
+		digest_set_free(t->noted);
+		t->noted = digest_set_new();
 	}
 	for (size_t i = 0; i < n; i++)
 		if (ids[i].kind != CONTENT_NONE)
-			digest_set_add(t->told, &ids[i].digest);
+			digest_set_add(t->noted, &ids[i].digest);
 	pthread_mutex_unlock(&s->lock);
 	if (n == 0)
 		store_forget(s, &any);
@@ -194,7 +194,7 @@ static int tier_put(struct store *s, enum store_space space, const struct digest
 		tier_enqueue(t, &(struct remote_object){ .space = space,
 							 .name = *name,
 							 .size = n,
-							 .sound = space <= STORE_TREE,
+							 .verified = space <= STORE_TREE,
 							 .replace = replace });
 	if (noted)
 		unsent_added(t->unsent);
@@ -220,7 +220,7 @@ static int tier_publish_temp(struct store *s, int fd, char *temp, const struct d
 		tier_enqueue(t, &(struct remote_object){ .space = STORE_BLOB,
 							 .name = *name,
 							 .size = (uint64_t)st.st_size,
-							 .sound = true });
+							 .verified = true });
 	return r;
 }
 
@@ -238,7 +238,7 @@ static int tier_move_in(struct store *s, int dir_fd, const char *path, const str
 		tier_enqueue(t, &(struct remote_object){ .space = STORE_BLOB,
 							 .name = *name,
 							 .size = (uint64_t)st.st_size,
-							 .sound = true });
+							 .verified = true });
 	return r;
 }
 
@@ -319,7 +319,7 @@ static void tier_free(struct store *s)
 	map_free(t->index);
 	map_free(t->touched);
 	map_free(t->absent);
-	digest_set_free(t->told);
+	digest_set_free(t->noted);
 	VEC_FREE(&t->objects);
 	pthread_mutex_destroy(&t->sending);
 	store_base_deinit(s);
@@ -337,7 +337,7 @@ static const struct store_shared_ops tier_shared = {
 	.place = tier_place,
 	.bring_records = tier_bring_records,
 	.refresh = tier_refresh,
-	.told = tier_told,
+	.note_present = tier_note_present,
 	.drop = tier_drop,
 	.attach = tier_attach,
 	.unsent = tier_unsent,
@@ -365,7 +365,7 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 	t->index = map_new();
 	t->touched = map_new();
 	t->absent = map_new();
-	t->told = digest_set_new();
+	t->noted = digest_set_new();
 	/* Other processes may evict from the directory, so they must know of us. If registering
 	 * fails, the worst is that we fetch again. */
 	if (local->ops->files)

@@ -235,7 +235,7 @@ int tier_refresh(struct store *s, enum store_space space, const struct digest *n
 	int r;
 
 	assert(space > STORE_TREE); /* contents never change */
-	remote_expect_news(t->remote);
+	remote_expect_changes(t->remote);
 	if (n == 0)
 		return 0;
 	for (size_t i = 0; i < n; i++)

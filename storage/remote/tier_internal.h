@@ -31,7 +31,7 @@ struct tier {
 	struct map *absent; /* records that the bucket was just found to lack: name → second of the
 			       monotonic clock */
 	struct digest_set
-		*told;        /* contents in the bucket, according to the processes that put them */
+		*noted;       /* contents in the bucket, according to the processes that put them */
 	struct map *touched;  /* objects that this process read, when the directory is bounded */
 	uint64_t added_bytes; /* added to the directory since its last scan */
 	bool was_scanned;
@@ -67,8 +67,8 @@ int tier_refresh(struct store *s, enum store_space space, const struct digest *n
 		 struct err *err);
 
 /* tier_queue.c */
-/* Queues an object of the directory: the next sync sends it if the bucket lacks it. o->sound: this
- * process put it.
+/* Queues an object of the directory: the next sync sends it if the bucket lacks it. o->verified:
+ * this process put it.
  */
 void tier_enqueue(struct tier *t, const struct remote_object *o);
 int tier_sync(struct store *s, struct err *err);

@@ -35,7 +35,7 @@ void tier_enqueue(struct tier *t, const struct remote_object *o)
 		VEC_PUSH(&t->objects, *o);
 		*slot = (void *)(uintptr_t)t->objects.n;
 		t->n_unsent++;
-		t->added_bytes += o->sound && o->size != UINT64_MAX ? o->size : 0;
+		t->added_bytes += o->verified && o->size != UINT64_MAX ? o->size : 0;
 	} else if (o->replace) {
 		struct remote_object *old = &t->objects.v[(uintptr_t)*slot - 1];
 

@@ -412,41 +412,42 @@ int transfer_send_whole(struct store *tier, const struct closure_names *names,
 }
 
 /* What a push sends: the unsent records with what they name, or else what is wanted. */
-struct cargo {
+struct outgoing {
 	struct tier_wanted wanted;
 	const struct unsent_record *unsent;
 	size_t n_unsent;
 };
 
-static int find_unsent(struct closure *c, const struct cargo *cargo, struct err *err)
+static int find_unsent(struct closure *c, const struct outgoing *outgoing, struct err *err)
 {
 	closure_init(c);
-	for (size_t i = 0; i < cargo->n_unsent; i++) {
+	for (size_t i = 0; i < outgoing->n_unsent; i++) {
 		struct err e = { 0 };
 
 		/* A record that can't be read now fails the call, to be retried later. */
-		if (add_unsent(c, &cargo->unsent[i], &e) < 0 && !is_gone(&e))
+		if (add_unsent(c, &outgoing->unsent[i], &e) < 0 && !is_gone(&e))
 			return err_pass(err, &e);
 	}
 	return add_records(c, err) < 0 ? -1 : add_trees(c, err);
 }
 
-static int push_once(struct store *s, const struct cargo *cargo, struct remote_sent *ret,
+static int push_once(struct store *s, const struct outgoing *outgoing, struct remote_sent *ret,
 		     struct err *err)
 {
 	struct push p = { .local = tier_local(s),
 			  .remote = tier_remote(s),
 			  .sent = ret,
-			  .names = cargo->wanted.names,
+			  .names = outgoing->wanted.names,
 			  .tier = s };
 	struct everything all = { .move = send_batch, .arg = &p };
 	struct closure c = { .s = p.local, .names = p.names };
 	int r;
 
 	*ret = (struct remote_sent){ 0 };
-	if (cargo->n_unsent == 0 && cargo->wanted.n_manifests == 0)
+	if (outgoing->n_unsent == 0 && outgoing->wanted.n_manifests == 0)
 		return move_everything(&all, p.local, NULL, err);
-	r = cargo->n_unsent ? find_unsent(&c, cargo, err) : find_closure(&c, &cargo->wanted, err);
+	r = outgoing->n_unsent ? find_unsent(&c, outgoing, err)
+			       : find_closure(&c, &outgoing->wanted, err);
 	p.closed = !c.unread; /* members of an evicted listing weren't checked */
 	if (r == 0)
 		r = move_closure(&all, &c, err);
@@ -456,14 +457,14 @@ static int push_once(struct store *s, const struct cargo *cargo, struct remote_s
 
 /* If the lease lapsed meanwhile (this machine slept), objects in the bucket may be gone. So all is
  * checked and sent again. */
-static int push(struct store *s, const struct cargo *cargo, struct remote_sent *ret,
+static int push(struct store *s, const struct outgoing *outgoing, struct remote_sent *ret,
 		struct err *err)
 {
 	struct err e = { 0 };
 	int r = 0;
 
 	for (int tries = 0; tries < PUSH_TRIES; tries++) {
-		r = push_once(s, cargo, ret, &e);
+		r = push_once(s, outgoing, ret, &e);
 		if (r == 0 || e.code != ERR_CHANGED || remote_renew(tier_remote(s), NULL) < 0)
 			break;
 	}
@@ -478,24 +479,24 @@ int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *
 			       "%s is a directory: there is nowhere to push to; name an object "
 			       "store (`store:` in cairn.yaml, or --store)",
 			       s->uri);
-	return push(s, &(struct cargo){ .wanted = *w }, ret, err);
+	return push(s, &(struct outgoing){ .wanted = *w }, ret, err);
 }
 
 int tier_send_unsent(struct store *s, const struct closure_names *names, struct remote_sent *ret,
 		     struct err *err)
 {
 	_cleanup_(freep) struct unsent_record *v = NULL;
-	struct cargo cargo = { .wanted.names = names };
+	struct outgoing outgoing = { .wanted.names = names };
 	struct err e = { 0 };
 	int r;
 
 	*ret = (struct remote_sent){ 0 };
 	if (tier_remote(s))
-		tier_take_unsent(s, &v, &cargo.n_unsent);
-	if (cargo.n_unsent == 0)
+		tier_take_unsent(s, &v, &outgoing.n_unsent);
+	if (outgoing.n_unsent == 0)
 		return 0;
-	cargo.unsent = v;
-	r = push(s, &cargo, ret, &e);
+	outgoing.unsent = v;
+	r = push(s, &outgoing, ret, &e);
 	tier_sent_unsent(s, r < 0 ? &e : NULL);
 	return r < 0 ? err_pass(err, &e) : 0;
 }

@@ -444,7 +444,7 @@ static int list_missing(struct verifier *v, const bool *gone, object_list *ret, 
 			return keeps_changing(v, err);
 		again = false;
 		ret->n = 0;
-		remote_expect_news(v->r);
+		remote_expect_changes(v->r);
 		if (list_named(v, gone, unread, ret, err) < 0 ||
 		    look_for(v, ret->v, ret->n, err) < 0)
 			return -1;
@@ -614,7 +614,7 @@ int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
 	drop_scratch(&v);
 	for (int space = 0; space < STORE_SPACES; space++)
 		v.reported[space] = digest_set_new();
-	remote_expect_news(v.r);
+	remote_expect_changes(v.r);
 	got = remote_attach(v.r, err);
 	if (got == 0 && remote_renew(v.r, err) < 0) /* packs are written under the lease */
 		got = -1;

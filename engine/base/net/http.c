@@ -310,7 +310,7 @@ static void finish(struct http_client *c, struct http_transfer *t, CURLcode code
 /* Transfers are looked at for stalls a few times in the patience of each. */
 static void look_soon(struct http_client *c, const struct http_transfer *t, int64_t now_ns)
 {
-	int64_t wait = MIN(http_transfer_patience_ns(t) / STALL_LOOKS, STALL_LOOK_MAX);
+	int64_t wait = MIN(http_transfer_stall_ns(t) / STALL_LOOKS, STALL_LOOK_MAX);
 
 	c->next_look_ns = MIN(c->next_look_ns, now_ns + MAX(wait, NS_PER_MS));
 }

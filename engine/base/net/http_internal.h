@@ -103,7 +103,7 @@ bool http_transfer_again(struct http_transfer *t, CURLcode code);
  * handle. */
 void http_transfer_end(struct http_transfer *t, CURLcode code);
 /* How long the transfer may stall: its request's patience, else its client's. */
-int64_t http_transfer_patience_ns(const struct http_transfer *t);
+int64_t http_transfer_stall_ns(const struct http_transfer *t);
 /* Tells whether less than 1 KiB/s moved during that time (nothing at all, with a quiet timeout).
  * Call it a few times in it. */
 bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns);

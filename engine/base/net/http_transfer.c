@@ -502,14 +502,14 @@ static bool is_silent(struct http_transfer *t, int64_t now_ns)
 		t->window_ns = now_ns;
 		t->window_bytes = bytes;
 	}
-	if (now_ns - t->window_ns < http_transfer_patience_ns(t))
+	if (now_ns - t->window_ns < http_transfer_stall_ns(t))
 		return false;
 	err_set(&t->r->err, ERR_IO, "silent for %.1f s",
 		(double)(now_ns - t->window_ns) / NS_PER_S);
 	return true;
 }
 
-int64_t http_transfer_patience_ns(const struct http_transfer *t)
+int64_t http_transfer_stall_ns(const struct http_transfer *t)
 {
 	if (t->r->quiet_timeout_ns)
 		return t->r->quiet_timeout_ns;
@@ -518,7 +518,7 @@ int64_t http_transfer_patience_ns(const struct http_transfer *t)
 
 bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns)
 {
-	int64_t limit = http_transfer_patience_ns(t);
+	int64_t limit = http_transfer_stall_ns(t);
 	curl_off_t connected_us = 0;
 	uint64_t bytes;
 

@@ -212,7 +212,7 @@ static void look(struct progress *p, struct row *r)
 		read_new(p, r, r->output.fd, r->output.path);
 }
 
-void followed_look(struct progress *p)
+void followed_poll(struct progress *p)
 {
 	if (!follows(p) || p->finished)
 		return;

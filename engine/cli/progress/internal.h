@@ -25,7 +25,7 @@ struct row {
 		struct str line; /* the unfinished one */
 		struct str last; /* printable: the newest that isn't empty */
 	} output;
-	struct str told; /* the last reason for waiting that got a line; "": none did */
+	struct str last_shown; /* the last reason for waiting that got a line; "": none did */
 };
 
 struct progress {
@@ -85,7 +85,7 @@ void progress_exported(void *arg, const char *task, const char *output, const ch
 void progress_flush(struct progress *p);
 /* followed.c: reads what running tasks wrote since the last look. */
 #define FOLLOW_NS (200 * NS_PER_MS)
-void followed_look(struct progress *p);
+void followed_poll(struct progress *p);
 /* The attempt has ended: the rest of its output comes from its stored log. */
 void followed_ended(struct progress *p, struct row *r, const struct content_id *log);
 void followed_drop(struct row *r); /* frees, so that the slot can be used again */

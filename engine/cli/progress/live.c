@@ -229,7 +229,7 @@ static void on_timer(void *arg)
 	struct progress *p = arg;
 
 	p->timer = NULL;
-	followed_look(p);
+	followed_poll(p);
 	if (p->o.live) {
 		p->block.dirty = true;
 		progress_draw(p, false);

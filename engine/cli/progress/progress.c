@@ -201,7 +201,7 @@ static void on_task_started(void *arg, uint64_t attempt, const char *task, unsig
 	r->started_ns = progress_now(p);
 	str_reset(&r->name);
 	str_reset(&r->metric);
-	str_reset(&r->told);
+	str_reset(&r->last_shown);
 	r->output = (typeof(r->output)){ .fd = -1 };
 	text_add_printable(&r->name, task, strlen(task));
 	str_add(&r->name, "");
@@ -358,12 +358,12 @@ static void on_task_ended(void *arg, uint64_t attempt, const char *task, enum ta
 			  int64_t duration_ns)
 {
 	struct progress *p = arg;
-	bool told = outcome == OUTCOME_FAILED && attempt && p->failed_attempt == attempt;
+	bool shown = outcome == OUTCOME_FAILED && attempt && p->failed_attempt == attempt;
 
 	row_remove(p, attempt);
-	if (outcome == OUTCOME_FAILED && !told)
+	if (outcome == OUTCOME_FAILED && !shown)
 		remember_failed(p, task);
-	if (told)
+	if (shown)
 		live_touch(p);
 	else if (outcome == OUTCOME_FAILED || p->o.verbosity >= 1)
 		say_ended(p, task, outcome, duration_ns);
@@ -407,14 +407,14 @@ static void on_waiting(void *arg, uint64_t attempt, const char *task, const char
 	if (why)
 		text_add_printable(&r->metric, why, strlen(why));
 	if (p->o.live || !why || p->o.verbosity < 0 ||
-	    (r->told.s && says_the_same(r->told.s, r->metric.s)) ||
+	    (r->last_shown.s && says_the_same(r->last_shown.s, r->metric.s)) ||
 	    (p->lines.tokens < 1 && !asks)) {
 		live_touch(p);
 		return;
 	}
 	(void)line_allowed(p);
-	str_reset(&r->told);
-	str_add(&r->told, r->metric.s);
+	str_reset(&r->last_shown);
+	str_add(&r->last_shown, r->metric.s);
 	lines_begin(p);
 	if (asks)
 		str_addf(&p->buf, "  %s\n", r->metric.s);
@@ -529,7 +529,7 @@ void progress_free(struct progress *p)
 	for (size_t i = 0; i < p->rows.n; i++) {
 		str_deinit(&p->rows.v[i].name);
 		str_deinit(&p->rows.v[i].metric);
-		str_deinit(&p->rows.v[i].told);
+		str_deinit(&p->rows.v[i].last_shown);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(p->failed); i++)
 		str_deinit(&p->failed[i]);

@@ -8,7 +8,7 @@
  * here and in the remote behind it: by the beginning of its hash, or by its id, for which every
  * manifest must be read.
  *
- * Invariants: a run that this project didn't begin is shown and needs --trust (run/stranger.h)
+ * Invariants: a run that this project didn't begin is shown and needs --trust (run/foreign.h)
  * before any part of it is executed. When the past run was found, but what it needs is gone or
  * damaged and no new run was created, the exit code is REPRODUCE_UNKNOWN.
  *
@@ -17,7 +17,7 @@
 #include <errno.h>
 #include "base/os/fs.h"
 #include "cli/reproduce/reproduce.h"
-#include "cli/run/stranger.h"
+#include "cli/run/foreign.h"
 #include "record/manifest/manifest.h"
 #include "record/rows/reproductions.h"
 #include "storage/remote/tier.h"
@@ -139,10 +139,10 @@ static int find_original(struct cli *cli, const struct session *s, const char *w
 			*ret = row.reproduces;
 			*ret_own = record_find_run(s->db, digest_hex(ret, hex), cli->arena, &past,
 						   &unknown) == 0 &&
-				   stranger_is_own(&past);
+				   foreign_is_own(&past);
 		} else {
 			*ret = row.hash;
-			*ret_own = stranger_is_own(&row);
+			*ret_own = foreign_is_own(&row);
 		}
 		return 0;
 	}
@@ -216,7 +216,7 @@ static int check_stranger(struct cli *cli, const struct cli_args *args, struct s
 		return err_wrap(err, "the manifest of run %.12s", digest_hex(hash, hex));
 	row = *m.run;
 	row.pipeline_blob = m.pipeline_tree;
-	return stranger_check(cli, args, s, &row, o, err);
+	return foreign_check(cli, args, s, &row, o, err);
 }
 
 int cmd_reproduce(struct cli *cli, const struct cli_args *args)

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "base/os/fs.h"
 #include "cli/cli.h"
-#include "cli/run/here.h"
+#include "cli/run/preflight.h"
 #include "run/uses/uses.h"
 
 struct check {
@@ -75,7 +75,7 @@ static void check_file(struct check *c, const struct config *config, const char 
 	r = pipeline_load(path, &o, diags, &p, &err);
 
 	if (r == 0 && in_project)
-		here_check(config, p, diags);
+		preflight_check(config, p, diags);
 	if (r == 0 && diag_errors(diags)) {
 		pipeline_free(p);
 		p = NULL;

@@ -1,6 +1,6 @@
 /* `cairn resume`. */
 #include "cli/reproduce/reproduce.h"
-#include "cli/run/stranger.h"
+#include "cli/run/foreign.h"
 #include "run/project/cluster.h"
 
 /* *id: NULL becomes the newest run that can be resumed. Sets the runner that its attempts used, and
@@ -54,9 +54,9 @@ int cmd_resume(struct cli *cli, const struct cli_args *args)
 	result = execution_open(&e, cli, &err);
 	if (result == 0 && record_find_run(e.s.db, id, cli->arena, &row, &err) < 0)
 		result = -1;
-	if (result == 0 && !stranger_is_own(&row))
-		result = stranger_check(cli, args, e.s.store, &row,
-					&(struct reproduce_options){ 0 }, &err);
+	if (result == 0 && !foreign_is_own(&row))
+		result = foreign_check(cli, args, e.s.store, &row, &(struct reproduce_options){ 0 },
+				       &err);
 	row = (struct run_row){ 0 };
 	if (result == 0)
 		result = run_resume(&e.ctx, id, (unsigned)jobs, cli->arena, &row, &rep, &err);

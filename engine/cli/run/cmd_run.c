@@ -12,7 +12,7 @@
 #include "cli/run/sweep/sweep.h"
 #include "cli/serve/schedules.h"
 #include "cli/serve/server.h"
-#include "serve/notify/occasion.h"
+#include "serve/notify/occurrence.h"
 
 /* 1 there is nothing to do: another process has run this firing, or is about to. That is no error:
  * two cron daemons may call us. When a firing has started and has no run yet, a server may have
@@ -21,7 +21,7 @@ static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *t
 			struct run_options *o, struct err *err)
 {
 	const char *path = schedules_path(cli, p);
-	struct occasion *oc = arena_alloc(cli->arena, sizeof(*oc));
+	struct occurrence *oc = arena_alloc(cli->arena, sizeof(*oc));
 	struct firing f;
 	struct db *db;
 	int r;
@@ -29,8 +29,8 @@ static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *t
 	if (!path)
 		return err_set(err, ERR_INVALID, "%s is not in the project", p->path);
 	if (cli_db(cli, DB_WRITE, &db, err) < 0 ||
-	    occasion_parse(p, text, path, db, schedules_now(), cli->arena, oc, err) < 0 ||
-	    occasion_options(oc, cli->arena, o, err) < 0)
+	    occurrence_parse(p, text, path, db, schedules_now(), cli->arena, oc, err) < 0 ||
+	    occurrence_options(oc, cli->arena, o, err) < 0)
 		return -1;
 	if (oc->explicit_time)
 		return 0;

@@ -212,10 +212,10 @@ static int show_ready(struct dry_run *d, const struct step *s, struct arena *are
 			r = make_task(d, s, t, arena, &tasks[n++], err);
 	}
 	for (size_t i = 0, many; i < n && r == 0; i += many) {
-		struct kube_room room; /* the first tasks that share a Job, as in the runner */
+		struct kube_capacity room; /* the first tasks that share a Job, as in the runner */
 
 		many = 1;
-		kube_job_room(&d->profile, &tasks[i].a, &room);
+		kube_job_capacity(&d->profile, &tasks[i].a, &room);
 		while (many < n - i && many < room.pods * room.per_pod &&
 		       kube_job_takes(&tasks[i].a, &tasks[i + many].a, room.pods == 1))
 			many++;

@@ -71,7 +71,7 @@ static int client(void *arg, struct kube_client **ret, const char **ret_namespac
 	if (!i->client &&
 	    (cluster_access(i->config, i->arena, &i->access, err) < 0 ||
 	     kube_client_new(&i->access,
-			     &(struct kube_client_options){ .patience_ns = 10 * NS_PER_S },
+			     &(struct kube_client_options){ .retry_for_ns = 10 * NS_PER_S },
 			     &i->client, err) < 0))
 		return -1;
 	*ret = i->client;

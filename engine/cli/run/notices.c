@@ -81,7 +81,7 @@ static int asks(void *arg, const struct run_row *run, const struct attempt_row *
 }
 
 /* A recovery is a success, too, for those who only want to hear of successes. */
-static int tell_success(struct notices *n, struct notice *what, bool recovered, struct err *err)
+static int notify_success(struct notices *n, struct notice *what, bool recovered, struct err *err)
 {
 	for (size_t i = 0; i < n->n_decls; i++) {
 		what->event = recovered && n->decls[i].on & NOTIFY_RECOVERY ? NOTIFY_RECOVERY
@@ -108,7 +108,7 @@ static int ended(void *arg, const struct run_row *run, struct err *err)
 	if (run->state == RUN_FAILED)
 		return tell(n, &what, err);
 	found = record_run_before(n->s->db, run, false, n->cli->arena, &last, err);
-	if (found < 0 || tell_success(n, &what, found && last.state == RUN_FAILED, err) < 0)
+	if (found < 0 || notify_success(n, &what, found && last.state == RUN_FAILED, err) < 0)
 		return -1;
 	found = record_run_before(n->s->db, run, true, n->cli->arena, &last, err);
 	if (found < 0)

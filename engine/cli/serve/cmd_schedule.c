@@ -172,14 +172,14 @@ int cmd_schedule_list(struct cli *cli, const struct cli_args *args)
 
 /* Next. */
 
-struct coming {
+struct upcoming {
 	const struct schedule_entry *e;
 	int64_t at_ns;
 };
 
 /* The n earliest times: each time, the schedule with the earliest next time is taken. */
 static size_t merge(const struct schedule_entry *const *v, size_t n_entries, int64_t from, size_t n,
-		    struct coming *ret)
+		    struct upcoming *ret)
 {
 	int64_t *next = xcalloc(n_entries + 1, sizeof(*next));
 	size_t count = 0;
@@ -195,14 +195,14 @@ static size_t merge(const struct schedule_entry *const *v, size_t n_entries, int
 				best = i;
 		if (n_entries == 0 || next[best] == CALENDAR_NEVER)
 			break;
-		ret[count] = (struct coming){ v[best], next[best] };
+		ret[count] = (struct upcoming){ v[best], next[best] };
 		next[best] = calendar_next(&v[best]->calendar, next[best]);
 	}
 	free(next);
 	return count;
 }
 
-static void print_coming(struct cli *cli, const struct schedule_list *all, const struct coming *v,
+static void print_coming(struct cli *cli, const struct schedule_list *all, const struct upcoming *v,
 			 size_t n)
 {
 	_cleanup_(table_freep) struct table *t = table_new();
@@ -242,7 +242,7 @@ int cmd_schedule_next(struct cli *cli, const struct cli_args *args)
 	int64_t from = schedules_now();
 	const struct schedule_entry **v;
 	struct schedule_list all = { 0 };
-	struct coming *coming;
+	struct upcoming *coming;
 	struct err err = { 0 };
 	uint64_t limit = 10;
 	size_t n;

@@ -21,7 +21,7 @@
 #include "cli/render/facts.h"
 #include "cli/run/execution.h"
 #include "cli/serve/schedules.h"
-#include "serve/notify/occasion.h"
+#include "serve/notify/occurrence.h"
 
 /* Commits a write transaction, or rolls it back. */
 static int conclude(struct db *db, int result, struct err *err)
@@ -152,17 +152,17 @@ static int run_here(struct cli *cli, const struct cli_args *args, const struct s
 {
 	struct run_options o = { 0 };
 	struct param_override *overrides = NULL;
-	struct occasion oc;
+	struct occurrence oc;
 	struct err err = { 0 };
 	struct db *db;
 
 	if ((cause == FIRING_MANUAL &&
 	     cli_params(cli, args, &overrides, &o.n_overrides, &err) < 0) ||
 	    cli_db(cli, DB_WRITE, &db, &err) < 0 ||
-	    occasion_of(e->decl, e->path, nominal, db, cli->arena, &oc, &err) < 0)
+	    occurrence_of(e->decl, e->path, nominal, db, cli->arena, &oc, &err) < 0)
 		return cli_fail(cli, &err);
 	o.overrides = overrides;
-	if (occasion_options(&oc, cli->arena, &o, &err) < 0)
+	if (occurrence_options(&oc, cli->arena, &o, &err) < 0)
 		return cli_fail(cli, &err);
 	o.firing.cause = cause;
 	o.firing.again = true;

@@ -43,21 +43,21 @@ static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 {
 	struct image_file others[ARRAY_LEN(programs)];
 	const char *program = cli_program(cli);
-	struct image_ask ask = {
+	struct image_request request = {
 		.programs = &program, .targets = &programs[0].target, .n = 1, .others = others
 	};
 
-	others[ask.n_others++] =
+	others[request.n_others++] =
 		(struct image_file){ .path = programs[1].target, .target = programs[0].name };
 	for (const struct embedded_file *e = static_programs; e->path; e++)
 		for (size_t i = 2; i < ARRAY_LEN(programs); i++)
 			if (str_eq(e->path, programs[i].name))
-				others[ask.n_others++] =
+				others[request.n_others++] =
 					(struct image_file){ .path = programs[i].target,
 							     .text = e->bytes,
 							     .text_bytes = e->size,
 							     .mode = 0755 };
-	return image_files(&ask, cli->arena, ret, err);
+	return image_files(&request, cli->arena, ret, err);
 }
 #else
 /* Libraries that are loaded with dlopen(), and those that the C library opens by itself.
@@ -95,17 +95,17 @@ static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 {
 	_cleanup_(freep) char *dir = fs_dirname(cli_program(cli));
 	const char *paths[ARRAY_LEN(programs)], *targets[ARRAY_LEN(programs)];
-	struct image_ask ask = { .programs = paths,
-				 .targets = targets,
-				 .n = ARRAY_LEN(programs),
-				 .dlopened = dlopened };
+	struct image_request request = { .programs = paths,
+					 .targets = targets,
+					 .n = ARRAY_LEN(programs),
+					 .dlopened = dlopened };
 
 	for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
 		targets[i] = programs[i].target;
 		if (find_program(cli, dir, programs[i].name, &paths[i], err) < 0)
 			return -1;
 	}
-	return image_files(&ask, cli->arena, ret, err);
+	return image_files(&request, cli->arena, ret, err);
 }
 #endif
 

@@ -101,7 +101,7 @@ void doctor_kubernetes(struct doctor *d)
 					       .namespace_ = d->config->kubernetes.namespace_ };
 	const struct kube_client_options co = { .qps = 50,
 						.burst = 100,
-						.patience_ns = 10 * NS_PER_S };
+						.retry_for_ns = 10 * NS_PER_S };
 	const struct kube_probe_options po = { .lease = d->config->serve.lease,
 					       .arrays = d->config->kubernetes.array != 1,
 					       .kinds = d->kinds.v,

@@ -45,7 +45,7 @@ static void c_param(struct codec *c, struct param_decl *d)
 static void c_root(struct codec *c, const char **root)
 {
 	c_str(c, root);
-	if (*root && (!**root || elsewhere_root_len(*root) != strlen(*root)))
+	if (*root && (!**root || external_root_len(*root) != strlen(*root)))
 		codec_fail(c);
 }
 

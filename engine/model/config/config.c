@@ -109,12 +109,12 @@ const char *const config_not_content[] = { ".cairn", ".git", NULL };
 
 char *config_root(const struct config *c, const char *root)
 {
-	return elsewhere_dir(c->project_root, c->uses_dir, root);
+	return external_dir(c->project_root, c->uses_dir, root);
 }
 
 char *config_path(const struct config *c, const char *path)
 {
-	return fs_join(elsewhere_root_len(path) ? c->uses_dir : c->project_root, path);
+	return fs_join(external_root_len(path) ? c->uses_dir : c->project_root, path);
 }
 
 static void read_ignore(const struct doc *d, const struct yaml_node *n, struct config *c)

@@ -165,7 +165,7 @@ struct config {
  * (content_put_options.exclude). */
 extern const char *const config_not_content[];
 
-/* The directory of a root (model/elsewhere.h); NULL is the project. The caller frees it. */
+/* The directory of a root (model/external.h); NULL is the project. The caller frees it. */
 char *config_root(const struct config *c, const char *root);
 /* A path of the model that may begin with the name of a root, on disk. The caller frees it. */
 char *config_path(const struct config *c, const char *path);

@@ -13,7 +13,7 @@
 
 bool step_file_looks_like(const char *uses)
 {
-	return elsewhere_looks_like(uses) || str_has_prefix(uses, "./") ||
+	return external_looks_like(uses) || str_has_prefix(uses, "./") ||
 	       str_has_prefix(uses, "../") || str_has_suffix(uses, ".yaml") ||
 	       str_has_suffix(uses, ".yml");
 }
@@ -126,7 +126,7 @@ static bool read_run_file(struct doc *in, const struct doc *user, const struct y
 {
 	struct loader *l = user->l;
 	const struct pos at = doc_pos(user, uses);
-	const char *path = arena_printf(l->arena, "%s/" ELSEWHERE_RUN_FILE, in->root);
+	const char *path = arena_printf(l->arena, "%s/" EXTERNAL_RUN_FILE, in->root);
 	void **slot = map_slot_str(l->step_files, path);
 	struct step_file *f = *slot;
 	const struct yaml_node *root, *pipeline, *content;
@@ -170,8 +170,8 @@ static bool read_run_file(struct doc *in, const struct doc *user, const struct y
 static struct step_file *get_elsewhere(const struct doc *d, const struct yaml_node *uses)
 {
 	struct loader *l = d->l;
-	struct elsewhere what;
-	const char *problem = elsewhere_parse(uses->text, l->arena, &what), *path;
+	struct external what;
+	const char *problem = external_parse(uses->text, l->arena, &what), *path;
 	struct doc in = { .l = l, .file = d->file };
 	struct err err = { 0 };
 
@@ -190,7 +190,7 @@ static struct step_file *get_elsewhere(const struct doc *d, const struct yaml_no
 		doc_error(d, uses, "%s: %s", what.text, err.msg);
 		return broken_file(d, uses);
 	}
-	if (what.kind == ELSEWHERE_RUN && !read_run_file(&in, d, uses, &path))
+	if (what.kind == EXTERNAL_RUN && !read_run_file(&in, d, uses, &path))
 		return broken_file(d, uses);
 	path = read_path(&in, uses, path, ".", "the file in it", false, NULL);
 	return path ? get(&in, d, uses, path, arena_printf(l->scratch, "%s#%s", what.text, path))
@@ -213,7 +213,7 @@ struct step_file *step_file_get(const struct doc *d, const struct yaml_node *use
 	_cleanup_(freep) char *shown = NULL;
 	const char *path;
 
-	if (elsewhere_looks_like(uses->text))
+	if (external_looks_like(uses->text))
 		return get_elsewhere(d, uses);
 	path = read_path(d, uses, uses->text, d->dir, "step file", false, NULL);
 	if (!path)

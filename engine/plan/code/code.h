@@ -12,13 +12,13 @@
 enum code_language { CODE_OTHER, CODE_PYTHON, CODE_SHELL };
 
 /* What a script asks for: a module (scan.h), or a path that is sourced (`module`). */
-struct code_ask {
+struct code_request {
 	const char *module, *name;
 	unsigned level, line;
 };
 struct code_script {
 	bool exists; /* a regular file, reached without leaving the project */
-	struct code_ask *asks;
+	struct code_request *asks;
 	size_t n;
 };
 
@@ -34,7 +34,7 @@ void code_free(struct code *c);
 /* Sets s->code and pins it; nothing when the step has none. */
 int code_pin(struct plan *p, struct plan_step *s, struct err *err);
 
-/* project.c: the project as it lies there, or a root elsewhere (model/elsewhere.h; NULL: the
+/* project.c: the project as it lies there, or a root elsewhere (model/external.h; NULL: the
  * project). Paths are relative to its root, "" is the root. */
 
 struct code_project;

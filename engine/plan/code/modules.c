@@ -222,7 +222,8 @@ static enum module_kind resolve_parts(struct search *s, const char *module, cons
 	return kind;
 }
 
-static void resolve_relative(struct search *s, const struct node *from, const struct code_ask *a)
+static void resolve_relative(struct search *s, const struct node *from,
+			     const struct code_request *a)
 {
 	const char *root = s->g->roots.v[from->root], *dir;
 	size_t root_len = strlen(root), len = strlen(from->path), up = a->level;
@@ -250,7 +251,7 @@ static void resolve_node(struct code_modules *m, struct graph *g, uint32_t at)
 
 	g->nodes.v[at].resolved = true;
 	for (size_t i = 0; i < script->n; i++) {
-		const struct code_ask *a = &script->asks[i];
+		const struct code_request *a = &script->asks[i];
 
 		s.found.n = 0;
 		if (from.language == CODE_SHELL) {

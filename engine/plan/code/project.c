@@ -30,7 +30,7 @@ struct listing {
 
 struct code_project {
 	struct plan *p;
-	const char *below; /* model/elsewhere.h; NULL: the project */
+	const char *below; /* model/external.h; NULL: the project */
 	char *dir;
 	int root; /* -1: it can't be opened; then no file can be read */
 	struct map *listings, *entries, *python, *shell;
@@ -147,25 +147,25 @@ bool code_project_is_dir(struct code_project *c, const char *dir)
 
 struct asked {
 	struct arena *arena;
-	VEC(struct code_ask) v;
+	VEC(struct code_request) v;
 };
 
 static void note_import(void *arg, const struct scan_import *i)
 {
 	struct asked *a = arg;
-	struct code_ask ask = { arena_strdup(a->arena, i->module),
-				i->name ? arena_strdup(a->arena, i->name) : NULL, i->level,
-				i->line };
+	struct code_request request = { arena_strdup(a->arena, i->module),
+					i->name ? arena_strdup(a->arena, i->name) : NULL, i->level,
+					i->line };
 
-	VEC_PUSH(&a->v, ask);
+	VEC_PUSH(&a->v, request);
 }
 
 static void note_source(void *arg, const char *path, unsigned line)
 {
 	struct asked *a = arg;
-	struct code_ask ask = { .module = arena_strdup(a->arena, path), .line = line };
+	struct code_request request = { .module = arena_strdup(a->arena, path), .line = line };
 
-	VEC_PUSH(&a->v, ask);
+	VEC_PUSH(&a->v, request);
 }
 
 /* Reads its beginning; false when it is no regular file of the project. */

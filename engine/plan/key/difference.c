@@ -14,7 +14,7 @@ void key_differences(const struct key_fact *was, size_t n_was, const struct key_
 		     size_t n_now, key_difference_fn fn, void *arg)
 {
 	const struct key_fact *script[2] = { NULL, NULL }, *params[2] = { NULL, NULL };
-	size_t told = 0, told_params = 0;
+	size_t named = 0, named_params = 0;
 
 	for (size_t i = 0, k = 0; i < n_was || k < n_now;) {
 		int order = i == n_was ? 1 : k == n_now ? -1 : key_fact_order(&was[i], &now[k]);
@@ -35,14 +35,14 @@ void key_differences(const struct key_fact *was, size_t n_was, const struct key_
 			continue;
 		}
 		fn(arg, a, b);
-		told++;
-		told_params += (a ? a : b)->kind == KEY_PARAM;
+		named++;
+		named_params += (a ? a : b)->kind == KEY_PARAM;
 	}
-	if (params[0] && !told_params) {
+	if (params[0] && !named_params) {
 		fn(arg, params[0], params[1]);
-		told++;
+		named++;
 	}
-	if (script[0] && !told)
+	if (script[0] && !named)
 		fn(arg, script[0], script[1]);
 }
 

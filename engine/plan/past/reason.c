@@ -62,7 +62,7 @@ static void describe_code(struct plan *p, const struct plan_task *t, struct caus
 	const struct step *s = p->steps[t->step].decl;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str where = { 0 };
-	size_t told = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < s->reads.n_env_files; i++) {
 		struct tree_entry a, b;
@@ -75,11 +75,11 @@ static void describe_code(struct plan *p, const struct plan_task *t, struct caus
 		     content_id_eq(&a.id, &b.id)))
 			continue;
 		add_cause(c, "environment file %s changed", path);
-		told++;
+		n++;
 	}
 	tree_first_difference_but(p->ctx.store, was, now, s->reads.env_files, s->reads.n_env_files,
 				  &where);
-	if (where.len || !told)
+	if (where.len || !n)
 		add_cause(c, "code changed%s%s", where.len ? ": " : "", where.len ? where.s : "");
 }
 

@@ -57,15 +57,15 @@ static int pin_origin(struct plan *p, size_t i, struct err *err)
 	const struct reference_options access = { in->access.endpoint, in->access.region,
 						  in->access.profile, in->access.anonymous };
 	_cleanup_(str_deinit) struct str options = { 0 };
-	struct origin_ask ask = { .uri = in->uri,
-				  .mode = modes[in->mode],
-				  .copy_max = p->ctx.config->reference_above };
+	struct origin_request request = { .uri = in->uri,
+					  .mode = modes[in->mode],
+					  .copy_max = p->ctx.config->reference_above };
 	struct origin_pinned pinned;
 
 	str_add(&options, "");
 	reference_options_text(&access, &options);
-	ask.options = options.s;
-	if (origin_pin(p->ctx.store, &ask, &pinned, err) < 0)
+	request.options = options.s;
+	if (origin_pin(p->ctx.store, &request, &pinned, err) < 0)
 		return at_input(in, p->input_uris[i], err);
 	p->input_ids[i] = pinned.id;
 	return 0;

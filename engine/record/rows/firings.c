@@ -226,14 +226,14 @@ int record_firing_ended(struct db *db, const struct run_row *run, struct arena *
 		     DB_IN(f.path, f.schedule, f.nominal_ns), err);
 }
 
-int record_firing_told(struct db *db, const struct firing *f, struct err *err)
+int record_firing_reported(struct db *db, const struct firing *f, struct err *err)
 {
 	return db_change(db, "UPDATE firing SET untold=0 WHERE " IS_KEY " AND untold=1",
 			 DB_IN(f->path, f->schedule, f->nominal_ns), err);
 }
 
-int record_firings_untold(struct db *db, struct arena *arena, struct firing **ret, size_t *ret_n,
-			  struct err *err)
+int record_firings_unreported(struct db *db, struct arena *arena, struct firing **ret,
+			      size_t *ret_n, struct err *err)
 {
 	return db_get_rows(db,
 			   "SELECT " FIRING_COLUMNS

@@ -106,10 +106,10 @@ int record_firing_begin(struct db *db, const struct firing_begin *b, struct aren
 int record_firing_ended(struct db *db, const struct run_row *run, struct arena *arena,
 			struct err *err);
 /* Marked firings, oldest nominal time first. */
-int record_firings_untold(struct db *db, struct arena *arena, struct firing **ret, size_t *ret_n,
-			  struct err *err);
+int record_firings_unreported(struct db *db, struct arena *arena, struct firing **ret,
+			      size_t *ret_n, struct err *err);
 /* Removes the mark: 1 when this caller must report it, 0 when another one does. */
-int record_firing_told(struct db *db, const struct firing *f, struct err *err);
+int record_firing_reported(struct db *db, const struct firing *f, struct err *err);
 /* Gives up all firings of `server` that aren't started: they have no owner again. */
 int record_firing_release(struct db *db, const char *server, struct err *err);
 

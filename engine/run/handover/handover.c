@@ -81,7 +81,7 @@ int handover_prepare(const struct run_context *ctx, const struct pipeline *p,
 	struct value *params = arena_alloc(arena, (pipeline_n_values(p) + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct run_options asked = *o;
-	struct git_look *look;
+	struct git_query *look;
 	int r;
 
 	*ret = (struct handover){ .from_store = store_uri(ctx->store) };
@@ -93,7 +93,7 @@ int handover_prepare(const struct run_context *ctx, const struct pipeline *p,
 	asked.request = ret->request;
 	if (row_describe(ctx, p, params, &asked, arena, &ret->row, err) < 0)
 		return -1;
-	look = git_look_start(ctx->config->project_root, ctx->config->state_dir);
+	look = git_query_start(ctx->config->project_root, ctx->config->state_dir);
 	r = plan_pins_of(ctx, p, params, o, arena, ret, err);
 	row_add_git(&ret->row, look, arena);
 	return r;

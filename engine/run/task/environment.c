@@ -53,7 +53,7 @@ struct environment {
 	int lock_fd;
 	size_t stage;
 	struct process *process;
-	bool told_waiting;
+	bool reported_waiting;
 };
 
 struct environments {
@@ -309,7 +309,7 @@ static void on_stage_end(void *arg, const struct process_exit *ex)
 		set_failed(e, &err);
 	}
 	if (e->state != MAKING)
-		start_look_again(e->run);
+		start_recheck(e->run);
 }
 
 static int lay_out_files(struct environment *e, struct err *err)
@@ -365,10 +365,10 @@ static int look(struct environment *e, struct err *err)
 	if (busy < 0)
 		return -1;
 	if (busy) {
-		if (!e->told_waiting)
+		if (!e->reported_waiting)
 			run_notice(e->run, "another run is making the environment of %s: waiting",
 				   e->of->path);
-		e->told_waiting = true;
+		e->reported_waiting = true;
 		return 0;
 	}
 	if (!environment_is_whole(e->dir))
@@ -422,7 +422,7 @@ int environment_ready(struct task *t, struct content_id *ret_log, struct err *re
 	}
 	task_set_phase(t, PHASE_ELSEWHERE);
 	if (e->state != MAKING) /* else its end wakes the task */
-		start_look_again(r);
+		start_recheck(r);
 	return 0;
 }
 

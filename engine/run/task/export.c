@@ -28,7 +28,7 @@
 
 struct job {
 	struct exporter *x;
-	struct export_ask ask;
+	struct export_request request;
 	char *place;
 	const char *shown; /* `place` as people write it: in the project, relative */
 	int result;
@@ -53,16 +53,17 @@ struct exporter {
 static const char *place_problem(struct exporter *x, const struct job *j)
 {
 	const struct run *r = x->run;
-	const char *state = r->ctx->config->state_dir, *problem = export_place_problem(j->ask.uri);
+	const char *state = r->ctx->config->state_dir,
+		   *problem = export_place_problem(j->request.uri);
 	const struct input_decl *in;
 
 	if (problem)
 		return problem;
 	if (*j->place == '/' && (fs_is_inside(state, j->place) || fs_is_inside(j->place, state)))
 		return "it belongs to cairn's own state";
-	in = j->ask.within ? export_place_meets(r->pipeline->inputs, r->pipeline->n_inputs,
-						j->shown, true)
-			   : NULL;
+	in = j->request.within ? export_place_meets(r->pipeline->inputs, r->pipeline->n_inputs,
+						    j->shown, true)
+			       : NULL;
 	return in && !str_eq(in->uri, ".")
 		       ? arena_printf(x->arena,
 				      "the input `%s` is there, and the next run would read it",
@@ -88,17 +89,17 @@ static int add_output(struct exporter *x, const struct plan_task *t, size_t i, s
 	plan_task_label(r->plan, t, &label);
 	j = arena_alloc(x->arena, sizeof(*j));
 	j->x = x;
-	j->ask = (struct export_ask){ .uri = uri,
-				      .within = export_place_is_path(uri) ? root : NULL,
-				      .name = fs_basename(o->path),
-				      .id = t->outputs[i],
-				      .pipeline = r->pipeline->name,
-				      .output = o->name,
-				      .run = r->row.id,
-				      .task = arena_strndup(x->arena, label.s, label.len),
-				      .now_ns = run_wall_ns(r) };
-	j->place = export_place(&j->ask);
-	if (j->ask.within)
+	j->request = (struct export_request){ .uri = uri,
+					      .within = export_place_is_path(uri) ? root : NULL,
+					      .name = fs_basename(o->path),
+					      .id = t->outputs[i],
+					      .pipeline = r->pipeline->name,
+					      .output = o->name,
+					      .run = r->row.id,
+					      .task = arena_strndup(x->arena, label.s, label.len),
+					      .now_ns = run_wall_ns(r) };
+	j->place = export_place(&j->request);
+	if (j->request.within)
 		below = fs_relative(root, j->place);
 	j->shown = below ? arena_strdup(x->arena, below) : j->place;
 	VEC_PUSH(&x->jobs, j);
@@ -113,10 +114,10 @@ static int add_output(struct exporter *x, const struct plan_task *t, size_t i, s
 				    (char *)*slot);
 		return 0;
 	}
-	done = record_exported(r->ctx->db, j->place, &j->ask.id, err);
+	done = record_exported(r->ctx->db, j->place, &j->request.id, err);
 	if (done < 0)
 		return -1;
-	*slot = (void *)(uintptr_t)j->ask.task;
+	*slot = (void *)(uintptr_t)j->request.task;
 	j->recorded = done > 0;
 	j->skipped = j->recorded && *j->place != '/' && t->state == TASK_STATE_HIT;
 	return 0;
@@ -179,10 +180,10 @@ static void export_one(void *arg)
 		return;
 	if (atomic_load(&j->x->stop))
 		j->skipped = j->stopped = true;
-	else if (j->recorded && content_is_exported(j->x->run->ctx->store, &j->ask, &lost) > 0)
+	else if (j->recorded && content_is_exported(j->x->run->ctx->store, &j->request, &lost) > 0)
 		j->skipped = true;
 	else
-		j->result = content_export(j->x->run->ctx->store, &j->ask, &j->done, &j->err);
+		j->result = content_export(j->x->run->ctx->store, &j->request, &j->done, &j->err);
 }
 
 static void export_done(void *arg)
@@ -222,10 +223,10 @@ static int write_down(struct exporter *x, struct err *err)
 	for (size_t i = 0; i < x->jobs.n && r == 0; i++) {
 		const struct job *j = x->jobs.v[i];
 		struct export_row row = { .run = x->run->row.rowid,
-					  .task = j->ask.task,
-					  .output = j->ask.output,
+					  .task = j->request.task,
+					  .output = j->request.output,
 					  .uri = j->place,
-					  .id = j->ask.id,
+					  .id = j->request.id,
 					  .at_ns = run_wall_ns(x->run) };
 
 		row.message = j->result < 0 ? j->err.msg : NULL;
@@ -244,12 +245,12 @@ static void tell(struct exporter *x)
 		const char *text;
 
 		if (j->result == 0 && !j->stopped)
-			OBSERVE(r, exported, j->ask.task, j->ask.output, j->shown);
+			OBSERVE(r, exported, j->request.task, j->request.output, j->shown);
 		if (j->result == 0)
 			continue;
 		text = arena_printf(r->arena,
 				    "store: output `%s` of %s could not be exported to %s: %s",
-				    j->ask.output, j->ask.task, j->shown, j->err.msg);
+				    j->request.output, j->request.task, j->shown, j->err.msg);
 		/* The place outside is wrong, but the store is fine. */
 		r->end.failed = r->end.itself = true;
 		if (r->row.message)

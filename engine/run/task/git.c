@@ -4,8 +4,8 @@
  * by libgit2, which loads all of the index.
  *
  * look() loads the library (base/os/library.h), so that a process without a repository never pays
- * for it; SYMBOLS lists the functions that are called. look() fills the struct git_look;
- * git_look_end() joins the thread and copies the facts. Remotes and submodules are read as entries
+ * for it; SYMBOLS lists the functions that are called. look() fills the struct git_query;
+ * git_query_end() joins the thread and copies the facts. Remotes and submodules are read as entries
  * of configuration files, and each submodule is opened as a repository.
  *
  * Invariants: between start and end only the thread touches the struct. No URL is kept before
@@ -29,7 +29,7 @@
 #include "run/task/libgit2.h"
 #include "run/task/work_tree.h"
 
-struct git_look {
+struct git_query {
 	pthread_t thread;
 	char *root, *state_dir;
 	char commit[GIT_OID_HEXSZ + 1];
@@ -94,7 +94,7 @@ static void each_entry(git_config *config,
 /* Reading the work tree. */
 
 /* Whether this path (from the top of the work tree) is in the state directory. */
-static bool in_state_dir(const struct git_look *l, const char *workdir, const char *path)
+static bool in_state_dir(const struct git_query *l, const char *workdir, const char *path)
 {
 	_cleanup_(freep) char *full = xasprintf("%s%s", workdir, path);
 	size_t n = strlen(l->state_dir);
@@ -126,7 +126,7 @@ static void see_setting(void *arg, const char *name, const char *value)
 }
 
 /* Most often times and sizes tell. */
-static enum work_tree_state look_at_index(const struct git_look *l, git_repository *repo,
+static enum work_tree_state look_at_index(const struct git_query *l, git_repository *repo,
 					  const char *workdir)
 {
 	_cleanup_(freep) char *index = fs_join(lib.git_repository_path(repo), "index");
@@ -143,8 +143,8 @@ static enum work_tree_state look_at_index(const struct git_look *l, git_reposito
 	if (!usual || lib.git_reference_name_to_id(&oid, repo, "HEAD") < 0 ||
 	    lib.git_commit_lookup(&commit, repo, &oid) < 0)
 		return state;
-	state = work_tree_look(
-		&(struct work_tree_look){ .index = index,
+	state = work_tree_scan(
+		&(struct work_tree_scan){ .index = index,
 					  .workdir = workdir,
 					  .state_dir = l->state_dir,
 					  .head_tree = lib.git_commit_tree_id(commit)->id,
@@ -154,7 +154,7 @@ static enum work_tree_state look_at_index(const struct git_look *l, git_reposito
 	return state;
 }
 
-static bool differs(const struct git_look *l, git_repository *repo, const char *workdir)
+static bool differs(const struct git_query *l, git_repository *repo, const char *workdir)
 {
 	enum work_tree_state state = look_at_index(l, repo, workdir);
 	git_status_options o = { .version = GIT_STATUS_OPTIONS_VERSION,
@@ -225,7 +225,7 @@ static void see_remote(void *arg, const char *name, const char *value)
 }
 
 /* `origin`, or the only remote. */
-static void look_at_remote(struct git_look *l, git_repository *repo)
+static void look_at_remote(struct git_query *l, git_repository *repo)
 {
 	struct remotes r = { 0 };
 	git_config *config;
@@ -242,7 +242,7 @@ static void look_at_remote(struct git_look *l, git_repository *repo)
 }
 
 struct submodules {
-	const struct git_look *look;
+	const struct git_query *look;
 	const char *workdir;
 	git_tree *tree; /* of HEAD; or NULL */
 	json_t *list;
@@ -311,7 +311,7 @@ static git_tree *head_tree(git_repository *repo)
 	return tree;
 }
 
-static void look_at_submodules(struct git_look *l, git_repository *repo, const char *workdir)
+static void look_at_submodules(struct git_query *l, git_repository *repo, const char *workdir)
 {
 	_cleanup_(freep) char *modules = xasprintf("%s.gitmodules", workdir);
 	struct submodules s = { .look = l, .workdir = workdir, .list = json_array() };
@@ -328,7 +328,7 @@ static void look_at_submodules(struct git_look *l, git_repository *repo, const c
 }
 
 /* A name that isn't UTF-8 is left out. */
-static void look_at_author(struct git_look *l, git_repository *repo, const git_oid *oid)
+static void look_at_author(struct git_query *l, git_repository *repo, const git_oid *oid)
 {
 	const git_signature *author;
 	git_commit *commit;
@@ -345,7 +345,7 @@ static void look_at_author(struct git_look *l, git_repository *repo, const git_o
 
 static void *look(void *arg)
 {
-	struct git_look *l = arg;
+	struct git_query *l = arg;
 	git_repository *repo;
 	git_oid oid;
 
@@ -387,9 +387,9 @@ static bool in_repository(const char *root)
 	}
 }
 
-struct git_look *git_look_start(const char *root, const char *state_dir)
+struct git_query *git_query_start(const char *root, const char *state_dir)
 {
-	struct git_look *l;
+	struct git_query *l;
 
 	if (!in_repository(root))
 		return NULL;
@@ -404,7 +404,7 @@ struct git_look *git_look_start(const char *root, const char *state_dir)
 	return NULL;
 }
 
-void git_look_end(struct git_look *l, struct arena *arena, struct git_facts *ret)
+void git_query_end(struct git_query *l, struct arena *arena, struct git_facts *ret)
 {
 	*ret = (struct git_facts){ 0 };
 	if (!l)

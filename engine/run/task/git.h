@@ -13,9 +13,9 @@
 
 #define GIT_AUTHOR_MAX 1000 /* bytes of a name */
 
-struct git_look;
+struct git_query;
 /* NULL when `root` is in no repository. Changes in the state directory (below root) don't count. */
-struct git_look *git_look_start(const char *root, const char *state_dir);
+struct git_query *git_query_start(const char *root, const char *state_dir);
 struct git_facts {
 	const char *commit; /* 40 or 64 hex digits; NULL: unknown, or none yet (no other field is
 			       set) */
@@ -26,7 +26,7 @@ struct git_facts {
 	const char *submodules_json; /* [{"path", "commit", "dirty"}] sorted by name; NULL: none */
 };
 /* Waits for the thread and frees `l` (NULL is fine); strings in `arena`. */
-void git_look_end(struct git_look *l, struct arena *arena, struct git_facts *ret);
+void git_query_end(struct git_query *l, struct arena *arena, struct git_facts *ret);
 
 /* A remote's URL without secrets: no user and password (ssh: no password), no query and fragment.
  * The caller frees it. */

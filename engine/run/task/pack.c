@@ -106,7 +106,7 @@ bool pack_must_wait(struct run *r, const struct task *t)
 	    plan_step_left(r->plan, step) < WIDE || median_ns(r, step) ||
 	    run_mono_ns(r) - p->first_ns >= WAIT_NS)
 		return false;
-	start_look_again(r);
+	start_recheck(r);
 	return true;
 }
 

@@ -27,7 +27,7 @@
 #include "runners/kubernetes/runner.h"
 
 #define LOOK_AGAIN_MS 500
-#define PATIENCE_NS   (10 * NS_PER_S)
+#define RETRY_FOR_NS  (10 * NS_PER_S)
 /* A longer line is passed on in pieces. */
 #define LINE_MAX_BYTES (64 * KIB)
 
@@ -38,7 +38,7 @@ struct pod_log {
 int pod_log_open(const struct config *c, const char *options_json, struct pod_log **ret,
 		 struct err *err)
 {
-	const struct kube_client_options o = { .patience_ns = PATIENCE_NS,
+	const struct kube_client_options o = { .retry_for_ns = RETRY_FOR_NS,
 					       .max_connections = POD_LOG_NODES_MAX + 1 };
 	struct pod_log *l = xcalloc(1, sizeof(*l));
 

@@ -27,7 +27,7 @@
 #define DEPTH_MAX 512
 
 struct look {
-	const struct work_tree_look *o;
+	const struct work_tree_scan *o;
 	struct gitindex *index;
 	const struct gitindex_entry *entry; /* NULL: none is left */
 	struct str path; /* of the directory that is walked, with its '/'; empty at the top */
@@ -215,7 +215,7 @@ static enum work_tree_state walk(struct look *l, int dir_fd, const char *name, b
 	return state;
 }
 
-enum work_tree_state work_tree_look(const struct work_tree_look *o)
+enum work_tree_state work_tree_scan(const struct work_tree_scan *o)
 {
 	struct look l = { .o = o };
 	enum work_tree_state state = WORK_TREE_UNSURE;

@@ -15,7 +15,7 @@ enum work_tree_state {
 	WORK_TREE_DIRTY
 };
 
-struct work_tree_look {
+struct work_tree_scan {
 	const char *index;        /* the file */
 	const char *workdir;      /* the top of the work tree */
 	const char *state_dir;    /* a directory that isn't looked into */
@@ -27,6 +27,6 @@ struct work_tree_look {
 
 /* Dirty: a tracked file differs or is gone, there are untracked files that aren't ignored, or the
  * index isn't what HEAD is. Submodules aren't looked at. */
-enum work_tree_state work_tree_look(const struct work_tree_look *l);
+enum work_tree_state work_tree_scan(const struct work_tree_scan *l);
 
 #endif

@@ -1,6 +1,6 @@
 /* engine/run/uses/past.c — a past run as files: its pipeline's and those of its steps' code, each
  * at the path that it had in the project, and a list of the content that the run read
- * (ELSEWHERE_RUN_FILE).
+ * (EXTERNAL_RUN_FILE).
  *
  * A run keeps the code of each step in a tree. They are parts of one project at one time, so
  * together they are that project as far as the run needed it, and a step finds the same code there
@@ -103,7 +103,7 @@ static int add_files(struct past *p, const struct pipeline *pl, struct err *err)
 		char name[24];
 		struct tree_entry e;
 
-		if (elsewhere_root_len(pl->files[i]))
+		if (external_root_len(pl->files[i]))
 			continue;
 		snprintf(name, sizeof(name), "%zu", i);
 		if (tree_lookup(p->store, &p->manifest.pipeline_tree, name, p->arena, &e, err) < 0)
@@ -129,7 +129,7 @@ static int add_code(struct past *p, const struct pipeline *pl, struct err *err)
 		const char *path = m->inputs[i].name + strlen(LOCK_PIN);
 		_cleanup_(freep) char *dir = NULL;
 
-		if (!str_has_prefix(m->inputs[i].name, LOCK_PIN) || elsewhere_root_len(path))
+		if (!str_has_prefix(m->inputs[i].name, LOCK_PIN) || external_root_len(path))
 			continue;
 		dir = fs_dirname(path);
 		if (add_once(p, &m->inputs[i].id, dir, err) < 0)
@@ -149,16 +149,16 @@ static int add_list(struct past *p, struct err *err)
 		const struct manifest_input *in = &m->inputs[i];
 		const char *origin = in->origin;
 		char hex[DIGEST_HEX_MAX];
-		bool told; /* a digest alone would name a plain file */
+		bool pinned; /* a digest alone would name a plain file */
 
 		if (!str_has_prefix(in->name, INPUT_PIN))
 			continue;
 		origin += str_has_prefix(origin, PATH_PIN) ? strlen(PATH_PIN) : 0;
-		told = in->id.kind == CONTENT_EXECUTABLE || in->id.kind == CONTENT_REFERENCE;
-		json_object_set_new(content, origin,
-				    json_sprintf("%s:%s",
-						 told ? content_kind_name(in->id.kind) : "artifact",
-						 digest_hex(&in->id.digest, hex)));
+		pinned = in->id.kind == CONTENT_EXECUTABLE || in->id.kind == CONTENT_REFERENCE;
+		json_object_set_new(
+			content, origin,
+			json_sprintf("%s:%s", pinned ? content_kind_name(in->id.kind) : "artifact",
+				     digest_hex(&in->id.digest, hex)));
 	}
 	all = json_pack("{s:s, s:o}", "pipeline", m->run->path, "content", content);
 	json_add_canonical(&text, all);
@@ -166,11 +166,11 @@ static int add_list(struct past *p, struct err *err)
 	dir = fs_make_beneath(p->dir, ".cairn", 0755, err);
 	if (dir < 0)
 		return -1;
-	return fs_write_atomic_at(dir, fs_basename(ELSEWHERE_RUN_FILE), text.s, text.len, 0644,
+	return fs_write_atomic_at(dir, fs_basename(EXTERNAL_RUN_FILE), text.s, text.len, 0644,
 				  FS_WRITE_NO_SYNC | FS_WRITE_NEW, err);
 }
 
-int uses_take_run(const struct config *config, const struct elsewhere *what, int dir,
+int uses_take_run(const struct config *config, const struct external *what, int dir,
 		  struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();

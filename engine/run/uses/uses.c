@@ -27,7 +27,7 @@ static int remove_left(int dir, const char *name, struct err *err)
 	return r;
 }
 
-static int fetch(const struct elsewhere *what, const char *temp, struct err *err)
+static int fetch(const struct external *what, const char *temp, struct err *err)
 {
 	const char *argv[] = { "/proc/self/exe", "fetch-commit", what->url, what->id, temp, NULL };
 	struct command c = { .argv = argv, .timeout_ns = USES_FETCH_NS, .max_bytes = MESSAGE_MAX };
@@ -42,16 +42,16 @@ static int fetch(const struct elsewhere *what, const char *temp, struct err *err
 		       said.len ? said.s : "fetching the commit failed");
 }
 
-static int make(const struct uses *u, const struct elsewhere *what, int dir, const char *temp,
+static int make(const struct uses *u, const struct external *what, int dir, const char *temp,
 		struct err *err)
 {
 	_cleanup_(freep) char *whole = fs_join(u->config->uses_dir, temp),
 			      *tree = fs_join(temp, TREE);
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (what->kind == ELSEWHERE_GIT) {
-		if (u->tell)
-			u->tell(u->tell_arg, what);
+	if (what->kind == EXTERNAL_GIT) {
+		if (u->on_fetch)
+			u->on_fetch(u->fetch_arg, what);
 		if (fetch(what, whole, err) < 0)
 			return -1;
 	} else if (mkdirat(dir, tree, 0755) < 0) {
@@ -60,7 +60,7 @@ static int make(const struct uses *u, const struct elsewhere *what, int dir, con
 	fd = openat(dir, tree, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_errno(err, "cannot open %s/" TREE, whole);
-	if (what->kind == ELSEWHERE_RUN && uses_take_run(u->config, what, fd, err) < 0)
+	if (what->kind == EXTERNAL_RUN && uses_take_run(u->config, what, fd, err) < 0)
 		return -1;
 	/* A name that stands must have its bytes, also after a power cut. */
 	if (syncfs(fd) < 0 || renameat(dir, tree, dir, what->root) < 0)
@@ -68,7 +68,7 @@ static int make(const struct uses *u, const struct elsewhere *what, int dir, con
 	return fs_sync_dir_at(dir, ".", err);
 }
 
-int uses_bring(void *arg, const struct elsewhere *what, struct err *err)
+int uses_bring(void *arg, const struct external *what, struct err *err)
 {
 	const struct uses *u = arg;
 	const char *uses_dir = u->config->uses_dir;

@@ -1,4 +1,4 @@
-/* engine/run/uses/uses.h — makes what steps use from elsewhere (model/elsewhere.h): the files of a
+/* engine/run/uses/uses.h — makes what steps use from elsewhere (model/external.h): the files of a
  * git commit, or the pipeline and the code of a past run.
  *
  * Each becomes a directory of config.uses_dir, whole or not at all: it is made under a temporary
@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "model/config/config.h"
-#include "model/elsewhere.h"
+#include "model/external.h"
 
 /* Of one commit. More is no repository of pipelines, and would fill the disk of whoever checks a
  * file. */
@@ -28,17 +28,17 @@
 /* For pipeline_load_options.bring. `arg` is a struct uses. */
 struct uses {
 	const struct config *config;
-	void (*tell)(void *arg, const struct elsewhere *what); /* before a fetch; or NULL */
-	void *tell_arg;
+	void (*on_fetch)(void *arg, const struct external *what); /* before a fetch; or NULL */
+	void *fetch_arg;
 };
-int uses_bring(void *arg, const struct elsewhere *what, struct err *err);
+int uses_bring(void *arg, const struct external *what, struct err *err);
 
 /* git.c, for `cairn fetch-commit`: makes `dir`/tree with the files of the commit, and `dir`/git for
  * what it fetched. `dir` is an empty directory. */
 int uses_fetch_commit(const char *url, const char *commit, const char *dir, struct err *err);
 
 /* past.c: makes the files in the empty directory open at `dir`. */
-int uses_take_run(const struct config *config, const struct elsewhere *what, int dir,
+int uses_take_run(const struct config *config, const struct external *what, int dir,
 		  struct err *err);
 
 #endif

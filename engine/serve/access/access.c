@@ -30,7 +30,7 @@
 #define ONCE_MAX      8
 #define USER_OF_TOKEN "api" /* who gives the token of --token-file */
 
-struct once {
+struct one_time {
 	struct digest digest;
 	int64_t until_ns;
 };
@@ -56,7 +56,7 @@ struct access {
 	struct token *tokens;
 	size_t n_tokens;
 	struct sessions *sessions;
-	struct once once[ONCE_MAX];
+	struct one_time once[ONCE_MAX];
 };
 
 const char *way_name(enum way w)
@@ -219,10 +219,10 @@ static bool check_token(struct access *a, const char *text, struct arena *arena,
 	return t != NULL;
 }
 
-void access_add_once(struct access *a, struct str *ret)
+void access_add_one_time(struct access *a, struct str *ret)
 {
 	int64_t now = clock_mono_ns();
-	struct once *o = &a->once[0];
+	struct one_time *o = &a->once[0];
 	unsigned char secret[32];
 
 	random_bytes(secret, sizeof(secret));
@@ -243,7 +243,7 @@ static bool take_once(struct access *a, const struct digest *d)
 {
 	for (size_t i = 0; i < ONCE_MAX; i++)
 		if (a->once[i].until_ns > clock_mono_ns() && same(&a->once[i].digest, d)) {
-			a->once[i] = (struct once){ 0 };
+			a->once[i] = (struct one_time){ 0 };
 			return true;
 		}
 	return false;

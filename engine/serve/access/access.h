@@ -65,7 +65,7 @@ void access_free(struct access *a); /* NULL is fine */
 /* The state directory of the first project, which has the tokens and the audit log. Once. */
 void access_set_dir(struct access *a, const char *dir);
 /* A token that can be exchanged for an admin's session once, within ACCESS_ONCE_S; in `ret`. */
-void access_add_once(struct access *a, struct str *ret);
+void access_add_one_time(struct access *a, struct str *ret);
 
 /* For route(), first of all: sets x->caller. False: the request is refused, whatever it asks. */
 bool access_enter(struct access *a, struct web_exchange *x);

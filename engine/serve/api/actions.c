@@ -13,7 +13,7 @@
  * inside the project, and no argument can be read as an option. At most `max_runs` processes run,
  * or RUNS_AT_ONCE. The token has no user's name, so who answers is "api".
  *
- * Threads: the crew's; functions named *_on_loop run on the loop's, while the request's thread
+ * Threads: the pool's; functions named *_on_loop run on the loop's, while the request's thread
  * waits. Not here: processes (launch.c), access (api.c).
  */
 #include <string.h>
@@ -210,7 +210,7 @@ static void on_end(void *arg, const struct launch_end *end)
 	struct daemon *d = arg;
 	struct err err = { 0 };
 
-	if (!end->run && atomic_load(&d->phase) == DAEMON_SERVING && served_take_up(d, &err) < 0)
+	if (!end->run && atomic_load(&d->phase) == DAEMON_SERVING && served_adopt(d, &err) < 0)
 		event_err("run-not-taken-up", end->name, &err);
 }
 
@@ -441,7 +441,7 @@ void api_run_verdict(struct api *a)
 
 /* The run of a launch that goes on. Its engine writes the row before its first task; the launch's
  * own facts come at its end. */
-static void tell_run(struct api *a, json_t *launch)
+static void note_run(struct api *a, json_t *launch)
 {
 	pid_t pid = launches_pid(a->d->launches, a->project, a->x->captures[0]);
 	struct run_row *rows;
@@ -463,7 +463,7 @@ void api_launch(struct api *a)
 	json_t *found = launches_find(a->d->launches, a->project, a->x->captures[0]);
 
 	if (found && json_is_null(json_object_get(found, "run")))
-		tell_run(a, found);
+		note_run(a, found);
 	if (found)
 		web_answer_json(a->x, 200, found);
 	else

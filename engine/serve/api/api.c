@@ -11,7 +11,7 @@
  * its answer, and nothing after it runs. openapi.c makes OpenAPI from the same table.
  *
  * Threads: api_route() on the server's I/O threads, where it may not wait; api_handle() on the
- * crew's. Neither touches what the loop owns; api_call() runs functions there.
+ * pool's. Neither touches what the loop owns; api_call() runs functions there.
  */
 #include <assert.h>
 #include <stdio.h>

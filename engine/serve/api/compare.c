@@ -9,7 +9,7 @@
  * Invariants: runs with more than TASKS_MAX tasks together get no causes. One comparison of causes
  * at a time.
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <pthread.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * So the window for a repetition is bounded by the time, and a sender's own repetition, which has a
  * new time, gets the first answer again.
  *
- * find_on_loop() collects the schedules with this webhook and their secrets; the crew's thread
+ * find_on_loop() collects the schedules with this webhook and their secrets; the pool's thread
  * checks signatures; deliver_on_loop() makes the firing. Its row is on disk before the answer. The
  * answer waits WAIT_NS for the run's id. A firing that waits for its turn has none yet.
  *
@@ -15,7 +15,7 @@
  * not. The body is only signed bytes: nothing reads it. Comparison takes the same time wherever the
  * signatures differ.
  *
- * Threads: the crew's; functions named *_on_loop run on the loop's. Not here: what fires when
+ * Threads: the pool's; functions named *_on_loop run on the loop's. Not here: what fires when
  * (schedule/), the body's size (web/).
  */
 #include <openssl/crypto.h>

@@ -5,7 +5,7 @@
  * of a run is a name of it. A file, directory or URI stands for what runs read or wrote there; the
  * project's files themselves aren't looked at.
  *
- * Threads: the crew's. Not here: the walk (record/lineage/graph.c).
+ * Threads: the pool's. Not here: the walk (record/lineage/graph.c).
  */
 #include <string.h>
 #include "base/os/fs.h"

@@ -11,7 +11,7 @@
  * because the log file of an ended attempt is reused. A stream that can't be read to its end fails
  * with a reason (log_why()); it never looks complete.
  *
- * Threads: the crew's, one at a time for a stream, which may not wait long. Not here: following
+ * Threads: the pool's, one at a time for a stream, which may not wait long. Not here: following
  * pods (log_pod.c, run/task/pod_log.c).
  */
 #include "serve/api/log.h"

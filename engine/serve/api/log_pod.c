@@ -19,8 +19,8 @@ struct api_log_pod {
 	struct api_log_pod_options asked;
 	char *run_options;
 	int ours, theirs; /* the thread's end of the socket, and the stream's */
-	/* The thread's, until `told` is set. */
-	atomic_bool told;
+	/* The thread's, until `ended` is set. */
+	atomic_bool ended;
 	int result;
 	bool any;
 	struct err err;
@@ -70,7 +70,7 @@ static void *run(void *arg)
 	if (p->result < 0 && p->err.code != ERR_CANCELLED)
 		event_err("log-not-followed", NULL, &p->err);
 	/* Order matters: first the log's bytes, then the result, then the end. */
-	p->told = true;
+	p->ended = true;
 	shutdown(p->ours, SHUT_WR);
 	return NULL;
 }
@@ -123,15 +123,15 @@ ssize_t api_log_pod_read(struct api_log_pod *p, char *buf, size_t max)
 	if (n < 0)
 		return p->theirs >= 0 && (errno == EAGAIN || errno == EINTR) ? WEB_STREAM_WAIT
 									     : WEB_STREAM_FAILED;
-	return !p->told || p->result < 0 ? WEB_STREAM_FAILED : WEB_STREAM_END;
+	return !p->ended || p->result < 0 ? WEB_STREAM_FAILED : WEB_STREAM_END;
 }
 
 const char *api_log_pod_why(const struct api_log_pod *p)
 {
-	return p->told && p->err.code && p->err.code != ERR_CANCELLED ? p->err.msg : NULL;
+	return p->ended && p->err.code && p->err.code != ERR_CANCELLED ? p->err.msg : NULL;
 }
 
 bool api_log_pod_was_missing(const struct api_log_pod *p)
 {
-	return p->told && p->result == POD_LOG_NO_POD && !p->any;
+	return p->ended && p->result == POD_LOG_NO_POD && !p->any;
 }

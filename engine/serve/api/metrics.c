@@ -7,7 +7,7 @@
  * Invariants: all samples of a family stand together. Data that the loop owns is read from the
  * beat's copy (`seen`), under the daemon's lock.
  *
- * Threads: the crew's. Not here: counting (scheduler, notifier, web.c).
+ * Threads: the pool's. Not here: counting (scheduler, notifier, web.c).
  */
 #include <dirent.h>
 #include <string.h>

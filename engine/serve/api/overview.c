@@ -5,7 +5,7 @@
  * (struct kept_answers). One request makes it, and others wait for it; the maker decides how long
  * it is good.
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <pthread.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * A query can't tell whether an engine lives, so `running` and `died` are separated after the
  * query. A page may therefore have fewer rows than `limit` and still have a next one.
  *
- * Threads: the crew's; the reader belongs to the request. Not here: changes (actions.c), tasks
+ * Threads: the pool's; the reader belongs to the request. Not here: changes (actions.c), tasks
  * (run/tasks.c).
  */
 #include <string.h>

@@ -9,7 +9,7 @@
  * Only they touch the scheduler; their results are copied into the request's arena or are JSON.
  * `decl` is valid only there. A name that several pipelines have is an error without `path`.
  *
- * Threads: the crew's and, for *_on_loop, the loop's. Not here: what a trigger or a pause means
+ * Threads: the pool's and, for *_on_loop, the loop's. Not here: what a trigger or a pause means
  * (schedule/scheduler.c).
  */
 #include "base/text/json.h"

@@ -5,8 +5,8 @@
  * that it is sending. An id is "EPOCH-NUMBER"; the epoch is another one in each process.
  *
  * Threads: `lock` protects all of struct events and `next` of readers. The rest of a reader belongs
- * to the thread that has its stream. The thread that looks is started by the first reader, who
- * waits until it has looked once: changes from then on are told. */
+ * to the thread that has its stream. The thread that polls is started by the first reader, who
+ * waits until it has polled once: changes from then on are told. */
 #include "serve/events/events.h"
 #include <assert.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define RING_FRAMES   8192
 #define RING_BYTES    (16 * MIB)
-#define LOOK_NS       (500 * NS_PER_MS) /* between two looks */
+#define POLL_NS       (500 * NS_PER_MS) /* between two polls */
 #define FIRST_LOOK_NS (5 * NS_PER_S)
 
 struct frame {
@@ -53,7 +53,7 @@ struct events {
 	size_t bytes;
 	VEC(struct events_reader *) readers;
 	pthread_t thread;
-	bool begun, looked, ending;
+	bool begun, polled, ending;
 };
 
 struct events *events_new(struct daemon *d)
@@ -96,7 +96,7 @@ void events_free(struct events *e)
 	free(e);
 }
 
-/* The thread that looks. */
+/* The thread that polls. */
 
 static void until(struct timespec *ret, int64_t ns)
 {
@@ -117,17 +117,17 @@ static void add_watch(struct events_watch *v, size_t *n, const struct events_rea
 	v[(*n)++] = (struct events_watch){ (char *)(uintptr_t)run, r->project, r->since_ns };
 }
 
-/* Waits until there is a reader, at most LOOK_NS if there is one. False: the end. *ret: what is
+/* Waits until there is a reader, at most POLL_NS if there is one. False: the end. *ret: what is
  * watched, in `arena`. */
-static bool wait_for_look(struct events *e, struct arena *arena, struct events_watch **ret,
+static bool wait_for_poll(struct events *e, struct arena *arena, struct events_watch **ret,
 			  size_t *ret_n)
 {
 	struct timespec at;
 	bool goes_on;
 
 	pthread_mutex_lock(&e->lock);
-	until(&at, LOOK_NS);
-	while (!e->ending && e->looked &&
+	until(&at, POLL_NS);
+	while (!e->ending && e->polled &&
 	       (!e->readers.n ? pthread_cond_wait(&e->changed, &e->lock)
 			      : pthread_cond_timedwait(&e->changed, &e->lock, &at)) == 0)
 		;
@@ -142,10 +142,10 @@ static bool wait_for_look(struct events *e, struct arena *arena, struct events_w
 	return goes_on;
 }
 
-static void looked(struct events *e)
+static void polled(struct events *e)
 {
 	pthread_mutex_lock(&e->lock);
-	e->looked = true;
+	e->polled = true;
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
 }
@@ -171,22 +171,22 @@ void events_add(struct events *e, const struct project *p, const char *run, cons
 	pthread_mutex_unlock(&e->lock);
 }
 
-static void *look_loop(void *arg)
+static void *poll_loop(void *arg)
 {
 	struct events *e = arg;
-	struct look *l = look_new(e->d, e);
+	struct poller *l = poller_new(e->d, e);
 
 	for (;;) {
 		_cleanup_(arena_freep) struct arena *arena = arena_new();
 		struct events_watch *w;
 		size_t n;
 
-		if (!wait_for_look(e, arena, &w, &n))
+		if (!wait_for_poll(e, arena, &w, &n))
 			break;
-		look_now(l, w, n);
-		looked(e);
+		poller_poll(l, w, n);
+		polled(e);
 	}
-	look_free(l);
+	poller_free(l);
 	return NULL;
 }
 
@@ -217,7 +217,7 @@ static int begin(struct events *e, struct err *err)
 	int r = 0;
 
 	if (!e->begun) {
-		r = thread_start(&e->thread, NULL, look_loop, e);
+		r = thread_start(&e->thread, NULL, poll_loop, e);
 		e->begun = r == 0;
 	}
 	if (r) {
@@ -225,7 +225,7 @@ static int begin(struct events *e, struct err *err)
 		return err_errno(err, "cannot start a thread");
 	}
 	until(&at, FIRST_LOOK_NS);
-	while (!e->looked && !e->ending && pthread_cond_timedwait(&e->changed, &e->lock, &at) == 0)
+	while (!e->polled && !e->ending && pthread_cond_timedwait(&e->changed, &e->lock, &at) == 0)
 		;
 	return 0;
 }

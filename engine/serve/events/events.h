@@ -40,7 +40,7 @@ void events_unsubscribe(struct events_reader *r);
 size_t events_read(struct events_reader *r, char *buf, size_t max);
 bool events_are_new(struct events_reader *r); /* a read would give something */
 
-/* For the thread that looks (look.c). */
+/* For the thread that polls (poll.c). */
 struct events_watch {
 	char *run;
 	const struct project *project; /* NULL: any */
@@ -50,9 +50,9 @@ struct events_watch {
 void events_add(struct events *e, const struct project *p, const char *run, const char *event,
 		json_t *data);
 
-struct look;
-struct look *look_new(struct daemon *d, struct events *e);
-void look_free(struct look *l);
-void look_now(struct look *l, const struct events_watch *w, size_t n);
+struct poller;
+struct poller *poller_new(struct daemon *d, struct events *e);
+void poller_free(struct poller *l);
+void poller_poll(struct poller *l, const struct events_watch *w, size_t n);
 
 #endif

@@ -82,7 +82,7 @@ static void give_up(struct served *s, const char *why)
 }
 
 /* The record lets `cairn status` show it and the next server keep the count. */
-static void tell_wait(struct served *s, const char *problem, int64_t pause_ns)
+static void report_wait(struct served *s, const char *problem, int64_t pause_ns)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err err = { 0 };
@@ -132,7 +132,7 @@ static void on_end(void *arg, const struct launch_end *end)
 	}
 	pause = backoff_ns(PAUSE_MIN_NS, PAUSE_MAX_NS, ++s->tries);
 	s->due_ns = daemon_mono_ns(s->d) + pause;
-	tell_wait(s, end->problem, pause);
+	report_wait(s, end->problem, pause);
 }
 
 /* An engine may outlive the last server, and goes on by itself. */
@@ -147,7 +147,7 @@ static bool is_alive(struct served *s)
 	       record_run_engine(&row) == RUN_ENGINE_ELSEWHERE;
 }
 
-void served_look(struct daemon *d)
+void served_poll(struct daemon *d)
 {
 	size_t room = d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE,
 	       out = launches_running(d->launches);
@@ -179,7 +179,7 @@ void served_look(struct daemon *d)
 
 /* All runs. */
 
-int served_take_up(struct daemon *d, struct err *err)
+int served_adopt(struct daemon *d, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 
@@ -205,7 +205,7 @@ int served_take_up(struct daemon *d, struct err *err)
 void served_add(struct daemon *d, struct project *p, const char *run)
 {
 	add(d, p, run, 0);
-	served_look(d);
+	served_poll(d);
 }
 
 int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err)

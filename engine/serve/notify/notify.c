@@ -573,7 +573,7 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 	_cleanup_(str_deinit) struct str receiver = { 0 }, body = { 0 };
 	struct served_project *sp = served_by(n, what->project);
 	json_t *to = receiver_json(decl),
-	       *told; /* `told` has no rules: they are for the sender only */
+	       *json; /* `json` has no rules: they are for the sender only */
 	int64_t now = wall(n);
 	char id[24];
 
@@ -589,11 +589,11 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 		notify_rules_write(to, decl, what->before);
 	/* Stays the same in retries, and is unlikely to be given twice, even by two servers. */
 	snprintf(id, sizeof(id), "%016llx", (unsigned long long)random_u64());
-	told = notice_json(what, id, now);
+	json = notice_json(what, id, now);
 	json_add_canonical(&receiver, to);
-	json_add_canonical(&body, told);
+	json_add_canonical(&body, json);
 	json_decref(to);
-	json_decref(told);
+	json_decref(json);
 	return record_notice_add(what->project->db,
 				 &(struct notice_row){ .id = id,
 						       .kind = decl->kind,

@@ -152,7 +152,7 @@ static struct schedule *schedule_named(struct watched_file *f, const char *name)
 					 .next_ns = CALENDAR_NEVER };
 		sc->fire = (struct due){ .fn = scheduler_on_fire, .arg = sc };
 		sc->dead_man = (struct due){ .fn = scheduler_on_dead_man, .arg = sc };
-		sc->look = (struct due){ .fn = scheduler_on_look, .arg = sc };
+		sc->look = (struct due){ .fn = scheduler_on_poll, .arg = sc };
 		sc->retry = (struct due){ .fn = scheduler_on_retry, .arg = sc };
 		*slot = sc;
 	}
@@ -203,7 +203,7 @@ static int adopt(struct watched_file *f, const struct pipeline *p, struct err *e
 
 /* Loading. */
 
-static void tell_broken(struct watched_file *f, struct diag_list *diags, const char *why)
+static void report_broken(struct watched_file *f, struct diag_list *diags, const char *why)
 {
 	struct str text = { 0 };
 
@@ -251,14 +251,14 @@ static void bring(struct watched_file *f)
 	if (f->bringing || s->draining)
 		return;
 	if (scheduler_mono_ns(s) < f->bring_mono_ns) {
-		tell_broken(f, NULL, f->bring_problem);
+		report_broken(f, NULL, f->bring_problem);
 		return;
 	}
 	free(f->bring_problem);
 	f->bring_problem = NULL;
 	f->bringing = s->ops->bring(s->arg, &what, &err) == 0;
 	if (!f->bringing)
-		tell_broken(f, NULL, err.msg);
+		report_broken(f, NULL, err.msg);
 	else
 		scheduler_note(f->project, NULL, &what.firing,
 			       "%s: fetching what its steps use from elsewhere", f->path);
@@ -305,7 +305,7 @@ int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
 		if (lacks)
 			bring(f);
 		else
-			tell_broken(f, diags, why.msg);
+			report_broken(f, diags, why.msg);
 		return 1;
 	}
 	f->bring_mono_ns = 0;

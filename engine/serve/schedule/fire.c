@@ -373,7 +373,7 @@ static int fire_from_ends(struct claims *c, int64_t until, struct err *err)
 	return record_schedule_put(c->db, &row, err);
 }
 
-void schedule_look_at_ends(struct schedule *sc, int64_t until)
+void schedule_poll_ends(struct schedule *sc, int64_t until)
 {
 	struct scheduler_project *p = sc->file->project;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -416,8 +416,9 @@ static int is_missed(struct schedule *sc, const struct firing *of, const char *t
 	row.alerted_ns = sc->watch_ns;
 	if (record_schedule_put(sc->file->project->db, &row, err) < 0)
 		return -1;
-	return scheduler_tell(sc->file->project, SCHEDULE_ALERT_MISSED, sc, of, text, err) < 0 ? -1
-											       : 1;
+	return scheduler_notify(sc->file->project, SCHEDULE_ALERT_MISSED, sc, of, text, err) < 0
+		       ? -1
+		       : 1;
 }
 
 void scheduler_on_dead_man(void *arg)
@@ -504,10 +505,10 @@ static void looked(struct schedule *sc, const char *hex, const struct err *why)
 	scheduler_rearm(p->s);
 }
 
-void scheduler_on_look(void *arg)
+void scheduler_on_poll(void *arg)
 {
 	struct schedule *sc = arg;
 
 	if (!sc->looking)
-		scheduler_inputs_look(sc, looked);
+		scheduler_inputs_poll(sc, looked);
 }

@@ -5,7 +5,7 @@
  * of names. Content isn't read: the run does that, and finds out when nothing has changed after
  * all.
  *
- * Invariants: a struct input_look owns all that the worker touches. scheduler_inputs_forget()
+ * Invariants: a struct input_check owns all that the worker touches. scheduler_inputs_forget()
  * clears its pointer to the schedule (`sc`), so that a schedule can be freed while the worker runs;
  * look_done() frees it in any case. Links below an input aren't followed. Files and depth are
  * bounded.
@@ -24,7 +24,7 @@
 #define INPUT_DEPTH_MAX 256
 
 /* Owns all that the worker touches. */
-struct input_look {
+struct input_check {
 	struct schedule *sc; /* NULL: the result isn't wanted any more */
 	void (*done)(struct schedule *sc, const char *hex, const struct err *err);
 	char **paths;
@@ -35,7 +35,7 @@ struct input_look {
 	bool failed;
 };
 
-static void add(struct input_look *k, const char *name, const struct stat *st)
+static void add(struct input_check *k, const char *name, const struct stat *st)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
@@ -73,9 +73,9 @@ static int list(int dir_fd, char ***ret, size_t *ret_n)
 	return r;
 }
 
-static int walk(struct input_look *k, int dir_fd, const char *name, int depth);
+static int walk(struct input_check *k, int dir_fd, const char *name, int depth);
 
-static int walk_dir(struct input_look *k, int fd, int depth)
+static int walk_dir(struct input_check *k, int fd, int depth)
 {
 	char **names = NULL;
 	size_t n = 0;
@@ -92,7 +92,7 @@ static int walk_dir(struct input_look *k, int fd, int depth)
 }
 
 /* A file that vanishes after it was listed is a change; the next look will see it. */
-static int walk(struct input_look *k, int dir_fd, const char *name, int depth)
+static int walk(struct input_check *k, int dir_fd, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
@@ -112,7 +112,7 @@ static int walk(struct input_look *k, int dir_fd, const char *name, int depth)
 
 static void look(void *arg)
 {
-	struct input_look *k = arg;
+	struct input_check *k = arg;
 	struct digest d;
 
 	k->digester = digester_new();
@@ -130,7 +130,7 @@ static void look(void *arg)
 
 static void look_done(void *arg)
 {
-	struct input_look *k = arg;
+	struct input_check *k = arg;
 
 	if (k->sc) {
 		k->sc->looking = NULL;
@@ -142,13 +142,13 @@ static void look_done(void *arg)
 	free(k);
 }
 
-void scheduler_inputs_look(struct schedule *sc, void (*done)(struct schedule *sc, const char *hex,
+void scheduler_inputs_poll(struct schedule *sc, void (*done)(struct schedule *sc, const char *hex,
 							     const struct err *err))
 {
 	struct scheduler_project *p = sc->file->project;
-	struct input_look *k = xcalloc(1, sizeof(*k));
+	struct input_check *k = xcalloc(1, sizeof(*k));
 
-	*k = (struct input_look){ .sc = sc, .done = done, .n_paths = sc->decl->n_on_change };
+	*k = (struct input_check){ .sc = sc, .done = done, .n_paths = sc->decl->n_on_change };
 	k->paths = xcalloc(k->n_paths + 1, sizeof(*k->paths));
 	for (size_t i = 0; i < k->n_paths; i++)
 		k->paths[i] = xasprintf("%s/%s", p->root,

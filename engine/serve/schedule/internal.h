@@ -1,7 +1,7 @@
 /* serve/schedule/internal.h — the scheduler's state, for the files of serve/schedule.
  *
  *	scheduler ─▶ projects ─▶ files ─▶ schedules
- *	                    └──▶ begun: firings that start() began here and that have not ended
+ *	                    └──▶ started: firings that start() began here and that have not ended
  *
  * Two heaps hold an entry for each thing that waits. `wall` holds times of the calendar: a
  * schedule's next firing and its dead man's check. `mono` holds delays in seconds: looks at
@@ -56,10 +56,10 @@ struct schedule {
 	int64_t due_ns;           /* when next_ns is due, with its jitter */
 	int64_t watch_ns;         /* the nominal time whose success is waited for; 0: none */
 	int64_t paused_ns;
-	int64_t seen_end;           /* ends of runs up to this one are handled, as the row says */
-	unsigned open;              /* at the last look */
-	bool starved;               /* something waits only because max_runs run */
-	struct input_look *looking; /* the worker's job, while it runs */
+	int64_t seen_end;            /* ends of runs up to this one are handled, as the row says */
+	unsigned open;               /* at the last look */
+	bool starved;                /* something waits only because max_runs run */
+	struct input_check *looking; /* the worker's job, while it runs */
 	char candidate[DIGEST_HEX_MAX]; /* digest of inputs that was seen once */
 };
 
@@ -78,7 +78,7 @@ struct watched_file {
 };
 
 /* A firing that start() started here. */
-struct begun {
+struct started_run {
 	char *path, *schedule;
 	int64_t nominal_ns;
 	bool stopping;
@@ -92,7 +92,7 @@ struct scheduler_project {
 	struct db *db;
 	void *owner;
 	VEC(struct watched_file *) files;
-	VEC(struct begun *) begun;
+	VEC(struct started_run *) started;
 	bool trouble;
 	int64_t rows_version; /* of the database, when pauses were taken over last */
 	int64_t beat_mono_ns; /* this server's last sign of life in the database */
@@ -130,8 +130,9 @@ void scheduler_due_in(struct scheduler *s, struct due *d, int64_t ns);
 void scheduler_rearm(struct scheduler *s);
 void scheduler_note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f,
 		    const char *fmt, ...) _printf_(4, 5);
-int scheduler_tell(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc,
-		   const struct firing *f, const char *text, struct err *err);
+int scheduler_notify(struct scheduler_project *p, enum schedule_alert kind,
+		     const struct schedule *sc, const struct firing *f, const char *text,
+		     struct err *err);
 void scheduler_alert(struct scheduler_project *p, enum schedule_alert kind,
 		     const struct schedule *sc, const struct firing *f, const char *text);
 /* Also finds a dropped file. */
@@ -157,27 +158,27 @@ void schedule_follow(struct schedule *sc, const struct schedule_row *row);
 /* --- schedule/fire.c: from a time to rows */
 void scheduler_on_fire(void *arg);
 void scheduler_on_dead_man(void *arg);
-void scheduler_on_look(void *arg);
+void scheduler_on_poll(void *arg);
 int schedule_claim(struct schedule *sc, int64_t nominal_ns, enum firing_cause cause,
 		   struct err *err); /* call it in a transaction */
 /* Likewise: makes the event's firing unless there is one. */
 int schedule_claim_event(struct schedule *sc, const char *event, struct err *err);
 /* `on: {pipeline: …}`: fires for the ends of runs that it hasn't seen, up to this one. */
-void schedule_look_at_ends(struct schedule *sc, int64_t until);
+void schedule_poll_ends(struct schedule *sc, int64_t until);
 
 /* --- schedule/run.c: from rows to runs and back */
 void schedule_pump(struct schedule *sc);
 void scheduler_on_retry(void *arg);
 void scheduler_sweep(struct scheduler_project *p);
-struct begun *scheduler_find_begun(const struct scheduler_project *p, const char *path,
-				   const char *schedule, int64_t nominal_ns);
-void schedule_begun_free(struct begun *b);
-void scheduler_finish(struct scheduler_project *p, struct begun *b);
+struct started_run *scheduler_find_started(const struct scheduler_project *p, const char *path,
+					   const char *schedule, int64_t nominal_ns);
+void started_run_free(struct started_run *b);
+void scheduler_finish(struct scheduler_project *p, struct started_run *b);
 
 /* --- inputs.c */
 /* Starts a look at the inputs of on_change on a worker. Calls done(sc, hex) on the loop; after an
  * error with NULL and *err. */
-void scheduler_inputs_look(struct schedule *sc, void (*done)(struct schedule *sc, const char *hex,
+void scheduler_inputs_poll(struct schedule *sc, void (*done)(struct schedule *sc, const char *hex,
 							     const struct err *err));
 void scheduler_inputs_forget(struct schedule *sc); /* done isn't called any more */
 

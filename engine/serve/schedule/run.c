@@ -7,9 +7,10 @@
  * all open firings of a project at each poll.
  *
  * Invariants: rows are written before start() is called, and announced after the commit. Rows that
- * a decision rests on are read again inside the transaction. A `begun` exists from start() until
- * its end is on record; if that can't be written, it stays `ended`, and each sweep tries again. A
- * firing of a live server is left alone. While the scheduler drains, nothing is started or taken.
+ * a decision rests on are read again inside the transaction. A `started_run` exists from start()
+ * until its end is on record; if that can't be written, it stays `ended`, and each sweep tries
+ * again. A firing of a live server is left alone. While the scheduler drains, nothing is started or
+ * taken.
  *
  * Threads: the loop's. Not here: from a time to a firing (fire.c), processes (the owner's start()
  * and stop()).
@@ -21,11 +22,11 @@
 
 /* Firings that were started here. */
 
-struct begun *scheduler_find_begun(const struct scheduler_project *p, const char *path,
-				   const char *schedule, int64_t nominal_ns)
+struct started_run *scheduler_find_started(const struct scheduler_project *p, const char *path,
+					   const char *schedule, int64_t nominal_ns)
 {
-	for (size_t i = 0; i < p->begun.n; i++) {
-		struct begun *b = p->begun.v[i];
+	for (size_t i = 0; i < p->started.n; i++) {
+		struct started_run *b = p->started.v[i];
 
 		if (b->nominal_ns == nominal_ns && str_eq(b->schedule, schedule) &&
 		    str_eq(b->path, path))
@@ -34,7 +35,7 @@ struct begun *scheduler_find_begun(const struct scheduler_project *p, const char
 	return NULL;
 }
 
-void schedule_begun_free(struct begun *b)
+void started_run_free(struct started_run *b)
 {
 	free(b->path);
 	free(b->schedule);
@@ -139,7 +140,7 @@ static int write_stops(struct schedule *sc, struct choice *c, struct arena *aren
 		struct run_row run = { .state = RUN_FAILED };
 		struct err why = { 0 };
 
-		if (scheduler_find_begun(p, f->path, f->schedule, f->nominal_ns) || !f->run)
+		if (scheduler_find_started(p, f->path, f->schedule, f->nominal_ns) || !f->run)
 			continue;
 		if (record_find_run(p->db, f->run, arena, &run, &why) < 0 &&
 		    why.code != ERR_NOT_FOUND) {
@@ -165,13 +166,13 @@ static void begin(struct schedule *sc, const struct firing *f)
 {
 	struct scheduler_project *p = sc->file->project;
 	struct scheduled d = described(sc, f);
-	struct begun *b = xcalloc(1, sizeof(*b));
+	struct started_run *b = xcalloc(1, sizeof(*b));
 	struct err err = { 0 };
 
-	*b = (struct begun){ .path = xstrdup(f->path),
-			     .schedule = xstrdup(f->schedule),
-			     .nominal_ns = f->nominal_ns };
-	VEC_PUSH(&p->begun, b);
+	*b = (struct started_run){ .path = xstrdup(f->path),
+				   .schedule = xstrdup(f->schedule),
+				   .nominal_ns = f->nominal_ns };
+	VEC_PUSH(&p->started, b);
 	p->s->counts.started++;
 	p->s->running++;
 	if (p->s->ops->start(p->s->arg, &d, &err) == 0)
@@ -185,7 +186,7 @@ static void begin(struct schedule *sc, const struct firing *f)
 static void stop(struct schedule *sc, const struct firing *f)
 {
 	struct scheduler_project *p = sc->file->project;
-	struct begun *b = scheduler_find_begun(p, f->path, f->schedule, f->nominal_ns);
+	struct started_run *b = scheduler_find_started(p, f->path, f->schedule, f->nominal_ns);
 	struct scheduled d = described(sc, f);
 
 	if (!b || b->stopping || b->ended)
@@ -292,19 +293,19 @@ static void interrupted(struct scheduler *s, struct schedule *sc, struct firing 
 }
 
 /* Call it in the transaction that ends the firing. */
-static int tell_outcome(struct scheduler_project *p, struct schedule *sc, const struct outcome *o,
-			struct err *err)
+static int notify_outcome(struct scheduler_project *p, struct schedule *sc, const struct outcome *o,
+			  struct err *err)
 {
 	const struct firing *f = &o->firing;
 
 	if (!o->ended)
 		return 0;
 	if (f->state == FIRING_FAILED)
-		return scheduler_tell(p, SCHEDULE_ALERT_FAILED, sc, f, f->message, err);
+		return scheduler_notify(p, SCHEDULE_ALERT_FAILED, sc, f, f->message, err);
 	if (f->state == FIRING_SUCCEEDED && o->recovered)
-		return scheduler_tell(p, SCHEDULE_ALERT_RECOVERED, sc, f, "it works again", err);
+		return scheduler_notify(p, SCHEDULE_ALERT_RECOVERED, sc, f, "it works again", err);
 	return f->state == FIRING_SUCCEEDED
-		       ? scheduler_tell(p, SCHEDULE_ALERT_SUCCEEDED, sc, f, "", err)
+		       ? scheduler_notify(p, SCHEDULE_ALERT_SUCCEEDED, sc, f, "", err)
 		       : 0;
 }
 
@@ -329,8 +330,9 @@ static int settle(struct scheduler_project *p, struct schedule *sc, struct firin
 		run = (struct run_row){ .state = RUN_FAILED,
 					.message = "its run is no longer on record" };
 	} else if (!f->run) {
-		run.message = problem ? arena_strdup(arena, problem)
-				      : "it began no run"; /* a copy, since it outlives `begun` */
+		run.message =
+			problem ? arena_strdup(arena, problem)
+				: "it began no run"; /* a copy, since it outlives `started_run` */
 	}
 	if (run.state == RUN_RUNNING &&
 	    (record_run_engine(&run) == RUN_ENGINE_LIVES ||
@@ -354,14 +356,14 @@ static int settle(struct scheduler_project *p, struct schedule *sc, struct firin
 		interrupted(p->s, sc, f, now, o);
 	}
 	o->firing = *f;
-	return record_firing_update(p->db, f, err) < 0 ? -1 : tell_outcome(p, sc, o, err);
+	return record_firing_update(p->db, f, err) < 0 ? -1 : notify_outcome(p, sc, o, err);
 }
 
 /* In a transaction: a firing that its own run ended after its server had died. */
 static int settle_untold(struct scheduler_project *p, struct schedule *sc, struct firing *f,
 			 struct arena *arena, struct outcome *o, struct err *err)
 {
-	int r = record_firing_told(p->db, f, err);
+	int r = record_firing_reported(p->db, f, err);
 
 	if (r <= 0)
 		return r;
@@ -376,7 +378,7 @@ static int settle_untold(struct scheduler_project *p, struct schedule *sc, struc
 		return -1;
 	}
 	o->firing = *f;
-	return tell_outcome(p, sc, o, err);
+	return notify_outcome(p, sc, o, err);
 }
 
 static void settle_dead_man(struct schedule *sc, const struct firing *f)
@@ -420,7 +422,7 @@ static void pump_starved(struct schedule *sc)
 		schedule_pump(sc);
 }
 
-void scheduler_finish(struct scheduler_project *p, struct begun *b)
+void scheduler_finish(struct scheduler_project *p, struct started_run *b)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct schedule *sc = scheduler_find_schedule(p, b->path, b->schedule);
@@ -437,10 +439,10 @@ void scheduler_finish(struct scheduler_project *p, struct begun *b)
 	}
 	if (r < 0)
 		return; /* it stays `ended`; the next sweep tries again */
-	for (size_t i = 0; i < p->begun.n; i++)
-		if (p->begun.v[i] == b)
-			p->begun.v[i--] = p->begun.v[--p->begun.n];
-	schedule_begun_free(b);
+	for (size_t i = 0; i < p->started.n; i++)
+		if (p->started.v[i] == b)
+			p->started.v[i--] = p->started.v[--p->started.n];
+	started_run_free(b);
 	announce(p, sc, &o);
 	if (sc)
 		schedule_pump(sc);
@@ -450,14 +452,14 @@ void scheduler_finish(struct scheduler_project *p, struct begun *b)
 
 static void finish_ended(struct scheduler_project *p)
 {
-	for (size_t i = 0; i < p->begun.n;) {
-		size_t n = p->begun.n;
+	for (size_t i = 0; i < p->started.n;) {
+		size_t n = p->started.n;
 
-		if (p->begun.v[i]->ended)
-			scheduler_finish(p, p->begun.v[i]);
-		if (p->begun.n == n)
+		if (p->started.v[i]->ended)
+			scheduler_finish(p, p->started.v[i]);
+		if (p->started.n == n)
 			i++;
-		else if (p->begun.n > n)
+		else if (p->started.n > n)
 			break; /* a firing was started: the next look does the rest */
 	}
 }
@@ -529,7 +531,7 @@ static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena
 		return record_firing_update(p->db, f, err);
 	}
 	if (f->state != FIRING_STARTED ||
-	    scheduler_find_begun(p, f->path, f->schedule, f->nominal_ns))
+	    scheduler_find_started(p, f->path, f->schedule, f->nominal_ns))
 		return 0;
 	r = settle(p, sc, f, !sc, NULL, arena, o, err);
 	if (r > 0)
@@ -545,7 +547,7 @@ static bool needs_sweep(struct scheduler_project *p, const struct firing *f)
 	if (failed_in_the_future(p, f))
 		return true;
 	return f->state == FIRING_STARTED
-		       ? !scheduler_find_begun(p, f->path, f->schedule, f->nominal_ns)
+		       ? !scheduler_find_started(p, f->path, f->schedule, f->nominal_ns)
 		       : !scheduler_find_schedule(p, f->path, f->schedule);
 }
 
@@ -570,7 +572,7 @@ static void sweep_untold(struct scheduler_project *p)
 	struct err err = { 0 };
 	size_t n;
 
-	if (record_firings_untold(p->db, arena, &rows, &n, &err) < 0) {
+	if (record_firings_unreported(p->db, arena, &rows, &n, &err) < 0) {
 		project_trouble(p, &err);
 		return;
 	}

@@ -83,8 +83,9 @@ void scheduler_note(struct scheduler_project *p, const struct schedule *sc, cons
 	p->s->ops->note(p->s->arg, &d, text);
 }
 
-int scheduler_tell(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc,
-		   const struct firing *f, const char *text, struct err *err)
+int scheduler_notify(struct scheduler_project *p, enum schedule_alert kind,
+		     const struct schedule *sc, const struct firing *f, const char *text,
+		     struct err *err)
 {
 	struct scheduled d = about(p, sc, f);
 
@@ -257,7 +258,7 @@ static void look_at_ends(struct scheduler_project *p)
 			struct schedule *sc = map_at(p->files.v[i]->schedules, k, NULL, NULL);
 
 			if (sc)
-				schedule_look_at_ends(sc, last);
+				schedule_poll_ends(sc, last);
 		}
 }
 
@@ -375,10 +376,10 @@ static void project_free(struct scheduler_project *p)
 {
 	for (size_t i = 0; i < p->files.n; i++)
 		scheduler_file_free(p->files.v[i]);
-	for (size_t i = 0; i < p->begun.n; i++)
-		schedule_begun_free(p->begun.v[i]);
+	for (size_t i = 0; i < p->started.n; i++)
+		started_run_free(p->started.v[i]);
 	VEC_FREE(&p->files);
-	VEC_FREE(&p->begun);
+	VEC_FREE(&p->started);
 	peers_free(p->peers);
 	free(p->root);
 	free(p->cache_dir);
@@ -615,7 +616,7 @@ int scheduler_pause(struct scheduler_project *p, const char *path, const char *n
 void scheduler_run_ended(struct scheduler *s, struct scheduler_project *p, const char *path,
 			 const char *schedule, int64_t nominal_ns, const char *problem)
 {
-	struct begun *b = scheduler_find_begun(p, path, schedule, nominal_ns);
+	struct started_run *b = scheduler_find_started(p, path, schedule, nominal_ns);
 
 	if (!b || b->ended)
 		return;

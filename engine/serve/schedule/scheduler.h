@@ -88,7 +88,7 @@ struct scheduler_ops {
 	 * still called. */
 	void (*stop)(void *arg, const struct scheduled *f);
 	/* Starts a command that reads PATH in the project, which brings what the file's steps use
-	 * from elsewhere (model/elsewhere.h). 0: started, and scheduler_brought() will be called.
+	 * from elsewhere (model/external.h). 0: started, and scheduler_brought() will be called.
 	 * NULL: such a file is broken until somebody brings it. */
 	int (*bring)(void *arg, const struct scheduled *f, struct err *err);
 	/* Writes notices for FAILED, RECOVERED, SUCCEEDED, MISSED, in the open transaction of the

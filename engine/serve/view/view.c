@@ -7,7 +7,7 @@
  * needs that for its fonts and modules. The ticket is the right; a page that hasn't got it learns
  * nothing.
  *
- * Threads: the crew's. */
+ * Threads: the pool's. */
 #include "serve/view/view.h"
 #include <string.h>
 #include "base/net/http.h"

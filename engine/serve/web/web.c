@@ -7,17 +7,17 @@
  * libmicrohttpd reports the end before it closes it.
  *
  * libmicrohttpd's threads only move bytes. Work that may wait (a database, a store, the loop) is
- * done by a crew, while the connection is suspended: a request by handle(), a stream's next block
- * by its read(). Health has a crew of its own, so that it is answered however busy the other is. A
- * stream without new bytes goes on a list (`waiting`); the tick submits the list to the crew again.
+ * done by a pool, while the connection is suspended: a request by handle(), a stream's next block
+ * by its read(). Health has a pool of its own, so that it is answered however busy the other is. A
+ * stream without new bytes goes on a list (`waiting`); the tick submits the list to the pool again.
  * So no thread polls for new bytes.
  *
- * Invariants: a suspended connection is either a crew's job or on that list, and stopping empties
- * both before libmicrohttpd is stopped. A stream's block belongs to the crew or to libmicrohttpd's
+ * Invariants: a suspended connection is either a pool's job or on that list, and stopping empties
+ * both before libmicrohttpd is stopped. A stream's block belongs to the pool or to libmicrohttpd's
  * thread, never to both. Bytes that another server could frame differently are refused, and the
  * connection with them (check_framing()).
  *
- * Threads: libmicrohttpd's, the crews', and the loop's for tick and end; fields of struct web and
+ * Threads: libmicrohttpd's, the pools', and the loop's for tick and end; fields of struct web and
  * struct connection say what is under `lock`. Not here: routes and answers (serve/api/), listening
  * sockets (listen.c).
  */
@@ -35,8 +35,8 @@
 #include "base/os/thread.h"
 #include "base/text/text.h"
 #include "serve/event.h"
-#include "serve/web/crew.h"
 #include "serve/web/mhd.h"
+#include "serve/web/pool.h"
 #include "serve/web/tls.h"
 
 #define TICK_NS               (250 * NS_PER_MS)
@@ -81,7 +81,7 @@ struct request {
 	bool is_head, discard;
 	bool close; /* close after the answer: the start of the next request is not certain */
 	bool handled;
-	struct crew_job job;
+	struct web_job job;
 };
 
 struct web {
@@ -94,8 +94,8 @@ struct web {
 	struct listener *listeners;
 	size_t n_listeners, connections_max;
 	struct MHD_Daemon *daemons[16];
-	struct crew *work, *health;
-	bool stopping, stopped; /* under lock; stopped: the crews take no more jobs */
+	struct web_pool *work, *health;
+	bool stopping, stopped; /* under lock; stopped: the pools take no more jobs */
 	pthread_mutex_t lock;
 	VEC(struct connection *) connections; /* under lock */
 	VEC(struct streaming *) waiting;      /* suspended, without new bytes; under lock */
@@ -372,7 +372,7 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 
 /* Streams. */
 
-/* The crew fills the block, libmicrohttpd's thread empties it, never at the same time: from
+/* The pool fills the block, libmicrohttpd's thread empties it, never at the same time: from
  * STREAM_ASKED until the bytes are there, the connection is suspended. */
 struct streaming {
 	struct web *web;
@@ -383,7 +383,7 @@ struct streaming {
 	bool trailers;                 /* the client accepts them */
 	int fd;
 	enum { STREAM_EMPTY, STREAM_ASKED, STREAM_FILLED } state;
-	struct crew_job job;
+	struct web_job job;
 	unsigned waited; /* ticks without a look; under the server's lock */
 	ssize_t came;    /* bytes in the block, or read()'s other result */
 	size_t sent;     /* of them */
@@ -414,8 +414,8 @@ static bool is_stopping(struct web *w)
 }
 
 /* The connection continues when the job resumes it. False: the server has stopped. */
-static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct crew *crew,
-			struct crew_job *job)
+static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct web_pool *pool,
+			struct web_job *job)
 {
 	bool stopped;
 
@@ -423,7 +423,7 @@ static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct crew *
 	stopped = w->stopped;
 	if (!stopped) {
 		w->api->suspend_connection(mhd);
-		crew_submit(crew, job);
+		web_pool_submit(pool, job);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return !stopped;
@@ -436,7 +436,7 @@ static void offer(struct streaming *s, int64_t at_ns)
 	pthread_mutex_unlock(&s->web->lock);
 }
 
-/* On a crew's thread. */
+/* On a pool's thread. */
 static void fill(void *arg)
 {
 	struct streaming *s = arg;
@@ -476,7 +476,7 @@ static void ask_waiting(struct web *w)
 			continue;
 		}
 		s->waited = 0;
-		crew_submit(w->work, &s->job);
+		web_pool_submit(w->work, &s->job);
 	}
 	w->waiting.n = kept;
 	pthread_mutex_unlock(&w->lock);
@@ -547,7 +547,7 @@ static struct MHD_Response *stream_response(struct web *w, struct request *r)
 	s->s = r->x.stream;
 	s->trailers = takes_trailers(r);
 	s->fd = r->connection->fd;
-	s->job = (struct crew_job){ .run = fill, .arg = s };
+	s->job = (struct web_job){ .run = fill, .arg = s };
 	r->x.stream = (struct web_stream){ 0 };
 	atomic_fetch_add(&w->n_streams, s->s.follows);
 	pthread_mutex_lock(&w->lock);
@@ -653,7 +653,7 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 	return result;
 }
 
-/* On a crew's thread. Once resumed, the request may be freed before this returns. */
+/* On a pool's thread. Once resumed, the request may be freed before this returns. */
 static void handle(void *arg)
 {
 	struct request *r = arg;
@@ -691,7 +691,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 
 	if (!r->x.status && !r->handled) {
 		set_phase(r->connection, PHASE_ANSWER);
-		r->job = (struct crew_job){ .run = handle, .arg = r };
+		r->job = (struct web_job){ .run = handle, .arg = r };
 		if (suspend_for(w, mhd, r->x.health ? w->health : w->work, &r->job))
 			return MHD_YES; /* we are called again later */
 		web_problem(&r->x, 503, STOPPING);
@@ -794,7 +794,7 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 	w->listeners = o->listeners;
 	if (mhd_api_get(&w->api, err) < 0 ||
 	    (o->tls_cert && tls_open(o->tls_cert, o->tls_key, err) < 0) ||
-	    crew_new(WEB_THREADS, &w->work, err) < 0 || crew_new(1, &w->health, err) < 0) {
+	    web_pool_new(WEB_THREADS, &w->work, err) < 0 || web_pool_new(1, &w->health, err) < 0) {
 		web_free(w);
 		return -1;
 	}
@@ -831,8 +831,8 @@ void web_free(struct web *w)
 		;
 	w->stopped = true;
 	pthread_mutex_unlock(&w->lock);
-	crew_free(w->work);
-	crew_free(w->health);
+	web_pool_free(w->work);
+	web_pool_free(w->health);
 
 	for (size_t i = 0; i < w->n_listeners; i++) {
 		if (w->daemons[i])

@@ -28,13 +28,13 @@
 #include "base/time/clock.h"
 #include "runners/kubernetes/api/credential.h"
 
-#define TRIES_MAX           10
-#define TIMEOUT_DEFAULT_NS  (60 * NS_PER_S)
-#define PATIENCE_DEFAULT_NS (60 * NS_PER_S)
-#define WAIT_MIN_NS         (200 * NS_PER_MS)
-#define WAIT_MAX_NS         (10 * NS_PER_S)
-#define RETRY_AFTER_MAX_NS  (120 * NS_PER_S)
-#define LIST_PAGE           500 /* client-go's */
+#define TRIES_MAX            10
+#define TIMEOUT_DEFAULT_NS   (60 * NS_PER_S)
+#define RETRY_FOR_DEFAULT_NS (60 * NS_PER_S)
+#define WAIT_MIN_NS          (200 * NS_PER_MS)
+#define WAIT_MAX_NS          (10 * NS_PER_S)
+#define RETRY_AFTER_MAX_NS   (120 * NS_PER_S)
+#define LIST_PAGE            500 /* client-go's */
 /* A list that expires on the server this often before its end is too slow to be read at all. */
 #define LISTS_MAX 3
 
@@ -151,7 +151,7 @@ int kube_client_new(const struct kube_access *a, const struct kube_client_option
 	c->o = *o;
 	c->o.qps = o->qps > 0 ? o->qps : 100;
 	c->o.burst = o->burst ? o->burst : 200;
-	c->o.patience_ns = o->patience_ns ? o->patience_ns : PATIENCE_DEFAULT_NS;
+	c->o.retry_for_ns = o->retry_for_ns ? o->retry_for_ns : RETRY_FOR_DEFAULT_NS;
 	c->tokens = c->o.burst;
 	c->tokens_at_ns = clock_mono_ns();
 	c->credential = kube_credential_new(a);
@@ -439,7 +439,7 @@ static int64_t again_ns(const struct kube_call *call, const struct http_request 
 int kube_do(struct kube_client *c, struct kube_call *call, struct err *err)
 {
 	_cleanup_(str_deinit) struct str body = { 0 };
-	int64_t end = clock_mono_ns() + c->o.patience_ns;
+	int64_t end = clock_mono_ns() + c->o.retry_for_ns;
 	bool refused = false;
 
 	assert(call->method && call->path);

@@ -37,7 +37,7 @@ struct kube_client_options {
 		       answers 429 */
 	unsigned burst;           /* 0: 200 */
 	unsigned max_connections; /* 0: 16 */
-	int64_t patience_ns; /* how long GETs and repeatable requests are retried while the server
+	int64_t retry_for_ns; /* how long GETs and repeatable requests are retried while the server
 				doesn't answer; 0: 60 s */
 };
 /* `a` outlives the client. */

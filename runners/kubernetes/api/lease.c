@@ -298,19 +298,19 @@ static void *renew_loop(void *arg)
 }
 
 /* The state to report, with its texts, so that only changes are reported. */
-struct news {
+struct lease_report {
 	enum kube_lease_state state;
 	char holder[IDENTITY_MAX], why[256];
 };
 
 /* Under lock. */
-static void look(const struct kube_lease *l, struct news *n)
+static void snapshot(const struct kube_lease *l, struct lease_report *n)
 {
 	bool out = l->was_held && now_ns() >= l->held_until_ns;
 
-	*n = (struct news){ .state = l->taken || out ? KUBE_LEASE_LOST
-				     : l->was_held   ? KUBE_LEASE_HELD
-						     : KUBE_LEASE_WAITING };
+	*n = (struct lease_report){ .state = l->taken || out ? KUBE_LEASE_LOST
+					     : l->was_held   ? KUBE_LEASE_HELD
+							     : KUBE_LEASE_WAITING };
 	memcpy(n->holder, l->holder, sizeof(n->holder));
 	if (n->state == KUBE_LEASE_WAITING)
 		memcpy(n->why, l->why, sizeof(n->why));
@@ -323,12 +323,12 @@ static void look(const struct kube_lease *l, struct news *n)
 
 static void *report_loop(void *arg)
 {
-	struct news reported = { .state = KUBE_LEASE_WAITING }, n;
+	struct lease_report reported = { .state = KUBE_LEASE_WAITING }, n;
 	struct kube_lease *l = arg;
 
 	pthread_mutex_lock(&l->lock);
 	while (!l->stop && reported.state != KUBE_LEASE_LOST) {
-		look(l, &n);
+		snapshot(l, &n);
 		if (n.state != reported.state || !str_eq(n.holder, reported.holder) ||
 		    (n.state != KUBE_LEASE_HELD && !str_eq(n.why, reported.why))) {
 			reported = n;
@@ -354,7 +354,7 @@ int kube_lease_new(const struct kube_access *a, const struct kube_lease_options 
 		   struct kube_lease **ret, struct err *err)
 {
 	const struct kube_client_options co = {
-		.qps = 100, .burst = 100, .max_connections = 2, .patience_ns = NS_PER_S
+		.qps = 100, .burst = 100, .max_connections = 2, .retry_for_ns = NS_PER_S
 	};
 	struct kube_lease *l = xcalloc(1, sizeof(*l));
 	struct str one = { 0 }, all = { 0 };
@@ -416,7 +416,7 @@ static int put_without_holder(struct kube_lease *l, struct err *err)
 static void release_it(struct kube_lease *l)
 {
 	const struct kube_client_options co = {
-		.qps = 100, .burst = 100, .max_connections = 1, .patience_ns = NS_PER_S
+		.qps = 100, .burst = 100, .max_connections = 1, .retry_for_ns = NS_PER_S
 	};
 	const struct kube_access *a = kube_client_access(l->client);
 	struct err err = { 0 };

@@ -76,7 +76,7 @@ static void tell(struct kube_watch *w, enum kube_event e, const json_t *object)
 		w->o.event(w->o.arg, e, object);
 }
 
-static void tell_trouble(struct kube_watch *w, const struct err *err)
+static void report_trouble(struct kube_watch *w, const struct err *err)
 {
 	if ((err || w->troubled) && w->o.trouble && !atomic_load(&w->stop))
 		w->o.trouble(w->o.arg, err, err && w->denied);
@@ -102,7 +102,7 @@ static void add_query(struct kube_watch *w, struct str *path, const char *fmt, .
 static void end_sync(struct kube_watch *w)
 {
 	w->synced_ns = clock_mono_ns();
-	tell_trouble(w, NULL);
+	report_trouble(w, NULL);
 	tell(w, KUBE_SYNC_END, NULL);
 }
 
@@ -206,7 +206,7 @@ static int take_event(struct kube_watch *w, const json_t *frame, struct err *err
 	if (str_eq(type, "ERROR"))
 		return take_error(w, object, err);
 	w->good_ns = w->good_ns ? w->good_ns : clock_mono_ns();
-	tell_trouble(w, NULL); /* not at the end of the stream, which lasts minutes */
+	report_trouble(w, NULL); /* not at the end of the stream, which lasts minutes */
 	if (str_eq(type, "BOOKMARK"))
 		return take_bookmark(w, object), 0;
 	if (str_eq(type, "ADDED"))
@@ -363,9 +363,9 @@ static void *watch_main(void *arg)
 		/* A request that was lost or ended on time is repeated at once, if it worked for a
 		 * while. */
 		if (r == 0 || w->good_ns || err.code == ERR_CHANGED)
-			tell_trouble(w, NULL);
+			report_trouble(w, NULL);
 		else
-			tell_trouble(w, &err);
+			report_trouble(w, &err);
 		if (r == 0 || (w->good_ns && clock_mono_ns() - w->good_ns >= WORKED_NS)) {
 			failures = 0;
 			continue;
@@ -390,7 +390,7 @@ static void watch_deinit(struct kube_watch *w)
 int kube_watch_new(const struct kube_access *a, const struct kube_watch_options *o,
 		   struct kube_watch **ret, struct err *err)
 {
-	const struct kube_client_options co = { .max_connections = 2, .patience_ns = 1 };
+	const struct kube_client_options co = { .max_connections = 2, .retry_for_ns = 1 };
 	struct kube_watch *w = xcalloc(1, sizeof(*w));
 	struct str escaped = { 0 };
 

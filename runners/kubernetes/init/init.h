@@ -46,9 +46,9 @@ struct init_surroundings {
 	bool alone;         /* this is process 1: all other processes are the program's */
 };
 void init_signals(sigset_t *ret);
-/* dir_fd: POD_RUN/I. *told is set when the pod gets the signal to end, and stays set. */
+/* dir_fd: POD_RUN/I. *stopped is set when the pod gets the signal to end, and stays set. */
 void init_run(const struct init_program *p, const struct init_surroundings *s, int dir_fd,
-	      bool *told, struct init_exit *ret);
+	      bool *stopped, struct init_exit *ret);
 
 /* cgroup.c */
 
@@ -56,9 +56,9 @@ void init_run(const struct init_program *p, const struct init_surroundings *s, i
  */
 uint64_t init_oom_kills(const char *cgroup);
 
-/* open_up.c */
+/* make_readable.c */
 
 /* Makes everything that our user made below `path` readable: the sidecar may be another user. */
-void init_open_up(const char *path);
+void init_make_readable(const char *path);
 
 #endif

@@ -157,7 +157,7 @@ static void read_plan(struct helper *h)
 /* The ends. */
 
 /* false: the sidecar won't learn how it ended. */
-static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *ret)
+static bool run_one(struct helper *h, size_t i, bool *stopped, struct init_exit *ret)
 {
 	_cleanup_(fd_closep) int dir = -1, exit_fd = -1;
 	char name[32], text[EXIT_ROOM];
@@ -175,8 +175,8 @@ static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *re
 	memset(text, ' ', sizeof(text));
 	if (exit_fd >= 0)
 		(void)!write(exit_fd, text, sizeof(text));
-	init_run(&h->programs[i], &h->s, dir, told, ret);
-	init_open_up(h->programs[i].dir);
+	init_run(&h->programs[i], &h->s, dir, stopped, ret);
+	init_make_readable(h->programs[i].dir);
 	n = init_exit_encode(ret, text, sizeof(text));
 	return exit_fd >= 0 && pwrite(exit_fd, text, n, 0) == (ssize_t)n &&
 	       ftruncate(exit_fd, (off_t)n) == 0 && renameat(dir, ".exit", dir, "exit") == 0;
@@ -202,13 +202,13 @@ static int run_all(struct helper *h)
 {
 	_cleanup_(freep) bool *heard = xcalloc(h->n, sizeof(*heard));
 	struct init_exit last = { 0 };
-	bool told = false;
+	bool stopped = false;
 	int unsaved = 0;
 	size_t n = 0;
 
 	h->ran = true;
-	for (; n < h->n && !told; n++)
-		heard[n] = run_one(h, n, &told, &last);
+	for (; n < h->n && !stopped; n++)
+		heard[n] = run_one(h, n, &stopped, &last);
 	h->beat_seen_ns = init_now_ns(); /* nobody checked while the programs ran */
 	for (size_t i = 0; i < n; i++)
 		unsaved |= heard[i] ? wait_saved(h, i) : 1;

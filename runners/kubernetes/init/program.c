@@ -42,7 +42,7 @@ struct running {
 	const struct init_program *p;
 	const struct init_surroundings *s;
 	struct init_exit *e;
-	bool *told;
+	bool *stopped;
 	pid_t pid;
 	int pipe; /* its output; -1: the program closed it */
 	struct init_log log;
@@ -233,7 +233,7 @@ static void on_signals(struct running *r)
 		pass_on(r, signo);
 		if (signo != SIGTERM && signo != SIGINT)
 			continue;
-		r->e->told_to_end = *r->told = true;
+		r->e->told_to_end = *r->stopped = true;
 		begin_end(r);
 	}
 	reap(r);
@@ -331,12 +331,12 @@ static void finish_log(struct running *r)
 }
 
 void init_run(const struct init_program *p, const struct init_surroundings *s, int dir_fd,
-	      bool *told, struct init_exit *ret)
+	      bool *stopped, struct init_exit *ret)
 {
 	struct running r = { .p = p,
 			     .s = s,
 			     .e = ret,
-			     .told = told,
+			     .stopped = stopped,
 			     .pipe = -1,
 			     .timeout_at = NEVER,
 			     .kill_at = NEVER,

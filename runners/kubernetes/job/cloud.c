@@ -153,9 +153,9 @@ static void place_aks(struct pod_build *b, const char *product)
 int kube_place_cloud(struct pod_build *b, struct err *err)
 {
 	const json_t *said = json_object_get(b->placement, "spot");
-	uint64_t patience = kube_placement_uint(said, "preempted");
-	bool tired = json_is_object(said) && b->a->on.disrupted >= patience,
-	     spot = (json_is_true(said) || json_is_object(said)) && !tired;
+	uint64_t limit = kube_placement_uint(said, "preempted");
+	bool disrupted = json_is_object(said) && b->a->on.disrupted >= limit,
+	     spot = (json_is_true(said) || json_is_object(said)) && !disrupted;
 	const char *cloud = b->p->cloud, *gpu_type = kube_placement_str(b->placement, "gpu_type");
 	const char *product = gpu_type && !kube_gpu_type_is_resource(gpu_type) ? gpu_type : NULL;
 
@@ -172,7 +172,7 @@ int kube_place_cloud(struct pod_build *b, struct err *err)
 		if (str_eq(cloud, "aks"))
 			tolerate(b, "sku", "gpu");
 	}
-	if (spot || tired)
+	if (spot || disrupted)
 		place_spot(b, cloud, spot);
 	if (!cloud) {
 		if (product)

@@ -125,11 +125,11 @@ struct kube_job {
  * message says which); ERR_UNSUPPORTED. */
 int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err);
 /* How many attempts like `a` one Job may hold: so many pods, so many attempts in each. */
-struct kube_room {
+struct kube_capacity {
 	size_t pods, per_pod;
 };
-void kube_job_room(const struct kube_profile *p, const struct runner_attempt *a,
-		   struct kube_room *ret);
+void kube_job_capacity(const struct kube_profile *p, const struct runner_attempt *a,
+		       struct kube_capacity *ret);
 /* Whether `a` may share the Job of `first`: in the same pod (one_pod), or in a pod of its own. */
 bool kube_job_takes(const struct runner_attempt *first, const struct runner_attempt *a,
 		    bool one_pod);

@@ -53,12 +53,12 @@ static bool is_queued(const struct kube_profile *p, const struct runner_attempt 
 	       kube_placement_str(placement, "queue");
 }
 
-void kube_job_room(const struct kube_profile *p, const struct runner_attempt *a,
-		   struct kube_room *ret)
+void kube_job_capacity(const struct kube_profile *p, const struct runner_attempt *a,
+		       struct kube_capacity *ret)
 {
 	size_t paths = 1 + a->n_inputs + a->n_outputs, most = KUBE_JOB_ATTEMPTS_MAX;
 
-	*ret = (struct kube_room){ .pods = 1, .per_pod = 1 };
+	*ret = (struct kube_capacity){ .pods = 1, .per_pod = 1 };
 	if (a->on.gang.nodes > 1)
 		return;
 	ret->per_pod = MIN(MAX((size_t)a->on.pack, (size_t)1), (size_t)INIT_PROGRAMS_MAX);

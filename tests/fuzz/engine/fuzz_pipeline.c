@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					  { "s.yaml", "", 0 },
 					  { COMMIT "/s.yaml", "", 0 },
 					  { RUN "/s.yaml", "", 0 },
-					  { RUN "/" ELSEWHERE_RUN_FILE, "", 0 } };
+					  { RUN "/" EXTERNAL_RUN_FILE, "", 0 } };
 	struct diag_list *diags;
 	struct pipeline *p = NULL;
 	struct str out = { 0 };

@@ -21,14 +21,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		for (unsigned nodes = 1; nodes < 3; nodes++) {
 			kube_judge(
-				&(struct kube_seen){
+				&(struct kube_observed){
 					.job = &job, .pods = pods, .n = 1, .nodes = nodes },
 				INT64_MAX / 2, &v);
 			if (strlen(v.text) >= sizeof(v.text) ||
 			    !text_is_utf8(v.text, strlen(v.text)))
 				abort();
 			kube_judge(
-				&(struct kube_seen){
+				&(struct kube_observed){
 					.gone = true, .pods = pods, .n = 2, .nodes = nodes },
 				0, &v);
 		}

@@ -81,7 +81,7 @@ static void augment(const uint8_t *data, size_t size)
 	struct shard_field field = { "x", data, size };
 	struct shard_sample sample = { .key = (char *)"key", .fields = &field, .n_fields = 1 };
 	struct workspace *ws = workspace_new();
-	struct made made[2];
+	struct augmented made[2];
 	struct plan plan;
 	json_t *given, *with = NULL;
 
@@ -90,8 +90,8 @@ static void augment(const uint8_t *data, size_t size)
 	     "settings");
 	must(plan_init(&plan, with, NULL) == 0, "plan");
 	if (sample_augment(&plan, &sample, 0, 2, ws, made, NULL) >= 0) {
-		made_deinit(&made[0]);
-		made_deinit(&made[1]);
+		augmented_deinit(&made[0]);
+		augmented_deinit(&made[1]);
 	}
 	json_decref(given);
 	json_decref(with);

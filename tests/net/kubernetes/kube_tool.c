@@ -48,7 +48,7 @@ static int print_access(const struct kube_access *a)
 
 static int request(const struct kube_access *a, char **v, int n)
 {
-	const struct kube_client_options o = { .patience_ns = 3 * NS_PER_S, .qps = 1000 };
+	const struct kube_client_options o = { .retry_for_ns = 3 * NS_PER_S, .qps = 1000 };
 	struct kube_call call = { .method = v[0], .path = v[1] };
 	struct kube_client *c;
 	struct err err = { 0 };
@@ -84,7 +84,7 @@ static int request(const struct kube_access *a, char **v, int n)
 
 static int delete_run(const struct kube_access *a, char **v)
 {
-	const struct kube_client_options o = { .patience_ns = 3 * NS_PER_S, .qps = 1e6 };
+	const struct kube_client_options o = { .retry_for_ns = 3 * NS_PER_S, .qps = 1e6 };
 	struct kube_client *c;
 	struct err err = { 0 };
 	size_t n;

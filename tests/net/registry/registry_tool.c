@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 {
 	const char *ms = getenv("REGISTRY_PATIENCE_MS"), *plain = getenv("REGISTRY_PLAIN");
 	struct registry_options o = { .plain_http = (const char *const[]){ plain, NULL },
-				      .patience_ns = ms ? strtol(ms, NULL, 10) * NS_PER_MS : 0 };
+				      .retry_for_ns = ms ? strtol(ms, NULL, 10) * NS_PER_MS : 0 };
 	struct registry *r = NULL;
 	struct err err = { 0 };
 	int result;

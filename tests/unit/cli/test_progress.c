@@ -210,12 +210,12 @@ static void test_live_output(void **state)
 	progress_follow(f.p, dir, unused);
 	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
 	f.o->task_started(f.o->arg, 1, "train", 1, NULL);
-	followed_look(f.p); /* there is no log yet */
+	followed_poll(f.p); /* there is no log yet */
 	out = fopen(log, "w");
 	assert_non_null(out);
 	fputs("epoch 1\n  10%\r\033[32m  55%\033[0m\r", out);
 	fflush(out);
-	followed_look(f.p);
+	followed_poll(f.p);
 	PROGRESS(&f, COUNTS(.total = 1), 1, -1);
 	pass(&f, 1000);
 	progress_draw(f.p, true);
@@ -224,7 +224,7 @@ static void test_live_output(void **state)
 		  "────────────────────────────── 0/1  1s\n");
 	fputs("\nepoch 2\n\n", out);
 	fflush(out);
-	followed_look(f.p);
+	followed_poll(f.p);
 	pass(&f, 1000);
 	progress_draw(f.p, true);
 	shows(&f, "digits-7kq2m: pipeline.yaml\n"
@@ -234,7 +234,7 @@ static void test_live_output(void **state)
 	assert_int_equal(unlink(log), 0);
 	fputs("not ours\n", out);
 	fclose(out);
-	followed_look(f.p);
+	followed_poll(f.p);
 	pass(&f, 1000);
 	progress_draw(f.p, true);
 	shows(&f, "digits-7kq2m: pipeline.yaml\n"

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "model/elsewhere.h"
+#include "model/external.h"
 #include "unit/model/corpus.h"
 
 static void test_sources(void **state)
@@ -125,7 +125,7 @@ static void test_elsewhere_limits(void **state)
 		{ 100, COMMIT, 1, NULL },
 	};
 	struct arena *arena = arena_new();
-	struct elsewhere got;
+	struct external got;
 
 	for (size_t i = 0; i < ARRAY_LEN(git); i++) {
 		_cleanup_(str_deinit) struct str text = { 0 };
@@ -141,11 +141,11 @@ static void test_elsewhere_limits(void **state)
 		str_addc(&text, '#');
 		for (size_t k = 0; k < git[i].path; k++)
 			str_addc(&text, 'p');
-		problem = elsewhere_parse(text.s, arena, &got);
+		problem = external_parse(text.s, arena, &got);
 		if (!git[i].problem) {
 			assert_null(problem);
 			assert_int_equal(strlen(got.path), git[i].path);
-			assert_int_equal(elsewhere_root_len(got.root), strlen(got.root));
+			assert_int_equal(external_root_len(got.root), strlen(got.root));
 		} else {
 			assert_non_null(problem);
 			assert_ptr_equal(strstr(problem, git[i].problem), problem);
@@ -157,9 +157,9 @@ static void test_elsewhere_limits(void **state)
 		str_add(&text, "run:");
 		for (size_t k = 0; k < digits; k++)
 			str_addc(&text, '0');
-		assert_int_equal(elsewhere_parse(text.s, arena, &got) == NULL, digits == HASH);
+		assert_int_equal(external_parse(text.s, arena, &got) == NULL, digits == HASH);
 		memcpy(text.s, "run@", 4);
-		assert_int_equal(elsewhere_root_len(text.s), digits == HASH ? 4 + HASH : 0);
+		assert_int_equal(external_root_len(text.s), digits == HASH ? 4 + HASH : 0);
 	}
 	arena_free(arena);
 }

@@ -528,7 +528,7 @@ static void stored_databases_of_older_versions_are_upgraded(void **state)
 			assert_int_equal(firings[0].first_ns, version >= 5 ? 1699990000000000000
 									   : firings[0].nominal_ns);
 		}
-		assert_int_equal(record_firings_untold(db, arena, &firings, &n, NULL), 0);
+		assert_int_equal(record_firings_unreported(db, arena, &firings, &n, NULL), 0);
 		assert_int_equal(n, version >= 5);
 		assert_int_equal(record_notices(db, NOTICE_WAITING, 0, arena, &notices, &n, NULL),
 				 0);

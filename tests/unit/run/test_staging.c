@@ -77,7 +77,7 @@ static void test_chains_list_nothing(void **state)
 		lists_before = lists();
 		gets_before = fetches();
 		store_refresh(s, STORE_ACTION, NULL, 0, NULL); /* as run_on_finished() does */
-		store_told(s, &id, 1);
+		store_note_present(s, &id, 1);
 		if (publish(s, &id, i, &err) < 0)
 			fail_msg("%s", err.msg);
 		by_engine_lists += lists() - lists_before;
@@ -118,9 +118,9 @@ static void test_what_was_not_so(void **state)
 
 	content_id_of_bytes("nobody made it", 14, &id);
 	assert_int_equal(store_attach(s, &err), 0);
-	store_told(s, &id, 1);
+	store_note_present(s, &id, 1);
 	assert_int_equal(publish(s, &id, 1, &err), 0);
-	store_told(s, NULL, 0);
+	store_note_present(s, NULL, 0);
 	assert_int_equal(publish(s, &id, 2, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "input `data` of down is gone"));

@@ -66,7 +66,7 @@ static enum work_tree_state look(void)
 		assert_int_equal(sscanf(tree.s + 2 * i, "%2x", &byte), 1);
 		oid[i] = (uint8_t)byte;
 	}
-	return work_tree_look(&(struct work_tree_look){ .index = index,
+	return work_tree_scan(&(struct work_tree_scan){ .index = index,
 							.workdir = work,
 							.state_dir = state,
 							.head_tree = oid,

@@ -94,7 +94,7 @@ static void pods_are_judged_by_their_facts(void **state)
 		assert_int_equal(json_parse("row", text, strlen(text), &j, NULL), 0);
 		assert_int_equal(pod_facts_of(j, &f), 0);
 		assert_int_equal(f.attempt_id, 7);
-		kube_judge(&(struct kube_seen){ .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
+		kube_judge(&(struct kube_observed){ .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
 		if (v.stage != pods[i].stage || v.class != pods[i].class ||
 		    !strstr(v.text, pods[i].text))
 			fail_msg("row %zu: stage %d, %s: %s", i, v.stage,
@@ -165,8 +165,8 @@ static void a_pod_whose_job_was_suspended_is_preempted(void **state)
 		assert_int_equal(json_parse("pod", text, strlen(text), &p, NULL), 0);
 		assert_int_equal(job_facts_of(kube_kinds, j, &job), 0);
 		assert_int_equal(pod_facts_of(p, &f), 0);
-		kube_judge(&(struct kube_seen){ .job = &job, .pods = &one, .n = 1, .nodes = 1 }, 0,
-			   &v);
+		kube_judge(&(struct kube_observed){ .job = &job, .pods = &one, .n = 1, .nodes = 1 },
+			   0, &v);
 		if (v.stage != suspensions[i].stage || v.class != suspensions[i].class)
 			fail_msg("row %zu: stage %d, %s: %s", i, v.stage,
 				 failure_class_name(v.class), v.text);
@@ -229,7 +229,7 @@ static void a_container_beside_main_holds_up_nothing(void **state)
 
 		assert_int_equal(json_parse("pod", text, strlen(text), &j, NULL), 0);
 		assert_int_equal(pod_facts_of(j, &f), 0);
-		kube_judge(&(struct kube_seen){ .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
+		kube_judge(&(struct kube_observed){ .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
 		if (v.stage != rows[i].stage || v.class != FAILURE_NONE)
 			fail_msg("row %zu: stage %d, %s", i, v.stage, failure_class_name(v.class));
 		assert_true(v.stage != STAGE_ENDED || v.result);
@@ -274,8 +274,8 @@ static void a_deadline_of_the_job_is_a_timeout(void **state)
 		job_of("\"annotations\":{}", rows[i].job, &job);
 		assert_int_equal(json_parse("pod", text, strlen(text), &j, NULL), 0);
 		assert_int_equal(pod_facts_of(j, &f), 0);
-		kube_judge(&(struct kube_seen){ .job = &job, .pods = &one, .n = 1, .nodes = 1 }, 0,
-			   &v);
+		kube_judge(&(struct kube_observed){ .job = &job, .pods = &one, .n = 1, .nodes = 1 },
+			   0, &v);
 		if (v.stage != STAGE_ENDED || v.class != rows[i].class ||
 		    v.unexplained != rows[i].unexplained)
 			fail_msg("row %zu: %s: %s", i, failure_class_name(v.class), v.text);
@@ -448,9 +448,9 @@ static void an_end_without_a_pod_is_lost(void **state)
 	struct job_facts f;
 
 	job_of(ATTEMPTS("10,11"), "\"completedIndexes\":\"1\"", &f);
-	kube_judge(&(struct kube_seen){ .job = &f, .nodes = 1 }, 0, &v);
+	kube_judge(&(struct kube_observed){ .job = &f, .nodes = 1 }, 0, &v);
 	assert_int_equal(v.stage, STAGE_CREATED);
-	kube_judge(&(struct kube_seen){ .job = &f, .nodes = 1, .podless = true }, 0, &v);
+	kube_judge(&(struct kube_observed){ .job = &f, .nodes = 1, .podless = true }, 0, &v);
 	assert_int_equal(v.stage, STAGE_ENDED);
 	assert_int_equal(v.class, FAILURE_LOST);
 	assert_non_null(strstr(v.text, "its pod is gone"));

@@ -393,12 +393,12 @@ static void test_files(void **state)
 	const char *const programs[] = { "/proc/self/exe" }, *const targets[] = { "usr/bin/self" },
 			  *const opened[] = { "?libnowhere.so.9", "libnowhere.so.9|libm.so.6",
 					      NULL };
-	struct image_ask ask = { .programs = programs,
-				 .targets = targets,
-				 .n = 1,
-				 .dlopened = opened,
-				 .certificates = in_place(p, "ca.crt"),
-				 .zones = in_place(p, "zones") };
+	struct image_request request = { .programs = programs,
+					 .targets = targets,
+					 .n = 1,
+					 .dlopened = opened,
+					 .certificates = in_place(p, "ca.crt"),
+					 .zones = in_place(p, "zones") };
 	struct image_content c;
 	struct err err = { 0 };
 
@@ -409,7 +409,7 @@ static void test_files(void **state)
 	put(p, "zones/Europe/Berlin", "TZif");
 	put(p, "zones/right/UTC", "TZif");
 	put(p, "zones/localtime", "TZif");
-	if (image_files(&ask, p->arena, &c, &err) < 0)
+	if (image_files(&request, p->arena, &c, &err) < 0)
 		fail_msg("%s", err.msg);
 	for (size_t i = 1; i < c.n; i++)
 		assert_true(strcmp(c.files[i - 1].path, c.files[i].path) < 0);
@@ -435,25 +435,25 @@ static void test_what_is_missing(void **state)
 	const char *programs[] = { "/proc/self/exe" };
 	const char *const targets[] = { "usr/bin/self" }, *const opened[] = { "libnowhere.so.9",
 									      NULL };
-	struct image_ask ask = {
+	struct image_request request = {
 		.programs = programs, .targets = targets, .n = 1, .dlopened = opened
 	};
 	struct image_content c;
 	struct err err = { 0 };
 
-	assert_int_equal(image_files(&ask, p->arena, &c, &err), -1);
+	assert_int_equal(image_files(&request, p->arena, &c, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(err.msg, "libnowhere.so.9"));
 	put(p, "script", "#!/bin/sh\n");
 	programs[0] = in_place(p, "script");
-	ask.dlopened = NULL;
+	request.dlopened = NULL;
 	err = (struct err){ 0 };
-	assert_int_equal(image_files(&ask, p->arena, &c, &err), -1);
+	assert_int_equal(image_files(&request, p->arena, &c, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID);
 	programs[0] = "/proc/self/exe";
-	ask.certificates = "/nowhere/ca.crt";
+	request.certificates = "/nowhere/ca.crt";
 	err = (struct err){ 0 };
-	assert_int_equal(image_files(&ask, p->arena, &c, &err), -1);
+	assert_int_equal(image_files(&request, p->arena, &c, &err), -1);
 	assert_non_null(strstr(err.msg, "package ca-certificates"));
 }
 

@@ -777,10 +777,10 @@ static void test_sharing(void **state)
 	struct runner_input elsewhere[] = { two_inputs[0], two_inputs[1] };
 	struct kube_profile p = lab();
 	struct runner_attempt a = plain(), b = plain();
-	struct kube_room room;
+	struct kube_capacity room;
 
 	b.id++;
-	kube_job_room(&p, &a, &room);
+	kube_job_capacity(&p, &a, &room);
 	assert_int_equal(room.pods, KUBE_ARRAY_DEFAULT);
 	assert_int_equal(room.per_pod, 1);
 	assert_true(kube_job_takes(&a, &b, false));
@@ -801,24 +801,24 @@ static void test_sharing(void **state)
 	elsewhere[1].volume = "claim://data";
 	assert_false(kube_job_takes(&a, &b, false));
 	a.on.pack = 100;
-	kube_job_room(&p, &a, &room);
+	kube_job_capacity(&p, &a, &room);
 	assert_int_equal(room.per_pod, 100);
 	assert_int_equal(room.pods, KUBE_JOB_ATTEMPTS_MAX / 100);
 	a.n_inputs = 1000000; /* one pod's, if need be */
-	kube_job_room(&p, &a, &room);
+	kube_job_capacity(&p, &a, &room);
 	assert_int_equal(room.pods, 1);
 	a = plain();
 	a.on.placement_json = "{\"queue\":\"q\"}";
-	kube_job_room(&p, &a, &room);
+	kube_job_capacity(&p, &a, &room);
 	assert_int_equal(room.pods, 1);
 	a = plain();
 	a.on.gang = (struct runner_gang){ "torch", 2, 1, 0 };
-	kube_job_room(&p, &a, &room);
+	kube_job_capacity(&p, &a, &room);
 	assert_int_equal(room.pods * room.per_pod, 1);
 	assert_false(kube_job_takes(&a, &a, true));
 	p.array = 1;
 	a = plain();
-	kube_job_room(&p, &a, &room);
+	kube_job_capacity(&p, &a, &room);
 	assert_int_equal(room.pods, 1);
 }
 

@@ -163,7 +163,7 @@ static void test_reason(void **state)
 			pod_of(&cases[i].nodes[k], k, &pods[k]);
 			in[2 - k] = &pods[k]; /* in any order */
 		}
-		kube_judge(&(struct kube_seen){ .job = &job, .pods = in, .n = 3, .nodes = 3 },
+		kube_judge(&(struct kube_observed){ .job = &job, .pods = in, .n = 3, .nodes = 3 },
 			   AT(cases[i].now), &v);
 		if (v.stage != cases[i].stage || v.class != cases[i].class)
 			print_error("case %zu: stage %d class %d %s\n", i, v.stage, v.class,
@@ -183,12 +183,12 @@ static void test_pods_that_are_missing(void **state)
 	struct job_facts job = { .created_ns = AT(0) };
 	struct kube_verdict v;
 
-	kube_judge(&(struct kube_seen){ .job = &job, .nodes = 3 }, AT(1), &v);
+	kube_judge(&(struct kube_observed){ .job = &job, .nodes = 3 }, AT(1), &v);
 	assert_int_equal(v.stage, STAGE_CREATED);
-	kube_judge(&(struct kube_seen){ .job = &job, .nodes = 3, .podless = true }, AT(1), &v);
+	kube_judge(&(struct kube_observed){ .job = &job, .nodes = 3, .podless = true }, AT(1), &v);
 	assert_int_equal(v.stage, STAGE_ENDED);
 	assert_int_equal(v.class, FAILURE_LOST);
-	kube_judge(&(struct kube_seen){ .job = &job, .gone = true, .nodes = 3 }, AT(1), &v);
+	kube_judge(&(struct kube_observed){ .job = &job, .gone = true, .nodes = 3 }, AT(1), &v);
 	assert_int_equal(v.stage, STAGE_ENDED);
 	assert_int_equal(v.class, FAILURE_LOST);
 }
@@ -199,7 +199,7 @@ static void test_pods_that_are_missing_at_a_good_end(void **state)
 	const struct job_facts job = { .created_ns = AT(0), .complete = true };
 	struct pod_facts pod[2];
 	const struct pod_facts *in[] = { &pod[0], &pod[1] };
-	struct kube_seen seen = { .job = &job, .pods = in, .n = 2, .nodes = 3 };
+	struct kube_observed seen = { .job = &job, .pods = in, .n = 2, .nodes = 3 };
 	struct kube_verdict v;
 
 	for (unsigned i = 0; i < 2; i++)

@@ -26,7 +26,7 @@ static const char *says(const struct pod_facts *p, int64_t now)
 {
 	static struct kube_verdict v;
 
-	kube_judge(&(struct kube_seen){ .pods = &p, .n = 1, .nodes = 1 }, AT(now), &v);
+	kube_judge(&(struct kube_observed){ .pods = &p, .n = 1, .nodes = 1 }, AT(now), &v);
 	return v.text;
 }
 
@@ -77,11 +77,13 @@ static void test_queued(void **state)
 		struct job_facts job = { .suspended = rows[i].suspended, .created_ns = AT(0) };
 		struct kube_verdict v;
 
-		kube_judge(&(struct kube_seen){ .job = &job, .nodes = rows[i].nodes }, AT(5000),
+		kube_judge(&(struct kube_observed){ .job = &job, .nodes = rows[i].nodes }, AT(5000),
 			   &v);
 		assert_int_equal(v.stage, rows[i].stage);
 		assert_string_equal(v.text, rows[i].text);
-		kube_judge(&(struct kube_seen){ .job = &job, .gone = true, .nodes = rows[i].nodes },
+		kube_judge(&(struct kube_observed){ .job = &job,
+						    .gone = true,
+						    .nodes = rows[i].nodes },
 			   AT(5000), &v);
 		assert_int_equal(v.stage, STAGE_ENDED);
 	}

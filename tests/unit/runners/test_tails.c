@@ -71,7 +71,7 @@ static void a_line_of_a_series_has_a_length(void **state)
 				str_addc(&text, 'x');
 			str_add(&text, "\"}\n");
 			assert_int_equal(fs_write_atomic(path, text.s, text.len, NULL), 0);
-			series_look(&t, dir_fd, "m.jsonl", note, &got);
+			series_poll(&t, dir_fd, "m.jsonl", note, &got);
 			assert_int_equal((int)got, over > 0 ? 0 : 2);
 			series_close(&t);
 		}
@@ -109,7 +109,7 @@ static void a_series_in_csv(void **state)
 		str_add(&got, "");
 		assert_int_equal(fs_write_atomic(path, cases[i].text, strlen(cases[i].text), NULL),
 				 0);
-		series_look(&t, dir_fd, "m.csv", collect, &got);
+		series_poll(&t, dir_fd, "m.csv", collect, &got);
 		assert_string_equal(got.s, cases[i].want);
 		series_close(&t);
 	}

@@ -476,7 +476,7 @@ static void test_sizes(void **state)
 			struct workspace *ws = workspace_new();
 			struct str npy = { 0 };
 			struct image im = { 0 };
-			struct made made[3];
+			struct augmented made[3];
 			struct err err = { 0 };
 			struct plan plan;
 			json_t *with;
@@ -502,7 +502,7 @@ static void test_sizes(void **state)
 							 0);
 					assert_true(info.w > 0 && info.h > 0);
 				}
-				made_deinit(&made[m]);
+				augmented_deinit(&made[m]);
 			}
 			json_decref(with);
 			image_deinit(&im);

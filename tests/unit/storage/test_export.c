@@ -53,16 +53,16 @@ static int teardown(void **state)
 
 static int export_id(const struct content_id *id, struct export_done *done, struct err *err)
 {
-	const struct export_ask ask = { .uri = PLACE,
-					.name = "model",
-					.id = *id,
-					.pipeline = "p",
-					.task = "t",
-					.output = "o",
-					.run = "r",
-					.now_ns = 1 };
+	const struct export_request request = { .uri = PLACE,
+						.name = "model",
+						.id = *id,
+						.pipeline = "p",
+						.task = "t",
+						.output = "o",
+						.run = "r",
+						.now_ns = 1 };
 
-	return content_export(store, &ask, done, err);
+	return content_export(store, &request, done, err);
 }
 
 /* Failures: the n-th operation from now, alone or with all after it. */

@@ -71,22 +71,22 @@ static void drop(struct fixture *f, const char *key)
 
 static struct origin_pinned pin(struct fixture *f, const char *uri, enum origin_mode mode)
 {
-	struct origin_ask ask = { .uri = uri, .options = "", .mode = mode, .copy_max = 20 };
+	struct origin_request request = { .uri = uri, .options = "", .mode = mode, .copy_max = 20 };
 	struct origin_pinned p;
 	struct err err = { 0 };
 
-	if (origin_pin(f->s, &ask, &p, &err) < 0)
+	if (origin_pin(f->s, &request, &p, &err) < 0)
 		fail_msg("%s", err.msg);
 	return p;
 }
 
 static void must_fail(struct fixture *f, const char *uri, enum err_code code, const char *says)
 {
-	struct origin_ask ask = { .uri = uri, .options = "" };
+	struct origin_request request = { .uri = uri, .options = "" };
 	struct origin_pinned p;
 	struct err err = { 0 };
 
-	assert_int_equal(origin_pin(f->s, &ask, &p, &err), -1);
+	assert_int_equal(origin_pin(f->s, &request, &p, &err), -1);
 	assert_int_equal(err.code, code);
 	if (!strstr(err.msg, says))
 		fail_msg("%s", err.msg);
@@ -428,7 +428,9 @@ static int no_space(struct store *s, enum store_space space, const struct digest
 /* Why a listing can't be stored is said as it is. */
 static void test_pin_that_fails(void **state)
 {
-	struct origin_ask ask = { .uri = BUCKET "/n/", .options = "", .mode = ORIGIN_REFERENCE };
+	struct origin_request request = { .uri = BUCKET "/n/",
+					  .options = "",
+					  .mode = ORIGIN_REFERENCE };
 	struct origin_pinned pinned;
 	struct fixture *f = *state;
 	const struct store_ops *own = f->s->ops;
@@ -438,14 +440,14 @@ static void test_pin_that_fails(void **state)
 	put(f, "n/a", "1");
 	ops.put = no_space;
 	f->s->ops = &ops;
-	assert_int_equal(origin_pin(f->s, &ask, &pinned, &err), -1);
+	assert_int_equal(origin_pin(f->s, &request, &pinned, &err), -1);
 	f->s->ops = own;
 	assert_int_equal(err.code, ERR_NO_SPACE);
 	assert_non_null(strstr(err.msg, "the disk is full"));
 	assert_null(strstr(err.msg, "one name"));
 	put(f, "n/a/b", "2");
 	err = (struct err){ 0 };
-	assert_int_equal(origin_pin(f->s, &ask, &pinned, &err), -1);
+	assert_int_equal(origin_pin(f->s, &request, &pinned, &err), -1);
 	assert_non_null(strstr(err.msg, "an object and a prefix have one name"));
 }
 
@@ -683,19 +685,19 @@ static void test_export_order(void **state)
 {
 	struct fixture *f = *state;
 	struct watcher w = { .f = f };
-	struct export_ask ask = { .uri = BUCKET "/dir",
-				  .name = "dir",
-				  .pipeline = "p",
-				  .task = "t",
-				  .output = "o",
-				  .run = "r" };
+	struct export_request request = { .uri = BUCKET "/dir",
+					  .name = "dir",
+					  .pipeline = "p",
+					  .task = "t",
+					  .output = "o",
+					  .run = "r" };
 	struct export_done done;
 
 	assert_int_equal(bucket_open(BUCKET, NULL, &w.b, NULL), 0);
 	bucket_memory_faults("world", &(struct bucket_memory_faults){ .before = look, .arg = &w });
 	for (int i = 0; i < 4; i++) {
-		ask.id = make_tree(f, i % 2 ? "one" : "two", i < 2 ? "b" : "c");
-		assert_int_equal(content_export(f->s, &ask, &done, NULL), 0);
+		request.id = make_tree(f, i % 2 ? "one" : "two", i < 2 ? "b" : "c");
+		assert_int_equal(content_export(f->s, &request, &done, NULL), 0);
 		assert_int_equal(done.files, 2);
 	}
 	assert_true(w.looks > 10 && w.marks > 3);
@@ -709,24 +711,24 @@ static void test_export_cut(void **state)
 {
 	struct fixture *f = *state;
 	struct watcher w = { .f = f };
-	struct export_ask ask = { .uri = BUCKET "/dir/",
-				  .name = "dir",
-				  .pipeline = "p",
-				  .task = "t",
-				  .output = "o",
-				  .run = "r" };
+	struct export_request request = { .uri = BUCKET "/dir/",
+					  .name = "dir",
+					  .pipeline = "p",
+					  .task = "t",
+					  .output = "o",
+					  .run = "r" };
 	struct export_done done;
 	unsigned failed = 0;
 
 	assert_int_equal(bucket_open(BUCKET, NULL, &w.b, NULL), 0);
 	for (uint64_t n = 1; n < 12; n++) {
-		ask.id = make_tree(f, n % 2 ? "one" : "two", n % 3 ? "b" : "c");
+		request.id = make_tree(f, n % 2 ? "one" : "two", n % 3 ? "b" : "c");
 		bucket_memory_faults(
 			"world", &(struct bucket_memory_faults){ .fail_after_writes = n % 4 + 1 });
-		failed += content_export(f->s, &ask, &done, NULL) < 0;
+		failed += content_export(f->s, &request, &done, NULL) < 0;
 		bucket_memory_faults("world", &(struct bucket_memory_faults){ 0 });
 		look(&w, "", "");
-		assert_int_equal(content_export(f->s, &ask, &done, NULL), 0);
+		assert_int_equal(content_export(f->s, &request, &done, NULL), 0);
 		look(&w, "", "");
 	}
 	assert_true(failed > 0);
@@ -746,11 +748,11 @@ static void test_export_place(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct export_ask ask = { .uri = cases[i].uri,
-					  .name = "n.txt",
-					  .id = { .kind = cases[i].tree ? CONTENT_TREE
-									: CONTENT_BLOB } };
-		_cleanup_(freep) char *place = export_place(&ask);
+		struct export_request request = { .uri = cases[i].uri,
+						  .name = "n.txt",
+						  .id = { .kind = cases[i].tree ? CONTENT_TREE
+										: CONTENT_BLOB } };
+		_cleanup_(freep) char *place = export_place(&request);
 
 		assert_string_equal(place, cases[i].want);
 	}

@@ -111,7 +111,7 @@ struct trial {
 	const char *path;
 	const char *failed_at;
 	int failed_errno;
-	int wait_fd, tell_fd;
+	int wait_fd, ready_fd;
 };
 
 static pid_t start(int (*main)(void *), int flags, struct trial *t)
@@ -195,7 +195,7 @@ _in_child_ static int hold_main(void *arg)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && dup2(t->wait_fd, 0) == 0 &&
-	    dup2(t->tell_fd, 1) == 1)
+	    dup2(t->ready_fd, 1) == 1)
 		execve("/bin/sh", argv, env);
 	t->failed_errno = errno;
 	_exit(127);
@@ -226,7 +226,7 @@ static int map_ids(pid_t pid)
 int namespace_users_new(int *ret_fd, struct err *err)
 {
 	struct trial t = { .wait_fd = -1 };
-	_cleanup_(fd_closep) int hold = -1, told = -1;
+	_cleanup_(fd_closep) int hold = -1, ready = -1;
 	char path[64], c;
 	int in[2], out[2], fd = -1, e = 0;
 	pid_t pid;
@@ -242,17 +242,17 @@ int namespace_users_new(int *ret_fd, struct err *err)
 		close(in[0]);
 		return err_errno(err, "cannot make a pipe");
 	}
-	told = out[0];
-	t.tell_fd = out[1];
+	ready = out[0];
+	t.ready_fd = out[1];
 	pid = start(hold_main, CLONE_NEWUSER, &t);
 	e = pid < 0 ? errno : t.failed_errno;
 	close(t.wait_fd);
-	close(t.tell_fd);
+	close(t.ready_fd);
 	if (pid > 0) {
 		process_note_child(pid);
 		snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
 		errno = EIO;
-		if (!e && read(told, &c, 1) == 1 && map_ids(pid) == 0)
+		if (!e && read(ready, &c, 1) == 1 && map_ids(pid) == 0)
 			fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (!e && fd < 0)
 			e = errno;

@@ -9,7 +9,7 @@
  * for the next page, so that a million entries are read once. One is kept, with the lock held while
  * a page is made of it.
  *
- * Threads: the crew's. Not here: tables (rows.c), shards (shard.c).
+ * Threads: the pool's. Not here: tables (rows.c), shards (shard.c).
  */
 #include "serve/api/content/content.h"
 #include <pthread.h>

@@ -6,7 +6,7 @@
  * Invariants: cells are cut at CELL_MAX bytes, a row at COLUMNS_MAX cells, a page at ROWS_MAX rows.
  * What isn't a table gets a problem that says where.
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <string.h>
 #include "base/map.h"

@@ -9,7 +9,7 @@
  * Invariants: the tar is hostile: sizes and offsets are checked against the file, and names,
  * headers and members are bounded. What follows a header that isn't one is not shown.
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <string.h>
 #include "base/os/fs.h"

@@ -7,7 +7,7 @@
  * Invariants: what a step wrote is read only up to SERIES_READ_MAX, and never through a link out of
  * its workspace.
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <fcntl.h>
 #include <math.h>

@@ -8,7 +8,7 @@
  * Invariants: lists of other tasks are cut at NEIGHBOURS_MAX, texts at TEXT_MAX, and attempts at
  * ATTEMPTS_MAX.
  *
- * Threads: the crew's. Not here: rows (tasks.c), metrics over time (curves.c), logs (../log.c).
+ * Threads: the pool's. Not here: rows (tasks.c), metrics over time (curves.c), logs (../log.c).
  */
 #include <string.h>
 #include <sys/stat.h>

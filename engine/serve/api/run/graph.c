@@ -5,7 +5,7 @@
  * the run's start, so that ten thousand of them stay small. Of a larger run than BARS_MAX it has
  * only the tasks that began: those cost time, and a run of a million hits has a few of them.
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <string.h>
 #include "serve/api/run/views.h"

@@ -10,7 +10,7 @@
  * a time. Memory: INDEXES_MAX indexes with OFFSETS_MAX offsets each at most; a longer log has an
  * offset for every second EVERYth line, and so on.
  *
- * Threads: the crew's. Not here: searching (log_search.c).
+ * Threads: the pool's. Not here: searching (log_search.c).
  */
 #include "serve/api/run/log_lines.h"
 #include <pthread.h>

@@ -8,7 +8,7 @@
  * Invariants: of a line longer than LINE_MAX its beginning is matched. An answer by lines takes
  * TIME_MAX_NS and one line at most, whatever the expression is (base/text/pattern.h).
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <string.h>
 #include "base/os/fs.h"

@@ -4,7 +4,7 @@
  * queries: their attempt, their results, the run that made a hit. The cursor counts the tasks that
  * match.
  *
- * Threads: the crew's.
+ * Threads: the pool's.
  */
 #include <string.h>
 #include "record/rows/attempts.h"

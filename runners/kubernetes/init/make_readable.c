@@ -1,4 +1,4 @@
-/* runners/kubernetes/init/open_up.c — lets the sidecar read what the program made. */
+/* runners/kubernetes/init/make_readable.c — lets the sidecar read what the program made. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 /* The program chooses how deep directories nest; each level costs two descriptors. */
 #define DEPTH_MAX 200
 
-static void open_up_in(int fd, int depth);
+static void make_dir_readable(int fd, int depth);
 
 /* Leaves links alone, because their targets aren't ours to change. */
-static void open_up_entry(int dir, const char *name, int depth)
+static void make_entry_readable(int dir, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
@@ -28,10 +28,10 @@ static void open_up_entry(int dir, const char *name, int depth)
 		return;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0)
-		open_up_in(fd, depth + 1);
+		make_dir_readable(fd, depth + 1);
 }
 
-static void open_up_in(int fd, int depth)
+static void make_dir_readable(int fd, int depth)
 {
 	int own = dup(fd);
 	/* lint: fdopendir because fs_list() isn't linked here */
@@ -45,14 +45,14 @@ static void open_up_in(int fd, int depth)
 	}
 	while ((e = readdir(d))) /* lint: readdir because fs_next() isn't linked here */
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			open_up_entry(fd, e->d_name, depth);
+			make_entry_readable(fd, e->d_name, depth);
 	closedir(d);
 }
 
-void init_open_up(const char *path)
+void init_make_readable(const char *path)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd >= 0)
-		open_up_in(fd, 0);
+		make_dir_readable(fd, 0);
 }

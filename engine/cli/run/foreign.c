@@ -1,4 +1,4 @@
-#include "cli/run/stranger.h"
+#include "cli/run/foreign.h"
 #include <string.h>
 
 static bool is_left_out(const struct reproduce_options *o, const char *step)
@@ -39,8 +39,8 @@ static void show_step(struct cli *cli, const struct step *s)
 		fprintf(cli->err, "    secret: %s\n", cli_text(cli, s->reads.secrets[i]));
 }
 
-int stranger_check(struct cli *cli, const struct cli_args *args, struct store *s,
-		   const struct run_row *row, const struct reproduce_options *o, struct err *err)
+int foreign_check(struct cli *cli, const struct cli_args *args, struct store *s,
+		  const struct run_row *row, const struct reproduce_options *o, struct err *err)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	bool trusted = cli_flag(args, "trust");

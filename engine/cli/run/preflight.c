@@ -1,4 +1,4 @@
-/* engine/cli/run/here.c — what `cairn check` looks for outside of the pipeline file.
+/* engine/cli/run/preflight.c — what `cairn check` looks for outside of the pipeline file.
  *
  * Everything is a name that is looked up: nothing is run or hashed, and only lock files of
  * environments are read. So it is quick, and true only for now. Names with a `${{ }}` aren't known
@@ -16,7 +16,7 @@
  * environment that a step runs in, on PYTHONPATH and on what a script does to sys.path, so a module
  * that isn't in the project is no fault that can be told here.
  */
-#include "cli/run/here.h"
+#include "cli/run/preflight.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 #include "run/task/secret.h"
 #include "runners/image/registry.h"
 
-struct here {
+struct preflight {
 	const struct config *config;
 	const struct pipeline *pipeline;
 	struct diag_list *diags;
@@ -41,14 +41,14 @@ struct here {
 };
 
 /* `root`: of the input or the step that names it. */
-static bool exists(const struct here *h, const char *root, const char *path, struct stat *ret)
+static bool exists(const struct preflight *h, const char *root, const char *path, struct stat *ret)
 {
 	_cleanup_(freep) char *dir = config_root(h->config, root), *whole = fs_join(dir, path);
 
 	return lstat(whole, ret) == 0;
 }
 
-static void check_inputs(struct here *h)
+static void check_inputs(struct preflight *h)
 {
 	struct stat st;
 
@@ -128,7 +128,7 @@ static void add_examples(const char *dir, struct str *out)
 		str_add(out, "which is empty");
 }
 
-static void check_each(struct here *h, const struct step *s)
+static void check_each(struct preflight *h, const struct step *s)
 {
 	_cleanup_(str_deinit) struct str there = { 0 };
 	_cleanup_(freep) char *root = NULL, *dir = NULL;
@@ -152,7 +152,7 @@ static void check_each(struct here *h, const struct step *s)
 }
 
 /* Only a cluster uses images; here a wrong name is none yet. */
-static void check_image(struct here *h, const struct step *s)
+static void check_image(struct preflight *h, const struct step *s)
 {
 	struct arena *arena = arena_new();
 	struct image_ref ref;
@@ -176,7 +176,7 @@ static const char *place_of(const struct step *s)
 					      : "code of the run that is used";
 }
 
-static void check_paths(struct here *h, const struct step *s, const char *key,
+static void check_paths(struct preflight *h, const struct step *s, const char *key,
 			const char *const *paths, size_t n)
 {
 	struct stat st;
@@ -189,7 +189,7 @@ static void check_paths(struct here *h, const struct step *s, const char *key,
 }
 
 /* The one file that is read: what isn't a lock file is known before a run. */
-static void check_environment(struct here *h, const struct step *s)
+static void check_environment(struct preflight *h, const struct step *s)
 {
 	const char *path = s->reads.environment, *name;
 	_cleanup_(lock_deinit) struct lock l = { 0 };
@@ -258,7 +258,7 @@ static bool is_filled(const struct step *s, const char *path)
 	       (s->n_inputs && str_has_prefix(path, "inputs/"));
 }
 
-static void check_script(struct here *h, const struct step *s)
+static void check_script(struct preflight *h, const struct step *s)
 {
 	_cleanup_(str_deinit) struct str word = { 0 }, text = { 0 };
 	_cleanup_(freep) char *path = NULL;
@@ -291,7 +291,7 @@ static void check_script(struct here *h, const struct step *s)
 
 /* This machine. */
 
-static void check_secrets(struct here *h, const struct step *s)
+static void check_secrets(struct preflight *h, const struct step *s)
 {
 	for (size_t i = 0; i < s->reads.n_secrets; i++) {
 		_cleanup_(str_wipe) struct str value = { 0 };
@@ -304,7 +304,7 @@ static void check_secrets(struct here *h, const struct step *s)
 }
 
 /* The server needs them: on this machine, or where it runs. */
-static void check_hooks(struct here *h)
+static void check_hooks(struct preflight *h)
 {
 	for (size_t i = 0; i < h->pipeline->n_schedules; i++) {
 		const struct schedule_decl *d = &h->pipeline->schedules[i];
@@ -317,7 +317,7 @@ static void check_hooks(struct here *h)
 	}
 }
 
-static void check_tools(struct here *h, const struct step *s)
+static void check_tools(struct preflight *h, const struct step *s)
 {
 	for (size_t i = 0; i < s->reads.n_tools; i++) {
 		const char *tool = s->reads.tools[i];
@@ -335,7 +335,7 @@ static void check_tools(struct here *h, const struct step *s)
 
 /* Locally all nodes of a gang run here at once. slots_want() cuts cpu and memory: such a step runs,
  * but alone and slower than its author meant. */
-static void check_resources(struct here *h, const struct step *s)
+static void check_resources(struct preflight *h, const struct step *s)
 {
 	uint32_t nodes = s->distributed.framework ? MAX(s->distributed.nodes, 1U) : 1;
 	uint64_t cpu_milli = (uint64_t)s->resources.cpu_milli * nodes;
@@ -361,9 +361,9 @@ static void check_resources(struct here *h, const struct step *s)
 	}
 }
 
-void here_check(const struct config *c, const struct pipeline *p, struct diag_list *diags)
+void preflight_check(const struct config *c, const struct pipeline *p, struct diag_list *diags)
 {
-	struct here h = { c, p, diags, .local = str_eq(c->runner, "local") };
+	struct preflight h = { c, p, diags, .local = str_eq(c->runner, "local") };
 
 	slots_init(&h.slots, c, 0, !h.local);
 	check_inputs(&h);

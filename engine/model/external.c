@@ -1,5 +1,5 @@
 /* Names of what lies elsewhere. The commit is one of SHA-1, as libgit2 reads it. */
-#include "model/elsewhere.h"
+#include "model/external.h"
 #include <string.h>
 #include "base/os/fs.h"
 #include "base/text/str.h"
@@ -14,7 +14,7 @@
 
 static const char hex_digits[] = "0123456789abcdef";
 
-bool elsewhere_looks_like(const char *uses)
+bool external_looks_like(const char *uses)
 {
 	size_t n = strlen(uses);
 
@@ -46,7 +46,7 @@ static const char *check_url(const char *url)
 	return NULL;
 }
 
-static const char *parse_git(const char *text, struct arena *arena, struct elsewhere *ret)
+static const char *parse_git(const char *text, struct arena *arena, struct external *ret)
 {
 	const char *hash = strchr(text, '#'), *at, *problem;
 	size_t n = hash ? (size_t)(hash - text) : strlen(text), digits;
@@ -64,7 +64,7 @@ static const char *parse_git(const char *text, struct arena *arena, struct elsew
 		       "#path/x.yaml";
 	if (n > URL_MAX || strlen(hash) > URL_MAX)
 		return "it is too long";
-	ret->kind = ELSEWHERE_GIT;
+	ret->kind = EXTERNAL_GIT;
 	ret->text = arena_strndup(arena, text, n);
 	ret->url = arena_strndup(arena, text + strlen(GIT_PREFIX),
 				 (size_t)(at - text) - strlen(GIT_PREFIX));
@@ -75,7 +75,7 @@ static const char *parse_git(const char *text, struct arena *arena, struct elsew
 	return problem;
 }
 
-static const char *parse_run(const char *text, struct arena *arena, struct elsewhere *ret)
+static const char *parse_run(const char *text, struct arena *arena, struct external *ret)
 {
 	const char *id = text + strlen(RUN_PREFIX);
 
@@ -83,16 +83,16 @@ static const char *parse_run(const char *text, struct arena *arena, struct elsew
 		return "a past run is named by its whole hash: run: and 64 lower-case hex digits, "
 		       "which "
 		       "`cairn status` prints";
-	ret->kind = ELSEWHERE_RUN;
+	ret->kind = EXTERNAL_RUN;
 	ret->text = arena_strdup(arena, text);
 	ret->id = arena_strdup(arena, id);
 	ret->root = arena_printf(arena, RUN_ROOT "%s", id);
 	return NULL;
 }
 
-const char *elsewhere_parse(const char *uses, struct arena *arena, struct elsewhere *ret)
+const char *external_parse(const char *uses, struct arena *arena, struct external *ret)
 {
-	*ret = (struct elsewhere){ 0 };
+	*ret = (struct external){ 0 };
 	for (const char *c = uses; *c; c++)
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
 			return "it has spaces or control characters";
@@ -104,7 +104,7 @@ const char *elsewhere_parse(const char *uses, struct arena *arena, struct elsewh
 	       "(git+https://host/repository@COMMIT#path), or a past run (run:HASH)";
 }
 
-size_t elsewhere_root_len(const char *path)
+size_t external_root_len(const char *path)
 {
 	size_t digits = str_has_prefix(path, GIT_ROOT)   ? COMMIT_DIGITS
 			: str_has_prefix(path, RUN_ROOT) ? HASH_DIGITS
@@ -117,7 +117,7 @@ size_t elsewhere_root_len(const char *path)
 		       : 0;
 }
 
-char *elsewhere_dir(const char *project, const char *uses_dir, const char *root)
+char *external_dir(const char *project, const char *uses_dir, const char *root)
 {
 	return root && *root ? fs_join(uses_dir, root) : xstrdup(project);
 }

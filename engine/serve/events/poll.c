@@ -1,13 +1,13 @@
-/* engine/serve/events/look.c — finds what has changed since the last look, and tells it.
+/* engine/serve/events/poll.c — finds what has changed since the last poll, and reports it.
  *
  * A database says by its data version whether anybody has written to it. Only then, and every
  * AGAIN_NS, since an engine's death writes nothing, its runs are compared: those that go on, those
- * that did at the last look, and those that are new. Of a run that is watched, attempts are
- * compared in the same way. So a look costs what changes, not what is on record.
+ * that did at the last poll, and those that are new. Of a run that is watched, attempts are
+ * compared in the same way. So a poll costs what changes, not what is on record.
  *
- * What was told last is kept as a digest, so that nothing is told twice. Errors of a database are
- * those of a moment (it is locked, or was replaced): it is opened again at the next look, and
- * readers are told to read everything again.
+ * What was reported last is kept as a digest, so that nothing is reported twice. Errors of a
+ * database are those of a moment (it is locked, or was replaced): it is opened again at the next
+ * poll, and readers are told to read everything again.
  *
  * Threads: one. Schedules are asked on the loop's thread. */
 #include <string.h>
@@ -19,17 +19,17 @@
 
 #define AGAIN_NS     (5 * NS_PER_S)
 #define SCHEDULES_NS NS_PER_S /* they are asked on the loop's thread */
-#define RUNS_MAX     500      /* that go on, or are new, in one look */
-#define RUNS_FEW     20       /* are looked at first */
-#define ATTEMPTS_MAX 2000     /* new ones of a run in one look */
+#define RUNS_MAX     500      /* that go on, or are new, in one poll */
+#define RUNS_FEW     20       /* are polled at first */
+#define ATTEMPTS_MAX 2000     /* new ones of a run in one poll */
 /* A reader subscribes, then reads: what ended shortly before is told as well. */
 #define BEFORE_NS   (2 * NS_PER_S)
 #define CACHE_BYTES (4 * MIB)
 
-struct known { /* a run, an attempt or a schedule, as it was told last */
+struct known { /* a run, an attempt or a schedule, as it was reported last */
 	char *name;
 	int64_t id;
-	struct digest told;
+	struct digest reported;
 	bool seen;
 };
 
@@ -46,22 +46,22 @@ struct place { /* a project */
 	struct db *db; /* NULL: not open */
 	int64_t version, at_ns, schedules_ns;
 	int64_t newest; /* run */
-	bool looked;
+	bool polled;
 	bool schedules_changed; /* perhaps: they weren't asked since the last change */
 	VEC(struct known) runs, schedules;
 	VEC(struct watched) watched;
 };
 
-struct look {
+struct poller {
 	struct daemon *d;
 	struct events *e;
 	struct place *v;
 	size_t n;
 };
 
-struct look *look_new(struct daemon *d, struct events *e)
+struct poller *poller_new(struct daemon *d, struct events *e)
 {
-	struct look *l = xcalloc(1, sizeof(*l));
+	struct poller *l = xcalloc(1, sizeof(*l));
 
 	l->d = d;
 	l->e = e;
@@ -78,7 +78,7 @@ static void free_watched(struct watched *w)
 	free(w->run);
 }
 
-void look_free(struct look *l)
+void poller_free(struct poller *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		struct place *p = &l->v[i];
@@ -98,17 +98,17 @@ void look_free(struct look *l)
 	free(l);
 }
 
-/* True: it differs from what was told last, which is from now on `j`. */
-static bool is_news(struct known *k, const json_t *j)
+/* True: it differs from what was reported last, which is from now on `j`. */
+static bool is_changed(struct known *k, const json_t *j)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct digest d;
 
 	json_add_canonical(&text, j);
 	digest_bytes(text.s, text.len, &d);
-	if (digest_eq(&d, &k->told))
+	if (digest_eq(&d, &k->reported))
 		return false;
-	k->told = d;
+	k->reported = d;
 	return true;
 }
 
@@ -120,8 +120,8 @@ static json_t *with_project(json_t *j, const struct place *p)
 
 /* Runs. */
 
-static void tell_run(struct look *l, struct place *p, const struct run_row *row,
-		     struct arena *arena)
+static void report_run(struct poller *l, struct place *p, const struct run_row *row,
+		       struct arena *arena)
 {
 	json_t *j = with_project(facts_named_run(p->db, row, arena), p);
 	bool goes_on = row->state == RUN_RUNNING || row->state == RUN_INTERRUPTED;
@@ -140,7 +140,7 @@ static void tell_run(struct look *l, struct place *p, const struct run_row *row,
 	/* How long it has been going on isn't news. */
 	if (goes_on)
 		json_object_set_new(j, "duration_ns", json_null());
-	if (is_news(k, j) && p->looked)
+	if (is_changed(k, j) && p->polled)
 		events_add(l->e, p->p, NULL, "run", j);
 	else
 		json_decref(j);
@@ -150,8 +150,8 @@ static void tell_run(struct look *l, struct place *p, const struct run_row *row,
 	}
 }
 
-/* Those that went on at the last look, and don't any more. */
-static int look_at_ended(struct look *l, struct place *p, struct arena *arena, struct err *err)
+/* Those that went on at the last poll, and don't any more. */
+static int poll_ended(struct poller *l, struct place *p, struct arena *arena, struct err *err)
 {
 	for (size_t i = p->runs.n; i-- > 0;) {
 		struct run_row row;
@@ -163,7 +163,7 @@ static int look_at_ended(struct look *l, struct place *p, struct arena *arena, s
 		if (r < 0)
 			return -1;
 		if (r > 0) {
-			tell_run(l, p, &row, arena);
+			report_run(l, p, &row, arena);
 		} else {
 			free(p->runs.v[i].name);
 			p->runs.v[i] = p->runs.v[--p->runs.n];
@@ -172,9 +172,9 @@ static int look_at_ended(struct look *l, struct place *p, struct arena *arena, s
 	return 0;
 }
 
-static int look_at_runs(struct look *l, struct place *p, struct arena *arena, struct err *err)
+static int poll_runs(struct poller *l, struct place *p, struct arena *arena, struct err *err)
 {
-	struct run_query newest = { .paged = true, .limit = p->looked ? RUNS_FEW : 1 }, running = {
+	struct run_query newest = { .paged = true, .limit = p->polled ? RUNS_FEW : 1 }, running = {
 		.paged = true, .has_state = true, .state = RUN_RUNNING, .limit = RUNS_MAX
 	};
 	int64_t before = p->newest;
@@ -186,23 +186,23 @@ static int look_at_runs(struct look *l, struct place *p, struct arena *arena, st
 	if (record_query_runs(p->db, &running, arena, &rows, &n, err) < 0)
 		return -1;
 	for (size_t i = n; i-- > 0;)
-		tell_run(l, p, &rows[i], arena);
+		report_run(l, p, &rows[i], arena);
 	if (record_query_runs(p->db, &newest, arena, &rows, &n, err) < 0)
 		return -1;
-	if (p->looked && n == RUNS_FEW && rows[n - 1].rowid > before) {
+	if (p->polled && n == RUNS_FEW && rows[n - 1].rowid > before) {
 		newest.limit = RUNS_MAX;
 		if (record_query_runs(p->db, &newest, arena, &rows, &n, err) < 0)
 			return -1;
 	}
-	if (p->looked && n == RUNS_MAX && rows[n - 1].rowid > before)
+	if (p->polled && n == RUNS_MAX && rows[n - 1].rowid > before)
 		events_add(l->e, p->p, NULL, "reset", with_project(json_object(), p));
 	for (size_t i = n; i-- > 0;)
 		if (rows[i].rowid > before) {
 			p->newest = rows[i].rowid;
 			if (rows[i].state != RUN_RUNNING)
-				tell_run(l, p, &rows[i], arena);
+				report_run(l, p, &rows[i], arena);
 		}
-	return look_at_ended(l, p, arena, err);
+	return poll_ended(l, p, arena, err);
 }
 
 /* Tasks of watched runs. */
@@ -216,8 +216,8 @@ static void set(json_t *j, const char *name, json_t *value)
 		json_object_set_new(j, name, value);
 }
 
-static void tell_task(struct look *l, struct place *p, struct watched *w, struct known *k,
-		      const struct attempt_row *row, bool tell)
+static void report_task(struct poller *l, struct place *p, struct watched *w, struct known *k,
+			const struct attempt_row *row, bool tell)
 {
 	json_t *j = json_object();
 	const char *state = !row->ended_ns                      ? "running"
@@ -243,14 +243,14 @@ static void tell_task(struct look *l, struct place *p, struct watched *w, struct
 	set(j, "waiting", row->ended_ns ? json_null() : facts_text(row->waiting));
 	set(j, "node", facts_text(row->node));
 	with_project(j, p);
-	if (is_news(k, j) && tell)
+	if (is_changed(k, j) && tell)
 		events_add(l->e, p->p, w->run, "task", j);
 	else
 		json_decref(j);
 }
 
 /* The first look at a run: what goes on, and what has ended since its reader came. */
-static int begin_watch(struct look *l, struct place *p, struct watched *w, int64_t since_ns,
+static int begin_watch(struct poller *l, struct place *p, struct watched *w, int64_t since_ns,
 		       struct arena *arena, struct err *err)
 {
 	const struct attempt_page page = { .run = w->rowid,
@@ -265,20 +265,20 @@ static int begin_watch(struct look *l, struct place *p, struct watched *w, int64
 		struct known *k = VEC_ADD(&w->open);
 
 		k->id = rows[i].id;
-		tell_task(l, p, w, k, &rows[i], true);
+		report_task(l, p, w, k, &rows[i], true);
 	}
 	if (record_page_attempts(p->db, &page, arena, &rows, &n, err) < 0)
 		return -1;
 	for (size_t i = n; i-- > 0;) {
 		w->newest = rows[i].id;
 		if (rows[i].ended_ns > since_ns - BEFORE_NS)
-			tell_task(l, p, w, &(struct known){ 0 }, &rows[i], true);
+			report_task(l, p, w, &(struct known){ 0 }, &rows[i], true);
 	}
 	return 0;
 }
 
-static int look_at_attempts(struct look *l, struct place *p, struct watched *w, struct arena *arena,
-			    struct err *err)
+static int poll_attempts(struct poller *l, struct place *p, struct watched *w, struct arena *arena,
+			 struct err *err)
 {
 	const struct attempt_page page = { .run = w->rowid,
 					   .after = w->newest,
@@ -293,7 +293,7 @@ static int look_at_attempts(struct look *l, struct place *p, struct watched *w, 
 		if (r < 0)
 			return -1;
 		if (r > 0)
-			tell_task(l, p, w, &w->open.v[i], &row, true);
+			report_task(l, p, w, &w->open.v[i], &row, true);
 		if (r == 0 || row.ended_ns)
 			w->open.v[i] = w->open.v[--w->open.n];
 	}
@@ -303,15 +303,15 @@ static int look_at_attempts(struct look *l, struct place *p, struct watched *w, 
 		struct known k = { .id = rows[i].id };
 
 		w->newest = rows[i].id;
-		tell_task(l, p, w, &k, &rows[i], true);
+		report_task(l, p, w, &k, &rows[i], true);
 		if (!rows[i].ended_ns)
 			VEC_PUSH(&w->open, k);
 	}
 	return 0;
 }
 
-static int look_at_watched(struct look *l, struct place *p, const struct events_watch *v, size_t n,
-			   bool changed, struct arena *arena, struct err *err)
+static int poll_watched(struct poller *l, struct place *p, const struct events_watch *v, size_t n,
+			bool changed, struct arena *arena, struct err *err)
 {
 	for (size_t i = 0; i < p->watched.n; i++)
 		p->watched.v[i].wanted = false;
@@ -327,7 +327,7 @@ static int look_at_watched(struct look *l, struct place *p, const struct events_
 				w = &p->watched.v[k];
 		if (w) {
 			w->wanted = true;
-			if (changed && look_at_attempts(l, p, w, arena, err) < 0)
+			if (changed && poll_attempts(l, p, w, arena, err) < 0)
 				return -1;
 			continue;
 		}
@@ -353,7 +353,7 @@ static int look_at_watched(struct look *l, struct place *p, const struct events_
 
 /* Schedules. */
 
-static void look_at_schedules(struct look *l, struct place *p)
+static void poll_schedules(struct poller *l, struct place *p)
 {
 	json_t *list = api_schedule_list(l->d, p->p), *j;
 	size_t i;
@@ -373,7 +373,7 @@ static void look_at_schedules(struct look *l, struct place *p)
 			k->name = TAKE_PTR(name);
 		}
 		with_project(j, p);
-		if (is_news(k, j) && p->looked)
+		if (is_changed(k, j) && p->polled)
 			events_add(l->e, p->p, NULL, "schedule", json_incref(j));
 	}
 	json_decref(list);
@@ -381,7 +381,7 @@ static void look_at_schedules(struct look *l, struct place *p)
 
 /* A project. */
 
-static int look_at(struct look *l, struct place *p, const struct events_watch *w, size_t n,
+static int look_at(struct poller *l, struct place *p, const struct events_watch *w, size_t n,
 		   struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -399,26 +399,26 @@ static int look_at(struct look *l, struct place *p, const struct events_watch *w
 		return -1;
 	changed = version != p->version || now - p->at_ns >= AGAIN_NS;
 	db_snapshot(p->db);
-	r = changed ? look_at_runs(l, p, arena, err) : 0;
+	r = changed ? poll_runs(l, p, arena, err) : 0;
 	if (r == 0)
-		r = look_at_watched(l, p, w, n, version != p->version, arena, err);
+		r = poll_watched(l, p, w, n, version != p->version, arena, err);
 	db_snapshot_end(p->db);
 	if (r < 0)
 		return -1;
 	p->schedules_changed |= changed;
 	if (p->schedules_changed && now - p->schedules_ns >= SCHEDULES_NS) {
 		p->schedules_changed = false;
-		look_at_schedules(l, p);
+		poll_schedules(l, p);
 		p->schedules_ns = now;
 	}
 	if (changed)
 		p->at_ns = now;
 	p->version = version;
-	p->looked = true;
+	p->polled = true;
 	return 0;
 }
 
-void look_now(struct look *l, const struct events_watch *w, size_t n)
+void poller_poll(struct poller *l, const struct events_watch *w, size_t n)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		struct place *p = &l->v[i];

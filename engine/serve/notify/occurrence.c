@@ -1,10 +1,10 @@
-/* engine/serve/notify/occasion.c — one firing of a schedule as options of a run.
+/* engine/serve/notify/occurrence.c — one firing of a schedule as options of a run.
  *
  * The nominal time comes from the text or from the calendar (newest_nominal()). The data interval
  * ends there and begins at the nominal time before it, even before `start`. For a schedule without
  * a rule it begins at the last firing whose run has ended. If there is no earlier time, the
- * interval is empty. occasion_options() evaluates the schedule's params and puts them before those
- * of the command line, which therefore win.
+ * interval is empty. occurrence_options() evaluates the schedule's params and puts them before
+ * those of the command line, which therefore win.
  *
  * Invariants: for schedules that have a rule, the same declaration and nominal time give the same
  * times on every machine. Each call makes its own set of zones.
@@ -12,7 +12,7 @@
  * Threads: the thread of the database handle; nothing is kept between calls. Not here: claiming the
  * firing (record/rows/firings.c), starting the run.
  */
-#include "serve/notify/occasion.h"
+#include "serve/notify/occurrence.h"
 
 #include <string.h>
 #include "base/text/text.h"
@@ -45,8 +45,8 @@ static const char *time_text(struct arena *arena, int64_t ns)
 	return arena_strdup(arena, s.s);
 }
 
-int occasion_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns, struct db *db,
-		struct arena *arena, struct occasion *ret, struct err *err)
+int occurrence_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns,
+		  struct db *db, struct arena *arena, struct occurrence *ret, struct err *err)
 {
 	struct firing_filter before = { .path = path,
 					.schedule = d->name,
@@ -71,7 +71,7 @@ int occasion_of(const struct schedule_decl *d, const char *path, int64_t nominal
 		start = f[0].nominal_ns;
 	if (start == INT64_MIN)
 		start = nominal_ns; /* no earlier time: an empty interval */
-	*ret = (struct occasion){ .decl = d, .nominal_ns = nominal_ns };
+	*ret = (struct occurrence){ .decl = d, .nominal_ns = nominal_ns };
 	ret->times = (struct schedule_times){ .name = arena_strdup(arena, d->name),
 					      .time = time_text(arena, nominal_ns),
 					      .interval_start = time_text(arena, start),
@@ -94,7 +94,7 @@ static int newest_nominal(const struct schedule_decl *d, int64_t wall_ns, int64_
 }
 
 /* What fired it is on record with the firing. */
-static int add_event(struct occasion *oc, const char *path, struct db *db, struct arena *arena,
+static int add_event(struct occurrence *oc, const char *path, struct db *db, struct arena *arena,
 		     struct err *err)
 {
 	struct firing f;
@@ -107,8 +107,8 @@ static int add_event(struct occasion *oc, const char *path, struct db *db, struc
 	return MIN(r, 0);
 }
 
-int occasion_parse(const struct pipeline *p, const char *text, const char *path, struct db *db,
-		   int64_t wall_ns, struct arena *arena, struct occasion *ret, struct err *err)
+int occurrence_parse(const struct pipeline *p, const char *text, const char *path, struct db *db,
+		     int64_t wall_ns, struct arena *arena, struct occurrence *ret, struct err *err)
 {
 	const char *at = strchr(text, '@'),
 		   *name = at ? arena_strndup(arena, text, (size_t)(at - text)) : text;
@@ -120,7 +120,7 @@ int occasion_parse(const struct pipeline *p, const char *text, const char *path,
 	if (at ? text_parse_time(at + 1, &nominal, err) < 0
 	       : newest_nominal(d, wall_ns, &nominal, err) < 0)
 		return -1;
-	if (occasion_of(d, path, nominal, db, arena, ret, err) < 0)
+	if (occurrence_of(d, path, nominal, db, arena, ret, err) < 0)
 		return -1;
 	ret->explicit_time = at != NULL;
 	return db ? add_event(ret, path, db, arena, err) : 0;
@@ -133,8 +133,8 @@ static int resolve(void *arg, const struct ref *ref, struct value *ret, struct e
 	return plan_schedule_value(arg, ref, ret, err);
 }
 
-int occasion_options(const struct occasion *oc, struct arena *arena, struct run_options *o,
-		     struct err *err)
+int occurrence_options(const struct occurrence *oc, struct arena *arena, struct run_options *o,
+		       struct err *err)
 {
 	size_t n = oc->decl->n_params;
 	struct param_override *v = arena_alloc(arena, (n + o->n_overrides + 1) * sizeof(*v));

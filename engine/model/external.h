@@ -1,4 +1,4 @@
-/* model/elsewhere.h — what a step uses that isn't a file of the project: a file of a git commit
+/* model/external.h — what a step uses that isn't a file of the project: a file of a git commit
  * (`uses: git+https://host/repo@COMMIT#path`), or the pipeline of a past run (`uses: run:HASH`).
  *
  * Both are pinned: a commit and a run hash name content. Each has a root of its own, a directory
@@ -10,18 +10,18 @@
  *
  * Pure; any thread.
  */
-#ifndef CAIRN_MODEL_ELSEWHERE_H
-#define CAIRN_MODEL_ELSEWHERE_H
+#ifndef CAIRN_MODEL_EXTERNAL_H
+#define CAIRN_MODEL_EXTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/err.h"
 #include "base/mem.h"
 
-enum elsewhere_kind { ELSEWHERE_GIT, ELSEWHERE_RUN };
+enum external_kind { EXTERNAL_GIT, EXTERNAL_RUN };
 
-struct elsewhere {
-	enum elsewhere_kind kind;
+struct external {
+	enum external_kind kind;
 	const char *text; /* as written, without `#path` */
 	const char *root;
 	const char *url;  /* git: https://, http:// of this machine, or file:/// */
@@ -33,16 +33,16 @@ struct elsewhere {
  * {"pipeline": "lib/train.yaml", "content": {"data/raw": "artifact:HASH"}}; "executable:HASH" and
  * "reference:HASH" are what a digest doesn't tell. It is no content itself: see
  * config_not_content. */
-#define ELSEWHERE_RUN_FILE ".cairn/run.yaml"
+#define EXTERNAL_RUN_FILE ".cairn/run.yaml"
 
 /* Whether `uses` has the form of such a name, or of one that people would expect. */
-bool elsewhere_looks_like(const char *uses);
+bool external_looks_like(const char *uses);
 /* NULL with *ret (strings in `arena`), or what is wrong with it and what to write. */
-const char *elsewhere_parse(const char *uses, struct arena *arena, struct elsewhere *ret);
+const char *external_parse(const char *uses, struct arena *arena, struct external *ret);
 
 /* The length of the root that a path of the model begins with; 0: a path in the project. */
-size_t elsewhere_root_len(const char *path);
+size_t external_root_len(const char *path);
 /* The directory of a root: `project` for "" and NULL, else in `uses_dir`. The caller frees it. */
-char *elsewhere_dir(const char *project, const char *uses_dir, const char *root);
+char *external_dir(const char *project, const char *uses_dir, const char *root);
 
 #endif

@@ -1,4 +1,4 @@
-#include "serve/web/crew.h"
+#include "serve/web/pool.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -7,22 +7,22 @@
 
 #define THREADS_MAX 16
 
-struct crew {
+struct web_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct crew_job *first, **last; /* under lock */
-	bool ending;                    /* under lock */
+	struct web_job *first, **last; /* under lock */
+	bool ending;                   /* under lock */
 	pthread_t threads[THREADS_MAX];
 	unsigned n_threads;
 };
 
 static void *work(void *arg)
 {
-	struct crew *c = arg;
+	struct web_pool *c = arg;
 
 	pthread_mutex_lock(&c->lock);
 	while (c->first || !c->ending) {
-		struct crew_job *job = c->first;
+		struct web_job *job = c->first;
 
 		if (!job) {
 			pthread_cond_wait(&c->changed, &c->lock);
@@ -39,9 +39,9 @@ static void *work(void *arg)
 	return NULL;
 }
 
-int crew_new(unsigned n_threads, struct crew **ret, struct err *err)
+int web_pool_new(unsigned n_threads, struct web_pool **ret, struct err *err)
 {
-	struct crew *c = xcalloc(1, sizeof(*c));
+	struct web_pool *c = xcalloc(1, sizeof(*c));
 
 	assert(n_threads > 0 && n_threads <= THREADS_MAX);
 	c->last = &c->first;
@@ -51,7 +51,7 @@ int crew_new(unsigned n_threads, struct crew **ret, struct err *err)
 		int r = thread_start(&c->threads[c->n_threads], NULL, work, c);
 
 		if (r) {
-			crew_free(c);
+			web_pool_free(c);
 			errno = r;
 			return err_errno(err, "cannot start a thread");
 		}
@@ -60,7 +60,7 @@ int crew_new(unsigned n_threads, struct crew **ret, struct err *err)
 	return 0;
 }
 
-void crew_free(struct crew *c)
+void web_pool_free(struct web_pool *c)
 {
 	if (!c)
 		return;
@@ -75,7 +75,7 @@ void crew_free(struct crew *c)
 	free(c);
 }
 
-void crew_submit(struct crew *c, struct crew_job *job)
+void web_pool_submit(struct web_pool *c, struct web_job *job)
 {
 	assert(job->run);
 	job->next = NULL;

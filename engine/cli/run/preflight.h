@@ -1,6 +1,6 @@
-/* cli/run/here.h — what a pipeline needs and this project, or this machine, lacks. */
-#ifndef CAIRN_CLI_RUN_HERE_H
-#define CAIRN_CLI_RUN_HERE_H
+/* cli/run/preflight.h — what a pipeline needs and this project, or this machine, lacks. */
+#ifndef CAIRN_CLI_RUN_PREFLIGHT_H
+#define CAIRN_CLI_RUN_PREFLIGHT_H
 
 #include "model/config/config.h"
 #include "model/pipeline.h"
@@ -9,6 +9,6 @@
  * on every machine with this checkout: code, lock files, a script that the command starts with. A
  * warning is what another machine may have: data, secrets, tools, GPUs. Says nothing about a
  * cluster. */
-void here_check(const struct config *c, const struct pipeline *p, struct diag_list *diags);
+void preflight_check(const struct config *c, const struct pipeline *p, struct diag_list *diags);
 
 #endif
