@@ -367,15 +367,12 @@ static int put_note(const struct target *t, const char *key, const struct str *t
 				.fd = -1,
 				.content_type = "application/json",
 				.bytes = text->s,
-				.size = text->len },
-			  *v = &p;
+				.size = text->len };
 
 	if (text->len > MARK_MAX)
 		return err_set(err, ERR_TOO_LARGE,
 			       "the export has too many files for one list of them");
-	if (bucket_put_many(t->bucket, &v, 1, err) < 0)
-		return -1;
-	return p.result < 0 ? err_pass(err, &p.err) : 0;
+	return bucket_put(t->bucket, &p, err) < 0 ? -1 : 0;
 }
 
 static void make_pending(const struct map *named, struct str *out)

@@ -179,6 +179,20 @@ int bucket_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, str
 	return r;
 }
 
+int bucket_put(struct bucket *b, struct bucket_put *p, struct err *err)
+{
+	if (bucket_put_many(b, &p, 1, err) < 0)
+		return -1;
+	return p->result < 0 ? err_pass(err, &p->err) : p->result;
+}
+
+int bucket_get(struct bucket *b, struct bucket_get *g, struct err *err)
+{
+	if (bucket_get_many(b, &g, 1, err) < 0)
+		return -1;
+	return g->result < 0 ? err_pass(err, &g->err) : 0;
+}
+
 int bucket_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there,
 		     uint64_t *ret_sizes, struct err *err)
 {

@@ -111,6 +111,9 @@ int bucket_head(struct bucket *b, const char *key, struct bucket_object *ret, st
  * credentials). */
 int bucket_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err);
 int bucket_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err);
+/* One of them. -1: it failed, too. A put returns 1 if the object existed. */
+int bucket_put(struct bucket *b, struct bucket_put *p, struct err *err);
+int bucket_get(struct bucket *b, struct bucket_get *g, struct err *err);
 int bucket_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there,
 		     uint64_t *ret_sizes, struct err *err);
 int bucket_delete_many(struct bucket *b, const char *const *keys, size_t n,

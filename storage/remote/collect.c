@@ -649,8 +649,7 @@ static int see_orphan(void *arg, const struct bucket_object *o)
 static int publish_list(struct collector *c, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct bucket_put p = { .key = CONDEMNED_KEY, .fd = -1, .may = lock_holds, .may_arg = c },
-			  *v = &p;
+	struct bucket_put p = { .key = CONDEMNED_KEY, .fd = -1, .may = lock_holds, .may_arg = c };
 
 	if (c->dead.n == 0 && c->r->condemned.n == 0)
 		return 0;
@@ -659,11 +658,7 @@ static int publish_list(struct collector *c, struct err *err)
 	condemned_encode(c->dead.v, c->dead.n, &bytes);
 	p.bytes = bytes.s;
 	p.size = bytes.len;
-	if (still_locked(c, err) < 0 || bucket_put_many(c->r->bucket, &v, 1, err) < 0)
-		return -1;
-	if (p.result < 0)
-		return err_pass(err, &p.err);
-	return 0;
+	return still_locked(c, err) < 0 || bucket_put(c->r->bucket, &p, err) < 0 ? -1 : 0;
 }
 
 struct deletion {

@@ -156,43 +156,20 @@ static void pack_is_gone(struct fetcher *f, uint32_t pack)
 	pthread_mutex_unlock(&f->r->lock);
 }
 
-struct range {
-	struct bucket_get g;
-	size_t first, end;
-	char key[REMOTE_KEY_MAX];
-};
-
-static int take_range(struct fetcher *f, struct range *range, struct err *err)
+/* The members [first, end) arrived by one request. */
+static int take_range(struct fetcher *f, size_t first, size_t end, const struct bucket_get *g,
+		      struct err *err)
 {
-	if (range->g.result < 0 && range->g.err.code == ERR_NOT_FOUND) {
-		pack_is_gone(f, f->packed.v[range->first].pack);
+	if (g->result < 0 && g->err.code == ERR_NOT_FOUND) {
+		pack_is_gone(f, f->packed.v[first].pack);
 		return 0;
 	}
-	if (range->g.result < 0)
-		return err_pass(err, &range->g.err);
-	for (size_t i = range->first; i < range->end; i++)
-		if (take_member(f, &f->packed.v[i], &range->g, err) < 0)
+	if (g->result < 0)
+		return err_pass(err, &g->err);
+	for (size_t i = first; i < end; i++)
+		if (take_member(f, &f->packed.v[i], g, err) < 0)
 			return -1;
 	return 0;
-}
-
-static int fetch_ranges(struct fetcher *f, struct range *v, size_t n, struct err *err)
-{
-	struct bucket_get **gets = xcalloc(n + 1, sizeof(*gets));
-	int got;
-
-	for (size_t i = 0; i < n; i++) {
-		v[i].g.key = v[i].key;
-		gets[i] = &v[i].g;
-	}
-	got = bucket_get_many(f->r->bucket, gets, n, err);
-	for (size_t i = 0; i < n; i++) {
-		if (got == 0)
-			got = take_range(f, &v[i], err);
-		str_deinit(&v[i].g.body);
-	}
-	free(gets);
-	return got;
 }
 
 /* Fetches a member that is too large for memory, through a file. */
@@ -205,26 +182,37 @@ static bool is_large_member(const struct item *it)
 
 static int fetch_packed_batch(struct fetcher *f, const struct batch *b, struct err *err)
 {
-	VEC(struct range) v = { 0 };
+	struct remote_gets gets;
+	size_t n = 0, at = b->first;
+	uint64_t size;
 	int got;
 
 	if (is_large_member(&f->packed.v[b->first]))
 		return fetch_large_member(f, &f->packed.v[b->first], err);
-	for (size_t i = b->first; i < b->end;) {
-		struct range *range = VEC_ADD(&v);
-		uint64_t size;
+	for (size_t i = b->first; i < b->end; n++)
+		i = range_end(f, i, &size);
+	remote_gets_init(&gets, n);
+	for (size_t i = 0; i < n; i++) {
+		const struct item *first = &f->packed.v[at];
 
-		*range = (struct range){ .first = i, .end = range_end(f, i, &size) };
+		at = range_end(f, at, &size);
 		pthread_mutex_lock(&f->r->lock);
-		remote_pack_key(range->key, &f->r->packs.v[f->packed.v[i].pack].name, false);
+		remote_pack_key(gets.keys[i], &f->r->packs.v[first->pack].name, false);
 		pthread_mutex_unlock(&f->r->lock);
-		range->g = (struct bucket_get){
-			.offset = f->packed.v[i].m.offset, .size = size, .fd = -1, .max_bytes = size
+		gets.v[i] = (struct bucket_get){
+			.offset = first->m.offset, .size = size, .fd = -1, .max_bytes = size
 		};
-		i = range->end;
 	}
-	got = fetch_ranges(f, v.v, v.n, err);
-	VEC_FREE(&v);
+	got = remote_gets_run(f->r, &gets, err);
+	at = b->first;
+	for (size_t i = 0; i < n && got == 0; i++) {
+		size_t end = range_end(f, at, &size);
+
+		got = take_range(f, at, end, &gets.v[i], err);
+		str_deinit(&gets.v[i].body);
+		at = end;
+	}
+	remote_gets_deinit(&gets);
 	return got;
 }
 
@@ -256,40 +244,37 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 {
 	struct remote_object *const *v = f->small.v + b->first;
 	size_t n = b->end - b->first;
-	struct bucket_get *g = xcalloc(n, sizeof(*g)), **gets = xcalloc(n, sizeof(*gets));
-	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
+	struct remote_gets gets;
 	int got;
 
+	remote_gets_init(&gets, n);
 	for (size_t i = 0; i < n; i++) {
-		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name),
-					    .size = UINT64_MAX,
-					    .fd = -1,
-					    .max_bytes = MIN(store_max_size(v[i]->space),
-							     REMOTE_RECORD_MAX) };
-		gets[i] = &g[i];
+		remote_key(gets.keys[i], v[i]->space, &v[i]->name);
+		gets.v[i] = (struct bucket_get){ .size = UINT64_MAX,
+						 .fd = -1,
+						 .max_bytes = MIN(store_max_size(v[i]->space),
+								  REMOTE_RECORD_MAX) };
 	}
-	got = bucket_get_many(f->r->bucket, gets, n, err);
-	for (size_t i = 0; i < n; i++) {
-		bool too_large = g[i].result < 0 && g[i].err.code == ERR_TOO_LARGE;
+	got = remote_gets_run(f->r, &gets, err);
+	for (size_t i = 0; i < n && got == 0; i++) {
+		struct bucket_get *g = &gets.v[i];
 
-		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
-			got = err_pass(err, &g[i].err);
-		if (got == 0 && too_large) /* writers never write that size */
+		if (g->result == 0)
+			got = accept(f, v[i], BAD_ALONE, &g->body, err);
+		else if (g->err.code == ERR_TOO_LARGE) /* writers never write that size */
 			presence_note_bad(f->r, v[i]->space, &v[i]->name, BAD_ALONE);
-		else if (got == 0 && g[i].result < 0)
+		else if (g->err.code == ERR_NOT_FOUND)
 			presence_lost(f->r, v[i]->space, &v[i]->name);
-		if (got == 0 && g[i].result == 0)
-			got = accept(f, v[i], BAD_ALONE, &g[i].body, err);
-		str_deinit(&g[i].body);
+		else
+			got = err_pass(err, &g->err);
+		str_deinit(&g->body);
 	}
 	if (got == 0) { /* records may name content in packs newer than our list */
 		pthread_mutex_lock(&f->r->lock);
 		f->r->packs_old = true;
 		pthread_mutex_unlock(&f->r->lock);
 	}
-	free(g);
-	free(gets);
-	free(keys);
+	remote_gets_deinit(&gets);
 	return got;
 }
 
@@ -297,57 +282,57 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 
 /* A file that receives bytes: one of the store that can become the blob, one outside where the blob
  * is wanted, else a scratch file. */
-struct landing {
+struct target {
 	int fd;
 	char *temp;                /* NULL: not of the store */
 	struct store_place *place; /* whose file it is; or NULL */
 };
 
-static int landing_open(struct fetcher *f, struct landing *l, struct err *err)
+static int target_open(struct fetcher *f, struct target *l, struct err *err)
 {
-	*l = (struct landing){ .fd = -1 };
+	*l = (struct target){ .fd = -1 };
 	if (f->to->ops->files)
 		return f->to->ops->files->open_temp(f->to, &l->fd, &l->temp, err);
 	l->fd = fs_unnamed_at(f->r->dir, ".", err); /* source of the decoding */
 	return l->fd < 0 ? -1 : 0;
 }
 
-static void landing_drop(struct fetcher *f, struct landing *l)
+static void target_drop(struct fetcher *f, struct target *l)
 {
 	if (l->temp)
 		f->to->ops->files->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), NULL, NULL);
 	else if (l->fd >= 0 && !l->place)
 		close(l->fd);
-	*l = (struct landing){ .fd = -1 };
+	*l = (struct target){ .fd = -1 };
 }
 
 /* An object's stored bytes, now in a file. */
-struct arrival {
+struct fetched {
 	struct remote_object *o;
 	uint32_t pack; /* or BAD_ALONE */
-	struct landing *l;
+	struct target *l;
 	const struct bucket_get *g; /* the get that fetched them */
 	bool encoded;
 };
 
-static int decode_landed(struct fetcher *f, const struct arrival *a, struct digest *ret,
+static int decode_target(struct fetcher *f, const struct fetched *a, struct digest *ret,
 			 struct err *err)
 {
-	struct landing plain;
+	struct target plain;
 	uint64_t size;
 	int got;
 
-	if (landing_open(f, &plain, err) < 0)
+	if (target_open(f, &plain, err) < 0)
 		return -1;
 	got = pack_decode_file(a->l->fd, plain.fd, a->o->size, &size, ret, err);
-	landing_drop(f, a->l);
+	target_drop(f, a->l);
 	*a->l = plain;
 	return got;
 }
 
 /* A damaged copy is noted as absent. If the blob is larger than the record that names it says, the
  * record is wrong, not the blob. */
-static int not_taken(struct fetcher *f, const struct arrival *a, const struct err *e,
+static int not_taken(struct fetcher *f, const struct fetched *a, const struct err *e,
 		     struct err *err)
 {
 	if (e->code != ERR_CORRUPT && e->code != ERR_TOO_LARGE)
@@ -358,23 +343,23 @@ static int not_taken(struct fetcher *f, const struct arrival *a, const struct er
 }
 
 /* For a store without files: puts the object from memory. */
-static int accept_file_in_memory(struct fetcher *f, const struct arrival *a, struct err *err)
+static int accept_file_in_memory(struct fetcher *f, const struct fetched *a, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct err e = { 0 };
 	struct digest ignored; /* accept() hashes the bytes */
 	char path[64];
-	int got = a->encoded ? decode_landed(f, a, &ignored, &e) : 0;
+	int got = a->encoded ? decode_target(f, a, &ignored, &e) : 0;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->l->fd);
 	if (got == 0)
 		got = fs_read_file(path, CONTENT_BLOB_MAX, &bytes, &e);
-	landing_drop(f, a->l);
+	target_drop(f, a->l);
 	return got == 0 ? accept(f, a->o, a->pack, &bytes, err) : not_taken(f, a, &e, err);
 }
 
 /* Checks the object and puts it into the store. Takes ownership of what a->l holds. */
-static int accept_file(struct fetcher *f, const struct arrival *a, struct err *err)
+static int accept_file(struct fetcher *f, const struct fetched *a, struct err *err)
 {
 	struct err e = { 0 };
 	struct digest d;
@@ -383,7 +368,7 @@ static int accept_file(struct fetcher *f, const struct arrival *a, struct err *e
 	if (!f->to->ops->files && (a->encoded || !a->l->place))
 		return accept_file_in_memory(f, a, err);
 	if (a->encoded)
-		got = decode_landed(f, a, &d, &e);
+		got = decode_target(f, a, &d, &e);
 	else if (a->g->hashed)
 		d = a->g->digest;
 	else
@@ -391,7 +376,7 @@ static int accept_file(struct fetcher *f, const struct arrival *a, struct err *e
 	if (got == 0 && !digest_eq(&d, &a->o->name))
 		got = err_set(&e, ERR_CORRUPT, "it doesn't match its name");
 	if (got < 0) {
-		landing_drop(f, a->l);
+		target_drop(f, a->l);
 		return not_taken(f, a, &e, err);
 	}
 	if (a->l->place) { /* another size than the wanted one is the reader's to judge */
@@ -405,8 +390,7 @@ static int accept_file(struct fetcher *f, const struct arrival *a, struct err *e
 		return -1;
 	a->o->there = true;
 	store_note_verified(f->to, &a->o->name);
-	if (got == 0)
-		store_note_arrived(f->to, &a->o->name);
+	store_note_arrived(f->to, &a->o->name);
 	return 0;
 }
 
@@ -417,76 +401,75 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 				.offset = it->m.offset,
 				.size = it->m.stored,
 				.hash = it->m.encoding == PACK_PLAIN,
-				.flush = true },
-			  *v = &g;
-	struct landing l;
+				.flush = true };
+	struct err e = { 0 };
+	struct target l;
 
-	if (landing_open(f, &l, err) < 0)
+	if (target_open(f, &l, err) < 0)
 		return -1;
 	g.fd = l.fd;
 	pthread_mutex_lock(&f->r->lock);
 	remote_pack_key(key, &f->r->packs.v[it->pack].name, false);
 	pthread_mutex_unlock(&f->r->lock);
-	if (bucket_get_many(f->r->bucket, &v, 1, err) < 0 || g.result < 0) {
-		landing_drop(f, &l);
-		if (g.result == 0 || g.err.code != ERR_NOT_FOUND)
-			return g.result == 0 ? -1 : err_pass(err, &g.err);
+	if (bucket_get(f->r->bucket, &g, &e) < 0) {
+		target_drop(f, &l);
+		if (e.code != ERR_NOT_FOUND)
+			return err_pass(err, &e);
 		pack_is_gone(f, it->pack);
 		return 0;
 	}
 	it->o->size = it->m.size;
 	return accept_file(
-		f, &(struct arrival){ it->o, it->pack, &l, &g, it->m.encoding == PACK_ZSTD }, err);
+		f, &(struct fetched){ it->o, it->pack, &l, &g, it->m.encoding == PACK_ZSTD }, err);
 }
 
 static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err)
 {
 	struct remote_object *const *v = f->large.v + b->first;
 	size_t n = b->end - b->first;
-	struct bucket_get *g = xcalloc(n, sizeof(*g)), **gets = xcalloc(n, sizeof(*gets));
-	struct landing *l = xcalloc(n, sizeof(*l));
-	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
+	struct target *l = xcalloc(n, sizeof(*l));
+	struct remote_gets gets;
 	int got = 0;
 
+	remote_gets_init(&gets, n);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t size = v[i]->size;
 
 		l[i].fd = -1;
 		if (v[i]->place)
-			l[i] = (struct landing){ .fd = v[i]->place->fd, .place = v[i]->place };
+			l[i] = (struct target){ .fd = v[i]->place->fd, .place = v[i]->place };
 		else if (got == 0)
-			got = landing_open(f, &l[i], err);
+			got = target_open(f, &l[i], err);
 		/* Compressed bytes may be slightly more than the content's, because the decision
 		 * used only samples. */
-		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name),
-					    .size = UINT64_MAX,
-					    .fd = l[i].fd,
-					    .hash = true,
-					    .flush = !v[i]->place,
-					    .max_bytes = size == UINT64_MAX
-								 ? CONTENT_BLOB_MAX
-								 : size + size / 64 + 64 * KIB };
-		gets[i] = &g[i];
+		remote_key(gets.keys[i], v[i]->space, &v[i]->name);
+		gets.v[i] =
+			(struct bucket_get){ .size = UINT64_MAX,
+					     .fd = l[i].fd,
+					     .hash = true,
+					     .flush = !v[i]->place,
+					     .max_bytes = size == UINT64_MAX
+								  ? CONTENT_BLOB_MAX
+								  : size + size / 64 + 64 * KIB };
 	}
 	if (got == 0)
-		got = bucket_get_many(f->r->bucket, gets, n, err);
+		got = remote_gets_run(f->r, &gets, err);
 	for (size_t i = 0; i < n; i++) {
-		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND &&
-		    g[i].err.code != ERR_TOO_LARGE)
-			got = err_pass(err, &g[i].err);
-		if (got == 0 && g[i].result < 0)
-			presence_lost(f->r, STORE_BLOB, &v[i]->name);
-		if (got == 0 && g[i].result == 0)
+		const struct bucket_get *g = &gets.v[i];
+
+		if (got == 0 && g->result == 0)
 			got = accept_file(f,
-					  &(struct arrival){ v[i], BAD_ALONE, &l[i], &g[i],
-							     str_eq(g[i].encoding, "zstd") },
+					  &(struct fetched){ v[i], BAD_ALONE, &l[i], g,
+							     str_eq(g->encoding, "zstd") },
 					  err);
-		landing_drop(f, &l[i]);
+		else if (got == 0 && (g->err.code == ERR_NOT_FOUND || g->err.code == ERR_TOO_LARGE))
+			presence_lost(f->r, STORE_BLOB, &v[i]->name);
+		else if (got == 0)
+			got = err_pass(err, &g->err);
+		target_drop(f, &l[i]);
 	}
-	free(g);
-	free(gets);
+	remote_gets_deinit(&gets);
 	free(l);
-	free(keys);
 	return got;
 }
 

@@ -37,6 +37,18 @@ struct slot {
 	uint32_t pack, at;
 };
 
+struct slots {
+	struct slot *v;
+	size_t n;
+	bool old; /* packs were added since it was built */
+};
+
+struct condemned_list {
+	struct condemned *v; /* sorted by kind and name */
+	size_t n;
+	int64_t written_ns; /* 0: there is no list */
+};
+
 struct lease {
 	char *key;
 	int64_t started_ns;    /* the server's */
@@ -59,11 +71,7 @@ struct remote {
 	bool if_absent, delete_if; /* what the server supports */
 	VEC(struct pack) packs;
 	struct map *pack_by_name; /* index + 1 */
-	struct {
-		struct slot *v;
-		size_t n;
-		bool old; /* packs were added since it was built */
-	} slots;
+	struct slots slots;
 	VEC(struct digest) bad_indexes;
 	bool packs_old; /* a record was read since packs were listed; it may name content in a newer
 			   pack */
@@ -72,11 +80,7 @@ struct remote {
 	struct map *known; /* separate blobs and records in the bucket: name → 1 */
 	VEC(uint8_t) seen; /* names that became known, not yet written to the directory */
 	struct map *lost;  /* names that were in `known`, but are absent: not remembered */
-	struct {
-		struct condemned *v; /* sorted by kind and name */
-		size_t n;
-		int64_t written_ns; /* 0: there is no list */
-	} condemned;
+	struct condemned_list condemned;
 	struct lease lease;
 	struct err refused;   /* why writing isn't possible, though wanted */
 	atomic_ulong damaged; /* damaged objects found */
@@ -98,6 +102,16 @@ static inline void remote_name_key(uint8_t key[NAME_LEN], enum store_space space
 enum remote_kind remote_kind_of(enum store_space space);
 int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, struct str *ret,
 		     struct err *err); /* one small object */
+/* A batch of gets, with the memory of their keys. The caller fills `keys` and the rest of `v`;
+ * results are in v[i], whose bodies remote_gets_deinit() frees. */
+struct remote_gets {
+	struct bucket_get *v;
+	char (*keys)[REMOTE_KEY_MAX];
+	size_t n;
+};
+void remote_gets_init(struct remote_gets *g, size_t n);
+int remote_gets_run(struct remote *r, struct remote_gets *g, struct err *err);
+void remote_gets_deinit(struct remote_gets *g);
 int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_t n, bool if_absent,
 		     struct err *err);
 

@@ -244,37 +244,31 @@ static bool take_index(struct remote *r, const struct wanted_index *w, struct st
 /* Skips indexes that are damaged, too large or gone; members of their packs count as absent. */
 static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t n, struct err *err)
 {
-	struct bucket_get *g = xcalloc(n, sizeof(*g)), **v = xcalloc(n, sizeof(*v));
-	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
+	struct remote_gets gets;
 	int got;
 
+	remote_gets_init(&gets, n);
 	for (size_t i = 0; i < n; i++) {
-		g[i] = (struct bucket_get){ .key = remote_pack_key(keys[i], &w[i].name, true),
-					    .size = UINT64_MAX,
-					    .fd = -1,
-					    .max_bytes = PACK_INDEX_MAX };
-		v[i] = &g[i];
+		remote_pack_key(gets.keys[i], &w[i].name, true);
+		gets.v[i] = (struct bucket_get){ .size = UINT64_MAX,
+						 .fd = -1,
+						 .max_bytes = PACK_INDEX_MAX };
 	}
-	got = bucket_get_many(r->bucket, v, n, err);
-	for (size_t i = 0; i < n; i++) {
-		bool too_large = g[i].result < 0 && g[i].err.code == ERR_TOO_LARGE;
-		char path[REMOTE_KEY_MAX];
+	got = remote_gets_run(r, &gets, err);
+	for (size_t i = 0; i < n && got == 0; i++) {
+		struct bucket_get *g = &gets.v[i];
+		bool too_large = g->result < 0 && g->err.code == ERR_TOO_LARGE;
 
-		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
-			got = err_pass(err, &g[i].err);
-		if (got == 0 && g[i].result == 0 && r->dir >= 0 && g[i].body.s &&
-		    pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, STORE_TREE, NULL) == 0)
-			fs_write_atomic_at(r->dir, remote_pack_key(path, &w[i].name, true),
-					   g[i].body.s, g[i].body.len, 0644, FS_WRITE_NO_SYNC,
-					   NULL);
-		if (got == 0 &&
-		    (too_large || (g[i].result == 0 && !take_index(r, &w[i], &g[i].body))))
+		if (g->result < 0 && !too_large && g->err.code != ERR_NOT_FOUND)
+			got = err_pass(err, &g->err);
+		if (g->result == 0 && r->dir >= 0 && g->body.s &&
+		    pack_index_check(&w[i].name, g->body.s, g->body.len, STORE_TREE, NULL) == 0)
+			fs_write_atomic_at(r->dir, gets.keys[i], g->body.s, g->body.len, 0644,
+					   FS_WRITE_NO_SYNC, NULL);
+		if (too_large || (g->result == 0 && !take_index(r, &w[i], &g->body)))
 			VEC_PUSH(&r->bad_indexes, w[i].name);
-		str_deinit(&g[i].body);
 	}
-	free(g);
-	free(v);
-	free(keys);
+	remote_gets_deinit(&gets);
 	return got;
 }
 

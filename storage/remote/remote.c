@@ -67,15 +67,12 @@ int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, stru
 		     struct err *err)
 {
 	struct bucket_get g = { .key = key, .size = UINT64_MAX, .fd = -1, .max_bytes = max_bytes };
-	struct bucket_get *v = &g;
-	int got = bucket_get_many(r->bucket, &v, 1, err);
+	int got = bucket_get(r->bucket, &g, err);
 
-	if (got == 0 && g.result < 0)
-		got = err_pass(err, &g.err);
 	if (got == 0)
 		str_addn(ret, g.body.s ? g.body.s : "", g.body.len);
 	str_deinit(&g.body);
-	return got < 0 ? -1 : 0;
+	return got;
 }
 
 int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_t n, bool if_absent,
@@ -84,11 +81,34 @@ int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_
 	struct bucket_put p = {
 		.key = key, .bytes = bytes, .fd = -1, .size = n, .if_absent = if_absent
 	};
-	struct bucket_put *v = &p;
 
-	if (bucket_put_many(r->bucket, &v, 1, err) < 0)
-		return -1;
-	return p.result < 0 ? err_pass(err, &p.err) : p.result;
+	return bucket_put(r->bucket, &p, err);
+}
+
+void remote_gets_init(struct remote_gets *g, size_t n)
+{
+	*g = (struct remote_gets){ .v = xcalloc(n + 1, sizeof(*g->v)),
+				   .keys = xcalloc(n + 1, sizeof(*g->keys)),
+				   .n = n };
+}
+
+int remote_gets_run(struct remote *r, struct remote_gets *g, struct err *err)
+{
+	_cleanup_(freep) struct bucket_get **list = xcalloc(g->n + 1, sizeof(struct bucket_get *));
+
+	for (size_t i = 0; i < g->n; i++) {
+		g->v[i].key = g->keys[i];
+		list[i] = &g->v[i];
+	}
+	return bucket_get_many(r->bucket, list, g->n, err);
+}
+
+void remote_gets_deinit(struct remote_gets *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		str_deinit(&g->v[i].body);
+	free(g->v);
+	free(g->keys);
 }
 
 /* Attaching. */

@@ -29,7 +29,7 @@
 #define RECORDS_AT_ONCE 512
 
 /* A pack and what is in it. */
-struct parcel {
+struct pending_pack {
 	struct pack_writer *w;
 	VEC(struct remote_object *) in;
 	uint64_t in_bytes;
@@ -41,12 +41,14 @@ struct sender {
 	struct lease_hold hold;
 	pthread_mutex_t lock; /* guards the counters */
 	struct remote_sent *sent;
-	struct parcel filling, leaving; /* leaving: owned by the thread until it is joined */
+	struct pending_pack filling, sending; /* sending: owned by the thread until it is joined */
 	pthread_t thread;
 	bool has_thread;
-	int left; /* the thread's result */
-	uint64_t left_bytes;
-	struct err left_err;
+	struct {
+		int result;
+		uint64_t bytes;
+		struct err err;
+	} pack; /* the thread's answer */
 };
 
 /* Objects that the local store lacks can't be sent, but that is no failure of the bucket. */
@@ -83,7 +85,7 @@ static int count_put(struct sender *s, const struct bucket_put *p, struct remote
 int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_bytes, struct err *err)
 {
 	_cleanup_(str_deinit) struct str index = { 0 };
-	struct bucket_put p = { .content_type = "application/octet-stream" }, *v = &p;
+	struct bucket_put p = { .content_type = "application/octet-stream" };
 	struct lease_hold hold = lease_hold(r);
 	char key[REMOTE_KEY_MAX];
 	struct digest name;
@@ -91,8 +93,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 	assert(pack_writer_members(w) > 0);
 	pack_writer_finish(w, &p.fd, &p.size, &index, &name);
 	p.key = remote_pack_key(key, &name, false);
-	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||
-	    (p.result < 0 && err_pass(err, &p.err) < 0))
+	if (bucket_put(r->bucket, &p, err) < 0)
 		return err_wrap(err, "sending a pack to %s", remote_uri(r));
 	*ret_bytes = p.size + index.len;
 	p = (struct bucket_put){ .key = remote_pack_key(key, &name, true),
@@ -101,46 +102,45 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 				 .size = index.len,
 				 .may = lease_holds,
 				 .may_arg = &hold };
-	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||
-	    (p.result < 0 && err_pass(err, &p.err) < 0))
+	if (bucket_put(r->bucket, &p, err) < 0)
 		return err_wrap(err, "sending the index of a pack to %s", remote_uri(r));
 	presence_add_pack(r, &name, &index);
 	return 0;
 }
 
-static void parcel_deinit(struct parcel *p)
+static void pending_pack_deinit(struct pending_pack *p)
 {
 	pack_writer_free(p->w);
 	VEC_FREE(&p->in);
-	*p = (struct parcel){ 0 };
+	*p = (struct pending_pack){ 0 };
 }
 
-static void *send_leaving(void *arg)
+static void *send_pack(void *arg)
 {
 	struct sender *s = arg;
 
-	s->left = remote_send_pack(s->r, s->leaving.w, &s->left_bytes, &s->left_err);
+	s->pack.result = remote_send_pack(s->r, s->sending.w, &s->pack.bytes, &s->pack.err);
 	return NULL;
 }
 
 /* Waits for the pack that is being sent. When this returns 0, its members have arrived. */
 static int await_pack(struct sender *s, struct err *err)
 {
-	if (!s->leaving.w)
+	if (!s->sending.w)
 		return 0;
 	if (s->has_thread)
 		pthread_join(s->thread, NULL);
 	s->has_thread = false;
 	s->sent->requests += 2;
-	for (size_t i = 0; i < s->leaving.in.n && s->left == 0; i++)
-		s->leaving.in.v[i]->there = true;
-	if (s->left == 0) {
-		s->sent->sent_bytes += s->left_bytes;
-		s->sent->objects += s->leaving.in.n;
-		s->sent->bytes += s->leaving.in_bytes;
+	for (size_t i = 0; i < s->sending.in.n && s->pack.result == 0; i++)
+		s->sending.in.v[i]->there = true;
+	if (s->pack.result == 0) {
+		s->sent->sent_bytes += s->pack.bytes;
+		s->sent->objects += s->sending.in.n;
+		s->sent->bytes += s->sending.in_bytes;
 	}
-	parcel_deinit(&s->leaving);
-	return s->left < 0 ? err_pass(err, &s->left_err) : 0;
+	pending_pack_deinit(&s->sending);
+	return s->pack.result < 0 ? err_pass(err, &s->pack.err) : 0;
 }
 
 /* Sends the filled pack, after the previous pack has arrived. */
@@ -150,11 +150,11 @@ static int close_pack(struct sender *s, struct err *err)
 		return -1;
 	if (!s->filling.w)
 		return 0;
-	s->leaving = s->filling;
-	s->filling = (struct parcel){ 0 };
-	s->has_thread = thread_start(&s->thread, NULL, send_leaving, s) == 0;
+	s->sending = s->filling;
+	s->filling = (struct pending_pack){ 0 };
+	s->has_thread = thread_start(&s->thread, NULL, send_pack, s) == 0;
 	if (!s->has_thread)
-		send_leaving(s);
+		send_pack(s);
 	return 0;
 }
 
@@ -228,14 +228,19 @@ static int pack_large(struct sender *s, struct remote_object *o, struct err *err
 	return close_pack(s, err);
 }
 
-struct loose {
+/* An object that is sent under its own name: a blob's file, or a record's bytes. */
+struct outgoing {
 	struct bucket_put p;
 	struct remote_object *o;
 	char key[REMOTE_KEY_MAX];
 	uint64_t size; /* of the content */
+	struct str bytes;
 };
+/* 1: the local store lacks it. */
+typedef int prepare_fn(struct sender *s, struct outgoing *out, struct remote_object *o,
+		       struct err *err);
 
-static int encode_loose(struct sender *s, struct loose *l, struct err *err)
+static int encode_loose(struct sender *s, struct outgoing *l, struct err *err)
 {
 	_cleanup_(fd_closep) int to = -1;
 	uint64_t stored;
@@ -252,7 +257,7 @@ static int encode_loose(struct sender *s, struct loose *l, struct err *err)
 	return 0;
 }
 
-static int prepare_loose(struct sender *s, struct loose *l, struct remote_object *o,
+static int prepare_loose(struct sender *s, struct outgoing *l, struct remote_object *o,
 			 struct err *err)
 {
 	int got;
@@ -266,49 +271,11 @@ static int prepare_loose(struct sender *s, struct loose *l, struct remote_object
 	return got ? got : encode_loose(s, l, err);
 }
 
-/* Counts each that arrived, even if others fail. */
-static int send_loose(struct sender *s, struct remote_object *const *v, size_t n, struct err *err)
-{
-	struct loose *l = xcalloc(n, sizeof(*l));
-	struct bucket_put **puts = xcalloc(n, sizeof(*puts));
-	size_t m = 0;
-	int got = 0;
-
-	for (size_t i = 0; i < n && got >= 0; i++) {
-		got = prepare_loose(s, &l[m], v[i], err);
-		if (got == 0) {
-			puts[m] = &l[m].p;
-			m++;
-		}
-	}
-	got = got < 0 ? -1 : 0;
-	if (got == 0 && m)
-		got = bucket_put_many(s->r->bucket, puts, m, err);
-	pthread_mutex_lock(&s->lock);
-	for (size_t i = 0, sent = got == 0 ? m : 0; i < sent; i++)
-		if (count_put(s, &l[i].p, l[i].o, l[i].size, got == 0 ? err : NULL) < 0)
-			got = -1;
-	pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; i < n; i++)
-		if (l[i].o && l[i].p.fd >= 0)
-			close(l[i].p.fd);
-	free(l);
-	free(puts);
-	return got < 0 ? err_wrap(err, "sending to %s", remote_uri(s->r)) : 0;
-}
-
 /* Records. */
 
-struct record {
-	struct bucket_put p;
-	struct remote_object *o;
-	char key[REMOTE_KEY_MAX];
-	struct str bytes;
-};
-
 /* A condemned record is overwritten, so that it is young again. */
-static int read_record(struct sender *s, struct record *rec, struct remote_object *o,
-		       struct err *err)
+static int prepare_record(struct sender *s, struct outgoing *rec, struct remote_object *o,
+			  struct err *err)
 {
 	struct err e = { 0 };
 	bool condemned;
@@ -319,6 +286,7 @@ static int read_record(struct sender *s, struct record *rec, struct remote_objec
 	condemned = presence_is_unusable_locked(s->r, o->space, &o->name);
 	pthread_mutex_unlock(&s->r->lock);
 	rec->o = o;
+	rec->size = rec->bytes.len;
 	rec->p = (struct bucket_put){ .key = remote_key(rec->key, o->space, &o->name),
 				      .bytes = rec->bytes.s ? rec->bytes.s : "",
 				      .fd = -1,
@@ -329,46 +297,53 @@ static int read_record(struct sender *s, struct record *rec, struct remote_objec
 	return 0;
 }
 
-static int send_records(struct sender *s, struct remote_object *const *v, size_t n, struct err *err)
+/* All. */
+
+/* Sends one batch. Counts each that arrived, even if others fail. */
+static int send_batch(struct sender *s, prepare_fn *prepare, struct remote_object *const *v,
+		      size_t n, struct err *err)
 {
-	struct record *recs = xcalloc(n, sizeof(*recs));
+	struct outgoing *out = xcalloc(n, sizeof(*out));
 	struct bucket_put **puts = xcalloc(n, sizeof(*puts));
 	size_t m = 0;
 	int got = 0;
 
 	for (size_t i = 0; i < n && got >= 0; i++) {
-		got = read_record(s, &recs[m], v[i], err);
+		got = prepare(s, &out[m], v[i], err);
 		if (got == 0) {
-			puts[m] = &recs[m].p;
+			puts[m] = &out[m].p;
 			m++;
 		}
 	}
 	got = got < 0 ? -1 : 0;
-	if (got == 0 && m && (got = bucket_put_many(s->r->bucket, puts, m, err)) == 0)
-		for (size_t i = 0; i < m; i++)
-			if (count_put(s, &recs[i].p, recs[i].o, recs[i].p.size,
-				      got == 0 ? err : NULL) < 0)
-				got = -1;
-	for (size_t i = 0; i < n; i++)
-		str_deinit(&recs[i].bytes);
-	free(recs);
+	if (got == 0 && m)
+		got = bucket_put_many(s->r->bucket, puts, m, err);
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0, sent = got == 0 ? m : 0; i < sent; i++)
+		if (count_put(s, &out[i].p, out[i].o, out[i].size, got == 0 ? err : NULL) < 0)
+			got = -1;
+	pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < n; i++) {
+		if (out[i].o && out[i].p.fd >= 0)
+			close(out[i].p.fd);
+		str_deinit(&out[i].bytes);
+	}
+	free(out);
 	free(puts);
-	return got < 0 ? err_wrap(err, "sending records to %s", remote_uri(s->r)) : 0;
+	return got < 0 ? err_wrap(err, "sending to %s", remote_uri(s->r)) : 0;
 }
 
-/* All. */
-
-struct crew {
+struct loose_batches {
 	struct sender *s;
 	struct remote_object *const *v;
 	size_t n;
 };
 
-static int crew_send(void *arg, size_t i, struct err *err)
+static int send_loose(void *arg, size_t i, struct err *err)
 {
-	struct crew *c = arg;
+	struct loose_batches *c = arg;
 
-	return send_loose(c->s, c->v + i * LOOSE_AT_ONCE,
+	return send_batch(c->s, prepare_loose, c->v + i * LOOSE_AT_ONCE,
 			  MIN((size_t)LOOSE_AT_ONCE, c->n - i * LOOSE_AT_ONCE), err);
 }
 
@@ -377,7 +352,7 @@ static int crew_send(void *arg, size_t i, struct err *err)
 static int send_contents(struct sender *s, struct remote_object *v, size_t n, struct err *err)
 {
 	VEC(struct remote_object *) alone = { 0 };
-	struct crew c = { .s = s };
+	struct loose_batches c = { .s = s };
 	int got = 0;
 
 	for (size_t i = 0; i < n && got == 0; i++) {
@@ -409,7 +384,7 @@ static int send_contents(struct sender *s, struct remote_object *v, size_t n, st
 	c.n = alone.n;
 	if (got == 0)
 		got = work_each(THREADS, (c.n + LOOSE_AT_ONCE - 1) / LOOSE_AT_ONCE, false,
-				crew_send, &c, err);
+				send_loose, &c, err);
 	VEC_FREE(&alone);
 	return got;
 }
@@ -425,7 +400,8 @@ static int send_space(struct sender *s, enum store_space space, struct remote_ob
 		if (v[i].space == space && !v[i].there)
 			VEC_PUSH(&l, &v[i]);
 	for (size_t i = 0; i < l.n && got == 0; i += RECORDS_AT_ONCE)
-		got = send_records(s, l.v + i, MIN((size_t)RECORDS_AT_ONCE, l.n - i), err);
+		got = send_batch(s, prepare_record, l.v + i, MIN((size_t)RECORDS_AT_ONCE, l.n - i),
+				 err);
 	VEC_FREE(&l);
 	return got;
 }
@@ -508,6 +484,6 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 	if (got == 0)
 		got = send_space(&s, STORE_TAG, v, n, err);
 	await_pack(&s, NULL);
-	parcel_deinit(&s.filling);
+	pending_pack_deinit(&s.filling);
 	return got;
 }
