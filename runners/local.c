@@ -218,7 +218,7 @@ static void report(struct local_attempt *la)
 	why = *la->err;
 	if (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT)
 		say_rule(la, &why);
-	if (la->a->sandbox && la->process &&
+	if (la->a->local.sandbox && la->process &&
 	    (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT))
 		sandbox_explain(la->a, la->in.refused, la->err);
 	if (la->end.cancelled && la->result.failure != FAILURE_NONE) {
@@ -286,13 +286,13 @@ static void say_undeclared(struct local_attempt *la)
 	const char *const *paths;
 	size_t untold, n = opens_stop(la->in.opens, &paths, &untold);
 
-	audit_say(la->a->audit, paths, n, untold, &text);
+	audit_say(la->a->local.audit, paths, n, untold, &text);
 	str_addn(&text, "", 0);
 	for (const char *s = text.s; *s; s += strcspn(s, "\n") + 1) {
 		str_addf(&line, "cairn: %.*s", (int)strcspn(s, "\n") + 1, s);
 		write_log(la, &line);
 	}
-	*(la->a->audit->refused ? &la->in.refused : &la->result.undeclared) = str_take(&text);
+	*(la->a->local.audit->refused ? &la->in.refused : &la->result.undeclared) = str_take(&text);
 }
 
 static void collect(void *arg)
@@ -305,11 +305,11 @@ static void collect(void *arg)
 	if (la->in.did == RUNNER_PLACE_LINKS)
 		links_repair(la->w.dir_fd, la->result.started_ns);
 	/* The files that a person left in a shell are no result. */
-	if (la->result.failure == FAILURE_NONE && !la->a->shell)
+	if (la->result.failure == FAILURE_NONE && !la->a->local.shell)
 		collect_outputs(la);
 	if (la->in.opens)
 		say_undeclared(la);
-	if (la->a->shell || fstat(la->w.log_fd, &st) < 0 || st.st_size == 0)
+	if (la->a->local.shell || fstat(la->w.log_fd, &st) < 0 || st.st_size == 0)
 		return;
 	if (la->result.failure != FAILURE_NONE)
 		la->result.log_tail = workspace_log_tail(la->w.log_fd);
@@ -366,7 +366,7 @@ static void classify(struct local_attempt *la)
 
 	r->exit_status = la->end.ex.signo ? -1 : la->end.ex.status;
 	r->signo = la->end.ex.signo;
-	if (la->a->shell)
+	if (la->a->local.shell)
 		return;
 	if (la->end.timed_out) {
 		la->result.failure = FAILURE_TIMEOUT;
@@ -426,7 +426,7 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 			    (ex->usage.ru_utime.tv_usec + ex->usage.ru_stime.tv_usec) * 1000LL;
 	loop_remove(la->l->loop, la->timer);
 	la->timer = NULL;
-	if (la->a->shell && isatty(0)) {
+	if (la->a->local.shell && isatty(0)) {
 		signal(SIGTTOU, SIG_IGN); /* lint: signal because ignoring needs no handler */
 		tcsetpgrp(0, getpgrp());
 	}
@@ -584,7 +584,7 @@ static int begin_audit(struct local_attempt *la, struct err *err)
 static int start_program(struct local_attempt *la, struct err *err)
 {
 	const struct runner_attempt *a = la->a;
-	bool secret = a->secrets && *a->secrets && !a->shell;
+	bool secret = a->secrets && *a->secrets && !a->local.shell;
 	_cleanup_(fd_closep) int pipe_write = -1;
 	char **env = workspace_env(a, &la->w, la->marker, la->l->engine_marker);
 	int out = la->w.log_fd, r = secret ? open_log_pipe(la, &pipe_write, err) : 0;
@@ -600,10 +600,10 @@ static int start_program(struct local_attempt *la, struct err *err)
 
 	if (secret)
 		out = pipe_write;
-	spec.stdin_fd = a->shell ? 0 : -1;
-	spec.stdout_fd = a->shell ? 1 : out;
-	spec.stderr_fd = a->shell ? 2 : out;
-	spec.foreground = a->shell;
+	spec.stdin_fd = a->local.shell ? 0 : -1;
+	spec.stdout_fd = a->local.shell ? 1 : out;
+	spec.stderr_fd = a->local.shell ? 2 : out;
+	spec.foreground = a->local.shell;
 	if (r == 0 && apart.mounts && apart.users < 0)
 		r = namespace_users_new(&apart.users, err);
 	if (r == 0)
@@ -612,9 +612,9 @@ static int start_program(struct local_attempt *la, struct err *err)
 	if (apart.mounts || apart.network)
 		spec.apart = &apart;
 	/* A strict attempt is as strict where the kernel can't tell us what it refuses. */
-	if (r == 0 && a->audit && a->audit->refused)
+	if (r == 0 && a->local.audit && a->local.audit->refused)
 		(void)begin_watch(la, NULL);
-	else if (r == 0 && a->audit)
+	else if (r == 0 && a->local.audit)
 		r = begin_audit(la, err);
 	spec.opens = la->in.opens ? opens_fd(la->in.opens) : 0;
 	if (r == 0)
@@ -652,12 +652,13 @@ static int attach_checkpoint(struct local_attempt *la)
 static enum runner_place wanted_place(const struct local_attempt *la)
 {
 	const struct runner_attempt *a = la->a;
-	bool strict = a->sandbox && a->sandbox->strict;
+	bool strict = a->local.sandbox && a->local.sandbox->strict;
 	enum runner_place place = strict ? la->l->strict_place : la->l->place;
 
 	/* A kept workspace would leave links that nothing protects, or lack its mounts. */
-	if (a->copies || a->keep_workspace || (place == RUNNER_PLACE_VIEWS && !mounts_fit(a)) ||
-	    (place == RUNNER_PLACE_LINKS && (a->shell || !links_fit(a))))
+	if (a->local.copies || a->keep_workspace ||
+	    (place == RUNNER_PLACE_VIEWS && !mounts_fit(a)) ||
+	    (place == RUNNER_PLACE_LINKS && (a->local.shell || !links_fit(a))))
 		return RUNNER_PLACE_COPIES;
 	return place;
 }
@@ -703,10 +704,10 @@ static void prepare(void *arg)
 		r = -1;
 	if (r < 0)
 		la->result.failure = FAILURE_STORE;
-	else if (a->sandbox && a->sandbox->strict) {
+	else if (a->local.sandbox && a->local.sandbox->strict) {
 		sandbox_paths(a, &la->w, l->state_dir, &la->in.paths);
-		if (sandbox_rules(&la->in.paths, a->sandbox->project_dir, &la->in.strict_rules,
-				  la->err) < 0)
+		if (sandbox_rules(&la->in.paths, a->local.sandbox->project_dir,
+				  &la->in.strict_rules, la->err) < 0)
 			la->result.failure = FAILURE_UNSCHEDULABLE;
 	}
 }

@@ -61,6 +61,27 @@ struct runner_sandbox {
 	const char *const *tools; /* commands whose programs are declared; NULL-terminated */
 };
 
+/* What only a cluster uses of an attempt. */
+struct runner_cluster {
+	const char *step;  /* name of the step */
+	const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
+			    */
+	const char *placement_json; /* volumes, spot, resources by name, Kubernetes
+				    (model/step/placement.h); or NULL */
+	struct runner_gang gang;
+	uint32_t pack;      /* how many of the step's attempts may share a pod; 0, 1: none */
+	uint32_t disrupted; /* so many earlier attempts ended as preempted or lost */
+};
+
+/* What only the local runner uses. */
+struct runner_machine {
+	bool shell;                           /* interactive: the terminal is the program's */
+	bool copies;                          /* its inputs are never links */
+	const struct runner_audit *audit;     /* report undeclared files that it reads
+						 (runners/audit.h);     NULL: don't */
+	const struct runner_sandbox *sandbox; /* NULL: none */
+};
+
 /* One attempt to execute. Everything is borrowed. */
 struct runner_attempt {
 	uint64_t id; /* unique in the project for ever; submit is idempotent by it */
@@ -88,25 +109,11 @@ struct runner_attempt {
 	int64_t timeout_ns; /* 0: none */
 	int64_t grace_ns;   /* between SIGTERM and SIGKILL */
 	struct runner_resources resources;
-	bool forwards_signals; /* SIGTERM goes to the program only, which passes it on to its
-				  children */
-	bool keep_workspace;   /* leave the working directory where it is, whatever happens */
-	bool shell;            /* interactive: the terminal is the program's (local runner only) */
-	bool copies;           /* its inputs are never links (local runner only) */
-	/* Report undeclared files that it reads (runners/audit.h); NULL: don't (local runner only)
-	 */
-	const struct runner_audit *audit;
-	const struct runner_sandbox *sandbox; /* NULL: none (local runner only) */
-	struct runner_cluster {
-		const char *step;  /* name of the step */
-		const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
-				    */
-		const char *placement_json; /* volumes, spot, resources by name, Kubernetes
-					    (model/step/placement.h); or NULL */
-		struct runner_gang gang;
-		uint32_t pack; /* how many of the step's attempts may share a pod; 0, 1: none */
-		uint32_t disrupted; /* so many earlier attempts ended as preempted or lost */
-	} on;                       /* a cluster only */
+	bool forwards_signals;       /* SIGTERM goes to the program only, which passes it on to its
+					children */
+	bool keep_workspace;         /* leave the working directory where it is, whatever happens */
+	struct runner_machine local; /* this machine only */
+	struct runner_cluster on;    /* a cluster only */
 };
 
 struct runner_result {

@@ -175,7 +175,7 @@ static const char *path_of(const struct runner_attempt *a)
 void sandbox_paths(const struct runner_attempt *a, const struct workspace *w, const char *state_dir,
 		   struct sandbox_paths *ret)
 {
-	const struct runner_sandbox *s = a->sandbox;
+	const struct runner_sandbox *s = a->local.sandbox;
 	char hex[DIGEST_HEX_MAX];
 
 	assert(s && s->strict && s->project_dir[0] == '/');
@@ -228,7 +228,7 @@ static const char *network_name(enum runner_network n)
 
 int sandbox_network(const struct runner_attempt *a, struct namespace_plan *p, struct err *err)
 {
-	enum runner_network n = a->sandbox ? a->sandbox->network : RUNNER_NETWORK_HOST;
+	enum runner_network n = a->local.sandbox ? a->local.sandbox->network : RUNNER_NETWORK_HOST;
 
 	if (n == RUNNER_NETWORK_HOST)
 		return 0;
@@ -271,10 +271,10 @@ void sandbox_explain(const struct runner_attempt *a, const char *refused, struct
 				more);
 		why = *err;
 	}
-	if (a->sandbox->network != RUNNER_NETWORK_HOST)
+	if (a->local.sandbox->network != RUNNER_NETWORK_HOST)
 		err_set(err, why.code, "%s; it had %s (`network: %s`)", why.msg,
-			a->sandbox->network == RUNNER_NETWORK_NONE
+			a->local.sandbox->network == RUNNER_NETWORK_NONE
 				? "no network"
 				: "a network of its own, with nothing but a loopback",
-			network_name(a->sandbox->network));
+			network_name(a->local.sandbox->network));
 }

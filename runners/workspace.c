@@ -413,8 +413,9 @@ char **workspace_env(const struct runner_attempt *a, const struct workspace *w,
 	for (const char *const *v = command_step_variables; *v; v++)
 		/* A strict attempt can't see the person's home. */
 		add_default(&l, *v,
-			    a->sandbox && a->sandbox->strict && str_eq(*v, "HOME") ? tmp
-										   : getenv(*v));
+			    a->local.sandbox && a->local.sandbox->strict && str_eq(*v, "HOME")
+				    ? tmp
+				    : getenv(*v));
 	add_default(&l, "LANG", "C.UTF-8");
 	add_default(&l, "LC_ALL", "C.UTF-8");
 	add_default(&l, "TZ", "UTC");

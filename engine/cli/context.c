@@ -173,7 +173,7 @@ static int apply_store(struct cli *cli, const char *cwd, struct err *err)
 		normal = fs_normalise(joined);
 		uri = normal;
 	}
-	cli->config->store_uri = arena_strdup(cli->config->arena, uri);
+	cli->config->store.uri = arena_strdup(cli->config->arena, uri);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 		    config_choose_runner(cli->config, cli->runner_option, err) < 0)
 			return err_wrap(err, "--on");
 		if (cli->cache_option)
-			cli->config->cache = cli->cache_option;
+			cli->config->store.cache = cli->cache_option;
 		if (cli->store_option && apply_store(cli, cwd, err) < 0)
 			return -1;
 	}
@@ -290,7 +290,7 @@ static void *note_silence(void *arg)
 static int open_shared_store(struct cli *cli, const struct config *config, bool create,
 			     struct err *err)
 {
-	struct slow_open p = { .cli = cli, .uri = config->store_uri };
+	struct slow_open p = { .cli = cli, .uri = config->store.uri };
 	pthread_t thread;
 	bool threaded;
 	int r;

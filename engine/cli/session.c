@@ -86,15 +86,15 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	    cluster_profile(c, access, cli->arena, profile, err) < 0 ||
 	    cli_images_own(s->images, &profile->cairn_image, err) < 0)
 		return -1;
-	*cluster = (struct run_cluster){ c->cluster, access->context, access->namespace_ };
+	*cluster = (struct run_cluster){ c->clusters.chosen, access->context, access->namespace_ };
 	s->cluster = cluster;
 	profile->arch = cli_images_arch(c, cli->arena);
-	o.client = (struct kube_client_options){ .qps = c->kubernetes.requests_per_second,
-						 .burst = c->kubernetes.requests_burst };
-	o.schedule_within_ns = c->kubernetes.schedule_within_ns;
-	o.image_within_ns = c->kubernetes.image_within_ns;
-	o.gang_within_ns = c->kubernetes.gang_within_ns;
-	o.lost_within_ns = c->kubernetes.lost_within_ns;
+	o.client = (struct kube_client_options){ .qps = c->kubernetes.access.requests_per_second,
+						 .burst = c->kubernetes.access.requests_burst };
+	o.schedule_within_ns = c->kubernetes.within.schedule_ns;
+	o.image_within_ns = c->kubernetes.within.image_ns;
+	o.gang_within_ns = c->kubernetes.within.gang_ns;
+	o.lost_within_ns = c->kubernetes.within.lost_ns;
 	o.series_every_ns = cli_test_duration("CAIRN_TEST_KUBE_SERIES", 0);
 	return runner_kubernetes_new(s->loop, &o, &s->runner, err);
 }
@@ -107,7 +107,7 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 	*s = (struct session){ .leases_fd = -1 };
 	if (cli_config(cli, &s->config, err) < 0)
 		return -1;
-	if (executing && on_kubernetes(s) && str_eq(s->config->cache, "read-only"))
+	if (executing && on_kubernetes(s) && str_eq(s->config->store.cache, "read-only"))
 		return err_set(
 			err, ERR_INVALID,
 			"pods write their results to the store, which `cache: read-only` forbids: "

@@ -349,12 +349,12 @@ void read_pipeline_inputs(struct loader *l, struct use *use, const struct yaml_n
 			read_location(d, value, &in);
 		take_content(d, &in);
 		if (given) {
-			*map_slot_str(use->input_index, in.name) =
+			*map_slot_str(use->names.inputs, in.name) =
 				(void *)(uintptr_t)(BOUND_BIT | given);
 			continue;
 		}
 		VEC_PUSH(&l->inputs, in);
-		*map_slot_str(use->input_index, in.name) = (void *)(uintptr_t)l->inputs.n;
+		*map_slot_str(use->names.inputs, in.name) = (void *)(uintptr_t)l->inputs.n;
 		if (*use->prefix)
 			l->inputs.v[l->inputs.n - 1].name =
 				arena_printf(l->arena, "%s%s", use->prefix, in.name);

@@ -37,8 +37,8 @@ static void loader_init(struct loader *l, const struct source *src, struct diag_
 	*l = (struct loader){ .arena = arena_new(),
 			      .scratch = arena_new(),
 			      .diags = diags,
-			      .fetch = src->fetch,
-			      .fetch_arg = src->fetch_arg };
+			      .files.fetch = src->fetch,
+			      .files.arg = src->fetch_arg };
 	l->p = arena_alloc(l->arena, sizeof(*l->p));
 	l->p->arena = l->arena;
 	l->p->path = arena_strdup(l->arena, src->display);
@@ -50,10 +50,10 @@ static void loader_init(struct loader *l, const struct source *src, struct diag_
 			       .len = src->len };
 	l->input_names = map_new();
 	l->implicit_inputs = map_new();
-	l->step_files = map_new();
-	l->contents = map_new();
+	l->files.steps = map_new();
+	l->files.contents = map_new();
 	l->root = src->root;
-	l->bring = src->bring;
+	l->files.bring = src->bring;
 }
 
 static void loader_deinit(struct loader *l)
@@ -64,24 +64,24 @@ static void loader_deinit(struct loader *l)
 		map_free(l->builds[i].input_names);
 		map_free(l->builds[i].output_names);
 	}
-	for (size_t i = 0; i < l->step_file_list.n; i++)
-		yaml_tree_free(l->step_file_list.v[i]->doc.tree);
+	for (size_t i = 0; i < l->files.list.n; i++)
+		yaml_tree_free(l->files.list.v[i]->doc.tree);
 	yaml_tree_free(l->doc.tree);
 	VEC_FREE(&l->params);
 	VEC_FREE(&l->inputs);
 	VEC_FREE(&l->schedules);
 	VEC_FREE(&l->sweeps);
-	VEC_FREE(&l->step_file_list);
+	VEC_FREE(&l->files.list);
 	for (size_t i = 0; i < l->uses.n; i++)
 		use_deinit(l->uses.v[i]);
 	VEC_FREE(&l->uses);
-	VEC_FREE(&l->opened);
+	VEC_FREE(&l->using.opened);
 	map_free(l->input_names);
 	map_free(l->implicit_inputs);
-	map_free(l->step_files);
-	for (size_t i = 0; i < map_len(l->contents); i++)
-		map_free(map_at(l->contents, i, NULL, NULL));
-	map_free(l->contents);
+	map_free(l->files.steps);
+	for (size_t i = 0; i < map_len(l->files.contents); i++)
+		map_free(map_at(l->files.contents, i, NULL, NULL));
+	map_free(l->files.contents);
 	arena_free(l->scratch);
 	arena_free(l->arena); /* NULL when the model was handed out */
 }
@@ -116,8 +116,8 @@ static void digest_sources(struct loader *l)
 
 	if (l->sweeps.n)
 		add_core(l->doc.tree->root, &text);
-	for (size_t i = 0; i <= l->step_file_list.n; i++) {
-		const struct doc *d = i ? &l->step_file_list.v[i - 1]->doc : &l->doc;
+	for (size_t i = 0; i <= l->files.list.n; i++) {
+		const struct doc *d = i ? &l->files.list.v[i - 1]->doc : &l->doc;
 
 		digest_file(all, d->path, d->bytes, d->len);
 		digest_file(core, d->path, i ? d->bytes : text.s, i ? d->len : text.len);
@@ -157,13 +157,13 @@ static void take_given(struct loader *l)
 static void hand_out(struct loader *l, struct pipeline **ret)
 {
 	struct pipeline *p = l->p;
-	const char **files = arena_alloc(l->arena, (1 + l->step_file_list.n) * sizeof(*files));
+	const char **files = arena_alloc(l->arena, (1 + l->files.list.n) * sizeof(*files));
 
 	files[0] = l->doc.path;
-	for (size_t i = 0; i < l->step_file_list.n; i++)
-		files[i + 1] = l->step_file_list.v[i]->doc.path;
+	for (size_t i = 0; i < l->files.list.n; i++)
+		files[i + 1] = l->files.list.v[i]->doc.path;
 	p->files = files;
-	p->n_files = 1 + l->step_file_list.n;
+	p->n_files = 1 + l->files.list.n;
 	p->params = KEEP(params);
 	p->n_params = l->n_own_params;
 	take_given(l);

@@ -47,6 +47,12 @@ struct step_file {
 	struct pos first_use; /* where the first step that names it does */
 };
 
+/* Name → index + 1. A step that uses a pipeline has USE_BIT | index of the use; an input that a
+ * step gives has BOUND_BIT. */
+struct use_names {
+	struct map *params, *inputs, *steps;
+};
+
 /* One use of a pipeline file. The first is the pipeline itself (no parent). Others belong to steps
  * (`uses: ./other.yaml`), whose place in the model their own steps take. use.c has the design. */
 struct use {
@@ -56,10 +62,10 @@ struct use {
 	unsigned depth;
 	struct build *by; /* the step that uses it, in the parent; NULL for the pipeline itself. Its
 			     step isn't in the model */
-	struct map *param_index, *input_index, *step_index;
+	struct use_names names;
 	size_t first_param, n_params; /* its params in loader.params */
 	struct step defaults;
-	struct step_input *bound; /* what `by` gives to inputs; loader.input_index points there */
+	struct step_input *bound; /* what `by` gives to inputs; loader.names.inputs points there */
 	struct build *offers;     /* `outputs` as inputs of a step that isn't in the model */
 	struct offered_metric {
 		const char *name;
@@ -103,39 +109,46 @@ struct build {
 typedef int (*fetch_fn)(void *arg, const char *path, const char **ret_bytes, size_t *ret_len,
 			struct err *err);
 
+/* Where other files come from, and those that were read. */
+struct loader_files {
+	fetch_fn fetch;
+	void *arg;
+	/* Makes the root of what lies outside, if it isn't there; NULL: nobody need be asked. */
+	int (*bring)(void *arg, const struct external *what, struct err *err);
+	struct map *contents; /* root of a run → its map of contents */
+	struct map *steps;    /* path → struct step_file * */
+	VEC(struct step_file *) list;
+};
+
+struct loader_using {
+	const struct use *at;     /* the one that is being read */
+	VEC(struct build) opened; /* steps that are found, until all are */
+	bool is_full;             /* USE_STEPS_MAX is reached */
+};
+
 struct loader {
 	struct arena *arena;   /* of the model */
 	struct arena *scratch; /* freed when the model is done */
 	struct diag_list *diags;
 	struct pipeline *p;
 	struct doc doc;
-	fetch_fn fetch;
-	void *fetch_arg;
 	const char *root; /* of the project, absolute; NULL: unknown */
-	/* Makes the root of what lies elsewhere, if it isn't there; NULL: nobody need be asked. */
-	int (*bring)(void *arg, const struct external *what, struct err *err);
+	struct loader_files files;
 
 	VEC(struct param_decl) params; /* the pipeline's own, then those of the pipelines it uses */
 	size_t n_own_params;
 	const struct expr_template **given; /* of each of `params` behind the own ones */
 	VEC(struct input_decl) inputs;
-	/* Names of the use that is being read (use_enter()) → index + 1. A step that uses a
-	 * pipeline has USE_BIT | index of the use; an input that a step gives has BOUND_BIT. */
-	struct map *param_index, *input_index, *step_index;
-	const struct use *at;        /* that use */
-	VEC(struct use *) uses;      /* each after the use that it is in */
-	VEC(struct build) opened;    /* steps that are found, until all are */
-	bool is_full;                /* USE_STEPS_MAX is reached */
-	struct map *input_names;     /* of declared inputs in the model */
-	struct map *implicit_inputs; /* URI as written in a step → index + 1 */
 	size_t n_declared_inputs;
+	struct map *implicit_inputs; /* URI as written in a step → index + 1 */
+	struct map *input_names;     /* of declared inputs in the model */
+	struct use_names names;      /* of the use that is being read (use_enter()) */
+	VEC(struct use *) uses;      /* each after the use that it is in */
+	struct loader_using using;
 	bool *param_used, *input_used;
 	struct step *steps;
 	struct build *builds;
 	size_t n_steps;
-	struct map *step_files; /* path → struct step_file * */
-	struct map *contents;   /* root of a run → its map of contents */
-	VEC(struct step_file *) step_file_list;
 	VEC(struct schedule_decl) schedules;
 	VEC(struct sweep_decl) sweeps;
 };

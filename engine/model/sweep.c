@@ -31,7 +31,7 @@ const struct sweep_decl *pipeline_find_sweep(const struct pipeline *p, const cha
 static const struct param_decl *param_at(struct loader *l, const struct yaml_node *at,
 					 const char *name, uint32_t *ret)
 {
-	size_t i = (size_t)(uintptr_t)map_get_str(l->param_index, name);
+	size_t i = (size_t)(uintptr_t)map_get_str(l->names.params, name);
 
 	if (i == 0) {
 		doc_error(&l->doc, at, "the pipeline has no param `%.60s`%s", name,
@@ -147,7 +147,7 @@ static bool read_group(struct loader *l, const struct yaml_node *map, const char
 		const struct param_decl *decl;
 		struct sweep_param p = { 0 };
 
-		if (v->kind == YAML_KIND_MAP && v->len && !map_get_str(l->param_index, name) &&
+		if (v->kind == YAML_KIND_MAP && v->len && !map_get_str(l->names.params, name) &&
 		    v->pairs[0].value->kind >= YAML_KIND_SEQ) {
 			ok &= read_group(l, v, name, list);
 			continue;
@@ -226,10 +226,10 @@ static bool read_objective(struct loader *l, const struct yaml_node *key, const 
 	}
 	step = arena_strndup(l->arena, s->objective, (size_t)(dot - s->objective));
 	s->metric = dot + 1;
-	at = (size_t)(uintptr_t)map_get_str(l->step_index, step);
+	at = (size_t)(uintptr_t)map_get_str(l->names.steps, step);
 	if (at == 0) {
 		doc_error(d, v, "the pipeline has no step `%.60s`%s", step,
-			  doc_suggest_key(l, step, l->step_index));
+			  doc_suggest_key(l, step, l->names.steps));
 		return false;
 	}
 	if (at & USE_BIT) {

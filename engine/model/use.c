@@ -35,10 +35,8 @@
 
 void use_enter(struct loader *l, const struct use *use)
 {
-	l->at = use;
-	l->param_index = use->param_index;
-	l->input_index = use->input_index;
-	l->step_index = use->step_index;
+	l->using.at = use;
+	l->names = use->names;
 }
 
 static struct use *use_new(struct loader *l, struct use *parent, struct doc *doc)
@@ -49,12 +47,10 @@ static struct use *use_new(struct loader *l, struct use *parent, struct doc *doc
 			     .doc = doc,
 			     .prefix = "",
 			     .depth = parent ? parent->depth + 1 : 0,
-			     .param_index = map_new(),
-			     .input_index = map_new(),
-			     .step_index = map_new(),
+			     .names = { map_new(), map_new(), map_new() },
 			     .first_param = l->params.n,
-			     .first_step = (uint32_t)l->opened.n,
-			     .end_step = (uint32_t)l->opened.n };
+			     .first_step = (uint32_t)l->using.opened.n,
+			     .end_step = (uint32_t)l->using.opened.n };
 	VEC_PUSH(&l->uses, use);
 	return use;
 }
@@ -73,9 +69,9 @@ void use_deinit(struct use *use)
 {
 	build_deinit(use->by);
 	build_deinit(use->offers);
-	map_free(use->param_index);
-	map_free(use->input_index);
-	map_free(use->step_index);
+	map_free(use->names.params);
+	map_free(use->names.inputs);
+	map_free(use->names.steps);
 }
 
 /* What a file has at its top. */
@@ -89,7 +85,7 @@ static void read_own_params(struct loader *l, struct use *use, const struct yaml
 	use->n_params = n;
 	for (size_t i = 0; i < n; i++) {
 		VEC_PUSH(&l->params, params[i]);
-		*map_slot_str(use->param_index, params[i].name) = (void *)(uintptr_t)l->params.n;
+		*map_slot_str(use->names.params, params[i].name) = (void *)(uintptr_t)l->params.n;
 	}
 }
 
@@ -172,7 +168,7 @@ static void open_use(struct loader *l, struct use *parent, struct build *by, str
 {
 	struct use *use;
 
-	*map_slot_str(parent->step_index, by->s->name) =
+	*map_slot_str(parent->names.steps, by->s->name) =
 		(void *)(uintptr_t)(USE_BIT | (uint32_t)l->uses.n);
 	use = use_new(l, parent, &f->doc);
 	use->by = by;
@@ -181,17 +177,17 @@ static void open_use(struct loader *l, struct use *parent, struct build *by, str
 	use->broken = !may_use(l, parent, by, f);
 	if (!use->broken)
 		open_pipeline(l, use);
-	use->end_step = (uint32_t)l->opened.n;
+	use->end_step = (uint32_t)l->using.opened.n;
 }
 
 static bool is_full(struct loader *l, const struct use *use, const struct yaml_node *at)
 {
-	if (use->depth == 0 || l->opened.n + l->uses.n < USE_STEPS_MAX)
+	if (use->depth == 0 || l->using.opened.n + l->uses.n < USE_STEPS_MAX)
 		return false;
-	if (!l->is_full)
+	if (!l->using.is_full)
 		doc_error(use->doc, at, "the pipelines that %s uses have more than %d steps in all",
 			  l->doc.file, USE_STEPS_MAX);
-	l->is_full = true;
+	l->using.is_full = true;
 	return true;
 }
 
@@ -221,7 +217,7 @@ static void open_steps(struct loader *l, struct use *use, const struct yaml_node
 		doc_check_name(use->doc, key, NAME_STEP, "step");
 		if (uses && uses->kind == YAML_KIND_SCALAR && step_file_looks_like(uses->text))
 			b.file = step_file_get(use->doc, uses);
-		slot = map_slot_str(use->step_index, doc_text(use->doc, key));
+		slot = map_slot_str(use->names.steps, doc_text(use->doc, key));
 		if (*slot)
 			doc_error(use->doc, key,
 				  "step `%s` stands in `steps` too: a name is given once",
@@ -235,8 +231,8 @@ static void open_steps(struct loader *l, struct use *use, const struct yaml_node
 			open_use(l, use, by, b.file);
 			continue;
 		}
-		VEC_PUSH(&l->opened, b);
-		*slot = (void *)(uintptr_t)l->opened.n;
+		VEC_PUSH(&l->using.opened, b);
+		*slot = (void *)(uintptr_t)l->using.opened.n;
 	}
 }
 
@@ -258,7 +254,7 @@ static void open_pipeline(struct loader *l, struct use *use)
 			  "whole run ends. Put them into the pipeline that uses it");
 	else if (steps && finally && !yaml_is_null(finally))
 		open_steps(l, use, finally, true);
-	use->end_step = (uint32_t)l->opened.n;
+	use->end_step = (uint32_t)l->using.opened.n;
 }
 
 /* Reading them. */
@@ -304,9 +300,9 @@ static void read_offers(struct loader *l, struct use *use)
 
 static void take_steps(struct loader *l)
 {
-	l->n_steps = l->opened.n;
+	l->n_steps = l->using.opened.n;
 	l->steps = arena_alloc(l->arena, l->n_steps * sizeof(*l->steps));
-	l->builds = arena_memdup(l->scratch, l->n_steps ? (void *)l->opened.v : "",
+	l->builds = arena_memdup(l->scratch, l->n_steps ? (void *)l->using.opened.v : "",
 				 l->n_steps * sizeof(*l->builds));
 	for (size_t i = 0; i < l->n_steps; i++) {
 		struct build *b = &l->builds[i];
@@ -375,8 +371,8 @@ void read_pipeline(struct loader *l)
 /* Errors in a used pipeline say who uses it. */
 void use_note(struct loader *l, size_t since)
 {
-	for (size_t i = 0; i < l->step_file_list.n; i++) {
-		const struct step_file *f = l->step_file_list.v[i], *at = f;
+	for (size_t i = 0; i < l->files.list.n; i++) {
+		const struct step_file *f = l->files.list.v[i], *at = f;
 		_cleanup_(str_deinit) struct str note = { 0 };
 
 		if (!f->is_pipeline || strcmp(f->doc.path, l->doc.path) == 0)
@@ -387,9 +383,9 @@ void use_note(struct loader *l, size_t since)
 			str_addf(&note, "%sused by %s:%d", depth ? ", " : " (", user,
 				 at->first_use.line);
 			at = NULL;
-			for (size_t k = 0; k < l->step_file_list.n && user != l->doc.file; k++)
-				if (l->step_file_list.v[k]->doc.file == user)
-					at = l->step_file_list.v[k];
+			for (size_t k = 0; k < l->files.list.n && user != l->doc.file; k++)
+				if (l->files.list.v[k]->doc.file == user)
+					at = l->files.list.v[k];
 		}
 		str_add(&note, ")");
 		diag_note(l->diags, since, f->doc.file, note.s);

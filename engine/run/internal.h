@@ -81,6 +81,28 @@ struct run_earlier {
 	bool goes_on;     /* no user resumed it: its engine died or had to leave */
 };
 
+struct run_signals {
+	bool listens;                   /* to requests to stop (base/os/stop.h) */
+	struct loop_source *sources[3]; /* … or to signals through the loop alone */
+};
+
+struct run_approvals {
+	struct loop_source *timer; /* the next look for answers */
+	struct map *past;          /* task → answer in the run that is repeated; NULL: not read */
+};
+
+struct run_estimate {
+	int64_t at_ns, remaining_ns;
+	int64_t *medians; /* of each step in past runs, read when first needed */
+};
+
+/* The file that others read (view/live.h). */
+struct run_live {
+	struct loop_source *timer; /* the next time to write it */
+	int64_t not_before_ns;
+	bool wrote;
+};
+
 struct run {
 	const struct run_context *ctx;
 	const struct pipeline *pipeline;
@@ -99,24 +121,11 @@ struct run {
 	struct run_end end;
 	bool wake; /* something happened that a turn must handle */
 	bool reported_waiting;
-	struct {
-		bool listens;                   /* to requests to stop (base/os/stop.h) */
-		struct loop_source *sources[3]; /* … or to signals through the loop alone */
-	} signals;
-	struct {
-		struct loop_source *timer; /* the next look for answers */
-		struct map *past; /* task → answer in the run that is repeated; NULL: not read */
-	} approvals;
-	struct {
-		int64_t at_ns, remaining_ns;
-		int64_t *medians; /* of each step in past runs, read when first needed */
-	} estimate;
-	struct step_pace *paces;           /* of each step (task/pack.c), made when first needed */
-	struct {                           /* the file that others read (view/live.h) */
-		struct loop_source *timer; /* the next time to write it */
-		int64_t not_before_ns;
-		bool wrote;
-	} live;
+	struct run_signals signals;
+	struct run_approvals approvals;
+	struct run_estimate estimate;
+	struct step_pace *paces; /* of each step (task/pack.c), made when first needed */
+	struct run_live live;
 };
 
 /* Who tells people of this run; NULL: nobody. */

@@ -38,6 +38,21 @@ struct run_cluster {
 	const char *namespace_;
 };
 
+/* The firing of a schedule that a run is; without `times`: of none. */
+struct run_firing {
+	/* The firing must not have run yet (record/rows/firings.h). */
+	const struct schedule_times *times;
+	int64_t nominal_ns;
+	enum firing_cause cause;
+	bool again; /* allowed again after it failed, was cancelled or skipped */
+};
+
+/* Tasks or steps that alone are executed, or that are left out. */
+struct run_targets {
+	const char *const *only, *const *skip;
+	size_t n_only, n_skip;
+};
+
 /* What to run and how. Zeroed is the default. */
 struct run_options {
 	const struct param_override *overrides;
@@ -51,21 +66,11 @@ struct run_options {
 	struct run_trial trial; /* of a sweep that this run is for; zeroed: none */
 	struct early_stop stop; /* of a trial; without points: none */
 	const char *shell_step; /* open a shell in this task's workspace instead of running it */
-	struct run_firing {
-		/* The schedule whose firing this run is, or NULL. The firing must not have run yet
-		 * (record/rows/firings.h). */
-		const struct schedule_times *times;
-		int64_t nominal_ns;
-		enum firing_cause cause;
-		bool again; /* allowed again after it failed, was cancelled or skipped */
-	} firing;
+	struct run_firing firing;
 	/* For a reproduction (run/reproduce/reproduce.h): run_reproduce() and run_resume() fill it
 	 * in. */
 	enum run_kind { RUN_NEW, RUN_ISOLATED, RUN_CHAINED } kind;
-	struct {
-		const char *const *only, *const *skip; /* tasks or steps */
-		size_t n_only, n_skip;
-	} tasks;
+	struct run_targets tasks;
 	/* The durable runner, set when the run starts; NULL: attempts end with the engine. */
 	const char *runner;
 	const struct run_cluster *cluster; /* likewise: where it is; or NULL */

@@ -33,15 +33,15 @@ void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool rem
 							  : REMOTE_JOBS };
 	if (remote)
 		return;
-	s->cpu_milli = c->cpu_milli ? c->cpu_milli : cpus * 1000;
-	s->jobs = jobs ? jobs : c->jobs ? c->jobs : cpus;
+	s->cpu_milli = c->limits.cpu_milli ? c->limits.cpu_milli : cpus * 1000;
+	s->jobs = jobs ? jobs : c->limits.jobs ? c->limits.jobs : cpus;
 	/* -j 8 on two cpus means what it says: eight ordinary tasks at once. */
-	if (jobs || c->jobs)
+	if (jobs || c->limits.jobs)
 		s->cpu_milli = MAX(s->cpu_milli, s->jobs * 1000);
-	s->memory_bytes = c->memory_bytes     ? c->memory_bytes
-			  : sysinfo(&si) == 0 ? (uint64_t)si.totalram * si.mem_unit
-					      : UINT64_MAX;
-	s->gpus = c->gpus >= 0 ? (uint32_t)MIN(c->gpus, 64) : count_gpus();
+	s->memory_bytes = c->limits.memory_bytes ? c->limits.memory_bytes
+			  : sysinfo(&si) == 0    ? (uint64_t)si.totalram * si.mem_unit
+						 : UINT64_MAX;
+	s->gpus = c->limits.gpus >= 0 ? (uint32_t)MIN(c->limits.gpus, 64) : count_gpus();
 }
 
 int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes,

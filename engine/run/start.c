@@ -149,7 +149,7 @@ static int set_audit(struct run *r, struct attempt *a, struct err *err)
 		return 0;
 	audit = arena_alloc(a->arena, sizeof(*audit));
 	*audit = audit_of(r, a);
-	a->given.audit = audit;
+	a->given.local.audit = audit;
 	return 0;
 }
 
@@ -176,13 +176,13 @@ static void set_sandbox(struct run *r, struct attempt *a)
 					.network = networks[s.network],
 					.project_dir = r->ctx->config->project_root,
 					.tools = tools };
-	a->given.sandbox = box;
-	if (!box->strict || a->given.shell || a->given.audit)
+	a->given.local.sandbox = box;
+	if (!box->strict || a->given.local.shell || a->given.local.audit)
 		return;
 	audit = arena_alloc(a->arena, sizeof(*audit));
 	*audit = audit_of(r, a);
 	audit->refused = true;
-	a->given.audit = audit;
+	a->given.local.audit = audit;
 }
 
 /* Only pods can mount volumes of a cluster. */
@@ -229,7 +229,7 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	    (str_eq(r->o->shell_step, a->label) || str_eq(r->o->shell_step, a->step->name))) {
 		words = arena_alloc(a->arena, 2 * sizeof(*words));
 		words[0] = shell && *shell == '/' ? shell : "/bin/sh";
-		a->given.shell = true;
+		a->given.local.shell = true;
 		a->given.argv = words;
 		a->given.timeout_ns = 0;
 	}
@@ -241,7 +241,7 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		a->given.on.disrupted = h->failures[FAILURE_PREEMPTED] + h->failures[FAILURE_LOST];
 	if (!durable)
 		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);
-	if (!durable && !a->given.shell && set_audit(r, a, err) < 0)
+	if (!durable && !a->given.local.shell && set_audit(r, a, err) < 0)
 		return -1;
 	if (!durable)
 		set_sandbox(r, a);

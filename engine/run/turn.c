@@ -215,7 +215,7 @@ static void judge(struct run *r, struct attempt *a)
 	struct runner_result *res = &a->result;
 	bool last;
 
-	if (res->failure != FAILURE_NONE || a->given.shell)
+	if (res->failure != FAILURE_NONE || a->given.local.shell)
 		return;
 	if (a->step->measured.values && check_values(r, a, &res->err) < 0) {
 		if (res->failure == FAILURE_NONE)
@@ -237,7 +237,7 @@ static void judge(struct run *r, struct attempt *a)
 static bool has_result(const struct attempt *a)
 {
 	return (a->result.failure == FAILURE_NONE || a->result.failure == FAILURE_GATE) &&
-	       !a->given.shell;
+	       !a->given.local.shell;
 }
 
 static int write_end(struct run *r, struct attempt *a, struct err *err)
@@ -310,7 +310,7 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 	/* Missing content stays missing: a reproduction doesn't make it again. */
 	if (r->past && f == FAILURE_STORE)
 		return false;
-	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || a->given.shell ||
+	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || a->given.local.shell ||
 	    (r->end.stopping && !a->step->finally))
 		return false;
 	if (f == FAILURE_UNSCHEDULABLE && !r->ctx->runner->ops->durable)
@@ -384,7 +384,7 @@ static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 		t->history->content_failed = f == FAILURE_STORE;
 		t->history->timer =
 			loop_add_timer(r->ctx->loop, run_mono_ns(r) + *ret_delay_ns, backed_off, t);
-	} else if (a->given.shell && f == FAILURE_NONE) {
+	} else if (a->given.local.shell && f == FAILURE_NONE) {
 		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
 	} else if (f != FAILURE_CANCELLED) {
 		plan_task_end(r->plan, t->plan,
@@ -432,7 +432,7 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 	if (f != FAILURE_NONE && f != FAILURE_CANCELLED)
 		OBSERVE(r, attempt_failed, a->given.id, a->label, a->given.number, res,
 			delay_ns >= 0, MAX(delay_ns, 0));
-	if (delay_ns < 0 && !(a->given.shell && f == FAILURE_NONE))
+	if (delay_ns < 0 && !(a->given.local.shell && f == FAILURE_NONE))
 		OBSERVE(r, task_ended, a->given.id, a->label,
 			f == FAILURE_NONE        ? OUTCOME_DONE
 			: f == FAILURE_CANCELLED ? OUTCOME_CANCELLED

@@ -173,8 +173,8 @@ int daemon_open_projects(struct daemon *d, struct err *err)
 	for (size_t i = 0; i < d->o->n_projects; i++)
 		if (add_project(d, d->o->projects[i], err) < 0)
 			return -1;
-	if (d->access)
-		access_set_dir(d->access, d->projects[0]->config->state_dir);
+	if (d->http.access)
+		access_set_dir(d->http.access, d->projects[0]->config->state_dir);
 	return d->n_projects > 1 && d->o->n_pipelines
 		       ? err_set(err, ERR_USAGE, "--pipeline goes with one project; %zu are served",
 				 d->n_projects)
@@ -226,7 +226,7 @@ static int open_listeners(struct daemon *d, struct listener *v, size_t *ret_n, s
 static int check_token(const struct daemon *d, const struct listener *v, size_t n, struct err *err)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!v[i].local && !access_wants_token(d->access) && !d->o->access.n_proxies)
+		if (!v[i].local && !access_wants_token(d->http.access) && !d->o->access.n_proxies)
 			return err_set(err, ERR_USAGE,
 				       "%s can be reached from other machines: that needs a token "
 				       "(`cairn serve token add NAME`, --token-file FILE, or "
@@ -251,16 +251,16 @@ static int open_web(struct daemon *d, struct err *err)
 	for (size_t i = 0; r == 0 && i < o.n_listeners; i++)
 		event(EVENT_INFO, "listening", "{s:s}", "address", v[i].text);
 	if (r == 0) {
-		d->views = api_views_new();
-		d->log_indexes = api_log_indexes_new();
-		d->listings = api_listings_new();
-		d->kept_answers = api_kept_answers_new();
+		d->http.views = api_views_new();
+		d->http.log_indexes = api_log_indexes_new();
+		d->http.listings = api_listings_new();
+		d->http.answers = api_kept_answers_new();
 	}
 	if (r == 0)
-		r = health_new(d, &d->health, err);
-	d->events = events_new(d);
+		r = health_new(d, &d->http.health, err);
+	d->http.events = events_new(d);
 	if (r == 0)
-		r = web_new(d->loop, &o, &d->web, err);
+		r = web_new(d->loop, &o, &d->http.web, err);
 	for (size_t i = 0; r < 0 && i < o.n_listeners; i++)
 		listener_close(&v[i]);
 	return r;
@@ -270,7 +270,7 @@ static int open_web(struct daemon *d, struct err *err)
 
 static void end_if_idle(struct daemon *d)
 {
-	if (atomic_load(&d->phase) >= DAEMON_DRAINING && launches_running(d->launches) == 0)
+	if (atomic_load(&d->phase) >= DAEMON_DRAINING && launches_running(d->runs.launches) == 0)
 		loop_stop(d->loop);
 }
 
@@ -279,7 +279,8 @@ static void leave_them(void *arg)
 	struct daemon *d = arg;
 
 	d->drain.timer = NULL;
-	event(EVENT_WARNING, "left-running", "{s:i}", "runs", (int)launches_running(d->launches));
+	event(EVENT_WARNING, "left-running", "{s:i}", "runs",
+	      (int)launches_running(d->runs.launches));
 	loop_stop(d->loop);
 }
 
@@ -288,8 +289,8 @@ static void ask_to_stop(void *arg)
 	struct daemon *d = arg;
 
 	event(EVENT_WARNING, "stopping-runs", "{s:i, s:s}", "runs",
-	      (int)launches_running(d->launches), "hint", "cairn resume goes on with them");
-	launches_stop_all(d->launches);
+	      (int)launches_running(d->runs.launches), "hint", "cairn resume goes on with them");
+	launches_stop_all(d->runs.launches);
 	d->drain.timer = loop_add_timer(d->loop, daemon_mono_ns(d) + END_WAIT_NS, leave_them, d);
 }
 
@@ -300,7 +301,7 @@ static void drain(struct daemon *d)
 	if (d->scheduler)
 		scheduler_drain(d->scheduler);
 	leader_hand_over(d);
-	event(EVENT_INFO, "draining", "{s:i, s:I}", "runs", (int)launches_running(d->launches),
+	event(EVENT_INFO, "draining", "{s:i, s:I}", "runs", (int)launches_running(d->runs.launches),
 	      "seconds", (json_int_t)(d->o->drain_ns / NS_PER_S));
 	d->drain.timer =
 		loop_add_timer(d->loop, daemon_mono_ns(d) + d->o->drain_ns, ask_to_stop, d);
@@ -339,7 +340,7 @@ static void on_reload_signal(void *arg, int signo)
 		if (project_reload(d->projects[i], &err) < 0)
 			event_err("config-broken", d->projects[i]->root, &err);
 	}
-	if (d->web && web_reload(d->web, &(struct err){ 0 }) < 0)
+	if (d->http.web && web_reload(d->http.web, &(struct err){ 0 }) < 0)
 		event(EVENT_ERROR, "certificate-unusable", NULL);
 	daemon_find_pipelines(d);
 	broken = d->scheduler ? scheduler_reload(d->scheduler) : 0;
@@ -358,7 +359,7 @@ static void update_status(struct daemon *d)
 		return;
 	}
 	snprintf(text, sizeof(text), "%llu schedules, %zu runs going on%s",
-		 (unsigned long long)c.schedules, launches_running(d->launches),
+		 (unsigned long long)c.schedules, launches_running(d->runs.launches),
 		 atomic_load(&d->phase) >= DAEMON_DRAINING ? ", draining" : "");
 	sdnotify_status(&d->systemd, text);
 }
@@ -401,13 +402,13 @@ static void on_beat(void *arg)
 static int open_all(struct daemon *d, struct err *err)
 {
 	if (sdnotify_init(&d->systemd, err) < 0 ||
-	    (!d->o->no_http && access_new(&d->o->access, &d->access, err) < 0) ||
+	    (!d->o->no_http && access_new(&d->o->access, &d->http.access, err) < 0) ||
 	    (!d->o->lease && daemon_open_projects(d, err) < 0) ||
 	    loop_new(clock_system(), &d->loop, err) < 0 ||
 	    loop_add_signal(d->loop, SIGTERM, on_stop_signal, d, NULL, err) < 0 ||
 	    loop_add_signal(d->loop, SIGINT, on_stop_signal, d, NULL, err) < 0 ||
 	    loop_add_signal(d->loop, SIGHUP, on_reload_signal, d, NULL, err) < 0 ||
-	    launches_new(d->loop, &d->launches, err) < 0 ||
+	    launches_new(d->loop, &d->runs.launches, err) < 0 ||
 	    notifier_new(d->loop, &d->notifier, err) < 0)
 		return -1;
 	d->calls = calls_new(d->loop);
@@ -423,10 +424,10 @@ int daemon_begin(struct daemon *d, struct err *err)
 	atomic_store(&d->phase, DAEMON_SERVING);
 	served_poll(d);
 	sdnotify_ready(&d->systemd);
-	if (d->o->serving && d->access) {
+	if (d->o->serving && d->http.access) {
 		_cleanup_(str_wipe) struct str once = { 0 };
 
-		access_add_one_time(d->access, &once);
+		access_add_one_time(d->http.access, &once);
 		d->o->serving(d->o->arg, d->loop, d->listeners[0].text, once.s);
 	}
 	event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d->n_projects, "pid",
@@ -439,21 +440,21 @@ static void close_all(struct daemon *d)
 	atomic_store(&d->phase, DAEMON_STOPPING);
 	if (d->calls)
 		calls_close(d->calls);
-	web_free(d->web);
-	events_free(d->events);
-	access_free(d->access);
-	health_free(d->health);
-	api_views_free(d->views);
-	api_log_indexes_free(d->log_indexes);
-	api_listings_free(d->listings);
-	api_kept_answers_free(d->kept_answers);
+	web_free(d->http.web);
+	events_free(d->http.events);
+	access_free(d->http.access);
+	health_free(d->http.health);
+	api_views_free(d->http.views);
+	api_log_indexes_free(d->http.log_indexes);
+	api_listings_free(d->http.listings);
+	api_kept_answers_free(d->http.answers);
 	calls_free(d->calls);
 	if (d->loop) {
 		leader_end(d);
 		served_free(d);
 		scheduler_free(d->scheduler);
 		notifier_free(d->notifier);
-		launches_free(d->launches);
+		launches_free(d->runs.launches);
 		daemon_outs_free(d);
 		loop_free(d->loop);
 	}

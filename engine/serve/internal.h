@@ -31,61 +31,86 @@ struct daemon_seen {
 	size_t notify_pending;
 };
 
+/* The processes that execute runs. */
+struct daemon_runs {
+	struct launches *launches;
+	struct served *served; /* a list */
+	struct out **outs;     /* firings with a launch that hasn't ended */
+	size_t n_outs;
+};
+
+/* What answers requests, and what it keeps between them. They exist together, or not at all. */
+struct daemon_http {
+	struct web *web;
+	struct access *access;
+	struct events *events;
+	struct health *health;
+	struct views *views;             /* of runs (api/run/views.h) */
+	struct log_indexes *log_indexes; /* (api/log.h) */
+	struct listings *listings;       /* (api/content/content.h) */
+	struct kept_answers *answers;
+};
+
+struct daemon_beat {
+	struct loop_source *timer;
+	int64_t due_ns;
+	unsigned n;
+};
+
+struct daemon_drain {
+	struct loop_source *timer;
+	int64_t until_ns;
+	unsigned signals; /* how many have asked the daemon to end */
+};
+
+/* Pipeline files, "N:path", that the scheduler knows. */
+struct daemon_found {
+	char **v;
+	size_t n;
+};
+
+/* The lease's state, as last reported. */
+struct leader {
+	enum kube_lease_state state;
+	char holder[256], why[256];
+};
+
+/* Metrics over all runs; costly (reads every run), so cached. */
+struct daemon_sums {
+	struct str text;
+	int64_t at_ns;
+};
+
+struct daemon_turn {
+	atomic_int_least64_t lag_ns, lag_max_ns;
+	atomic_int_least64_t at_ns; /* when the loop last turned, monotonic */
+};
+
 struct daemon {
 	const struct daemon_options *o;
 	struct loop *loop;
 	struct project **projects; /* fixed before HTTP begins: any thread may read it */
 	size_t n_projects;
-	struct launches *launches;
+	struct daemon_runs runs;
 	struct scheduler *scheduler;
 	struct notifier *notifier;
 	struct calls *calls;
-	struct access *access; /* these two exist together with `web` */
-	struct events *events;
-	struct web *web;                   /* or NULL */
-	struct log_indexes *log_indexes;   /* likewise (api/log.h) */
-	struct listings *listings;         /* likewise (api/content/content.h) */
-	struct kept_answers *kept_answers; /* likewise */
-	struct views *views;   /* of runs, for requests (api/run/views.h); together with `web` */
-	struct health *health; /* exists together with `web` */
+	struct daemon_http http;
 	struct sdnotify systemd;
 	struct kube_lease *lease; /* or NULL */
 	struct err failure;       /* why the loop was stopped */
-	struct served *served;    /* a list */
-	struct out **outs;        /* firings with a launch that hasn't ended */
-	size_t n_outs;
 	int64_t started_wall_ns;
-	struct {
-		struct loop_source *timer;
-		int64_t due_ns;
-		unsigned n;
-	} beat;
-	struct {
-		struct loop_source *timer;
-		int64_t until_ns;
-		unsigned signals; /* how many have asked the daemon to end */
-	} drain;
-	struct {
-		char **v; /* pipeline files, "N:path", that the scheduler knows */
-		size_t n;
-	} found;
+	struct daemon_beat beat;
+	struct daemon_drain drain;
+	struct daemon_found found;
 	struct listener listeners[DAEMON_LISTEN_MAX + SDNOTIFY_LISTEN_MAX];
 	pthread_mutex_t lock; /* protects the fields below */
 	struct daemon_seen seen;
-	struct leader {
-		enum kube_lease_state state;
-		char holder[256], why[256];
-	} leader; /* of the lease, as last reported */
-	struct {
-		struct str text; /* metrics over all runs; costly (reads every run), so cached */
-		int64_t at_ns;
-	} sums;
+	struct leader leader;
+	struct daemon_sums sums;
 	/* Any thread. */
 	atomic_int phase; /* enum daemon_phase */
-	struct {
-		atomic_int_least64_t lag_ns, lag_max_ns;
-		atomic_int_least64_t at_ns; /* when the loop last turned, monotonic */
-	} turn;
+	struct daemon_turn turn;
 };
 
 /* api/: runs on HTTP threads. */

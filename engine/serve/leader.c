@@ -72,7 +72,7 @@ static void on_change(void *arg, enum kube_lease_state s, const char *holder, co
 	struct daemon *d = arg;
 
 	if (s == KUBE_LEASE_LOST)
-		launches_kill(d->launches, NULL);
+		launches_kill(d->runs.launches, NULL);
 	pthread_mutex_lock(&d->lock);
 	d->leader.state = s;
 	snprintf(d->leader.holder, sizeof(d->leader.holder), "%s", holder ? holder : "");
@@ -91,7 +91,7 @@ int leader_start(struct daemon *d, struct err *err)
 					      .on_change = on_change,
 					      .arg = d };
 
-	launches_leash(d->launches);
+	launches_leash(d->runs.launches);
 	sdnotify_ready(&d->systemd); /* a standby server is ready too */
 	return kube_lease_new(l->access, &o, &d->lease, err);
 }
@@ -101,15 +101,15 @@ void leader_hand_over(struct daemon *d)
 {
 	for (size_t i = 0; d->lease && i < d->n_projects; i++)
 		if (str_eq(d->projects[i]->config->runner, "kubernetes"))
-			launches_kill(d->launches, d->projects[i]);
+			launches_kill(d->runs.launches, d->projects[i]);
 }
 
 void leader_end(struct daemon *d)
 {
-	bool idle = !d->launches || launches_running(d->launches) == 0;
+	bool idle = !d->runs.launches || launches_running(d->runs.launches) == 0;
 
 	if (d->lease && !idle) /* they must not outlive the lease */
-		launches_kill(d->launches, NULL);
+		launches_kill(d->runs.launches, NULL);
 	kube_lease_free(d->lease, idle);
 	d->lease = NULL;
 }

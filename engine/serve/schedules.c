@@ -46,11 +46,11 @@ static void out_free(struct out *o)
 
 void daemon_outs_free(struct daemon *d)
 {
-	for (size_t i = 0; i < d->n_outs; i++)
-		out_free(d->outs[i]);
-	free(d->outs);
-	d->outs = NULL;
-	d->n_outs = 0;
+	for (size_t i = 0; i < d->runs.n_outs; i++)
+		out_free(d->runs.outs[i]);
+	free(d->runs.outs);
+	d->runs.outs = NULL;
+	d->runs.n_outs = 0;
 }
 
 /* Runs. */
@@ -68,9 +68,9 @@ static void on_run_end(void *arg, const struct launch_end *end)
 				  end->exit == 0 ? NULL
 				  : end->problem ? end->problem
 						 : "`cairn graph` failed");
-	for (size_t i = 0; i < d->n_outs; i++)
-		if (d->outs[i] == o)
-			d->outs[i--] = d->outs[--d->n_outs];
+	for (size_t i = 0; i < d->runs.n_outs; i++)
+		if (d->runs.outs[i] == o)
+			d->runs.outs[i--] = d->runs.outs[--d->runs.n_outs];
 	out_free(o);
 }
 
@@ -84,7 +84,7 @@ static int launch_out(struct daemon *d, const struct scheduled *f, const char *w
 			   .path = xstrdup(f->firing.path),
 			   .schedule = xstrdup(schedule),
 			   .nominal_ns = f->firing.nominal_ns };
-	if (launch_start(d->launches,
+	if (launch_start(d->runs.launches,
 			 &(struct launch_options){ .project = o->project,
 						   .what = what,
 						   .args = argv,
@@ -94,8 +94,8 @@ static int launch_out(struct daemon *d, const struct scheduled *f, const char *w
 		out_free(o);
 		return -1;
 	}
-	d->outs = xreallocarray(d->outs, d->n_outs + 1, sizeof(struct out *));
-	d->outs[d->n_outs++] = o;
+	d->runs.outs = xreallocarray(d->runs.outs, d->runs.n_outs + 1, sizeof(struct out *));
+	d->runs.outs[d->runs.n_outs++] = o;
 	return 0;
 }
 
@@ -131,8 +131,8 @@ static void on_stop(void *arg, const struct scheduled *f)
 {
 	struct daemon *d = arg;
 
-	for (size_t i = 0; i < d->n_outs; i++) {
-		struct out *o = d->outs[i];
+	for (size_t i = 0; i < d->runs.n_outs; i++) {
+		struct out *o = d->runs.outs[i];
 
 		if (o->project == project_of(f) && o->nominal_ns == f->firing.nominal_ns &&
 		    str_eq(o->path, f->firing.path) && str_eq(o->schedule, f->firing.schedule))

@@ -145,6 +145,27 @@ struct view {
 	int64_t denied_ns; /* monotonic: since when it refuses us (401, 403); 0: it doesn't */
 };
 
+struct kube_watches {
+	char *run_id;                 /* the watched run; NULL: none yet */
+	struct view jobs[KUBE_KINDS]; /* by kind; only those that the run uses have a watch */
+	struct view pods;
+	char *trouble; /* why the server can't be reached, until both watches work; NULL: it can */
+	bool shut_out; /* and it refuses us: we can't see how an attempt ends */
+};
+
+struct kube_index {
+	struct map *members; /* attempt id → struct member * */
+	struct map *jobs;    /* id of a first attempt → struct job * */
+	struct map *holders; /* attempt id → struct bundle * that holds it */
+	struct map *done;    /* attempt id → DONE: its end is on record; DELETED: its Job is gone,
+				too */
+};
+
+struct kube_questions {
+	bool events, series; /* a request is under way, for any bundle */
+	int64_t asked_ns;    /* last request; 0: never */
+};
+
 struct kube {
 	struct runner base;
 	struct loop *loop;
@@ -152,30 +173,17 @@ struct kube {
 	int64_t save_within_ns; /* how long to wait for an unreachable store: the profile's */
 	struct kube_client *client;
 	struct pool *pool;
-	char *run_id;                 /* the watched run; NULL: none yet */
-	struct view jobs[KUBE_KINDS]; /* by kind; only those that the run uses have a watch */
-	struct view pods;
-	char *trouble; /* why the server can't be reached, until both watches work; NULL: it can */
-	bool shut_out; /* and it refuses us: we can't see how an attempt ends */
+	struct kube_watches watches;
 	struct inbox inbox;
 	struct loop_source *inbox_source, *ticker, *flusher;
 	bool leaving;        /* the runner is being freed: remove everything removable now */
 	bool resumed;        /* earlier Jobs may exist: create nothing before they are known */
 	atomic_bool closing; /* workers start nothing new */
-	struct {
-		struct map *members; /* attempt id → struct member * */
-		struct map *jobs;    /* id of a first attempt → struct job * */
-		struct map *holders; /* attempt id → struct bundle * that holds it */
-		struct map *done; /* attempt id → DONE: its end is on record; DELETED: its Job is
-				     gone, too */
-	} by_id;
+	struct kube_index by_id;
 	VEC(struct member *) held;  /* submitted, not in a bundle yet */
 	int64_t held_ns, joined_ns; /* when the first and the last of them were submitted */
 	size_t n_waiting;           /* members in Jobs that haven't started */
-	struct {
-		bool events, series; /* a request is under way, for any bundle */
-		int64_t asked_ns;    /* last request; 0: never */
-	} questions;
+	struct kube_questions questions;
 	int64_t skew_ns; /* added to our wall clock gives the cluster's, as its time stamps show */
 	char node[256];
 };

@@ -118,7 +118,7 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 		running += b->pods.v[i]->f.main.state == CONTAINER_RUNNING && !b->pods.v[i]->f.gone;
 	if (running && !b->first_running_ns)
 		b->first_running_ns = now;
-	if (v->stage >= STAGE_RUNNING || b->imposed != FAILURE_NONE || b->k->trouble ||
+	if (v->stage >= STAGE_RUNNING || b->imposed != FAILURE_NONE || b->k->watches.trouble ||
 	    !b->first_running_ns || now - b->first_running_ns <= b->k->o.gang_within_ns)
 		return;
 	text_add_duration(&time, b->k->o.gang_within_ns);
@@ -196,12 +196,12 @@ static const struct stage_limit {
  * only a token or a Role is being replaced, so the limit is longer. */
 static void limit_sight(struct kube *k)
 {
-	k->shut_out = false;
+	k->watches.shut_out = false;
 	for (size_t i = 0; i <= KUBE_KINDS; i++) {
-		const struct view *v = i < KUBE_KINDS ? &k->jobs[i] : &k->pods;
+		const struct view *v = i < KUBE_KINDS ? &k->watches.jobs[i] : &k->watches.pods;
 		int64_t within = v->synced ? k->o.schedule_within_ns : DENIED_NS;
 
-		k->shut_out |= v->denied_ns && kube_mono(k) - v->denied_ns >= within;
+		k->watches.shut_out |= v->denied_ns && kube_mono(k) - v->denied_ns >= within;
 	}
 }
 
@@ -215,8 +215,8 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 
 	if (b->nodes > 1)
 		limit_gang(b, v, kube_mono(b->k));
-	if (b->k->shut_out && b->imposed == FAILURE_NONE) {
-		bundle_impose(b, FAILURE_FAILED, "%.500s", b->k->trouble);
+	if (b->k->watches.shut_out && b->imposed == FAILURE_NONE) {
+		bundle_impose(b, FAILURE_FAILED, "%.500s", b->k->watches.trouble);
 		b->imposed_code = ERR_INVALID;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
@@ -224,7 +224,8 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 		int64_t within = l->stage == v->stage ? l->within(b) : 0;
 		_cleanup_(str_deinit) struct str text = { 0 };
 
-		if (b->imposed != FAILURE_NONE || b->k->trouble || !within || waited <= within)
+		if (b->imposed != FAILURE_NONE || b->k->watches.trouble || !within ||
+		    waited <= within)
 			continue;
 		add_late(&text, l->what, within, why);
 		bundle_impose(b, l->class, "%s", text.s);
@@ -264,7 +265,7 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 	int64_t now = kube_mono(b->k), waited = now - b->stage_ns;
 	struct job *j = b->j;
 
-	if (b->k->trouble)
+	if (b->k->watches.trouble)
 		return;
 	if ((v->stage == STAGE_CREATED || v->stage == STAGE_QUEUED) && b->pods.n == 0 &&
 	    waited > NO_POD_NS && *j->uid && may_ask(b->k, j->asked_ns, now))
@@ -281,8 +282,8 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 
 static void say_why(struct bundle *b, const struct kube_verdict *v)
 {
-	if (b->k->trouble) {
-		report_all(b, b->k->trouble);
+	if (b->k->watches.trouble) {
+		report_all(b, b->k->watches.trouble);
 	} else if (v->stage >= STAGE_RUNNING) {
 		const char *said = pod_unready(b) ? b->trouble : NULL;
 
@@ -317,7 +318,7 @@ static bool is_podless(struct bundle *b)
 	}
 	if (!b->podless_ns)
 		b->podless_ns = kube_mono(b->k);
-	return b->k->pods.synced && kube_mono(b->k) - b->podless_ns >= PODLESS_NS;
+	return b->k->watches.pods.synced && kube_mono(b->k) - b->podless_ns >= PODLESS_NS;
 }
 
 /* Only the Job may say why its pod was deleted, and its news may be late. */
@@ -479,8 +480,8 @@ static void look_paused(struct job *j)
 			 j->refused_as == FAILURE_STORE ? "it could not begin" : "it got no place",
 			 within, j->trouble);
 		end_all(j, j->refused_as, text.s);
-	} else if (j->k->shut_out) {
-		end_all(j, FAILURE_FAILED, j->k->trouble);
+	} else if (j->k->watches.shut_out) {
+		end_all(j, FAILURE_FAILED, j->k->watches.trouble);
 	} else {
 		report_job(j, j->trouble);
 		if (now >= j->again_ns)
@@ -494,8 +495,8 @@ void job_reconcile(struct job *j)
 		return;
 	if (j->state == JOB_PAUSED)
 		look_paused(j);
-	else if (j->state == JOB_MAKING && j->k->trouble && !job_is_cancelled(j))
-		report_job(j, j->k->trouble);
+	else if (j->state == JOB_MAKING && j->k->watches.trouble && !job_is_cancelled(j))
+		report_job(j, j->k->watches.trouble);
 	for (size_t i = 0; i < j->bundles.n; i++)
 		look_open(j->bundles.v[i]);
 	job_settle(j);
@@ -505,13 +506,13 @@ void job_reconcile(struct job *j)
 static void look_held(struct kube *k)
 {
 	for (size_t i = 0; i < k->held.n; i++)
-		report_waiting(k->held.v[i], k->trouble);
-	while (k->shut_out && k->held.n) {
+		report_waiting(k->held.v[i], k->watches.trouble);
+	while (k->watches.shut_out && k->held.n) {
 		struct member *m = k->held.v[--k->held.n];
 		struct runner_result r = { .failure = FAILURE_FAILED, .exit_status = -1 };
 
 		r.started_ns = r.ended_ns = kube_wall(k);
-		err_set(&r.err, ERR_INVALID, "%s", k->trouble);
+		err_set(&r.err, ERR_INVALID, "%s", k->watches.trouble);
 		member_report(m, &r);
 	}
 }

@@ -528,10 +528,10 @@ void runner_sweep(struct kube *k)
 		.c = k->client, .ns = k->o.profile->namespace_, .k = k, .max = SWEEP_MAX
 	};
 
-	for (size_t i = 0; i < KUBE_KINDS && k->run_id && map_len(k->by_id.done); i++) {
+	for (size_t i = 0; i < KUBE_KINDS && k->watches.run_id && map_len(k->by_id.done); i++) {
 		s.kind = &kube_kinds[i];
-		if (k->jobs[i].watch)
-			sweep(&s, k->o.profile->project, k->run_id, 10 * NS_PER_S, NULL);
+		if (k->watches.jobs[i].watch)
+			sweep(&s, k->o.profile->project, k->watches.run_id, 10 * NS_PER_S, NULL);
 	}
 }
 

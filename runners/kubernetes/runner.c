@@ -229,7 +229,7 @@ static int kube_submit(struct runner *r, const struct runner_attempt *a, struct 
 	assert(r->events.started && r->events.finished);
 	if (*slot)
 		return 0;
-	if (a->shell)
+	if (a->local.shell)
 		return err_set(err, ERR_UNSUPPORTED, "a shell needs the local runner (--on local)");
 	if (runner_watch(k, a->run_id, kube_job_kind(k->o.profile, a), err) < 0)
 		return -1;
@@ -357,7 +357,7 @@ static void free_all(struct kube *k)
 	map_free(k->by_id.jobs);
 	map_free(k->by_id.holders);
 	map_free(k->by_id.done);
-	free(k->run_id);
+	free(k->watches.run_id);
 	free(k);
 }
 

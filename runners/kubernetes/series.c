@@ -85,7 +85,7 @@ void runner_ask_series(struct kube *k)
 	struct series_question *q;
 	struct bundle *next = NULL;
 
-	if (!k->base.events.metric || k->questions.series || k->pods.troubled)
+	if (!k->base.events.metric || k->questions.series || k->watches.pods.troubled)
 		return;
 	for (size_t i = 0; i < map_len(k->by_id.members); i++) {
 		const struct member *m = map_at(k->by_id.members, i, NULL, NULL);

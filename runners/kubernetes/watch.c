@@ -121,7 +121,7 @@ static void take_job(struct kube *k, struct watch_event *n)
 	j->f = n->job;
 	n->job = (struct job_facts){ 0 };
 	j->seen = true;
-	j->generation = k->jobs[kube_kind_number(j->kind)].generation;
+	j->generation = k->watches.jobs[kube_kind_number(j->kind)].generation;
 	memcpy(j->name, j->f.name, MIN(strlen(j->f.name) + 1, sizeof(j->name) - 1));
 	memcpy(j->uid, j->f.uid, sizeof(j->uid));
 	if (j->state == JOB_SEEN)
@@ -169,7 +169,7 @@ static void take_pod(struct kube *k, struct watch_event *n)
 	p->f = n->pod;
 	n->pod = (struct pod_facts){ 0 };
 	p->f.gone = was_gone || n->event == KUBE_DELETED;
-	p->generation = k->pods.generation;
+	p->generation = k->watches.pods.generation;
 	learn_time(k, p->f.created_ns);
 	learn_time(k, p->f.scheduled_ns);
 	learn_time(k, p->f.main.started_ns);
@@ -201,11 +201,11 @@ static void end_sync(struct kube *k, struct view *v)
 
 static void count_trouble(const struct kube *k, bool *ret_troubled, bool *ret_denied)
 {
-	*ret_troubled = k->pods.troubled;
-	*ret_denied = k->pods.denied_ns != 0;
+	*ret_troubled = k->watches.pods.troubled;
+	*ret_denied = k->watches.pods.denied_ns != 0;
 	for (size_t i = 0; i < KUBE_KINDS; i++) {
-		*ret_troubled |= k->jobs[i].troubled;
-		*ret_denied |= k->jobs[i].denied_ns != 0;
+		*ret_troubled |= k->watches.jobs[i].troubled;
+		*ret_denied |= k->watches.jobs[i].denied_ns != 0;
 	}
 }
 
@@ -223,23 +223,24 @@ static void take_trouble(struct kube *k, struct view *v, struct watch_event *n)
 	v->denied_ns = !n->denied ? 0 : v->denied_ns ? v->denied_ns : kube_mono(k);
 	count_trouble(k, &troubled, &denied);
 	if (!troubled || (n->denied && !was_denied)) {
-		free(k->trouble);
-		k->trouble = NULL;
+		free(k->watches.trouble);
+		k->watches.trouble = NULL;
 	}
-	if (n->denied && !k->trouble)
-		k->trouble = xasprintf(
+	if (n->denied && !k->watches.trouble)
+		k->watches.trouble = xasprintf(
 			"the cluster does not let this account watch %ss in the namespace %s "
 			"(`cairn doctor --on kubernetes` lists missing rights): %s",
 			v->of ? v->of->kind : "pod", k->o.profile->namespace_, n->text);
-	else if (n->text && !k->trouble)
-		k->trouble = xasprintf("the cluster does not answer; what runs there goes on: %s",
-				       n->text);
+	else if (n->text && !k->watches.trouble)
+		k->watches.trouble = xasprintf(
+			"the cluster does not answer; what runs there goes on: %s", n->text);
 	runner_reconcile_all(k);
 }
 
 static void take(struct kube *k, struct watch_event *n)
 {
-	struct view *v = n->kind == WATCHED_JOB ? &k->jobs[kube_kind_number(n->of)] : &k->pods;
+	struct view *v = n->kind == WATCHED_JOB ? &k->watches.jobs[kube_kind_number(n->of)]
+						: &k->watches.pods;
 
 	if (n->trouble) {
 		take_trouble(k, v, n);
@@ -294,8 +295,9 @@ int inbox_open(struct kube *k, struct err *err)
 	struct inbox *in = &k->inbox;
 
 	for (size_t i = 0; i < KUBE_KINDS; i++)
-		k->jobs[i] = (struct view){ .k = k, .kind = WATCHED_JOB, .of = &kube_kinds[i] };
-	k->pods = (struct view){ .k = k, .kind = WATCHED_POD };
+		k->watches.jobs[i] =
+			(struct view){ .k = k, .kind = WATCHED_JOB, .of = &kube_kinds[i] };
+	k->watches.pods = (struct view){ .k = k, .kind = WATCHED_POD };
 	in->last = &in->first;
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->room, NULL);
@@ -315,14 +317,14 @@ void inbox_close(struct kube *k)
 	pthread_cond_broadcast(&in->room);
 	pthread_mutex_unlock(&in->lock);
 	for (size_t i = 0; i < KUBE_KINDS; i++)
-		kube_watch_free(k->jobs[i].watch);
-	kube_watch_free(k->pods.watch);
+		kube_watch_free(k->watches.jobs[i].watch);
+	kube_watch_free(k->watches.pods.watch);
 	loop_remove(k->loop, k->inbox_source);
 	while ((n = get(in)))
 		watch_event_free(n);
 	if (in->fd >= 0)
 		close(in->fd);
-	free(k->trouble);
+	free(k->watches.trouble);
 	pthread_cond_destroy(&in->room);
 	pthread_mutex_destroy(&in->lock);
 }
@@ -344,25 +346,25 @@ static int watch(struct kube *k, struct view *v, const char *selector, struct er
 
 int runner_watch(struct kube *k, const char *run_id, const struct kube_kind *kind, struct err *err)
 {
-	struct view *v = &k->jobs[kube_kind_number(kind)];
+	struct view *v = &k->watches.jobs[kube_kind_number(kind)];
 	_cleanup_(freep) char *selector = NULL;
 
-	if (k->run_id && v->watch)
+	if (k->watches.run_id && v->watch)
 		return 0;
 	selector = kube_selector(k->o.profile->project, KUBE_LABEL_RUN "=%s",
-				 k->run_id ? k->run_id : run_id);
-	if (watch(k, &k->jobs[0], selector, err) < 0 || watch(k, v, selector, err) < 0 ||
-	    watch(k, &k->pods, selector, err) < 0)
+				 k->watches.run_id ? k->watches.run_id : run_id);
+	if (watch(k, &k->watches.jobs[0], selector, err) < 0 || watch(k, v, selector, err) < 0 ||
+	    watch(k, &k->watches.pods, selector, err) < 0)
 		return -1;
-	if (!k->run_id)
-		k->run_id = xstrdup(run_id);
+	if (!k->watches.run_id)
+		k->watches.run_id = xstrdup(run_id);
 	return 0;
 }
 
 bool runner_has_list(const struct kube *k)
 {
 	for (size_t i = 0; i < KUBE_KINDS; i++)
-		if (k->jobs[i].watch && !k->jobs[i].synced)
+		if (k->watches.jobs[i].watch && !k->watches.jobs[i].synced)
 			return false;
-	return k->jobs[0].watch;
+	return k->watches.jobs[0].watch;
 }

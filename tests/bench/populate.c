@@ -38,8 +38,8 @@ static int populate(const char *dir, struct err *err)
 	struct config config = { .project_root = dir,
 				 .state_dir = state,
 				 .runner = "local",
-				 .cpu_milli = 64000,
-				 .memory_bytes = GIB };
+				 .limits.cpu_milli = 64000,
+				 .limits.memory_bytes = GIB };
 	struct run_options o = { .jobs = 64 };
 	struct diag_list *diags = diag_list_new();
 	struct runner_fake_options fake = { .script = end_at_once };

@@ -56,9 +56,9 @@ static inline struct config engine_config(const char *dir)
 	return (struct config){ .project_root = dir,
 				.state_dir = dir,
 				.runner = "local",
-				.cpu_milli = 1000000,
-				.memory_bytes = GIB,
-				.gpus = 0 };
+				.limits.cpu_milli = 1000000,
+				.limits.memory_bytes = GIB,
+				.limits.gpus = 0 };
 }
 
 /* As pipeline.yaml of the project. */

@@ -359,9 +359,9 @@ static bool live(struct world *w, const struct pipeline *p)
 	struct config config = { .project_root = w->dir,
 				 .state_dir = w->dir,
 				 .runner = "local",
-				 .cpu_milli = 1000000,
-				 .memory_bytes = GIB,
-				 .gpus = 0 };
+				 .limits.cpu_milli = 1000000,
+				 .limits.memory_bytes = GIB,
+				 .limits.gpus = 0 };
 	struct run_context ctx = { .config = &config,
 				   .db = w->db,
 				   .store = w->store,

@@ -103,8 +103,8 @@ static int set_up(void **state)
 	w->config = (struct config){ .project_root = w->dir,
 				     .state_dir = w->dir,
 				     .runner = "kubernetes",
-				     .cpu_milli = 8000,
-				     .memory_bytes = GIB };
+				     .limits.cpu_milli = 8000,
+				     .limits.memory_bytes = GIB };
 	w->hub = (struct hub){ .train = A, .other = B };
 	w->images = (struct plan_images){ resolve, "linux/amd64", &w->hub };
 	w->has_images = true;

@@ -109,7 +109,7 @@ static void test_waiting_is_not_dear(void **state)
 	struct world *w = *state;
 	double plain;
 
-	w->config.cpu_milli = 4000;
+	w->config.limits.cpu_milli = 4000;
 	w->options = (struct run_options){ .jobs = 4, .keep_going = true };
 	plain = cost(w, "${{ item }}", "");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -134,7 +134,7 @@ static void test_passed_over(void **state)
 	_cleanup_(str_deinit) struct str yaml = { 0 };
 	struct world *w = *state;
 
-	w->config.cpu_milli = 3000;
+	w->config.limits.cpu_milli = 3000;
 	w->options = (struct run_options){ .jobs = 3 };
 	str_add(&yaml,
 		"pipeline: passed\nsteps:\n"

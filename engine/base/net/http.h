@@ -48,6 +48,19 @@ struct http_client;
 int http_client_new(const struct http_options *o, struct http_client **ret, struct err *err);
 void http_client_free(struct http_client *c); /* NULL is fine; no request may be running */
 
+struct http_reply {
+	long status;
+	struct str headers;  /* as received, "Name: value\r\n" each; without the status line
+				and 1xx answers */
+	struct str trailers; /* the same, after a chunked body */
+	struct str body;
+	uint64_t body_bytes;    /* including those that went to the sink */
+	int64_t retry_after_ns; /* the pause that the server asks for (Retry-After: seconds,
+				   or a date); 0: none */
+	int64_t duration_ns;
+	bool unconnected; /* nobody listens there, or the name is unknown */
+};
+
 struct http_request {
 	/* input; all borrowed until the request has ended */
 	const char *method; /* "GET", "PUT", … */
@@ -76,19 +89,7 @@ struct http_request {
 	bool fresh_connection;    /* don't reuse a connection: after failures */
 	void *arg;                /* the sink's */
 
-	/* answered */
-	struct {
-		long status;
-		struct str headers;  /* as received, "Name: value\r\n" each; without the status line
-					and 1xx answers */
-		struct str trailers; /* the same, after a chunked body */
-		struct str body;
-		uint64_t body_bytes;    /* including those that went to the sink */
-		int64_t retry_after_ns; /* the pause that the server asks for (Retry-After: seconds,
-					   or a date); 0: none */
-		int64_t duration_ns;
-		bool unconnected; /* nobody listens there, or the name is unknown */
-	} reply;
+	struct http_reply reply;
 	struct err err;
 };
 void http_request_deinit(struct http_request *r); /* frees the reply */

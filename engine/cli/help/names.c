@@ -177,8 +177,8 @@ static void offer_runners(struct cli *cli, const struct words *w)
 	(void)w;
 	offer(cli, "local", "");
 	offer(cli, "kubernetes", "");
-	for (size_t i = 0; cli_config(cli, &c, NULL) == 0 && i < c->n_clusters; i++)
-		offer(cli, c->clusters[i].name, "");
+	for (size_t i = 0; cli_config(cli, &c, NULL) == 0 && i < c->clusters.n; i++)
+		offer(cli, c->clusters.v[i].name, "");
 }
 
 /* The table. */

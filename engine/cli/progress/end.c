@@ -65,7 +65,7 @@ static void add_head(const struct progress *p, struct str *s, const struct run_r
 	str_addf(s, "%s %s in ", style(p, STYLE_PLAIN), run_state_name(run->state));
 	text_add_duration(s, took_ns);
 	if (run->state == RUN_FAILED && run->message &&
-	    !p->n_failed) { /* a failed task's message was shown when it failed */
+	    !p->failed.n) { /* a failed task's message was shown when it failed */
 		str_add(s, ": ");
 		text_add_printable(s, run->message, strlen(run->message));
 	}
@@ -75,11 +75,11 @@ static void add_head(const struct progress *p, struct str *s, const struct run_r
 /* Places are text that people copy: a path of the project or a URL, as the shell takes it. */
 static void add_exported(const struct progress *p, struct str *s)
 {
-	for (size_t i = 0; i < MIN(p->n_exported, ARRAY_LEN(p->exported)); i++)
-		str_addf(s, "  exported %s\n", p->exported[i].s);
-	if (p->n_exported > ARRAY_LEN(p->exported))
+	for (size_t i = 0; i < MIN(p->exported.n, ARRAY_LEN(p->exported.v)); i++)
+		str_addf(s, "  exported %s\n", p->exported.v[i].s);
+	if (p->exported.n > ARRAY_LEN(p->exported.v))
 		str_addf(s, "  exported %zu more: cairn status %s\n",
-			 p->n_exported - ARRAY_LEN(p->exported), p->run_id.s);
+			 p->exported.n - ARRAY_LEN(p->exported.v), p->run.id.s);
 }
 
 void progress_exported(void *arg, const char *task, const char *output, const char *place)
@@ -88,9 +88,9 @@ void progress_exported(void *arg, const char *task, const char *output, const ch
 	_cleanup_(str_deinit) struct str quoted = { 0 };
 	struct str *line;
 
-	if (p->n_exported++ >= ARRAY_LEN(p->exported))
+	if (p->exported.n++ >= ARRAY_LEN(p->exported.v))
 		return;
-	line = &p->exported[p->n_exported - 1];
+	line = &p->exported.v[p->exported.n - 1];
 	str_reset(line);
 	text_add_printable(line, task, strlen(task));
 	str_addf(line, "/%s to ", output);
@@ -106,28 +106,28 @@ static void add_next_line(struct str *s, bool *first, const char *command)
 
 static void add_next(const struct progress *p, struct str *s, const struct run_row *run)
 {
-	_cleanup_(freep) char *resume = xasprintf("cairn resume %s", p->run_id.s),
-			      *metrics = xasprintf("cairn metrics %s", p->run_id.s),
-			      *status = xasprintf("cairn status %s", p->run_id.s);
+	_cleanup_(freep) char *resume = xasprintf("cairn resume %s", p->run.id.s),
+			      *metrics = xasprintf("cairn metrics %s", p->run.id.s),
+			      *status = xasprintf("cairn status %s", p->run.id.s);
 	bool first = true;
 
 	switch (run->state) {
 	case RUN_SUCCEEDED:
-		if (p->has_metrics)
+		if (p->run.has_metrics)
 			add_next_line(s, &first, metrics);
-		if (p->result) {
+		if (p->run.result) {
 			_cleanup_(freep) char *get =
-				xasprintf("cairn get %s/%s", p->run_id.s, p->result);
+				xasprintf("cairn get %s/%s", p->run.id.s, p->run.result);
 
 			add_next_line(s, &first, get);
 		}
 		break;
 	case RUN_FAILED:
-		for (size_t i = 0; i < MIN(p->n_failed, ARRAY_LEN(p->failed)); i++) {
+		for (size_t i = 0; i < MIN(p->failed.n, ARRAY_LEN(p->failed.v)); i++) {
 			_cleanup_(str_deinit) struct str task = { 0 }, line = { 0 };
 
-			text_add_shell_quoted(&task, p->failed[i].s);
-			str_addf(&line, "cairn logs -r %s ", p->run_id.s);
+			text_add_shell_quoted(&task, p->failed.v[i].s);
+			str_addf(&line, "cairn logs -r %s ", p->run.id.s);
 			text_add_printable(&line, task.s, task.len);
 			add_next_line(s, &first, line.s);
 		}
@@ -145,29 +145,29 @@ static void add_next(const struct progress *p, struct str *s, const struct run_r
 
 void progress_has_metrics(struct progress *p)
 {
-	p->has_metrics = true;
+	p->run.has_metrics = true;
 }
 
 void progress_has_result(struct progress *p, const char *output)
 {
-	p->result = output;
+	p->run.result = output;
 }
 
 void progress_finish(struct progress *p, const struct run_row *run)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 	int64_t took = run->ended_ns > run->started_ns ? run->ended_ns - run->started_ns
-						       : progress_now(p) - p->started_ns;
+						       : progress_now(p) - p->run.started_ns;
 
-	if (p->finished)
+	if (p->run.finished)
 		return;
 	live_clear(p);
 	progress_flush(p);
-	p->finished = true;
+	p->run.finished = true;
 	if (!p->o.summary)
 		return;
-	if (!p->run_id.len)
-		text_add_printable(&p->run_id, run->id, strlen(run->id));
+	if (!p->run.id.len)
+		text_add_printable(&p->run.id, run->id, strlen(run->id));
 	add_head(p, &s, run, took);
 	if (p->o.verbosity >= 0) {
 		char hex[DIGEST_HEX_MAX];

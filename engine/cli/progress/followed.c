@@ -214,7 +214,7 @@ static void look(struct progress *p, struct row *r)
 
 void followed_poll(struct progress *p)
 {
-	if (!follows(p) || p->finished)
+	if (!follows(p) || p->run.finished)
 		return;
 	progress_flush(p);
 	for (size_t i = 0; i < p->n_rows; i++)
@@ -227,7 +227,7 @@ void followed_ended(struct progress *p, struct row *r, const struct content_id *
 {
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (!follows(p) || p->finished || p->o.verbosity < 1)
+	if (!follows(p) || p->run.finished || p->o.verbosity < 1)
 		return;
 	progress_flush(p);
 	if (log->kind != CONTENT_NONE && content_open(p->o.store, log, &fd, NULL) == 0)

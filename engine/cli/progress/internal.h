@@ -28,6 +28,38 @@ struct row {
 	struct str last_shown; /* the last reason for waiting that got a line; "": none did */
 };
 
+/* What is known of the run. */
+struct progress_run {
+	struct str id;
+	int64_t started_ns;
+	struct run_counts counts;
+	uint64_t n_running;
+	int64_t remaining_ns;
+	bool finished, has_metrics;
+	const char *result; /* or NULL */
+};
+
+/* The first lines of a list at the end. */
+struct progress_summary {
+	struct str v[3];
+	size_t n;
+};
+
+/* State of the plain form. */
+struct progress_lines {
+	double tokens; /* a token bucket that fills with time */
+	int64_t tokens_at, last_ns;
+	uint64_t unsaid;
+};
+
+/* The block on the terminal. */
+struct progress_block {
+	bool dirty;
+	int64_t frame_ns;
+	unsigned *drawn; /* columns of each line on the screen */
+	size_t n_drawn;
+};
+
 struct progress {
 	struct progress_options o;
 	struct run_observer observer;
@@ -35,34 +67,14 @@ struct progress {
 	struct loop_source *timer, *winch;
 	int64_t timer_at;
 	bool fixed_size;
-
-	/* What is known of the run. */
-	struct str run_id;
-	int64_t started_ns;
-	struct run_counts counts;
-	uint64_t n_running;
-	int64_t remaining_ns;
-	bool finished, has_metrics;
-	const char *result;   /* or NULL */
+	struct progress_run run;
 	VEC(struct row) rows; /* in order of start; slots from n_rows on are free */
 	size_t n_rows;
-	struct str failed[3]; /* names of tasks that failed, for the advice on what to type next */
-	size_t n_failed;
-	struct str exported[3]; /* lines of the end: what was exported, and where it is */
-	size_t n_exported;
-	uint64_t failed_attempt; /* this one was shown already */
-
-	struct {
-		double tokens; /* a token bucket that fills with time */
-		int64_t tokens_at, last_ns;
-		uint64_t unsaid;
-	} lines; /* state of the plain form */
-	struct {
-		bool dirty;
-		int64_t frame_ns;
-		unsigned *drawn; /* columns of each line on the screen */
-		size_t n_drawn;
-	} block;        /* the block on the terminal */
+	struct progress_summary failed;   /* names of tasks, for the advice on what to type next */
+	struct progress_summary exported; /* what was exported, and where it is */
+	uint64_t failed_attempt;          /* this one was shown already */
+	struct progress_lines lines;
+	struct progress_block block;
 	struct str buf; /* bytes that are written together */
 };
 

@@ -137,7 +137,7 @@ struct part {
 static size_t bar_parts(const struct progress *p, struct part *v)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
-	const struct run_counts *c = &p->counts;
+	const struct run_counts *c = &p->run.counts;
 	size_t n = 0;
 
 	if (c->failed) {
@@ -145,8 +145,8 @@ static size_t bar_parts(const struct progress *p, struct part *v)
 		snprintf(v[n++].text, sizeof(v->text), "%llu failed",
 			 (unsigned long long)c->failed);
 	}
-	if (p->remaining_ns >= 0 && progress_ended(c) < c->total) {
-		add_seconds(&s, p->remaining_ns);
+	if (p->run.remaining_ns >= 0 && progress_ended(c) < c->total) {
+		add_seconds(&s, p->run.remaining_ns);
 		v[n].style = STYLE_PLAIN;
 		snprintf(v[n++].text, sizeof(v->text), "%s left", s.s);
 	}
@@ -168,7 +168,7 @@ static size_t bar_parts(const struct progress *p, struct part *v)
 
 static void draw_bar_itself(struct progress *p, size_t columns)
 {
-	const struct run_counts *c = &p->counts;
+	const struct run_counts *c = &p->run.counts;
 	size_t full =
 		c->total ? (size_t)((double)columns * (double)MIN(progress_ended(c), c->total) /
 				    (double)c->total)
@@ -191,9 +191,9 @@ static void draw_bar(struct progress *p, int64_t now)
 	_cleanup_(str_deinit) struct str head = { 0 };
 	size_t n = bar_parts(p, parts), kept = 0, used, room = p->o.columns - 1;
 
-	str_addf(&head, "%llu/%llu  ", (unsigned long long)progress_ended(&p->counts),
-		 (unsigned long long)p->counts.total);
-	add_seconds(&head, now - p->started_ns);
+	str_addf(&head, "%llu/%llu  ", (unsigned long long)progress_ended(&p->run.counts),
+		 (unsigned long long)p->run.counts.total);
+	add_seconds(&head, now - p->run.started_ns);
 	if (head.len > room)
 		head.len = room;
 	for (used = head.len; kept < n && used + 2 + strlen(parts[kept].text) <= room; kept++)
@@ -244,7 +244,7 @@ static void on_timer(void *arg)
 void live_touch(struct progress *p)
 {
 	p->block.dirty = true;
-	if (!p->o.live || p->finished)
+	if (!p->o.live || p->run.finished)
 		return;
 	progress_draw(p, false);
 	if (p->block.dirty)
@@ -253,10 +253,10 @@ void live_touch(struct progress *p)
 
 void progress_draw(struct progress *p, bool now)
 {
-	if (!p->o.live || p->finished ||
+	if (!p->o.live || p->run.finished ||
 	    (!now && (!p->block.dirty || progress_now(p) - p->block.frame_ns < FRAME_NS)))
 		return;
-	if (p->counts.total) {
+	if (p->run.counts.total) {
 		int64_t at = progress_now(p);
 		unsigned up = physical_lines(p);
 
@@ -287,7 +287,7 @@ static void on_winch(void *arg, int signo)
 
 int progress_attach(struct progress *p, struct loop *loop, struct err *err)
 {
-	assert(!p->loop && !p->finished);
+	assert(!p->loop && !p->run.finished);
 	if (p->o.live && !p->fixed_size &&
 	    loop_add_signal(loop, SIGWINCH, on_winch, p, &p->winch, err) < 0)
 		return -1;

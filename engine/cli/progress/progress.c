@@ -104,8 +104,8 @@ void progress_status_line(struct progress *p)
 	lines_begin(p);
 	add_unsaid(p);
 	str_addf(&p->buf, "  %llu of %llu tasks, %llu running",
-		 (unsigned long long)progress_ended(&p->counts),
-		 (unsigned long long)p->counts.total, (unsigned long long)p->n_running);
+		 (unsigned long long)progress_ended(&p->run.counts),
+		 (unsigned long long)p->run.counts.total, (unsigned long long)p->run.n_running);
 	for (size_t i = 0; i < MIN(p->n_rows, (size_t)3); i++) {
 		str_addf(&p->buf, "%s%s ", i ? ", " : ": ", p->rows.v[i].name.s);
 		text_add_duration(&p->buf, (now - p->rows.v[i].started_ns) / NS_PER_S * NS_PER_S);
@@ -154,15 +154,15 @@ static void on_started(void *arg, const struct run_row *run, int64_t estimate_ns
 {
 	struct progress *p = arg;
 
-	str_reset(&p->run_id);
-	text_add_printable(&p->run_id, run->id, strlen(run->id));
-	p->started_ns = p->lines.last_ns = p->lines.tokens_at = progress_now(p);
-	p->block.frame_ns = p->started_ns + FIRST_FRAME_NS - FRAME_NS;
-	p->remaining_ns = estimate_ns > 0 ? estimate_ns : -1;
+	str_reset(&p->run.id);
+	text_add_printable(&p->run.id, run->id, strlen(run->id));
+	p->run.started_ns = p->lines.last_ns = p->lines.tokens_at = progress_now(p);
+	p->block.frame_ns = p->run.started_ns + FIRST_FRAME_NS - FRAME_NS;
+	p->run.remaining_ns = estimate_ns > 0 ? estimate_ns : -1;
 	if (p->o.verbosity < 0)
 		return;
 	lines_begin(p);
-	str_addf(&p->buf, "%s%s%s", progress_style(p, STYLE_BOLD), p->run_id.s,
+	str_addf(&p->buf, "%s%s%s", progress_style(p, STYLE_BOLD), p->run.id.s,
 		 progress_style(p, STYLE_PLAIN));
 	if (run->path) {
 		str_add(&p->buf, ": ");
@@ -181,9 +181,9 @@ static void on_progress(void *arg, const struct run_counts *counts, uint64_t run
 {
 	struct progress *p = arg;
 
-	p->counts = *counts;
-	p->n_running = running;
-	p->remaining_ns = remaining_ns;
+	p->run.counts = *counts;
+	p->run.n_running = running;
+	p->run.remaining_ns = remaining_ns;
 	live_touch(p);
 }
 
@@ -233,11 +233,11 @@ static void on_attempt_ended(void *arg, uint64_t attempt, const struct content_i
 
 static void remember_failed(struct progress *p, const char *task)
 {
-	if (p->n_failed < ARRAY_LEN(p->failed)) {
-		str_reset(&p->failed[p->n_failed]);
-		str_add(&p->failed[p->n_failed], task);
+	if (p->failed.n < ARRAY_LEN(p->failed.v)) {
+		str_reset(&p->failed.v[p->failed.n]);
+		str_add(&p->failed.v[p->failed.n], task);
 	}
-	p->n_failed++;
+	p->failed.n++;
 }
 
 /* The last lines of a log, indented. */
@@ -473,10 +473,10 @@ struct progress *progress_new(const struct progress_options *o)
 	if (!p->fixed_size)
 		cli_terminal_size(o->out, &p->o.columns, &p->o.lines);
 	p->o.columns = MAX(p->o.columns, 20u);
-	p->remaining_ns = -1;
+	p->run.remaining_ns = -1;
 	p->lines.tokens = LINES_BURST;
 	p->block.frame_ns = -FRAME_NS;
-	p->started_ns = p->lines.last_ns = progress_now(p);
+	p->run.started_ns = p->lines.last_ns = progress_now(p);
 	p->observer =
 		(struct run_observer){ .started = on_started,
 				       .progress = on_progress,
@@ -531,12 +531,12 @@ void progress_free(struct progress *p)
 		str_deinit(&p->rows.v[i].metric);
 		str_deinit(&p->rows.v[i].last_shown);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(p->failed); i++)
-		str_deinit(&p->failed[i]);
-	for (size_t i = 0; i < ARRAY_LEN(p->exported); i++)
-		str_deinit(&p->exported[i]);
+	for (size_t i = 0; i < ARRAY_LEN(p->failed.v); i++)
+		str_deinit(&p->failed.v[i]);
+	for (size_t i = 0; i < ARRAY_LEN(p->exported.v); i++)
+		str_deinit(&p->exported.v[i]);
 	VEC_FREE(&p->rows);
-	str_deinit(&p->run_id);
+	str_deinit(&p->run.id);
 	str_deinit(&p->buf);
 	free(p->block.drawn);
 	free(p);

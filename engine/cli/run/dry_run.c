@@ -260,12 +260,12 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 /* Printing alone needs no cluster. */
 static int find_cluster(struct dry_run *d, bool server, struct err *err)
 {
-	const char *namespace_ = d->s.config->kubernetes.namespace_;
+	const char *namespace_ = d->s.config->kubernetes.access.namespace_;
 	struct err why = { 0 };
 
 	if (cluster_access(d->s.config, d->cli->arena, &d->access, &why) == 0)
 		return 0;
-	if (server || why.code != ERR_NOT_FOUND || d->s.config->kubernetes.kubeconfig)
+	if (server || why.code != ERR_NOT_FOUND || d->s.config->kubernetes.access.kubeconfig)
 		return err_pass(err, &why);
 	d->access = (struct kube_access){ .namespace_ = namespace_ ? namespace_ : "default" };
 	return 0;

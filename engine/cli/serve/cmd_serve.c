@@ -23,9 +23,10 @@ static int find_lease(struct cli *cli, const struct cli_args *args, const char *
 
 	l->name = cli_value(args, "lease");
 	if (config_load(dir, diags, &c, NULL) == 0) {
-		o = (struct kube_access_options){ c->kubernetes.kubeconfig, c->kubernetes.context,
-						  c->kubernetes.namespace_, NULL,
-						  c->kubernetes.kubeconfig_is_projects };
+		o = (struct kube_access_options){ c->kubernetes.access.kubeconfig,
+						  c->kubernetes.access.context,
+						  c->kubernetes.access.namespace_, NULL,
+						  c->kubernetes.access.kubeconfig_is_projects };
 		if (!l->name && c->serve.lease)
 			l->name = arena_strdup(cli->arena, c->serve.lease);
 	}

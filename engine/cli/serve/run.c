@@ -27,12 +27,12 @@ static int check_store(struct session *s, const struct server *to, struct err *e
 		    strstr(to->url, "://[::1]");
 
 	if (store_is_shared(s->store) || near ||
-	    !str_eq(s->config->store_uri, s->config->local_store))
+	    !str_eq(s->config->store.uri, s->config->store.local))
 		return 0;
 	return err_set(err, ERR_INVALID,
 		       "--detach needs a store that the server sees as well: name an s3:// or "
 		       "gs:// store in cairn.yaml; this one is %s",
-		       s->config->store_uri);
+		       s->config->store.uri);
 }
 
 static int hand_over(struct cli *cli, struct server *to, const struct handover *h, struct err *err)

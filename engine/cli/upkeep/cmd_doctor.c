@@ -132,15 +132,15 @@ static void check_store(struct doctor *d)
 			d, DOCTOR_PROBLEM, "store",
 			"mend the network, the endpoint or the credentials; `cairn run --cache "
 			"off` works without it",
-			"%s doesn't answer as it should: %s", d->config->store_uri, err.msg);
+			"%s doesn't answer as it should: %s", d->config->store.uri, err.msg);
 	else if (is_open && there == 0)
-		doctor_found(d, DOCTOR_OK, "store", NULL, "%s", d->config->store_uri);
+		doctor_found(d, DOCTOR_OK, "store", NULL, "%s", d->config->store.uri);
 	else if (is_open)
 		doctor_found(d, DOCTOR_OK, "store", NULL,
-			     "%s answers; the first run makes the store", d->config->store_uri);
+			     "%s answers; the first run makes the store", d->config->store.uri);
 	else if (err.code == ERR_NOT_FOUND)
 		doctor_found(d, DOCTOR_OK, "store", NULL,
-			     "%s: not there yet; the first run makes it", d->config->store_uri);
+			     "%s: not there yet; the first run makes it", d->config->store.uri);
 	else
 		doctor_found(d, DOCTOR_PROBLEM, "store",
 			     err.code == ERR_NEWER ? "use the newer cairn that made it"

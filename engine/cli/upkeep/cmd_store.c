@@ -508,8 +508,8 @@ static int add_shared(const struct retention *ret, struct store *store, struct a
 static int gc_options(const struct cli_args *args, const struct config *config,
 		      struct store_gc_options *o, struct retention *ret, struct err *err)
 {
-	*ret = (struct retention){ .keep_runs = config->keep_runs,
-				   .keep_ns = config->keep_ns,
+	*ret = (struct retention){ .keep_runs = config->retention.runs,
+				   .keep_ns = config->retention.ns,
 				   .now_ns = clock_wall_ns() };
 	*o = (struct store_gc_options){ .now_ns = ret->now_ns,
 					.grace_ns = 3600 * NS_PER_S,

@@ -43,21 +43,21 @@ static int has_secret(struct kube_client *c, const char *ns, const char *name)
 static void look_at_store(struct doctor *d, struct kube_client *c, const char *ns)
 {
 	const struct config *k = d->config;
-	const char *endpoint = k->kubernetes.store_options.endpoint,
-		   *secret = k->kubernetes.store_secret;
-	bool anonymous = k->kubernetes.store_options.anonymous || k->store_options.anonymous;
+	const char *endpoint = k->kubernetes.store.options.endpoint,
+		   *secret = k->kubernetes.store.secret;
+	bool anonymous = k->kubernetes.store.options.anonymous || k->store.options.anonymous;
 	_cleanup_(freep) char *host = NULL;
 	struct addrinfo *addresses = NULL;
 
-	if (!str_has_prefix(k->store_uri, "s3:") && !str_has_prefix(k->store_uri, "gs:") &&
-	    !k->kubernetes.store_claim) {
+	if (!str_has_prefix(k->store.uri, "s3:") && !str_has_prefix(k->store.uri, "gs:") &&
+	    !k->kubernetes.store.claim) {
 		doctor_found(d, DOCTOR_WARNING, "pods",
 			     "name an s3:// or gs:// store in cairn.yaml",
-			     "can't reach the store %s", k->store_uri);
+			     "can't reach the store %s", k->store.uri);
 		return;
 	}
 	if (!endpoint)
-		endpoint = k->store_options.endpoint;
+		endpoint = k->store.options.endpoint;
 	if (endpoint) { /* "s3.example.org" of "https://s3.example.org:9000/x" */
 		const char *at = strstr(endpoint, "://");
 
@@ -79,26 +79,27 @@ static void look_at_store(struct doctor *d, struct kube_client *c, const char *n
 			"--from-literal=AWS_SECRET_ACCESS_KEY=…",
 			"the Secret %s with the store's credentials isn't in the namespace %s",
 			secret, ns);
-	else if (!secret && !k->kubernetes.store_account && !k->kubernetes.store_claim &&
+	else if (!secret && !k->kubernetes.store.account && !k->kubernetes.store.claim &&
 		 !anonymous)
 		doctor_found(d, DOCTOR_WARNING, "pods",
 			     "name a Secret as kubernetes.store_secret, or an account as "
 			     "kubernetes.store_account",
-			     "are given no credentials for the store %s", k->store_uri);
+			     "are given no credentials for the store %s", k->store.uri);
 	else
 		doctor_found(
 			d, DOCTOR_OK, "pods", NULL,
 			"are told to use the store %s; whether they reach it is seen with --deep",
-			k->store_uri);
+			k->store.uri);
 }
 
 void doctor_kubernetes(struct doctor *d)
 {
-	const struct kube_access_options o = { .kubeconfig = d->config->kubernetes.kubeconfig,
-					       .foreign =
-						       d->config->kubernetes.kubeconfig_is_projects,
-					       .context = d->config->kubernetes.context,
-					       .namespace_ = d->config->kubernetes.namespace_ };
+	const struct kube_access_options o = {
+		.kubeconfig = d->config->kubernetes.access.kubeconfig,
+		.foreign = d->config->kubernetes.access.kubeconfig_is_projects,
+		.context = d->config->kubernetes.access.context,
+		.namespace_ = d->config->kubernetes.access.namespace_
+	};
 	const struct kube_client_options co = { .qps = 50,
 						.burst = 100,
 						.retry_for_ns = 10 * NS_PER_S };

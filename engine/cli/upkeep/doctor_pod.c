@@ -121,7 +121,7 @@ static void attempt(struct doctor *d, struct trial *t)
 	else
 		doctor_found(d, DOCTOR_OK, "pod", NULL,
 			     "ran on %s, read from and wrote to %s; %s in all", t->node,
-			     d->config->store_uri, cli_duration(d->cli, took));
+			     d->config->store.uri, cli_duration(d->cli, took));
 	if (!t->ended) {
 		r->ops->cancel(r, a.id, false);
 		turn_until(t, END_NS);

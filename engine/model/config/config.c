@@ -72,8 +72,8 @@ static void read_store_options(const struct doc *d, const struct yaml_node *n, s
 {
 	static const char *const keys[] = { "endpoint", "region", "profile",
 					    "style",    "ca",     "anonymous" };
-	struct config_access a = { &c->store_options.endpoint, &c->store_options.region,
-				   &c->store_options.style, &c->store_options.anonymous };
+	struct config_access a = { &c->store.options.endpoint, &c->store.options.region,
+				   &c->store.options.style, &c->store.options.anonymous };
 	const struct yaml_node *v;
 
 	if (!doc_want_map(d, n, "`store_options`"))
@@ -81,11 +81,11 @@ static void read_store_options(const struct doc *d, const struct yaml_node *n, s
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	config_read_access(d, n, &a);
 	if ((v = yaml_get(n, "profile")))
-		c->store_options.profile = config_text(d, v, "`profile`");
+		c->store.options.profile = config_text(d, v, "`profile`");
 	if ((v = yaml_get(n, "ca")) && doc_want_text(d, v, "`ca`")) {
 		_cleanup_(freep) char *joined = fs_join(c->project_root, v->text);
 
-		c->store_options.ca = arena_strdup(c->arena, joined);
+		c->store.options.ca = arena_strdup(c->arena, joined);
 	}
 }
 
@@ -99,9 +99,9 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 		return;
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "runs")) && read_count(d, v, "`runs`", 1, INT64_MAX, &runs))
-		c->keep_runs = (uint64_t)runs;
-	if ((v = yaml_get(n, "age")) && read_duration(d, v, "`age`", &c->keep_ns) &&
-	    c->keep_ns == 0)
+		c->retention.runs = (uint64_t)runs;
+	if ((v = yaml_get(n, "age")) && read_duration(d, v, "`age`", &c->retention.ns) &&
+	    c->retention.ns == 0)
 		doc_error(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
 }
 
@@ -146,24 +146,25 @@ static void read_ignore(const struct doc *d, const struct yaml_node *n, struct c
 
 bool config_takes_results(const struct config *c)
 {
-	return !str_eq(c->cache, "off") || !str_eq(c->runner, "kubernetes");
+	return !str_eq(c->store.cache, "off") || !str_eq(c->runner, "kubernetes");
 }
 
 int config_choose_runner(struct config *c, const char *name, struct err *err)
 {
-	_cleanup_(freep) const char **names = xcalloc(c->n_clusters + 2, sizeof(*names));
+	_cleanup_(freep) const char **names = xcalloc(c->clusters.n + 2, sizeof(*names));
 	_cleanup_(str_deinit) struct str all = { 0 }, near = { 0 };
 	size_t n = 0;
 
 	names[n++] = "local";
 	names[n++] = "kubernetes";
-	for (size_t i = 0; i < c->n_clusters; i++)
-		names[n++] = c->clusters[i].name;
+	for (size_t i = 0; i < c->clusters.n; i++)
+		names[n++] = c->clusters.v[i].name;
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(name, names[i])) {
 			c->runner = names[i == 0 ? 0 : 1];
-			c->cluster = i < 2 ? NULL : names[i];
-			c->kubernetes = i < 2 ? c->unnamed : c->clusters[i - 2].kubernetes;
+			c->clusters.chosen = i < 2 ? NULL : names[i];
+			c->kubernetes =
+				i < 2 ? c->clusters.unnamed : c->clusters.v[i - 2].kubernetes;
 			return 0;
 		}
 	for (size_t i = 0; i < n; i++)
@@ -227,12 +228,12 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		if (problem)
 			doc_error(d, v, "`store`: `%.80s`: %s", v->text, problem);
 		else
-			c->store_uri = uri;
+			c->store.uri = uri;
 	}
 	if ((v = yaml_get(root, "cache")))
-		read_choice(d, v, "`cache`", cache_modes, ARRAY_LEN(cache_modes), &c->cache);
+		read_choice(d, v, "`cache`", cache_modes, ARRAY_LEN(cache_modes), &c->store.cache);
 	if ((v = yaml_get(root, "cache_size")) &&
-	    read_bytes(d, v, "`cache_size`", &c->cache_bytes) && c->cache_bytes == 0)
+	    read_bytes(d, v, "`cache_size`", &c->store.cache_bytes) && c->store.cache_bytes == 0)
 		doc_error(d, v,
 			  "`cache_size` must be more than 0; leave it out to keep everything");
 	if ((v = yaml_get(root, "ignore")))
@@ -252,13 +253,13 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 	if ((v = yaml_get(root, "salt")) && doc_want_scalar(d, v, "`salt`"))
 		c->salt = doc_text(d, v);
 	if ((v = yaml_get(root, "jobs")) && read_count(d, v, "`jobs`", 0, CONFIG_JOBS_MAX, &count))
-		c->jobs = (uint32_t)count;
+		c->limits.jobs = (uint32_t)count;
 	if ((v = yaml_get(root, "resources")) && doc_want_map(d, v, "`resources`")) {
 		doc_check_keys(d, v, resources, ARRAY_LEN(resources));
-		read_machine(d, v, "; leave it out for all that the machine has", &c->cpu_milli,
-			     &c->memory_bytes);
+		read_machine(d, v, "; leave it out for all that the machine has",
+			     &c->limits.cpu_milli, &c->limits.memory_bytes);
 		if ((v = yaml_get(v, "gpu")) && read_count(d, v, "`gpu`", 0, 1024, &count))
-			c->gpus = (int32_t)count;
+			c->limits.gpus = (int32_t)count;
 	}
 	if ((v = yaml_get(root, "retention")))
 		read_retention(d, v, c);
@@ -317,13 +318,13 @@ static void read_variables(struct config *c, struct diag_list *diags)
 		if (problem)
 			bad_variable(diags, "CAIRN_STORE", problem);
 		else
-			c->store_uri = uri;
+			c->store.uri = uri;
 	}
 	if ((v = variable("CAIRN_CACHE"))) {
 		for (size_t i = 0; i < ARRAY_LEN(cache_modes); i++)
 			if (strcmp(v, cache_modes[i]) == 0)
-				c->cache = cache_modes[i];
-		if (strcmp(v, c->cache) != 0)
+				c->store.cache = cache_modes[i];
+		if (strcmp(v, c->store.cache) != 0)
 			bad_variable(diags, "CAIRN_CACHE", "must be read-write, read-only or off");
 	}
 	if ((v = variable("CAIRN_RUNNER")) &&
@@ -337,7 +338,7 @@ static void read_variables(struct config *c, struct diag_list *diags)
 			bad_variable(diags, "CAIRN_JOBS",
 				     "must be a number of tasks to run at once");
 		else
-			c->jobs = (uint32_t)jobs;
+			c->limits.jobs = (uint32_t)jobs;
 	}
 }
 
@@ -358,12 +359,12 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	c = arena_alloc(arena, sizeof(*c));
 	*c = (struct config){ .project_root = arena_strdup(arena, root),
 			      .runner = "local",
-			      .cache = cache_modes[0],
+			      .store.cache = cache_modes[0],
 			      .workspace = workspaces[0],
-			      .gpus = -1,
+			      .limits.gpus = -1,
 			      .reference_above = GIB,
 			      .arena = arena };
-	c->store_options.style = styles[0];
+	c->store.options.style = styles[0];
 	c->ignore = none;
 	config_kubernetes_init(c);
 	joined = named ? fs_join(cwd ? cwd : root, named) : fs_join(root, ".cairn");
@@ -373,7 +374,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		config_free(c);
 		return -1;
 	}
-	c->local_store = arena_printf(arena, "%s/store", dir);
+	c->store.local = arena_printf(arena, "%s/store", dir);
 	c->uses_dir = arena_printf(arena, "%s/uses", dir);
 	r = load_file(c, diags, err);
 	read_variables(c, diags);
@@ -383,26 +384,26 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		config_free(c);
 		return r;
 	}
-	if (!c->store_uri)
-		c->store_uri = c->local_store;
+	if (!c->store.uri)
+		c->store.uri = c->store.local;
 	*ret = c;
 	return 0;
 }
 
 bool config_store_is_shared(const struct config *c)
 {
-	return strstr(c->store_uri, "://") != NULL;
+	return strstr(c->store.uri, "://") != NULL;
 }
 
 const char *config_store_dir(const struct config *c)
 {
-	return config_store_is_shared(c) ? c->local_store : c->store_uri;
+	return config_store_is_shared(c) ? c->store.local : c->store.uri;
 }
 
 void config_free(struct config *c)
 {
 	if (!c)
 		return;
-	json_decref(c->placements);
+	json_decref(c->clusters.placements);
 	arena_free(c->arena);
 }

@@ -85,79 +85,118 @@
 #define CONFIG_JOBS_MAX  100000
 #define CONFIG_ARRAY_MAX 1024 /* as the runner has it */
 
+/* How the cluster is reached; NULL, 0: not given. */
+struct config_cluster_access {
+	const char *context, *namespace_, *kubeconfig; /* kubeconfig is an absolute path */
+	bool kubeconfig_is_projects; /* it lies in the project: the user didn't choose what it says
+				      */
+	uint32_t requests_per_second, requests_burst;
+};
+
+struct config_store_options {
+	const char *endpoint, *region, *profile, *ca; /* NULL: not given; ca is an absolute path */
+	const char *style;                            /* "auto" (default), "path" or "virtual" */
+	bool anonymous;
+};
+
+/* How pods reach the store. */
+struct config_pod_store {
+	const char *secret, *account, *ca, *claim;
+	struct config_store_options options; /* keys that aren't given: as for this machine */
+};
+
+/* 0: not given. */
+struct config_sidecar {
+	uint32_t cpu_milli;
+	uint64_t memory_bytes;
+};
+
+struct config_node_cache {
+	const char *host_path, *claim; /* one of them, or none */
+	uint64_t bytes;                /* 0: not given */
+};
+
+/* How long a stage of a pod may take. */
+struct config_within {
+	int64_t schedule_ns, image_ns, gang_ns, lost_ns, upload_ns, save_ns;
+};
+
 /* `kubernetes` of cairn.yaml. */
 struct config_kubernetes {
-	const char *context, *namespace_,
-		*kubeconfig;         /* NULL: not given; kubeconfig is an absolute path */
-	bool kubeconfig_is_projects; /* it lies in the project: the user didn't choose
-					what it says */
+	struct config_cluster_access access;
 	const char *image, *image_pull_policy;
-	const char *store_secret, *store_account, *store_ca, *store_claim, *secrets;
-	struct {
-		const char *endpoint, *region, *style;
-		bool anonymous;
-	} store_options; /* for pods; keys that aren't given: as for this machine */
-	const char *cloud;
+	struct config_pod_store store;
+	const char *secrets, *cloud;
 	const char *const *registries; /* NULL-terminated, never NULL: "host:port" */
 	uint32_t jobs, array;          /* 0: not given */
-	uint32_t sidecar_cpu_milli;    /* 0: not given, as all of these */
-	uint64_t sidecar_memory_bytes;
-	struct {
-		const char *host_path, *claim; /* one of them, or none */
-		uint64_t bytes;                /* 0: not given */
-	} cache;
-	int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns,
-		upload_within_ns;
-	int64_t save_within_ns;
-	uint32_t requests_per_second, requests_burst;
+	struct config_sidecar sidecar;
+	struct config_node_cache cache;
+	struct config_within within;
+	int64_t ttl_ns;
 	json_t *placement; /* the keys of placement.h, an object; goes with the config */
+};
+
+struct config_store {
+	const char *uri;      /* absolute path of a directory, or an s3://, gs:// URI. Default
+				 <state_dir>/store */
+	const char *local;    /* absolute path of the directory in front of a shared store:
+				 <state_dir>/store */
+	const char *cache;    /* "read-write" (default), "read-only" or "off" */
+	uint64_t cache_bytes; /* 0: any number */
+	struct config_store_options options;
+};
+
+struct config_cluster {
+	const char *name;
+	struct config_kubernetes kubernetes;
+};
+
+/* `kubernetes.contexts`: clusters by name. What one of them doesn't say is as in the block. */
+struct config_clusters {
+	const struct config_cluster *v;
+	size_t n;
+	const char *chosen;               /* NULL: none of these, but what the block says */
+	struct config_kubernetes unnamed; /* what the block says */
+	json_t *placements;               /* holds all of them */
+};
+
+/* NULL: not given; the URL has no slash at its end. */
+struct config_serve {
+	const char *lease, *url, *project;
+};
+
+/* Of all local tasks together. */
+struct config_limits {
+	uint32_t jobs;         /* 0: one a cpu */
+	uint32_t cpu_milli;    /* 0: what the machine has */
+	uint64_t memory_bytes; /* likewise */
+	int32_t gpus;          /* -1: find out */
+};
+
+/* What gc keeps. */
+struct config_retention {
+	uint64_t runs; /* 0: all */
+	int64_t ns;    /* 0: for ever */
 };
 
 struct config {
 	const char *project_root; /* absolute */
 	const char *state_dir;    /* absolute: <root>/.cairn, or CAIRN_DIR */
 	const char *uses_dir;     /* <state_dir>/uses: what steps use from elsewhere */
-	const char *store_uri;    /* absolute path of a directory, or an s3://, gs:// URI. Default
-				     <state_dir>/store */
-	const char *local_store;  /* absolute path of the directory in front of a shared store:
-				     <state_dir>/store */
-	const char *cache;        /* "read-write" (default), "read-only" or "off" */
-	uint64_t cache_bytes;     /* 0: any number */
-	struct {
-		const char *endpoint, *region, *profile,
-			*ca;       /* NULL: not given; ca is an absolute path */
-		const char *style; /* "auto" (default), "path" or "virtual" */
-		bool anonymous;
-	} store_options;
+	struct config_store store;
 	const char *const *ignore; /* NULL-terminated, never NULL: as content_put_options has it */
 	uint64_t reference_above;  /* bytes of an input by URI above which it is referenced, not
 				      copied. Default 1 GiB */
-	const char *runner;        /* "local" (default) or "kubernetes"; see `cluster`, too */
+	const char *runner;        /* "local" (default) or "kubernetes"; see `clusters`, too */
 	const char *workspace;     /* "auto" (default), "mount", "link" or "copy" */
 	struct step_sandbox sandbox;
 	bool audit; /* the first execution of each step reports undeclared reads */
 	struct config_kubernetes kubernetes; /* of the chosen cluster */
-	/* `kubernetes.contexts`: clusters by name. What one of them doesn't say is as in the block.
-	 */
-	const struct config_cluster {
-		const char *name;
-		struct config_kubernetes kubernetes;
-	} * clusters;
-	size_t n_clusters;
-	const char *cluster; /* the chosen one; NULL: none of these, but what the block says */
-	struct config_kubernetes unnamed; /* what the block says */
-	json_t *placements;               /* holds all of them */
-	struct {
-		const char *lease, *url,
-			*project; /* NULL: not given; the URL has no slash at its end */
-	} serve;
-	const char *salt;      /* project salt of every key, or NULL */
-	uint32_t jobs;         /* 0: one a cpu */
-	uint32_t cpu_milli;    /* limit of all local tasks; 0: what the machine has */
-	uint64_t memory_bytes; /* likewise */
-	int32_t gpus;          /* -1: find out */
-	uint64_t keep_runs;    /* retention for gc; 0: all */
-	int64_t keep_ns;       /* 0: for ever */
+	struct config_clusters clusters;
+	struct config_serve serve;
+	const char *salt; /* project salt of every key, or NULL */
+	struct config_limits limits;
+	struct config_retention retention;
 	struct arena *arena;
 };
 

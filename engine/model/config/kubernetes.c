@@ -33,10 +33,10 @@ void config_kubernetes_init(struct config *c)
 	static const char *const none[] = { NULL };
 
 	c->kubernetes.registries = none;
-	c->placements = json_array();
+	c->clusters.placements = json_array();
 	c->kubernetes.placement = json_object();
-	json_array_append_new(c->placements, c->kubernetes.placement);
-	c->unnamed = c->kubernetes;
+	json_array_append_new(c->clusters.placements, c->kubernetes.placement);
+	c->clusters.unnamed = c->kubernetes;
 }
 
 /* A symbolic link counts as its target. A file that can't be found counts as the project's. */
@@ -47,8 +47,8 @@ static void read_kubeconfig(const struct doc *d, const struct yaml_node *v, stru
 				   : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
 	_cleanup_(freep) char *real = realpath(path, NULL), *root = realpath(c->project_root, NULL);
 
-	c->kubernetes.kubeconfig = path;
-	c->kubernetes.kubeconfig_is_projects = !real || !root || fs_is_inside(root, real);
+	c->kubernetes.access.kubeconfig = path;
+	c->kubernetes.access.kubeconfig_is_projects = !real || !root || fs_is_inside(root, real);
 }
 
 static void read_registries(const struct doc *d, const struct yaml_node *n, struct config *c)
@@ -82,17 +82,17 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 	const struct {
 		const char *key, **ret;
 	} names[] = {
-		{ "store_secret", &c->kubernetes.store_secret },
-		{ "store_account", &c->kubernetes.store_account },
-		{ "store_ca", &c->kubernetes.store_ca },
-		{ "store_claim", &c->kubernetes.store_claim },
+		{ "store_secret", &c->kubernetes.store.secret },
+		{ "store_account", &c->kubernetes.store.account },
+		{ "store_ca", &c->kubernetes.store.ca },
+		{ "store_claim", &c->kubernetes.store.claim },
 		{ "secrets", &c->kubernetes.secrets },
 	};
 	static const char *const keys[] = { "endpoint", "region", "style", "anonymous" };
-	struct config_access a = { &c->kubernetes.store_options.endpoint,
-				   &c->kubernetes.store_options.region,
-				   &c->kubernetes.store_options.style,
-				   &c->kubernetes.store_options.anonymous };
+	struct config_access a = { &c->kubernetes.store.options.endpoint,
+				   &c->kubernetes.store.options.region,
+				   &c->kubernetes.store.options.style,
+				   &c->kubernetes.store.options.anonymous };
 	const struct yaml_node *v;
 	char what[32];
 
@@ -166,12 +166,12 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		int64_t *ret;
 	} times[] = {
 		{ "ttl", &c->kubernetes.ttl_ns },
-		{ "schedule_within", &c->kubernetes.schedule_within_ns },
-		{ "image_within", &c->kubernetes.image_within_ns },
-		{ "gang_within", &c->kubernetes.gang_within_ns },
-		{ "lost_within", &c->kubernetes.lost_within_ns },
-		{ "upload_within", &c->kubernetes.upload_within_ns },
-		{ "save_within", &c->kubernetes.save_within_ns },
+		{ "schedule_within", &c->kubernetes.within.schedule_ns },
+		{ "image_within", &c->kubernetes.within.image_ns },
+		{ "gang_within", &c->kubernetes.within.gang_ns },
+		{ "lost_within", &c->kubernetes.within.lost_ns },
+		{ "upload_within", &c->kubernetes.within.upload_ns },
+		{ "save_within", &c->kubernetes.within.save_ns },
 	};
 	static const char *const requests[] = { "per_second", "burst" };
 	static const char *const sidecar[] = { "cpu", "memory" };
@@ -195,15 +195,15 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		doc_check_keys(d, v, requests, ARRAY_LEN(requests));
 		if ((rate = yaml_get(v, "per_second")) &&
 		    read_count(d, rate, "`per_second`", 1, 100000, &count))
-			c->kubernetes.requests_per_second = (uint32_t)count;
+			c->kubernetes.access.requests_per_second = (uint32_t)count;
 		if ((rate = yaml_get(v, "burst")) &&
 		    read_count(d, rate, "`burst`", 1, 100000, &count))
-			c->kubernetes.requests_burst = (uint32_t)count;
+			c->kubernetes.access.requests_burst = (uint32_t)count;
 	}
 	if ((v = yaml_get(n, "sidecar")) && doc_want_map(d, v, "`sidecar`")) {
 		doc_check_keys(d, v, sidecar, ARRAY_LEN(sidecar));
 		read_machine(d, v, "; leave it out for the default",
-			     &c->kubernetes.sidecar_cpu_milli, &c->kubernetes.sidecar_memory_bytes);
+			     &c->kubernetes.sidecar.cpu_milli, &c->kubernetes.sidecar.memory_bytes);
 	}
 }
 
@@ -216,24 +216,24 @@ static void check_together(const struct doc *d, const struct yaml_node *n, const
 	const struct yaml_node *v;
 	size_t i;
 
-	if (c->kubernetes.store_account && of_steps &&
-	    strcmp(of_steps, c->kubernetes.store_account) != 0)
+	if (c->kubernetes.store.account && of_steps &&
+	    strcmp(of_steps, c->kubernetes.store.account) != 0)
 		doc_error(d, (v = yaml_get(n, "service_account")) ? v : n,
 			  "a pod has one service account: `store_account` is another one");
 	json_array_foreach(
 		json_object_get(placement, "env_from"), i,
-		secret) if (str_eq(json_string_value(secret), c->kubernetes.store_secret))
+		secret) if (str_eq(json_string_value(secret), c->kubernetes.store.secret))
 		doc_error(d, (v = yaml_get(n, "env_from")) ? v : n,
 			  "`%s` has the store's credentials, which a step's program "
 			  "doesn't get",
-			  c->kubernetes.store_secret);
-	if (c->kubernetes.store_claim &&
+			  c->kubernetes.store.secret);
+	if (c->kubernetes.store.claim &&
 	    (c->kubernetes.cache.host_path || c->kubernetes.cache.claim))
 		doc_error(
 			d, (v = yaml_get(n, "cache")) ? v : n,
 			"`cache` is for a store in a bucket: `store_claim` is in a volume already");
-	if (c->kubernetes.store_claim &&
-	    (c->kubernetes.store_secret || c->kubernetes.store_account))
+	if (c->kubernetes.store.claim &&
+	    (c->kubernetes.store.secret || c->kubernetes.store.account))
 		doc_error(d, (v = yaml_get(n, "store_claim")) ? v : n,
 			  "`store_claim` is a store in a volume: it takes no credentials");
 }
@@ -248,9 +248,9 @@ void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, stru
 		return;
 	placement_read_kubernetes(d, n, own_keys, ARRAY_LEN(own_keys), c->kubernetes.placement);
 	if ((v = yaml_get(n, "context")) && doc_want_scalar(d, v, "`context`"))
-		c->kubernetes.context = doc_text(d, v);
+		c->kubernetes.access.context = doc_text(d, v);
 	if ((v = yaml_get(n, "namespace")))
-		placement_read_name(d, v, "`namespace`", &c->kubernetes.namespace_);
+		placement_read_name(d, v, "`namespace`", &c->kubernetes.access.namespace_);
 	if ((v = yaml_get(n, "kubeconfig")) && doc_want_scalar(d, v, "`kubeconfig`"))
 		read_kubeconfig(d, v, c);
 	if ((v = yaml_get(n, "cloud")))
@@ -267,7 +267,7 @@ void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, stru
 		read_cache(d, v, c);
 	read_limits(d, n, c);
 	check_together(d, n, c);
-	c->unnamed = c->kubernetes;
+	c->clusters.unnamed = c->kubernetes;
 	if ((v = yaml_get(n, "contexts")))
 		read_contexts(d, v, c);
 }
@@ -281,7 +281,7 @@ static void read_contexts(const struct doc *d, const struct yaml_node *n, struct
 	list = arena_alloc(c->arena, (n->len + 1) * sizeof(*list));
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *v = n->pairs[i].value;
-		struct config_cluster *to = &list[c->n_clusters];
+		struct config_cluster *to = &list[c->clusters.n];
 		struct config of = *c;
 
 		if (!placement_read_name(d, key, "the name of a cluster", &to->name) ||
@@ -296,12 +296,12 @@ static void read_contexts(const struct doc *d, const struct yaml_node *n, struct
 			doc_error(d, yaml_get(v, "contexts"), "`contexts` has no `contexts`");
 			continue;
 		}
-		of.kubernetes.context = to->name;
+		of.kubernetes.access.context = to->name;
 		of.kubernetes.placement = json_deep_copy(c->kubernetes.placement);
-		json_array_append_new(c->placements, of.kubernetes.placement);
+		json_array_append_new(c->clusters.placements, of.kubernetes.placement);
 		config_read_kubernetes(d, v, &of);
 		to->kubernetes = of.kubernetes;
-		c->n_clusters++;
+		c->clusters.n++;
 	}
-	c->clusters = list;
+	c->clusters.v = list;
 }

@@ -6,7 +6,7 @@
  * function resolves it. A reference is changed in place: REF_UNRESOLVED becomes its final kind, or
  * REF_BROKEN after its error was reported. `step.dir` becomes a constant.
  *
- * Steps are found by name in constant time (loader.step_index). The dependencies of a step are
+ * Steps are found by name in constant time (loader.names.steps). The dependencies of a step are
  * folded with one mark per needed step (resolver.mark), so that the time is linear in references.
  *
  * A reference to what crosses the border of a used pipeline becomes what it stands for
@@ -167,13 +167,13 @@ static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dot
 		return resolver_fail(rs, ref, "the step file has no param `%s`%s", name,
 				     param_hint(name, f->params, f->n_params, l->scratch));
 	}
-	i = (uintptr_t)map_get_str(l->param_index, name);
+	i = (uintptr_t)map_get_str(l->names.params, name);
 	if (!i) {
 		const char *near = "";
 
-		if (l->at->n_params > 0 && diag_errors(l->diags) < DIAG_MAX)
-			near = param_hint(name, l->params.v + l->at->first_param, l->at->n_params,
-					  l->scratch);
+		if (l->using.at->n_params > 0 && diag_errors(l->diags) < DIAG_MAX)
+			near = param_hint(name, l->params.v + l->using.at->first_param,
+					  l->using.at->n_params, l->scratch);
 
 		if (!*near && strchr(name, '-'))
 			near = " (a difference has blanks around `-`)";
@@ -193,10 +193,10 @@ static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dot
 			rs, ref,
 			"write `inputs.NAME`; a path in it goes behind: ${{ inputs.NAME }}/path");
 	if (rs->place == AT_FROM || rs->place == AT_EACH) { /* content of the pipeline */
-		i = (size_t)(uintptr_t)map_get_str(rs->l->input_index, d->first);
+		i = (size_t)(uintptr_t)map_get_str(rs->l->names.inputs, d->first);
 		if (!i)
 			return resolver_fail(rs, ref, "the pipeline has no input `%s`%s", d->first,
-					     doc_suggest_key(rs->l, d->first, rs->l->input_index));
+					     doc_suggest_key(rs->l, d->first, rs->l->names.inputs));
 		if (i & BOUND_BIT)
 			return resolver_stand_for(rs, ref,
 						  &rs->b->use->bound[(i & ~BOUND_BIT) - 1]);
@@ -210,7 +210,7 @@ static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dot
 	i = find_name(&rs->b->input_names, d->first, s->n_inputs, input_name, s);
 	if (i < s->n_inputs)
 		return set_ref(rs, ref, REF_INPUT, (uint32_t)i, d->first);
-	if (!rs->in_file && map_get_str(rs->l->input_index, d->first))
+	if (!rs->in_file && map_get_str(rs->l->names.inputs, d->first))
 		return resolver_fail(
 			rs, ref,
 			"step `%s` doesn't declare input `%s`: add `inputs: {%s: \"${{ "
@@ -375,10 +375,10 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 		return resolver_fail(rs, ref,
 				     "write `steps.STEP.outputs.NAME`, `steps.STEP.metrics.NAME`, "
 				     "`steps.STEP.values.NAME`, or `steps.STEP.state`");
-	i = (uintptr_t)map_get_str(rs->l->step_index, d->first);
+	i = (uintptr_t)map_get_str(rs->l->names.steps, d->first);
 	if (!i)
 		return resolver_fail(rs, ref, "there is no step `%s`%s", d->first,
-				     doc_suggest_key(rs->l, d->first, rs->l->step_index));
+				     doc_suggest_key(rs->l, d->first, rs->l->names.steps));
 	if (!(i & USE_BIT) && rs->s->repeat && i - 1 == rs->s->index)
 		return resolve_itself(rs, ref, d);
 	if (rs->place == AT_THEN && !rs->s->repeat) { /* that was reported */

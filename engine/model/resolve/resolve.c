@@ -421,7 +421,7 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	resolve_inherited_conditions(rs);
 	for (size_t i = 0; i < b->needs.n; i++) {
 		const struct need *need = &b->needs.v[i];
-		uintptr_t found = (uintptr_t)map_get_str(rs->l->step_index, need->name);
+		uintptr_t found = (uintptr_t)map_get_str(rs->l->names.steps, need->name);
 
 		if (found & USE_BIT)
 			continue; /* need_used() */
@@ -431,7 +431,7 @@ static void resolve_build(struct resolver *rs, struct build *b)
 			doc_error_at(rs->l->diags, &need->pos,
 				     "step `%s` needs `%s`, which does not exist%s", s->name,
 				     need->name,
-				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
+				     doc_suggest_key(rs->l, need->name, rs->l->names.steps));
 	}
 }
 

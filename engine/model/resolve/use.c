@@ -175,11 +175,11 @@ void resolve_using(struct resolver *rs, struct use *use, uint32_t number)
 	for (size_t i = 0; i < use->by->needs.n; i++) {
 		const struct need *need = &use->by->needs.v[i];
 
-		if (!map_get_str(rs->l->step_index, need->name))
+		if (!map_get_str(rs->l->names.steps, need->name))
 			doc_error_at(rs->l->diags, &need->pos,
 				     "step `%s` needs `%s`, which does not exist%s", rs->s->name,
 				     need->name,
-				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
+				     doc_suggest_key(rs->l, need->name, rs->l->names.steps));
 	}
 }
 
@@ -224,7 +224,7 @@ static void need_all(struct resolver *rs, const struct build *of, bool own)
 {
 	for (size_t i = 0; i < of->needs.n; i++) {
 		const struct need *need = &of->needs.v[i];
-		uintptr_t found = (uintptr_t)map_get_str(of->use->step_index, need->name);
+		uintptr_t found = (uintptr_t)map_get_str(of->use->names.steps, need->name);
 
 		if (found & USE_BIT)
 			need_used(rs, rs->l->uses.v[found & ~USE_BIT], &need->pos);

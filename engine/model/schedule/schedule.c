@@ -63,7 +63,7 @@ static void read_schedule_param(struct loader *l, const struct param_node *param
 {
 	const struct doc *d = &l->doc;
 	const struct yaml_node *key = param->key, *n = param->value;
-	size_t i = (size_t)(uintptr_t)map_get_str(l->param_index, param->name);
+	size_t i = (size_t)(uintptr_t)map_get_str(l->names.params, param->name);
 	struct err err = { 0 };
 	struct value v, fit;
 
@@ -114,12 +114,12 @@ static void read_on_change(struct loader *l, const struct yaml_node *n, struct s
 	uint32_t *inputs = arena_alloc(l->arena, (n_names + 1) * sizeof(*inputs));
 
 	for (size_t i = 0; i < n_names; i++) {
-		size_t at = (size_t)(uintptr_t)map_get_str(l->input_index, names[i]->text);
+		size_t at = (size_t)(uintptr_t)map_get_str(l->names.inputs, names[i]->text);
 
 		if (at == 0)
 			doc_error(d, names[i], "the pipeline has no input `%.60s`%s",
 				  names[i]->text,
-				  doc_suggest_key(l, names[i]->text, l->input_index));
+				  doc_suggest_key(l, names[i]->text, l->names.inputs));
 		else if (l->inputs.v[at - 1].origin != INPUT_PATH)
 			doc_error(d, names[i],
 				  "`on_change` watches paths in the project; input `%.60s` is none",

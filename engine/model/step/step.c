@@ -574,10 +574,10 @@ static void match_inputs(struct loader *l, struct use *use)
 	const struct step *s = use->by->s;
 
 	for (size_t i = 0; i < s->n_inputs; i++)
-		if (!map_get_str(use->input_index, s->inputs[i].name))
+		if (!map_get_str(use->names.inputs, s->inputs[i].name))
 			doc_error_at(l->diags, &s->inputs[i].pos, "`%s` has no input `%s`%s",
 				     doc_name(use->doc), s->inputs[i].name,
-				     doc_suggest_key(l, s->inputs[i].name, use->input_index));
+				     doc_suggest_key(l, s->inputs[i].name, use->names.inputs));
 }
 
 void read_using_step(struct loader *l, struct use *use)

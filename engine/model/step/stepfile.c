@@ -50,7 +50,7 @@ static int read_file(struct step_file *f, struct err *err)
 {
 	struct doc *d = &f->doc;
 	struct loader *l = d->l;
-	int r = l->fetch(l->fetch_arg, d->path, &d->bytes, &d->len, err);
+	int r = l->files.fetch(l->files.arg, d->path, &d->bytes, &d->len, err);
 
 	if (r == 1)
 		return err_set(err, ERR_NOT_FOUND, "step file `%s` does not exist%s%s",
@@ -97,7 +97,7 @@ static struct step_file *get(const struct doc *like, const struct doc *user,
 
 	if (like->root)
 		path = arena_printf(l->arena, "%s/%s", like->root, path);
-	slot = map_slot_str(l->step_files, path);
+	slot = map_slot_str(l->files.steps, path);
 	if (*slot)
 		return *slot;
 	f = new_file(l, path, &at);
@@ -107,7 +107,7 @@ static struct step_file *get(const struct doc *like, const struct doc *user,
 	f->doc.dir = arena_strdup(l->arena, dir);
 	f->doc.file = arena_strdup(l->arena, shown);
 	*slot = f;
-	VEC_PUSH(&l->step_file_list, f);
+	VEC_PUSH(&l->files.list, f);
 	if (read_file(f, &err) < 0) {
 		doc_error(user, uses, "%s", err.msg);
 		f->broken = true;
@@ -127,7 +127,7 @@ static bool read_run_file(struct doc *in, const struct doc *user, const struct y
 	struct loader *l = user->l;
 	const struct pos at = doc_pos(user, uses);
 	const char *path = arena_printf(l->arena, "%s/" EXTERNAL_RUN_FILE, in->root);
-	void **slot = map_slot_str(l->step_files, path);
+	void **slot = map_slot_str(l->files.steps, path);
 	struct step_file *f = *slot;
 	const struct yaml_node *root, *pipeline, *content;
 	struct map *map;
@@ -136,7 +136,7 @@ static bool read_run_file(struct doc *in, const struct doc *user, const struct y
 	if (!f) {
 		f = *slot = new_file(l, path, &at);
 		f->doc.root = in->root;
-		VEC_PUSH(&l->step_file_list, f);
+		VEC_PUSH(&l->files.list, f);
 		if (read_file(f, &err) < 0) {
 			doc_error(user, uses, "%s", err.msg);
 			f->broken = true;
@@ -155,10 +155,10 @@ static bool read_run_file(struct doc *in, const struct doc *user, const struct y
 		return false;
 	}
 	*ret_path = pipeline->text;
-	in->content = map_get_str(l->contents, in->root);
+	in->content = map_get_str(l->files.contents, in->root);
 	if (in->content)
 		return true;
-	*map_slot_str(l->contents, in->root) = map = map_new();
+	*map_slot_str(l->files.contents, in->root) = map = map_new();
 	for (size_t i = 0; i < content->len; i++)
 		if (content->pairs[i].value->kind == YAML_KIND_SCALAR)
 			*map_slot_str(map, content->pairs[i].key->text) =
@@ -186,7 +186,7 @@ static struct step_file *get_elsewhere(const struct doc *d, const struct yaml_no
 	in.root = what.root;
 	in.origin = what.text;
 	path = what.path;
-	if (l->bring && l->bring(l->fetch_arg, &what, &err) < 0) {
+	if (l->files.bring && l->files.bring(l->files.arg, &what, &err) < 0) {
 		doc_error(d, uses, "%s: %s", what.text, err.msg);
 		return broken_file(d, uses);
 	}

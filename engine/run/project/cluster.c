@@ -25,10 +25,11 @@
 int cluster_access(const struct config *c, struct arena *arena, struct kube_access *ret,
 		   struct err *err)
 {
-	const struct kube_access_options o = { .kubeconfig = c->kubernetes.kubeconfig,
-					       .foreign = c->kubernetes.kubeconfig_is_projects,
-					       .context = c->kubernetes.context,
-					       .namespace_ = c->kubernetes.namespace_ };
+	const struct kube_access_options o = { .kubeconfig = c->kubernetes.access.kubeconfig,
+					       .foreign =
+						       c->kubernetes.access.kubeconfig_is_projects,
+					       .context = c->kubernetes.access.context,
+					       .namespace_ = c->kubernetes.access.namespace_ };
 
 	return kube_access_load(&o, arena, ret, err);
 }
@@ -89,22 +90,22 @@ static bool is_bucket(const char *uri)
 
 static int check_store(const struct config *c, struct err *err)
 {
-	if (is_bucket(c->store_uri) && c->kubernetes.store_claim)
+	if (is_bucket(c->store.uri) && c->kubernetes.store.claim)
 		return err_set(err, ERR_INVALID,
 			       "cairn.yaml: `kubernetes.store_claim` is for a store in a "
 			       "directory, and `store` is %s",
-			       c->store_uri);
-	if (!is_bucket(c->store_uri) && !c->kubernetes.store_claim)
+			       c->store.uri);
+	if (!is_bucket(c->store.uri) && !c->kubernetes.store.claim)
 		return err_set(err, ERR_INVALID,
 			       "pods can't reach the store %s: name an s3:// or gs:// one as "
 			       "`store` in cairn.yaml, or its volume as `kubernetes.store_claim`",
-			       c->store_uri);
-	if (c->store_options.ca && !c->kubernetes.store_ca)
+			       c->store.uri);
+	if (c->store.options.ca && !c->kubernetes.store.ca)
 		return err_set(err, ERR_INVALID,
 			       "the store's certificate is checked with %s, which pods don't have: "
 			       "put it into a ConfigMap as ca.crt and name that as "
 			       "`kubernetes.store_ca` in cairn.yaml",
-			       c->store_options.ca);
+			       c->store.options.ca);
 	return 0;
 }
 
@@ -120,28 +121,28 @@ static void add(struct arena *arena, const char **env, size_t *n, const char *na
 static const char *const *store_env(const struct config *c, struct arena *arena)
 {
 	const char **env = arena_alloc(arena, 6 * sizeof(*env)),
-		   *style = c->kubernetes.store_options.style;
+		   *style = c->kubernetes.store.options.style;
 	size_t n = 0;
 
 	if (!style)
-		style = c->store_options.style;
-	add(arena, env, &n, "CAIRN_STORE", c->store_uri);
+		style = c->store.options.style;
+	add(arena, env, &n, "CAIRN_STORE", c->store.uri);
 	add(arena, env, &n, "CAIRN_STORE_ENDPOINT",
-	    c->kubernetes.store_options.endpoint ? c->kubernetes.store_options.endpoint
-						 : c->store_options.endpoint);
+	    c->kubernetes.store.options.endpoint ? c->kubernetes.store.options.endpoint
+						 : c->store.options.endpoint);
 	add(arena, env, &n, "CAIRN_STORE_REGION",
-	    c->kubernetes.store_options.region ? c->kubernetes.store_options.region
-					       : c->store_options.region);
+	    c->kubernetes.store.options.region ? c->kubernetes.store.options.region
+					       : c->store.options.region);
 	add(arena, env, &n, "CAIRN_STORE_STYLE", str_eq(style, "auto") ? NULL : style);
 	add(arena, env, &n, "CAIRN_STORE_ANONYMOUS",
-	    c->kubernetes.store_options.anonymous || c->store_options.anonymous ? "1" : NULL);
+	    c->kubernetes.store.options.anonymous || c->store.options.anonymous ? "1" : NULL);
 	return env;
 }
 
 static int64_t waits(const struct config *c)
 {
-	int64_t schedule = c->kubernetes.schedule_within_ns, image = c->kubernetes.image_within_ns,
-		gang = c->kubernetes.gang_within_ns;
+	int64_t schedule = c->kubernetes.within.schedule_ns, image = c->kubernetes.within.image_ns,
+		gang = c->kubernetes.within.gang_ns;
 
 	return (schedule ? schedule : KUBE_SCHEDULE_DEFAULT_NS) +
 	       (image ? image : KUBE_IMAGE_DEFAULT_NS) + (gang ? gang : KUBE_GANG_DEFAULT_NS);
@@ -160,25 +161,25 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 		.namespace_ = a->namespace_,
 		.cairn_image = c->kubernetes.image,
 		.image_pull_policy = c->kubernetes.image_pull_policy,
-		.store_uri = c->store_uri,
+		.store_uri = c->store.uri,
 		.store_env = store_env(c, arena),
-		.store_secret = c->kubernetes.store_secret,
-		.store_account = c->kubernetes.store_account,
-		.store_ca = c->kubernetes.store_ca,
-		.store_claim = c->kubernetes.store_claim,
+		.store_secret = c->kubernetes.store.secret,
+		.store_account = c->kubernetes.store.account,
+		.store_ca = c->kubernetes.store.ca,
+		.store_claim = c->kubernetes.store.claim,
 		.secrets = c->kubernetes.secrets,
 		.cloud = c->kubernetes.cloud,
 		.placement = c->kubernetes.placement,
 		.array = c->kubernetes.array,
 		.ttl_s = c->kubernetes.ttl_ns / NS_PER_S,
-		.upload_ns = c->kubernetes.upload_within_ns,
-		.save_ns = c->kubernetes.save_within_ns,
+		.upload_ns = c->kubernetes.within.upload_ns,
+		.save_ns = c->kubernetes.within.save_ns,
 		.wait_ns = waits(c),
 		.cache_path = c->kubernetes.cache.host_path,
 		.cache_claim = c->kubernetes.cache.claim,
 		.cache_bytes = c->kubernetes.cache.bytes,
-		.sidecar = { .cpu_milli = c->kubernetes.sidecar_cpu_milli,
-			     .memory_bytes = c->kubernetes.sidecar_memory_bytes },
+		.sidecar = { .cpu_milli = c->kubernetes.sidecar.cpu_milli,
+			     .memory_bytes = c->kubernetes.sidecar.memory_bytes },
 	};
 	return project_id(c, arena, &ret->project, err);
 }
@@ -193,9 +194,9 @@ int cluster_of_run(struct config *c, const struct run_cluster *where, struct err
 			       "cairn.yaml doesn't name any more",
 			       where->name);
 	if (where->context)
-		c->kubernetes.context = where->context;
+		c->kubernetes.access.context = where->context;
 	if (where->namespace_)
-		c->kubernetes.namespace_ = where->namespace_;
+		c->kubernetes.access.namespace_ = where->namespace_;
 	return 0;
 }
 

@@ -11,13 +11,13 @@
 static struct bucket_options bucket_of(const struct config *c)
 {
 	return (struct bucket_options){
-		.endpoint = c->store_options.endpoint,
-		.region = c->store_options.region,
-		.profile = c->store_options.profile,
-		.ca_file = c->store_options.ca,
-		.anonymous = c->store_options.anonymous,
-		.style = str_eq(c->store_options.style, "path")      ? BUCKET_STYLE_PATH
-			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
+		.endpoint = c->store.options.endpoint,
+		.region = c->store.options.region,
+		.profile = c->store.options.profile,
+		.ca_file = c->store.options.ca,
+		.anonymous = c->store.options.anonymous,
+		.style = str_eq(c->store.options.style, "path")      ? BUCKET_STYLE_PATH
+			 : str_eq(c->store.options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
 								     : BUCKET_STYLE_AUTO,
 	};
 }
@@ -35,7 +35,7 @@ int run_try_store(const struct config *c, struct err *err)
 		return 0;
 	o.tries = 2;
 	o.max_connections = 1;
-	if (bucket_open(c->store_uri, &o, &b, err) < 0)
+	if (bucket_open(c->store.uri, &o, &b, err) < 0)
 		return -1;
 	r = bucket_head(b, "version", &found, &strings, &why);
 	bucket_free(b);
@@ -48,13 +48,13 @@ int run_open_store(const struct config *c, bool create, struct store **ret, stru
 {
 	struct bucket_options bucket = bucket_of(c);
 	/* Outputs of pods come through the store, even when the cache is off. */
-	bool is_off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
+	bool is_off = str_eq(c->store.cache, "off") && !str_eq(c->runner, "kubernetes");
 	struct store_options o = {
-		.local = c->local_store,
-		.cache_max = c->cache_bytes,
-		.mode = is_off                          ? STORE_OFF
-			: str_eq(c->cache, "read-only") ? STORE_READ_ONLY
-							: STORE_READ_WRITE,
+		.local = c->store.local,
+		.cache_max = c->store.cache_bytes,
+		.mode = is_off                                ? STORE_OFF
+			: str_eq(c->store.cache, "read-only") ? STORE_READ_ONLY
+							      : STORE_READ_WRITE,
 		.bucket = &bucket,
 		.names = &manifest_names,
 	};
@@ -64,7 +64,7 @@ int run_open_store(const struct config *c, bool create, struct store **ret, stru
 		o.lease_ns = 0;
 	/* Nobody waits for a run of `cairn serve`: it has the patience of a store in use. */
 	bucket.first_tries = getenv("CAIRN_SERVED") ? 0 : FIRST_TRIES;
-	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)
+	if (store_open_with(c->store.uri, &o, create, ret, err) < 0)
 		return -1;
 	bucket.first_tries = 0;
 	store_set_origins(*ret, &bucket);

@@ -50,7 +50,7 @@ void attempt_of_step(const struct step *s, const struct task_command *c, struct 
 					.metrics_path = s->measured.metrics,
 					.series_path = s->measured.series,
 					.checkpoint_path = s->checkpoint,
-					.copies = s->copies,
+					.local.copies = s->copies,
 					.timeout_ns = s->timeout_ns,
 					.forwards_signals = step_is_launched(s),
 					.on.placement_json = s->place.json,

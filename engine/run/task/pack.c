@@ -79,7 +79,7 @@ uint32_t pack_size(struct run *r, const struct attempt *a)
 
 	if (p->n_begun++ == 0)
 		p->first_ns = run_mono_ns(r);
-	if (a->given.number > 1 || a->given.shell)
+	if (a->given.number > 1 || a->given.local.shell)
 		return 1;
 	if (a->step->place.pack != PACK_AUTO)
 		return a->step->place.pack;

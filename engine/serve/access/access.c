@@ -399,7 +399,7 @@ static void refuse_token(struct access *a, struct web_exchange *x)
 		web_problem(x, 401, "that is not the token");
 		return;
 	}
-	x->retry_after_s = 60;
+	x->head.retry_after_s = 60;
 	web_problem(x, 429, "too many wrong tokens: wait a minute");
 }
 
@@ -548,7 +548,7 @@ bool access_enter(struct access *a, struct web_exchange *x)
 	if (x->caller->way == WAY_LOCAL || (p->local && x->caller->way != WAY_NONE) ||
 	    clients_ask(a->clients, x->caller->address, clock_mono_ns()))
 		return true;
-	x->retry_after_s = 1;
+	x->head.retry_after_s = 1;
 	web_problem(x, 429, "too many requests: at most %d a second", CLIENT_REQUESTS_S);
 	return false;
 }

@@ -220,12 +220,13 @@ static void start_on_loop(void *arg)
 	struct daemon *d = s->a->d;
 	struct launch *l;
 
-	s->busy = launches_running(d->launches) >= (d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE);
+	s->busy = launches_running(d->runs.launches) >=
+		  (d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE);
 	if (atomic_load(&d->phase) != DAEMON_SERVING)
 		s->result = err_set(&s->err, ERR_BUSY,
 				    "the server is stopping and starts no more runs");
 	else if (!s->busy)
-		s->result = launch_start(d->launches,
+		s->result = launch_start(d->runs.launches,
 					 &(struct launch_options){ .project = s->a->project,
 								   .what = "api",
 								   .args = s->argv,
@@ -246,13 +247,13 @@ static void start_process(struct api *a, const char *const *argv, const char *lo
 	if (!api_call(a, start_on_loop, s))
 		return;
 	if (s->busy) {
-		x->retry_after_s = 10;
+		x->head.retry_after_s = 10;
 		web_problem(x, 429,
 			    "this server already has as many runs as it may; try again later");
 	} else if (s->result < 0) {
 		web_problem_err(x, &s->err);
 	} else {
-		x->location = arena_printf(a->arena, "/api/v1/%s/%s", location, s->launch);
+		x->head.location = arena_printf(a->arena, "/api/v1/%s/%s", location, s->launch);
 		web_answer_json(x, 202,
 				json_pack("{s:s, s:o}", "launch", s->launch, "project",
 					  facts_text(a->project->name)));
@@ -311,7 +312,7 @@ static void start_pipeline(struct api *a, bool plan)
 static void answer_printed(struct api *a, const char *what)
 {
 	const char *name = a->x->captures[0];
-	json_t *launch = launches_find(a->d->launches, a->project, name), *printed = NULL;
+	json_t *launch = launches_find(a->d->runs.launches, a->project, name), *printed = NULL;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	bool ended = str_eq(json_string_value(json_object_get(launch, "state")), "ended");
 
@@ -443,7 +444,7 @@ void api_run_verdict(struct api *a)
  * own facts come at its end. */
 static void note_run(struct api *a, json_t *launch)
 {
-	pid_t pid = launches_pid(a->d->launches, a->project, a->x->captures[0]);
+	pid_t pid = launches_pid(a->d->runs.launches, a->project, a->x->captures[0]);
 	struct run_row *rows;
 	size_t n;
 
@@ -460,7 +461,7 @@ static void note_run(struct api *a, json_t *launch)
 
 void api_launch(struct api *a)
 {
-	json_t *found = launches_find(a->d->launches, a->project, a->x->captures[0]);
+	json_t *found = launches_find(a->d->runs.launches, a->project, a->x->captures[0]);
 
 	if (found && json_is_null(json_object_get(found, "run")))
 		note_run(a, found);

@@ -100,7 +100,7 @@ static void not_yet(struct daemon *d, struct web_exchange *x)
 	pthread_mutex_lock(&d->lock);
 	memcpy(holder, d->leader.holder, sizeof(holder));
 	pthread_mutex_unlock(&d->lock);
-	x->retry_after_s = 5;
+	x->head.retry_after_s = 5;
 	web_problem(x, 503, "this server stands by: %s%s",
 		    *holder ? "the lease is held by " : "it is about to take over", holder);
 }
@@ -122,7 +122,7 @@ enum role api_role(const struct api_route *r)
 static void log_refused(struct daemon *d, const struct web_exchange *x)
 {
 	if (x->caller->role != ROLE_NONE || (x->caller->wrong && x->status == 401))
-		access_log(d->access, x);
+		access_log(d->http.access, x);
 }
 
 void api_route(void *arg, struct web_exchange *x)
@@ -131,10 +131,10 @@ void api_route(void *arg, struct web_exchange *x)
 	struct daemon *d = arg;
 	const struct api_route *view = view_route(x), *r = view ? view : find_route(x, &allow);
 
-	if (!access_enter(d->access, x) || (!r && page_answer(x)))
+	if (!access_enter(d->http.access, x) || (!r && page_answer(x)))
 		return;
-	if (!access_may(d->access, x, r ? api_role(r) : ROLE_VIEWER) ||
-	    (!view && !access_comes_from_here(d->access, x))) {
+	if (!access_may(d->http.access, x, r ? api_role(r) : ROLE_VIEWER) ||
+	    (!view && !access_comes_from_here(d->http.access, x))) {
 		log_refused(d, x);
 		return;
 	}
@@ -144,7 +144,7 @@ void api_route(void *arg, struct web_exchange *x)
 		return;
 	}
 	if (!r) {
-		x->allow = arena_strdup(x->arena, allow.s);
+		x->head.allow = arena_strdup(x->arena, allow.s);
 		web_problem(x, 405, "this path answers to %s", allow.s);
 		return;
 	}
@@ -236,7 +236,7 @@ void api_handle(void *arg, struct web_exchange *x)
 	json_decref(a.body);
 	/* A standby server answers 503 to each health request: not logged. */
 	if (strcmp(x->method, "GET") != 0)
-		access_log(a.d->access, x);
+		access_log(a.d->http.access, x);
 	if (x->status >= 500 && !(r->flags & API_HEALTH))
 		event(EVENT_ERROR, "request-failed", "{s:s, s:o, s:i, s:o}", "method", x->method,
 		      "path", json_name(x->path, strlen(x->path)), "status", (int)x->status,
@@ -382,7 +382,7 @@ bool api_call(struct api *a, loop_fn fn, void *arg)
 {
 	if (calls_run(a->d->calls, fn, arg))
 		return true;
-	a->x->retry_after_s = 5;
+	a->x->head.retry_after_s = 5;
 	web_problem(a->x, 503, "the server is stopping");
 	return false;
 }

@@ -20,7 +20,7 @@ static ssize_t read_events(void *arg, char *buf, size_t max)
 
 	if (now - s->checked_ns >= MAY_NS) {
 		s->checked_ns = now;
-		if (!access_still(s->d->access, &s->proof))
+		if (!access_still(s->d->http.access, &s->proof))
 			return WEB_STREAM_END;
 	}
 	n = events_read(s->r, buf, max);
@@ -77,7 +77,7 @@ void api_events(struct api *a)
 		web_problem(a->x, 404, "no project `%.80s` is served here", project);
 	if (a->x->status || !read_runs(a, runs, &w.n_runs))
 		return;
-	r = events_subscribe(a->d->events, &w, &err);
+	r = events_subscribe(a->d->http.events, &w, &err);
 	if (!r) {
 		web_problem_err(a->x, &err);
 		return;

@@ -59,7 +59,7 @@ void api_handover(struct api *a)
 		web_problem_err(x, &t->err);
 		return;
 	}
-	x->location = arena_printf(a->arena, "/api/v1/runs/%s", t->h.row.id);
+	x->head.location = arena_printf(a->arena, "/api/v1/runs/%s", t->h.row.id);
 	web_answer_json(x, 202,
 			json_pack("{s:o, s:o, s:b}", "run", facts_text(t->h.row.id), "project",
 				  facts_text(a->project->name), "new", t->result == 0));

@@ -64,7 +64,7 @@ void api_readyz(struct api *a)
 				  : NULL,
 			 &all);
 	if (phase >= DAEMON_SERVING)
-		health_add_projects(a->d->health, checks, &all);
+		health_add_projects(a->d->http.health, checks, &all);
 	web_answer_json(a->x, all ? 200 : 503,
 			json_pack("{s:b, s:o}", "ready", all, "checks", checks));
 }

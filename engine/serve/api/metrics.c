@@ -233,7 +233,7 @@ static void add_schedules(struct daemon *d, const struct daemon_seen *seen, stru
 		  "How late the last due firing was handled", seconds(s->lag_ns));
 	add_gauge(out, "cairn_processes_running", NULL,
 		  "Runs that are going on as processes of this server",
-		  (double)launches_running(d->launches));
+		  (double)launches_running(d->runs.launches));
 }
 
 static void add_notifications(const struct daemon_seen *seen, struct str *out)
@@ -265,7 +265,7 @@ static void add_http(struct daemon *d, struct str *out)
 {
 	struct web_counts c;
 
-	web_counts(d->web, &c);
+	web_counts(d->http.web, &c);
 	family(out, "cairn_http_requests", "counter", NULL,
 	       "HTTP requests that were answered, by status");
 	for (size_t i = 100; i < ARRAY_LEN(c.requests); i++)

@@ -81,7 +81,7 @@ static struct kept_answer *answer_of(struct kept_answers *k, const struct projec
 static void answer_kept(struct api *a, const char *what, int64_t for_ns,
 			json_t *(*make)(struct api *a, struct err *err))
 {
-	struct kept_answers *k = a->d->kept_answers;
+	struct kept_answers *k = a->d->http.answers;
 	struct kept_answer *at;
 	struct err err = { 0 };
 
@@ -199,8 +199,8 @@ void api_cluster(struct api *a)
 			a->x, 200,
 			json_pack("{s:b, s:o, s:O}", "configured",
 				  str_eq(c->runner, "kubernetes") || json_array_size(list) > 0,
-				  "namespace", facts_text(c->kubernetes.namespace_), "attempts",
-				  list));
+				  "namespace", facts_text(c->kubernetes.access.namespace_),
+				  "attempts", list));
 	json_decref(list);
 }
 

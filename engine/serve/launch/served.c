@@ -35,7 +35,7 @@ struct served {
 
 static void forget(struct served *s)
 {
-	for (struct served **p = &s->d->served; *p; p = &(*p)->next)
+	for (struct served **p = &s->d->runs.served; *p; p = &(*p)->next)
 		if (*p == s) {
 			*p = s->next;
 			break;
@@ -46,14 +46,14 @@ static void forget(struct served *s)
 
 void served_free(struct daemon *d)
 {
-	while (d->served)
-		forget(d->served);
+	while (d->runs.served)
+		forget(d->runs.served);
 }
 
 /* False: it is in the list already. */
 static bool add(struct daemon *d, struct project *p, const char *run, unsigned unbegun)
 {
-	struct served **end = &d->served, *s;
+	struct served **end = &d->runs.served, *s;
 
 	for (; *end; end = &(*end)->next)
 		if ((*end)->project == p && str_eq((*end)->run, run))
@@ -150,12 +150,12 @@ static bool is_alive(struct served *s)
 void served_poll(struct daemon *d)
 {
 	size_t room = d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE,
-	       out = launches_running(d->launches);
+	       out = launches_running(d->runs.launches);
 	int64_t now = daemon_mono_ns(d);
 
 	if (atomic_load(&d->phase) != DAEMON_SERVING)
 		return;
-	for (struct served *s = d->served; s && out < room; s = s->next) {
+	for (struct served *s = d->runs.served; s && out < room; s = s->next) {
 		const char *argv[] = { "resume", "-q", "--json", s->run, NULL };
 		const struct launch_options o = { .project = s->project,
 						  .what = s->run,
@@ -168,7 +168,7 @@ void served_poll(struct daemon *d)
 			continue;
 		if (is_alive(s)) {
 			s->due_ns = now + PAUSE_MIN_NS;
-		} else if (launch_start(d->launches, &o, &s->launch, &err) < 0) {
+		} else if (launch_start(d->runs.launches, &o, &s->launch, &err) < 0) {
 			event_err("run-not-started", s->run, &err);
 			s->due_ns = now + PAUSE_MIN_NS;
 		} else {
@@ -210,7 +210,7 @@ void served_add(struct daemon *d, struct project *p, const char *run)
 
 int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err)
 {
-	for (struct served *s = d->served; s; s = s->next) {
+	for (struct served *s = d->runs.served; s; s = s->next) {
 		if (s->project != p || !str_eq(s->run, run) || s->launch || is_alive(s))
 			continue;
 		if (served_run_end(p->db, run, RUN_CANCELLED, NULL, err) < 0)

@@ -108,17 +108,17 @@ static void answer_file(struct web_exchange *x, const struct bundle_file *f, uns
 
 	x->status = status;
 	x->type = type_of(f->path);
-	x->policy = POLICY;
-	x->cache = keeps ? "public, max-age=31536000, immutable" : "no-cache";
+	x->head.policy = POLICY;
+	x->head.cache = keeps ? "public, max-age=31536000, immutable" : "no-cache";
 	web_add_header(x, "Vary", "Accept-Encoding");
 	if (takes_gzip(x)) {
 		x->bytes = f->gz;
 		x->n_bytes = (size_t)(f->gz_end - f->gz);
-		x->etag = arena_printf(x->arena, "\"%.32s-gz\"", f->etag + 1);
+		x->head.etag = arena_printf(x->arena, "\"%.32s-gz\"", f->etag + 1);
 		web_add_header(x, "Content-Encoding", "gzip");
 	} else {
 		inflate_into(&x->out, f);
-		x->etag = f->etag;
+		x->head.etag = f->etag;
 	}
 }
 
@@ -127,8 +127,8 @@ static void answer_without(struct web_exchange *x, unsigned status)
 {
 	x->status = status;
 	x->type = "text/html; charset=utf-8";
-	x->policy = POLICY;
-	x->cache = "no-cache";
+	x->head.policy = POLICY;
+	x->head.cache = "no-cache";
 	str_addf(&x->out,
 		 "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Cairn</title>\n"
 		 "<h1>This program has no web interface</h1>\n<p>%s\n"

@@ -325,10 +325,10 @@ int report_make(const char *dir, const char *const *runs, size_t n, struct str *
 	r.arena = arena_new();
 	r.d.projects = &p;
 	r.d.n_projects = 1;
-	r.d.views = api_views_new();
-	r.d.log_indexes = api_log_indexes_new();
-	r.d.listings = api_listings_new();
-	r.d.kept_answers = api_kept_answers_new();
+	r.d.http.views = api_views_new();
+	r.d.http.log_indexes = api_log_indexes_new();
+	r.d.http.listings = api_listings_new();
+	r.d.http.answers = api_kept_answers_new();
 	pthread_mutex_init(&r.d.lock, NULL);
 	data = gather(&r, runs, n);
 	if (data)
@@ -336,10 +336,10 @@ int report_make(const char *dir, const char *const *runs, size_t n, struct str *
 	json_decref(data);
 	*ret_cut = r.cut;
 	pthread_mutex_destroy(&r.d.lock);
-	api_views_free(r.d.views);
-	api_log_indexes_free(r.d.log_indexes);
-	api_listings_free(r.d.listings);
-	api_kept_answers_free(r.d.kept_answers);
+	api_views_free(r.d.http.views);
+	api_log_indexes_free(r.d.http.log_indexes);
+	api_listings_free(r.d.http.listings);
+	api_kept_answers_free(r.d.http.answers);
 	arena_free(r.arena);
 	project_free(p);
 	return data ? 0 : -1;

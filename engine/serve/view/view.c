@@ -96,7 +96,7 @@ static bool find_index(struct part *p, const char *path, struct err *err)
 		_cleanup_(str_deinit) struct str to = { 0 };
 
 		http_escape(&to, p->name, strlen(p->name), false);
-		p->a->x->location = arena_printf(p->a->arena, "./%s/", to.s);
+		p->a->x->head.location = arena_printf(p->a->arena, "./%s/", to.s);
 		p->a->x->status = 308;
 		return false;
 	}
@@ -163,8 +163,8 @@ static void send_part(struct part *p, bool download)
 	struct err err = { 0 };
 	int range, fd;
 
-	x->etag = arena_printf(x->arena, "\"%.32s\"", digest_hex(&p->id.digest, hex));
-	range = if_range && !str_eq(if_range, x->etag)
+	x->head.etag = arena_printf(x->arena, "\"%.32s\"", digest_hex(&p->id.digest, hex));
+	range = if_range && !str_eq(if_range, x->head.etag)
 			? 0
 			: read_range(web_header(x, "Range"), p->id.size_bytes, &from, &n);
 	web_add_header(x, "Accept-Ranges", "bytes");
@@ -190,9 +190,9 @@ static void send_part(struct part *p, bool download)
 					    (unsigned long long)(from + n - 1),
 					    (unsigned long long)p->id.size_bytes));
 	x->type = type.type;
-	x->policy = type.policy;
-	x->cache = "private, max-age=300";
-	x->shared = true;
+	x->head.policy = type.policy;
+	x->head.cache = "private, max-age=300";
+	x->head.shared = true;
 	add_disposition(x, p->name, type.attached || download);
 }
 
@@ -205,7 +205,7 @@ static void answer_view(struct api *a)
 	struct ticket t;
 
 	if (!slash || !ticket_read(arena_strndup(a->arena, rest, (size_t)(slash - rest)), &t) ||
-	    t.project >= a->d->n_projects || !access_still(a->d->access, &t.proof)) {
+	    t.project >= a->d->n_projects || !access_still(a->d->http.access, &t.proof)) {
 		web_problem(a->x, 403,
 			    "this address has no valid ticket, or its time is over: open the "
 			    "artifact again");

@@ -361,7 +361,7 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 	crowded = w->stopping || w->connections.n > w->connections_max;
 	pthread_mutex_unlock(&w->lock);
 	if (crowded) {
-		r->x.retry_after_s = 1;
+		r->x.head.retry_after_s = 1;
 		web_problem(&r->x, 503, "too many connections: try again");
 	}
 	w->api->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, add_param, r);
@@ -570,7 +570,7 @@ static void add_header(struct web *w, struct MHD_Response *response, const char 
 /* An ETag for the answer to a GET: a client that has the same one gets no body. */
 static void tag(struct web *w, struct request *r, struct MHD_Response **response)
 {
-	const char *known = header(r, "If-None-Match"), *etag = r->x.etag;
+	const char *known = header(r, "If-None-Match"), *etag = r->x.head.etag;
 	char hex[DIGEST_HEX_MAX];
 	struct digest d;
 
@@ -593,23 +593,24 @@ static void add_headers(struct web *w, struct request *r, struct MHD_Response *r
 
 	if (r->x.status != 304 && r->x.status != 204)
 		add_header(w, response, "Content-Type", r->x.type ? r->x.type : "application/json");
-	add_header(w, response, "Cache-Control", r->x.cache ? r->x.cache : "no-store");
+	add_header(w, response, "Cache-Control", r->x.head.cache ? r->x.head.cache : "no-store");
 	add_header(w, response, "X-Content-Type-Options", "nosniff");
 	add_header(w, response, "Referrer-Policy", "no-referrer");
 	add_header(w, response, "Cross-Origin-Resource-Policy",
-		   r->x.shared ? "cross-origin" : "same-origin");
+		   r->x.head.shared ? "cross-origin" : "same-origin");
 	add_header(w, response, "Content-Security-Policy",
-		   r->x.policy ? r->x.policy : "default-src 'none'; frame-ancestors 'none'");
+		   r->x.head.policy ? r->x.head.policy
+				    : "default-src 'none'; frame-ancestors 'none'");
 	for (size_t i = 0; i < r->x.n_headers; i++)
 		add_header(w, response, r->x.headers[i].name, r->x.headers[i].value);
-	add_header(w, response, "Allow", r->x.allow);
-	add_header(w, response, "Location", r->x.location);
+	add_header(w, response, "Allow", r->x.head.allow);
+	add_header(w, response, "Location", r->x.head.location);
 	if (r->close)
 		add_header(w, response, "Connection", "close");
 	if (r->x.status == 401)
 		add_header(w, response, "WWW-Authenticate", "Bearer realm=\"cairn\"");
-	if (r->x.retry_after_s) {
-		snprintf(seconds, sizeof(seconds), "%u", r->x.retry_after_s);
+	if (r->x.head.retry_after_s) {
+		snprintf(seconds, sizeof(seconds), "%u", r->x.head.retry_after_s);
 		add_header(w, response, "Retry-After", seconds);
 	}
 }
@@ -625,7 +626,7 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 		r->x.stream.free(r->x.stream.arg);
 		r->x.stream = (struct web_stream){ 0 };
 		r->x.status = 0;
-		r->x.retry_after_s = 5;
+		r->x.head.retry_after_s = 5;
 		web_problem(&r->x, 503, "too many streams: try again");
 	}
 	set_phase(r->connection, PHASE_ANSWER);
@@ -643,7 +644,7 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 	if (!response)
 		return MHD_NO;
 	if ((r->x.status == 200 || r->x.status == 206) && !r->x.stream.read &&
-	    (r->x.out.len || r->x.bytes || r->x.etag) && strcmp(r->x.method, "GET") == 0)
+	    (r->x.out.len || r->x.bytes || r->x.head.etag) && strcmp(r->x.method, "GET") == 0)
 		tag(w, r, &response);
 	add_headers(w, r, response);
 	assert(r->x.status < ARRAY_LEN(w->status));

@@ -67,6 +67,15 @@ struct web_param {
 	const char *name, *value;
 };
 
+/* What an answer's headers say. */
+struct web_head {
+	const char *allow, *location; /* or NULL */
+	const char *etag;             /* NULL: of a digest of `out` */
+	const char *cache, *policy;   /* NULL: nothing is kept, nothing is loaded */
+	bool shared;                  /* pages of other origins may embed the answer */
+	unsigned retry_after_s;
+};
+
 struct web_exchange {
 	/* the request */
 	const char *method, *path; /* HEAD is GET here */
@@ -86,14 +95,10 @@ struct web_exchange {
 	struct str out;
 	const void *bytes; /* instead of `out`: n_bytes that live as long as the process; or NULL */
 	size_t n_bytes;
-	struct web_file file;                      /* instead of both; without `n` and `fd`: none */
-	const char *allow, *location;              /* headers, or NULL */
-	const char *etag;                          /* NULL: of a digest of `out` */
-	const char *cache, *policy;                /* NULL: nothing is kept, nothing is loaded */
+	struct web_file file; /* instead of both; without `n` and `fd`: none */
+	struct web_head head;
 	struct web_param headers[WEB_HEADERS_MAX]; /* web_add_header() */
 	size_t n_headers;
-	bool shared; /* pages of other origins may embed the answer */
-	unsigned retry_after_s;
 	struct web_stream stream; /* instead of `out` when read is set */
 };
 

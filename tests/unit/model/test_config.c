@@ -68,12 +68,12 @@ static void test_defaults(void **state)
 	assert_non_null(c);
 	assert_string_equal(c->project_root, dir);
 	assert_path(c->state_dir, ".cairn");
-	assert_path(c->store_uri, ".cairn/store");
+	assert_path(c->store.uri, ".cairn/store");
 	assert_string_equal(c->runner, "local");
 	assert_null(c->salt);
-	assert_int_equal(c->jobs, 0);
-	assert_int_equal(c->gpus, -1);
-	assert_int_equal(c->keep_runs, 0);
+	assert_int_equal(c->limits.jobs, 0);
+	assert_int_equal(c->limits.gpus, -1);
+	assert_int_equal(c->retention.runs, 0);
 	config_free(c);
 }
 
@@ -87,39 +87,39 @@ static void test_file(void **state)
 	c = load("sub", NULL, NULL);
 	assert_non_null(c);
 	/* Beside the project, whose directory is in this one. */
-	assert_int_equal(strncmp(c->store_uri, dir, (size_t)(strrchr(dir, '/') - dir)), 0);
-	assert_string_equal(c->store_uri + (strrchr(dir, '/') - dir), "/shared/store");
+	assert_int_equal(strncmp(c->store.uri, dir, (size_t)(strrchr(dir, '/') - dir)), 0);
+	assert_string_equal(c->store.uri + (strrchr(dir, '/') - dir), "/shared/store");
 	assert_string_equal(c->runner, "kubernetes");
 	assert_string_equal(c->salt, "2");
-	assert_int_equal(c->jobs, 3);
-	assert_int_equal(c->cpu_milli, 1500);
-	assert_int_equal(c->memory_bytes, 2 * GIB);
-	assert_int_equal(c->gpus, 0);
-	assert_int_equal(c->keep_runs, 50);
-	assert_int_equal(c->keep_ns, 90LL * 86400 * NS_PER_S);
+	assert_int_equal(c->limits.jobs, 3);
+	assert_int_equal(c->limits.cpu_milli, 1500);
+	assert_int_equal(c->limits.memory_bytes, 2 * GIB);
+	assert_int_equal(c->limits.gpus, 0);
+	assert_int_equal(c->retention.runs, 50);
+	assert_int_equal(c->retention.ns, 90LL * 86400 * NS_PER_S);
 	config_free(c);
 
 	put("store: s3://bucket/prefix\n");
 	c = load(".", NULL, NULL);
-	assert_string_equal(c->store_uri, "s3://bucket/prefix");
-	assert_path(c->local_store, ".cairn/store");
-	assert_string_equal(c->cache, "read-write");
-	assert_int_equal(c->cache_bytes, 0);
-	assert_null(c->store_options.endpoint);
-	assert_string_equal(c->store_options.style, "auto");
+	assert_string_equal(c->store.uri, "s3://bucket/prefix");
+	assert_path(c->store.local, ".cairn/store");
+	assert_string_equal(c->store.cache, "read-write");
+	assert_int_equal(c->store.cache_bytes, 0);
+	assert_null(c->store.options.endpoint);
+	assert_string_equal(c->store.options.style, "auto");
 	assert_string_equal(c->workspace, "auto");
 	assert_path(config_store_dir(c), ".cairn/store");
 	config_free(c);
 	put("store: gs://bucket\ncache: read-only\ncache_size: 50Gi\nstore_options: {endpoint: "
 	    "http://x:1, region: r, profile: p, style: path, ca: certs/ca.pem}\n");
 	c = load("sub", NULL, NULL);
-	assert_string_equal(c->cache, "read-only");
-	assert_int_equal(c->cache_bytes, 50 * GIB);
-	assert_string_equal(c->store_options.endpoint, "http://x:1");
-	assert_string_equal(c->store_options.region, "r");
-	assert_string_equal(c->store_options.profile, "p");
-	assert_string_equal(c->store_options.style, "path");
-	assert_path(c->store_options.ca, "certs/ca.pem");
+	assert_string_equal(c->store.cache, "read-only");
+	assert_int_equal(c->store.cache_bytes, 50 * GIB);
+	assert_string_equal(c->store.options.endpoint, "http://x:1");
+	assert_string_equal(c->store.options.region, "r");
+	assert_string_equal(c->store.options.profile, "p");
+	assert_string_equal(c->store.options.style, "path");
+	assert_path(c->store.options.ca, "certs/ca.pem");
 	config_free(c);
 	put("workspace: link\nstore: /elsewhere\n");
 	c = load(".", NULL, NULL);
@@ -169,15 +169,15 @@ static void test_variables(void **state)
 	setenv("CAIRN_RUNNER", "kubernetes", 1);
 	setenv("CAIRN_DIR", "sub/state", 1);
 	c = load("sub/deep", NULL, NULL);
-	assert_path(c->store_uri, "here");
+	assert_path(c->store.uri, "here");
 	assert_path(c->state_dir, "sub/state");
-	assert_int_equal(c->jobs, 7);
+	assert_int_equal(c->limits.jobs, 7);
 	assert_string_equal(c->runner, "kubernetes");
 	config_free(c);
 
 	setenv("CAIRN_STORE", "", 1);
 	c = load(".", NULL, NULL);
-	assert_path(c->store_uri, "in-file");
+	assert_path(c->store.uri, "in-file");
 	config_free(c);
 
 	setenv("CAIRN_STORE", "ftp://x", 1);
@@ -280,36 +280,36 @@ static void test_cluster(void **state)
 
 	put(cluster_yaml);
 	assert_non_null(c = load(".", NULL, NULL));
-	assert_string_equal(c->kubernetes.namespace_, "ml");
-	assert_path(c->kubernetes.kubeconfig, "conf/lab.yaml");
+	assert_string_equal(c->kubernetes.access.namespace_, "ml");
+	assert_path(c->kubernetes.access.kubeconfig, "conf/lab.yaml");
 	assert_string_equal(c->kubernetes.image, "registry.test:5000/cairn@sha256:0123");
 	assert_string_equal(c->kubernetes.image_pull_policy, "Always");
 	assert_string_equal(c->kubernetes.registries[0], "registry.test:5000");
 	assert_null(c->kubernetes.registries[1]);
-	assert_string_equal(c->kubernetes.store_secret, "s3");
-	assert_null(c->kubernetes.store_account);
-	assert_string_equal(c->kubernetes.store_ca, "ca");
-	assert_string_equal(c->kubernetes.store_options.endpoint, "http://s3.test:7070");
-	assert_string_equal(c->kubernetes.store_options.style, "path");
-	assert_true(c->kubernetes.store_options.anonymous);
-	assert_null(c->store_options.endpoint);
+	assert_string_equal(c->kubernetes.store.secret, "s3");
+	assert_null(c->kubernetes.store.account);
+	assert_string_equal(c->kubernetes.store.ca, "ca");
+	assert_string_equal(c->kubernetes.store.options.endpoint, "http://s3.test:7070");
+	assert_string_equal(c->kubernetes.store.options.style, "path");
+	assert_true(c->kubernetes.store.options.anonymous);
+	assert_null(c->store.options.endpoint);
 	assert_string_equal(c->kubernetes.secrets, "mine");
 	assert_string_equal(c->kubernetes.cloud, "eks");
 	assert_int_equal(c->kubernetes.jobs, 300);
-	assert_int_equal(c->kubernetes.sidecar_cpu_milli, 50);
-	assert_int_equal(c->kubernetes.sidecar_memory_bytes, 64 * MIB);
+	assert_int_equal(c->kubernetes.sidecar.cpu_milli, 50);
+	assert_int_equal(c->kubernetes.sidecar.memory_bytes, 64 * MIB);
 	assert_string_equal(c->kubernetes.cache.host_path, "/var/cache/cairn");
 	assert_null(c->kubernetes.cache.claim);
 	assert_int_equal(c->kubernetes.cache.bytes, 50 * GIB);
 	assert_int_equal(c->kubernetes.ttl_ns, 7200 * NS_PER_S);
-	assert_int_equal(c->kubernetes.schedule_within_ns, 3 * NS_PER_S);
-	assert_int_equal(c->kubernetes.image_within_ns, 4 * NS_PER_S);
-	assert_int_equal(c->kubernetes.gang_within_ns, 5 * NS_PER_S);
-	assert_int_equal(c->kubernetes.lost_within_ns, 6 * NS_PER_S);
-	assert_int_equal(c->kubernetes.upload_within_ns, 7 * NS_PER_S);
-	assert_int_equal(c->kubernetes.save_within_ns, 8 * 3600 * NS_PER_S);
-	assert_int_equal(c->kubernetes.requests_per_second, 100);
-	assert_int_equal(c->kubernetes.requests_burst, 200);
+	assert_int_equal(c->kubernetes.within.schedule_ns, 3 * NS_PER_S);
+	assert_int_equal(c->kubernetes.within.image_ns, 4 * NS_PER_S);
+	assert_int_equal(c->kubernetes.within.gang_ns, 5 * NS_PER_S);
+	assert_int_equal(c->kubernetes.within.lost_ns, 6 * NS_PER_S);
+	assert_int_equal(c->kubernetes.within.upload_ns, 7 * NS_PER_S);
+	assert_int_equal(c->kubernetes.within.save_ns, 8 * 3600 * NS_PER_S);
+	assert_int_equal(c->kubernetes.access.requests_per_second, 100);
+	assert_int_equal(c->kubernetes.access.requests_burst, 200);
 	json_add_canonical(&placement, c->kubernetes.placement);
 	assert_string_equal(placement.s, "{\"image_pull_secrets\":[\"pull\"],\"node_selector\":{"
 					 "\"spot\":\"true\"},\"queue\":\"team-a\"}");
@@ -405,9 +405,9 @@ static void test_contexts(void **state)
 	    "    lab: {context: lab_1}\n");
 	c = load(".", NULL, NULL);
 	assert_string_equal(c->runner, "kubernetes");
-	assert_string_equal(c->cluster, "gpu");
-	assert_string_equal(c->kubernetes.context, "gpu");
-	assert_string_equal(c->kubernetes.namespace_, "gpus");
+	assert_string_equal(c->clusters.chosen, "gpu");
+	assert_string_equal(c->kubernetes.access.context, "gpu");
+	assert_string_equal(c->kubernetes.access.namespace_, "gpus");
 	assert_null(c->kubernetes.cache.host_path);
 	assert_string_equal(c->kubernetes.cache.claim, "c");
 	json_add_canonical(&of_gpu, c->kubernetes.placement);
@@ -415,12 +415,12 @@ static void test_contexts(void **state)
 			    "{\"node_selector\":{\"gpu\":\"a100\"},\"queue\":\"team-a\"}");
 
 	assert_int_equal(config_choose_runner(c, "lab", &err), 0);
-	assert_string_equal(c->kubernetes.context, "lab_1");
-	assert_string_equal(c->kubernetes.namespace_, "ml");
+	assert_string_equal(c->kubernetes.access.context, "lab_1");
+	assert_string_equal(c->kubernetes.access.namespace_, "ml");
 
 	assert_int_equal(config_choose_runner(c, "kubernetes", &err), 0);
-	assert_null(c->cluster);
-	assert_string_equal(c->kubernetes.context, "here");
+	assert_null(c->clusters.chosen);
+	assert_string_equal(c->kubernetes.access.context, "here");
 	json_add_canonical(&of_block, c->kubernetes.placement);
 	assert_string_equal(of_block.s,
 			    "{\"node_selector\":{\"disk\":\"ssd\"},\"queue\":\"team-a\"}");
@@ -429,7 +429,7 @@ static void test_contexts(void **state)
 	assert_int_equal(err.code, ERR_USAGE);
 	assert_string_equal(err.msg, "must be local, kubernetes, gpu or lab, not `gup` (did you "
 				     "mean `gpu`?)");
-	assert_null(c->cluster); /* nothing has changed */
+	assert_null(c->clusters.chosen); /* nothing has changed */
 	config_free(c);
 }
 

@@ -313,7 +313,7 @@ static void answer_entries(struct api *a, const struct tree *t, uint64_t from, u
 
 static void answer_kept(struct api *a, const struct content_named *c, uint64_t from, uint64_t limit)
 {
-	struct listings *l = a->d->listings;
+	struct listings *l = a->d->http.listings;
 	struct err err = { 0 };
 	struct tree *t;
 

@@ -254,7 +254,7 @@ static struct log_index *take(struct log_indexes *v, const struct project *p,
  * held. */
 static struct log_index *open_index(struct api *a, const struct log_source *log, int64_t rank)
 {
-	struct log_indexes *v = a->d->log_indexes;
+	struct log_indexes *v = a->d->http.log_indexes;
 	struct err err = { 0 };
 	struct log_index *x;
 
@@ -269,7 +269,7 @@ static struct log_index *open_index(struct api *a, const struct log_source *log,
 
 static void close_index(struct api *a)
 {
-	pthread_mutex_unlock(&a->d->log_indexes->lock);
+	pthread_mutex_unlock(&a->d->http.log_indexes->lock);
 }
 
 void log_mark_init(struct log_mark *m, int64_t rank)

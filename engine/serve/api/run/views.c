@@ -167,7 +167,7 @@ bool api_view(struct api *a, struct viewed *ret)
 
 bool api_view_of(struct api *a, const struct run_row *run, struct viewed *ret)
 {
-	struct views *vs = a->d->views;
+	struct views *vs = a->d->http.views;
 	struct kept_view *k;
 
 	*ret = (struct viewed){ .a = a };
@@ -194,7 +194,7 @@ void api_view_return(struct viewed *v)
 
 	if (!v->kept)
 		return;
-	vs = v->a->d->views;
+	vs = v->a->d->http.views;
 	pthread_mutex_lock(&vs->lock);
 	if (--v->kept->users == 0 && !v->kept->in_list)
 		free_kept(v->kept);
