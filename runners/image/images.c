@@ -1,9 +1,8 @@
 /* runners/image/images.c — the images of a run: each name is resolved once.
  *
  * images_resolve() works in three steps. sort_out() answers known names and those with a digest,
- * and finds a registry client for each other name. ask_all() asks the registries on up to
- * WORKERS_MAX threads, which take questions from the batch by an atomic counter. Then all answers
- * go into `known`, also when another question failed.
+ * and finds a registry client for each other name. Then registries are asked on up to
+ * WORKERS_MAX threads. Then all answers go into `known`, also when another question failed.
  *
  * Each set of pull secrets has its own registry client (`registries`, by their names), because a
  * client tries the credentials that it was made with. Secrets are read from the cluster once, given
@@ -19,7 +18,7 @@
 #include "base/crypto/base64.h"
 #include "base/map.h"
 #include "base/os/process/command.h"
-#include "base/os/thread.h"
+#include "base/os/work.h"
 
 #define WORKERS_MAX 8
 #define CONFIG_MAX  (1 * MIB) /* the API server's own limit of a Secret */
@@ -192,7 +191,7 @@ struct question {
 struct batch {
 	struct arena *arena; /* for the references */
 	struct question *v;
-	size_t n, next;
+	size_t n;
 };
 
 static char *pinned(const struct image_ref *r, const char *digest)
@@ -204,32 +203,15 @@ static char *pinned(const struct image_ref *r, const char *digest)
 	return str_take(&out);
 }
 
-static void *work(void *arg)
+static int ask(void *arg, size_t i, struct err *err)
 {
-	struct batch *b = arg;
-	size_t i;
+	struct question *q = &((struct batch *)arg)->v[i];
+	char digest[IMAGE_DIGEST_MAX];
 
-	while ((i = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < b->n) {
-		struct question *q = &b->v[i];
-		char digest[IMAGE_DIGEST_MAX];
-
-		if (registry_resolve(q->registry, q->name, images_platform(), digest, NULL,
-				     &q->err) == 0)
-			q->answer = pinned(&q->ref, digest);
-	}
-	return NULL;
-}
-
-static void ask_all(struct batch *b)
-{
-	pthread_t threads[WORKERS_MAX];
-	size_t n = 0;
-
-	while (n + 1 < MIN(b->n, WORKERS_MAX) && thread_start(&threads[n], NULL, work, b) == 0)
-		n++;
-	work(b);
-	while (n > 0)
-		pthread_join(threads[--n], NULL);
+	(void)err; /* each question has its own */
+	if (registry_resolve(q->registry, q->name, images_platform(), digest, NULL, &q->err) == 0)
+		q->answer = pinned(&q->ref, digest);
+	return 0;
 }
 
 /* Answers known names and those with a digest; puts the others into the batch. */
@@ -263,7 +245,7 @@ int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n
 
 	if (sort_out(i, wanted, n, &b, ret_failed, err) < 0)
 		return -1;
-	ask_all(&b);
+	work_each(WORKERS_MAX, b.n, true, ask, &b, NULL);
 	for (size_t k = 0; k < b.n; k++) {
 		void **slot = q[k].answer ? map_slot_str(i->known, q[k].name) : NULL;
 

@@ -1,6 +1,5 @@
 /* storage/bucket/transfer.h — shared by all kinds of object storage to send many requests: slots
- * that adapt to the server, retries with a shared budget, and a queue of work whose items may add
- * more work.
+ * that adapt to the server, and retries with a shared budget.
  *
  * Slots: additive increase, multiplicative decrease. A throttled answer halves the number of slots
  * (at most five times a second); each full round of successes adds one. Retries: full jitter over
@@ -13,6 +12,7 @@
 
 #include <stdbool.h>
 #include "base/net/http.h"
+#include "base/os/work.h"
 
 struct transfer;
 struct transfer *transfer_new(unsigned max_connections, unsigned tries); /* 0: 64; 10 */
@@ -43,24 +43,6 @@ void transfer_add_param(struct str *query, const char *name, const char *value);
 bool transfer_parse_range(const char *s, uint64_t *ret_first, uint64_t *ret_last,
 			  uint64_t *ret_total);
 
-/* Work. */
-
-struct work_queue;
-struct work {
-	void (*fn)(struct work_queue *q, void *arg,
-		   size_t i); /* for i from 0 to n - 1, in any order, on any thread */
-	void *arg;
-	size_t n;
-};
-/* Runs `w`, and what it pushes, on up to `threads` threads, including the caller's. Returns when
- * all is done. */
-void work_run(unsigned threads, struct work w);
-/* Called from inside `fn`: adds work, which runs before older work. */
-void work_push(struct work_queue *q, struct work w);
-/* Calls fn the same way for i from 0 to n - 1, and returns the first failure (-1 with *err). `all`:
- * makes the other calls despite a failure; else calls that haven't begun are skipped. */
-int work_each(unsigned threads, size_t n, bool all, int (*fn)(void *arg, size_t i, struct err *err),
-	      void *arg, struct err *err);
 unsigned transfer_threads(const struct transfer *t);
 
 #endif

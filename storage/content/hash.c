@@ -1,10 +1,9 @@
 /* storage/content/hash.c — hashes blobs, and copies them while they are hashed.
  *
  * A blob above 16 MiB is hashed by parts, so that parts hash in parallel. struct part_job is shared
- * by the threads of one blob: each takes the next part under `lock`, and writes the digest into
- * that part's place. When the blob is copied too, the caller's thread copies in order and increases
- * `ready`; the others wait on `more` until a part is copied. Then the caller hashes too. The first
- * part that fails ends the job.
+ * by the threads of one blob: each writes the digest of a part into that part's place. When the
+ * blob is copied too, one thread copies in order and increases `ready`; the others wait on `more`
+ * until a part is copied. The first part that fails ends the job.
  *
  * A hole of a sparse file is hashed as zeros without being read. struct blob_hasher gives the same
  * digest for bytes that arrive in order.
@@ -15,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/os/fs.h"
-#include "base/os/thread.h"
+#include "base/os/work.h"
 #include "storage/internal.h"
 
 uint64_t content_part_bytes(uint64_t size)
@@ -115,77 +114,93 @@ static int hash_range(int fd, uint64_t from, uint64_t n, bool sparse, struct dig
 
 struct part_job {
 	int fd;
+	int from; /* copied to `fd` meanwhile; -1: the bytes are there */
 	bool sparse;
 	uint64_t size, part_bytes;
 	size_t n_parts;
 	struct digest *digests;
-	pthread_mutex_t lock;
-	size_t next;
-	size_t ready; /* parts that can be hashed: all, unless they are still being copied */
+	pthread_mutex_t lock; /* guards the fields below */
+	size_t ready;         /* parts that are copied */
+	bool over;            /* one has failed */
 	pthread_cond_t more;
-	struct err err;
 };
 
-static void *hash_parts(void *arg)
+static int fail_job(struct part_job *j)
+{
+	pthread_mutex_lock(&j->lock);
+	j->over = true;
+	pthread_cond_broadcast(&j->more);
+	pthread_mutex_unlock(&j->lock);
+	return -1;
+}
+
+static int copy_parts(struct part_job *j, struct err *err)
+{
+	bool over = false;
+
+	for (size_t i = 0; i < j->n_parts && !over; i++) {
+		uint64_t at = i * j->part_bytes;
+
+		if (fs_copy_range(j->from, j->fd, (off_t)at,
+				  (off_t)MIN(at + j->part_bytes, j->size), err) < 0)
+			return fail_job(j);
+		pthread_mutex_lock(&j->lock);
+		j->ready++;
+		over = j->over;
+		pthread_cond_broadcast(&j->more);
+		pthread_mutex_unlock(&j->lock);
+	}
+	return 0;
+}
+
+/* False: the job is over. */
+static bool wait_for_part(struct part_job *j, size_t i)
+{
+	bool over;
+
+	pthread_mutex_lock(&j->lock);
+	while (i >= j->ready && !j->over)
+		pthread_cond_wait(&j->more, &j->lock);
+	over = j->over;
+	pthread_mutex_unlock(&j->lock);
+	return !over;
+}
+
+/* Item 0 is the copy, if there is one; it is the first to begin. */
+static int do_part(void *arg, size_t i, struct err *err)
 {
 	struct part_job *j = arg;
 
-	for (;;) {
-		struct err e = { 0 };
-		size_t i;
-
-		pthread_mutex_lock(&j->lock);
-		while (j->next < j->n_parts && j->next >= j->ready && !j->err.code)
-			pthread_cond_wait(&j->more, &j->lock);
-		i = j->err.code ? j->n_parts : j->next++;
-		pthread_mutex_unlock(&j->lock);
-		if (i >= j->n_parts)
-			return NULL;
-		if (hash_range(j->fd, i * j->part_bytes,
-			       MIN(j->part_bytes, j->size - i * j->part_bytes), j->sparse,
-			       &j->digests[i], &e) < 0) {
-			pthread_mutex_lock(&j->lock);
-			j->err = e;
-			pthread_mutex_unlock(&j->lock);
-		}
-	}
+	if (j->from >= 0 && i-- == 0)
+		return copy_parts(j, err);
+	if (j->from >= 0 && !wait_for_part(j, i))
+		return 0;
+	if (hash_range(j->fd, i * j->part_bytes, MIN(j->part_bytes, j->size - i * j->part_bytes),
+		       j->sparse, &j->digests[i], err) < 0)
+		return fail_job(j);
+	return 0;
 }
 
-static void part_job_init(struct part_job *j, int fd, uint64_t size)
+static int hash_in_parts(int fd, uint64_t size, int from, bool sparse, unsigned n_threads,
+			 struct digest *ret, struct err *err)
 {
-	*j = (struct part_job){ .fd = fd,
-				.size = size,
-				.lock = PTHREAD_MUTEX_INITIALIZER,
-				.more = PTHREAD_COND_INITIALIZER };
-	j->part_bytes = content_part_bytes(size);
-	j->n_parts = (size + j->part_bytes - 1) / j->part_bytes;
-	j->digests = xcalloc(j->n_parts, sizeof(*j->digests));
-}
-
-/* The caller's thread runs `first`, which copies (NULL: no copy). Then it hashes like the
- * others. */
-static int part_job_run(struct part_job *j, unsigned n_threads,
-			void (*first)(struct part_job *j, int from), int from, struct digest *ret,
-			struct err *err)
-{
-	pthread_t threads[16];
-	size_t n = 0;
+	struct part_job j = { .fd = fd,
+			      .from = from,
+			      .sparse = sparse,
+			      .size = size,
+			      .part_bytes = content_part_bytes(size),
+			      .lock = PTHREAD_MUTEX_INITIALIZER,
+			      .more = PTHREAD_COND_INITIALIZER };
 	int r;
 
-	while (n + 1 < MIN(n_threads, ARRAY_LEN(threads)) &&
-	       thread_start(&threads[n], NULL, hash_parts, j) == 0)
-		n++;
-	if (first)
-		first(j, from);
-	hash_parts(j);
-	while (n)
-		pthread_join(threads[--n], NULL);
-	r = j->err.code ? err_pass(err, &j->err) : 0;
+	j.n_parts = (size + j.part_bytes - 1) / j.part_bytes;
+	j.digests = xcalloc(j.n_parts, sizeof(*j.digests));
+	r = work_each(n_threads, j.n_parts + (from >= 0), false, do_part, &j, err);
 	if (r == 0)
-		digest_bytes(j->digests, j->n_parts * DIGEST_BYTES, ret);
-	free(j->digests);
-	pthread_mutex_destroy(&j->lock);
-	pthread_cond_destroy(&j->more);
+		digest_bytes(j.digests, j.n_parts * DIGEST_BYTES, ret);
+	free(j.digests);
+	pthread_mutex_destroy(&j.lock);
+	pthread_cond_destroy(&j.more);
 	return r;
 }
 
@@ -198,50 +213,21 @@ static bool is_sparse(int fd, uint64_t size)
 
 int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err)
 {
-	struct part_job j;
-
-	if (size <= CONTENT_PART_BYTES)
-		return hash_range(fd, 0, size, false, ret, err);
-	part_job_init(&j, fd, size);
-	j.sparse = is_sparse(fd, size);
-	j.ready = j.n_parts;
-	return part_job_run(&j, n_threads, NULL, -1, ret, err);
-}
-
-static void copy_parts(struct part_job *j, int from)
-{
-	struct err e = { 0 };
-	int r = 0;
-
-	for (size_t i = 0; i < j->n_parts && r == 0; i++) {
-		uint64_t at = i * j->part_bytes;
-
-		r = fs_copy_range(from, j->fd, (off_t)at, (off_t)MIN(at + j->part_bytes, j->size),
-				  &e);
-		pthread_mutex_lock(&j->lock);
-		if (r == 0)
-			j->ready++;
-		else if (!j->err.code)
-			j->err = e;
-		r = j->err.code ? -1 : 0;
-		pthread_cond_broadcast(&j->more);
-		pthread_mutex_unlock(&j->lock);
-	}
+	return size <= CONTENT_PART_BYTES
+		       ? hash_range(fd, 0, size, false, ret, err)
+		       : hash_in_parts(fd, size, -1, is_sparse(fd, size), n_threads, ret, err);
 }
 
 int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, struct digest *ret,
 		    struct err *err)
 {
-	struct part_job j;
-
 	/* A reflink needs no copy, and holes must stay holes. */
 	if (size <= CONTENT_PART_BYTES || n_threads < 2 || is_sparse(from, size) ||
 	    fs_reflink(from, to) == 0)
 		return fs_copy_fd(from, to, err) < 0
 			       ? -1
 			       : content_hash_fd(to, size, n_threads, ret, err);
-	part_job_init(&j, to, size);
-	return part_job_run(&j, n_threads, copy_parts, from, ret, err);
+	return hash_in_parts(to, size, from, false, n_threads, ret, err);
 }
 
 unsigned content_threads(void)

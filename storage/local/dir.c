@@ -29,7 +29,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "base/os/fs.h"
-#include "base/os/thread.h"
+#include "base/os/work.h"
 #include "base/time/clock.h"
 #include "storage/local/dir_internal.h"
 
@@ -93,7 +93,7 @@ static bool in_doubt(const struct dir_store *d, enum store_space space, const st
 
 	if (d->lease.fd < 0 || d->doubt_all)
 		return d->lease.fd >= 0;
-	condemned_list_key(space, name, key);
+	condemned_list_key((uint8_t)space, name, key);
 	return condemned_list_find(&d->condemned, key, &ignored);
 }
 
@@ -181,21 +181,19 @@ struct look_up {
 	enum store_space space;
 	const struct digest *names;
 	const uint64_t *sizes;
-	size_t n;
+	size_t n, n_parts;
 	bool *ret;
-	int r;
-	struct err err;
 };
 
 /* One stat for each object: sizes must be compared, and a directory listing lacks them. */
-static void *look_up(void *arg)
+static int look_up(void *arg, size_t part, struct err *err)
 {
-	struct look_up *l = arg;
+	const struct look_up *l = arg;
 	struct dir_store *d = l->d;
 	char path[OBJECT_PATH_MAX];
 	struct stat st;
 
-	for (size_t i = 0; i < l->n && l->r == 0; i++) {
+	for (size_t i = l->n * part / l->n_parts; i < l->n * (part + 1) / l->n_parts; i++) {
 		const struct digest *name = &l->names[i];
 		const uint64_t size = l->sizes ? l->sizes[i] : UINT64_MAX;
 		bool *found = &l->ret[i];
@@ -205,45 +203,29 @@ static void *look_up(void *arg)
 			*found = S_ISREG(st.st_mode) &&
 				 (size == UINT64_MAX || size == (uint64_t)st.st_size);
 		else if (errno != ENOENT && errno != ENOTDIR)
-			l->r = err_errno(&l->err, "cannot look into %s", path);
+			return err_errno(err, "cannot look into %s", path);
 		if (*found && in_doubt(d, l->space, name))
 			*found = freshen(d, path, &st);
-		if (l->r == 0 && !*found)
-			l->r = has_packed(d, l->space, name, size, found, &l->err);
+		if (!*found && has_packed(d, l->space, name, size, found, err) < 0)
+			return -1;
 	}
-	return NULL;
+	return 0;
 }
 
 static int dir_has(struct store *s, enum store_space space, const struct digest *names,
 		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
-	struct look_up parts[HAS_THREADS];
-	pthread_t threads[HAS_THREADS];
 	const size_t limit = MIN((size_t)content_threads(), (size_t)HAS_THREADS);
-	const size_t n_parts = MAX(MIN(n / HAS_PER_THREAD, limit), (size_t)1);
-	size_t started = 0;
-	int r = 0;
+	struct look_up l = { .d = dir_of(s),
+			     .space = space,
+			     .names = names,
+			     .sizes = sizes,
+			     .n = n,
+			     .n_parts = MAX(MIN(n / HAS_PER_THREAD, limit), (size_t)1),
+			     .ret = ret };
 
-	for (size_t i = 0; i < n_parts; i++) {
-		size_t from = n * i / n_parts, to = n * (i + 1) / n_parts;
-
-		parts[i] = (struct look_up){ .d = dir_of(s),
-					     .space = space,
-					     .names = names + from,
-					     .sizes = sizes ? sizes + from : NULL,
-					     .n = to - from,
-					     .ret = ret + from };
-	}
-	while (started + 1 < n_parts &&
-	       thread_start(&threads[started], NULL, look_up, &parts[started]) == 0)
-		started++;
-	for (size_t i = started; i < n_parts; i++) /* also those that got no thread */
-		look_up(&parts[i]);
-	for (size_t i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
-	for (size_t i = 0; i < n_parts && r == 0; i++)
-		r = parts[i].r < 0 ? err_pass(err, &parts[i].err) : 0;
-	return r;
+	return l.n_parts == 1 ? look_up(&l, 0, err)
+			      : work_each((unsigned)l.n_parts, l.n_parts, false, look_up, &l, err);
 }
 
 static int open_object(struct dir_store *d, enum store_space space, const struct digest *name,

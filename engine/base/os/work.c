@@ -1,10 +1,19 @@
-/* storage/work.c — a queue of work: a stack of items, and threads that are started when there is
- * work. */
+/* engine/base/os/work.c — a queue of work for the time of one call.
+ *
+ * The queue is a stack, so that what an item adds runs before older work, and memory stays small.
+ * A thread takes one call at a time. Threads are started when there is work and none is idle. All
+ * is done when the stack is empty and no call runs: then each thread ends, and the caller joins
+ * them.
+ *
+ * Threads: all fields are under `lock`, which isn't held during a call. What it doesn't do: order
+ * results, or keep threads for the next call.
+ */
+#include "base/os/work.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include "base/mem.h"
 #include "base/os/thread.h"
-#include "storage/bucket/transfer.h"
 
 #define STACK_BYTES (512 * KIB) /* of a thread: room for errors on the stack; calls aren't deep */
 
