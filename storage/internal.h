@@ -8,10 +8,10 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <time.h>
+#include "base/crypto/digest_set.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "storage/content/content.h"
-#include "storage/digest_set.h"
 
 /* A put that finds its object already there renews the object's time if it is older than this. Half
  * of gc's grace time. */

@@ -5,8 +5,8 @@
 
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include "storage/condemned.h"
 #include "storage/internal.h"
-#include "storage/local/condemned.h"
 #include "storage/local/flush.h"
 #include "storage/local/leases.h"
 #include "storage/local/linked.h"

@@ -21,9 +21,9 @@
 #include "base/os/fs.h"
 #include "storage/checkpoint.h"
 #include "storage/closure.h"
+#include "storage/condemned.h"
 #include "storage/content/view.h"
 #include "storage/internal.h"
-#include "storage/local/condemned.h"
 #include "storage/local/maintain.h"
 
 /* Records fetched and read in one batch. */
@@ -272,7 +272,7 @@ static int read_list(struct collector *c, struct err *err)
  * first entries are removed before the rest, so records still go before what they name. */
 static void list_dead(struct collector *c, const struct condemned_entry *e)
 {
-	size_t max = c->o->list_max ? c->o->list_max : CONDEMNED_MAX / CONDEMNED_ENTRY_BYTES - 1;
+	size_t max = c->o->list_max ? c->o->list_max : condemned_list_max(CONDEMNED_DIRECTORY);
 
 	if (condemned_list_len(&c->next) >= max) {
 		c->res->unlisted++;
@@ -345,7 +345,7 @@ static int sweep_object(void *arg, const struct digest *name, uint64_t size, int
 	}
 	c->res->condemned++;
 	c->res->condemned_bytes += size;
-	condemned_list_key(c->space, name, e.key);
+	condemned_list_key((uint8_t)c->space, name, e.key);
 	if (!condemned_list_find(&c->condemned, e.key, &e)) {
 		e.dead_ns = now_ns;
 		e.listed_ns = 0;

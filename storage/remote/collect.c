@@ -51,8 +51,9 @@ struct collector {
 	int64_t oldest_lease_ns;      /* INT64_MAX: no live leases */
 	bool fresh; /* this process only collects, so its own lease doesn't count */
 	struct digest_set *live[STORE_SPACES];
-	VEC(struct condemned) dead; /* the next list */
-	size_t fresh_left;          /* how many new entries still fit */
+	struct condemned next;  /* the next list */
+	int64_t sweep_after_ns; /* when the first of them may be removed; 0: it is empty */
+	size_t fresh_left;      /* how many new entries still fit */
 	VEC(struct doomed {
 		uint8_t kind;
 		struct digest name;
@@ -275,20 +276,20 @@ static int view_bring_records(struct store *s, enum store_space space, const str
 	return store_bring_records(reader, space, names, n, err);
 }
 
-/* Its entry on the last list, if it wasn't written since. */
-static const struct condemned *still_condemned(const struct collector *c, enum remote_kind kind,
-					       const struct digest *name, int64_t mtime_ns)
+/* Since when it is on the list, if it wasn't written since; else 0. */
+static int64_t still_condemned(const struct collector *c, enum remote_kind kind,
+			       const struct digest *name, int64_t mtime_ns)
 {
-	const struct condemned *before = condemned_find(c->r, kind, name);
+	int64_t since_ns = condemned_since(c->r, kind, name);
 
-	return before && mtime_ns <= before->since_ns ? before : NULL;
+	return mtime_ns <= since_ns ? since_ns : 0;
 }
 
 /* For the mark. The collector that condemned it may since have removed what it names. */
 static bool is_given_up(void *arg, enum store_space space, const struct digest *name,
 			int64_t mtime_ns)
 {
-	return still_condemned(arg, remote_kind_of(space), name, mtime_ns) != NULL;
+	return still_condemned(arg, remote_kind_of(space), name, mtime_ns) != 0;
 }
 
 static int mark(struct collector *c, struct err *err)
@@ -332,23 +333,23 @@ static bool is_live(const struct collector *c, enum store_space space, const str
 static void judge_dead(struct collector *c, enum remote_kind kind, const struct digest *name,
 		       uint64_t size, int64_t mtime_ns, const char *version)
 {
-	const struct condemned *before = still_condemned(c, kind, name, mtime_ns);
-	struct condemned entry = { .kind = (uint8_t)kind, .name = *name };
+	const int64_t since_ns = still_condemned(c, kind, name, mtime_ns);
+	const int64_t due_ns = (since_ns ? since_ns : c->now_ns) + c->base.mark_gap_ns;
+	struct condemned_entry entry = { .dead_ns = since_ns, .listed_ns = since_ns };
 	struct doomed d = { .kind = (uint8_t)kind, .name = *name, .size = size };
 
 	c->res->base.condemned++;
 	c->res->base.condemned_bytes += size;
-	if (!before && c->fresh_left == 0) {
+	if (!since_ns && c->fresh_left == 0) {
 		c->res->base.unlisted++;
 		return;
 	}
-	c->fresh_left -= !before;
-	if (before) {
-		entry.since_ns = before->since_ns;
+	c->fresh_left -= !since_ns;
+	if (since_ns) {
 		/* The object may be young here, if this collector slept between its roots and its
 		 * lock. Then it stays, and stays listed. */
-		if (before->since_ns <= c->now_ns - c->base.mark_gap_ns && !is_young(c, mtime_ns)) {
-			if (c->oldest_lease_ns > before->since_ns + CLOCK_GRAIN_NS) {
+		if (due_ns <= c->now_ns && !is_young(c, mtime_ns)) {
+			if (c->oldest_lease_ns > since_ns + CLOCK_GRAIN_NS) {
 				snprintf(d.version, sizeof(d.version), "%s", version);
 				VEC_PUSH(&c->doomed, d);
 			} else {
@@ -356,7 +357,10 @@ static void judge_dead(struct collector *c, enum remote_kind kind, const struct 
 			}
 		}
 	}
-	VEC_PUSH(&c->dead, entry);
+	condemned_list_key((uint8_t)kind, name, entry.key);
+	condemned_list_add(&c->next, &entry);
+	if (c->sweep_after_ns == 0 || due_ns < c->sweep_after_ns)
+		c->sweep_after_ns = due_ns;
 }
 
 static int judge_alone(void *arg, const struct bucket_object *o)
@@ -648,16 +652,13 @@ static int see_orphan(void *arg, const struct bucket_object *o)
 
 static int publish_list(struct collector *c, struct err *err)
 {
-	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct bucket_put p = { .key = CONDEMNED_KEY, .fd = -1, .may = lock_holds, .may_arg = c };
 
-	if (c->dead.n == 0 && c->r->condemned.n == 0)
+	if (condemned_list_len(&c->next) == 0 && condemned_list_len(&c->r->condemned.list) == 0)
 		return 0;
-	if (c->dead.n)
-		qsort(c->dead.v, c->dead.n, sizeof(*c->dead.v), condemned_order);
-	condemned_encode(c->dead.v, c->dead.n, &bytes);
-	p.bytes = bytes.s;
-	p.size = bytes.len;
+	condemned_list_end(&c->next);
+	p.bytes = c->next.bytes.s;
+	p.size = c->next.bytes.len;
 	return still_locked(c, err) < 0 || bucket_put(c->r->bucket, &p, err) < 0 ? -1 : 0;
 }
 
@@ -762,13 +763,7 @@ static void count_doomed(struct collector *c)
 		c->res->packs_removed += c->doomed.v[i].kind == KIND_PACK;
 	}
 	res->first_mark = c->doomed.n == 0 && res->condemned > 0;
-	for (size_t i = 0; i < c->dead.n; i++) {
-		int64_t since_ns = c->dead.v[i].since_ns ? c->dead.v[i].since_ns : c->now_ns;
-
-		if (res->sweep_after_ns == 0 ||
-		    since_ns + c->base.mark_gap_ns < res->sweep_after_ns)
-			res->sweep_after_ns = since_ns + c->base.mark_gap_ns;
-	}
+	res->sweep_after_ns = c->sweep_after_ns;
 }
 
 /* All. */
@@ -792,7 +787,8 @@ static int judge_all(struct collector *c, struct err *err)
 
 static int reload(struct collector *c, struct err *err)
 {
-	size_t list_max = c->base.list_max ? c->base.list_max : condemned_max();
+	size_t list_max =
+		c->base.list_max ? c->base.list_max : condemned_list_max(CONDEMNED_BUCKET);
 	int got;
 
 	pthread_mutex_lock(&c->r->io);
@@ -800,7 +796,7 @@ static int reload(struct collector *c, struct err *err)
 	if (got == 0)
 		got = presence_load(c->r, err);
 	pthread_mutex_unlock(&c->r->io);
-	c->fresh_left = list_max - MIN(list_max, c->r->condemned.n);
+	c->fresh_left = list_max - MIN(list_max, condemned_list_len(&c->r->condemned.list));
 	return got;
 }
 
@@ -840,6 +836,7 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	      struct err *err)
 {
 	struct collector c = { .r = r,
+			       .next.form = CONDEMNED_BUCKET,
 			       .o = o,
 			       .base = o->base,
 			       .res = ret,
@@ -872,7 +869,7 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	for (size_t i = 0; i < c.plain.n; i++)
 		free(c.plain.v[i]);
 	VEC_FREE(&c.plain);
-	VEC_FREE(&c.dead);
+	condemned_list_deinit(&c.next);
 	VEC_FREE(&c.doomed);
 	map_free(c.pack_sizes);
 	return got;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include "base/map.h"
 #include "base/mem.h"
+#include "storage/condemned.h"
 #include "storage/internal.h"
 #include "storage/remote/pack.h"
 #include "storage/remote/remote.h"
@@ -15,12 +16,6 @@
 
 /* The kinds of objects in the condemned list. */
 enum remote_kind { KIND_BLOB, KIND_ACTION, KIND_RUN, KIND_PACK, REMOTE_KINDS };
-
-struct condemned {
-	uint8_t kind;
-	struct digest name;
-	int64_t since_ns; /* server time of the list in which it first appeared */
-};
 
 struct pack {
 	struct digest name;
@@ -43,10 +38,9 @@ struct slots {
 	bool old; /* packs were added since it was built */
 };
 
-struct condemned_list {
-	struct condemned *v; /* sorted by kind and name */
-	size_t n;
-	int64_t written_ns; /* 0: there is no list */
+struct remote_condemned {
+	struct condemned list; /* by remote_kind */
+	int64_t written_ns;    /* 0: there is no list */
 };
 
 struct lease {
@@ -80,7 +74,7 @@ struct remote {
 	struct map *known; /* separate blobs and records in the bucket: name → 1 */
 	VEC(uint8_t) seen; /* names that became known, not yet written to the directory */
 	struct map *lost;  /* names that were in `known`, but are absent: not remembered */
-	struct condemned_list condemned;
+	struct remote_condemned condemned;
 	struct lease lease;
 	struct err refused;   /* why writing isn't possible, though wanted */
 	atomic_ulong damaged; /* damaged objects found */
@@ -170,15 +164,9 @@ bool lease_is_good(struct remote *r);
 void lease_trust(struct remote *r);
 uint64_t lease_number(struct remote *r); /* how many leases this process took and trusted */
 int condemned_load(struct remote *r, struct err *err);
-int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret,
-		    size_t *ret_n);
-void condemned_encode(const struct condemned *v, size_t n,
-		      struct str *ret); /* since_ns 0: new in this list */
-/* Its entry, borrowed; NULL: not on the list. Hold `lock` if another thread may load the list. */
-const struct condemned *condemned_find(const struct remote *r, enum remote_kind kind,
-				       const struct digest *name);
-int condemned_order(const void *a, const void *b);
-size_t condemned_max(void); /* most entries of a readable list (CONDEMNED_MAX) */
+/* Since when it is condemned, by the server's clock; 0: it isn't. Hold `lock` if another thread may
+ * load the list. */
+int64_t condemned_since(const struct remote *r, enum remote_kind kind, const struct digest *name);
 /* transfer.c, for verify.c: sends the records whose contents are all in the bucket. */
 int transfer_send_whole(struct store *tier, const struct closure_names *names,
 			struct remote_object *v, size_t n, struct remote_sent *ret,

@@ -21,101 +21,48 @@
 #include "base/os/thread.h"
 #include "storage/remote/internal.h"
 
-#define MAGIC     "cairn-bucket-condemned/1\n"
-#define MAGIC_LEN (sizeof(MAGIC) - 1)
-#define ENTRY_LEN (1 + DIGEST_BYTES + 8)
-
 /* The list. */
 
-int condemned_order(const void *a, const void *b)
+int64_t condemned_since(const struct remote *r, enum remote_kind kind, const struct digest *name)
 {
-	const struct condemned *x = a, *y = b;
-
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	return memcmp(x->name.b, y->name.b, DIGEST_BYTES);
-}
-
-const struct condemned *condemned_find(const struct remote *r, enum remote_kind kind,
-				       const struct digest *name)
-{
-	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
+	const int64_t written_ns = r->condemned.written_ns;
+	uint8_t key[CONDEMNED_KEY_BYTES];
+	struct condemned_entry e;
 
 	assert(kind < REMOTE_KINDS);
-	return r->condemned.n
-		       ? bsearch(&key, r->condemned.v, r->condemned.n, sizeof(key), condemned_order)
-		       : NULL;
-}
-
-/* -1 for a damaged list, which counts as none. */
-int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret,
-		    size_t *ret_n)
-{
-	const uint8_t *p = bytes;
-	struct condemned *v;
-	size_t len;
-
-	if (n < MAGIC_LEN || memcmp(p, MAGIC, MAGIC_LEN) != 0 || (n - MAGIC_LEN) % ENTRY_LEN)
-		return -1;
-	len = (n - MAGIC_LEN) / ENTRY_LEN;
-	v = xcalloc(len + 1, sizeof(*v));
-	p += MAGIC_LEN;
-	for (size_t i = 0; i < len; i++, p += ENTRY_LEN) {
-		uint64_t since = get_le64(p + 1 + DIGEST_BYTES);
-
-		v[i].kind = p[0];
-		memcpy(v[i].name.b, p + 1, DIGEST_BYTES);
-		v[i].since_ns = since ? (int64_t)MIN(since, (uint64_t)mtime_ns) : mtime_ns;
-	}
-	qsort(v, len, sizeof(*v), condemned_order);
-	*ret = v;
-	*ret_n = len;
-	return 0;
-}
-
-size_t condemned_max(void)
-{
-	return (CONDEMNED_MAX - MAGIC_LEN) / ENTRY_LEN;
-}
-
-void condemned_encode(const struct condemned *v, size_t n, struct str *ret)
-{
-	assert(n <= condemned_max());
-	str_addn(ret, MAGIC, MAGIC_LEN);
-	for (size_t i = 0; i < n; i++) {
-		str_addc(ret, (char)v[i].kind);
-		str_addn(ret, v[i].name.b, DIGEST_BYTES);
-		str_add_u64(ret, (uint64_t)v[i].since_ns);
-	}
+	condemned_list_key((uint8_t)kind, name, key);
+	if (!condemned_list_find(&r->condemned.list, key, &e))
+		return 0;
+	return e.listed_ns ? MIN(e.listed_ns, written_ns) : written_ns;
 }
 
 int condemned_load(struct remote *r, struct err *err)
 {
-	_cleanup_(str_deinit) struct str bytes = { 0 }, strings = { 0 };
-	struct condemned *v = NULL;
+	_cleanup_(str_deinit) struct str strings = { 0 };
+	struct condemned list = { .form = CONDEMNED_BUCKET };
 	struct bucket_object o;
 	struct err e = { 0 };
 	int64_t when = 0;
-	size_t n = 0;
 
 	if (bucket_head(r->bucket, CONDEMNED_KEY, &o, &strings, &e) == 0) {
 		when = o.mtime_ns;
-		if (remote_get_bytes(r, CONDEMNED_KEY, CONDEMNED_MAX, &bytes, &e) == 0 &&
-		    condemned_parse(bytes.s, bytes.len, when, &v, &n) < 0)
+		if (remote_get_bytes(r, CONDEMNED_KEY, CONDEMNED_MAX, &list.bytes, &e) == 0 &&
+		    !condemned_list_check(&list))
 			return err_set(
 				err, ERR_CORRUPT,
 				"the list of the condemned in %s is damaged; remove its object %s",
 				remote_uri(r), CONDEMNED_KEY);
 	}
-	if (e.code && e.code != ERR_NOT_FOUND)
+	if (e.code && e.code != ERR_NOT_FOUND) {
+		condemned_list_deinit(&list);
 		return err_pass(err, &e);
+	}
 	pthread_mutex_lock(&r->lock);
-	free(r->condemned.v);
-	r->condemned.v = v;
-	r->condemned.n = n;
-	r->condemned.written_ns = v ? when : 0;
+	condemned_list_deinit(&r->condemned.list);
+	r->condemned.list = list;
+	r->condemned.written_ns = list.bytes.len ? when : 0;
 	for (size_t i = 0; i < r->packs.n; i++)
-		r->packs.v[i].condemned = condemned_find(r, KIND_PACK, &r->packs.v[i].name) != NULL;
+		r->packs.v[i].condemned = condemned_since(r, KIND_PACK, &r->packs.v[i].name) != 0;
 	r->slots.old = true;
 	pthread_mutex_unlock(&r->lock);
 	return 0;

@@ -122,7 +122,7 @@ int remote_stat(struct remote *r, struct remote_stat *ret, struct err *err)
 	pthread_mutex_lock(&r->lock);
 	for (size_t i = 0; i < r->packs.n; i++)
 		ret->packed += r->packs.v[i].gone ? 0 : r->packs.v[i].n;
-	ret->condemned = r->condemned.n;
+	ret->condemned = condemned_list_len(&r->condemned.list);
 	ret->has_condemned = r->condemned.written_ns != 0;
 	pthread_mutex_unlock(&r->lock);
 	return 0;

@@ -22,10 +22,10 @@
 #include <fcntl.h>
 #include <sys/statvfs.h>
 #include <zstd.h>
+#include "base/crypto/digest_set.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
-#include "storage/digest_set.h"
 #include "storage/internal.h"
 
 #define PACK_MAGIC       "cairn-pack/1\n"

@@ -76,7 +76,7 @@ bool presence_is_unusable_locked(const struct remote *r, enum store_space space,
 				 const struct digest *name)
 {
 	return is_bad_locked(r, space, name, BAD_ALONE) ||
-	       (space != STORE_TAG && condemned_find(r, remote_kind_of(space), name));
+	       (space != STORE_TAG && condemned_since(r, remote_kind_of(space), name));
 }
 
 /* Takes ownership of the index. */
@@ -91,7 +91,7 @@ static void add_pack_locked(struct remote *r, const struct digest *name, uint8_t
 			  .mtime_ns = mtime_ns };
 
 	p.size = pack_index_pack_size(index);
-	p.condemned = condemned_find(r, KIND_PACK, name) != NULL;
+	p.condemned = condemned_since(r, KIND_PACK, name) != 0;
 	VEC_PUSH(&r->packs, p);
 	*slot = (void *)(uintptr_t)r->packs.n;
 	r->slots.old = true;
@@ -518,7 +518,7 @@ void presence_free(struct remote *r)
 	map_free(r->bad);
 	map_free(r->lost);
 	free(r->slots.v);
-	free(r->condemned.v);
+	condemned_list_deinit(&r->condemned.list);
 }
 
 /* Asking. */

@@ -172,7 +172,7 @@ static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p,
 	if (condemned_load(v->r, err) < 0)
 		return -1;
 	pthread_mutex_lock(&v->r->lock);
-	condemned = condemned_find(v->r, KIND_PACK, &p->name) != NULL;
+	condemned = condemned_since(v->r, KIND_PACK, &p->name) != 0;
 	pthread_mutex_unlock(&v->r->lock);
 	if (!condemned && is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
 		return -1;

@@ -77,15 +77,20 @@ static inline void facts_read_pack(struct facts *f, const struct seen_object *in
 
 static inline void facts_see_condemned(struct facts *f, const struct seen_object *o)
 {
-	struct condemned *v = NULL;
-	size_t n = 0;
+	struct condemned list = { .form = CONDEMNED_BUCKET };
 
-	if (condemned_parse(o->bytes, o->size, 1, &v, &n) < 0)
+	str_addn(&list.bytes, o->bytes, o->size);
+	if (!condemned_list_check(&list))
 		snprintf(f->wrong, sizeof(f->wrong), "nobody can read the list of the condemned");
-	for (size_t i = 0; i < n; i++)
-		if (v[i].kind == KIND_RUN || v[i].kind == KIND_ACTION)
-			digest_set_add(f->condemned, &v[i].name);
-	free(v);
+	for (size_t i = 0; i < condemned_list_len(&list); i++) {
+		const struct condemned_entry e = condemned_list_at(&list, i);
+		struct digest name;
+
+		memcpy(name.b, e.key + 1, DIGEST_BYTES);
+		if (e.key[0] == KIND_RUN || e.key[0] == KIND_ACTION)
+			digest_set_add(f->condemned, &name);
+	}
+	condemned_list_deinit(&list);
 }
 
 static inline void facts_init(struct facts *f, const char *bucket)

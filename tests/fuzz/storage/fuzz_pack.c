@@ -42,17 +42,23 @@ static void try_index(const uint8_t *data, size_t size)
 
 static void try_condemned(const uint8_t *data, size_t size)
 {
-	struct condemned *v;
-	size_t n;
+	for (int form = CONDEMNED_DIRECTORY; form <= CONDEMNED_BUCKET; form++) {
+		struct condemned list = { .form = (enum condemned_form)form };
+		struct condemned_entry e, found, last = { .key = { 255 } };
 
-	if (condemned_parse(data, size, 1000, &v, &n) < 0)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		must(v[i].since_ns > 0 && v[i].since_ns <= 1000,
-		     "condemned in the future, or never");
-		must(i == 0 || condemned_order(&v[i - 1], &v[i]) <= 0, "out of order");
+		str_addn(&list.bytes, data, size);
+		if (condemned_list_check(&list))
+			for (size_t i = 0; i < condemned_list_len(&list); i++, last = e) {
+				e = condemned_list_at(&list, i);
+				must(e.dead_ns >= 0 && e.listed_ns >= 0, "a time before all time");
+				must(e.key[0] < last.key[0] ||
+					     (e.key[0] == last.key[0] &&
+					      memcmp(e.key, last.key, sizeof(e.key)) >= 0),
+				     "out of order");
+				must(condemned_list_find(&list, e.key, &found), "not found");
+			}
+		condemned_list_deinit(&list);
 	}
-	free(v);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -69,27 +69,57 @@ static void test_golden(void **state)
 
 static void test_golden_condemned(void **state)
 {
-	struct condemned v[2] = { { .kind = KIND_PACK, .since_ns = 0x0102 },
-				  { .kind = KIND_BLOB } },
-			 *got;
-	struct str bytes = { 0 };
-	size_t n;
+	static const struct {
+		enum condemned_form form;
+		const char *magic;
+		size_t entry;
+		const char *times;
+	} cases[] = {
+		{ CONDEMNED_BUCKET, "cairn-bucket-condemned/1\n", 41, "\2\1\0\0\0\0\0\0" },
+		{ CONDEMNED_DIRECTORY, "cairn-condemned/2\n", 49,
+		  "\1\1\0\0\0\0\0\0\2\1\0\0\0\0\0\0" },
+	};
 
-	memset(v[0].name.b, 0xaa, 32);
-	memset(v[1].name.b, 0xbb, 32);
-	condemned_encode(v, 2, &bytes);
-	assert_int_equal(bytes.len, 25 + 2 * 41);
-	assert_memory_equal(bytes.s, "cairn-bucket-condemned/1\n\3\xaa", 27);
-	assert_memory_equal(bytes.s + 25 + 33, "\2\1\0\0\0\0\0\0", 8);
-	assert_int_equal(condemned_parse(bytes.s, bytes.len, 5000, &got, &n), 0);
-	assert_int_equal(n, 2);
-	assert_int_equal(got[0].kind, KIND_BLOB);
-	assert_int_equal(got[0].since_ns, 5000); /* new in that list */
-	assert_int_equal(got[1].since_ns, 0x0102);
-	free(got);
-	assert_int_equal(condemned_parse(bytes.s, bytes.len - 1, 5000, &got, &n), -1);
-	assert_int_equal(condemned_parse("cairn", 5, 5000, &got, &n), -1);
-	str_deinit(&bytes);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct condemned list = { .form = cases[i].form }, again = list;
+		struct condemned_entry dated = { .dead_ns = 0x0101, .listed_ns = 0x0102 },
+				       fresh = { 0 }, got;
+		struct digest a, b;
+		const size_t head = strlen(cases[i].magic);
+
+		memset(a.b, 0xaa, 32);
+		memset(b.b, 0xbb, 32);
+		condemned_list_key(KIND_PACK, &a, dated.key);
+		condemned_list_key(KIND_BLOB, &b, fresh.key);
+		condemned_list_end(&again);
+		assert_int_equal(again.bytes.len, head); /* an empty one is a file, too */
+		assert_int_equal(condemned_list_len(&again), 0);
+		condemned_list_add(&list, &fresh);
+		condemned_list_add(&list, &dated);
+		condemned_list_end(&list);
+		assert_int_equal(list.bytes.len, head + 2 * cases[i].entry);
+		assert_memory_equal(list.bytes.s, cases[i].magic, head);
+		assert_memory_equal(list.bytes.s + head, "\3\xaa\xaa", 3); /* the highest first */
+		assert_memory_equal(list.bytes.s + head + 33, cases[i].times, cases[i].entry - 33);
+		/* Readers take any order. */
+		str_reset(&again.bytes);
+		str_addn(&again.bytes, list.bytes.s, head);
+		str_addn(&again.bytes, list.bytes.s + head + cases[i].entry, cases[i].entry);
+		str_addn(&again.bytes, list.bytes.s + head, cases[i].entry);
+		assert_true(condemned_list_check(&again));
+		assert_int_equal(condemned_list_len(&again), 2);
+		assert_true(condemned_list_find(&again, dated.key, &got));
+		assert_int_equal(got.listed_ns, 0x0102);
+		assert_true(condemned_list_find(&again, fresh.key, &got));
+		assert_int_equal(got.listed_ns, 0);
+		again.bytes.len--;
+		assert_false(condemned_list_check(&again));
+		str_add(&again.bytes, "cairn");
+		assert_false(condemned_list_check(&again));
+		assert_int_equal(condemned_list_len(&again), 0);
+		condemned_list_deinit(&list);
+		condemned_list_deinit(&again);
+	}
 }
 
 /* Whatever is changed in an index, and its name made to fit: refused, or all places that it names

@@ -1,4 +1,4 @@
-/* storage/digest_set.c — the set: open addressing with linear probing, in 256 tables.
+/* engine/base/crypto/digest_set.c — the set: open addressing with linear probing, in 256 tables.
  *
  * A place of zeros is free, so the digest of zeros is kept apart (`has_zero`). A table grows by a
  * quarter when seven eighths of it are full. Removal moves displaced digests back (Knuth, The Art
@@ -7,7 +7,7 @@
  * The hash mixes a digest with the set's seed: an attacker who chooses digests can't choose their
  * places.
  */
-#include "storage/digest_set.h"
+#include "base/crypto/digest_set.h"
 
 #include <string.h>
 #include "base/mem.h"

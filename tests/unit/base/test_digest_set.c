@@ -1,6 +1,6 @@
 /* The set of digests: random operations against a plain array, and digests that are alike. */
+#include "base/crypto/digest_set.h"
 #include "base/mem.h"
-#include "storage/digest_set.h"
 #include "unit.h"
 
 static uint64_t rng = 88172645463325252ULL;

@@ -1,12 +1,12 @@
-/* storage/digest_set.h — a set of digests in little memory: about 42 bytes each, where base/map.h
- * takes 110.
+/* engine/base/crypto/digest_set.h — a set of digests in little memory: about 42 bytes each, where
+ * base/map.h takes 110.
  *
  * A collector holds a million digests at once. They are in 256 tables, so that growing one copies
  * little. 12 to 30 % of a table's places are free, more in a very small table. Not thread-safe. The
  * hash is seeded per process, because strangers write some listings and so choose digests.
  */
-#ifndef CAIRN_STORAGE_DIGEST_SET_H
-#define CAIRN_STORAGE_DIGEST_SET_H
+#ifndef CAIRN_BASE_CRYPTO_DIGEST_SET_H
+#define CAIRN_BASE_CRYPTO_DIGEST_SET_H
 
 #include "base/crypto/digest.h"
 
