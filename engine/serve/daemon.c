@@ -1,11 +1,11 @@
 /* engine/serve/daemon.c — the daemon's life: open everything, serve, drain, end.
  *
  * daemon_run() opens what needs no lease (open_all()). Then it begins at once (daemon_begin()), or
- * when leader.c has the lease. After that the loop runs: on_beat() once a second measures its lag,
+ * when leader.c has the lease. After that the loop runs: on_tick() once a second measures its lag,
  * copies counters for other threads, looks for pipeline files and starts runs that are due. Signals
  * drain and end it. close_all() frees in the reverse order, also after a failed start.
  *
- * Pipeline files are searched again every LOOK_BEATS beats. An entry of `found` is "PROJECT:PATH".
+ * Pipeline files are searched again every LOOK_BEATS ticks. An entry of `found` is "PROJECT:PATH".
  * A `-` before it means that the last search missed the file; when the next one misses it too, its
  * schedules are dropped.
  *
@@ -34,9 +34,9 @@
 #include "serve/internal.h"
 #include "serve/project/discover.h"
 
-#define BEAT_NS     NS_PER_S
+#define TICK_NS     NS_PER_S
 #define LOOK_BEATS  10              /* how often to look for pipeline files */
-#define LAG_WINDOW  60              /* beats that lag_max covers */
+#define LAG_WINDOW  60              /* ticks that lag_max covers */
 #define END_WAIT_NS (30 * NS_PER_S) /* time for runs to stop */
 
 /* Pipelines. */
@@ -326,7 +326,7 @@ static void on_stop_signal(void *arg, int signo)
 	}
 }
 
-/* Reload and the beat. */
+/* Reload and the tick. */
 
 static void on_reload_signal(void *arg, int signo)
 {
@@ -364,15 +364,15 @@ static void update_status(struct daemon *d)
 	sdnotify_status(&d->systemd, text);
 }
 
-static void on_beat(void *arg)
+static void on_tick(void *arg)
 {
 	struct daemon *d = arg;
-	int64_t now = daemon_mono_ns(d), lag = MAX(now - d->beat.due_ns, 0), pause = BEAT_NS;
-	unsigned beats = ++d->beat.n;
+	int64_t now = daemon_mono_ns(d), lag = MAX(now - d->tick.due_ns, 0), pause = TICK_NS;
+	unsigned ticks = ++d->tick.n;
 
 	atomic_store(&d->turn.lag_ns, lag);
 	atomic_store(&d->turn.at_ns, now);
-	if (beats % LAG_WINDOW == 0 || lag > atomic_load(&d->turn.lag_max_ns))
+	if (ticks % LAG_WINDOW == 0 || lag > atomic_load(&d->turn.lag_max_ns))
 		atomic_store(&d->turn.lag_max_ns, lag);
 	pthread_mutex_lock(&d->lock);
 	d->seen = (struct daemon_seen){ .notify = notifier_counts(d->notifier),
@@ -384,16 +384,16 @@ static void on_beat(void *arg)
 		sdnotify_watchdog(&d->systemd);
 		pause = MIN(pause, MAX(d->systemd.watchdog_ns / 3, NS_PER_MS));
 	}
-	if (beats % LOOK_BEATS == 0 && atomic_load(&d->phase) == DAEMON_SERVING)
+	if (ticks % LOOK_BEATS == 0 && atomic_load(&d->phase) == DAEMON_SERVING)
 		daemon_find_pipelines(d);
 	served_poll(d);
-	if (beats % LOOK_BEATS == 1)
+	if (ticks % LOOK_BEATS == 1)
 		update_status(d);
 	if (atomic_load(&d->phase) == DAEMON_SERVING)
 		notifier_look(d->notifier);
 	end_if_idle(d);
-	d->beat.due_ns = now + pause;
-	d->beat.timer = loop_add_timer(d->loop, d->beat.due_ns, on_beat, d);
+	d->tick.due_ns = now + pause;
+	d->tick.timer = loop_add_timer(d->loop, d->tick.due_ns, on_tick, d);
 }
 
 /* Start and end. */
@@ -487,8 +487,8 @@ int daemon_run(const struct daemon_options *o, struct err *err)
 	if (r == 0)
 		r = o->lease ? leader_start(&d, err) : daemon_begin(&d, err);
 	if (r == 0) {
-		d.beat.due_ns = daemon_mono_ns(&d);
-		on_beat(&d);
+		d.tick.due_ns = daemon_mono_ns(&d);
+		on_tick(&d);
 		r = loop_run(d.loop, err);
 		event(EVENT_INFO, "ended", NULL);
 	}

@@ -24,7 +24,7 @@ enum daemon_phase {
 	DAEMON_STOPPING
 };
 
-/* Counters that the beat copies for other threads once a second. */
+/* Counters that the tick copies for other threads once a second. */
 struct daemon_seen {
 	struct scheduler_counts scheduler;
 	struct notify_counts notify;
@@ -51,7 +51,7 @@ struct daemon_http {
 	struct kept_answers *answers;
 };
 
-struct daemon_beat {
+struct daemon_tick {
 	struct loop_source *timer;
 	int64_t due_ns;
 	unsigned n;
@@ -100,7 +100,7 @@ struct daemon {
 	struct kube_lease *lease; /* or NULL */
 	struct err failure;       /* why the loop was stopped */
 	int64_t started_wall_ns;
-	struct daemon_beat beat;
+	struct daemon_tick tick;
 	struct daemon_drain drain;
 	struct daemon_found found;
 	struct listener listeners[DAEMON_LISTEN_MAX + SDNOTIFY_LISTEN_MAX];

@@ -91,7 +91,7 @@ int leader_start(struct daemon *d, struct err *err)
 					      .on_change = on_change,
 					      .arg = d };
 
-	launches_leash(d->runs.launches);
+	launches_end_with_server(d->runs.launches);
 	sdnotify_ready(&d->systemd); /* a standby server is ready too */
 	return kube_lease_new(l->access, &o, &d->lease, err);
 }

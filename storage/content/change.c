@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
-#include "storage/content/maker.h"
+#include "storage/content/materialise.h"
 
 /* A removed or added entry costs about as much as the hashing of so many bytes. */
 #define ENTRY_WORTH_BYTES (64 * KIB)
@@ -109,17 +109,17 @@ bool content_is_near(struct store *s, const struct content_id *from, const struc
 
 /* Changing. */
 
-static int change_dir(struct maker *m, const struct content_id *from, const struct content_id *to,
-		      int dir_fd, const char *name, struct err *err);
+static int change_dir(struct materialise *m, const struct content_id *from,
+		      const struct content_id *to, int dir_fd, const char *name, struct err *err);
 
-static int change_entry(struct maker *m, const struct tree_entry *old, const struct tree_entry *new,
-			int fd, struct err *err)
+static int change_entry(struct materialise *m, const struct tree_entry *old,
+			const struct tree_entry *new, int fd, struct err *err)
 {
 	size_t len = m->path.len;
 	int r = 0;
 
 	if (old && new &&is_same(old, new))
-		return m->check ? maker_make_entry(m, new, NULL, fd, err) : 0;
+		return m->check ? materialise_entry(m, new, NULL, fd, err) : 0;
 	if (old && new && old->kind == TREE_DIR &&new->kind == TREE_DIR) {
 		str_addf(&m->path, "/%s", new->name);
 		r = change_dir(m, &old->id, &new->id, fd, new->name, err);
@@ -133,11 +133,11 @@ static int change_entry(struct maker *m, const struct tree_entry *old, const str
 		r = fs_remove_tree_at(fd, old->name, err);
 	else if (old && unlinkat(fd, old->name, 0) < 0)
 		r = err_errno(err, "cannot remove %s/%s", m->path.s, old->name);
-	return r == 0 && new ? maker_make_entry(m, new, NULL, fd, err) : r;
+	return r == 0 && new ? materialise_entry(m, new, NULL, fd, err) : r;
 }
 
-static int change_dir(struct maker *m, const struct content_id *from, const struct content_id *to,
-		      int dir_fd, const char *name, struct err *err)
+static int change_dir(struct materialise *m, const struct content_id *from,
+		      const struct content_id *to, int dir_fd, const char *name, struct err *err)
 {
 	_cleanup_(fd_closep) int fd =
 		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -152,7 +152,7 @@ static int change_dir(struct maker *m, const struct content_id *from, const stru
 		return err_set(err, ERR_CORRUPT, "%s isn't what the store has", m->path.s);
 	if (tree_load(m->store, from, &a, err) < 0 || tree_load(m->store, to, &b, err) < 0)
 		return -1;
-	if (m->check ? maker_check_count(m, a, fd, 0555, err) < 0 : fs_set_mode(fd, 0755) < 0)
+	if (m->check ? materialise_check_count(m, a, fd, 0555, err) < 0 : fs_set_mode(fd, 0755) < 0)
 		return m->check ? -1 : err_errno(err, "cannot write to directory %s", m->path.s);
 	p = (struct pairs){ .from = a, .to = b };
 	m->depth++;
@@ -163,18 +163,18 @@ static int change_dir(struct maker *m, const struct content_id *from, const stru
 		return r;
 	if (fs_set_mode(fd, 0555) < 0)
 		return err_errno(err, "cannot protect directory %s", m->path.s);
-	return maker_check_count(m, b, fd, 0555, err);
+	return materialise_check_count(m, b, fd, 0555, err);
 }
 
 int content_change_at(struct store *s, const struct content_id *from, const struct content_id *to,
 		      int64_t verified_ns, int dir_fd, const char *path, struct err *err)
 {
-	struct maker m = { .store = s,
-			   .mode = CONTENT_HARD_LINK,
-			   .root = to,
-			   .linked = digest_set_new(),
-			   .check = true,
-			   .verified_ns = verified_ns };
+	struct materialise m = { .store = s,
+				 .mode = CONTENT_HARD_LINK,
+				 .root = to,
+				 .linked = digest_set_new(),
+				 .check = true,
+				 .verified_ns = verified_ns };
 	int r;
 
 	assert(from->kind == CONTENT_TREE && to->kind == CONTENT_TREE);

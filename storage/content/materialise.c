@@ -21,6 +21,7 @@
  *
  * A call uses one thread; only the copy of a large file uses more.
  */
+#include "storage/content/materialise.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
-#include "storage/content/maker.h"
 #include "storage/origin/origin.h"
 
 /* Below this size a reflink saves less than its calls cost. */
@@ -161,7 +161,8 @@ static int copy_small(struct store *s, const struct content_id *id, int in, int 
 	return fs_write_all(out, buf, n, err);
 }
 
-static int copy_blob(struct maker *m, const struct content_id *id, int in, int out, struct err *err)
+static int copy_blob(struct materialise *m, const struct content_id *id, int in, int out,
+		     struct err *err)
 {
 	struct digest d;
 
@@ -187,20 +188,20 @@ static int copy_blob(struct maker *m, const struct content_id *id, int in, int o
 	return 0;
 }
 
-static int exists_or_errno(const struct maker *m, const char *what, struct err *err)
+static int exists_or_errno(const struct materialise *m, const char *what, struct err *err)
 {
 	return errno == EEXIST ? err_set(err, ERR_EXISTS, "%s exists already", m->path.s)
 			       : err_errno(err, "cannot make %s%s", what, m->path.s);
 }
 
-static bool is_in_place(const struct maker *m)
+static bool is_in_place(const struct materialise *m)
 {
 	return m->in_place && m->depth == 0;
 }
 
 /* 0: linked, 1: must be copied, -1: error. Links the very file that was checked, whatever happens
  * to its name in the store meanwhile. */
-static int link_blob(struct maker *m, const struct content_id *id, int in, int dir_fd,
+static int link_blob(struct materialise *m, const struct content_id *id, int in, int dir_fd,
 		     const char *name, struct err *err)
 {
 	char open_file[64];
@@ -228,7 +229,7 @@ static int link_blob(struct maker *m, const struct content_id *id, int in, int d
 }
 
 /* Large blobs that only the bucket has. */
-static bool is_fetched_into_place(const struct maker *m, const struct content_id *id)
+static bool is_fetched_into_place(const struct materialise *m, const struct content_id *id)
 {
 	bool here;
 
@@ -240,7 +241,7 @@ static bool is_fetched_into_place(const struct maker *m, const struct content_id
 }
 
 /* Fetches a blob that couldn't be placed through the store. */
-static int place_copy(struct maker *m, const struct store_place *p, struct err *err)
+static int place_copy(struct materialise *m, const struct store_place *p, struct err *err)
 {
 	_cleanup_(fd_closep) int in = -1;
 
@@ -252,7 +253,7 @@ static int place_copy(struct maker *m, const struct store_place *p, struct err *
 }
 
 /* Fetches into all files that wait for their bytes, and closes them. */
-static int place_all(struct maker *m, struct err *err)
+static int place_all(struct materialise *m, struct err *err)
 {
 	int r = m->places.n ? store_place_blobs(m->store, m->places.v, m->places.n, err) : 0;
 
@@ -270,19 +271,19 @@ static int place_all(struct maker *m, struct err *err)
 	return r;
 }
 
-static int differs(const struct maker *m, struct err *err)
+static int differs(const struct materialise *m, struct err *err)
 {
 	return err_set(err, ERR_CORRUPT, "%s isn't what the store has", m->path.s);
 }
 
 /* Tells whether nobody can have written to the file since all was sound. */
-static bool is_as_it_was(const struct maker *m, const struct stat *st)
+static bool is_as_it_was(const struct materialise *m, const struct stat *st)
 {
 	return ns_of(st->st_ctim) + ns_of_tick(st->st_ctim.tv_nsec == 0) < m->verified_ns;
 }
 
 /* Compares a file that is there; hashes it unless its times tell that it is as it was. */
-static int check_file(struct maker *m, const struct content_id *id, mode_t mode, int dir_fd,
+static int check_file(struct materialise *m, const struct content_id *id, mode_t mode, int dir_fd,
 		      const char *name, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -305,8 +306,8 @@ static int check_file(struct maker *m, const struct content_id *id, mode_t mode,
 	return 0;
 }
 
-static int make_file(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
-		     struct err *err)
+static int make_file(struct materialise *m, const struct content_id *id, int dir_fd,
+		     const char *name, struct err *err)
 {
 	static const mode_t modes[] = { [CONTENT_COPY_WRITABLE] = 0644,
 					[CONTENT_COPY_WORKSPACE] = 0644,
@@ -354,10 +355,11 @@ static int make_file(struct maker *m, const struct content_id *id, int dir_fd, c
 
 /* Directories. */
 
-static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
-		    struct err *err);
+static int make_dir(struct materialise *m, const struct content_id *id, int dir_fd,
+		    const char *name, struct err *err);
 
-static int check_link(const struct maker *m, const struct tree_entry *e, int fd, struct err *err)
+static int check_link(const struct materialise *m, const struct tree_entry *e, int fd,
+		      struct err *err)
 {
 	_cleanup_(freep) char *text = xmalloc(e->target_len + 2);
 	ssize_t n = readlinkat(fd, e->name, text, e->target_len + 1);
@@ -367,8 +369,8 @@ static int check_link(const struct maker *m, const struct tree_entry *e, int fd,
 		       : differs(m, err);
 }
 
-int maker_check_count(const struct maker *m, const struct tree *t, int dir_fd, mode_t mode,
-		      struct err *err)
+int materialise_check_count(const struct materialise *m, const struct tree *t, int dir_fd,
+			    mode_t mode, struct err *err)
 {
 	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, ".", 0);
 	struct dirent *e;
@@ -382,8 +384,8 @@ int maker_check_count(const struct maker *m, const struct tree *t, int dir_fd, m
 	return r == 0 && n == tree_len(t) ? 0 : differs(m, err);
 }
 
-int maker_make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob,
-		     int fd, struct err *err)
+int materialise_entry(struct materialise *m, const struct tree_entry *e,
+		      const struct content_id *blob, int fd, struct err *err)
 {
 	size_t len = m->path.len;
 	int r = -1; /* each case sets it; a listing has no other kinds */
@@ -417,7 +419,7 @@ int maker_make_entry(struct maker *m, const struct tree_entry *e, const struct c
 
 /* Returns the blobs of a listing's references, by index. The first call fetches those of the whole
  * tree, so that many are fetched at once. */
-static int bring_references(struct maker *m, const struct tree *t, struct content_id **ret,
+static int bring_references(struct materialise *m, const struct tree *t, struct content_id **ret,
 			    struct err *err)
 {
 	size_t n = tree_len(t), k = 0;
@@ -449,7 +451,7 @@ static int bring_references(struct maker *m, const struct tree *t, struct conten
 	return 0;
 }
 
-static int make_reference(struct maker *m, const struct content_id *id, int dir_fd,
+static int make_reference(struct materialise *m, const struct content_id *id, int dir_fd,
 			  const char *name, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -462,7 +464,7 @@ static int make_reference(struct maker *m, const struct content_id *id, int dir_
 	return make_file(m, &blob, dir_fd, name, err);
 }
 
-static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const char *name,
+static int fill_dir(struct materialise *m, const struct tree *t, int dir_fd, const char *name,
 		    struct err *err)
 {
 	_cleanup_(fd_closep) int fd =
@@ -476,20 +478,20 @@ static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const cha
 	if (fd < 0)
 		return m->check ? differs(m, err)
 				: err_errno(err, "cannot open directory %s", m->path.s);
-	if (m->check && maker_check_count(m, t, fd, modes[m->mode], err) < 0)
+	if (m->check && materialise_check_count(m, t, fd, modes[m->mode], err) < 0)
 		return -1;
 	if (bring_references(m, t, &blobs, err) < 0)
 		return -1;
 	for (size_t i = 0; i < tree_len(t); i++)
-		if (maker_make_entry(m, tree_at(t, i), blobs ? &blobs[i] : NULL, fd, err) < 0)
+		if (materialise_entry(m, tree_at(t, i), blobs ? &blobs[i] : NULL, fd, err) < 0)
 			return -1;
 	if (m->mode != CONTENT_COPY_WRITABLE && !m->check && fs_set_mode(fd, modes[m->mode]) < 0)
 		return err_errno(err, "cannot protect directory %s", m->path.s);
 	return 0;
 }
 
-static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
-		    struct err *err)
+static int make_dir(struct materialise *m, const struct content_id *id, int dir_fd,
+		    const char *name, struct err *err)
 {
 	_cleanup_(tree_freep) struct tree *t = NULL;
 	int r;
@@ -512,7 +514,7 @@ static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, co
 	return r;
 }
 
-static int make_any(struct maker *m, int dir_fd, const char *path, struct err *err)
+static int make_any(struct materialise *m, int dir_fd, const char *path, struct err *err)
 {
 	const struct content_id *id = m->root;
 	int r = 0;
@@ -555,7 +557,7 @@ int content_materialise_at(struct store *s, const struct content_id *id,
 			   enum content_materialise_mode mode, int dir_fd, const char *path,
 			   struct err *err)
 {
-	struct maker m = { .store = s, .mode = mode, .root = id };
+	struct materialise m = { .store = s, .mode = mode, .root = id };
 
 	return make_any(&m, dir_fd, path, err);
 }
@@ -580,7 +582,7 @@ int content_check_at(struct store *s, const struct content_id *id,
 		     enum content_materialise_mode mode, int64_t verified_ns, int dir_fd,
 		     const char *path, struct err *err)
 {
-	struct maker m = {
+	struct materialise m = {
 		.store = s, .mode = mode, .root = id, .check = true, .verified_ns = verified_ns
 	};
 
@@ -592,7 +594,7 @@ int content_fill_at(struct store *s, const struct content_id *id,
 		    enum content_materialise_mode mode, int dir_fd, const char *path,
 		    struct err *err)
 {
-	struct maker m = { .store = s, .mode = mode, .root = id, .in_place = true };
+	struct materialise m = { .store = s, .mode = mode, .root = id, .in_place = true };
 
 	return make_any(&m, dir_fd, path, err);
 }

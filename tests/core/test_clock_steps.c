@@ -280,7 +280,7 @@ static void look(void *arg)
 				 "database any more",
 				 (unsigned long long)w->seed);
 	}
-	must(record_server_beat_of(w->db, "me", &beat, &err), &err);
+	must(record_server_heartbeat_of(w->db, "me", &beat, &err), &err);
 	w->same_beats =
 		beat == w->beat_ns ? w->same_beats + 1 : 0; /* one may be by chance: the clock went
 							       back by as much as had passed */

@@ -353,7 +353,7 @@ const char *server_name_self(struct arena *arena)
 
 #define SERVER_KEEP_NS (30LL * 86400 * NS_PER_S)
 
-int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err)
+int record_server_heartbeat(struct db *db, const char *server, int64_t wall_ns, struct err *err)
 {
 	if (db_do(db,
 		  "DELETE FROM server WHERE beat_ns<? AND NOT EXISTS (SELECT 1 FROM firing WHERE "
@@ -402,13 +402,14 @@ int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool
 		*ret = here;
 		return 0;
 	}
-	r = record_server_beat_of(db, server, &beat_ns, err);
+	r = record_server_heartbeat_of(db, server, &beat_ns, err);
 	/* A `cairn run` of another machine never gives a sign of life. */
 	*ret = r == 0 || beat_is_fresh(beat_ns, wall_ns);
 	return r < 0 ? -1 : 0;
 }
 
-int record_server_beat_of(struct db *db, const char *server, int64_t *ret_beat_ns, struct err *err)
+int record_server_heartbeat_of(struct db *db, const char *server, int64_t *ret_beat_ns,
+			       struct err *err)
 {
 	return db_get(db, "SELECT beat_ns FROM server WHERE name=?", DB_IN(server), NULL,
 		      DB_OUT(ret_beat_ns), err);

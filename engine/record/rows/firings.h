@@ -169,7 +169,7 @@ int record_ends(struct db *db, const char *path, int64_t after, int64_t until, s
 /* This process's name, "host:pid:start", in `arena`. */
 const char *server_name_self(struct arena *arena);
 /* Records a sign of life. */
-int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err);
+int record_server_heartbeat(struct db *db, const char *server, int64_t wall_ns, struct err *err);
 int record_server_gone(struct db *db, const char *server, struct err *err);
 /* Tells whether the server is alive, for a command that looks once. For a server of this machine,
  * checks the process. A server of another machine counts as alive for SERVER_SILENT_NS after its
@@ -182,7 +182,8 @@ int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool
 int server_lives_here(const char *server);
 /* 1: *ret_beat_ns is the last sign of life, by the server's own clock (negative: it ended in
  * order). 0: there was none. */
-int record_server_beat_of(struct db *db, const char *server, int64_t *ret_beat_ns, struct err *err);
+int record_server_heartbeat_of(struct db *db, const char *server, int64_t *ret_beat_ns,
+			       struct err *err);
 struct server_row {
 	const char *name;
 	int64_t beat_ns;

@@ -13,9 +13,9 @@
  * causes_sentence() prints such roots; when there are none, it follows the first CAUSE_MADE upward,
  * at most CHAIN_MAX steps.
  *
- * Invariants: a maker that is found by its bytes stands before its reader in the order of tasks, so
- * that a step that only copies isn't named as the source of its own input. A missing key record is
- * CAUSE_UNKNOWN, never an error. Without a store everything works except the names of differing
+ * Invariants: a producer that is found by its bytes stands before its reader in the order of tasks,
+ * so that a step that only copies isn't named as the source of its own input. A missing key record
+ * is CAUSE_UNKNOWN, never an error. Without a store everything works except the names of differing
  * files.
  *
  * Threads: one. What it doesn't do: choose the tasks that are explained (cli/past/cmd_diff.c).
@@ -31,7 +31,7 @@
 #define CHAIN_MAX    12 /* steps upward that a sentence follows */
 #define CAUSES_SHOWN 3
 
-struct maker {
+struct producer {
 	const struct facts_task *task;
 	const char *output;
 };
@@ -80,7 +80,7 @@ static int open_side(struct causes *c, struct cause_side *s, struct err *err)
 			bool is_new;
 			void **slot = map_slot(s->by_content, s->tasks[i].outputs[k].id.digest.b,
 					       DIGEST_BYTES, &is_new);
-			struct maker m = { &s->tasks[i], s->tasks[i].outputs[k].name };
+			struct producer m = { &s->tasks[i], s->tasks[i].outputs[k].name };
 
 			if (is_new)
 				*slot = arena_memdup(c->arena, &m, sizeof(m));
@@ -183,21 +183,21 @@ static const char *first_difference(struct causes *c, const struct content_id *a
 	return where.len ? arena_strndup(c->arena, where.s, where.len) : NULL;
 }
 
-/* The maker of a row's content. A part of a gathered directory names it: "data:train[fold=0]".
+/* The producer of a row's content. A part of a gathered directory names it: "data:train[fold=0]".
  * Otherwise it is the first task that gave these bytes, if it stands before the reader: a step that
  * only copies gives bytes that it read. */
-static const struct maker *maker_of(struct causes *c, const struct cause_side *s,
-				    const struct named_content *row,
-				    const struct facts_task *reader)
+static const struct producer *maker_of(struct causes *c, const struct cause_side *s,
+				       const struct named_content *row,
+				       const struct facts_task *reader)
 {
 	const char *colon = strchr(row->name, ':');
 	const struct facts_task *named = colon ? map_get_str(s->by_name, colon + 1) : NULL;
-	const struct maker *m = map_get(s->by_content, row->id.digest.b, DIGEST_BYTES);
-	struct maker exact;
+	const struct producer *m = map_get(s->by_content, row->id.digest.b, DIGEST_BYTES);
+	struct producer exact;
 
 	for (size_t i = 0; named && i < named->n_outputs; i++)
 		if (content_id_eq(&named->outputs[i].id, &row->id)) {
-			exact = (struct maker){ named, named->outputs[i].name };
+			exact = (struct producer){ named, named->outputs[i].name };
 			return arena_memdup(c->arena, &exact, sizeof(exact));
 		}
 	return m && m->task < reader ? m : NULL;
@@ -211,7 +211,7 @@ static void trace(const struct comparing *cmp, bool is_a, const struct named_con
 	struct causes *c = cmp->c;
 	const struct cause_side *s = is_a ? c->a : c->b;
 	const struct content_id *a = is_a ? &row->id : other, *b = is_a ? other : &row->id;
-	const struct maker *m = maker_of(c, s, row, is_a ? cmp->a : cmp->b);
+	const struct producer *m = maker_of(c, s, row, is_a ? cmp->a : cmp->b);
 	struct cause cause = { .what = "input", .a = short_id(c, a), .b = short_id(c, b) };
 
 	if (m) {

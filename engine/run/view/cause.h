@@ -43,7 +43,7 @@ struct cause_side {
 	size_t n_pins;
 	/* set by causes_open() */
 	struct map *by_name;    /* task → struct facts_task */
-	struct map *by_content; /* digest → struct maker: the first task with that output */
+	struct map *by_content; /* digest → struct producer: the first task with that output */
 	struct map *attempts;   /* task → struct attempt_row: its last one in this run */
 };
 struct causes {

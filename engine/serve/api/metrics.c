@@ -5,7 +5,7 @@
  * runs read every run, so their text is kept for SUMS_NS (`sums` of struct daemon).
  *
  * Invariants: all samples of a family stand together. Data that the loop owns is read from the
- * beat's copy (`seen`), under the daemon's lock.
+ * tick's copy (`seen`), under the daemon's lock.
  *
  * Threads: the pool's. Not here: counting (scheduler, notifier, web.c).
  */
@@ -342,10 +342,10 @@ void api_metrics_text(struct daemon *d, struct str *out)
 	add_sums(d, out);
 	add_schedules(d, &seen, out);
 	add_notifications(&seen, out);
-	add_gauge(out, "cairn_loop_lag_seconds", "seconds", "How late the loop's last beat was",
+	add_gauge(out, "cairn_loop_lag_seconds", "seconds", "How late the loop's last tick was",
 		  seconds(atomic_load(&d->turn.lag_ns)));
 	add_gauge(out, "cairn_loop_lag_max_seconds", "seconds",
-		  "The latest beat of the last minute", seconds(atomic_load(&d->turn.lag_max_ns)));
+		  "The latest tick of the last minute", seconds(atomic_load(&d->turn.lag_max_ns)));
 	add_http(d, out);
 	family(out, "cairn_events", "counter", NULL, "Lines of this server's log, by level");
 	for (size_t i = 0; i < ARRAY_LEN(levels); i++)

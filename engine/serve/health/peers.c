@@ -70,7 +70,7 @@ int peers_lives(struct peers *p, struct db *db, const char *server, int64_t mono
 		*ret = here;
 		return 0;
 	}
-	r = record_server_beat_of(db, server, &beat, err);
+	r = record_server_heartbeat_of(db, server, &beat, err);
 	if (r < 0)
 		return -1;
 	one = r > 0 ? find(p, server) : NULL;

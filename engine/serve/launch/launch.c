@@ -422,7 +422,7 @@ size_t launches_running(struct launches *v)
 	return n;
 }
 
-void launches_leash(struct launches *v)
+void launches_end_with_server(struct launches *v)
 {
 	assert(launches_running(v) == 0);
 	v->leashed = true;

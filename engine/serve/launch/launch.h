@@ -50,7 +50,7 @@ void launch_stop(struct launch *l);
 
 /* From now on runs die with this process, for a server that must be the only one. Call it before
  * the first run. */
-void launches_leash(struct launches *v);
+void launches_end_with_server(struct launches *v);
 size_t launches_running(struct launches *v); /* any thread */
 /* Kills the runs of `p` as a crash would: their remote tasks go on. NULL: kills all runs, and
  * starts no more. Any thread. */

@@ -304,8 +304,10 @@ static void on_poll(void *arg)
 		struct err err = { 0 };
 
 		if (scheduler_mono_ns(s) - p->beat_mono_ns >= BEAT_NS && project_begin(p) == 0 &&
-		    project_end(p, record_server_beat(p->db, s->server, scheduler_wall_ns(s), &err),
-				&err) == 0)
+		    project_end(
+			    p,
+			    record_server_heartbeat(p->db, s->server, scheduler_wall_ns(s), &err),
+			    &err) == 0)
 			p->beat_mono_ns = scheduler_mono_ns(s);
 		for (size_t k = 0; k < p->files.n; k++)
 			if (!p->files.v[k]->dropped &&
@@ -426,7 +428,7 @@ int scheduler_add_project(struct scheduler *s, const char *root, const char *cac
 					 .peers = peers_new() };
 	r = db_begin(db, err);
 	if (r == 0) {
-		r = record_server_beat(db, s->server, scheduler_wall_ns(s), err);
+		r = record_server_heartbeat(db, s->server, scheduler_wall_ns(s), err);
 		if (r == 0)
 			r = peers_look(p->peers, db, scheduler_wall_ns(s), scheduler_mono_ns(s),
 				       err);

@@ -1,12 +1,12 @@
-/* storage/content/maker.h — what materialise.c and change.c share: the making, or checking, of one
- * content.
+/* storage/content/materialise.h — what materialise.c and change.c share: the making, or checking,
+ * of one content.
  */
-#ifndef CAIRN_STORAGE_CONTENT_MAKER_H
-#define CAIRN_STORAGE_CONTENT_MAKER_H
+#ifndef CAIRN_STORAGE_CONTENT_MATERIALISE_H
+#define CAIRN_STORAGE_CONTENT_MATERIALISE_H
 
 #include "storage/internal.h"
 
-struct maker {
+struct materialise {
 	struct store *store;
 	enum content_materialise_mode mode;
 	bool no_reflink; /* found out with the first file */
@@ -25,10 +25,10 @@ struct maker {
 };
 
 /* Makes or checks the entry in the open directory. blob: a reference's bytes. */
-int maker_make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob,
-		     int fd, struct err *err);
+int materialise_entry(struct materialise *m, const struct tree_entry *e,
+		      const struct content_id *blob, int fd, struct err *err);
 /* ERR_CORRUPT unless the directory has as many entries as the listing, and this mode. */
-int maker_check_count(const struct maker *m, const struct tree *t, int dir_fd, mode_t mode,
-		      struct err *err);
+int materialise_check_count(const struct materialise *m, const struct tree *t, int dir_fd,
+			    mode_t mode, struct err *err);
 
 #endif
