@@ -14,11 +14,12 @@
  *
  * Each program has two variables in its environment: the attempt's marker and the engine's. The
  * engine finds and kills all processes by these, even daemons (process_signal_marked()). The guard
- * is a process of ours that only waits for the engine's death. If the engine is killed, its direct
- * children die by PR_SET_PDEATHSIG, and the guard kills their descendants. The guard is forked at
- * the first attempt, before the first worker thread (they come with the jobs): it allocates memory,
- * and after a fork in a process with threads any lock may be held for ever. One thread exists
- * before; it listens for signals (base/os/stop.c) and takes no lock that the guard needs.
+ * is a process of ours that waits for the engine's end. If the engine is killed, its direct
+ * children die by PR_SET_PDEATHSIG, and the guard kills their descendants; else it may have much to
+ * remove. The guard is forked at the first attempt, before the first worker thread (they come with
+ * the jobs): it allocates memory, and after a fork in a process with threads any lock may be held
+ * for ever. One thread exists before; it listens for signals (base/os/stop.c) and takes no lock
+ * that the guard needs.
  *
  * Attempts don't outlive the engine: adopt() kills what a dead engine left and returns that it is
  * gone. Other files do the rest: workspace.c directories, checkpoint.c checkpoints, redact.c
@@ -776,18 +777,38 @@ static void prepared(void *arg)
 				   process_pid(la->process));
 }
 
-static void run_guard(int fd, const char *engine_marker)
+/* What the engine tells the guard when it ends. Without that it has died. */
+#define GUARD_REMOVES_TRASH 't'
+
+/* It holds nothing that somebody waits for: a pipe from the command, a mount. */
+static void let_go(void)
 {
-	char c;
+	int null = open("/dev/null", O_RDWR);
+
+	for (int fd = 0; null >= 0 && fd <= 2; fd++)
+		dup2(null, fd);
+	(void)!chdir("/");
+	(void)!nice(10);
+}
+
+static void run_guard(int fd, const char *engine_marker, const char *state_dir)
+{
+	ssize_t n;
+	char c = 0;
 
 	setsid();
 	prctl(PR_SET_NAME, "cairn-guard");
 	for (int s = 1; s < NSIG; s++)
 		/* lint: signal because ignoring needs no handler */
 		signal(s, s == SIGCHLD ? SIG_DFL : SIG_IGN);
-	while (read(fd, &c, 1) < 0 && errno == EINTR)
+	while ((n = read(fd, &c, 1)) < 0 && errno == EINTR)
 		;
-	process_signal_marked(engine_marker, SIGKILL);
+	if (n == 1 && c == GUARD_REMOVES_TRASH) {
+		let_go();
+		workspace_remove_trash(state_dir);
+	} else {
+		process_signal_marked(engine_marker, SIGKILL);
+	}
 	_exit(0);
 }
 
@@ -803,7 +824,7 @@ static void start_guard(struct local *l)
 		if (fds[0] > 3)
 			close_range(3, (unsigned)fds[0] - 1, 0);
 		close_range((unsigned)fds[0] + 1, ~0U, 0);
-		run_guard(fds[0], l->engine_marker);
+		run_guard(fds[0], l->engine_marker, l->state_dir);
 	}
 	close(fds[0]);
 	l->guard_pipe = fds[1];
@@ -901,7 +922,10 @@ static void local_free(struct runner *r)
 	struct local *l = local_of(r);
 
 	pool_free(l->pool);
-	if (l->guard > 0) {
+	if (l->guard > 0 && workspace_pool_give_trash(&l->workspaces, l->guard)) {
+		(void)!write(l->guard_pipe, &(char){ GUARD_REMOVES_TRASH }, 1);
+		process_forget_child(l->guard);
+	} else if (l->guard > 0) {
 		kill(l->guard, SIGKILL); /* nothing is left to guard */
 		waitpid(l->guard, NULL, 0);
 		process_forget_child(l->guard);

@@ -3,10 +3,10 @@
  * A workspace is a frame: a directory with w/, tmp/ and log. When its attempt has ended,
  * workspace_recycle() empties the frame and puts it into the pool, where workspace_make() takes
  * it for the next attempt: a rename instead of a dozen calls. Small content moves into the trash
- * directory, which is removed when the runner ends (workspace.h says why); large content is deleted
- * at once. Directories are used again if nobody can tell that they were used: w/, tmp/, and that
- * of inputs. The trash and the pool have ceilings (TRASH_*, POOL_MAX); beyond them a frame
- * is deleted.
+ * directory, which is removed when the runner ends, or after it (workspace.h says why); large
+ * content is deleted at once. Directories are used again if nobody can tell that they were used:
+ * w/, tmp/, and that of inputs. The trash and the pool have ceilings (TRASH_*, POOL_MAX); beyond
+ * them a frame is deleted.
  *
  * The names of the trash and of frames in the pool contain our process and its start time. So
  * workspace_pool_init() can tell what a dead engine left from what is a living one's.
@@ -87,8 +87,17 @@ static int make_dir(const char *dir, struct err *err)
 #define TRASH_BYTES   (64 * KIB)
 #define TRASH_ENTRIES 32
 #define TRASH_MAX     50000
+/* So many are removed while the user waits. Where freeing a block takes a millisecond (ext4 with
+ * `discard` on a slow disk), ten thousand take longer than many a run. */
+#define TRASH_AT_ONCE 256
 /* Where programs find their inputs, in w/. */
 #define INPUTS_DIR "inputs"
+
+static char *trash_of(const char *work, pid_t pid)
+{
+	return xasprintf("%s/trash-%d-%llu", work, (int)pid,
+			 (unsigned long long)process_start_time(pid));
+}
 
 void workspace_pool_init(struct workspace_pool *s, const char *state_dir)
 {
@@ -97,8 +106,7 @@ void workspace_pool_init(struct workspace_pool *s, const char *state_dir)
 	struct dirent *e;
 
 	*s = (struct workspace_pool){ .lock = PTHREAD_MUTEX_INITIALIZER };
-	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
-			     (unsigned long long)process_start_time(getpid()));
+	s->trash = trash_of(work, getpid());
 	s->prefix = xasprintf("%s/frame-%d-%llu", work, (int)getpid(),
 			      (unsigned long long)process_start_time(getpid()));
 	while (d && fs_next(d, work, &e, NULL) > 0) {
@@ -108,11 +116,28 @@ void workspace_pool_init(struct workspace_pool *s, const char *state_dir)
 
 		if ((sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 ||
 		     sscanf(e->d_name, "frame-%d-%llu-", &pid, &start) == 2) &&
-		    process_start_time(pid) != start) /* its engine is gone */
+		    process_start_time(pid) != start) /* its process is gone */
 			fs_remove_tree(path, NULL);
 	}
 	if (d)
 		closedir(d);
+}
+
+bool workspace_pool_give_trash(struct workspace_pool *s, pid_t to)
+{
+	_cleanup_(freep) char *work = fs_dirname(s->trash), *theirs = trash_of(work, to);
+
+	if (!s->has_trash || s->n_trash <= TRASH_AT_ONCE || rename(s->trash, theirs) < 0)
+		return false;
+	s->has_trash = false;
+	return true;
+}
+
+void workspace_remove_trash(const char *state_dir)
+{
+	_cleanup_(freep) char *work = fs_join(state_dir, "work"), *own = trash_of(work, getpid());
+
+	fs_remove_tree(own, NULL);
 }
 
 void workspace_pool_deinit(struct workspace_pool *s)

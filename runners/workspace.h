@@ -38,9 +38,15 @@ struct workspace_pool {
 	})
 	frames;
 };
-/* Also removes the trash that dead engines left. */
+/* Also removes the trash that dead processes left. */
 void workspace_pool_init(struct workspace_pool *s, const char *state_dir);
 void workspace_pool_deinit(struct workspace_pool *s); /* removes its frames and its trash */
+/* If removing the trash takes so long that the user shouldn't wait for it, it becomes that of the
+ * process `to`, which calls workspace_remove_trash(); true then. If `to` dies first, the next
+ * workspace_pool_init() removes it. */
+bool workspace_pool_give_trash(struct workspace_pool *s, pid_t to);
+/* Removes the trash of the calling process. */
+void workspace_remove_trash(const char *state_dir);
 
 /* Takes a frame from the pool, or makes one. First removes a directory left over from this
  * attempt. has_inputs: something will be in inputs/, which may be there, empty. The caller closes

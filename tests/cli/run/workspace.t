@@ -416,4 +416,14 @@ test_expect --needs ROOT 'a second mount of the store: no links, for it would be
 	test_grep "can also be reached by the mount .*alias" err
 '
 
+# The process that removes them holds no pipe of the command, or `cat` would wait for it.
+test_expect 'many used workspaces are removed after the command has ended' '
+	mkdir -p many/.cairn/work/trash-$$-1/of-a-dead-one "many/.cairn/work/trash-$$-$(cut -d" " -f22 /proc/$$/stat)"
+	touch many/cairn.yaml
+	echo "{pipeline: many, steps: {t: {matrix: {i: [$(seq -s, 300)]}, run: \"echo \${{ matrix.i }} >\${{ outputs.o }}\", outputs: {o: o}}}}" >many/pipeline.yaml
+	cairn -C many run -q -j 8 | cat
+	trash() { find many/.cairn/work -mindepth 1 -maxdepth 1; }
+	only_the_living_ones() { [ "$(trash)" = "many/.cairn/work/trash-$$-$(cut -d" " -f22 /proc/$$/stat)" ]; }
+	wait_until 60 only_the_living_ones
+'
 test_done
