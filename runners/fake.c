@@ -1,7 +1,8 @@
 /* runners/fake.c — a runner that executes nothing: attempts end at a time on the loop's clock.
  *
  * It serves tests of the engine. submit() asks the script how the attempt ends, reports its start
- * at once, and sets a timer for its end. Everything is on the loop's thread. Running attempts are a
+ * at once, and sets a timer for its end, or one for that of its program and then one for that of
+ * taking in its outputs. Everything is on the loop's thread. Running attempts are a
  * linked list. `seen` holds every submitted id, so a second submit() of one does nothing. Nothing
  * outlives the runner; the durable fake is fake_world.c.
  */
@@ -14,6 +15,7 @@ struct fake_attempt {
 	const struct runner_attempt *a;
 	struct loop_source *timer;
 	enum failure_class failure;
+	bool exited;
 	int64_t started_ns;
 	struct content_id *outputs;
 	char *metrics_json;
@@ -25,7 +27,7 @@ struct fake {
 	struct loop *loop;
 	struct runner_fake_options o;
 	struct fake_attempt *running;
-	size_t n_submitted, n_running;
+	size_t n_submitted, n_running, n_taking_in;
 	struct map *seen; /* attempt ids */
 };
 
@@ -41,7 +43,7 @@ static void forget(struct fake *f, struct fake_attempt *fa)
 			*at = fa->next;
 			break;
 		}
-	f->n_running--;
+	*(fa->exited ? &f->n_taking_in : &f->n_running) -= 1;
 	free(fa->outputs);
 	free(fa->metrics_json);
 	free(fa);
@@ -60,6 +62,16 @@ static void on_timer(void *arg)
 				   .node = "fake" };
 
 	fa->timer = NULL;
+	if (f->o.taking_in_ns && fa->failure == FAILURE_NONE && !fa->exited) {
+		fa->exited = true;
+		f->n_running--;
+		f->n_taking_in++;
+		fa->timer =
+			loop_add_timer(f->loop, c->mono_ns(c) + f->o.taking_in_ns, on_timer, fa);
+		if (f->base.events.exited)
+			f->base.events.exited(f->base.events.arg, fa->a->id);
+		return;
+	}
 	r.exit_status = fa->failure == FAILURE_FAILED ? 1 : fa->failure == FAILURE_NONE ? 0 : -1;
 	if (fa->failure != FAILURE_NONE)
 		err_set(&r.err, ERR_FAILED, "fake failure: %s", failure_class_name(fa->failure));
@@ -151,4 +163,9 @@ size_t runner_fake_submitted(const struct runner *r)
 size_t runner_fake_running(const struct runner *r)
 {
 	return fake_of(r)->n_running;
+}
+
+size_t runner_fake_taking_in(const struct runner *r)
+{
+	return fake_of(r)->n_taking_in;
 }

@@ -409,6 +409,8 @@ static void after_exit(void *arg)
 	if (la->pipe_fd >= 0)
 		drain_pipe(la, true);
 	classify(la);
+	if (la->result.failure == FAILURE_NONE && la->l->base.events.exited)
+		la->l->base.events.exited(la->l->base.events.arg, la->a->id);
 	pool_submit(la->l->pool, collect, collected, la);
 }
 

@@ -145,6 +145,10 @@ struct runner_events {
 	 * (series.h) where they belong. They are for people, and stop bad trials of a sweep; they
 	 * aren't recorded. May be NULL. */
 	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
+	/* Its program has ended, well so far, and none of its processes is left: what it used of
+	 * the machine is free. The runner now takes in its outputs; finished() follows, and may
+	 * still report a failure. May be NULL; a runner need not call it. */
+	void (*exited)(void *arg, uint64_t attempt_id);
 	void (*finished)(void *arg, uint64_t attempt_id, struct runner_result *result);
 	/* Called when the reason why a submitted attempt doesn't run yet changes. `why` is for
 	 * people ("no node has 2 nvidia.com/gpu"); NULL: nothing holds it up any more. May be NULL.
@@ -275,6 +279,9 @@ struct runner_fake_options {
 	void (*script)(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
 		       int64_t *ret_duration_ns, struct content_id *ret_outputs,
 		       char **ret_metrics_json);
+	/* Not durable: this long after the program of an attempt has ended well, the attempt has
+	 * ended; exited() is called between. 0: it isn't. */
+	int64_t taking_in_ns;
 	/* Durable only: false when the engine is dead, and then its calls have no effect. Checked
 	 * before and after each effect. NULL: the engine is alive. */
 	bool (*alive)(void *arg);
@@ -284,7 +291,8 @@ int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct 
 		    struct err *err);
 /* What the fake saw, for assertions. */
 size_t runner_fake_submitted(const struct runner *r);
-size_t runner_fake_running(const struct runner *r);
+size_t runner_fake_running(const struct runner *r);   /* programs */
+size_t runner_fake_taking_in(const struct runner *r); /* attempts whose program has ended */
 
 /* A durable one. Attempts belong to a world, which stands for a cluster and outlives runners and
  * engines. The world makes one Job for a submitted attempt, or for several attempts that may share

@@ -178,6 +178,7 @@ void run_on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
 void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double value);
 void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *result);
 void run_on_waiting(void *arg, uint64_t attempt_id, const char *why);
+void run_on_exited(void *arg, uint64_t attempt_id);
 void run_on_signal(void *arg, int signo);
 void run_cancel_attempts(struct run *r, bool gentle); /* those that run */
 bool run_cancel_requested(struct run *r);             /* as the row in the database says now */

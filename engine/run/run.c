@@ -294,6 +294,7 @@ static int execute(struct run *r, struct err *err)
 							 .metric = watched ? run_on_metric : NULL,
 							 .finished = run_on_finished,
 							 .waiting = run_on_waiting,
+							 .exited = run_on_exited,
 							 .arg = r };
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;

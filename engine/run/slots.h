@@ -9,6 +9,7 @@
 struct slots {
 	bool remote; /* tasks run elsewhere: only their number is limited here */
 	uint32_t jobs, jobs_used;
+	uint32_t taking_in; /* programs that have ended, whose outputs the runner takes in */
 	uint32_t cpu_milli, cpu_used;
 	uint64_t memory_bytes, memory_used;
 	uint32_t gpus;

@@ -96,6 +96,7 @@ struct attempt {
 	struct attempt_row row;
 	bool fails_at_once;          /* it can't even begin: its row is written all the same */
 	bool taken_up;               /* an earlier engine wrote its row */
+	bool gave_back;              /* what it used of the machine (run_on_exited) */
 	const struct approval *asks; /* of a step with `approve`; else NULL */
 	const char *said;            /* … and the answer, once it ended */
 	/* Why it doesn't run yet, and what the record says of that; NULL: nothing. */

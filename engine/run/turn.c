@@ -113,6 +113,22 @@ void run_on_waiting(void *arg, uint64_t attempt_id, const char *why)
 	OBSERVE(r, waiting, attempt_id, a->label, why);
 }
 
+/* The next program begins while the outputs of this one are taken in: that takes a short task as
+ * long as its program. As many as may run at once may be taken in; they hold workspaces and memory.
+ * With one place at a time tasks don't overlap, so that none begins after one that fails. */
+void run_on_exited(void *arg, uint64_t attempt_id)
+{
+	struct run *r = arg;
+	struct attempt *a = running(r, attempt_id);
+
+	if (!a || r->slots.jobs == 1 || r->slots.taking_in >= r->slots.jobs)
+		return;
+	slots_give(&r->slots, &a->given.resources);
+	r->slots.taking_in++;
+	a->gave_back = true;
+	r->wake = true;
+}
+
 static const char *keep(struct arena *arena, const char *s)
 {
 	return s ? arena_strdup(arena, s) : NULL;
@@ -441,7 +457,10 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 	*map_slot(r->tasks.by_attempt, &a->given.id, sizeof(a->given.id), NULL) = NULL;
 	if (!a->asks) {
 		VEC_PUSH(&r->journal.settled, a->given.id);
-		slots_give(&r->slots, &a->given.resources);
+		if (a->gave_back)
+			r->slots.taking_in--;
+		else
+			slots_give(&r->slots, &a->given.resources);
 	}
 	start_give_back(t, has_result(a));
 	attempt_free(a);

@@ -118,7 +118,12 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 
 static void world_open(struct world *w, uint64_t seed)
 {
-	struct runner_fake_options o = { .seed = seed, .script = execute, .arg = w };
+	struct runner_fake_options o = {
+		.seed = seed,
+		.script = execute,
+		.taking_in_ns = seed % 2 ? (int64_t)(mix(seed, 77) % 8000) * NS_PER_MS : 0,
+		.arg = w
+	};
 
 	*w = (struct world){ 0 };
 	make_naive(&w->m, seed);
@@ -149,6 +154,7 @@ static void go(struct world *w, const char *dir, const struct pipeline *p, struc
 	if (run_start(&ctx, p, &o, arena, ret, &err) < 0)
 		fail_msg("seed: %s", err.msg);
 	assert_int_equal(runner_fake_running(w->e.runner), 0);
+	assert_int_equal(runner_fake_taking_in(w->e.runner), 0);
 	assert_true(ret->has_hash);
 }
 

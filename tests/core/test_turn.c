@@ -10,6 +10,8 @@ struct world {
 	struct run_options options;
 	struct arena *arena;
 	bool fails;
+	int64_t taking_in_ns;
+	struct engine *e;
 	struct run_row row;
 	struct attempt_row *attempts;
 	size_t n_attempts;
@@ -42,7 +44,14 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 		    char **ret_metrics_json)
 {
 	const struct world *w = arg;
+	const unsigned jobs = w->options.jobs;
 
+	if (w->taking_in_ns) {
+		size_t programs = runner_fake_running(w->e->runner);
+
+		assert_true(programs <= jobs);
+		assert_true(programs + runner_fake_taking_in(w->e->runner) <= 2 * jobs);
+	}
 	*ret_duration_ns = str_eq(a->on.step, "long")   ? 3600 * NS_PER_S
 			   : str_eq(a->on.step, "mate") ? NS_PER_S
 							: NS_PER_MS;
@@ -53,7 +62,9 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 /* Seconds of this thread that the run takes. */
 static double run(struct world *w, const char *yaml)
 {
-	struct runner_fake_options fake = { .script = execute, .arg = w };
+	struct runner_fake_options fake = { .script = execute,
+					    .taking_in_ns = w->taking_in_ns,
+					    .arg = w };
 	struct run_context ctx;
 	struct timespec from, to;
 	struct pipeline *p;
@@ -61,6 +72,7 @@ static double run(struct world *w, const char *yaml)
 	struct err err = { 0 };
 
 	engine_open(&e, &fake);
+	w->e = &e;
 	ctx = engine_context(&e, &w->config);
 	p = engine_pipeline(w->dir, yaml);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
@@ -171,12 +183,60 @@ static void test_too_many_gpus(void **state)
 	assert_non_null(strstr(w->attempts[0].message, "it asks for 1 GPU; this machine has 0"));
 }
 
+/* `mate` takes a second, and its outputs are taken in after it. */
+static void test_the_next_program_begins_while_outputs_are_taken_in(void **state)
+{
+	static const struct {
+		unsigned jobs;
+		int64_t taking_in_s, want_s;
+	} rows[] = {
+		{ 1, 1, 8 },   /* nothing overlaps */
+		{ 2, 1, 3 },   /* programs at 0 and 1 */
+		{ 2, 10, 12 }, /* likewise */
+		{ 4, 10, 11 },
+	};
+	struct world *w = *state;
+
+	w->config.limits.cpu_milli = 4000;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(freep) char *yaml =
+			xasprintf("pipeline: over%zu\nsteps:\n  mate:\n    run: work %zu ${{ item "
+				  "}}\n    each: [0, 1, 2, 3]\n",
+				  i, i);
+
+		w->options = (struct run_options){ .jobs = rows[i].jobs };
+		w->taking_in_ns = rows[i].taking_in_s * NS_PER_S;
+		run(w, yaml);
+		assert_int_equal(w->row.counts.executed, 4);
+		assert_int_equal((w->row.ended_ns - w->row.started_ns) / NS_PER_S, rows[i].want_s);
+	}
+}
+
+/* No more than `jobs` are taken in beside as many that run: the fifth program begins when the first
+ * two have ended. */
+static void test_what_is_taken_in_has_a_limit(void **state)
+{
+	struct world *w = *state;
+
+	w->config.limits.cpu_milli = 4000;
+	w->options = (struct run_options){ .jobs = 2 };
+	w->taking_in_ns = 10 * NS_PER_S;
+	run(w,
+	    "pipeline: limit\nsteps:\n  mate:\n    run: work ${{ item }}\n    each: [0, 1, 2, 3, "
+	    "4, 5]\n");
+	assert_int_equal(w->row.counts.executed, 6);
+	assert_true(w->attempts[4].started_ns - w->row.started_ns >= 10 * NS_PER_S);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_waiting_is_not_dear, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_passed_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_too_many_gpus, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_the_next_program_begins_while_outputs_are_taken_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_taken_in_has_a_limit, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
