@@ -455,7 +455,7 @@ static void close_all(struct daemon *d)
 		scheduler_free(d->scheduler);
 		notifier_free(d->notifier);
 		launches_free(d->runs.launches);
-		daemon_outs_free(d);
+		daemon_firings_free(d);
 		loop_free(d->loop);
 	}
 	for (size_t i = 0; i < d->n_projects; i++)

@@ -34,9 +34,9 @@ struct daemon_seen {
 /* The processes that execute runs. */
 struct daemon_runs {
 	struct launches *launches;
-	struct served *served; /* a list */
-	struct out **outs;     /* firings with a launch that hasn't ended */
-	size_t n_outs;
+	struct served *served;          /* a list */
+	struct firing_launch **firings; /* firings with a launch that hasn't ended */
+	size_t n_firings;
 };
 
 /* What answers requests, and what it keeps between them. They exist together, or not at all. */
@@ -304,6 +304,6 @@ void served_free(struct daemon *d);
 
 /* schedules.c: connects scheduler, run processes and notifications. */
 extern const struct scheduler_ops daemon_scheduler_ops;
-void daemon_outs_free(struct daemon *d);
+void daemon_firings_free(struct daemon *d);
 
 #endif

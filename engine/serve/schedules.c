@@ -1,14 +1,14 @@
 /* engine/serve/schedules.c — the daemon's functions for the scheduler (struct scheduler_ops): start
  * and stop runs, fetch what pipelines use, notify, log.
  *
- * on_start() launches `cairn run` or `cairn resume` for a firing and keeps a struct out for it,
- * until on_run_end() reports the end to the scheduler. on_bring() does so with `cairn graph`, which
- * only reads the file. on_tell() writes notices in the scheduler's open transaction; on_alert() and
- * on_note() write the daemon's log afterwards. The table `kinds` maps each alert to a log event and
- * a notice.
+ * on_start() launches `cairn run` or `cairn resume` for a firing and keeps a struct firing_launch
+ * for it, until on_run_end() reports the end to the scheduler. on_bring() does so with `cairn
+ * graph`, which only reads the file. on_tell() writes notices in the scheduler's open transaction;
+ * on_alert() and on_note() write the daemon's log afterwards. The table `kinds` maps each alert to
+ * a log event and a notice.
  *
- * Invariants: each launch of a schedule has exactly one entry in `outs`. A notice is a row in the
- * same transaction as the change that it reports.
+ * Invariants: each launch of a schedule has exactly one entry in `firings`. A notice is a row in
+ * the same transaction as the change that it reports.
  *
  * Threads: the loop's. Not here: when something fires (schedule/), sending notices (notify/),
  * whether a metric's rule holds (notify/rules.c).
@@ -24,7 +24,7 @@
 #define FIRINGS_BACK 50
 
 /* A firing whose run this server started, or, without a schedule, a file that is checked. */
-struct out {
+struct firing_launch {
 	struct daemon *d;
 	struct project *project;
 	struct launch *launch;
@@ -37,27 +37,27 @@ static struct project *project_of(const struct scheduled *f)
 	return scheduler_project_owner(f->project);
 }
 
-static void out_free(struct out *o)
+static void firing_launch_free(struct firing_launch *o)
 {
 	free(o->path);
 	free(o->schedule);
 	free(o);
 }
 
-void daemon_outs_free(struct daemon *d)
+void daemon_firings_free(struct daemon *d)
 {
-	for (size_t i = 0; i < d->runs.n_outs; i++)
-		out_free(d->runs.outs[i]);
-	free(d->runs.outs);
-	d->runs.outs = NULL;
-	d->runs.n_outs = 0;
+	for (size_t i = 0; i < d->runs.n_firings; i++)
+		firing_launch_free(d->runs.firings[i]);
+	free(d->runs.firings);
+	d->runs.firings = NULL;
+	d->runs.n_firings = 0;
 }
 
 /* Runs. */
 
 static void on_run_end(void *arg, const struct launch_end *end)
 {
-	struct out *o = arg;
+	struct firing_launch *o = arg;
 	struct daemon *d = o->d;
 
 	if (*o->schedule)
@@ -68,22 +68,22 @@ static void on_run_end(void *arg, const struct launch_end *end)
 				  end->exit == 0 ? NULL
 				  : end->problem ? end->problem
 						 : "`cairn graph` failed");
-	for (size_t i = 0; i < d->runs.n_outs; i++)
-		if (d->runs.outs[i] == o)
-			d->runs.outs[i--] = d->runs.outs[--d->runs.n_outs];
-	out_free(o);
+	for (size_t i = 0; i < d->runs.n_firings; i++)
+		if (d->runs.firings[i] == o)
+			d->runs.firings[i--] = d->runs.firings[--d->runs.n_firings];
+	firing_launch_free(o);
 }
 
 static int launch_out(struct daemon *d, const struct scheduled *f, const char *what,
 		      const char *schedule, const char *const *argv, struct err *err)
 {
-	struct out *o = xcalloc(1, sizeof(*o));
+	struct firing_launch *o = xcalloc(1, sizeof(*o));
 
-	*o = (struct out){ .d = d,
-			   .project = project_of(f),
-			   .path = xstrdup(f->firing.path),
-			   .schedule = xstrdup(schedule),
-			   .nominal_ns = f->firing.nominal_ns };
+	*o = (struct firing_launch){ .d = d,
+				     .project = project_of(f),
+				     .path = xstrdup(f->firing.path),
+				     .schedule = xstrdup(schedule),
+				     .nominal_ns = f->firing.nominal_ns };
 	if (launch_start(d->runs.launches,
 			 &(struct launch_options){ .project = o->project,
 						   .what = what,
@@ -91,11 +91,12 @@ static int launch_out(struct daemon *d, const struct scheduled *f, const char *w
 						   .on_end = on_run_end,
 						   .arg = o },
 			 &o->launch, err) < 0) {
-		out_free(o);
+		firing_launch_free(o);
 		return -1;
 	}
-	d->runs.outs = xreallocarray(d->runs.outs, d->runs.n_outs + 1, sizeof(struct out *));
-	d->runs.outs[d->runs.n_outs++] = o;
+	d->runs.firings = xreallocarray(d->runs.firings, d->runs.n_firings + 1,
+					sizeof(struct firing_launch *));
+	d->runs.firings[d->runs.n_firings++] = o;
 	return 0;
 }
 
@@ -131,8 +132,8 @@ static void on_stop(void *arg, const struct scheduled *f)
 {
 	struct daemon *d = arg;
 
-	for (size_t i = 0; i < d->runs.n_outs; i++) {
-		struct out *o = d->runs.outs[i];
+	for (size_t i = 0; i < d->runs.n_firings; i++) {
+		struct firing_launch *o = d->runs.firings[i];
 
 		if (o->project == project_of(f) && o->nominal_ns == f->firing.nominal_ns &&
 		    str_eq(o->path, f->firing.path) && str_eq(o->schedule, f->firing.schedule))
