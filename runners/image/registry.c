@@ -38,7 +38,7 @@
 #define PROBE_NS      (5 * NS_PER_S)
 #define REQUEST_NS    (60 * NS_PER_S) /* when no body comes from a file */
 
-/* Patience. */
+/* Retries. */
 
 void registry_retry_begin(struct registry_retry *p, const struct registry *r)
 {
