@@ -381,21 +381,18 @@ static int sweep_leftovers(struct collector *c, struct err *err)
 	return 0;
 }
 
-/* Records are gone before what they name is removed. */
-static int end_space(struct collector *c, struct err *err)
-{
-	struct store *here = c->s->here;
-
-	return c->o->dry_run || !here->ops->gc->swept ? 0 : here->ops->gc->swept(here, err);
-}
-
 static int sweep(struct collector *c, struct err *err)
 {
 	static const enum store_space order[] = { STORE_RUN, STORE_ACTION, STORE_TREE, STORE_BLOB };
+	struct store *here = c->s->here;
 
-	for (size_t i = 0; i < ARRAY_LEN(order); i++)
-		if (visit(c, order[i], sweep_object, err) < 0 || end_space(c, err) < 0)
+	for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+		if (visit(c, order[i], sweep_object, err) < 0)
 			return -1;
+		/* Records are gone before what they name is removed. */
+		if (!c->o->dry_run && here->ops->gc->swept && here->ops->gc->swept(here, err) < 0)
+			return -1;
+	}
 	c->res->first_mark = c->eligible == 0 && c->res->condemned > 0;
 	if (!c->o->dry_run && write_list(c, err) < 0)
 		return -1;

@@ -2,11 +2,6 @@
 #include <dlfcn.h>
 #include "base/macros.h"
 
-static void *find(void *lib, const struct library_function *f)
-{
-	return lib ? dlsym(lib, f->name) : f->linked;
-}
-
 int library_open(const char *const *names, const struct library_function *functions, size_t n,
 		 void *table, const char **ret_missing)
 {
@@ -20,7 +15,7 @@ int library_open(const char *const *names, const struct library_function *functi
 		return -1;
 #endif
 	for (size_t i = 0; i < n; i++) {
-		void *f = find(lib, &functions[i]);
+		void *f = lib ? dlsym(lib, functions[i].name) : functions[i].linked;
 
 		if (!f) {
 			*ret_missing = functions[i].name;

@@ -243,12 +243,6 @@ static void check_disk(struct doctor *d)
 		doctor_found(d, DOCTOR_OK, "disk", NULL, "%s free", cli_bytes(d->cli, free_bytes));
 }
 
-/* What a mount can't do for an ordinary user. */
-static const char *mount_limits(void)
-{
-	return geteuid() ? ", in a user namespace: steps with them can't use sudo" : "";
-}
-
 /* How inputs get to local steps. Tries it out: mount options and layers aren't in a file system's
  * own description. */
 static void check_copies(struct doctor *d)
@@ -273,7 +267,8 @@ static void check_copies(struct doctor *d)
 	    mounts_check(config_store_dir(d->config), state, &no_mounts) == 0) {
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
 			     "%sinputs are mounted (no reflinks here)%s", is_auto ? "large " : "",
-			     mount_limits());
+			     geteuid() ? ", in a user namespace: steps with them can't use sudo"
+				       : "");
 	} else if (str_eq(said, "mount")) {
 		doctor_found(d, DOCTOR_PROBLEM, "copies",
 			     "leave `workspace: mount` out of cairn.yaml, or say copy",

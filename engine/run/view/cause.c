@@ -57,13 +57,6 @@ static const char *printable(struct arena *arena, const char *text)
 
 #define HASH_SHOWN 12
 
-static const char *short_hash(struct arena *arena, const struct digest *d)
-{
-	char hex[DIGEST_HEX_MAX];
-
-	return arena_strndup(arena, digest_hex(d, hex), HASH_SHOWN);
-}
-
 /* The two sides. */
 
 static int open_side(struct causes *c, struct cause_side *s, struct err *err)
@@ -169,7 +162,10 @@ struct comparing {
 
 static const char *short_id(struct causes *c, const struct content_id *id)
 {
-	return id ? arena_printf(c->arena, "sha256:%s", short_hash(c->arena, &id->digest)) : NULL;
+	char hex[DIGEST_HEX_MAX];
+
+	return id ? arena_printf(c->arena, "sha256:%.*s", HASH_SHOWN, digest_hex(&id->digest, hex))
+		  : NULL;
 }
 
 /* The first file in which two trees differ; NULL: the same, or no store. */

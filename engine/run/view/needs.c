@@ -182,12 +182,6 @@ struct neighbours {
 	size_t max, all;
 };
 
-static void add(struct neighbours *n, const struct view_task *t)
-{
-	if (n->all++ < n->max)
-		VEC_PUSH(&n->v, t);
-}
-
 static void add_matching(const struct run_view *v, const struct view_step *of,
 			 const struct step_dep *d, bool theirs, const char *key,
 			 struct neighbours *n)
@@ -197,8 +191,8 @@ static void add_matching(const struct run_view *v, const struct view_step *of,
 	for (size_t i = 0; i < of->n; i++) {
 		const struct view_task *t = &v->tasks[of->first + i];
 
-		if (str_eq(pairing(of->decl, d, theirs, t->name, &text), key))
-			add(n, t);
+		if (str_eq(pairing(of->decl, d, theirs, t->name, &text), key) && n->all++ < n->max)
+			VEC_PUSH(&n->v, t);
 	}
 }
 

@@ -117,14 +117,6 @@ enum role api_role(const struct api_route *r)
 					: ROLE_VIEWER;
 }
 
-/* Refused requests are on record, unless nobody is known who made them: they would only push out
- * other entries. */
-static void log_refused(struct daemon *d, const struct web_exchange *x)
-{
-	if (x->caller->role != ROLE_NONE || (x->caller->wrong && x->status == 401))
-		access_log(d->http.access, x);
-}
-
 void api_route(void *arg, struct web_exchange *x)
 {
 	_cleanup_(str_deinit) struct str allow = { 0 };
@@ -135,7 +127,10 @@ void api_route(void *arg, struct web_exchange *x)
 		return;
 	if (!access_may(d->http.access, x, r ? api_role(r) : ROLE_VIEWER) ||
 	    (!view && !access_comes_from_here(d->http.access, x))) {
-		log_refused(d, x);
+		/* It is on record, unless nobody is known who made it: such requests would only
+		 * push out other entries. */
+		if (x->caller->role != ROLE_NONE || (x->caller->wrong && x->status == 401))
+			access_log(d->http.access, x);
 		return;
 	}
 	if (!r && !allow.len) {

@@ -636,14 +636,6 @@ static void on_exit_of(void *arg, const struct process_exit *ex)
 	fill(w);
 }
 
-/* With several trials at once, each gets its part of the machine. */
-static const char *jobs_of(const struct sweep *w)
-{
-	unsigned cpus = session_cpus();
-
-	return arena_printf(w->cli->arena, "%u", MAX(cpus / w->decl.parallel, 1U));
-}
-
 typedef VEC(const char *) argument_list;
 
 static void add_passed(const struct sweep *w, argument_list *argv, bool resuming)
@@ -673,8 +665,9 @@ static int start(struct trial *t, struct err *err)
 	VEC_PUSH(&argv, t->resume ? "resume" : "run");
 	VEC_PUSH(&argv, "--quiet");
 	VEC_PUSH(&argv, "--color=never");
-	if (w->decl.parallel > 1 && !w->cli->runner_option)
-		VEC_PUSH(&argv, arena_printf(w->cli->arena, "--jobs=%s", jobs_of(w)));
+	if (w->decl.parallel > 1 && !w->cli->runner_option) /* each gets its part of the machine */
+		VEC_PUSH(&argv, arena_printf(w->cli->arena, "--jobs=%u",
+					     MAX(session_cpus() / w->decl.parallel, 1U)));
 	add_passed(w, &argv, t->resume != NULL);
 	for (size_t i = 0; !t->resume && i < search_n_values(&w->search); i++)
 		VEC_PUSH(&argv,

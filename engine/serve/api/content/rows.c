@@ -37,11 +37,6 @@ static json_t *column_json(json_t *name, const char *type)
 	return json_pack("{s:o, s:s}", "name", name, "type", type);
 }
 
-static void set_type(struct page *p, size_t column, const char *type)
-{
-	json_object_set_new(json_array_get(p->columns, column), "type", json_string(type));
-}
-
 /* CSV. */
 
 static json_t *cell(const char *s, size_t n)
@@ -84,7 +79,8 @@ static void add_csv_row(struct page *p, const struct csv_field *f, size_t n)
 	for (size_t i = 0; i < MIN(n, COLUMNS_MAX); i++) {
 		json_array_append_new(row, cell(f[i].s, f[i].n));
 		if (f[i].n && !is_number(f[i].s, f[i].n))
-			set_type(p, i, "text");
+			json_object_set_new(json_array_get(p->columns, i), "type",
+					    json_string("text"));
 	}
 	json_array_append_new(p->rows, row);
 }
