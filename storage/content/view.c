@@ -162,12 +162,20 @@ static bool read_mark(int fd, struct mark *ret)
 
 /* Making. */
 
+/* A view that is to be taken, and made if it isn't there. */
+struct wanted {
+	struct store *s;
+	const struct content_id *id;
+	const char *path;
+	int boot_fd;
+	const char *name; /* in boot_fd */
+};
+
 /* Opens the newest view that is near and that nobody uses, locks it exclusively, and takes its name
  * away. Returns -1 when there is none. */
-static int take_over(struct store *s, const struct content_id *id, const char *path, int boot_fd,
-		     const char *temp, struct mark *ret)
+static int take_over(const struct wanted *w, const char *temp, struct mark *ret)
 {
-	_cleanup_(closedirp) DIR *d = fs_list(open_dir(boot_fd, "."));
+	_cleanup_(closedirp) DIR *d = fs_list(open_dir(w->boot_fd, "."));
 	_cleanup_(freep) char *best_name = NULL;
 	_cleanup_(freep) struct mark *mark = xmalloc(sizeof(*mark));
 	struct timespec newest = { 0 };
@@ -176,11 +184,12 @@ static int take_over(struct store *s, const struct content_id *id, const char *p
 	int best = -1;
 
 	for (int n = 0; d && n < LOOKED_AT_MAX && fs_next(d, "views", &e, NULL) > 0; n++) {
-		_cleanup_(fd_closep) int fd = *e->d_name == '.' ? -1 : open_dir(boot_fd, e->d_name);
+		_cleanup_(fd_closep) int fd =
+			*e->d_name == '.' ? -1 : open_dir(w->boot_fd, e->d_name);
 
 		if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
 		    ns_of(st.st_mtim) < ns_of(newest) || !read_mark(fd, mark) ||
-		    !str_eq(mark->path, path) || !content_is_near(s, &mark->id, id) ||
+		    !str_eq(mark->path, w->path) || !content_is_near(w->s, &mark->id, w->id) ||
 		    !lock_dir(fd, LOCK_EX | LOCK_NB))
 			continue;
 		fd_closep(&best);
@@ -190,8 +199,8 @@ static int take_over(struct store *s, const struct content_id *id, const char *p
 		newest = st.st_mtim;
 		*ret = *mark;
 	}
-	if (best >= 0 && (!leads_to(boot_fd, best_name, best, &st) ||
-			  renameat(boot_fd, best_name, boot_fd, temp) < 0))
+	if (best >= 0 && (!leads_to(w->boot_fd, best_name, best, &st) ||
+			  renameat(w->boot_fd, best_name, w->boot_fd, temp) < 0))
 		fd_closep(&best);
 	return best;
 }
@@ -219,32 +228,31 @@ static int make_locked(int boot_fd, const char *temp)
 
 /* Lays the content out as the directory `temp`: by changing a view, or anew. Returns it, open and
  * locked. */
-static int lay_out(struct store *s, const struct content_id *id, const char *path, int boot_fd,
-		   const char *temp, struct err *err)
+static int lay_out(const struct wanted *w, const char *temp, struct err *err)
 {
 	_cleanup_(freep) struct mark *old = xmalloc(sizeof(*old));
-	_cleanup_(fd_closep) int fd = take_over(s, id, path, boot_fd, temp, old);
+	_cleanup_(fd_closep) int fd = take_over(w, temp, old);
 	int64_t began_ns = clock_wall_ns();
 
-	if (fd >= 0 && content_change_at(s, &old->id, id, old->verified_ns, fd, path, NULL) == 0) {
-		write_mark(fd, id, path, began_ns);
+	if (fd >= 0 &&
+	    content_change_at(w->s, &old->id, w->id, old->verified_ns, fd, w->path, NULL) == 0) {
+		write_mark(fd, w->id, w->path, began_ns);
 		return TAKE_FD(fd);
 	}
-	if (fd >= 0 && fs_remove_tree_at(boot_fd, temp, err) < 0)
+	if (fd >= 0 && fs_remove_tree_at(w->boot_fd, temp, err) < 0)
 		return -1;
 	fd_closep(&fd);
-	fd = make_locked(boot_fd, temp);
+	fd = make_locked(w->boot_fd, temp);
 	if (fd < 0)
-		return err_errno(err, "cannot make a view in the store %s", s->uri);
-	if (content_materialise_beneath(s, id, CONTENT_HARD_LINK, fd, path, err) < 0)
+		return err_errno(err, "cannot make a view in the store %s", w->s->uri);
+	if (content_materialise_beneath(w->s, w->id, CONTENT_HARD_LINK, fd, w->path, err) < 0)
 		return -1;
-	write_mark(fd, id, path, clock_wall_ns()); /* links and copies were verified */
+	write_mark(fd, w->id, w->path, clock_wall_ns()); /* links and copies were verified */
 	return TAKE_FD(fd);
 }
 
 /* 0: made; *ret_fd has it, locked exclusively. 1: somebody else made it meanwhile. */
-static int make(struct store *s, const struct content_id *id, const char *path, int boot_fd,
-		const char *name, int *ret_fd, struct err *err)
+static int make(const struct wanted *w, int *ret_fd, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct digest note;
@@ -253,21 +261,21 @@ static int make(struct store *s, const struct content_id *id, const char *path, 
 	int r = -1;
 
 	temp_name("make", temp);
-	fd = lay_out(s, id, path, boot_fd, temp, err);
+	fd = lay_out(w, temp, err);
 	if (fd >= 0)
-		r = fstat(fd, &st) == 0 &&
-				    renameat2(boot_fd, temp, boot_fd, name, RENAME_NOREPLACE) == 0
+		r = fstat(fd, &st) == 0 && renameat2(w->boot_fd, temp, w->boot_fd, w->name,
+						     RENAME_NOREPLACE) == 0
 			    ? 0
 		    : errno == EEXIST
 			    ? 1
-			    : err_errno(err, "cannot name a view in the store %s", s->uri);
+			    : err_errno(err, "cannot name a view in the store %s", w->s->uri);
 	if (r == 0) {
-		note_of(name, &st, &note);
-		store_note_verified(s, &note);
+		note_of(w->name, &st, &note);
+		store_note_verified(w->s, &note);
 		*ret_fd = TAKE_FD(fd);
 		return 0;
 	}
-	fs_remove_tree_at(boot_fd, temp, NULL);
+	fs_remove_tree_at(w->boot_fd, temp, NULL);
 	return r;
 }
 
@@ -296,43 +304,42 @@ static int open_boot(struct store *s, char boot[BOOT_ID_BYTES + 1], struct err *
 }
 
 /* 1: taken, 0: try again. *damaged counts views that differed. */
-static int try_take(struct store *s, const struct content_id *id, const char *path, int boot_fd,
-		    const char *name, int *damaged, struct view *ret, struct err *err)
+static int try_take(const struct wanted *w, int *damaged, struct view *ret, struct err *err)
 {
-	_cleanup_(fd_closep) int fd = open_dir(boot_fd, name);
+	_cleanup_(fd_closep) int fd = open_dir(w->boot_fd, w->name);
 	struct err why = { 0 };
 	struct digest note;
 	struct stat st;
 
 	if (fd < 0 && errno == ENOENT) {
-		int r = make(s, id, path, boot_fd, name, &fd, &why);
+		int r = make(w, &fd, &why);
 
 		if (r != 0)
 			return r < 0 ? err_pass(err, &why) : 0;
 	}
 	/* What was just made stays locked but for a moment, in which it may be taken over. */
 	if (fd < 0 || !lock_dir(fd, LOCK_SH))
-		return err_errno(err, "cannot use a view of the store %s", s->uri);
-	if (!leads_to(boot_fd, name, fd, &st))
+		return err_errno(err, "cannot use a view of the store %s", w->s->uri);
+	if (!leads_to(w->boot_fd, w->name, fd, &st))
 		return 0;
-	note_of(name, &st, &note);
-	if (!store_is_verified(s, &note)) {
+	note_of(w->name, &st, &note);
+	if (!store_is_verified(w->s, &note)) {
 		_cleanup_(freep) struct mark *mark = xmalloc(sizeof(*mark));
 		int64_t began_ns = clock_wall_ns();
-		bool marked = read_mark(fd, mark) && content_id_eq(&mark->id, id) &&
-			      str_eq(mark->path, path);
+		bool marked = read_mark(fd, mark) && content_id_eq(&mark->id, w->id) &&
+			      str_eq(mark->path, w->path);
 
-		if (content_check_at(s, id, CONTENT_HARD_LINK, marked ? mark->verified_ns : 0, fd,
-				     path, &why) < 0) {
+		if (content_check_at(w->s, w->id, CONTENT_HARD_LINK, marked ? mark->verified_ns : 0,
+				     fd, w->path, &why) < 0) {
 			if (why.code != ERR_CORRUPT || ++*damaged > DAMAGED_MAX)
 				return err_pass(err, &why);
 			fd_closep(&fd);
 			fd = -1;
-			discard(boot_fd, name);
+			discard(w->boot_fd, w->name);
 			return 0;
 		}
-		write_mark(fd, id, path, began_ns);
-		store_note_verified(s, &note);
+		write_mark(fd, w->id, w->path, began_ns);
+		store_note_verified(w->s, &note);
 	}
 	(void)!futimens(fd, NULL);
 	ret->fd = TAKE_FD(fd);
@@ -345,6 +352,7 @@ int view_take(struct store *s, const struct content_id *id, const char *path, st
 	char boot[BOOT_ID_BYTES + 1], hex[DIGEST_HEX_MAX];
 	_cleanup_(str_deinit) struct str what = { 0 };
 	_cleanup_(fd_closep) int boot_fd = -1;
+	struct wanted w;
 	struct digest d;
 	int r = 0, damaged = 0;
 
@@ -357,9 +365,10 @@ int view_take(struct store *s, const struct content_id *id, const char *path, st
 	digest_bytes(what.s, what.len, &d);
 	digest_hex(&d, hex);
 	hex[32] = '\0';
+	w = (struct wanted){ s, id, path, boot_fd, hex };
 	pthread_mutex_lock(&s->views);
 	for (int i = 0; i < TRIES && r == 0; i++)
-		r = try_take(s, id, path, boot_fd, hex, &damaged, ret, err);
+		r = try_take(&w, &damaged, ret, err);
 	pthread_mutex_unlock(&s->views);
 	if (r == 0)
 		return err_set(err, ERR_IO, "a view in the store %s doesn't stay as it was made",
