@@ -37,7 +37,7 @@ test_expect 'rounds are interleaved, medians of what was timed, failures named' 
 	cat >m.py <<-"E"
 	import os, sys
 	sys.path.insert(0, sys.argv[1])
-	from measure import Contender, interleaved
+	from measure import Contender, interleaved, peak_rss
 	order = []
 	def prepare(name):
 	    return lambda r: order.append((r, name)) or "."
@@ -46,6 +46,8 @@ test_expect 'rounds are interleaved, medians of what was timed, failures named' 
 	assert [o for o in order if o[1] != "c"] == [(r, n) for r in (-1, 0, 1, 2) for n in "ab"], order
 	assert set(medians) == {"a", "b"} and 0.05 <= medians["a"].seconds < 5 and medians["b"].seconds < medians["a"].seconds
 	assert medians["b"].rss_bytes > 100000
+	import shutil
+	assert not shutil.which("time") or 100000 < peak_rss(["true"], ".", "log") < 5000000
 	assert "why" in reasons["c"]
 	E
 	python3 -B m.py "$SRC/tests/bench"

@@ -4,6 +4,7 @@ slower or faster meanwhile does so for all."""
 import os
 import shutil
 import statistics
+import tempfile
 import time
 
 
@@ -12,7 +13,8 @@ class Failed(Exception):
 
 
 class Sample:
-    """seconds: by the clock; cpu: of the program and the programs that it waited for, user and system."""
+    """seconds: by the clock; cpu: of the program and the programs that it waited for, user and system. rss_bytes is never
+    less than Python's own peak (peak_rss() says why): enough for limits of many MB."""
 
     def __init__(self, seconds, rss_bytes, cpu=0.0):
         self.seconds, self.rss_bytes, self.cpu = seconds, rss_bytes, cpu
@@ -37,6 +39,17 @@ def once(argv, cwd, log):
             tail = f.read()[-2000:]
         raise Failed(f"{' '.join(argv)} in {cwd}: status {status}\n{tail}")
     return Sample(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
+
+
+def peak_rss(argv, cwd, log):
+    """Bytes of one more execution. By GNU time, since a process starts with the peak of the process that starts it, and
+    Python's is higher than what is measured here."""
+    gnu_time = shutil.which("time")
+    if not gnu_time:
+        raise Failed("needs GNU time")
+    with tempfile.NamedTemporaryFile("r") as told:
+        once([gnu_time, "-f", "%M", "-o", told.name, *argv], cwd, log)
+        return int(told.read().split()[-1]) * 1024
 
 
 class Contender:
