@@ -208,9 +208,9 @@ static unsigned count_of(const char *v)
 static unsigned index_of(const json_t *meta, const struct kube_kind *kind)
 {
 	const json_t *labels = at(meta, "labels");
-	const char *v = text_at(at(meta, "annotations"), kind->index);
+	const char *v = kind->index ? text_at(at(meta, "annotations"), kind->index) : NULL;
 
-	return count_of(v ? v : text_at(labels, kind->index)) +
+	return count_of(v || !kind->index ? v : text_at(labels, kind->index)) +
 	       (kube_kind_is_job(kind) ? 0 : count_of(text_at(labels, KUBE_LABEL_FIRST)));
 }
 
@@ -291,6 +291,27 @@ static void take_job_condition(const json_t *c, struct job_facts *f)
 	}
 }
 
+/* Of an operator that writes its state as one word, at the way `kind->state` ("a.b"). */
+static void take_state(const json_t *status, struct job_facts *f)
+{
+	const char *way = f->kind->state, *state;
+	_cleanup_(freep) char *first = xstrndup(way, strcspn(way, "."));
+
+	if (strchr(way, '.')) {
+		status = at(status, first);
+		way = strchr(way, '.') + 1;
+	}
+	state = text_at(status, way);
+	f->complete = str_eq(state, f->kind->done);
+	f->failed = state && str_has_suffix(state, f->kind->failed); /* "ValidationFailed" */
+	if (!f->failed)
+		return;
+	snprintf(f->reason, sizeof(f->reason), "%s", state);
+	f->message = take_message(status, "message");
+	if (!f->message)
+		f->message = take_message(status, "errorMessage");
+}
+
 /* "12 13,14 15". The list ends at anything that isn't an id. */
 static void take_attempts(const json_t *notes, struct job_facts *f)
 {
@@ -365,6 +386,8 @@ int job_facts_of(const struct kube_kind *kind, const json_t *object, struct job_
 	ret->suspended = json_is_true(at(at(object, "spec"), "suspend"));
 	for (size_t i = 0; i < json_array_size(conditions); i++)
 		take_job_condition(json_array_get(conditions, i), ret);
+	if (kind->state)
+		take_state(status, ret);
 	well = text_at(status, "completedIndexes");
 	ill = text_at(status, "failedIndexes");
 	if ((well && *well) || (ill && *ill))

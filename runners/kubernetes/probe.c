@@ -195,7 +195,8 @@ static int has_kind(struct probe *p, const struct kube_kind *k, struct err *err)
 
 static void probe_kind(struct probe *p, const struct kube_kind *k)
 {
-	const struct right right = { k->group, k->resource, NULL, "create get list watch delete" };
+	const struct right right = { k->group, k->resource, NULL, "create get list watch delete" },
+			   base = { k->group, k->base_resource, NULL, "create get patch" };
 	_cleanup_(str_deinit) struct str lacking = { 0 };
 	struct err err = { 0 };
 	int has = has_kind(p, k, &err);
@@ -205,7 +206,8 @@ static void probe_kind(struct probe *p, const struct kube_kind *k)
 		    "install its operator, or leave out `kubernetes.as`",
 		    "`as: %s`: the cluster has no %s (%s/%s)", k->as, k->kind, k->group,
 		    k->version);
-	else if (has < 0 || probe_right(p, &right, NULL, &lacking, &err) < 0)
+	else if (has < 0 || probe_right(p, &right, NULL, &lacking, &err) < 0 ||
+		 (k->base && probe_right(p, &base, NULL, &lacking, &err) < 0))
 		say(p, KUBE_WARNING, "operator", NULL, "`as: %s` could not be checked: %s", k->as,
 		    err.msg);
 	else if (lacking.len)

@@ -6,12 +6,12 @@
  * until it is over, because a Job in JOB_MAKING is neither freed nor reported. Objects that may
  * have been freed meanwhile are found again by id.
  *
- * The steps of make(): publish the specification in the store, create the Job, create a gang's
- * Services and NetworkPolicy. Every step can be repeated: names come from the attempt, so
- * AlreadyExists leads to adopt(), which takes only a Job with our owner annotation. made() handles
- * the outcome: the Job exists, is retried later with doubling pauses (pause_making()), or is given
- * up. reconcile.c limits how long a refusal may go on; there is no limit for a server that doesn't
- * answer.
+ * The steps of make(): publish the specification in the store, create what the object needs before
+ * (kind.h, `base`), create the Job, create a gang's Services and NetworkPolicy. Every step can be
+ * repeated: names come from the attempt, so AlreadyExists leads to adopt(), which takes only a Job
+ * with our owner annotation. made() handles the outcome: the Job exists, is retried later with
+ * doubling pauses (pause_making()), or is given up. reconcile.c limits how long a refusal may go
+ * on; there is no limit for a server that doesn't answer.
  *
  * Deletions name the uid, so that a later Job of the same name is safe. "Not found" is success.
  * runner_sweep() and kube_delete_run() block their caller.
@@ -100,9 +100,9 @@ static void add_path(struct str *path, const struct kube_kind *kind, const char 
 	kube_add_path(path, kind->group, kind->version, ns, kind->resource, name);
 }
 
-/* A Job of our name exists. It is ours, from before a crash or from a request whose answer was
+/* An object of our name exists. It is ours, from before a crash or from a request whose answer was
  * lost; or it isn't. */
-static int adopt(struct making *m)
+static int adopt(struct making *m, const char *resource)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	_cleanup_(freep) char *owner = kube_job_owner(m->k->o.profile, m->attempts[0]);
@@ -111,7 +111,8 @@ static int adopt(struct making *m)
 	int r;
 
 	m->err = (struct err){ 0 };
-	add_path(&path, m->kind, m->k->o.profile->namespace_, m->name);
+	kube_add_path(&path, m->kind->group, m->kind->version, m->k->o.profile->namespace_,
+		      resource, m->name);
 	call.path = path.s;
 	r = kube_do(m->k->client, &call, &m->err);
 	if (r < 0 && m->err.code == ERR_NOT_FOUND)
@@ -128,7 +129,7 @@ static int adopt(struct making *m)
 	if (r == 0 && f.deleted)
 		r = err_set(&m->err, ERR_BUSY, "an earlier %s %s is still being deleted",
 			    m->kind->kind, m->name);
-	if (r == 0) {
+	if (r == 0 && str_eq(resource, m->kind->resource)) {
 		memcpy(m->uid, f.uid, sizeof(m->uid));
 		m->found = f;
 		f = (struct job_facts){ 0 };
@@ -138,21 +139,17 @@ static int adopt(struct making *m)
 	return r < 0 ? put_off(m) : 0;
 }
 
-static int make_job(struct making *m, const struct kube_job *j)
+/* The Job, or the object that must exist before. `resource`: its. */
+static int make_object(struct making *m, const json_t *object, const char *resource)
 {
 	struct kube_call call = { 0 };
 	struct job_facts f = { 0 };
-	json_t *object;
 	long status;
 	int r;
 
-	m->outcome = WRONG;
-	if (kube_job_object(j, &object, &m->err) < 0)
-		return -1;
-	r = create(m->k, m->kind->group, m->kind->version, m->kind->resource, object, &call,
-		   &m->err);
-	json_decref(object);
-	if (r == 0 && job_facts_of(m->kind, call.json, &f) == 0)
+	r = create(m->k, m->kind->group, m->kind->version, resource, object, &call, &m->err);
+	if (r == 0 && str_eq(resource, m->kind->resource) &&
+	    job_facts_of(m->kind, call.json, &f) == 0)
 		memcpy(m->uid, f.uid, sizeof(m->uid));
 	job_facts_deinit(&f);
 	status = call.status;
@@ -165,11 +162,47 @@ static int make_job(struct making *m, const struct kube_job *j)
 			"the cluster knows no %s (%s/%s): install its operator, or leave out "
 			"`kubernetes.as: %s`",
 			m->kind->kind, m->kind->group, m->kind->version, m->kind->as);
-	return m->err.code == ERR_EXISTS ? adopt(m) : put_off(m);
+	return m->err.code == ERR_EXISTS ? adopt(m, resource) : put_off(m);
 }
 
-/* A gang's Services and NetworkPolicy, which may exist already. */
-static int make_parts(struct kube *k, const json_t *parts, struct err *err)
+static int make_job(struct making *m, const struct kube_job *j)
+{
+	_cleanup_(json_decrefp) json_t *base = NULL, *object = NULL;
+
+	m->outcome = WRONG;
+	if (kube_base_object(j, &base, &m->err) < 0 || kube_job_object(j, &object, &m->err) < 0)
+		return -1;
+	if (base && make_object(m, base, m->kind->base_resource) < 0)
+		return -1;
+	return make_object(m, object, m->kind->resource);
+}
+
+/* The base belongs to its object from now on. */
+static int own_base(struct kube *k, const struct kube_kind *kind, const json_t *part,
+		    struct kube_call *call, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	const char *name =
+		json_string_value(json_object_get(json_object_get(part, "metadata"), "name"));
+	int r;
+
+	kube_add_path(&path, kind->group, kind->version, k->o.profile->namespace_,
+		      kind->base_resource, name);
+	*call = (struct kube_call){ .method = "PATCH",
+				    .path = path.s,
+				    .body = part,
+				    .content_type = "application/merge-patch+json",
+				    .repeatable = true,
+				    .accept = KUBE_METADATA_ONLY };
+	r = kube_do(k->client, call, err);
+	call->path = NULL;
+	call->body = NULL;
+	return r;
+}
+
+/* A gang's Services and NetworkPolicy, which may exist already, and the base of its object. */
+static int make_parts(struct kube *k, const struct kube_kind *of, const json_t *parts,
+		      struct err *err)
 {
 	json_t *part;
 	size_t i;
@@ -177,11 +210,14 @@ static int make_parts(struct kube *k, const json_t *parts, struct err *err)
 
 	json_array_foreach((json_t *)parts, i, part)
 	{
-		bool service = str_eq(json_string_value(json_object_get(part, "kind")), "Service");
+		const char *kind = json_string_value(json_object_get(part, "kind"));
+		bool service = str_eq(kind, "Service");
 		struct kube_call call = { 0 };
 
-		r = create(k, service ? "" : "networking.k8s.io", "v1",
-			   service ? "services" : "networkpolicies", part, &call, err);
+		r = str_eq(kind, of->base)
+			    ? own_base(k, of, part, &call, err)
+			    : create(k, service ? "" : "networking.k8s.io", "v1",
+				     service ? "services" : "networkpolicies", part, &call, err);
 		kube_call_deinit(&call);
 		if (r < 0 && err->code != ERR_EXISTS)
 			return r;
@@ -198,7 +234,7 @@ static int make_gang(struct making *m, const struct kube_job *j)
 	m->outcome = WRONG;
 	if (kube_gang_objects(j, m->uid, &parts, &m->err) < 0)
 		return -1;
-	return make_parts(m->k, parts, &m->err) < 0 ? put_off(m) : 0;
+	return make_parts(m->k, m->kind, parts, &m->err) < 0 ? put_off(m) : 0;
 }
 
 static void make(void *arg)
@@ -309,6 +345,7 @@ void job_make(struct job *j)
 struct repair {
 	struct kube *k;
 	uint64_t id;
+	const struct kube_kind *kind;
 	json_t *parts;
 	int result;
 };
@@ -318,7 +355,8 @@ static void repair(void *arg)
 	struct repair *m = arg;
 	struct err ignored = { 0 }; /* the gang's own time limit reports it */
 
-	m->result = atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->parts, &ignored);
+	m->result =
+		atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->kind, m->parts, &ignored);
 }
 
 static void repaired(void *arg)
@@ -351,6 +389,7 @@ void job_repair(struct job *j)
 	m = xcalloc(1, sizeof(*m));
 	m->k = j->k;
 	m->id = j->id;
+	m->kind = j->kind;
 	if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 ||
 	    kube_gang_objects(&of, j->uid, &m->parts, &ignored) < 0) {
 		j->incomplete = false; /* this engine would make them differently */

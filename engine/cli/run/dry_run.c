@@ -70,8 +70,7 @@ static int ask_server(struct dry_run *d, const json_t *o, json_t **ret, struct e
 {
 	static const struct {
 		const char *kind, *group, *version, *resource;
-	} kinds[] = { { "Job", "batch", "v1", "jobs" },
-		      { "Service", "", "v1", "services" },
+	} kinds[] = { { "Service", "", "v1", "services" },
 		      { "NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies" } };
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "POST", .body = o, .repeatable = true };
@@ -82,6 +81,14 @@ static int ask_server(struct dry_run *d, const json_t *o, json_t **ret, struct e
 		if (strcmp(kinds[i].kind, kind) == 0)
 			kube_add_path(&path, kinds[i].group, kinds[i].version,
 				      d->profile.namespace_, kinds[i].resource, NULL);
+	for (size_t i = 0; i < KUBE_KINDS; i++) {
+		const struct kube_kind *k = &kube_kinds[i];
+
+		if (strcmp(k->kind, kind) == 0 || str_eq(k->base, kind))
+			kube_add_path(&path, k->group, k->version, d->profile.namespace_,
+				      strcmp(k->kind, kind) == 0 ? k->resource : k->base_resource,
+				      NULL);
+	}
 	str_add(&path, "?dryRun=All&fieldValidation=Strict");
 	call.path = path.s;
 	if (kube_do(d->client, &call, why) == 0)
@@ -132,7 +139,7 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 				      .n = n,
 				      .per_pod = per_pod,
 				      .spec = &spec };
-	json_t *object = NULL, *more = NULL;
+	json_t *base = NULL, *object = NULL, *more = NULL;
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
@@ -147,15 +154,20 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 	} else {
 		str_add(&about, ": waits for what is not made yet; its specification is not known");
 	}
-	r = kube_job_object(&job, &object, err);
+	r = kube_base_object(&job, &base, err);
+	if (r == 0)
+		r = kube_job_object(&job, &object, err);
 	if (r == 0)
 		r = kube_gang_objects(&job, NULL, &more, err);
 	if (r == 0 && !d->client)
 		comment(d, about.s);
+	if (r == 0 && base)
+		r = show_object(d, tasks[0].a.task, base, err);
 	if (r == 0)
 		r = show_object(d, tasks[0].a.task, object, err);
 	for (size_t i = 0; i < json_array_size(more) && r == 0; i++)
 		r = show_object(d, tasks[0].a.task, json_array_get(more, i), err);
+	json_decref(base);
 	json_decref(object);
 	json_decref(more);
 	return r;

@@ -36,6 +36,7 @@
 #include "plan/environment.h"
 #include "run/project/store.h"
 #include "run/task/secret.h"
+#include "runners/kubernetes/job/kind.h"
 #include "runners/links.h"
 #include "runners/mounts.h"
 #include "runners/sandbox.h"
@@ -405,7 +406,8 @@ static void note_kind(struct doctor *d, const struct step *s)
 
 	if (!as)
 		as = json_string_value(json_object_get(d->config->kubernetes.placement, "as"));
-	if (!as || str_eq(as, "job") || s->distributed.nodes < 2)
+	if (!as || str_eq(as, "job") || !kube_kind_of(as) ||
+	    !kube_kind_takes(kube_kind_of(as), s->distributed.nodes))
 		return;
 	for (size_t i = 0; i < d->kinds.n; i++)
 		if (str_eq(d->kinds.v[i], as))

@@ -247,6 +247,7 @@ void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, stru
 	if (!doc_want_map(d, n, "`kubernetes`"))
 		return;
 	placement_read_kubernetes(d, n, own_keys, ARRAY_LEN(own_keys), c->kubernetes.placement);
+	placement_check_shared(d, n, "cairn.yaml");
 	if ((v = yaml_get(n, "context")) && doc_want_scalar(d, v, "`context`"))
 		c->kubernetes.access.context = doc_text(d, v);
 	if ((v = yaml_get(n, "namespace")))

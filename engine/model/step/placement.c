@@ -19,6 +19,8 @@
 
 #define LABEL_VALUE_MAX 63
 #define ANNOTATION_MAX  (64 * KIB)
+/* More pods of one operator are a typing error. */
+#define WORKERS_MAX     10000
 #define OBJECT_NAME_MAX 253
 
 /* Names and texts. */
@@ -268,12 +270,42 @@ static void read_spread(const struct doc *d, const struct yaml_node *n, const ch
  */
 static void read_as(const struct doc *d, const struct yaml_node *n, const char *key, json_t *into)
 {
-	static const char *const kinds[] = { "job",    "pytorchjob", "tfjob", "xgboostjob",
-					     "jaxjob", "mpijob",     "jobset" };
+	static const char *const kinds[] = { "job",    "pytorchjob",      "tfjob",  "xgboostjob",
+					     "jaxjob", "mpijob",          "jobset", "trainjob",
+					     "rayjob", "sparkapplication" };
 	const char *as;
 
 	if (read_choice(d, n, "`as`", kinds, ARRAY_LEN(kinds), &as))
 		json_object_set_new(into, key, json_string(as));
+}
+
+bool placement_kind_has_workers(const char *as)
+{
+	return str_eq(as, "rayjob") || str_eq(as, "sparkapplication");
+}
+
+void placement_check_shared(const struct doc *d, const struct yaml_node *n, const char *where)
+{
+	const struct yaml_node *as = yaml_get(n, "as"), *workers = yaml_get(n, "workers");
+
+	if (as && as->kind == YAML_KIND_SCALAR && placement_kind_has_workers(as->text))
+		doc_error(
+			d, as,
+			"in %s `as` is for steps over several nodes: name `%.40s` at the step that "
+			"starts it",
+			where, as->text);
+	if (workers)
+		doc_error(d, workers, "in %s there is no `workers`: it goes with `as` at a step",
+			  where);
+}
+
+static void read_workers(const struct doc *d, const struct yaml_node *n, const char *key,
+			 json_t *into)
+{
+	int64_t workers;
+
+	if (read_count(d, n, "`workers`", 1, WORKERS_MAX, &workers))
+		json_object_set_new(into, key, json_integer(workers));
 }
 
 static void read_token(const struct doc *d, const struct yaml_node *n, const char *key,
@@ -348,6 +380,7 @@ static const struct placement_key placement_keys[] = {
 	{ "token", read_token },
 	{ "tolerations", read_tolerations },
 	{ "topology_spread", read_spread },
+	{ "workers", read_workers },
 };
 
 #define OTHERS_MAX 32

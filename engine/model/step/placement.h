@@ -13,7 +13,9 @@
  *	  tmp: {size: 10Gi, memory: true, mount: /fast}
  *	      # an emptyDir, of memory
  *	kubernetes:
- *	  as: pytorchjob                    # what owns the pods of a step over several nodes
+ *	  as: pytorchjob                    # what owns the pods of a step over several nodes;
+ *	                                    # or of one: rayjob, sparkapplication
+ *	  workers: 4                        # of those two: the operator's pods beside the step's
  *	  node_selector: {disk: ssd}
  *	  tolerations: [{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]
  *	  affinity: {…}                     # as in a pod
@@ -51,6 +53,12 @@ bool placement_read_resource(const struct doc *d, const struct yaml_node *key,
 			     const struct yaml_node *value, json_t *into);
 /* Removes what placement_read_resource() put there. */
 void placement_drop_resources(json_t *placement);
+/* Whether `as` is a kind for a step with one node, beside which an operator makes `workers`. Only
+ * the step itself names it. */
+bool placement_kind_has_workers(const char *as);
+/* Reports in a block `kubernetes` for several steps (of `where`) what only a step can say of
+ * itself. */
+void placement_check_shared(const struct doc *d, const struct yaml_node *n, const char *where);
 /* The name of an object of the cluster: lower-case letters, digits, `-` and `.`. False after a
  * report. */
 bool placement_read_name(const struct doc *d, const struct yaml_node *n, const char *what,

@@ -12,6 +12,7 @@
  * finish_step() checks rules that span several keys; resolve.c resolves the references of a step.
  */
 #include "model/read.h"
+#include "model/step/placement.h"
 #include "steps/spec/spec.h"
 
 static void key_description(struct reader *r, const struct yaml_node *n)
@@ -397,19 +398,40 @@ static unsigned kind_of_step(struct build *b)
 	return 0;
 }
 
-/* In `defaults` and cairn.yaml it holds for those steps that have several nodes. */
+/* Whether the step has the shape of the kind that it names. In `defaults` and cairn.yaml `as` holds
+ * for those steps that have several nodes. */
 static void check_as(const struct build *b)
 {
-	const struct yaml_node *place = yaml_get(b->node, "kubernetes"),
-			       *as = place && place->kind == YAML_KIND_MAP ? yaml_get(place, "as")
-									   : NULL;
+	const struct yaml_node *place = yaml_get(b->node, "kubernetes"), *as, *workers;
+	const struct step *s = b->s;
+	bool several = s->distributed.nodes > 1, with_workers;
 
-	if (as && as->kind == YAML_KIND_SCALAR && b->s->distributed.nodes <= 1 &&
+	if (!place || place->kind != YAML_KIND_MAP)
+		return;
+	as = yaml_get(place, "as");
+	workers = yaml_get(place, "workers");
+	with_workers = as && as->kind == YAML_KIND_SCALAR && placement_kind_has_workers(as->text);
+	if (workers && !with_workers)
+		doc_error(
+			b->doc, workers,
+			"`workers` goes with `as: rayjob` or `as: sparkapplication`; the nodes of "
+			"other kinds are those of `distributed`");
+	if (with_workers && several)
+		doc_error(
+			b->doc, as,
+			"`as: %.40s` is for a step with one node: step `%s` has %u; say `workers` "
+			"instead of `distributed`",
+			as->text, s->name, s->distributed.nodes);
+	if (with_workers && s->place.pack > 1 && s->place.pack != PACK_AUTO)
+		doc_error(b->doc, as,
+			  "`as: %.40s` makes an object for each task: step `%s` can't have `pack`",
+			  as->text, s->name);
+	if (as && as->kind == YAML_KIND_SCALAR && !with_workers && !several &&
 	    !str_eq(as->text, "job"))
 		doc_error(b->doc, as,
 			  "`as: %.40s` is for a step over several nodes: step `%s` has no "
 			  "`distributed` with `nodes: 2` or more",
-			  as->text, b->s->name);
+			  as->text, s->name);
 }
 
 static void finish_step(struct build *b, unsigned context)

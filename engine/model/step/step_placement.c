@@ -66,6 +66,8 @@ void step_read_kubernetes(struct reader *r, const struct yaml_node *n)
 	json_t *j = placement_begin(r);
 
 	placement_read_kubernetes(r->d, n, NULL, 0, j);
+	if (r->context == CONTEXT_DEFAULTS)
+		placement_check_shared(r->d, n, "`defaults`");
 	placement_end(r, j);
 }
 

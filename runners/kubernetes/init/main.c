@@ -233,6 +233,8 @@ static void read_options(struct helper *h, int argc, char **argv)
 			h->stale_ns = (int64_t)(strtod(argv[++i], NULL) * NS_PER_S);
 		else if (i + 1 < argc && strcmp(argv[i], "--flush") == 0)
 			h->s.flush_ns = (int64_t)(strtod(argv[++i], NULL) * NS_PER_S);
+		else if (strcmp(argv[i], "--") == 0)
+			return; /* an operator's words for an image's own entry point follow */
 		else
 			stop(2,
 			     "usage: cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS] "

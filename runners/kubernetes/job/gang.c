@@ -59,6 +59,14 @@ static void add_services_of_nodes(const struct pod_build *b, const char *owner_u
 	}
 }
 
+/* What makes Kubernetes delete the object that had to exist before with the one that it is for. */
+static json_t *owned_base(const struct pod_build *b, const char *owner_uid)
+{
+	return json_pack("{s:o, s:s, s:o}", "apiVersion",
+			 json_sprintf("%s/%s", b->kind->group, b->kind->version), "kind",
+			 b->kind->base, "metadata", owned_metadata(b, b->name, owner_uid));
+}
+
 int kube_gang_objects(const struct kube_job *j, const char *owner_uid, json_t **ret,
 		      struct err *err)
 {
@@ -73,6 +81,8 @@ int kube_gang_objects(const struct kube_job *j, const char *owner_uid, json_t **
 		json_array_append_new(list, service(&b, b.service, gang_selector(&b), owner_uid));
 		if (!kube_kind_is_job(b.kind))
 			add_services_of_nodes(&b, owner_uid, list);
+		if (b.kind->base && owner_uid)
+			json_array_append_new(list, owned_base(&b, owner_uid));
 		/* Any port, because collectives choose theirs at random. */
 		json_array_append_new(
 			list,

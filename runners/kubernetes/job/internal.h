@@ -23,6 +23,7 @@
 #define KUBE_OBJECT_MAX    (1 * MIB)
 #define KUBE_PATH_MAX      4096
 #define KUBE_VOLUME_SHARED "cairn"
+#define KUBE_VOLUME_TOKEN  "account-token"
 
 struct pod_build {
 	const struct kube_job *job;
@@ -57,7 +58,8 @@ int kube_place_cloud(struct pod_build *b, struct err *err);
 bool kube_gpu_type_is_resource(
 	const char *gpu_type); /* "nvidia.com/mig-1g.10gb"; a product isn't, like "nvidia-l4" */
 
-/* What owns the pods of `a`: ERR_INVALID when the placement's `as` names no kind. */
+/* What owns the pods of `a`, which is the Job where `as` is for another number of nodes.
+ * ERR_INVALID: `as` names no kind. */
 int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
 			const struct kube_kind **ret, struct err *err);
 
@@ -67,8 +69,10 @@ void kube_build_deinit(struct pod_build *b);
 json_t *kube_metadata(const struct pod_build *b);                   /* new reference */
 json_t *kube_job_spec(const struct pod_build *b, json_t *template); /* new reference */
 int64_t kube_ttl_s(const struct pod_build *b);
-/* job/kind.c: new reference: the `spec` of the build's kind around the pod. */
+/* job/kind.c: new references: the `spec` of the build's kind around the pod, and that of its base.
+ */
 json_t *kube_kind_spec(const struct pod_build *b, json_t *template);
+json_t *kube_kind_base_spec(const struct pod_build *b, const json_t *template);
 /* job/volumes.c: fills volumes and mounts. */
 int kube_add_volumes(struct pod_build *b, struct err *err);
 /* job/pod.c: new references. */

@@ -52,6 +52,14 @@ static size_t add_slug(char *out, size_t max, const char *text)
 	return n;
 }
 
+/* Without Services, and without an operator that adds to its name. */
+static bool is_plain(const struct runner_attempt *a)
+{
+	static const struct kube_profile no_settings; /* they can't name a kind for one node */
+
+	return a->on.gang.nodes <= 1 && kube_kind_is_job(kube_job_kind(&no_settings, a));
+}
+
 void kube_job_name(const struct runner_attempt *a, char ret[64])
 {
 	_cleanup_(str_deinit) struct str record = { 0 };
@@ -63,8 +71,7 @@ void kube_job_name(const struct runner_attempt *a, char ret[64])
 	str_add_field(&record, a->task, strlen(a->task));
 	str_add_u32(&record, a->number);
 	digest_bytes(record.s, record.len, &d);
-	n = add_slug(ret, (a->on.gang.nodes > 1 ? GANG_NAME_MAX : NAME_MAX_) - HASH_DIGITS - 1,
-		     a->task);
+	n = add_slug(ret, (is_plain(a) ? NAME_MAX_ : GANG_NAME_MAX) - HASH_DIGITS - 1, a->task);
 	snprintf(ret + n, 64 - n, "-%.*s", HASH_DIGITS, digest_hex(&d, hex));
 }
 
@@ -359,11 +366,9 @@ json_t *kube_metadata(const struct pod_build *b)
 			 with_notes(b, "annotations", our_annotations(b, false)));
 }
 
-static int make_job(struct pod_build *b, json_t **ret, struct err *err)
+static int pod_template(struct pod_build *b, json_t **ret, struct err *err)
 {
-	_cleanup_(json_decrefp) json_t *spec = NULL, *job = NULL;
-	_cleanup_(json_decrefp) json_t *template = NULL;
-	json_t *meta;
+	_cleanup_(json_decrefp) json_t *spec = NULL, *template = NULL;
 
 	if (pod_spec_object(b, &spec, err) < 0)
 		return -1;
@@ -371,9 +376,22 @@ static int make_job(struct pod_build *b, json_t **ret, struct err *err)
 			     b->annotations, "spec", spec);
 	if (kube_merge_templates(b, template, err) < 0)
 		return -1;
+	*ret = TAKE_PTR(template);
+	return 0;
+}
+
+static int make_job(struct pod_build *b, json_t **ret, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *template = NULL, *job = NULL, *notes = NULL;
+	json_t *meta;
+
+	if (pod_template(b, &template, err) < 0)
+		return -1;
 	meta = kube_metadata(b);
 	kube_set_str(json_object_get(meta, "labels"), "kueue.x-k8s.io/queue-name",
 		     kube_placement_str(b->placement, "queue"));
+	notes = b->kind->notes ? json_loads(b->kind->notes, 0, NULL) : json_object();
+	json_object_update(json_object_get(meta, "annotations"), notes);
 	job = json_pack("{s:o, s:s, s:o, s:o}", "apiVersion",
 			json_sprintf("%s/%s", b->kind->group, b->kind->version), "kind",
 			b->kind->kind, "metadata", meta, "spec", kube_kind_spec(b, template));
@@ -386,13 +404,43 @@ static int make_job(struct pod_build *b, json_t **ret, struct err *err)
 	return 0;
 }
 
-int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
+static int make_base(struct pod_build *b, json_t **ret, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *template = NULL;
+
+	if (!b->kind->base) {
+		*ret = NULL;
+		return 0;
+	}
+	if (pod_template(b, &template, err) < 0)
+		return -1;
+	*ret = json_pack("{s:o, s:s, s:o, s:o}", "apiVersion",
+			 json_sprintf("%s/%s", b->kind->group, b->kind->version), "kind",
+			 b->kind->base, "metadata", kube_metadata(b), "spec",
+			 kube_kind_base_spec(b, template));
+	return 0;
+}
+
+/* `make`: one of the objects of a job. */
+static int make_object(const struct kube_job *j,
+		       int (*make)(struct pod_build *b, json_t **ret, struct err *err),
+		       json_t **ret, struct err *err)
 {
 	_cleanup_(kube_build_deinit) struct pod_build b = { 0 };
 
-	if (kube_build_init(&b, j, err) < 0 || make_job(&b, ret, err) < 0)
+	if (kube_build_init(&b, j, err) < 0 || make(&b, ret, err) < 0)
 		return err_wrap(err, "%s",
 				j->attempts[0]->on.step ? j->attempts[0]->on.step
 							: j->attempts[0]->task);
 	return 0;
+}
+
+int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
+{
+	return make_object(j, make_job, ret, err);
+}
+
+int kube_base_object(const struct kube_job *j, json_t **ret, struct err *err)
+{
+	return make_object(j, make_base, ret, err);
 }

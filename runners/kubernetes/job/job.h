@@ -124,6 +124,8 @@ struct kube_job {
 /* New references. ERR_INVALID: the step's settings contradict each other or the templates (the
  * message says which); ERR_UNSUPPORTED. */
 int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err);
+/* What must exist before the object (kind.h, `base`), or *ret is NULL. */
+int kube_base_object(const struct kube_job *j, json_t **ret, struct err *err);
 /* How many attempts like `a` one Job may hold: so many pods, so many attempts in each. */
 struct kube_capacity {
 	size_t pods, per_pod;
@@ -136,8 +138,9 @@ bool kube_job_takes(const struct runner_attempt *first, const struct runner_atte
 /* What owns the attempt's pods. A placement that isn't valid gives the Job: kube_job_object() says
  * what is wrong with it. */
 const struct kube_kind *kube_job_kind(const struct kube_profile *p, const struct runner_attempt *a);
-/* *ret: new reference, a list. For several nodes: Services and then a NetworkPolicy, owned by the
- * object of that uid (NULL: for display). It is empty for one node. */
+/* *ret: new reference, a list. For several nodes: Services, then what to add to the base object
+ * (kind and metadata alone), then a NetworkPolicy; all owned by the object of that uid (NULL: for
+ * display, without the second). It is empty for one node. */
 int kube_gang_objects(const struct kube_job *j, const char *owner_uid, json_t **ret,
 		      struct err *err);
 

@@ -7,6 +7,11 @@
  * which conditions end it. A new kind is a new row; the model has its name, too
  * (engine/model/step/placement.c).
  *
+ * Kinds with a `worker` are for a step with one node. The program's pod is Ray's head or Spark's
+ * driver. Workers beside it, as many as `kubernetes.workers` says, are the operator's: they have
+ * the step's image, resources and placement, but none of Cairn's containers, and no attempt knows
+ * them.
+ *
  * Pods of an operator have no stable host names, or different ones. So each has a headless Service
  * of ours (kube_gang_objects()). Between the object and a pod there may be others (a JobSet makes
  * Jobs), so a pod of an operator belongs to an object with the same owner annotation; a Job's pod
@@ -18,7 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define KUBE_KINDS 7
+#define KUBE_KINDS 10
 
 struct kube_kind {
 	const char *as;   /* "pytorchjob": in `kubernetes.as`, and in the pods' annotation
@@ -26,12 +31,23 @@ struct kube_kind {
 	const char *kind; /* "PyTorchJob" */
 	const char *group, *version, *resource;
 	const char *main;  /* how the operator wants the container of the program to be called */
-	const char *index; /* the label that counts the pods */
+	const char *index; /* the label that counts the pods; NULL: there is one */
 	const char *done, *failed; /* the conditions that end it well, or not */
 	/* The object's `spec` as JSON. "$pod" is the template of a pod, "$rest" that of a group
-	 * whose first pod is node 1, "$job" the spec of a Job; "$nodes", "$others" (one fewer) and
-	 * "$ttl" are numbers. NULL: the spec is "$job" itself. */
+	 * whose first pod is node 1, "$worker" that of a worker, "$job" the spec of a Job; "$name"
+	 * is the object's; "$nodes", "$others" (one fewer), "$workers" and "$ttl" are numbers.
+	 * "$cores", "$memory", "$overhead" and "$image" are Spark's words for the step's resources
+	 * and image; what a step doesn't say is left out. NULL: the spec is "$job" itself. */
 	const char *spec;
+	/* An object of the same name, group and version that must exist before: how it is called,
+	 * and its `spec`. NULL: none. It belongs to the object as soon as that exists. */
+	const char *base, *base_resource, *base_spec;
+	const char *worker; /* how the container of a worker is called; NULL: a kind for several
+			       nodes */
+	const char *notes;  /* the object's annotations, as JSON; NULL: none */
+	/* The way in `status` to a text that says what `done` and `failed` say, where an operator
+	 * writes no conditions; NULL: it writes conditions. */
+	const char *state;
 };
 extern const struct kube_kind kube_kinds[KUBE_KINDS]; /* the first is the Job */
 
@@ -44,6 +60,11 @@ static inline size_t kube_kind_number(const struct kube_kind *k)
 static inline bool kube_kind_is_job(const struct kube_kind *k)
 {
 	return k == kube_kinds;
+}
+/* Whether the kind can own the pods of a step with so many nodes. */
+static inline bool kube_kind_takes(const struct kube_kind *k, unsigned nodes)
+{
+	return kube_kind_is_job(k) || (k->worker != NULL) == (nodes <= 1);
 }
 
 #endif

@@ -69,10 +69,18 @@ int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
 			const struct kube_kind **ret, struct err *err)
 {
 	const char *as = kube_placement_str(placement, "as");
+	const struct kube_kind *kind = as ? kube_kind_of(as) : kube_kinds;
 
-	*ret = a->on.gang.nodes > 1 && as ? kube_kind_of(as) : kube_kinds;
-	return *ret ? 0
-		    : err_set(err, ERR_INVALID, "`kubernetes.as`: there is no kind `%.60s`", as);
+	if (!kind)
+		return err_set(err, ERR_INVALID, "`kubernetes.as`: there is no kind `%.60s`", as);
+	*ret = kube_kind_takes(kind, a->on.gang.nodes) ? kind : kube_kinds;
+	return 0;
+}
+
+/* Of a step with one node: only the step itself can name such a kind. */
+static bool names_kind(const struct runner_attempt *a)
+{
+	return a->on.placement_json && strstr(a->on.placement_json, "\"as\"");
 }
 
 const struct kube_kind *kube_job_kind(const struct kube_profile *p, const struct runner_attempt *a)
@@ -80,7 +88,7 @@ const struct kube_kind *kube_job_kind(const struct kube_profile *p, const struct
 	_cleanup_(json_decrefp) json_t *placement = NULL;
 	const struct kube_kind *kind = kube_kinds;
 
-	if (a->on.gang.nodes <= 1 ||
+	if ((a->on.gang.nodes <= 1 && !names_kind(a)) ||
 	    kube_placement_join(p->placement, a->on.placement_json, &placement, NULL) < 0 ||
 	    kube_placement_kind(placement, a, &kind, NULL) < 0)
 		return kube_kinds;

@@ -59,7 +59,7 @@ void kube_job_capacity(const struct kube_profile *p, const struct runner_attempt
 	size_t paths = 1 + a->n_inputs + a->n_outputs, most = KUBE_JOB_ATTEMPTS_MAX;
 
 	*ret = (struct kube_capacity){ .pods = 1, .per_pod = 1 };
-	if (a->on.gang.nodes > 1)
+	if (a->on.gang.nodes > 1 || !kube_kind_is_job(kube_job_kind(p, a)))
 		return;
 	ret->per_pod = MIN(MAX((size_t)a->on.pack, (size_t)1), (size_t)INIT_PROGRAMS_MAX);
 	most = MIN(most, SHARED_PATHS_MAX / paths) / ret->per_pod;

@@ -269,8 +269,8 @@ static void add_account_token(struct pod_build *b)
 			    "configMap", "name", "kube-root-ca.crt", "items", "key", "ca.crt",
 			    "path", "ca.crt", "downwardAPI", "items", "path", "namespace",
 			    "fieldRef", "fieldPath", "metadata.namespace");
-	add_volume(b, "account-token", "projected", json_pack("{s:o}", "sources", sources));
-	add_read_only(b->main_mounts, "account-token",
+	add_volume(b, KUBE_VOLUME_TOKEN, "projected", json_pack("{s:o}", "sources", sources));
+	add_read_only(b->main_mounts, KUBE_VOLUME_TOKEN,
 		      "/var/run/secrets/kubernetes.io/serviceaccount");
 }
 

@@ -54,6 +54,26 @@ test_expect 'operators whose objects steps want: are there such objects, and may
 	rm api/denied api/groups pipeline.yaml
 '
 
+test_expect 'a TrainJob needs a runtime; a RayJob is for a step with one node, which names it itself' '
+	cat >pipeline.yaml <<-E
+		pipeline: p
+		defaults: {image: "python:3.12"}
+		steps:
+		  a: {run: "true", distributed: {framework: torch, nodes: 2}, kubernetes: {as: trainjob}}
+		  b: {run: "true", kubernetes: {as: rayjob, workers: 2}}
+	E
+	printf "trainer.kubeflow.org/v1alpha1 trainjobs\nray.io/v1 rayjobs\n" >api/groups
+	echo "patch trainingruntimes" >api/denied
+	test_code 1 cairn doctor --on kubernetes >out
+	test_grep "^problem  *operator  *.as: trainjob.: in the namespace lab these rights are missing: patch trainingruntimes" out
+	test_grep "^ok  *operator  *.as: rayjob.: the cluster has RayJob" out
+	sed -i "s/defaults: {/&kubernetes: {as: rayjob, workers: 2}, /" pipeline.yaml
+	test_code 3 cairn check >out 2>&1
+	test_grep "pipeline.yaml:2:.*in .defaults. .as. is for steps over several nodes: name .rayjob. at the step" out
+	test_grep "in .defaults. there is no .workers." out
+	rm api/denied api/groups pipeline.yaml
+'
+
 test_expect 'rights that are missing are named' '
 	echo "create jobs,get pods/log" >api/denied
 	test_code 1 cairn doctor --on kubernetes --json >out

@@ -208,6 +208,10 @@ static const struct {
 	{ "retention: {runs: 0, age: x}\n",
 	  "1:19: `runs` must be from 1 to 9223372036854775807\n|1:27: `age`: `x` is not a duration "
 	  "like 500ms, 10s, 5m, 1h30m or 2d\n" },
+	{ "kubernetes: {as: rayjob, workers: 2}\n",
+	  "1:18: in cairn.yaml `as` is for steps over several nodes: name `rayjob` at the step "
+	  "that "
+	  "starts it\n|1:35: in cairn.yaml there is no `workers`: it goes with `as` at a step\n" },
 	{ "kubernetes: x\n", "1:13: `kubernetes` must be a mapping, not text\n" },
 	{ "[a]\n", "1:1: cairn.yaml must be a mapping, not a list\n" },
 	{ "store: x\nstore: y\n", "2:1: `store` is given twice; the first is at line 1\n" },

@@ -299,6 +299,10 @@ static void pods_of_operators(void **state)
 		  "xgboost", 1 },
 		{ "jobset", "\"batch.kubernetes.io/job-completion-index\":\"1\"", "main", 1 },
 		{ "jobset", "\"training.kubeflow.org/replica-index\":\"1\"", "main", 0 },
+		{ "trainjob", "\"batch.kubernetes.io/job-completion-index\":\"3\"", "main", 3 },
+		{ "rayjob", "\"ray.io/node-type\":\"head\",\"cairn.internal/first\":\"0\"",
+		  "ray-head", 0 },
+		{ "sparkapplication", "\"spark-role\":\"driver\"", "spark-kubernetes-driver", 0 },
 		{ "mpijob",
 		  "\"training.kubeflow.org/replica-index\":\"-4\",\"cairn.internal/first\":\"x\"",
 		  "mpi", 0 },
@@ -330,18 +334,34 @@ static void pods_of_operators(void **state)
 	}
 }
 
-static void each_kind_ends_by_its_own_conditions(void **state)
+/* The status of an object that ended so: as conditions, or as one word at the kind's own place. */
+static char *status_of(const struct kube_kind *kind, bool failed)
+{
+	const char *word = failed ? kind->failed : kind->done, *dot;
+	_cleanup_(freep) char *first = NULL;
+
+	if (!kind->state)
+		return xasprintf("{\"conditions\":[{\"type\":\"Created\",\"status\":\"True\"},"
+				 "{\"type\":\"%s\",\"status\":\"True\",\"reason\":\"Because\","
+				 "\"message\":\"of it\"}]}",
+				 word);
+	dot = strchr(kind->state, '.');
+	if (!dot)
+		return xasprintf("{\"%s\":\"%s\",\"message\":\"of it\"}", kind->state, word);
+	first = xstrndup(kind->state, (size_t)(dot - kind->state));
+	return xasprintf("{\"%s\":{\"%s\":\"%s\",\"errorMessage\":\"of it\"}}", first, dot + 1,
+			 word);
+}
+
+static void each_kind_ends_by_its_own_words(void **state)
 {
 	for (size_t i = 0; i < KUBE_KINDS; i++)
 		for (size_t end = 0; end < 2; end++) {
 			const struct kube_kind *kind = &kube_kinds[i];
-			_cleanup_(freep) char *text =
-				xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"u\"},\"status\":"
-					  "{\"conditions\":[{"
-					  "\"type\":\"Created\",\"status\":\"True\"},{\"type\":\"%"
-					  "s\",\"status\":"
-					  "\"True\",\"reason\":\"Because\"}]}}",
-					  end ? kind->failed : kind->done);
+			_cleanup_(freep) char *status = status_of(kind, end);
+			_cleanup_(freep) char *text = xasprintf(
+				"{\"metadata\":{\"name\":\"j\",\"uid\":\"u\"},\"status\":%s}",
+				status);
 			struct job_facts f;
 			json_t *j;
 
@@ -349,10 +369,48 @@ static void each_kind_ends_by_its_own_conditions(void **state)
 			assert_int_equal(job_facts_of(kind, j, &f), 0);
 			assert_int_equal(f.complete, !end);
 			assert_int_equal(f.failed, end);
-			assert_string_equal(f.reason, end ? "Because" : "");
+			assert_string_equal(f.reason, !end          ? ""
+						      : kind->state ? kind->failed
+								    : "Because");
+			if (end)
+				assert_string_equal(f.message, "of it");
 			job_facts_deinit(&f);
 			json_decref(j);
 		}
+}
+
+/* A word elsewhere, or of another type, says nothing; KubeRay has a word of its own for an object
+ * that it refuses. */
+static void a_state_is_one_word_at_its_place(void **state)
+{
+	static const struct {
+		const char *as, *status;
+		bool complete, failed;
+	} rows[] = {
+		{ "rayjob", "{\"jobDeploymentStatus\":\"Running\",\"jobStatus\":\"FAILED\"}" },
+		{ "rayjob", "{\"jobDeploymentStatus\":\"ValidationFailed\"}", .failed = true },
+		{ "rayjob", "{\"jobDeploymentStatus\":[\"Failed\"]}" },
+		{ "rayjob", "{\"conditions\":[{\"type\":\"Running\",\"status\":\"True\"}]}" },
+		{ "sparkapplication", "{\"applicationState\":\"COMPLETED\"}" },
+		{ "sparkapplication", "{\"applicationState\":{\"state\":\"SUCCEEDING\"}}" },
+		{ "sparkapplication", "{\"state\":\"FAILED\"}" },
+		{ "sparkapplication", "[]" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(freep) char *text =
+			xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"u\"},\"status\":%s}",
+				  rows[i].status);
+		struct job_facts f;
+		json_t *j;
+
+		assert_int_equal(json_parse("job", text, strlen(text), &j, NULL), 0);
+		assert_int_equal(job_facts_of(kube_kind_of(rows[i].as), j, &f), 0);
+		assert_int_equal(f.complete, rows[i].complete);
+		assert_int_equal(f.failed, rows[i].failed);
+		job_facts_deinit(&f);
+		json_decref(j);
+	}
 }
 
 static void what_is_no_object_is_passed_over(void **state)
@@ -465,7 +523,8 @@ int main(void)
 		cmocka_unit_test(a_container_beside_main_holds_up_nothing),
 		cmocka_unit_test(a_deadline_of_the_job_is_a_timeout),
 		cmocka_unit_test(pods_of_operators),
-		cmocka_unit_test(each_kind_ends_by_its_own_conditions),
+		cmocka_unit_test(each_kind_ends_by_its_own_words),
+		cmocka_unit_test(a_state_is_one_word_at_its_place),
 		cmocka_unit_test(what_is_no_object_is_passed_over),
 		cmocka_unit_test(which_attempts_are_whose),
 		cmocka_unit_test(which_indexes_are_over),

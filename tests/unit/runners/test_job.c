@@ -220,6 +220,13 @@ static const struct golden goldens[] = {
 	  "{\"as\":\"jobset\",\"pod_template\":{\"spec\":{\"containers\":[{\"name\":"
 	  "\"main\",\"env\":[{\"name\":\"EXTRA\",\"value\":\"1\"}]}]}}}",
 	  .nodes = 3 },
+	{ "kinds/as-trainjob", "{\"as\":\"trainjob\",\"queue\":\"team-a\"}", .nodes = 3 },
+	{ "kinds/as-rayjob", "{\"as\":\"rayjob\",\"workers\":4,\"annotations\":{\"a\":\"b\"}}",
+	  .gpus = 1, .more = with_secrets },
+	{ "kinds/as-sparkapplication",
+	  "{\"as\":\"sparkapplication\",\"service_account\":\"spark\",\"token\":true,"
+	  "\"node_selector\":{\"disk\":\"ssd\"},\"volumes\":{\"scratch\":{\"claim\":\"s\","
+	  "\"mount\":\"/scratch\"}}}" },
 	{ "kinds/as-one-node", "{\"as\":\"pytorchjob\"}" },
 	{ "kinds/packed", .packed = 3 },
 	{ "kinds/array", .many = 3, .per_pod = 1, .more = with_inputs },
@@ -263,7 +270,8 @@ static void make(const struct golden *g, struct str *out)
 	struct kube_job job = {
 		.profile = &p, .attempts = attempts, .n = n, .per_pod = g->per_pod, .spec = &spec
 	};
-	json_t *defaults = parse(g->defaults), *o = NULL, *more = NULL;
+	json_t *defaults = parse(g->defaults), *base = NULL, *o = NULL, *more = NULL;
+	const struct kube_kind *kind;
 	struct err err = { 0 };
 
 	p.cloud = g->cloud;
@@ -282,13 +290,16 @@ static void make(const struct golden *g, struct str *out)
 			g->more(&p, &a[i]);
 		attempts[i] = &a[i];
 	}
-	if (kube_job_object(&job, &o, &err) < 0 ||
+	if (kube_base_object(&job, &base, &err) < 0 || kube_job_object(&job, &o, &err) < 0 ||
 	    kube_gang_objects(&job, g->nodes ? "0b5e7b7e-0000-4000-8000-000000000000" : NULL, &more,
 			      &err) < 0)
 		fail_msg("%s: %s", g->name, err.msg);
-	if (!kube_kind_is_job(kube_job_kind(&p, attempts[0])))
-		n_more += g->nodes; /* a Service for each */
+	kind = kube_job_kind(&p, attempts[0]);
+	if (!kube_kind_is_job(kind))
+		n_more += g->nodes + (kind->base != NULL); /* a Service for each */
 	assert_int_equal(json_array_size(more), n_more);
+	if (base)
+		add_document(out, base);
 	add_document(out, o);
 	for (size_t i = 0; i < n_more; i++)
 		add_document(out, json_incref(json_array_get(more, i)));
@@ -532,6 +543,10 @@ static void test_names_of_a_gang(void **state)
 
 	a.task = "a-step-with-a-name-of-forty-characters-all[fold=0,lr=0.1]";
 	a.on.gang.nodes = 2;
+	kube_job_name(&a, name);
+	assert_in_range(strlen(name), 30, 40);
+	a.on.gang.nodes = 0;
+	a.on.placement_json = "{\"as\":\"rayjob\"}"; /* KubeRay's limit is 47 */
 	kube_job_name(&a, name);
 	assert_in_range(strlen(name), 30, 40);
 }
