@@ -4,8 +4,9 @@
 #include "steps/normalise/normalise.h"
 #include "steps/train/gang.h"
 
-static const struct step_impl *const impls[] = { &step_shard, &step_augment, &step_train,
-						 &step_evaluate, NULL };
+static const struct step_impl *const impls[] = {
+	&step_shard, &step_augment, &step_train, &step_evaluate, &step_ray, &step_spark_submit, NULL
+};
 
 bool steps_are_called(int argc, char **argv)
 {

@@ -413,8 +413,8 @@ int step_main(const struct step_impl *const *impls, int argc, char **argv)
 		} else {
 			r = *impls ? run_step(*impls, spec, &l, &err)
 				   : err_set(&err, ERR_UNSUPPORTED,
-					     "this program only starts ranks: its one step is "
-					     "`train`");
+					     "this program only starts commands: its steps are "
+					     "`train`, `ray` and `spark-submit`");
 		}
 	}
 	if (r == 0 && fflush(stdout) != 0)

@@ -36,7 +36,8 @@ struct step_impl {
 	const char *name;
 	int (*run)(struct step_args *a, struct err *err);
 };
-extern const struct step_impl step_shard, step_augment, step_train, step_evaluate;
+extern const struct step_impl step_shard, step_augment, step_train, step_evaluate, step_ray,
+	step_spark_submit;
 
 /* NULL when there is no such port. */
 const struct step_port *step_input(const struct step_args *a, const char *name);

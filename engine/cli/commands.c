@@ -793,9 +793,9 @@ const struct cli_command cli_commands[] = {
 		     "for a cluster; name it in cairn.yaml as kubernetes.image" }),
 	  .run = cmd_image },
 	{ "step", "run a built-in step by itself", "NAME [OPTION...]", 0, CLI_ANY,
-	  "The steps that a pipeline names with `uses`: shard, augment, train, evaluate. `cairn "
-	  "step` lists them, `cairn step NAME --help` shows the inputs, outputs and settings of "
-	  "one. Everything after NAME belongs to the step.",
+	  "The steps that a pipeline names with `uses`: shard, augment, train, evaluate, ray, "
+	  "spark-submit. `cairn step` lists them, `cairn step NAME --help` shows the inputs, "
+	  "outputs and settings of one. Everything after NAME belongs to the step.",
 	  EXIT_CODES({ 0, "done" }, { 1, "the step failed" }, { 2, "wrong use" },
 		     { 3, "a setting is invalid" }),
 	  EXAMPLES({ "cairn step shard --help", "what a step takes" },

@@ -257,7 +257,7 @@ struct step_program {
 					     none (train wraps one) */
 	const struct shell_place *places; /* of the expressions in `run`, in order */
 	const char *shell;                /* "sh" (default) or "bash" */
-	const char *builtin;              /* "shard", "augment", "train", "evaluate"; or NULL */
+	const char *builtin;              /* "shard", "train", "ray", …; or NULL */
 	const struct with_node *with;
 	const char
 		*step_file; /* the step file of this step, relative to the project root; or NULL */
@@ -408,12 +408,15 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
 #define STEP_SERIES_OUTPUT "series"
 #define STEP_SERIES_PATH   "series.jsonl"
 
-/* Its command is run as a gang of ranks by the launcher. Locally that is the built-in step `train`,
- * in a pod the program cairn-launch. */
+/* Its command is run by a launcher: as a gang of ranks, or on a cluster that exists (ray,
+ * spark-submit). Locally that is the built-in step of that name, or `train`; in a pod the program
+ * cairn-launch. */
 static inline bool step_is_launched(const struct step *s)
 {
 	return s->program.run && (s->program.builtin || s->distributed.framework);
 }
+/* … as ranks. */
+bool step_has_ranks(const struct step *s);
 
 /* Which notices of a schedule, or of runs without one, go where. engine/serve/notify sends them. */
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_EMAIL };

@@ -3,8 +3,8 @@
  *
  * The settings are the templates of `with`, evaluated for the task, as JSON; steps/spec adds its
  * defaults. A built-in step's key has its name, its version, and each setting as a separate fact,
- * so that a difference can be named. For launched ranks the key has only framework and number: how
- * they are started and watched doesn't change the result.
+ * so that a difference can be named; but not what only says where it runs. For launched ranks the
+ * key has only framework and number: how they are started and watched doesn't change the result.
  *
  * plan_builtin_argv() replaces the argv that command.c made by `PROGRAM STEP --with-json …`, with
  * the old argv behind `--` if the step wraps a command. It runs after the key record, so the path
@@ -59,8 +59,7 @@ static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 
 	if (r == 0 && !with)
 		with = json_object();
-	if (r == 0 &&
-	    step_is_launched(s)) { /* the settings are under `distributed`, not in `with` */
+	if (r == 0 && step_has_ranks(s)) { /* the settings are under `distributed`, not in `with` */
 		json_object_set_new(with, "framework",
 				    json_string(d->framework ? d->framework : "torch"));
 		json_object_set_new(with, "nodes", json_integer(d->framework ? d->nodes : 1));
@@ -78,15 +77,25 @@ static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 
 /* Key. */
 
+static bool is_elsewhere(const struct step_spec *spec, const char *key)
+{
+	const struct spec_option *o = spec->options;
+
+	while (o->name && strcmp(o->name, key) != 0)
+		o++;
+	return o->elsewhere;
+}
+
 int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err)
 {
 	const struct step *s = sc->plan->steps[sc->task->step].decl;
 	const struct distributed_decl *d = &s->distributed;
 	_cleanup_(str_deinit) struct str text = { 0 };
+	const struct step_spec *spec;
 	const char *key;
 	json_t *with, *v;
 
-	if (step_is_launched(s)) {
+	if (step_has_ranks(s)) {
 		/* The number of ranks changes what a training gives; how they are started and
 		 * watched doesn't. */
 		if (!d->framework)
@@ -98,10 +107,13 @@ int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err)
 	}
 	if (task_settings(sc, &with, err) < 0)
 		return -1;
-	str_addf(&text, "%u", step_spec_find(s->program.builtin)->version);
+	spec = step_spec_find(s->program.builtin);
+	str_addf(&text, "%u", spec->version);
 	key_record_add(record, KEY_BUILTIN, s->program.builtin, text.s, text.len);
 	json_object_foreach(with, key, v)
 	{
+		if (is_elsewhere(spec, key))
+			continue;
 		str_reset(&text);
 		json_add_canonical(&text, v);
 		key_record_add(record, KEY_WITH, key, text.s, text.len);
@@ -180,7 +192,8 @@ int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err 
 						s->outputs[i].path,
 						s->outputs[i].is_dir ? "/" : ""));
 	} else {
-		add_option(&w, "-o", STEP_SERIES_OUTPUT "=" STEP_SERIES_PATH);
+		if (step_has_ranks(s))
+			add_option(&w, "-o", STEP_SERIES_OUTPUT "=" STEP_SERIES_PATH);
 		VEC_PUSH(&w.v, "--");
 		for (const char *const *word = c->argv; *word; word++)
 			VEC_PUSH(&w.v, *word);

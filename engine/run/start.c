@@ -198,6 +198,31 @@ static int check_volumes(const struct attempt *a, struct err *err)
 	return 0;
 }
 
+/* A step that submits to another cluster calls its work there by this name, in each attempt of the
+ * task in this run: so one after a crash finds what the one before submitted. */
+static void name_submission(struct run *r, struct attempt *a)
+{
+	const char *const *env = a->given.env, **more;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+	size_t n = 0;
+
+	if (!step_is_launched(a->step) || step_has_ranks(a->step))
+		return;
+	str_add_field(&text, r->row.id, strlen(r->row.id));
+	str_add_field(&text, a->label, strlen(a->label));
+	digest_bytes(text.s, text.len, &d);
+	while (env && env[n])
+		n++;
+	more = arena_alloc(a->arena, (n + 2) * sizeof(*more));
+	for (size_t i = 0; i < n; i++)
+		more[i] = env[i];
+	more[n++] = arena_printf(a->arena, "CAIRN_SUBMISSION=cairn-%.20s", digest_hex(&d, hex));
+	more[n] = NULL;
+	a->given.env = more;
+}
+
 /* Fills in what the runner needs. */
 static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 {
@@ -241,6 +266,7 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		a->given.on.disrupted = h->failures[FAILURE_PREEMPTED] + h->failures[FAILURE_LOST];
 	if (!durable)
 		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);
+	name_submission(r, a);
 	if (!durable && !a->given.local.shell && set_audit(r, a, err) < 0)
 		return -1;
 	if (!durable)

@@ -21,8 +21,9 @@
 #include "base/text/text.h"
 #include "steps/spec/tables.h"
 
-static const struct step_spec *const specs[] = { &spec_shard, &spec_augment, &spec_train,
-						 &spec_evaluate };
+static const struct step_spec *const specs[] = {
+	&spec_shard, &spec_augment, &spec_train, &spec_evaluate, &spec_ray, &spec_spark_submit
+};
 
 const struct step_spec *const *step_specs(size_t *ret_n)
 {

@@ -37,6 +37,7 @@ struct spec_option {
 			    (or must be given, if required) */
 	bool required;
 	bool engine;         /* not in `with`: the engine sets it from another key of the step */
+	bool elsewhere;      /* says where and how it runs, not what comes out: not in the key */
 	double min, max;     /* of an INT, FLOAT, BYTES, or of a LIST's length; both 0: unbounded */
 	const char *choices; /* "a|b|c" */
 	const struct spec_option *sub; /* ends with a row without name (LIST, MAP: one row, whose
@@ -59,7 +60,8 @@ struct step_spec {
 	const struct spec_port *inputs, *outputs; /* end with a row without name */
 	const struct spec_option *options; /* the keys of `with`; end with a row without name */
 	const char *metrics; /* the file in the workspace for its metrics; NULL: none */
-	bool wraps_command;  /* runs the step's own `run` (train) */
+	bool wraps_command;  /* runs the step's own `run` (train, ray, spark-submit) */
+	bool ranks; /* … as ranks, whose lines give metrics over time; takes `distributed` */
 	const char *example; /* YAML */
 };
 

@@ -4,6 +4,7 @@
 
 #include "steps/spec/spec.h"
 
-extern const struct step_spec spec_shard, spec_augment, spec_train, spec_evaluate;
+extern const struct step_spec spec_shard, spec_augment, spec_train, spec_evaluate, spec_ray,
+	spec_spark_submit;
 
 #endif

@@ -60,6 +60,7 @@ const struct step_spec spec_train = {
 	.outputs = outputs,
 	.metrics = "metrics.json",
 	.wraps_command = true,
+	.ranks = true,
 	.example =
 		"  train:\n"
 		"    uses: train\n"

@@ -1,12 +1,13 @@
-/* The program `cairn-launch`: the step `train` alone, linked statically, so that ranks can be
- * started in any image. */
+/* The program `cairn-launch`: the steps that start a command of the user, linked statically, so
+ * that they can in any image. */
 #include <string.h>
 #include "base/mem.h"
 #include "steps/train/gang.h"
 
 int main(int argc, char **argv)
 {
-	static const struct step_impl *const impls[] = { &step_train, NULL };
+	static const struct step_impl *const impls[] = { &step_train, &step_ray, &step_spark_submit,
+							 NULL };
 
 	if (argc > 1 && strcmp(argv[1], "mpi-agent") == 0)
 		return peers_agent_main(argc - 2, argv + 2);

@@ -146,6 +146,12 @@ static void check_ports(struct build *b, const struct step_spec *spec)
 	}
 }
 
+bool step_has_ranks(const struct step *s)
+{
+	return step_is_launched(s) &&
+	       (!s->program.builtin || step_spec_find(s->program.builtin)->ranks);
+}
+
 void step_finish_builtin(struct build *b)
 {
 	struct step *s = b->s;
@@ -158,9 +164,14 @@ void step_finish_builtin(struct build *b)
 		s->measured.metrics = spec->metrics;
 	if (spec && spec->wraps_command && !s->program.run)
 		doc_error(b->doc, b->key,
-			  "step `%s` uses `%s` but has no `run`: the training program's command",
+			  "step `%s` uses `%s` but has no `run`: the command that it starts",
 			  s->name, s->program.builtin);
-	if (step_is_launched(s))
+	if (spec && spec->wraps_command && !spec->ranks && s->distributed.framework)
+		doc_error(
+			b->doc, b->key,
+			"step `%s` uses `%s`, whose cluster has the nodes: leave out `distributed`",
+			s->name, s->program.builtin);
+	if (step_has_ranks(s))
 		/* Like any output, it is kept, compared and found again. */
 		step_add_output(b,
 				&(struct step_output){ .name = STEP_SERIES_OUTPUT,

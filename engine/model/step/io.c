@@ -429,7 +429,7 @@ void step_finish_series(struct build *b)
 {
 	struct step *s = b->s;
 
-	if (b->series && step_is_launched(s))
+	if (b->series && step_has_ranks(s))
 		doc_error_at(b->doc->l->diags, &b->series_pos,
 			     "step `%s` has metrics over time without `series`: its launcher takes "
 			     "them from what the program prints",
@@ -441,7 +441,7 @@ void step_finish_series(struct build *b)
 						       .is_dir = b->series_is_dir,
 						       .pos = b->series_pos },
 				"its `series`");
-	if (step_is_launched(s))
+	if (step_has_ranks(s))
 		s->measured.series = STEP_SERIES_PATH;
 	else if (!b->series_is_dir)
 		s->measured.series = b->series;
