@@ -92,8 +92,8 @@ struct run_approvals {
 };
 
 struct run_estimate {
-	int64_t at_ns, remaining_ns;
-	int64_t *medians; /* of each step in past runs, read when first needed */
+	int64_t at_ns, remaining_ns; /* -1: unknown */
+	struct step_rest *rest;      /* of each step (view/estimate.c) */
 };
 
 /* The file that others read (view/live.h). */
@@ -127,6 +127,10 @@ struct run {
 	struct step_pace *paces; /* of each step (task/pack.c), made when first needed */
 	struct run_live live;
 };
+
+/* Brings `estimate` up to date, at most once a second (view/estimate.c). */
+void run_estimate(struct run *r);
+int64_t run_expected_end_ns(struct run *r); /* wall; 0: unknown */
 
 /* Who tells people of this run; NULL: nobody. */
 static inline const struct run_notices *run_notices_of(const struct run *r)

@@ -547,38 +547,6 @@ static int act(struct run *r, struct err *err)
 	return 0;
 }
 
-/* Progress. */
-
-/* Remaining time: the median of each step in past runs (read once a step), times its tasks left,
- * divided by the places to run. At most once a second, because it looks at every step. */
-static void estimate(struct run *r)
-{
-	int64_t now = run_mono_ns(r), sum = 0;
-
-	if (r->estimate.at_ns && now - r->estimate.at_ns < NS_PER_S)
-		return;
-	r->estimate.at_ns = now;
-	r->estimate.remaining_ns = -1;
-	if (!r->estimate.medians)
-		r->estimate.medians =
-			arena_alloc(r->arena, plan_n_steps(r->plan) * sizeof(int64_t));
-	for (size_t s = 0; s < plan_n_steps(r->plan); s++) {
-		const size_t left = plan_step_left(r->plan, s);
-		int64_t *m = &r->estimate.medians[s];
-
-		if (r->pipeline->steps[s].approve) /* nobody knows how long a person takes */
-			continue;
-		if (left && *m == 0 &&
-		    record_step_duration(r->ctx->db, r->pipeline->name, r->pipeline->steps[s].name,
-					 m, NULL) <= 0)
-			*m = 0;
-		if (left && *m == 0)
-			return; /* one step without a median makes the whole unknown */
-		sum += *m * (int64_t)left;
-	}
-	r->estimate.remaining_ns = sum / MAX(r->slots.jobs, 1);
-}
-
 /* The turn. */
 
 static int write_ends(struct run *r, struct err *err)
@@ -708,7 +676,7 @@ void run_turn(void *arg)
 	live_changed(r);
 	if (r->ctx->observer && r->ctx->observer->progress) {
 		plan_count(r->plan, &c);
-		estimate(r);
+		run_estimate(r);
 		OBSERVE(r, progress, &c, t->in[PHASE_RUNNING].n, r->estimate.remaining_ns);
 	}
 	if (r->end.interrupted && (r->end.at_once || !r->end.finally))

@@ -175,6 +175,8 @@ bool api_range(struct api *a, uint64_t size, uint64_t *ret_from, uint64_t *ret_n
 void api_answer_bytes(struct api *a, int fd, uint64_t from, uint64_t n, const char *type);
 bool api_time(struct api *a, const char *name, int64_t *ret_ns);
 bool api_bool(struct api *a, const char *name, bool *ret);
+/* Whether the body has no other members than these. */
+bool api_known_keys(struct api *a, const char *const *keys, size_t n);
 /* The run that {run} names. */
 bool api_run(struct api *a, struct run_row *ret);
 /* Answers {KEY: [...], "next": CURSOR|null}; takes the list. The order behind the cursor must have
@@ -226,6 +228,7 @@ API_HANDLER(schedules);
 API_HANDLER(schedule_next);
 API_HANDLER(schedule_history);
 API_HANDLER(schedule_trigger);
+API_HANDLER(schedule_backfill);
 API_HANDLER(schedule_pause);
 API_HANDLER(schedule_resume);
 API_HANDLER(run_start);
@@ -254,9 +257,15 @@ API_HANDLER(audit);
 API_HANDLER(events);
 API_HANDLER(view_begin);
 
+/* A run as /api/v1/runs has it: of one that goes on, with what its engine tells of it. Any thread.
+ */
+json_t *api_run_json(const struct project *p, struct db *db, const struct run_row *run,
+		     struct arena *arena);
+
 /* The answer of /api/v1/schedules, as an array; empty when the server is about to end. Any thread
  * but the loop's. */
-json_t *api_schedule_list(struct daemon *d, struct project *p);
+int api_schedule_list(struct daemon *d, struct project *p, struct db *db, struct arena *arena,
+		      json_t **ret, struct err *err);
 
 /* Whether a delivery is signed with the secret and fresh, as Standard Webhooks 1.0.0 says: the
  * header `webhook-signature` has one of its signatures, "v1," and base64 of HMAC-SHA256 over

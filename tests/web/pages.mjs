@@ -313,6 +313,34 @@ export const checks = {
     });
   },
 
+  async left() {
+    await withPage(async (page, { go }) => {
+      // Started from a page, with a history of one run whose last step took a second; and a run without a history.
+      const begin = async (pipeline, params) => {
+        await api('/api/v1/runs', { pipeline: `${pipeline}.yaml`, params });
+        return await until(async () => (await api(`/api/v1/runs?pipeline=${pipeline}&state=running`)).runs[0]?.id, `${pipeline} runs`, 120);
+      };
+      const first = await begin('paced', {});
+      await until(async () => (await api(`/api/v1/runs/${first}`)).state === 'succeeded', 'a history', 120);
+      const id = await begin('paced', { go: process.env.GO });
+      await go(`/runs/${id}`);
+      // The page was opened at the run's beginning: the time comes by itself. Where it has passed already, that is said.
+      const left = page.locator('.inlinefacts time').filter({ hasText: /about|longer than before/ });
+      await left.waitFor({ timeout: 120_000 });
+      const { started, expected_end: expected } = await api(`/api/v1/runs/${id}`);
+      const ms = Date.parse(expected) - Date.parse(started);
+      assert(ms > 900 && ms < 120_000, `it should end ${ms} ms after its start`);
+      await left.filter({ hasText: 'longer than before' }).waitFor({ timeout: 180_000 });
+      await go(`/runs/${runs.slow}`);
+      await page.locator('.pill').filter({ hasText: 'Running' }).first().waitFor();
+      same(await page.getByText('Time left').count(), 0, 'nobody knows when a first run ends');
+      writeFileSync(`${process.env.GO}/paced`, '');
+      await until(async () => (await api(`/api/v1/runs/${id}`)).state === 'succeeded', 'it ends', 120);
+      await go(`/runs/${id}`);
+      same(await page.getByText('Time left').count(), 0, 'it has ended');
+    });
+  },
+
   async actions() {
     await withPage(async (page, { go }) => {
       await go(`/runs/${runs.slow}`);
@@ -647,15 +675,50 @@ export const checks = {
 
   async calendar() {
     await withPage(async (page, { go }) => {
-      await go('/schedules?scale=week');
+      // Whole days of the future have all their firings, whatever the time is now.
+      const day = new Date(Date.now() + 8 * 86_400_000).toISOString().slice(0, 10);
+      await go(`/schedules?scale=week&day=${day}`);
       const table = page.getByRole('table', { name: 'Calendar' });
-      await table.locator('.firing').first().waitFor();
-      assert((await table.locator('.firing').count()) > 20, 'each hour has its firing');
-      await api('/api/v1/schedules/hourly/trigger', {});
-      await page.reload();
-      await until(async () => (await table.getByRole('link').count()) > 0, 'a past firing leads to its run');
-      await table.getByRole('link').first().click();
-      await page.waitForURL(/\/runs\/shapes-/);
+      await until(async () => (await table.locator('.firing.tone-planned').count()) > 7 * 23, 'each hour has its firing');
+      // The page is open before anything fires: what comes of it is told, and leads to its run.
+      await go('/schedules?scale=week');
+      await table.locator('td').first().waitFor();
+      const { nominal } = await api('/api/v1/schedules/hourly/trigger', {});
+      await table.getByRole('link').first().waitFor({ timeout: 120_000 });
+      const { firings } = await api('/api/v1/schedules/hourly/history');
+      const run = firings.find((f) => f.nominal === nominal).run;
+      const link = page.locator(`table.calendar a[href*="${run}"]`);
+      await link.waitFor({ timeout: 120_000 });
+      // In the list, too; and its end.
+      await page.locator('li.line').filter({ hasText: 'hourly' }).getByText('Succeeded').waitFor({ state: 'attached', timeout: 120_000 });
+      await until(() => link.evaluate((a) => a.matches('.tone-succeeded')), 'its end is told', 120);
+      await link.click();
+      await page.waitForURL(new RegExp(`/runs/${run}`));
+    });
+  },
+
+  async backfill() {
+    await withPage(async (page, { go }) => {
+      await go('/schedules?scale=week');
+      const line = page.locator('li.line').filter({ hasText: 'nightly' });
+      await line.getByRole('button', { name: 'Backfill' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Backfill: nightly' });
+      // 03:00 of two past days, in the schedule's zone; which of them is shown before anything fires.
+      await dialog.getByLabel('From').fill('2026-06-02');
+      await dialog.getByLabel('To').fill('2026-06-01');
+      await dialog.getByText('Choose two days').waitFor();
+      await dialog.getByLabel('To').fill('2026-06-03');
+      await dialog.getByText('2 would fire:').waitFor();
+      same((await api('/api/v1/schedules/nightly/history')).firings.filter((f) => f.cause === 'backfill').length, 0, 'nothing fired yet');
+      await accessible(page, 'a backfill');
+      await dialog.getByRole('button', { name: 'Fire them' }).click();
+      const filled = async () => (await api('/api/v1/schedules/nightly/history')).firings.filter((f) => f.cause === 'backfill' && f.state === 'succeeded').map((f) => f.nominal);
+      same(await until(async () => ((await filled()).length === 2 ? filled() : null), 'both ran', 120), ['2026-06-03T01:00:00.000Z', '2026-06-02T01:00:00.000Z']);
+      // Each once: asked again, there is nothing to do.
+      await line.getByRole('button', { name: 'Backfill' }).click();
+      await dialog.getByLabel('From').fill('2026-06-02');
+      await dialog.getByLabel('To').fill('2026-06-03');
+      await dialog.getByText('No time of these days').waitFor();
     });
   },
 

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # tests/web/web.sh: a server with runs, and a browser. Source it instead of serve.sh and lib.sh.
 # shellcheck source=../serve/serve.sh
-. "$(dirname "$0")/../serve/serve.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../serve/serve.sh"
 web_cache=${XDG_CACHE_HOME:-$HOME/.cache}/cairn-web
 # shellcheck source=../lib.sh
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 # web_modules: where the packages of web/ are: beside it, or where the build put them.
 web_modules() {

@@ -2,7 +2,7 @@
  *
  * Lines of text; names have their length before them, since they may hold any bytes:
  *
- *	cairn-live/1 TOTAL EXECUTED HITS FAILED SKIPPED BLOCKED SAVED_NS
+ *	cairn-live/1 TOTAL EXECUTED HITS FAILED SKIPPED BLOCKED SAVED_NS EXPECTED_END_NS|0
  *	S TOTAL|-1 LENGTH NAME
  *	T STATE ATTEMPT DURATION_NS KEY|- LENGTH NAME       of the step above
  *
@@ -123,10 +123,11 @@ static void write_file(struct run *r)
 	struct run_counts c;
 
 	plan_count(r->plan, &c);
-	str_addf(&out, MAGIC "%llu %llu %llu %llu %llu %llu %lld\n", (unsigned long long)c.total,
-		 (unsigned long long)c.executed, (unsigned long long)c.hits,
-		 (unsigned long long)c.failed, (unsigned long long)c.skipped,
-		 (unsigned long long)c.blocked, (long long)c.saved_ns);
+	str_addf(&out, MAGIC "%llu %llu %llu %llu %llu %llu %lld %lld\n",
+		 (unsigned long long)c.total, (unsigned long long)c.executed,
+		 (unsigned long long)c.hits, (unsigned long long)c.failed,
+		 (unsigned long long)c.skipped, (unsigned long long)c.blocked,
+		 (long long)c.saved_ns, (long long)run_expected_end_ns(r));
 	for (size_t i = 0; i < plan_n_steps(r->plan); i++)
 		add_step(r->plan, i, c.total <= LIVE_TASKS_MAX, &out);
 	dir = fs_dirname(path);
@@ -209,9 +210,9 @@ static bool read_name(struct reading *r, struct arena *arena, const char **ret)
 	return true;
 }
 
-static bool read_counts(struct reading *r, struct run_counts *ret)
+static bool read_head(struct reading *r, struct live_head *ret)
 {
-	int64_t v[7];
+	int64_t v[8];
 
 	if (r->end - r->at < (ptrdiff_t)strlen(MAGIC) || memcmp(r->at, MAGIC, strlen(MAGIC)) != 0)
 		return false;
@@ -219,13 +220,14 @@ static bool read_counts(struct reading *r, struct run_counts *ret)
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		if (!read_number(r, &v[i]) || v[i] < 0)
 			return false;
-	*ret = (struct run_counts){ .total = (uint64_t)v[0],
-				    .executed = (uint64_t)v[1],
-				    .hits = (uint64_t)v[2],
-				    .failed = (uint64_t)v[3],
-				    .skipped = (uint64_t)v[4],
-				    .blocked = (uint64_t)v[5],
-				    .saved_ns = v[6] };
+	ret->counts = (struct run_counts){ .total = (uint64_t)v[0],
+					   .executed = (uint64_t)v[1],
+					   .hits = (uint64_t)v[2],
+					   .failed = (uint64_t)v[3],
+					   .skipped = (uint64_t)v[4],
+					   .blocked = (uint64_t)v[5],
+					   .saved_ns = v[6] };
+	ret->expected_end_ns = v[7];
 	return true;
 }
 
@@ -285,7 +287,7 @@ int live_read(const char *state_dir, const char *run, struct arena *arena, struc
 		return 0;
 	r = (struct reading){ text.s, text.s + text.len };
 	*ret = (struct live){ 0 };
-	ok = read_counts(&r, &ret->counts);
+	ok = read_head(&r, &ret->head);
 	while (ok && r.end - r.at > 2 && r.at[0] == 'S' && r.at[1] == ' ') {
 		r.at += 2;
 		ok = read_step(&r, arena, VEC_ADD(&steps));
@@ -294,12 +296,12 @@ int live_read(const char *state_dir, const char *run, struct arena *arena, struc
 	return ok && r.at == r.end;
 }
 
-int live_read_counts(const char *state_dir, const char *run, struct run_counts *ret)
+int live_read_head(const char *state_dir, const char *run, struct live_head *ret)
 {
 	_cleanup_(freep) char *path = path_of(state_dir, run);
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	char head[HEAD_MAX];
 	ssize_t n = fd < 0 ? -1 : fs_read_at(fd, head, sizeof(head), 0);
 
-	return n > 0 && read_counts(&(struct reading){ head, head + n }, ret);
+	return n > 0 && read_head(&(struct reading){ head, head + n }, ret);
 }

@@ -51,16 +51,20 @@ struct live_step {
 	struct live_task *tasks;
 	size_t n_tasks;
 };
-struct live {
+struct live_head {
 	struct run_counts counts;
+	int64_t expected_end_ns; /* wall, from past runs; 0: unknown */
+};
+struct live {
+	struct live_head head;
 	struct live_step *steps; /* in the pipeline's order */
 	size_t n_steps;
 };
 
 /* 1 read, in `arena`; 0: there is no such file, or no usable one. */
 int live_read(const char *state_dir, const char *run, struct arena *arena, struct live *ret);
-/* The counts alone: reads only the beginning. */
-int live_read_counts(const char *state_dir, const char *run, struct run_counts *ret);
+/* Reads only the beginning. */
+int live_read_head(const char *state_dir, const char *run, struct live_head *ret);
 
 /* The writing side: called by the run. */
 struct run;

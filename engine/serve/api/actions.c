@@ -9,7 +9,7 @@
  * Who handles a cancellation depends on the run: served_cancel() when it waits for its next engine;
  * the cluster when only its Jobs go on; else its engine, through its row.
  *
- * Invariants: a body with an unknown member is refused (known_keys()). The pipeline is a path
+ * Invariants: a body with an unknown member is refused (api_known_keys()). The pipeline is a path
  * inside the project, and no argument can be read as an option. At most `max_runs` processes run,
  * or RUNS_AT_ONCE. The token has no user's name, so who answers is "api".
  *
@@ -43,29 +43,6 @@ struct start {
 	const char *argv[16 + 2 * PARAMS_MAX + STEPS_MAX];
 	size_t n_argv;
 };
-
-static bool known_keys(struct api *a, const char *const *keys, size_t n)
-{
-	const char *key;
-	json_t *v;
-
-	json_object_foreach(a->body, key, v)
-	{
-		bool known = false;
-
-		for (size_t i = 0; i < n && !known; i++)
-			known = str_eq(keys[i], key);
-		if (!known) {
-			_cleanup_(str_deinit) struct str hint = { 0 };
-
-			str_add(&hint, "");
-			text_add_suggestion(&hint, key, keys, n);
-			web_problem(a->x, 400, "body: unknown key `%s`%s", key, hint.s);
-			return false;
-		}
-	}
-	return true;
-}
 
 static bool choose_pipeline(struct start *s)
 {
@@ -281,7 +258,7 @@ static void start_pipeline(struct api *a, bool plan)
 	bool keep_going;
 
 	s->a = a;
-	if (!known_keys(a, keys, ARRAY_LEN(keys)))
+	if (!api_known_keys(a, keys, ARRAY_LEN(keys)))
 		return;
 	if (json_get_bool_opt(a->body, "keep_going", false, &keep_going, &err) < 0) {
 		web_problem(x, 400, "body: %s", err.msg);
@@ -343,7 +320,7 @@ void api_estimate_start(struct api *a)
 {
 	static const char *const argv[] = { "store", "gc", "--dry-run", "--json", NULL };
 
-	if (known_keys(a, NULL, 0))
+	if (api_known_keys(a, NULL, 0))
 		start_process(a, argv, "estimates");
 }
 
@@ -359,7 +336,7 @@ void api_run_resume(struct api *a)
 	const char **argv = arena_alloc(a->arena, 8 * sizeof(*argv));
 	struct run_row run;
 
-	if (!known_keys(a, NULL, 0) || !api_run(a, &run))
+	if (!api_known_keys(a, NULL, 0) || !api_run(a, &run))
 		return;
 	if (record_run_engine(&run) == RUN_ENGINE_LIVES) {
 		web_problem(a->x, 409, "run %s is running", run.id);
@@ -381,7 +358,7 @@ void api_reproduce(struct api *a)
 	struct run_row run;
 	size_t n = 0;
 
-	if (!known_keys(a, keys, ARRAY_LEN(keys)))
+	if (!api_known_keys(a, keys, ARRAY_LEN(keys)))
 		return;
 	if (json_get_str(a->body, "run", &what, &err) < 0 ||
 	    json_get_bool_opt(a->body, "chained", false, &chained, &err) < 0 ||
@@ -499,7 +476,7 @@ void api_run_cancel(struct api *a)
 	bool now, dead;
 	int r;
 
-	if (!known_keys(a, keys, ARRAY_LEN(keys)) || !api_run(a, &run))
+	if (!api_known_keys(a, keys, ARRAY_LEN(keys)) || !api_run(a, &run))
 		return;
 	if (json_get_bool_opt(a->body, "now", false, &now, &err) < 0) {
 		web_problem(a->x, 400, "body: %s", err.msg);
@@ -549,7 +526,7 @@ void api_run_approve(struct api *a)
 	struct run_row run;
 	int r;
 
-	if (!known_keys(a, keys, ARRAY_LEN(keys)) || !api_run(a, &run))
+	if (!api_known_keys(a, keys, ARRAY_LEN(keys)) || !api_run(a, &run))
 		return;
 	if (json_get_str(a->body, "task", &g.task, &err) < 0 ||
 	    json_get_bool(a->body, "approve", &g.approved, &err) < 0 ||

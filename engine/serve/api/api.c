@@ -338,6 +338,29 @@ bool api_time(struct api *a, const char *name, int64_t *ret_ns)
 	return false;
 }
 
+bool api_known_keys(struct api *a, const char *const *keys, size_t n)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach(a->body, key, v)
+	{
+		bool known = false;
+
+		for (size_t i = 0; i < n && !known; i++)
+			known = str_eq(keys[i], key);
+		if (!known) {
+			_cleanup_(str_deinit) struct str hint = { 0 };
+
+			str_add(&hint, "");
+			text_add_suggestion(&hint, key, keys, n);
+			web_problem(a->x, 400, "body: unknown key `%s`%s", key, hint.s);
+			return false;
+		}
+	}
+	return true;
+}
+
 bool api_bool(struct api *a, const char *name, bool *ret)
 {
 	const char *text = web_param(a->x, name);

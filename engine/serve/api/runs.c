@@ -119,14 +119,27 @@ static json_t *columns_json(struct api *a, const struct run_row *run, const stru
 	return o;
 }
 
+json_t *api_run_json(const struct project *p, struct db *db, const struct run_row *run,
+		     struct arena *arena)
+{
+	json_t *o = facts_named_run(db, run, arena);
+	bool goes_on = run->state == RUN_RUNNING && !facts_engine_died(run);
+	struct live_head live;
+
+	if (goes_on)
+		json_object_set_new(o, "expected_end", json_null());
+	if (!run->results.kind && live_read_head(p->config->state_dir, run->id, &live)) {
+		json_object_set_new(o, "counts", facts_counts(&live.counts));
+		json_object_set_new(o, "saved_ns", json_integer(live.counts.saved_ns));
+		if (goes_on)
+			json_object_set_new(o, "expected_end", facts_time(live.expected_end_ns));
+	}
+	return o;
+}
+
 static json_t *run_json(struct api *a, const struct run_row *run)
 {
-	json_t *o = facts_named_run(a->db, run, a->arena);
-	struct run_counts c;
-
-	if (!run->results.kind && live_read_counts(a->project->config->state_dir, run->id, &c))
-		json_object_set_new(o, "counts", facts_counts(&c));
-	return o;
+	return api_run_json(a->project, a->db, run, a->arena);
 }
 
 static void answer_runs(struct api *a, const struct run_query *q, json_t *list, int64_t next)

@@ -1,5 +1,5 @@
 /* engine/serve/api/schedules.c — routes of schedules: their state in the scheduler, their firings,
- * and trigger, pause and resume.
+ * and trigger, backfill, pause and resume.
  *
  * The scheduler's memory is read on the loop's thread: api_call() passes struct chosen or struct
  * listing there, and it comes back filled. Firings are read from the database, by the request's own
@@ -121,23 +121,6 @@ static void list_on_loop(void *arg)
 	scheduler_each(l->d->scheduler, add_schedule, l);
 }
 
-json_t *api_schedule_list(struct daemon *d, struct project *p)
-{
-	struct listing l = { .project = p, .d = d, .out = json_array() };
-
-	calls_run(d->calls, list_on_loop, &l);
-	return l.out;
-}
-
-void api_schedules(struct api *a)
-{
-	struct listing l = { .project = a->project, .d = a->d, .out = json_array() };
-
-	if (api_call(a, list_on_loop, &l))
-		web_answer_json(a->x, 200, json_pack("{s:O}", "schedules", l.out));
-	json_decref(l.out);
-}
-
 static void next_on_loop(void *arg)
 {
 	struct chosen *c = arg;
@@ -194,6 +177,54 @@ static json_t *firing_json(const struct firing *f)
 	json_object_set_new(o, "first", facts_time(f->first_ns));
 	json_object_set_new(o, "event", facts_text(f->event));
 	return o;
+}
+
+/* "last": its newest firing, or null. */
+static int add_last(json_t *schedules, struct db *db, struct arena *arena, struct err *err)
+{
+	struct firing *rows;
+	json_t *o;
+	size_t i, n;
+
+	json_array_foreach(schedules, i, o)
+	{
+		struct firing_filter newest = { .path = facts_get_text(o, "path", arena),
+						.schedule = facts_get_text(o, "schedule", arena),
+						.limit = 1 };
+
+		if (record_firings(db, &newest, arena, &rows, &n, err) < 0)
+			return -1;
+		json_object_set_new(o, "last", n ? firing_json(&rows[0]) : json_null());
+	}
+	return 0;
+}
+
+int api_schedule_list(struct daemon *d, struct project *p, struct db *db, struct arena *arena,
+		      json_t **ret, struct err *err)
+{
+	struct listing l = { .project = p, .d = d, .out = json_array() };
+
+	calls_run(d->calls, list_on_loop, &l);
+	if (add_last(l.out, db, arena, err) < 0) {
+		json_decref(l.out);
+		return -1;
+	}
+	*ret = l.out;
+	return 0;
+}
+
+void api_schedules(struct api *a)
+{
+	struct listing l = { .project = a->project, .d = a->d, .out = json_array() };
+	struct err err = { 0 };
+
+	if (api_call(a, list_on_loop, &l)) {
+		if (add_last(l.out, a->db, a->arena, &err) < 0)
+			web_problem_err(a->x, &err);
+		else
+			web_answer_json(a->x, 200, json_pack("{s:O}", "schedules", l.out));
+	}
+	json_decref(l.out);
 }
 
 /* "NOMINAL/PATH": several pipelines may have a schedule of the same name that fires at the same
@@ -327,6 +358,57 @@ void api_schedule_trigger(struct api *a)
 		web_answer_json(a->x, 202,
 				json_pack("{s:o, s:o, s:o}", "schedule", facts_text(c.name), "path",
 					  facts_text(c.path), "nominal", facts_time(c.nominal_ns)));
+}
+
+struct filling {
+	struct chosen c;
+	struct scheduler_range range;
+	int64_t *times;
+	size_t n;
+};
+
+static void backfill_on_loop(void *arg)
+{
+	struct filling *f = arg;
+
+	if (choose(&f->c))
+		f->c.result =
+			scheduler_backfill(f->c.a->project->scheduled, f->c.path, f->c.name,
+					   &f->range, f->c.a->arena, &f->times, &f->n, &f->c.err);
+}
+
+static bool read_range(struct api *a, struct scheduler_range *ret)
+{
+	static const char *const keys[] = { "from", "to", "dry_run" };
+	const char *from, *to;
+	struct err err = { 0 };
+
+	if (!api_known_keys(a, keys, ARRAY_LEN(keys)))
+		return false;
+	if (json_get_str(a->body, "from", &from, &err) < 0 ||
+	    json_get_str(a->body, "to", &to, &err) < 0 ||
+	    json_get_bool_opt(a->body, "dry_run", false, &ret->dry_run, &err) < 0 ||
+	    text_parse_time(from, &ret->from_ns, &err) < 0 ||
+	    text_parse_time(to, &ret->to_ns, &err) < 0)
+		web_problem(a->x, 400, "body: %s", err.msg);
+	else if (ret->to_ns < ret->from_ns)
+		web_problem(a->x, 400, "body: `to` is before `from`");
+	return !a->x->status;
+}
+
+void api_schedule_backfill(struct api *a)
+{
+	struct filling f = { 0 };
+	json_t *times;
+
+	if (!read_range(a, &f.range) || !ask(a, backfill_on_loop, &f.c))
+		return;
+	times = json_array();
+	for (size_t i = 0; i < f.n; i++)
+		json_array_append_new(times, facts_time(f.times[i]));
+	web_answer_json(a->x, 200,
+			json_pack("{s:o, s:o, s:o}", "schedule", facts_text(f.c.name), "path",
+				  facts_text(f.c.path), "times", times));
 }
 
 static void pause_on_loop(void *arg)

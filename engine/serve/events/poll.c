@@ -123,7 +123,7 @@ static json_t *with_project(json_t *j, const struct place *p)
 static void report_run(struct poller *l, struct place *p, const struct run_row *row,
 		       struct arena *arena)
 {
-	json_t *j = with_project(facts_named_run(p->db, row, arena), p);
+	json_t *j = with_project(api_run_json(p->p, p->db, row, arena), p);
 	bool goes_on = row->state == RUN_RUNNING || row->state == RUN_INTERRUPTED;
 	struct known *k = NULL, fresh = { 0 };
 
@@ -353,10 +353,13 @@ static int poll_watched(struct poller *l, struct place *p, const struct events_w
 
 /* Schedules. */
 
-static void poll_schedules(struct poller *l, struct place *p)
+static int poll_schedules(struct poller *l, struct place *p, struct arena *arena, struct err *err)
 {
-	json_t *list = api_schedule_list(l->d, p->p), *j;
+	json_t *list, *j;
 	size_t i;
+
+	if (api_schedule_list(l->d, p->p, p->db, arena, &list, err) < 0)
+		return -1;
 
 	json_array_foreach(list, i, j)
 	{
@@ -377,6 +380,7 @@ static void poll_schedules(struct poller *l, struct place *p)
 			events_add(l->e, p->p, NULL, "schedule", json_incref(j));
 	}
 	json_decref(list);
+	return 0;
 }
 
 /* A project. */
@@ -407,8 +411,9 @@ static int look_at(struct poller *l, struct place *p, const struct events_watch 
 		return -1;
 	p->schedules_changed |= changed;
 	if (p->schedules_changed && now - p->schedules_ns >= SCHEDULES_NS) {
+		if (poll_schedules(l, p, arena, err) < 0)
+			return -1;
 		p->schedules_changed = false;
-		poll_schedules(l, p);
 		p->schedules_ns = now;
 	}
 	if (changed)

@@ -280,6 +280,69 @@ int schedule_claim(struct schedule *sc, int64_t nominal, enum firing_cause cause
 	return find_open(&c, err) < 0 ? -1 : claim(&c, nominal, cause, NULL, err);
 }
 
+/* Makes a nominal time wait, unless it has succeeded or is under way. 1: it has to be run. */
+static int backfill(struct claims *c, int64_t nominal, bool dry_run, struct err *err)
+{
+	struct firing f = { .path = c->sc->file->path,
+			    .schedule = c->sc->name,
+			    .nominal_ns = nominal,
+			    .cause = FIRING_BACKFILL,
+			    .state = FIRING_WAITING,
+			    .claimed_ns = c->now,
+			    .server = c->sc->file->project->s->server };
+	struct firing old;
+	int r = record_firing(c->db, f.path, f.schedule, nominal, c->arena, &old, err);
+
+	if (r < 0 || (r > 0 && old.state <= FIRING_SUCCEEDED))
+		return MIN(r, 0);
+	if (c->n_open++ >= OPEN_MAX)
+		return err_set(err, ERR_BUSY, "more than %d firings of the schedule would wait",
+			       OPEN_MAX);
+	if (dry_run)
+		return 1;
+	f.number = r > 0 ? old.number : 0;
+	r = record_firing_claim(c->db, &f, err);
+	if (r == 0) /* it didn't succeed: once more */
+		r = record_firing_update(c->db, &f, err);
+	if (r < 0)
+		return -1;
+	c->sc->file->project->s->counts.fired++;
+	return 1;
+}
+
+int schedule_backfill(struct schedule *sc, int64_t from, int64_t to, bool dry_run,
+		      struct arena *arena, int64_t **ret, size_t *ret_n, struct err *err)
+{
+	struct claims c = { .sc = sc,
+			    .db = sc->file->project->db,
+			    .arena = arena,
+			    .now = scheduler_wall_ns(sc->file->project->s) };
+	int64_t *times = arena_alloc(arena, BACKFILL_MAX * sizeof(*times));
+	size_t n = 0, looked = 0;
+
+	to = MIN(to, c.now); /* later ones fire by themselves */
+	if (find_open(&c, err) < 0)
+		return -1;
+	for (int64_t t = calendar_next(&sc->calendar, from - 1); t != CALENDAR_NEVER && t <= to;
+	     t = calendar_next(&sc->calendar, t)) {
+		int r;
+
+		if (looked++ == BACKFILL_MAX)
+			return err_set(err, ERR_TOO_LARGE,
+				       "there are more than %d times in this range: take a shorter "
+				       "one",
+				       BACKFILL_MAX);
+		r = backfill(&c, t, dry_run, err);
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			times[n++] = t;
+	}
+	*ret = times;
+	*ret_n = n;
+	return 0;
+}
+
 /* Events. */
 
 /* A firing for the event, if it has none yet. An event isn't a nominal time: of two at one time the

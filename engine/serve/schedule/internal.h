@@ -38,6 +38,7 @@
 #define CATCH_UP_MAX       1000   /* firings caught up at once */
 #define COUNT_MAX          100000 /* missed nominal times are counted one by one up to this */
 #define OPEN_MAX           1000   /* open firings of one schedule; more are skipped */
+#define BACKFILL_MAX       1000   /* nominal times of one backfill by the API */
 #define AGAIN_NS           (5 * NS_PER_S)  /* after trouble with the database */
 #define BRING_AGAIN_NS     (30 * NS_PER_S) /* after what a file uses couldn't be brought */
 #define RESUMES_MAX        20              /* of one run, against endless interruptions */
@@ -161,6 +162,9 @@ void scheduler_on_dead_man(void *arg);
 void scheduler_on_poll(void *arg);
 int schedule_claim(struct schedule *sc, int64_t nominal_ns, enum firing_cause cause,
 		   struct err *err); /* call it in a transaction */
+/* Likewise; see scheduler_backfill(). */
+int schedule_backfill(struct schedule *sc, int64_t from, int64_t to, bool dry_run,
+		      struct arena *arena, int64_t **ret, size_t *ret_n, struct err *err);
 /* Likewise: makes the event's firing unless there is one. */
 int schedule_claim_event(struct schedule *sc, const char *event, struct err *err);
 /* `on: {pipeline: …}`: fires for the ends of runs that it hasn't seen, up to this one. */

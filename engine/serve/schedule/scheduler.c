@@ -555,7 +555,30 @@ int scheduler_trigger(struct scheduler_project *p, const char *path, const char 
 	if (db_finish(p->db, r, err) < 0)
 		return -1;
 	*ret_nominal_ns = nominal;
-	p->s->counts.fired++;
+	schedule_pump(sc);
+	scheduler_rearm(p->s);
+	return 0;
+}
+
+int scheduler_backfill(struct scheduler_project *p, const char *path, const char *name,
+		       const struct scheduler_range *range, struct arena *arena, int64_t **ret,
+		       size_t *ret_n, struct err *err)
+{
+	struct schedule *sc;
+	int r;
+
+	if (need_schedule(p, path, name, &sc, err) < 0)
+		return -1;
+	if (!sc->decl || !sc->decl->cron)
+		return err_set(err, ERR_INVALID,
+			       "schedule %s has no cron rule: there are no times to make up for",
+			       name);
+	if (db_begin(p->db, err) < 0)
+		return -1;
+	r = schedule_backfill(sc, range->from_ns, range->to_ns, range->dry_run, arena, ret, ret_n,
+			      err);
+	if (db_finish(p->db, r, err) < 0)
+		return -1;
 	schedule_pump(sc);
 	scheduler_rearm(p->s);
 	return 0;

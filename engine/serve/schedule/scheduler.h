@@ -147,6 +147,16 @@ void scheduler_brought(struct scheduler_project *p, const char *path, const char
  * name. */
 int scheduler_trigger(struct scheduler_project *p, const char *path, const char *schedule,
 		      int64_t *ret_nominal_ns, struct err *err);
+/* Makes every past nominal time of the range, both ends included, wait that hasn't succeeded and
+ * isn't under way; *ret in `arena`: these times, ascending. With dry_run nothing is written.
+ * ERR_TOO_LARGE: the range has more than a thousand times. */
+struct scheduler_range {
+	int64_t from_ns, to_ns;
+	bool dry_run;
+};
+int scheduler_backfill(struct scheduler_project *p, const char *path, const char *schedule,
+		       const struct scheduler_range *range, struct arena *arena, int64_t **ret,
+		       size_t *ret_n, struct err *err);
 /* Fires for a delivery to the schedule's webhook, once: a delivery that came before only gives its
  * firing. The row is on disk when this returns. ERR_BUSY: the schedule is paused. */
 int scheduler_deliver(struct scheduler_project *p, const char *path, const char *schedule,

@@ -293,4 +293,35 @@ test_expect 'files of cancelled runs make room for newer ones' '
 	test_is "$(json body "sorted(t[\"state\"] for t in d[\"tasks\"] if t[\"step\"] == \"quick\")")" "[\"hit\"]"
 '
 
+test_expect 'a run that goes on tells when it should end, from past runs, also live; nothing without them' '
+	write pace.yaml <<-YAML
+	pipeline: pace
+	steps:
+	  first: {run: "test -e \"\$HOME/fast\" || while [ ! -e \"\$HOME/paced\" ]; do sleep 0.02; done", cache: false, outputs: {}}
+	  second: {needs: [first], run: "sleep 1", cache: false, outputs: {}}
+	YAML
+	sed 1s/pace/new/ pace.yaml >new.yaml
+	touch "$HOME/fast"
+	cairn run pace.yaml -q
+	rm "$HOME/fast"
+	curl -s -N --max-time 300 "$(serve_url srv)/api/v1/events" >stream &
+	listener=$!
+	wait_until 30 grep -q "^id:" stream
+	start paced cairn run pace.yaml -q
+	of() { get srv "/api/v1/runs?pipeline=$1&state=running" && test "$(json body "d[\"runs\"][0][\"counts\"][\"total\"]" 2>/dev/null)" = 2; }
+	wait_until 60 of pace
+	# Two steps, of which the second took a second; the first has no time to speak of.
+	test_is "$(json body "(lambda r, t: 0.9 <= (t(r[\"expected_end\"]) - t(r[\"started\"])).total_seconds() < 120)(d[\"runs\"][0], __import__(\"datetime\").datetime.fromisoformat)" 2>&1)" true
+	wait_until 60 grep -q "\"expected_end\":\"20.*\"pipeline\":\"pace\"" stream
+	start fresh cairn run new.yaml -q
+	wait_until 60 of new
+	test_is "$(json body "d[\"runs\"][0][\"expected_end\"]")" null
+	touch "$HOME/paced"
+	wait_until 60 test -s paced.rc
+	wait_until 60 test -s fresh.rc
+	kill "$listener"
+	get srv "/api/v1/runs?pipeline=pace"
+	test_is "$(json body "[r.get(\"expected_end\") for r in d[\"runs\"]]")" "[null, null]"
+'
+
 test_done

@@ -87,6 +87,18 @@ export type Audit = {
   next: string | null;
 };
 
+export type Backfill = {
+  dry_run?: boolean;
+  from: string;
+  to: string;
+};
+
+export type Backfilled = {
+  path: string;
+  schedule: string;
+  times: string[];
+};
+
 export type Calendar = {
   firings: Firing[];
   path: string;
@@ -512,6 +524,7 @@ export type Run = {
   counts: Counts;
   duration_ns: number;
   ended: string | null;
+  expected_end?: string | null;
   exports?: Export[];
   git_author: string | null;
   git_commit: string | null;
@@ -572,6 +585,7 @@ export type Schedule = {
   catch_up?: string | null;
   cron: string | null;
   dst?: string | null;
+  last: Firing | null;
   next: string | null;
   on?: EventOf;
   open: number;
@@ -947,9 +961,13 @@ export const runTimeline = (run: string, query: { project?: string | null } = {}
 export const verdict = (run: string, query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Verdict>('GET', `/api/v1/runs/${encodeURIComponent(run)}/verdict`, query, undefined, signal);
 
-/** Every schedule, and when it fires next */
+/** Every schedule, when it fires next, and its last firing */
 export const schedules = (query: { project?: string | null } = {}, signal?: AbortSignal) =>
   request<Schedules>('GET', `/api/v1/schedules`, query, undefined, signal);
+
+/** Fire each nominal time of a range that has not succeeded, oldest first; the answer has these times */
+export const backfillSchedule = (schedule: string, body: Backfill, query: { project?: string | null; path?: string | null } = {}, signal?: AbortSignal) =>
+  request<Backfilled>('POST', `/api/v1/schedules/${encodeURIComponent(schedule)}/backfill`, query, body, signal);
 
 /** Its firings and its next nominal times between two times; at most a thousand of each */
 export const scheduleCalendar = (schedule: string, query: { project?: string | null; path?: string | null; from?: string | null; to?: string | null } = {}, signal?: AbortSignal) =>

@@ -40,6 +40,8 @@ export interface CalendarEntry {
   state: string;
   run: string | null;
   message: string | null;
+  /** How many nominal times it stands for: those before its own were missed. */
+  times: number;
 }
 
 /** Past firings and planned ones, in one list. */
@@ -52,8 +54,20 @@ export async function calendar(
   return [
     ...c.firings
       .filter((f) => f.nominal !== null)
-      .map((f) => ({ nominal: f.nominal!, state: f.state, run: f.run, message: f.message })),
-    ...c.planned.map((nominal) => ({ nominal, state: 'planned', run: null, message: null })),
+      .map((f) => ({
+        nominal: f.nominal!,
+        state: f.state,
+        run: f.run,
+        message: f.message,
+        times: f.times ?? 1,
+      })),
+    ...c.planned.map((nominal) => ({
+      nominal,
+      state: 'planned',
+      run: null,
+      message: null,
+      times: 1,
+    })),
   ];
 }
 

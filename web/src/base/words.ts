@@ -67,6 +67,8 @@ export const words = {
     planned: 'Planned',
     missed: 'Missed',
     paused: 'Paused',
+    started: 'Running',
+    retrying: 'Waits for its retry',
   } as Record<string, string>,
 
   runs: {
@@ -154,6 +156,7 @@ export const words = {
     facts: {
       started: 'Started',
       duration: 'Duration',
+      left: 'Time left',
       saved: 'Saved by cache',
       commit: 'Commit',
       schedule: 'Schedule',
@@ -170,6 +173,10 @@ export const words = {
       message: 'Message',
       commands: 'On the command line',
     },
+    left: (t: string) => `about ${t}`,
+    leftShort: (t: string) => `${t} left`,
+    overdue: 'longer than before',
+    leftSays: (at: string) => `Expected end: ${at}, from how long the steps took in past runs`,
     noHash: 'The hash comes with the end of the run',
     actions: {
       cancel: 'Cancel',
@@ -446,8 +453,15 @@ export const words = {
     backfill: 'Backfill',
     backfillFrom: 'From',
     backfillTo: 'To',
-    backfillSays:
-      'Fires the planned times of this range that have no run, oldest first. On the command line of the project:',
+    backfillSays: 'Fires the times of these days that have not succeeded, oldest first.',
+    backfillOrder: 'Choose two days, the earlier one first.',
+    backfillTimes: (n: number) =>
+      n === 0 ? 'No time of these days has to be made up for.' : `${n} would fire:`,
+    backfillFire: 'Fire them',
+    backfillCommand: 'On the command line of the project:',
+    backfilled: 'They wait for their turn',
+    times: (n: number) => `×${n}`,
+    stands: (n: number) => `stands for ${n} times, those before it were missed`,
     paused: 'Paused',
     broken: 'Its file can’t be read',
     event: 'After an event',

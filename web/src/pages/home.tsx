@@ -13,6 +13,7 @@ import {
   Copy,
   Empty,
   Lasting,
+  Left,
   Skeleton,
   State,
   StateIcon,
@@ -120,6 +121,9 @@ export default function Home() {
                     <State state={r.waiting ? 'approval' : 'running'} word={r.pipeline} />
                     <span class="grow quiet hash">{r.id}</span>
                     <TaskBar counts={r.counts} width={120} />
+                    <span class="quiet">
+                      <Left at={r.expected_end} short />
+                    </span>
                     <span class="num w100">
                       <Lasting since={r.started} />
                     </span>

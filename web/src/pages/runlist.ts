@@ -8,6 +8,7 @@ export type Filters = Record<string, string>;
 export type Row = Run & { project: string };
 
 const PAGE = 200;
+const ASK_MS = 2000;
 
 interface Source {
   project: string;
@@ -22,10 +23,10 @@ export class RunList {
   at = new Map<string, number>();
   ended = false;
   problem: api.Problem | null = null;
-  /** Filters of an older server that doesn't know them. */
   private sources: Source[];
   private busy: Promise<void> | null = null;
   private stop = new AbortController();
+  private asked = 0;
 
   constructor(
     projects: string[],
@@ -58,6 +59,7 @@ export class RunList {
 
   close(): void {
     this.stop.abort();
+    clearTimeout(this.asked);
   }
 
   /** Reads until row n is there, or nothing more comes. */
@@ -132,8 +134,9 @@ export class RunList {
     this.rows.push(r);
   }
 
-  /** A run that changed or began. True when something shown is different now. */
-  patch(r: Row): boolean {
+  /** A run that changed or began. True when something shown is different now. `matches`: the server
+   * gave it for these filters. */
+  patch(r: Row, matches = false): boolean {
     const i = this.at.get(r.id);
     if (i !== undefined) {
       const before = this.rows[i]!;
@@ -141,15 +144,32 @@ export class RunList {
       return true;
     }
     if (!this.sources.some((s) => s.project === r.project) || 'sort' in this.filters) return false;
-    const known = Object.keys(this.filters).filter((k) => k !== 'metrics');
-    if (known.some((k) => !['state', 'pipeline'].includes(k))) return false; // the server decides: on the next reading
-    if (this.filters.state && this.filters.state !== r.state) return false;
-    if (this.filters.pipeline && this.filters.pipeline !== r.pipeline) return false;
+    if (!matches) {
+      if (this.serverDecides) {
+        this.ask();
+        return false;
+      }
+      if (this.filters.state && this.filters.state !== r.state) return false;
+      if (this.filters.pipeline && this.filters.pipeline !== r.pipeline) return false;
+    }
     if ((this.rows[0]?.started ?? '') > (r.started ?? '')) return false; // older than the list's head: its page has it
     this.rows.unshift(r);
     this.at = new Map(this.rows.map((x, k) => [x.id, k]));
     for (const s of this.sources) if (s.project === r.project && s.total !== null) s.total++;
     return true;
+  }
+
+  private get serverDecides(): boolean {
+    return Object.keys(this.filters).some((k) => !['metrics', 'state', 'pipeline'].includes(k));
+  }
+
+  /** Soon, and once for all that begins meanwhile. */
+  private ask(): void {
+    if (this.asked) return;
+    this.asked = window.setTimeout(
+      () => void this.refresh().finally(() => (this.asked = 0)),
+      ASK_MS,
+    );
   }
 
   /** Reads the newest page again and patches: after something may have been missed. */
@@ -160,7 +180,7 @@ export class RunList {
           { ...this.filters, project: s.project, limit: 60 } as Parameters<typeof api.runs>[0],
           this.stop.signal,
         );
-        for (const r of [...a.runs].reverse()) this.patch({ ...r, project: s.project });
+        for (const r of [...a.runs].reverse()) this.patch({ ...r, project: s.project }, true);
         this.problem = null;
       } catch (e) {
         if ((e as Error).name === 'AbortError') return;

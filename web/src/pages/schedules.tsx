@@ -1,6 +1,8 @@
-// Schedules as a list, and their past and planned firings on a calendar in the reader's zone.
+// Schedules as a list, and their past and planned firings on a calendar in the reader's zone. Both
+// are live: a schedule of which something is told is put into the list, and its calendar alone is
+// read again.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import type { CalendarEntry, Schedule } from '../api';
 import { addDays, dayKey, monthOf, parseDay, weekOf, type Day } from '../base/days';
@@ -10,6 +12,7 @@ import { project, projectQuery } from '../base/project';
 import { part, place, setQuery, url } from '../base/route';
 import { whyNot } from '../base/session';
 import { words } from '../base/words';
+import { subscribe } from '../live/live';
 import {
   Action,
   Card,
@@ -29,6 +32,7 @@ import { say, sayProblem } from '../parts/toast';
 type Shown = CalendarEntry & { schedule: Schedule };
 
 const w = words.schedules;
+const BACKFILL_SHOWN = 12;
 
 function toneOf(state: string): string {
   const known: Record<string, string> = {
@@ -36,6 +40,8 @@ function toneOf(state: string): string {
     done: 'succeeded',
     ended: 'succeeded',
     failed: 'failed',
+    waiting: 'waiting',
+    retrying: 'waiting',
     running: 'running',
     started: 'running',
     planned: 'planned',
@@ -51,6 +57,19 @@ function toneOf(state: string): string {
   return known[state] ?? 'unknown';
 }
 
+const idOf = (s: { path: string; schedule: string }) => `${s.path}\n${s.schedule}`;
+
+async function firings(s: Schedule, project: string, from: Date, to: Date, signal: AbortSignal) {
+  const query = { project, path: s.path, from: from.toISOString(), to: to.toISOString() };
+  try {
+    const all = await api.calendar(s.schedule, query, signal);
+    return all.map((e): Shown => ({ ...e, schedule: s }));
+  } catch (e) {
+    if ((e as api.Problem).status === 404) return []; // it has just gone from its file
+    throw e;
+  }
+}
+
 export default function Schedules() {
   const p = project.value;
   const q = place.value.query;
@@ -63,34 +82,67 @@ export default function Schedules() {
   const only = q.get('schedule');
   const schedules = list.value?.schedules ?? [];
   const shown = schedules.filter((s) => !only || s.schedule === only);
+  const range = JSON.stringify([p, from.getTime(), to.getTime(), shown.map(idOf)]);
+  const known = useRef({ range: '', of: new Map<string, Shown[]>() });
+  const stale = useRef(new Set<string>());
   const entries = useLoad(
     p && list.value
       ? async (signal) => {
-          const all = await Promise.all(
-            shown.map(async (s) => {
-              try {
-                const a = await api.calendar(
-                  s.schedule,
-                  { project: p, path: s.path, from: from.toISOString(), to: to.toISOString() },
-                  signal,
-                );
-                return a.map((e): Shown => ({ ...e, schedule: s }));
-              } catch (e) {
-                if ((e as Error).name === 'AbortError') throw e;
-                return [] as Shown[];
-              }
-            }),
-          );
-          return all.flat();
+          const whole = known.current.range !== range;
+          const these = whole ? shown : shown.filter((s) => stale.current.has(idOf(s)));
+          const of = new Map(whole ? [] : known.current.of);
+          stale.current = new Set();
+          try {
+            for (const [id, list] of await Promise.all(
+              these.map(async (s) => [idOf(s), await firings(s, p, from, to, signal)] as const),
+            ))
+              of.set(id, list);
+          } catch (e) {
+            for (const s of these) stale.current.add(idOf(s));
+            throw e;
+          }
+          known.current = { range, of };
+          return [...of.values()].flat();
         }
       : null,
-    [p, from.getTime(), to.getTime(), shown.map((s) => s.path + s.schedule).join()],
+    [range],
     true,
   );
-  const act = async (what: () => Promise<unknown>, said: string) => {
+  const now = useRef({ list, entries });
+  now.current = { list, entries };
+  useEffect(() => {
+    let timer = 0;
+    const stop = subscribe((batch) => {
+      for (const h of batch) {
+        const { list } = now.current;
+        if (h.kind === 'reset' || h.kind === 'open') {
+          for (const s of list.value?.schedules ?? []) stale.current.add(idOf(s));
+          list.again();
+        } else if (h.kind !== 'task' && (h.data.project ?? p) === p && h.data.schedule) {
+          const id = idOf({ path: h.data.path ?? '', schedule: h.data.schedule });
+          stale.current.add(id);
+          if (h.kind === 'run') continue;
+          const all = list.value?.schedules;
+          if (!all?.some((s) => idOf(s) === id)) list.again();
+          else list.set({ schedules: all.map((s) => (idOf(s) === id ? h.data : s)) });
+        }
+      }
+      if (!stale.current.size || timer) return;
+      timer = window.setTimeout(() => {
+        timer = 0;
+        now.current.entries.again();
+      }, 300);
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, [p]);
+  const act = async (s: Schedule, what: () => Promise<unknown>, said: string) => {
     try {
       await what();
       say(said);
+      stale.current.add(idOf(s));
       list.again();
       entries.again();
     } catch (e) {
@@ -113,7 +165,7 @@ export default function Schedules() {
           <Card title={w.list} flush>
             <ul class="lines">
               {schedules.map((s) => (
-                <ScheduleLine key={s.path + s.schedule} s={s} only={only} act={act} />
+                <ScheduleLine key={idOf(s)} s={s} only={only} act={act} />
               ))}
             </ul>
           </Card>
@@ -171,6 +223,7 @@ export default function Schedules() {
                 </button>
               </span>
             </header>
+            {entries.problem && <Trouble problem={entries.problem} again={entries.again} />}
             <Calendar days={days} entries={entries.value ?? []} most={scale === 'week' ? 40 : 5} />
           </section>
         </>
@@ -186,7 +239,7 @@ function ScheduleLine({
 }: {
   s: Schedule;
   only: string | null;
-  act: (what: () => Promise<unknown>, said: string) => Promise<void>;
+  act: (s: Schedule, what: () => Promise<unknown>, said: string) => Promise<void>;
 }) {
   const [asking, setAsking] = useState(false);
   const where = { project: project.value ?? '', path: s.path };
@@ -228,6 +281,24 @@ function ScheduleLine({
       ) : s.open > 0 ? (
         <State state="running" word={w.open(s.open)} />
       ) : null}
+      {s.last?.nominal && (
+        <span class="second nowrap">
+          {w.last}{' '}
+          {s.last.run ? (
+            <a
+              class={`tone-${toneOf(s.last.state)}`}
+              href={url(`/runs/${part(s.last.run)}`, { project: projectQuery.value })}
+            >
+              <StateIcon state={toneOf(s.last.state)} size={11} /> <Time at={s.last.nominal} />
+            </a>
+          ) : (
+            <span class={`tone-${toneOf(s.last.state)}`} title={s.last.message ?? undefined}>
+              <StateIcon state={toneOf(s.last.state)} size={11} /> <Time at={s.last.nominal} />
+            </span>
+          )}
+          <span class="sr">{stateWord(s.last.state)}</span>
+        </span>
+      )}
       <span class="second nowrap">
         {s.next && !s.paused ? (
           <>
@@ -245,7 +316,7 @@ function ScheduleLine({
           label={w.trigger}
           kind="small"
           why={why}
-          onClick={() => void act(() => api.triggerSchedule(s.schedule, where), w.triggered)}
+          onClick={() => void act(s, () => api.triggerSchedule(s.schedule, where), w.triggered)}
         />
         {s.paused ? (
           <Action
@@ -253,7 +324,7 @@ function ScheduleLine({
             label={w.resume}
             kind="small"
             why={why}
-            onClick={() => void act(() => api.resumeSchedule(s.schedule, where), w.isResumed)}
+            onClick={() => void act(s, () => api.resumeSchedule(s.schedule, where), w.isResumed)}
           />
         ) : (
           <Action
@@ -261,7 +332,7 @@ function ScheduleLine({
             label={w.pause}
             kind="small"
             why={why}
-            onClick={() => void act(() => api.pauseSchedule(s.schedule, where), w.isPaused)}
+            onClick={() => void act(s, () => api.pauseSchedule(s.schedule, where), w.isPaused)}
           />
         )}
         {s.cron && (
@@ -274,16 +345,48 @@ function ScheduleLine({
           />
         )}
       </span>
-      {asking && <Backfill s={s} onClose={() => setAsking(false)} />}
+      {asking && (
+        <Backfill
+          s={s}
+          onClose={() => setAsking(false)}
+          fire={(range) => {
+            setAsking(false);
+            void act(s, () => api.backfillSchedule(s.schedule, range, where), w.backfilled);
+          }}
+        />
+      )}
     </li>
   );
 }
 
-function Backfill({ s, onClose }: { s: Schedule; onClose: () => void }) {
+/** The times of the range are shown before any of them fires. */
+function Backfill({
+  s,
+  onClose,
+  fire,
+}: {
+  s: Schedule;
+  onClose: () => void;
+  fire: (range: { from: string; to: string }) => void;
+}) {
   const today = new Date();
-  const [from, setFrom] = useState(dayKey(addDays(today, -7)));
-  const [to, setTo] = useState(dayKey(today));
-  const command = `cairn schedule backfill ${shellWord(s.schedule)} ${from}..${to}`;
+  const [first, setFirst] = useState(dayKey(addDays(today, -7)));
+  const [last, setLast] = useState(dayKey(today));
+  const from = parseDay(first);
+  const to = parseDay(last);
+  const range =
+    from && to && from <= to
+      ? { from: from.toISOString(), to: new Date(addDays(to, 1).getTime() - 1).toISOString() }
+      : null;
+  const where = { project: project.value ?? '', path: s.path };
+  const times = useLoad(
+    range
+      ? (signal) => api.backfillSchedule(s.schedule, { ...range, dry_run: true }, where, signal)
+      : null,
+    [range],
+  );
+  const n = range ? times.value?.times.length : undefined;
+  const command = `cairn schedule backfill ${shellWord(s.schedule)} ${range?.from ?? first}..${range?.to ?? last}`;
   return (
     <Dialog title={`${w.backfill}: ${s.schedule}`} onClose={onClose}>
       <p class="second">{w.backfillSays}</p>
@@ -293,8 +396,8 @@ function Backfill({ s, onClose }: { s: Schedule; onClose: () => void }) {
           <input
             class="field"
             type="date"
-            value={from}
-            onChange={(e) => setFrom(e.currentTarget.value)}
+            value={first}
+            onChange={(e) => setFirst(e.currentTarget.value)}
           />
         </label>
         <label class="labelled">
@@ -302,11 +405,38 @@ function Backfill({ s, onClose }: { s: Schedule; onClose: () => void }) {
           <input
             class="field"
             type="date"
-            value={to}
-            onChange={(e) => setTo(e.currentTarget.value)}
+            value={last}
+            onChange={(e) => setLast(e.currentTarget.value)}
           />
         </label>
       </div>
+      {times.problem && <Trouble problem={times.problem} again={times.again} />}
+      <p aria-live="polite">
+        {!range ? w.backfillOrder : n === undefined ? words.loading : w.backfillTimes(n)}
+      </p>
+      {!!n && (
+        <ul class="row tight">
+          {times.value!.times.slice(0, BACKFILL_SHOWN).map((t) => (
+            <li key={t} class="tag">
+              <Time at={t} how="moment" />
+            </li>
+          ))}
+          {n > BACKFILL_SHOWN && <li class="quiet">{w.moreOnDay(n - BACKFILL_SHOWN)}</li>}
+        </ul>
+      )}
+      <div class="row">
+        <Action
+          icon="calendar"
+          label={w.backfillFire}
+          kind="primary"
+          disabled={!n}
+          onClick={() => range && fire(range)}
+        />
+        <button type="button" class="btn bare" onClick={onClose}>
+          {words.close}
+        </button>
+      </div>
+      <p class="second">{w.backfillCommand}</p>
       <div class="row nowraprow">
         <code class="ellipsis">{command}</code>
         <Copy text={command} />
@@ -352,7 +482,7 @@ function Calendar({ days, entries, most }: { days: Day[]; entries: Shown[]; most
                     <span class="daynum">{d.date.getDate()}</span>
                     <ul>
                       {all.slice(0, most).map((e) => (
-                        <li key={e.schedule.path + e.schedule.schedule + e.nominal}>
+                        <li key={idOf(e.schedule) + e.nominal}>
                           <Firing e={e} />
                         </li>
                       ))}
@@ -390,10 +520,11 @@ function Firing({ e }: { e: Shown }) {
         {at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })}
       </span>
       <span class="ellipsis">{e.schedule.schedule}</span>
+      {e.times > 1 && <span class="badge">{w.times(e.times)}</span>}
       <span class="sr">{stateWord(tone === 'unknown' ? e.state : tone)}</span>
     </>
   );
-  const title = `${e.schedule.schedule}: ${exact(at)} · ${e.state}${e.message ? ` · ${e.message}` : ''}`;
+  const title = `${e.schedule.schedule}: ${exact(at)} · ${e.state}${e.times > 1 ? ` · ${w.stands(e.times)}` : ''}${e.message ? ` · ${e.message}` : ''}`;
   return e.run ? (
     <a
       class={`firing tone-${tone}`}

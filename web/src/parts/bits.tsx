@@ -70,6 +70,20 @@ export function Lasting({ ns, since }: { ns?: number | null; since?: string | nu
   return <span class="nowrap">{duration(ns)}</span>;
 }
 
+/** How long a run should still take. It counts down by itself, and says when it was wrong. */
+export function Left({ at, short }: { at: string | null | undefined; short?: boolean }) {
+  const d = parseTime(at);
+  if (!d) return null;
+  const w = words.run;
+  const s = Math.ceil((d.getTime() - now.value.getTime()) / 1000);
+  const text = duration((s < 600 ? s : Math.round(s / 60) * 60) * 1e9);
+  return (
+    <time dateTime={at!} class="nowrap" title={w.leftSays(exact(d))}>
+      {s <= 0 ? w.overdue : short ? w.leftShort(text) : w.left(text)}
+    </time>
+  );
+}
+
 export function Hash({
   id,
   href,

@@ -1,5 +1,6 @@
 // What a page of a run shows: the run, its graph and its tasks, read once and then patched by id as
-// events tell. Nothing is read again on an event, unless events may have been missed.
+// events tell. Read again is what events don't tell (hits), or may have missed; the longer that takes, the
+// less often.
 //
 // Tasks are kept compact (timeline's rows); whole rows come in pages for the table, and by event.
 
@@ -53,6 +54,7 @@ export class RunModel {
   private again = 0;
   private epoch = 0;
   private heard = false;
+  private took = 0; // the last reading, in ms
 
   constructor(
     readonly id: string,
@@ -83,6 +85,15 @@ export class RunModel {
   }
 
   async read(): Promise<void> {
+    const begun = performance.now();
+    try {
+      await this.readAll();
+    } finally {
+      this.took = performance.now() - begun;
+    }
+  }
+
+  private async readAll(): Promise<void> {
     const q = { project: this.project };
     const run = api.run(this.id, { project: this.project ?? '' }, this.abort.signal);
     const graph = api.graph(this.id, q, this.abort.signal);
@@ -231,10 +242,13 @@ export class RunModel {
 
   private readSoon(): void {
     if (this.again) return;
-    this.again = window.setTimeout(() => {
-      this.again = 0;
-      void this.read();
-    }, 1000);
+    this.again = window.setTimeout(
+      () => {
+        this.again = 0;
+        void this.read();
+      },
+      Math.min(Math.max(1000, this.took * 10), 15_000),
+    );
   }
 
   private patch(row: TaskRow): boolean {

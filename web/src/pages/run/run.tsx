@@ -19,6 +19,7 @@ import {
   Empty,
   Hash,
   Lasting,
+  Left,
   Pill,
   Skeleton,
   TaskBar,
@@ -192,6 +193,14 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null; vers
             {run.state === 'running' ? <Lasting since={run.started} /> : duration(run.duration_ns)}
           </dd>
         </div>
+        {run.state === 'running' && run.expected_end && (
+          <div>
+            <dt>{w.left}</dt>
+            <dd>
+              <Left at={run.expected_end} />
+            </dd>
+          </div>
+        )}
         <div>
           <dt>{w.tasks}</dt>
           <dd class="row tight" title={countsText(run.counts)}>
