@@ -2,36 +2,36 @@
 #include "serve/events/events.h"
 #include <string.h>
 
-/* How often to look whether the reader may still read: his token may have been revoked. */
-#define MAY_NS (5 * NS_PER_S)
-
 struct stream {
 	struct daemon *d;
 	struct events_reader *r;
 	struct access_proof proof;
-	int64_t checked_ns;
 };
 
+static ssize_t take_events(void *arg, char *buf, size_t max)
+{
+	struct stream *s = arg;
+
+	return (ssize_t)events_read(s->r, buf, max);
+}
+
+/* Every few seconds: the reader's token may have been revoked. */
 static ssize_t read_events(void *arg, char *buf, size_t max)
 {
 	struct stream *s = arg;
-	int64_t now = clock_mono_ns();
-	size_t n;
+	ssize_t n;
 
-	if (now - s->checked_ns >= MAY_NS) {
-		s->checked_ns = now;
-		if (!access_still(s->d->http.access, &s->proof))
-			return WEB_STREAM_END;
-	}
-	n = events_read(s->r, buf, max);
-	return n ? (ssize_t)n : WEB_STREAM_WAIT;
+	if (!access_still(s->d->http.access, &s->proof))
+		return WEB_STREAM_END;
+	n = take_events(s, buf, max);
+	return n ? n : WEB_STREAM_WAIT;
 }
 
 static bool are_new(void *arg)
 {
 	struct stream *s = arg;
 
-	return events_are_new(s->r) || clock_mono_ns() - s->checked_ns >= MAY_NS;
+	return events_are_new(s->r);
 }
 
 static void stop_reading(void *arg)
@@ -83,13 +83,12 @@ void api_events(struct api *a)
 		return;
 	}
 	s = xcalloc(1, sizeof(*s));
-	*s = (struct stream){
-		.d = a->d, .r = r, .proof = a->x->caller->proof, .checked_ns = clock_mono_ns()
-	};
+	*s = (struct stream){ .d = a->d, .r = r, .proof = a->x->caller->proof };
 	a->x->status = 200;
 	a->x->type = "text/event-stream";
 	web_add_header(a->x, "X-Accel-Buffering", "no"); /* proxies pass events on at once */
 	a->x->stream = (struct web_stream){ .read = read_events,
+					    .take = take_events,
 					    .is_ready = are_new,
 					    .free = stop_reading,
 					    .arg = s,

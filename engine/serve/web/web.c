@@ -9,8 +9,10 @@
  * libmicrohttpd's threads only move bytes. Work that may wait (a database, a store, the loop) is
  * done by a pool, while the connection is suspended: a request by handle(), a stream's next block
  * by its read(). Health has a pool of its own, so that it is answered however busy the other is. A
- * stream without new bytes goes on a list (`waiting`); the tick submits the list to the pool again.
- * So no thread polls for new bytes.
+ * stream without new bytes goes on a list (`waiting`); the tick submits those that are ready to the
+ * pool again, so no thread polls for new bytes. A stream whose bytes are in memory (take()) needs
+ * no pool: the tick resumes its connection, and libmicrohttpd's thread takes them. With hundreds of
+ * readers, the changes of threads would cost more than the bytes.
  *
  * Invariants: a suspended connection is either a pool's job or on that list, and stopping empties
  * both before libmicrohttpd is stopped. A stream's block belongs to the pool or to libmicrohttpd's
@@ -45,10 +47,9 @@
 /* Accepted only to answer 503. */
 #define CONNECTIONS_OVER 64
 #define STREAM_BLOCK     16384
-/* Of streams that send much to many: each block costs two changes of threads. */
-#define STREAM_BLOCK_LARGE 65536
-#define STREAM_MAX_S       86400
-/* A silent stream is asked after so many ticks all the same, to notice that its client is gone. */
+#define STREAM_MAX_S     86400
+/* A stream is asked by the pool after so many ticks all the same: its client may be gone, or may
+ * not read any more. */
 #define HANG_UP_TICKS 20
 /* How often the certificate's files are looked at. */
 #define CERTIFICATE_NS (10 * NS_PER_S)
@@ -387,8 +388,7 @@ struct streaming {
 	unsigned waited; /* ticks without a look; under the server's lock */
 	ssize_t came;    /* bytes in the block, or read()'s other result */
 	size_t sent;     /* of them */
-	size_t room;
-	char block[];
+	char block[];    /* STREAM_BLOCK bytes */
 };
 
 static ssize_t fail_stream(struct streaming *s, const char *why)
@@ -444,7 +444,7 @@ static void fill(void *arg)
 	bool waits;
 	char c;
 
-	s->came = s->s.read(s->s.arg, s->block, s->room);
+	s->came = s->s.read(s->s.arg, s->block, STREAM_BLOCK);
 	s->sent = 0;
 	if (s->came == WEB_STREAM_WAIT && recv(s->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
 		s->came = WEB_STREAM_FAILED;
@@ -468,18 +468,43 @@ static void ask_waiting(struct web *w)
 	pthread_mutex_lock(&w->lock);
 	for (size_t i = 0; i < w->waiting.n; i++) {
 		struct streaming *s = w->waiting.v[i];
-		bool asks = !s->s.is_ready || w->stopping || ++s->waited >= HANG_UP_TICKS ||
-			    s->s.is_ready(s->s.arg);
+		bool asks = !s->s.is_ready || w->stopping || ++s->waited >= HANG_UP_TICKS;
+		bool ready = !asks && s->s.is_ready(s->s.arg);
 
-		if (!asks) {
+		if (ready && s->s.take) {
+			w->api->resume_connection(s->mhd);
+		} else if (asks || ready) {
+			s->waited = 0;
+			web_pool_submit(w->work, &s->job);
+		} else {
 			w->waiting.v[kept++] = s;
-			continue;
 		}
-		s->waited = 0;
-		web_pool_submit(w->work, &s->job);
 	}
 	w->waiting.n = kept;
 	pthread_mutex_unlock(&w->lock);
+}
+
+/* What take() gives; 0: nothing yet, and the connection waits for the tick. */
+static ssize_t take(struct streaming *s, char *buf, size_t max)
+{
+	struct web *w = s->web;
+	bool waits;
+	ssize_t n;
+
+	if (is_stopping(w))
+		return fail_stream(s, STOPPING);
+	n = s->s.take(s->s.arg, buf, max);
+	offer(s, s->s.drops_slow && n > 0 ? clock_mono_ns() : 0);
+	if (n != 0)
+		return n;
+	pthread_mutex_lock(&w->lock);
+	waits = !w->stopping;
+	if (waits) {
+		w->api->suspend_connection(s->mhd);
+		VEC_PUSH(&w->waiting, s);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return waits ? 0 : fail_stream(s, STOPPING);
 }
 
 static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
@@ -487,6 +512,8 @@ static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 	struct streaming *s = arg;
 	size_t n;
 
+	if (s->state != STREAM_FILLED && s->s.take)
+		return take(s, buf, max);
 	if (s->state != STREAM_FILLED) {
 		s->state = STREAM_ASKED;
 		if (s->s.drops_slow)
@@ -537,11 +564,9 @@ static bool takes_trailers(struct request *r)
 
 static struct MHD_Response *stream_response(struct web *w, struct request *r)
 {
-	size_t room = r->x.stream.drops_slow ? STREAM_BLOCK_LARGE : STREAM_BLOCK;
-	struct streaming *s = xmalloc(sizeof(*s) + room);
+	struct streaming *s = xmalloc(sizeof(*s) + STREAM_BLOCK);
 
-	*s = (struct streaming){ .room = room };
-	s->web = w;
+	*s = (struct streaming){ .web = w };
 	s->connection = r->connection;
 	s->mhd = r->mhd;
 	s->s = r->x.stream;

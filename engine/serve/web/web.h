@@ -51,6 +51,10 @@ struct web_stream {
 	const char *(*why)(void *arg);
 	/* Whether read() would give something; may be NULL. Cheap; any thread, none in read(). */
 	bool (*is_ready)(void *arg);
+	/* For streams to many readers, with is_ready(): gives bytes like read(), or 0, and never
+	 * waits. The threads that move bytes call it; read() is then called only every few seconds.
+	 * May be NULL. */
+	ssize_t (*take)(void *arg, char *buf, size_t max);
 	void (*free)(void *arg);
 	void *arg;
 	bool follows;    /* may WAIT for hours */
