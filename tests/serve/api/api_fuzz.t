@@ -5,6 +5,9 @@
 serve_python || serve_why=$(tail -n 1 "$serve_cache/serve.log")
 . "$(dirname "$0")/../../lib.sh"
 test_have curl || test_skip_all 'needs curl'
+# Requests of each path that are made up; --full goes deeper.
+if [ "${CAIRN_TEST_FULL:-0}" = 1 ]; then examples=400; else examples=40; fi
+examples=${CAIRN_TEST_API_EXAMPLES:-$examples}
 
 echo '# project' >cairn.yaml
 write pipeline.yaml <<'YAML'
@@ -30,7 +33,7 @@ if [ -n "${serve_why:-}" ]; then
 else
 	test_expect 'schemathesis finds nothing' '
 		HOME=$TRASH/home "$SERVE_PYTHON" -m schemathesis.cli run "$(serve_url srv)/api/v1/openapi.json" --url "$(serve_url srv)" \
-			-H "Authorization: Bearer $SERVE_TOKEN" --seed 7 --max-examples "${CAIRN_TEST_API_EXAMPLES:-40}" --phases examples,coverage,fuzzing --workers 2 \
+			-H "Authorization: Bearer $SERVE_TOKEN" --seed 7 --max-examples "$examples" --phases examples,coverage,fuzzing --workers 2 \
 			--checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,unsupported_method \
 			--exclude-operation-id events --request-timeout 30 --no-color >said 2>&1 || { tail -n 120 said; exit 1; }
 		get srv /healthz

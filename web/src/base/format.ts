@@ -1,6 +1,7 @@
 // Numbers, times and sizes as people read them. Times are shown in the reader's zone; the exact one
 // stands in the title.
 
+import { grouped } from './number';
 import { words } from './words';
 
 const SECOND = 1e9;
@@ -37,7 +38,7 @@ export function bytes(n: number | null | undefined): string {
 }
 
 export function count(n: number | null | undefined): string {
-  return n === null || n === undefined ? words.none : n.toLocaleString('en');
+  return n === null || n === undefined ? words.none : grouped(n);
 }
 
 /** A metric or param: enough digits to tell values apart, no noise. */
@@ -77,38 +78,56 @@ export function relative(at: Date, now: Date): string {
   return ms >= 0 ? words.ago(t) : words.inFuture(t);
 }
 
-const clock: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+// To make a formatter takes longer than to use it a hundred times: each is made once.
+
+const KINDS = {
+  day: ['en-CA', { year: 'numeric', month: '2-digit', day: '2-digit' }],
+  clock: ['en-GB', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }],
+  date: ['en-GB', { day: 'numeric', month: 'short' }],
+  fullDate: ['en-GB', { day: 'numeric', month: 'short', year: 'numeric' }],
+  month: ['en-GB', { month: 'long', year: 'numeric' }],
+  weekday: ['en-GB', { weekday: 'short' }],
+  exact: [
+    'en-GB',
+    {
+      year: 'numeric',
+      month: 'short',
+      day: '2-digit',
+      hour: '2-digit',
+      minute: '2-digit',
+      second: '2-digit',
+      hourCycle: 'h23',
+      timeZoneName: 'short',
+    },
+  ],
+} satisfies Record<string, [string, Intl.DateTimeFormatOptions]>;
+
+const made = new Map<string, Intl.DateTimeFormat>();
+
+/** A time in words, in the reader's zone or another one. */
+export function inWords(kind: keyof typeof KINDS, at: Date, zone?: string): string {
+  const id = `${kind} ${zone ?? ''}`;
+  let f = made.get(id);
+  if (!f) {
+    const [locale, options] = KINDS[kind];
+    f = new Intl.DateTimeFormat(locale, { ...options, ...(zone ? { timeZone: zone } : {}) });
+    made.set(id, f);
+  }
+  return f.format(at);
+}
 
 /** Today: the time; this year: day and time; else the year as well. */
 export function moment(at: Date, now: Date, zone?: string): string {
-  const z = zone ? { timeZone: zone } : {};
-  const day = (d: Date) =>
-    d.toLocaleDateString('en-CA', { year: 'numeric', month: '2-digit', day: '2-digit', ...z });
-  const time = at.toLocaleTimeString('en-GB', { ...clock, ...z });
-  if (day(at) === day(now)) return time;
-  const sameYear = day(at).slice(0, 4) === day(now).slice(0, 4);
-  const date = at.toLocaleDateString('en-GB', {
-    day: 'numeric',
-    month: 'short',
-    ...(sameYear ? {} : { year: 'numeric' }),
-    ...z,
-  });
-  return `${date} ${time}`;
+  const time = inWords('clock', at, zone);
+  const [day, today] = [inWords('day', at, zone), inWords('day', now, zone)];
+  if (day === today) return time;
+  const sameYear = day.slice(0, 4) === today.slice(0, 4);
+  return `${inWords(sameYear ? 'date' : 'fullDate', at, zone)} ${time}`;
 }
 
 /** The exact time with its zone, and UTC beside it when that differs. */
 export function exact(at: Date, zone?: string): string {
-  const local = new Intl.DateTimeFormat('en-GB', {
-    year: 'numeric',
-    month: 'short',
-    day: '2-digit',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    hourCycle: 'h23',
-    timeZoneName: 'short',
-    ...(zone ? { timeZone: zone } : {}),
-  }).format(at);
+  const local = inWords('exact', at, zone);
   const utc = at
     .toISOString()
     .replace('T', ' ')

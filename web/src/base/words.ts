@@ -1,7 +1,8 @@
 // Every word that people read, in one place: another language is another file like this one.
 
-const many = (n: number, one: string, more = `${one}s`) =>
-  `${n.toLocaleString('en')} ${n === 1 ? one : more}`;
+import { grouped } from './number';
+
+const many = (n: number, one: string, more = `${one}s`) => `${grouped(n)} ${n === 1 ? one : more}`;
 
 export const words = {
   product: 'Cairn',
@@ -103,9 +104,7 @@ export const words = {
     cancelAll: (n: number) => `Cancel ${many(n, 'running run')}`,
     count: (n: number) => many(n, 'run'),
     loadedOf: (n: number, all: number | null) =>
-      all === null
-        ? `${many(n, 'run')} loaded`
-        : `${n.toLocaleString('en')} of ${all.toLocaleString('en')} loaded`,
+      all === null ? `${many(n, 'run')} loaded` : `${grouped(n)} of ${grouped(all)} loaded`,
     empty: 'No runs yet',
     emptyHint: 'Run a pipeline of this project; it appears here at once:',
     emptyCommand: 'cairn run pipeline.yaml',
@@ -433,7 +432,7 @@ export const words = {
     artifact: 'Artifact',
     attempt: 'Task',
     runs: (n: number) => many(n, 'run'),
-    folded: (n: number) => `${n.toLocaleString('en')} alike`,
+    folded: (n: number) => `${grouped(n)} alike`,
     origin: 'Origin',
     details: 'Details',
     label: (n: number) => `Lineage graph of ${many(n, 'node')}. The list beside it says the same.`,

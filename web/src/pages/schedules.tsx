@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../api';
 import type { CalendarEntry, Schedule } from '../api';
 import { addDays, dayKey, monthOf, parseDay, weekOf, type Day } from '../base/days';
-import { exact, shellWord } from '../base/format';
+import { exact, inWords, shellWord } from '../base/format';
 import { useLoad } from '../base/load';
 import { project, projectQuery } from '../base/project';
 import { part, place, setQuery, url } from '../base/route';
@@ -173,8 +173,8 @@ export default function Schedules() {
             <header>
               <h2>
                 {scale === 'month'
-                  ? at.toLocaleDateString('en-GB', { month: 'long', year: 'numeric' })
-                  : `${from.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' })} – ${addDays(to, -1).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })}`}
+                  ? inWords('month', at)
+                  : `${inWords('date', from)} – ${inWords('fullDate', addDays(to, -1))}`}
               </h2>
               <Segmented
                 label={w.calendar}
@@ -464,7 +464,7 @@ function Calendar({ days, entries, most }: { days: Day[]; entries: Shown[]; most
           <tr>
             {days.slice(0, 7).map((d) => (
               <th scope="col" key={d.key}>
-                {d.date.toLocaleDateString('en-GB', { weekday: 'short' })}
+                {inWords('weekday', d.date)}
               </th>
             ))}
           </tr>
@@ -516,9 +516,7 @@ function Firing({ e }: { e: Shown }) {
   const body = (
     <>
       <StateIcon state={tone} size={11} />
-      <span class="second">
-        {at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })}
-      </span>
+      <span class="second">{inWords('clock', at)}</span>
       <span class="ellipsis">{e.schedule.schedule}</span>
       {e.times > 1 && <span class="badge">{w.times(e.times)}</span>}
       <span class="sr">{stateWord(tone === 'unknown' ? e.state : tone)}</span>

@@ -33,6 +33,17 @@ const COUNT_OF: Record<TaskState, keyof StepCounts> = {
   cancelled: 'cancelled',
 };
 
+/** Rows that are put in at once: some milliseconds. */
+const PART = 2000;
+const rest = () => new Promise((r) => setTimeout(r));
+
+function add(tasks: Map<string, Task>, byStep: Map<string, Task[]>, t: Task): void {
+  tasks.set(t.task, t);
+  const list = byStep.get(t.step);
+  if (list) list.push(t);
+  else byStep.set(t.step, [t]);
+}
+
 export class RunModel {
   run: Run | null = null;
   graph: Graph | null = null;
@@ -54,6 +65,9 @@ export class RunModel {
   private again = 0;
   private epoch = 0;
   private heard = false;
+  private reading = false;
+  private once = false;
+  private held: Happened[] | null = null; // told while tasks are put in
   private took = 0; // the last reading, in ms
 
   constructor(
@@ -84,13 +98,20 @@ export class RunModel {
     return this.run?.state === 'running';
   }
 
+  /** One reading at a time; asked for meanwhile, one more follows. */
   async read(): Promise<void> {
-    const begun = performance.now();
-    try {
-      await this.readAll();
-    } finally {
-      this.took = performance.now() - begun;
+    if (this.reading) {
+      this.once = true;
+      return;
     }
+    this.reading = true;
+    do {
+      const begun = performance.now();
+      this.once = false;
+      await this.readAll().catch(() => undefined);
+      this.took = performance.now() - begun;
+    } while (this.once && !this.abort.signal.aborted);
+    this.reading = false;
   }
 
   private async readAll(): Promise<void> {
@@ -116,7 +137,7 @@ export class RunModel {
     }
     this.tell();
     // What there is is drawn first: of a large run, its tasks are much work.
-    await new Promise((r) => setTimeout(r));
+    await rest();
     if (!this.abort.signal.aborted) await this.readTasks();
   }
 
@@ -131,24 +152,22 @@ export class RunModel {
   private async readTasks(): Promise<void> {
     try {
       const t = await api.timeline(this.id, { project: this.project }, this.abort.signal);
-      this.setTasks(t);
+      await this.setTasks(t);
       this.tell();
     } catch {
       // The graph and the table say what there is; the timeline says its own problem.
     }
   }
 
-  private setTasks(t: Timeline): void {
-    this.epoch = t.start
-      ? Date.parse(t.start)
-      : this.run?.started
-        ? Date.parse(this.run.started)
-        : 0;
-    this.tasks.clear();
-    this.byStep.clear();
-    this.critical = new Set(t.critical);
-    for (const [task, s, start, end, state, waited, after, saved] of t.rows)
-      this.put({
+  /** In parts, so that the page answers meanwhile; what is told meanwhile comes after it. */
+  private async setTasks(t: Timeline): Promise<void> {
+    const rows: [Map<string, Task>, Map<string, Task[]>] = [new Map(), new Map()];
+    this.held ??= [];
+    await rest();
+    for (let i = 0; i < t.rows.length; i++) {
+      if (i % PART === PART - 1) await rest();
+      const [task, s, start, end, state, waited, after, saved] = t.rows[i]!;
+      add(...rows, {
         task,
         step: t.steps[s] ?? '',
         start,
@@ -158,15 +177,24 @@ export class RunModel {
         after: after === null ? null : (t.rows[after]?.[0] ?? null),
         saved,
       });
+    }
+    await rest();
+    this.epoch = t.start
+      ? Date.parse(t.start)
+      : this.run?.started
+        ? Date.parse(this.run.started)
+        : 0;
+    [this.tasks, this.byStep] = rows;
+    this.critical = new Set(t.critical);
     this.loadedTasks = true;
     this.whole.clear();
+    const held = this.held;
+    this.held = null;
+    if (held.length) this.happened(held);
   }
 
   private put(t: Task): void {
-    this.tasks.set(t.task, t);
-    const list = this.byStep.get(t.step);
-    if (list) list.push(t);
-    else this.byStep.set(t.step, [t]);
+    add(this.tasks, this.byStep, t);
   }
 
   private whole = new Set<string>();
@@ -219,6 +247,10 @@ export class RunModel {
   }
 
   private happened(batch: Happened[]): void {
+    if (this.held) {
+      this.held.push(...batch);
+      return;
+    }
     let changed = false;
     let read = false;
     for (const h of batch) {
