@@ -10,13 +10,20 @@
  * parsers. A metric's points are in the order of the file, those of event files sorted by step.
  */
 #include "run/view/series.h"
+#include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/map.h"
+#include "base/os/fs.h"
 #include "base/text/text.h"
 #include "storage/content/content.h"
 
 #define SERIES_MAX_COLUMNS 1000 /* of a CSV */
+/* Of a directory that still grows: what is looked at each time somebody wants its curves. */
+#define GROWING_ENTRIES 1000
+#define GROWING_DEPTH   8
 
 struct column {
 	VEC(struct series_point) v;
@@ -212,6 +219,63 @@ static int by_step(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void take_events(struct map *columns, struct arena *arena, struct series *ret)
+{
+	take_columns(columns, arena, ret);
+	for (size_t i = 0; i < ret->n_metrics; i++)
+		qsort(ret->metrics[i].v, ret->metrics[i].n, sizeof(*ret->metrics[i].v), by_step);
+}
+
+/* A directory that a step still writes to. */
+struct growing {
+	struct map *columns;
+	uint64_t bytes; /* that may still be read */
+	size_t entries; /* that may still be looked at */
+};
+
+static void add_growing(struct growing *g, int dir_fd, const char *name, const char *prefix,
+			unsigned depth)
+{
+	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, name, O_NOFOLLOW);
+	struct dirent *e;
+
+	while (d && g->entries && fs_next(d, name, &e, NULL) > 0) {
+		_cleanup_(freep) char *below = xasprintf("%s%s/", prefix, e->d_name);
+		_cleanup_(str_deinit) struct str bytes = { 0 };
+		_cleanup_(fd_closep) int fd = -1;
+		struct event_target t = { g->columns, prefix };
+		struct stat st;
+
+		g->entries--;
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && depth)
+			add_growing(g, dirfd(d), e->d_name, below, depth - 1);
+		if (!S_ISREG(st.st_mode) || !strstr(e->d_name, "tfevents"))
+			continue;
+		fd = fs_open_file_beneath(dirfd(d), e->d_name, false, &st, NULL);
+		if (fd < 0 || (uint64_t)st.st_size > g->bytes)
+			continue;
+		g->bytes -= (uint64_t)st.st_size;
+		str_reserve(&bytes, (size_t)st.st_size);
+		bytes.len = (size_t)MAX(fs_read_at(fd, bytes.s, (size_t)st.st_size, 0), 0);
+		tensorboard_read(bytes.s, bytes.len, add_scalar, &t, NULL);
+	}
+}
+
+bool series_read_growing(int dir_fd, const char *path, uint64_t max_bytes, struct arena *arena,
+			 struct series *ret)
+{
+	struct growing g = { map_new(), max_bytes, GROWING_ENTRIES };
+	_cleanup_(fd_closep) int fd =
+		fs_open_beneath(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, false);
+
+	if (fd >= 0)
+		add_growing(&g, fd, ".", "", GROWING_DEPTH);
+	take_events(g.columns, arena, ret);
+	return ret->n_metrics > 0;
+}
+
 static int read_events(struct store *store, const struct content_id *tree, struct arena *arena,
 		       struct series *ret, struct err *err)
 {
@@ -234,9 +298,7 @@ static int read_events(struct store *store, const struct content_id *tree, struc
 		if (r == 0 && tensorboard_read(bytes.s, bytes.len, add_scalar, &t, err) < 0)
 			r = err_wrap(err, "%s", files[i].path);
 	}
-	take_columns(columns, arena, ret);
-	for (size_t i = 0; i < ret->n_metrics; i++)
-		qsort(ret->metrics[i].v, ret->metrics[i].n, sizeof(*ret->metrics[i].v), by_step);
+	take_events(columns, arena, ret);
 	return r;
 }
 

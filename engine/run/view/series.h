@@ -33,6 +33,10 @@ int series_load(struct store *store, const struct run_row *run, const struct fac
 /* Fills the metrics; ERR_INVALID. */
 int series_parse(const char *text, size_t n, struct arena *arena, struct series *ret,
 		 struct err *err);
+/* TensorBoard's event files in a directory below dir_fd that a step still writes to, as far as they
+ * are there; at most max_bytes of them. Links aren't followed. False: no point is there. */
+bool series_read_growing(int dir_fd, const char *path, uint64_t max_bytes, struct arena *arena,
+			 struct series *ret);
 /* When its first point was measured; NAN: no point has a time. */
 double series_begin_s(const struct series *s);
 

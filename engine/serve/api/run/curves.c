@@ -2,7 +2,8 @@
  *
  * Of a task that has ended, they are in the store. Those of one that runs on this machine are read
  * where it writes them, in its workspace; of its file, the last line may be half there and is left
- * out. On a cluster, a running task's file is in its pod: its curves come with its end.
+ * out; of a directory, TensorBoard's event files are read as far as they are whole. On a cluster, a
+ * running task's file is in its pod: its curves come with its end.
  *
  * Invariants: what a step wrote is read only up to SERIES_READ_MAX, and never through a link out of
  * its workspace.
@@ -42,9 +43,11 @@ static const char *place_of(const struct step *s)
 	return NULL;
 }
 
-/* Up to the last whole line. False: there is nothing, or it isn't a plain file. */
-static bool read_growing(const struct viewed *v, const struct view_task *t, struct str *ret)
+/* Up to the last whole line of a file, or what a directory has. False: there is nothing. */
+static bool read_growing(const struct viewed *v, const struct view_task *t, struct arena *arena,
+			 struct series *ret)
 {
+	_cleanup_(str_deinit) struct str text = { 0 };
 	const char *path = place_of(v->v->steps[t->step].decl);
 	_cleanup_(freep) char *dir = path ? runner_local_workspace(v->a->project->config->state_dir,
 								   (uint64_t)t->attempt)
@@ -55,29 +58,30 @@ static bool read_growing(const struct viewed *v, const struct view_task *t, stru
 	struct stat st;
 	ssize_t n;
 
-	fd = dir_fd < 0 ? -1 : fs_open_file_beneath(dir_fd, path, false, &st, NULL);
-	if (fd < 0 || st.st_size <= 0 || (uint64_t)st.st_size > SERIES_READ_MAX)
+	if (dir_fd < 0)
 		return false;
-	str_reserve(ret, (size_t)st.st_size);
-	n = fs_read_at(fd, ret->s, (size_t)st.st_size, 0);
-	while (n > 0 && ret->s[n - 1] != '\n')
+	fd = fs_open_file_beneath(dir_fd, path, false, &st, NULL);
+	if (fd < 0)
+		return series_read_growing(dir_fd, path, SERIES_READ_MAX, arena, ret);
+	if (st.st_size <= 0 || (uint64_t)st.st_size > SERIES_READ_MAX)
+		return false;
+	str_reserve(&text, (size_t)st.st_size);
+	n = fs_read_at(fd, text.s, (size_t)st.st_size, 0);
+	while (n > 0 && text.s[n - 1] != '\n')
 		n--;
-	ret->len = (size_t)MAX(n, 0);
-	return n > 0;
+	return n > 0 && series_parse(text.s, (size_t)n, arena, ret, NULL) == 0;
 }
 
 int api_series_read(const struct viewed *v, struct store *s, const struct view_task *t,
 		    const struct facts_task *results, struct arena *arena, struct series *ret,
 		    struct err *err)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err why = { 0 };
 	int r = 0;
 
 	if (t->state == VIEW_RUNNING && t->attempt) {
 		*ret = (struct series){ .run = v->v->run.id, .task = t->name };
-		r = read_growing(v, t, &text) &&
-		    series_parse(text.s, text.len, arena, ret, NULL) == 0;
+		r = read_growing(v, t, arena, ret);
 	} else if (s && is_small(results)) {
 		r = series_load(s, &v->v->run, results, arena, ret, &why);
 	}
