@@ -1,6 +1,6 @@
 #!/bin/bash
 # The examples as a user gets them: each runs as it is, a second time too, with a changed param, and its gate holds.
-. "$(dirname "$0")/../../lib.sh"
+. "$(dirname "$0")/../../web/web.sh"
 # shellcheck source=../../../examples/setup.sh
 . "$SRC/examples/setup.sh"
 setup_python sklearn matplotlib
@@ -100,5 +100,22 @@ if /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null && [ -d /usr/share/data
 	'
 else
 	test_skip 'fashion' 'python3-torch, python3-numpy or dataset-fashion-mnist is missing'
+fi
+
+# What they made, in the browser: one server of both projects.
+if test_have node && test_have chromium && test_have curl && WEB_MODULES=$(web_modules); then
+	export WEB_MODULES
+	projects=()
+	if have_sklearn; then projects+=(digits); fi
+	if [ -d fashion/.cairn ]; then projects+=(fashion); fi
+	if [ ${#projects[@]} -gt 0 ]; then
+		web_serve "${projects[@]}"
+		web_browser
+	fi
+	for project in "${projects[@]}"; do
+		test_expect "$project: its pages" "web examples.mjs $project"
+	done
+else
+	test_skip 'pages of the examples' 'nodejs, chromium or the packages of web/ are missing'
 fi
 test_done
