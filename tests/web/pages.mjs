@@ -292,9 +292,15 @@ export const checks = {
       context.on('request', (r) => r.url().includes('/api/v1/events') && opened.push(r.url()));
       await go('/runs');
       await page.locator('.dot.live').waitFor();
+      // A list with a search, in a tab of its own: what matches is the server's to say, and it is asked by itself.
+      const searched = await context.newPage();
+      await searched.goto(`${url}/runs?q=ask.yaml`);
+      await searched.getByRole('heading', { name: 'No run matches' }).waitFor();
       await api('/api/v1/runs', { pipeline: 'ask.yaml' });
       const id = await until(async () => (await api('/api/v1/runs?pipeline=ask')).runs[0]?.id, 'the run has begun');
       await page.getByRole('table', { name: 'Runs' }).getByText(id, { exact: true }).waitFor();
+      await searched.getByRole('table', { name: 'Runs' }).getByText(id, { exact: true }).waitFor({ timeout: 120_000 });
+      await searched.close();
       // A second tab uses the first one's connection.
       const before = opened.length;
       const other = await context.newPage();
