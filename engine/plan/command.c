@@ -7,8 +7,9 @@
  * the same command; that is why the text can be in the key.
  *
  * put_together() writes both in one pass over the parts of `run`. command_key_record() adds the
- * facts, and key_record_end() sorts them. It is called for each task of a wave. plan_task_command()
- * makes the whole command, and the same record again, only for tasks that are executed.
+ * facts, and key_record_end() sorts them. It is called for each task of a batch.
+ * plan_task_command() makes the whole command, and the same record again, only for tasks that are
+ * executed.
  *
  * builtin.c adds what built-in steps need. past/lookup.c looks up the cache.
  */

@@ -220,7 +220,7 @@ static int each_tree(struct plan *p, struct plan_step *s, struct content_id *ret
 				    .task = &(struct plan_task){ .step = s->decl->index } };
 
 	if (from->kind == REF_PIPELINE_INPUT) {
-		*ret = p->input_ids[from->index];
+		*ret = p->pins.input_ids[from->index];
 		return 0;
 	}
 	return scope_content(&scope, from, ret, err);
@@ -698,7 +698,7 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 	plan_count_open(p, s->decl, (int64_t)s->n_tasks - 1);
 	s->expanded = true;
 	p->n_expanded++;
-	p->n_ordinary_expanded += !s->decl->finally;
+	p->ordinary.n_expanded += !s->decl->finally;
 	if (!s->stands_in && (check_labels(p, s, "target", &s->only, err) < 0 ||
 			      check_labels(p, s, "--force", &s->forced_tasks, err) < 0))
 		return -1;
@@ -709,9 +709,10 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 		s->tasks[i].need_failed |= stand_in.need_failed;
 		s->tasks[i].need_skipped |= stand_in.need_skipped;
 		s->tasks[i].unselected |= stand_in.unselected;
-		s->tasks[i].pending += s->decl->finally && !p->run_state; /* begin_finally() */
+		s->tasks[i].pending +=
+			s->decl->finally && !p->ordinary.run_state; /* begin_finally() */
 		if (s->tasks[i].pending == 0)
-			queue_push(&p->wave, &s->tasks[i]);
+			queue_push(&p->to_key, &s->tasks[i]);
 	}
 	return 0;
 }

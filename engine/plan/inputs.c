@@ -241,9 +241,9 @@ static int input_content(struct task_scope *sc, const struct step_input *in, str
 
 	switch (in->from.kind) {
 	case REF_PIPELINE_INPUT:
-		*id = p->input_ids[in->from.index];
+		*id = p->pins.input_ids[in->from.index];
 		decl = &p->ctx.pipeline->inputs[in->from.index];
-		named = decl->taken_from ? decl->taken_from : p->input_uris[in->from.index];
+		named = decl->taken_from ? decl->taken_from : p->pins.input_uris[in->from.index];
 		*ret_named = str_has_prefix(named, "http://") || str_has_prefix(named, "https://")
 				     ? arena_strndup(sc->arena, named, strcspn(named, "?"))
 				     : named;
@@ -356,7 +356,7 @@ int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *a
 		if (in->from.kind != REF_ITEM && !in->subpath)
 			continue;
 		if (from->kind == REF_PIPELINE_INPUT)
-			whole = p->input_ids[from->index];
+			whole = p->pins.input_ids[from->index];
 		else if (from->kind == REF_STEP_OUTPUT)
 			r = scope_content(&sc, from, &whole, err);
 		if (r == 0)

@@ -107,6 +107,29 @@ struct plan_wait {
 
 struct replay; /* past/replay.c */
 
+/* What the pipeline's inputs, its tools and images are pinned to. */
+struct plan_pins {
+	struct content_id *input_ids; /* pipeline inputs; CONTENT_NONE until pinned */
+	const char **input_uris;      /* without credentials */
+	VEC(struct plan_pin) all;
+	struct map *by_name; /* → index + 1 */
+};
+
+/* This pipeline's last run. */
+struct plan_previous {
+	struct results *table; /* or NULL */
+	struct previous_step *steps;
+};
+
+/* The steps that aren't of `finally`; they are first in order. */
+struct plan_ordinary {
+	size_t n, n_expanded;
+	uint64_t open;         /* steps without tasks yet, and tasks without end */
+	uint64_t n_tolerated;  /* failures of steps with `continue_on_error` */
+	bool must_stop;        /* a step with `fail_fast` failed */
+	const char *run_state; /* set when `finally` begins; NULL before */
+};
+
 struct plan {
 	struct step_sandbox sandbox; /* of steps that state none; never UNSTATED */
 	struct plan_context ctx;
@@ -114,33 +137,23 @@ struct plan {
 	struct arena *arena;
 	struct plan_step *steps;
 	size_t n_steps, n_expanded;
-	struct content_id *input_ids; /* pipeline inputs; CONTENT_NONE until pinned */
-	const char **input_uris;      /* without credentials */
-	VEC(struct plan_pin) pins;
-	struct map *pin_by_name; /* → index + 1 */
-	struct code *code;       /* code/code.h */
-	struct task_queue wave;  /* their needs have ended: to be keyed */
-	struct task_queue ready; /* to be executed */
+	struct plan_pins pins;
+	struct code *code;        /* code/code.h */
+	struct task_queue to_key; /* their needs have ended */
+	struct task_queue ready;  /* to be executed */
 	VEC(struct plan_wait) waits;
 	size_t n_absent; /* hits without content so far: usually 0 */
 	struct run_counts counts;
-	struct {
-		struct results *table; /* of this pipeline's last run, or NULL */
-		struct previous_step *steps;
-	} previous;
+	struct plan_previous previous;
 	const char *gate_message; /* of the first hit that fails its gate */
 	struct map *values;       /* digest of a `values` file → what it says */
 	struct map *lost;         /* task's label, or step's name → why; NULL: none */
 	struct replay *replay;    /* NULL: this plan isn't one */
 	bool stopped;
-	bool cancelled;                         /* … and only `finally` may still begin */
-	size_t n_ordinary, n_ordinary_expanded; /* steps that aren't of `finally`; first in order */
-	uint64_t open; /* ordinary steps without tasks yet, and ordinary tasks without end */
-	const char *run_state; /* set when `finally` begins; NULL before */
-	uint64_t n_tolerated;  /* failures of steps with `continue_on_error` */
-	bool must_stop;        /* a step with `fail_fast` failed */
-	bool expand_again;     /* a step has ended: an `each` over it may expand now */
-	struct str scratch;    /* labels */
+	bool cancelled; /* … and only `finally` may still begin */
+	struct plan_ordinary ordinary;
+	bool expand_again;  /* a step has ended: an `each` over it may expand now */
+	struct str scratch; /* labels */
 	struct str key_record;
 };
 

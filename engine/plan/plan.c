@@ -1,13 +1,13 @@
 /* engine/plan/plan.c — resolving tasks in waves.
  *
- * A wave is made of tasks whose `pending` is 0. Some end without a key (end_without_key()); the
- * others are keyed and looked up (look_up()). The content of hits is checked for the whole wave at
+ * A batch is made of tasks whose `pending` is 0. Some end without a key (end_without_key()); the
+ * others are keyed and looked up (look_up()). The content of hits is checked for the whole batch at
  * once, since asking the store costs more than computing keys. Then each task is a hit and ends, or
  * is ready (end_or_ready()). Tasks that end ready further tasks, or let steps expand
  * (expand_again). This repeats until neither is left.
  *
- * Invariants: a task is put in `wave` exactly once, when its `pending` reaches 0; every ended task
- * has told its dependents, once; `counts` agrees with the tasks' states. A revived task
+ * Invariants: a task is put in `to_key` exactly once, when its `pending` reaches 0; every ended
+ * task has told its dependents, once; `counts` agrees with the tasks' states. A revived task
  * (past/absent.c), whose content is made again, still counts as ended for its dependents. Only the
  * tasks that wait for its bytes learn of its second end, unless it fails or is left out.
  * plan_prove_ended() checks this at the end of a run.
@@ -18,16 +18,16 @@
 #include "base/text/text.h"
 #include "plan/code/code.h"
 
-/* Tasks keyed and looked up together. Bounds the memory of a wave; large enough that one existence
+/* Tasks keyed and looked up together. Bounds the memory of a batch; large enough that one existence
  * check covers many tasks. */
-#define WAVE_MAX 16384
+#define KEY_BATCH_MAX 16384
 
 /* Life. */
 
 int plan_expand_all(struct plan *p, struct err *err)
 {
 	/* While `steps` go on, those of `finally` that can't be expanded yet aren't looked at. */
-	const bool look = p->run_state || p->n_ordinary_expanded < p->n_ordinary;
+	const bool look = p->ordinary.run_state || p->ordinary.n_expanded < p->ordinary.n;
 
 	for (size_t i = 0; look && i < p->n_steps && p->n_expanded < p->n_steps; i++)
 		if (plan_expand_step(p, p->ctx.pipeline->order[i], err) < 0)
@@ -40,15 +40,16 @@ int plan_expand_all(struct plan *p, struct err *err)
 /* The tasks of `finally` wait for one thing more than what they refer to: this. */
 static void begin_finally(struct plan *p)
 {
-	p->run_state = p->cancelled                                            ? "cancelled"
-		       : p->counts.failed + p->counts.blocked > p->n_tolerated ? "failed"
-									       : "succeeded";
+	p->ordinary.run_state = p->cancelled ? "cancelled"
+				: p->counts.failed + p->counts.blocked > p->ordinary.n_tolerated
+					? "failed"
+					: "succeeded";
 	for (size_t i = 0; i < p->n_steps; i++) {
 		struct plan_step *s = &p->steps[i];
 
 		for (size_t k = 0; s->decl->finally && k < s->n_tasks; k++)
 			if (--s->tasks[k].pending == 0)
-				queue_push(&p->wave, &s->tasks[k]);
+				queue_push(&p->to_key, &s->tasks[k]);
 	}
 	p->expand_again = true;
 }
@@ -57,8 +58,8 @@ void plan_count_open(struct plan *p, const struct step *s, int64_t change)
 {
 	if (s->finally)
 		return;
-	p->open += (uint64_t)change;
-	if (p->open == 0 && !p->run_state)
+	p->ordinary.open += (uint64_t)change;
+	if (p->ordinary.open == 0 && !p->ordinary.run_state)
 		begin_finally(p);
 }
 
@@ -72,15 +73,16 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->ctx = *ctx;
 	p->options = *o;
 	p->arena = arena_new();
-	p->pin_by_name = map_new();
+	p->pins.by_name = map_new();
 	p->code = code_new(p);
 	p->n_steps = pl->n_steps;
 	for (size_t i = 0; i < pl->n_steps; i++)
-		p->n_ordinary += !pl->steps[i].finally;
-	p->open = p->n_ordinary;
+		p->ordinary.n += !pl->steps[i].finally;
+	p->ordinary.open = p->ordinary.n;
 	p->steps = arena_alloc(p->arena, (pl->n_steps + 1) * sizeof(*p->steps));
-	p->input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_ids));
-	p->input_uris = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_uris));
+	p->pins.input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->pins.input_ids));
+	p->pins.input_uris =
+		arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->pins.input_uris));
 	for (size_t i = 0; i < pl->n_steps; i++) {
 		p->steps[i].decl = &pl->steps[i];
 		p->steps[pl->order[i]].rank = (uint32_t)i;
@@ -112,11 +114,11 @@ void plan_free(struct plan *p)
 		free(p->steps[i].forced_tasks.v);
 		VEC_FREE(&p->steps[i].dependents);
 	}
-	free(p->wave.v);
+	free(p->to_key.v);
 	free(p->ready.v);
-	VEC_FREE(&p->pins);
+	VEC_FREE(&p->pins.all);
 	VEC_FREE(&p->waits);
-	map_free(p->pin_by_name);
+	map_free(p->pins.by_name);
 	code_free(p->code);
 	str_deinit(&p->scratch);
 	str_deinit(&p->key_record);
@@ -137,7 +139,7 @@ static void group_ended(struct plan *p, struct plan_step *s, struct plan_dep *d,
 		t->need_failed |= d->failed[group];
 		t->need_skipped |= d->skipped[group] && (d->decl->data || d->decl->metrics);
 		if (--t->pending == 0)
-			queue_push(&p->wave, t);
+			queue_push(&p->to_key, t);
 	}
 }
 
@@ -243,8 +245,9 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	t->state = (uint8_t)state;
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
-	p->n_tolerated += task_tolerated(p, t);
-	p->must_stop |= state == TASK_STATE_FAILED && s->decl->fail_fast && !task_tolerated(p, t);
+	p->ordinary.n_tolerated += task_tolerated(p, t);
+	p->ordinary.must_stop |=
+		state == TASK_STATE_FAILED && s->decl->fail_fast && !task_tolerated(p, t);
 	if (p->ctx.spared &&
 	    (state == TASK_STATE_HIT || state == TASK_STATE_SKIPPED || state == TASK_STATE_BLOCKED))
 		p->ctx.spared(p->ctx.arg, t);
@@ -454,20 +457,20 @@ int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err)
 /* What making keys may hold: little, so that it stays in the processor's cache. */
 #define KEYS_SCRATCH_BYTES (256 * KIB)
 
-struct wave {
+struct key_batch {
 	VEC(struct plan_task *) tasks;
 	VEC(struct lookup_hit) hits;
 	VEC(struct content_id) ids;
 };
 
-static int make_keys(struct plan *p, struct wave *w, struct err *err)
+static int make_keys(struct plan *p, struct key_batch *w, struct err *err)
 {
 	struct arena *arena = arena_new();
 	struct err why = { 0 };
 	int r = 0;
 
-	while (p->wave.n && w->tasks.n < WAVE_MAX && r >= 0) {
-		struct plan_task *t = queue_pop(&p->wave);
+	while (p->to_key.n && w->tasks.n < KEY_BATCH_MAX && r >= 0) {
+		struct plan_task *t = queue_pop(&p->to_key);
 
 		r = end_without_key(p, t, err);
 		if (r != 0)
@@ -490,8 +493,8 @@ static int make_keys(struct plan *p, struct wave *w, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-/* Keys the next wave, looks it up, and asks the store which content of its hits is present. */
-static int look_up(struct plan *p, struct wave *w, bool **ret_present, struct err *err)
+/* Keys the next batch, looks it up, and asks the store which content of its hits is present. */
+static int look_up(struct plan *p, struct key_batch *w, bool **ret_present, struct err *err)
 {
 	w->tasks.n = w->hits.n = w->ids.n = 0;
 	if (make_keys(p, w, err) < 0 || lookup_expect(p, w->tasks.v, w->tasks.n, err) < 0)
@@ -510,7 +513,7 @@ static int look_up(struct plan *p, struct wave *w, bool **ret_present, struct er
 	return w->ids.n ? content_complete(p->ctx.store, w->ids.v, w->ids.n, *ret_present, err) : 0;
 }
 
-static int end_or_ready(struct plan *p, struct wave *w, const bool *present, struct err *err)
+static int end_or_ready(struct plan *p, struct key_batch *w, const bool *present, struct err *err)
 {
 	size_t at = 0;
 
@@ -539,12 +542,12 @@ static int end_or_ready(struct plan *p, struct wave *w, const bool *present, str
 
 int plan_resolve(struct plan *p, struct err *err)
 {
-	struct wave w = { 0 };
+	struct key_batch w = { 0 };
 	int r = 0;
 
 	if (p->replay)
 		return replay_resolve(p, err);
-	while (r == 0 && (p->wave.n || p->expand_again)) {
+	while (r == 0 && (p->to_key.n || p->expand_again)) {
 		_cleanup_(freep) bool *present = NULL;
 
 		if (p->expand_again) {
@@ -665,17 +668,17 @@ bool plan_has_finally(const struct plan *p)
 
 bool plan_in_finally(const struct plan *p)
 {
-	return p->run_state != NULL;
+	return p->ordinary.run_state != NULL;
 }
 
 bool plan_must_stop(const struct plan *p)
 {
-	return p->must_stop;
+	return p->ordinary.must_stop;
 }
 
 uint64_t plan_n_tolerated(const struct plan *p)
 {
-	return p->n_tolerated;
+	return p->ordinary.n_tolerated;
 }
 
 void plan_add_failed(struct plan *p, bool tolerated, struct str *out)
@@ -709,7 +712,7 @@ const char *plan_gate_message(const struct plan *p)
 
 bool plan_unresolved(const struct plan *p)
 {
-	return !p->replay && (p->wave.n || p->expand_again);
+	return !p->replay && (p->to_key.n || p->expand_again);
 }
 
 size_t plan_n_ready(const struct plan *p)
@@ -760,8 +763,8 @@ void plan_count(const struct plan *p, struct run_counts *ret)
 
 const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n)
 {
-	*ret_n = p->pins.n;
-	return p->pins.v;
+	*ret_n = p->pins.all.n;
+	return p->pins.all.v;
 }
 
 struct content_id plan_step_code(const struct plan *p, size_t step)

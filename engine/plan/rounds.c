@@ -2,7 +2,7 @@
  *
  * When a step expands, it gets the first round of each loop: one, or one for each combination of
  * its matrix. A round that ends well is judged, and unless `until` holds, the next one is added
- * behind the step's tasks and goes into the wave at once: what its step needs has ended already.
+ * behind the step's tasks and goes into `to_key` at once: what its step needs has ended already.
  * So rounds on record are followed as far as they go, and a changed `until` executes only further
  * ones.
  *
@@ -123,7 +123,7 @@ int plan_next_round(struct plan *p, struct plan_task *t, struct err *err)
 	next.forced = plan_is_forced(p, &next);
 	s->newest[t->loop] = next.index;
 	s->tasks[s->n_tasks] = next;
-	queue_push(&p->wave, &s->tasks[s->n_tasks++]);
+	queue_push(&p->to_key, &s->tasks[s->n_tasks++]);
 	p->counts.total++;
 	plan_count_open(p, s->decl, 1);
 	return 0;

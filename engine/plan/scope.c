@@ -360,8 +360,8 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	case REF_STEP_STATE:
 		return state_value(sc, ref, ret, err);
 	case REF_RUN_STATE:
-		return sc->plan->run_state ? text_value(ret, sc->plan->run_state)
-					   : not_here(ref, err);
+		return sc->plan->ordinary.run_state ? text_value(ret, sc->plan->ordinary.run_state)
+						    : not_here(ref, err);
 	case REF_FAILED_TASKS:
 		return failed_value(sc, ret);
 	case REF_RUN_ID:
@@ -422,8 +422,9 @@ int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
 	struct expr_scope es = { .resolve = scope_resolve,
 				 .arg = &sc,
-				 .any_failed = t->need_failed ||
-					       (s->finally && str_eq(p->run_state, "failed")) };
+				 .any_failed =
+					 t->need_failed ||
+					 (s->finally && str_eq(p->ordinary.run_state, "failed")) };
 	struct value v;
 
 	if (expr_eval(s->condition, &es, arena, &v, err) < 0)

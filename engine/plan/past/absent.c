@@ -108,7 +108,7 @@ static int revive(struct plan *p, struct plan_task *t, struct err *err)
 	}
 	p->steps[t->step].n_ended--;
 	if (!p->steps[t->step].decl->finally)
-		p->open++;
+		p->ordinary.open++;
 	t->absent = false;
 	t->revived = true;
 	t->miss = MISS_BLOBS_GONE;
@@ -211,7 +211,7 @@ void absent_returned(struct plan *p, struct plan_task *t)
 
 		waiter->need_failed |= task_went_wrong(p, t);
 		if (--waiter->pending == 0)
-			queue_push(&p->wave, waiter); /* its key may have changed */
+			queue_push(&p->to_key, waiter); /* its key may have changed */
 	}
 	t->revived = false;
 }

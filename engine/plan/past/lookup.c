@@ -7,7 +7,7 @@
  * answer.
  *
  * A place that is damaged, or has a record of another shape (other outputs), gives no result; only
- * the database can fail. For a shared store, the keys of a whole wave that the database doesn't
+ * the database can fail. For a shared store, the keys of a whole batch that the database doesn't
  * know are announced in one batch (lookup_expect()).
  *
  * plan.c checks whether the content of a result is still there.

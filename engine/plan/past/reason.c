@@ -51,7 +51,7 @@ static void describe_input(struct plan *p, const struct plan_task *t, const char
 			str_addf(out, " (made by %s)", p->steps[s->inputs[i].from.step].decl->name);
 		else if (str_eq(s->inputs[i].name, name) &&
 			 s->inputs[i].from.kind == REF_PIPELINE_INPUT)
-			str_addf(out, " (%s)", p->input_uris[s->inputs[i].from.index]);
+			str_addf(out, " (%s)", p->pins.input_uris[s->inputs[i].from.index]);
 	str_deinit(&where);
 }
 

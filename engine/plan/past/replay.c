@@ -227,11 +227,11 @@ int replay_resolve(struct plan *p, struct err *err)
 
 	if (p->replay->goes)
 		return 0;
-	while (p->wave.n || p->expand_again) {
+	while (p->to_key.n || p->expand_again) {
 		p->expand_again = false;
 		if (plan_expand_all(p, err) < 0)
 			return -1;
-		while ((t = queue_pop(&p->wave)))
+		while ((t = queue_pop(&p->to_key)))
 			end_as_recorded(p, t);
 	}
 	p->counts = (struct run_counts){ 0 };

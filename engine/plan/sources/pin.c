@@ -32,7 +32,7 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 	if (plan_put_path(p, in->root, in->uri,
 			  (hash_only ? CONTENT_PUT_HASH_ONLY : 0) |
 				  (in->mode == INPUT_LINK ? CONTENT_PUT_LINK : 0),
-			  &p->input_ids[i], err) < 0) {
+			  &p->pins.input_ids[i], err) < 0) {
 		if (err && err->code == ERR_NOT_FOUND)
 			return err_set(err, ERR_NOT_FOUND,
 				       "%s:%d:%d: input `%s`: %s does not exist in the %s", file,
@@ -41,7 +41,7 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 		return err_wrap(err, "%s:%d:%d: input `%s`", file, in->pos.line, in->pos.col,
 				in->name);
 	}
-	if (in->must_be_dir && p->input_ids[i].kind != CONTENT_TREE)
+	if (in->must_be_dir && p->pins.input_ids[i].kind != CONTENT_TREE)
 		return err_set(err, ERR_INVALID,
 			       "%s:%d:%d: input `%s`: %s is a file, but is written as a directory",
 			       file, in->pos.line, in->pos.col, in->name, in->uri);
@@ -66,8 +66,8 @@ static int pin_origin(struct plan *p, size_t i, struct err *err)
 	reference_options_text(&access, &options);
 	request.options = options.s;
 	if (origin_pin(p->ctx.store, &request, &pinned, err) < 0)
-		return at_input(in, p->input_uris[i], err);
-	p->input_ids[i] = pinned.id;
+		return at_input(in, p->pins.input_uris[i], err);
+	p->pins.input_ids[i] = pinned.id;
 	return 0;
 }
 
@@ -77,7 +77,7 @@ static int pin_volume(struct plan *p, size_t i, struct err *err)
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
 	const struct reference r = { .uri = in->uri, .version = in->pin, .options = "" };
 
-	return reference_put(p->ctx.store, &r, &p->input_ids[i], err) < 0
+	return reference_put(p->ctx.store, &r, &p->pins.input_ids[i], err) < 0
 		       ? at_input(in, in->uri, err)
 		       : 0;
 }
@@ -89,30 +89,31 @@ static void know_uri(struct plan *p, size_t i)
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
 	_cleanup_(str_deinit) struct str public = { 0 };
 
-	p->input_uris[i] = in->root ? arena_printf(p->arena, "%s/%s", in->root, in->uri) : in->uri;
+	p->pins.input_uris[i] =
+		in->root ? arena_printf(p->arena, "%s/%s", in->root, in->uri) : in->uri;
 	if (in->access.endpoint)
 		store_trust_endpoint(p->ctx.store, in->access.endpoint);
 	if (in->origin != INPUT_HTTPS)
 		return;
 	origin_public_uri(in->uri, &public);
-	p->input_uris[i] = arena_strdup(p->arena, public.s);
+	p->pins.input_uris[i] = arena_strdup(p->arena, public.s);
 	store_know_origin(p->ctx.store, in->uri);
 }
 
 static int pin_input(struct plan *p, size_t i, struct err *err)
 {
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
-	const char *named = in->origin == INPUT_HTTPS ? p->input_uris[i] : in->name;
+	const char *named = in->origin == INPUT_HTTPS ? p->pins.input_uris[i] : in->name;
 	_cleanup_(freep) char *name =
 		xasprintf("input:%s", str_eq(in->name, in->uri) ? named : in->name);
 	_cleanup_(freep) char *origin =
-		xasprintf("%s%s", in->origin == INPUT_PATH ? "path:" : "", p->input_uris[i]);
+		xasprintf("%s%s", in->origin == INPUT_PATH ? "path:" : "", p->pins.input_uris[i]);
 	const struct plan_pin *pin = plan_pin_find(p, name);
 	struct digest digest;
 	int r;
 
 	if (pin) {
-		p->input_ids[i] = pin->id;
+		p->pins.input_ids[i] = pin->id;
 		return 0;
 	}
 	if (plan_is_resumed(p))
@@ -126,15 +127,15 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 	} else {
 		r = digest_parse(in->uri + strlen("artifact:"), &digest, err);
 		if (r == 0)
-			r = content_find(p->ctx.store, &digest, &p->input_ids[i], err);
-		if (r == 0 && content_is_file(&p->input_ids[i]) &&
+			r = content_find(p->ctx.store, &digest, &p->pins.input_ids[i], err);
+		if (r == 0 && content_is_file(&p->pins.input_ids[i]) &&
 		    (in->taken_kind == CONTENT_EXECUTABLE || in->taken_kind == CONTENT_REFERENCE))
-			p->input_ids[i].kind = in->taken_kind; /* a digest doesn't tell */
+			p->pins.input_ids[i].kind = in->taken_kind; /* a digest doesn't tell */
 		if (r < 0)
 			at_input(in, in->uri, err);
 	}
 	if (r == 0)
-		plan_pin_add(p, name, origin, &p->input_ids[i]);
+		plan_pin_add(p, name, origin, &p->pins.input_ids[i]);
 	return r;
 }
 

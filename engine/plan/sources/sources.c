@@ -29,17 +29,17 @@
 
 const struct plan_pin *plan_pin_find(const struct plan *p, const char *name)
 {
-	void *i = map_get_str(p->pin_by_name, name);
+	void *i = map_get_str(p->pins.by_name, name);
 
-	return i ? &p->pins.v[(uintptr_t)i - 1] : NULL;
+	return i ? &p->pins.all.v[(uintptr_t)i - 1] : NULL;
 }
 
 void plan_pin_add(struct plan *p, const char *name, const char *origin, const struct content_id *id)
 {
 	struct plan_pin pin = { arena_strdup(p->arena, name), arena_strdup(p->arena, origin), *id };
 
-	VEC_PUSH(&p->pins, pin);
-	*map_slot_str(p->pin_by_name, name) = (void *)(uintptr_t)p->pins.n;
+	VEC_PUSH(&p->pins.all, pin);
+	*map_slot_str(p->pins.by_name, name) = (void *)(uintptr_t)p->pins.all.n;
 }
 
 bool plan_is_resumed(const struct plan *p)
