@@ -42,10 +42,12 @@ struct runner_resources {
 	uint32_t gpu_ids[16]; /* `gpus` of them, chosen by the scheduler (local runner) */
 };
 
-/* Several nodes that start, run and end together. */
+/* Several nodes that start, run and end together; or, with `min_nodes`, at least so many of them,
+ * which come and go while they run. */
 struct runner_gang {
 	const char *framework; /* NULL: one node */
 	uint32_t nodes, procs_per_node, servers;
+	uint32_t min_nodes; /* 0: all of them */
 };
 
 /* What an attempt on this machine can see and reach (runners/sandbox.h). */

@@ -14,7 +14,8 @@ bool steps_are_called(int argc, char **argv)
 
 	if (argc > 0 && strcmp(slash ? slash + 1 : argv[0], "cairn-steps") == 0)
 		return true;
-	if (argc > 1 && (strcmp(argv[1], "normalise") == 0 || strcmp(argv[1], "mpi-agent") == 0))
+	if (argc > 1 && (strcmp(argv[1], "normalise") == 0 || strcmp(argv[1], "mpi-agent") == 0 ||
+			 strcmp(argv[1], ELASTIC_RANK) == 0))
 		return true;
 	return argc > 2 && strcmp(argv[2], "--with-json") == 0;
 }
@@ -26,5 +27,7 @@ int steps_main(int argc, char **argv)
 		return normalise_main(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], "mpi-agent") == 0)
 		return peers_agent_main(argc - 2, argv + 2);
+	if (argc > 1 && strcmp(argv[1], ELASTIC_RANK) == 0)
+		return elastic_rank_main(argc - 2, argv + 2);
 	return step_main(impls, argc - 1, argv + 1);
 }

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* argv[1] names the step, `normalise` or `mpi-agent`. Returns the exit code. */
+/* argv[1] names the step, `normalise`, `mpi-agent` or `torch-rank`. Returns the exit code. */
 int steps_main(int argc, char **argv);
 /* Whether this command line is one that the engine writes for the program of built-in steps: its
  * name is cairn-steps, or it's a call that no person writes. For the static program, which has

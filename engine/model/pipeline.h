@@ -223,8 +223,15 @@ struct concurrency_decl {
 struct distributed_decl {
 	const char *framework; /* torch, tensorflow, jax, mpi, horovod, ps; NULL: not distributed */
 	uint32_t nodes, procs_per_node;
+	uint32_t min_nodes; /* elastic: from so many to `nodes`, as they come and go; torch only.
+			       0: exactly `nodes` */
 	uint32_t servers; /* parameter servers in addition to the workers; ps and tensorflow only */
 };
+/* On one machine no node comes or goes: an elastic step has its minimum there. */
+static inline uint32_t distributed_nodes_here(const struct distributed_decl *d)
+{
+	return d->min_nodes ? d->min_nodes : MAX(d->nodes, 1U);
+}
 
 /* One dependency of a step on another, all references folded into one. */
 struct step_dep {

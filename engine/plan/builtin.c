@@ -63,6 +63,7 @@ static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 		json_object_set_new(with, "framework",
 				    json_string(d->framework ? d->framework : "torch"));
 		json_object_set_new(with, "nodes", json_integer(d->framework ? d->nodes : 1));
+		json_object_set_new(with, "min_nodes", json_integer(d->min_nodes));
 		json_object_set_new(with, "procs_per_node",
 				    json_integer(d->framework ? d->procs_per_node : 1));
 		json_object_set_new(with, "servers", json_integer(d->servers));
@@ -97,11 +98,16 @@ int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err)
 
 	if (step_has_ranks(s)) {
 		/* The number of ranks changes what a training gives; how they are started and
-		 * watched doesn't. */
+		 * watched doesn't. With `nodes: {min, max}` nobody knows the number beforehand, and
+		 * it changes on the way: the step declares that any number of this range gives the
+		 * same result. Another range is another declaration. */
 		if (!d->framework)
 			return 0;
-		str_addf(&text, "%s nodes %u procs_per_node %u servers %u", d->framework, d->nodes,
-			 d->procs_per_node, d->servers);
+		str_addf(&text, "%s nodes ", d->framework);
+		if (d->min_nodes)
+			str_addf(&text, "%u:", d->min_nodes);
+		str_addf(&text, "%u procs_per_node %u servers %u", d->nodes, d->procs_per_node,
+			 d->servers);
 		key_record_add(record, KEY_DISTRIBUTED, "", text.s, text.len);
 		return 0;
 	}

@@ -3,8 +3,8 @@
  *
  * With several nodes, each restores what all of them left, and saves only what it made itself: an
  * entry that another node had saved in the same form isn't its own (subtract()). When two nodes
- * have an entry of one name, the lower index wins. With one node, a save first hashes without
- * copying, because most saves find nothing new.
+ * have an entry of one name, the lower index wins, or of an elastic gang the newer one. With one
+ * node, a save first hashes without copying, because most saves find nothing new.
  *
  * The state file (pod_state_write()) holds what a restarted sidecar needs: epoch, sequence, the
  * last saved tree, and the attempts that this one continues.
@@ -104,11 +104,35 @@ static void follow(struct pod_checkpoint *c, const struct checkpoint *newest, ui
 	c->epoch = newest->epoch + 1;
 }
 
+static int by_time(const void *x, const void *y, void *arg)
+{
+	const struct checkpoint *v = arg;
+	const unsigned *a = x, *b = y;
+
+	if (v[*a].saved_ns != v[*b].saved_ns)
+		return v[*a].saved_ns > v[*b].saved_ns ? -1 : 1;
+	return (*a > *b) - (*a < *b);
+}
+
+/* The nodes in the order in which their entries win. In an elastic gang each node keeps what all
+ * have, and the first one needn't be the last that saved: so the newest wins. */
+static unsigned *order_of(const struct runner_attempt *a, struct checkpoint *v, unsigned n)
+{
+	unsigned *order = xcalloc(n, sizeof(*order));
+
+	for (unsigned i = 0; i < n; i++)
+		order[i] = i;
+	if (a->on.gang.min_nodes)
+		qsort_r(order, n, sizeof(*order), by_time, v);
+	return order;
+}
+
 int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err)
 {
 	struct checkpoint newest = { 0 };
 	unsigned n = MAX(s->a->on.gang.nodes, 1u);
 	_cleanup_(freep) struct checkpoint *v = xcalloc(n, sizeof(*v));
+	_cleanup_(freep) unsigned *order = NULL;
 	_cleanup_(fd_closep) int to = -1, place = -1;
 
 	assert(!s->ck.attempts);
@@ -118,7 +142,10 @@ int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err)
 	to = fs_open_beneath(s->w_fd, s->a->checkpoint_path, O_RDONLY | O_DIRECTORY, false);
 	if (to < 0)
 		return err_errno(err, "cannot put the checkpoint at %s", s->a->checkpoint_path);
-	for (unsigned i = 0; i < n; i++) {
+	order = order_of(s->a, v, n);
+	for (unsigned k = 0; k < n; k++) {
+		unsigned i = order[k];
+
 		if (v[i].tree.kind == CONTENT_NONE)
 			continue;
 		if (newest.tree.kind == CONTENT_NONE || v[i].epoch > newest.epoch)

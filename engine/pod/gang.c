@@ -1,8 +1,9 @@
 /* engine/pod/gang.c — pods of one step wait for each other by asking DNS.
  *
- * wait_for_all() looks up the service's own name until it has as many addresses as there are nodes.
- * Only then is a pod's name looked up, because DNS may cache an answer "no such name" for a while.
- * The first pod's name is always looked up; all pods' names when launchers must reach each other
+ * wait_for_all() looks up the service's own name until it has as many addresses as there are nodes,
+ * or as an elastic gang has at least. Only then is a pod's name looked up, because DNS may cache an
+ * answer "no such name" for a while. The first pod's name is always looked up, because all ranks
+ * meet there; all pods' names when launchers must reach each other
  * without resolving names (`all` of pod_gang_meet()). Pauses grow from LOOK_FIRST_NS to
  * LOOK_MOST_NS.
  *
@@ -70,6 +71,7 @@ struct meeting {
 	char service[GANG_NAME_MAX];  /* of all pods */
 	char host[2 * GANG_NAME_MAX]; /* of each, with %u for its number */
 	unsigned nodes, here;
+	unsigned enough; /* pods to begin with; of an elastic gang others may join later */
 	int64_t begun_ns, pause_ns;
 };
 
@@ -95,7 +97,8 @@ static void begin(struct meeting *m)
 	m->pause_ns = LOOK_FIRST_NS;
 }
 
-/* Waits until DNS knows all pods. If it doesn't know even this pod, which runs, DNS is at fault. */
+/* Waits until DNS knows enough pods. If it doesn't know even this pod, which runs, DNS is at fault.
+ */
 static int wait_for_all(struct meeting *m, struct err *err)
 {
 	_cleanup_(str_deinit) struct str found = { 0 };
@@ -105,7 +108,7 @@ static int wait_for_all(struct meeting *m, struct err *err)
 		str_reset(&found);
 		n = m->world.look_up(m->world.arg, m->service, &found);
 		most = MAX(most, n);
-		if (n >= (int)m->nodes)
+		if (n >= (int)m->enough)
 			return 0;
 		if (most <= 0 && now_ns(m) - m->begun_ns > DNS_WITHIN_NS)
 			return err_set(err, ERR_IO,
@@ -115,14 +118,17 @@ static int wait_for_all(struct meeting *m, struct err *err)
 		if (now_ns(m) - m->begun_ns > GANG_WITHIN_NS)
 			return err_set(err, ERR_IO,
 				       "after an hour only %d of %u pods have an address", most,
-				       m->nodes);
+				       m->enough);
 		if (pause_for(m, err) < 0)
 			return -1;
 	}
 }
 
+/* All pods are known to the service then, so their names are known soon. Only of an elastic gang
+ * the first pod may not be there yet, even if enough are. */
 static int wait_for_name(struct meeting *m, unsigned index, struct str *ret_first, struct err *err)
 {
+	int64_t within = m->enough < m->nodes ? GANG_WITHIN_NS : DNS_WITHIN_NS;
 	const char *rest = strstr(m->host, "%u");
 	_cleanup_(freep) char *name =
 		xasprintf("%.*s%u%s", (int)(rest - m->host), m->host, index, rest + 2);
@@ -132,11 +138,11 @@ static int wait_for_name(struct meeting *m, unsigned index, struct str *ret_firs
 		str_reset(&found);
 		if (m->world.look_up(m->world.arg, name, &found) > 0)
 			break;
-		if (now_ns(m) - m->begun_ns > DNS_WITHIN_NS)
+		if (now_ns(m) - m->begun_ns > within)
 			return err_set(
 				err, ERR_IO,
-				"the cluster's DNS doesn't know %s, though it knows all pods of %s",
-				name, m->service);
+				"the cluster's DNS doesn't know %s, though it knows %s pods of %s",
+				name, m->enough < m->nodes ? "other" : "all", m->service);
 		if (pause_for(m, err) < 0)
 			return -1;
 	}
@@ -156,7 +162,7 @@ static const char *const *environment(const struct meeting *m, const struct runn
 	env[n++] = arena_printf(arena, "CAIRN_GANG_HOSTS=%s", m->host);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODE=%u", m->here);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODES=%u", m->nodes);
-	if (addresses->len) {
+	if (addresses->len || a->on.gang.min_nodes) {
 		/* The token is the same in each pod of the attempt, because it depends only on the
 		 * specification. No object of the cluster contains it. */
 		str_addf(&token, "cairn gang %llu %s ", (unsigned long long)a->id,
@@ -164,7 +170,8 @@ static const char *const *environment(const struct meeting *m, const struct runn
 		if (a->key)
 			str_add(&token, digest_hex(a->key, hex));
 		digest_bytes(token.s, token.len, &d);
-		env[n++] = arena_printf(arena, "CAIRN_GANG_ADDRESSES=%s", addresses->s);
+		if (addresses->len)
+			env[n++] = arena_printf(arena, "CAIRN_GANG_ADDRESSES=%s", addresses->s);
 		env[n++] = arena_printf(arena, "CAIRN_GANG_TOKEN=%s", digest_hex(&d, hex));
 	}
 	env[n] = NULL;
@@ -202,7 +209,7 @@ int pod_gang_meet(const struct runner_attempt *a, const char *service, const cha
 	static const char *const nothing[] = { NULL };
 	_cleanup_(str_deinit) struct str addresses = { 0 };
 	const struct runner_gang *g = &a->on.gang;
-	struct meeting m = { .nodes = g->nodes };
+	struct meeting m = { .nodes = g->nodes, .enough = g->min_nodes ? g->min_nodes : g->nodes };
 	/* These launchers must reach each other and resolve no names. */
 	bool all = g->servers || str_eq(g->framework, "mpi") || str_eq(g->framework, "horovod") ||
 		   str_eq(g->framework, "ps");

@@ -4,8 +4,9 @@
  * an address. Pods that an operator made have services of their own instead, `SERVICE-INDEX`. A
  * framework that asks too early gets an answer that is cached (negative caching), and some then
  * give up. So the sidecar waits until DNS knows all pods. No program begins before each pod has its
- * node, and then each finds the others at once. The runner limits how long a gang may take to get
- * all its nodes: it deletes the Job then, and stopped() returns true here.
+ * node, and then each finds the others at once. Of an elastic gang enough pods begin without the
+ * others, which join them later (steps/train/elastic.c). The runner limits how long a gang may take
+ * to get all its nodes: it deletes the Job then, and stopped() returns true here.
  */
 #ifndef CAIRN_POD_GANG_H
 #define CAIRN_POD_GANG_H

@@ -533,7 +533,7 @@ static int look(struct task *t, struct err *err)
 	if (result < 0) { /* its row says so */
 		resources = (struct runner_resources){ 0 };
 		r->slots.jobs_used++;
-	} else if (slots_want(&r->slots, &s->resources, MAX(s->distributed.nodes, 1),
+	} else if (slots_want(&r->slots, &s->resources, distributed_nodes_here(&s->distributed),
 			      t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
 		class = FAILURE_UNSCHEDULABLE;
 		resources = (struct runner_resources){ 0 };

@@ -44,6 +44,7 @@ struct ending {
 	int64_t started_ns, ended_ns; /* of main; 0 */
 	int64_t until_ns;             /* monotonic: until when the store may be unreachable */
 	struct gang_part *parts;      /* for several nodes */
+	size_t n_parts;
 	unsigned nodes;
 	uint64_t attempt_id; /* the first: a gang has no other */
 
@@ -147,7 +148,8 @@ static void end(void *arg)
 	if (e->wants_log && lacks_log(e))
 		take_log(e);
 	if (e->parts)
-		gang_log(e->k, e->parts, e->nodes, e->attempt_id, e->pod, &e->log, &e->gang_log);
+		gang_log(e->k, e->parts, e->n_parts, e->nodes, e->attempt_id, e->pod, &e->log,
+			 &e->gang_log);
 }
 
 /* On the loop's thread. */
@@ -254,7 +256,7 @@ static void report(struct ending *e, struct member *m, bool packed)
 
 static void ending_free(struct ending *e)
 {
-	gang_parts_free(e->parts, e->nodes);
+	gang_parts_free(e->parts, e->n_parts);
 	arena_free(e->arena);
 	free(e->message);
 	free(e->log_tail);
@@ -326,7 +328,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 		e->ended_ns = f->main.ended_ns;
 		e->wants_log = v->program_ran && !f->gone && v->class != FAILURE_CANCELLED;
 	}
-	e->parts = gang_parts(b);
+	e->parts = gang_parts(b, &e->n_parts);
 	e->nodes = b->nodes;
 	e->attempt_id = b->ids.n ? b->ids.v[0] : 0;
 	e->until_ns = b->stage_ns + b->k->save_within_ns;

@@ -127,6 +127,10 @@ struct kube_observed {
 		*pods; /* all pods so far, n of them; for an array those of one index */
 	size_t n;
 	unsigned nodes; /* how many pods there should be */
+	/* An elastic gang: so many pods are enough. Others come, go and are replaced. 0: all are
+	 * needed, and an end is final. */
+	unsigned min_nodes;
+	int64_t released_ns; /* wall clock: when we deleted its Job; 0: we didn't */
 };
 void kube_judge(const struct kube_observed *s, int64_t now_ns, struct kube_verdict *ret);
 

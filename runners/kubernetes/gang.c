@@ -1,5 +1,6 @@
 /* runners/kubernetes/gang.c — joins the logs of an attempt's nodes into one text, node by node.
- * Each line of a rank follows the rank's number, as the launcher wrote it.
+ * Each line of a rank follows the rank's number, as the launcher wrote it. A node of an elastic
+ * gang has as many logs as it had pods whose program ran, perhaps none; every other node has one.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 #define GANG_LOG_MAX (256 * MIB)
 
 struct gang_part {
+	unsigned index;
+	int64_t created_ns;
 	char pod[254], node[254];
 	char *message; /* the sidecar's, or NULL */
 };
@@ -23,27 +26,66 @@ static const char *word_of(const struct pod_facts *f)
 	return f->sidecar.message ? f->sidecar.message : f->sidecar.last_message;
 }
 
-struct gang_part *gang_parts(const struct bundle *b)
+static void fill(struct gang_part *part, const struct pod_facts *f)
 {
-	struct gang_part *parts = b->nodes > 1 ? xcalloc(b->nodes, sizeof(*parts)) : NULL;
+	part->index = f->index;
+	part->created_ns = f->created_ns;
+	memcpy(part->pod, f->name, sizeof(part->pod));
+	memcpy(part->node, f->node, sizeof(part->node));
+	free(part->message);
+	part->message = word_of(f) ? xstrdup(word_of(f)) : NULL;
+}
 
-	for (size_t i = 0; parts && i < b->pods.n; i++) {
+static int by_index(const void *x, const void *y)
+{
+	const struct gang_part *a = x, *b = y;
+
+	if (a->index != b->index)
+		return a->index < b->index ? -1 : 1;
+	return (a->created_ns > b->created_ns) - (a->created_ns < b->created_ns);
+}
+
+static struct gang_part *elastic_parts(const struct bundle *b, size_t *ret_n)
+{
+	struct gang_part *parts = xcalloc(b->pods.n + 1, sizeof(*parts));
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->pods.n; i++) {
 		const struct pod_facts *f = &b->pods.v[i]->f;
-		struct gang_part *part = f->index < b->nodes ? &parts[f->index] : NULL;
 
-		if (!part || (part->message && !word_of(f)))
-			continue;
-		memcpy(part->pod, f->name, sizeof(part->pod));
-		memcpy(part->node, f->node, sizeof(part->node));
-		free(part->message);
-		part->message = word_of(f) ? xstrdup(word_of(f)) : NULL;
+		if (f->index < b->nodes && (word_of(f) || f->main.state != CONTAINER_WAITING))
+			fill(&parts[n++], f);
+	}
+	qsort(parts, n, sizeof(*parts), by_index);
+	*ret_n = n;
+	return parts;
+}
+
+struct gang_part *gang_parts(const struct bundle *b, size_t *ret_n)
+{
+	struct gang_part *parts;
+
+	*ret_n = 0;
+	if (b->nodes <= 1)
+		return NULL;
+	if (b->min_nodes)
+		return elastic_parts(b, ret_n);
+	*ret_n = b->nodes;
+	parts = xcalloc(b->nodes, sizeof(*parts));
+	for (unsigned i = 0; i < b->nodes; i++)
+		parts[i].index = i;
+	for (size_t i = 0; i < b->pods.n; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+
+		if (f->index < b->nodes && !(parts[f->index].message && !word_of(f)))
+			fill(&parts[f->index], f);
 	}
 	return parts;
 }
 
-void gang_parts_free(struct gang_part *parts, unsigned nodes)
+void gang_parts_free(struct gang_part *parts, size_t n)
 {
-	for (unsigned i = 0; parts && i < nodes; i++)
+	for (size_t i = 0; parts && i < n; i++)
 		free(parts[i].message);
 	free(parts);
 }
@@ -78,22 +120,23 @@ struct joined {
 	const struct runner_staging *s;
 	int fd;
 	unsigned nodes;
-	uint64_t used; /* of GANG_LOG_MAX; later nodes may use what earlier ones left */
+	size_t left;   /* parts that aren't added yet */
+	uint64_t used; /* of GANG_LOG_MAX; later parts may use what earlier ones left */
 };
 
 /* 1: some of the log was added. */
-static int add_part(struct joined *to, const struct gang_part *part, unsigned index,
-		    const struct part_log *log)
+static int add_part(struct joined *to, const struct gang_part *part, const struct part_log *log)
 {
 	_cleanup_(str_deinit) struct str text = { 0 }, head = { 0 };
 	struct err err = { 0 };
 	bool there;
 
-	assert(index < to->nodes && to->used <= GANG_LOG_MAX);
+	assert(part->index < to->nodes && to->left > 0 && to->used <= GANG_LOG_MAX);
 	there = log->id.kind != CONTENT_NONE &&
-		to->s->fetch(to->s->arg, &log->id, (GANG_LOG_MAX - to->used) / (to->nodes - index),
-			     &text, &err) == 0;
-	str_addf(&head, "=== node %u of %u", index, to->nodes);
+		to->s->fetch(to->s->arg, &log->id, (GANG_LOG_MAX - to->used) / to->left, &text,
+			     &err) == 0;
+	to->left--;
+	str_addf(&head, "=== node %u of %u", part->index, to->nodes);
 	if (*part->node)
 		str_addf(&head, ", on %s", part->node);
 	if (log->id.kind == CONTENT_NONE)
@@ -111,19 +154,20 @@ static int add_part(struct joined *to, const struct gang_part *part, unsigned in
 	return there;
 }
 
-void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uint64_t attempt_id,
-	      const char *other_pod, const struct content_id *other, struct content_id *ret)
+void gang_log(struct kube *k, const struct gang_part *parts, size_t n, unsigned nodes,
+	      uint64_t attempt_id, const char *other_pod, const struct content_id *other,
+	      struct content_id *ret)
 {
 	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
-	struct joined to = { .s = &k->o.staging, .fd = fd, .nodes = nodes };
+	struct joined to = { .s = &k->o.staging, .fd = fd, .nodes = nodes, .left = n };
 	int r = 0, any = 0;
 
-	for (unsigned i = 0; i < nodes && fd >= 0 && r >= 0; i++) {
+	for (size_t i = 0; i < n && fd >= 0 && r >= 0; i++) {
 		struct part_log log = log_of(k, &parts[i], attempt_id);
 
 		if (log.id.kind == CONTENT_NONE && strcmp(parts[i].pod, other_pod) == 0)
 			log.id = *other;
-		r = add_part(&to, &parts[i], i, &log);
+		r = add_part(&to, &parts[i], &log);
 		any |= r > 0;
 	}
 	if (r < 0 || !any || lseek(fd, 0, SEEK_SET) < 0 ||

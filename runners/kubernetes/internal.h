@@ -59,7 +59,8 @@ struct bundle {
 	VEC(uint64_t) ids; /* of the attempts that the bundle was made for */
 	VEC(struct member *) members;
 	enum bundle_state state;
-	unsigned nodes;
+	unsigned nodes;     /* at most */
+	unsigned min_nodes; /* of an elastic gang; else 0 */
 	VEC(struct pod *) pods;
 
 	/* progress */
@@ -107,6 +108,7 @@ struct job {
 	int64_t asked_ns; /* last request for events */
 	char *trouble;    /* why it couldn't be created, or the message of its events; NULL: none */
 	bool deleting, deleted;
+	int64_t released_ns; /* wall clock of the cluster: when its deletion was asked for; 0 */
 	bool incomplete, repairing; /* for a gang of a dead engine: its Service and policy may be
 				    missing; they are being created */
 };
@@ -265,14 +267,15 @@ char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool bef
 void kube_ask_about_pod(struct bundle *b, const struct pod_facts *f);
 
 /* kubernetes/gang.c: the log of several nodes. */
-struct gang_part;                                     /* what one node's pod left */
-struct gang_part *gang_parts(const struct bundle *b); /* on the loop's thread: one for each of
-							 b->nodes nodes; NULL for one node */
-void gang_parts_free(struct gang_part *parts, unsigned nodes);
+struct gang_part; /* what one node's pod left */
+/* On the loop's thread: those of all nodes, in order; NULL for one node. */
+struct gang_part *gang_parts(const struct bundle *b, size_t *ret_n);
+void gang_parts_free(struct gang_part *parts, size_t n);
 /* On a worker: stores the logs of all nodes as one, each after a line that names its node. NONE
  * when there is none. `other`: the log of the pod `other_pod`, whose sidecar stored none. */
-void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uint64_t attempt_id,
-	      const char *other_pod, const struct content_id *other, struct content_id *ret);
+void gang_log(struct kube *k, const struct gang_part *parts, size_t n, unsigned nodes,
+	      uint64_t attempt_id, const char *other_pod, const struct content_id *other,
+	      struct content_id *ret);
 
 /* kubernetes/series.c */
 void runner_ask_series(struct kube *k);

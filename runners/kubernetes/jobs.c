@@ -42,6 +42,7 @@ void bundle_join(struct bundle *b, struct member *m)
 	VEC_PUSH(&b->members, m);
 	bundle_hold(b, m->a->id);
 	b->nodes = MAX(m->a->on.gang.nodes, 1u);
+	b->min_nodes = kube_is_elastic(m->a) ? m->a->on.gang.min_nodes : 0;
 }
 
 static void bundle_let_go(struct bundle *b)

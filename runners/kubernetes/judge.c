@@ -11,6 +11,11 @@
  * better() picks one. For several nodes each pod is judged, the first failure is the cause
  * (weight() if times are equal), and the gang ends when the slowest node has ended.
  *
+ * An elastic gang (judge_elastic()) goes on as long as its first node and enough others do. The
+ * first node keeps the rendezvous and has rank 0, so its end is the gang's: a good one is success
+ * if enough others ended well, too, and a bad one is final, even if its pod was replaced since.
+ * Pods that have no place yet hold nothing up.
+ *
  * Pure functions of the facts and `now_ns`: no clock, no state, any thread. Text is for people;
  * classes never come from messages. reconcile.c sets time limits.
  */
@@ -34,6 +39,9 @@
 /* How long the other nodes may continue after one node's failure: longer than any pod needs to end.
  */
 #define GANG_LATE_NS (15 * 60 * NS_PER_S)
+/* How long the others of an elastic gang may continue after its first node ended well: what they
+ * still do is a log. One that came too late to take part gives up by itself. */
+#define ELASTIC_LATE_NS (120 * NS_PER_S)
 /* After this many ends before the program could start, a sidecar counts as hopeless. */
 #define SIDECAR_RESTARTS 3
 /* A start that takes longer than this is mentioned, once. */
@@ -567,13 +575,180 @@ static void judge_gang(const struct kube_observed *s, int64_t now_ns, struct kub
 	ret->program_ran |= first.program_ran;
 }
 
+/* An elastic gang. */
+
+/* Its Job's controller ends no pods. So a pod that was taken away is the cause, and a program that
+ * failed missed its peer; unless we deleted the Job before that. */
+static int elastic_weight(const struct kube_observed *s, const struct kube_verdict *v,
+			  const struct pod_facts *p)
+{
+	bool taken = p->deleted_ns || p->gone || v->class == FAILURE_LOST;
+
+	if (weight(v, p) < 0)
+		return -1;
+	if (v->class != FAILURE_NONE && v->class != FAILURE_FAILED && v->class != FAILURE_LOST)
+		return 3;
+	if (taken && s->released_ns && v->since_ns >= s->released_ns / NS_PER_S * NS_PER_S)
+		return 0;
+	return taken ? 2 : 1;
+}
+
+struct elastic {
+	const struct pod_facts **best; /* by index: the pod that counts */
+	signed char *stages;           /* by index */
+	struct kube_verdict first;     /* of index 0 */
+	/* Of the indexes: how many have a pod that runs well; one that runs or saves, however it
+	 * ends; one that ended well; and may still do that. */
+	unsigned running, busy, well, alive;
+	struct candidate cause;
+	bool died, first_died; /* a pod whose program ran has; any of index 0 has */
+};
+
+static void look_at_nodes(const struct kube_observed *s, int64_t now_ns, struct elastic *e)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->pods[i]->index < s->nodes)
+			e->best[s->pods[i]->index] =
+				better(e->best[s->pods[i]->index], s->pods[i], now_ns);
+	for (unsigned i = 0; i < s->nodes; i++) {
+		const struct pod_facts *p = e->best[i];
+		struct kube_observed seen = *s;
+		struct kube_verdict v;
+		bool ended, begun;
+
+		seen.podless &= i == 0; /* others may never get a pod */
+		p ? judge_pod(s->job, p, now_ns, &v) : judge_no_pod(&seen, &v);
+		ended = v.stage == STAGE_ENDED;
+		begun = p && p->main.state != CONTAINER_WAITING;
+		e->well += ended && p && ended_well(p);
+		e->alive += !ended;
+		e->busy += !ended && begun;
+		e->running += !ended && begun &&
+			      !(p->main.state == CONTAINER_TERMINATED && p->main.exit_code != 0);
+		/* A dead one waits for its replacement. */
+		e->stages[i] =
+			(signed char)(ended && !(p && ended_well(p)) ? STAGE_CREATED : v.stage);
+		if (i == 0)
+			e->first = v;
+	}
+}
+
+/* The death that ends the gang: of a node that has no other pod since, or of the first one. If all
+ * that died were replaced, the last one was one too many. */
+static void look_at_deaths(const struct kube_observed *s, int64_t now_ns, struct elastic *e)
+{
+	struct candidate replaced = { .weight = -1 };
+	unsigned index = 0; /* of the cause: the lowest, if all else is equal */
+
+	e->cause.weight = -1;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct pod_facts *p = s->pods[i];
+		struct candidate c;
+
+		if (p->index >= s->nodes)
+			continue;
+		judge_pod(s->job, p, now_ns, &c.v);
+		c.weight = elastic_weight(s, &c.v, p);
+		if (c.weight < 0)
+			continue;
+		prefix(&c.v, p->index, s->nodes);
+		e->died |= c.v.program_ran;
+		e->first_died |= p->index == 0;
+		if (p->index != 0 && e->best[p->index] != p) {
+			if (replaced.weight < 0 || c.v.since_ns >= replaced.v.since_ns)
+				replaced = c;
+		} else if (is_cause(&c, &e->cause) ||
+			   (c.weight == e->cause.weight && c.v.since_ns == e->cause.v.since_ns &&
+			    p->index < index)) {
+			e->cause = c;
+			index = p->index;
+		}
+	}
+	if (e->cause.weight < 0)
+		e->cause = replaced;
+}
+
+/* The stage that the first node and so many others as are needed have reached. */
+static void judge_progress(const struct kube_observed *s, int64_t now_ns, const struct elastic *e,
+			   struct kube_verdict *ret)
+{
+	enum kube_stage reached = STAGE_ENDED;
+	unsigned n = 0, slowest = 0;
+
+	for (; reached > STAGE_QUEUED; reached--) {
+		for (unsigned i = 0; i < s->nodes; i++)
+			n += e->stages[i] == reached;
+		if (n >= s->min_nodes)
+			break;
+	}
+	if (e->stages[0] > reached)
+		while (e->stages[slowest] != reached)
+			slowest++;
+	*ret = e->first;
+	if (slowest && e->best[slowest])
+		judge_pod(s->job, e->best[slowest], now_ns, ret);
+	else if (slowest)
+		judge_no_pod(s, ret);
+	prefix(ret, slowest, s->nodes);
+	ret->stage = MIN(reached, (enum kube_stage)e->stages[0]);
+	ret->class = FAILURE_NONE;
+	if (ret->stage < STAGE_RUNNING)
+		return;
+	ret->since_ns = e->first.since_ns;
+	*ret->text = '\0';
+	if (e->running < s->nodes)
+		say(ret, "%u of at most %u nodes run", e->running, s->nodes);
+}
+
+static void judge_elastic(const struct kube_observed *s, int64_t now_ns, struct kube_verdict *ret)
+{
+	_cleanup_(freep) const struct pod_facts **best = xcalloc(s->nodes, sizeof(*best));
+	_cleanup_(freep) signed char *stages = xcalloc(s->nodes, sizeof(*stages));
+	struct elastic e = { .best = best, .stages = stages };
+	bool succeeds, over;
+
+	assert(s->min_nodes > 0 && s->min_nodes <= s->nodes);
+	look_at_nodes(s, now_ns, &e);
+	look_at_deaths(s, now_ns, &e);
+	succeeds = best[0] && e.first.stage == STAGE_ENDED && ended_well(best[0]);
+	over = succeeds ? e.busy == 0 || now_ns - e.first.since_ns > ELASTIC_LATE_NS
+			: e.first_died || e.first.stage == STAGE_ENDED ||
+				  (e.died && e.running + e.well < s->min_nodes) ||
+				  e.alive + e.well < s->min_nodes;
+	if (succeeds && !over) {
+		*ret = (struct kube_verdict){ .stage = STAGE_SAVING,
+					      .exit_code = -1,
+					      .since_ns = e.first.since_ns };
+	} else if (!over) {
+		judge_progress(s, now_ns, &e, ret);
+	} else if (e.cause.weight < 0 || (succeeds && e.running + e.well >= s->min_nodes)) {
+		*ret = e.first;
+	} else {
+		*ret = e.cause.v;
+		/* The others save their work before they end, as in judge_gang(). */
+		if (e.busy && now_ns - ret->since_ns <= GANG_LATE_NS) {
+			ret->stage = STAGE_SAVING;
+			ret->class = FAILURE_NONE;
+			ret->broken = true;
+		}
+		if (!ret->result)
+			ret->result = e.first.result;
+	}
+	ret->program_ran |= e.first.program_ran || e.died;
+}
+
 void kube_judge(const struct kube_observed *s, int64_t now_ns, struct kube_verdict *ret)
 {
 	const struct job_facts *job = s->job;
 	const struct pod_facts *p = NULL;
 
 	if (s->nodes > 1) {
-		s->n ? judge_gang(s, now_ns, ret) : judge_no_pod(s, ret);
+		if (s->n == 0)
+			judge_no_pod(s, ret);
+		else if (s->min_nodes)
+			judge_elastic(s, now_ns, ret);
+		else
+			judge_gang(s, now_ns, ret);
 		return;
 	}
 	for (size_t i = 0; i < s->n; i++)

@@ -123,7 +123,8 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 		return;
 	text_add_duration(&time, b->k->o.gang_within_ns);
 	bundle_impose(b, FAILURE_UNSCHEDULABLE, "%u of %u pods started within %s; released%s%.400s",
-		      running, b->nodes, time.s, *v->text ? ": " : "", v->text);
+		      running, b->min_nodes ? b->min_nodes : b->nodes, time.s, *v->text ? ": " : "",
+		      v->text);
 }
 
 static int64_t slack(const struct kube *k)
@@ -350,7 +351,9 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 				      .podless = is_podless(b),
 				      .pods = pods,
 				      .n = b->pods.n,
-				      .nodes = b->nodes };
+				      .nodes = b->nodes,
+				      .min_nodes = b->min_nodes,
+				      .released_ns = b->j->released_ns };
 
 	for (size_t i = 0; i < b->pods.n; i++) {
 		struct pod_facts *f = &b->pods.v[i]->f;
@@ -408,8 +411,9 @@ static void look_there(struct bundle *b)
 	}
 	if (b->j->incomplete && v.stage != STAGE_ENDED)
 		job_repair(b->j);
-	/* The Job's controller ends the other pods of a gang itself; an operator may not. */
-	if (v.broken && !kube_kind_is_job(b->j->kind))
+	/* The Job's controller ends the other pods of a gang itself; an operator may not, and those
+	 * of an elastic gang wait for others to come. */
+	if (v.broken && (b->min_nodes || !kube_kind_is_job(b->j->kind)))
 		job_delete(b->j);
 	if (v.program_ran)
 		report_started(b, v.stage == STAGE_RUNNING ? v.since_ns : 0);

@@ -466,6 +466,8 @@ void job_delete(struct job *j)
 	if (j->deleting || j->deleted || !*j->uid)
 		return;
 	j->deleting = true;
+	if (!j->released_ns)
+		j->released_ns = kube_wall(j->k) + j->k->skew_ns;
 	d = xcalloc(1, sizeof(*d));
 	*d = (struct deletion){ .k = j->k, .id = j->id, .kind = j->kind };
 	snprintf(d->name, sizeof(d->name), "%s", j->name);

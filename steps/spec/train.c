@@ -10,6 +10,9 @@ static const struct spec_option options[] = {
 	  .help = "machines: on a cluster one pod each; elsewhere all ranks run on this machine" },
 	{ "procs_per_node", SPEC_INT, "1", .engine = true, .min = 1, .max = 128,
 	  .help = "ranks on each machine" },
+	{ "min_nodes", SPEC_INT, "0", .engine = true, .min = 0, .max = 4096,
+	  .help = "of `nodes: {min, max}`: on a cluster torchrun starts the ranks, with so many "
+		  "machines to `nodes`; elsewhere there are so many; 0: exactly `nodes`" },
 	{ "servers", SPEC_INT, "0", .engine = true, .min = 0, .max = 1024,
 	  .help = "parameter servers beside the workers (ps, tensorflow)" },
 	{ "starts", SPEC_CHOICE, "\"ranks\"", .choices = "ranks|nodes",
@@ -20,6 +23,9 @@ static const struct spec_option options[] = {
 	{ "stall_timeout", SPEC_DURATION, "\"0s\"",
 	  .help = "stop the gang when no rank has printed anything for this long (with several "
 		  "pods: no rank of the first); 0s: never" },
+	{ "max_restarts", SPEC_INT, "20", .min = 0, .max = 1000,
+	  .help = "with `nodes: {min, max}`: how often the ranks of an attempt may start again "
+		  "after one failed or its machine was lost (torchrun's --max-restarts)" },
 	{ "metric_lines", SPEC_BOOL, "true", .help = "take metrics from what rank 0 prints" },
 	{ "pin", SPEC_CHOICE, "\"auto\"", .choices = "auto|always|never",
 	  .help = "give each rank cpus of its own; auto: when the step has the whole machine" },

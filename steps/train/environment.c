@@ -28,6 +28,9 @@
 
 extern char **environ;
 
+/* How long torchrun waits for the store on the first node, whose image may have to be pulled: as
+ * long as a gang may take to start (`gang_within`). Its default is a minute. */
+#define STORE_TIMEOUT_S 600
 /* Per machine; even the largest have fewer. */
 #define GPUS_MAX 64
 
@@ -63,6 +66,33 @@ static void set_default(struct env *e, const char *name, unsigned value)
 }
 
 /* Torch. */
+
+/* What torchrun reads; it gives its ranks the rest. The first node keeps the store in which nodes
+ * meet; where that is, is said, because torchrun's guess needs a host name that resolves. What the
+ * step sets comes last, because there a later word counts. */
+static void torchrun(const struct gang *g, struct env *e)
+{
+	const char *conf = getenv("PET_RDZV_CONF");
+	_cleanup_(str_deinit) struct str first = { 0 }, outputs = { 0 };
+
+	gang_add_host(g, 0, &first);
+	elastic_add_outputs(g, &outputs);
+	set(e, "PET_NNODES", "%u:%u", g->size.min_nodes, g->size.nodes);
+	set(e, "PET_NPROC_PER_NODE", "%u", g->size.procs_per_node);
+	set(e, "PET_MAX_RESTARTS", "%u", g->size.max_restarts);
+	set(e, "PET_RDZV_BACKEND", "c10d");
+	set(e, "PET_RDZV_ENDPOINT", "%s:%u", first.s, g->where.port);
+	set(e, "PET_RDZV_ID", "%s", g->where.token);
+	set(e, "PET_RDZV_CONF", "is_host=%s,read_timeout=%d%s%s",
+	    g->where.here == 0 ? "true" : "false", STORE_TIMEOUT_S, conf && *conf ? "," : "",
+	    conf ? conf : "");
+	/* A rank leaves torchrun's output at once (elastic.c), so these say nothing; but torchrun
+	 * 1.13, Debian 12's, fails under Python 3.11 if they are 0. */
+	set_default(e, "PET_REDIRECTS", 1);
+	set_default(e, "PET_TEE", 1);
+	set(e, "CAIRN_GANG_NODE", "%u", g->where.here);
+	set(e, "CAIRN_GANG_OUTPUTS", "%s", outputs.s);
+}
 
 /* On one machine all ranks are local, whatever `nodes` says, so that each finds a device of its
  * own. */
@@ -254,7 +284,7 @@ char **gang_environment(const struct gang *g, const struct member *m)
 		    MAX(g->threads / (g->size.nodes * g->size.procs_per_node), 1));
 	switch (g->framework) {
 	case TORCH:
-		torch_rank(g, m, &e);
+		gang_is_elastic(g) ? torchrun(g, &e) : torch_rank(g, m, &e);
 		break;
 	case TENSORFLOW:
 		tensorflow_task(g, m, &e);
@@ -368,5 +398,7 @@ const char *const *gang_command(const struct gang *g, const struct member *m, st
 
 	if (m->daemon)
 		return arena_memdup(arena, shell, sizeof(shell));
+	if (gang_is_elastic(g))
+		return elastic_command(g, arena);
 	return gang_is_mpi(g) ? mpirun_of(g, arena) : g->args->command;
 }

@@ -23,6 +23,9 @@
  * amount of each pipe, lines are at most LINE_MAX_BYTES, and only the last TAIL_LINES of a member
  * are kept for the error message.
  *
+ * An elastic gang has one member with a process, torchrun, whose ranks may be other processes every
+ * minute. Each of its ranks is a member with a pipe that stays open (elastic.c).
+ *
  * environment.c makes the ranks' environment. peers.c talks to the other nodes' launchers; it calls
  * gang_all_over() and gang_run_daemon() from the same loop.
  */
@@ -65,13 +68,18 @@ static int64_t now_ns(const struct gang *g)
 static void add_name(struct str *s, const struct member *m)
 {
 	static const char *const names[] = {
-		[ROLE_WORKER] = "rank", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler"
+		[ROLE_WORKER] = "rank",
+		[ROLE_SERVER] = "server",
+		[ROLE_SCHEDULER] = "scheduler",
+		[ROLE_RANK] = "rank",
 	};
 
 	if (m->daemon)
 		str_addf(s, "mpirun's daemon on node %u", m->gang->where.here);
 	else if (gang_is_mpi(m->gang))
 		str_add(s, m->gang->end.mpi_guilty >= 0 ? "rank " : "mpirun");
+	else if (gang_is_elastic(m->gang) && m->role == ROLE_WORKER)
+		str_add(s, "torchrun");
 	else if (m->gang->starts_nodes)
 		str_addf(s, "node %u", m->index);
 	else if (m->role == ROLE_SCHEDULER)
@@ -127,8 +135,19 @@ static void print_mpi_line(void *arg, int rank, const char *line, size_t n)
 
 static void print_own_line(struct member *m)
 {
-	print_line(m, m->role == ROLE_WORKER ? (int)m->index : -1, m->line.len ? m->line.s : "",
-		   m->line.len);
+	const char *line = m->line.len ? m->line.s : "";
+	size_t n = m->line.len;
+	unsigned rank = m->index;
+
+	if (m->role == ROLE_RANK) {
+		if (elastic_read_line(line, &n, &rank))
+			print_line(m, (int)m->index, line, n);
+		m->index = rank;
+	} else {
+		print_line(m,
+			   m->role == ROLE_WORKER && !gang_is_elastic(m->gang) ? (int)m->index : -1,
+			   line, n);
+	}
 	str_reset(&m->line);
 }
 
@@ -220,6 +239,8 @@ static void signal_all(struct gang *g, int signo)
 			continue;
 		if (gang_is_mpi(g) && signo != SIGKILL)
 			signal_mpi_ranks(g, signo);
+		else if (gang_is_elastic(g) && signo != SIGKILL)
+			process_signal(m->process, signo); /* torchrun passes it on, once */
 		else if (g->n_members > TREES_MAX && !m->exited)
 			/* Each leads a group; processes that escaped from the group are ended with
 			 * the member. */
@@ -339,6 +360,13 @@ static void finish_member(struct member *m)
 	 * what this one left. */
 	if (!g->end.stopping || g->end.killed)
 		end_leftovers(m);
+	/* Ranks of torchrun ended with it. */
+	for (unsigned i = 0; gang_is_elastic(g) && i < g->n_members; i++)
+		if (g->members[i].role == ROLE_RANK) {
+			drain(&g->members[i], DRAIN_MAX_BYTES);
+			if (g->members[i].fd >= 0)
+				close_output(&g->members[i]);
+		}
 	drain(m, DRAIN_MAX_BYTES);
 	if (m->fd >= 0)
 		close_output(m);
@@ -411,6 +439,10 @@ static int start_member(struct member *m, struct err *err)
 	if (gang_is_mpi(g))
 		m->mpi = mpi_output_new(g->size.nodes * g->size.procs_per_node, print_mpi_line, m);
 	r = loop_add_fd(g->loop, m->fd, EPOLLIN, on_output, m, &m->source, err);
+	if (m->role == ROLE_RANK) {
+		m->write_fd = fds[1];
+		return r;
+	}
 	if (r == 0)
 		r = start_process(m, fds[1], err);
 	close(fds[1]);
@@ -431,6 +463,7 @@ int gang_run_daemon(struct gang *g, const char *command, struct err *err)
 		return err_set(err, ERR_CANCELLED, "this node was asked to stop");
 	*m = (struct member){ .gang = g,
 			      .fd = -1,
+			      .write_fd = -1,
 			      .role = ROLE_WORKER,
 			      .index = g->where.here,
 			      .daemon = xstrdup(command) };
@@ -497,6 +530,10 @@ static int start_all(struct gang *g, struct err *err)
 						 "mpirun is not on PATH: the framework %s needs "
 						 "Open MPI (Debian: openmpi-bin)",
 						 g->framework == MPI ? "mpi" : "horovod")
+			       : gang_is_elastic(g) && err->code == ERR_NOT_FOUND
+				       ? err_set(err, ERR_NOT_FOUND,
+						 "torchrun is not on PATH: `nodes: {min, max}` "
+						 "needs PyTorch's")
 				       : -1;
 	g->last_output_ns = now_ns(g);
 	/* Usually only rank 0 prints: another node's launcher would see a stalled gang where all is
@@ -551,7 +588,9 @@ static int verdict(struct gang *g, struct err *err)
 	else
 		str_addf(&s, " ended with exit status %d", m->status);
 	return err_set(err, ERR_FAILED, "%s%s", s.s,
-		       g->n_members > 1 || g->where.apart ? "; the others were stopped" : "");
+		       gang_is_elastic(g)                   ? ""
+		       : g->n_members > 1 || g->where.apart ? "; the others were stopped"
+							    : "");
 }
 
 int gang_run(struct gang *g, struct err *err)
@@ -575,6 +614,7 @@ int gang_run(struct gang *g, struct err *err)
 
 		loop_remove(g->loop, m->source);
 		fd_closep(&m->fd);
+		fd_closep(&m->write_fd);
 		process_free(m->process);
 		str_deinit(&m->line);
 		mpi_output_free(m->mpi);

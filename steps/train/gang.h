@@ -2,9 +2,9 @@
  *
  * train.c reads the settings and reports the result. gang.c starts and watches the members.
  * environment.c makes each rank's environment and command. nodes.c knows the nodes and their ports.
- * peers.c talks with the other nodes' launchers. lines.c and series.c make metrics from the output
- * of rank 0; mpi_output.c finds the rank of each line that mpirun prints. All on one thread and one
- * loop.
+ * elastic.c is for ranks that torchrun starts. peers.c talks with the other nodes' launchers.
+ * lines.c and series.c make metrics from the output of rank 0; mpi_output.c finds the rank of each
+ * line that mpirun prints. All on one thread and one loop.
  *
  * On one machine all ranks of all nodes run here. With separate nodes, each has its own launcher,
  * which starts the ranks of its node. The ranks meet in their framework's way, at an address that
@@ -28,18 +28,24 @@
 #define MPI_RANK_MARKER "CAIRN_MPI_RANK_OF"
 
 enum framework { TORCH, TENSORFLOW, JAX, MPI, HOROVOD, PS };
-enum role { ROLE_WORKER, ROLE_SERVER, ROLE_SCHEDULER };
+enum role {
+	ROLE_WORKER,
+	ROLE_SERVER,
+	ROLE_SCHEDULER,
+	ROLE_RANK, /* the output of a rank that torchrun starts; it has no process of ours */
+};
 
 struct gang;
 
 struct member {
 	struct gang *gang;
 	enum role role;
-	unsigned index; /* within its role: a worker's is its rank */
+	unsigned index; /* within its role: a worker's is its rank; torchrun's ranks say theirs */
 	unsigned local; /* index among the members of its role on this node */
 	struct process *process;
 	struct loop_source *source;
 	int fd;                 /* its output */
+	int write_fd;           /* ROLE_RANK: the other end, which its processes open; else -1 */
 	struct str line;        /* the beginning of a line that isn't ended yet */
 	struct mpi_output *mpi; /* for mpirun, whose lines are its ranks'; NULL: no mpirun */
 	char *tail[TAIL_LINES]; /* a ring of its last lines */
@@ -74,6 +80,7 @@ struct gang {
 	enum framework framework;
 	struct gang_size {
 		unsigned nodes, procs_per_node, servers;
+		unsigned min_nodes, max_restarts;    /* elastic: torchrun starts the ranks; or 0 */
 		unsigned workers;                    /* number of worker processes */
 		unsigned workers_here, servers_here; /* those on this node */
 	} size;
@@ -103,6 +110,11 @@ struct gang {
 static inline bool gang_is_mpi(const struct gang *g)
 {
 	return g->framework == MPI || g->framework == HOROVOD;
+}
+/* One member is torchrun; those of ROLE_RANK come before it. */
+static inline bool gang_is_elastic(const struct gang *g)
+{
+	return g->size.min_nodes > 0;
 }
 
 /* gang.c */
@@ -149,6 +161,16 @@ void mpi_output_add(struct mpi_output *o, const char *bytes, size_t n);
 /* Nothing more comes: a last line without an end counts, too. */
 void mpi_output_end(struct mpi_output *o);
 void mpi_output_free(struct mpi_output *o);
+
+/* elastic.c: see there. */
+#define ELASTIC_RANK "torch-rank" /* this program, as torchrun calls it */
+/* For the environment of torchrun: where its ranks find the pipes of their output. */
+void elastic_add_outputs(const struct gang *g, struct str *out);
+const char *const *elastic_command(const struct gang *g, struct arena *arena);
+/* Takes out of a line of a rank's output what elastic_rank_main() wrote there: *n becomes what is
+ * the program's of it, and *ret_rank the rank that speaks from now on. False: all was ours. */
+bool elastic_read_line(const char *line, size_t *n, unsigned *ret_rank);
+int elastic_rank_main(int argc, char **argv); /* `torch-rank COMMAND...` */
 
 /* lines.c */
 /* Whether this line has metrics. If so, calls fn for each number; `step` is one of them. */

@@ -11,6 +11,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "mpi-agent") == 0)
 		return peers_agent_main(argc - 2, argv + 2);
+	if (argc > 1 && strcmp(argv[1], ELASTIC_RANK) == 0)
+		return elastic_rank_main(argc - 2, argv + 2);
 	json_set_alloc_funcs(xmalloc, free);
 	return step_main(impls, argc - 1, argv + 1);
 }

@@ -116,6 +116,8 @@ int gang_read_nodes(struct gang *g, struct err *err)
 /* Workers in the order of their ranks, servers in turn, the scheduler on the first. */
 unsigned gang_node(const struct gang *g, enum role role, unsigned index)
 {
+	if (gang_is_elastic(g)) /* torchrun and its ranks: each node has its own */
+		return g->where.here;
 	if (!g->where.apart || role == ROLE_SCHEDULER)
 		return 0;
 	if (role == ROLE_SERVER)

@@ -28,6 +28,28 @@
 #define MEMBERS_MAX 4096
 #define KEPT_SERIES "series.jsonl"
 
+/* On one machine no node comes or goes: it is an ordinary gang of the smallest number. */
+static int read_elastic(struct gang *g, struct step_args *a, struct err *err)
+{
+	unsigned min = (unsigned)step_int(a->with, "min_nodes");
+
+	if (!min)
+		return 0;
+	if (min > g->size.nodes || g->framework != TORCH || g->starts_nodes)
+		return err_set(err, ERR_INVALID,
+			       "min_nodes must be at most nodes, for torch, with `starts: ranks`");
+	if (g->where.apart) {
+		g->size.min_nodes = min;
+		g->size.max_restarts = (unsigned)step_int(a->with, "max_restarts");
+		g->size.workers = 1; /* torchrun */
+		return 0;
+	}
+	g->threads = MAX(g->threads * min / g->size.nodes, 1); /* each rank has as many */
+	g->size.nodes = min;
+	g->size.workers = min * g->size.procs_per_node;
+	return 0;
+}
+
 static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 {
 	static const enum framework frameworks[] = { TORCH, TENSORFLOW, JAX, MPI, HOROVOD, PS };
@@ -51,7 +73,7 @@ static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 	g->size.workers = gang_is_mpi(g)    ? 1
 			  : g->starts_nodes ? g->size.nodes
 					    : g->size.nodes * g->size.procs_per_node;
-	if (gang_read_nodes(g, err) < 0)
+	if (gang_read_nodes(g, err) < 0 || read_elastic(g, a, err) < 0)
 		return -1;
 	threads_here = g->where.apart ? a->threads / g->size.nodes : a->threads;
 	g->pins = pin == YES || (pin == AUTO && g->size.workers > 1 && cpus_get(&all) == 0 &&
@@ -69,6 +91,7 @@ static unsigned add_members(struct gang *g, enum role role, unsigned n)
 			if (g->n_members < MEMBERS_MAX)
 				g->members[g->n_members] = (struct member){ .gang = g,
 									    .fd = -1,
+									    .write_fd = -1,
 									    .role = role,
 									    .index = i,
 									    .local = local };
@@ -183,6 +206,8 @@ static int run(struct step_args *a, struct err *err)
 		if (g.framework == PS)
 			add_members(&g, ROLE_SCHEDULER, 1);
 		g.size.servers_here = add_members(&g, ROLE_SERVER, g.size.servers);
+		if (gang_is_elastic(&g))
+			add_members(&g, ROLE_RANK, g.size.procs_per_node);
 		g.size.workers_here = add_members(&g, ROLE_WORKER, g.size.workers);
 	}
 	if (g.n_members > MEMBERS_MAX)

@@ -337,7 +337,7 @@ static void check_tools(struct preflight *h, const struct step *s)
  * but alone and slower than its author meant. */
 static void check_resources(struct preflight *h, const struct step *s)
 {
-	uint32_t nodes = s->distributed.framework ? MAX(s->distributed.nodes, 1U) : 1;
+	uint32_t nodes = s->distributed.framework ? distributed_nodes_here(&s->distributed) : 1;
 	uint64_t cpu_milli = (uint64_t)s->resources.cpu_milli * nodes;
 	double memory = (double)s->resources.memory_bytes * nodes;
 	struct runner_resources got;

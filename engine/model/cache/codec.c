@@ -412,6 +412,7 @@ static bool same_policy(const struct step *a, const struct step *b)
 	       !b->concurrency.group && a->concurrency.max == b->concurrency.max &&
 	       !a->distributed.framework && !b->distributed.framework &&
 	       a->distributed.nodes == b->distributed.nodes &&
+	       a->distributed.min_nodes == b->distributed.min_nodes &&
 	       a->distributed.procs_per_node == b->distributed.procs_per_node &&
 	       a->place.pack == b->place.pack && a->copies == b->copies &&
 	       a->sandbox.strictness == b->sandbox.strictness &&
@@ -494,6 +495,7 @@ static void c_policy(struct codec *c, struct step *s)
 	C_U32(c, s->concurrency.max);
 	c_str(c, &s->distributed.framework);
 	C_U32(c, s->distributed.nodes);
+	C_U32(c, s->distributed.min_nodes);
 	C_U32(c, s->distributed.procs_per_node);
 	C_U32(c, s->distributed.servers);
 	C_U32(c, s->place.pack);

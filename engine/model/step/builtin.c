@@ -83,7 +83,7 @@ void step_check_with(struct reader *r, const struct yaml_node *n)
 	for (const struct spec_option *o = spec->options; o->name; o++)
 		if (o->engine && json_object_get(with, o->name))
 			doc_error(r->d, yaml_get(n, o->name), "`%s` belongs into `distributed`",
-				  o->name);
+				  str_eq(o->name, "min_nodes") ? "nodes: {min, max}" : o->name);
 
 	step_spec_check(spec, with, report, &c);
 	json_decref(with);

@@ -20,6 +20,7 @@
 #define RETRY_UNSTATED       UINT32_MAX
 #define RETRY_BACKOFF_MIN_NS (10 * NS_PER_S)
 #define RETRY_BACKOFF_MAX_NS (300 * NS_PER_S)
+#define NODES_MAX            4096
 #define RETRY_MEMORY_MAX     16 /* a larger factor is a typing error */
 
 void retry_defaults(struct retry_policy *p)
@@ -232,6 +233,39 @@ void step_read_concurrency(struct reader *r, const struct yaml_node *n)
 		setting_read(r, SETTING_PLACES, max, NULL);
 }
 
+/* nodes: {min: 2, max: 8}. */
+static void read_elastic(struct reader *r, const struct yaml_node *n, struct distributed_decl *ret)
+{
+	static const char *const keys[] = { "min", "max" };
+	const struct yaml_node *min = yaml_get(n, "min"), *max = yaml_get(n, "max");
+	int64_t low, high;
+	bool ok;
+
+	doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	if (!min || !max) {
+		doc_error(r->d, n, "`nodes` has no `%s`: write {min: 2, max: 8}, or a number",
+			  min ? "max" : "min");
+		return;
+	}
+	/* Both are read, so that both are reported. */
+	ok = read_count(r->d, min, "`min`", 1, NODES_MAX, &low);
+	if (!read_count(r->d, max, "`max`", 1, NODES_MAX, &high) || !ok)
+		return;
+	if (low > high)
+		doc_error(r->d, min, "`min` is %lld, more than `max`, which is %lld",
+			  (long long)low, (long long)high);
+	else if (ret->framework && strcmp(ret->framework, "torch") != 0)
+		doc_error(r->d, n,
+			  "`nodes` must be a number for %s: only torch goes on when a node leaves "
+			  "or comes",
+			  ret->framework);
+	else
+		*ret = (struct distributed_decl){ .framework = ret->framework,
+						  .nodes = (uint32_t)high,
+						  .min_nodes = (uint32_t)low,
+						  .procs_per_node = 1 };
+}
+
 void step_read_distributed(struct reader *r, const struct yaml_node *n)
 {
 	static const char *const keys[] = { "framework", "nodes", "procs_per_node", "servers" };
@@ -253,7 +287,9 @@ void step_read_distributed(struct reader *r, const struct yaml_node *n)
 	else
 		read_choice(r->d, framework, "`framework`", frameworks, ARRAY_LEN(frameworks),
 			    &dist.framework);
-	if (nodes && read_count(r->d, nodes, "`nodes`", 1, 4096, &v))
+	if (nodes && nodes->kind == YAML_KIND_MAP)
+		read_elastic(r, nodes, &dist);
+	else if (nodes && read_count(r->d, nodes, "`nodes`", 1, NODES_MAX, &v))
 		dist.nodes = (uint32_t)v;
 	if (procs && read_count(r->d, procs, "`procs_per_node`", 1, 128, &v))
 		dist.procs_per_node = (uint32_t)v;

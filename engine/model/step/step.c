@@ -434,6 +434,28 @@ static void check_as(const struct build *b)
 			  as->text, s->name);
 }
 
+/* torchrun starts the ranks where nodes come and go, and it is in a Job whose controller replaces
+ * pods. */
+static void check_elastic(const struct build *b)
+{
+	const struct yaml_node *place = yaml_get(b->node, "kubernetes"),
+			       *with = yaml_get(b->node, "with"), *as, *starts;
+
+	as = place && place->kind == YAML_KIND_MAP ? yaml_get(place, "as") : NULL;
+	starts = with && with->kind == YAML_KIND_MAP ? yaml_get(with, "starts") : NULL;
+	if (!b->s->distributed.min_nodes)
+		return;
+	if (as && as->kind == YAML_KIND_SCALAR && !str_eq(as->text, "job"))
+		doc_error(b->doc, as,
+			  "`as: %.40s` needs a fixed number of nodes: step `%s` has "
+			  "`nodes: {min, max}`, which only a Job can have",
+			  as->text, b->s->name);
+	if (starts && starts->kind == YAML_KIND_SCALAR && str_eq(starts->text, "nodes"))
+		doc_error(b->doc, starts,
+			  "`starts: nodes` needs a fixed number of nodes: with `nodes: {min, max}` "
+			  "Cairn calls torchrun itself, and the command is one rank");
+}
+
 static void finish_step(struct build *b, unsigned context)
 {
 	struct step *s = b->s;
@@ -466,6 +488,7 @@ static void finish_step(struct build *b, unsigned context)
 			  "with `distributed`; `loopback` is",
 			  s->name);
 	check_as(b);
+	check_elastic(b);
 	step_finish_builtin(b);
 	if (s->measured.values)
 		step_add_output(b,

@@ -61,6 +61,7 @@ void attempt_of_step(const struct step *s, const struct task_command *c, struct 
 	if (d->framework)
 		ret->on.gang = (struct runner_gang){ .framework = d->framework,
 						     .nodes = d->nodes,
+						     .min_nodes = d->min_nodes,
 						     .procs_per_node = d->procs_per_node,
 						     .servers = d->servers };
 	if (c)

@@ -15,17 +15,20 @@
  * (share.c), Services of several nodes (gang.c), requests (requests.c).
  */
 #include <assert.h>
+#include <signal.h>
 #include <stdarg.h>
 #include "runners/kubernetes/job/internal.h"
 
 /* Leaves room for "-<index>-<five characters>" in the 63 characters of a pod's name. */
 #define NAME_MAX_ 52
 /* With several nodes, an operator (kind.h) or Cairn adds more: "-worker-0", "-cairn-0". */
-#define GANG_NAME_MAX    40
-#define HASH_DIGITS      16
-#define VALUE_MAX        63 /* of a label */
-#define DAY_S            86400
-#define UPLOAD_NS        (60 * NS_PER_S)
+#define GANG_NAME_MAX 40
+#define HASH_DIGITS   16
+#define VALUE_MAX     63 /* of a label */
+#define DAY_S         86400
+#define UPLOAD_NS     (60 * NS_PER_S)
+/* More than any attempt needs; Kubernetes waits longer before each (10 s to 6 min). */
+#define ELASTIC_REPLACED 100
 #define DEFAULT_GRACE_NS (10 * NS_PER_S) /* the same as the helper's, init/program.c */
 
 /* Names. */
@@ -322,19 +325,30 @@ static int64_t deadline_s(const struct pod_build *b)
 	       2 * (save / NS_PER_S); /* inputs, outputs */
 }
 
-/* A disrupted pod ends the Job (or its index) at once: the engine makes another attempt. */
+/* A disrupted pod ends the Job (or its index) at once: the engine makes another attempt. Of an
+ * elastic gang it is replaced, and so is a pod that was deleted (its launcher ends as by SIGTERM),
+ * as often as ELASTIC_REPLACED says; but not one whose program failed, which would fail again. */
 json_t *kube_job_spec(const struct pod_build *b, json_t *template)
 {
-	bool array = b->n_pods > 1;
+	bool array = b->n_pods > 1, elastic = kube_is_elastic(b->a);
 	json_int_t pods = (json_int_t)(array ? b->n_pods : b->a->on.gang.nodes);
-	json_t *spec =
-		json_pack("{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}",
-			  array ? "backoffLimitPerIndex" : "backoffLimit", 0,
-			  "ttlSecondsAfterFinished", (json_int_t)kube_ttl_s(b), "podFailurePolicy",
-			  "rules", "action", array ? "FailIndex" : "FailJob", "onPodConditions",
-			  "type", "DisruptionTarget", "status", "True", "template", template);
+	json_t *spec = json_pack("{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}",
+				 array || elastic ? "backoffLimitPerIndex" : "backoffLimit",
+				 elastic ? ELASTIC_REPLACED : 0, "ttlSecondsAfterFinished",
+				 (json_int_t)kube_ttl_s(b), "podFailurePolicy", "rules", "action",
+				 elastic ? "Ignore"
+				 : array ? "FailIndex"
+					 : "FailJob",
+				 "onPodConditions", "type", "DisruptionTarget", "status", "True",
+				 "template", template);
 	int64_t deadline = deadline_s(b);
 
+	if (elastic)
+		json_array_append_new(
+			json_object_get(json_object_get(spec, "podFailurePolicy"), "rules"),
+			json_pack("{s:s, s:{s:s, s:s, s:[i]}}", "action", "FailIndex",
+				  "onExitCodes", "containerName", b->kind->main, "operator",
+				  "NotIn", "values", 128 + SIGTERM));
 	if (deadline)
 		json_object_set_new(spec, "activeDeadlineSeconds",
 				    json_integer((json_int_t)deadline));

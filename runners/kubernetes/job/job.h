@@ -114,6 +114,12 @@ char *kube_job_owner(const struct kube_profile *p,
  * NULL): KUBE_LABEL_RUN "=%s". The caller frees. */
 char *kube_selector(const char *project, const char *fmt, ...) _printf_(2, 3);
 
+/* Its pods are replaced while others go on. One pod alone has nobody to go on. */
+static inline bool kube_is_elastic(const struct runner_attempt *a)
+{
+	return a->on.gang.nodes > 1 && a->on.gang.min_nodes > 0;
+}
+
 struct kube_job {
 	const struct kube_profile *profile;
 	const struct runner_attempt *const *attempts; /* the first one gives the name */

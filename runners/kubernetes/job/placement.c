@@ -73,7 +73,14 @@ int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
 
 	if (!kind)
 		return err_set(err, ERR_INVALID, "`kubernetes.as`: there is no kind `%.60s`", as);
-	*ret = kube_kind_takes(kind, a->on.gang.nodes) ? kind : kube_kinds;
+	kind = kube_kind_takes(kind, a->on.gang.nodes) ? kind : kube_kinds;
+	/* Only a Job's controller replaces pods as we need it. */
+	if (a->on.gang.min_nodes && !kube_kind_is_job(kind))
+		return err_set(err, ERR_INVALID,
+			       "`kubernetes.as: %s` needs a fixed number of nodes; give this step, "
+			       "which has `nodes: {min, max}`, `kubernetes: {as: job}`",
+			       as);
+	*ret = kind;
 	return 0;
 }
 

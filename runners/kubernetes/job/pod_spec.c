@@ -158,6 +158,7 @@ static json_t *attempt_of(const struct runner_attempt *a)
 		set_int(gang, "nodes", a->on.gang.nodes);
 		set_int(gang, "procs_per_node", a->on.gang.procs_per_node);
 		set_int(gang, "servers", a->on.gang.servers);
+		set_int(gang, "min_nodes", a->on.gang.min_nodes);
 	}
 	return o;
 }
@@ -380,7 +381,9 @@ static int read_gang(struct reader *r, const json_t *o, struct runner_gang *ret)
 	if (take_needed(r, g, "framework", &ret->framework) < 0 ||
 	    take_u32(r, g, "nodes", &ret->nodes) < 0 ||
 	    take_u32(r, g, "procs_per_node", &ret->procs_per_node) < 0 ||
-	    take_u32(r, g, "servers", &ret->servers) < 0)
+	    take_u32(r, g, "servers", &ret->servers) < 0 ||
+	    take_u32(r, g, "min_nodes", &ret->min_nodes) < 0 ||
+	    (ret->min_nodes > ret->nodes && bad(r, "min_nodes", "is out of range") < 0))
 		return err_wrap(r->err, "gang");
 	return 0;
 }

@@ -665,6 +665,7 @@ static void test_gang_retry(void **state)
 		{ "", "", 0 },
 		{ "", "distributed: {framework: torch}", 0 },
 		{ "", "distributed: {framework: torch, nodes: 2}", 3 },
+		{ "", "distributed: {framework: torch, nodes: {min: 1, max: 2}}", 3 },
 		{ "", "distributed: {framework: torch, nodes: 2}, retry: 5", 3 },
 		{ "", "retry: {max: 1}, distributed: {framework: torch, nodes: 2}", 3 },
 		{ "", "retry: {unschedulable: 0}, distributed: {framework: torch, nodes: 2}", 0 },

@@ -35,7 +35,8 @@ struct node {
 	char dir[128];
 };
 
-static void node_init(struct node *n, uint64_t attempt, unsigned index, unsigned nodes)
+static void elastic_init(struct node *n, uint64_t attempt, unsigned index, unsigned min,
+			 unsigned nodes)
 {
 	struct err err = { 0 };
 
@@ -43,12 +44,14 @@ static void node_init(struct node *n, uint64_t attempt, unsigned index, unsigned
 	snprintf(n->dir, sizeof(n->dir), "%s/%u", scratch, counter++);
 	assert_int_equal(mkdir(n->dir, 0777), 0);
 	digest_bytes("k", 1, &n->key);
-	n->a = (struct runner_attempt){ .id = attempt,
-					.key = &n->key,
-					.checkpoint_path = "ckpt",
-					.run_id = "r",
-					.task = "t",
-					.on.gang = { .framework = "torch", .nodes = nodes } };
+	n->a = (struct runner_attempt){
+		.id = attempt,
+		.key = &n->key,
+		.checkpoint_path = "ckpt",
+		.run_id = "r",
+		.task = "t",
+		.on.gang = { .framework = "torch", .nodes = nodes, .min_nodes = min }
+	};
 	n->p = (struct pod){ .store = store,
 			     .spec = "s",
 			     .arena = arena_new(),
@@ -60,6 +63,11 @@ static void node_init(struct node *n, uint64_t attempt, unsigned index, unsigned
 				  .w_fd = open(n->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
 	if (pod_checkpoint_restore(&n->p, &n->s, &err) < 0)
 		fail_msg("%s", err.msg);
+}
+
+static void node_init(struct node *n, uint64_t attempt, unsigned index, unsigned nodes)
+{
+	elastic_init(n, attempt, index, 0, nodes);
 }
 
 static void node_deinit(struct node *n)
@@ -97,6 +105,46 @@ static void must_save(struct node *n)
 
 	if (pod_checkpoint_save(&n->p, &n->s, &err) != 0)
 		fail_msg("%s", err.msg);
+}
+
+/* Each node of an elastic gang keeps what all have: the one that saved last has the newest. */
+static void the_newest_of_an_elastic_gang_wins(void **state)
+{
+	struct node a, b, c, again;
+
+	elastic_init(&a, 1, 0, 2, 3);
+	elastic_init(&b, 1, 1, 2, 3);
+	put(&a, "state", "step 8");
+	put(&a, "only", "here");
+	must_save(&a);
+	put(&b, "state", "step 9");
+	must_save(&b);
+	/* in the same attempt, a node that joins; and in the next one */
+	elastic_init(&c, 1, 2, 2, 3);
+	must_hold(&c, "state", "step 9");
+	must_hold(&c, "only", "here");
+	put(&a, "state", "step 10"); /* it isn't superseded by the one that joined */
+	must_save(&a);
+	elastic_init(&again, 2, 1, 2, 3);
+	must_hold(&again, "state", "step 10");
+	assert_string_equal(again.s.ck.continues, "1");
+	node_deinit(&a);
+	node_deinit(&b);
+	node_deinit(&c);
+	node_deinit(&again);
+	/* of others the first node's counts, whoever was last */
+	node_init(&a, 3, 0, 3);
+	must_hold(&a, "state", "step 10");
+	put(&a, "state", "step 11");
+	must_save(&a);
+	node_init(&b, 3, 1, 3);
+	put(&b, "state", "step 12");
+	must_save(&b);
+	node_init(&c, 4, 2, 3);
+	must_hold(&c, "state", "step 11");
+	node_deinit(&a);
+	node_deinit(&b);
+	node_deinit(&c);
 }
 
 static void each_saves_its_own(void **state)
@@ -266,6 +314,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_saves_its_own, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_newest_of_an_elastic_gang_wins, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_gang_of_one_loses_what_it_deletes, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(an_empty_one_is_none, set_up, tear_down),

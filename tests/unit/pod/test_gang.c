@@ -56,10 +56,11 @@ static bool stopped(void *arg)
 	return d->stop_ns && d->clock.now_ns > d->stop_ns;
 }
 
-static int meet(struct dns *d, const char *framework, unsigned nodes, const char *service,
-		const char *index, struct arena *arena, const char *const **env, struct err *err)
+static int meet_some(struct dns *d, const char *framework, unsigned min, unsigned nodes,
+		     const char *service, const char *index, struct arena *arena,
+		     const char *const **env, struct err *err)
 {
-	const struct runner_attempt a = { .on.gang = { framework, nodes, 1, 0 } };
+	const struct runner_attempt a = { .on.gang = { framework, nodes, 1, 0, min } };
 	const struct pod_gang_world world = {
 		.clock = &d->clock, .wait = pass, .look_up = look_up, .stopped = stopped, .arg = d
 	};
@@ -67,6 +68,12 @@ static int meet(struct dns *d, const char *framework, unsigned nodes, const char
 	*err = (struct err){ 0 };
 	clock_virtual_init(&d->clock, 0);
 	return pod_gang_meet(&a, service, index, &world, arena, env, err);
+}
+
+static int meet(struct dns *d, const char *framework, unsigned nodes, const char *service,
+		const char *index, struct arena *arena, const char *const **env, struct err *err)
+{
+	return meet_some(d, framework, 0, nodes, service, index, arena, env, err);
 }
 
 static void test_all_are_waited_for(void **state)
@@ -93,6 +100,30 @@ static void test_all_are_waited_for(void **state)
 	assert_int_equal(meet(&d, "torch", 4, "train-1-%u", "1", arena, &env, &err), 0);
 	assert_string_equal(env[0], "CAIRN_GANG_HOSTS=train-1-%u");
 	assert_string_equal(env[1], "CAIRN_GANG_NODE=1");
+}
+
+/* Of an elastic gang, enough and the first one. */
+static void test_enough_are_waited_for(void **state)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct dns d = { .each_ns = 20 * NS_PER_S, .late_ns = NS_PER_S, .pods = 3 };
+	const char *const *env;
+	struct err err;
+
+	assert_int_equal(meet_some(&d, "torch", 2, 8, "train-1", "7", arena, &env, &err), 0);
+	assert_true(d.clock.now_ns >= 40 * NS_PER_S && d.clock.now_ns < 50 * NS_PER_S);
+	assert_string_equal(env[1], "CAIRN_GANG_NODE=7");
+	assert_string_equal(env[2], "CAIRN_GANG_NODES=8");
+	assert_int_equal(strlen(env[3]), strlen("CAIRN_GANG_TOKEN=") + 64);
+	assert_null(env[4]);
+	/* The first one may get its place much later. */
+	d.late_ns = 600 * NS_PER_S;
+	assert_int_equal(meet_some(&d, "torch", 2, 8, "train-1", "7", arena, &env, &err), 0);
+	assert_true(d.clock.now_ns >= 600 * NS_PER_S && d.clock.now_ns < 640 * NS_PER_S);
+	d.never = 1;
+	assert_int_equal(meet_some(&d, "torch", 2, 8, "train-1", "7", arena, &env, &err), -1);
+	assert_non_null(
+		strstr(err.msg, "DNS doesn't know train-1-0.train-1, though it knows other"));
 }
 
 static void test_one_node_waits_for_nobody(void **state)
@@ -226,6 +257,7 @@ static void test_the_real_resolver(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_are_waited_for),
+					    cmocka_unit_test(test_enough_are_waited_for),
 					    cmocka_unit_test(test_one_node_waits_for_nobody),
 					    cmocka_unit_test(test_what_ends_the_wait),
 					    cmocka_unit_test(test_the_real_resolver) };

@@ -48,6 +48,7 @@ static void gang_of(struct logs *l, const uint64_t sizes[NODES])
 	const struct content_id none = { 0 };
 	struct content_id log;
 	struct gang_part *parts;
+	size_t n;
 
 	for (unsigned i = 0; i < NODES; i++) {
 		struct pod_result r = { .attempt_id = ATTEMPT, .ran = true };
@@ -61,10 +62,10 @@ static void gang_of(struct logs *l, const uint64_t sizes[NODES])
 		pods[i].f.sidecar.message = messages[i].s;
 		VEC_PUSH(&b.pods, &pods[i]);
 	}
-	parts = gang_parts(&b);
-	gang_log(&k, parts, NODES, ATTEMPT, "", &none, &log);
+	parts = gang_parts(&b, &n);
+	gang_log(&k, parts, n, NODES, ATTEMPT, "", &none, &log);
 	assert_int_equal(log.kind, CONTENT_BLOB);
-	gang_parts_free(parts, NODES);
+	gang_parts_free(parts, n);
 	VEC_FREE(&b.pods);
 	for (unsigned i = 0; i < NODES; i++)
 		str_deinit(&messages[i]);
@@ -87,10 +88,54 @@ static void what_one_leaves_is_for_the_others(void **state)
 	}
 }
 
+/* A node of an elastic gang has the logs of all its pods, or none. */
+static void a_replaced_pod_has_its_log(void **state)
+{
+	static const struct {
+		unsigned index, log; /* whose log it left; 0: it never ran */
+	} made[] = { { 1, 1 }, { 0, 2 }, { 3, 0 }, { 1, 3 } };
+	struct logs l = { 0 };
+	struct kube k = { .o.staging = { .fetch = fetch, .put_log = put_log, .arg = &l } };
+	struct bundle b = { .k = &k, .nodes = NODES, .min_nodes = 2 };
+	struct pod pods[ARRAY_LEN(made)] = { 0 };
+	struct str messages[ARRAY_LEN(made)] = { 0 };
+	const struct content_id none = { 0 };
+	struct content_id log;
+	struct gang_part *parts;
+	size_t n;
+
+	for (unsigned i = 0; i < ARRAY_LEN(made); i++) {
+		struct pod_result r = { .attempt_id = ATTEMPT, .ran = true };
+
+		r.r.log = (struct content_id){ .kind = CONTENT_BLOB,
+					       .size_bytes = 6,
+					       .digest = { .b = { (uint8_t)made[i].log } } };
+		assert_int_equal(pod_result_write(&r, 1, NULL, NULL, &messages[i], NULL), 0);
+		snprintf(pods[i].f.name, sizeof(pods[i].f.name), "pod-%u", i);
+		pods[i].f.index = made[i].index;
+		pods[i].f.created_ns = i;
+		pods[i].f.gone = i == 0;
+		pods[i].f.sidecar.message = made[i].log ? messages[i].s : NULL;
+		VEC_PUSH(&b.pods, &pods[i]);
+	}
+	parts = gang_parts(&b, &n);
+	assert_int_equal(n, 3);
+	gang_log(&k, parts, n, NODES, ATTEMPT, "", &none, &log);
+	gang_parts_free(parts, n);
+	assert_string_equal(l.text.s, "=== node 0 of 4 ===\nlog 2\n=== node 1 of 4 ===\nlog 1\n"
+				      "=== node 1 of 4 ===\nlog 3\n");
+	assert_int_equal(l.max[2], ALL / 3);
+	str_deinit(&l.text);
+	VEC_FREE(&b.pods);
+	for (unsigned i = 0; i < ARRAY_LEN(made); i++)
+		str_deinit(&messages[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_one_leaves_is_for_the_others),
+		cmocka_unit_test(a_replaced_pod_has_its_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,7 @@ struct golden {
 	uint32_t gpus;
 	unsigned nodes;
 	size_t packed;
+	unsigned min_nodes;
 	size_t many, per_pod; /* of an array */
 	void (*more)(struct kube_profile *p, struct runner_attempt *a);
 };
@@ -210,6 +211,7 @@ static const struct golden goldens[] = {
 	{ "kueue", "{\"queue\":\"team-a\"}",
 	  "{\"queue\":\"everybody\",\"labels\":{\"team\":\"all\"}}" },
 	{ "kinds/gang", .nodes = 4, .gpus = 2 },
+	{ "kinds/elastic", .nodes = 8, .min_nodes = 2 },
 	{ "kinds/as-pytorchjob", "{\"as\":\"pytorchjob\",\"queue\":\"team-a\"}", .nodes = 3,
 	  .gpus = 1 },
 	{ "kinds/as-tfjob", "{\"as\":\"tfjob\"}", .nodes = 3 },
@@ -283,7 +285,8 @@ static void make(const struct golden *g, struct str *out)
 		a[i].on.placement_json = g->placement;
 		a[i].on.pack = (uint32_t)g->packed;
 		if (g->nodes)
-			a[i].on.gang = (struct runner_gang){ "torch", g->nodes, 2, 0 };
+			a[i].on.gang =
+				(struct runner_gang){ "torch", g->nodes, 2, 0, g->min_nodes };
 		if (g->packed)
 			with_inputs(&p, &a[i]);
 		if (g->more)
@@ -348,7 +351,7 @@ static const struct bad {
 	const char *placement, *want;
 	uint32_t gpus;
 	const char *store_account, *cloud;
-	unsigned nodes;
+	unsigned nodes, min_nodes;
 	size_t packed;
 	const char *input_path, *input_volume;
 	const char *cache_path, *cache_claim;
@@ -456,6 +459,8 @@ static const struct bad {
 	{ "{", "placement" },
 	{ NULL, "`kubernetes.cloud`: `moon`", .cloud = "moon" },
 	{ NULL, "can't share its pods", .nodes = 2, .packed = 2 },
+	{ "{\"as\":\"jobset\"}", "`kubernetes.as: jobset` needs a fixed number of nodes",
+	  .nodes = 3, .min_nodes = 2 },
 	{ NULL, "can't mount a path with a colon", .input_path = "a:b" },
 	{ NULL, "no volume of a step may be the node's cache", .cache_claim = "cache",
 	  .input_path = "a", .input_volume = "claim://cache/x" },
@@ -481,6 +486,7 @@ static void test_contradictions(void **state)
 		a.on.placement_json = b->placement;
 		a.resources.gpus = b->gpus;
 		a.on.gang.nodes = b->nodes;
+		a.on.gang.min_nodes = b->min_nodes;
 		p.store_account = b->store_account;
 		p.cache_path = b->cache_path;
 		p.cache_claim = b->cache_claim;

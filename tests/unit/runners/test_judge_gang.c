@@ -218,11 +218,284 @@ static void test_pods_that_are_missing_at_a_good_end(void **state)
 	assert_int_equal(v.class, FAILURE_LOST);
 }
 
+/* An elastic gang: of three nodes two are enough. */
+
+/* Pods in the order of their creation; `index` says whose they are. */
+struct life {
+	unsigned index;
+	struct node node;
+	const char *disruption;
+};
+static const struct {
+	struct life pods[5];
+	size_t n;
+	int64_t now;
+	enum kube_stage stage;
+	enum failure_class class;
+	bool broken;
+	const char *result, *text;
+	int64_t released;
+} elastic_cases[] = {
+	/* the third has no place, and isn't waited for: neither to begin nor to end */
+	{ { { 0, { RUNS } }, { 1, { RUNS } }, { 2, { PENDING } } },
+	  3,
+	  31,
+	  STAGE_RUNNING,
+	  FAILURE_NONE,
+	  .text = "2 of at most 3 nodes run" },
+	{ { { 0, { RUNS } }, { 1, { RUNS } } }, 2, 31, STAGE_RUNNING, FAILURE_NONE },
+	{ { { 0, { RUNS } }, { 1, { RUNS } }, { 2, { RUNS } } },
+	  3,
+	  31,
+	  STAGE_RUNNING,
+	  FAILURE_NONE,
+	  .text = "" },
+	{ { { 0, { ENDED, 0, 20 } }, { 1, { ENDED, 0, 20 } }, { 2, { PENDING } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_NONE,
+	  .result = "{0}" },
+	/* too few, or without the first */
+	{ { { 0, { RUNS } }, { 1, { PENDING } }, { 2, { PENDING } } },
+	  3,
+	  31,
+	  STAGE_UNSCHEDULABLE,
+	  FAILURE_NONE,
+	  .text = "node 1 of 3: no node has room for it" },
+	{ { { 0, { PENDING } }, { 1, { RUNS } }, { 2, { RUNS } } },
+	  3,
+	  31,
+	  STAGE_UNSCHEDULABLE,
+	  FAILURE_NONE,
+	  .text = "node 0 of 3: no node has room for it" },
+	{ { { 0, { RUNS } } }, 1, 31, STAGE_CREATED, FAILURE_NONE },
+	/* one is taken away: the others go on, before it is replaced and after */
+	{ { { 0, { RUNS } },
+	    { 1, { DELETED, 143, 20 }, "PreemptionByScheduler" },
+	    { 2, { RUNS } } },
+	  3,
+	  31,
+	  STAGE_RUNNING,
+	  FAILURE_NONE,
+	  .text = "2 of at most 3 nodes run" },
+	{ { { 0, { RUNS } }, { 1, { DELETED, 143, 20 } }, { 2, { RUNS } }, { 1, { PENDING } } },
+	  4,
+	  31,
+	  STAGE_RUNNING,
+	  FAILURE_NONE },
+	{ { { 0, { RUNS } }, { 1, { DELETED, 143, 20 } }, { 2, { RUNS } }, { 1, { RUNS } } },
+	  4,
+	  31,
+	  STAGE_RUNNING,
+	  FAILURE_NONE,
+	  .text = "" },
+	/* too few are left: that is the end, whether or not a replacement waits */
+	{ { { 0, { RUNS } },
+	    { 1, { DELETED, 143, 20 }, "PreemptionByScheduler" },
+	    { 2, { PENDING } } },
+	  3,
+	  31,
+	  STAGE_SAVING,
+	  FAILURE_NONE,
+	  true,
+	  .text = "node 1 of 3: " },
+	{ { { 0, { RUNS } },
+	    { 1, { DELETED, 143, 20 }, "PreemptionByScheduler" },
+	    { 2, { DELETED, 143, 21 } },
+	    { 1, { PENDING } },
+	    { 2, { PENDING } } },
+	  5,
+	  31,
+	  STAGE_SAVING,
+	  FAILURE_NONE,
+	  true,
+	  .text = "node 2 of 3: " },
+	{ { { 0, { ENDED, 143, 22 } },
+	    { 1, { DELETED, 143, 20 }, "PreemptionByScheduler" },
+	    { 2, { PENDING } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_PREEMPTED,
+	  .text = "node 1 of 3: " },
+	/* the first one's end is the end of all, even if it has a new pod */
+	{ { { 0, { DELETED, 143, 20 }, "PreemptionByScheduler" },
+	    { 1, { RUNS } },
+	    { 2, { RUNS } } },
+	  3,
+	  31,
+	  STAGE_SAVING,
+	  FAILURE_NONE,
+	  true,
+	  .text = "node 0 of 3: " },
+	{ { { 0, { DELETED, 143, 20 }, "PreemptionByScheduler" },
+	    { 1, { ENDED, 1, 22 } },
+	    { 2, { ENDED, 1, 22 } },
+	    { 0, { RUNS } } },
+	  4,
+	  31,
+	  STAGE_SAVING,
+	  FAILURE_NONE,
+	  true,
+	  .text = "node 0 of 3: " },
+	{ { { 0, { RUNS } }, { 1, { DELETED, 143, 20 } }, { 2, { RUNS } } },
+	  3,
+	  2000,
+	  STAGE_RUNNING,
+	  FAILURE_NONE },
+	/* who was taken away, before who missed him, in the same second too */
+	{ { { 0, { DELETED, 143, 20 } }, { 1, { ENDED, 1, 20 } }, { 2, { ENDED, 1, 20 } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_LOST,
+	  .result = "{none}",
+	  .text = "node 0 of 3: " },
+	/* … but not those that ended with the Job, which we deleted for another's failure
+	 */
+	{ { { 0, { DELETED, 143, 21 } }, { 1, { ENDED, 7, 20 } }, { 2, { ENDED, 7, 20 } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_NONE,
+	  .result = "{1}",
+	  .released = 21 },
+	/* a program that fails everywhere */
+	{ { { 0, { ENDED, 7, 20 } }, { 1, { ENDED, 7, 20 } }, { 2, { ENDED, 7, 20 } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_NONE,
+	  .result = "{0}" },
+	{ { { 0, { ENDED, 7, 20 } }, { 1, { OOM, 137, 20 } }, { 2, { ENDED, 7, 20 } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_OOM,
+	  .text = "node 1 of 3: " },
+	/* before it began: two that can't be had again, of three */
+	{ { { 0, { PENDING } }, { 1, { OOM, 137, 20 } }, { 2, { OOM, 137, 20 } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_OOM },
+	/* the first ended well: the others end soon, or aren't waited for */
+	{ { { 0, { ENDED, 0, 20 } }, { 1, { RUNS } }, { 2, { ENDED, 0, 20 } } },
+	  3,
+	  31,
+	  STAGE_SAVING,
+	  FAILURE_NONE },
+	{ { { 0, { ENDED, 0, 20 } }, { 1, { RUNS } }, { 2, { ENDED, 0, 20 } } },
+	  3,
+	  200,
+	  STAGE_ENDED,
+	  FAILURE_NONE,
+	  .result = "{0}" },
+	/* one that came too late failed; enough others ended well */
+	{ { { 0, { ENDED, 0, 20 } }, { 1, { ENDED, 1, 21 } }, { 2, { ENDED, 0, 20 } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_NONE,
+	  .result = "{0}" },
+	{ { { 0, { ENDED, 0, 20 } }, { 1, { ENDED, 7, 21 } }, { 2, { ENDED, 7, 20 } } },
+	  3,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_NONE,
+	  .result = "{2}" },
+	/* one that ended well was replaced before; or its pod went with its node since */
+	{ { { 0, { ENDED, 0, 20 } },
+	    { 1, { DELETED, 143, 9 } },
+	    { 2, { ENDED, 0, 20 } },
+	    { 1, { PENDING } } },
+	  4,
+	  31,
+	  STAGE_ENDED,
+	  FAILURE_NONE,
+	  .result = "{0}" },
+};
+
+static void test_elastic(void **state)
+{
+	struct job_facts job = { .created_ns = AT(0) };
+
+	for (size_t i = 0; i < ARRAY_LEN(elastic_cases); i++) {
+		struct pod_facts pods[5];
+		const struct pod_facts *in[5];
+		size_t n = elastic_cases[i].n;
+		struct kube_verdict v;
+
+		for (unsigned k = 0; k < n; k++) {
+			const struct life *l = &elastic_cases[i].pods[k];
+
+			pod_of(&l->node, l->index, &pods[k]);
+			pods[k].created_ns = AT(k > 2);
+			if (l->disruption)
+				snprintf(pods[k].disruption, sizeof(pods[k].disruption), "%s",
+					 l->disruption);
+			in[n - 1 - k] = &pods[k]; /* in any order */
+		}
+		kube_judge(&(struct kube_observed){ .job = &job,
+						    .pods = in,
+						    .n = n,
+						    .nodes = 3,
+						    .min_nodes = 2,
+						    .released_ns =
+							    elastic_cases[i].released
+								    ? AT(elastic_cases[i].released)
+								    : 0 },
+			   AT(elastic_cases[i].now), &v);
+		if (v.stage != elastic_cases[i].stage || v.class != elastic_cases[i].class ||
+		    v.broken != elastic_cases[i].broken)
+			print_error("case %zu: stage %d class %d broken %d: %s\n", i, v.stage,
+				    v.class, v.broken, v.text);
+		assert_int_equal(v.stage, elastic_cases[i].stage);
+		assert_int_equal(v.class, elastic_cases[i].class);
+		assert_int_equal(v.broken, elastic_cases[i].broken);
+		if (elastic_cases[i].result && *elastic_cases[i].result &&
+		    strcmp(elastic_cases[i].result, "{none}") != 0)
+			assert_string_equal(v.result, elastic_cases[i].result);
+		if (elastic_cases[i].text && !*elastic_cases[i].text)
+			assert_string_equal(v.text, "");
+		else if (elastic_cases[i].text)
+			assert_non_null(strstr(v.text, elastic_cases[i].text));
+	}
+}
+
+/* Of a Job that is over, and of one that is gone. */
+static void test_elastic_without_pods(void **state)
+{
+	struct job_facts job = { .created_ns = AT(0) };
+	struct pod_facts pod;
+	const struct pod_facts *in[] = { &pod };
+	struct kube_observed seen = { .job = &job, .pods = in, .n = 1, .nodes = 3, .min_nodes = 2 };
+	struct kube_verdict v;
+
+	pod_of(&(struct node){ ENDED, 0, 20 }, 1, &pod);
+	kube_judge(&seen, AT(21), &v);
+	assert_int_equal(v.stage, STAGE_CREATED);
+	job.complete = seen.podless = true;
+	kube_judge(&seen, AT(31), &v);
+	assert_int_equal(v.stage, STAGE_ENDED);
+	assert_int_equal(v.class, FAILURE_LOST);
+	seen.podless = false;
+	seen.gone = true;
+	kube_judge(&seen, AT(31), &v);
+	assert_int_equal(v.stage, STAGE_ENDED);
+	assert_int_equal(v.class, FAILURE_LOST);
+	seen.n = 0;
+	kube_judge(&seen, AT(31), &v);
+	assert_int_equal(v.class, FAILURE_LOST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reason), cmocka_unit_test(test_pods_that_are_missing),
-		cmocka_unit_test(test_pods_that_are_missing_at_a_good_end)
+		cmocka_unit_test(test_pods_that_are_missing_at_a_good_end),
+		cmocka_unit_test(test_elastic), cmocka_unit_test(test_elastic_without_pods)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
