@@ -341,7 +341,7 @@ test_expect --needs script 'the newest numbers of a training in a pod are shown 
 		    distributed: {framework: torch, procs_per_node: 1}
 	E
 	start trains env TERM=xterm CAIRN_TEST_KUBE_SERIES=1s script -qec "cairn run trains.yaml" /dev/null
-	wait_until 60 grep -q "loss=0\.[0-9]" trains.out
+	wait_until 150 grep -q "loss=0\.[0-9]" trains.out
 	test_missing trains.rc
 	wait_until 60 test -s trains.rc
 	test_is "$(cat trains.rc)" 0
