@@ -22,7 +22,7 @@ elastic() {
 		    run: /usr/bin/python3 train.py \${{ outputs.model }}
 		    image: $REGISTRY/torch:1
 		    code: [train.py]
-		    env: {PET_RDZV_CONF: "last_call_timeout=3"}
+		    env: {PET_RDZV_CONF: "last_call_timeout=3", OF: $1} # a key of its own
 		    outputs: {model: model.txt}
 		    checkpoint: ckpt/
 		    distributed: {framework: torch, nodes: {min: 2, max: 3}}
@@ -102,7 +102,7 @@ test_expect 'below the minimum, or without the first node, all begin again from 
 	await_world 1 3
 	kubectl delete "$(pod_of 0)" --wait=false >/dev/null
 	wait_until 120 grep -q "attempt 3 follows" less.out
-	test_grep "node 0 of 3: .*; attempt 3 follows" less.out # that it was lost is a budget of its own
+	test_grep "its pod was deleted.*; attempt 3 follows" less.out # as lost: preempted has been used up
 	await_world 1 3
 	first_says >worlds
 	go
