@@ -45,6 +45,13 @@ import json
 v = tuple(int(n) for n in json.load(open(\"out\"))[\"libraries\"][\"sqlite\"].split(\".\"))
 assert v >= (3, 51, 3), v"
 '
+# The C library must run what tells libcrypto of the cpu: without it hashing takes five times as long.
+test_expect 'it hashes by the instructions that the cpu has for that' '
+	says="the cpu has no SHA instructions"
+	if grep -qwE "sha_ni|sha2" /proc/cpuinfo; then says="libcrypto uses the SHA instructions"; fi
+	"$PROGRAM" doctor >out || test $? = 1
+	test_grep "ok +sha +$says" out
+'
 test_expect 'one file has the built-in steps: by cairn step, by its other name, and as the engine calls them' '
 	"$PROGRAM" step --help >out
 	test_grep shard out

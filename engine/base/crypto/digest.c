@@ -1,16 +1,48 @@
-/* SHA-256 by libcrypto's own low-level functions rather than EVP. Both reach the same assembly (SHA
+/* engine/base/crypto/digest.c — SHA-256, and the text forms of digests.
+ *
+ * By libcrypto's own low-level functions rather than EVP. Both reach the same assembly (SHA
  * extensions where the cpu has them), but EVP needs a fetched algorithm and a context per thread,
  * and takes a tenth longer for the ~300-byte records that keys are made of even when both are kept.
- * libcrypto 3 marks these functions as deprecated and keeps them; nothing here runs at program
- * start. */
+ * libcrypto 3 marks these functions as deprecated and keeps them. They rely on what
+ * find_instructions() does when the program starts. */
 #include "base/crypto/digest.h"
+#include <stdlib.h>
 #include "base/text/str.h"
 
 #define OPENSSL_SUPPRESS_DEPRECATED 1
+#include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include "base/mem.h"
 
 _Static_assert(SHA256_DIGEST_LENGTH == DIGEST_BYTES, "SHA-256 has 32 bytes");
+
+/* libcrypto finds out what the cpu can do in the `.init` section of its assembly. A static program
+ * of musl that zig links doesn't run that section, and would hash with plain instructions, five
+ * times slower. Where it has run, this does nothing. Nothing of libcrypto is cleaned up at exit:
+ * workers may still use it. */
+__attribute__((constructor)) static void find_instructions(void)
+{
+	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
+bool digest_is_by_cpu(void)
+{
+	const char *facts = OPENSSL_info(OPENSSL_INFO_CPU_SETTINGS), *at;
+
+#if defined(__x86_64__)
+	/* OPENSSL_ia32cap=A:B: the low half of B is EBX of cpuid's leaf 7 (OPENSSL_ia32cap(3)). */
+	at = facts ? strstr(facts, "OPENSSL_ia32cap=") : NULL;
+	at = at ? strchr(at, ':') : NULL;
+	return at && strtoull(at + 1, NULL, 16) & (1u << 29);
+#elif defined(__aarch64__)
+	/* ARMV8_SHA256 of OpenSSL's arm_arch.h. */
+	at = facts ? strstr(facts, "OPENSSL_armcap=") : NULL;
+	return at && strtoull(at + strlen("OPENSSL_armcap="), NULL, 16) & (1u << 4);
+#else
+	(void)at;
+	return false;
+#endif
+}
 
 void digest_bytes(const void *bytes, size_t n, struct digest *ret)
 {

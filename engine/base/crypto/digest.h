@@ -74,6 +74,8 @@ static inline bool content_same_bytes(const struct content_id *a, const struct c
 
 /* One-shot SHA-256 of `n` bytes. Uses the cpu's SHA instructions through libcrypto. */
 void digest_bytes(const void *bytes, size_t n, struct digest *ret);
+/* Tells whether it does: whether the cpu has them, and libcrypto knows. */
+bool digest_is_by_cpu(void);
 
 /* Streaming SHA-256. `new` never fails; `final` may be called once, then the object is reset for
  * another use. */

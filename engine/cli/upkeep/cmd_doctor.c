@@ -331,9 +331,15 @@ static void check_libraries(struct doctor *d)
 		     sqlite3_libversion_number() < 3037000 ? "install SQLite 3.37 or newer" : NULL,
 		     "%s", sqlite3_libversion());
 	doctor_found(d, DOCTOR_OK, "openssl", NULL, "%s", OpenSSL_version(OPENSSL_VERSION_STRING));
-	doctor_found(d, DOCTOR_OK, "sha", NULL, "%s",
-		     sha ? "the cpu has SHA instructions"
-			 : "the cpu has no SHA instructions: hashing is several times slower");
+	if (sha && !digest_is_by_cpu())
+		doctor_found(d, DOCTOR_PROBLEM, "sha", "unset OPENSSL_ia32cap and OPENSSL_armcap",
+			     "the cpu has SHA instructions, but libcrypto doesn't use them: "
+			     "hashing is several times slower");
+	else
+		doctor_found(d, DOCTOR_OK, "sha", NULL, "%s",
+			     sha ? "libcrypto uses the SHA instructions of the cpu"
+				 : "the cpu has no SHA instructions: hashing is several times "
+				   "slower");
 }
 
 static void check_system(struct doctor *d)

@@ -12,6 +12,14 @@ test_expect 'a sound project: exit 0, nothing is made' '
 	cairn -q doctor >out
 	test_no_grep "^ok" out
 '
+test_expect 'hashing with plain instructions, though the cpu has better ones, is a problem' '
+	grep -qw sha_ni /proc/cpuinfo || return 0
+	cairn doctor >out
+	test_grep "ok +sha +libcrypto uses the SHA instructions" out
+	OPENSSL_ia32cap=:~0x20000000 test_code 1 cairn doctor >out
+	test_grep "problem +sha +the cpu has SHA instructions, but libcrypto doesn.t use them" out
+	test_grep "unset OPENSSL_ia32cap" out
+'
 test_expect '--json' '
 	cairn doctor --json >out
 	test_is "$(json out "d[\"healthy\"]")" true
