@@ -54,8 +54,8 @@ killed() {
 	cairn get all/o -o got --replace
 	test_cmp want got
 	test_is "$(sort -u "$HOME/done" | wc -l)" "$TASKS"
-	# A task can have written its line and not be on record yet: three at work at most, each once more.
-	[ "$(wc -l <"$HOME/done")" -le $((TASKS + 3)) ] || { sort "$HOME/done" | uniq -c | sort -rn | sed -n 1,10p; return 1; }
+	# A task can have written its line and not be on record yet: three at work at most, and three that are taken in, each once more.
+	[ "$(wc -l <"$HOME/done")" -le $((TASKS + 6)) ] || { sort "$HOME/done" | uniq -c | sort -rn | sed -n 1,10p; return 1; }
 	test_is "$(sort "$HOME/done" | uniq -c | awk '$1 > 2' | wc -l)" 0
 	cairn store verify >v
 	cairn doctor >doctor

@@ -41,9 +41,9 @@ killed_at() {
 	rm -f run.rc run.pid
 	cairn get all/o -o - >n
 	test_is "$(cat n)" 13
-	# Two tasks can have been at work when it died; everything else exactly once.
+	# Two tasks can have been at work when it died, and two were taken in; everything else exactly once.
 	test_is "$(sort -u "$HOME/done" | wc -l)" 26
-	[ "$(wc -l <"$HOME/done")" -le 28 ]
+	[ "$(wc -l <"$HOME/done")" -le 30 ]
 	cairn store verify >v
 	cairn doctor >doctor
 	# An engine that died in its last moment leaves its trash to the next one; workspaces it never leaves.

@@ -92,7 +92,7 @@ test_expect --needs bash 'bash: names of another file: steps, params, sweeps' '
 	offers fit/model cairn -C sub get fit/
 '
 test_expect --needs bash 'bash: outputs, built-in steps, enumerations, file names with blanks' '
-	offers "augment evaluate shard train" cairn step ""
+	offers "augment evaluate ray shard spark-submit train" cairn step ""
 	offers "kubernetes local" cairn run --on ""
 	offers "off read-only read-write" cairn run --cache ""
 	touch "two words.yaml"

@@ -226,7 +226,7 @@ test_expect 'every answer is as the schema says, and has all that it says' '
 		--but=cairn.store-pull/1 --but=cairn.store-probe/1 --but=cairn.schedule-trigger/1 --but=cairn.sweep/1.counts.stopped \
 		--but=cairn.store-stat/1.shared --but=cairn.schedule-notices/1.notices --but=cairn.reproduce/1.environment \
 		--but=cairn.store-verify/1.origins.problems --but=Run.exports --but=Export --but=cairn.plan/1.environments \
-		--but=Run.caused_by # tests/serve/schedule/events.t has it
+		--but=Run.caused_by --but=Run.expected_end # tests/serve/schedule/events.t and tests/serve/api/run_tasks.t have them
 '
 test_expect 'a member that the schema lacks is found, and one that is missing' '
 	mkdir bad

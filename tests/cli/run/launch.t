@@ -63,7 +63,7 @@ test_expect 'surroundings that contradict themselves are one error' '
 	JOB_COMPLETION_INDEX=2 CAIRN_GANG_HOSTS=h%u test_code 3 "$LAUNCH" train --with-json "{\"nodes\":2}" -- true 2>err
 	test_grep "JOB_COMPLETION_INDEX is .2.: a number from 0 to 1" err
 	test_code 1 "$LAUNCH" shard -i data=x -o train=y -w samples_per_shard=1 2>err
-	test_grep "its one step is .train." err
+	test_grep "its steps are .train., .ray. and .spark-submit." err
 '
 
 # --- launchers that speak with each other ---------------------------------------------------------------------------------------
