@@ -240,7 +240,7 @@ test_expect 'the Jobs of a run are deleted once each, however many there are and
 	KUBECONFIG=many.yaml timeout 60 "$tool" delete-run p r >out
 	test_is "$(cat out)" 1001
 	test_is "$(asked many "DELETE")" 1001
-	test_is "$(asked many "\"GET\"")" 9 # three pages of Jobs, and a look for each of six kinds of objects of operators
+	test_is "$(asked many "\"GET\"")" 12 # three pages of Jobs, and a look for each of nine kinds of objects of operators
 	KUBECONFIG=many.yaml timeout 60 "$tool" delete-run p r >out # what is on its way out is left alone
 	test_is "$(cat out)" 0
 '
