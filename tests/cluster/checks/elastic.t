@@ -2,6 +2,8 @@
 # Steps over nodes that come and go, on a real cluster, with PyTorch's torchrun: pods without a place, pods that are deleted and evicted, an engine that is killed.
 . "$(dirname "$0")/../../lib.sh"
 . "$SRC/tests/cluster/cluster.sh"
+# Beside other tests it takes ten minutes; and the first node may be the one that finds no place (docs/guide/kubernetes.md), which ends it.
+[ "${CAIRN_TEST_FULL:-0}" != 0 ] || test_skip_all 'takes ten minutes: tests/run --full'
 [ -x "$(dirname "$CAIRN")/cairn-launch" ] || test_skip_all 'no cairn-launch: libjansson.a was not there when it was built'
 lacks=$(cluster_do "$SRC/tests/cluster/images/torch_image" --check)
 [ -z "$lacks" ] || test_skip_all "$lacks"
