@@ -15,6 +15,7 @@
  * What it doesn't do: bring files back. The job writes where both sides see it.
  */
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
