@@ -48,13 +48,10 @@ const char *const *elastic_command(const struct gang *g, struct arena *arena)
 {
 	VEC(const char *) v = { 0 };
 	const char *const *all;
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	self[MAX(n, 0)] = 0;
 	VEC_PUSH(&v, "torchrun");
 	VEC_PUSH(&v, "--no_python");
-	VEC_PUSH(&v, arena_strdup(arena, self));
+	VEC_PUSH(&v, gang_own_program(arena));
 	VEC_PUSH(&v, ELASTIC_RANK);
 	for (const char *const *word = g->args->command; *word; word++)
 		VEC_PUSH(&v, *word);

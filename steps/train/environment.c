@@ -273,6 +273,14 @@ bool gang_cpus(const struct gang *g, const struct member *m, struct cpus *ret)
 	return true;
 }
 
+const char *gang_own_program(struct arena *arena)
+{
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	return arena_strndup(arena, self, (size_t)MAX(n, 0));
+}
+
 char **gang_environment(const struct gang *g, const struct member *m)
 {
 	struct env e = { 0 };
@@ -349,10 +357,7 @@ static void add_nodes(const struct gang *g, struct words *w)
 					     "plm_rsh_agent",
 					     NULL };
 	_cleanup_(str_deinit) struct str hosts = { 0 };
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	self[MAX(n, 0)] = 0;
 	for (unsigned i = 0; i < g->size.nodes; i++) {
 		if (i)
 			str_addc(&hosts, ',');
@@ -360,7 +365,7 @@ static void add_nodes(const struct gang *g, struct words *w)
 		str_addf(&hosts, ":%u", g->size.procs_per_node);
 	}
 	add_words(w, fixed);
-	VEC_PUSH(&w->v, arena_printf(w->arena, "%s mpi-agent", self));
+	VEC_PUSH(&w->v, arena_printf(w->arena, "%s mpi-agent", gang_own_program(w->arena)));
 	VEC_PUSH(&w->v, "--host");
 	VEC_PUSH(&w->v, arena_strdup(w->arena, hosts.s));
 }

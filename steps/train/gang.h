@@ -144,6 +144,8 @@ uint16_t gang_port(const struct gang *g, enum role role, unsigned index);
 /* environment.c: "NAME=value" of one member, ours included; free with gang_environment_free(). */
 char **gang_environment(const struct gang *g, const struct member *m);
 void gang_environment_free(char **env);
+/* environment.c: the path of this program, for mpirun and torchrun, which call it again. */
+const char *gang_own_program(struct arena *arena);
 /* The command to start, or mpirun around it. */
 const char *const *gang_command(const struct gang *g, const struct member *m, struct arena *arena);
 /* The text that mpirun's ranks on this node have in their environment. The caller frees. */
