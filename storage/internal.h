@@ -218,13 +218,14 @@ static inline uint64_t get_le64(const void *p)
 /* Files up to this size go through memory: one read, one write. */
 #define CONTENT_SMALL_BYTES (256 * KIB)
 
-/* gc.c: only the mark phase. On success the caller owns the sets; in *ret only `lost` is
+/* gc.c: only the mark phase. `ret_held`: content that isn't live, but is named by a dead record
+ * that stays (options.goes). On success the caller owns the sets; in *ret only `lost` is
  * meaningful. */
 struct store_gc_options;
 struct store_gc_result;
 int store_mark(struct store *s, const struct store_gc_options *o,
-	       struct digest_set *ret_live[STORE_SPACES], struct store_gc_result *ret,
-	       struct err *err);
+	       struct digest_set *ret_live[STORE_SPACES], struct digest_set *ret_held[STORE_SPACES],
+	       struct store_gc_result *ret, struct err *err);
 
 int store_dir_open(const char *path, bool create, struct store **ret, struct err *err);
 struct store *store_memory_new(void);

@@ -8,8 +8,7 @@
  * lapses when it likes, for its holder and for others at once. FORMAT.md says what is taken for
  * granted.
  *
- * What must hold: a record that is kept, or isn't listed to go, can be read; an index that is there
- * has its pack.
+ * What must hold: a record that is there can be read; an index that is there has its pack.
  *
  *   spin -a storage/protocol.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m100000
  *
@@ -32,7 +31,8 @@
 #define INDEX_GOES_FIRST (OFF != 12) /* it removes an index before its pack */
 #define ORPHANS_WAIT (OFF != 13) /* a pack without an index goes only when no lease is as old */
 #define NEW_NAMES (OFF != 14) /* what is saved goes into a new pack: no name is written twice */
-#define GIVEN_UP (OFF != 15) /* a record that is listed isn't brought back because it is young */
+#define HELD (OFF != 15) /* what a record names that is dead, but stays for now, stays too */
+#define RECORD_GOES_FIRST (OFF != 16) /* a record is removed before what it names */
 
 #define NAMES 2
 #define CLIENTS 3
@@ -46,17 +46,18 @@ byte names = 1;
 bool lease[CLIENTS];
 typedef packs { bool p[NAMES] };
 packs before[CLIENTS], wrote[CLIENTS];
+bool before_record[CLIENTS]; /* before the record went onto the list */
 
 #define READABLE(i) (idx[i] && pack[i])
 #define CHECK \
-	assert(!record || (record_listed && !kept) || READABLE(0) || READABLE(1)); \
+	assert(!record || READABLE(0) || READABLE(1)); \
 	assert((!idx[0] || pack[0]) && (!idx[1] || pack[1]))
 
 /* A machine sleeps, or is cut off, for longer than its lease lasts. Or it has ended. */
 inline drop_lease(c, i)
 {
 	d_step {
-		lease[c] = false;
+		lease[c] = false; before_record[c] = false;
 		for (i : 0 .. NAMES - 1) { before[c].p[i] = false; wrote[c].p[i] = false }
 		i = 0
 	}
@@ -77,7 +78,7 @@ active proctype night()
 inline take_lease(me, i)
 {
 	d_step {
-		lease[me] = true;
+		lease[me] = true; before_record[me] = !record_listed;
 		for (i : 0 .. NAMES - 1) { before[me].p[i] = !listed[i]; wrote[me].p[i] = false }
 		i = 0
 	}
@@ -154,6 +155,7 @@ begin:
 inline read_leases(i, c)
 {
 	d_step {
+		guarded_record = WAITS && (before_record[0] || before_record[1] || before_record[2]);
 		for (i : 0 .. NAMES - 1) {
 			guarded[i] = false;
 			orphan[i] = pack[i] && !idx[i];
@@ -171,7 +173,7 @@ inline look(i, keeper)
 {
 	if :: young = true :: young = false fi; /* to a collector that slept since it looked for roots */
 	d_step {
-		goes_record = record && !kept && (!young || (record_listed && GIVEN_UP));
+		dead_record = record && !kept && !young;
 		keeper = NAMES;
 		for (i : 0 .. NAMES - 1) {
 			if :: idx[i] && !listed[i] && keeper == NAMES -> keeper = i :: else fi
@@ -194,30 +196,49 @@ inline publish(i, c)
 			fi;
 			listed[i] = dead[i] && (STAYS_LISTED || !goes[i])
 		}
-		record_listed = goes_record;
-		goes_record = false;
+		if
+		:: dead_record && !record_listed ->
+			for (c : 0 .. CLIENTS - 1) { before_record[c] = lease[c] }
+		:: else
+		fi;
+		record_listed = dead_record;
 		i = 0; c = 0;
 		CHECK
 	}
 }
 
+/* Not if somebody has published it again. */
+inline remove_record()
+{
+	if :: goes_record && record_listed -> record = false; record_listed = false :: else fi;
+	goes_record = false
+}
+
 /* One at a time: it holds a lock, and one that was held up for too long stops. */
 active proctype collector()
 {
-	bool guarded[NAMES], orphan[NAMES], dead[NAMES], goes[NAMES], goes_record, young;
+	bool guarded[NAMES], orphan[NAMES], dead[NAMES], goes[NAMES], young;
+	bool guarded_record, dead_record, goes_record;
 	byte i, c;
 
 round:
 	atomic { if :: LEASES_FIRST -> read_leases(i, c) :: else -> look(i, c) fi }
 	atomic {
 		if :: LEASES_FIRST -> look(i, c) :: else -> read_leases(i, c) fi;
+		goes_record = dead_record && !guarded_record && record_listed;
 		for (i : 0 .. NAMES - 1) {
-			goes[i] = dead[i] && !guarded[i] && (listed[i] || !TWICE);
+			goes[i] = dead[i] && !guarded[i] && (listed[i] || !TWICE) &&
+				(!HELD || !dead_record || goes_record);
 			guarded[i] = false
 		}
+		guarded_record = false;
 		i = 0
 	}
 	publish(i, c);
+	dead_record = false;
+	atomic {
+		if :: RECORD_GOES_FIRST -> remove_record() :: else fi
+	}
 	do
 	:: atomic {
 			i < NAMES && goes[i] ->
@@ -230,6 +251,7 @@ round:
 	:: atomic { (true) -> break } /* all is done; or it died, and another one begins */
 	od;
 	atomic {
+		remove_record();
 		for (i : 0 .. NAMES - 1) { dead[i] = false; goes[i] = false; orphan[i] = false }
 		i = 0;
 		goto round

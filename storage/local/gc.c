@@ -10,8 +10,10 @@
  * renews what is on it when it finds it.
  *
  * The list lies beside the spaces; each object in it has the time of the mark that first found it
- * dead. Records are removed before what they name, so that a crash leaves
- * only content that nothing names. Changes of names (tags) are never collected.
+ * dead. Every record that is there can be read: records are removed before what they name, so that
+ * a crash leaves only content that nothing names; and what a dead record names is held while the
+ * record stays. It may have been listed before the record, which a run published since. Changes of
+ * names (tags) are never collected.
  *
  * One thread, and one collector per store (lock_gc). If an object can't be read, and isn't just
  * missing or damaged, gc fails before the sweep. store_mark() runs only the mark, for
@@ -40,10 +42,13 @@ struct collector {
 	struct store_gc_result *res;
 	int64_t young_ns; /* objects made after this are young */
 	struct digest_set *live[STORE_SPACES];
-	struct digest_set *keys;    /* of action records to keep */
-	closure_trees trees;        /* live trees still to walk */
-	struct condemned condemned; /* the last list: objects found dead before */
-	struct condemned next;      /* the next one */
+	struct digest_set *held[STORE_SPACES]; /* named by dead records that stay for now */
+	struct digest_set **into;              /* where a walk marks: live or held */
+	bool holds;                            /* false: this collection removes nothing */
+	struct digest_set *keys;               /* of action records to keep */
+	closure_trees trees;                   /* marked trees still to walk */
+	struct condemned condemned;            /* the last list: objects found dead before */
+	struct condemned next;                 /* the next one */
 	int64_t listed_ns; /* the last list was out by then; 0: that isn't known, maybe not yet */
 	int64_t used_ns;   /* when the oldest active run began; INT64_MAX: none */
 	VEC(struct listed {
@@ -68,15 +73,9 @@ static bool is_live(const struct collector *c, enum store_space space, const str
 	return digest_set_has(c->live[space], d);
 }
 
-static bool is_given_up(const struct collector *c, enum store_space space, const struct digest *d,
-			int64_t mtime_ns)
-{
-	return c->o->is_given_up && c->o->is_given_up(c->o->given_up_arg, space, d, mtime_ns);
-}
-
 static bool mark(struct collector *c, enum store_space space, const struct digest *d)
 {
-	return digest_set_add(c->live[space], d);
+	return (c->into == c->live || !is_live(c, space, d)) && digest_set_add(c->into[space], d);
 }
 
 static int mark_content(void *arg, const struct content_id *id)
@@ -141,21 +140,12 @@ static int mark_manifest(struct collector *c, const struct digest *hash, struct 
 	return mark(c, STORE_RUN, hash) ? mark_named(c, hash, mark_key, err) : 0;
 }
 
-/* For a manifest that was given up, keeps what is left of its content, but not the record. */
 static int mark_young_manifest(void *arg, const struct digest *name, uint64_t size_bytes,
 			       int64_t mtime_ns)
 {
 	struct collector *c = arg;
-	uint64_t lost = c->res->lost;
-	int r;
 
-	if (!is_young(c, mtime_ns) || !c->o->names)
-		return 0;
-	if (is_live(c, STORE_RUN, name) || !is_given_up(c, STORE_RUN, name, mtime_ns))
-		return mark_manifest(c, name, &c->err);
-	r = mark_named(c, name, NULL, &c->err);
-	c->res->lost = lost;
-	return r;
+	return is_young(c, mtime_ns) && c->o->names ? mark_manifest(c, name, &c->err) : 0;
 }
 
 static bool outputs_are_live(const struct collector *c, const struct action_record *a)
@@ -169,6 +159,82 @@ static bool outputs_are_live(const struct collector *c, const struct action_reco
 	return a->n_outputs > 0;
 }
 
+/* Whether each active run read a list with this entry when it began. Such a run renews the object
+ * if it finds it; one that began earlier may use the object as it is. */
+static bool all_runs_know(const struct collector *c, const struct condemned_entry *e)
+{
+	int64_t tick_ns = ns_of_tick(c->used_ns % NS_PER_S == 0);
+
+	return c->used_ns == INT64_MAX || (e->listed_ns && e->listed_ns + tick_ns < c->used_ns);
+}
+
+/* For a dead object: its entry on the next list, and whether it was on the last one for long enough
+ * to go now. */
+static bool is_due(const struct collector *c, enum store_space space, const struct digest *name,
+		   int64_t mtime_ns, struct condemned_entry *ret)
+{
+	const int64_t now_ns = c->o->now_ns;
+
+	condemned_list_key((uint8_t)space, name, ret->key);
+	if (!condemned_list_find(&c->condemned, ret->key, ret)) {
+		ret->dead_ns = now_ns;
+		ret->listed_ns = 0;
+		return false;
+	}
+	ret->listed_ns = ret->listed_ns ? ret->listed_ns : c->listed_ns;
+	ret->dead_ns = MIN(ret->dead_ns, now_ns); /* one in the future: the clock was wrong */
+	if (mtime_ns > ret->dead_ns)
+		ret->dead_ns = now_ns;
+	return ret->dead_ns <= now_ns - c->o->mark_gap_ns && all_runs_know(c, ret);
+}
+
+/* Whether this collection removes that dead record. */
+static bool goes(const struct collector *c, enum store_space space, const struct digest *name,
+		 int64_t mtime_ns)
+{
+	struct condemned_entry e;
+
+	return c->o->goes ? c->o->goes(c->o->goes_arg, space, name, mtime_ns)
+			  : is_due(c, space, name, mtime_ns, &e);
+}
+
+/* For a dead record that stays: marks what it names as held. What is lost already isn't counted,
+ * and a record that can't be understood names nothing. `r`: of the walk. */
+static int end_hold(struct collector *c, int r, uint64_t lost, const struct err *e)
+{
+	const bool unreadable = e->code == ERR_CORRUPT || e->code == ERR_INVALID ||
+				e->code == ERR_TOO_LARGE || e->code == ERR_NEWER;
+
+	c->into = c->live;
+	c->res->lost = lost;
+	c->trees.n = 0;
+	return r < 0 && !unreadable ? err_pass(&c->err, e) : 0;
+}
+
+static int hold_manifest(void *arg, const struct digest *name, uint64_t size_bytes,
+			 int64_t mtime_ns)
+{
+	struct collector *c = arg;
+	const uint64_t lost = c->res->lost;
+	struct err e = { 0 };
+
+	if (!c->o->names || is_live(c, STORE_RUN, name) || goes(c, STORE_RUN, name, mtime_ns))
+		return 0;
+	c->into = c->held;
+	return end_hold(c, mark_named(c, name, NULL, &e), lost, &e);
+}
+
+static int hold_action(struct collector *c, const struct action_record *a)
+{
+	const struct closure_sink sink = { mark_content, NULL, c };
+	const uint64_t lost = c->res->lost;
+	struct err e = { 0 };
+
+	c->into = c->held;
+	closure_of_action(a, &sink);
+	return end_hold(c, mark_trees(c, &e), lost, &e);
+}
+
 static int mark_action(struct collector *c, const struct digest *name, int64_t mtime_ns)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -176,9 +242,6 @@ static int mark_action(struct collector *c, const struct digest *name, int64_t m
 	const struct closure_sink sink = { mark_content, NULL, c };
 	struct action_record a;
 	struct err e = { 0 };
-	uint64_t lost = c->res->lost;
-	bool given_up;
-	int r;
 
 	if (store_get(c->s, STORE_ACTION, name, ACTION_RECORD_MAX, &bytes, &e) < 0 ||
 	    action_decode(bytes.s, bytes.len, arena, &a, &e) < 0)
@@ -189,15 +252,10 @@ static int mark_action(struct collector *c, const struct digest *name, int64_t m
 	    !is_young(c, mtime_ns) && !digest_set_has(c->keys, &a.key) &&
 	    !(c->o->keep_action && c->o->keep_action(c->o->arg, &a.key)) &&
 	    !outputs_are_live(c, &a))
-		return 0;
-	given_up = !digest_set_has(c->keys, &a.key) && is_given_up(c, STORE_ACTION, name, mtime_ns);
-	if (!given_up)
-		mark(c, STORE_ACTION, name);
+		return c->holds && !goes(c, STORE_ACTION, name, mtime_ns) ? hold_action(c, &a) : 0;
+	mark(c, STORE_ACTION, name);
 	closure_of_action(&a, &sink);
-	r = mark_trees(c, &c->err);
-	if (given_up)
-		c->res->lost = lost;
-	return r;
+	return mark_trees(c, &c->err);
 }
 
 static int mark_records(struct collector *c)
@@ -244,7 +302,8 @@ static int mark_all(struct collector *c, struct err *err)
 	for (size_t i = 0; i < c->o->n_manifests; i++)
 		if (mark_manifest(c, &c->o->manifests[i], err) < 0)
 			return -1;
-	if (visit(c, STORE_RUN, mark_young_manifest, err) < 0)
+	if (visit(c, STORE_RUN, mark_young_manifest, err) < 0 ||
+	    (c->holds && visit(c, STORE_RUN, hold_manifest, err) < 0))
 		return -1;
 	if (visit(c, STORE_ACTION, mark_action_later, err) < 0)
 		return -1;
@@ -320,19 +379,9 @@ static int sweep_dead(struct collector *c, const struct digest *name, uint64_t s
 	return 0;
 }
 
-/* Whether each active run read a list with this entry when it began. Such a run renews the object
- * if it finds it; one that began earlier may use the object as it is. */
-static bool all_runs_know(const struct collector *c, const struct condemned_entry *e)
-{
-	int64_t tick_ns = ns_of_tick(c->used_ns % NS_PER_S == 0);
-
-	return c->used_ns == INT64_MAX || (e->listed_ns && e->listed_ns + tick_ns < c->used_ns);
-}
-
 static int sweep_object(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
 {
 	struct collector *c = arg;
-	const int64_t now_ns = c->o->now_ns;
 	struct condemned_entry e;
 
 	if (is_live(c, c->space, name)) {
@@ -345,18 +394,7 @@ static int sweep_object(void *arg, const struct digest *name, uint64_t size, int
 	}
 	c->res->condemned++;
 	c->res->condemned_bytes += size;
-	condemned_list_key((uint8_t)c->space, name, e.key);
-	if (!condemned_list_find(&c->condemned, e.key, &e)) {
-		e.dead_ns = now_ns;
-		e.listed_ns = 0;
-		list_dead(c, &e);
-		return 0;
-	}
-	e.listed_ns = e.listed_ns ? e.listed_ns : c->listed_ns;
-	e.dead_ns = MIN(e.dead_ns, now_ns); /* one in the future: the clock was wrong */
-	if (mtime_ns > e.dead_ns)
-		e.dead_ns = now_ns;
-	if (e.dead_ns > now_ns - c->o->mark_gap_ns || !all_runs_know(c, &e)) {
+	if (!is_due(c, c->space, name, mtime_ns, &e) || digest_set_has(c->held[c->space], name)) {
 		list_dead(c, &e);
 		return 0;
 	}
@@ -415,7 +453,10 @@ static int collect(struct collector *c, struct err *err)
 	 * than the run. */
 	if (c->used_ns != INT64_MAX)
 		c->young_ns = MIN(c->young_ns, c->used_ns - STORE_FRESH_NS - NS_PER_S);
-	if (read_list(c, err) < 0 || mark_all(c, err) < 0)
+	if (read_list(c, err) < 0)
+		return -1;
+	c->holds = condemned_list_len(&c->condemned) > 0;
+	if (mark_all(c, err) < 0)
 		return -1;
 	if (!c->o->dry_run) /* before the blobs: a link keeps a blob's bytes */
 		c->res->views = view_evict(c->s, c->young_ns);
@@ -424,8 +465,10 @@ static int collect(struct collector *c, struct err *err)
 
 static void collector_deinit(struct collector *c)
 {
-	for (int space = 0; space < STORE_SPACES; space++)
+	for (int space = 0; space < STORE_SPACES; space++) {
 		digest_set_free(c->live[space]);
+		digest_set_free(c->held[space]);
+	}
 	digest_set_free(c->keys);
 	condemned_list_deinit(&c->condemned);
 	VEC_FREE(&c->trees);
@@ -443,10 +486,14 @@ static void collector_init(struct collector *c, struct store *s, const struct st
 				 .res = res,
 				 .keys = digest_set_new(),
 				 .young_ns = o->now_ns - o->grace_ns,
-				 .used_ns = INT64_MAX };
+				 .used_ns = INT64_MAX,
+				 .holds = o->goes != NULL,
+				 .into = c->live };
 	*res = (struct store_gc_result){ 0 };
-	for (int space = 0; space < STORE_SPACES; space++)
+	for (int space = 0; space < STORE_SPACES; space++) {
 		c->live[space] = digest_set_new();
+		c->held[space] = digest_set_new();
+	}
 }
 
 int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret,
@@ -463,8 +510,8 @@ int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_
 }
 
 int store_mark(struct store *s, const struct store_gc_options *o,
-	       struct digest_set *ret_live[STORE_SPACES], struct store_gc_result *ret,
-	       struct err *err)
+	       struct digest_set *ret_live[STORE_SPACES], struct digest_set *ret_held[STORE_SPACES],
+	       struct store_gc_result *ret, struct err *err)
 {
 	struct collector c;
 	struct err e = { 0 };
@@ -472,8 +519,10 @@ int store_mark(struct store *s, const struct store_gc_options *o,
 
 	collector_init(&c, s, o, ret);
 	r = mark_all(&c, err ? err : &e);
-	for (int space = 0; space < STORE_SPACES && r == 0; space++)
+	for (int space = 0; space < STORE_SPACES && r == 0; space++) {
 		ret_live[space] = TAKE_PTR(c.live[space]);
+		ret_held[space] = TAKE_PTR(c.held[space]);
+	}
 	collector_deinit(&c);
 	return r;
 }

@@ -69,6 +69,25 @@ struct verifier {
 	int64_t problems;
 };
 
+/* store_has(), but nothing is called missing before fetching it failed: what a bucket lists as
+ * condemned doesn't count as present there, although records may name it. */
+static int has(struct verifier *v, const struct content_id *ids, size_t n, bool *present,
+	       struct err *e)
+{
+	bool whole = true;
+
+	if (store_has(v->s, ids, n, present, e) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		whole = whole && (present[i] || ids[i].kind == CONTENT_NONE);
+	if (whole)
+		return 0;
+	return store_bring(v->s, ids, n, BRING_THESE, e) < 0 ||
+			       store_has(v->s, ids, n, present, e) < 0
+		       ? -1
+		       : 0;
+}
+
 static int verify_tree(struct verifier *v, const struct content_id *id, struct err *e)
 {
 	_cleanup_(tree_freep) struct tree *t = NULL;
@@ -85,7 +104,7 @@ static int verify_tree(struct verifier *v, const struct content_id *id, struct e
 	present = xcalloc(tree_len(t) + 1, sizeof(*present));
 	for (size_t i = 0; i < tree_len(t); i++)
 		ids[i] = tree_at(t, i)->id; /* CONTENT_NONE for a symbolic link */
-	if (store_has(v->s, ids, tree_len(t), present, e) < 0)
+	if (has(v, ids, tree_len(t), present, e) < 0)
 		return -1;
 	for (size_t i = 0; i < tree_len(t); i++)
 		if (ids[i].kind != CONTENT_NONE && !present[i])
@@ -116,7 +135,7 @@ static int has_named(struct verifier *v, const char *what, const char *name,
 
 	if (id->kind == CONTENT_NONE)
 		return 0;
-	if (store_has(v->s, id, 1, &present, e) < 0)
+	if (has(v, id, 1, &present, e) < 0)
 		return -1;
 	return present ? 0
 		       : err_set(e, ERR_NOT_FOUND, "the %s%s of task %s is missing", what, name,
@@ -204,7 +223,7 @@ static int verify_manifest(struct verifier *v, const struct digest *name, struct
 		r = closure_of_manifest(v->s, v->names, bytes.s, bytes.len, &sink, e);
 	present = xcalloc(named.n + 1, sizeof(*present));
 	if (r == 0 && named.n)
-		r = store_has(v->s, named.v, named.n, present, e);
+		r = has(v, named.v, named.n, present, e);
 	for (size_t i = 0; r == 0 && i < named.n; i++)
 		if (!present[i]) {
 			first = first ? first : &named.v[i].digest;

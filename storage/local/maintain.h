@@ -36,12 +36,11 @@ struct store_gc_options {
 	 * younger than the grace time. */
 	bool (*keep_action)(void *arg, const struct digest *key);
 	void *arg;
-	/* Returns true if the record was found dead before and not written since. What it names may
-	 * be gone, so only a root that names the record makes it live again. If it is young, or its
-	 * outputs are kept, gc keeps only the content that is left. NULL: false. */
-	bool (*is_given_up)(void *arg, enum store_space space, const struct digest *name,
-			    int64_t mtime_ns);
-	void *given_up_arg;
+	/* For store_mark(): whether the caller removes that record, if the mark finds it dead.
+	 * NULL: the caller removes nothing now, and needs no answer. */
+	bool (*goes)(void *arg, enum store_space space, const struct digest *name,
+		     int64_t mtime_ns);
+	void *goes_arg;
 	/* Most objects on the condemned list; 0: the readers' limit. The rest waits for a later
 	 * collection. */
 	size_t list_max;

@@ -11,8 +11,9 @@
  * 6. Publish the new list of all dead objects, including those of this sweep, because processes
  * that start now must treat them as absent. What doesn't fit is left to a later collector. Objects
  * are listed in the order of judging, so that no content is listed before the records that name it.
- * 7. Sweep what was on the old list for long enough, if no lease is older than its entry. Records
- * go before what they name, indexes before their packs.
+ * 7. Sweep what was on the old list for long enough, if no lease is older than its entry, and no
+ * dead record that stays for now names it. Records go before what they name, indexes before their
+ * packs.
  *
  * An entry's time is the time of the first published list that has the entry, because only then
  * could others see it. One thread. still_locked() runs before each write and each batch of
@@ -51,7 +52,8 @@ struct collector {
 	int64_t oldest_lease_ns;      /* INT64_MAX: no live leases */
 	bool fresh; /* this process only collects, so its own lease doesn't count */
 	struct digest_set *live[STORE_SPACES];
-	struct condemned next;  /* the next list */
+	struct digest_set *held[STORE_SPACES]; /* named by dead records that stay for now */
+	struct condemned next;                 /* the next list */
 	int64_t sweep_after_ns; /* when the first of them may be removed; 0: it is empty */
 	size_t fresh_left;      /* how many new entries still fit */
 	VEC(struct doomed {
@@ -285,11 +287,31 @@ static int64_t still_condemned(const struct collector *c, enum remote_kind kind,
 	return mtime_ns <= since_ns ? since_ns : 0;
 }
 
-/* For the mark. The collector that condemned it may since have removed what it names. */
-static bool is_given_up(void *arg, enum store_space space, const struct digest *name,
-			int64_t mtime_ns)
+static bool is_young(const struct collector *c, int64_t mtime_ns)
 {
-	return still_condemned(arg, remote_kind_of(space), name, mtime_ns) != 0;
+	return mtime_ns > c->base.now_ns - c->base.grace_ns;
+}
+
+/* Whether a dead object, on the list since then, was there for long enough. It may be young here,
+ * if this collector slept between its roots and its lock. Then it stays, and stays listed. */
+static bool is_due(const struct collector *c, int64_t since_ns, int64_t mtime_ns)
+{
+	return since_ns && since_ns + c->base.mark_gap_ns <= c->now_ns && !is_young(c, mtime_ns);
+}
+
+/* Whether all live processes read a list with it when they began. */
+static bool all_know(const struct collector *c, int64_t since_ns)
+{
+	return c->oldest_lease_ns > since_ns + CLOCK_GRAIN_NS;
+}
+
+/* For the mark: whether this collection removes that dead record. */
+static bool goes(void *arg, enum store_space space, const struct digest *name, int64_t mtime_ns)
+{
+	const struct collector *c = arg;
+	int64_t since_ns = still_condemned(c, remote_kind_of(space), name, mtime_ns);
+
+	return is_due(c, since_ns, mtime_ns) && all_know(c, since_ns);
 }
 
 static int mark(struct collector *c, struct err *err)
@@ -308,30 +330,32 @@ static int mark(struct collector *c, struct err *err)
 	struct view v = { .reader = c->o->reader, .r = c->r, .locked_ns = c->now_ns };
 	int got;
 
-	c->base.is_given_up = is_given_up;
-	c->base.given_up_arg = c;
+	if (condemned_list_len(&c->r->condemned.list)) {
+		c->base.goes = goes;
+		c->base.goes_arg = c;
+	}
 	store_base_init(&v.base, &ops, remote_uri(c->r));
-	got = store_mark(&v.base, &c->base, c->live, &c->res->base, err);
+	got = store_mark(&v.base, &c->base, c->live, c->held, &c->res->base, err);
 	store_base_deinit(&v.base);
 	return got;
 }
 
 /* Judging. */
 
-static bool is_young(const struct collector *c, int64_t mtime_ns)
-{
-	return mtime_ns > c->base.now_ns - c->base.grace_ns;
-}
-
 static bool is_live(const struct collector *c, enum store_space space, const struct digest *name)
 {
 	return digest_set_has(c->live[space], name);
 }
 
+static bool is_held(const struct collector *c, enum store_space space, const struct digest *name)
+{
+	return space <= STORE_TREE && digest_set_has(c->held[space], name);
+}
+
 /* For an object that isn't reached and isn't young: lists it. Dooms it if it was on the last list
- * for long enough and no lease is older. */
+ * for long enough, no lease is older, and no record that stays names it (`held`). */
 static void judge_dead(struct collector *c, enum remote_kind kind, const struct digest *name,
-		       uint64_t size, int64_t mtime_ns, const char *version)
+		       uint64_t size, int64_t mtime_ns, const char *version, bool held)
 {
 	const int64_t since_ns = still_condemned(c, kind, name, mtime_ns);
 	const int64_t due_ns = (since_ns ? since_ns : c->now_ns) + c->base.mark_gap_ns;
@@ -340,21 +364,18 @@ static void judge_dead(struct collector *c, enum remote_kind kind, const struct 
 
 	c->res->base.condemned++;
 	c->res->base.condemned_bytes += size;
-	if (!since_ns && c->fresh_left == 0) {
+	/* What is held makes room for the records that hold it, if they found none. */
+	if (c->fresh_left == 0 && (!since_ns || held)) {
 		c->res->base.unlisted++;
 		return;
 	}
 	c->fresh_left -= !since_ns;
-	if (since_ns) {
-		/* The object may be young here, if this collector slept between its roots and its
-		 * lock. Then it stays, and stays listed. */
-		if (due_ns <= c->now_ns && !is_young(c, mtime_ns)) {
-			if (c->oldest_lease_ns > since_ns + CLOCK_GRAIN_NS) {
-				snprintf(d.version, sizeof(d.version), "%s", version);
-				VEC_PUSH(&c->doomed, d);
-			} else {
-				c->res->kept_for_leases++;
-			}
+	if (is_due(c, since_ns, mtime_ns) && !held) {
+		if (all_know(c, since_ns)) {
+			snprintf(d.version, sizeof(d.version), "%s", version);
+			VEC_PUSH(&c->doomed, d);
+		} else {
+			c->res->kept_for_leases++;
 		}
 	}
 	condemned_list_key((uint8_t)kind, name, entry.key);
@@ -372,12 +393,11 @@ static int judge_alone(void *arg, const struct bucket_object *o)
 		return 0;
 	if (is_live(c, c->space, &name))
 		c->res->base.live++;
-	else if (is_young(c, o->mtime_ns) &&
-		 (c->space == STORE_BLOB || !is_given_up(c, c->space, &name, o->mtime_ns)))
+	else if (is_young(c, o->mtime_ns))
 		c->res->base.young++;
 	else
 		judge_dead(c, remote_kind_of(c->space), &name, o->size, o->mtime_ns,
-			   *o->version ? o->version : o->etag);
+			   *o->version ? o->version : o->etag, is_held(c, c->space, &name));
 	return 0;
 }
 
@@ -600,6 +620,19 @@ static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct er
 	return got;
 }
 
+static bool holds_any(const struct collector *c, const struct pack *p)
+{
+	bool held = false;
+
+	for (size_t k = 0; k < p->n && !held; k++) {
+		struct pack_member m;
+
+		pack_index_at(p->index, k, &m);
+		held = is_held(c, m.space, &m.name);
+	}
+	return held;
+}
+
 static int collect_packs(struct collector *c, struct err *err)
 {
 	size_t n, anew;
@@ -619,7 +652,8 @@ static int collect_packs(struct collector *c, struct err *err)
 		if (p->gone)
 			continue;
 		if (verdict[i] == 1)
-			judge_dead(c, KIND_PACK, &p->name, p->size + p->index_len, p->mtime_ns, "");
+			judge_dead(c, KIND_PACK, &p->name, p->size + p->index_len, p->mtime_ns, "",
+				   holds_any(c, p));
 		else if (is_young(c, p->mtime_ns))
 			c->res->base.young += p->n;
 		else
@@ -685,7 +719,8 @@ static int delete_later(struct deletion *d, const char *key, struct err *err)
 	return d->keys.n >= DELETES_AT_ONCE ? flush_deletes(d, err) : 0;
 }
 
-/* A manifest may have been pushed again meanwhile, under the same name. */
+/* A manifest may have been pushed again meanwhile, under the same name; with the same bytes, and so
+ * with the same etag. */
 static int delete_run(struct collector *c, const struct doomed *d, const char *key, struct err *err)
 {
 	_cleanup_(str_deinit) struct str strings = { 0 };
@@ -694,12 +729,12 @@ static int delete_run(struct collector *c, const struct doomed *d, const char *k
 
 	if (still_locked(c, err) < 0)
 		return -1;
-	if (c->r->delete_if && *d->version)
-		return bucket_delete_if(c->r->bucket, key, d->version, err) < 0 ? -1 : 0;
 	if (bucket_head(c->r->bucket, key, &o, &strings, &e) < 0)
 		return e.code == ERR_NOT_FOUND ? 0 : err_pass(err, &e);
 	if (is_young(c, o.mtime_ns))
 		return 0;
+	if (c->r->delete_if && *d->version)
+		return bucket_delete_if(c->r->bucket, key, d->version, err) < 0 ? -1 : 0;
 	return bucket_delete_many(c->r->bucket, &key, 1, err);
 }
 
@@ -864,8 +899,10 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 		bucket_delete_many(r->bucket, &key, 1, NULL);
 	}
 	free(c.lock);
-	for (int i = 0; i < STORE_SPACES; i++)
+	for (int i = 0; i < STORE_SPACES; i++) {
 		digest_set_free(c.live[i]);
+		digest_set_free(c.held[i]);
+	}
 	for (size_t i = 0; i < c.plain.n; i++)
 		free(c.plain.v[i]);
 	VEC_FREE(&c.plain);

@@ -336,6 +336,54 @@ static void gc_at(struct fixture *f, int64_t now_ns, uint64_t want_deleted, uint
 	assert_int_equal(r.first_mark, want_condemned > 0 && want_deleted == 0);
 }
 
+static void set_dates(struct fixture *f, const char *space, struct content_id *ids, size_t n,
+		      int64_t ns)
+{
+	for (size_t i = 0; i < n; i++)
+		set_mtime(f, space, &ids[i].digest, ns);
+}
+
+/* A run found content that was condemned while it ran, and its owner keeps the run no longer when
+ * the next mark comes: what a record names stays as long as the record. */
+static void test_a_record_that_stays_holds_what_it_names(void **state)
+{
+	struct fixture *f = *state;
+	int64_t t = f->now_ns;
+	struct content_id ids[] = { blob(f, "inner"), blob(f, "out"), blob(f, "other") }, dir;
+	struct action_output o = { "o", ids[1] };
+	struct action_record a = action('a', &o, 1);
+	struct digest run;
+
+	dir = tree_of(f, &ids[0]);
+	set_dates(f, "blobs", ids, 3, t - 2 * HOUR);
+	set_dates(f, "trees", &dir, 1, t - 2 * HOUR);
+	gc_at(f, t, 0, 4, 0);
+	run = manifest(f, &dir, 1, 'k');
+	assert_int_equal(action_put(f->s, &a, NULL), 0);
+	set_mtime(f, "runs", &run, t + 1);
+	set_mtime(f, "actions", &a.key, t + 1);
+	gc_at(f, t + HOUR * 3 / 2, 1, 6, 0); /* the other blob */
+	assert_true(has(f, dir) && has(f, ids[0]) && has(f, ids[1]) && !has(f, ids[2]));
+	gc_at(f, t + HOUR * 2, 0, 5, 0);
+	assert_true(has(f, dir) && has(f, ids[0]) && has(f, ids[1]));
+	gc_at(f, t + HOUR * 5 / 2, 5, 5, 0);
+	assert_false(has_object(f, STORE_RUN, &run));
+}
+
+/* A dead manifest that can't be understood holds nothing, and goes. */
+static void test_a_dead_manifest_of_a_newer_version_goes(void **state)
+{
+	static const struct closure_names newer = { .refs = refuses, .keys = keys };
+	struct fixture *f = *state;
+	struct content_id a = blob(f, "a");
+	struct digest run = manifest(f, &a, 1, 'k');
+	struct store_gc_options o = options(f);
+
+	o.names = &newer;
+	assert_int_equal(collect(f, o).deleted, 2);
+	assert_false(has_object(f, STORE_RUN, &run));
+}
+
 /* Each object has its own first mark; one that is touched in between begins anew. */
 static void test_two_marks(void **state)
 {
@@ -848,6 +896,8 @@ int main(void)
 		T(test_walk),
 		M(test_walk),
 		T(test_young_records_are_roots),
+		T(test_a_record_that_stays_holds_what_it_names),
+		T(test_a_dead_manifest_of_a_newer_version_goes),
 		T(test_two_marks),
 		T(test_a_full_list),
 		M(test_a_full_list),

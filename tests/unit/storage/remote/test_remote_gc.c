@@ -36,7 +36,8 @@ struct world {
 	bool inside; /* somebody acts in the middle of a collection */
 	unsigned act_per_mille;
 	uint64_t deleted, condemned, kept_for_leases, anew, unlisted;
-	size_t list_max; /* of collectors; 0: theirs */
+	uint64_t outlived; /* runs that were whole although nobody keeps them */
+	size_t list_max;   /* of collectors; 0: theirs */
 };
 
 static uint64_t pick(struct world *w, uint64_t n)
@@ -234,18 +235,23 @@ static void collect(struct world *w, bool dry)
 	store_free(s);
 }
 
-/* Everything that is kept is whole, as somebody sees it who has nothing. */
+/* All that is kept is there, and all that is there is whole, as somebody sees it who has nothing.
+ */
 static void walk(struct world *w)
 {
 	struct store *s = open_store(w, STORE_READ_ONLY);
 	size_t from = w->runs.n > RUNS_KEPT ? w->runs.n - RUNS_KEPT : 0;
 
-	for (size_t i = from; i < w->runs.n; i++) {
+	for (size_t i = 0; i < w->runs.n; i++) {
 		_cleanup_(str_deinit) struct str bytes = { 0 };
 		struct err err = { 0 };
 
-		if (store_get(s, STORE_RUN, &w->runs.v[i], MIB, &bytes, &err) < 0)
+		if (store_get(s, STORE_RUN, &w->runs.v[i], MIB, &bytes, &err) < 0) {
+			if (i < from && err.code == ERR_NOT_FOUND)
+				continue;
 			fail_msg("run %zu of %zu: %s", i, w->runs.n, err.msg);
+		}
+		w->outlived += i < from;
 		if (content_verify(s, &((struct manifest *)bytes.s)->id, &err) < 0)
 			fail_msg("run %zu of %zu, tree %u: %s", i, w->runs.n, w->trees_of_runs.v[i],
 				 err.msg);
@@ -271,7 +277,7 @@ static void world_deinit(struct world *w)
 
 static void test_nothing_live_is_lost(void **state)
 {
-	uint64_t deleted = 0, kept = 0, anew = 0;
+	uint64_t deleted = 0, kept = 0, anew = 0, outlived = 0;
 
 	for (uint64_t seed = 1; seed <= 40; seed += seeds_stride(8)) {
 		struct world w;
@@ -293,12 +299,14 @@ static void test_nothing_live_is_lost(void **state)
 		deleted += w.deleted;
 		kept += w.kept_for_leases;
 		anew += w.anew;
+		outlived += w.outlived;
 		world_deinit(&w);
 	}
 	/* Else nothing was tried. */
 	assert_true(deleted > 1000 / seeds_stride(8));
 	assert_true(kept > 10 / seeds_stride(8));
 	assert_true(anew > 10 / seeds_stride(8));
+	assert_true(outlived > 100 / seeds_stride(8));
 	print_message("%llu objects deleted, %llu kept for leases, %llu packs written anew\n",
 		      (unsigned long long)deleted, (unsigned long long)kept,
 		      (unsigned long long)anew);
@@ -337,6 +345,76 @@ static void test_garbage_goes(void **state)
 	collect(&w, false);
 	bucket_memory_count(NAME, &after);
 	assert_int_equal(after.objects, 2); /* the version, and an empty list of the condemned */
+	world_deinit(&w);
+}
+
+/* Whether the newest run is there; if it is, it is whole. */
+static bool newest_is_whole(struct world *w)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct store *s = open_store(w, STORE_READ_ONLY);
+	struct err err = { 0 };
+	bool there = store_get(s, STORE_RUN, &w->runs.v[w->runs.n - 1], MIB, &bytes, &err) == 0;
+
+	if (there && content_verify(s, &((struct manifest *)bytes.s)->id, &err) < 0)
+		fail_msg("%s", err.msg);
+	store_free(s);
+	return there;
+}
+
+/* Problems that somebody sees who has read only the tree's listing. */
+static int64_t problems_of_a_reader(struct world *w, const struct content_id *id)
+{
+	_cleanup_(tree_freep) struct tree *t = NULL;
+	struct store *s = open_store(w, STORE_READ_ONLY);
+	struct err err = { 0 };
+	int64_t n;
+
+	if (tree_load(s, id, &t, &err) < 0)
+		fail_msg("%s", err.msg);
+	n = store_verify(s, &names, NULL, NULL, NULL, &err);
+	store_free(s);
+	return n;
+}
+
+/* A run found content that a collector then lists, and when the next one comes, nobody keeps the
+ * run any more: what it names stays as long as its record. */
+static void test_a_record_that_stays_holds_what_it_names(void **state)
+{
+	struct err err = { 0 };
+	bool there = false;
+	struct world w;
+	int got;
+
+	world_init(&w, 7);
+	w.act_per_mille = 0;
+	for (size_t i = 0; i < 2; i++) {
+		struct writer *r = &w.writers[i];
+
+		r->s = open_store(&w, STORE_READ_WRITE);
+		r->id = build(i ? NULL : r->s, 0, &err, &got);
+		if (i) {
+			assert_int_equal(content_complete(r->s, &r->id, 1, &there, &err), 0);
+			assert_true(there);
+			w.runs.n = 0;
+			collect(&w, false);
+		}
+		publish_run(&w, r);
+		store_free(TAKE_PTR(r->s));
+		assert_int_equal(problems_of_a_reader(&w, &r->id), 0);
+		pass_time(&w, 3 * HOUR);
+	}
+	w.deleted = 0;
+	for (int i = 0; i < 2; i++) {
+		const size_t n = w.runs.n;
+
+		w.runs.n = 0; /* retention keeps none */
+		collect(&w, false);
+		w.runs.n = n;
+		assert_int_equal(newest_is_whole(&w), i == 0);
+		pass_time(&w, 61 * MINUTE);
+	}
+	assert_true(w.deleted > 3);
 	world_deinit(&w);
 }
 
@@ -624,6 +702,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_garbage_goes),
+		cmocka_unit_test(test_a_record_that_stays_holds_what_it_names),
 		cmocka_unit_test(test_a_full_list),
 		cmocka_unit_test(test_leases),
 		cmocka_unit_test(test_one_new_lease),
