@@ -27,6 +27,7 @@
 #include <unistd.h>
 #include "base/os/fs.h"
 #include "base/os/machine.h"
+#include "base/os/process/command.h"
 #include "base/os/thread.h"
 #include "base/text/text.h"
 #include "base/time/clock.h"
@@ -206,10 +207,9 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 
 const char *cli_program(struct cli *cli)
 {
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	_cleanup_(freep) char *path = command_self();
 
-	return n > 0 ? arena_strndup(cli->arena, path, (size_t)n) : "cairn";
+	return path ? arena_strdup(cli->arena, path) : "cairn";
 }
 
 const char *cli_steps_program(struct cli *cli)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/mem.h"
+#include "base/os/process/command.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -32,7 +33,7 @@ int cmd_import(struct cli *cli, const struct cli_args *args)
 	static const char *const values[] = { "output", "format" };
 	static const char *const flags[] = { "replace", "no-data" };
 	const char *argv[16] = { "python3", "-c", start };
-	_cleanup_(freep) char *self = realpath("/proc/self/exe", NULL);
+	_cleanup_(freep) char *self = command_self();
 	struct err err = { 0 };
 	size_t n = 3;
 

@@ -28,6 +28,7 @@
 #include "base/map.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
+#include "base/os/process/command.h"
 #include "base/os/process/process.h"
 #include "base/text/text.h"
 #include "base/time/clock.h"
@@ -54,7 +55,7 @@ struct launch {
 struct launches {
 	struct loop *loop;
 	struct loop_source *look; /* timer: checks the size of logs */
-	char program[PATH_MAX];
+	char *program;
 	pthread_mutex_t lock;         /* protects the fields below, for launches_find() */
 	VEC(struct launch *) running; /* in the order of their start */
 	VEC(struct launch *) ended;   /* newest last, at most LAUNCH_KEPT */
@@ -381,15 +382,12 @@ int launches_new(struct loop *l, struct launches **ret, struct err *err)
 {
 	struct clock *c = loop_clock(l);
 	struct launches *v = xcalloc(1, sizeof(*v));
-	ssize_t n = readlink("/proc/self/exe", v->program, sizeof(v->program) - 1);
 
-	if (n < 0) {
+	v->program = command_self();
+	if (!v->program) {
 		free(v);
 		return err_errno(err, "cannot find the path of this program");
 	}
-	if (str_has_suffix(v->program,
-			   " (deleted)")) /* replaced while we run: use the new program */
-		v->program[n - (ssize_t)strlen(" (deleted)")] = '\0';
 	v->loop = l;
 	pthread_mutex_init(&v->lock, NULL);
 	v->look = loop_add_timer(l, c->mono_ns(c) + LOG_LOOK_NS, look_at_logs, v);
@@ -409,6 +407,7 @@ void launches_free(struct launches *v)
 	VEC_FREE(&v->running);
 	VEC_FREE(&v->ended);
 	pthread_mutex_destroy(&v->lock);
+	free(v->program);
 	free(v);
 }
 

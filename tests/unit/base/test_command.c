@@ -1,7 +1,10 @@
 /* Helper programs end in time, or are ended. */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/time.h>
+#include "base/os/fs.h"
 #include "base/os/process/command.h"
 #include "base/time/clock.h"
 #include "unit.h"
@@ -62,12 +65,61 @@ static void deadline_counts_behind_a_signal(void **state)
 	must_end_late("exec sleep 4");
 }
 
-int main(void)
+/* What a copy of this test, that is asked so, prints. */
+static void says(const char *copy, const char *how, const char *want)
 {
+	_cleanup_(str_deinit) struct str out = { 0 };
+	const char *const argv[] = { copy, how, NULL };
+	struct command c = { .argv = argv, .timeout_ns = 60 * NS_PER_S, .max_bytes = 10000 };
+	int status;
+
+	assert_int_equal(command_output(&c, &out, &status, NULL), 0);
+	assert_int_equal(status, 0);
+	assert_string_equal(out.s, want);
+}
+
+/* A program that was replaced is started again from where the new one is. */
+static void own_path_of_a_replaced_program(void **state)
+{
+	_cleanup_(freep) char *self = command_self(), *copy = NULL, *odd = NULL;
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	char dir[TEST_DIR_MAX];
+
+	test_dir(dir, sizeof(dir), "command");
+	copy = fs_join(dir, "copy");
+	odd = fs_join(dir, "copy (deleted)");
+	assert_int_equal(fs_read_file(self, 64 * MIB, &bytes, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		const char *path = i ? odd : copy;
+
+		assert_int_equal(fs_write_atomic(path, bytes.s, bytes.len, NULL), 0);
+		assert_int_equal(chmod(path, 0700), 0);
+		says(path, "self", path);
+		says(path, "replaced", path);
+	}
+	fs_remove_tree(dir, NULL);
+}
+
+static int say_own_path(const char *argv0, bool replaced)
+{
+	_cleanup_(freep) char *self = NULL;
+
+	if (replaced && unlink(argv0) < 0)
+		return 1;
+	self = command_self();
+	return self && fputs(self, stdout) >= 0 ? 0 : 1;
+}
+
+int main(int argc, char *argv[])
+{
+	if (argc > 1)
+		return say_own_path(argv[0], str_eq(argv[1], "replaced"));
+
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(output_and_status),
 		cmocka_unit_test(deadline_counts_behind_the_output),
 		cmocka_unit_test(deadline_counts_behind_a_signal),
+		cmocka_unit_test(own_path_of_a_replaced_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -20,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/os/process/process.h"
@@ -215,4 +217,18 @@ int command_output(const struct command *c, struct str *out, int *ret_status, st
 	if (c->on_loop)
 		process_forget_child(pid);
 	return r;
+}
+
+char *command_self(void)
+{
+	static const char gone[] = " (deleted)";
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n <= 0)
+		return NULL;
+	path[n] = '\0';
+	if (str_has_suffix(path, gone) && access(path, F_OK) < 0)
+		n -= (ssize_t)strlen(gone);
+	return xstrndup(path, (size_t)n);
 }

@@ -41,5 +41,8 @@ int command_output(const struct command *c, struct str *out, int *ret_status, st
 /* The program of this name on PATH, or `name` itself when it has a '/'; NULL: there is none that
  * can be executed. The caller frees it. */
 char *command_find(const char *name);
+/* The path of this program, to start it again; if its file was replaced while it runs (an upgrade),
+ * then what is there now. NULL: the kernel doesn't say. The caller frees it. */
+char *command_self(void);
 
 #endif
