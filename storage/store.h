@@ -57,7 +57,7 @@ struct store_options {
 		STORE_OFF
 	} mode;                              /* of the bucket. STORE_OFF: use only the directory */
 	const struct bucket_options *bucket; /* or NULL */
-	int64_t lease_ns;                    /* remote/remote.h; 0: an hour */
+	int64_t lease_ns, mark_gap_ns;       /* remote/remote.h; 0: an hour */
 	/* Reads what a manifest names (closure.h). After this machine slept, a manifest is sent
 	 * only if this can check its contents. NULL: it isn't sent then, and counts as unsent. */
 	const struct closure_names *names;

@@ -880,7 +880,7 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	struct err e = { 0 };
 	int got;
 
-	assert(o->reader && o->lease_expiry_ns >= 0);
+	assert(o->reader && o->lease_expiry_ns >= 0 && o->base.mark_gap_ns >= r->o.mark_gap_ns - 1);
 	*ret = (struct remote_gc_result){ 0 };
 	c.fresh = lease_number(r) == 0;
 	got = remote_attach(r, err);

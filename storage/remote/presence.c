@@ -7,9 +7,10 @@
  * packs, sorted by the first eight bytes of their names; after packs were added (slots.old) it is
  * rebuilt when next needed.
  *
- * Names of separate objects are remembered between processes for half an hour, from the start of
- * the lease under which they were seen. That is safe: a collector removes nothing that it condemned
- * less than an hour ago, and this process has read the list of what was condemned before.
+ * Names of separate objects are remembered between processes for half of mark_gap_ns (half an
+ * hour), from the start of the lease under which they were seen. That is safe: a collector removes
+ * nothing that it condemned less than mark_gap_ns ago, and this process has read the list of what
+ * was condemned before.
  *
  * A damaged copy (`bad`) counts as absent, and its name as condemned. A pack is never removed from
  * `packs`, only marked as gone, so that its index stays valid.
@@ -29,7 +30,6 @@
 #define KNOWN_MAGIC_LEN (sizeof(KNOWN_MAGIC) - 1)
 #define KNOWN_LEN       (NAME_LEN + 8)
 #define KNOWN_FILE_MAX  (64 * MIB)
-#define TRUST_NS        (1800 * NS_PER_S)
 /* HEAD requests in one batch; more would only take memory. */
 #define HEADS_AT_ONCE   4096
 #define INDEXES_AT_ONCE 256
@@ -462,7 +462,8 @@ static void each_remembered(struct remote *r,
 	for (size_t at = KNOWN_MAGIC_LEN; at + KNOWN_LEN <= bytes.len; at += KNOWN_LEN) {
 		int64_t seen_ns = (int64_t)get_le64(bytes.s + at + NAME_LEN);
 
-		if (seen_ns > r->lease.started_ns - TRUST_NS && seen_ns <= r->lease.started_ns)
+		if (seen_ns > r->lease.started_ns - r->o.mark_gap_ns / 2 &&
+		    seen_ns <= r->lease.started_ns)
 			fn(r, bytes.s + at, out);
 	}
 }

@@ -24,6 +24,8 @@
 #define VERSION_LINE "cairn bucket store 1\n"
 #define VERSION_MAX  4096
 #define LEASE_NS     (3600 * NS_PER_S)
+/* Between two marks of a collector: what a mark condemned is removed no earlier. */
+#define MARK_GAP_NS (3600 * NS_PER_S)
 
 /* Names. */
 
@@ -236,6 +238,8 @@ int remote_open(struct bucket *b, const struct remote_options *o, struct remote 
 	r->bucket = b;
 	r->o = *o;
 	r->o.dir = NULL;
+	if (!r->o.mark_gap_ns)
+		r->o.mark_gap_ns = MARK_GAP_NS;
 	if (!r->o.lease_ns)
 		r->o.lease_ns = LEASE_NS;
 	if (!r->o.clock)

@@ -35,6 +35,8 @@ struct remote_options {
 	struct clock *clock; /* NULL: the system's */
 	int64_t lease_ns; /* how long a lease counts without renewal; 0: an hour. All users of the
 			     store must agree */
+	int64_t mark_gap_ns; /* how long any collector leaves an object on the list of the condemned
+				before it removes it, at least; 0: an hour. All users must agree */
 	int64_t lease_every_ns; /* how often the lease is renewed; 0: a sixth of that; -1: only by
 				   remote_renew() */
 };
@@ -108,7 +110,7 @@ int remote_stat(struct remote *r, struct remote_stat *ret, struct err *err);
 /* A clock that also runs while the machine sleeps. */
 int64_t remote_boottime_ns(struct remote *r);
 
-struct remote_gc_options {
+struct remote_gc_options { /* base.mark_gap_ns: not less than that of the store's options */
 	/* Roots, as for a local store: the caller chooses which manifests in the bucket to keep,
 	 * also those of others (young ones are kept anyway). `now_ns` is ignored: the server's
 	 * clock counts. */

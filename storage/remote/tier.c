@@ -502,7 +502,8 @@ int store_tier_open(const char *uri, const struct store_options *o, bool create,
 	dir = xasprintf("%s/remote/%.16s", o->local, digest_hex(&d, hex));
 	ro = (struct remote_options){ .dir = dir,
 				      .writes = o->mode == STORE_READ_WRITE,
-				      .lease_ns = o->lease_ns };
+				      .lease_ns = o->lease_ns,
+				      .mark_gap_ns = o->mark_gap_ns };
 	bo = o->bucket ? *o->bucket : (struct bucket_options){ 0 };
 	uploads = fs_join(dir, "uploads");
 	bo.uploads_dir = uploads;

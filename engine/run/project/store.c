@@ -44,6 +44,15 @@ int run_try_store(const struct config *c, struct err *err)
 	return r < 0 ? err_pass(err, &why) : 0;
 }
 
+/* For tests, which don't wait for hours. 0: not set. */
+static int64_t test_duration(const char *name)
+{
+	const char *text = getenv(name);
+	int64_t ns;
+
+	return text && text_parse_duration(text, &ns, NULL) == 0 ? MAX(ns, 1) : 0;
+}
+
 int run_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
 {
 	struct bucket_options bucket = bucket_of(c);
@@ -57,11 +66,10 @@ int run_open_store(const struct config *c, bool create, struct store **ret, stru
 							      : STORE_READ_WRITE,
 		.bucket = &bucket,
 		.names = &manifest_names,
+		.lease_ns = test_duration("CAIRN_TEST_LEASE"),
+		.mark_gap_ns = test_duration("CAIRN_TEST_MARK_GAP"),
 	};
-	const char *lease = getenv("CAIRN_TEST_LEASE");
 
-	if (lease && text_parse_duration(lease, &o.lease_ns, NULL) < 0)
-		o.lease_ns = 0;
 	/* Nobody waits for a run of `cairn serve`: it has the patience of a store in use. */
 	bucket.first_tries = getenv("CAIRN_SERVED") ? 0 : FIRST_TRIES;
 	if (store_open_with(c->store.uri, &o, create, ret, err) < 0)

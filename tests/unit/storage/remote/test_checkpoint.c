@@ -167,14 +167,16 @@ static bool gc_leaves(struct store *s, int64_t age_ns)
 {
 	struct store_gc_options o = { .grace_ns = NS_PER_S, .mark_gap_ns = 1 };
 	struct store_gc_result res;
-	struct digest_set *live[STORE_SPACES] = { 0 };
+	struct digest_set *live[STORE_SPACES] = { 0 }, *held[STORE_SPACES] = { 0 };
 	uint64_t n;
 
 	o.now_ns = clock_system()->wall_ns(clock_system()) + age_ns;
-	assert_int_equal(store_mark(s, &o, live, &res, NULL), 0);
+	assert_int_equal(store_mark(s, &o, live, held, &res, NULL), 0);
 	n = digest_set_len(live[STORE_TREE]);
-	for (int i = 0; i < STORE_SPACES; i++)
+	for (int i = 0; i < STORE_SPACES; i++) {
 		digest_set_free(live[i]);
+		digest_set_free(held[i]);
+	}
 	return n == 1;
 }
 
