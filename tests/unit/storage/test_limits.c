@@ -261,7 +261,7 @@ static void test_repacking_takes_little_memory(void **state)
 	struct content_id ids[SMALL + 1] = { put_zeros(a, TREE_LISTING_MAX + 1, 'r') };
 	struct remote_gc_options o = { .reader = a,
 				       .base = { .grace_ns = 1,
-						 .mark_gap_ns = 1,
+						 .mark_gap_ns = 3600 * NS_PER_S,
 						 .contents = ids,
 						 .n_contents = SMALL + 1 } };
 	struct remote_gc_result res;
