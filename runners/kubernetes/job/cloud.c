@@ -27,14 +27,6 @@ static void select_node(struct pod_build *b, const char *label, const char *valu
 		kube_set_str(b->selector, label, value);
 }
 
-/* The object member `key`; created if it isn't an object. */
-static json_t *object_in(json_t *o, const char *key)
-{
-	if (!json_is_object(json_object_get(o, key)))
-		json_object_set_new(o, key, json_object());
-	return json_object_get(o, key);
-}
-
 /* A copy of the step's term with the requirements of `mine` added. The server refuses a bad term.
  */
 static json_t *both_terms(const json_t *theirs, const json_t *mine)
@@ -59,8 +51,8 @@ static void require_any(struct pod_build *b, json_t *terms)
 
 	if (!b->affinity)
 		b->affinity = json_object();
-	required = object_in(object_in(b->affinity, "nodeAffinity"),
-			     "requiredDuringSchedulingIgnoredDuringExecution");
+	required = kube_object_in(kube_object_in(b->affinity, "nodeAffinity"),
+				  "requiredDuringSchedulingIgnoredDuringExecution");
 	own = json_object_get(required, "nodeSelectorTerms");
 	json_array_foreach(own, k, theirs) json_array_foreach(terms, i, mine)
 		json_array_append_new(out, both_terms(theirs, mine));

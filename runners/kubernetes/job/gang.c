@@ -1,5 +1,6 @@
 /* runners/kubernetes/job/gang.c — what else a step over several nodes needs: Services by which its
  * pods find each other, and a NetworkPolicy that keeps others away. All are owned by its object.
+ * And in which order the pods of an elastic one get their places.
  *
  * Kubernetes gives the pods of an Indexed Job host names, so one headless Service is enough. Pods
  * of an operator's object get names from that operator, or none. For them there is a Service for
@@ -7,6 +8,8 @@
  * do: they don't know a pod until its program runs, and our programs wait for the addresses.
  */
 #include "runners/kubernetes/job/internal.h"
+
+#define REQUIRED "requiredDuringSchedulingIgnoredDuringExecution"
 
 /* Kubernetes deletes it with its owner. */
 static json_t *owned_metadata(const struct pod_build *b, const char *name, const char *owner_uid)
@@ -95,4 +98,28 @@ int kube_gang_objects(const struct kube_job *j, const char *owner_uid, json_t **
 	}
 	*ret = TAKE_PTR(list);
 	return 0;
+}
+
+/* Node 0 keeps the rendezvous, so places that others hold are of no use while it has none. The
+ * scheduler itself sees to the order, also while no engine runs: all have a required affinity to
+ * the pod of node 0, within a domain that contains every node. Node 0 itself may go anywhere,
+ * because Kubernetes lets a pod pass that is the first one its own terms match
+ * (pkg/scheduler/framework/plugins/interpodaffinity, satisfyPodAffinity()). A pod must match all
+ * terms at once, so this can't be added to terms of the step's own: they stay alone. */
+void kube_place_first_node_first(struct pod_build *b)
+{
+	json_t *pods, *selector;
+
+	if (!kube_is_elastic(b->a))
+		return;
+	if (!b->affinity)
+		b->affinity = json_object();
+	pods = kube_object_in(b->affinity, "podAffinity");
+	if (json_array_size(json_object_get(pods, REQUIRED)))
+		return;
+	selector = gang_selector(b);
+	json_object_set_new(selector, KUBE_INDEX, json_string("0"));
+	json_object_set_new(pods, REQUIRED,
+			    json_pack("[{s:{s:o}, s:s}]", "labelSelector", "matchLabels", selector,
+				      "topologyKey", "kubernetes.io/os"));
 }

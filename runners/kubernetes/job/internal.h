@@ -52,6 +52,8 @@ uint64_t kube_placement_uint(const json_t *placement, const char *key);   /* 0: 
 /* Adds the placement's labels, annotations, node selector, tolerations and affinity to the build;
  * then what the cloud needs. */
 int kube_place(struct pod_build *b, struct err *err);
+/* The object member `key`; created if it isn't an object. Borrowed. */
+json_t *kube_object_in(json_t *o, const char *key);
 /* job/cloud.c: selector, tolerations, affinity, annotations for spot and GPU pools of
  * profile.cloud. */
 int kube_place_cloud(struct pod_build *b, struct err *err);
@@ -62,6 +64,10 @@ bool kube_gpu_type_is_resource(
  * ERR_INVALID: `as` names no kind. */
 int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
 			const struct kube_kind **ret, struct err *err);
+
+/* job/gang.c: for an elastic gang, an affinity by which the others get a place only after node 0.
+ */
+void kube_place_first_node_first(struct pod_build *b);
 
 /* job/job.c */
 int kube_build_init(struct pod_build *b, const struct kube_job *j, struct err *err);

@@ -104,6 +104,13 @@ const struct kube_kind *kube_job_kind(const struct kube_profile *p, const struct
 
 /* Into the pod. */
 
+json_t *kube_object_in(json_t *o, const char *key)
+{
+	if (!json_is_object(json_object_get(o, key)))
+		json_object_set_new(o, key, json_object());
+	return json_object_get(o, key);
+}
+
 /* Refuses our own keys: they tell to whom a pod belongs. */
 static int add_notes(json_t *into, const json_t *from, const char *what, struct err *err)
 {
@@ -156,5 +163,6 @@ int kube_place(struct pod_build *b, struct err *err)
 	if (json_is_object(affinity))
 		b->affinity = json_deep_copy(affinity);
 	add_tolerations(b);
+	kube_place_first_node_first(b);
 	return kube_place_cloud(b, err);
 }

@@ -86,6 +86,30 @@ test_expect 'the pods of every golden Job are accepted where restricted is enfor
 	test_is "$(grep -c "^pod/" out)" $((n_golden - 1))
 '
 
+# Of each pod its node, and what the scheduler says. placed N PATTERN: so many of them are as the pattern says.
+places() { kubectl -n ml get pods -o jsonpath='{range .items[*]}{.spec.nodeName} {.status.conditions[?(@.type=="PodScheduled")].message}{"\n"}{end}'; }
+placed() { test "$(places | grep -c "$2")" = "$1"; }
+# The pods are never started: there is no such image.
+test_expect 'the nodes of an elastic step get their places only after its first node' '
+	kubectl create --dry-run=client -f "$golden/elastic.yaml" -o json >elastic.json
+	python3 - <<-E
+		import json
+		job = json.JSONDecoder().raw_decode(open("elastic.json").read())[0]
+		job = job["items"][0] if job["kind"] == "List" else job
+		for i in range(3):
+		    t = json.loads(json.dumps(job["spec"]["template"]))
+		    t["metadata"] |= {"name": f"node-{i}", "namespace": "ml"}
+		    t["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = str(i)
+		    t["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
+		    json.dump({"apiVersion": "v1", "kind": "Pod", **t}, open(f"node-{i}.json", "w"))
+	E
+	kubectl create -f node-1.json -f node-2.json >/dev/null
+	wait_until 60 placed 2 "^ .*pod affinity rules" || { places; exit 1; }
+	kubectl create -f node-0.json >/dev/null
+	wait_until 60 placed 3 "^node1 $" || { places; exit 1; }
+	kubectl -n ml delete pods --all --force --grace-period=0 >/dev/null 2>&1
+'
+
 # The operators' own definitions, out of their modules; none of them runs here.
 crds=()
 for operator in training mpi jobset trainer ray spark; do

@@ -212,6 +212,12 @@ static const struct golden goldens[] = {
 	  "{\"queue\":\"everybody\",\"labels\":{\"team\":\"all\"}}" },
 	{ "kinds/gang", .nodes = 4, .gpus = 2 },
 	{ "kinds/elastic", .nodes = 8, .min_nodes = 2 },
+	/* A step's own required affinity to pods stays alone. */
+	{ "kinds/elastic-beside",
+	  "{\"affinity\":{\"podAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":[{"
+	  "\"topologyKey\":\"topology.kubernetes.io/zone\",\"labelSelector\":{\"matchLabels\":{"
+	  "\"app\":\"data\"}}}]}}}",
+	  .nodes = 3, .min_nodes = 1 },
 	{ "kinds/as-pytorchjob", "{\"as\":\"pytorchjob\",\"queue\":\"team-a\"}", .nodes = 3,
 	  .gpus = 1 },
 	{ "kinds/as-tfjob", "{\"as\":\"tfjob\"}", .nodes = 3 },
