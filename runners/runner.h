@@ -63,6 +63,13 @@ struct runner_sandbox {
 	const char *const *tools; /* commands whose programs are declared; NULL-terminated */
 };
 
+/* A node that holds large inputs of an attempt already, and how many of them: percent. */
+struct runner_near {
+	const char *node;
+	uint32_t weight;
+};
+#define RUNNER_NEAR_MAX 4 /* more choice is of no use: each is only preferred */
+
 /* What only a cluster uses of an attempt. */
 struct runner_cluster {
 	const char *step;  /* name of the step */
@@ -73,6 +80,8 @@ struct runner_cluster {
 	struct runner_gang gang;
 	uint32_t pack;      /* how many of the step's attempts may share a pod; 0, 1: none */
 	uint32_t disrupted; /* so many earlier attempts ended as preempted or lost */
+	const struct runner_near *near; /* the heaviest first, RUNNER_NEAR_MAX at most */
+	size_t n_near;
 };
 
 /* What only the local runner uses. */

@@ -53,6 +53,7 @@ void run_deinit(struct run *r)
 	loop_remove(r->ctx->loop, r->end.finally_timer);
 	loop_remove(r->ctx->loop, r->approvals.timer);
 	environments_free(r);
+	near_free(r);
 	publisher_free(r->publisher);
 	for (size_t i = 0; i < PHASES; i++)
 		for (struct task *t = r->tasks.in[i].first; t; t = t->after) {

@@ -264,6 +264,7 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		a->given.on.pack = pack_size(r, a);
 	if (durable && h)
 		a->given.on.disrupted = h->failures[FAILURE_PREEMPTED] + h->failures[FAILURE_LOST];
+	near_fill(r, a);
 	if (!durable)
 		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);
 	name_submission(r, a);

@@ -440,8 +440,10 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 		run_notice(r, "%s: reads nothing that isn't declared", a->label);
 	if (has_result(a) && a->step->cache)
 		publisher_add(r->publisher, a);
-	if (has_result(a))
+	if (has_result(a)) {
 		pack_learn(r, t);
+		near_learn(r, a);
+	}
 	if (has_result(a) && a->step->checkpoint && ops->drop_checkpoint)
 		ops->drop_checkpoint(r->ctx->runner, a->given.key);
 	OBSERVE(r, attempt_ended, a->given.id, &res->log);

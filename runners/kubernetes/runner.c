@@ -61,6 +61,7 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 	struct runner_attempt *a = arena_memdup(arena, from, sizeof(*from));
 	struct runner_input *in = arena_alloc(arena, (a->n_inputs + 1) * sizeof(*in));
 	struct runner_output *out = arena_alloc(arena, (a->n_outputs + 1) * sizeof(*out));
+	struct runner_near *near = arena_alloc(arena, (a->on.n_near + 1) * sizeof(*near));
 
 	a->run_id = copy_text(arena, from->run_id);
 	a->task = copy_text(arena, from->task);
@@ -76,6 +77,10 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 	a->on.image = copy_text(arena, from->on.image);
 	a->on.placement_json = copy_text(arena, from->on.placement_json);
 	a->on.gang.framework = copy_text(arena, from->on.gang.framework);
+	for (size_t i = 0; i < a->on.n_near; i++)
+		near[i] = (struct runner_near){ arena_strdup(arena, from->on.near[i].node),
+						from->on.near[i].weight };
+	a->on.near = near;
 	for (size_t i = 0; i < a->n_inputs; i++)
 		in[i] = (struct runner_input){ arena_strdup(arena, from->inputs[i].name),
 					       arena_strdup(arena, from->inputs[i].path),

@@ -350,6 +350,36 @@ int record_step_duration(struct db *db, const char *pipeline, const char *step, 
 	return 1;
 }
 
+/* The inner query bounds what is looked at: a content may have been read any number of times. */
+int record_readers(struct db *db, const struct content_id *id, const char *options_json,
+		   struct arena *arena, const char **ret, size_t max, size_t *ret_n,
+		   struct err *err)
+{
+	struct db_query q;
+	const char *node;
+	size_t n = 0;
+	int r = 0;
+
+	if (db_query(
+		    db, &q,
+		    "SELECT attempt.node FROM (SELECT io.attempt FROM content JOIN io ON "
+		    "io.content = content.id AND io.dir = 0 WHERE content.digest = ? AND "
+		    "content.kind = ? ORDER BY io.attempt DESC LIMIT 64) AS newest JOIN attempt ON "
+		    "attempt.id = newest.attempt JOIN run ON run.rowid_ = attempt.run WHERE "
+		    "attempt.node IS NOT NULL AND json_extract(run.options_json, '$.cluster') IS "
+		    "json_extract(?, '$.cluster') GROUP BY attempt.node ORDER BY "
+		    "max(attempt.id) DESC",
+		    DB_IN(&id->digest, id->kind, options_json), arena, err) < 0)
+		return -1;
+	while (n < max && (r = db_next(&q, DB_OUT(&node), err)) > 0)
+		ret[n++] = node;
+	db_end(&q);
+	if (r < 0)
+		return -1;
+	*ret_n = n;
+	return 0;
+}
+
 static const struct db_row nondeterminism_of_columns =
 	DB_ROW(struct nondeterminism_row, NULL, DB_NEEDED(struct nondeterminism_row, key),
 	       DB_NEEDED(struct nondeterminism_row, task),

@@ -90,6 +90,11 @@ int record_nondeterminism(struct db *db, struct arena *arena, struct nondetermin
 /* The attempt's inputs, sorted by name. */
 int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct named_content **ret,
 		  size_t *ret_n, struct err *err);
+/* The nodes of the newest attempts that read this content in runs on the same cluster, as the
+ * options of a run name it (run/options.c): each once, the newest first, at most `max`. */
+int record_readers(struct db *db, const struct content_id *id, const char *options_json,
+		   struct arena *arena, const char **ret, size_t max, size_t *ret_n,
+		   struct err *err);
 /* Calls fn for steps with tasks executed in that run whose results can't be reused (cache: false).
  * A result other than 0 stops and is returned. */
 int record_each_uncached_step(struct db *db, int64_t run, int (*fn)(void *arg, const char *step),

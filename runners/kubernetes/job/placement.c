@@ -3,6 +3,8 @@
  */
 #include "runners/kubernetes/job/internal.h"
 
+#define PREFERRED "preferredDuringSchedulingIgnoredDuringExecution"
+
 static const char *const joined_maps[] = { "labels", "annotations", "node_selector", "extended",
 					   "volumes" };
 static const char *const joined_lists[] = { "tolerations", "env_from", "image_pull_secrets" };
@@ -147,6 +149,52 @@ static void add_tolerations(struct pod_build *b)
 	json_array_add_new(b->tolerations, own);
 }
 
+/* Nodes that hold inputs already: a preference for each, as strong as the part of the inputs that
+ * it has, of all attempts of the Job together. A node's name can only be asked for as a field, one
+ * in a term; labels with it are only a custom. */
+static void prefer_near(struct pod_build *b)
+{
+	_cleanup_(json_decrefp) json_t *sums = json_object();
+	const char *node, *best;
+	json_t *sum, *list, *affinity;
+
+	for (size_t i = 0; i < b->job->n; i++)
+		for (size_t k = 0; k < b->job->attempts[i]->on.n_near; k++) {
+			const struct runner_near *near = &b->job->attempts[i]->on.near[k];
+
+			json_object_set_new(
+				sums, near->node,
+				json_integer(json_integer_value(json_object_get(sums, near->node)) +
+					     near->weight));
+		}
+	if (json_object_size(sums) == 0)
+		return;
+	if (!b->affinity)
+		b->affinity = json_object();
+	affinity = kube_object_in(b->affinity, "nodeAffinity");
+	if (!json_is_array(json_object_get(affinity, PREFERRED)))
+		json_object_set_new(affinity, PREFERRED, json_array());
+	list = json_object_get(affinity, PREFERRED);
+	for (size_t i = 0; i < RUNNER_NEAR_MAX && json_object_size(sums); i++) {
+		json_int_t most = -1;
+
+		best = NULL;
+		json_object_foreach(sums, node, sum)
+		{
+			if (json_integer_value(sum) > most) {
+				most = json_integer_value(sum);
+				best = node;
+			}
+		}
+		json_array_append_new(list,
+				      json_pack("{s:I, s:{s:[{s:s, s:s, s:[s]}]}}", "weight",
+						MAX(most / (json_int_t)b->job->n, 1), "preference",
+						"matchFields", "key", "metadata.name", "operator",
+						"In", "values", best));
+		json_object_del(sums, best);
+	}
+}
+
 int kube_place(struct pod_build *b, struct err *err)
 {
 	const json_t *selector = json_object_get(b->placement, "node_selector"),
@@ -164,5 +212,6 @@ int kube_place(struct pod_build *b, struct err *err)
 		b->affinity = json_deep_copy(affinity);
 	add_tolerations(b);
 	kube_place_first_node_first(b);
+	prefer_near(b);
 	return kube_place_cloud(b, err);
 }

@@ -353,7 +353,7 @@ test_expect 'what a pod has fetched stays on its node for others; the program do
 	mkdir near
 	cluster_yaml two "cache: {host_path: $CLUSTER/node-cache, size: 1Gi}" >near/cairn.yaml
 	cluster_inside install -d -o 10001 -g 10001 -m 0700 "$CLUSTER/node-cache"
-	head -c 1000000 /dev/urandom >near/big
+	head -c 17000000 /dev/urandom >near/big # large enough for a hint to the scheduler
 	cat >near/pipeline.yaml <<-E
 		pipeline: near
 		inputs: {big: big}
@@ -372,5 +372,19 @@ test_expect 'what a pod has fetched stays on its node for others; the program do
 	test_is "$(json status.json "[(t[\"failure\"], t[\"attempt\"]) for t in d[\"tasks\"] if t[\"task\"] == \"b\"]")" "[[\"store\", 1], [null, 2]]"
 	cairn -C near get b/o -o got
 	test_cmp near/big near/got
+	# The first attempt of b prefers the node of a; the second is a retry, which may go anywhere.
+	python3 - "$CLUSTER/log/audit.log" <<-"E"
+	import json, sys
+	hints = []
+	for line in open(sys.argv[1]):
+	    e = json.loads(line)
+	    o = e["objectRef"]
+	    if o["resource"] == "jobs" and o["namespace"] == "two" and e["responseStatus"]["code"] == 201:
+	        job = e["requestObject"]
+	        node = job["spec"]["template"]["spec"].get("affinity", {}).get("nodeAffinity", {})
+	        hints.append((job["metadata"]["labels"]["cairn.internal/step"], node.get("preferredDuringSchedulingIgnoredDuringExecution")))
+	node1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node1"]}]}
+	assert hints == [("a", None), ("b", [{"weight": 100, "preference": node1}]), ("b", None)], hints
+	E
 '
 test_done

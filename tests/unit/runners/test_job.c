@@ -133,6 +133,20 @@ static void with_cache(struct kube_profile *p, struct runner_attempt *a)
 	p->cache_bytes = 50 * GIB;
 }
 
+/* Of three attempts the third has read nothing large before, and only four nodes are named. */
+static void with_near(struct kube_profile *p, struct runner_attempt *a)
+{
+	static const struct runner_near near[] = { { "gke-pool-a-1", 100 },
+						   { "gke-pool-a-2", 50 },
+						   { "gke-pool-b-1", 1 } };
+	static const struct runner_near other[] = { { "gke-pool-b-2", 100 },
+						    { "gke-pool-a-2", 100 },
+						    { "gke-pool-b-3", 0 } };
+
+	a->on.near = a->id == 7 ? near : other;
+	a->on.n_near = a->id > 8 ? 0 : 3;
+}
+
 static void with_claimed_cache(struct kube_profile *p, struct runner_attempt *a)
 {
 	p->cache_claim = "cache";
@@ -171,6 +185,11 @@ static const struct golden goldens[] = {
 	  .more = with_secrets },
 	{ "cache", .more = with_cache },
 	{ "cache-claim", .more = with_claimed_cache },
+	{ "near",
+	  "{\"affinity\":{\"nodeAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[{"
+	  "\"weight\":7,\"preference\":{\"matchExpressions\":[{\"key\":\"disk\",\"operator\":"
+	  "\"In\",\"values\":[\"ssd\"]}]}}]}}}",
+	  .more = with_near, .many = 3, .per_pod = 1 },
 	{ "hardware/gpu", .gpus = 2 },
 	{ "hardware/gpu-product", "{\"gpu_type\":\"NVIDIA-A100\"}", .gpus = 1 },
 	{ "hardware/gpu-gke", "{\"gpu_type\":\"nvidia-l4\"}", .cloud = "gke", .gpus = 1 },
