@@ -31,6 +31,7 @@
 #include "run/slots.h"
 #include "run/task/secret.h"
 #include "runners/image/registry.h"
+#include "runners/kubernetes/job/job.h"
 
 struct preflight {
 	const struct config *config;
@@ -167,6 +168,26 @@ static void check_image(struct preflight *h, const struct step *s)
 				   s->name, err.msg);
 	}
 	arena_free(arena);
+}
+
+/* An account may be cairn.yaml's, so the file alone doesn't tell. */
+static void check_kind(struct preflight *h, const struct step *s)
+{
+	const struct kube_profile p = { .placement = h->config->kubernetes.placement,
+					.store_account = h->config->kubernetes.store.account };
+	const struct runner_attempt a = { .on.placement_json = s->place.json,
+					  .on.gang.nodes = s->distributed.nodes,
+					  .on.gang.min_nodes = s->distributed.min_nodes };
+	struct err err = { 0 };
+
+	if (!s->place.json || kube_job_check_kind(&p, &a, &err) == 0)
+		return;
+	if (h->local)
+		diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
+			     "step `%s` can't run on a cluster: %s", s->name, err.msg);
+	else
+		diag_error(h->diags, s->pos.file, s->pos.line, s->pos.col, "step `%s`: %s", s->name,
+			   err.msg);
 }
 
 static const char *place_of(const struct step *s)
@@ -377,6 +398,7 @@ void preflight_check(const struct config *c, const struct pipeline *p, struct di
 		check_script(&h, s);
 		check_each(&h, s);
 		check_image(&h, s);
+		check_kind(&h, s);
 		if (!h.local)
 			continue;
 		check_secrets(&h, s);

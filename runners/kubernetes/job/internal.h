@@ -69,6 +69,10 @@ int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
  */
 void kube_place_first_node_first(struct pod_build *b);
 
+/* kube_job_check_kind() of a joined placement. */
+int kube_placement_check_kind(const json_t *placement, const char *store_account,
+			      const struct kube_kind *kind, struct err *err);
+
 /* job/job.c */
 int kube_build_init(struct pod_build *b, const struct kube_job *j, struct err *err);
 void kube_build_deinit(struct pod_build *b);

@@ -285,7 +285,8 @@ int kube_build_init(struct pod_build *b, const struct kube_job *j, struct err *e
 			       "a step over %u nodes can't share its pods: leave out `pack`",
 			       b->a->on.gang.nodes);
 	if (kube_placement_join(b->p->placement, b->a->on.placement_json, &b->placement, err) < 0 ||
-	    kube_placement_kind(b->placement, b->a, &b->kind, err) < 0)
+	    kube_placement_kind(b->placement, b->a, &b->kind, err) < 0 ||
+	    kube_placement_check_kind(b->placement, b->p->store_account, b->kind, err) < 0)
 		return -1;
 	snprintf(b->service, sizeof(b->service), "%s%s", b->name,
 		 kube_kind_is_job(b->kind) ? "" : "-cairn");

@@ -141,6 +141,10 @@ void kube_job_capacity(const struct kube_profile *p, const struct runner_attempt
 /* Whether `a` may share the Job of `first`: in the same pod (one_pod), or in a pod of its own. */
 bool kube_job_takes(const struct runner_attempt *first, const struct runner_attempt *a,
 		    bool one_pod);
+/* ERR_INVALID: the kind of object that the placement names lacks something. Of the profile it reads
+ * `placement` and `store_account`; of the attempt only `on`. */
+int kube_job_check_kind(const struct kube_profile *p, const struct runner_attempt *a,
+			struct err *err);
 /* What owns the attempt's pods. A placement that isn't valid gives the Job: kube_job_object() says
  * what is wrong with it. */
 const struct kube_kind *kube_job_kind(const struct kube_profile *p, const struct runner_attempt *a);

@@ -88,7 +88,9 @@ const struct kube_kind kube_kinds[KUBE_KINDS] = {
 	  "\"Never\"},\"timeToLiveSeconds\":\"$ttl\",\"driver\":{\"serviceAccount\":\"$"
 	  "account\"," SPARK("$pod") "},\"executor\":{\"instances\":\"$workers\"," SPARK(
 		  "$worker") "}}",
-	  .worker = "spark-kubernetes-executor", .state = "applicationState.state" },
+	  .worker = "spark-kubernetes-executor",
+	  .needs_account = "the driver makes the pods of its executors",
+	  .state = "applicationState.state" },
 };
 
 const struct kube_kind *kube_kind_of(const char *as)

@@ -45,6 +45,8 @@ struct kube_kind {
 	const char *worker; /* how the container of a worker is called; NULL: a kind for several
 			       nodes */
 	const char *notes;  /* the object's annotations, as JSON; NULL: none */
+	/* What its program does with the account that it needs; NULL: it needs none. */
+	const char *needs_account;
 	/* The way in `status` to a text that says what `done` and `failed` say, where an operator
 	 * writes no conditions; NULL: it writes conditions. */
 	const char *state;

@@ -86,6 +86,35 @@ int kube_placement_kind(const json_t *placement, const struct runner_attempt *a,
 	return 0;
 }
 
+int kube_placement_check_kind(const json_t *placement, const char *store_account,
+			      const struct kube_kind *kind, struct err *err)
+{
+	bool account = kube_placement_str(placement, "service_account") || store_account,
+	     token = json_is_true(json_object_get(placement, "token"));
+
+	if (!kind->needs_account || (account && token))
+		return 0;
+	return err_set(err, ERR_INVALID, "`kubernetes.as: %s`: %s, so the step needs %s%s%s",
+		       kind->as, kind->needs_account,
+		       account ? ""
+			       : "`service_account: NAME`, an account that may create, get, list, "
+				 "watch and delete pods, services and config maps",
+		       account || token ? "" : ", and ",
+		       token ? "" : "`token: true`, with which the program can use its account");
+}
+
+int kube_job_check_kind(const struct kube_profile *p, const struct runner_attempt *a,
+			struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *placement = NULL;
+	const struct kube_kind *kind;
+
+	if (kube_placement_join(p->placement, a->on.placement_json, &placement, err) < 0 ||
+	    kube_placement_kind(placement, a, &kind, err) < 0)
+		return -1;
+	return kube_placement_check_kind(placement, p->store_account, kind, err);
+}
+
 /* Of a step with one node: only the step itself can name such a kind. */
 static bool names_kind(const struct runner_attempt *a)
 {

@@ -191,6 +191,22 @@ test_expect 'what a run needs and is not here: code is an error, the rest a warn
 	test_lines 0 err
 	rm -r data lib prepare.py b.sh uv.lock
 '
+test_expect 'an account that a driver of Spark needs may be that of cairn.yaml' '
+	cat >spark.yaml <<-Y
+	pipeline: spark
+	steps:
+	  etl: {run: x, image: spark, kubernetes: {as: sparkapplication, token: true}}
+	Y
+	CAIRN_RUNNER=local cairn check spark.yaml 2>err
+	test_grep "^spark.yaml:3:3: warning: step .etl. can.t run on a cluster: .kubernetes.as: sparkapplication.: the driver makes" err
+	CAIRN_RUNNER=kubernetes test_code 3 cairn check spark.yaml 2>err
+	test_grep "^spark.yaml:3:3: step .etl.: .*so the step needs .service_account: NAME., an account that may create" err
+	cp cairn.yaml before.yaml
+	echo "kubernetes: {service_account: spark}" >>cairn.yaml
+	test_when_finished "mv \"$PWD/before.yaml\" \"$PWD/cairn.yaml\""
+	CAIRN_RUNNER=kubernetes cairn check spark.yaml 2>err
+	test_lines 0 err
+'
 test_expect 'a broken cairn.yaml has its place' '
 	mkdir broken
 	cd broken

@@ -1094,6 +1094,30 @@ test_expect '--cache off: nobody.s results are taken, and what pods make comes t
 	CAIRN_DIR=$PWD/alone run -q --cache off shared.yaml
 	test_lines 1 api/made
 '
+test_expect '--dry-run=server of a TrainJob: that its operator misses what a dry run does not make is no refusal' '
+	fresh
+	one trainjob "s/^    retry:.*/    distributed: {framework: torch, nodes: 2}\n    kubernetes: {as: trainjob}/"
+	said="admission webhook validator.trainjob denied the request: spec.runtimeRef: must be created before"
+	faults <<-E
+		{"match": "POST */trainjobs*", "do": "status", "code": 403, "reason": "Forbidden", "message": "$said"}
+	E
+	run --dry-run=server trainjob.yaml >out 2>err
+	test_grep "^# TrainJob: as it was sent: its operator looks for the TrainingRuntime, which a dry run doesn.t make: .*$said" out
+	test_is "$(grep -c -E "^kind: (TrainingRuntime|TrainJob)$" out)" 2
+	test_no_grep "warning" err
+	faults <<-E
+		{"match": "POST */trainjobs*", "do": "status", "code": 422, "reason": "Invalid", "message": "spec.runtimeRef.name: Invalid value"}
+	E
+	test_code 3 run --dry-run=server trainjob.yaml >out 2>err
+	test_grep "refused by the server" out
+	test_grep "warning: t: .*Invalid value" err
+	rm api/faults
+	run --dry-run=server trainjob.yaml >out 2>err
+	test_is "$(grep -c -E "^kind: (TrainingRuntime|TrainJob)$" out)" 2
+	test_no_grep "^#" out
+	test_lines 0 api/made
+'
+
 test_expect '--cache read-only is refused before anything is made' '
 	fresh
 	one readonly

@@ -415,6 +415,14 @@ static const struct bad {
 	{ "{\"gpu_type\":\"amd.com/gpu\"}", "no `gpu` is asked for" },
 	{ "{\"extended\":{\"nvidia.com/gpu\":1}}", "asks for nvidia.com/gpu twice", .gpus = 1 },
 	{ "{\"labels\":{\"cairn.internal/run\":\"x\"}}", "`cairn.internal/run` is set by Cairn" },
+	{ "{\"as\":\"sparkapplication\"}", "the driver makes the pods of its executors, so the "
+					   "step needs `service_account: NAME`, an "
+					   "account that may create, get, list, watch and delete "
+					   "pods, services and config maps, and "
+					   "`token: true`" },
+	{ "{\"as\":\"sparkapplication\",\"service_account\":\"spark\"}",
+	  "so the step needs `token: true`" },
+	{ "{\"as\":\"sparkapplication\",\"token\":true}", "needs `service_account: NAME`" },
 	{ "{\"service_account\":\"a\"}",
 	  "a pod has one service account: the step wants `a`, the store `b`",
 	  .store_account = "b" },
