@@ -156,6 +156,12 @@ struct runner_events {
 	 * (series.h) where they belong. They are for people, and stop bad trials of a sweep; they
 	 * aren't recorded. May be NULL. */
 	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
+	/* Whether somebody looks at this attempt's series now: a runner whose programs write it on
+	 * another machine asks before it fetches points. Cheap. May be NULL: nobody does. */
+	bool (*watched)(void *arg, uint64_t attempt_id);
+	/* Points of a watched series that weren't reported yet, oldest first: a JSON object of
+	 * numbers a line, with SERIES_STEP and `wall_time` (seconds). Set when `watched` is. */
+	void (*points)(void *arg, uint64_t attempt_id, const char *lines, size_t n);
 	/* Its program has ended, well so far, and none of its processes is left: what it used of
 	 * the machine is free. The runner now takes in its outputs; finished() follows, and may
 	 * still report a failure. May be NULL; a runner need not call it. */

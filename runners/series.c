@@ -32,7 +32,7 @@ static bool last_line(const char *buf, size_t n, bool whole, const char **ret, s
 static bool is_axis(const char *name)
 {
 	return !*name || strcmp(name, "step") == 0 || strcmp(name, "epoch") == 0 ||
-	       strcmp(name, "time") == 0;
+	       strcmp(name, "time") == 0 || strcmp(name, "wall_time") == 0;
 }
 
 /* The header of a CSV and its last line, both cut at their commas. */

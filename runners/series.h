@@ -22,7 +22,7 @@ struct series_tail {
 #define SERIES_STEP "step"
 
 /* Calls fn for the numbers of the last complete line, if the file has grown since the last look:
- * first for its SERIES_STEP, if it has one. Skips `epoch` and `time`. */
+ * first for its SERIES_STEP, if it has one. Skips `epoch`, `time` and `wall_time`. */
 void series_poll(struct series_tail *t, int dir_fd, const char *path,
 		 void (*fn)(void *arg, const char *name, double value), void *arg);
 void series_close(struct series_tail *t);

@@ -42,7 +42,7 @@ void pod_series_look(struct pod *p, struct pod_slot *s)
 	series_poll(s->series, -1, "", add_number, line);
 	if (json_object_size(line) < 2)
 		return;
-	text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6));
+	text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)); /* steps reach millions */
 	pod_say(p, "%s", text);
 	free(text);
 }

@@ -103,6 +103,12 @@ struct run_live {
 	bool wrote;
 };
 
+/* Series that somebody looks at (view/watched.h). */
+struct run_watched {
+	struct map *of;  /* attempt id → struct watched *; NULL: nobody has looked yet */
+	int64_t look_ns; /* when to look again who does */
+};
+
 struct run {
 	const struct run_context *ctx;
 	const struct pipeline *pipeline;
@@ -127,6 +133,7 @@ struct run {
 	struct step_pace *paces; /* of each step (task/pack.c), made when first needed */
 	struct near *near;       /* task/near.c; NULL: nobody has asked yet */
 	struct run_live live;
+	struct run_watched watched;
 };
 
 /* Brings `estimate` up to date, at most once a second (view/estimate.c). */

@@ -20,6 +20,7 @@
 #include "record/rows/firings.h"
 #include "run/internal.h"
 #include "run/view/live.h"
+#include "run/view/watched.h"
 
 /* Init and deinit. */
 
@@ -45,6 +46,7 @@ void run_deinit(struct run *r)
 {
 	loop_remove_idle(r->ctx->loop, run_turn, r);
 	live_end(r);
+	watched_deinit(r);
 	if (r->signals.listens)
 		stop_unlisten();
 	for (size_t i = 0; i < ARRAY_LEN(r->signals.sources); i++)
@@ -286,13 +288,15 @@ static int watch_signals(struct run *r, struct err *err)
 
 static int execute(struct run *r, struct err *err)
 {
-	/* A pod is queried for metrics only when somebody watches them, or they may stop the run.
-	 */
+	/* A pod is queried for metrics only when this terminal shows them, they may stop the run,
+	 * or others look at them (view/watched.h). */
 	bool watched = r->o->stop.n || (r->ctx->observer && r->ctx->observer->metric);
 	int turned = 1;
 
 	r->ctx->runner->events = (struct runner_events){ .started = run_on_started,
 							 .metric = watched ? run_on_metric : NULL,
+							 .watched = watched_now,
+							 .points = watched_points,
 							 .finished = run_on_finished,
 							 .waiting = run_on_waiting,
 							 .exited = run_on_exited,

@@ -31,6 +31,7 @@
 #include "run/internal.h"
 #include "run/task/secret.h"
 #include "run/view/live.h"
+#include "run/view/watched.h"
 #include "runners/series.h"
 
 /* Parked tasks that one turn tries, when the first ones don't fit. */
@@ -608,8 +609,11 @@ static int submit_starts(struct run *r, struct err *err)
 	if ((r->tasks.in[PHASE_BEGUN].n || r->journal.to_close.n) &&
 	    run_in_transaction(r, start_write_rows, err) < 0)
 		return -1;
-	for (size_t i = 0; ops->settled && i < r->journal.settled.n; i++)
+	for (size_t i = 0; ops->settled && i < r->journal.settled.n; i++) {
 		ops->settled(r->ctx->runner, r->journal.settled.v[i]);
+		if (ops->durable)
+			watched_settled(r, r->journal.settled.v[i]);
+	}
 	r->journal.settled.n = 0;
 	start_submit(r);
 	return 0;

@@ -85,7 +85,7 @@ static char *ask_of(struct question *q, const char *selector, const char *value,
 	return answer;
 }
 
-char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool before)
+char *kube_sidecar_log(struct kube *k, const char *pod, const struct kube_log_part *part)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = {
@@ -94,8 +94,15 @@ char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool bef
 	char *text = NULL;
 
 	kube_add_path(&path, "", "v1", k->o.profile->namespace_, "pods", pod);
-	str_addf(&path, "/log?container=" KUBE_SIDECAR "&tailLines=%u&limitBytes=8192%s", lines,
-		 before ? "&previous=true" : "");
+	str_addf(&path, "/log?container=" KUBE_SIDECAR "&limitBytes=%llu%s%s",
+		 (unsigned long long)part->max_bytes, part->before ? "&previous=true" : "",
+		 part->stamped ? "&timestamps=true" : "");
+	if (part->lines)
+		str_addf(&path, "&tailLines=%u", part->lines);
+	if (part->since_ns) {
+		str_add(&path, "&sinceTime=");
+		text_add_time(&path, part->since_ns / NS_PER_S * NS_PER_S, 0);
+	}
 	call.path = path.s;
 	if (kube_do(k->client, &call, NULL) == 0 && call.text.len)
 		text = xstrndup(call.text.s, call.text.len);
@@ -108,7 +115,8 @@ char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool bef
 static char *last_words(struct question *q)
 {
 	static const char begin[] = "cairn pod: ";
-	_cleanup_(freep) char *log = kube_sidecar_log(q->k, q->pod, 8, q->before);
+	const struct kube_log_part part = { .lines = 8, .before = q->before, .max_bytes = 8192 };
+	_cleanup_(freep) char *log = kube_sidecar_log(q->k, q->pod, &part);
 	const char *words = NULL;
 
 	for (const char *at = log; at && (at = strstr(at, begin));) {

@@ -34,7 +34,8 @@ struct member {
 	struct bundle *b;               /* NULL: not in a Job yet */
 	bool started;                   /* the start was reported */
 	bool cancelled, hard;
-	char *waiting; /* the last reason that was reported; NULL: none */
+	int64_t points_ns; /* time of the last point of its series that was reported; 0 */
+	char *waiting;     /* the last reason that was reported; NULL: none */
 };
 
 struct pod {
@@ -260,9 +261,15 @@ void runner_sweep(struct kube *k);
 
 /* kubernetes/events.c: the newest warning becomes the `trouble` of the Job or of the bundle */
 void kube_ask_events(struct job *j); /* or those of Kueue's Workload for it */
-/* On a worker: the last lines of a sidecar's log, which the caller frees (before: of the container
- * before its last restart); NULL when there are none. */
-char *kube_sidecar_log(struct kube *k, const char *pod, unsigned lines, bool before);
+struct kube_log_part {
+	unsigned lines;   /* the last ones; 0: all, up to max_bytes */
+	bool before;      /* of the container before its last restart */
+	bool stamped;     /* each line begins with its time and a space */
+	int64_t since_ns; /* not what is older than this second; 0 */
+	uint64_t max_bytes;
+};
+/* On a worker: a part of a sidecar's log, which the caller frees; NULL when there is none. */
+char *kube_sidecar_log(struct kube *k, const char *pod, const struct kube_log_part *part);
 /* Asks for the sidecar's last message, or else for the newest warning. */
 void kube_ask_about_pod(struct bundle *b, const struct pod_facts *f);
 

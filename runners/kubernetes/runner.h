@@ -11,8 +11,8 @@
  *
  * Blocking requests run on a pool of workers; state belongs to the loop's thread. Requests per Job:
  * create and delete; two more for the Service and NetworkPolicy of several nodes; one more for a
- * log that the sidecar couldn't save; one every ten seconds for the newest numbers of a training
- * that somebody watches.
+ * log that the sidecar couldn't save; one every ten seconds for the numbers of a training that
+ * somebody watches.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_RUNNER_H
 #define CAIRN_RUNNERS_KUBERNETES_RUNNER_H
@@ -34,8 +34,8 @@ struct runner_kubernetes_options {
 				   min */
 	int64_t lost_within_ns; /* for a deleted pod to disappear, after its grace time; then it
 				   counts as lost; 0: 30 s */
-	int64_t series_every_ns; /* how often it asks for the newest numbers of a training, when
-				    events.metric is set; 0: 10 s */
+	int64_t series_every_ns; /* how often it asks for the numbers of a training, when
+				    events.metric is set or it is watched; 0: 10 s */
 };
 int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options *o,
 			  struct runner **ret, struct err *err);

@@ -133,9 +133,12 @@ class Program:
         """As the sidecar does, in its own log."""
         path = os.path.join(work, self.a.get("series") or "none")
         if os.path.exists(path):
-            last = json.loads(open(path).read().splitlines()[-1])
-            numbers = {k: last[k] for k in sorted(last, key=lambda k: k != "step") if k != "time"}
-            self.cluster.sidecars[self.pod] = f"cairn pod: {json.dumps({'cairn_series': self.a['id'], **numbers}, separators=(',', ':'))}\n"
+            lines = [json.loads(line) for line in open(path).read().splitlines()]
+            for n, line in enumerate(lines):
+                numbers = {k: line[k] for k in sorted(line, key=lambda k: k != "step") if k != "time"}
+                said = json.dumps({"cairn_series": self.a["id"], **numbers}, separators=(",", ":"))
+                when = time.time_ns() - (len(lines) - n) * 10**9  # a second apart
+                self.cluster.sidecars.setdefault(self.pod, []).append((when, f"cairn pod: {said}\n".encode()))
 
     def output(self, work, o):
         return self.cluster.store.put(open(os.path.join(work, o["path"]), "rb").read())
@@ -146,7 +149,7 @@ class Cluster:
         """api: lock, objects, change(kind, collection, object)."""
         self.dir, self.store, self.api = directory, Store(store), api
         self.logs, self.news = {}, threading.Condition()
-        self.sidecars = {}  # pod → what its sidecar says
+        self.sidecars = {}  # pod → what its sidecar has said: times and lines
         self.plays = {}
         self.ended = set()
 
@@ -461,7 +464,7 @@ class Cluster:
     def play_never_brought(self, ns, job, attempts):
         """The sidecar has words, and no end."""
         pods, name = self.make_pod(ns, job, {})
-        self.sidecars[name] = "cairn pod: the store answers in Latin\n"
+        self.sidecars[name] = [(time.time_ns(), b"cairn pod: the store answers in Latin\n")]
         self.schedule(pods, name)
         self.patch(pods, name, **containers({"running": {"startedAt": stamp()}}, waiting("PodInitializing")))
         self.until_gone(pods, name)
@@ -481,7 +484,7 @@ class Cluster:
         """It has ended, and its sidecar, which isn't ready, says why main hasn't."""
         pods, name = self.start(ns, job)
         results = [Program(self, a, name).run() for a in attempts]
-        self.sidecars[name] = "cairn pod: the store does not accept the outputs of the program; retried for 12h: no route\n"
+        self.sidecars[name] = [(time.time_ns(), b"cairn pod: the store does not accept the outputs of the program; retried for 12h: no route\n")]
         long_ago = {"running": {"startedAt": stamp(time.time() - 600)}}
         status = containers(long_ago, long_ago)
         status["initContainerStatuses"][0]["ready"] = False

@@ -1,5 +1,8 @@
 #!/bin/bash
-# On a cluster that isn't one (kubeapi.py --cluster): steps from a git commit and of a past run, and a sweep that stops trials early.
+# On a cluster that isn't one (kubeapi.py --cluster): steps from a git commit and of a past run, a sweep that stops trials early, and
+# curves of a pod that runs.
+# shellcheck source=../../serve/serve.sh
+. "$(dirname "$0")/../../serve/serve.sh"
 . "$(dirname "$0")/../../lib.sh"
 . "$SRC/tests/net/kubernetes/kube.sh"
 
@@ -123,4 +126,45 @@ test_expect 'early_stop on a cluster: the numbers that a pod tells stop its tria
 	rm -r api/go
 	wait_until 30 no_jobs
 '
+
+if test_have curl; then
+	curve() { get srv "/api/v1/runs/last/series?task=train" && json body "[p[:2] for s in d[\"series\"] for p in s[\"points\"]]" >curve && test "$(cat curve)" = "$1"; }
+	export all="[[1.0, 11.0], [2.0, 10.0], [3.0, 9.0], [4.0, 8.0]]"
+	test_expect 'the curve of a pod that runs comes to who looks at it, and nobody else has its numbers fetched' '
+		fresh
+		mkdir api/go # it runs until it is told to end
+		write watched.yaml <<-Y
+		pipeline: watched
+		defaults: {image: "registry.test/x@sha256:$digest"}
+		steps:
+		  train: {run: "sh curve.sh 2", series: s.jsonl, metrics: m.json}
+		Y
+		CAIRN_TEST_KUBE_SERIES=20ms start engine cairn run -q --on kubernetes watched.yaml
+		wait_until 60 grep -q " train$" api/executed
+		serve srv
+		said() { asked api "\"container\": \"cairn\".*\"timestamps\""; }
+		test_is "$(said)" 0
+		wait_until 60 curve "$all"
+		# With times, a second apart; a page that asks once more gets each point once.
+		test_is "$(json body "[round(b[2] / 1e9 - a[2] / 1e9) for p in [d[\"series\"][0][\"points\"]] for a, b in zip(p, p[1:])]")" "[1, 1, 1]"
+		before=$(said)
+		more() { curve "$all" && test "$(said)" -gt $((before + 1)); }
+		wait_until 60 more
+		# What somebody spoils is no curve, and no error.
+		file=$(find .cairn/live/series -type f)
+		test_lines 1 "$(echo "$file" >files; echo files)"
+		echo nonsense >>"$file"
+		curve "[]"
+		status_is 200
+		# At the end the curve is the recorded one, and nothing is left of the other.
+		touch api/go/train
+		wait_until 60 test -s engine.rc
+		test_is "$(cat engine.rc)" 0
+		curve "$all"
+		test_is "$(find .cairn/live/series .cairn/live/watched -type f | wc -l)" 0
+		rm -r api/go
+		wait_until 30 no_jobs
+		test_is "$(stop srv TERM)" 0
+	'
+fi
 test_done

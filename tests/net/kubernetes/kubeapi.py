@@ -310,27 +310,17 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         if query.get("container") == "cairn":
-            self.chunk(cluster.sidecars.get(name, "cairn pod: nothing yet\n").encode())
+            said = cluster.sidecars.get(name, [(time.time_ns(), b"cairn pod: nothing yet\n")])
+            self.lines(said[-int(query["tailLines"]):] if "tailLines" in query else said, query)
             return self.chunk(b"")
-        since = query.get("sinceTime", "")
         at = 0
         try:
             while True:
                 with cluster.news:
                     lines = cluster.logs.get(name, [])[at:]
                 at += len(lines)
-                for ns, line in lines:
-                    when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ns // 10**9))
-                    if when + "Z" < since:
-                        continue
-                    prefix = f"{when}.{ns % 10**9:09d}Z ".encode() if query.get("timestamps") == "true" else b""
-                    f = fault("LOG", self.path, ("half",))
-                    if f:
-                        self.chunk((prefix + line)[:len(prefix) + len(line) // 2])
-                        self.connection.close()
-                        self.close_connection = True
-                        return None
-                    self.chunk(prefix + line)
+                if not self.lines(lines, query):
+                    return None
                 with lock:
                     pod = next((o for (_, n), o in objects.items() if n == name), {"status": {}})
                 over = all("running" not in c["state"] for c in pod["status"].get("containerStatuses", []))
@@ -342,6 +332,22 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             self.close_connection = True
         return None
+
+    def lines(self, lines, query):
+        """False: the stream was cut."""
+        for ns, line in lines:
+            when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ns // 10**9))
+            if when + "Z" < query.get("sinceTime", ""):
+                continue
+            prefix = f"{when}.{ns % 10**9:09d}Z ".encode() if query.get("timestamps") == "true" else b""
+            f = fault("LOG", self.path, ("half",)) if query.get("container") != "cairn" else None
+            if f:
+                self.chunk((prefix + line)[:len(prefix) + len(line) // 2])
+                self.connection.close()
+                self.close_connection = True
+                return False
+            self.chunk(prefix + line)
+        return True
 
     # --- watching
 

@@ -244,6 +244,7 @@ export const words = {
     noTasks: 'No task matches',
     noTasksHint: 'Remove the filter to see all tasks.',
     metricsNone: 'No metrics',
+    metricsFetched: 'Fetched from its pod every ten seconds, while this page is open.',
     metricsNoneHint: 'Name a file of metrics in a step; its numbers appear here:',
     metricsCommand: 'metrics: metrics.json',
     outputsNone: 'No outputs yet',

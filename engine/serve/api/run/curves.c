@@ -2,8 +2,9 @@
  *
  * Of a task that has ended, they are in the store. Those of one that runs on this machine are read
  * where it writes them, in its workspace; of its file, the last line may be half there and is left
- * out; of a directory, TensorBoard's event files are read as far as they are whole. On a cluster, a
- * running task's file is in its pod: its curves come with its end.
+ * out; of a directory, TensorBoard's event files are read as far as they are whole. On a cluster
+ * the run's engine fetches the numbers of a running task while somebody asks here
+ * (run/view/watched.h).
  *
  * Invariants: what a step wrote is read only up to SERIES_READ_MAX, and never through a link out of
  * its workspace.
@@ -17,6 +18,7 @@
 #include <unistd.h>
 #include "base/os/fs.h"
 #include "run/run.h"
+#include "run/view/watched.h"
 #include "runners/runner.h"
 #include "serve/api/run/views.h"
 
@@ -72,6 +74,18 @@ static bool read_growing(const struct viewed *v, const struct view_task *t, stru
 	return n > 0 && series_parse(text.s, (size_t)n, arena, ret, NULL) == 0;
 }
 
+/* The page asks again every few seconds, so the engine goes on fetching. */
+static bool read_watched(const struct viewed *v, const struct view_task *t, struct arena *arena,
+			 struct series *ret)
+{
+	const char *state_dir = v->a->project->config->state_dir;
+
+	if (v->v->pipeline && !place_of(v->v->steps[t->step].decl))
+		return false;
+	watched_ask(state_dir, (uint64_t)t->attempt);
+	return watched_read(state_dir, (uint64_t)t->attempt, arena, ret);
+}
+
 int api_series_read(const struct viewed *v, struct store *s, const struct view_task *t,
 		    const struct facts_task *results, struct arena *arena, struct series *ret,
 		    struct err *err)
@@ -81,7 +95,9 @@ int api_series_read(const struct viewed *v, struct store *s, const struct view_t
 
 	if (t->state == VIEW_RUNNING && t->attempt) {
 		*ret = (struct series){ .run = v->v->run.id, .task = t->name };
-		r = read_growing(v, t, arena, ret);
+		r = str_eq(run_durable_runner(v->v->run.options_json, arena), "kubernetes")
+			    ? read_watched(v, t, arena, ret)
+			    : read_growing(v, t, arena, ret);
 	} else if (s && is_small(results)) {
 		r = series_load(s, &v->v->run, results, arena, ret, &why);
 	}

@@ -35,8 +35,9 @@ void api_view_return(struct viewed *v); /* zeroed is fine */
 /* A task as a row: documented as `Task` in schemas.json. NULL: *err says why. */
 json_t *api_task_row(const struct viewed *v, const struct view_task *t, struct arena *arena,
 		     struct err *err);
-/* The metrics over time of a task: what it left or, while it runs on this machine, what it wrote so
- * far. 1: read; 0: none, or none that can be shown. `s` may be NULL. */
+/* The metrics over time of a task: what it left or, while it runs, what it wrote so far and, on a
+ * cluster, what its engine has fetched of that. 1: read; 0: none, or none that can be shown. `s`
+ * may be NULL. */
 int api_series_read(const struct viewed *v, struct store *s, const struct view_task *t,
 		    const struct facts_task *results, struct arena *arena, struct series *ret,
 		    struct err *err);

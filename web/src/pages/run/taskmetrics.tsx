@@ -37,8 +37,11 @@ export default function TaskMetrics({
     () => [...new Set((series.value?.series ?? []).map((s) => s.metric))],
     [series.value],
   );
+  const fetched = d.attempts_list.some((a) => a.image); // it runs in a pod
   if (d.series.length + names.length === 0 && Object.keys(d.metrics).length === 0)
-    return (
+    return running && fetched ? (
+      <p class="second">{words.run.metricsFetched}</p>
+    ) : (
       <Empty
         title={words.run.metricsNone}
         hint={words.run.metricsNoneHint}
@@ -47,6 +50,7 @@ export default function TaskMetrics({
     );
   return (
     <div class="stack wide">
+      {running && fetched && <p class="second">{words.run.metricsFetched}</p>}
       {names.length > 0 && <ChartOptions timed={hasTimes(series.value?.series)} />}
       {names.map((m) => (
         <Curves
