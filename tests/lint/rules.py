@@ -274,6 +274,19 @@ def clocks(tree):
             yield f"{f}:1: pthread_cond_timedwait() waits by the wall clock unless its condition is thread_cond_init()'s (CLOCK_MONOTONIC)"
 
 
+LIMITS = re.compile(r"\b(?:(?:PATH|NAME|IOV|U?(?:CHAR|SHRT|INT|LONG|LLONG))_MAX|(?:CHAR|SHRT|INT|LONG|LLONG)_MIN)\b")
+
+
+@rule
+def limits(tree):
+    """What limits.h defines comes from limits.h: the static program's C library has it nowhere else."""
+    for f in tree.code("engine", "storage", "runners", "steps"):
+        text = bare(tree.text(f))
+        m = LIMITS.search(text)
+        if m and not re.search(r"^#include <limits\.h>", text, re.MULTILINE):
+            yield f"{f}:{text.count(chr(10), 0, m.start()) + 1}: {m.group()} needs #include <limits.h>"
+
+
 FILE_KIND = re.compile(r"[!=]=\s*CONTENT_BLOB\b|\bCONTENT_BLOB\s*[!=]=")
 
 

@@ -285,6 +285,14 @@ test_expect 'design notes: a long file begins with its own' '
 	sample storage/pack.c < <(yes "int a;" | head -100)
 	accepts design_notes
 '
+test_expect 'limits: what limits.h defines comes from there' '
+	sample storage/a.c < <(printf "#include <stdio.h>\n\nchar path[PATH_MAX];\n")
+	rejects limits "a.c:3: PATH_MAX needs #include <limits.h>"
+	sample storage/a.c < <(printf "#include <limits.h>\n\nchar path[PATH_MAX]; /* not INT_MAX */\n")
+	accepts limits
+	sample storage/a.c <<<"/* PATH_MAX is too short */"
+	accepts limits
+'
 test_expect 'kinds: a file is more than a blob' '
 	sample storage/a.c <<<"bool f(const struct content_id *id) { return id->kind == CONTENT_BLOB; }"
 	rejects kinds "a.c:1: .*content_is_file"
