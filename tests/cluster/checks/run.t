@@ -353,7 +353,7 @@ test_expect 'what a pod has fetched stays on its node for others; the program do
 	mkdir near
 	cluster_yaml two "cache: {host_path: $CLUSTER/node-cache, size: 1Gi}" >near/cairn.yaml
 	cluster_inside install -d -o 10001 -g 10001 -m 0700 "$CLUSTER/node-cache"
-	head -c 17000000 /dev/urandom >near/big # large enough for a hint to the scheduler
+	head -c 16777216 /dev/urandom >near/big # large enough for a hint to the scheduler, and still one part
 	cat >near/pipeline.yaml <<-E
 		pipeline: near
 		inputs: {big: big}
