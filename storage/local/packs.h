@@ -1,8 +1,8 @@
 /* storage/local/packs.h — packs of a directory store: one file that holds many small objects.
  *
  * packs/HEX and packs/HEX.idx have the format of packs in a bucket (remote/pack.h), and may hold
- * action records, too. They never change. A pack is durable before its index is named, so whoever
- * finds a member finds its bytes.
+ * action records, too; never manifests or tags. They never change. A pack is durable before its
+ * index is named, so whoever finds a member finds its bytes.
  *
  * A member's time is its pack's. It is never renewed: who uses an old member puts it once more, as
  * an object of its own. To remove members, a pack is written again without them.

@@ -43,7 +43,8 @@ void str_reserve(struct str *s, size_t extra)
 
 void str_addn(struct str *s, const void *bytes, size_t n)
 {
-	str_reserve(s, n);
+	if (n >= s->cap - s->len) /* records are made of many small parts: mostly they fit */
+		str_reserve(s, n);
 	if (n)
 		memcpy(s->s + s->len, bytes, n);
 	s->len += n;
