@@ -158,6 +158,7 @@ static void hand_out(struct loader *l, struct pipeline **ret)
 {
 	struct pipeline *p = l->p;
 	const char **files = arena_alloc(l->arena, (1 + l->files.list.n) * sizeof(*files));
+	_cleanup_(map_freep) struct map *kept = map_new();
 
 	files[0] = l->doc.path;
 	for (size_t i = 0; i < l->files.list.n; i++)
@@ -173,6 +174,8 @@ static void hand_out(struct loader *l, struct pipeline **ret)
 	p->n_schedules = l->schedules.n;
 	p->sweeps = KEEP(sweeps);
 	p->n_sweeps = l->sweeps.n;
+	for (size_t i = 0; i < l->n_steps; i++)
+		step_keep_parts(l, kept, &l->steps[i]);
 	p->steps = l->steps;
 	p->n_steps = l->n_steps;
 	digest_sources(l);

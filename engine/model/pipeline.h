@@ -301,12 +301,18 @@ struct step_reads {
 	size_t n_tools;
 };
 
-/* One task per combination. */
-struct step_matrix {
-	const struct matrix_axis *axes;
-	size_t n_axes;
-	const struct matrix_rule *include, *exclude;
-	size_t n_include, n_exclude;
+/* Which tasks it has. */
+struct step_tasks {
+	/* One per combination. */
+	struct step_matrix {
+		const struct matrix_axis *axes;
+		size_t n_axes;
+		const struct matrix_rule *include, *exclude;
+		size_t n_include, n_exclude;
+	} matrix;
+	const struct each_decl *each;     /* or NULL; never together with a matrix */
+	const struct step_repeat *repeat; /* or NULL; never together with `each`. In each
+					     combination of a matrix for itself */
 };
 
 /* Parts of the key that are no inputs. */
@@ -341,6 +347,24 @@ struct step_place {
 	uint32_t pack;    /* at most this many of its tasks share a pod; 1: none; or PACK_AUTO */
 };
 
+/* When its attempts are made and ended, and what a failure means. */
+struct step_policy {
+	int64_t timeout_ns; /* 0: none */
+	struct retry_policy retry;
+	struct concurrency_decl concurrency;
+	bool fail_fast;         /* its failure keeps other steps from starting */
+	bool continue_on_error; /* its failure doesn't fail the run */
+};
+
+/* What its attempts run on. */
+struct step_machine {
+	struct resources_decl resources;
+	struct distributed_decl distributed;
+	struct step_place place;
+	struct step_sandbox sandbox;
+	bool copies; /* `workspace: copy`: the local runner never links its inputs */
+};
+
 /* What may be an expression, so that each task has its own value. */
 enum step_setting {
 	SETTING_IMAGE,
@@ -356,9 +380,13 @@ enum step_setting {
 	STEP_SETTINGS
 };
 
+/* `reads`, `tasks`, `keyed`, `policy`, `machine`, `measured` and `settings` are never NULL. Steps
+ * that say the same there share one: most say little, and a pipeline may have 100,000. */
 struct step {
 	const char *name;
 	uint32_t index; /* in pipeline->steps */
+	bool finally;   /* from `finally`: begins when all of `steps` have ended */
+	bool cache;
 	struct pos pos;
 	const char *root; /* what its code, lock files and scripts lie in (model/external.h); NULL:
 			     the project */
@@ -369,34 +397,19 @@ struct step {
 	size_t n_inputs;
 	const struct step_output *outputs;
 	size_t n_outputs;
-	struct step_reads reads;
-
-	struct step_matrix matrix;
-	const struct each_decl *each;     /* or NULL; never together with a matrix */
-	const struct step_repeat *repeat; /* or NULL; never together with `each`. In each
-					     combination of a matrix for itself */
-
-	const struct expr *condition; /* `if`, or NULL */
-	bool finally;                 /* from `finally`: begins when all of `steps` have ended */
-	bool fail_fast;               /* its failure keeps other steps from starting */
-	bool continue_on_error;       /* its failure doesn't fail the run */
 	struct step_dep *deps;
 	size_t n_deps;
-
-	bool cache;
-	struct step_keyed keyed;
-	int64_t timeout_ns; /* 0: none */
-	struct retry_policy retry;
-	struct step_measured measured;
-	const char *checkpoint; /* or NULL */
-	bool copies;            /* `workspace: copy`: the local runner never links its inputs */
-	struct step_sandbox sandbox;
-	struct resources_decl resources;
-	struct concurrency_decl concurrency;
-	struct distributed_decl distributed;
-	struct step_place place;
-	/* Instead of a plain value above, which means nothing then: NULL for others. */
-	const struct expr_template *settings[STEP_SETTINGS];
+	const struct expr *condition; /* `if`, or NULL */
+	const char *checkpoint;       /* or NULL */
+	const struct step_reads *reads;
+	const struct step_tasks *tasks;
+	const struct step_keyed *keyed;
+	const struct step_policy *policy;
+	const struct step_machine *machine;
+	const struct step_measured *measured;
+	/* STEP_SETTINGS of them, instead of a plain value in `policy` or `machine`, which means
+	 * nothing then; NULL: no expression. */
+	const struct expr_template *const *settings;
 };
 
 bool step_has_settings(const struct step *s);
@@ -420,7 +433,7 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
  * cairn-launch. */
 static inline bool step_is_launched(const struct step *s)
 {
-	return s->program.run && (s->program.builtin || s->distributed.framework);
+	return s->program.run && (s->program.builtin || s->machine->distributed.framework);
 }
 /* … as ranks. */
 bool step_has_ranks(const struct step *s);

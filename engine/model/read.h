@@ -65,6 +65,7 @@ struct use {
 	struct use_names names;
 	size_t first_param, n_params; /* its params in loader.params */
 	struct step defaults;
+	struct step_parts *default_parts;
 	struct step_input *bound; /* what `by` gives to inputs; loader.names.inputs points there */
 	struct build *offers;     /* `outputs` as inputs of a step that isn't in the model */
 	struct offered_metric {
@@ -83,13 +84,25 @@ struct need {
 	struct pos pos;
 };
 
+/* What steps may share, as long as it can be changed. */
+struct step_parts {
+	struct step_reads reads;
+	struct step_tasks tasks;
+	struct step_keyed keyed;
+	struct step_policy policy;
+	struct step_machine machine;
+	struct step_measured measured;
+	const struct expr_template *settings[STEP_SETTINGS];
+};
+
 /* What is known of a step besides the model, until all references are resolved. */
 struct build {
 	struct step *s;
-	struct use *use;        /* the use of a pipeline that it is a step of */
-	bool finally;           /* stands in `finally` */
-	struct doc *doc;        /* of that pipeline */
-	struct step_file *file; /* or NULL */
+	struct step_parts *parts; /* s->reads and so on point into it */
+	struct use *use;          /* the use of a pipeline that it is a step of */
+	bool finally;             /* stands in `finally` */
+	struct doc *doc;          /* of that pipeline */
+	struct step_file *file;   /* or NULL */
 	const struct yaml_node *key, *node;
 	VEC(struct need) needs;
 	struct need *file_inputs; /* names that the step file declares, in its order */
@@ -266,6 +279,12 @@ const struct expr_template *read_export(const struct doc *d, const struct yaml_n
 
 void read_defaults(struct loader *l, struct use *use, const struct yaml_node *n);
 void read_step(struct loader *l, struct build *b);
+/* Gives the step parts of its own: a copy of `like`, or, for NULL, what holds where nothing is
+ * said. */
+void step_begin_parts(struct loader *l, struct build *b, const struct step_parts *like);
+/* Copies the step's parts into the model. `kept` has those of the steps before, which it shares if
+ * they are equal. */
+void step_keep_parts(struct loader *l, struct map *kept, struct step *s);
 /* A step that uses a pipeline: `with`, `inputs`, `needs`, `if`. */
 void read_using_step(struct loader *l, struct use *use);
 
@@ -345,7 +364,7 @@ void step_finish_builtin(struct build *b);
 void step_make_locals(struct build *b);
 void step_check_locals(struct build *b);
 void retry_defaults(struct retry_policy *p);
-void retry_finish(struct step *s); /* the defaults that depend on the rest of the step */
+void retry_finish(struct step_parts *p); /* the defaults that depend on the rest of the step */
 /* Reads a list of names, each of which may stand once. */
 size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char *what,
 		      const struct yaml_node ***ret);

@@ -241,7 +241,7 @@ static bool read_objective(struct loader *l, const struct yaml_node *key, const 
 		return false;
 	}
 	s->step = (uint32_t)(at - 1);
-	if (!l->steps[s->step].measured.metrics) {
+	if (!l->steps[s->step].measured->metrics) {
 		doc_error(d, v, "step `%s` has no `metrics`, so `%.60s` never gets a value", step,
 			  s->metric);
 		return false;
@@ -326,14 +326,14 @@ static void read_early_stop(struct loader *l, const struct yaml_node *n, const s
 			  "`early_stop` has no meaning with `search: %s`, whose rungs end "
 			  "bad trials",
 			  search_names[s->search]);
-	else if (step && !step->measured.series)
+	else if (step && !step->measured->series)
 		doc_error(
 			d, n,
 			"`early_stop` looks at metrics over time while they are written, and step "
 			"`%s` has no such `series`: name a file of JSON lines or CSV",
 			step->name);
-	else if (step &&
-		 (step->matrix.n_axes || step->matrix.n_include || step->each || step->repeat))
+	else if (step && (step->tasks->matrix.n_axes || step->tasks->matrix.n_include ||
+			  step->tasks->each || step->tasks->repeat))
 		doc_error(d, n, "`early_stop` needs one task to look at, and step `%s` has several",
 			  step->name);
 	s->early_stop.trials = (uint32_t)trials;

@@ -228,6 +228,7 @@ static void open_steps(struct loader *l, struct use *use, const struct yaml_node
 			by = arena_memdup(l->scratch, &b, sizeof(b));
 			by->s = arena_alloc(l->scratch, sizeof(*by->s));
 			by->s->name = doc_text(use->doc, key);
+			step_begin_parts(l, by, NULL);
 			open_use(l, use, by, b.file);
 			continue;
 		}
@@ -270,6 +271,7 @@ static void read_offers(struct loader *l, struct use *use)
 	*b = (struct build){ .use = use, .doc = use->doc };
 	b->s = r.s = arena_alloc(l->scratch, sizeof(*b->s));
 	b->s->name = "outputs";
+	step_begin_parts(l, b, NULL);
 	use->offers = b;
 	if (outputs && doc_want_map(use->doc, outputs, "`outputs` of a pipeline"))
 		step_read_inputs(&r, outputs);

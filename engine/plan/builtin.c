@@ -50,7 +50,7 @@ static int json_of_with(const struct with_node *w, struct expr_scope *es, struct
 static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 {
 	const struct step *s = sc->plan->steps[sc->task->step].decl;
-	const struct distributed_decl *d = &s->distributed;
+	const struct distributed_decl *d = &s->machine->distributed;
 	const struct step_spec *spec =
 		step_spec_find(s->program.builtin ? s->program.builtin : "train");
 	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
@@ -90,7 +90,7 @@ static bool is_elsewhere(const struct step_spec *spec, const char *key)
 int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err)
 {
 	const struct step *s = sc->plan->steps[sc->task->step].decl;
-	const struct distributed_decl *d = &s->distributed;
+	const struct distributed_decl *d = &s->machine->distributed;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const struct step_spec *spec;
 	const char *key;
@@ -163,8 +163,8 @@ int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err 
 	struct arena *arena = sc->arena;
 	struct words w = { 0 };
 	struct str text = { 0 };
-	uint64_t threads =
-		(uint64_t)resources_cpu_milli(&s->resources) * MAX(s->distributed.nodes, 1) / 1000;
+	uint64_t threads = (uint64_t)resources_cpu_milli(&s->machine->resources) *
+			   MAX(s->machine->distributed.nodes, 1) / 1000;
 	const char *program = p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps", *grace;
 	int64_t ns;
 	json_t *with;
@@ -183,8 +183,8 @@ int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err 
 	VEC_PUSH(&w.v, program);
 	VEC_PUSH(&w.v, s->program.builtin ? s->program.builtin : "train");
 	add_option(&w, "--with-json", arena_strdup(arena, text.s));
-	if (s->measured.metrics)
-		add_option(&w, "--metrics", s->measured.metrics);
+	if (s->measured->metrics)
+		add_option(&w, "--metrics", s->measured->metrics);
 	add_option(&w, "--threads",
 		   arena_printf(arena, "%u", (unsigned)MIN(MAX(threads, 1U), INT32_MAX)));
 	if (!step_is_launched(s)) {

@@ -160,10 +160,10 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 	if (s->approve && s->approve->message)
 		template_refs(s->approve->message, note_param, &set);
 	plan_builtin_refs(s, note_param, &set);
-	for (size_t i = 0; i < s->reads.n_env; i++)
-		template_refs(s->reads.env[i].value, note_param, &set);
-	if (s->keyed.seed)
-		template_refs(s->keyed.seed, note_param, &set);
+	for (size_t i = 0; i < s->reads->n_env; i++)
+		template_refs(s->reads->env[i].value, note_param, &set);
+	if (s->keyed->seed)
+		template_refs(s->keyed->seed, note_param, &set);
 	for (size_t i = 0; i < s->program.n_locals; i++)
 		if (s->program.locals[i].value)
 			template_refs(s->program.locals[i].value, note_param, &set);
@@ -184,15 +184,15 @@ static int add_env(struct task_scope *sc, struct str *record, struct err *err)
 	struct str text = { 0 };
 	int r = 0;
 
-	for (size_t i = 0; i < s->reads.n_env && r == 0; i++) {
+	for (size_t i = 0; i < s->reads->n_env && r == 0; i++) {
 		str_reset(&text);
-		r = template_render(s->reads.env[i].value, &es, sc->arena, &text, err);
+		r = template_render(s->reads->env[i].value, &es, sc->arena, &text, err);
 		if (r == 0)
-			key_record_add(record, KEY_ENV, s->reads.env[i].name,
+			key_record_add(record, KEY_ENV, s->reads->env[i].name,
 				       text.len ? text.s : "", text.len);
 	}
-	for (size_t i = 0; i < s->reads.n_secrets && r == 0; i++)
-		key_record_add(record, KEY_SECRET, s->reads.secrets[i], "", 0);
+	for (size_t i = 0; i < s->reads->n_secrets && r == 0; i++)
+		key_record_add(record, KEY_SECRET, s->reads->secrets[i], "", 0);
 	str_deinit(&text);
 	return r < 0 ? err_wrap(err, "env of step `%s`", s->name) : 0;
 }
@@ -202,11 +202,12 @@ static void add_resources(const struct step *s, struct str *record)
 {
 	static const char *const more[] = { "gpu_type", "extended", "shm_bytes", "disk_bytes" };
 	_cleanup_(json_decrefp) json_t *placement =
-		s->place.json ? json_loads(s->place.json, 0, NULL) : NULL;
+		s->machine->place.json ? json_loads(s->machine->place.json, 0, NULL) : NULL;
 	_cleanup_(str_deinit) struct str text = { 0 };
 
-	str_addf(&text, "cpu %um memory %llu gpu %u", resources_cpu_milli(&s->resources),
-		 (unsigned long long)s->resources.memory_bytes, s->resources.gpus);
+	str_addf(&text, "cpu %um memory %llu gpu %u", resources_cpu_milli(&s->machine->resources),
+		 (unsigned long long)s->machine->resources.memory_bytes,
+		 s->machine->resources.gpus);
 	for (size_t i = 0; i < ARRAY_LEN(more); i++) {
 		const json_t *v = json_object_get(placement, more[i]);
 
@@ -247,8 +248,8 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 	if (p->ctx.config->salt)
 		key_record_add(record, KEY_PROJECT_SALT, "", p->ctx.config->salt,
 			       strlen(p->ctx.config->salt));
-	if (s->keyed.salt)
-		key_record_add(record, KEY_STEP_SALT, "", s->keyed.salt, strlen(s->keyed.salt));
+	if (s->keyed->salt)
+		key_record_add(record, KEY_STEP_SALT, "", s->keyed->salt, strlen(s->keyed->salt));
 	if (s->program.run) {
 		key_record_add(record, KEY_SHELL, "", s->program.shell, strlen(s->program.shell));
 		key_record_add(record, KEY_SCRIPT, "", script, strlen(script));
@@ -258,40 +259,48 @@ int command_key_record(struct task_scope *sc, const char *script, struct str *re
 	if (add_env(sc, record, err) < 0)
 		return -1;
 	add_params(p, s, record);
-	if (s->keyed.seed) {
-		if (template_eval(s->keyed.seed, &es, sc->arena, &seed, err) != 0)
+	if (s->keyed->seed) {
+		if (template_eval(s->keyed->seed, &es, sc->arena, &seed, err) != 0)
 			return err_wrap(err, "seed of step `%s`", s->name);
 		value_add_canonical(&text, &seed);
 		key_record_add(record, KEY_SEED, "", text.s, text.len);
 	}
-	for (size_t i = 0; i < s->reads.n_tools && ps->tool_text; i++)
-		key_record_add(record, KEY_TOOL, s->reads.tools[i], ps->tool_text[i],
-			       strlen(ps->tool_text[i]));
+	for (size_t i = 0; i < s->reads->n_tools && ps->facts.tool_text; i++)
+		key_record_add(record, KEY_TOOL, s->reads->tools[i], ps->facts.tool_text[i],
+			       strlen(ps->facts.tool_text[i]));
 	for (size_t i = 0; i < s->n_outputs; i++) {
-		str_reset(&text);
-		str_addf(&text, "%s%s", s->outputs[i].path, s->outputs[i].is_dir ? "/" : "");
-		key_record_add(record, KEY_OUTPUT, s->outputs[i].name, text.s, text.len);
+		const struct step_output *o = &s->outputs[i];
+		const char *path = o->path;
+
+		if (o->is_dir) {
+			str_reset(&text);
+			str_add(&text, o->path);
+			str_addc(&text, '/');
+			path = text.s;
+		}
+		key_record_add(record, KEY_OUTPUT, o->name, path, strlen(path));
 	}
-	if (s->measured.metrics)
-		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
-			       strlen(s->measured.metrics));
-	if (s->measured.values) /* a result that was never checked as values is no hit */
-		key_record_add(record, KEY_VALUES, "", s->measured.values,
-			       strlen(s->measured.values));
+	if (s->measured->metrics)
+		key_record_add(record, KEY_METRICS, "", s->measured->metrics,
+			       strlen(s->measured->metrics));
+	if (s->measured->values) /* a result that was never checked as values is no hit */
+		key_record_add(record, KEY_VALUES, "", s->measured->values,
+			       strlen(s->measured->values));
 	for (size_t i = 0; i < sc->n_inputs; i++)
 		key_record_add_content(record, KEY_INPUT, sc->inputs[i].name, sc->inputs[i].path,
 				       &sc->inputs[i].id);
-	if (ps->code.kind)
-		key_record_add_content(record, KEY_CODE, "", "", &ps->code);
-	if (s->keyed.resources)
+	if (ps->facts.code)
+		key_record_add_content(record, KEY_CODE, "", "", &ps->facts.code->tree);
+	if (s->keyed->resources)
 		add_resources(plan_task_step(p, sc->task), record);
-	if ((s->program.builtin || s->distributed.framework) &&
+	if ((s->program.builtin || s->machine->distributed.framework) &&
 	    plan_builtin_key(sc, record, err) < 0)
 		return -1;
 	plan_image_key(p, sc->task, record);
-	if (ps->packages)
-		key_record_add(record, KEY_PACKAGES, "", ps->packages, strlen(ps->packages));
-	plan_environment_key(ps->environment, record);
+	if (ps->facts.packages)
+		key_record_add(record, KEY_PACKAGES, "", ps->facts.packages,
+			       strlen(ps->facts.packages));
+	plan_environment_key(ps->facts.environment, record);
 	if (s->program.run)
 		add_sandbox(p, sc->task->step, record);
 	key_record_end(record);
@@ -318,19 +327,19 @@ static int render_env(struct task_scope *sc, const struct script *script, struct
 	struct arena *arena = sc->arena;
 	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	const char **env = arena_alloc(
-		arena, (s->reads.n_env + s->n_inputs + s->n_outputs + script->variables.n + 5) *
+		arena, (s->reads->n_env + s->n_inputs + s->n_outputs + script->variables.n + 5) *
 			       sizeof(*env));
 	struct str text = { 0 };
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->reads.n_env; i++) {
+	for (size_t i = 0; i < s->reads->n_env; i++) {
 		str_reset(&text);
-		if (template_render(s->reads.env[i].value, &es, arena, &text, err) != 0) {
+		if (template_render(s->reads->env[i].value, &es, arena, &text, err) != 0) {
 			str_deinit(&text);
 			return -1;
 		}
 		env[n++] =
-			arena_printf(arena, "%s=%s", s->reads.env[i].name, text.len ? text.s : "");
+			arena_printf(arena, "%s=%s", s->reads->env[i].name, text.len ? text.s : "");
 	}
 	for (size_t i = 0; i < c->n_inputs; i++)
 		env[n++] = upper(arena, "CAIRN_INPUT_", c->inputs[i].name, c->inputs[i].path);
@@ -338,13 +347,13 @@ static int render_env(struct task_scope *sc, const struct script *script, struct
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
-	if (s->measured.metrics)
-		env[n++] = arena_printf(arena, "CAIRN_METRICS=%s", s->measured.metrics);
+	if (s->measured->metrics)
+		env[n++] = arena_printf(arena, "CAIRN_METRICS=%s", s->measured->metrics);
 	/* `train` reads metrics from output that hasn't been masked yet. */
-	if (s->reads.n_secrets) {
+	if (s->reads->n_secrets) {
 		str_reset(&text);
-		for (size_t i = 0; i < s->reads.n_secrets; i++)
-			str_addf(&text, "%s%s", i ? " " : "", s->reads.secrets[i]);
+		for (size_t i = 0; i < s->reads->n_secrets; i++)
+			str_addf(&text, "%s%s", i ? " " : "", s->reads->secrets[i]);
 		env[n++] = arena_printf(arena, "CAIRN_SECRETS=%s", text.s);
 	}
 	str_deinit(&text);
@@ -358,7 +367,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 		      struct task_command *ret, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
-	struct task_command c = { .code = p->steps[t->step].code };
+	struct task_command c = { .code = plan_step_code(p, t->step) };
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	struct str text = { 0 }, program = { 0 };
@@ -374,9 +383,9 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 		c.script = arena_strdup(arena, text.s);
 	if (r == 0)
 		r = render_env(&sc, &script, &c, err);
-	if (r == 0 && s->concurrency.group) {
+	if (r == 0 && s->policy->concurrency.group) {
 		str_reset(&text);
-		r = template_render(s->concurrency.group, &es, arena, &text, err);
+		r = template_render(s->policy->concurrency.group, &es, arena, &text, err);
 		c.concurrency_group = r == 0 ? arena_strdup(arena, text.len ? text.s : "") : NULL;
 	}
 	if (r == 0) {
@@ -399,9 +408,9 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 		str_deinit(&c.key_record);
 		return -1;
 	}
-	c.secrets = s->reads.secrets;
+	c.secrets = s->reads->secrets;
 	c.image = plan_task_image(p, t);
-	if ((s->program.builtin || s->distributed.framework) &&
+	if ((s->program.builtin || s->machine->distributed.framework) &&
 	    plan_builtin_argv(&sc, &c, err) < 0) {
 		str_deinit(&c.key_record);
 		return -1;

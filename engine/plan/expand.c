@@ -22,7 +22,7 @@
 
 static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct err *err)
 {
-	const struct matrix_axis *a = &s->decl->matrix.axes[axis];
+	const struct matrix_axis *a = &s->decl->tasks->matrix.axes[axis];
 	struct task_scope scope = { .plan = p,
 				    .arena = p->arena,
 				    .task = &(struct plan_task){ .step = s->decl->index } };
@@ -30,8 +30,8 @@ static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct 
 	struct value v;
 
 	if (!a->list) {
-		s->axes[axis].v = a->values;
-		s->axes[axis].n = a->n_values;
+		s->fan->axes[axis].v = a->values;
+		s->fan->axes[axis].n = a->n_values;
 		return 0;
 	}
 	if (template_eval(a->list, &es, p->arena, &v, err) != 0)
@@ -41,20 +41,20 @@ static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct 
 			       "%s:%d:%d: matrix.%s of step `%s` must be a list, not %s",
 			       a->list->file, a->list->line, a->list->col, a->name, s->decl->name,
 			       value_type_name(v.type));
-	s->axes[axis].v = v.list.v;
-	s->axes[axis].n = v.list.n;
+	s->fan->axes[axis].v = v.list.v;
+	s->fan->axes[axis].n = v.list.n;
 	return 0;
 }
 
 static bool excluded(const struct plan_step *s, const uint32_t *at)
 {
-	for (size_t i = 0; i < s->decl->matrix.n_exclude; i++) {
-		const struct value *rule = s->decl->matrix.exclude[i].by_axis;
+	for (size_t i = 0; i < s->decl->tasks->matrix.n_exclude; i++) {
+		const struct value *rule = s->decl->tasks->matrix.exclude[i].by_axis;
 		bool matches = true;
 
-		for (size_t a = 0; a < s->decl->matrix.n_axes && matches; a++)
+		for (size_t a = 0; a < s->decl->tasks->matrix.n_axes && matches; a++)
 			matches = rule[a].type == VALUE_NULL ||
-				  value_eq(&rule[a], &s->axes[a].v[at[a]]);
+				  value_eq(&rule[a], &s->fan->axes[a].v[at[a]]);
 		if (matches)
 			return true;
 	}
@@ -68,18 +68,18 @@ static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis,
 {
 	struct value *grown;
 
-	for (size_t i = 0; i < s->axes[axis].n; i++)
-		if (value_eq(&s->axes[axis].v[i], v))
+	for (size_t i = 0; i < s->fan->axes[axis].n; i++)
+		if (value_eq(&s->fan->axes[axis].v[i], v))
 			return (uint32_t)i;
-	if (s->axes[axis].n == s->axes[axis].cap || !s->axes[axis].grown) {
-		s->axes[axis].cap = 2 * s->axes[axis].n + 8;
-		grown = arena_alloc(p->arena, s->axes[axis].cap * sizeof(*grown));
-		if (s->axes[axis].n)
-			memcpy(grown, s->axes[axis].v, s->axes[axis].n * sizeof(*grown));
-		s->axes[axis].v = s->axes[axis].grown = grown;
+	if (s->fan->axes[axis].n == s->fan->axes[axis].cap || !s->fan->axes[axis].grown) {
+		s->fan->axes[axis].cap = 2 * s->fan->axes[axis].n + 8;
+		grown = arena_alloc(p->arena, s->fan->axes[axis].cap * sizeof(*grown));
+		if (s->fan->axes[axis].n)
+			memcpy(grown, s->fan->axes[axis].v, s->fan->axes[axis].n * sizeof(*grown));
+		s->fan->axes[axis].v = s->fan->axes[axis].grown = grown;
 	}
-	s->axes[axis].grown[s->axes[axis].n] = *v;
-	return (uint32_t)s->axes[axis].n++;
+	s->fan->axes[axis].grown[s->fan->axes[axis].n] = *v;
+	return (uint32_t)s->fan->axes[axis].n++;
 }
 
 /* Labels tell tasks apart, on record and in gathered directories, where "a/b" and "a_b" would be
@@ -125,36 +125,37 @@ static int check_fan_out(const struct plan_step *s, const char *what, size_t n, 
  * aren't there yet. */
 static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 {
-	size_t n_axes = s->decl->matrix.n_axes, product = 1;
+	size_t n_axes = s->decl->tasks->matrix.n_axes, product = 1;
 	VEC(uint32_t) index = { 0 };
 	_cleanup_(freep) uint32_t *at = xcalloc(n_axes, sizeof(*at)),
 				  *n_own = xcalloc(n_axes, sizeof(*n_own));
 	_cleanup_(map_freep) struct map *included = map_new();
 
-	s->axes = arena_alloc(p->arena, n_axes * sizeof(*s->axes));
+	s->fan->axes = arena_alloc(p->arena, n_axes * sizeof(*s->fan->axes));
 	for (size_t a = 0; a < n_axes; a++) {
 		if (axis_values(p, s, a, err) < 0)
 			return -1;
-		if (__builtin_mul_overflow(product, s->axes[a].n, &product) ||
+		if (__builtin_mul_overflow(product, s->fan->axes[a].n, &product) ||
 		    product > PLAN_MAX_FAN_OUT)
 			return check_fan_out(s, "the matrix", SIZE_MAX, err);
-		n_own[a] = (uint32_t)s->axes[a].n;
+		n_own[a] = (uint32_t)s->fan->axes[a].n;
 	}
 	for (size_t i = 0; i < product; i++) {
 		if (!excluded(s, at))
 			for (size_t a = 0; a < n_axes; a++)
 				VEC_PUSH(&index, at[a]);
 		for (size_t a = n_axes; a-- > 0;) {
-			if (++at[a] < s->axes[a].n)
+			if (++at[a] < s->fan->axes[a].n)
 				break;
 			at[a] = 0;
 		}
 	}
-	for (size_t i = 0; i < s->decl->matrix.n_include; i++) {
+	for (size_t i = 0; i < s->decl->tasks->matrix.n_include; i++) {
 		bool is_new = false, in_product = true;
 
 		for (size_t a = 0; a < n_axes; a++) {
-			at[a] = axis_index_of(p, s, a, &s->decl->matrix.include[i].by_axis[a]);
+			at[a] = axis_index_of(p, s, a,
+					      &s->decl->tasks->matrix.include[i].by_axis[a]);
 			in_product &=
 				at[a] < n_own[a]; /* values that includes add come after those */
 		}
@@ -163,14 +164,15 @@ static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 		for (size_t a = 0; a < n_axes && is_new; a++)
 			VEC_PUSH(&index, at[a]);
 	}
-	s->axis_index = index.v;
-	s->n_tasks = index.n / n_axes;
+	s->fan->axis_index = index.v;
+	s->n_tasks = (uint32_t)(index.n / n_axes);
 	if (check_fan_out(s, "the matrix", s->n_tasks, err) < 0)
 		return -1;
 	for (size_t a = 0; a < n_axes; a++) {
-		_cleanup_(freep) char *what = xasprintf("matrix.%s", s->decl->matrix.axes[a].name);
+		_cleanup_(freep) char *what =
+			xasprintf("matrix.%s", s->decl->tasks->matrix.axes[a].name);
 
-		if (check_names(s, what, s->axes[a].v, s->axes[a].n, err) < 0)
+		if (check_names(s, what, s->fan->axes[a].v, s->fan->axes[a].n, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -178,7 +180,7 @@ static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 
 static int items_of_list(struct plan *p, struct plan_step *s, struct err *err)
 {
-	const struct each_decl *e = s->decl->each;
+	const struct each_decl *e = s->decl->tasks->each;
 	struct value v = { .type = VALUE_LIST, .list = { e->values, e->n_values } };
 	struct str text = { 0 };
 
@@ -200,21 +202,21 @@ static int items_of_list(struct plan *p, struct plan_step *s, struct err *err)
 	if (check_fan_out(s, "`each`", v.list.n, err) < 0 ||
 	    check_names(s, "`each`", v.list.v, v.list.n, err) < 0)
 		return -1;
-	s->items = arena_alloc(p->arena, (v.list.n + 1) * sizeof(*s->items));
+	s->fan->items = arena_alloc(p->arena, (v.list.n + 1) * sizeof(*s->fan->items));
 	for (size_t i = 0; i < v.list.n; i++) {
 		str_reset(&text);
 		label_add_value(&text, &v.list.v[i]);
-		s->items[i] = (struct plan_item){ .path = arena_strdup(p->arena, text.s),
-						  .value = &v.list.v[i] };
+		s->fan->items[i] = (struct plan_item){ .path = arena_strdup(p->arena, text.s),
+						       .value = &v.list.v[i] };
 	}
-	s->n_tasks = v.list.n;
+	s->n_tasks = (uint32_t)v.list.n;
 	str_deinit(&text);
 	return 0;
 }
 
 static int each_tree(struct plan *p, struct plan_step *s, struct content_id *ret, struct err *err)
 {
-	const struct ref *from = &s->decl->each->from;
+	const struct ref *from = &s->decl->tasks->each->from;
 	struct task_scope scope = { .plan = p,
 				    .arena = p->arena,
 				    .task = &(struct plan_task){ .step = s->decl->index } };
@@ -232,7 +234,7 @@ static int each_tree(struct plan *p, struct plan_step *s, struct content_id *ret
 static int check_matched(struct plan *p, const struct plan_step *s, const struct content_id *tree,
 			 struct err *err)
 {
-	const struct each_decl *e = s->decl->each;
+	const struct each_decl *e = s->decl->tasks->each;
 	_cleanup_(str_deinit) struct str there = { 0 };
 	struct tree_match *all;
 	size_t n;
@@ -256,7 +258,7 @@ static int check_matched(struct plan *p, const struct plan_step *s, const struct
 
 static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 {
-	const struct each_decl *e = s->decl->each;
+	const struct each_decl *e = s->decl->tasks->each;
 	struct tree_match *m;
 	struct content_id tree;
 	size_t n;
@@ -273,7 +275,7 @@ static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 	if (check_fan_out(s, "`each`", n, err) < 0 ||
 	    (n == 0 && check_matched(p, s, &tree, err) < 0))
 		return -1;
-	s->items = arena_alloc(p->arena, (n + 1) * sizeof(*s->items));
+	s->fan->items = arena_alloc(p->arena, (n + 1) * sizeof(*s->fan->items));
 	for (size_t i = 0; i < n; i++) {
 		if (m[i].entry.kind == TREE_SYMLINK)
 			return err_set(err, ERR_INVALID,
@@ -282,9 +284,9 @@ static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 				       s->decl->name, m[i].path);
 		if (tree_entry_resolve(p->ctx.store, &m[i].entry, err) < 0)
 			return -1;
-		s->items[i] = (struct plan_item){ .path = m[i].path, .id = m[i].entry.id };
+		s->fan->items[i] = (struct plan_item){ .path = m[i].path, .id = m[i].entry.id };
 	}
-	s->n_tasks = n;
+	s->n_tasks = (uint32_t)n;
 	return 0;
 }
 
@@ -294,12 +296,12 @@ bool dep_gathers(const struct plan *p, const struct plan_dep *d)
 {
 	const struct step *needed = p->steps[d->decl->step].decl;
 
-	return needed->each || d->decl->n_shared < needed->matrix.n_axes;
+	return needed->tasks->each || d->decl->n_shared < needed->tasks->matrix.n_axes;
 }
 
 uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed)
 {
-	return d->up_group ? d->up_group[needed->loop] : 0;
+	return d->match ? d->match->up_group[needed->loop] : 0;
 }
 
 /* Numbers groups in the order in which they appear among the needed tasks, by the values that these
@@ -311,18 +313,18 @@ static void number_groups(struct plan *p, const struct plan_step *u, struct plan
 	size_t n = d->decl->n_shared;
 	_cleanup_(freep) uint32_t *values = xcalloc(n, sizeof(*values));
 
-	d->up_group = arena_alloc(p->arena, (u->n_loops + 1) * sizeof(*d->up_group));
+	d->match->up_group = arena_alloc(p->arena, (u->n_loops + 1) * sizeof(uint32_t));
 	d->n_groups = 0;
 	for (size_t t = 0; t < u->n_loops; t++) {
 		void **slot;
 
 		for (size_t i = 0; i < n; i++)
-			values[i] = u->axis_index[t * u->decl->matrix.n_axes +
-						  d->decl->shared[i].theirs];
+			values[i] = u->fan->axis_index[t * u->decl->tasks->matrix.n_axes +
+						       d->decl->shared[i].theirs];
 		slot = map_slot(group_of_values, values, n * sizeof(*values), NULL);
 		if (!*slot)
 			*slot = (void *)(uintptr_t)++d->n_groups;
-		d->up_group[t] = (uint32_t)(uintptr_t)*slot - 1;
+		d->match->up_group[t] = (uint32_t)(uintptr_t)*slot - 1;
 	}
 }
 
@@ -331,8 +333,9 @@ static void number_groups(struct plan *p, const struct plan_step *u, struct plan
 static uint32_t *their_values(const struct plan_step *s, const struct plan_step *u,
 			      const struct axis_pair *pair)
 {
-	size_t n_mine = s->axes[pair->mine].n, n_theirs = u->axes[pair->theirs].n;
-	const struct value *mine = s->axes[pair->mine].v, *theirs = u->axes[pair->theirs].v;
+	size_t n_mine = s->fan->axes[pair->mine].n, n_theirs = u->fan->axes[pair->theirs].n;
+	const struct value *mine = s->fan->axes[pair->mine].v,
+			   *theirs = u->fan->axes[pair->theirs].v;
 	uint32_t *of = xcalloc(n_mine + 1, sizeof(*of));
 
 	for (size_t i = 0; i < n_mine; i++) {
@@ -347,7 +350,7 @@ static uint32_t *their_values(const struct plan_step *s, const struct plan_step 
 	return of;
 }
 
-/* d->down_group of each task; n_groups (one past the last) when no needed task has its values. */
+/* The group of each task; n_groups (one past the last) when no needed task has its values. */
 static void find_groups(struct plan *p, const struct plan_step *s, const struct plan_step *u,
 			struct plan_dep *d, const struct map *group_of_values)
 {
@@ -357,15 +360,15 @@ static void find_groups(struct plan *p, const struct plan_step *s, const struct 
 
 	for (size_t i = 0; i < n; i++)
 		theirs[i] = their_values(s, u, &d->decl->shared[i]);
-	d->down_group = arena_alloc(p->arena, (s->n_tasks + 1) * sizeof(*d->down_group));
+	d->match->down_group = arena_alloc(p->arena, (s->n_tasks + 1) * sizeof(uint32_t));
 	for (size_t t = 0; t < s->n_tasks; t++) {
 		uintptr_t group;
 
 		for (size_t i = 0; i < n; i++)
-			values[i] = theirs[i][s->axis_index[t * s->decl->matrix.n_axes +
-							    d->decl->shared[i].mine]];
+			values[i] = theirs[i][s->fan->axis_index[t * s->decl->tasks->matrix.n_axes +
+								 d->decl->shared[i].mine]];
 		group = (uintptr_t)map_get(group_of_values, values, n * sizeof(*values));
-		d->down_group[t] = group ? (uint32_t)group - 1 : d->n_groups;
+		d->match->down_group[t] = group ? (uint32_t)group - 1 : d->n_groups;
 	}
 	for (size_t i = 0; i < n; i++)
 		free(theirs[i]);
@@ -394,12 +397,13 @@ static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep
 {
 	struct plan_step *u = &p->steps[d->decl->step];
 	_cleanup_(map_freep) struct map *group_of_values = map_new();
+	struct dep_match *m = d->match = arena_alloc(p->arena, sizeof(*m));
 
 	number_groups(p, u, d, group_of_values);
 	find_groups(p, s, u, d, group_of_values);
-	make_csr(p, d->up_group, u->n_loops, d->n_groups, &d->up_start, &d->up_tasks);
+	make_csr(p, m->up_group, u->n_loops, d->n_groups, &m->up_start, &m->up_tasks);
 	for (size_t i = 0; i < s->n_tasks; i++) {
-		if (d->down_group[i] == d->n_groups) {
+		if (m->down_group[i] == d->n_groups) {
 			plan_task_label(p, &s->tasks[i], &p->scratch);
 			return err_set(err, ERR_INVALID,
 				       "%s:%d:%d: `%s` needs step `%s` for the same matrix values, "
@@ -408,7 +412,7 @@ static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep
 				       p->scratch.s, u->decl->name);
 		}
 	}
-	make_csr(p, d->down_group, s->n_tasks, d->n_groups, &d->down_start, &d->down_tasks);
+	make_csr(p, m->down_group, s->n_tasks, d->n_groups, &m->down_start, &m->down_tasks);
 	return 0;
 }
 
@@ -425,13 +429,13 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 		ended[g] += needed->reported; /* also counts one that is revived: a task that needs
 					     its bytes waits for it separately */
 		skipped[g] += task_left_out(p, needed);
-		d->failed[g] |= task_went_wrong(p, needed);
+		d->groups[g].failed |= task_went_wrong(p, needed);
 	}
 	for (uint32_t g = 0; g < d->n_groups; g++) {
 		uint32_t size = (uint32_t)dep_group_size(p, d, g);
 
-		d->remaining[g] = size - ended[g];
-		d->skipped[g] = size > 0 && skipped[g] == size;
+		d->groups[g].remaining = size - ended[g];
+		d->groups[g].skipped = size > 0 && skipped[g] == size;
 	}
 }
 
@@ -442,19 +446,17 @@ static int build_dep(struct plan *p, struct plan_step *s, size_t i, struct err *
 	d->n_groups = 1;
 	if (d->decl->n_shared && build_shared_dep(p, s, d, err) < 0)
 		return -1;
-	d->remaining = arena_alloc(p->arena, d->n_groups * sizeof(*d->remaining));
-	d->failed = arena_alloc(p->arena, d->n_groups * sizeof(*d->failed));
-	d->skipped = arena_alloc(p->arena, d->n_groups * sizeof(*d->skipped));
+	d->groups = arena_alloc(p->arena, d->n_groups * sizeof(*d->groups));
 	count_remaining(p, s, d);
 	for (size_t t = 0; t < s->n_tasks; t++) {
-		uint32_t g = dep_group_of(d, &s->tasks[t]);
+		const struct dep_group *g = &d->groups[dep_group_of(d, &s->tasks[t])];
 
-		if (d->remaining[g]) {
+		if (g->remaining) {
 			s->tasks[t].pending++;
 		} else {
-			s->tasks[t].need_failed |= d->failed[g];
+			s->tasks[t].need_failed |= g->failed;
 			s->tasks[t].need_skipped |=
-				d->skipped[g] && (d->decl->data || d->decl->metrics);
+				g->skipped && (d->decl->data || d->decl->metrics);
 		}
 	}
 	return 0;
@@ -462,13 +464,14 @@ static int build_dep(struct plan *p, struct plan_step *s, size_t i, struct err *
 
 uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t)
 {
-	return d->down_group ? d->down_group[t->loop] : 0;
+	return d->match ? d->match->down_group[t->loop] : 0;
 }
 
 size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t group)
 {
-	return d->up_start ? d->up_start[group + 1] - d->up_start[group]
-			   : p->steps[d->decl->step].n_loops;
+	const struct dep_match *m = d->match;
+
+	return m ? m->up_start[group + 1] - m->up_start[group] : p->steps[d->decl->step].n_loops;
 }
 
 struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group,
@@ -476,7 +479,7 @@ struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d,
 {
 	const struct plan_step *u = &p->steps[d->decl->step];
 
-	return plan_newest(u, d->up_tasks ? d->up_tasks[d->up_start[group] + i] : i);
+	return plan_newest(u, d->match ? d->match->up_tasks[d->match->up_start[group] + i] : i);
 }
 
 struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uint32_t group)
@@ -496,7 +499,7 @@ struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t neede
 
 static bool expandable(const struct plan *p, const struct plan_step *s)
 {
-	const struct each_decl *e = s->decl->each;
+	const struct each_decl *e = s->decl->tasks->each;
 
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		if (!p->steps[s->decl->deps[i].step].expanded)
@@ -515,7 +518,7 @@ static bool expandable(const struct plan *p, const struct plan_step *s)
 static bool each_source_lost(const struct plan *p, const struct plan_step *s,
 			     struct plan_task *stand_in)
 {
-	const struct each_decl *e = s->decl->each;
+	const struct each_decl *e = s->decl->tasks->each;
 	const struct plan_step *u;
 	size_t n_skipped = 0;
 
@@ -562,8 +565,8 @@ static char *loop_of_name(const struct step *s, const char *name)
 	char *end = NULL;
 	unsigned long round = at ? strtoul(at + strlen("round="), &end, 10) : 0;
 
-	if (!s->repeat || !at || at == name || (at[-1] != '[' && at[-1] != ',') ||
-	    !str_eq(end, "]") || round < 1 || round > s->repeat->max)
+	if (!s->tasks->repeat || !at || at == name || (at[-1] != '[' && at[-1] != ',') ||
+	    !str_eq(end, "]") || round < 1 || round > s->tasks->repeat->max)
 		return xstrdup(name);
 	return xasprintf("%.*s%s", (int)(at - name) - 1, name, at[-1] == ',' ? "]" : "");
 }
@@ -582,9 +585,9 @@ static int check_labels(struct plan *p, const struct plan_step *s, const char *w
 	for (size_t i = 0; i < names->n; i++) {
 		_cleanup_(freep) char *loop = loop_of_name(s->decl, names->v[i]);
 
-		if (map_get_str(labels, names == &s->only ? names->v[i] : loop))
+		if (map_get_str(labels, names == &s->named->only ? names->v[i] : loop))
 			continue;
-		if (names == &s->only && map_get_str(labels, loop))
+		if (names == &s->named->only && map_get_str(labels, loop))
 			return err_set(err, ERR_INVALID,
 				       "%s: %s is one round of a loop, and needs those before it; "
 				       "name the loop: %s",
@@ -605,29 +608,29 @@ bool plan_is_forced(struct plan *p, const struct plan_task *t)
 {
 	const struct plan_step *s = &p->steps[t->step];
 
-	return s->forced || is_named(p, &s->forced_tasks, t) ||
-	       is_loop_named(p, &s->forced_tasks, t);
+	return s->forced || (s->named && (is_named(p, &s->named->forced, t) ||
+					  is_loop_named(p, &s->named->forced, t)));
 }
 
 static void only_stand_in(struct plan *p, struct plan_step *s)
 {
 	s->stands_in = true;
 	s->n_tasks = 1;
-	s->items = arena_alloc(p->arena, sizeof(*s->items));
-	s->items[0].path = "*";
+	s->fan->items = arena_alloc(p->arena, sizeof(*s->fan->items));
+	s->fan->items[0].path = "*";
 }
 
 int plan_fan_out(struct plan *p, struct plan_step *s, struct err *err)
 {
 	int r = 0;
 
-	assert(!s->expanded && (!s->decl->each || each_is_known(s->decl->each)));
+	assert(!s->expanded && (!s->decl->tasks->each || each_is_known(s->decl->tasks->each)));
 	if (s->fanned)
 		return 0;
 	s->n_tasks = 1;
-	if (s->decl->matrix.n_axes)
+	if (s->decl->tasks->matrix.n_axes)
 		r = expand_matrix(p, s, err);
-	else if (s->decl->each)
+	else if (s->decl->tasks->each)
 		r = items_of_list(p, s, err);
 	s->n_fanned = s->n_tasks;
 	s->n_tasks = 0; /* there are none yet */
@@ -641,7 +644,7 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 	int (*expand)(struct plan * p, struct plan_step * s, struct err * err);
 	struct err why = { 0 };
 
-	if (!s->decl->each || each_is_known(s->decl->each)) {
+	if (!s->decl->tasks->each || each_is_known(s->decl->tasks->each)) {
 		if (plan_fan_out(p, s, err) < 0)
 			return -1;
 		s->n_tasks = s->n_fanned;
@@ -651,7 +654,7 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 		only_stand_in(p, s);
 		return 0;
 	}
-	expand = s->decl->each->is_list ? items_of_list : items_of_tree;
+	expand = s->decl->tasks->each->is_list ? items_of_list : items_of_tree;
 	if (!p->ctx.again)
 		return expand(p, s, err);
 	if (expand(p, s, &why) == 0)
@@ -689,18 +692,19 @@ int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 
 		t->step = s->decl->index;
 		t->index = t->loop = (uint32_t)i;
-		t->round = s->decl->repeat != NULL;
+		t->round = s->decl->tasks->repeat != NULL;
 		t->forced = plan_is_forced(p, t);
-		t->unselected =
-			!s->selected || (s->only.n && !s->whole && !is_loop_named(p, &s->only, t));
+		t->unselected = !s->selected || (s->named && s->named->only.n && !s->whole &&
+						 !is_loop_named(p, &s->named->only, t));
 	}
 	p->counts.total += s->n_tasks;
 	plan_count_open(p, s->decl, (int64_t)s->n_tasks - 1);
 	s->expanded = true;
 	p->n_expanded++;
 	p->ordinary.n_expanded += !s->decl->finally;
-	if (!s->stands_in && (check_labels(p, s, "target", &s->only, err) < 0 ||
-			      check_labels(p, s, "--force", &s->forced_tasks, err) < 0))
+	if (!s->stands_in && s->named &&
+	    (check_labels(p, s, "target", &s->named->only, err) < 0 ||
+	     check_labels(p, s, "--force", &s->named->forced, err) < 0))
 		return -1;
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		if (build_dep(p, s, i, err) < 0)

@@ -186,6 +186,19 @@ static const char *safe_suffix(const char *path)
 	return dot;
 }
 
+/* "inputs/NAME.csv". Made for each input of each task, so without printf. */
+static const char *place_of_input(struct arena *arena, const char *name, const char *suffix)
+{
+	static const char dir[] = "inputs/";
+	size_t n = strlen(name), n_suffix = strlen(suffix);
+	char *path = arena_alloc(arena, strlen(dir) + n + n_suffix + 1);
+
+	memcpy(path, dir, strlen(dir));
+	memcpy(path + strlen(dir), name, n);
+	memcpy(path + strlen(dir) + n, suffix, n_suffix);
+	return path;
+}
+
 /* A path in a volume of a cluster: nobody here can look whether it is there. */
 static int below_volume(struct plan *p, const char *sub, struct arena *arena, struct content_id *id,
 			const char **volume, struct err *err)
@@ -252,7 +265,7 @@ static int input_content(struct task_scope *sc, const struct step_input *in, str
 		*ret_named = p->steps[in->from.step].decl->outputs[in->from.index].path;
 		return scope_content(sc, &in->from, id, err);
 	default:
-		item = &p->steps[sc->task->step].items[sc->task->index];
+		item = &p->steps[sc->task->step].fan->items[sc->task->index];
 		*id = item->id;
 		*ret_named = item->path;
 		return 0;
@@ -290,8 +303,8 @@ int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *ar
 			return -1;
 		}
 		v[i].name = in->name;
-		v[i].path = arena_printf(arena, "inputs/%s%s", in->name,
-					 v[i].id.kind != CONTENT_TREE ? safe_suffix(named) : "");
+		v[i].path = place_of_input(arena, in->name,
+					   v[i].id.kind != CONTENT_TREE ? safe_suffix(named) : "");
 	}
 	str_deinit(&sub);
 	*ret = v;
@@ -347,8 +360,9 @@ int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *a
 
 	for (size_t i = 0; i < st->n_inputs && r == 0; i++) {
 		const struct step_input *in = in_round(&st->inputs[i], t);
-		const struct ref *from =
-			in->from.kind == REF_ITEM && st->each ? &st->each->from : &in->from;
+		const struct ref *from = in->from.kind == REF_ITEM && st->tasks->each
+						 ? &st->tasks->each->from
+						 : &in->from;
 		struct content_id whole = { .kind = CONTENT_NONE };
 
 		if (from->kind == REF_STEP_OUTPUT)

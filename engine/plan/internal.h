@@ -12,14 +12,17 @@
 struct plan_dep {
 	const struct step_dep *decl;
 	uint32_t n_groups;
-	uint32_t *remaining; /* per group: needed tasks that haven't ended */
-	uint32_t *up_start,
-		*up_tasks; /* group → needed step's tasks; NULL: one group with all of them */
-	uint32_t *down_start, *down_tasks; /* group → this step's tasks; NULL likewise */
-	uint32_t *down_group;              /* this step's task → group; NULL: 0 */
-	uint32_t *up_group;                /* needed step's task → group; NULL: 0 */
-	bool *failed, *skipped; /* per group: some needed task failed; all of them (at least one)
-				   skipped */
+	struct dep_group {
+		uint32_t remaining; /* needed tasks that haven't ended */
+		bool failed;        /* some needed task failed */
+		bool skipped;       /* all of them, at least one, were skipped */
+	} * groups;
+	/* Which tasks are in which group; NULL: one group with all of both steps. */
+	struct dep_match {
+		uint32_t *up_start, *up_tasks;     /* group → needed step's tasks */
+		uint32_t *down_start, *down_tasks; /* group → this step's tasks */
+		uint32_t *up_group, *down_group;   /* needed step's, this step's task → group */
+	} * match;
 	/* Per group × needed step's outputs, made when first wanted. */
 	struct gathered {
 		struct content_id id;
@@ -51,45 +54,65 @@ struct plan_variant {
 	struct plan_variant *next;
 };
 
-struct plan_step {
-	const struct step *decl;
+/* What the tasks of a step differ by. */
+struct plan_fan {
 	struct plan_variant *variants;    /* newest first; NULL: the step has no settings that are
 					     expressions */
 	struct plan_variant **variant_of; /* by task; NULL: none, or not known yet */
-	bool fanned;                      /* its values or items are known: plan_fan_out() */
-	size_t n_fanned;                  /* so many tasks will be made of them */
-	bool selected;                    /* some of its tasks may be executed */
-	bool lookup_only;                 /* before --from: its results must be on record */
-	bool forced;                      /* all of its tasks */
-	struct task_names forced_tasks;
-	bool expanded;
-	struct plan_task *tasks;
-	size_t n_tasks, n_ended, n_skipped, n_failed;
-	size_t n_loops;   /* of its tasks, so many are first rounds, and stand first; all without
-			     `repeat` */
-	uint32_t *newest; /* loop → its last round so far; NULL without `repeat` */
 	struct {
 		const struct value *v;
 		size_t n, cap;
 		struct value *grown; /* `v` plus values that only included combinations have; NULL:
 					none */
 	} * axes;
-	uint32_t *axis_index; /* n_tasks × n_axes: which value each task has */
-	struct plan_item *items;
-	struct plan_dep *deps; /* as decl->deps */
-	VEC(struct plan_dependent) dependents;
-	struct task_names only; /* --only: as targets; none: all */
-	bool whole;             /* another step needs all of its tasks, whatever the targets name */
-	bool stands_in; /* its one task replaces items that are unknown; it is never executed */
-	struct content_id code;
-	const struct plan_code_file *code_files; /* the files of `code`; NULL in a resumed run */
-	size_t n_code_files;
-	const char *packages;   /* of the Python environments on PATH; NULL: not keyed */
-	const char **tool_text; /* the output of each declared tool; NULL: not keyed */
+	uint32_t *axis_index;    /* n_tasks × n_axes: which value each task has */
+	struct plan_item *items; /* of `each`, one a task */
+	uint32_t *newest;        /* loop → its last round so far; NULL without `repeat` */
+};
+
+/* Tasks of a step that the command line names. */
+struct plan_named {
+	struct task_names only, forced; /* as targets, by --force; none: all */
+};
+
+/* A step's code. */
+struct plan_code {
+	struct content_id tree;
+	const struct plan_code_file *files; /* NULL in a resumed run */
+	size_t n_files;
+};
+
+/* What else than inputs decides its results. */
+struct plan_facts {
+	const struct plan_code *code; /* NULL: none */
+	const char *packages;         /* of the Python environments on PATH; NULL: not keyed */
+	const char **tool_text;       /* the output of each declared tool; NULL: not keyed */
 	const struct plan_environment *environment; /* NULL: none */
 	const char *image,
 		*platform; /* "registry/name@sha256:…" in which its commands run; NULL: none */
+};
+
+struct plan_step {
+	const struct step *decl;
+	struct plan_fan *fan; /* plan.no_fan, which stays empty, for a step of one task */
+	struct plan_task *tasks;
+	uint32_t n_tasks, n_ended;
+	uint32_t n_loops;  /* of its tasks, so many are first rounds, and stand first; all without
+			      `repeat` */
+	uint32_t n_fanned; /* so many tasks will be made of its values or items */
 	uint32_t rank;     /* place in topological order */
+	bool fanned;       /* its values or items are known: plan_fan_out() */
+	bool expanded;
+	bool selected;    /* some of its tasks may be executed */
+	bool lookup_only; /* before --from: its results must be on record */
+	bool forced;      /* all of its tasks */
+	bool whole;       /* another step needs all of its tasks, whatever the targets name */
+	bool stands_in;   /* its one task replaces items that are unknown; it is never executed */
+	struct plan_named *named; /* NULL: none of its tasks */
+	struct plan_dep *deps;    /* as decl->deps */
+	struct plan_dependent *dependents;
+	uint32_t n_dependents;
+	struct plan_facts facts;
 };
 
 /* Tasks in the order in which they became ready. A ring that grows; holds each task at most
@@ -103,6 +126,17 @@ struct task_queue {
 struct plan_wait {
 	struct plan_task *waiter;
 	uint32_t next; /* index + 1 of the next with this producer, 0 none (plan_task.last_wait) */
+};
+
+/* Hits whose content is gone (past/absent.c). */
+struct plan_absent {
+	size_t n; /* so far: usually 0 */
+	VEC(struct plan_wait) waits;
+};
+
+/* Of the task whose key is being made. */
+struct plan_key {
+	struct str script, record;
 };
 
 struct replay; /* past/replay.c */
@@ -137,12 +171,12 @@ struct plan {
 	struct arena *arena;
 	struct plan_step *steps;
 	size_t n_steps, n_expanded;
+	struct plan_fan no_fan;
 	struct plan_pins pins;
 	struct code *code;        /* code/code.h */
 	struct task_queue to_key; /* their needs have ended */
 	struct task_queue ready;  /* to be executed */
-	VEC(struct plan_wait) waits;
-	size_t n_absent; /* hits without content so far: usually 0 */
+	struct plan_absent absent;
 	struct run_counts counts;
 	struct plan_previous previous;
 	const char *gate_message; /* of the first hit that fails its gate */
@@ -154,7 +188,7 @@ struct plan {
 	struct plan_ordinary ordinary;
 	bool expand_again;  /* a step has ended: an `each` over it may expand now */
 	struct str scratch; /* labels */
-	struct str key_record;
+	struct plan_key key;
 };
 
 /* settings.c */
@@ -164,7 +198,7 @@ int plan_settle(struct plan *p, struct plan_step *s, size_t n_tasks, struct err 
 /* To those that wait for it, a failure that `continue_on_error` tolerates is like a skip. */
 static inline bool task_tolerated(const struct plan *p, const struct plan_task *t)
 {
-	return t->state == TASK_STATE_FAILED && p->steps[t->step].decl->continue_on_error;
+	return t->state == TASK_STATE_FAILED && p->steps[t->step].decl->policy->continue_on_error;
 }
 static inline bool task_left_out(const struct plan *p, const struct plan_task *t)
 {
@@ -197,7 +231,7 @@ struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t neede
 /* rounds.c: loops */
 static inline struct plan_task *plan_newest(const struct plan_step *s, size_t loop)
 {
-	return &s->tasks[s->newest ? s->newest[loop] : loop];
+	return &s->tasks[s->fan->newest ? s->fan->newest[loop] : loop];
 }
 /* The round whose outputs this one reads, or NULL. */
 struct plan_task *plan_round_before(const struct plan *p, const struct plan_task *t);

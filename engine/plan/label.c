@@ -40,7 +40,7 @@ static size_t add_axes(const struct plan_step *s, const struct plan_task *t,
 {
 	size_t n = 0;
 
-	for (size_t a = 0; a < s->decl->matrix.n_axes; a++) {
+	for (size_t a = 0; a < s->decl->tasks->matrix.n_axes; a++) {
 		bool shared = false;
 
 		for (size_t i = 0; without && i < without->decl->n_shared; i++)
@@ -49,9 +49,11 @@ static size_t add_axes(const struct plan_step *s, const struct plan_task *t,
 			continue;
 		if (n++)
 			str_addc(out, ',');
-		str_addf(out, "%s=", s->decl->matrix.axes[a].name);
-		label_add_value(out,
-				&s->axes[a].v[s->axis_index[t->loop * s->decl->matrix.n_axes + a]]);
+		str_addf(out, "%s=", s->decl->tasks->matrix.axes[a].name);
+		label_add_value(
+			out,
+			&s->fan->axes[a].v
+				 [s->fan->axis_index[t->loop * s->decl->tasks->matrix.n_axes + a]]);
 	}
 	return n;
 }
@@ -60,12 +62,12 @@ static void add_label(const struct plan *p, const struct plan_task *t, bool with
 		      struct str *out)
 {
 	const struct plan_step *s = &p->steps[t->step];
-	const bool axes = s->decl->matrix.n_axes > 0, round = with_round && t->round;
+	const bool axes = s->decl->tasks->matrix.n_axes > 0, round = with_round && t->round;
 
 	str_reset(out);
 	str_add(out, s->decl->name);
-	if (s->items) {
-		str_addf(out, "[%s]", s->items[t->index].path);
+	if (s->fan->items) {
+		str_addf(out, "[%s]", s->fan->items[t->index].path);
 	} else if (axes || round) {
 		str_addc(out, '[');
 		add_axes(s, t, NULL, out);
@@ -100,8 +102,8 @@ void label_entry(const struct plan *p, const struct plan_dep *d, const struct pl
 	const struct plan_step *s = &p->steps[t->step];
 
 	str_reset(out);
-	if (s->items)
-		str_add(out, s->items[t->index].path);
+	if (s->fan->items)
+		str_add(out, s->fan->items[t->index].path);
 	else
 		add_axes(s, t, d, out);
 	plan_entry_add_suffix(o, out);

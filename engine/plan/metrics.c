@@ -154,8 +154,8 @@ int metrics_gate(const struct step *s, const struct metric_value *m, size_t n, s
 {
 	_cleanup_(str_deinit) struct str names = { 0 };
 
-	for (size_t i = 0; i < s->measured.n_gates; i++) {
-		const struct gate_rule *g = &s->measured.gates[i];
+	for (size_t i = 0; i < s->measured->n_gates; i++) {
+		const struct gate_rule *g = &s->measured->gates[i];
 		size_t k = 0;
 
 		while (k < n && strcmp(m[k].name, g->metric) != 0)

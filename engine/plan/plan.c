@@ -63,6 +63,41 @@ void plan_count_open(struct plan *p, const struct step *s, int64_t change)
 		begin_finally(p);
 }
 
+static void begin_step(struct plan *p, size_t i)
+{
+	const struct step *decl = &p->ctx.pipeline->steps[i];
+	const bool fans = decl->tasks->matrix.n_axes || decl->tasks->each || decl->tasks->repeat ||
+			  step_has_settings(decl);
+
+	p->steps[i].decl = decl;
+	p->steps[i].fan = fans ? arena_alloc(p->arena, sizeof(*p->steps[i].fan)) : &p->no_fan;
+	p->steps[p->ctx.pipeline->order[i]].rank = (uint32_t)i;
+}
+
+/* Lists all dependents in one array, step after step. */
+static void link_dependents(struct plan *p)
+{
+	struct plan_dependent *next;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		for (size_t d = 0; d < p->steps[i].decl->n_deps; d++, n++)
+			p->steps[p->steps[i].decl->deps[d].step].n_dependents++;
+	next = arena_alloc(p->arena, n * sizeof(*next));
+	for (size_t i = 0; i < p->n_steps; i++) {
+		p->steps[i].dependents = next;
+		next += p->steps[i].n_dependents;
+		p->steps[i].n_dependents = 0;
+	}
+	for (size_t i = 0; i < p->n_steps; i++)
+		for (size_t d = 0; d < p->steps[i].decl->n_deps; d++) {
+			struct plan_step *u = &p->steps[p->steps[i].decl->deps[d].step];
+
+			u->dependents[u->n_dependents++] =
+				(struct plan_dependent){ (uint32_t)i, (uint32_t)d };
+		}
+}
+
 int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret,
 	     struct err *err)
 {
@@ -83,13 +118,9 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->pins.input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->pins.input_ids));
 	p->pins.input_uris =
 		arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->pins.input_uris));
-	for (size_t i = 0; i < pl->n_steps; i++) {
-		p->steps[i].decl = &pl->steps[i];
-		p->steps[pl->order[i]].rank = (uint32_t)i;
-		for (size_t d = 0; d < pl->steps[i].n_deps; d++)
-			VEC_PUSH(&p->steps[pl->steps[i].deps[d].step].dependents,
-				 ((struct plan_dependent){ (uint32_t)i, (uint32_t)d }));
-	}
+	for (size_t i = 0; i < pl->n_steps; i++)
+		begin_step(p, i);
+	link_dependents(p);
 	if (ctx->recorded)
 		replay_new(p);
 	if (plan_select_tasks(p, err) < 0 || plan_settle_known(p, err) < 0 ||
@@ -108,36 +139,50 @@ void plan_free(struct plan *p)
 	map_free(p->lost);
 	map_free(p->values);
 	for (size_t i = 0; i < p->n_steps; i++) {
-		free(p->steps[i].tasks);
-		free(p->steps[i].axis_index);
-		free(p->steps[i].only.v);
-		free(p->steps[i].forced_tasks.v);
-		VEC_FREE(&p->steps[i].dependents);
+		const struct plan_step *s = &p->steps[i];
+
+		free(s->fan->axis_index);
+		free(s->named ? s->named->only.v : NULL);
+		free(s->named ? s->named->forced.v : NULL);
 	}
 	free(p->to_key.v);
 	free(p->ready.v);
 	VEC_FREE(&p->pins.all);
-	VEC_FREE(&p->waits);
+	VEC_FREE(&p->absent.waits);
 	map_free(p->pins.by_name);
 	code_free(p->code);
 	str_deinit(&p->scratch);
-	str_deinit(&p->key_record);
+	str_deinit(&p->key.script);
+	str_deinit(&p->key.record);
 	arena_free(p->arena);
 	free(p);
 }
 
 /* Ending tasks. */
 
+/* The first rounds of this step that are in the group. */
+static size_t down_size(const struct plan_step *s, const struct plan_dep *d, uint32_t group)
+{
+	const struct dep_match *m = d->match;
+
+	return m ? m->down_start[group + 1] - m->down_start[group] : s->n_loops;
+}
+
+static size_t down_task(const struct plan_dep *d, uint32_t group, size_t i)
+{
+	return d->match ? d->match->down_tasks[d->match->down_start[group] + i] : i;
+}
+
 static void group_ended(struct plan *p, struct plan_step *s, struct plan_dep *d, uint32_t group)
 {
-	size_t n = d->down_start ? d->down_start[group + 1] - d->down_start[group] : s->n_loops;
+	const struct dep_group *g = &d->groups[group];
+	size_t n = down_size(s, d, group);
 
 	for (size_t i = 0; i < n; i++) {
-		struct plan_task *t =
-			&s->tasks[d->down_tasks ? d->down_tasks[d->down_start[group] + i] : i];
+		struct plan_task *t = &s->tasks[down_task(d, group, i)];
 
-		t->need_failed |= d->failed[group];
-		t->need_skipped |= d->skipped[group] && (d->decl->data || d->decl->metrics);
+		t->need_failed |= g->failed;
+		t->need_skipped |= g->skipped && (d->decl->data || d->decl->metrics);
 		if (--t->pending == 0)
 			queue_push(&p->to_key, t);
 	}
@@ -157,18 +202,18 @@ static void notify_dependents(struct plan *p, const struct plan_task *t)
 {
 	struct plan_step *u = &p->steps[t->step];
 
-	for (size_t i = 0; i < u->dependents.n; i++) {
-		struct plan_step *s = &p->steps[u->dependents.v[i].step];
+	for (size_t i = 0; i < u->n_dependents; i++) {
+		struct plan_step *s = &p->steps[u->dependents[i].step];
 		struct plan_dep *d;
 		uint32_t g;
 
 		if (!s->expanded)
 			continue;
-		d = &s->deps[u->dependents.v[i].dep];
+		d = &s->deps[u->dependents[i].dep];
 		g = dep_group_of_upstream(d, t);
-		d->failed[g] |= task_went_wrong(p, t);
-		if (--d->remaining[g] == 0) {
-			d->skipped[g] = group_all_skipped(p, d, g);
+		d->groups[g].failed |= task_went_wrong(p, t);
+		if (--d->groups[g].remaining == 0) {
+			d->groups[g].skipped = group_all_skipped(p, d, g);
 			group_ended(p, s, d, g);
 		}
 	}
@@ -180,24 +225,22 @@ static void notify_bad_end(struct plan *p, const struct plan_task *t)
 {
 	struct plan_step *u = &p->steps[t->step];
 
-	for (size_t i = 0; i < u->dependents.n; i++) {
-		struct plan_step *s = &p->steps[u->dependents.v[i].step];
-		struct plan_dep *d = s->expanded ? &s->deps[u->dependents.v[i].dep] : NULL;
-		uint32_t g = d ? dep_group_of_upstream(d, t) : 0;
-		size_t n = !d              ? 0
-			   : d->down_start ? d->down_start[g + 1] - d->down_start[g]
-					   : s->n_loops;
+	for (size_t i = 0; i < u->n_dependents; i++) {
+		struct plan_step *s = &p->steps[u->dependents[i].step];
+		struct plan_dep *d = s->expanded ? &s->deps[u->dependents[i].dep] : NULL;
+		uint32_t group = d ? dep_group_of_upstream(d, t) : 0;
+		struct dep_group *g;
 
 		if (!d)
 			continue;
-		d->failed[g] |= task_went_wrong(p, t);
-		d->skipped[g] = d->remaining[g] == 0 && group_all_skipped(p, d, g);
-		for (size_t k = 0; k < n && d->remaining[g] == 0; k++) {
-			struct plan_task *w = plan_newest(
-				s, d->down_tasks ? d->down_tasks[d->down_start[g] + k] : k);
+		g = &d->groups[group];
+		g->failed |= task_went_wrong(p, t);
+		g->skipped = g->remaining == 0 && group_all_skipped(p, d, group);
+		for (size_t k = 0; k < down_size(s, d, group) && g->remaining == 0; k++) {
+			struct plan_task *w = plan_newest(s, down_task(d, group, k));
 
-			w->need_failed |= w->state == TASK_WAITING && d->failed[g];
-			w->need_skipped |= w->state == TASK_WAITING && d->skipped[g] &&
+			w->need_failed |= w->state == TASK_WAITING && g->failed;
+			w->need_skipped |= w->state == TASK_WAITING && g->skipped &&
 					   (d->decl->data || d->decl->metrics);
 		}
 	}
@@ -236,7 +279,7 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	struct err why = { 0 };
 
 	assert(task_state_ended(state));
-	if (s->decl->repeat && !replay_goes(p) && !t->reported &&
+	if (s->decl->tasks->repeat && !replay_goes(p) && !t->reported &&
 	    (state == TASK_STATE_HIT || state == TASK_STATE_DONE) &&
 	    plan_next_round(p, t, &why) < 0) { /* it was judged before, and now can't be */
 		p->gate_message = arena_strdup(p->arena, why.msg);
@@ -247,7 +290,7 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	count_state(p, state, t->duration_ns);
 	p->ordinary.n_tolerated += task_tolerated(p, t);
 	p->ordinary.must_stop |=
-		state == TASK_STATE_FAILED && s->decl->fail_fast && !task_tolerated(p, t);
+		state == TASK_STATE_FAILED && s->decl->policy->fail_fast && !task_tolerated(p, t);
 	if (p->ctx.spared &&
 	    (state == TASK_STATE_HIT || state == TASK_STATE_SKIPPED || state == TASK_STATE_BLOCKED))
 		p->ctx.spared(p->ctx.arg, t);
@@ -319,17 +362,16 @@ int plan_task_key(struct plan *p, struct plan_task *t, struct arena *arena, stru
 {
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
 	struct task_input *inputs = NULL;
-	struct str script = { 0 };
 	int r = plan_task_inputs(p, t, arena, &inputs, &sc.n_inputs, err);
 
 	sc.inputs = inputs;
+	str_reset(&p->key.script);
 	if (r == 0)
-		r = command_script(&sc, &script, err);
+		r = command_script(&sc, &p->key.script, err);
 	if (r == 0)
-		r = command_key_record(&sc, script.s, &p->key_record, err);
+		r = command_key_record(&sc, p->key.script.s, &p->key.record, err);
 	if (r == 0)
-		digest_bytes(p->key_record.s, p->key_record.len, &t->key);
-	str_deinit(&script);
+		digest_bytes(p->key.record.s, p->key.record.len, &t->key);
 	return r;
 }
 
@@ -372,7 +414,7 @@ static bool is_blocked(struct plan *p, const struct plan_task *t, bool handles)
 	for (size_t i = 0; i < s->n_deps && t->need_failed; i++) {
 		struct plan_dep *d = &p->steps[t->step].deps[i];
 
-		if (d->failed[dep_group_of(d, t)] &&
+		if (d->groups[dep_group_of(d, t)].failed &&
 		    (handles ? (d->decl->data || d->decl->metrics) &&
 				       (d->decl->values || !dep_gathers(p, d))
 			     : dep_blocks(p, s, d->decl)))
@@ -420,7 +462,7 @@ static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit
 			  plan_judge_round(p, t, hit->outputs, hit->metrics, hit->n_metrics, &last,
 					   &why) == 0;
 
-	if (!gate && !p->gate_message && !p->steps[t->step].decl->continue_on_error) {
+	if (!gate && !p->gate_message && !p->steps[t->step].decl->policy->continue_on_error) {
 		plan_task_label(p, t, &p->scratch);
 		p->gate_message = arena_printf(p->arena, "%s (its result is on record): %s",
 					       p->scratch.s, why.msg);
@@ -446,7 +488,7 @@ int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err)
 			       "leave --from out",
 			       p->scratch.s);
 	}
-	waits = p->n_absent ? absent_needed(p, t, err) : 0;
+	waits = p->absent.n ? absent_needed(p, t, err) : 0;
 	if (waits != 0)
 		return waits < 0 ? -1 : 0;
 	t->state = TASK_READY;
@@ -527,7 +569,7 @@ static int end_or_ready(struct plan *p, struct key_batch *w, const bool *present
 		if (w->hits.v[i].found &&
 		    (complete || (!t->revived && absent_may_stay(p, t, &w->hits.v[i])))) {
 			t->absent = !complete;
-			p->n_absent += !complete;
+			p->absent.n += !complete;
 			end_hit(p, t, &w->hits.v[i]);
 			t->absent &= t->state == TASK_STATE_HIT;
 			continue;
@@ -769,13 +811,17 @@ const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n)
 
 struct content_id plan_step_code(const struct plan *p, size_t step)
 {
-	return p->steps[step].code;
+	const struct plan_code *code = p->steps[step].facts.code;
+
+	return code ? code->tree : (struct content_id){ .kind = CONTENT_NONE };
 }
 
 const struct plan_code_file *plan_step_code_files(const struct plan *p, size_t step, size_t *ret_n)
 {
-	*ret_n = p->steps[step].n_code_files;
-	return p->steps[step].code_files;
+	const struct plan_code *code = p->steps[step].facts.code;
+
+	*ret_n = code ? code->n_files : 0;
+	return code ? code->files : NULL;
 }
 
 static enum result_state result_state_of(enum task_state s)
@@ -796,17 +842,17 @@ static enum result_state result_state_of(enum task_state s)
 
 int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err)
 {
-	struct results_writer *w = results_writer_new();
+	struct results_writer *w = results_writer_new(p->previous.table);
+	VEC(const char *) names = { 0 };
 	int r;
 
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *ps = &p->steps[i];
-		_cleanup_(freep) const char **names =
-			xcalloc(ps->decl->n_outputs + 1, sizeof(*names));
 
+		names.n = 0;
 		for (size_t k = 0; k < ps->decl->n_outputs; k++)
-			names[k] = ps->decl->outputs[k].name;
-		results_writer_step(w, ps->decl->name, ps->decl->n_outputs, names);
+			VEC_PUSH(&names, ps->decl->outputs[k].name);
+		results_writer_step(w, ps->decl->name, names.n, names.v);
 		for (size_t k = 0; k < ps->n_tasks; k++) {
 			const struct plan_task *t = &ps->tasks[k];
 			struct task_result res = { (enum task_state)t->state,
@@ -827,5 +873,6 @@ int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, 
 	}
 	r = results_writer_store(w, s, ret, err);
 	results_writer_free(w);
+	VEC_FREE(&names);
 	return r;
 }

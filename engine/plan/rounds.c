@@ -18,7 +18,7 @@
 
 bool round_reads_itself(const struct step *s, bool below)
 {
-	for (size_t i = 0; s->repeat && i < s->n_inputs; i++)
+	for (size_t i = 0; s->tasks->repeat && i < s->n_inputs; i++)
 		if (s->inputs[i].then && (!below || s->inputs[i].then->subpath))
 			return true;
 	return false;
@@ -31,7 +31,7 @@ static void note_values(void *arg, const struct ref *ref)
 
 bool round_until_reads_values(const struct step *s)
 {
-	struct expr_part part = { .expr = s->repeat->until };
+	struct expr_part part = { .expr = s->tasks->repeat->until };
 	bool found = false;
 
 	template_refs(&(struct expr_template){ .n_parts = 1, .parts = &part }, note_values, &found);
@@ -49,12 +49,12 @@ bool plan_is_last_round(const struct plan *p, const struct plan_task *t)
 {
 	const struct plan_step *s = &p->steps[t->step];
 
-	return !s->newest || s->newest[t->loop] == t->index;
+	return !s->fan->newest || s->fan->newest[t->loop] == t->index;
 }
 
 int plan_make_rounds(struct plan *p, struct plan_step *s, struct err *err)
 {
-	const struct step_repeat *r = s->decl->repeat;
+	const struct step_repeat *r = s->decl->tasks->repeat;
 	size_t most = s->n_loops * (r ? r->max : 1);
 
 	if (r && most > PLAN_MAX_FAN_OUT)
@@ -63,12 +63,12 @@ int plan_make_rounds(struct plan *p, struct plan_step *s, struct err *err)
 			       "lower `max`",
 			       r->pos.file, r->pos.line, r->pos.col, s->decl->name,
 			       PLAN_MAX_FAN_OUT);
-	s->tasks = xcalloc(MAX(most, 1), sizeof(*s->tasks));
+	s->tasks = arena_alloc(p->arena, MAX(most, 1) * sizeof(*s->tasks));
 	if (!r)
 		return 0;
-	s->newest = arena_alloc(p->arena, (s->n_loops + 1) * sizeof(*s->newest));
+	s->fan->newest = arena_alloc(p->arena, (s->n_loops + 1) * sizeof(*s->fan->newest));
 	for (size_t i = 0; i < s->n_loops; i++)
-		s->newest[i] = (uint32_t)i;
+		s->fan->newest[i] = (uint32_t)i;
 	return 0;
 }
 
@@ -76,7 +76,7 @@ int plan_judge_round(struct plan *p, const struct plan_task *t, const struct con
 		     const struct metric_value *metrics, size_t n_metrics, bool *ret_last,
 		     struct err *err)
 {
-	const struct step_repeat *r = p->steps[t->step].decl->repeat;
+	const struct step_repeat *r = p->steps[t->step].decl->tasks->repeat;
 	struct plan_task judged = *t;
 
 	*ret_last = true;
@@ -109,7 +109,7 @@ int plan_next_round(struct plan *p, struct plan_task *t, struct err *err)
 				  .round = t->round + 1,
 				  .before = t->index,
 				  .loop = t->loop };
-	bool last = t->round >= s->decl->repeat->max;
+	bool last = t->round >= s->decl->tasks->repeat->max;
 
 	assert(t->outputs || !s->decl->n_outputs);
 	if (!plan_is_last_round(p, t))
@@ -121,7 +121,7 @@ int plan_next_round(struct plan *p, struct plan_task *t, struct err *err)
 	if (last)
 		return 0;
 	next.forced = plan_is_forced(p, &next);
-	s->newest[t->loop] = next.index;
+	s->fan->newest[t->loop] = next.index;
 	s->tasks[s->n_tasks] = next;
 	queue_push(&p->to_key, &s->tasks[s->n_tasks++]);
 	p->counts.total++;

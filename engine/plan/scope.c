@@ -255,7 +255,7 @@ static int local_value(struct task_scope *sc, const struct ref *ref, struct valu
 
 static int item_value(struct task_scope *sc, const struct ref *ref, struct value *ret)
 {
-	const struct plan_item *item = &sc->plan->steps[sc->task->step].items[sc->task->index];
+	const struct plan_item *item = &sc->plan->steps[sc->task->step].fan->items[sc->task->index];
 	const char *base = strrchr(item->path, '/');
 	const char *name = item->value ? item->path : base ? base + 1 : item->path;
 	const char *dot = strrchr(name, '.');
@@ -282,7 +282,7 @@ static int item_value(struct task_scope *sc, const struct ref *ref, struct value
 static int item_member(struct task_scope *sc, const struct ref *ref, struct value *ret,
 		       struct err *err)
 {
-	const struct plan_item *it = &sc->plan->steps[sc->task->step].items[sc->task->index];
+	const struct plan_item *it = &sc->plan->steps[sc->task->step].fan->items[sc->task->index];
 	struct ref text = *ref;
 	const struct value *found;
 
@@ -341,22 +341,23 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	case REF_OUTPUT:
 		return text_value(ret, s->decl->outputs[ref->index].path);
 	case REF_MATRIX:
-		if (!s->axis_index)
+		if (!s->fan->axis_index)
 			return not_here(ref, err);
-		*ret = s->axes[ref->index].v[s->axis_index[sc->task->loop * s->decl->matrix.n_axes +
-							   ref->index]];
+		*ret = s->fan->axes[ref->index].v
+			       [s->fan->axis_index[sc->task->loop * s->decl->tasks->matrix.n_axes +
+						   ref->index]];
 		return 0;
 	case REF_ITEM:
 	case REF_ITEM_NAME:
 	case REF_ITEM_PATH:
 	case REF_ITEM_STEM:
-		return s->items ? item_value(sc, ref, ret) : not_here(ref, err);
+		return s->fan->items ? item_value(sc, ref, ret) : not_here(ref, err);
 	case REF_STEP_METRIC:
 		return value_of_step(sc, ref, find_metric, ret, err);
 	case REF_STEP_VALUE:
 		return value_of_step(sc, ref, find_value, ret, err);
 	case REF_ITEM_VALUE:
-		return s->items ? item_member(sc, ref, ret, err) : not_here(ref, err);
+		return s->fan->items ? item_member(sc, ref, ret, err) : not_here(ref, err);
 	case REF_STEP_STATE:
 		return state_value(sc, ref, ret, err);
 	case REF_RUN_STATE:
@@ -404,12 +405,12 @@ int scope_until(struct plan *p, const struct plan_task *t, bool *ret, struct err
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	struct value v;
 
-	if (expr_eval(s->repeat->until, &es, arena, &v, err) != 0)
+	if (expr_eval(s->tasks->repeat->until, &es, arena, &v, err) != 0)
 		return err_wrap(err, "`until` of step `%s`", s->name);
 	if (v.type != VALUE_BOOL)
 		return err_set(err, ERR_INVALID,
 			       "%s:%d: `until` of step `%s` must be true or false, not %s",
-			       s->repeat->pos.file, s->repeat->pos.line, s->name,
+			       s->tasks->repeat->pos.file, s->tasks->repeat->pos.line, s->name,
 			       value_type_name(v.type));
 	*ret = v.b;
 	return 0;

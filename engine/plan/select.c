@@ -23,6 +23,15 @@ static int find_steps(const struct plan *p, const char *what, const char *name,
 		       hint.s ? hint.s : "");
 }
 
+static struct plan_named *named(struct plan *p, const struct step *s)
+{
+	struct plan_step *ps = &p->steps[s->index];
+
+	if (!ps->named)
+		ps->named = arena_alloc(p->arena, sizeof(*ps->named));
+	return ps->named;
+}
+
 static void add_name(struct task_names *t, const char *label)
 {
 	t->v = xreallocarray(t->v, t->n + 1, sizeof(*t->v));
@@ -50,7 +59,7 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 		if (find_steps(p, "target", o->select.targets[i], &s, &n, err) < 0)
 			return -1;
 		if (strchr(o->select.targets[i], '['))
-			add_name(&p->steps[s->index].only, o->select.targets[i]);
+			add_name(&named(p, s)->only, o->select.targets[i]);
 		memset(&selected[s->index], true, n);
 	}
 	if (o->select.until) {
@@ -111,7 +120,7 @@ static int select_forced(struct plan *p, struct err *err)
 		if (find_steps(p, "--force", p->options.select.force[i], &s, &n, err) < 0)
 			return -1;
 		if (strchr(p->options.select.force[i], '['))
-			add_name(&p->steps[s->index].forced_tasks, p->options.select.force[i]);
+			add_name(&named(p, s)->forced, p->options.select.force[i]);
 		for (size_t k = 0; k < n && !strchr(p->options.select.force[i], '['); k++)
 			p->steps[s->index + k].forced = true;
 	}

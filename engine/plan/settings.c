@@ -49,8 +49,8 @@ static int settle_task(struct plan *p, struct plan_step *s, const struct step *d
 		made = arena_alloc(p->arena, sizeof(*made));
 		if (step_settle(decl, v, p->arena, &made->step, err) < 0)
 			return -1;
-		made->next = s->variants;
-		*slot = s->variants = made;
+		made->next = s->fan->variants;
+		*slot = s->fan->variants = made;
 	}
 	*ret = *slot;
 	return 0;
@@ -72,30 +72,39 @@ static int settle(struct plan *p, struct plan_step *s, const struct step *decl, 
 
 int plan_settle(struct plan *p, struct plan_step *s, size_t n_tasks, struct err *err)
 {
-	if (s->variant_of || s->stands_in || !step_has_settings(s->decl))
+	if (s->fan->variant_of || s->stands_in || !step_has_settings(s->decl))
 		return 0;
-	s->variant_of = arena_alloc(p->arena, (n_tasks + 1) * sizeof(*s->variant_of));
-	return settle(p, s, s->decl, n_tasks, s->variant_of, err);
+	s->fan->variant_of = arena_alloc(p->arena, (n_tasks + 1) * sizeof(*s->fan->variant_of));
+	return settle(p, s, s->decl, n_tasks, s->fan->variant_of, err);
+}
+
+/* For tasks that aren't known yet. */
+static int settle_image(struct plan *p, struct plan_step *s, struct err *err)
+{
+	const struct expr_template *settings[STEP_SETTINGS] = {
+		[SETTING_IMAGE] = s->decl->settings[SETTING_IMAGE]
+	};
+	struct step image = *s->decl;
+	struct plan_variant *unused;
+
+	image.settings = settings;
+	return settings[SETTING_IMAGE] ? settle(p, s, &image, 1, &unused, err) : 0;
 }
 
 int plan_settle_known(struct plan *p, struct err *err)
 {
 	for (size_t i = 0; i < p->n_steps; i++) {
 		struct plan_step *s = &p->steps[i];
-		struct plan_variant *unused;
-		struct step image = *s->decl;
+		const struct each_decl *each = s->decl->tasks->each;
+		int r = 0;
 
 		if (!step_has_settings(s->decl))
 			continue;
-		if (!s->decl->each || each_is_known(s->decl->each)) {
-			if (plan_fan_out(p, s, err) < 0 || plan_settle(p, s, s->n_fanned, err) < 0)
-				return -1;
-			continue;
-		}
-		for (int k = 0; k < STEP_SETTINGS; k++)
-			if (k != SETTING_IMAGE)
-				image.settings[k] = NULL;
-		if (image.settings[SETTING_IMAGE] && settle(p, s, &image, 1, &unused, err) < 0)
+		if (each && !each_is_known(each))
+			r = settle_image(p, s, err);
+		else if ((r = plan_fan_out(p, s, err)) == 0)
+			r = plan_settle(p, s, s->n_fanned, err);
+		if (r < 0)
 			return -1;
 	}
 	return 0;
@@ -105,5 +114,5 @@ const struct step *plan_task_step(const struct plan *p, const struct plan_task *
 {
 	const struct plan_step *s = &p->steps[t->step];
 
-	return s->variant_of ? &s->variant_of[t->loop]->step : s->decl;
+	return s->fan->variant_of ? &s->fan->variant_of[t->loop]->step : s->decl;
 }

@@ -82,8 +82,7 @@ static int add_metrics(struct metric_adder *a, const struct results *res, struct
 		struct results_cursor c;
 		struct result_entry e;
 
-		if (!results_seek_step(res, results_step_name(res, step), &c))
-			continue;
+		results_nth_step(res, step, &c);
 		while (a->n < SET_METRICS_MAX && results_next(&c, &e) && e.step_index == step)
 			if (add_entry(a, &e, err) < 0)
 				return -1;

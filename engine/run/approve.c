@@ -74,9 +74,10 @@ int approve_describe(struct run *r, struct attempt *a, struct err *err)
 	*asks = (struct approval){ .message = s->message ? a->command.script : NULL,
 				   .by = s->by,
 				   .n_by = s->n_by,
-				   .until_ns = a->step->timeout_ns
-						       ? a->row.started_ns + a->step->timeout_ns
-						       : 0,
+				   .until_ns =
+					   a->step->policy->timeout_ns
+						   ? a->row.started_ns + a->step->policy->timeout_ns
+						   : 0,
 				   .at_limit = s->at_limit };
 	if (asks->message && strlen(asks->message) > APPROVAL_TEXT_MAX)
 		asks->message = arena_strndup(a->arena, asks->message, APPROVAL_TEXT_MAX);

@@ -234,7 +234,7 @@ static bool is_spent(const struct retry_policy *policy, const struct task_past *
 int earlier_history(struct task *t, const struct attempt_row **ret)
 {
 	struct run *r = t->run;
-	const struct retry_policy *policy = &plan_task_step(r->plan, t->plan)->retry;
+	const struct retry_policy *policy = &plan_task_step(r->plan, t->plan)->policy->retry;
 	_cleanup_(str_deinit) struct str label = { 0 };
 	const struct task_past *p;
 	struct task_history *h;
@@ -262,7 +262,7 @@ static bool had_failed(const struct run *r, const struct task_past *p)
 
 	for (size_t i = 0; step && i < r->pipeline->n_steps; i++)
 		if (str_eq(r->pipeline->steps[i].name, step))
-			return is_spent(&r->pipeline->steps[i].retry, p) &&
+			return is_spent(&r->pipeline->steps[i].policy->retry, p) &&
 			       !map_get_str(r->earlier.open, p->ended->task);
 	return false;
 }
@@ -281,7 +281,7 @@ bool earlier_failed(const struct run *r)
 		const struct step *s =
 			p->ended ? pipeline_find_step(r->pipeline, p->ended->step) : NULL;
 
-		if (s && s->fail_fast && !s->continue_on_error && had_failed(r, p))
+		if (s && s->policy->fail_fast && !s->policy->continue_on_error && had_failed(r, p))
 			return true;
 	}
 	return false;

@@ -46,9 +46,9 @@ static void add_threads(struct run *r, const struct step *s, struct manifest_ste
 	VEC(struct manifest_variable) found = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(thread_variables); i++)
-		for (size_t k = 0; k < s->reads.n_env; k++) {
-			const char *value = str_eq(s->reads.env[k].name, thread_variables[i])
-						    ? template_literal(s->reads.env[k].value)
+		for (size_t k = 0; k < s->reads->n_env; k++) {
+			const char *value = str_eq(s->reads->env[k].name, thread_variables[i])
+						    ? template_literal(s->reads->env[k].value)
 						    : NULL;
 
 			if (value)
@@ -62,7 +62,8 @@ static void add_threads(struct run *r, const struct step *s, struct manifest_ste
 /* Whether the input is what another step made as `temp`, or a part of that. */
 static bool is_temp(const struct pipeline *p, const struct step *s, const struct step_input *in)
 {
-	const struct ref *from = in->from.kind == REF_ITEM && s->each ? &s->each->from : &in->from;
+	const struct ref *from =
+		in->from.kind == REF_ITEM && s->tasks->each ? &s->tasks->each->from : &in->from;
 
 	return from->kind == REF_STEP_OUTPUT && p->steps[from->step].outputs[from->index].temp;
 }
@@ -95,8 +96,8 @@ static void add_steps(struct run *r, struct manifest *m)
 		struct manifest_step e = { .name = s->name,
 					   .builtin = s->program.builtin,
 					   .code = plan_step_code(r->plan, i),
-					   .secrets = s->reads.secrets,
-					   .n_secrets = s->reads.n_secrets };
+					   .secrets = s->reads->secrets,
+					   .n_secrets = s->reads->n_secrets };
 
 		add_threads(r, s, &e);
 		add_temp(r, s, &e);

@@ -33,7 +33,7 @@ struct group {
 
 static uint32_t places_of(const struct task *t)
 {
-	return MIN(plan_task_step(t->run->plan, t->plan)->concurrency.max, PLACES);
+	return MIN(plan_task_step(t->run->plan, t->plan)->policy->concurrency.max, PLACES);
 }
 
 static struct group *group_named(struct run *r, const char *name)
@@ -79,7 +79,9 @@ static void call(struct group *g)
 bool group_admits(struct task *t)
 {
 	const struct step *s = &t->run->pipeline->steps[t->plan->step];
-	const char *name = s->concurrency.group ? template_literal(s->concurrency.group) : NULL;
+	const char *name = s->policy->concurrency.group
+				   ? template_literal(s->policy->concurrency.group)
+				   : NULL;
 	struct group *g = t->group;
 
 	if (!g && name)

@@ -58,7 +58,7 @@ static void check_task(struct proof *p, const struct plan_task *t)
 		what = "executed, but the record of its attempt says otherwise";
 	else if (t->state == TASK_STATE_FAILED && e && e->failure == FAILURE_NONE &&
 		 !plan_gate_message(p->run->plan) &&
-		 !p->run->pipeline->steps[t->step].continue_on_error)
+		 !p->run->pipeline->steps[t->step].policy->continue_on_error)
 		what = "failed, but its attempt is on record as a success";
 	if (what) {
 		_cleanup_(str_deinit) struct str label = { 0 };

@@ -124,9 +124,9 @@ static struct runner_audit audit_of(const struct run *r, const struct attempt *a
 	return (struct runner_audit){ .project_dir = r->ctx->config->project_root,
 				      .program =
 					      a->given.argv[0][0] == '/' ? a->given.argv[0] : NULL,
-				      .packages = a->step->reads.n_env_files ||
-						  a->step->reads.n_tools ||
-						  a->step->reads.environment };
+				      .packages = a->step->reads->n_env_files ||
+						  a->step->reads->n_tools ||
+						  a->step->reads->environment };
 }
 
 /* Audits on request, or when cairn.yaml asks for it and the step has never been executed. */
@@ -161,7 +161,7 @@ static void set_sandbox(struct run *r, struct attempt *a)
 								RUNNER_NETWORK_LOOPBACK,
 							[NETWORK_NONE] = RUNNER_NETWORK_NONE };
 	const struct step_sandbox s = plan_step_sandbox(r->plan, a->task->plan->step);
-	const struct step_reads *reads = &a->step->reads;
+	const struct step_reads *reads = a->step->reads;
 	struct runner_sandbox *box;
 	struct runner_audit *audit;
 	const char **tools;
@@ -276,12 +276,12 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		a->given.on.pack = 1; /* others in its pod would be seen */
 	if (durable) /* elsewhere the runner passes the secret of that name that is kept there */
 		return 0;
-	words = arena_alloc(a->arena, (a->step->reads.n_secrets + 1) * sizeof(*words));
-	for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
+	words = arena_alloc(a->arena, (a->step->reads->n_secrets + 1) * sizeof(*words));
+	for (size_t i = 0; i < a->step->reads->n_secrets; i++) {
 		str_reset(&value);
-		if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, err) < 0)
+		if (secret_get(r->ctx->config, a->step->reads->secrets[i], &value, err) < 0)
 			return -1;
-		words[i] = arena_printf(a->arena, "%s=%s", a->step->reads.secrets[i],
+		words[i] = arena_printf(a->arena, "%s=%s", a->step->reads->secrets[i],
 					value.len ? value.s : "");
 	}
 	a->given.secrets = words;
@@ -510,11 +510,11 @@ static int look(struct task *t, struct err *err)
 	}
 	/* It had failed for good before the engine died, and isn't retried. */
 	if (!t->history && earlier_history(t, &last)) {
-		if (!r->row.message && !s->continue_on_error)
+		if (!r->row.message && !s->policy->continue_on_error)
 			r->row.message = arena_printf(
 				r->arena, "%s: %s", last->task,
 				last->message ? last->message : failure_class_name(last->failure));
-		r->end.itself |= last->failure != FAILURE_STORE && !s->continue_on_error;
+		r->end.itself |= last->failure != FAILURE_STORE && !s->policy->continue_on_error;
 		plan_task_end(r->plan, t->plan, TASK_STATE_FAILED, NULL, NULL, 0,
 			      last->ended_ns - last->started_ns, last->id);
 		start_task_over(t, false);
@@ -534,7 +534,8 @@ static int look(struct task *t, struct err *err)
 	if (result < 0) { /* its row says so */
 		resources = (struct runner_resources){ 0 };
 		r->slots.jobs_used++;
-	} else if (slots_want(&r->slots, &s->resources, distributed_nodes_here(&s->distributed),
+	} else if (slots_want(&r->slots, &s->machine->resources,
+			      distributed_nodes_here(&s->machine->distributed),
 			      t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
 		class = FAILURE_UNSCHEDULABLE;
 		resources = (struct runner_resources){ 0 };

@@ -174,8 +174,8 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 /* Values go into commands, keys and records, where nothing masks a secret. */
 static int refuse_secrets(const struct attempt *a, const struct value *v, struct err *err)
 {
-	for (size_t i = 0; i < a->step->reads.n_secrets && a->given.secrets; i++) {
-		const char *name = a->step->reads.secrets[i], *word = a->given.secrets[i],
+	for (size_t i = 0; i < a->step->reads->n_secrets && a->given.secrets; i++) {
+		const char *name = a->step->reads->secrets[i], *word = a->given.secrets[i],
 			   *secret = strchr(word, '=');
 
 		if (secret && secret_is_maskable(secret + 1, strlen(secret + 1)) &&
@@ -183,7 +183,7 @@ static int refuse_secrets(const struct attempt *a, const struct value *v, struct
 			return err_set(err, ERR_INVALID,
 				       "`values` file %s holds the secret %s: values are kept, "
 				       "shown and put into commands",
-				       a->step->measured.values, name);
+				       a->step->measured->values, name);
 	}
 	return 0;
 }
@@ -191,7 +191,7 @@ static int refuse_secrets(const struct attempt *a, const struct value *v, struct
 static int check_values(struct run *r, struct attempt *a, struct err *err)
 {
 	const struct step *s = a->step;
-	_cleanup_(freep) char *what = xasprintf("`values` file %s", s->measured.values);
+	_cleanup_(freep) char *what = xasprintf("`values` file %s", s->measured->values);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct value v;
 	size_t i = 0;
@@ -222,7 +222,7 @@ static void report_text_metrics(struct run *r, const struct attempt *a)
 		run_notice(r,
 			   "%s: `%.100s` in %s is text, which is no metric and isn't kept; "
 			   "`values: FILE` keeps text that later steps use",
-			   a->step->name, name, a->step->measured.metrics);
+			   a->step->name, name, a->step->measured->metrics);
 }
 
 /* Metrics and values that can't be read, gates that don't hold, and a loop without end turn a
@@ -234,7 +234,7 @@ static void judge(struct run *r, struct attempt *a)
 
 	if (res->failure != FAILURE_NONE || a->given.local.shell)
 		return;
-	if (a->step->measured.values && check_values(r, a, &res->err) < 0) {
+	if (a->step->measured->values && check_values(r, a, &res->err) < 0) {
 		if (res->failure == FAILURE_NONE)
 			res->failure = FAILURE_OUTPUT;
 		return;
@@ -247,7 +247,7 @@ static void judge(struct run *r, struct attempt *a)
 	else if (plan_judge_round(r->plan, a->task->plan, res->outputs, a->metrics, a->n_metrics,
 				  &last, &res->err) < 0)
 		res->failure = res->err.code == ERR_FAILED ? FAILURE_GATE : FAILURE_OUTPUT;
-	if (res->metrics_json && a->step->measured.metrics && res->failure == FAILURE_NONE)
+	if (res->metrics_json && a->step->measured->metrics && res->failure == FAILURE_NONE)
 		report_text_metrics(r, a);
 }
 
@@ -317,7 +317,7 @@ static void backed_off(void *arg)
 
 static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 {
-	const struct retry_policy *p = &a->step->retry;
+	const struct retry_policy *p = &a->step->policy->retry;
 	struct task_history *h = task_history_of(a->task);
 	enum failure_class f = a->result.failure;
 	int64_t low = p->backoff_min_ns, high;
@@ -411,7 +411,7 @@ static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 	}
 	if (f == FAILURE_NONE || f == FAILURE_CANCELLED || retry)
 		return;
-	if (a->step->continue_on_error) {
+	if (a->step->policy->continue_on_error) {
 		run_notice(r, "%s failed, and the run goes on: `continue_on_error`", a->label);
 		return;
 	}
@@ -419,7 +419,7 @@ static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 		r->row.message = arena_printf(r->arena, "%s: %s", a->label, res->err.msg);
 	r->end.failed = true;
 	r->end.itself |= f != FAILURE_STORE;
-	if (!r->o->keep_going && a->step->fail_fast)
+	if (!r->o->keep_going && a->step->policy->fail_fast)
 		stop_starting(r);
 }
 

@@ -355,7 +355,7 @@ static void test_each_task_has_its_image(void **state)
 
 		assert_string_equal(plan_task_image(resumed, t),
 				    i < 2 ? "docker.io/team/train@" A : "docker.io/team/other@" B);
-		assert_string_equal(plan_task_step(resumed, t)->place.image,
+		assert_string_equal(plan_task_step(resumed, t)->machine->place.image,
 				    i < 2 ? "team/train:2.4" : "team/other:2.4");
 		/* The command is the same, so the image alone tells the keys apart. */
 		assert_int_equal(digest_eq(&t->key, &plan_task_at(resumed, 0, 0)->key), i < 2);

@@ -80,14 +80,14 @@ static void take_defaults(struct build *b)
 
 static bool excluded(const struct step *s, const struct axis *axes, const uint32_t *at)
 {
-	for (size_t i = 0; i < s->matrix.n_exclude; i++) {
-		const struct value *only = s->matrix.exclude[i].by_axis;
+	for (size_t i = 0; i < s->tasks->matrix.n_exclude; i++) {
+		const struct value *only = s->tasks->matrix.exclude[i].by_axis;
 		size_t a = 0;
 
-		while (a < s->matrix.n_axes &&
+		while (a < s->tasks->matrix.n_axes &&
 		       (only[a].type == VALUE_NULL || value_eq(&only[a], &axes[a].v[at[a]])))
 			a++;
-		if (a == s->matrix.n_axes)
+		if (a == s->tasks->matrix.n_axes)
 			return true;
 	}
 	return false;
@@ -115,9 +115,9 @@ static bool step_axes(struct build *b, const struct step *s, struct expanded *x,
 	struct expr_scope scope = { .resolve = resolve_default, .arg = b };
 	size_t product = 1;
 
-	x->axes = arena_alloc(b->arena, s->matrix.n_axes * sizeof(*x->axes));
-	for (size_t a = 0; a < s->matrix.n_axes; a++) {
-		const struct matrix_axis *axis = &s->matrix.axes[a];
+	x->axes = arena_alloc(b->arena, s->tasks->matrix.n_axes * sizeof(*x->axes));
+	for (size_t a = 0; a < s->tasks->matrix.n_axes; a++) {
+		const struct matrix_axis *axis = &s->tasks->matrix.axes[a];
 		struct value v = { .type = VALUE_LIST, .list = { axis->values, axis->n_values } };
 
 		if (axis->list && (template_eval(axis->list, &scope, b->arena, &v, NULL) != 0 ||
@@ -134,7 +134,7 @@ static bool step_axes(struct build *b, const struct step *s, struct expanded *x,
 /* All combinations except excluded ones, then included ones that aren't there yet. */
 static void expand_matrix(struct build *b, const struct step *s, struct expanded *x)
 {
-	uint32_t *at = arena_alloc(b->arena, s->matrix.n_axes * sizeof(*at));
+	uint32_t *at = arena_alloc(b->arena, s->tasks->matrix.n_axes * sizeof(*at));
 	VEC(uint32_t) index = { 0 };
 	size_t product;
 
@@ -143,32 +143,33 @@ static void expand_matrix(struct build *b, const struct step *s, struct expanded
 		return;
 	}
 	for (size_t i = 0; i < product; i++) {
-		for (size_t a = 0; a < s->matrix.n_axes && !excluded(s, x->axes, at); a++)
+		for (size_t a = 0; a < s->tasks->matrix.n_axes && !excluded(s, x->axes, at); a++)
 			VEC_PUSH(&index, at[a]);
-		for (size_t a = s->matrix.n_axes; a-- > 0;) {
+		for (size_t a = s->tasks->matrix.n_axes; a-- > 0;) {
 			if (++at[a] < x->axes[a].n)
 				break;
 			at[a] = 0;
 		}
 	}
-	for (size_t i = 0; i < s->matrix.n_include; i++) {
+	for (size_t i = 0; i < s->tasks->matrix.n_include; i++) {
 		bool there = false;
 
-		for (size_t a = 0; a < s->matrix.n_axes; a++)
-			at[a] = value_index(b, &x->axes[a], &s->matrix.include[i].by_axis[a]);
-		for (size_t k = 0; k < index.n && !there; k += s->matrix.n_axes)
-			there = memcmp(&index.v[k], at, s->matrix.n_axes * sizeof(*at)) == 0;
-		for (size_t a = 0; a < s->matrix.n_axes && !there; a++)
+		for (size_t a = 0; a < s->tasks->matrix.n_axes; a++)
+			at[a] = value_index(b, &x->axes[a],
+					    &s->tasks->matrix.include[i].by_axis[a]);
+		for (size_t k = 0; k < index.n && !there; k += s->tasks->matrix.n_axes)
+			there = memcmp(&index.v[k], at, s->tasks->matrix.n_axes * sizeof(*at)) == 0;
+		for (size_t a = 0; a < s->tasks->matrix.n_axes && !there; a++)
 			VEC_PUSH(&index, at[a]);
 	}
 	x->index = arena_memdup(b->arena, index.v ? index.v : at, index.n * sizeof(*index.v));
-	x->n_tasks = index.n / s->matrix.n_axes;
+	x->n_tasks = index.n / s->tasks->matrix.n_axes;
 	VEC_FREE(&index);
 }
 
 static void expand_each(struct build *b, const struct step *s, struct expanded *x)
 {
-	const struct each_decl *e = s->each;
+	const struct each_decl *e = s->tasks->each;
 	struct value v = { .type = VALUE_LIST, .list = { e->values, e->n_values } };
 
 	if (!e->values &&
@@ -189,9 +190,9 @@ static const char *task_name(struct build *b, const struct step *s, const struct
 	const char *kept;
 
 	str_addf(&name, "%s[", s->name);
-	for (size_t a = 0; a < s->matrix.n_axes && x->index; a++) {
-		str_addf(&name, "%s%s=", a ? "," : "", s->matrix.axes[a].name);
-		value_add_text(&name, &x->axes[a].v[x->index[task * s->matrix.n_axes + a]]);
+	for (size_t a = 0; a < s->tasks->matrix.n_axes && x->index; a++) {
+		str_addf(&name, "%s%s=", a ? "," : "", s->tasks->matrix.axes[a].name);
+		value_add_text(&name, &x->axes[a].v[x->index[task * s->tasks->matrix.n_axes + a]]);
 	}
 	if (x->items)
 		value_add_text(&name, &x->items[task]);
@@ -203,7 +204,7 @@ static const char *task_name(struct build *b, const struct step *s, const struct
 
 static bool is_split(const struct build *b, const struct step *s, const struct expanded *x)
 {
-	return b->tasks && !x->unknown && (s->matrix.n_axes || s->each);
+	return b->tasks && !x->unknown && (s->tasks->matrix.n_axes || s->tasks->each);
 }
 
 static int add_step(struct build *b, const struct step *s, struct err *err)
@@ -226,7 +227,7 @@ static int add_step(struct build *b, const struct step *s, struct err *err)
 			node.name = task_name(b, s, x, i);
 			node.tasks = 1;
 		}
-		if (s->repeat) /* how many rounds there are, only a run can tell */
+		if (s->tasks->repeat) /* how many rounds there are, only a run can tell */
 			node.tasks = -1;
 		VEC_PUSH(&b->nodes, node);
 	}
@@ -264,8 +265,8 @@ static bool tasks_match(const struct build *b, const struct step_dep *d, const s
 
 	for (size_t i = 0; i < d->n_shared; i++) {
 		size_t a = d->shared[i].theirs, c = d->shared[i].mine;
-		if (!value_eq(&x->axes[a].v[x->index[theirs * needed->matrix.n_axes + a]],
-			      &y->axes[c].v[y->index[mine * s->matrix.n_axes + c]]))
+		if (!value_eq(&x->axes[a].v[x->index[theirs * needed->tasks->matrix.n_axes + a]],
+			      &y->axes[c].v[y->index[mine * s->tasks->matrix.n_axes + c]]))
 			return false;
 	}
 	return true;
@@ -313,8 +314,9 @@ static int add_input_edges(struct build *b, const struct step *s, struct err *er
 	size_t m = is_split(b, s, x) ? x->n_tasks : 1;
 
 	for (size_t i = 0; i < b->p->n_inputs; i++) {
-		bool used = s->each && !s->each->values &&
-			    s->each->from.kind == REF_PIPELINE_INPUT && s->each->from.index == i;
+		bool used = s->tasks->each && !s->tasks->each->values &&
+			    s->tasks->each->from.kind == REF_PIPELINE_INPUT &&
+			    s->tasks->each->from.index == i;
 		for (size_t k = 0; k < s->n_inputs; k++)
 			used |= s->inputs[k].from.kind == REF_PIPELINE_INPUT &&
 				s->inputs[k].from.index == i;
@@ -332,9 +334,9 @@ static int build(struct build *b, struct err *err)
 
 	for (size_t i = 0; i < p->n_steps; i++) {
 		b->steps[i].n_tasks = 1;
-		if (p->steps[i].each)
+		if (p->steps[i].tasks->each)
 			expand_each(b, &p->steps[i], &b->steps[i]);
-		else if (p->steps[i].matrix.n_axes)
+		else if (p->steps[i].tasks->matrix.n_axes)
 			expand_matrix(b, &p->steps[i], &b->steps[i]);
 	}
 	for (size_t i = 0; i < p->n_steps; i++) {
@@ -343,8 +345,9 @@ static int build(struct build *b, struct err *err)
 		for (size_t k = 0; k < s->n_inputs; k++)
 			if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
 				add_input(b, s->inputs[k].from.index);
-		if (s->each && !s->each->values && s->each->from.kind == REF_PIPELINE_INPUT)
-			add_input(b, s->each->from.index);
+		if (s->tasks->each && !s->tasks->each->values &&
+		    s->tasks->each->from.kind == REF_PIPELINE_INPUT)
+			add_input(b, s->tasks->each->from.index);
 		if (add_step(b, s, err) < 0 || add_input_edges(b, s, err) < 0)
 			return -1;
 		for (size_t k = 0; k < s->n_deps; k++)

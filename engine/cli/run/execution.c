@@ -76,9 +76,9 @@ static void warn_of_secrets(struct cli *cli, const struct execution *e, const st
 	struct map *seen = map_new();
 
 	for (size_t i = 0; i < p->n_steps; i++)
-		for (size_t k = 0; k < p->steps[i].reads.n_secrets; k++) {
+		for (size_t k = 0; k < p->steps[i].reads->n_secrets; k++) {
 			_cleanup_(str_wipe) struct str value = { 0 };
-			const char *name = p->steps[i].reads.secrets[k];
+			const char *name = p->steps[i].reads->secrets[k];
 			bool is_new;
 
 			map_slot(seen, name, strlen(name), &is_new);
@@ -98,7 +98,7 @@ static void warn_of_secrets(struct cli *cli, const struct execution *e, const st
 static const char *result_of(struct cli *cli, const struct pipeline *p, const struct run_options *o)
 {
 	_cleanup_(freep) bool *followed = xcalloc(p->n_steps + 1, sizeof(*followed));
-	const char *name = NULL;
+	const struct step *last = NULL;
 
 	for (size_t i = 0; i < p->n_steps; i++)
 		for (size_t k = 0; k < p->steps[i].n_deps; k++)
@@ -107,9 +107,11 @@ static const char *result_of(struct cli *cli, const struct pipeline *p, const st
 		const struct step *s = &p->steps[p->order[i]];
 
 		if (s->n_outputs && !s->finally && !followed[s->index] && !s->condition)
-			name = arena_printf(cli->arena, "%s/%s", s->name, s->outputs[0].name);
+			last = s;
 	}
-	return o->select.n_targets || o->select.from || o->select.until ? NULL : name;
+	return !last || o->select.n_targets || o->select.from || o->select.until
+		       ? NULL
+		       : arena_printf(cli->arena, "%s/%s", last->name, last->outputs[0].name);
 }
 
 int execution_begin(struct execution *e, struct cli *cli, const struct pipeline *p,
@@ -119,7 +121,7 @@ int execution_begin(struct execution *e, struct cli *cli, const struct pipeline 
 	if (execution_open(e, cli, err) < 0)
 		return -1;
 	for (size_t i = 0; i < p->n_steps; i++)
-		if (p->steps[i].measured.metrics)
+		if (p->steps[i].measured->metrics)
 			progress_has_metrics(e->progress);
 	progress_has_result(e->progress, result_of(cli, p, o));
 	if (!e->ctx.runner->ops->durable)

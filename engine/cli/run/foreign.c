@@ -33,10 +33,10 @@ static void show_step(struct cli *cli, const struct step *s)
 	}
 	fprintf(cli->err, "step %s: %s\n", cli_text(cli, s->name),
 		text.len ? cli_text(cli, text.s) : "a built-in step");
-	for (size_t i = 0; i < s->reads.n_tools; i++)
-		fprintf(cli->err, "    tool: %s\n", cli_text(cli, s->reads.tools[i]));
-	for (size_t i = 0; i < s->reads.n_secrets; i++)
-		fprintf(cli->err, "    secret: %s\n", cli_text(cli, s->reads.secrets[i]));
+	for (size_t i = 0; i < s->reads->n_tools; i++)
+		fprintf(cli->err, "    tool: %s\n", cli_text(cli, s->reads->tools[i]));
+	for (size_t i = 0; i < s->reads->n_secrets; i++)
+		fprintf(cli->err, "    secret: %s\n", cli_text(cli, s->reads->secrets[i]));
 }
 
 int foreign_check(struct cli *cli, const struct cli_args *args, struct store *s,
@@ -57,18 +57,18 @@ int foreign_check(struct cli *cli, const struct cli_args *args, struct store *s,
 			continue;
 		if (!trusted)
 			show_step(cli, step);
-		for (size_t k = 0; trusted && k < step->reads.n_secrets; k++) {
+		for (size_t k = 0; trusted && k < step->reads->n_secrets; k++) {
 			size_t at = 0;
 
-			while (at < n_given && !str_eq(given[at], step->reads.secrets[k]))
+			while (at < n_given && !str_eq(given[at], step->reads->secrets[k]))
 				at++;
 			if (at == n_given)
 				return err_set(err, ERR_INVALID,
 					       "run %s wasn't begun in this project, and its step "
 					       "%s needs the secret %s: give --secret %s, or leave "
 					       "the step out",
-					       id, step->name, step->reads.secrets[k],
-					       step->reads.secrets[k]);
+					       id, step->name, step->reads->secrets[k],
+					       step->reads->secrets[k]);
 		}
 	}
 	if (trusted)

@@ -36,7 +36,7 @@ void planned_reason_of_others(const struct planned *pl, const struct plan_task *
 		str_add(out, t->need_skipped ? "what it needs is skipped" : "its `if` is false");
 		break;
 	case TASK_STATE_FAILED:
-		str_add(out, s->repeat && t->round == s->repeat->max
+		str_add(out, s->tasks->repeat && t->round == s->tasks->repeat->max
 				     ? "its result on record fails the gate, or `until` after "
 				       "`max` rounds"
 				     : "its result on record fails the gate");
@@ -64,7 +64,7 @@ void planned_reason_of_others(const struct planned *pl, const struct plan_task *
 int planned_reason(struct planned *pl, const struct plan_task *t, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = NULL;
-	const struct step_repeat *repeat = pl->p->steps[t->step].repeat;
+	const struct step_repeat *repeat = pl->p->steps[t->step].tasks->repeat;
 	struct task_command c;
 	int r;
 

@@ -137,19 +137,21 @@ static void check_each(struct preflight *h, const struct step *s)
 	const struct input_decl *in;
 	struct stat st;
 
-	if (!s->each || s->each->is_list || s->each->from.kind != REF_PIPELINE_INPUT)
+	if (!s->tasks->each || s->tasks->each->is_list ||
+	    s->tasks->each->from.kind != REF_PIPELINE_INPUT)
 		return;
-	in = &h->pipeline->inputs[s->each->from.index];
+	in = &h->pipeline->inputs[s->tasks->each->from.index];
 	if (in->origin != INPUT_PATH)
 		return;
 	root = config_root(h->config, in->root);
 	dir = fs_join(root, in->uri);
-	if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode) || is_there(dir, s->each->glob, 0, &budget))
+	if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode) ||
+	    is_there(dir, s->tasks->each->glob, 0, &budget))
 		return;
 	add_examples(dir, &there);
 	diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
 		     "`each` of step `%s`: `%s` matches nothing in input `%s`, %s", s->name,
-		     s->each->glob, in->name, there.s);
+		     s->tasks->each->glob, in->name, there.s);
 }
 
 /* Only a cluster uses images; here a wrong name is none yet. */
@@ -159,7 +161,8 @@ static void check_image(struct preflight *h, const struct step *s)
 	struct image_ref ref;
 	struct err err = { 0 };
 
-	if (s->place.image && image_ref_parse(s->place.image, arena, &ref, &err) < 0) {
+	if (s->machine->place.image &&
+	    image_ref_parse(s->machine->place.image, arena, &ref, &err) < 0) {
 		if (h->local)
 			diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
 				     "step `%s`: %s", s->name, err.msg);
@@ -212,7 +215,7 @@ static void check_paths(struct preflight *h, const struct step *s, const char *k
 /* The one file that is read: what isn't a lock file is known before a run. */
 static void check_environment(struct preflight *h, const struct step *s)
 {
-	const char *path = s->reads.environment, *name;
+	const char *path = s->reads->environment, *name;
 	_cleanup_(lock_deinit) struct lock l = { 0 };
 	_cleanup_(freep) char *tool = NULL, *root = config_root(h->config, s->root);
 	struct err err = { 0 };
@@ -314,11 +317,11 @@ static void check_script(struct preflight *h, const struct step *s)
 
 static void check_secrets(struct preflight *h, const struct step *s)
 {
-	for (size_t i = 0; i < s->reads.n_secrets; i++) {
+	for (size_t i = 0; i < s->reads->n_secrets; i++) {
 		_cleanup_(str_wipe) struct str value = { 0 };
 		struct err err = { 0 };
 
-		if (secret_get(h->config, s->reads.secrets[i], &value, &err) < 0)
+		if (secret_get(h->config, s->reads->secrets[i], &value, &err) < 0)
 			diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
 				     "step `%s`: %s", s->name, err.msg);
 	}
@@ -340,8 +343,8 @@ static void check_hooks(struct preflight *h)
 
 static void check_tools(struct preflight *h, const struct step *s)
 {
-	for (size_t i = 0; i < s->reads.n_tools; i++) {
-		const char *tool = s->reads.tools[i];
+	for (size_t i = 0; i < s->reads->n_tools; i++) {
+		const char *tool = s->reads->tools[i];
 		_cleanup_(freep) char *word = xstrndup(tool, strcspn(tool, " \t"));
 		_cleanup_(freep) char *program = command_find(word);
 		bool plain = *word;
@@ -358,13 +361,15 @@ static void check_tools(struct preflight *h, const struct step *s)
  * but alone and slower than its author meant. */
 static void check_resources(struct preflight *h, const struct step *s)
 {
-	uint32_t nodes = s->distributed.framework ? distributed_nodes_here(&s->distributed) : 1;
-	uint64_t cpu_milli = (uint64_t)s->resources.cpu_milli * nodes;
-	double memory = (double)s->resources.memory_bytes * nodes;
+	uint32_t nodes = s->machine->distributed.framework
+				 ? distributed_nodes_here(&s->machine->distributed)
+				 : 1;
+	uint64_t cpu_milli = (uint64_t)s->machine->resources.cpu_milli * nodes;
+	double memory = (double)s->machine->resources.memory_bytes * nodes;
 	struct runner_resources got;
 	struct err err = { 0 };
 
-	if (slots_want(&h->slots, &s->resources, nodes, 1, &got, &err) < 0)
+	if (slots_want(&h->slots, &s->machine->resources, nodes, 1, &got, &err) < 0)
 		diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
 			     "step `%s` can't run here: %s", s->name, err.msg);
 	if (cpu_milli > h->slots.cpu_milli)
@@ -392,8 +397,8 @@ void preflight_check(const struct config *c, const struct pipeline *p, struct di
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[i];
 
-		check_paths(&h, s, "code", s->reads.code, s->reads.n_code);
-		check_paths(&h, s, "env_file", s->reads.env_files, s->reads.n_env_files);
+		check_paths(&h, s, "code", s->reads->code, s->reads->n_code);
+		check_paths(&h, s, "env_file", s->reads->env_files, s->reads->n_env_files);
 		check_environment(&h, s);
 		check_script(&h, s);
 		check_each(&h, s);

@@ -381,7 +381,7 @@ static bool in_path(const char *program)
 
 static void check_environment(struct doctor *d, const struct pipeline *p, const struct step *s)
 {
-	const char *path = s->reads.environment, *name;
+	const char *path = s->reads->environment, *name;
 	_cleanup_(lock_deinit) struct lock l = { 0 };
 	_cleanup_(freep) char *tool = NULL, *root = config_root(d->config, s->root);
 	struct err err = { 0 };
@@ -407,13 +407,13 @@ static void check_environment(struct doctor *d, const struct pipeline *p, const 
 static void note_kind(struct doctor *d, const struct step *s)
 {
 	_cleanup_(json_decrefp) json_t *own =
-		s->place.json ? json_loads(s->place.json, 0, NULL) : NULL;
+		s->machine->place.json ? json_loads(s->machine->place.json, 0, NULL) : NULL;
 	const char *as = json_string_value(json_object_get(own, "as"));
 
 	if (!as)
 		as = json_string_value(json_object_get(d->config->kubernetes.placement, "as"));
 	if (!as || str_eq(as, "job") || !kube_kind_of(as) ||
-	    !kube_kind_takes(kube_kind_of(as), s->distributed.nodes))
+	    !kube_kind_takes(kube_kind_of(as), s->machine->distributed.nodes))
 		return;
 	for (size_t i = 0; i < d->kinds.n; i++)
 		if (str_eq(d->kinds.v[i], as))
@@ -444,7 +444,8 @@ static void check_pipeline(struct doctor *d, const char *path)
 		 */
 		if (!str_eq(d->config->runner, "local")) {
 			note_kind(d, s);
-			if (s->program.run && !s->place.image && !s->settings[SETTING_IMAGE])
+			if (s->program.run && !s->machine->place.image &&
+			    !s->settings[SETTING_IMAGE])
 				doctor_found(
 					d, DOCTOR_PROBLEM, "image",
 					"say `image:` there, or for all steps under `defaults:`",
@@ -456,9 +457,9 @@ static void check_pipeline(struct doctor *d, const char *path)
 			doctor_found(d, DOCTOR_PROBLEM, "tools", "install it",
 				     "step %s needs the shell %s", s->name, s->program.shell);
 		check_environment(d, p, s);
-		for (size_t k = 0; k < s->reads.n_tools; k++, n++) {
+		for (size_t k = 0; k < s->reads->n_tools; k++, n++) {
 			/* The first word of the command, without quotes. */
-			const char *word = s->reads.tools[k];
+			const char *word = s->reads->tools[k];
 			const char quote[] = { *word, '\0' };
 			bool quoted = *word == '\'' || *word == '"';
 			_cleanup_(freep) char *program =

@@ -21,7 +21,7 @@
 
 #define MODEL_CACHE_FILES 128 /* of all of a user's projects */
 #define MODEL_CACHE_FORMAT \
-	18 /* increase it with every change of the encoding or of what a model means */
+	19 /* increase it with every change of the encoding or of what a model means */
 
 /* $XDG_CACHE_HOME/cairn/models, else ~/.cache/cairn/models, made with mode 0700. NULL when no such
  * directory is the caller's alone: then models are parsed each time. The caller frees. */

@@ -10,8 +10,8 @@
  * varints (signed ones zigzag), doubles 8 bytes, strings a length + 1 (0: NULL), the bytes and a
  * NUL; decoded strings point into the input. File names and the params of step files are written at
  * their first use, and later uses are numbers. The shapes of all steps come before their bodies,
- * since references point both ways. A step has bits for the parts that it has (HAS_*), and no
- * policy when it has that of the step before it.
+ * since references point both ways. A step has bits for what it has (HAS_*). Parts that steps share
+ * are numbered as file names are (c_shared()).
  *
  * Decoding allocates everything at once (take_pool()). Increase MODEL_CACHE_FORMAT with any change
  * of the format or of what a model means. cache.c has the files and their checksum.
@@ -207,9 +207,6 @@ static void c_shape(struct codec *c, struct step *s)
 	c_name(c, &s->name);
 	c_count(c, &s->n_inputs, ITEM_IO);
 	c_count(c, &s->n_outputs, ITEM_IO);
-	c_count(c, &s->matrix.n_axes, ITEM_ANY);
-	if (s->matrix.n_axes > MATRIX_AXES_MAX)
-		codec_fail(c);
 	C_BOOL(c, has_file);
 	if (has_file)
 		c_shared_params(c, s);
@@ -268,7 +265,7 @@ static void c_axis(struct codec *c, struct matrix_axis *a)
 
 static void c_rule(struct codec *c, struct matrix_rule *rule)
 {
-	C_ITEMS(c, rule->by_axis, c->s->matrix.n_axes, ITEM_VALUE, c_value);
+	C_ITEMS(c, rule->by_axis, c->s->tasks->matrix.n_axes, ITEM_VALUE, c_value);
 }
 
 static void c_each(struct codec *c, const struct each_decl **each)
@@ -308,7 +305,7 @@ static void c_repeat(struct codec *c, const struct step_repeat **repeat)
 	c_condition(c, &r->until);
 	C_MAX(c, r->max, REPEAT_MAX);
 	c_pos(c, &r->pos);
-	if (r->max == 0 || c->s->each)
+	if (r->max == 0)
 		codec_fail(c);
 }
 
@@ -334,11 +331,7 @@ static void c_dep(struct codec *c, struct step_dep *d)
 		codec_fail(c);
 		return;
 	}
-	c->needed[d->step] = c->s->index + 1;
-	for (size_t i = 0; i < d->n_shared; i++)
-		if (d->shared[i].mine >= c->s->matrix.n_axes ||
-		    d->shared[i].theirs >= c->pl->steps[d->step].matrix.n_axes)
-			codec_fail(c);
+	c->needed[d->step] = c->s->index + 1; /* axes_fit() checks `shared` */
 }
 
 static void c_gate(struct codec *c, struct gate_rule *g)
@@ -377,128 +370,228 @@ static void c_with_at(struct codec *c, struct with_node *w, unsigned depth)
 		c_with_at(c, &w->children[i], depth + 1);
 }
 
+/* Parts that steps share. */
+
+/* A part gets a number where it comes first; later it is that number. One that refers to something
+ * of its step (an input, an axis) was checked against that step, and gets none. `visit` is of its
+ * type. */
+static const void *c_shared(struct codec *c, const void *part, size_t bytes,
+			    void (*visit)(struct codec *c, void *part))
+{
+	void **slot = c->decoding ? NULL : map_slot(c->part_numbers, &part, sizeof(part), NULL);
+	uint64_t n = slot && *slot ? (uint64_t)(uintptr_t)*slot - 1 : c->parts.n;
+
+	n = c_max(c, n, c->parts.n);
+	if (n < c->parts.n && !c->failed) {
+		if (c->parts.v[n].visit == visit)
+			return c->parts.v[n].part;
+		codec_fail(c);
+	}
+	part = c_new(c, part, bytes);
+	c->refers_to_step = false;
+	visit(c, MUTABLE(part));
+	c->has_own_parts |= c->refers_to_step;
+	if (c->refers_to_step)
+		return part;
+	VEC_PUSH(&c->parts, ((struct shared_part){ part, visit }));
+	if (slot)
+		*map_slot(c->part_numbers, &part, sizeof(part), NULL) =
+			(void *)(uintptr_t)c->parts.n;
+	return part;
+}
+
+static void visit_reads(struct codec *c, void *part)
+{
+	struct step_reads *r = part;
+
+	C_ARRAY(c, r->env, r->n_env, ITEM_NAMED, c_named_template);
+	C_ARRAY(c, r->code, r->n_code, ITEM_ANY, c_name);
+	C_ARRAY(c, r->secrets, r->n_secrets, ITEM_ANY, c_name);
+	C_ARRAY(c, r->tools, r->n_tools, ITEM_ANY, c_name);
+	C_ARRAY(c, r->env_files, r->n_env_files, ITEM_ANY, c_name);
+	c_str(c, &r->environment);
+	C_BOOL(c, r->no_imports);
+}
+
+static void visit_tasks(struct codec *c, void *part)
+{
+	struct step_tasks *t = part;
+	bool has_each = t->each != NULL, has_repeat = t->repeat != NULL;
+
+	c->s->tasks = t; /* its own references point here */
+	C_ARRAY(c, t->matrix.axes, t->matrix.n_axes, ITEM_ANY, c_axis);
+	if (t->matrix.n_axes > MATRIX_AXES_MAX)
+		codec_fail(c);
+	C_ARRAY(c, t->matrix.include, t->matrix.n_include, ITEM_ANY, c_rule);
+	C_ARRAY(c, t->matrix.exclude, t->matrix.n_exclude, ITEM_ANY, c_rule);
+	C_BOOL(c, has_each);
+	if (has_each)
+		c_each(c, &t->each);
+	C_BOOL(c, has_repeat);
+	if (has_repeat)
+		c_repeat(c, &t->repeat);
+	if (t->each && (t->repeat || t->matrix.n_axes))
+		codec_fail(c);
+}
+
+static void visit_keyed(struct codec *c, void *part)
+{
+	struct step_keyed *k = part;
+
+	c_str(c, &k->salt);
+	c_template(c, &k->seed);
+	C_BOOL(c, k->resources);
+}
+
+static void visit_policy(struct codec *c, void *part)
+{
+	struct step_policy *p = part;
+
+	c_i64(c, &p->timeout_ns);
+	for (int i = 0; i < FAILURE_CLASSES; i++)
+		C_U32(c, p->retry.budget[i]);
+	c_i64(c, &p->retry.backoff_min_ns);
+	c_i64(c, &p->retry.backoff_max_ns);
+	c_f64(c, &p->retry.oom_memory_factor);
+	c_template(c, &p->concurrency.group);
+	C_U32(c, p->concurrency.max);
+	C_BOOL(c, p->fail_fast);
+	C_BOOL(c, p->continue_on_error);
+}
+
+static void visit_machine(struct codec *c, void *part)
+{
+	struct step_machine *m = part;
+
+	C_U32(c, m->resources.cpu_milli);
+	c_u64(c, &m->resources.memory_bytes);
+	C_U32(c, m->resources.gpus);
+	c_str(c, &m->distributed.framework);
+	C_U32(c, m->distributed.nodes);
+	C_U32(c, m->distributed.min_nodes);
+	C_U32(c, m->distributed.procs_per_node);
+	C_U32(c, m->distributed.servers);
+	c_str(c, &m->place.image);
+	c_str(c, &m->place.json);
+	C_U32(c, m->place.pack);
+	C_MAX(c, m->sandbox.strictness, STRICTNESS_STRICT);
+	C_MAX(c, m->sandbox.network, NETWORK_NONE);
+	C_BOOL(c, m->copies);
+}
+
+static void visit_measured(struct codec *c, void *part)
+{
+	struct step_measured *m = part;
+
+	c_str(c, &m->metrics);
+	c_str(c, &m->values);
+	c_str(c, &m->series);
+	C_ARRAY(c, m->gates, m->n_gates, ITEM_GATE, c_gate);
+	C_ARRAY(c, m->tolerances, m->n_tolerances, ITEM_TOLERANCE, c_tolerance);
+}
+
+static void visit_settings(struct codec *c, void *part)
+{
+	const struct expr_template **settings = part;
+
+	for (int i = 0; i < STEP_SETTINGS; i++)
+		c_template(c, &settings[i]);
+}
+
+static bool same_parts(const struct step *a, const struct step *b)
+{
+	return a->reads == b->reads && a->tasks == b->tasks && a->keyed == b->keyed &&
+	       a->policy == b->policy && a->machine == b->machine && a->measured == b->measured &&
+	       a->settings == b->settings;
+}
+
+static void take_parts(struct step *s, const struct step *from)
+{
+	s->reads = from->reads;
+	s->tasks = from->tasks;
+	s->keyed = from->keyed;
+	s->policy = from->policy;
+	s->machine = from->machine;
+	s->measured = from->measured;
+	s->settings = from->settings;
+}
+
+#define C_SHARED(c, pointer, visit) \
+	(pointer) = c_shared((c), (pointer), sizeof(*(pointer)), (visit))
+
+static void c_parts(struct codec *c, struct step *s)
+{
+	c->has_own_parts = false;
+	C_SHARED(c, s->tasks, visit_tasks); /* first: others refer to its axes, and to items */
+	C_SHARED(c, s->reads, visit_reads);
+	C_SHARED(c, s->keyed, visit_keyed);
+	C_SHARED(c, s->policy, visit_policy);
+	C_SHARED(c, s->machine, visit_machine);
+	C_SHARED(c, s->measured, visit_measured);
+	s->settings =
+		c_shared(c, s->settings, STEP_SETTINGS * sizeof(*s->settings), visit_settings);
+}
+
 /* What a step has besides its shape. Most steps have little, and absent parts take no bytes. */
 enum {
 	HAS_DEPS = 1 << 0,
-	HAS_RULES = 1 << 1,
-	HAS_EACH = 1 << 2,
-	HAS_RUN = 1 << 3,
-	HAS_STEP_FILE = 1 << 4,
-	HAS_ENV = 1 << 5,
-	HAS_LISTS = 1 << 6, /* code, secrets, tools, env_file, environment */
-	HAS_FILES = 1 << 7, /* metrics, values, checkpoint */
-	HAS_PLACE = 1 << 8, /* image, description, place.json */
+	HAS_RUN = 1 << 1,
+	IS_CACHED = 1 << 2,
+	HAS_PARTS = 1 << 3,   /* unless it has those of the step before it in the file */
+	HAS_PLACES = 1 << 4,  /* likewise */
+	HAS_SHELL = 1 << 5,   /* likewise */
+	HAS_BUILTIN = 1 << 6, /* next to a command when it launches that */
+	HAS_STEP_FILE = 1 << 7,
+	HAS_TEXTS = 1 << 8, /* description, root, checkpoint */
 	HAS_CONDITION = 1 << 9,
-	HAS_POLICY = 1 << 10,  /* unless it equals the policy of the step before it in the file */
-	HAS_BUILTIN = 1 << 11, /* next to a command when it launches that */
-	HAS_SETTINGS = 1 << 12,
-	HAS_APPROVE = 1 << 13,
-	HAS_REPEAT = 1 << 14,
-	HAS_ROOT = 1 << 15,
-	HAS_ALL = (1 << 16) - 1,
+	HAS_APPROVE = 1 << 10,
+	IS_FINALLY = 1 << 11,
+	HAS_ALL = (1 << 12) - 1,
 };
 
-static bool same_policy(const struct step *a, const struct step *b)
+static size_t n_places(const struct step_program *p)
 {
-	return a->cache == b->cache && a->finally == b->finally && a->fail_fast == b->fail_fast &&
-	       a->continue_on_error == b->continue_on_error && !a->keyed.salt && !b->keyed.salt &&
-	       !a->keyed.seed && !b->keyed.seed && a->keyed.resources == b->keyed.resources &&
-	       a->timeout_ns == b->timeout_ns &&
-	       memcmp(&a->retry, &b->retry, sizeof(a->retry)) == 0 && a->measured.n_gates == 0 &&
-	       b->measured.n_gates == 0 && a->measured.n_tolerances == 0 &&
-	       b->measured.n_tolerances == 0 && a->resources.cpu_milli == b->resources.cpu_milli &&
-	       a->resources.memory_bytes == b->resources.memory_bytes &&
-	       a->resources.gpus == b->resources.gpus && !a->concurrency.group &&
-	       !b->concurrency.group && a->concurrency.max == b->concurrency.max &&
-	       !a->distributed.framework && !b->distributed.framework &&
-	       a->distributed.nodes == b->distributed.nodes &&
-	       a->distributed.min_nodes == b->distributed.min_nodes &&
-	       a->distributed.procs_per_node == b->distributed.procs_per_node &&
-	       a->place.pack == b->place.pack && a->copies == b->copies &&
-	       a->sandbox.strictness == b->sandbox.strictness &&
-	       a->sandbox.network == b->sandbox.network &&
-	       strcmp(a->program.shell, b->program.shell) == 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->run->n_parts; i++)
+		n += p->run->parts[i].expr != NULL;
+	return n;
 }
 
-static void copy_policy(struct step *s, const struct step *from)
+static bool same_places(const struct codec *c, const struct step_program *p)
 {
-	s->cache = from->cache;
-	s->finally = from->finally;
-	s->fail_fast = from->fail_fast;
-	s->continue_on_error = from->continue_on_error;
-	s->keyed.resources = from->keyed.resources;
-	s->timeout_ns = from->timeout_ns;
-	s->retry = from->retry;
-	s->resources = from->resources;
-	s->concurrency.max = from->concurrency.max;
-	s->distributed = from->distributed;
-	s->place.pack = from->place.pack;
-	s->copies = from->copies;
-	s->sandbox = from->sandbox;
-	s->program.shell = from->program.shell;
+	size_t n = n_places(p);
+	bool same = n == c->n_places;
+
+	for (size_t i = 0; i < n && same; i++) {
+		const struct shell_place *a = &c->places[i], *b = &p->places[i];
+
+		same = a->kind == b->kind && a->after_name == b->after_name &&
+		       a->in_pattern == b->in_pattern && a->first == b->first &&
+		       a->redirected == b->redirected && a->code == b->code &&
+		       a->glued == b->glued && str_eq(a->why, b->why) && str_eq(a->end, b->end);
+	}
+	return same;
 }
 
-static unsigned what_it_has(const struct step *s)
+static unsigned what_it_has(const struct codec *c, const struct step *s)
 {
+	const struct step *before = s->index ? s - 1 : NULL;
 	unsigned has = 0;
 
 	has |= s->n_deps ? HAS_DEPS : 0;
-	has |= s->matrix.n_include || s->matrix.n_exclude ? HAS_RULES : 0;
-	has |= s->each ? HAS_EACH : 0;
 	has |= s->program.run ? HAS_RUN : 0;
+	has |= s->cache ? IS_CACHED : 0;
+	has |= !before || c->has_own_parts || !same_parts(before, s) ? HAS_PARTS : 0;
+	has |= s->program.run && !same_places(c, &s->program) ? HAS_PLACES : 0;
+	has |= !before || strcmp(before->program.shell, s->program.shell) != 0 ? HAS_SHELL : 0;
 	has |= s->program.builtin || s->program.with ? HAS_BUILTIN : 0;
 	has |= s->program.step_file ? HAS_STEP_FILE : 0;
-	has |= s->reads.n_env ? HAS_ENV : 0;
-	has |= s->reads.n_code || s->reads.n_secrets || s->reads.n_tools || s->reads.n_env_files ||
-			       s->reads.environment || s->reads.no_imports
-		       ? HAS_LISTS
-		       : 0;
-	has |= s->measured.metrics || s->measured.values || s->measured.series || s->checkpoint
-		       ? HAS_FILES
-		       : 0;
-	has |= s->place.image || s->description || s->place.json ? HAS_PLACE : 0;
+	has |= s->description || s->root || s->checkpoint ? HAS_TEXTS : 0;
 	has |= s->condition ? HAS_CONDITION : 0;
-	has |= step_has_settings(s) ? HAS_SETTINGS : 0;
 	has |= s->approve ? HAS_APPROVE : 0;
-	has |= s->repeat ? HAS_REPEAT : 0;
-	has |= s->root ? HAS_ROOT : 0;
-	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
+	has |= s->finally ? IS_FINALLY : 0;
 	return has;
-}
-
-static void c_policy(struct codec *c, struct step *s)
-{
-	c_name(c, &s->program.shell);
-	C_BOOL(c, s->cache);
-	C_BOOL(c, s->finally);
-	C_BOOL(c, s->fail_fast);
-	C_BOOL(c, s->continue_on_error);
-	C_BOOL(c, s->copies);
-	C_U32(c, s->sandbox.strictness);
-	C_U32(c, s->sandbox.network);
-	c->failed |= s->sandbox.strictness > STRICTNESS_STRICT || s->sandbox.network > NETWORK_NONE;
-	c_str(c, &s->keyed.salt);
-	c_template(c, &s->keyed.seed);
-	C_BOOL(c, s->keyed.resources);
-	c_i64(c, &s->timeout_ns);
-	for (int i = 0; i < FAILURE_CLASSES; i++)
-		C_U32(c, s->retry.budget[i]);
-	c_i64(c, &s->retry.backoff_min_ns);
-	c_i64(c, &s->retry.backoff_max_ns);
-	c_f64(c, &s->retry.oom_memory_factor);
-	C_ARRAY(c, s->measured.gates, s->measured.n_gates, ITEM_GATE, c_gate);
-	C_ARRAY(c, s->measured.tolerances, s->measured.n_tolerances, ITEM_TOLERANCE, c_tolerance);
-	C_U32(c, s->resources.cpu_milli);
-	c_u64(c, &s->resources.memory_bytes);
-	C_U32(c, s->resources.gpus);
-	c_template(c, &s->concurrency.group);
-	C_U32(c, s->concurrency.max);
-	c_str(c, &s->distributed.framework);
-	C_U32(c, s->distributed.nodes);
-	C_U32(c, s->distributed.min_nodes);
-	C_U32(c, s->distributed.procs_per_node);
-	C_U32(c, s->distributed.servers);
-	C_U32(c, s->place.pack);
 }
 
 static void c_approve(struct codec *c, const struct step_approve **a)
@@ -512,13 +605,18 @@ static void c_approve(struct codec *c, const struct step_approve **a)
 }
 
 /* How values are written in the command: one place for each of its expressions. */
-static void c_places(struct codec *c, struct step_program *p)
+static void c_places(struct codec *c, struct step_program *p, bool as_before)
 {
+	const size_t n = n_places(p);
 	struct shell_place *v;
-	size_t n = 0;
 
-	for (size_t i = 0; i < p->run->n_parts; i++)
-		n += p->run->parts[i].expr != NULL;
+	if (as_before && c->decoding) {
+		if (n != c->n_places)
+			codec_fail(c);
+		p->places = c->places;
+	}
+	if (as_before)
+		return;
 	v = c_alloc(c, p->places, c_fits(c, n, ITEM_ANY) ? n : 0, sizeof(*v));
 	for (size_t i = 0; i < n && !c->failed; i++) {
 		C_ENUM(c, v[i].kind, SHELL_TEXT + 1);
@@ -534,7 +632,8 @@ static void c_places(struct codec *c, struct step_program *p)
 		C_BOOL(c, v[i].code);
 		C_BOOL(c, v[i].glued);
 	}
-	p->places = v;
+	p->places = c->places = v;
+	c->n_places = n;
 }
 
 static void c_program(struct codec *c, struct step *s, unsigned has)
@@ -544,8 +643,12 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 	if (has & HAS_RUN) {
 		c_template1(c, &s->program.run);
 		if (!c->failed)
-			c_places(c, &s->program);
+			c_places(c, &s->program, !(has & HAS_PLACES));
 	}
+	if (has & HAS_SHELL)
+		c_name(c, &s->program.shell);
+	else if (c->decoding)
+		s->program.shell = s->index ? s[-1].program.shell : "";
 	if (has & HAS_BUILTIN) {
 		c_name(c, &s->program.builtin);
 		C_BOOL(c, has_with);
@@ -556,35 +659,15 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 	}
 	if (has & HAS_STEP_FILE)
 		c_name(c, &s->program.step_file);
-	if (has & HAS_ROOT)
-		c_root(c, &s->root);
 	for (size_t i = 0; i < s->program.n_locals; i++)
 		c_template(c, &((struct step_local *)MUTABLE(s->program.locals))[i].value);
-	if (has & HAS_ENV)
-		C_ARRAY(c, s->reads.env, s->reads.n_env, ITEM_NAMED, c_named_template);
-	if (has & HAS_LISTS) {
-		C_ARRAY(c, s->reads.code, s->reads.n_code, ITEM_ANY, c_name);
-		C_ARRAY(c, s->reads.secrets, s->reads.n_secrets, ITEM_ANY, c_name);
-		C_ARRAY(c, s->reads.tools, s->reads.n_tools, ITEM_ANY, c_name);
-		C_ARRAY(c, s->reads.env_files, s->reads.n_env_files, ITEM_ANY, c_name);
-		c_str(c, &s->reads.environment);
-		C_BOOL(c, s->reads.no_imports);
-	}
-	if (has & HAS_FILES) {
-		c_str(c, &s->measured.metrics);
-		c_str(c, &s->measured.values);
-		c_str(c, &s->measured.series);
-		c_str(c, &s->checkpoint);
-	}
-	if (has & HAS_PLACE) {
-		c_str(c, &s->place.image);
+	if (has & HAS_TEXTS) {
 		c_str(c, &s->description);
-		c_str(c, &s->place.json);
+		c_root(c, &s->root);
+		c_str(c, &s->checkpoint);
 	}
 	if (has & HAS_CONDITION)
 		c_condition(c, &s->condition);
-	for (int i = 0; i < STEP_SETTINGS && has & HAS_SETTINGS; i++)
-		c_template(c, &s->settings[i]);
 	if (has & HAS_APPROVE)
 		c_approve(c, &s->approve);
 }
@@ -596,29 +679,36 @@ static void c_step(struct codec *c, struct step *s)
 	c->s = s;
 	if (c->decoding)
 		s->index = (uint32_t)(s - c->pl->steps);
-	has = (unsigned)c_max(c, c->decoding ? 0 : what_it_has(s), HAS_ALL);
+	has = (unsigned)c_max(c, c->decoding ? 0 : what_it_has(c, s), HAS_ALL);
+	if (c->decoding) {
+		s->cache = has & IS_CACHED;
+		s->finally = has & IS_FINALLY;
+	}
 	c_pos(c, &s->pos);
 	if (has & HAS_DEPS) /* before the references that are checked against them */
 		C_ARRAY(c, s->deps, s->n_deps, ITEM_DEP, c_dep);
-	C_ITEMS(c, s->matrix.axes, s->matrix.n_axes, ITEM_ANY, c_axis);
-	if (has & HAS_RULES) {
-		C_ARRAY(c, s->matrix.include, s->matrix.n_include, ITEM_ANY, c_rule);
-		C_ARRAY(c, s->matrix.exclude, s->matrix.n_exclude, ITEM_ANY, c_rule);
-	}
-	if (has & HAS_EACH)
-		c_each(c, &s->each);
-	if (has & HAS_REPEAT) /* before the inputs, which may refer to the step itself */
-		c_repeat(c, &s->repeat);
-	C_ITEMS(c, s->outputs, s->n_outputs, ITEM_IO, c_step_output);
-	C_ITEMS(c, s->inputs, s->n_inputs, ITEM_IO, c_step_input);
-	c_program(c, s, has);
-	if (has & HAS_POLICY)
-		c_policy(c, s);
-	else if (s->index == 0)
+	if (has & HAS_PARTS)
+		c_parts(c, s);
+	else if (s->index == 0 || c->has_own_parts)
 		codec_fail(c);
 	else if (c->decoding)
-		copy_policy(s, s - 1);
+		take_parts(s, s - 1);
+	if (!c->failed) {
+		C_ITEMS(c, s->outputs, s->n_outputs, ITEM_IO, c_step_output);
+		C_ITEMS(c, s->inputs, s->n_inputs, ITEM_IO, c_step_input);
+		c_program(c, s, has);
+	}
 	c->s = NULL;
+}
+
+/* Only now all steps have their axes. */
+static bool axes_fit(const struct pipeline *p, const struct step *s, const struct step_dep *d)
+{
+	for (size_t i = 0; i < d->n_shared; i++)
+		if (d->shared[i].mine >= s->tasks->matrix.n_axes ||
+		    d->shared[i].theirs >= p->steps[d->step].tasks->matrix.n_axes)
+			return false;
+	return true;
 }
 
 static void c_order(struct codec *c, struct pipeline *p)
@@ -638,7 +728,8 @@ static void c_order(struct codec *c, struct pipeline *p)
 	}
 	for (size_t i = 0; i < p->n_steps && !c->failed; i++)
 		for (size_t k = 0; k < p->steps[i].n_deps; k++)
-			if (place[p->steps[i].deps[k].step] >= place[i])
+			if (place[p->steps[i].deps[k].step] >= place[i] ||
+			    !axes_fit(p, &p->steps[i], &p->steps[i].deps[k]))
 				codec_fail(c);
 }
 
@@ -692,7 +783,11 @@ static void c_pipeline(struct codec *c, struct pipeline *p)
 bool model_encode(const struct pipeline *p, struct str *out)
 {
 	_cleanup_(arena_freep) struct arena *scratch = arena_new();
-	struct codec c = { .out = out, .arena = scratch, .pl = MUTABLE(p), .seen = map_new() };
+	struct codec c = { .out = out,
+			   .arena = scratch,
+			   .pl = MUTABLE(p),
+			   .seen = map_new(),
+			   .part_numbers = map_new() };
 
 	size_t at = out->len;
 
@@ -700,8 +795,10 @@ bool model_encode(const struct pipeline *p, struct str *out)
 	c_pipeline(&c, MUTABLE(p));
 	memcpy(out->s + at, &(uint64_t){ c.pool_bytes }, 8);
 	map_free(c.seen);
+	map_free(c.part_numbers);
 	VEC_FREE(&c.files);
 	VEC_FREE(&c.shared);
+	VEC_FREE(&c.parts);
 	return !c.failed;
 }
 
@@ -748,6 +845,7 @@ bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pip
 	ok = !c.failed && c.p == c.end;
 	VEC_FREE(&c.files);
 	VEC_FREE(&c.shared);
+	VEC_FREE(&c.parts);
 	if (ok)
 		*ret = p;
 	return ok;

@@ -7,9 +7,17 @@
 
 #include "model/cache/cache.h"
 
+struct codec;
+
 struct shared_params {
 	const struct param_decl *v;
 	size_t n;
+};
+
+/* What several steps share. */
+struct shared_part {
+	const void *part;
+	void (*visit)(struct codec *c, void *part); /* of its type */
 };
 
 struct codec {
@@ -23,6 +31,12 @@ struct codec {
 	uint32_t *needed; /* per step: the step (index + 1) that has it in its deps */
 	VEC(const char *) files;
 	VEC(struct shared_params) shared;
+	VEC(struct shared_part) parts;
+	struct map *part_numbers; /* when encoding: its address → number + 1 */
+	bool refers_to_step;      /* what is being visited refers to something of its step */
+	bool has_own_parts;       /* the last step has parts that no other may share */
+	const struct shell_place *places; /* of the last command */
+	size_t n_places;
 	struct map *seen; /* pointer → number, for both tables */
 	char *pool;       /* the rest of the memory for decoding; when encoding, only the bytes are
 			     counted */
@@ -68,7 +82,7 @@ enum {
 	ITEM_GATE = 14,
 	ITEM_TOLERANCE = 12,
 	ITEM_PARAM = 20,
-	ITEM_STEP = 10
+	ITEM_STEP = 9
 };
 
 #define C_MAX(c, field, max)                                          \

@@ -161,7 +161,7 @@ void c_count(struct codec *c, size_t *n, size_t item_bytes)
 
 void *c_new(struct codec *c, const void *old, size_t bytes)
 {
-	size_t rounded = (bytes + 15) & ~(size_t)15;
+	size_t rounded = (bytes + 7) & ~(size_t)7; /* nothing in a model is aligned to more */
 	void *p = c->pool;
 
 	if (!c->decoding) {
@@ -284,7 +284,7 @@ static size_t ref_limit(const struct codec *c, const struct ref *r)
 	case REF_OUTPUT:
 		return s ? s->n_outputs : 0;
 	case REF_MATRIX:
-		return s ? s->matrix.n_axes : 0;
+		return s ? s->tasks->matrix.n_axes : 0;
 	case REF_SCHEDULE:
 		return 5;
 	default:
@@ -299,16 +299,18 @@ static void c_ref_to(struct codec *c, struct ref *r)
 	C_U32(c, r->step);
 	C_U32(c, r->index);
 	c_name(c, &r->name);
+	c->refers_to_step |= r->kind != REF_PARAM && r->kind != REF_PIPELINE_INPUT;
 	if (!c->decoding || c->failed)
 		return;
 	if (r->kind >= REF_STEP_OUTPUT && r->kind <= REF_STEP_STATE) {
 		if (!c->s || r->step >= c->pl->n_steps ||
 		    (c->needed[r->step] != c->s->index + 1 &&
-		     !(c->s->repeat && r->step == c->s->index)))
+		     !(c->s->tasks->repeat && r->step == c->s->index)))
 			codec_fail(c);
-	} else if (r->kind >= REF_ITEM && r->kind <= REF_ITEM_VALUE && (!c->s || !c->s->each)) {
+	} else if (r->kind >= REF_ITEM && r->kind <= REF_ITEM_VALUE &&
+		   (!c->s || !c->s->tasks->each)) {
 		codec_fail(c);
-	} else if (r->kind == REF_ROUND && (!c->s || !c->s->repeat)) {
+	} else if (r->kind == REF_ROUND && (!c->s || !c->s->tasks->repeat)) {
 		codec_fail(c);
 	}
 	if (!c->failed && r->index >= ref_limit(c, r))

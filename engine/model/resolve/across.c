@@ -24,7 +24,7 @@ static void warn_of_parts(struct loader *l, const struct step *s, size_t output)
 {
 	for (size_t i = 0; i < l->n_steps; i++) {
 		const struct step *reader = &l->steps[i];
-		const struct ref *each = reader->each ? &reader->each->from : NULL;
+		const struct ref *each = reader->tasks->each ? &reader->tasks->each->from : NULL;
 		bool parts = each && each->kind == REF_STEP_OUTPUT && each->step == s->index &&
 			     each->index == output;
 
@@ -81,18 +81,19 @@ void resolve_warn_unused(struct loader *l)
 		for (size_t k = 0; k < s->n_deps; k++)
 			for (size_t a = 0; a < s->deps[k].n_shared; a++)
 				used |= 1ULL << s->deps[k].shared[a].mine;
-		for (size_t a = 0; a < s->matrix.n_axes && s->cache; a++)
-			if (!(used >> a & 1) && s->matrix.axes[a].n_values > 1)
+		for (size_t a = 0; a < s->tasks->matrix.n_axes && s->cache; a++)
+			if (!(used >> a & 1) && s->tasks->matrix.axes[a].n_values > 1)
 				diag_warn_at(l->diags, &s->pos,
 					     "axis `%s` of step `%s` is used nowhere in it: its "
 					     "tasks do the same, so only one of them is executed",
-					     s->matrix.axes[a].name, s->name);
+					     s->tasks->matrix.axes[a].name, s->name);
 	}
 	for (size_t i = 0; i < l->n_steps; i++) {
 		const struct step *s = l->builds[i].s;
 
-		if (s->repeat && s->cache && !l->builds[i].round_used && s->repeat->max > 1)
-			diag_warn_at(l->diags, &s->repeat->pos,
+		if (s->tasks->repeat && s->cache && !l->builds[i].round_used &&
+		    s->tasks->repeat->max > 1)
+			diag_warn_at(l->diags, &s->tasks->repeat->pos,
 				     "each round of step `%s` does the same, so only the first one "
 				     "is executed: hand on a state (`then`), use ${{ round }}, or "
 				     "say `cache: false`",
@@ -172,8 +173,8 @@ static void check_what_is_read(const struct reading *r)
 	if (in)
 		is_read(r, "an input", in->uri);
 	for (size_t i = 0; place && !in && i < l->n_steps; i++)
-		for (size_t k = 0; k < l->steps[i].reads.n_code; k++) {
-			const char *code = l->steps[i].reads.code[k];
+		for (size_t k = 0; k < l->steps[i].reads->n_code; k++) {
+			const char *code = l->steps[i].reads->code[k];
 
 			if (fs_is_inside(code, place) || (whole && fs_is_inside(place, code))) {
 				is_read(r, "code", code);

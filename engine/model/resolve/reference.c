@@ -61,11 +61,12 @@ static size_t shared_axes(const struct resolver *rs, const struct step *needed,
 	const struct step *s = rs->s;
 	size_t n = 0;
 
-	if (s->matrix.n_axes == 0 || rs->l->builds[needed->index].use != rs->b->use)
+	if (s->tasks->matrix.n_axes == 0 || rs->l->builds[needed->index].use != rs->b->use)
 		return 0;
-	for (uint32_t i = 0; i < s->matrix.n_axes; i++)
-		for (uint32_t k = 0; k < needed->matrix.n_axes; k++)
-			if (strcmp(s->matrix.axes[i].name, needed->matrix.axes[k].name) == 0) {
+	for (uint32_t i = 0; i < s->tasks->matrix.n_axes; i++)
+		for (uint32_t k = 0; k < needed->tasks->matrix.n_axes; k++)
+			if (strcmp(s->tasks->matrix.axes[i].name,
+				   needed->tasks->matrix.axes[k].name) == 0) {
 				if (ret)
 					ret[n] = (struct axis_pair){ i, k };
 				n++;
@@ -76,14 +77,14 @@ static size_t shared_axes(const struct resolver *rs, const struct step *needed,
 /* Whether a task of this step needs several tasks of that one. */
 bool resolver_gathers(const struct resolver *rs, const struct step *needed)
 {
-	return needed->each || shared_axes(rs, needed, NULL) < needed->matrix.n_axes;
+	return needed->tasks->each || shared_axes(rs, needed, NULL) < needed->tasks->matrix.n_axes;
 }
 
 struct step_dep *resolver_add_dep(struct resolver *rs, uint32_t needed, const struct pos *pos)
 {
 	struct step_dep dep = { .step = needed, .pos = *pos };
 	const struct step *t = &rs->l->steps[needed];
-	size_t most = MIN(rs->s->matrix.n_axes, t->matrix.n_axes);
+	size_t most = MIN(rs->s->tasks->matrix.n_axes, t->tasks->matrix.n_axes);
 
 	assert(needed < rs->l->n_steps);
 	if (rs->mark[needed] == rs->s->index + 1)
@@ -273,7 +274,7 @@ static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step, 
 
 	if (rs->place != AT_IF && rs->place != AT_COMMAND && rs->place != AT_UNTIL)
 		return resolver_fail(rs, ref, "metrics can be used in `if` and in commands only");
-	if (!needed->s->measured.metrics && !needed->s->program.builtin &&
+	if (!needed->s->measured->metrics && !needed->s->program.builtin &&
 	    !(needed->file && needed->file->broken))
 		return resolver_fail(rs, ref, "step `%s` has no `metrics`", needed->s->name);
 	resolver_add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->metrics = true;
@@ -308,7 +309,7 @@ static bool resolve_value(struct resolver *rs, struct ref *ref, uint32_t step, c
 			t->name);
 	while (i < t->n_outputs && strcmp(t->outputs[i].name, STEP_VALUES_OUTPUT) != 0)
 		i++;
-	if (!t->measured.values || i == t->n_outputs)
+	if (!t->measured->values || i == t->n_outputs)
 		return resolver_fail(rs, ref, "step `%s` has no `values`%s", t->name,
 				     needed->file && needed->file->broken
 					     ? ", since its step file has errors"
@@ -351,11 +352,11 @@ static bool resolve_itself(struct resolver *rs, struct ref *ref, const struct do
 				     "hand on what the next round needs as an output",
 				     s->name);
 	ref->step = s->index;
-	if (strcmp(d->second, "metrics") == 0 && (s->measured.metrics || s->program.builtin))
+	if (strcmp(d->second, "metrics") == 0 && (s->measured->metrics || s->program.builtin))
 		return set_ref(rs, ref, REF_STEP_METRIC, 0, name);
 	while (i < s->n_outputs && strcmp(s->outputs[i].name, STEP_VALUES_OUTPUT) != 0)
 		i++;
-	if (strcmp(d->second, "values") == 0 && s->measured.values && i < s->n_outputs)
+	if (strcmp(d->second, "values") == 0 && s->measured->values && i < s->n_outputs)
 		return set_ref(rs, ref, REF_STEP_VALUE, (uint32_t)i, name);
 	if (strcmp(d->second, "metrics") == 0 || strcmp(d->second, "values") == 0)
 		return resolver_fail(rs, ref, "step `%s` has no `%s`: add `%s: FILE.json`", s->name,
@@ -379,9 +380,9 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 	if (!i)
 		return resolver_fail(rs, ref, "there is no step `%s`%s", d->first,
 				     doc_suggest_key(rs->l, d->first, rs->l->names.steps));
-	if (!(i & USE_BIT) && rs->s->repeat && i - 1 == rs->s->index)
+	if (!(i & USE_BIT) && rs->s->tasks->repeat && i - 1 == rs->s->index)
 		return resolve_itself(rs, ref, d);
-	if (rs->place == AT_THEN && !rs->s->repeat) { /* that was reported */
+	if (rs->place == AT_THEN && !rs->s->tasks->repeat) { /* that was reported */
 		ref->kind = REF_BROKEN;
 		return false;
 	}
@@ -412,10 +413,10 @@ static bool resolve_matrix(struct resolver *rs, struct ref *ref, const struct do
 
 	if (!d->first || d->second)
 		return resolver_fail(rs, ref, "write `matrix.AXIS`");
-	if (s->matrix.n_axes == 0)
+	if (s->tasks->matrix.n_axes == 0)
 		return resolver_fail(rs, ref, "step `%s` has no `matrix`", s->name);
-	for (uint32_t i = 0; i < s->matrix.n_axes; i++) {
-		names[i] = s->matrix.axes[i].name;
+	for (uint32_t i = 0; i < s->tasks->matrix.n_axes; i++) {
+		names[i] = s->tasks->matrix.axes[i].name;
 		if (strcmp(names[i], d->first) == 0) {
 			if (rs->b)
 				rs->b->axes_used |= 1ULL << i;
@@ -423,14 +424,15 @@ static bool resolve_matrix(struct resolver *rs, struct ref *ref, const struct do
 		}
 	}
 	return resolver_fail(rs, ref, "the matrix of step `%s` has no axis `%s`%s", s->name,
-			     d->first, loader_suggest(rs->l, d->first, names, s->matrix.n_axes));
+			     d->first,
+			     loader_suggest(rs->l, d->first, names, s->tasks->matrix.n_axes));
 }
 
 static bool resolve_item(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
 	static const char *const parts[] = { "name", "path", "stem" };
 	static const enum ref_kind kinds[] = { REF_ITEM_NAME, REF_ITEM_PATH, REF_ITEM_STEM };
-	const struct each_decl *e = rs->s->each;
+	const struct each_decl *e = rs->s->tasks->each;
 
 	if (!e)
 		return resolver_fail(
@@ -464,7 +466,7 @@ static bool resolve_round(struct resolver *rs, struct ref *ref, const struct dot
 {
 	if (d->first)
 		return resolver_fail(rs, ref, "`round` is a number: write `round`");
-	if (!rs->s->repeat)
+	if (!rs->s->tasks->repeat)
 		return resolver_fail(
 			rs, ref, "`round` has a meaning in steps with `repeat`; step `%s` has none",
 			rs->s->name);
@@ -677,7 +679,7 @@ enum expr_type resolver_type_of(void *arg, const struct ref *ref, bool *ret_gath
 	case REF_STEP_VALUE: /* of several tasks, in their order */
 		return resolver_gathers(rs, &rs->l->steps[ref->step]) ? TYPE_LIST : TYPE_ANY;
 	case REF_MATRIX:
-		return type_of_axis(&rs->s->matrix.axes[ref->index]);
+		return type_of_axis(&rs->s->tasks->matrix.axes[ref->index]);
 	case REF_ITEM_VALUE:
 	case REF_ITEM:
 		return TYPE_ANY;

@@ -39,8 +39,8 @@ static enum expr_type type_of_template(struct resolver *rs, const struct expr_te
 
 static void resolve_axes(struct resolver *rs)
 {
-	for (size_t i = 0; i < rs->s->matrix.n_axes; i++) {
-		const struct matrix_axis *a = &rs->s->matrix.axes[i];
+	for (size_t i = 0; i < rs->s->tasks->matrix.n_axes; i++) {
+		const struct matrix_axis *a = &rs->s->tasks->matrix.axes[i];
 		enum expr_type t;
 
 		if (!a->list)
@@ -67,7 +67,7 @@ static bool is_single_file(const struct resolver *rs, const struct ref *ref)
 
 static void resolve_each(struct resolver *rs)
 {
-	struct each_decl *e = (struct each_decl *)(uintptr_t)rs->s->each;
+	struct each_decl *e = (struct each_decl *)(uintptr_t)rs->s->tasks->each;
 
 	if (!e || e->from.kind != REF_UNRESOLVED)
 		return;
@@ -250,18 +250,18 @@ static void check_export(struct resolver *rs, const struct step_output *o)
 	template_refs(o->export, note_use, &uses);
 	if (uses.local)
 		return;
-	if (s->each && !uses.item)
+	if (s->tasks->each && !uses.item)
 		doc_error_at(
 			rs->l->diags, &o->pos,
 			"all tasks of step `%s` would export `%s` to one place: put ${{ item.name "
 			"}} into it",
 			s->name, o->name);
-	for (uint32_t i = 0; i < s->matrix.n_axes; i++)
+	for (uint32_t i = 0; i < s->tasks->matrix.n_axes; i++)
 		if (i < 64 && !(uses.axes & 1ULL << i))
 			doc_error_at(rs->l->diags, &o->pos,
 				     "several tasks of step `%s` would export `%s` to one place: "
 				     "put ${{ matrix.%s }} into it",
-				     s->name, o->name, s->matrix.axes[i].name);
+				     s->name, o->name, s->tasks->matrix.axes[i].name);
 }
 
 /* Values in commands. */
@@ -277,14 +277,14 @@ static bool inert_values(const struct value *v, size_t n)
 
 static bool inert_axis(const struct step *s, size_t axis)
 {
-	const struct matrix_axis *a = &s->matrix.axes[axis];
+	const struct matrix_axis *a = &s->tasks->matrix.axes[axis];
 
-	for (size_t i = 0; i < s->matrix.n_include; i++)
-		if (s->matrix.include[i].by_axis[axis].type != VALUE_NULL &&
-		    !inert_values(&s->matrix.include[i].by_axis[axis], 1))
+	for (size_t i = 0; i < s->tasks->matrix.n_include; i++)
+		if (s->tasks->matrix.include[i].by_axis[axis].type != VALUE_NULL &&
+		    !inert_values(&s->tasks->matrix.include[i].by_axis[axis], 1))
 			return false;
 	if (a->values && a->n_values == 0) /* all come from `include` */
-		return s->matrix.n_include > 0;
+		return s->tasks->matrix.n_include > 0;
 	return a->values && inert_values(a->values, a->n_values);
 }
 
@@ -402,13 +402,13 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	}
 	if (s->approve)
 		resolve_template(rs, s->approve->message, AT_COMMAND);
-	for (size_t i = 0; i < s->reads.n_env; i++)
-		resolve_template(rs, s->reads.env[i].value, AT_COMMAND);
+	for (size_t i = 0; i < s->reads->n_env; i++)
+		resolve_template(rs, s->reads->env[i].value, AT_COMMAND);
 	if (s->program.with)
 		resolve_with(rs, s->program.with);
 	resolve_locals(rs, AT_COMMAND);
-	resolve_template(rs, s->keyed.seed, AT_COMMAND);
-	resolve_template(rs, s->concurrency.group, AT_COMMAND);
+	resolve_template(rs, s->keyed->seed, AT_COMMAND);
+	resolve_template(rs, s->policy->concurrency.group, AT_COMMAND);
 	resolve_settings(rs, AT_SETTING);
 	for (size_t i = 0; i < s->n_outputs; i++)
 		if (s->outputs[i].export) {
@@ -416,8 +416,8 @@ static void resolve_build(struct resolver *rs, struct build *b)
 			check_export(rs, &s->outputs[i]);
 		}
 	resolve_condition(rs);
-	if (s->repeat)
-		resolve_bool(rs, s->repeat->until, AT_UNTIL, "`until`");
+	if (s->tasks->repeat)
+		resolve_bool(rs, s->tasks->repeat->until, AT_UNTIL, "`until`");
 	resolve_inherited_conditions(rs);
 	for (size_t i = 0; i < b->needs.n; i++) {
 		const struct need *need = &b->needs.v[i];
@@ -440,10 +440,10 @@ void resolve_defaults(struct loader *l, struct use *use)
 	struct step *s = &use->defaults;
 	struct resolver rs = { .l = l, .s = s };
 
-	for (size_t i = 0; i < s->reads.n_env; i++)
-		resolve_template(&rs, s->reads.env[i].value, AT_DEFAULTS);
-	resolve_template(&rs, s->keyed.seed, AT_DEFAULTS);
-	resolve_template(&rs, s->concurrency.group, AT_DEFAULTS);
+	for (size_t i = 0; i < s->reads->n_env; i++)
+		resolve_template(&rs, s->reads->env[i].value, AT_DEFAULTS);
+	resolve_template(&rs, s->keyed->seed, AT_DEFAULTS);
+	resolve_template(&rs, s->policy->concurrency.group, AT_DEFAULTS);
 	resolve_settings(&rs, AT_DEFAULTS);
 }
 

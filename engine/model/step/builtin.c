@@ -160,13 +160,13 @@ void step_finish_builtin(struct build *b)
 
 	if (spec && !spec->wraps_command)
 		check_ports(b, spec);
-	if (spec && !s->measured.metrics)
-		s->measured.metrics = spec->metrics;
+	if (spec && !s->measured->metrics)
+		b->parts->measured.metrics = spec->metrics;
 	if (spec && spec->wraps_command && !s->program.run)
 		doc_error(b->doc, b->key,
 			  "step `%s` uses `%s` but has no `run`: the command that it starts",
 			  s->name, s->program.builtin);
-	if (spec && spec->wraps_command && !spec->ranks && s->distributed.framework)
+	if (spec && spec->wraps_command && !spec->ranks && s->machine->distributed.framework)
 		doc_error(
 			b->doc, b->key,
 			"step `%s` uses `%s`, whose cluster has the nodes: leave out `distributed`",

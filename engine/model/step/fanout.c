@@ -97,26 +97,26 @@ static void read_rule(struct reader *r, const struct yaml_node *n, struct map *c
 {
 	const struct step *s = r->s;
 	bool include = !values;
-	_cleanup_(freep) const char **names = xcalloc(s->matrix.n_axes, sizeof(*names));
+	_cleanup_(freep) const char **names = xcalloc(s->tasks->matrix.n_axes, sizeof(*names));
 
-	rule->by_axis = arena_alloc(r->l->arena, s->matrix.n_axes * sizeof(*rule->by_axis));
+	rule->by_axis = arena_alloc(r->l->arena, s->tasks->matrix.n_axes * sizeof(*rule->by_axis));
 	if (!doc_want_map(r->d, n, include ? "an entry of `include`" : "an entry of `exclude`"))
 		return;
-	for (size_t i = 0; i < s->matrix.n_axes; i++)
-		names[i] = s->matrix.axes[i].name;
+	for (size_t i = 0; i < s->tasks->matrix.n_axes; i++)
+		names[i] = s->tasks->matrix.axes[i].name;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
 		const struct matrix_axis *a;
 		size_t axis = 0;
 
-		while (axis < s->matrix.n_axes && strcmp(names[axis], key->text) != 0)
+		while (axis < s->tasks->matrix.n_axes && strcmp(names[axis], key->text) != 0)
 			axis++;
-		if (axis == s->matrix.n_axes) {
+		if (axis == s->tasks->matrix.n_axes) {
 			doc_error(r->d, key, "the matrix has no axis `%.60s`%s", key->text,
-				  loader_suggest(r->l, key->text, names, s->matrix.n_axes));
+				  loader_suggest(r->l, key->text, names, s->tasks->matrix.n_axes));
 			continue;
 		}
-		a = &s->matrix.axes[axis];
+		a = &s->tasks->matrix.axes[axis];
 		if (!read_value(r->d, value, "a value of an axis", &rule->by_axis[axis]))
 			continue;
 		if (!include && a->values && !axis_has(values[axis], &rule->by_axis[axis]))
@@ -126,7 +126,7 @@ static void read_rule(struct reader *r, const struct yaml_node *n, struct map *c
 	}
 	if (!include && n->len == 0)
 		doc_error(r->d, n, "an empty entry of `exclude` would leave nothing");
-	for (size_t i = 0; include && i < s->matrix.n_axes; i++)
+	for (size_t i = 0; include && i < s->tasks->matrix.n_axes; i++)
 		if (!yaml_get(n, names[i]))
 			doc_error(r->d, n,
 				  "an entry of `include` must name every axis: `%s` is missing",
@@ -142,8 +142,8 @@ static void read_rules(struct reader *r, const struct yaml_node *n, bool include
 	if (!doc_want_list(r->d, n, include ? "`include`" : "`exclude`"))
 		return;
 	rules = arena_alloc(r->l->arena, n->len * sizeof(*rules));
-	for (size_t i = 0; !include && i < r->s->matrix.n_axes; i++)
-		values[i] = values_of_axis(&r->s->matrix.axes[i]);
+	for (size_t i = 0; !include && i < r->s->tasks->matrix.n_axes; i++)
+		values[i] = values_of_axis(&r->s->tasks->matrix.axes[i]);
 	for (size_t i = 0; i < n->len; i++)
 		read_rule(r, n->items[i], include ? NULL : values, &rules[i]);
 	for (size_t i = 0; i < MATRIX_AXES_MAX; i++)
@@ -157,13 +157,16 @@ static void check_fan_out(struct reader *r, const struct yaml_node *n)
 {
 	size_t product = 1;
 
-	for (size_t i = 0; i < r->s->matrix.n_axes; i++) {
-		size_t count = r->s->matrix.axes[i].values ? r->s->matrix.axes[i].n_values : 1;
+	for (size_t i = 0; i < r->s->tasks->matrix.n_axes; i++) {
+		size_t count = r->s->tasks->matrix.axes[i].values
+				       ? r->s->tasks->matrix.axes[i].n_values
+				       : 1;
 
 		if (__builtin_mul_overflow(product, count, &product) || product > MATRIX_TASKS_MAX)
 			break;
 	}
-	if (product > MATRIX_TASKS_MAX || product + r->s->matrix.n_include > MATRIX_TASKS_MAX)
+	if (product > MATRIX_TASKS_MAX ||
+	    product + r->s->tasks->matrix.n_include > MATRIX_TASKS_MAX)
 		doc_error(r->d, n, "the matrix of step `%s` has more than %d combinations",
 			  r->s->name, MATRIX_TASKS_MAX);
 }
@@ -194,7 +197,7 @@ static size_t axes_of_include(struct reader *r, const struct yaml_node *n, struc
 void step_read_matrix(struct reader *r, const struct yaml_node *n)
 {
 	const struct yaml_node *include, *exclude;
-	struct step_matrix *m = &r->s->matrix;
+	struct step_matrix *m = &r->b->parts->tasks.matrix;
 	struct matrix_axis *axes;
 	size_t count = 0;
 
@@ -275,7 +278,7 @@ void step_read_each(struct reader *r, const struct yaml_node *n)
 	struct each_decl *e = arena_alloc(r->l->arena, sizeof(*e));
 	struct value v = { 0 };
 
-	r->s->each = e;
+	r->b->parts->tasks.each = e;
 	e->from.kind = REF_BROKEN; /* until it proves to be a reference */
 	e->is_list = n->kind == YAML_KIND_SEQ;
 	if (!e->is_list) {
@@ -297,7 +300,7 @@ void step_read_repeat(struct reader *r, const struct yaml_node *n)
 	const struct yaml_node *until, *max;
 	int64_t count = 1;
 
-	r->s->repeat = rep;
+	r->b->parts->tasks.repeat = rep;
 	rep->pos = doc_pos(r->d, r->key);
 	if (!doc_want_map(r->d, n, "`repeat`"))
 		return;
@@ -318,36 +321,36 @@ void step_read_repeat(struct reader *r, const struct yaml_node *n)
 void step_check_repeat(struct build *b)
 {
 	const struct step *s = b->s;
-	size_t combinations = s->matrix.n_include, product = s->matrix.n_axes != 0;
+	size_t combinations = s->tasks->matrix.n_include, product = s->tasks->matrix.n_axes != 0;
 
-	for (size_t i = 0; i < s->n_inputs && !s->repeat; i++)
+	for (size_t i = 0; i < s->n_inputs && !s->tasks->repeat; i++)
 		if (s->inputs[i].then)
 			doc_error_at(
 				b->doc->l->diags, &s->inputs[i].pos,
 				"input `%s` has a `then`, but step `%s` has one round only: it "
 				"has no `repeat`",
 				s->inputs[i].name, s->name);
-	if (!s->repeat)
+	if (!s->tasks->repeat)
 		return;
-	if (s->each)
-		doc_error_at(b->doc->l->diags, &s->repeat->pos,
+	if (s->tasks->each)
+		doc_error_at(b->doc->l->diags, &s->tasks->repeat->pos,
 			     "step `%s` has both `each` and `repeat`: loop over combinations of a "
 			     "`matrix`, or let the command go through the items",
 			     s->name);
-	for (size_t i = 0; i < s->matrix.n_axes; i++) {
-		if (str_eq(s->matrix.axes[i].name, "round"))
-			doc_error_at(b->doc->l->diags, &s->repeat->pos,
+	for (size_t i = 0; i < s->tasks->matrix.n_axes; i++) {
+		if (str_eq(s->tasks->matrix.axes[i].name, "round"))
+			doc_error_at(b->doc->l->diags, &s->tasks->repeat->pos,
 				     "an axis of step `%s` is named `round`, as the rounds of its "
 				     "`repeat` are: give it another name",
 				     s->name);
-		product *= s->matrix.axes[i].values
-				   ? MIN(s->matrix.axes[i].n_values, (size_t)MATRIX_TASKS_MAX)
-				   : 1;
+		product *= s->tasks->matrix.axes[i].values ? MIN(s->tasks->matrix.axes[i].n_values,
+								 (size_t)MATRIX_TASKS_MAX)
+							   : 1;
 		product = MIN(product, (size_t)MATRIX_TASKS_MAX);
 	}
 	combinations += product;
-	if (combinations * s->repeat->max > MATRIX_TASKS_MAX)
-		doc_error_at(b->doc->l->diags, &s->repeat->pos,
+	if (combinations * s->tasks->repeat->max > MATRIX_TASKS_MAX)
+		doc_error_at(b->doc->l->diags, &s->tasks->repeat->pos,
 			     "the rounds of step `%s` could be more than %d tasks: lower `max`",
 			     s->name, MATRIX_TASKS_MAX);
 }

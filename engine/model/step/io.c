@@ -323,14 +323,14 @@ void step_read_code(struct reader *r, const struct yaml_node *n)
 		paths = yaml_get(n, "paths");
 		imports = yaml_get(n, "imports");
 	}
-	r->s->reads.code = NULL;
-	r->s->reads.n_code = 0;
+	r->b->parts->reads.code = NULL;
+	r->b->parts->reads.n_code = 0;
 	if (paths)
-		r->s->reads.code =
-			read_paths(r, paths, "`code`", "code", true, &r->s->reads.n_code);
+		r->b->parts->reads.code =
+			read_paths(r, paths, "`code`", "code", true, &r->b->parts->reads.n_code);
 	if (imports)
 		read_bool(r->d, imports, "`imports`", &wanted);
-	r->s->reads.no_imports = !wanted;
+	r->b->parts->reads.no_imports = !wanted;
 }
 
 /* The key has their content. A single file may stand without a list. */
@@ -341,8 +341,9 @@ void step_read_env_file(struct reader *r, const struct yaml_node *n)
 		.kind = YAML_KIND_SEQ, .line = n->line, .col = n->col, .items = one, .len = 1
 	};
 
-	r->s->reads.env_files = read_paths(r, n->kind == YAML_KIND_SCALAR ? &list : n, "`env_file`",
-					   "`env_file`", false, &r->s->reads.n_env_files);
+	r->b->parts->reads.env_files =
+		read_paths(r, n->kind == YAML_KIND_SCALAR ? &list : n, "`env_file`", "`env_file`",
+			   false, &r->b->parts->reads.n_env_files);
 }
 
 /* Files of other tools that look like lock files and aren't one that an environment is made from.
@@ -378,7 +379,7 @@ void step_read_environment(struct reader *r, const struct yaml_node *n)
 	bool is_dir = false;
 
 	if (n->kind == YAML_KIND_SCALAR && str_eq(n->text, "none")) { /* whatever `defaults` say */
-		r->s->reads.environment = NULL;
+		r->b->parts->reads.environment = NULL;
 		return;
 	}
 	if (n->kind == YAML_KIND_MAP) {
@@ -395,14 +396,14 @@ void step_read_environment(struct reader *r, const struct yaml_node *n)
 			  "requirements.txt with hashes, or an explicit file of conda: %s",
 			  fs_basename(path), advice);
 	else
-		r->s->reads.environment = path;
+		r->b->parts->reads.environment = path;
 }
 
 void step_read_metrics(struct reader *r, const struct yaml_node *n)
 {
 	bool is_dir = false;
 
-	r->s->measured.metrics = plain_path(r, n, ".", "`metrics`", false, &is_dir);
+	r->b->parts->measured.metrics = plain_path(r, n, ".", "`metrics`", false, &is_dir);
 	if (is_dir)
 		doc_error(r->d, n, "`metrics` is a file, not a directory");
 	r->b->metrics_pos = doc_pos(r->d, n);
@@ -412,7 +413,7 @@ void step_read_values(struct reader *r, const struct yaml_node *n)
 {
 	bool is_dir = false;
 
-	r->s->measured.values = plain_path(r, n, ".", "`values`", false, &is_dir);
+	r->b->parts->measured.values = plain_path(r, n, ".", "`values`", false, &is_dir);
 	if (is_dir)
 		doc_error(r->d, n, "`values` is a file, not a directory");
 	r->b->values_pos = doc_pos(r->d, n);
@@ -442,9 +443,9 @@ void step_finish_series(struct build *b)
 						       .pos = b->series_pos },
 				"its `series`");
 	if (step_has_ranks(s))
-		s->measured.series = STEP_SERIES_PATH;
+		b->parts->measured.series = STEP_SERIES_PATH;
 	else if (!b->series_is_dir)
-		s->measured.series = b->series;
+		b->parts->measured.series = b->series;
 }
 
 void step_add_output(struct build *b, const struct step_output *o, const char *whose)
@@ -549,16 +550,16 @@ static void check_metrics_path(struct build *b)
 {
 	const struct step *s = b->s;
 
-	if (!s->measured.metrics)
+	if (!s->measured->metrics)
 		return;
-	if (is_in(s->measured.metrics, "inputs") || is_in(s->measured.metrics, ".cairn"))
+	if (is_in(s->measured->metrics, "inputs") || is_in(s->measured->metrics, ".cairn"))
 		doc_error_at(
 			b->doc->l->diags, &b->metrics_pos,
 			"`metrics` of step `%s` lies where inputs or cairn's own files are put",
 			s->name);
 	for (size_t i = 0; i < s->n_outputs; i++)
 		if (s->outputs[i].is_dir && s->outputs[i].path &&
-		    strcmp(s->outputs[i].path, s->measured.metrics) == 0)
+		    strcmp(s->outputs[i].path, s->measured->metrics) == 0)
 			doc_error_at(
 				b->doc->l->diags, &b->metrics_pos,
 				"`metrics` of step `%s` has the path of output `%s`, which is a "
@@ -570,21 +571,21 @@ void step_check_paths(struct build *b)
 {
 	const struct step *s = b->s;
 	size_t n = 0, top = 0;
-	struct place *places =
-		xcalloc(s->n_outputs + s->reads.n_code + s->reads.n_env_files + 3, sizeof(*places));
+	struct place *places = xcalloc(s->n_outputs + s->reads->n_code + s->reads->n_env_files + 3,
+				       sizeof(*places));
 
 	check_metrics_path(b);
 	places[n++] = (struct place){ .kind = PLACE_INPUTS, .path = "inputs" };
 	places[n++] = (struct place){ .kind = PLACE_INPUTS, .path = ".cairn" };
-	for (size_t i = 0; i < s->reads.n_code; i++)
-		if (strcmp(s->reads.code[i], ".") !=
+	for (size_t i = 0; i < s->reads->n_code; i++)
+		if (strcmp(s->reads->code[i], ".") !=
 		    0) /* the whole project: outputs are new files in it */
 			places[n++] = (struct place){ .kind = PLACE_CODE,
-						      .path = s->reads.code[i],
+						      .path = s->reads->code[i],
 						      .pos = s->pos };
-	for (size_t i = 0; i < s->reads.n_env_files; i++)
+	for (size_t i = 0; i < s->reads->n_env_files; i++)
 		places[n++] = (struct place){ .kind = PLACE_CODE,
-					      .path = s->reads.env_files[i],
+					      .path = s->reads->env_files[i],
 					      .pos = s->pos };
 	for (size_t i = 0; i < s->n_outputs; i++)
 		if (s->outputs[i].path)

@@ -34,18 +34,18 @@ void retry_defaults(struct retry_policy *p)
 	p->budget[FAILURE_UNSCHEDULABLE] = RETRY_UNSTATED;
 }
 
-void retry_finish(struct step *s)
+void retry_finish(struct step_parts *p)
 {
-	uint32_t *n = &s->retry.budget[FAILURE_UNSCHEDULABLE];
+	uint32_t *n = &p->policy.retry.budget[FAILURE_UNSCHEDULABLE];
 
 	if (*n == RETRY_UNSTATED)
-		*n = s->distributed.nodes > 1 ? RETRY_GANG : 0;
+		*n = p->machine.distributed.nodes > 1 ? RETRY_GANG : 0;
 }
 
 /* A number, or an expression; the classes of failure that the step states override it. */
 static void read_max(struct reader *r, const struct yaml_node *n)
 {
-	struct retry_policy *p = &r->s->retry;
+	struct retry_policy *p = &r->b->parts->policy.retry;
 
 	p->budget[FAILURE_FAILED] = p->budget[FAILURE_TIMEOUT] = RETRY_AS_MAX;
 	setting_read(r, SETTING_RETRY, n, NULL);
@@ -96,12 +96,12 @@ static void unknown_retry_key(struct reader *r, const struct yaml_node *key)
 
 void step_read_retry(struct reader *r, const struct yaml_node *n)
 {
-	struct retry_policy *p = &r->s->retry;
+	struct retry_policy *p = &r->b->parts->policy.retry;
 	const struct yaml_node *max;
 	int64_t v;
 
 	retry_defaults(p);
-	r->s->settings[SETTING_RETRY] = NULL;
+	r->b->parts->settings[SETTING_RETRY] = NULL;
 	if (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) {
 		if (!strstr(n->text, "${{") && !yaml_as_int(n, &v))
 			doc_error(r->d, n,
@@ -160,8 +160,8 @@ void step_read_gate(struct reader *r, const struct yaml_node *n)
 		else
 			gates[i].text = doc_text(r->d, value);
 	}
-	r->s->measured.gates = gates;
-	r->s->measured.n_gates = n->len;
+	r->b->parts->measured.gates = gates;
+	r->b->parts->measured.n_gates = n->len;
 }
 
 /* Tolerance. */
@@ -202,8 +202,8 @@ void step_read_tolerance(struct reader *r, const struct yaml_node *n)
 				  "as %s: 0.001 or 1%%",
 				  rules[i].metric);
 	}
-	r->s->measured.tolerances = rules;
-	r->s->measured.n_tolerances = n->len;
+	r->b->parts->measured.tolerances = rules;
+	r->b->parts->measured.n_tolerances = n->len;
 }
 
 /* Limits. */
@@ -218,8 +218,8 @@ void step_read_concurrency(struct reader *r, const struct yaml_node *n)
 	static const char *const keys[] = { "group", "max" };
 	const struct yaml_node *group = n, *max = NULL;
 
-	r->s->concurrency.max = 1;
-	r->s->settings[SETTING_PLACES] = NULL;
+	r->b->parts->policy.concurrency.max = 1;
+	r->b->parts->settings[SETTING_PLACES] = NULL;
 	if (n->kind == YAML_KIND_MAP) {
 		doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
 		group = yaml_get(n, "group");
@@ -228,7 +228,7 @@ void step_read_concurrency(struct reader *r, const struct yaml_node *n)
 	if (!group)
 		doc_error(r->d, n, "`concurrency` has no `group`");
 	else if (doc_want_text(r->d, group, "the group of `concurrency`"))
-		r->s->concurrency.group = read_template(r->d, group);
+		r->b->parts->policy.concurrency.group = read_template(r->d, group);
 	if (max)
 		setting_read(r, SETTING_PLACES, max, NULL);
 }
@@ -303,5 +303,5 @@ void step_read_distributed(struct reader *r, const struct yaml_node *n)
 			  dist.framework);
 	else if (servers && read_count(r->d, servers, "`servers`", 0, 1024, &v))
 		dist.servers = (uint32_t)v;
-	r->s->distributed = dist;
+	r->b->parts->machine.distributed = dist;
 }

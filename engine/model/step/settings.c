@@ -33,9 +33,16 @@ static const struct {
 	[SETTING_PLACES] = { "max", { TYPE_NUMBER } },
 };
 
-/* One plain value, into the step and what of it is placement. */
+/* What settings are read into. */
+struct settled {
+	struct step_policy *policy;
+	struct step_machine *machine;
+	json_t *placement; /* becomes machine->place.json */
+};
+
+/* One plain value. */
 static void read_one(const struct doc *d, enum step_setting which, const struct yaml_node *n,
-		     struct step *s, json_t *placement)
+		     const struct settled *to)
 {
 	const struct yaml_node key = { .kind = YAML_KIND_SCALAR,
 				       .line = n->line,
@@ -47,40 +54,40 @@ static void read_one(const struct doc *d, enum step_setting which, const struct 
 	switch (which) {
 	case SETTING_IMAGE:
 		if (doc_check_image_name(d, n))
-			s->place.image = doc_text(d, n);
+			to->machine->place.image = doc_text(d, n);
 		break;
 	case SETTING_CPU:
-		read_cpu(d, n, "", &s->resources.cpu_milli);
+		read_cpu(d, n, "", &to->machine->resources.cpu_milli);
 		break;
 	case SETTING_MEMORY:
-		read_memory(d, n, "", &s->resources.memory_bytes);
+		read_memory(d, n, "", &to->machine->resources.memory_bytes);
 		break;
 	case SETTING_GPU:
 		if (read_count(d, n, "`gpu`", 0, 1024, &v))
-			s->resources.gpus = (uint32_t)v;
+			to->machine->resources.gpus = (uint32_t)v;
 		break;
 	case SETTING_GPU_TYPE:
 	case SETTING_SHM:
 	case SETTING_DISK:
-		placement_read_resource(d, &key, n, placement);
+		placement_read_resource(d, &key, n, to->placement);
 		break;
 	case SETTING_TIMEOUT:
 		if (!read_duration(d, n, "`timeout`", &v))
 			break;
 		if (v == 0)
 			doc_error(d, n, "`timeout` must be more than 0; leave it out for none");
-		s->timeout_ns = v;
+		to->policy->timeout_ns = v;
 		break;
 	case SETTING_RETRY:
 		if (!read_count(d, n, "`max`", 0, RETRY_MAX, &v))
 			break;
 		for (int c = FAILURE_FAILED; c < FAILURE_CANCELLED; c++)
-			if (s->retry.budget[c] == RETRY_AS_MAX)
-				s->retry.budget[c] = (uint32_t)v;
+			if (to->policy->retry.budget[c] == RETRY_AS_MAX)
+				to->policy->retry.budget[c] = (uint32_t)v;
 		break;
 	case SETTING_PLACES:
 		if (read_count(d, n, "`max`", 1, 1000000, &v))
-			s->concurrency.max = (uint32_t)v;
+			to->policy->concurrency.max = (uint32_t)v;
 		break;
 	case STEP_SETTINGS:
 		assert(false);
@@ -90,13 +97,15 @@ static void read_one(const struct doc *d, enum step_setting which, const struct 
 void setting_read(struct reader *r, enum step_setting which, const struct yaml_node *n,
 		  json_t *placement)
 {
-	r->s->settings[which] = NULL;
+	struct step_parts *p = r->b->parts;
+
+	p->settings[which] = NULL;
 	if (which == SETTING_IMAGE)
-		r->s->place.image = NULL; /* of the defaults */
+		p->machine.place.image = NULL; /* of the defaults */
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len))
-		r->s->settings[which] = read_template(r->d, n);
+		p->settings[which] = read_template(r->d, n);
 	else
-		read_one(r->d, which, n, r->s, placement);
+		read_one(r->d, which, n, &(struct settled){ &p->policy, &p->machine, placement });
 }
 
 void resources_check(const struct doc *d, const struct yaml_node *n, const struct step *s,
@@ -108,10 +117,10 @@ void resources_check(const struct doc *d, const struct yaml_node *n, const struc
 	const struct expr_template *const *t = s->settings;
 
 	if (!t[SETTING_GPU] && (json_object_get(placement, "gpu_type") || t[SETTING_GPU_TYPE]) &&
-	    s->resources.gpus == 0)
+	    s->machine->resources.gpus == 0)
 		doc_error(d, type, "`gpu_type` goes with `gpu`: how many of them");
-	if (!t[SETTING_SHM] && !t[SETTING_MEMORY] && s->resources.memory_bytes &&
-	    shm > s->resources.memory_bytes)
+	if (!t[SETTING_SHM] && !t[SETTING_MEMORY] && s->machine->resources.memory_bytes &&
+	    shm > s->machine->resources.memory_bytes)
 		doc_error(d, size, "`shm` is a part of `memory`, and more than it");
 }
 
@@ -119,8 +128,8 @@ void resources_check(const struct doc *d, const struct yaml_node *n, const struc
 
 /* 0, or -1 after a report. */
 static int read_value_of(const struct doc *d, enum step_setting which,
-			 const struct expr_template *t, const struct value *v, struct step *s,
-			 json_t *placement)
+			 const struct expr_template *t, const struct value *v,
+			 const struct settled *to)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct yaml_node n = { .kind = YAML_KIND_SCALAR,
@@ -138,7 +147,7 @@ static int read_value_of(const struct doc *d, enum step_setting which,
 		doc_error(d, &n, "`%s` must be %s, not %s", settings[which].name,
 			  expr_type_name(settings[which].types[0]), value_type_phrase(v->type));
 	else
-		read_one(d, which, &n, s, placement);
+		read_one(d, which, &n, to);
 	return diag_errors(d->l->diags) > errors ? -1 : 0;
 }
 
@@ -156,28 +165,35 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	_cleanup_(arena_freep) struct arena *scratch = arena_new();
 	_cleanup_(str_deinit) struct str text = { 0 };
+	static const struct expr_template *const no_settings[STEP_SETTINGS];
 	struct loader l = { .arena = arena, .scratch = scratch, .diags = diags };
-	json_t *placement = s->place.json ? json_loads(s->place.json, 0, NULL) : NULL;
+	json_t *placement =
+		s->machine->place.json ? json_loads(s->machine->place.json, 0, NULL) : NULL;
+	struct settled to = { arena_memdup(arena, s->policy, sizeof(*s->policy)),
+			      arena_memdup(arena, s->machine, sizeof(*s->machine)),
+			      placement ? placement : json_object() };
 	struct step out = *s;
 
-	placement = placement ? placement : json_object();
 	for (int i = 0; i < STEP_SETTINGS; i++) {
 		const struct expr_template *t = s->settings[i];
 		struct doc d = { .l = &l, .file = t ? t->file : NULL };
 
-		out.settings[i] = NULL;
 		if (t)
-			read_value_of(&d, i, t, &values[i], &out, placement);
+			read_value_of(&d, i, t, &values[i], &to);
 	}
+	out.policy = to.policy;
+	out.machine = to.machine;
+	out.settings = no_settings;
 	if (diag_errors(diags) == 0) {
 		struct doc d = { .l = &l, .file = s->pos.file };
 
 		resources_check(&d, &(struct yaml_node){ .line = s->pos.line, .col = s->pos.col },
-				&out, placement);
+				&out, to.placement);
 	}
-	json_add_canonical(&text, placement);
-	out.place.json = json_object_size(placement) ? arena_strdup(arena, text.s) : NULL;
-	json_decref(placement);
+	json_add_canonical(&text, to.placement);
+	to.machine->place.json =
+		json_object_size(to.placement) ? arena_strdup(arena, text.s) : NULL;
+	json_decref(to.placement);
 	if (diag_errors(diags))
 		return diag_to_err(diags, s->pos.file, err);
 	*ret = out;
@@ -190,11 +206,12 @@ int step_settle(const struct step *s, const struct value *values, struct arena *
 static int check_value(const struct doc *d, enum step_setting which, const struct expr_template *t,
 		       const struct value *v)
 {
-	struct step s = { 0 };
-	json_t *placement = json_object();
-	int r = read_value_of(d, which, t, v, &s, placement);
+	struct step_policy policy = { 0 };
+	struct step_machine machine = { 0 };
+	struct settled to = { &policy, &machine, json_object() };
+	int r = read_value_of(d, which, t, v, &to);
 
-	json_decref(placement);
+	json_decref(to.placement);
 	return r;
 }
 
@@ -227,7 +244,8 @@ static void note_setting_ref(void *arg, const struct ref *ref)
 		return;
 	u->refused = (ref->kind != REF_PARAM && ref->kind != REF_LOCAL && ref->kind != REF_MATRIX &&
 		      ref->kind != REF_SCHEDULE && !is_item) ||
-		     (is_item && u->which == SETTING_IMAGE && s->each && !each_is_known(s->each));
+		     (is_item && u->which == SETTING_IMAGE && s->tasks->each &&
+		      !each_is_known(s->tasks->each));
 	if (u->refused)
 		diag_error(
 			u->l->diags, u->at->file, u->at->line, u->at->col,
@@ -266,20 +284,20 @@ static int value_in_file(void *arg, const struct ref *ref, struct value *ret, st
 		decl = local->decl;
 		break;
 	case REF_MATRIX: {
-		const struct matrix_axis *a = &s->matrix.axes[ref->index];
+		const struct matrix_axis *a = &s->tasks->matrix.axes[ref->index];
 
 		if (c->n < a->n_values)
 			*ret = a->values[c->n];
-		else if (c->n - a->n_values < s->matrix.n_include)
-			*ret = s->matrix.include[c->n - a->n_values].by_axis[ref->index];
+		else if (c->n - a->n_values < s->tasks->matrix.n_include)
+			*ret = s->tasks->matrix.include[c->n - a->n_values].by_axis[ref->index];
 		else
 			return 1;
 		return 0;
 	}
 	case REF_ITEM:
-		if (!s->each || !s->each->values || c->n >= s->each->n_values)
+		if (!s->tasks->each || !s->tasks->each->values || c->n >= s->tasks->each->n_values)
 			return 1;
-		*ret = s->each->values[c->n];
+		*ret = s->tasks->each->values[c->n];
 		return 0;
 	default:
 		return 1;
@@ -300,9 +318,9 @@ static void check_values(const struct setting_uses *u)
 	if (u->n_axes > 1)
 		return; /* the planner checks all combinations */
 	if (u->axis)
-		n = u->s->matrix.axes[u->axis - 1].n_values + u->s->matrix.n_include;
+		n = u->s->tasks->matrix.axes[u->axis - 1].n_values + u->s->tasks->matrix.n_include;
 	else if (u->item)
-		n = u->s->each->values ? u->s->each->n_values : 0;
+		n = u->s->tasks->each->values ? u->s->tasks->each->n_values : 0;
 	for (c.n = 0; c.n < n; c.n++) {
 		struct value v; /* the planner reports what can't be evaluated */
 		int r = template_eval(u->at, &scope, arena, &v, NULL);

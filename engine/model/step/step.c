@@ -10,6 +10,10 @@
  * file, pipeline); the kind is the context that the table's bits are tested for. `rules` is sorted
  * by name, for find_rule(). All names of steps are known before the first one is read.
  * finish_step() checks rules that span several keys; resolve.c resolves the references of a step.
+ *
+ * What steps may share (struct step_parts) is each step's own while it is read. When all is
+ * resolved, step_keep_parts() puts it into the model, where equal parts are one. Equal bytes are
+ * equal parts: two steps have the same template only from the same defaults.
  */
 #include "model/read.h"
 #include "model/step/placement.h"
@@ -80,12 +84,12 @@ static void key_cache(struct reader *r, const struct yaml_node *n)
 
 static void key_fail_fast(struct reader *r, const struct yaml_node *n)
 {
-	read_bool(r->d, n, "`fail_fast`", &r->s->fail_fast);
+	read_bool(r->d, n, "`fail_fast`", &r->b->parts->policy.fail_fast);
 }
 
 static void key_continue_on_error(struct reader *r, const struct yaml_node *n)
 {
-	read_bool(r->d, n, "`continue_on_error`", &r->s->continue_on_error);
+	read_bool(r->d, n, "`continue_on_error`", &r->b->parts->policy.continue_on_error);
 }
 
 static void key_salt(struct reader *r, const struct yaml_node *n)
@@ -95,13 +99,13 @@ static void key_salt(struct reader *r, const struct yaml_node *n)
 	if (template_text_has_expr(n->text, n->len))
 		doc_error(r->d, n, "`salt` can't depend on expressions; `seed` can");
 	else
-		r->s->keyed.salt = doc_text(r->d, n);
+		r->b->parts->keyed.salt = doc_text(r->d, n);
 }
 
 static void key_seed(struct reader *r, const struct yaml_node *n)
 {
 	if (doc_want_scalar(r->d, n, "`seed`"))
-		r->s->keyed.seed = read_template(r->d, n);
+		r->b->parts->keyed.seed = read_template(r->d, n);
 }
 
 static void key_key(struct reader *r, const struct yaml_node *n)
@@ -114,7 +118,7 @@ static void key_key(struct reader *r, const struct yaml_node *n)
 	doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
 	resources = yaml_get(n, "resources");
 	if (resources)
-		read_bool(r->d, resources, "`resources`", &r->s->keyed.resources);
+		read_bool(r->d, resources, "`resources`", &r->b->parts->keyed.resources);
 }
 
 static void key_image(struct reader *r, const struct yaml_node *n)
@@ -127,11 +131,11 @@ static void key_pack(struct reader *r, const struct yaml_node *n)
 	int64_t pack;
 
 	if (n->kind == YAML_KIND_SCALAR && str_eq(n->text, "auto"))
-		r->s->place.pack = PACK_AUTO;
+		r->b->parts->machine.place.pack = PACK_AUTO;
 	else if (n->kind != YAML_KIND_SCALAR || !yaml_as_int(n, &pack))
 		doc_error(r->d, n, "`pack` must be `auto` or a number from 1 to %d", PACK_MAX);
 	else if (read_count(r->d, n, "`pack`", 1, PACK_MAX, &pack))
-		r->s->place.pack = (uint32_t)pack;
+		r->b->parts->machine.place.pack = (uint32_t)pack;
 }
 
 static void key_workspace(struct reader *r, const struct yaml_node *n)
@@ -139,17 +143,18 @@ static void key_workspace(struct reader *r, const struct yaml_node *n)
 	static const char *const ways[] = { "copy" };
 	const char *way;
 
-	r->s->copies = read_choice(r->d, n, "`workspace`", ways, ARRAY_LEN(ways), &way);
+	r->b->parts->machine.copies =
+		read_choice(r->d, n, "`workspace`", ways, ARRAY_LEN(ways), &way);
 }
 
 static void key_sandbox(struct reader *r, const struct yaml_node *n)
 {
-	read_strictness(r->d, n, &r->s->sandbox);
+	read_strictness(r->d, n, &r->b->parts->machine.sandbox);
 }
 
 static void key_network(struct reader *r, const struct yaml_node *n)
 {
-	read_network(r->d, n, &r->s->sandbox);
+	read_network(r->d, n, &r->b->parts->machine.sandbox);
 }
 
 static void key_elsewhere(struct reader *r, const struct yaml_node *n)
@@ -347,12 +352,9 @@ void read_defaults(struct loader *l, struct use *use, const struct yaml_node *n)
 	struct build b = { .s = &use->defaults, .use = use, .doc = use->doc };
 	struct reader r = { .l = l, .b = &b, .s = b.s, .d = use->doc, .context = CONTEXT_DEFAULTS };
 
-	use->defaults = (struct step){ .program.shell = "sh",
-				       .cache = true,
-				       .fail_fast = true,
-				       .concurrency = { .max = 1 },
-				       .place.pack = PACK_AUTO };
-	retry_defaults(&use->defaults.retry);
+	use->defaults = (struct step){ .program.shell = "sh", .cache = true };
+	step_begin_parts(l, &b, NULL);
+	use->default_parts = b.parts;
 	if (n && !yaml_is_null(n) && doc_want_map(use->doc, n, "`defaults`"))
 		read_layer(&r, n);
 	VEC_FREE(&b.needs);
@@ -404,7 +406,7 @@ static void check_as(const struct build *b)
 {
 	const struct yaml_node *place = yaml_get(b->node, "kubernetes"), *as, *workers;
 	const struct step *s = b->s;
-	bool several = s->distributed.nodes > 1, with_workers;
+	bool several = s->machine->distributed.nodes > 1, with_workers;
 
 	if (!place || place->kind != YAML_KIND_MAP)
 		return;
@@ -421,8 +423,8 @@ static void check_as(const struct build *b)
 			b->doc, as,
 			"`as: %.40s` is for a step with one node: step `%s` has %u; say `workers` "
 			"instead of `distributed`",
-			as->text, s->name, s->distributed.nodes);
-	if (with_workers && s->place.pack > 1 && s->place.pack != PACK_AUTO)
+			as->text, s->name, s->machine->distributed.nodes);
+	if (with_workers && s->machine->place.pack > 1 && s->machine->place.pack != PACK_AUTO)
 		doc_error(b->doc, as,
 			  "`as: %.40s` makes an object for each task: step `%s` can't have `pack`",
 			  as->text, s->name);
@@ -443,7 +445,7 @@ static void check_elastic(const struct build *b)
 
 	as = place && place->kind == YAML_KIND_MAP ? yaml_get(place, "as") : NULL;
 	starts = with && with->kind == YAML_KIND_MAP ? yaml_get(with, "starts") : NULL;
-	if (!b->s->distributed.min_nodes)
+	if (!b->s->machine->distributed.min_nodes)
 		return;
 	if (as && as->kind == YAML_KIND_SCALAR && !str_eq(as->text, "job"))
 		doc_error(b->doc, as,
@@ -456,11 +458,61 @@ static void check_elastic(const struct build *b)
 			  "Cairn calls torchrun itself, and the command is one rank");
 }
 
+/* Parts. */
+
+void step_begin_parts(struct loader *l, struct build *b, const struct step_parts *like)
+{
+	struct step_parts *p = arena_alloc(l->scratch, sizeof(*p));
+
+	if (like) {
+		*p = *like;
+	} else {
+		p->policy.fail_fast = true;
+		p->policy.concurrency.max = 1;
+		p->machine.place.pack = PACK_AUTO;
+		retry_defaults(&p->policy.retry);
+	}
+	b->parts = p;
+	b->s->reads = &p->reads;
+	b->s->tasks = &p->tasks;
+	b->s->keyed = &p->keyed;
+	b->s->policy = &p->policy;
+	b->s->machine = &p->machine;
+	b->s->measured = &p->measured;
+	b->s->settings = p->settings;
+}
+
+/* A copy in the model. `kind` tells parts of different types apart. */
+static const void *keep_part(struct loader *l, struct map *kept, char kind, const void *part,
+			     size_t n)
+{
+	char bytes[1 + sizeof(struct step_parts)];
+	void **slot;
+
+	bytes[0] = kind;
+	memcpy(bytes + 1, part, n);
+	slot = map_slot(kept, bytes, 1 + n, NULL);
+	if (!*slot)
+		*slot = arena_memdup(l->arena, part, n);
+	return *slot;
+}
+
+void step_keep_parts(struct loader *l, struct map *kept, struct step *s)
+{
+	s->reads = keep_part(l, kept, 'r', s->reads, sizeof(*s->reads));
+	s->tasks = keep_part(l, kept, 't', s->tasks, sizeof(*s->tasks));
+	s->keyed = keep_part(l, kept, 'k', s->keyed, sizeof(*s->keyed));
+	s->policy = keep_part(l, kept, 'p', s->policy, sizeof(*s->policy));
+	s->machine = keep_part(l, kept, 'm', s->machine, sizeof(*s->machine));
+	s->measured = keep_part(l, kept, 'e', s->measured, sizeof(*s->measured));
+	s->settings = keep_part(l, kept, 's', s->settings, STEP_SETTINGS * sizeof(*s->settings));
+}
+
 static void finish_step(struct build *b, unsigned context)
 {
 	struct step *s = b->s;
 
-	if (s->each && s->matrix.n_axes)
+	if (s->tasks->each && s->tasks->matrix.n_axes)
 		doc_error(b->doc, b->key,
 			  "step `%s` has both `matrix` and `each`: give it one of them", s->name);
 	step_check_repeat(b);
@@ -468,21 +520,21 @@ static void finish_step(struct build *b, unsigned context)
 		step_match_file_inputs(b);
 		step_check_locals(b);
 	}
-	if (s->measured.n_gates && !s->measured.metrics && !s->program.builtin &&
+	if (s->measured->n_gates && !s->measured->metrics && !s->program.builtin &&
 	    !(b->file && b->file->broken))
 		doc_error_at(
-			b->doc->l->diags, &s->measured.gates[0].pos,
+			b->doc->l->diags, &s->measured->gates[0].pos,
 			"`gate` of step `%s` needs `metrics`: the file that the step writes its "
 			"metrics to",
 			s->name);
-	if (s->measured.n_tolerances && !s->measured.metrics && !s->program.builtin &&
+	if (s->measured->n_tolerances && !s->measured->metrics && !s->program.builtin &&
 	    !(b->file && b->file->broken))
 		doc_error_at(
-			b->doc->l->diags, &s->measured.tolerances[0].pos,
+			b->doc->l->diags, &s->measured->tolerances[0].pos,
 			"`tolerance` of step `%s` needs `metrics`: the file that the step writes "
 			"its metrics to",
 			s->name);
-	if (s->distributed.framework && s->sandbox.network == NETWORK_NONE)
+	if (s->machine->distributed.framework && s->machine->sandbox.network == NETWORK_NONE)
 		doc_error(b->doc, b->key,
 			  "the ranks of step `%s` meet by network: `network: none` isn't possible "
 			  "with `distributed`; `loopback` is",
@@ -490,10 +542,10 @@ static void finish_step(struct build *b, unsigned context)
 	check_as(b);
 	check_elastic(b);
 	step_finish_builtin(b);
-	if (s->measured.values)
+	if (s->measured->values)
 		step_add_output(b,
 				&(struct step_output){ .name = STEP_VALUES_OUTPUT,
-						       .path = s->measured.values,
+						       .path = s->measured->values,
 						       .pos = b->values_pos },
 				"the file of its `values`");
 	step_finish_series(b);
@@ -503,31 +555,29 @@ static void finish_step(struct build *b, unsigned context)
 		step_check_with(&r, NULL);
 	}
 	step_check_paths(b);
-	for (size_t i = 0; i < s->reads.n_secrets; i++)
-		for (size_t k = 0; k < s->reads.n_env; k++)
-			if (strcmp(s->reads.secrets[i], s->reads.env[k].name) == 0)
-				doc_error_at(b->doc->l->diags, &s->reads.env[k].pos,
+	for (size_t i = 0; i < s->reads->n_secrets; i++)
+		for (size_t k = 0; k < s->reads->n_env; k++)
+			if (strcmp(s->reads->secrets[i], s->reads->env[k].name) == 0)
+				doc_error_at(b->doc->l->diags, &s->reads->env[k].pos,
 					     "`%s` is a secret of step `%s` and in its `env` too",
-					     s->reads.secrets[i], s->name);
-	retry_finish(s);
+					     s->reads->secrets[i], s->name);
+	retry_finish(b->parts);
 }
 
 /* Nothing is executed, so of the defaults only those for any step's end apply. Each run asks
  * anew. */
-static void begin_approve(struct step *s)
+static void begin_approve(struct loader *l, struct build *b)
 {
-	const struct step d = *s;
+	const struct step d = *b->s;
 
-	*s = (struct step){ .name = d.name,
-			    .index = d.index,
-			    .pos = d.pos,
-			    .finally = d.finally,
-			    .fail_fast = d.fail_fast,
-			    .continue_on_error = d.continue_on_error,
-			    .program.shell = "sh",
-			    .concurrency = { .max = 1 },
-			    .place.pack = PACK_AUTO };
-	retry_defaults(&s->retry);
+	*b->s = (struct step){ .name = d.name,
+			       .index = d.index,
+			       .pos = d.pos,
+			       .finally = d.finally,
+			       .program.shell = "sh" };
+	step_begin_parts(l, b, NULL);
+	b->parts->policy.fail_fast = d.policy->fail_fast;
+	b->parts->policy.continue_on_error = d.policy->continue_on_error;
 }
 
 static void finish_approve(struct build *b)
@@ -561,6 +611,7 @@ void read_step(struct loader *l, struct build *b)
 	struct step_file *f;
 
 	*b->s = b->use->defaults;
+	step_begin_parts(l, b, b->use->default_parts);
 	b->s->name = name;
 	b->s->index = index;
 	b->s->finally = finally;
@@ -581,15 +632,15 @@ void read_step(struct loader *l, struct build *b)
 		return;
 	}
 	if (r.context == CONTEXT_APPROVE) {
-		begin_approve(b->s);
+		begin_approve(l, b);
 	} else if (!(r.context & CONTEXT_COMMAND)) {
 		/* The pipeline's defaults for its own commands don't apply to steps that bring
 		 * their code themselves. */
 		b->s->program.shell = "sh";
-		b->s->reads.code = b->s->reads.tools = b->s->reads.env_files = NULL;
-		b->s->reads.n_code = b->s->reads.n_tools = b->s->reads.n_env_files = 0;
-		b->s->reads.environment = NULL;
-		b->s->reads.no_imports = false;
+		b->parts->reads.code = b->parts->reads.tools = b->parts->reads.env_files = NULL;
+		b->parts->reads.n_code = b->parts->reads.n_tools = b->parts->reads.n_env_files = 0;
+		b->parts->reads.environment = NULL;
+		b->parts->reads.no_imports = false;
 	}
 	b->s->root = b->doc->root;
 	f = b->file;

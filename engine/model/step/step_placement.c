@@ -9,7 +9,8 @@
  */
 static json_t *placement_begin(const struct reader *r)
 {
-	json_t *j = r->s->place.json ? json_loads(r->s->place.json, 0, NULL) : NULL;
+	json_t *j =
+		r->s->machine->place.json ? json_loads(r->s->machine->place.json, 0, NULL) : NULL;
 
 	return j ? j : json_object();
 }
@@ -19,7 +20,8 @@ static void placement_end(struct reader *r, json_t *j)
 	_cleanup_(str_deinit) struct str text = { 0 };
 
 	json_add_canonical(&text, j);
-	r->s->place.json = json_object_size(j) ? arena_strdup(r->l->arena, text.s) : NULL;
+	r->b->parts->machine.place.json =
+		json_object_size(j) ? arena_strdup(r->l->arena, text.s) : NULL;
 	json_decref(j);
 }
 
@@ -84,9 +86,9 @@ void step_read_resources(struct reader *r, const struct yaml_node *n)
 		return;
 	placement = placement_begin(r);
 	placement_drop_resources(placement);
-	r->s->resources = (struct resources_decl){ 0 };
+	r->b->parts->machine.resources = (struct resources_decl){ 0 };
 	for (size_t i = 0; i < ARRAY_LEN(which); i++)
-		r->s->settings[which[i]] = NULL;
+		r->b->parts->settings[which[i]] = NULL;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key;
 		size_t k = 0;

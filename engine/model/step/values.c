@@ -53,8 +53,8 @@ static int by_name(const void *a, const void *b)
 /* Both lists are sorted; where both have a name, `over` wins. */
 static void merge_env(struct reader *r, const struct named_template *over, size_t n_over)
 {
-	const struct named_template *under = r->s->reads.env;
-	size_t n_under = r->s->reads.n_env, i = 0, k = 0, n = 0;
+	const struct named_template *under = r->s->reads->env;
+	size_t n_under = r->s->reads->n_env, i = 0, k = 0, n = 0;
 	struct named_template *all = arena_alloc(r->l->arena, (n_under + n_over) * sizeof(*all));
 
 	while (i < n_under || k < n_over) {
@@ -66,8 +66,8 @@ static void merge_env(struct reader *r, const struct named_template *over, size_
 		i += order <= 0;
 		k += order >= 0;
 	}
-	r->s->reads.env = all;
-	r->s->reads.n_env = n;
+	r->b->parts->reads.env = all;
+	r->b->parts->reads.n_env = n;
 }
 
 void step_read_env(struct reader *r, const struct yaml_node *n)
@@ -222,8 +222,8 @@ void step_read_secrets(struct reader *r, const struct yaml_node *n)
 		else
 			secrets[kept++] = doc_text(r->d, names[i]);
 	}
-	r->s->reads.secrets = secrets;
-	r->s->reads.n_secrets = kept;
+	r->b->parts->reads.secrets = secrets;
+	r->b->parts->reads.n_secrets = kept;
 }
 
 void step_read_tools(struct reader *r, const struct yaml_node *n)
@@ -244,8 +244,8 @@ void step_read_tools(struct reader *r, const struct yaml_node *n)
 		tools[i] = strpbrk(text, " \t") ? text
 						: arena_printf(r->l->arena, "%s --version", text);
 	}
-	r->s->reads.tools = tools;
-	r->s->reads.n_tools = count;
+	r->b->parts->reads.tools = tools;
+	r->b->parts->reads.n_tools = count;
 }
 
 /* With. */

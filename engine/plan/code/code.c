@@ -2,7 +2,7 @@
  *
  * What a step wants is read from its command and its keys (struct wanted): the paths of `code` and
  * `env_file`, the files that the command names, modules after `-m`, and the folders of PYTHONPATH.
- * Steps that want the same share one answer (struct answer). So the imports of a script are
+ * Steps that want the same share one answer (struct plan_code). So the imports of a script are
  * followed, and its tree is made, once a plan.
  *
  * A word of a command is a Python script when its name, its first line, or the word before it says
@@ -33,12 +33,6 @@ struct item {
 	struct plan_code_file file;
 	struct code_entry *entry;
 	size_t order; /* of several reasons, the first is reported */
-};
-
-struct answer {
-	struct content_id tree;
-	struct plan_code_file *files;
-	size_t n;
 };
 
 struct code {
@@ -249,17 +243,17 @@ static void want(struct code *c, const struct step *s)
 	w->step = s;
 	w->named.n = w->pythonpath.n = 0;
 	str_reset(&w->key);
-	for (size_t i = 0; i < s->reads.n_env; i++) {
-		const struct named_template *e = &s->reads.env[i];
+	for (size_t i = 0; i < s->reads->n_env; i++) {
+		const struct named_template *e = &s->reads->env[i];
 
 		if (str_eq(e->name, "PYTHONPATH") && e->value->n_parts == 1 &&
 		    !e->value->parts[0].expr)
 			add_pythonpath(c, e->value->parts[0].text, e->value->parts[0].len, false);
 	}
 	add_words(c, s->program.run);
-	str_addc(&w->key, s->reads.no_imports ? 'n' : 'i');
-	add_list(&w->key, s->reads.code, s->reads.n_code);
-	add_list(&w->key, s->reads.env_files, s->reads.n_env_files);
+	str_addc(&w->key, s->reads->no_imports ? 'n' : 'i');
+	add_list(&w->key, s->reads->code, s->reads->n_code);
+	add_list(&w->key, s->reads->env_files, s->reads->n_env_files);
 	add_list(&w->key, w->pythonpath.v, w->pythonpath.n);
 	for (size_t i = 0; i < w->named.n; i++) {
 		const struct named *n = &w->named.v[i];
@@ -315,10 +309,10 @@ static int add_named(struct code *c, struct named n, struct err *err)
 	size_t before = c->items.n;
 
 	if (n.module)
-		return c->wanted.step->reads.no_imports ? 0 : add_modules(c, &n, err);
+		return c->wanted.step->reads->no_imports ? 0 : add_modules(c, &n, err);
 	if (add_item(c, (struct plan_code_file){ .path = n.text, .why = PLAN_CODE_NAMED }, err) < 0)
 		return -1;
-	if (c->items.n == before || c->wanted.step->reads.no_imports)
+	if (c->items.n == before || c->wanted.step->reads->no_imports)
 		return 0;
 	if (n.language == CODE_OTHER && c->items.v[before].entry->id.kind == CONTENT_EXECUTABLE)
 		n.language = code_project_language(c->project, n.text);
@@ -360,14 +354,14 @@ static void drop_covered(struct code *c)
 /* Adds what the step's own keys name. */
 static int add_declared(struct code *c, const struct step *s, struct err *err)
 {
-	for (size_t i = 0; i < s->reads.n_code; i++)
+	for (size_t i = 0; i < s->reads->n_code; i++)
 		if (add_item(c,
-			     (struct plan_code_file){ .path = s->reads.code[i],
+			     (struct plan_code_file){ .path = s->reads->code[i],
 						      .why = PLAN_CODE_DECLARED },
 			     err) < 0)
 			return -1;
-	for (size_t i = 0; i < s->reads.n_env_files; i++) {
-		const char *path = s->reads.env_files[i];
+	for (size_t i = 0; i < s->reads->n_env_files; i++) {
+		const char *path = s->reads->env_files[i];
 		size_t before = c->items.n;
 
 		if (add_item(c, (struct plan_code_file){ .path = path, .why = PLAN_CODE_ENV_FILE },
@@ -380,9 +374,10 @@ static int add_declared(struct code *c, const struct step *s, struct err *err)
 	return 0;
 }
 
-static int make_answer(struct code *c, struct answer *a, struct err *err)
+static int make_answer(struct code *c, struct plan_code *a, struct err *err)
 {
 	const struct step *s = c->wanted.step;
+	struct plan_code_file *files;
 	_cleanup_(freep) struct path_entry *entries = NULL;
 
 	c->items.n = 0;
@@ -395,28 +390,30 @@ static int make_answer(struct code *c, struct answer *a, struct err *err)
 	if (c->items.n == 0)
 		return 0;
 	drop_covered(c);
-	a->files = arena_alloc(c->p->arena, c->items.n * sizeof(*a->files));
+	a->files = files = arena_alloc(c->p->arena, c->items.n * sizeof(*files));
 	entries = xcalloc(c->items.n, sizeof(*entries));
-	for (; a->n < c->items.n; a->n++) {
-		const struct item *i = &c->items.v[a->n];
+	for (; a->n_files < c->items.n; a->n_files++) {
+		const struct item *i = &c->items.v[a->n_files];
 
-		a->files[a->n] = i->file;
-		entries[a->n] = (struct path_entry){ .path = i->file.path,
-						     .id = i->entry->id,
-						     .kind = tree_entry_kind_of(&i->entry->id) };
+		files[a->n_files] = i->file;
+		entries[a->n_files] =
+			(struct path_entry){ .path = i->file.path,
+					     .id = i->entry->id,
+					     .kind = tree_entry_kind_of(&i->entry->id) };
 	}
-	if (a->n == 1 && str_eq(a->files[0].path, "."))
+	if (a->n_files == 1 && str_eq(files[0].path, "."))
 		a->tree = entries[0].id;
-	else if (plan_tree_of_paths(c->p->ctx.store, c->stored, entries, a->n, &a->tree, err) < 0)
+	else if (plan_tree_of_paths(c->p->ctx.store, c->stored, entries, a->n_files, &a->tree,
+				    err) < 0)
 		return err_wrap(err, "code of step `%s`", s->name);
 	return 0;
 }
 
 /* Refuses code where the step writes an output: the old output would be part of its code. For paths
  * of `code`, `cairn check` reports this. */
-static int check_outputs(const struct step *s, const struct answer *a, struct err *err)
+static int check_outputs(const struct step *s, const struct plan_code *a, struct err *err)
 {
-	for (size_t i = 0; i < a->n; i++) {
+	for (size_t i = 0; i < a->n_files; i++) {
 		const struct plan_code_file *f = &a->files[i];
 
 		for (size_t k = 0; f->by && k < s->n_outputs; k++)
@@ -437,7 +434,7 @@ static int check_outputs(const struct step *s, const struct answer *a, struct er
 int code_pin(struct plan *p, struct plan_step *s, struct err *err)
 {
 	struct code *c = p->code;
-	struct answer *a;
+	struct plan_code *a;
 	void **slot;
 
 	while (!str_eq(c->root, s->decl->root)) {
@@ -450,8 +447,11 @@ int code_pin(struct plan *p, struct plan_step *s, struct err *err)
 		str_reset(&c->scratch);
 		str_addf(&c->scratch, "code:%s", s->decl->name);
 		pin = plan_pin_find(p, c->scratch.s);
-		if (pin)
-			s->code = pin->id;
+		if (pin) {
+			a = arena_alloc(p->arena, sizeof(*a));
+			a->tree = pin->id;
+			s->facts.code = a;
+		}
 		return 0;
 	}
 	want(c, s->decl);
@@ -463,15 +463,13 @@ int code_pin(struct plan *p, struct plan_step *s, struct err *err)
 			return -1;
 		*slot = a;
 	}
-	s->code_files = a->files;
-	s->n_code_files = a->n;
-	if (a->n == 0)
+	if (a->n_files == 0)
 		return 0;
 	if (check_outputs(s->decl, a, err) < 0)
 		return -1;
-	s->code = a->tree;
+	s->facts.code = a;
 	str_reset(&c->scratch);
 	str_addf(&c->scratch, "code:%s", s->decl->name);
-	plan_pin_add(p, c->scratch.s, "code", &s->code);
+	plan_pin_add(p, c->scratch.s, "code", &a->tree);
 	return 0;
 }

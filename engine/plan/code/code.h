@@ -31,7 +31,7 @@ struct code; /* of one plan: of the project, and of each root elsewhere that ste
 struct code *code_new(struct plan *p);
 void code_free(struct code *c);
 
-/* Sets s->code and pins it; nothing when the step has none. */
+/* Sets s->facts.code and pins it; nothing when the step has none. */
 int code_pin(struct plan *p, struct plan_step *s, struct err *err);
 
 /* project.c: the project as it lies there, or a root elsewhere (model/external.h; NULL: the

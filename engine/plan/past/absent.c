@@ -2,7 +2,7 @@
  *
  * Keys need only ids, so such a task is a hit as long as no task needs its bytes
  * (plan_task.absent). When a task that depends on it must be executed, the absent one is revived:
- * it becomes ready again, and the other waits for it (plan.waits, one list per producer). If its
+ * it becomes ready again, and the other waits for it (plan.absent, one list per producer). If its
  * result then differs, the waiting task gets another key; what was a hit with the old bytes stays
  * one.
  *
@@ -11,7 +11,7 @@
  * are what the pipeline is for).
  *
  * Invariant: a revived task is counted in its step's `n_ended` only after its second end;
- * `n_absent` only grows, and while it is 0 nothing here costs anything.
+ * `absent.n` only grows, and while it is 0 nothing here costs anything.
  */
 #include <assert.h>
 #include "plan/internal.h"
@@ -24,7 +24,7 @@ static bool is_at(const struct ref *ref, enum ref_kind kind, uint32_t which)
 bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which)
 {
 	assert(kind == REF_STEP_OUTPUT || kind == REF_PIPELINE_INPUT);
-	if (s->each && is_at(&s->each->from, kind, which))
+	if (s->tasks->each && is_at(&s->tasks->each->from, kind, which))
 		return true;
 	for (size_t i = 0; i < s->n_deps && kind == REF_STEP_OUTPUT; i++)
 		if (s->deps[i].values && s->deps[i].step == which)
@@ -41,18 +41,18 @@ bool absent_may_stay(struct plan *p, const struct plan_task *t, const struct loo
 	bool used = false, last = true;
 	struct err why = { 0 };
 
-	if (s->decl->repeat &&
+	if (s->decl->tasks->repeat &&
 	    (round_until_reads_values(s->decl) ||
 	     plan_judge_round(p, t, hit->outputs, hit->metrics, hit->n_metrics, &last, &why) < 0))
 		return false;
 	if (!last) /* only the next round can read it */
 		return !round_reads_itself(s->decl, true);
-	for (size_t i = 0; i < s->dependents.n; i++) {
-		const struct plan_step *d = &p->steps[s->dependents.v[i].step];
+	for (size_t i = 0; i < s->n_dependents; i++) {
+		const struct plan_step *d = &p->steps[s->dependents[i].step];
 
 		if (plan_reads_bytes(d->decl, REF_STEP_OUTPUT, t->step))
 			return false;
-		used |= d->selected && d->decl->deps[s->dependents.v[i].dep].data;
+		used |= d->selected && d->decl->deps[s->dependents[i].dep].data;
 	}
 	return used;
 }
@@ -60,8 +60,8 @@ bool absent_may_stay(struct plan *p, const struct plan_task *t, const struct loo
 /* Whether one of these steps reads what this one makes. */
 static bool has_reader(const struct plan *p, const struct plan_step *s, const bool *steps)
 {
-	for (size_t i = 0; i < s->dependents.n; i++) {
-		struct plan_dependent d = s->dependents.v[i];
+	for (size_t i = 0; i < s->n_dependents; i++) {
+		struct plan_dependent d = s->dependents[i];
 
 		if (steps[d.step] && p->steps[d.step].decl->deps[d.dep].data)
 			return true;
@@ -130,7 +130,7 @@ static int look_for(struct plan *p, struct plan_task *producer, struct err *err)
 	for (size_t o = 0; o < n; o++)
 		complete &= present[o];
 	producer->absent = !complete;
-	p->n_absent += !complete;
+	p->absent.n += !complete;
 	return 0;
 }
 
@@ -166,8 +166,8 @@ static int wait_for(struct plan *p, struct plan_task *t, struct plan_task *produ
 
 	if (!producer->absent && !begun)
 		return 0;
-	VEC_PUSH(&p->waits, ((struct plan_wait){ t, producer->last_wait }));
-	producer->last_wait = (uint32_t)p->waits.n;
+	VEC_PUSH(&p->absent.waits, ((struct plan_wait){ t, producer->last_wait }));
+	producer->last_wait = (uint32_t)p->absent.waits.n;
 	t->pending++;
 	/* A producer may itself need content that is gone. */
 	return producer->absent ? revive(p, producer, err) : 0;
@@ -180,7 +180,7 @@ int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
 
 	if (before && wait_for(p, t, before, err) < 0)
 		return -1;
-	for (size_t i = 0; i < s->decl->n_deps && p->n_absent; i++) {
+	for (size_t i = 0; i < s->decl->n_deps && p->absent.n; i++) {
 		struct plan_dep *d = &s->deps[i];
 		uint32_t g;
 
@@ -201,13 +201,13 @@ void absent_returned(struct plan *p, struct plan_task *t)
 	uint32_t first = 0, before;
 
 	for (uint32_t at = t->last_wait; at; at = before) { /* the first that waited comes first */
-		before = p->waits.v[at - 1].next;
-		p->waits.v[at - 1].next = first;
+		before = p->absent.waits.v[at - 1].next;
+		p->absent.waits.v[at - 1].next = first;
 		first = at;
 	}
 	t->last_wait = 0;
-	for (; first; first = p->waits.v[first - 1].next) {
-		struct plan_task *waiter = p->waits.v[first - 1].waiter;
+	for (; first; first = p->absent.waits.v[first - 1].next) {
+		struct plan_task *waiter = p->absent.waits.v[first - 1].waiter;
 
 		waiter->need_failed |= task_went_wrong(p, t);
 		if (--waiter->pending == 0)

@@ -15,11 +15,40 @@
 #include "plan/internal.h"
 #include "storage/action.h"
 
-/* Where the last table's tasks of one step begin, and how far they were read. */
+/* How far the last table's tasks of one step were read: a cursor of it. */
 struct previous_step {
-	struct results_cursor cursor;
+	size_t at;
+	uint32_t step;
 	bool known;
 };
+
+static struct results_cursor cursor_of(const struct plan *p, const struct previous_step *prev)
+{
+	return (struct results_cursor){ p->previous.table, prev->at, prev->step };
+}
+
+/* The last table mostly has the same steps in the same order. */
+static void find_steps(struct plan *p)
+{
+	const struct results *table = p->previous.table;
+	size_t next = 0, n = results_n_steps(table);
+
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const char *name = p->steps[i].decl->name;
+		struct previous_step *prev = &p->previous.steps[i];
+		struct results_cursor c = { 0 };
+
+		prev->known = next < n && str_eq(results_step_name(table, next), name);
+		if (prev->known)
+			results_nth_step(table, next, &c);
+		else
+			prev->known = results_seek_step(table, name, &c);
+		if (prev->known)
+			next = c.step + 1;
+		prev->at = c.at;
+		prev->step = (uint32_t)c.step;
+	}
+}
 
 /* The last table lists every task, but no result of a step that had `cache: false` then may be
  * used, even if the step caches now. */
@@ -47,9 +76,7 @@ int lookup_open(struct plan *p, struct err *err)
 		p->previous.table = NULL;
 		return 0;
 	}
-	for (size_t i = 0; i < p->n_steps; i++)
-		p->previous.steps[i].known = results_seek_step(
-			p->previous.table, p->steps[i].decl->name, &p->previous.steps[i].cursor);
+	find_steps(p);
 	return record_each_uncached_step(p->ctx.db, last.rowid, forget_step, p, err);
 }
 
@@ -64,7 +91,7 @@ void lookup_close(struct plan *p)
 static bool find_previous(struct plan *p, const struct plan_task *t, struct result_entry *ret)
 {
 	struct previous_step *prev = &p->previous.steps[t->step];
-	struct results_cursor c = prev->cursor;
+	struct results_cursor c = cursor_of(p, prev);
 
 	for (int ahead = 0; prev->known && ahead < 4; ahead++) {
 		struct result_entry e;
@@ -73,14 +100,17 @@ static bool find_previous(struct plan *p, const struct plan_task *t, struct resu
 			break;
 		if (!digest_eq(&e.key, &t->key))
 			continue;
-		prev->cursor = c;
+		prev->at = c.at;
 		*ret = e;
 		return e.state == RESULT_SUCCEEDED || e.state == RESULT_FAILED;
 	}
 	if (prev->known) { /* keep pace with the tasks */
 		struct result_entry e;
 
-		prev->known = results_next(&prev->cursor, &e);
+		c = cursor_of(p, prev);
+		prev->known = results_next(&c, &e);
+		prev->at = c.at;
+		prev->step = (uint32_t)c.step;
 	}
 	return false;
 }
@@ -93,7 +123,7 @@ static bool from_previous(struct plan *p, const struct plan_task *t, struct look
 	if (!p->previous.table || !find_previous(p, t, &e) || e.n_outputs != n ||
 	    (e.n_outputs == 0 && e.state != RESULT_SUCCEEDED))
 		return false;
-	ret->outputs = arena_alloc(p->arena, (n + 1) * sizeof(*ret->outputs));
+	ret->outputs = arena_alloc(p->arena, n * sizeof(*ret->outputs));
 	for (size_t i = 0; i < n; i++) {
 		if (!str_eq(results_output_name(p->previous.table, &e, i),
 			    p->steps[t->step].decl->outputs[i].name))
@@ -103,7 +133,8 @@ static bool from_previous(struct plan *p, const struct plan_task *t, struct look
 			return false;
 	}
 	ret->n_metrics = e.n_metrics;
-	ret->metrics = arena_alloc(p->arena, (e.n_metrics + 1) * sizeof(*ret->metrics));
+	if (e.n_metrics)
+		ret->metrics = arena_alloc(p->arena, e.n_metrics * sizeof(*ret->metrics));
 	for (size_t i = 0; i < e.n_metrics; i++)
 		results_metric(&e, i, &ret->metrics[i]);
 	ret->duration_ns = e.duration_ns;

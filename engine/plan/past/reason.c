@@ -64,10 +64,10 @@ static void describe_code(struct plan *p, const struct plan_task *t, struct caus
 	_cleanup_(str_deinit) struct str where = { 0 };
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->reads.n_env_files; i++) {
+	for (size_t i = 0; i < s->reads->n_env_files; i++) {
 		struct tree_entry a, b;
 		struct err none = { 0 };
-		const char *path = s->reads.env_files[i];
+		const char *path = s->reads->env_files[i];
 
 		/* Commands that only look don't keep whole projects in the store. */
 		if (tree_lookup(p->ctx.store, now, path, arena, &b, &none) < 0 ||
@@ -77,8 +77,8 @@ static void describe_code(struct plan *p, const struct plan_task *t, struct caus
 		add_cause(c, "environment file %s changed", path);
 		n++;
 	}
-	tree_first_difference_but(p->ctx.store, was, now, s->reads.env_files, s->reads.n_env_files,
-				  &where);
+	tree_first_difference_but(p->ctx.store, was, now, s->reads->env_files,
+				  s->reads->n_env_files, &where);
 	if (where.len || !n)
 		add_cause(c, "code changed%s%s", where.len ? ": " : "", where.len ? where.s : "");
 }
@@ -104,7 +104,7 @@ static void describe_image(struct plan *p, const struct plan_task *t, struct cau
 			   const struct key_fact *was, const struct key_fact *now)
 {
 	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
-	const char *name = plan_task_step(p, t)->place.image;
+	const char *name = plan_task_step(p, t)->machine->place.image;
 
 	image_text(was, false, &a);
 	image_text(now, false, &b);
@@ -162,8 +162,8 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 				  now->value);
 		else
 			add_cause(c, "environment %s changed",
-				  p->steps[t->step].environment
-					  ? p->steps[t->step].environment->path
+				  p->steps[t->step].facts.environment
+					  ? p->steps[t->step].facts.environment->path
 					  : name);
 		break;
 	case KEY_SCRIPT:

@@ -83,7 +83,8 @@ void replay_items(struct plan *p, struct plan_step *s)
 						 .path = arena_strndup(p->arena, e.task + prefix,
 								       len - prefix - 1) }));
 		}
-	VEC_TO_ARENA(&items, p->arena, &s->items, &s->n_tasks);
+	s->n_tasks = (uint32_t)items.n;
+	VEC_TO_ARENA(&items, p->arena, &s->fan->items, &(size_t){ 0 });
 }
 
 static void end_as_recorded(struct plan *p, struct plan_task *t)

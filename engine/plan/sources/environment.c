@@ -233,10 +233,10 @@ void lock_deinit(struct lock *l)
 
 bool environment_is_first(const struct pipeline *p, size_t step)
 {
-	const char *path = p->steps[step].reads.environment;
+	const char *path = p->steps[step].reads->environment;
 
 	for (size_t i = 0; path && i < step; i++)
-		if (str_eq(p->steps[i].reads.environment, path) &&
+		if (str_eq(p->steps[i].reads->environment, path) &&
 		    str_eq(p->steps[i].root, p->steps[step].root))
 			return false;
 	return path != NULL;
@@ -283,11 +283,11 @@ static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_envi
 static int make(struct plan *p, const struct step *s, struct plan_environment *e, struct err *err)
 {
 	_cleanup_(freep) char *name = xasprintf(PIN_PREFIX "%s%s%s", s->root ? s->root : "",
-						s->root ? "/" : "", s->reads.environment),
+						s->root ? "/" : "", s->reads->environment),
 			      *python = NULL;
 	const struct plan_pin *pin = plan_pin_find(p, name);
 
-	*e = (struct plan_environment){ .path = s->reads.environment, .root = s->root };
+	*e = (struct plan_environment){ .path = s->reads->environment, .root = s->root };
 	if ((pin ? take_pin(p, pin, e, err) : pin_files(p, name, e, err)) < 0)
 		return -1;
 	if (e->kind == LOCK_CONDA || p->ctx.images)
@@ -304,25 +304,25 @@ int plan_pin_environment(struct plan *p, struct plan_step *s, struct err *err)
 	struct plan_environment *e;
 
 	for (size_t i = 0; i < p->n_steps; i++) {
-		const struct plan_environment *made = p->steps[i].environment;
+		const struct plan_environment *made = p->steps[i].facts.environment;
 
-		if (made && str_eq(made->path, d->reads.environment) &&
+		if (made && str_eq(made->path, d->reads->environment) &&
 		    str_eq(made->root, d->root)) {
-			s->environment = made;
+			s->facts.environment = made;
 			return 0;
 		}
 	}
 	e = arena_alloc(p->arena, sizeof(*e));
 	if (make(p, d, e, err) < 0)
 		return err_wrap(err, "environment");
-	s->environment = e;
+	s->facts.environment = e;
 	return 0;
 }
 
 const struct plan_environment *plan_step_environment(const struct plan *p, size_t step)
 {
 	assert(step < p->n_steps);
-	return p->steps[step].environment;
+	return p->steps[step].facts.environment;
 }
 
 void plan_environment_key(const struct plan_environment *e, struct str *record)

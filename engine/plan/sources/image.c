@@ -17,16 +17,16 @@
 const char *plan_step_image(const struct plan *p, size_t step, const char **ret_name)
 {
 	const struct plan_step *s = &p->steps[step];
-	const struct plan_variant *first = s->variants;
+	const struct plan_variant *first = s->fan->variants;
 
-	if (s->image || !first) {
-		*ret_name = s->image ? s->decl->place.image : NULL;
-		return s->image;
+	if (s->facts.image || !first) {
+		*ret_name = s->facts.image ? s->decl->machine->place.image : NULL;
+		return s->facts.image;
 	}
 	for (const struct plan_variant *v = first; v; v = v->next)
 		if (!str_eq(v->image, first->image))
 			return NULL;
-	*ret_name = first->image ? first->step.place.image : NULL;
+	*ret_name = first->image ? first->step.machine->place.image : NULL;
 	return first->image;
 }
 
@@ -34,7 +34,7 @@ const char *plan_task_image(const struct plan *p, const struct plan_task *t)
 {
 	const struct plan_step *s = &p->steps[t->step];
 
-	return s->variant_of ? s->variant_of[t->loop]->image : s->image;
+	return s->fan->variant_of ? s->fan->variant_of[t->loop]->image : s->facts.image;
 }
 
 static bool runs_in_image(const struct plan *p, const struct plan_step *s)
@@ -88,7 +88,9 @@ struct asking {
 /* The secrets with which the step's pod pulls also let us ask the registry. */
 static void add_secrets(struct plan *p, const struct step *s, struct plan_image_wanted *w)
 {
-	json_t *placement = s->place.json ? json_loads(s->place.json, 0, NULL) : NULL, *entry;
+	json_t *placement =
+		       s->machine->place.json ? json_loads(s->machine->place.json, 0, NULL) : NULL,
+	       *entry;
 	size_t i;
 
 	json_array_foreach(json_object_get(placement, "image_pull_secrets"), i, entry)
@@ -113,14 +115,14 @@ static void add_secrets(struct plan *p, const struct step *s, struct plan_image_
 static void note_unknown(struct plan *p, const struct step *s, struct asking *a)
 {
 	static const char *const none[] = { NULL };
-	_cleanup_(freep) char *name = pin_name(s->place.image);
+	_cleanup_(freep) char *name = pin_name(s->machine->place.image);
 	void **seen;
 
 	if (plan_pin_find(p, name))
 		return;
 	seen = map_slot_str(a->seen, name);
 	if (!*seen) {
-		VEC_PUSH(&a->wanted, ((struct plan_image_wanted){ s->place.image, none }));
+		VEC_PUSH(&a->wanted, ((struct plan_image_wanted){ s->machine->place.image, none }));
 		VEC_PUSH(&a->by, s);
 		*seen = (void *)(uintptr_t)a->wanted.n;
 	}
@@ -151,12 +153,13 @@ static int ask(struct plan *p, const struct asking *a, struct err *err)
 
 static int has_image(const struct step *s, struct err *err)
 {
-	return s->place.image ? 0
-			      : err_set(err, ERR_INVALID,
-					"%s:%d:%d: step `%s` has no `image`, and on Kubernetes its "
-					"command needs one: say `image:` there, or for all steps "
-					"under `defaults:`",
-					s->pos.file, s->pos.line, s->pos.col, s->name);
+	return s->machine->place.image
+		       ? 0
+		       : err_set(err, ERR_INVALID,
+				 "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its "
+				 "command needs one: say `image:` there, or for all steps "
+				 "under `defaults:`",
+				 s->pos.file, s->pos.line, s->pos.col, s->name);
 }
 
 int plan_take_image_pins(struct plan *p, struct plan_step *s, struct err *err)
@@ -165,11 +168,12 @@ int plan_take_image_pins(struct plan *p, struct plan_step *s, struct err *err)
 
 	if (!runs_in_image(p, s))
 		return 0;
-	if (!s->decl->settings[SETTING_IMAGE] && !s->image)
-		r = take_pin(p, s->decl->place.image, &s->image, &s->platform, err);
-	for (struct plan_variant *v = s->variants; v && r == 0; v = v->next)
+	if (!s->decl->settings[SETTING_IMAGE] && !s->facts.image)
+		r = take_pin(p, s->decl->machine->place.image, &s->facts.image, &s->facts.platform,
+			     err);
+	for (struct plan_variant *v = s->fan->variants; v && r == 0; v = v->next)
 		if (!v->image)
-			r = take_pin(p, v->step.place.image, &v->image, &v->platform, err);
+			r = take_pin(p, v->step.machine->place.image, &v->image, &v->platform, err);
 	return r;
 }
 
@@ -183,15 +187,15 @@ int plan_pin_images(struct plan *p, struct err *err)
 
 		if (!runs_in_image(p, s))
 			continue;
-		for (const struct plan_variant *v = s->variants; v && r == 0; v = v->next)
+		for (const struct plan_variant *v = s->fan->variants; v && r == 0; v = v->next)
 			r = has_image(&v->step, err);
-		if (r == 0 && !s->variants && !s->decl->settings[SETTING_IMAGE])
+		if (r == 0 && !s->fan->variants && !s->decl->settings[SETTING_IMAGE])
 			r = has_image(s->decl, err);
 		if (r < 0)
 			break;
-		for (const struct plan_variant *v = s->variants; v; v = v->next)
+		for (const struct plan_variant *v = s->fan->variants; v; v = v->next)
 			note_unknown(p, &v->step, &a);
-		if (!s->variants && s->decl->place.image)
+		if (!s->fan->variants && s->decl->machine->place.image)
 			note_unknown(p, s->decl, &a);
 	}
 	if (r == 0)
@@ -207,8 +211,9 @@ int plan_pin_images(struct plan *p, struct err *err)
 void plan_image_key(const struct plan *p, const struct plan_task *t, struct str *record)
 {
 	const struct plan_step *s = &p->steps[t->step];
-	const struct plan_variant *v = s->variant_of ? s->variant_of[t->loop] : NULL;
-	const char *image = v ? v->image : s->image, *platform = v ? v->platform : s->platform;
+	const struct plan_variant *v = s->fan->variant_of ? s->fan->variant_of[t->loop] : NULL;
+	const char *image = v ? v->image : s->facts.image,
+		   *platform = v ? v->platform : s->facts.platform;
 	const char *at = image ? strchr(image, '@') : NULL;
 	_cleanup_(freep) char *text = at ? xasprintf("%s %s", at + 1, platform) : NULL;
 

@@ -151,9 +151,9 @@ int plan_pin_inputs(struct plan *p, struct err *err)
 		for (size_t k = 0; k < s->n_inputs && selected; k++)
 			if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
 				needed[s->inputs[k].from.index] = true;
-		if (selected && s->each && !s->each->is_list &&
-		    s->each->from.kind == REF_PIPELINE_INPUT)
-			needed[s->each->from.index] = true;
+		if (selected && s->tasks->each && !s->tasks->each->is_list &&
+		    s->tasks->each->from.kind == REF_PIPELINE_INPUT)
+			needed[s->tasks->each->from.index] = true;
 	}
 	for (size_t i = 0; i < pl->n_inputs; i++)
 		know_uri(p, i);

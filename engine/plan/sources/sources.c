@@ -252,7 +252,7 @@ static int pin_packages(struct plan *p, const char **ret, struct err *err)
 
 struct step_sandbox plan_step_sandbox(const struct plan *p, size_t step)
 {
-	struct step_sandbox s = p->steps[step].decl->sandbox;
+	struct step_sandbox s = p->steps[step].decl->machine->sandbox;
 
 	if (s.strictness == STRICTNESS_UNSTATED)
 		s.strictness = p->sandbox.strictness;
@@ -304,7 +304,7 @@ static int check_sandbox(const struct plan *p, size_t step, struct err *err)
 			"their containers share one network, and Cairn's must reach the store",
 			s->pos.file, s->pos.line, s->pos.col, s->name,
 			network == NETWORK_NONE ? "none" : "loopback");
-	if (network == NETWORK_NONE && s->distributed.framework)
+	if (network == NETWORK_NONE && s->machine->distributed.framework)
 		return err_set(err, ERR_INVALID,
 			       "%s:%d:%d: the ranks of step `%s` meet by network, and cairn.yaml "
 			       "says `network: none`: give the step `network: loopback`",
@@ -333,20 +333,20 @@ int plan_pin_sources(struct plan *p, struct err *err)
 		if (r < 0 || !s->selected || !d->program.run)
 			continue;
 		r = code_pin(p, s, err);
-		if (r == 0 && d->reads.environment && plan_pin_environment(p, s, err) < 0)
+		if (r == 0 && d->reads->environment && plan_pin_environment(p, s, err) < 0)
 			r = err_wrap(err, "%s:%d:%d: step `%s`", d->pos.file, d->pos.line,
 				     d->pos.col, d->name);
-		if (d->reads.n_tools == 0) {
+		if (d->reads->n_tools == 0) {
 			/* An environment of its own hides those on PATH. */
-			s->packages = s->environment ? NULL : packages;
+			s->facts.packages = s->facts.environment ? NULL : packages;
 			continue;
 		}
 		if (p->ctx.images)
 			continue;
-		s->tool_text =
-			arena_alloc(p->arena, (d->reads.n_tools + 1) * sizeof(*s->tool_text));
-		for (size_t k = 0; k < d->reads.n_tools && r == 0; k++)
-			if (plan_pin_tool(p, d->reads.tools[k], &s->tool_text[k], err) < 0)
+		s->facts.tool_text = arena_alloc(p->arena, (d->reads->n_tools + 1) *
+								   sizeof(*s->facts.tool_text));
+		for (size_t k = 0; k < d->reads->n_tools && r == 0; k++)
+			if (plan_pin_tool(p, d->reads->tools[k], &s->facts.tool_text[k], err) < 0)
 				r = err_wrap(err, "%s:%d:%d: step `%s`", d->pos.file, d->pos.line,
 					     d->pos.col, d->name);
 	}

@@ -6,13 +6,19 @@
  * u32 number of metrics, each name and f64 bits (u64). Texts: u32 length, bytes, NUL. Integers are
  * little-endian.
  *
- * Invariants: results_decode() walks the whole table once and checks every bound, so that cursors
- * don't have to. Borrowed names point into the bytes of the table.
+ * Writing a table that begins as an earlier one takes no memory as long as the two are equal: a
+ * record is made, compared and dropped. At the first difference the equal part is copied.
  *
- * Threads: any; a decoded table never changes. Not here: which tasks there are (plan/), metrics in
- * the database (run_query.c).
+ * Invariants: results_decode() walks the whole table once and checks every bound, so that cursors
+ * don't have to. A table in memory is its bytes and the place of each step's record: a table has as
+ * many steps as tasks when a pipeline is written out. Borrowed names point into the bytes.
+ *
+ * Threads: any; of a decoded table only the memo changes, under its lock. Not here: which tasks
+ * there are (plan/), metrics in the database (run_query.c).
  */
 #include "record/manifest/results.h"
+#include <assert.h>
+#include <pthread.h>
 #include "base/map.h"
 #include "base/mem.h"
 #include "storage/bucket/window.h"
@@ -21,24 +27,29 @@
 #define MAGIC_LEN    (sizeof(MAGIC) - 1)
 #define OUTPUT_BYTES (1 + 8 + DIGEST_BYTES)
 
-struct step_entry {
-	const char *name;
-	const char **outputs;
-	size_t n_outputs, first_task; /* offset of the first record after the step's own */
+/* What was found once. */
+struct results_memo {
+	pthread_mutex_t lock;
+	struct map *steps; /* name → index + 1; NULL until somebody seeks a step by its name */
+	/* The name of an output that was asked for last: mostly, the next one is wanted next. */
+	size_t step, output;
+	const char *output_name;
 };
 
 struct results {
 	uint8_t *bytes;
 	size_t n;
-	VEC(struct step_entry) steps;
-	struct map *by_name; /* step → index + 1 */
-	struct arena *arena;
+	VEC(size_t) steps; /* of each, where its record begins, behind the 'S' */
+	struct results_memo *memo;
 };
 
 /* Writing. */
 
 struct results_writer {
-	struct str out;
+	const struct results *like; /* all bytes so far are its first `n_same` ones; NULL: `out` has
+				       all */
+	size_t n_same;
+	struct str out; /* with `like`: of the current record only */
 	size_t n_outputs;
 	uint64_t max_bytes;
 };
@@ -51,12 +62,39 @@ static void add_text(struct str *out, const char *s)
 	str_addn(out, s, n + 1);
 }
 
-struct results_writer *results_writer_new(void)
+/* From here on all bytes are in `out`. */
+static void stop_comparing(struct results_writer *w)
+{
+	struct str all = { 0 };
+
+	str_addn(&all, w->like->bytes, w->n_same);
+	str_addn(&all, w->out.len ? w->out.s : "", w->out.len);
+	str_deinit(&w->out);
+	w->out = all;
+	w->like = NULL;
+}
+
+static void end_record(struct results_writer *w)
+{
+	if (!w->like)
+		return;
+	if (w->out.len > w->like->n - w->n_same ||
+	    memcmp(w->like->bytes + w->n_same, w->out.s, w->out.len) != 0) {
+		stop_comparing(w);
+		return;
+	}
+	w->n_same += w->out.len;
+	str_reset(&w->out);
+}
+
+struct results_writer *results_writer_new(const struct results *like)
 {
 	struct results_writer *w = xcalloc(1, sizeof(*w));
 
+	w->like = like;
 	w->max_bytes = RUN_RESULTS_MAX;
 	str_addn(&w->out, MAGIC, MAGIC_LEN);
+	end_record(w);
 	return w;
 }
 
@@ -83,6 +121,7 @@ void results_writer_step(struct results_writer *w, const char *step, size_t n_ou
 	for (size_t i = 0; i < n_outputs; i++)
 		add_text(&w->out, output_names[i]);
 	w->n_outputs = n_outputs;
+	end_record(w);
 }
 
 void results_writer_task(struct results_writer *w, const char *task, enum result_state state,
@@ -112,16 +151,24 @@ void results_writer_task(struct results_writer *w, const char *task, enum result
 		memcpy(&bits, &metrics[i].value, sizeof(bits));
 		str_add_u64(out, bits);
 	}
+	end_record(w);
 }
 
 int results_writer_store(struct results_writer *w, struct store *s, struct content_id *ret,
 			 struct err *err)
 {
-	if (w->out.len > w->max_bytes)
+	const char *bytes;
+	size_t n;
+
+	if (w->like && w->n_same < w->like->n) /* it has only the beginning of that table */
+		stop_comparing(w);
+	bytes = w->like ? (const char *)w->like->bytes : w->out.s;
+	n = w->like ? w->like->n : w->out.len;
+	if (n > w->max_bytes)
 		return err_set(err, ERR_TOO_LARGE,
-			       "the results of a run are %zu bytes; at most %llu are kept",
-			       w->out.len, (unsigned long long)w->max_bytes);
-	if (content_put_bytes(s, w->out.s, w->out.len, ret, err) < 0)
+			       "the results of a run are %zu bytes; at most %llu are kept", n,
+			       (unsigned long long)w->max_bytes);
+	if (content_put_bytes(s, bytes, n, ret, err) < 0)
 		return err_wrap(err, "keeping the run's results");
 	return 0;
 }
@@ -184,19 +231,16 @@ static bool get_step_name(const struct results *r, size_t *at, const char **ret)
 
 static bool check_step(struct results *r, size_t *at)
 {
-	struct step_entry *s = VEC_ADD(&r->steps);
+	const char *text;
 	uint32_t n;
 
-	if (!get_step_name(r, at, &s->name) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX ||
+	VEC_PUSH(&r->steps, *at);
+	if (!get_step_name(r, at, &text) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX ||
 	    n > r->n)
 		return false;
-	s->outputs = arena_alloc(r->arena, ((size_t)n + 1) * sizeof(*s->outputs));
-	s->n_outputs = n;
 	for (uint32_t i = 0; i < n; i++)
-		if (!get_name(r, at, &s->outputs[i]))
+		if (!get_name(r, at, &text))
 			return false;
-	s->first_task = *at;
-	*map_slot_str(r->by_name, s->name) = (void *)(uintptr_t)r->steps.n;
 	return true;
 }
 
@@ -225,6 +269,27 @@ static bool read_task(const struct results *r, size_t n_outputs, size_t *at, str
 	return true;
 }
 
+/* The record of the i-th step: its name, *ret_outputs names of outputs behind one another. */
+static const char *step_record(const struct results *r, size_t i, const char **ret_names,
+			       size_t *ret_outputs)
+{
+	size_t at = r->steps.v[i];
+	const size_t len = (size_t)get_uint(r->bytes + at, 4);
+
+	*ret_outputs = (size_t)get_uint(r->bytes + at + 4 + len + 1, 4);
+	*ret_names = (const char *)r->bytes + at + 4 + len + 1 + 4;
+	return (const char *)r->bytes + at + 4;
+}
+
+static size_t n_outputs_of(const struct results *r, size_t step)
+{
+	const char *names;
+	size_t n;
+
+	step_record(r, step, &names, &n);
+	return n;
+}
+
 /* Takes ownership of `bytes`. */
 static int decode(uint8_t *bytes, size_t n, struct results **ret, struct err *err)
 {
@@ -232,8 +297,8 @@ static int decode(uint8_t *bytes, size_t n, struct results **ret, struct err *er
 	bool good = n >= MAGIC_LEN && memcmp(bytes, MAGIC, MAGIC_LEN) == 0;
 	struct result_entry e;
 
-	r->arena = arena_new();
-	r->by_name = map_new();
+	r->memo = xcalloc(1, sizeof(*r->memo));
+	pthread_mutex_init(&r->memo->lock, NULL);
 	r->bytes = bytes;
 	r->n = n;
 	for (size_t at = MAGIC_LEN; good && at < n;) {
@@ -241,8 +306,7 @@ static int decode(uint8_t *bytes, size_t n, struct results **ret, struct err *er
 
 		good = tag == 'S' ? check_step(r, &at)
 				  : tag == 'T' && r->steps.n &&
-					    read_task(r, r->steps.v[r->steps.n - 1].n_outputs, &at,
-						      &e);
+					    read_task(r, n_outputs_of(r, r->steps.n - 1), &at, &e);
 	}
 	if (!good) {
 		results_free(r);
@@ -338,42 +402,65 @@ void results_free(struct results *r)
 	if (!r)
 		return;
 	VEC_FREE(&r->steps);
-	map_free(r->by_name);
-	arena_free(r->arena);
+	map_free(r->memo->steps);
+	pthread_mutex_destroy(&r->memo->lock);
+	free(r->memo);
 	free(r->bytes);
 	free(r);
 }
 
 void results_first(const struct results *r, struct results_cursor *c)
 {
-	*c = (struct results_cursor){ .r = r, .at = r->steps.n ? r->steps.v[0].first_task : r->n };
+	*c = (struct results_cursor){ .r = r, .at = r->n };
+	if (r->steps.n)
+		results_nth_step(r, 0, c);
+}
+
+void results_nth_step(const struct results *r, size_t i, struct results_cursor *c)
+{
+	size_t at, n;
+	bool good;
+
+	assert(i < r->steps.n);
+	at = r->steps.v[i];
+	good = skip_step(r, &at, &n);
+	assert(good);
+	*c = (struct results_cursor){ .r = r, .at = at, .step = i };
 }
 
 bool results_next(struct results_cursor *c, struct result_entry *ret)
 {
 	const struct results *r = c->r;
+	const char *names;
+	size_t n_outputs;
 
-	while (c->at < r->n && r->bytes[c->at] == 'S') {
-		c->step++;
-		c->at = r->steps.v[c->step].first_task;
-		c->task = 0;
-	}
+	while (c->at < r->n && r->bytes[c->at] == 'S')
+		results_nth_step(r, c->step + 1, c);
 	if (c->at >= r->n)
 		return false;
 	c->at++;
-	ret->step = r->steps.v[c->step].name;
+	ret->step = step_record(r, c->step, &names, &n_outputs);
 	ret->step_index = c->step;
-	c->task++;
-	return read_task(r, r->steps.v[c->step].n_outputs, &c->at, ret);
+	return read_task(r, n_outputs, &c->at, ret);
 }
 
 bool results_seek_step(const struct results *r, const char *step, struct results_cursor *c)
 {
-	size_t i = (size_t)(uintptr_t)map_get_str(r->by_name, step);
+	struct results_memo *m = r->memo;
+	size_t i;
 
+	pthread_mutex_lock(&m->lock);
+	if (!m->steps) {
+		m->steps = map_new();
+		for (size_t k = 0; k < r->steps.n; k++)
+			*map_slot_str(m->steps, results_step_name(r, k)) =
+				(void *)(uintptr_t)(k + 1);
+	}
+	i = (size_t)(uintptr_t)map_get_str(m->steps, step);
+	pthread_mutex_unlock(&m->lock);
 	if (i == 0)
 		return false;
-	*c = (struct results_cursor){ .r = r, .at = r->steps.v[i - 1].first_task, .step = i - 1 };
+	results_nth_step(r, i - 1, c);
 	return true;
 }
 
@@ -384,14 +471,32 @@ size_t results_n_steps(const struct results *r)
 
 const char *results_step_name(const struct results *r, size_t i)
 {
-	return r->steps.v[i].name;
+	return (const char *)r->bytes + r->steps.v[i] + 4;
 }
 
 const char *results_output_name(const struct results *r, const struct result_entry *e, size_t i)
 {
-	const struct step_entry *s = &r->steps.v[e->step_index];
+	struct results_memo *m = r->memo;
+	const char *name;
+	size_t n, at = 0;
 
-	return i < s->n_outputs ? s->outputs[i] : "";
+	step_record(r, e->step_index, &name, &n);
+	if (i >= n)
+		return "";
+	if (i == 0)
+		return name + 4;
+	pthread_mutex_lock(&m->lock);
+	if (m->output_name && m->step == e->step_index && m->output <= i) {
+		name = m->output_name;
+		at = m->output;
+	}
+	for (; at < i; at++)
+		name += get_uint((const uint8_t *)name, 4) + 4 + 1;
+	m->step = e->step_index;
+	m->output = i;
+	m->output_name = name;
+	pthread_mutex_unlock(&m->lock);
+	return name + 4;
 }
 
 void results_output(const struct result_entry *e, size_t i, struct content_id *ret)

@@ -33,7 +33,10 @@ struct result_entry {
 };
 
 struct results_writer;
-struct results_writer *results_writer_new(void);
+struct results;
+/* `like`: a table that this one probably equals, or begins as; it outlives the writer. What is
+ * equal takes no memory. NULL: none. */
+struct results_writer *results_writer_new(const struct results *like);
 void results_writer_free(struct results_writer *w);
 void results_writer_step(struct results_writer *w, const char *step, size_t n_outputs,
 			 const char *const *output_names);
@@ -46,7 +49,6 @@ int results_writer_store(struct results_writer *w, struct store *s, struct conte
 			 struct err *err);
 void results_writer_set_max(struct results_writer *w, uint64_t max_bytes);
 
-struct results;
 int results_open(struct store *s, const struct content_id *id, struct results **ret,
 		 struct err *err);
 /* Calls fn for every task in turn, through a window: the table isn't kept in memory, and `e` is
@@ -58,12 +60,13 @@ void results_free(struct results *r);
 /* Sequential reading. */
 struct results_cursor {
 	const struct results *r;
-	size_t at, step, task;
+	size_t at, step;
 };
 void results_first(const struct results *r, struct results_cursor *c);
 bool results_next(struct results_cursor *c, struct result_entry *ret); /* false at the end */
-bool results_seek_step(const struct results *r, const char *step,
-		       struct results_cursor *c); /* to the step's first task */
+/* To the step's first task. */
+bool results_seek_step(const struct results *r, const char *step, struct results_cursor *c);
+void results_nth_step(const struct results *r, size_t i, struct results_cursor *c);
 size_t results_n_steps(const struct results *r);
 const char *results_step_name(const struct results *r, size_t i); /* i < results_n_steps() */
 const char *results_output_name(const struct results *r, const struct result_entry *e, size_t i);

@@ -39,11 +39,11 @@ struct report {
 
 static double tolerance_of(const struct step *s, const char *metric, double was)
 {
-	for (size_t i = 0; i < s->measured.n_tolerances; i++)
-		if (str_eq(s->measured.tolerances[i].metric, metric))
-			return s->measured.tolerances[i].relative
-				       ? s->measured.tolerances[i].bound * fabs(was)
-				       : s->measured.tolerances[i].bound;
+	for (size_t i = 0; i < s->measured->n_tolerances; i++)
+		if (str_eq(s->measured->tolerances[i].metric, metric))
+			return s->measured->tolerances[i].relative
+				       ? s->measured->tolerances[i].bound * fabs(was)
+				       : s->measured->tolerances[i].bound;
 	return 0;
 }
 

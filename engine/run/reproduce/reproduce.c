@@ -200,11 +200,11 @@ int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_aft
 			return -1;
 		str_add(&why, "the run has no answer to its question on record");
 	} else
-		for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
+		for (size_t i = 0; i < a->step->reads->n_secrets; i++) {
 			struct err e = { 0 };
 
 			str_reset(&value);
-			if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, &e) < 0)
+			if (secret_get(r->ctx->config, a->step->reads->secrets[i], &value, &e) < 0)
 				str_addf(&why, "%s%s", why.len ? "; " : "", e.msg);
 		}
 	str_wipe(&value);

@@ -34,30 +34,31 @@ static void add_unknown(struct runner_attempt *a, const struct step *s, struct a
 void attempt_of_step(const struct step *s, const struct task_command *c, struct arena *arena,
 		     struct runner_attempt *ret)
 {
-	const struct distributed_decl *d = &s->distributed;
+	const struct distributed_decl *d = &s->machine->distributed;
 	struct runner_output *out = arena_alloc(arena, (s->n_outputs + 1) * sizeof(*out));
-	const char **secrets = arena_alloc(arena, (s->reads.n_secrets + 1) * sizeof(*secrets));
+	const char **secrets = arena_alloc(arena, (s->reads->n_secrets + 1) * sizeof(*secrets));
 
 	for (size_t i = 0; i < s->n_outputs; i++)
 		out[i] = (struct runner_output){ s->outputs[i].name, s->outputs[i].path,
 						 s->outputs[i].is_dir };
-	for (size_t i = 0; i < s->reads.n_secrets; i++)
-		secrets[i] = arena_printf(arena, "%s=", s->reads.secrets[i]);
+	for (size_t i = 0; i < s->reads->n_secrets; i++)
+		secrets[i] = arena_printf(arena, "%s=", s->reads->secrets[i]);
 	*ret = (struct runner_attempt){ .on.step = s->name,
 					.secrets = secrets,
 					.outputs = out,
 					.n_outputs = s->n_outputs,
-					.metrics_path = s->measured.metrics,
-					.series_path = s->measured.series,
+					.metrics_path = s->measured->metrics,
+					.series_path = s->measured->series,
 					.checkpoint_path = s->checkpoint,
-					.local.copies = s->copies,
-					.timeout_ns = s->timeout_ns,
+					.local.copies = s->machine->copies,
+					.timeout_ns = s->policy->timeout_ns,
 					.forwards_signals = step_is_launched(s),
-					.on.placement_json = s->place.json,
-					.on.pack = s->place.pack,
-					.resources = { .cpu_milli = s->resources.cpu_milli,
-						       .memory_bytes = s->resources.memory_bytes,
-						       .gpus = s->resources.gpus } };
+					.on.placement_json = s->machine->place.json,
+					.on.pack = s->machine->place.pack,
+					.resources = { .cpu_milli = s->machine->resources.cpu_milli,
+						       .memory_bytes =
+							       s->machine->resources.memory_bytes,
+						       .gpus = s->machine->resources.gpus } };
 	if (d->framework)
 		ret->on.gang = (struct runner_gang){ .framework = d->framework,
 						     .nodes = d->nodes,

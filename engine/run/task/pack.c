@@ -81,8 +81,8 @@ uint32_t pack_size(struct run *r, const struct attempt *a)
 		p->first_ns = run_mono_ns(r);
 	if (a->given.number > 1 || a->given.local.shell)
 		return 1;
-	if (a->step->place.pack != PACK_AUTO)
-		return a->step->place.pack;
+	if (a->step->machine->place.pack != PACK_AUTO)
+		return a->step->machine->place.pack;
 	if (a->given.on.gang.nodes > 1 || most < 2)
 		return 1;
 	each = median_ns(r, step);
@@ -101,8 +101,8 @@ bool pack_must_wait(struct run *r, const struct task *t)
 	const size_t step = t->plan->step;
 	const struct step_pace *p = pace_of(r, step);
 
-	if (!r->ctx->runner->ops->durable || s->place.pack != PACK_AUTO ||
-	    s->distributed.nodes > 1 || t->history || p->n_begun < FIRST_MAX ||
+	if (!r->ctx->runner->ops->durable || s->machine->place.pack != PACK_AUTO ||
+	    s->machine->distributed.nodes > 1 || t->history || p->n_begun < FIRST_MAX ||
 	    plan_step_left(r->plan, step) < WIDE || median_ns(r, step) ||
 	    run_mono_ns(r) - p->first_ns >= WAIT_NS)
 		return false;

@@ -21,16 +21,16 @@ static bool axis_value(const struct step *s, const char *label, uint32_t axis, c
 	const char *at = strchr(label, '['), *end = at ? at + strlen(at) - 1 : NULL;
 
 	for (uint32_t i = 0; at && i <= axis; i++) {
-		const char *name = s->matrix.axes[i].name, *next = end;
+		const char *name = s->tasks->matrix.axes[i].name, *next = end;
 		_cleanup_(freep) char *mark = NULL;
 
 		at++;
 		if (!str_has_prefix(at, name) || at[strlen(name)] != '=')
 			return false;
 		at += strlen(name) + 1;
-		if (i + 1 < s->matrix.n_axes)
-			mark = xasprintf(",%s=", s->matrix.axes[i + 1].name);
-		else if (s->repeat)
+		if (i + 1 < s->tasks->matrix.n_axes)
+			mark = xasprintf(",%s=", s->tasks->matrix.axes[i + 1].name);
+		else if (s->tasks->repeat)
 			mark = xstrdup(",round=");
 		if (mark)
 			next = strstr(at, mark);
@@ -144,7 +144,7 @@ struct view_need *view_needs(const struct run_view *v, struct arena *arena)
 
 		for (size_t k = 0; s->decl && k < s->decl->n_deps; k++)
 			take_dep(v, s, &s->decl->deps[k], needs);
-		if (s->decl && s->decl->repeat)
+		if (s->decl && s->decl->tasks->repeat)
 			take_rounds(v, s, needs);
 		if (s->decl && s->decl->finally)
 			take_all(v, s, needs);

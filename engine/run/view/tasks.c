@@ -429,7 +429,7 @@ static const char *reason_of_end(const struct run_view *v, const struct view_tas
 		if (!e || (!content && (!s->deps[i].order || s->finally)))
 			continue; /* it didn't hold the task up */
 		if (t->state == VIEW_SKIPPED && content && e->counts[VIEW_FAILED] &&
-		    of_step->continue_on_error && all_of(e, VIEW_SKIPPED, VIEW_FAILED))
+		    of_step->policy->continue_on_error && all_of(e, VIEW_SKIPPED, VIEW_FAILED))
 			return arena_printf(arena,
 					    "%s`%s` failed (`continue_on_error`) and made nothing "
 					    "to read",
@@ -437,7 +437,7 @@ static const char *reason_of_end(const struct run_view *v, const struct view_tas
 		if (t->state == VIEW_SKIPPED && content && all_of(e, VIEW_SKIPPED, VIEW_SKIPPED))
 			return arena_printf(arena, "`%s` was skipped", needed);
 		if (t->state == VIEW_BLOCKED && e->counts[VIEW_FAILED] &&
-		    !of_step->continue_on_error)
+		    !of_step->policy->continue_on_error)
 			return arena_printf(arena, "%s`%s` failed", of, needed);
 		if (t->state == VIEW_BLOCKED && e->counts[VIEW_BLOCKED])
 			return arena_printf(arena, "%s`%s` wasn't run", of, needed);

@@ -19,8 +19,8 @@ static void walk(const struct pipeline *p)
 
 		if (s->program.run)
 			template_refs(s->program.run, ignore_ref, &n);
-		for (size_t k = 0; k < s->reads.n_env; k++)
-			template_refs(s->reads.env[k].value, ignore_ref, &n);
+		for (size_t k = 0; k < s->reads->n_env; k++)
+			template_refs(s->reads->env[k].value, ignore_ref, &n);
 		for (size_t k = 0; k < s->n_deps; k++)
 			n += strlen(p->steps[s->deps[k].step].name);
 	}

@@ -62,10 +62,10 @@ static inline const struct step_dep *dep_on(const struct pipeline *p, const stru
 
 static inline const char *env_of(const struct step *s, const char *name)
 {
-	for (size_t i = 0; i < s->reads.n_env; i++)
-		if (strcmp(s->reads.env[i].name, name) == 0)
-			return template_literal(s->reads.env[i].value)
-				       ? template_literal(s->reads.env[i].value)
+	for (size_t i = 0; i < s->reads->n_env; i++)
+		if (strcmp(s->reads->env[i].name, name) == 0)
+			return template_literal(s->reads->env[i].value)
+				       ? template_literal(s->reads->env[i].value)
 				       : "(expression)";
 	return NULL;
 }

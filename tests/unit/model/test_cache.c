@@ -81,10 +81,10 @@ static void test_round_trip(void **state)
 			assert_int_equal(q->steps[k].index, k);
 			assert_string_equal(q->steps[k].name, p->steps[k].name);
 			assert_string_equal(q->steps[k].program.shell, p->steps[k].program.shell);
-			assert_memory_equal(&q->steps[k].retry, &p->steps[k].retry,
-					    sizeof(p->steps[k].retry));
-			assert_int_equal(q->steps[k].resources.memory_bytes,
-					 p->steps[k].resources.memory_bytes);
+			assert_memory_equal(&q->steps[k].policy->retry, &p->steps[k].policy->retry,
+					    sizeof(p->steps[k].policy->retry));
+			assert_int_equal(q->steps[k].machine->resources.memory_bytes,
+					 p->steps[k].machine->resources.memory_bytes);
 			assert_string_equal(q->steps[k].pos.file, examples[i]);
 		}
 		pipeline_free(p);

@@ -167,13 +167,13 @@ static void test_fashion(void **state)
 	assert_int_equal(s->program.with->children[2].kind, WITH_MAP);
 	assert_true(s->outputs[0].is_dir);
 	assert_string_equal(s->outputs[0].path, "train");
-	assert_int_equal(s->reads.n_env, 1);
+	assert_int_equal(s->reads->n_env, 1);
 
 	s = pipeline_find_step(p, "augment");
-	assert_non_null(s->each);
-	assert_false(s->each->is_list);
-	assert_string_equal(s->each->glob, "*.tar");
-	assert_int_equal(s->each->from.kind, REF_STEP_OUTPUT);
+	assert_non_null(s->tasks->each);
+	assert_false(s->tasks->each->is_list);
+	assert_string_equal(s->tasks->each->glob, "*.tar");
+	assert_int_equal(s->tasks->each->from.kind, REF_STEP_OUTPUT);
 	assert_int_equal(s->inputs[0].from.kind, REF_ITEM);
 	assert_false(s->outputs[0].is_dir);
 	assert_true(dep_on(p, s, "shard")->data);
@@ -181,36 +181,36 @@ static void test_fashion(void **state)
 	s = pipeline_find_step(p, "train");
 	assert_int_equal(kinds_in(s->program.run),
 			 1U << REF_INPUT | 1U << REF_PARAM | 1U << REF_OUTPUT);
-	assert_int_equal(s->reads.n_code, 2);
-	assert_string_equal(s->reads.code[1], "lib");
-	assert_int_equal(s->matrix.n_axes, 1);
-	assert_int_equal(s->matrix.axes[0].n_values, 3);
-	assert_int_equal(s->matrix.axes[0].values[2].i, 2);
+	assert_int_equal(s->reads->n_code, 2);
+	assert_string_equal(s->reads->code[1], "lib");
+	assert_int_equal(s->tasks->matrix.n_axes, 1);
+	assert_int_equal(s->tasks->matrix.axes[0].n_values, 3);
+	assert_int_equal(s->tasks->matrix.axes[0].values[2].i, 2);
 	assert_string_equal(s->checkpoint, "ckpt");
-	assert_string_equal(s->measured.metrics, "metrics.json");
-	assert_int_equal(s->resources.cpu_milli, 4000);
-	assert_int_equal(s->resources.memory_bytes, 8 * GIB);
-	assert_int_equal(s->resources.gpus, 2);
-	assert_string_equal(s->distributed.framework, "torch");
-	assert_int_equal(s->distributed.nodes, 4);
-	assert_string_equal(s->place.json,
+	assert_string_equal(s->measured->metrics, "metrics.json");
+	assert_int_equal(s->machine->resources.cpu_milli, 4000);
+	assert_int_equal(s->machine->resources.memory_bytes, 8 * GIB);
+	assert_int_equal(s->machine->resources.gpus, 2);
+	assert_string_equal(s->machine->distributed.framework, "torch");
+	assert_int_equal(s->machine->distributed.nodes, 4);
+	assert_string_equal(s->machine->place.json,
 			    "{\"spot\":{\"preempted\":3},\"volumes\":{\"scratch\":{\"claim\":"
 			    "\"scratch-pvc\",\"mount\":\"/scratch\"}}}");
-	assert_int_equal(s->place.pack, PACK_AUTO);
-	assert_int_equal(s->retry.budget[FAILURE_FAILED], 2);
-	assert_int_equal(s->retry.budget[FAILURE_TIMEOUT], 2);
-	assert_int_equal(s->retry.budget[FAILURE_PREEMPTED], 20);
-	assert_int_equal(s->retry.budget[FAILURE_LOST], 3);
-	assert_int_equal(s->retry.budget[FAILURE_OOM], 1);
-	assert_true(s->retry.oom_memory_factor == 1.5);
-	assert_int_equal(s->retry.backoff_max_ns, 300 * NS_PER_S);
-	assert_int_equal(s->timeout_ns, 7200 * NS_PER_S);
-	assert_string_equal(s->place.image, "registry.example/train:2.4");
+	assert_int_equal(s->machine->place.pack, PACK_AUTO);
+	assert_int_equal(s->policy->retry.budget[FAILURE_FAILED], 2);
+	assert_int_equal(s->policy->retry.budget[FAILURE_TIMEOUT], 2);
+	assert_int_equal(s->policy->retry.budget[FAILURE_PREEMPTED], 20);
+	assert_int_equal(s->policy->retry.budget[FAILURE_LOST], 3);
+	assert_int_equal(s->policy->retry.budget[FAILURE_OOM], 1);
+	assert_true(s->policy->retry.oom_memory_factor == 1.5);
+	assert_int_equal(s->policy->retry.backoff_max_ns, 300 * NS_PER_S);
+	assert_int_equal(s->policy->timeout_ns, 7200 * NS_PER_S);
+	assert_string_equal(s->machine->place.image, "registry.example/train:2.4");
 
 	s = pipeline_find_step(p, "evaluate");
-	assert_int_equal(s->measured.n_gates, 1);
-	assert_int_equal(s->measured.gates[0].op, COMPARE_GE);
-	assert_true(s->measured.gates[0].bound == 0.85);
+	assert_int_equal(s->measured->n_gates, 1);
+	assert_int_equal(s->measured->gates[0].op, COMPARE_GE);
+	assert_true(s->measured->gates[0].bound == 0.85);
 
 	s = pipeline_find_step(p, "publish");
 	assert_false(s->cache);
@@ -218,7 +218,7 @@ static void test_fashion(void **state)
 	assert_true(dep_on(p, s, "evaluate")->metrics);
 	assert_false(dep_on(p, s, "evaluate")->data);
 	assert_true(dep_on(p, s, "train")->data);
-	assert_string_equal(s->reads.secrets[0], "REGISTRY_TOKEN");
+	assert_string_equal(s->reads->secrets[0], "REGISTRY_TOKEN");
 
 	assert_int_equal(p->n_schedules, 1);
 	assert_string_equal(p->schedules[0].timezone, "Europe/Berlin");
@@ -251,34 +251,35 @@ static void test_everything(void **state)
 	assert_string_equal(env_of(s, "LEVEL"), "(expression)");
 	assert_string_equal(env_of(s, "N"), "5");
 	assert_string_equal(env_of(s, "T"), "true");
-	for (size_t i = 1; i < s->reads.n_env; i++)
-		assert_true(strcmp(s->reads.env[i - 1].name, s->reads.env[i].name) < 0);
+	for (size_t i = 1; i < s->reads->n_env; i++)
+		assert_true(strcmp(s->reads->env[i - 1].name, s->reads->env[i].name) < 0);
 	assert_string_equal(s->program.shell, "bash");
-	assert_true(s->reads.no_imports);
-	assert_int_equal(s->reads.n_env_files, 2);
-	assert_string_equal(s->reads.env_files[1], "requirements.txt");
-	assert_string_equal(s->reads.environment, "env/uv.lock");
-	assert_string_equal(s->reads.tools[0], "python3 --version");
-	assert_string_equal(s->reads.tools[1], "gcc --version");
+	assert_true(s->reads->no_imports);
+	assert_int_equal(s->reads->n_env_files, 2);
+	assert_string_equal(s->reads->env_files[1], "requirements.txt");
+	assert_string_equal(s->reads->environment, "env/uv.lock");
+	assert_string_equal(s->reads->tools[0], "python3 --version");
+	assert_string_equal(s->reads->tools[1], "gcc --version");
 	assert_string_equal(template_literal(s->outputs[1].export), "s3://bucket/log.txt");
 	assert_int_equal(s->inputs[2].from.index, s->inputs[3].from.index);
 	assert_non_null(s->inputs[1].subpath);
-	assert_int_equal(s->measured.n_gates, 6);
-	assert_int_equal(s->measured.n_tolerances, 5);
-	assert_true(s->measured.tolerances[0].bound == 0.001 &&
-		    !s->measured.tolerances[0].relative);
-	assert_true(s->measured.tolerances[1].bound == 0.01 && s->measured.tolerances[1].relative);
-	assert_int_equal(s->retry.budget[FAILURE_FAILED], 1);
-	assert_int_equal(s->timeout_ns, 5400 * NS_PER_S);
-	assert_true(s->keyed.resources);
+	assert_int_equal(s->measured->n_gates, 6);
+	assert_int_equal(s->measured->n_tolerances, 5);
+	assert_true(s->measured->tolerances[0].bound == 0.001 &&
+		    !s->measured->tolerances[0].relative);
+	assert_true(s->measured->tolerances[1].bound == 0.01 &&
+		    s->measured->tolerances[1].relative);
+	assert_int_equal(s->policy->retry.budget[FAILURE_FAILED], 1);
+	assert_int_equal(s->policy->timeout_ns, 5400 * NS_PER_S);
+	assert_true(s->keyed->resources);
 
 	s = pipeline_find_step(p, "fan");
-	assert_null(s->reads.environment);
-	assert_non_null(s->matrix.axes[0].list);
-	assert_int_equal(s->matrix.n_exclude, 2);
-	assert_int_equal(s->matrix.exclude[1].by_axis[1].type, VALUE_NULL);
-	assert_string_equal(s->matrix.include[0].by_axis[1].s, "lbfgs");
-	assert_int_equal(s->concurrency.max, 2);
+	assert_null(s->reads->environment);
+	assert_non_null(s->tasks->matrix.axes[0].list);
+	assert_int_equal(s->tasks->matrix.n_exclude, 2);
+	assert_int_equal(s->tasks->matrix.exclude[1].by_axis[1].type, VALUE_NULL);
+	assert_string_equal(s->tasks->matrix.include[0].by_axis[1].s, "lbfgs");
+	assert_int_equal(s->policy->concurrency.max, 2);
 
 	s = pipeline_find_step(p, "matched");
 	dep = dep_on(p, s, "fan");
@@ -287,12 +288,12 @@ static void test_everything(void **state)
 	assert_int_equal(dep->shared[0].theirs, 0);
 
 	s = pipeline_find_step(p, "values");
-	assert_true(s->each->is_list);
-	assert_int_equal(s->each->from.kind, REF_PARAM);
+	assert_true(s->tasks->each->is_list);
+	assert_int_equal(s->tasks->each->from.kind, REF_PARAM);
 	s = pipeline_find_step(p, "literal-values");
-	assert_int_equal(s->each->n_values, 4);
+	assert_int_equal(s->tasks->each->n_values, 4);
 	s = pipeline_find_step(p, "all-members");
-	assert_string_equal(s->each->glob, "*");
+	assert_string_equal(s->tasks->each->glob, "*");
 	s = pipeline_find_step(p, "gathered");
 	assert_int_equal(s->n_deps, 2);
 	assert_true(dep_on(p, s, "fan")->metrics && dep_on(p, s, "fan")->data);
@@ -302,20 +303,20 @@ static void test_everything(void **state)
 	s = pipeline_find_step(p, "shared");
 	assert_string_equal(s->program.step_file, "steps/clean.yaml");
 	assert_string_equal(s->program.shell, "sh");
-	assert_false(s->reads.no_imports);
-	assert_int_equal(s->reads.n_env_files, 0);
-	assert_null(s->reads.environment);
-	assert_int_equal(s->reads.n_tools, 0);
-	assert_int_equal(s->reads.n_code, 2);
-	assert_string_equal(s->reads.code[0], "steps/clean.py");
-	assert_string_equal(s->reads.code[1], "lib");
+	assert_false(s->reads->no_imports);
+	assert_int_equal(s->reads->n_env_files, 0);
+	assert_null(s->reads->environment);
+	assert_int_equal(s->reads->n_tools, 0);
+	assert_int_equal(s->reads->n_code, 2);
+	assert_string_equal(s->reads->code[0], "steps/clean.py");
+	assert_string_equal(s->reads->code[1], "lib");
 	assert_int_equal(s->program.n_locals, 3);
 	assert_non_null(s->program.locals[1].value);
 	assert_null(s->program.locals[2].value);
 	assert_int_equal(kinds_in(s->program.run), 1U << REF_INPUT | 1U << REF_LOCAL);
 	assert_string_equal(env_of(s, "ROWS"), "(expression)");
 	assert_string_equal(env_of(s, "EXTRA"), "(expression)");
-	assert_int_equal(s->timeout_ns, 5 * NS_PER_S);
+	assert_int_equal(s->policy->timeout_ns, 5 * NS_PER_S);
 	assert_string_equal(s->outputs[0].path, "clean.csv");
 	pipeline_free(p);
 }
@@ -684,7 +685,8 @@ static void test_gang_retry(void **state)
 
 		free(parse(yaml, &p));
 		assert_non_null(p);
-		assert_int_equal(p->steps[0].retry.budget[FAILURE_UNSCHEDULABLE], cases[i].want);
+		assert_int_equal(p->steps[0].policy->retry.budget[FAILURE_UNSCHEDULABLE],
+				 cases[i].want);
 		pipeline_free(p);
 	}
 }

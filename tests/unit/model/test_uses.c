@@ -25,7 +25,7 @@ static void test_sources(void **state)
 	assert_int_equal(p->n_files, 2);
 	assert_string_equal(p->files[0], "sub/p.yaml");
 	assert_string_equal(p->files[1], "sub/steps/x.yaml");
-	assert_string_equal(p->steps[0].reads.code[0], "sub/a.py");
+	assert_string_equal(p->steps[0].reads->code[0], "sub/a.py");
 	assert_int_equal(p->n_inputs, 1);
 	assert_ptr_equal(p->steps[0].program.locals[0].decl, p->steps[1].program.locals[0].decl);
 	before = p->digest;
@@ -78,13 +78,13 @@ static void test_elsewhere(void **state)
 	assert_int_equal(p->n_files, ARRAY_LEN(src));
 	s = pipeline_find_step(p, "sub/a");
 	assert_string_equal(s->root, COMMIT);
-	assert_string_equal(s->reads.code[0], "s/x.sh");
+	assert_string_equal(s->reads->code[0], "s/x.sh");
 	in = &p->inputs[s->inputs[0].from.index];
 	assert_string_equal(in->root, COMMIT);
 	assert_string_equal(in->uri, "data");
 	s = pipeline_find_step(p, "sub/b");
 	assert_string_equal(s->root, COMMIT);
-	assert_string_equal(s->reads.environment, "uv.lock");
+	assert_string_equal(s->reads->environment, "uv.lock");
 	s = pipeline_find_step(p, "past/c");
 	assert_string_equal(s->root, "run@" HASH);
 	in = &p->inputs[s->inputs[0].from.index];
@@ -213,7 +213,7 @@ static void test_uses(void **state)
 	assert_int_equal(s->inputs[1].from.kind, REF_PIPELINE_INPUT);
 	assert_non_null(dep_on(p, s, "clean"));
 	assert_string_equal(env_of(s, "LR"), "(expression)");
-	assert_int_equal(s->reads.n_env, 1); /* the outer pipeline's defaults don't hold */
+	assert_int_equal(s->reads->n_env, 1); /* the outer pipeline's defaults don't hold */
 
 	/* Across the border no axes are matched, though both have `fold`. */
 	s = pipeline_find_step(p, "pick");

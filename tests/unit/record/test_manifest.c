@@ -54,7 +54,7 @@ static struct content_id keep(struct fixture *f, struct content_id id)
 static struct content_id table(struct fixture *f, const struct digest *key)
 {
 	static const char *const names[] = { "model", "report" };
-	struct results_writer *w = results_writer_new();
+	struct results_writer *w = results_writer_new(NULL);
 	struct content_id outputs[2] = { keep(f, put(f->s, "the model")),
 					 keep(f, put_tree(f->s, "the report's member")) },
 			  id;

@@ -99,7 +99,7 @@ static void fill(struct db *db, struct store *s, struct arena *arena)
 				 .image = "registry.example/a@sha256:1" };
 	struct manifest_input pin = { "input:raw", "https://x.example/raw", ref };
 	struct manifest m = { .run = &run, .inputs = &pin, .n_inputs = 1 };
-	struct results_writer *w = results_writer_new();
+	struct results_writer *w = results_writer_new(NULL);
 
 	digest_bytes("the key", 7, &key);
 	a.key = key;

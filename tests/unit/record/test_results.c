@@ -82,9 +82,10 @@ static void make_model(struct model *m, uint32_t seed)
 	}
 }
 
-static void write_model(const struct model *m, struct store *store, struct str *ret)
+static void write_like(const struct model *m, struct store *store, const struct results *like,
+		       struct str *ret)
 {
-	struct results_writer *w = results_writer_new();
+	struct results_writer *w = results_writer_new(like);
 	struct content_id id;
 
 	for (size_t s = 0; s < m->n_steps; s++) {
@@ -101,6 +102,11 @@ static void write_model(const struct model *m, struct store *store, struct str *
 	results_writer_free(w);
 	str_reset(ret);
 	assert_int_equal(content_read(store, &id, MIB, ret, NULL), 0);
+}
+
+static void write_model(const struct model *m, struct store *store, struct str *ret)
+{
+	write_like(m, store, NULL, ret);
 }
 
 static void same_task(const struct results *r, const struct result_entry *e,
@@ -286,7 +292,7 @@ static void a_table_larger_than_the_window_is_read_task_by_task(void **state)
 {
 	static const char *const names[] = { "o", "p" };
 	struct store *store = open_store();
-	struct results_writer *w = results_writer_new();
+	struct results_writer *w = results_writer_new(NULL);
 	struct content_id outputs[2] = { { .kind = CONTENT_BLOB }, { .kind = CONTENT_TREE } }, id,
 			  cut;
 	_cleanup_(str_deinit) struct str bytes = { 0 };
@@ -318,12 +324,51 @@ static void a_table_larger_than_the_window_is_read_task_by_task(void **state)
 	store_free(store);
 }
 
+/* Whatever table the writer compares with, it writes the same bytes. */
+static void a_table_doesn_t_depend_on_the_one_it_is_like(void **state)
+{
+	struct store *store = open_store();
+	struct str bytes = { 0 }, alike = { 0 };
+
+	for (uint32_t seed = 1; seed <= 200; seed++) {
+		struct model m, other;
+		struct results *like;
+
+		make_model(&m, seed);
+		other = m;
+		switch (seed % 5) { /* 0: they are the same */
+		case 1:
+			make_model(&other, seed + 1000);
+			break;
+		case 2:
+			other.n_steps /= 2;
+			break;
+		case 3:
+			m.n_steps /= 2;
+			break;
+		case 4:
+			other.tasks[m.n_steps / 2][0].duration_ns++;
+			break;
+		}
+		write_model(&other, store, &alike);
+		assert_int_equal(results_decode(alike.s, alike.len, &like, NULL), 0);
+		write_model(&m, store, &bytes);
+		write_like(&m, store, like, &alike);
+		assert_int_equal(alike.len, bytes.len);
+		assert_memory_equal(alike.s, bytes.s, bytes.len);
+		results_free(like);
+	}
+	str_deinit(&bytes);
+	str_deinit(&alike);
+	store_free(store);
+}
+
 /* What no reader takes isn't written. */
 static void a_table_is_as_large_as_is_read(void **state)
 {
 	static const char *const names[] = { "o" };
 	struct store *store = open_store();
-	struct results_writer *w = results_writer_new();
+	struct results_writer *w = results_writer_new(NULL);
 	struct results *r;
 	struct content_id id;
 	struct err err = { 0 };
@@ -364,6 +409,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(cut_and_changed_bytes_are_refused_or_readable),
+		cmocka_unit_test(a_table_doesn_t_depend_on_the_one_it_is_like),
 		cmocka_unit_test(a_table_is_as_large_as_is_read),
 		cmocka_unit_test(damage_of_each_kind_is_refused),
 		cmocka_unit_test(a_table_larger_than_the_window_is_read_task_by_task),

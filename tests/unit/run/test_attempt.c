@@ -8,23 +8,26 @@ static const struct step_output outputs[] = {
 };
 static const char *const secrets[] = { "TOKEN" };
 static const struct expr_template command;
+static const struct step_reads reads = { .secrets = secrets, .n_secrets = 1 };
+static const struct step_measured measured = { .metrics = "metrics.json",
+					       .series = STEP_SERIES_PATH };
+static const struct step_policy policy = { .timeout_ns = 5 };
+static const struct step_machine machine = {
+	.place = { .json = "{}", .pack = 3 },
+	.resources = { .cpu_milli = 1500, .memory_bytes = 7, .gpus = 2 },
+	.distributed = { .framework = "torch", .nodes = 1, .procs_per_node = 2 },
+};
 static const struct step step = { .name = "train",
 				  .program.run = &command,
 				  .inputs = inputs,
 				  .n_inputs = 2,
 				  .outputs = outputs,
 				  .n_outputs = 1,
-				  .reads.secrets = secrets,
-				  .reads.n_secrets = 1,
-				  .measured.metrics = "metrics.json",
-				  .measured.series = STEP_SERIES_PATH,
+				  .reads = &reads,
+				  .measured = &measured,
 				  .checkpoint = "ckpt",
-				  .timeout_ns = 5,
-				  .place.json = "{}",
-				  .place.pack = 3,
-				  .resources = { .cpu_milli = 1500, .memory_bytes = 7, .gpus = 2 },
-				  .distributed = {
-					  .framework = "torch", .nodes = 1, .procs_per_node = 2 } };
+				  .policy = &policy,
+				  .machine = &machine };
 
 static void check_step(const struct runner_attempt *a)
 {

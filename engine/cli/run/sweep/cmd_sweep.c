@@ -240,7 +240,7 @@ static const char *objective_of(struct sweep *w, const struct run_row *run, doub
 
 		if (failed && str_eq(tasks[i].step, step)) /* the run may go on without it */
 			return arena_printf(w->cli->arena, "%s failed", tasks[i].task);
-		if (w->p->steps[w->decl.step].repeat && is_followed(tasks, n, i))
+		if (w->p->steps[w->decl.step].tasks->repeat && is_followed(tasks, n, i))
 			continue;
 		for (size_t k = 0; str_eq(tasks[i].step, step) && k < tasks[i].n_metrics; k++) {
 			const struct metric_value *m = &tasks[i].metrics[k];

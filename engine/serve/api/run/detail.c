@@ -311,9 +311,10 @@ static json_t *outputs_json(const struct facts_task *f)
 
 static json_int_t ranks_of(const struct step *s)
 {
-	return s && s->distributed.framework
-		       ? (json_int_t)s->distributed.nodes * s->distributed.procs_per_node +
-				 s->distributed.servers
+	return s && s->machine->distributed.framework
+		       ? (json_int_t)s->machine->distributed.nodes *
+					 s->machine->distributed.procs_per_node +
+				 s->machine->distributed.servers
 		       : 1;
 }
 

@@ -93,9 +93,9 @@ static json_t *readers_of(const struct pipeline *p, const char *input)
 
 	for (size_t i = 0; p && i < p->n_steps; i++) {
 		const struct step *s = &p->steps[i];
-		bool reads = s->each && !s->each->values &&
-			     s->each->from.kind == REF_PIPELINE_INPUT &&
-			     str_eq(p->inputs[s->each->from.index].name, input);
+		bool reads = s->tasks->each && !s->tasks->each->values &&
+			     s->tasks->each->from.kind == REF_PIPELINE_INPUT &&
+			     str_eq(p->inputs[s->tasks->each->from.index].name, input);
 
 		for (size_t k = 0; k < s->n_inputs; k++)
 			reads |= s->inputs[k].from.kind == REF_PIPELINE_INPUT &&
