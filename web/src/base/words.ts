@@ -98,10 +98,17 @@ export const words = {
     paramColumnsHint: 'lr, epochs',
     clear: 'Clear filters',
     compare: (n: number) => `Compare ${n}`,
-    selected: (n: number) => `${n} selected`,
+    selected: (n: number) => `${grouped(n)} selected`,
     select: (id: string) => `Select run ${id}`,
+    selectAll: (n: number) => `Select all ${grouped(n)} that match`,
     selectNone: 'Clear selection',
     cancelAll: (n: number) => `Cancel ${many(n, 'running run')}`,
+    cancelMatching: 'Cancel what runs',
+    cancelMatchingSays: (n: number) =>
+      n === 0
+        ? 'None of the selected runs is running.'
+        : `${many(n, 'run')} of the selected ones ${n === 1 ? 'is' : 'are'} running.`,
+    askedToStop: (n: number) => `${many(n, 'run')} asked to stop`,
     count: (n: number) => many(n, 'run'),
     loadedOf: (n: number, all: number | null) =>
       all === null ? `${many(n, 'run')} loaded` : `${grouped(n)} of ${grouped(all)} loaded`,

@@ -50,6 +50,21 @@ const verdictText: Record<string, string> = {
 };
 const say = (v: string) => verdictText[v] ?? v;
 
+const VERDICT_TRIES = 60;
+const VERDICT_MS = 500;
+
+/** The run ends before its outputs are compared: the verdict comes a moment later. */
+async function verdictOf(r: api.Run, project: string, signal: AbortSignal): Promise<api.Verdict> {
+  for (let tries = 0; ; tries++)
+    try {
+      return await api.verdict(r.id, { project }, signal);
+    } catch (e) {
+      const comes = r.state === 'succeeded' || r.state === 'failed';
+      if ((e as api.Problem).status !== 404 || !comes || tries === VERDICT_TRIES) throw e;
+      await new Promise((wait) => setTimeout(wait, VERDICT_MS));
+    }
+}
+
 export default function Reproduce({ params }: { params: Record<string, string> }) {
   const id = params.run!;
   const p = project.value;
@@ -79,7 +94,7 @@ export default function Reproduce({ params }: { params: Record<string, string> }
     };
   }, [id, r?.id]);
   const verdict = useLoad(
-    isOne && p && r && r.state !== 'running' ? (s) => api.verdict(r.id, { project: p }, s) : null,
+    isOne && p && r && r.state !== 'running' ? (s) => verdictOf(r, p, s) : null,
     [r?.id, r?.state, isOne, p],
   );
   const past = useLoad(

@@ -10,6 +10,28 @@ export type Row = Run & { project: string };
 const PAGE = 200;
 const ASK_MS = 2000;
 
+type Query = Parameters<typeof api.runs>[0];
+
+/** The runs that match now, as the server has them, whatever a list has read; about `most` at most. */
+export async function matching(
+  projects: string[],
+  filters: Filters,
+  most: number,
+  signal?: AbortSignal,
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (const project of projects) {
+    let cursor: string | null = null;
+    do {
+      const query = { ...filters, project, limit: 500, ...(cursor ? { cursor } : {}) } as Query;
+      const answer: Awaited<ReturnType<typeof api.runs>> = await api.runs(query, signal);
+      rows.push(...answer.runs.map((r) => ({ ...r, project })));
+      cursor = answer.next;
+    } while (cursor !== null && rows.length < most);
+  }
+  return rows;
+}
+
 interface Source {
   project: string;
   cursor: string | null;

@@ -1,18 +1,15 @@
 // All runs, live. Search, filters and columns are in the address; the table draws what is in view.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import * as api from '../api';
 import { count, shortCommit, value } from '../base/format';
 import { now } from '../base/clock';
 import { chosen, projects, projectQuery } from '../base/project';
 import { go, part, place, setQuery, url } from '../base/route';
-import { whyNot } from '../base/session';
 import { recall, remember } from '../base/store';
 import { words } from '../base/words';
 import { onKey, typing } from '../base/keys';
 import { subscribe } from '../live/live';
 import {
-  Action,
   Check,
   countsText,
   Empty,
@@ -26,10 +23,10 @@ import {
   Trouble,
 } from '../parts/bits';
 import { Icon } from '../parts/icons';
-import { say, sayProblem } from '../parts/toast';
 import { VTable, type Column } from '../parts/vtable';
 import { duration } from '../base/format';
 import { RunList, type Filters, type Row } from './runlist';
+import { Picked, PickedActions } from './runpicked';
 
 const STATES = ['running', 'succeeded', 'failed', 'cancelled', 'interrupted', 'died'] as const;
 const FILTERS = [
@@ -304,13 +301,14 @@ export default function Runs() {
   const filters = read();
   const key = JSON.stringify([names, filters]);
   const [, redraw] = useState(0);
-  const [picked, setPicked] = useState<Map<string, Row>>(new Map());
+  const [picked, setPicked] = useState(new Picked());
   const model = useRef<RunList | null>(null);
 
   useEffect(() => {
     if (names.length === 0) return;
     const m = new RunList(names, filters, () => redraw((n) => n + 1));
     model.current = m;
+    setPicked((p) => (p.all ? new Picked() : p)); // all that matched something else
     void m.upTo(40);
     redraw((n) => n + 1);
     const stop = subscribe((batch) => {
@@ -331,8 +329,8 @@ export default function Runs() {
   useEffect(
     () =>
       onKey((e) => {
-        if (e.key === 'Escape' && !typing(e) && picked.size) {
-          setPicked(new Map());
+        if (e.key === 'Escape' && !typing(e) && (picked.all || picked.rows.size)) {
+          setPicked(new Picked());
           return true;
         }
       }),
@@ -341,11 +339,7 @@ export default function Runs() {
 
   const q = place.value.query;
   const ids = q.has('columns') ? list(q.get('columns')) : recall('columns', DEFAULT);
-  const toggle = (r: Row) => {
-    const next = new Map(picked);
-    if (!next.delete(r.id)) next.set(r.id, r);
-    setPicked(next);
-  };
+  const toggle = (r: Row) => setPicked(picked.toggled(r));
   const columns = useMemo(
     () => columnsFor(ids, list(q.get('metrics')), list(q.get('params')), names.length > 1),
     [ids.join(), q.get('metrics'), q.get('params'), names.join()],
@@ -365,8 +359,6 @@ export default function Runs() {
       />
     ),
   };
-  const chosenRuns = [...picked.values()];
-  const active = chosenRuns.filter((r) => r.state === 'running');
   const empty = m && m.ended && m.rows.length === 0;
   void now; // durations of running runs count on by themselves
   return (
@@ -381,43 +373,14 @@ export default function Runs() {
             : ''}
         </span>
         <span class="grow" />
-        {picked.size > 0 && (
-          <>
-            <span class="second">{words.runs.selected(picked.size)}</span>
-            {active.length > 0 && (
-              <Action
-                icon="stop"
-                label={words.runs.cancelAll(active.length)}
-                why={whyNot('operator')}
-                onClick={() =>
-                  void Promise.allSettled(
-                    active.map((r) => api.cancelRun(r.id, {}, { project: r.project })),
-                  ).then((all) => {
-                    const bad = all.find((a) => a.status === 'rejected');
-                    if (bad) sayProblem((bad as PromiseRejectedResult).reason as api.Problem);
-                    else say(words.run.cancelled);
-                  })
-                }
-              />
-            )}
-            <Action
-              icon="compare"
-              kind="primary"
-              label={words.runs.compare(picked.size)}
-              disabled={picked.size < 2 || picked.size > 50}
-              onClick={() =>
-                go(
-                  url('/compare', {
-                    runs: [...picked.keys()].join(','),
-                    project: projectQuery.value ?? chosenRuns[0]?.project,
-                  }),
-                )
-              }
-            />
-            <button type="button" class="btn bare" onClick={() => setPicked(new Map())}>
-              {words.runs.selectNone}
-            </button>
-          </>
+        {(picked.all || picked.rows.size > 0) && (
+          <PickedActions
+            picked={picked}
+            total={m ? m.total : null}
+            names={names}
+            filters={filters}
+            set={setPicked}
+          />
         )}
       </div>
       <FilterBar />

@@ -512,6 +512,7 @@ function Calendar({ days, entries, most }: { days: Day[]; entries: Shown[]; most
 
 function Firing({ e }: { e: Shown }) {
   const tone = toneOf(e.state);
+  const word = words.states[e.state] ?? stateWord(tone === 'unknown' ? e.state : tone);
   const at = new Date(e.nominal);
   const body = (
     <>
@@ -519,10 +520,10 @@ function Firing({ e }: { e: Shown }) {
       <span class="second">{inWords('clock', at)}</span>
       <span class="ellipsis">{e.schedule.schedule}</span>
       {e.times > 1 && <span class="badge">{w.times(e.times)}</span>}
-      <span class="sr">{stateWord(tone === 'unknown' ? e.state : tone)}</span>
+      <span class="sr">{word}</span>
     </>
   );
-  const title = `${e.schedule.schedule}: ${exact(at)} · ${e.state}${e.times > 1 ? ` · ${w.stands(e.times)}` : ''}${e.message ? ` · ${e.message}` : ''}`;
+  const title = `${e.schedule.schedule}: ${exact(at)} · ${word}${e.times > 1 ? ` · ${w.stands(e.times)}` : ''}${e.message ? ` · ${e.message}` : ''}`;
   return e.run ? (
     <a
       class={`firing tone-${tone}`}
