@@ -2,7 +2,7 @@
 // requests to other hosts fail the check in which they happen.
 
 import { createRequire } from 'node:module';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 
 const require = createRequire(`${process.env.WEB_MODULES}/x.js`);
 export const playwright = require('playwright-core');
@@ -43,6 +43,19 @@ export async function api(path, body) {
 /** Files of the browser itself: its PDF viewer asks for them as soon as it has the time to. No host sees that. */
 const BROWSER_OWN = /^(chrome|chrome-extension):/;
 
+/** The session of the server's token: the first check signs in on the page, the others have its cookie. */
+async function session(page) {
+  const kept = process.env.TMPDIR && `${process.env.TMPDIR}/session-${new URL(url).port}.json`; // the test file's own
+  if (kept && existsSync(kept)) return JSON.parse(readFileSync(kept, 'utf8'));
+  await page.goto(`${url}/sign-in`);
+  await page.getByLabel('Token').fill(process.env.SERVE_TOKEN);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.locator('#main').waitFor();
+  const cookies = await page.context().cookies();
+  if (kept) writeFileSync(kept, JSON.stringify(cookies));
+  return cookies;
+}
+
 /** Opens a browser context; `signIn` gives it the session of the server's token. */
 export async function open({ dark = false, width = 1360, height = 900, signIn = true, context: given = null } = {}) {
   const browser = await chromium.connectOverCDP(process.env.BROWSER);
@@ -67,12 +80,7 @@ export async function open({ dark = false, width = 1360, height = 900, signIn = 
   await page.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sourceFile ?? ''}`));
   });
-  if (signIn && !given) {
-    await page.goto(`${url}/sign-in`);
-    await page.getByLabel('Token').fill(process.env.SERVE_TOKEN);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.locator('#main').waitFor();
-  }
+  if (signIn && !given) await context.addCookies(await session(page));
   return {
     page,
     context,
@@ -96,16 +104,19 @@ export async function settled(page) {
   await page.waitForFunction(() => document.querySelector('main h1, main h2') && !document.querySelector('main [aria-busy]'), null, { timeout: 30_000 });
 }
 
+/** The page has drawn what it shows now: two frames. */
+export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
 const axe = () => readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-/** axe over the page as it stands: any violation fails. */
-export async function accessible(page, what) {
+/** axe over the page as it stands: any violation fails. `colours`: only the rules that look at colours, where nothing else is another. */
+export async function accessible(page, what, { colours = false } = {}) {
   // Injected by the debugger, so that the page's policy stays as it is.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe());
-  const violations = await page.evaluate(async () => {
-    const r = await window.axe.run(document, { resultTypes: ['violations'], rules: { 'frame-tested': { enabled: false } } });
+  const violations = await page.evaluate(async (only) => {
+    const r = await window.axe.run(document, { resultTypes: ['violations'], rules: { 'frame-tested': { enabled: false } }, ...(only ? { runOnly: ['color-contrast', 'link-in-text-block'] } : {}) });
     return r.violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n${v.nodes.slice(0, 4).map((n) => `    ${n.target.join(' ')}: ${n.html.slice(0, 160)}\n      ${(n.any[0] ?? n.all[0] ?? n.none[0])?.message ?? ''}`).join('\n')}`);
-  });
+  }, colours);
   if (violations.length) throw new Error(`${what}: ${violations.length} violations of axe\n  ${violations.join('\n  ')}`);
 }
 

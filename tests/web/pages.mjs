@@ -1,7 +1,7 @@
 // Checks of the pages by name; pages.t made the runs and says which in RUNS (JSON: name → id).
 
 import { readFileSync, writeFileSync } from 'node:fs';
-import { accessible, api, assert, main, open, same, settled, until, url } from './drive.mjs';
+import { accessible, api, assert, drawn, main, open, same, settled, until, url } from './drive.mjs';
 
 const runs = JSON.parse(readFileSync(process.env.RUNS ?? 'runs.json', 'utf8'));
 const enc = encodeURIComponent;
@@ -63,6 +63,41 @@ async function places() {
       },
     ],
   ];
+}
+
+/** The accessibility tree has a name for all that takes the focus (a row is read by its cells), and Tab alone comes to all of it, and
+ * out again: twice, since a page may begin in its middle. What it says is wrong. */
+async function walk(page, cdp, p) {
+  const said = [];
+  const { nodes } = await cdp.send('Accessibility.getFullAXTree');
+  const focusable = nodes.filter((n) => !n.ignored && !['RootWebArea', 'main', 'row'].includes(n.role?.value) && n.properties?.some((x) => x.name === 'focusable' && x.value.value));
+  for (const n of focusable) if (!n.name?.value?.trim()) said.push(`${p}: ${n.role?.value} without a name`);
+  const wanted = await page.evaluate(() => {
+    document.activeElement?.blur();
+    const shown = (e) => e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0 && !e.closest('[inert]');
+    const all = [...document.querySelectorAll('a[href], button:not([disabled]), input:not([disabled]), select, textarea, summary, [tabindex="0"]')].filter((e) => e.tabIndex >= 0 && shown(e));
+    all.forEach((e, i) => (e.dataset.stop = i));
+    // Noted here, so that keys need no answer: each would wait for a frame. A key at the body means that the focus was out.
+    window.reached = new Set();
+    window.outs = -1; // it begins there
+    document.addEventListener('focusin', (e) => window.reached.add(e.target.dataset.stop), true);
+    document.addEventListener('keydown', (e) => (window.outs += e.target === document.body ? 1 : 0), true);
+    return all.length;
+  });
+  // Long lists show what is in view: rows that come while the focus moves have no number.
+  const tab = { key: 'Tab', code: 'Tab', windowsVirtualKeyCode: 9, nativeVirtualKeyCode: 9 };
+  const key = (type) => cdp.send('Input.dispatchKeyEvent', { type, ...tab });
+  let outs = 0;
+  for (let i = 0; i < wanted * 3 + 100 && outs < 2; i += 12) {
+    await Promise.all(Array.from({ length: 12 }, () => [key('rawKeyDown'), key('keyUp')]).flat());
+    outs = await page.evaluate(() => window.outs);
+  }
+  if (outs < 2) said.push(`${p}: Tab doesn't come out`);
+  const missed = await page.evaluate(() =>
+    [...document.querySelectorAll('[data-stop]')].filter((e) => !window.reached.has(e.dataset.stop) && e.type !== 'radio').map((e) => e.outerHTML.slice(0, 120)),
+  );
+  if (missed.length) said.push(`${p}: Tab doesn't come to ${missed.length} of ${wanted}: ${missed.slice(0, 3).join(' ')}`);
+  return said;
 }
 
 export const checks = {
@@ -267,6 +302,163 @@ export const checks = {
     });
   },
 
+  async wide() {
+    // Ten thousand tasks, live from their beginning to their end; a hundred execute, the others get their results.
+    await withPage(async (page, { go }) => {
+      await api('/api/v1/runs', { pipeline: 'wide.yaml', params: { go: process.env.GO } });
+      const id = await until(async () => (await api('/api/v1/runs?pipeline=wide&state=running')).runs[0]?.id, 'it runs', 120);
+      await go(`/runs/${id}`);
+      const tree = page.getByRole('tree', { name: 'Steps' });
+      const t = tree.getByRole('treeitem', { level: 1 }).filter({ has: page.getByTitle('t', { exact: true }) });
+      await t.filter({ hasText: '10,000' }).waitFor({ timeout: 60_000 });
+      same(await tree.getByRole('treeitem').count(), 2, 'the matrix is one node');
+      await t.click();
+      await page.waitForURL(/open=t/);
+      await until(async () => (await tree.getByRole('treeitem', { level: 2 }).count()) > 20, 'its tasks');
+      await page.getByRole('button', { name: 'Fold all' }).click();
+      await until(async () => (await tree.getByRole('treeitem').count()) === 2, 'folded again');
+      writeFileSync(`${process.env.GO}/wide`, '');
+      // The page stays open, and says by itself that it has ended.
+      await page.locator('.pill').filter({ hasText: 'Succeeded' }).first().waitFor({ timeout: 180_000 });
+      const counts = (await api(`/api/v1/runs/${id}`)).counts;
+      same([counts.total, counts.executed + counts.hits, counts.failed], [10001, 10001, 0]);
+      await go(`/runs/${id}?view=tasks`);
+      const table = page.getByRole('table', { name: 'Tasks' });
+      await until(async () => (await table.getAttribute('aria-rowcount')) === '10002', 'a row for each task');
+      // To the last row by one key; each row is there when it is in view.
+      await table.getByRole('row').nth(1).focus();
+      await page.keyboard.press('End');
+      await table.getByRole('link', { name: 't[a=99,b=99]', exact: true }).waitFor();
+      await page.getByLabel('Filter tasks').fill('a=42,b=17');
+      await until(async () => (await table.getByRole('row').count()) === 2, 'one task is left');
+      await table.getByRole('link', { name: 't[a=42,b=17]', exact: true }).click();
+      const panel = page.getByRole('region', { name: 'Task t[a=42,b=17]' });
+      await panel.getByText('echo 42').first().waitFor();
+      await go(`/runs/${id}?view=timeline`);
+      await page.getByRole('group', { name: 'Timeline of 10,001 tasks' }).or(page.getByRole('group', { name: 'Timeline of 10001 tasks' })).waitFor();
+    });
+  },
+
+  async bulk() {
+    // Two runs of many still go on. They are the oldest: the list hasn't read them when all are selected.
+    await withPage(async (page, { go }) => {
+      const running = async () => (await api('/api/v1/runs?pipeline=bulk&state=running')).runs;
+      same((await running()).length, 2, 'two run');
+      await go('/runs?pipeline=bulk');
+      const table = page.getByRole('table', { name: 'Runs' });
+      await table.getByRole('checkbox').first().check();
+      const { total } = await api('/api/v1/runs?pipeline=bulk&limit=1');
+      assert(total > 200, `${total} runs`);
+      await page.getByRole('button', { name: `Select all ${total} that match` }).click();
+      await page.getByText(`${total} selected`).waitFor();
+      await accessible(page, 'all are selected');
+      same(await page.getByRole('button', { name: `Compare ${total}` }).getAttribute('aria-disabled'), 'true', 'more than can be compared');
+      // Without one of them.
+      await table.getByRole('checkbox').first().uncheck();
+      await page.getByText(`${total - 1} selected`).waitFor();
+      for (const r of await running()) same(await table.getByText(r.id, { exact: true }).count(), 0, 'not read yet');
+      await page.getByRole('button', { name: 'Cancel what runs' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Cancel what runs' });
+      await dialog.getByText('2 of').or(dialog.getByText('2 runs of the selected ones are running.')).waitFor();
+      await accessible(page, 'a question about all');
+      await dialog.getByRole('button', { name: 'Cancel 2 running runs' }).click();
+      await page.getByText('2 runs asked to stop').waitFor();
+      await until(async () => (await running()).length === 0, 'both are cancelled', 120);
+      // Another search is another selection.
+      await page.getByLabel('State', { exact: true }).selectOption('cancelled');
+      await page.waitForURL(/state=cancelled/);
+      await until(async () => (await page.getByText(/\d selected/).count()) === 0, 'nothing is selected any more');
+      await table.getByRole('checkbox').first().check();
+      await page.getByRole('button', { name: 'Select all 2 that match' }).click();
+      await page.getByRole('button', { name: 'Compare 2' }).click();
+      await page.waitForURL(/\/compare\?runs=/);
+      same(new URL(page.url()).searchParams.get('runs').split(',').length, 2);
+    });
+  },
+
+  async states() {
+    // What the server made of its schedules' times (pages.t): each with its own colour and word, and why.
+    await withPage(async (page, { go }) => {
+      const zone = new Intl.DateTimeFormat('sv-SE', { timeZone: 'Europe/Berlin' });
+      for (const [schedule, state, word, most, message] of [
+        ['misses', 'missed', 'Missed', 5, /no server ran/],
+        ['skips', 'skipped', 'Skipped', 1, /still/],
+        ['tries', 'retrying', 'Waits for its retry', 1, null],
+        ['waits', 'waiting', 'Waiting', 1, null],
+      ]) {
+        const f = await until(async () => (await api(`/api/v1/schedules/${schedule}/history?limit=500`)).firings.find((x) => x.state === state), `${schedule}: ${state}`, 120);
+        await api(`/api/v1/schedules/${schedule}/pause`, {});
+        await go(`/schedules?scale=week&schedule=${schedule}&day=${zone.format(new Date(f.nominal))}`);
+        const cell = page.locator('table.calendar .firing').filter({ hasText: word }).first();
+        await cell.waitFor();
+        const tone = { retrying: 'waiting' }[state] ?? state;
+        assert(await cell.evaluate((e, t) => e.matches(`.tone-${t}`), tone), `${state} has its colour`);
+        // Of five hours; a server that starts at the full hour fires the last one.
+        assert(f.times >= Math.min(most, 4) && f.times <= most, `${f.times} times`);
+        if (f.times > 1) same(await text(cell.locator('.badge')), `×${f.times}`);
+        if (message) assert(message.test(await cell.getAttribute('title')), `it says why: ${await cell.getAttribute('title')}`);
+        same(await cell.evaluate((e) => e.tagName), f.run ? 'A' : 'SPAN', 'a link where there is a run');
+        await accessible(page, `${state} on the calendar`);
+      }
+    });
+  },
+
+  async left_open() {
+    // What a page holds after thousands of events is what it held after some. Another tab would tell them in the same way.
+    const all = (await api('/api/v1/runs?limit=8')).runs;
+    const { tasks } = await api(`/api/v1/runs/${runs.first}/tasks`);
+    const { schedules } = await api('/api/v1/schedules');
+    const tell = ([list, tasks, run, schedules, frames]) =>
+      (async () => {
+        const tab = new BroadcastChannel('cairn-live');
+        const say = (kind, data) => tab.postMessage({ type: 'event', event: { kind, data } });
+        for (let i = 0; i < frames; i++) {
+          for (let k = 0; k < 5; k++) {
+            for (const r of list) say('run', { ...r, message: `event ${i} ${k}`, counts: { ...r.counts, hits: i } });
+            for (const t of tasks) say('task', { ...t, run, state: (i + k) % 2 ? 'running' : 'executed', duration_ns: i });
+          }
+          for (const s of schedules) say('schedule', s);
+          await new Promise((r) => requestAnimationFrame(r));
+        }
+        tab.close();
+      })();
+    const said = [];
+    await withPage(async (page, { go }) => {
+      const cdp = await page.context().newCDPSession(page);
+      const held = async () => {
+        for (let i = 0; i < 3; i++) await cdp.send('HeapProfiler.collectGarbage');
+        const { usedSize } = await cdp.send('Runtime.getHeapUsage');
+        const { nodes, jsEventListeners } = await cdp.send('Memory.getDOMCounters');
+        return { kib: usedSize / 1024, nodes, listeners: jsEventListeners };
+      };
+      const grown = async (frames) => {
+        await page.evaluate(tell, [all, tasks, runs.first, schedules, 20]);
+        const before = await held();
+        await page.evaluate(tell, [all, tasks, runs.first, schedules, frames]);
+        const after = await held();
+        return Object.fromEntries(Object.keys(before).map((k) => [k, Math.round(after[k] - before[k])]));
+      };
+      const FRAMES = 40; // with 5 events of each run and task: some thousands
+      const leaks = (g) => g.kib > 300 || g.nodes > 200 || g.listeners > 40;
+      for (const p of ['/', '/runs', `/runs/${runs.first}`, `/runs/${runs.first}?view=timeline`, `/runs/${runs.first}?view=tasks`, '/schedules']) {
+        await go(p);
+        let g = await grown(FRAMES);
+        if (leaks(g)) g = await grown(FRAMES); // what is made once, late, is no leak
+        console.log(`${p}: ${JSON.stringify(g)}`);
+        if (leaks(g)) said.push(`${p} holds more after ${FRAMES} frames of events: ${JSON.stringify(g)}`);
+      }
+      // A page that keeps what it hears is seen.
+      await page.evaluate(() => {
+        window.kept = [];
+        new BroadcastChannel('cairn-live').onmessage = (e) => window.kept.push(e.data);
+      });
+      const g = await grown(FRAMES);
+      console.log(`one that keeps them: ${JSON.stringify(g)}`);
+      assert(leaks(g), `a leak isn't seen: ${JSON.stringify(g)}`);
+    });
+    if (said.length) throw new Error(said.join('\n'));
+  },
+
   async follow() {
     await withPage(async (page, { go }) => {
       await go(`${taskPath(runs.slow, 'wait')}?tab=log`);
@@ -408,89 +600,52 @@ export const checks = {
     });
   },
 
-  async accessible() {
+  async places() {
+    // Each is loaded once: as it comes, by Tab, in the other colours, on a phone.
     const said = [];
-    for (const dark of [false, true])
-      await withPage(
-        async (page, { go, expectError }) => {
-          expectError(/runs\/nothing-here/); // a page for what isn't there
-          for (const [p, ready] of await places()) {
-            await go(p);
-            await ready?.(page);
-            await accessible(page, `${p} (${dark ? 'dark' : 'light'})`).catch((e) => said.push(e.message));
-          }
-        },
-        { dark },
-      );
-    if (said.length) throw new Error(said.join('\n'));
-  },
-
-  async walk() {
-    // The accessibility tree has a name for all that takes the focus (a row is read by its cells), and Tab alone comes to all of it, and
-    // out again: twice, since a page may begin in its middle.
+    const note = (e) => said.push(e.message);
+    const walked = new Set();
     await withPage(async (page, { go, expectError }) => {
-      expectError(/runs\/nothing-here/);
+      expectError(/runs\/nothing-here/); // a page for what isn't there
       const cdp = await page.context().newCDPSession(page);
-      const said = [];
-      const seen = new Set();
       for (const [p, ready] of await places()) {
+        await page.setViewportSize({ width: 1360, height: 900 });
+        await page.emulateMedia({ colorScheme: 'light' });
+        await go(p);
+        await ready?.(page);
+        await accessible(page, `${p} (light)`).catch(note);
         // One of each kind: what a list holds changes no way through it.
         const { pathname, searchParams } = new URL(p, url);
         const kind = [pathname.split('/')[1], pathname.split('/').length, searchParams.get('view'), searchParams.get('tab'), !!searchParams.get('path'), !!ready].join();
-        if (seen.has(kind)) continue;
-        seen.add(kind);
-        await go(p);
-        await ready?.(page);
-        const { nodes } = await cdp.send('Accessibility.getFullAXTree');
-        const focusable = nodes.filter((n) => !n.ignored && !['RootWebArea', 'main', 'row'].includes(n.role?.value) && n.properties?.some((x) => x.name === 'focusable' && x.value.value));
-        for (const n of focusable) if (!n.name?.value?.trim()) said.push(`${p}: ${n.role?.value} without a name`);
-        const wanted = await page.evaluate(() => {
-          document.activeElement?.blur();
-          const shown = (e) => e.checkVisibility({ visibilityProperty: true }) && e.getClientRects().length > 0 && !e.closest('[inert]');
-          const all = [...document.querySelectorAll('a[href], button:not([disabled]), input:not([disabled]), select, textarea, summary, [tabindex="0"]')].filter((e) => e.tabIndex >= 0 && shown(e));
-          all.forEach((e, i) => (e.dataset.stop = i));
-          return all.length;
-        });
-        // Long lists show what is in view: rows that come while the focus moves have no number.
-        const reached = new Set();
-        let outs = 0;
-        for (let i = 0; i < wanted * 3 + 100 && outs < 2; i++) {
-          await page.keyboard.press('Tab');
-          const at = await page.evaluate(() => (document.activeElement === document.body ? 'out' : (document.activeElement.dataset.stop ?? 'new')));
-          if (at === 'out') outs++;
-          else if (at !== 'new') reached.add(at);
-        }
-        if (outs < 2) said.push(`${p}: Tab doesn't come out`);
-        const missed = await page.evaluate(
-          (seen) => [...document.querySelectorAll('[data-stop]')].filter((e) => !seen.includes(e.dataset.stop) && e.type !== 'radio').map((e) => e.outerHTML.slice(0, 120)),
-          [...reached],
-        );
-        if (missed.length) said.push(`${p}: Tab doesn't come to ${missed.length} of ${wanted}: ${missed.slice(0, 3).join(' ')}`);
+        if (!walked.has(kind)) said.push(...(await walk(page, cdp, p)));
+        walked.add(kind);
+        // The document is the same in other colours.
+        await page.emulateMedia({ colorScheme: 'dark' });
+        await drawn(page);
+        await accessible(page, `${p} (dark)`, { colours: true }).catch(note);
+        await page.setViewportSize({ width: 390, height: 844 });
+        await drawn(page);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (wide > 0) said.push(`${p} is ${wide} px wider than a phone`);
+        await accessible(page, `${p} on a phone`).catch(note);
       }
-      if (said.length) throw new Error(said.join('\n'));
     });
+    if (said.length) throw new Error(said.join('\n'));
   },
 
   async phone() {
-    const said = [];
     await withPage(
-      async (page, { go, expectError }) => {
-        expectError(/runs\/nothing-here/);
-        for (const [p, ready] of await places()) {
-          await go(p);
-          await ready?.(page);
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-          if (wide > 0) said.push(`${p} is ${wide} px wider than a phone`);
-          await accessible(page, `${p} on a phone`).catch((e) => said.push(e.message));
-        }
+      async (page, { go }) => {
+        await go('/');
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert(wide <= 0, `${wide} px wider than a phone`);
         await page.getByRole('button', { name: 'Menu' }).click();
-        await page.getByRole('link', { name: 'Runs' }).click();
+        await page.getByLabel('Main').getByRole('link', { name: 'Runs' }).click();
         await page.waitForURL(/\/runs$/);
         await accessible(page, 'a phone');
       },
       { width: 390, height: 844 },
     );
-    if (said.length) throw new Error(said.join('\n'));
   },
 
   async keyboard() {
@@ -608,7 +763,8 @@ export const checks = {
   },
 
   async reproduce() {
-    await withPage(async (page, { go }) => {
+    await withPage(async (page, { go, expectError }) => {
+      expectError(/404 .*\/verdict/); // the run has ended, its outputs aren't compared yet: asked again
       await go(`/runs/${runs.outer}/reproduce`);
       await page.getByRole('button', { name: 'Start the reproduction' }).click();
       await page.waitForURL((u) => /\/reproduce/.test(u.pathname) && !u.pathname.includes(runs.outer));
@@ -634,10 +790,6 @@ export const checks = {
       await page.getByRole('img', { name: 'Parallel coordinates' }).waitFor();
       await go(at('confusion'));
       await until(async () => (await page.locator('figure').filter({ hasText: 'cat' }).count()) === 2, 'a matrix of each run');
-      for (const view of ['tables', 'curves', 'scatter', 'parallel', 'confusion']) {
-        await go(at(view));
-        await accessible(page, `compare, ${view}`);
-      }
     });
   },
 

@@ -15,20 +15,23 @@ export RUNS WEB_SHOTS
 
 the_run() { json last.json 'd["id"]'; }
 test_expect 'runs of every kind' '
+	# Beside the others: one waits for its retry, one is long.
+	start failing sh -c "exec cairn run --json failing.yaml >failed.json"
+	start slow cairn run slow.yaml
 	cairn run --json shapes.yaml >last.json
 	first=$(the_run)
 	cairn run --json shapes.yaml -p lr=0.3 >last.json
 	other=$(the_run)
 	cairn run --json shapes.yaml >last.json
 	again=$(the_run)
-	test_code 1 cairn run --json failing.yaml >last.json
-	failed=$(the_run)
 	cairn run --json outer.yaml >last.json
 	outer=$(the_run)
 	cairn run --json ranks.yaml >last.json
 	ranks=$(the_run)
 	cairn tag "$first" baseline
-	start slow cairn run slow.yaml
+	wait_until 60 test -s failing.rc
+	test_is "$(cat failing.rc)" 1
+	failed=$(json failed.json "d[\"id\"]")
 	wait_until 30 grep -q "slow-" slow.out
 	slow=$(curl -s "$WEB_URL/api/v1/runs?pipeline=slow" | python3 -c "import json, sys; print(json.load(sys.stdin)[\"runs\"][0][\"id\"])")
 	printf "{\"first\": \"%s\", \"other\": \"%s\", \"again\": \"%s\", \"failed\": \"%s\", \"outer\": \"%s\", \"ranks\": \"%s\", \"slow\": \"%s\"}\n" \
@@ -47,6 +50,7 @@ test_expect 'the log of one rank, and what a regular expression finds in it' 'we
 test_expect 'curves of a task that still runs grow by themselves' 'web pages.mjs curves'
 test_expect 'what happens is shown as it happens, by one connection a browser; a question is answered' 'web pages.mjs live'
 test_expect 'how long a run still takes, from past runs, counted down' 'mkdir -p "$PWD/go" && GO=$PWD/go web pages.mjs left'
+test_expect 'a run of 10,000 tasks: folded, opened, live to its end, filtered, scrolled' 'mkdir -p "$PWD/go" && GO=$PWD/go web pages.mjs wide'
 test_expect 'a viewer sees what he may not do, and why' 'web pages.mjs viewer'
 test_expect 'artifacts of every kind, HTML in its sandbox' 'web pages.mjs artifacts'
 test_expect 'lineage folds, opens, goes both ways' 'web pages.mjs lineage'
@@ -63,11 +67,41 @@ test_expect 'home: what needs attention, what runs, what comes' 'web pages.mjs h
 test_expect 'the audit log has what was done' 'web pages.mjs audit'
 test_expect 'the calendar: what is planned, and runs behind what was' 'web pages.mjs calendar'
 test_expect 'a backfill: its times are shown first, and each fires once' 'web pages.mjs backfill'
+test_expect 'the calendar says what was missed and skipped, what waits, and what is tried again' '
+	mkdir states
+	cd states
+	echo "# project" >cairn.yaml
+	cp "$SRC"/tests/web/states/*.yaml .
+	serve states
+	test_is "$(stop states TERM)" 0
+	# As if that server had last looked five hours ago.
+	python3 -c "import sqlite3; d = sqlite3.connect(\".cairn/cairn.db\"); d.execute(\"UPDATE schedule SET seen_ns = seen_ns - 5 * 3600000000000 WHERE name = ?\", (\"misses\",)); d.commit()"
+	serve_forget states
+	serve states
+	WEB_URL=$(serve_url states)
+	fire() { curl -f -s -X POST -H "Authorization: Bearer $SERVE_TOKEN" "$WEB_URL/api/v1/schedules/$1/trigger"; }
+	fire tries
+	fire waits
+	fire waits
+	WEB_URL=$WEB_URL web pages.mjs states
+	touch "$HOME/states-go"
+	stop states TERM
+'
+test_expect 'a page that is left open holds no more after thousands of events' 'web pages.mjs left_open'
 test_expect 'who is signed out elsewhere is asked to sign in' 'web pages.mjs session_ends'
 test_expect 'the keyboard alone' 'web pages.mjs keyboard'
-test_expect 'by Tab alone through the accessibility tree of every page' 'web pages.mjs walk'
-test_expect 'a phone: nothing is wider, axe finds nothing' 'web pages.mjs phone'
+test_expect 'every page: axe finds nothing, light, dark and on a phone, where nothing is wider; by Tab alone through its accessibility tree' 'web pages.mjs places'
+test_expect 'the menu of a phone' 'web pages.mjs phone'
 test_expect 'sign in, sign out' 'web pages.mjs sign_in'
 test_expect 'pages look as they did' 'web looks.mjs looks'
-test_expect 'axe finds nothing, in light and in dark' 'web pages.mjs accessible'
+# Last: its runs would be the newest of every page.
+test_expect 'all that match are selected, also those that the list has not read' '
+	start bulk1 cairn run bulk.yaml -p n=1
+	start bulk2 cairn run bulk.yaml -p n=2
+	running() { curl -s "$WEB_URL/api/v1/runs?pipeline=bulk&state=running" | python3 -c "import json, sys; print(len(json.load(sys.stdin)[\"runs\"]))"; }
+	both() { test "$(running)" = 2; }
+	wait_until 60 both
+	python3 "$SRC/tests/web/recorded.py" .cairn/cairn.db ended bulk 300
+	web pages.mjs bulk
+'
 test_done
