@@ -2,8 +2,8 @@
 # Steps over nodes that come and go, on a real cluster, with PyTorch's torchrun: pods without a place, pods that are deleted and evicted, an engine that is killed.
 . "$(dirname "$0")/../../lib.sh"
 . "$SRC/tests/cluster/cluster.sh"
-# Beside other tests it takes ten minutes; and the first node may be the one that finds no place (docs/guide/kubernetes.md), which ends it.
-[ "${CAIRN_TEST_FULL:-0}" != 0 ] || test_skip_all 'takes ten minutes: tests/run --full'
+# Beside other tests it takes six minutes and more.
+[ "${CAIRN_TEST_FULL:-0}" != 0 ] || test_skip_all 'takes six minutes: tests/run --full'
 [ -x "$(dirname "$CAIRN")/cairn-launch" ] || test_skip_all 'no cairn-launch: libjansson.a was not there when it was built'
 lacks=$(cluster_do "$SRC/tests/cluster/images/torch_image" --check)
 [ -z "$lacks" ] || test_skip_all "$lacks"
@@ -46,7 +46,7 @@ go() {
 	cluster_inside sh -c 'for p in $(pgrep -f "^/usr/bin/python3 train.py"); do
 		if [ -n "$(tr "\0" "\n" </proc/$p/environ 2>/dev/null | sed -n "/^RANK=0\$/p")" ]; then touch /proc/$p/cwd/go; fi; done'
 }
-whole() { cairn get train/model -o model && test_grep '^([0-9]+) \[\1, \1, \1, \1, \1, \1, \1, \1\]$' model; }
+whole() { cairn get --replace train/model -o model && test_grep '^([0-9]+) \[\1, \1, \1, \1, \1, \1, \1, \1\]$' model; }
 
 test_expect 'it begins with two of three nodes; others come, one is lost and replaced, the engine is killed: one attempt' '
 	slots 2
