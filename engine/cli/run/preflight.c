@@ -178,12 +178,12 @@ static void check_kind(struct preflight *h, const struct step *s)
 {
 	const struct kube_profile p = { .placement = h->config->kubernetes.placement,
 					.store_account = h->config->kubernetes.store.account };
-	const struct runner_attempt a = { .on.placement_json = s->place.json,
-					  .on.gang.nodes = s->distributed.nodes,
-					  .on.gang.min_nodes = s->distributed.min_nodes };
+	const struct runner_attempt a = { .on.placement_json = s->machine->place.json,
+					  .on.gang.nodes = s->machine->distributed.nodes,
+					  .on.gang.min_nodes = s->machine->distributed.min_nodes };
 	struct err err = { 0 };
 
-	if (!s->place.json || kube_job_check_kind(&p, &a, &err) == 0)
+	if (!s->machine->place.json || kube_job_check_kind(&p, &a, &err) == 0)
 		return;
 	if (h->local)
 		diag_warning(h->diags, s->pos.file, s->pos.line, s->pos.col,
