@@ -6,12 +6,13 @@
  * until it is over, because a Job in JOB_MAKING is neither freed nor reported. Objects that may
  * have been freed meanwhile are found again by id.
  *
- * The steps of make(): publish the specification in the store, create what the object needs before
- * (kind.h, `base`), create the Job, create a gang's Services and NetworkPolicy. Every step can be
- * repeated: names come from the attempt, so AlreadyExists leads to adopt(), which takes only a Job
- * with our owner annotation. made() handles the outcome: the Job exists, is retried later with
- * doubling pauses (pause_making()), or is given up. reconcile.c limits how long a refusal may go
- * on; there is no limit for a server that doesn't answer.
+ * The steps of make(): publish the specification in the store, see that the server knows images as
+ * volumes if the object has some, create what it needs before (kind.h, `base`), create the Job,
+ * create a gang's Services and NetworkPolicy. Every step can be repeated: names come from the
+ * attempt, so AlreadyExists leads to adopt(), which takes only a Job with our owner annotation.
+ * made() handles the outcome: the Job exists, is retried later with doubling pauses
+ * (pause_making()), or is given up. reconcile.c limits how long a refusal may go on; there is no
+ * limit for a server that doesn't answer.
  *
  * Deletions name the uid, so that a later Job of the same name is safe. "Not found" is success.
  * runner_sweep() and kube_delete_run() block their caller.
@@ -165,12 +166,60 @@ static int make_object(struct making *m, const json_t *object, const char *resou
 	return m->err.code == ERR_EXISTS ? adopt(m, resource) : put_off(m);
 }
 
+/* Volumes that are images, in any template of the object. */
+static size_t count_images(const json_t *o)
+{
+	json_t *v, *image = json_object_get(o, "image");
+	size_t n = json_object_get(image, "reference") != NULL, i;
+	const char *key;
+
+	json_object_foreach((json_t *)o, key, v) n += count_images(v);
+	json_array_foreach((json_t *)o, i, v) n += count_images(v);
+	return n;
+}
+
+/* A server without the feature takes the object and leaves out such volumes and their mounts: the
+ * program would run without its input. So it is asked first, and makes nothing. */
+static int check_images(struct making *m, const json_t *object)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "POST", .body = object, .repeatable = true };
+	size_t n = count_images(object), kept;
+	int r;
+
+	if (n == 0)
+		return 0;
+	add_path(&path, m->kind, m->k->o.profile->namespace_, NULL);
+	str_add(&path, "?dryRun=All");
+	call.path = path.s;
+	r = kube_do(m->k->client, &call, &m->err);
+	kept = r == 0 ? count_images(call.json) : n;
+	m->answered = call.status != 0;
+	call.path = NULL;
+	call.body = NULL;
+	kube_call_deinit(&call);
+	if (r < 0 && m->err.code == ERR_EXISTS) { /* it will be adopted */
+		m->err = (struct err){ 0 };
+		return 0;
+	}
+	if (r < 0)
+		return put_off(m);
+	if (kept == n)
+		return 0;
+	return err_set(&m->err, ERR_INVALID,
+		       "an input of the step is an image, and this cluster doesn't mount images as "
+		       "volumes: Kubernetes 1.35 does, or 1.31 with the feature gate ImageVolume. "
+		       "Put the data into a claim or a bucket instead");
+}
+
 static int make_job(struct making *m, const struct kube_job *j)
 {
 	_cleanup_(json_decrefp) json_t *base = NULL, *object = NULL;
 
 	m->outcome = WRONG;
 	if (kube_base_object(j, &base, &m->err) < 0 || kube_job_object(j, &object, &m->err) < 0)
+		return -1;
+	if (check_images(m, object) < 0)
 		return -1;
 	if (base && make_object(m, base, m->kind->base_resource) < 0)
 		return -1;

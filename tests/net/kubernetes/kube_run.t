@@ -1118,6 +1118,22 @@ test_expect '--dry-run=server of a TrainJob: that its operator misses what a dry
 	test_lines 0 api/made
 '
 
+test_expect 'a cluster that would leave out an input that is an image: said, and nothing is made' '
+	fresh
+	one image "s/^steps:/inputs: {d: {image: \"registry.test\/data@sha256:$digest\"}}\nsteps:/; s/^    retry/    inputs: {d: \"\${{ inputs.d }}\"}\n    retry/"
+	echo no >api/images
+	test_code 1 run -q image.yaml 2>err
+	test_grep "an input of the step is an image, and this cluster doesn.t mount images as volumes: Kubernetes 1.35 does" err
+	test_lines 0 api/made
+	rm api/images
+	wc -l <api/log >mark
+	run -q image.yaml 2>err || : # it is made; what its program finds is not played here
+	test_lines 1 api/made
+	tail -n +"$(($(cat mark) + 1))" api/log | grep "\"POST\"" >new
+	test_is "$(grep -c dryRun new)" 1
+	test_is "$(grep -c -v dryRun new)" 1
+'
+
 test_expect '--cache read-only is refused before anything is made' '
 	fresh
 	one readonly

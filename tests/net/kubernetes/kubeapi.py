@@ -22,7 +22,7 @@ DIR/faults, read at each request: JSON objects a line, each {"match": "METHOD PA
     {"match": "LIST PATH-GLOB", "do": "same-page"}  each page says that the list goes on where it goes on always
     {"match": "CREATED PATH-GLOB", "do": "reset"}   a POST has made its object, and the connection ends without an answer
 --cluster STORE: Jobs get pods that run, and end as DIR/plays says (kube_cluster.py).
-DIR/minor: the minor version that it says; DIR/arrays: "no": no Job may have a limit of each index; DIR/denied: rights that the account lacks ("create jobs,get pods/log").
+DIR/minor: the minor version that it says; DIR/arrays: "no": no Job may have a limit of each index; DIR/images: "no": volumes that are images are left out; DIR/denied: rights that the account lacks ("create jobs,get pods/log").
 POST /_forget: all versions so far are forgotten. POST /_end: watches end. POST /_bookmark: watches get one now.
 GET /_clients: how many connections it has that aren't a watch or a log; one is the asker's. What a client sent before it was killed
 is served before its connection is gone.
@@ -172,7 +172,11 @@ class Handler(BaseHTTPRequestHandler):
         if query.get("dryRun") == "All":
             if "backoffLimitPerIndex" in json.loads(body)["spec"] and self.setting("arrays", "yes") == "no":
                 return self.refuse(422, "Invalid", "spec.podFailurePolicy.rules[0].action: Invalid value: FailIndex: requires the backoffLimitPerIndex to be set")
-            return self.answer(201, json.loads(body))
+            made = json.loads(body)
+            if self.setting("images", "yes") == "no":  # as a server does whose gate ImageVolume is off
+                spec = made["spec"]["template"]["spec"]
+                spec["volumes"] = [v for v in spec["volumes"] if "image" not in v]
+            return self.answer(201, made)
         self.resource(url.path, query, body)
         return self.let_go()
 
