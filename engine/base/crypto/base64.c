@@ -64,6 +64,8 @@ int base64_decode(struct str *out, const char *text, size_t n, struct err *err)
 	}
 	if ((digits + pads) % 4 || pads > 2)
 		return err_set(err, ERR_INVALID, "base64 that is cut short");
+	if (v & (digits % 4 == 3 ? 3 : digits % 4 == 2 ? 15 : 0))
+		return err_set(err, ERR_INVALID, "base64 with bits behind its last byte");
 	if (digits % 4)
 		str_addn(out, (char[]){ (char)(v >> (digits % 4 == 3 ? 10 : 4)), (char)(v >> 2) },
 			 digits % 4 - 1);

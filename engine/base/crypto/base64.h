@@ -8,8 +8,9 @@
 
 void base64_add(struct str *out, const void *bytes, size_t n);
 void base64_add_url(struct str *out, const void *bytes, size_t n);
-/* Standard alphabet, with padding; line breaks and spaces are allowed. ERR_INVALID; the message
- * doesn't quote the text. */
+/* Standard alphabet, with padding; line breaks and spaces are allowed, bits behind the last byte
+ * are not (so that no other digits mean the same bytes). ERR_INVALID; the message doesn't quote the
+ * text. */
 int base64_decode(struct str *out, const char *text, size_t n, struct err *err);
 
 #endif

@@ -14,6 +14,7 @@ static const struct {
 	{ "Z", NULL },     { "Zg", NULL },         { "Zg=", NULL },
 	{ "Zg===", NULL }, { "=", NULL },          { "====", NULL },
 	{ "Zm9v=", NULL }, { "Zg==Zg==", NULL },   { "Zm-v", NULL },
+	{ "Zh==", NULL },  { "Zm9=", NULL },       { "Zv==", NULL },
 };
 
 static void known_texts(void **state)
