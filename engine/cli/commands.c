@@ -75,7 +75,7 @@ static const struct cli_command store_commands[] = {
 	{ "pull", "fetch runs from the shared store", "[RUN...]", 0, CLI_ANY,
 	  "Fetches runs and everything that they name, so that you can use them offline. RUN is a "
 	  "run of this project, or the hash (or a prefix of it) of any run in the shared store. "
-	  "Without RUN, fetches everything in the shared store.",
+	  "Without RUN, fetches all runs, results and tags of the shared store.",
 	  OPTIONS(OPT_STORE), .json = "cairn.store-pull/1",
 	  EXIT_CODES({ 0, "all of it is here" }, { 1, "something is missing in the shared store" }),
 	  EXAMPLES({ "cairn store pull 1f0c9b", "a colleague's run" }), .complete = COMPLETE_RUN,

@@ -147,14 +147,15 @@ static void closure_init(struct closure *c)
 		c->seen[space] = digest_set_new();
 }
 
-static int find_closure(struct closure *c, const struct tier_wanted *w, struct err *err)
+/* The manifests, and the records of their keys. */
+static int find_records(struct closure *c, const struct tier_wanted *w, struct err *err)
 {
 	c->names = w->names;
 	closure_init(c);
 	for (size_t i = 0; i < w->n_manifests; i++)
 		if (add_manifest(c, &w->manifests[i], err) < 0)
 			return -1;
-	return add_records(c, err) < 0 ? -1 : add_trees(c, err);
+	return add_records(c, err);
 }
 
 static void closure_deinit(struct closure *c)
@@ -195,9 +196,9 @@ int transfer_each_named(struct store *s, const struct transfer_named *named, tra
 	return r;
 }
 
-/* Everything. */
+/* Batches. */
 
-struct everything {
+struct mover {
 	enum store_space space;
 	VEC(struct remote_object) batch;
 	int (*move)(void *arg, struct remote_object *v, size_t n, struct err *err);
@@ -205,7 +206,7 @@ struct everything {
 	struct err *err;
 };
 
-static int flush(struct everything *e)
+static int flush(struct mover *e)
 {
 	int r = e->batch.n ? e->move(e->arg, e->batch.v, e->batch.n, e->err) : 0;
 
@@ -213,7 +214,7 @@ static int flush(struct everything *e)
 	return r;
 }
 
-static int add_to_batch(struct everything *e, const struct remote_object *o)
+static int add_to_batch(struct mover *e, const struct remote_object *o)
 {
 	VEC_PUSH(&e->batch, *o);
 	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
@@ -221,21 +222,21 @@ static int add_to_batch(struct everything *e, const struct remote_object *o)
 
 static int take_listed(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
 {
-	struct everything *e = arg;
+	struct mover *e = arg;
 
 	return add_to_batch(
 		e, &(struct remote_object){ .space = e->space, .name = *name, .size = size });
 }
 
-/* Moves all contents before the first record, because records must not become visible before what
- * they name. */
-static int move_everything(struct everything *e, struct store *local, struct remote *remote,
-			   struct err *err)
+/* Moves what is listed from a space on: contents before the first record, because a pushed record
+ * must not become visible before what it names. */
+static int move_listed(struct mover *e, enum store_space from, struct store *local,
+		       struct remote *remote, struct err *err)
 {
 	int r = 0;
 
 	e->err = err;
-	for (int space = 0; space < STORE_SPACES && r == 0; space++) {
+	for (int space = from; space < STORE_SPACES && r == 0; space++) {
 		e->space = (enum store_space)space;
 		r = local ? store_list(local, e->space, take_listed, e, err)
 			  : remote_list(remote, e->space, take_listed, e, err);
@@ -246,7 +247,7 @@ static int move_everything(struct everything *e, struct store *local, struct rem
 	return r;
 }
 
-static int move_closure(struct everything *e, const struct closure *c, struct err *err)
+static int move_closure(struct mover *e, const struct closure *c, struct err *err)
 {
 	int r = 0;
 
@@ -280,9 +281,8 @@ struct push {
 	bool lacking; /* some content to send is in neither place */
 };
 
-/* Adds an unsent record and what it names. A record that is gone (collected, damaged) is
- * skipped. */
-static int add_unsent(struct closure *c, const struct unsent_record *u, struct err *err)
+/* Adds a record and what it names. A record that is gone (collected, damaged) is skipped. */
+static int add_named(struct closure *c, const struct unsent_record *u, struct err *err)
 {
 	const struct closure_sink sink = { add_content, NULL, c };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -339,7 +339,7 @@ static int is_whole(struct push *p, const struct remote_object *o, bool *ret, st
 	int r;
 
 	closure_init(&c);
-	*ret = add_unsent(&c, &u, NULL) == 0 && c.objects[o->space].v.n > 0;
+	*ret = add_named(&c, &u, NULL) == 0 && c.objects[o->space].v.n > 0;
 	r = add_trees(&c, err);
 	*ret &= !c.unread;
 	if (r == 0 && !*ret)
@@ -425,10 +425,10 @@ static int find_unsent(struct closure *c, const struct outgoing *outgoing, struc
 		struct err e = { 0 };
 
 		/* A record that can't be read now fails the call, to be retried later. */
-		if (add_unsent(c, &outgoing->unsent[i], &e) < 0 && !is_gone(&e))
+		if (add_named(c, &outgoing->unsent[i], &e) < 0 && !is_gone(&e))
 			return err_pass(err, &e);
 	}
-	return add_records(c, err) < 0 ? -1 : add_trees(c, err);
+	return add_records(c, err);
 }
 
 static int push_once(struct store *s, const struct outgoing *outgoing, struct remote_sent *ret,
@@ -439,15 +439,17 @@ static int push_once(struct store *s, const struct outgoing *outgoing, struct re
 			  .sent = ret,
 			  .names = outgoing->wanted.names,
 			  .tier = s };
-	struct everything all = { .move = send_batch, .arg = &p };
+	struct mover all = { .move = send_batch, .arg = &p };
 	struct closure c = { .s = p.local, .names = p.names };
 	int r;
 
 	*ret = (struct remote_sent){ 0 };
 	if (outgoing->n_unsent == 0 && outgoing->wanted.n_manifests == 0)
-		return move_everything(&all, p.local, NULL, err);
+		return move_listed(&all, STORE_BLOB, p.local, NULL, err);
 	r = outgoing->n_unsent ? find_unsent(&c, outgoing, err)
-			       : find_closure(&c, &outgoing->wanted, err);
+			       : find_records(&c, &outgoing->wanted, err);
+	if (r == 0)
+		r = add_trees(&c, err);
 	p.closed = !c.unread; /* members of an evicted listing weren't checked */
 	if (r == 0)
 		r = move_closure(&all, &c, err);
@@ -504,139 +506,121 @@ int tier_send_unsent(struct store *s, const struct closure_names *names, struct 
 /* Pull. */
 
 struct pull {
-	struct store *local;
+	struct store *tier, *local;
 	struct remote *remote;
 	struct tier_pulled *pulled;
-	struct digest_set *not_had[2]; /* by space: contents that couldn't be fetched; or NULL */
+	VEC(struct unsent_record) records; /* all that the bucket lists */
 };
+
+/* Sets `there` of each; changes their order. */
+static int fetch_absent(struct pull *p, struct remote_object *v, size_t n, struct err *err)
+{
+	size_t m = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct remote_object o = v[i];
+
+		if (store_has_object(p->local, o.space, &o.name, o.size, &o.there, err) < 0)
+			return -1;
+		v[i] = v[m];
+		v[o.there ? i : m++] = o;
+	}
+	if (m && remote_fetch(p->remote, p->local, v, m, err) < 0)
+		return -1;
+	for (size_t i = 0; i < m; i++)
+		p->pulled->fetched += v[i].there;
+	return 0;
+}
 
 static int fetch_batch(void *arg, struct remote_object *v, size_t n, struct err *err)
 {
 	struct pull *p = arg;
-	size_t m = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		if (store_has_object(p->local, v[i].space, &v[i].name, v[i].size, &v[i].there,
-				     err) < 0)
-			return -1;
-		if (!v[i].there)
-			v[m++] = v[i];
-	}
-	p->pulled->objects += n;
-	if (m && remote_fetch(p->remote, p->local, v, m, err) < 0)
+	if (fetch_absent(p, v, n, err) < 0)
 		return -1;
-	for (size_t i = 0; i < m; i++) {
-		p->pulled->fetched += v[i].there;
+	p->pulled->objects += n;
+	for (size_t i = 0; i < n; i++)
 		p->pulled->missing += !v[i].there;
-		if (!v[i].there && v[i].space <= STORE_TREE && p->not_had[v[i].space])
-			digest_set_add(p->not_had[v[i].space], &v[i].name);
-	}
 	return 0;
 }
-
-/* What the bucket's records name. Listed objects were already fetched; only this shows content that
- * records need but the bucket doesn't list. */
-struct named {
-	struct pull *pull;
-	VEC(struct digest) manifests, actions;
-	VEC(struct content_id) contents;
-	uint64_t missing;
-	struct err *err;
-};
 
 /* For separate objects the listing has only the stored size. */
 static int fetch_listed(void *arg, struct remote_object *v, size_t n, struct err *err)
 {
-	struct named *named = arg;
+	struct pull *p = arg;
 
 	for (size_t i = 0; i < n; i++) {
+		const struct unsent_record rec = { .space = v[i].space, .name = v[i].name };
+
 		v[i].size = UINT64_MAX;
-		if (v[i].space == STORE_RUN)
-			VEC_PUSH(&named->manifests, v[i].name);
-		else if (v[i].space == STORE_ACTION)
-			VEC_PUSH(&named->actions, v[i].name);
+		VEC_PUSH(&p->records, rec);
 	}
-	return fetch_batch(named->pull, v, n, err);
+	return fetch_absent(p, v, n, err);
 }
 
-static int note_content(void *arg, const struct content_id *id)
+/* All records that the bucket lists, with what they name. Contents aren't listed: of a dead run a
+ * pack may still have the listing of a tree, whose members are gone, because others need the pack.
+ */
+static int find_everything(struct pull *p, struct closure *c, const struct closure_names *names,
+			   struct err *err)
 {
-	struct named *n = arg;
+	struct mover all = { .move = fetch_listed, .arg = p };
 
-	VEC_PUSH(&n->contents, *id);
-	return 0;
-}
-
-/* An absent record was already counted as missing. A record that can't be read now may name more,
- * so that is an error. */
-static int name_contents(struct named *n, const struct digest *action, struct err *err)
-{
-	const struct closure_sink sink = { note_content, NULL, n };
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct action_record a;
-	struct err e = { 0 };
-
-	if (store_get(n->pull->local, STORE_ACTION, action, ACTION_RECORD_MAX, &bytes, &e) < 0 ||
-	    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, &e) < 0)
-		return is_gone(&e) ? 0 : err_set(err, e.code, "reading a record: %s", e.msg);
-	return closure_of_action(&a, &sink);
-}
-
-static int count_missing(void *arg, enum store_space space, const struct digest *name,
-			 uint64_t size)
-{
-	struct named *n = arg;
-	bool here = false;
-
-	if (store_has_object(n->pull->local, space, name, size, &here, n->err) < 0)
+	c->names = names;
+	closure_init(c);
+	if (move_listed(&all, STORE_ACTION, NULL, p->remote, err) < 0)
 		return -1;
-	n->missing += !here && !digest_set_has(n->pull->not_had[space], name);
+	for (size_t i = 0; i < p->records.n; i++) {
+		const struct unsent_record *rec = &p->records.v[i];
+		struct err e = { 0 };
+
+		if (add_named(c, rec, &e) < 0 && !is_gone(&e))
+			return err_pass(err, &e);
+		add_object(c, rec->space, &rec->name, UINT64_MAX); /* also one that is damaged */
+	}
 	return 0;
 }
 
-static int count_named(struct named *n, const struct closure_names *names, struct err *err)
+/* Level by level, since only a tree that is here tells its members. */
+static int fetch_trees(struct pull *p, struct closure *c, struct err *err)
 {
-	struct transfer_named what = { .names = names };
+	const struct closure_sink sink = { add_content, NULL, c };
 
-	n->err = err;
-	for (size_t i = 0; i < n->actions.n; i++)
-		if (name_contents(n, &n->actions.v[i], err) < 0)
+	while (c->trees.n) {
+		closure_trees level = { 0 };
+		VEC(struct remote_object) v = { 0 };
+		int r;
+
+		while (c->trees.n && level.n < BATCH_MAX) {
+			const struct content_id id = c->trees.v[--c->trees.n];
+			const struct remote_object o = { .space = STORE_TREE,
+							 .name = id.digest,
+							 .size = id.size_bytes };
+
+			VEC_PUSH(&level, id);
+			VEC_PUSH(&v, o);
+		}
+		r = fetch_batch(p, v.v, v.n, err);
+		if (r == 0)
+			r = closure_of_trees(p->local, &level, &sink, note_unread, err);
+		VEC_FREE(&v);
+		VEC_FREE(&level);
+		if (r < 0)
 			return -1;
-	what.manifests = n->manifests.v;
-	what.n_manifests = n->manifests.n;
-	what.contents = n->contents.v;
-	what.n_contents = n->contents.n;
-	return transfer_each_named(n->pull->local, &what, count_missing, n, err);
-}
-
-static int pull_everything(struct pull *p, const struct closure_names *names, struct err *err)
-{
-	struct named n = { .pull = p };
-	struct everything all = { .move = fetch_listed, .arg = &n };
-	int r;
-
-	p->not_had[STORE_BLOB] = digest_set_new();
-	p->not_had[STORE_TREE] = digest_set_new();
-	r = move_everything(&all, NULL, p->remote, err);
-	if (r == 0)
-		r = count_named(&n, names, err);
-	p->pulled->objects += n.missing;
-	p->pulled->missing += n.missing;
-	digest_set_free(p->not_had[STORE_BLOB]);
-	digest_set_free(p->not_had[STORE_TREE]);
-	VEC_FREE(&n.manifests);
-	VEC_FREE(&n.actions);
-	VEC_FREE(&n.contents);
-	return r;
+	}
+	c->objects[STORE_TREE].v.n = 0;
+	return 0;
 }
 
 int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret,
 	      struct err *err)
 {
-	struct pull p = { .local = tier_local(s), .remote = tier_remote(s), .pulled = ret };
-	struct everything all = { .move = fetch_batch, .arg = &p };
+	struct pull p = {
+		.tier = s, .local = tier_local(s), .remote = tier_remote(s), .pulled = ret
+	};
+	struct mover all = { .move = fetch_batch, .arg = &p };
 	struct closure c = { .s = s };
+	uint64_t failures;
 	int r;
 
 	*ret = (struct tier_pulled){ 0 };
@@ -647,13 +631,15 @@ int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *
 			       s->uri);
 	if (remote_attach(p.remote, err) < 0)
 		return -1;
-	if (w->n_manifests == 0)
-		r = pull_everything(&p, w->names, err);
-	else {
-		r = find_closure(&c, w, err);
-		if (r == 0)
-			r = move_closure(&all, &c, err);
-		closure_deinit(&c);
-	}
+	failures = tier_failures(s);
+	r = w->n_manifests ? find_records(&c, w, err) : find_everything(&p, &c, w->names, err);
+	if (r == 0) /* a record that couldn't be read named nothing */
+		r = tier_failed_since(s, failures, err);
+	if (r == 0)
+		r = fetch_trees(&p, &c, err);
+	if (r == 0)
+		r = move_closure(&all, &c, err);
+	closure_deinit(&c);
+	VEC_FREE(&p.records);
 	return r == 0 ? p.local->ops->sync(p.local, err) : r;
 }

@@ -226,13 +226,28 @@ static void test_large_blobs_go_into_their_place(void **state)
 	store_free(b);
 }
 
+/* A listing that no record names and whose member is gone, as a collection leaves it in a pack that
+ * others need. */
+static struct content_id put_dead_listing(struct store *s)
+{
+	struct content_id id = team_put_dir(s, "dead", 2), member;
+	struct tree *t = NULL;
+
+	assert_int_equal(tree_load(s, &id, &t, NULL), 0);
+	member = tree_at(t, 0)->id;
+	assert_int_equal(store_delete(s, content_space(&member), &member.digest, NULL), 0);
+	tree_free(t);
+	return id;
+}
+
 static void test_push_and_pull_of_runs(void **state)
 {
 	struct store *plain = team_machine("a", STORE_OFF), *a,
 		     *b; /* was used for itself before the team shared a store */
 	struct content_id one = team_put_dir(plain, "one", 30),
-			  two = team_put_dir(plain, "two", 30), got;
+			  two = team_put_dir(plain, "two", 30), dead, got;
 	struct digest runs[2];
+	bool here;
 	struct remote_sent sent;
 	struct tier_pulled pulled;
 	struct err err = { 0 };
@@ -241,6 +256,7 @@ static void test_push_and_pull_of_runs(void **state)
 	team_publish(plain, 2, &two);
 	runs[0] = team_put_manifest(plain, 1, &one);
 	runs[1] = team_put_manifest(plain, 2, &two);
+	dead = put_dead_listing(plain);
 	store_free(plain);
 
 	a = team_machine("a", STORE_READ_WRITE);
@@ -275,8 +291,11 @@ static void test_push_and_pull_of_runs(void **state)
 	b = team_machine("c", STORE_READ_WRITE);
 	ok(tier_pull(b, &(struct tier_wanted){ .names = &team_names }, &pulled, &err), &err);
 	assert_int_equal(pulled.missing, 0);
+	assert_int_equal(pulled.objects, pulled.fetched);
 	store_free(b);
 	b = team_machine("c", STORE_OFF);
+	ok(store_has_object(b, STORE_TREE, &dead.digest, UINT64_MAX, &here, &err), &err);
+	assert_false(here);
 	ok(content_verify(b, &one, &err), &err);
 	ok(content_verify(b, &two, &err), &err);
 	assert_int_equal(store_verify(b, &team_names, NULL, NULL, NULL, &err), 0);
