@@ -214,9 +214,10 @@ bool links_fit(const struct runner_attempt *a)
 {
 	for (size_t i = 0; i < a->n_outputs; i++) {
 		const char *path = a->outputs[i].path;
+		bool is_dir = a->outputs[i].is_dir;
 
-		if (!strchr(path, '/') && !str_eq(path, a->series_path) &&
-		    (!a->outputs[i].is_dir || str_eq(path, ".")))
+		if (!strchr(path, '/') &&
+		    (is_dir ? str_eq(path, ".") : !str_eq(path, a->series_path)))
 			return false;
 	}
 	return true;

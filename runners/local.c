@@ -48,7 +48,7 @@
 #include "runners/mounts.h"
 #include "runners/redact.h"
 #include "runners/sandbox.h"
-#include "runners/series.h"
+#include "runners/series/series.h"
 #include "runners/workspace.h"
 
 #define METRICS_MAX_BYTES (1 * MIB)

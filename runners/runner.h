@@ -111,8 +111,8 @@ struct runner_attempt {
 	const struct runner_output *outputs;
 	size_t n_outputs;
 	const char *metrics_path; /* file to read after exit 0, or NULL */
-	const char *series_path;  /* file to which the program appends one JSON object of numbers a
-				     line while it runs, or NULL: reported by `metric` */
+	const char *series_path;  /* what series_poll() (series/series.h) reads while the program
+				     runs, reported by `metric`; or NULL */
 	/* Directory that is kept per key, or NULL. It appears at this path with what earlier
 	 * attempts of the key left there. It outlives this attempt, however that ends, until
 	 * drop_checkpoint(). */
@@ -153,8 +153,8 @@ struct runner_result {
 struct runner_events {
 	void (*started)(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
 	/* The newest numbers of a series, at most once a second; before them the SERIES_STEP
-	 * (series.h) where they belong. They are for people, and stop bad trials of a sweep; they
-	 * aren't recorded. May be NULL. */
+	 * (series/series.h) where they belong. They are for people, and stop bad trials of a sweep;
+	 * they aren't recorded. May be NULL. */
 	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
 	/* Whether somebody looks at this attempt's series now: a runner whose programs write it on
 	 * another machine asks before it fetches points. Cheap. May be NULL: nobody does. */

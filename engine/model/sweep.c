@@ -330,7 +330,8 @@ static void read_early_stop(struct loader *l, const struct yaml_node *n, const s
 		doc_error(
 			d, n,
 			"`early_stop` looks at metrics over time while they are written, and step "
-			"`%s` has no such `series`: name a file of JSON lines or CSV",
+			"`%s` has no `series`: name a file of JSON lines or CSV, or a directory of "
+			"event files",
 			step->name);
 	else if (step && (step->tasks->matrix.n_axes || step->tasks->matrix.n_include ||
 			  step->tasks->each || step->tasks->repeat))

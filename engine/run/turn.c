@@ -32,7 +32,7 @@
 #include "run/task/secret.h"
 #include "run/view/live.h"
 #include "run/view/watched.h"
-#include "runners/series.h"
+#include "runners/series/series.h"
 
 /* Parked tasks that one turn tries, when the first ones don't fit. */
 #define LOOK_AHEAD 64

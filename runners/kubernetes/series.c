@@ -10,7 +10,7 @@
  * A worker owns the question and what it found in the answer. asked() finds the bundle and its
  * members again by id, because they may be gone.
  */
-#include "runners/series.h"
+#include "runners/series/series.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/text/text.h"
@@ -18,8 +18,9 @@
 
 #define SERIES_EVERY_NS (10 * NS_PER_S)
 #define NEWEST_LINES    4
-#define NEWEST_BYTES    (8 * KIB)
-/* A sidecar prints a line in ten seconds: a day, or as much as 24 numbers a line leave of it. */
+#define NEWEST_BYTES    (16 * KIB)
+/* A sidecar prints a line in ten seconds: a day, or as much as 24 numbers a line leave of it. Of a
+ * directory of event files it is a line a step that has something new. */
 #define HISTORY_LINES 8640
 #define HISTORY_BYTES (8 * MIB)
 

@@ -10,6 +10,7 @@
  *
  * Invariant: the same series gives the same bytes. What it doesn't do: read series (series.c).
  */
+#include "runners/series/tensorboard.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

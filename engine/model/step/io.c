@@ -425,7 +425,6 @@ void step_read_series(struct reader *r, const struct yaml_node *n)
 	r->b->series_pos = doc_pos(r->d, n);
 }
 
-/* Event files are read only when the step has ended. */
 void step_finish_series(struct build *b)
 {
 	struct step *s = b->s;
@@ -444,7 +443,7 @@ void step_finish_series(struct build *b)
 				"its `series`");
 	if (step_has_ranks(s))
 		b->parts->measured.series = STEP_SERIES_PATH;
-	else if (!b->series_is_dir)
+	else
 		b->parts->measured.series = b->series;
 }
 

@@ -4,7 +4,8 @@
  * writes them (steps/train/series.c); any other file is CSV with a header. The place on the x axis
  * is `step`, else `epoch`; a line without one is an error, and text is skipped. `wall_time`, in
  * seconds, is no metric but the time of the line's points. A directory has TensorBoard's event
- * files: their tags are names of metrics, behind the path of their directory (tensorboard.c).
+ * files: their tags are names of metrics, behind the path of their directory
+ * (runners/series/tensorboard.h).
  *
  * Invariants: all of it is hostile input, bounded by SERIES_MAX_BYTES, SERIES_MAX_COLUMNS and the
  * parsers. A metric's points are in the order of the file, those of event files sorted by step.
@@ -18,6 +19,7 @@
 #include "base/map.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "runners/series/tensorboard.h"
 #include "storage/content/content.h"
 
 #define SERIES_MAX_COLUMNS 1000 /* of a CSV */
@@ -245,6 +247,7 @@ static void add_growing(struct growing *g, int dir_fd, const char *name, const c
 		_cleanup_(fd_closep) int fd = -1;
 		struct event_target t = { g->columns, prefix };
 		struct stat st;
+		size_t end;
 
 		g->entries--;
 		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -259,7 +262,7 @@ static void add_growing(struct growing *g, int dir_fd, const char *name, const c
 		g->bytes -= (uint64_t)st.st_size;
 		str_reserve(&bytes, (size_t)st.st_size);
 		bytes.len = (size_t)MAX(fs_read_at(fd, bytes.s, (size_t)st.st_size, 0), 0);
-		tensorboard_read(bytes.s, bytes.len, add_scalar, &t, NULL);
+		tensorboard_read(bytes.s, bytes.len, add_scalar, &t, &end, NULL);
 	}
 }
 
@@ -291,11 +294,12 @@ static int read_events(struct store *store, const struct content_id *tree, struc
 			columns, arena_strndup(arena, files[i].path,
 					       slash ? (size_t)(slash + 1 - files[i].path) : 0)
 		};
+		size_t end;
 
 		if (files[i].entry.kind != TREE_FILE && files[i].entry.kind != TREE_EXECUTABLE)
 			continue;
 		r = content_read(store, &files[i].entry.id, SERIES_MAX_BYTES, &bytes, err);
-		if (r == 0 && tensorboard_read(bytes.s, bytes.len, add_scalar, &t, err) < 0)
+		if (r == 0 && tensorboard_read(bytes.s, bytes.len, add_scalar, &t, &end, err) < 0)
 			r = err_wrap(err, "%s", files[i].path);
 	}
 	take_events(columns, arena, ret);

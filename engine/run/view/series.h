@@ -40,16 +40,4 @@ bool series_read_growing(int dir_fd, const char *path, uint64_t max_bytes, struc
 /* When its first point was measured; NAN: no point has a time. */
 double series_begin_s(const struct series *s);
 
-/* TensorBoard's event files. */
-
-enum { TB_VARINT = 0, TB_FIXED64 = 1, TB_BYTES = 2, TB_FIXED32 = 5 }; /* wire types of protobuf */
-uint32_t tensorboard_checksum(const void *bytes, size_t n);           /* masked CRC-32C */
-
-/* Calls fn for each scalar of an event file: hostile input. ERR_INVALID; a file that ends in the
- * middle of a record is fine. */
-typedef void tensorboard_scalar_fn(void *arg, const char *tag, double step, double value,
-				   double time_s);
-int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,
-		     struct err *err);
-
 #endif

@@ -115,6 +115,24 @@ test_expect "$1: the newest numbers of a training are said while it runs, and on
 	test_no_grep "42|secret" linked-side.out
 '
 
+# Two records of an event file: loss at step 1 and 2.
+test_expect "$1: so are those of a directory of event files, each whole record once" '
+	export CAIRN_TEST_POD_SERIES=20ms
+	pod board "$(sh_of "mkdir -p tb/train; while read -r x; do echo \"\$x\" | base64 -d >>tb/train/events.out.tfevents.1; done <$PWD/board.in; echo x >o")" "series=\"tb\"" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	mkfifo board.in
+	sidecar board
+	main board
+	exec 8>board.in
+	echo EQAAAAAAAACdbbUuEAEqDQoLCgRsb3NzFQAAAD9RGCn8 >&8
+	wait_until 60 grep -q "cairn pod: {\"cairn_series\":7,\"step\":1.0,\"train/loss\":0.5}" board-side.out
+	echo EQAAAAAAAACdbbUuEAIqDQoL >&8
+	echo CgRsb3NzFQAAgD6xBDcO >&8
+	wait_until 60 grep -q "{\"cairn_series\":7,\"step\":2.0,\"train/loss\":0.25}" board-side.out
+	exec 8>&-
+	ended board
+	test_is "$(lines_of cairn_series board-side.out)" 2
+'
+
 test_expect "$1: a program runs, its inputs are there, its outputs and log are kept" '
 	mkdir -p in/sub
 	echo one >in/a

@@ -255,6 +255,36 @@ test_expect 'early_stop: a trial that is worse than half of those before is stop
 	test_grep "5 on record" err
 	test_grep "0 without a value, 1 stopped early" out
 '
+# The same curve in TensorBoard's event files, a record a scalar (runners/series/tensorboard.h).
+write events.py <<'P'
+import json, os, struct, sys, time
+bad = float(sys.argv[1])
+def checksum(data):
+    c = 0xFFFFFFFF
+    for x in data:
+        c ^= x
+        for _ in range(8):
+            c = c >> 1 ^ (0x82F63B78 if c & 1 else 0)
+    c ^= 0xFFFFFFFF
+    return struct.pack("<I", ((c >> 15 | c << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+with open("tb/events.out.tfevents.1", "wb") as f:
+    for step in range(1, 7):
+        value = b"\n\4loss\x15" + struct.pack("<f", bad + 1 / step)
+        event = bytes([0x10, step, 0x2A, len(value) + 2, 10, len(value)]) + value
+        size = struct.pack("<Q", len(event))
+        f.write(size + checksum(size) + event + checksum(event))
+        f.flush()
+        while bad > 2 and step == 4 and not os.path.exists(os.path.join(os.environ["GO"], "go")):
+            time.sleep(0.02)
+json.dump({"loss": bad + 1 / 6}, open("m.json", "w"))
+P
+test_expect 'early_stop: event files of TensorBoard, too' '
+	sed "s/curve/events/; s/series: .*/series: tb\//; s/code: .*/code: [events.py]/; s/bad: .0, 1.*/bad: [0, 1, 3]}/; s/^pipeline: .*/pipeline: board/" early.yaml >board.yaml
+	cairn sweep board.yaml stop -p "go=$PWD" --json >out 2>err
+	test_is "$(json out "[t[\"state\"] for t in d[\"trials\"]]")" "[\"succeeded\", \"succeeded\", \"cancelled\"]"
+	json out "[t[\"problem\"] for t in d[\"trials\"]][2]" >problem
+	test_grep "^stopped early: the best loss up to step 4 is 3.25, half of the trials before had at most 1.25 by then$" problem
+'
 test_expect 'what early_stop can not be' '
 	for bad in "early_stop: {trials: 0}" "early_stop: {aftr: 2}" "early_stop: 3" "early_stop: [1]"; do
 		sed "s/early_stop: .*/$bad/" early.yaml >bad.yaml
@@ -262,9 +292,7 @@ test_expect 'what early_stop can not be' '
 	done
 	sed "/series:/d" early.yaml >bad.yaml
 	test_code 3 cairn check bad.yaml 2>err
-	test_grep "early_stop. looks at metrics over time .* step .train. has no such .series." err
-	sed "s/series: s.jsonl/series: tb\//" early.yaml >bad.yaml
-	test_code 3 cairn check bad.yaml 2>err
+	test_grep "early_stop. looks at metrics over time .* step .train. has no .series." err
 	sed "s/    series:/    matrix: {k: [1, 2]}\n    series:/" early.yaml >bad.yaml
 	test_code 3 cairn check bad.yaml 2>err
 	test_grep "needs one task to look at" err

@@ -329,22 +329,34 @@ test_expect '--cache off: nobody.s results are taken, though all goes through th
 	CAIRN_DIR=$PWD/on.state cairn run -q off.yaml
 	test_is "$(cluster_count jobs one)" $((before + 4))
 '
-test_expect --needs script 'the newest numbers of a training in a pod are shown while it runs' '
+# The second step writes TensorBoard's event files: loss at step 1.
+test_expect --needs script 'the newest numbers of a training in a pod are shown while it runs; its curve grows for whoever looks' '
 	cat >trains.yaml <<-E
 		pipeline: trains
 		defaults: {image: $BUSYBOX, resources: {cpu: 50m, memory: 64Mi}}
 		steps:
 		  t:
-		    run: "i=0; while [ \$i -lt 25 ]; do i=\$((i + 1)); echo loss=0.\$i step=\$i; sleep 1; done; echo x >o"
+		    run: "i=0; while [ \$i -lt 600 ]; do i=\$((i + 1)); echo loss=0.\$i step=\$i; sleep 1; done; echo x >o"
 		    outputs: {o: o}
 		    cache: false
 		    distributed: {framework: torch, procs_per_node: 1}
+		  b:
+		    run: "echo EQAAAAAAAACdbbUuEAEqDQoLCgRsb3NzFQAAAD9RGCn8 | base64 -d >tb/events.out.tfevents.1; sleep 600"
+		    series: tb/
+		    cache: false
 	E
+	start server cairn serve --listen 127.0.0.1:0
+	wait_until 60 grep -q " serving " server.out
+	url=$(sed -n "s/.* listening address=\(127[^ ]*\).*/http:\/\/\1/p" server.out | sed -n 1p)/api/v1/runs/last/series
 	start trains env TERM=xterm CAIRN_TEST_KUBE_SERIES=1s script -qec "cairn run trains.yaml" /dev/null
 	wait_until 150 grep -q "loss=0\.[0-9]" trains.out
+	curves() { python3 -c "import json, sys, urllib.request as r; print(json.dumps({s[\"task\"]: s[\"points\"][0][:2] for s in json.load(r.urlopen(sys.argv[1]))[\"series\"] if s[\"metric\"] == \"loss\"}))" "$url" >curves; }
+	both() { curves && grep -q "\"t\":" curves && grep -q "\"b\": \[1.0, 0.5\]" curves; }
+	wait_until 150 both
 	test_missing trains.rc
+	cairn cancel
 	wait_until 60 test -s trains.rc
-	test_is "$(cat trains.rc)" 0
+	test_is "$(stop server TERM)" 0
 '
 
 # A damaged copy tells where a pod takes its input from.

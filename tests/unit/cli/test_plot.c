@@ -5,6 +5,7 @@
 #include "base/text/text.h"
 #include "cli/past/series.h"
 #include "cli/plot/plot.h"
+#include "runners/series/tensorboard.h"
 #include "unit.h"
 
 static void test_ticks(void **state)
@@ -197,21 +198,22 @@ static void test_tensorboard_read(void **state)
 	struct str file = { 0 }, got = { 0 }, one = { 0 };
 	struct err err = { 0 };
 	uint64_t len = sizeof(tensor) - 1;
+	size_t end = 0;
 	uint32_t sum;
 
 	tensorboard_add(&file, &s);
-	assert_int_equal(tensorboard_read(file.s, file.len, count_scalar, &got, &err), 0);
+	assert_int_equal(tensorboard_read(file.s, file.len, count_scalar, &got, &end, &err), 0);
 	assert_string_equal(got.s, "a -1 0.5\na 7 2\nb/c -1 0.5\n");
 	for (size_t n = 0; n < file.len; n++) {
 		char keep, *cut = xcalloc(n + 1, 1); /* so that ASan sees a byte read beyond it */
 
 		if (n)
 			memcpy(cut, file.s, n);
-		assert_int_equal(tensorboard_read(cut, n, count_scalar, &one, &err), 0);
+		assert_int_equal(tensorboard_read(cut, n, count_scalar, &one, &end, &err), 0);
 		keep = file.s[n];
 		file.s[n] ^= 0x55;
 		str_reset(&one);
-		(void)tensorboard_read(file.s, file.len, count_scalar, &one, &err);
+		(void)tensorboard_read(file.s, file.len, count_scalar, &one, &end, &err);
 		assert_true(one.len < got.len);
 		file.s[n] = keep;
 		free(cut);
@@ -225,7 +227,7 @@ static void test_tensorboard_read(void **state)
 	str_addn(&file, tensor, sizeof(tensor) - 1);
 	sum = tensorboard_checksum(tensor, sizeof(tensor) - 1);
 	str_addn(&file, (const char *)&sum, 4);
-	assert_int_equal(tensorboard_read(file.s, file.len, count_scalar, &got, &err), 0);
+	assert_int_equal(tensorboard_read(file.s, file.len, count_scalar, &got, &end, &err), 0);
 	assert_string_equal(got.s, "loss 7 0.5\n");
 	str_deinit(&file);
 	str_deinit(&got);

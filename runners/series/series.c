@@ -1,5 +1,5 @@
-/* runners/series.c — the tail of a metrics file. */
-#include "runners/series.h"
+/* runners/series/series.c — the tail of a metrics file, or of a directory (events.c). */
+#include "runners/series/series.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include "base/os/fs.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "runners/series/events.h"
 
 /* Longer lines, with their ends, are skipped: they aren't for people. */
 #define LINE_BYTES (8 * KIB)
@@ -102,8 +103,18 @@ void series_poll(struct series_tail *t, int dir_fd, const char *path,
 
 	if (t->fd < 0)
 		t->fd = fs_open_beneath(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, true);
-	if (t->fd < 0 || fstat(t->fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    (uint64_t)st.st_size == t->size)
+	if (t->fd < 0 || fstat(t->fd, &st) < 0)
+		return;
+	if (S_ISDIR(st.st_mode) && st.st_nlink == 0) { /* it may be made anew */
+		series_close(t);
+		return;
+	}
+	if (S_ISDIR(st.st_mode)) {
+		t->events = t->events ? t->events : event_tail_new();
+		event_tail_poll(t->events, t->fd, fn, arg);
+		return;
+	}
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size == t->size)
 		return;
 	t->size = (uint64_t)st.st_size;
 	from = t->size > sizeof(buf) ? t->size - sizeof(buf) : 0;
@@ -131,4 +142,6 @@ void series_close(struct series_tail *t)
 	if (t->fd >= 0)
 		close(t->fd);
 	t->fd = -1;
+	event_tail_free(t->events);
+	t->events = NULL;
 }

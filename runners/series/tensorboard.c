@@ -1,4 +1,4 @@
-/* engine/run/view/tensorboard.c — scalars from the event files of TensorBoard.
+/* runners/series/tensorboard.c — scalars from the event files of TensorBoard.
  *
  * The format is described in cli/past/tensorboard.c, which writes it. A scalar is a Value with
  * simple_value (2, what PyTorch writes) or with tensor (8, what TensorFlow 2 writes): a TensorProto
@@ -8,11 +8,11 @@
  * Invariants: hostile input. Lengths are checked before anything is read; the checksum of each
  * record must hold. A file may end in the middle of a record, as one does whose writer was killed.
  */
+#include "runners/series/tensorboard.h"
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
 #include "base/text/text.h"
-#include "run/view/series.h"
 
 #define TAG_MAX 1000 /* bytes */
 
@@ -164,25 +164,32 @@ static void read_event(struct bytes b, tensorboard_scalar_fn *fn, void *arg)
 				   fn, arg);
 }
 
-int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,
-		     struct err *err)
+bool tensorboard_record(const unsigned char *head, uint64_t *ret_bytes)
 {
-	const unsigned char *at = bytes, *end = at + n;
+	*ret_bytes = le(head, 8);
+	return le(head + 8, 4) == tensorboard_checksum(head, 8);
+}
 
-	while (end - at >= 12) {
-		uint64_t len = le(at, 8);
+int tensorboard_read(const void *bytes, size_t n, tensorboard_scalar_fn *fn, void *arg,
+		     size_t *ret_end, struct err *err)
+{
+	const unsigned char *begin = bytes, *at = begin, *end = begin + n;
 
-		if (le(at + 8, 4) != tensorboard_checksum(at, 8))
+	*ret_end = 0;
+	while (end - at >= TB_HEAD_BYTES) {
+		const unsigned char *data = at + TB_HEAD_BYTES;
+		uint64_t len;
+
+		if (!tensorboard_record(at, &len))
 			return err_set(err, ERR_INVALID,
-				       "no event file: wrong checksum at byte %zu",
-				       (size_t)(at - (const unsigned char *)bytes));
-		if ((uint64_t)(end - at) - 12 < 4 || len > (uint64_t)(end - at) - 16)
-			break; /* its writer was killed */
-		if (le(at + 12 + len, 4) != tensorboard_checksum(at + 12, len))
-			return err_set(err, ERR_INVALID, "wrong checksum at byte %zu",
-				       (size_t)(at - (const unsigned char *)bytes));
-		read_event((struct bytes){ at + 12, at + 12 + len }, fn, arg);
-		at += len + 16;
+				       "no event file: wrong checksum at byte %zu", *ret_end);
+		if (end - data < TB_TAIL_BYTES || len > (uint64_t)(end - data) - TB_TAIL_BYTES)
+			break; /* its writer was killed, or still writes */
+		if (le(data + len, 4) != tensorboard_checksum(data, len))
+			return err_set(err, ERR_INVALID, "wrong checksum at byte %zu", *ret_end);
+		read_event((struct bytes){ data, data + len }, fn, arg);
+		at = data + len + TB_TAIL_BYTES;
+		*ret_end = (size_t)(at - begin);
 	}
 	return 0;
 }
