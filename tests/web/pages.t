@@ -67,7 +67,7 @@ test_expect 'home: what needs attention, what runs, what comes' 'web pages.mjs h
 test_expect 'the audit log has what was done' 'web pages.mjs audit'
 test_expect 'the calendar: what is planned, and runs behind what was' 'web pages.mjs calendar'
 test_expect 'a backfill: its times are shown first, and each fires once' 'web pages.mjs backfill'
-test_expect 'the calendar says what was missed and skipped, what waits, and what is tried again' '
+test_expect 'the calendar says what was missed, skipped and replaced, what waits, and what is tried again' '
 	mkdir states
 	cd states
 	echo "# project" >cairn.yaml

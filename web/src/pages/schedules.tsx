@@ -34,28 +34,9 @@ type Shown = CalendarEntry & { schedule: Schedule };
 const w = words.schedules;
 const BACKFILL_SHOWN = 12;
 
-function toneOf(state: string): string {
-  const known: Record<string, string> = {
-    succeeded: 'succeeded',
-    done: 'succeeded',
-    ended: 'succeeded',
-    failed: 'failed',
-    waiting: 'waiting',
-    retrying: 'waiting',
-    running: 'running',
-    started: 'running',
-    planned: 'planned',
-    missed: 'missed',
-    skipped: 'skipped',
-    cancelled: 'cancelled',
-    queued: 'waiting',
-    claimed: 'waiting',
-    replaced: 'cancelled',
-    died: 'died',
-    interrupted: 'interrupted',
-  };
-  return known[state] ?? 'unknown';
-}
+/** The states of firings that look like another one; the others are named like states of runs. */
+const TONES: Record<string, string> = { retrying: 'waiting', started: 'running' };
+const toneOf = (state: string) => TONES[state] ?? state;
 
 const idOf = (s: { path: string; schedule: string }) => `${s.path}\n${s.schedule}`;
 
@@ -512,7 +493,7 @@ function Calendar({ days, entries, most }: { days: Day[]; entries: Shown[]; most
 
 function Firing({ e }: { e: Shown }) {
   const tone = toneOf(e.state);
-  const word = words.states[e.state] ?? stateWord(tone === 'unknown' ? e.state : tone);
+  const word = words.states[e.state] ?? stateWord(tone);
   const at = new Date(e.nominal);
   const body = (
     <>
