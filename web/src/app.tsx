@@ -263,7 +263,7 @@ export function App() {
 
   useEffect(() => {
     const leave = subscribe(() => undefined); // the sign of the connection is on every page
-    let g = 0;
+    let g = -Infinity;
     const off = onKey((e) => {
       if ((e.ctrlKey || e.metaKey) && e.key === 'k') {
         setFind(true);
@@ -281,10 +281,10 @@ export function App() {
         return true;
       }
       if (e.key === 'g') {
-        g = Date.now();
+        g = e.timeStamp;
         return true;
       }
-      if (Date.now() - g < 1200) {
+      if (e.timeStamp - g < 1200) {
         const to: Record<string, string> = {
           h: '/',
           r: '/runs',
@@ -295,7 +295,7 @@ export function App() {
           o: '/store',
         };
         const href = to[e.key];
-        g = 0;
+        g = -Infinity;
         if (href) {
           go(url(href, { project: place.value.query.get('project') }));
           return true;

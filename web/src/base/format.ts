@@ -20,6 +20,11 @@ export function duration(ns: number | null | undefined): string {
   return two(Math.floor(s / 86400), 'd', Math.floor((s % 86400) / 3600), 'h');
 }
 
+/** How long a task took. One that never began took no time that means anything. */
+export const lasted = (
+  t: { started?: string | null; duration_ns?: number | null } | null | undefined,
+) => (t?.started || t?.duration_ns ? duration(t.duration_ns) : words.none);
+
 function two(a: number, unitA: string, b: number, unitB: string): string {
   return b === 0 ? `${a} ${unitA}` : `${a} ${unitA} ${b} ${unitB}`;
 }

@@ -285,6 +285,7 @@ export const words = {
     key: 'Key',
     noInputs: 'Reads nothing',
     noOutputs: 'Made nothing',
+    notYet: 'Not begun',
     fromTask: 'from',
     fromInput: 'input',
     hitOf: 'Result of run',

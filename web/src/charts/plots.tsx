@@ -1,10 +1,26 @@
 // Scatter and parallel coordinates, as SVG: fifty runs are few enough for the page, and each point
 // is a link.
 
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { value } from '../base/format';
 
-const W = 760;
+/** On a phone, what is drawn is half as wide, so that its words stay as large as all others. */
+function useWidth(): number {
+  const [narrow, setNarrow] = useState(false);
+  useLayoutEffect(() => {
+    const query = matchMedia('(max-width: 560px)');
+    const look = () => setNarrow(query.matches);
+    look();
+    query.addEventListener('change', look);
+    return () => query.removeEventListener('change', look);
+  }, []);
+  return narrow ? 380 : 760;
+}
+/** The end of a name that has so much room: there, names of tasks and metrics differ. */
+const fitting = (name: string, px: number) => {
+  const n = Math.max(4, Math.floor(px / 6.5));
+  return name.length > n ? `…${name.slice(1 - n)}` : name;
+};
 const H = 320;
 const M = { l: 64, r: 20, t: 16, b: 40 };
 
@@ -42,6 +58,7 @@ export function Scatter({
   yName: string;
   log: boolean;
 }) {
+  const W = useWidth();
   const ex = extent(x, log);
   const ey = extent(y, false);
   const sx = scaleOf(ex, M.l + 16, W - M.r - 16, log && ex[0] > 0);
@@ -100,6 +117,7 @@ export function Parallel({
   label: string;
 }) {
   const [over, setOver] = useState<number | null>(null);
+  const W = useWidth();
   const axes = [
     ...Object.entries(params).slice(0, 8),
     ...Object.entries(metrics)
@@ -123,13 +141,14 @@ export function Parallel({
         {at.map((a) => (
           <g key={a.k}>
             <line class="axis" x1={a.x} y1={M.t + 20} x2={a.x} y2={H - M.b} />
-            <text x={a.x} y={M.t + 8} text-anchor="middle" class="strong">
-              {a.k}
+            <text x={a.x} y={M.t - 2} text-anchor="middle" class="strong">
+              <title>{a.k}</title>
+              {fitting(a.k, Math.min(step, 2 * M.l))}
             </text>
             <text x={a.x} y={H - M.b + 16} text-anchor="middle">
               {value(a.e[0])}
             </text>
-            <text x={a.x + 5} y={M.t + 30}>
+            <text x={a.x} y={M.t + 14} text-anchor="middle">
               {value(a.e[1])}
             </text>
           </g>

@@ -115,6 +115,7 @@ export default function LogView({
   const [view, setView] = useState({ scroll: 0, height: 400 });
   const pos = useRef(0); // in pixels of all lines; differs from the bar's when heights are scaled
   const expected = useRef<number | null>(null);
+  const stuck = useRef(false); // to the end: what is above gets another height while a page is made
   const [follow, setFollow] = useState(running && !linesOf(here.value.hash));
   const followRef = useRef(follow);
   followRef.current = follow;
@@ -144,6 +145,7 @@ export default function LogView({
     if (!el) return;
     pos.current = Math.max(0, Math.min(px, Math.max(0, span.full - view.height)));
     el.scrollTop = span.back(pos.current);
+    stuck.current = px === Infinity;
     expected.current = el.scrollTop;
     setView({ scroll: el.scrollTop, height: el.clientHeight });
   };
@@ -165,8 +167,10 @@ export default function LogView({
   };
   const toEnd = () => {
     const el = area.current;
-    if (wrapped && el) el.scrollTop = el.scrollHeight;
-    else scrollTo(Infinity);
+    if (wrapped && el) {
+      el.scrollTop = el.scrollHeight;
+      stuck.current = true;
+    } else scrollTo(Infinity);
   };
 
   useLayoutEffect(() => {
@@ -179,7 +183,8 @@ export default function LogView({
     return () => watch.disconnect();
   }, [source?.ready, lines === 0]);
 
-  // The first look: the linked line, else the end. Later the end only while following.
+  // The first look: the linked line, else the end. Later the end only while following, or while
+  // nobody has gone away from the end of a log that is whole.
   useLayoutEffect(() => {
     if (!source?.ready || lines === 0 || view.height < ROW) return;
     if (!jumped.current) {
@@ -188,7 +193,7 @@ export default function LogView({
       jumped.current = source.indexed;
       if (linked) toLine(linked);
       else toEnd();
-    } else if (followRef.current) toEnd();
+    } else if (running ? followRef.current : stuck.current) toEnd();
   }, [source?.ready, source?.indexed, lines, view.height, wrapped]);
 
   useEffect(() => {
@@ -480,8 +485,9 @@ export default function LogView({
           const el = e.currentTarget;
           if (expected.current === null || Math.abs(el.scrollTop - expected.current) > 1) {
             pos.current = span.at(el.scrollTop);
+            stuck.current = el.scrollTop + el.clientHeight >= el.scrollHeight - ROW;
             // Whoever scrolls up reads: following ends. At the end it begins again.
-            if (running) setFollow(el.scrollTop + el.clientHeight >= el.scrollHeight - ROW);
+            if (running) setFollow(stuck.current);
           }
           expected.current = null;
           setView({ scroll: el.scrollTop, height: el.clientHeight });

@@ -29,7 +29,7 @@ export default function AuditPage() {
       {!entries && !problem && <Skeleton />}
       {entries?.length === 0 && <Empty title={w.empty} />}
       {entries && entries.length > 0 && (
-        <div class="card tablewrap">
+        <div class="card tablewrap oneline" tabIndex={0} role="region" aria-label={w.title}>
           <table>
             <thead>
               <tr>

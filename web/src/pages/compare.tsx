@@ -253,7 +253,9 @@ function Tables({ c, ids }: { c: Comparison; ids: string[] }) {
           <ul class="lines">
             {c.causes.map((x, i) => (
               <li key={i} class="line">
-                <a href={url(`/runs/${part(x.b)}`, { project: projectQuery.value })}>{x.b}</a>
+                <a class="nowrap" href={url(`/runs/${part(x.b)}`, { project: projectQuery.value })}>
+                  {x.b}
+                </a>
                 <span class="grow prewrap">
                   {x.because.length ? x.because.map((y) => y.sentence).join('\n') : w.sameCause}
                 </span>

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import * as api from '../../api';
 import type { AttemptDetail, Port, TaskDetail } from '../../api';
-import { bytes, duration, shortHash, value } from '../../base/format';
+import { bytes, duration, lasted, shortHash, value } from '../../base/format';
 import { onKey, typing } from '../../base/keys';
 import { lazy } from '../../base/lazy';
 import { useLoad } from '../../base/load';
@@ -89,13 +89,13 @@ export default function TaskPanel({
         <Copy text={task} />
         <Pill state={state} />
         <span class="grow" />
-        <span class="second">
+        <span class="second nowrap">
           {state === 'running' ? (
             <Lasting since={fresh?.started ?? d?.started} />
           ) : state === 'hit' ? (
             words.run.savedBy(duration(d?.saved_ns))
           ) : (
-            duration(fresh?.duration_ns ?? d?.duration_ns)
+            lasted(fresh ?? d)
           )}
         </span>
         <IconLink
@@ -186,6 +186,8 @@ function CauseText({ text }: { text: string }) {
   );
 }
 
+const began = (d: TaskDetail) => d.attempts > 0 || !!d.hit_of;
+
 function Overview({ model, d }: { model: RunModel; d: TaskDetail }) {
   const q = { project: place.value.query.get('project') };
   const w = words.task;
@@ -271,8 +273,19 @@ function Overview({ model, d }: { model: RunModel; d: TaskDetail }) {
           </pre>
         </section>
       )}
-      <Ports title={w.inputs} none={w.noInputs} ports={d.inputs} model={model} />
-      <Ports title={w.outputs} none={w.noOutputs} ports={d.outputs} model={model} lineage />
+      <Ports
+        title={w.inputs}
+        none={began(d) ? w.noInputs : w.notYet}
+        ports={d.inputs}
+        model={model}
+      />
+      <Ports
+        title={w.outputs}
+        none={began(d) ? w.noOutputs : w.notYet}
+        ports={d.outputs}
+        model={model}
+        lineage
+      />
       {Object.keys(d.metrics).length > 0 && <Pairs title={words.compare.metrics} of={d.metrics} />}
       {Object.keys(d.params).length > 0 && <Pairs title={w.params} of={d.params} />}
       {Object.keys(d.env).length > 0 && <Pairs title={w.env} of={d.env} />}

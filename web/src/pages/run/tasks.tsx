@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as api from '../../api';
 import type { TaskRow } from '../../api';
-import { duration, value } from '../../base/format';
+import { duration, lasted, value } from '../../base/format';
 import { part, place, setQuery, url } from '../../base/route';
 import { words } from '../../base/words';
 import { Empty, Lasting, SearchField, State, Time, Trouble } from '../../parts/bits';
@@ -177,7 +177,7 @@ export default function Tasks({
             {t.saved_ns ? `−${duration(t.saved_ns)}` : words.none}
           </span>
         ) : (
-          duration(t.duration_ns)
+          lasted(t)
         ),
     },
     {
