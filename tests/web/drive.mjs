@@ -19,7 +19,10 @@ export function same(got, want, what = '') {
   if (a !== b) throw new Error(`${what}\n  got:  ${a}\n  want: ${b}`);
 }
 
-export async function until(look, what, seconds = 30) {
+/** How long anything may take, in seconds: long, since the machine may do much else. Nothing waits for it to pass. */
+const PATIENCE = 120;
+
+export async function until(look, what, seconds = PATIENCE) {
   const end = Date.now() + seconds * 1000;
   for (;;) {
     const v = await look();
@@ -60,6 +63,7 @@ async function session(page) {
 export async function open({ dark = false, width = 1360, height = 900, signIn = true, context: given = null } = {}) {
   const browser = await chromium.connectOverCDP(process.env.BROWSER);
   const context = given ?? (await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce' }));
+  context.setDefaultTimeout(PATIENCE * 1000);
   const page = await context.newPage();
   const bad = [];
   const ignored = [];
@@ -101,7 +105,7 @@ export async function open({ dark = false, width = 1360, height = 900, signIn = 
 
 /** Nothing is loading: no skeleton, a heading is there. */
 export async function settled(page) {
-  await page.waitForFunction(() => document.querySelector('main h1, main h2') && !document.querySelector('main [aria-busy]'), null, { timeout: 30_000 });
+  await page.waitForFunction(() => document.querySelector('main h1, main h2') && !document.querySelector('main [aria-busy]'), null, { timeout: PATIENCE * 1000 });
 }
 
 /** The page has drawn what it shows now: two frames. */

@@ -32,7 +32,7 @@ def mutated(data):
 
 
 for i in range(600):
-    with socket.create_connection((where.hostname, where.port), 10) as s:
+    with socket.create_connection((where.hostname, where.port), 60) as s:
         try:
             s.sendall(mutated(SEEDS[i % len(SEEDS)]))
             if i % 3 == 0:

@@ -5,10 +5,10 @@ import sys
 from urllib.parse import urlsplit
 
 where = urlsplit(sys.argv[1])
-clients = [socket.create_connection((where.hostname, where.port), 10) for _ in range(int(sys.argv[2]))]
+clients = [socket.create_connection((where.hostname, where.port), 60) for _ in range(int(sys.argv[2]))]
 statuses = []
 for s in clients:
-    s.settimeout(10)
+    s.settimeout(60)
     s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     statuses.append(s.recv(4096).split(b" ", 2)[1])
 over = statuses.count(b"503")
