@@ -370,6 +370,32 @@ static void test_damage_after_first_use(void **state)
 }
 
 /* All of a directory, or nothing of it. */
+/* A large file is hashed as it is copied into the store, so its first link is made without another
+ * look. What was there already, or moves in, has not been looked at. */
+static void test_taken_in_is_hashed_once(void **state)
+{
+	static const int ways[] = { 0, CONTENT_PUT_BENEATH, CONTENT_PUT_MOVE };
+	struct fixture *f = *state;
+	const size_t n = 2 * CONTENT_PART_BYTES + 5;
+	_cleanup_(freep) char *bytes = xcalloc(n, 1);
+
+	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+		const struct content_put_options o = { .flags = ways[i], .n_threads = 2 };
+		const bool copied = ways[i] != CONTENT_PUT_MOVE;
+		struct content_id id;
+
+		bytes[4711] = (char)('a' + i);
+		for (int again = 0; again < 2; again++) {
+			assert_int_equal(fs_write_atomic_at(f->fd, "large", bytes, n, 0644,
+							    FS_WRITE_NO_SYNC, NULL),
+					 0);
+			assert_int_equal(content_put_at(f->s, f->fd, "large", &o, &id, NULL), 0);
+			assert_int_equal(store_take_arrived(f->s, &id.digest), copied && !again);
+			assert_false(store_take_arrived(f->s, &id.digest));
+		}
+	}
+}
+
 static void test_half_a_directory(void **state)
 {
 	struct fixture *f = *state;
@@ -574,6 +600,7 @@ int main(void)
 		T(test_nested_without_end),
 		T(test_deep_enough),
 		T(test_damage_after_first_use),
+		T(test_taken_in_is_hashed_once),
 		T(test_half_a_directory),
 		T(test_modes),
 		T(test_hard_links),
