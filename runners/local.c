@@ -126,14 +126,14 @@ static struct local *local_of(struct runner *r)
 
 struct removal {
 	struct local *l;
-	char *dir;
+	char *dir, *inputs;
 };
 
 static void remove_workspace(void *arg)
 {
 	struct removal *m = arg;
 
-	workspace_recycle(&m->l->workspaces, m->dir);
+	workspace_recycle(&m->l->workspaces, m->dir, m->inputs);
 }
 
 static void removed(void *arg)
@@ -141,6 +141,7 @@ static void removed(void *arg)
 	struct removal *m = arg;
 
 	free(m->dir);
+	free(m->inputs);
 	free(m);
 }
 
@@ -233,6 +234,7 @@ static void report(struct local_attempt *la)
 
 		m->l = l;
 		m->dir = xstrdup(la->w.dir);
+		m->inputs = TAKE_PTR(la->w.inputs);
 		pool_submit(l->pool, remove_workspace, removed, m);
 	}
 	*map_slot(l->attempts, &id, sizeof(id), NULL) = NULL;
@@ -666,13 +668,29 @@ static enum runner_place wanted_place(const struct local_attempt *la)
 	return place;
 }
 
-/* Tells whether inputs/ will be there, and is no directory of the code. */
-static bool wants_inputs_dir(const struct runner_attempt *a)
+/* What workspace_make() must know: whether inputs/ will be there, and is no directory of the code;
+ * and the names of the files in it, if all inputs are small files there that will be copied. */
+static char *inputs_of(const struct runner_attempt *a, bool copies)
 {
-	for (size_t i = 0; i < a->n_inputs && !a->code; i++)
-		if (str_has_prefix(a->inputs[i].path, "inputs/"))
-			return true;
-	return false;
+	_cleanup_(str_deinit) struct str names = { 0 };
+	bool any = false, plain = copies;
+	uint64_t bytes = 0;
+
+	str_add(&names, "");
+	for (size_t i = 0; i < a->n_inputs && !a->code; i++) {
+		const struct runner_input *in = &a->inputs[i];
+		const bool here = str_has_prefix(in->path, "inputs/");
+		const char *name = here ? in->path + strlen("inputs/") : "/";
+
+		any |= here;
+		plain = plain && *name && !strchr(name, '/') && content_is_file(&in->id) &&
+			in->id.size_bytes <= WORKSPACE_SPARE_BYTES - bytes;
+		bytes += plain ? in->id.size_bytes : 0;
+		str_addf(&names, "%s/", name);
+	}
+	if (!any)
+		return NULL;
+	return plain ? str_take(&names) : xstrdup("");
 }
 
 static void prepare(void *arg)
@@ -689,9 +707,15 @@ static void prepare(void *arg)
 	int r = 0;
 
 	static_assert(MOUNTS_WORTH_BYTES == LINKS_WORTH_BYTES, "one threshold serves both");
-	if (!la->w.dir)
-		r = workspace_make(&la->w, &la->l->workspaces, l->state_dir, a->id,
-				   wants_inputs_dir(a), la->err);
+	static_assert(WORKSPACE_SPARE_BYTES < MOUNTS_WORTH_BYTES, "spares are copies");
+	if (!la->w.dir) {
+		_cleanup_(freep) char *inputs =
+			inputs_of(a, is_auto || p.want == RUNNER_PLACE_COPIES);
+
+		r = workspace_make(&la->w, &la->l->workspaces, l->state_dir, a->id, inputs,
+				   la->err);
+	}
+	p.spares = la->w.has_spares;
 	if (r == 0)
 		r = s->prepare(s->arg, a, la->w.dir_fd, &p, la->err);
 	la->in.did = p.did;

@@ -229,6 +229,7 @@ struct runner_placing {
 	uint64_t from;
 	bool or_copies;     /* where the store can't have views; else that is an error */
 	const char *prefix; /* in a view an input lies at PREFIX/PATH */
+	bool spares; /* each input is a file that is there, writable: its bytes are replaced */
 	/* What prepare() did. ASK: nothing yet, because they are so many; call it again. */
 	enum runner_place did;
 	struct runner_view *views; /* one for each input (VIEWS); the caller closes and frees */

@@ -5,8 +5,8 @@
  * it for the next attempt: a rename instead of a dozen calls. Small content moves into the trash
  * directory, which is removed when the runner ends, or after it (workspace.h says why); large
  * content is deleted at once. Directories are used again if nobody can tell that they were used:
- * w/, tmp/, and that of inputs. The trash and the pool have ceilings (TRASH_*, POOL_MAX); beyond
- * them a frame is deleted.
+ * w/, tmp/, and that of inputs. So are the files of small inputs (make_spare()). The trash and the
+ * pool have ceilings (TRASH_*, POOL_MAX); beyond them a frame is deleted.
  *
  * The names of the trash and of frames in the pool contain our process and its start time. So
  * workspace_pool_init() can tell what a dead engine left from what is a living one's.
@@ -145,6 +145,7 @@ void workspace_pool_deinit(struct workspace_pool *s)
 	for (size_t i = 0; i < s->frames.n; i++) {
 		fs_remove_tree(s->frames.v[i].dir, NULL);
 		free(s->frames.v[i].dir);
+		free(s->frames.v[i].inputs);
 	}
 	VEC_FREE(&s->frames);
 	free(s->prefix);
@@ -195,19 +196,56 @@ static int make_open(int top, const char *name)
 	return fd < 0 ? -1 : fs_set_mode(fd, 0755);
 }
 
-/* Tells whether an open directory is as make_open() and fs_make_beneath() make them, so that
- * nobody can tell that it was used before. */
-static bool is_as_made(int fd)
+/* Tells whether an open file or directory is as it was made, with that mode, so that nobody can
+ * tell that it was used before. */
+static bool is_as_made(int fd, mode_t mode, struct stat *st)
 {
 	char names[256];
 	ssize_t n = flistxattr(fd, names, sizeof(names)); /* access lists are among them */
-	struct stat st;
 
 	for (const char *s = names; n > 0 && s < names + n; s += strlen(s) + 1)
 		if (!str_has_prefix(s, "security."))
 			return false;
-	return (n >= 0 || errno == ENOTSUP) && fstat(fd, &st) == 0 &&
-	       (st.st_mode & 07777) == 0755 && st.st_uid == geteuid() && st.st_gid == getegid();
+	return (n >= 0 || errno == ENOTSUP) && fstat(fd, st) == 0 && st->st_mode == mode &&
+	       st->st_uid == geteuid() && st->st_gid == getegid();
+}
+
+static bool is_made_dir(int fd)
+{
+	struct stat st;
+
+	return is_as_made(fd, S_IFDIR | 0755, &st);
+}
+
+/* Makes a used input ready for other bytes. To write over a file costs ext4 a tenth of making and
+ * removing one. False: it isn't as it was made, or is linked, perhaps as an output. */
+static bool make_spare(int dir_fd, const char *name)
+{
+	_cleanup_(fd_closep) int fd =
+		openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
+
+	return fd >= 0 && is_as_made(fd, S_IFREG | 0444, &st) && st.st_nlink == 1 &&
+	       fchmod(fd, 0644) == 0;
+}
+
+static bool is_one_of(const char *inputs, const char *name)
+{
+	const size_t n = strlen(name);
+
+	for (const char *s = inputs; *s; s += strcspn(s, "/") + 1)
+		if (strncmp(s, name, n) == 0 && s[n] == '/')
+			return true;
+	return false;
+}
+
+static size_t count_names(const char *inputs)
+{
+	size_t n = 0;
+
+	for (const char *s = inputs; *s; s++)
+		n += *s == '/';
+	return n;
 }
 
 static int move_to_trash(struct workspace_pool *pool, int dir_fd, const char *name)
@@ -225,10 +263,29 @@ static int open_dir(int dir_fd, const char *name)
 	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* Moves all that is in the directory to the trash, but for the directory `kept` in it, which is
- * emptied and stays. A new one would cost an inode and a block, and later their removal. kept:
- * NULL: none. *ret_kept: whether it is there. */
-static int empty(struct workspace_pool *pool, int fd, const char *kept, bool *ret_kept)
+/* Moves all that is in the directory to the trash, but for spares of these names. */
+static int empty_inputs(struct workspace_pool *pool, int fd, const char *names, bool *ret_all)
+{
+	_cleanup_(closedirp) DIR *d = fs_list_at(fd, ".", O_NOFOLLOW); /* from the start */
+	struct dirent *e;
+	size_t n = 0;
+	int r = d ? 0 : -1;
+
+	while (r == 0 && (r = fs_next(d, ".", &e, NULL)) > 0) {
+		const bool spare = is_one_of(names, e->d_name) && make_spare(fd, e->d_name);
+
+		n += spare;
+		r = spare ? 0 : move_to_trash(pool, fd, e->d_name);
+	}
+	*ret_all = r == 0 && n == count_names(names);
+	return r;
+}
+
+/* Moves all that is in the directory to the trash, but for that of inputs if it is wanted, which is
+ * emptied and stays. A new one would cost an inode and a block, and later their removal. Adds to
+ * *frame what stays. */
+static int empty(struct workspace_pool *pool, int fd, const char *inputs,
+		 struct workspace_frame *frame)
 {
 	_cleanup_(closedirp) DIR *d = fs_list(dup(fd));
 	struct dirent *e;
@@ -236,10 +293,12 @@ static int empty(struct workspace_pool *pool, int fd, const char *kept, bool *re
 
 	while (r == 0 && (r = fs_next(d, ".", &e, NULL)) > 0) {
 		_cleanup_(fd_closep) int sub =
-			kept && str_eq(e->d_name, kept) ? open_dir(fd, kept) : -1;
+			inputs && str_eq(e->d_name, INPUTS_DIR) ? open_dir(fd, INPUTS_DIR) : -1;
+		bool all = false, none;
 
-		if (sub >= 0 && is_as_made(sub) && empty(pool, sub, NULL, NULL) == 0) {
-			*ret_kept = true;
+		if (sub >= 0 && is_made_dir(sub) && empty_inputs(pool, sub, inputs, &all) == 0 &&
+		    (all || empty_inputs(pool, sub, "", &none) == 0)) {
+			frame->inputs = xstrdup(all ? inputs : "");
 			r = 0;
 		} else {
 			r = move_to_trash(pool, fd, e->d_name);
@@ -248,9 +307,9 @@ static int empty(struct workspace_pool *pool, int fd, const char *kept, bool *re
 	return r;
 }
 
-/* Makes `name` an empty directory again, but for `kept` (as in empty()). */
-static int renew(struct workspace_pool *pool, int top, const char *name, const char *kept,
-		 bool *ret_kept)
+/* Makes `name` an empty directory again, but for what empty() leaves. */
+static int renew(struct workspace_pool *pool, int top, const char *name, const char *inputs,
+		 struct workspace_frame *frame)
 {
 	unsigned entries = 0;
 	uint64_t bytes = 0;
@@ -258,10 +317,10 @@ static int renew(struct workspace_pool *pool, int top, const char *name, const c
 	if (is_small(top, name, 1, &bytes, &entries)) {
 		_cleanup_(fd_closep) int fd = open_dir(top, name);
 
-		if (fd >= 0 && is_as_made(fd) &&
-		    (entries == 0 || empty(pool, fd, kept, ret_kept) == 0))
+		if (fd >= 0 && is_made_dir(fd) &&
+		    (entries == 0 || empty(pool, fd, inputs, frame) == 0))
 			return 0;
-		*ret_kept = false;
+		free(TAKE_PTR(frame->inputs));
 		if (move_to_trash(pool, top, name) == 0)
 			return make_open(top, name);
 	}
@@ -307,16 +366,16 @@ int workspace_split(struct workspace *w, struct err *err)
 	return r < 0 ? err_errno(err, "cannot prepare workspace %s", w->dir) : 0;
 }
 
-void workspace_recycle(struct workspace_pool *pool, const char *dir)
+void workspace_recycle(struct workspace_pool *pool, const char *dir, const char *inputs)
 {
 	_cleanup_(fd_closep) int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct workspace_frame frame = { 0 };
-	bool kept = false, none;
+	bool kept = false;
 	struct stat st;
 
 	if (top >= 0 && fstatat(top, WORKSPACE_UPPER, &st, 0) < 0 &&
-	    renew(pool, top, "w", INPUTS_DIR, &frame.has_inputs) == 0 &&
-	    renew(pool, top, "tmp", NULL, &none) == 0 && clear_log(top) == 0) {
+	    renew(pool, top, "w", inputs, &frame) == 0 &&
+	    renew(pool, top, "tmp", NULL, &frame) == 0 && clear_log(top) == 0) {
 		/* In the same directory: to rename a directory into another one takes a lock of
 		 * the whole file system. */
 		pthread_mutex_lock(&pool->lock);
@@ -326,21 +385,22 @@ void workspace_recycle(struct workspace_pool *pool, const char *dir)
 		kept = frame.dir && rename(dir, frame.dir) == 0;
 		if (kept)
 			VEC_PUSH(&pool->frames, frame);
-		else
-			free(frame.dir);
 		pthread_mutex_unlock(&pool->lock);
 	}
-	if (!kept)
-		fs_remove_tree(dir, NULL);
+	if (kept)
+		return;
+	free(frame.dir);
+	free(frame.inputs);
+	fs_remove_tree(dir, NULL);
 }
 
-/* The newest frame with, or without, a directory of inputs; else the newest one. Under the lock. */
-static struct workspace_frame choose(struct workspace_pool *pool, bool has_inputs)
+/* The newest frame whose inputs/ is like this one; else the newest one. Under the lock. */
+static struct workspace_frame choose(struct workspace_pool *pool, const char *inputs)
 {
 	size_t i = pool->frames.n;
 	struct workspace_frame f;
 
-	while (i > 0 && pool->frames.v[i - 1].has_inputs != has_inputs)
+	while (i > 0 && !str_eq(pool->frames.v[i - 1].inputs, inputs))
 		i--;
 	i = i ? i - 1 : pool->frames.n - 1;
 	f = pool->frames.v[i];
@@ -348,30 +408,47 @@ static struct workspace_frame choose(struct workspace_pool *pool, bool has_input
 	return f;
 }
 
-/* An attempt without inputs must not see their directory. */
-static bool take_from_pool(struct workspace_pool *pool, const char *dir, bool has_inputs)
+/* An attempt must not see the inputs of others, nor, without any, their directory. */
+static int fit(struct workspace_pool *pool, const char *dir, const struct workspace_frame *f,
+	       const char *inputs)
 {
-	_cleanup_(freep) char *inputs = xasprintf("%s/w/" INPUTS_DIR, dir);
+	_cleanup_(freep) char *path = xasprintf("%s/w/" INPUTS_DIR, dir);
+	_cleanup_(fd_closep) int fd = -1;
+	bool all;
+
+	if (!f->inputs || str_eq(f->inputs, inputs))
+		return 0;
+	fd = *f->inputs ? open_dir(AT_FDCWD, path) : -1;
+	if (*f->inputs && (fd < 0 || empty_inputs(pool, fd, "", &all) < 0))
+		return -1;
+	return inputs ? 0 : rmdir(path);
+}
+
+static bool take_from_pool(struct workspace_pool *pool, const char *dir, const char *inputs,
+			   bool *ret_spares)
+{
 	struct workspace_frame f = { 0 };
 	bool taken;
 
 	pthread_mutex_lock(&pool->lock);
 	if (pool->frames.n)
-		f = choose(pool, has_inputs);
+		f = choose(pool, inputs);
 	pthread_mutex_unlock(&pool->lock);
 	taken = f.dir && renameat2(AT_FDCWD, f.dir, AT_FDCWD, dir, RENAME_NOREPLACE) == 0;
 	if (f.dir && !taken)
 		fs_remove_tree(f.dir, NULL);
-	free(f.dir);
-	if (taken && f.has_inputs && !has_inputs && rmdir(inputs) < 0) {
+	if (taken && fit(pool, dir, &f, inputs) < 0) {
 		fs_remove_tree(dir, NULL);
-		return false;
+		taken = false;
 	}
+	*ret_spares = taken && inputs && *inputs && str_eq(f.inputs, inputs);
+	free(f.dir);
+	free(f.inputs);
 	return taken;
 }
 
 int workspace_make(struct workspace *w, struct workspace_pool *pool, const char *state_dir,
-		   uint64_t attempt_id, bool has_inputs, struct err *err)
+		   uint64_t attempt_id, const char *inputs, struct err *err)
 {
 	_cleanup_(fd_closep) int top = -1;
 	bool recycled;
@@ -380,7 +457,8 @@ int workspace_make(struct workspace *w, struct workspace_pool *pool, const char 
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 	w->dir = workspace_dir(state_dir, attempt_id);
 	w->path = xasprintf("%s/w", w->dir);
-	recycled = take_from_pool(pool, w->dir, has_inputs);
+	w->inputs = inputs ? xstrdup(inputs) : NULL;
+	recycled = take_from_pool(pool, w->dir, inputs, &w->has_spares);
 	if (!recycled && make_dir(w->dir, err) < 0)
 		return -1;
 	top = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -398,6 +476,7 @@ void workspace_close(struct workspace *w)
 	fd_closep(&w->log_fd);
 	free(w->dir);
 	free(w->path);
+	free(w->inputs);
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 }
 

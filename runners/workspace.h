@@ -11,11 +11,16 @@
 #include "base/mem.h"
 #include "runners/runner.h"
 
+/* Inputs of at most so many bytes in all may be written into files that were used before. */
+#define WORKSPACE_SPARE_BYTES (64 * KIB)
+
 struct workspace {
-	char *dir;  /* absolute: state_dir/work/ID */
-	char *path; /* absolute: dir/w */
-	int dir_fd; /* of path */
-	int log_fd; /* O_APPEND */
+	char *dir;       /* absolute: state_dir/work/ID */
+	char *path;      /* absolute: dir/w */
+	int dir_fd;      /* of path */
+	int log_fd;      /* O_APPEND */
+	char *inputs;    /* as workspace_make() got them */
+	bool has_spares; /* each of `inputs` is there, with the bytes of another attempt */
 };
 
 /* Used workspaces. Their content moves to the trash until the runner ends; their empty frames wait
@@ -24,7 +29,8 @@ struct workspace {
  * Why not simply delete: ext4 doesn't reuse a deleted inode for five seconds, and looks at every
  * such inode at every creation (recently_deleted() in fs/ext4/ialloc.c). An engine that makes and
  * deletes a few small files a millisecond soon spends its time there. So small things are deleted
- * when the run is over; large ones at once. Thread-safe. */
+ * when the run is over; large ones at once. Small inputs aren't even made anew: they stay in their
+ * frame as spares, for an attempt whose inputs have the same names. Thread-safe. */
 struct workspace_pool {
 	pthread_mutex_t lock;
 	char *trash; /* state_dir/work/trash-PID-START */
@@ -34,7 +40,7 @@ struct workspace_pool {
 	uint64_t n_frames;
 	VEC(struct workspace_frame {
 		char *dir;
-		bool has_inputs; /* w/ has an empty inputs/ */
+		char *inputs; /* w/ has inputs/, with these spares in it; NULL: it hasn't */
 	})
 	frames;
 };
@@ -49,18 +55,20 @@ bool workspace_pool_give_trash(struct workspace_pool *s, pid_t to);
 void workspace_remove_trash(const char *state_dir);
 
 /* Takes a frame from the pool, or makes one. First removes a directory left over from this
- * attempt. has_inputs: something will be in inputs/, which may be there, empty. The caller closes
- * *w after a failure, too. */
+ * attempt. inputs: NULL: nothing will be in inputs/. "": something will; the directory may be
+ * there, empty. Else what will be there is small files of these names, with '/' behind each; if
+ * w->has_spares, the caller must overwrite all of them. The caller closes *w after a failure, too.
+ */
 int workspace_make(struct workspace *w, struct workspace_pool *pool, const char *state_dir,
-		   uint64_t attempt_id, bool has_inputs, struct err *err);
+		   uint64_t attempt_id, const char *inputs, struct err *err);
 /* Prepares a new workspace for an overlay over `dir` (mounts.h): moves w/ and tmp/ into
  * WORKSPACE_UPPER, and makes WORKSPACE_WORK. In their places are files, so that what runs outside
  * of the mounts can't take an empty directory for the workspace. dir_fd stays w/. */
 #define WORKSPACE_UPPER "upper"
 #define WORKSPACE_WORK  "overlay"
 int workspace_split(struct workspace *w, struct err *err);
-/* Empties it and puts it into the pool, or removes it when that fails. */
-void workspace_recycle(struct workspace_pool *pool, const char *dir);
+/* Empties it and puts it into the pool, or removes it when that fails. inputs: of its workspace. */
+void workspace_recycle(struct workspace_pool *pool, const char *dir, const char *inputs);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */
 /* Attempts that have a workspace; the caller frees *ret. */
 size_t workspace_list(const char *state_dir, uint64_t **ret);

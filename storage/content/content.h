@@ -106,8 +106,8 @@ int content_materialise_beneath(struct store *s, const struct content_id *id,
 				enum content_materialise_mode mode, int dir_fd, const char *path,
 				struct err *err);
 
-/* The same into an existing empty directory or file, which stays the same inode, because it may be
- * mounted already. After a failure its content is undefined. */
+/* The same into an existing directory, which is empty, or file, whose bytes are replaced. It stays
+ * the same inode, because it may be mounted already. After a failure its content is undefined. */
 int content_fill_at(struct store *s, const struct content_id *id,
 		    enum content_materialise_mode mode, int dir_fd, const char *path,
 		    struct err *err);

@@ -306,6 +306,17 @@ static int check_file(struct materialise *m, const struct content_id *id, mode_t
 	return 0;
 }
 
+/* What was longer before. Only then: ext4 writes a file that was cut to nothing, and filled again,
+ * to the disk at once. */
+static int cut(int fd, uint64_t size)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 || ((uint64_t)st.st_size > size && ftruncate(fd, (off_t)size) < 0)
+		       ? -1
+		       : 0;
+}
+
 static int make_file(struct materialise *m, const struct content_id *id, int dir_fd,
 		     const char *name, struct err *err)
 {
@@ -339,6 +350,8 @@ static int make_file(struct materialise *m, const struct content_id *id, int dir
 	}
 	if (copy_blob(m, id, in, out, err) < 0) {
 		err_wrap(err, "%s", m->path.s);
+	} else if (is_in_place(m) && cut(out, id->size_bytes) < 0) {
+		err_errno(err, "cannot write %s", m->path.s);
 	} else if ((is_in_place(m) || m->mode != CONTENT_COPY_WRITABLE) &&
 		   fs_set_mode(out, mode) < 0) {
 		err_errno(err, "cannot protect %s", m->path.s);

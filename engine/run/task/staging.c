@@ -151,6 +151,17 @@ static int make_way(const char *path, int dir_fd, struct err *err)
 		       : err_set(err, ERR_EXISTS, "%s exists already", path);
 }
 
+/* The file is there, from an attempt before. */
+static int write_over(struct store *s, const struct runner_input *in, int dir_fd, struct err *err)
+{
+	_cleanup_(freep) char *parent = fs_dirname(in->path);
+	_cleanup_(fd_closep) int fd = fs_make_beneath(dir_fd, parent, 0755, err);
+
+	return fd < 0 ? -1
+		      : content_fill_at(s, &in->id, CONTENT_LINK_READONLY, fd,
+					fs_basename(in->path), err);
+}
+
 static int place_input(struct store *s, const struct runner_input *in, enum runner_place how,
 		       int dir_fd, struct err *err)
 {
@@ -179,7 +190,8 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct
 	if (r < 0)
 		err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs && r == 0; i++) {
-		r = place_input(s, &a->inputs[i], p->did, dir_fd, err);
+		r = p->spares ? write_over(s, &a->inputs[i], dir_fd, err)
+			      : place_input(s, &a->inputs[i], p->did, dir_fd, err);
 		if (r < 0)
 			err_wrap(err, "bringing input `%s`", a->inputs[i].name);
 	}

@@ -47,10 +47,26 @@ struct bench {
 	size_t ready, ended;
 	bool fail_prepare, fail_collect, cancel_when_ready, hard;
 	pthread_mutex_t lock;
+	size_t written_over;               /* inputs; under lock */
 	struct outcome outcomes[MANY + 8]; /* by id */
 };
 
 /* Staging. */
+
+/* A file that is there must be like a new one, but for its bytes. */
+static int write_over(struct bench *b, int dir_fd, const char *path)
+{
+	_cleanup_(fd_closep) int fd = openat(dir_fd, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+
+	assert_true(fd >= 0 && fstat(fd, &st) == 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0644);
+	assert_int_equal(st.st_nlink, 1);
+	pthread_mutex_lock(&b->lock);
+	b->written_over++;
+	pthread_mutex_unlock(&b->lock);
+	return ftruncate(fd, 0) == 0 && write(fd, "in", 2) == 2 && fchmod(fd, 0444) == 0 ? 0 : -1;
+}
 
 static int prepare(void *arg, const struct runner_attempt *a, int dir_fd,
 		   struct runner_placing *placing, struct err *err)
@@ -67,8 +83,13 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd,
 		_cleanup_(freep) char *parent = fs_dirname(a->inputs[i].path);
 		_cleanup_(fd_closep) int dir = fs_make_beneath(dir_fd, parent, 0755, err);
 
-		if (dir < 0 || fs_write_atomic_at(dir_fd, a->inputs[i].path, "in", 2, 0444,
-						  FS_WRITE_NO_SYNC, err) < 0)
+		if (placing->spares && write_over(b, dir_fd, a->inputs[i].path) < 0)
+			return err_errno(err, "cannot write over %s", a->inputs[i].path);
+		if (dir < 0 ||
+		    (!placing->spares &&
+		     (faccessat(dir_fd, a->inputs[i].path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		      fs_write_atomic_at(dir_fd, a->inputs[i].path, "in", 2, 0444, FS_WRITE_NO_SYNC,
+					 err) < 0)))
 			return -1;
 	}
 	return b->fail_prepare ? err_set(err, ERR_NO_SPACE, "no room for the inputs") : 0;
@@ -164,12 +185,12 @@ static void on_fifo(void *arg, int fd, uint32_t events)
 
 /* The bench. */
 
-static void open_bench(struct bench *b, struct clock *clock)
+static void open_bench_with(struct bench *b, struct clock *clock, unsigned n_workers)
 {
 	struct loop_source *source;
 	struct err err = { 0 };
 	struct runner_local_options o = {
-		.n_workers = 4,
+		.n_workers = n_workers,
 		.staging = { .prepare = prepare, .collect = collect, .put_log = put_log, .arg = b }
 	};
 
@@ -186,6 +207,11 @@ static void open_bench(struct bench *b, struct clock *clock)
 	b->runner->events =
 		(struct runner_events){ .started = started, .finished = finished, .arg = b };
 	assert_int_equal(loop_add_fd(b->loop, b->fifo, EPOLLIN, on_fifo, b, &source, &err), 0);
+}
+
+static void open_bench(struct bench *b, struct clock *clock)
+{
+	open_bench_with(b, clock, 4);
 }
 
 /* Nothing is left in the workspaces but what was kept. */
@@ -824,6 +850,71 @@ static void nobody_can_tell_that_a_workspace_was_used(void **state)
 	close_bench(&b);
 }
 
+/* The files of small inputs are used again for others of the same names, unless the program did
+ * something to them that the next one could tell, or that others have. */
+static void small_inputs_are_written_over(void **state)
+{
+	static const struct {
+		const char *names, *does;
+		bool used_before;
+	} rows[] = {
+		{ "i", ":", false },
+		{ "i", "cat inputs/i >/dev/null", true },
+		{ "i", "chmod 600 inputs/i", true },
+		{ "i", "ln inputs/i o", false },
+		{ "i", "mv inputs/i elsewhere; ln -s /etc/passwd inputs/i", false },
+		{ "i", "chmod 644 inputs/i; echo longer than before >inputs/i; chmod 444 inputs/i",
+		  false },
+		{ "i", "echo x >inputs/k", true },
+		{ "i", "rm -rf inputs; mkdir inputs; mkdir inputs/i", true },
+		{ "i", "rm -f inputs/i; mkfifo -m 444 inputs/i", false },
+		{ "i", ":", false },
+		{ "ij", ":", false },
+		{ "ij", "rm inputs/j", true },
+		{ "ij", ":", false },
+		{ "", ":", false },
+		{ "j", ":", false },
+		{ "j", ":", true },
+	};
+	static struct runner_input inputs[ARRAY_LEN(rows)][2];
+	static struct script s[ARRAY_LEN(rows)];
+	struct bench b;
+
+	open_bench_with(&b, clock_system(), 1); /* it tidies up before it prepares the next one */
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(freep) char *text =
+			xasprintf("find inputs -type f | sort; cat inputs/* | tr -d 'n'; stat -c "
+				  "'%%a %%h' inputs/*; %s; exit 0",
+				  rows[i].does);
+		struct runner_attempt *a = script(&s[i], &b, i + 1, text);
+		const size_t n = strlen(rows[i].names), before = b.written_over;
+		_cleanup_(str_deinit) struct str want = { 0 };
+
+		for (size_t k = 0; k < n; k++) {
+			inputs[i][k] = (struct runner_input){
+				.name = "i",
+				.path = rows[i].names[k] == 'i' ? "inputs/i" : "inputs/j",
+				.id = { .kind = CONTENT_BLOB, .size_bytes = 2 }
+			};
+			str_addf(&want, "%s\n", inputs[i][k].path);
+		}
+		for (size_t k = 0; k < n; k++)
+			str_add(&want, "i");
+		for (size_t k = 0; k < n; k++)
+			str_add(&want, "444 1\n");
+		a->inputs = inputs[i];
+		a->n_inputs = n;
+		if (run_one(&b, a)->failure != FAILURE_NONE)
+			fail_msg("row %zu: %s", i, b.outcomes[i + 1].err.msg);
+		if (n)
+			assert_memory_equal(b.outcomes[i + 1].log.s, want.s, want.len);
+		if (b.written_over - before != (rows[i].used_before ? n : 0))
+			fail_msg("row %zu: %zu inputs were written over", i,
+				 b.written_over - before);
+	}
+	close_bench(&b);
+}
+
 static void two_hundred_at_once(void **state)
 {
 	static struct script s[MANY];
@@ -879,6 +970,7 @@ int main(void)
 		cmocka_unit_test(nothing_of_the_host_leaks_in),
 		cmocka_unit_test(what_is_gone_is_not_adopted),
 		cmocka_unit_test(nobody_can_tell_that_a_workspace_was_used),
+		cmocka_unit_test(small_inputs_are_written_over),
 		cmocka_unit_test(two_hundred_at_once),
 	};
 

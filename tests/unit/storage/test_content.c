@@ -217,13 +217,14 @@ static void test_executable(void **state)
 	static const int ways[] = { 0, CONTENT_PUT_HASH_ONLY, CONTENT_PUT_BENEATH,
 				    CONTENT_PUT_MOVE };
 	struct fixture *f = *state;
-	_cleanup_(freep) char *big = xmalloc(CONTENT_SMALL_BYTES + 1);
+	_cleanup_(freep) char *big = xmalloc(2 * CONTENT_SMALL_BYTES);
+	const struct content_put_options hash_only = { .flags = CONTENT_PUT_HASH_ONLY };
 
-	memset(big, 'x', CONTENT_SMALL_BYTES + 1);
+	memset(big, 'x', 2 * CONTENT_SMALL_BYTES);
 	for (size_t i = 0; i < 2 * ARRAY_LEN(ways); i++) {
 		struct content_put_options o = { .flags = ways[i / 2], .n_threads = 2 };
 		size_t n = i % 2 ? CONTENT_SMALL_BYTES + 1 : 5;
-		struct content_id plain, id, one[2];
+		struct content_id plain, id, filled, one[2];
 		bool there[2];
 		struct stat st;
 
@@ -248,11 +249,16 @@ static void test_executable(void **state)
 		assert_int_equal(fstatat(f->fd, "again", &st, 0), 0);
 		assert_int_equal(st.st_mode & 0777, 0555);
 		unlinkat(f->fd, "again", 0);
-		write_file(f->fd, "again", "", 0, 0600);
+		/* whatever stands there: nothing, less, more */
+		write_file(f->fd, "again", big, i / 2 % 3 * (n - 2), 0600);
 		assert_int_equal(
 			content_fill_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "again", NULL), 0);
 		assert_int_equal(fstatat(f->fd, "again", &st, 0), 0);
 		assert_int_equal(st.st_mode & 0777, 0555);
+		assert_int_equal(st.st_size, n);
+		assert_int_equal(content_put_at(f->s, f->fd, "again", &hash_only, &filled, NULL),
+				 0);
+		assert_true(content_id_eq(&filled, &id));
 		unlinkat(f->fd, "again", 0);
 	}
 }
