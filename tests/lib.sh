@@ -25,7 +25,6 @@ test_file=$(basename "$0")
 test_build=${CAIRN_BUILD:-${CAIRN:+$(dirname "$CAIRN")}}
 test_build=${test_build:+$(realpath -m "$test_build")}
 test_count=0 test_failed=0 test_ended=0
-TEST_TICK=0.02 # pause between two looks of wait_until, in seconds
 
 test_find_binary() {
 	local c
@@ -269,13 +268,23 @@ write() {
 
 # wait_until SECONDS COMMAND...: until COMMAND succeeds; fails when the deadline passes. The only way to wait. No deadline is shorter
 # than four minutes, whatever a test thinks: what takes a second here takes a minute beside fifteen others.
+# Others compute meanwhile. So it pauses without a process of its own: 20 ms, 100 ms when it has waited for two seconds, and as long as
+# COMMAND took (kubectl computes 0.1 s), up to 250 ms.
 wait_until() {
-	local deadline=$((SECONDS + ($1 > 240 ? $1 : 240) + 1))
+	local test_deadline=$((SECONDS + ($1 > 240 ? $1 : 240) + 1)) test_soon=$((SECONDS + 2)) test_never test_began test_pause test_rc=0
 	shift
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $deadline ] || { echo "never came true: $*" >&2; return 1; }
-		sleep "$TEST_TICK"
+	exec {test_never}<>"$TRASH/never" # a FIFO that nobody writes into: reading from it is the pause
+	until test_began=${EPOCHREALTIME/[.,]/} && "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $test_deadline ] || { echo "never came true: $*" >&2; test_rc=1; break; }
+		test_pause=$((${EPOCHREALTIME/[.,]/} - test_began))
+		[ $test_pause -le 250000 ] || test_pause=250000
+		[ $SECONDS -lt $test_soon ] || [ $test_pause -ge 100000 ] || test_pause=100000
+		[ $test_pause -ge 20000 ] || test_pause=20000
+		printf -v test_pause 0.%06d "$test_pause"
+		read -rt "$test_pause" -u "$test_never" _ || :
 	done
+	exec {test_never}>&-
+	return $test_rc
 }
 
 # FILE [OFFSET]: inverts a byte. A fixed byte is, now and then, what random content has there anyway.
@@ -370,7 +379,7 @@ test_sanitizers=exitcode=99:log_path=$TRASH/sanitizer
 export ASAN_OPTIONS=$test_sanitizers:${ASAN_OPTIONS:-} LSAN_OPTIONS=exitcode=99:${LSAN_OPTIONS:-} \
 	UBSAN_OPTIONS=$test_sanitizers:print_stacktrace=1:${UBSAN_OPTIONS:-} \
 	TSAN_OPTIONS=$test_sanitizers:${TSAN_OPTIONS:-}
-mkdir -p "$TRASH"/home "$TRASH"/tmp "$TRASH"/bin "$TRASH"/work
+mkdir -p "$TRASH"/home "$TRASH"/tmp "$TRASH"/bin "$TRASH"/work && mkfifo "$TRASH/never" || test_bail 'no work directory'
 cd "$TRASH/work" || test_bail 'no work directory'
 if [ -n "$CAIRN" ]; then
 	ln -s "$CAIRN" "$TRASH/bin/cairn"

@@ -1,7 +1,9 @@
 /* tests/core/seeds.h — which seeds a random model runs.
  *
  * Where it is fast (the clang build) it runs all that its file names; where ASan makes it five
- * times slower, a fifth; with TSan, a twentieth; in `tests/run --quick`, a fiftieth.
+ * times slower, a fifth; with TSan, a twentieth; in `tests/run --quick`, a fiftieth. What has a
+ * stride is tried in full by ASan's build, and by TSan's with `tests/run --full`: which threads
+ * there are doesn't depend on the entry.
  * CAIRN_TEST_SEEDS names others: `n` for one, `from-to` for a range without its end (long runs). */
 #ifndef CAIRN_TESTS_CORE_SEEDS_H
 #define CAIRN_TESTS_CORE_SEEDS_H
@@ -33,6 +35,13 @@ static inline bool seeds_quick(void)
 	return quick && strcmp(quick, "1") == 0;
 }
 
+static inline bool seeds_full(void)
+{
+	const char *full = getenv("CAIRN_TEST_FULL");
+
+	return full && strcmp(full, "1") == 0;
+}
+
 /* What is left of n where a part does: of seeds, days, rounds; at least 1. */
 static inline uint64_t seeds_part(uint64_t n)
 {
@@ -40,10 +49,10 @@ static inline uint64_t seeds_part(uint64_t n)
 	return n > 0 ? n : 1;
 }
 
-/* A table or a text whose every entry is tried: in `--quick` each n-th is. */
+/* A table or a text whose every entry is tried: in `--quick`, and with TSan, each n-th is. */
 static inline size_t seeds_stride(size_t n)
 {
-	return seeds_quick() ? n : 1;
+	return seeds_quick() || (SEEDS_PART == 20 && !seeds_full()) ? n : 1;
 }
 
 /* The seeds to run, of n from `first` on. */
