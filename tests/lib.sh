@@ -271,7 +271,8 @@ write() {
 # Others compute meanwhile. So it pauses without a process of its own: 20 ms, 100 ms when it has waited for two seconds, and as long as
 # COMMAND took (kubectl computes 0.1 s), up to 250 ms.
 wait_until() {
-	local test_deadline=$((SECONDS + ($1 > 240 ? $1 : 240) + 1)) test_soon=$((SECONDS + 2)) test_never test_began test_pause test_rc=0
+	local test_least=${TEST_WAIT_LEAST:-240}
+	local test_deadline=$((SECONDS + ($1 > test_least ? $1 : test_least) + 1)) test_soon=$((SECONDS + 2)) test_never test_began test_pause test_rc=0
 	shift
 	exec {test_never}<>"$TRASH/never" # a FIFO that nobody writes into: reading from it is the pause
 	until test_began=${EPOCHREALTIME/[.,]/} && "$@" >/dev/null 2>&1; do

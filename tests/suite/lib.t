@@ -86,7 +86,7 @@ test_expect 'helpers fail when they should' '
 	for c in "test_cmp x y" "test_is a b" "test_grep b x" "test_no_grep a x" "test_no_grep a none" "test_lines 2 x" \
 		"test_exists none" "test_missing x" "test_code 0 false" "test_code 1 true" "test_must_fail true" \
 		"test_must_fail nosuchcommand" "test_must_fail sh -c \"exit 99\"" "test_must_fail sh -c \"kill -9 \\\$\\\$\"" \
-		"wait_until 0 false" "test_have nosuchprogram"; do
+		"TEST_WAIT_LEAST=0 wait_until 0 false" "test_have nosuchprogram"; do
 		rc=0
 		(eval "$c") >/dev/null 2>&1 || rc=$?
 		[ $rc -ne 0 ] || { echo "passed: $c"; exit 1; }
