@@ -222,13 +222,14 @@ static int look_up(void *arg, size_t part, struct err *err)
 static int dir_has(struct store *s, enum store_space space, const struct digest *names,
 		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
-	const size_t limit = MIN((size_t)content_threads(), (size_t)HAS_THREADS);
+	const size_t worth = n / HAS_PER_THREAD, /* asking for the cores opens a file */
+		limit = worth < 2 ? 1 : MIN((size_t)content_threads(), (size_t)HAS_THREADS);
 	struct look_up l = { .d = dir_of(s),
 			     .space = space,
 			     .names = names,
 			     .sizes = sizes,
 			     .n = n,
-			     .n_parts = MAX(MIN(n / HAS_PER_THREAD, limit), (size_t)1),
+			     .n_parts = MAX(MIN(worth, limit), (size_t)1),
 			     .ret = ret };
 
 	return l.n_parts == 1 ? look_up(&l, 0, err)
