@@ -70,6 +70,7 @@ int db_begin(struct db *db, struct err *err)
 	struct stat st;
 
 	assert(db->writable && !db->in_txn);
+	db_snapshot_end(db);
 	if (db->lock_fd >= 0 && fs_lock(db->lock_fd, true, err) < 0)
 		return err_wrap(err, "database %s", db->path);
 	/* Data written into a file without a name would be lost. */

@@ -44,9 +44,9 @@ void db_rollback(struct db *db);
 int db_finish(struct db *db, int r, struct err *err);
 int db_finish_durable(struct db *db, int r, struct err *err);
 
-/* Makes many reads see one moment, and saves locking the file for each. Best effort; does nothing
- * inside a transaction. End it before slow work such as printing: the WAL can't be emptied
- * meanwhile. */
+/* Makes many reads see one moment, that of the first, and saves locking the file for each. Best
+ * effort; does nothing inside a transaction, and the next db_begin() ends it. End it before slow
+ * work such as printing: the WAL can't be emptied meanwhile. */
 void db_snapshot(struct db *db);
 void db_snapshot_end(struct db *db);
 /* Another number than last time: another handle has changed the database meanwhile. Cheap. */

@@ -445,6 +445,7 @@ static int claim(struct task *t, struct err *err)
 		return 0;
 	}
 	t->has_lease = true;
+	db_snapshot(r->ctx->db); /* what others recorded before we got the lease is in it */
 	result = plan_task_lookup(r->plan, t->plan, err);
 	if (result > 0)
 		start_task_over(t, true);
@@ -561,9 +562,12 @@ static int look(struct task *t, struct err *err)
 int start_task(struct run *r, struct task *t, struct err *err)
 {
 	const struct task *first = r->tasks.in[PHASE_PARKED].first;
+	int looked;
 
 	assert(task_phase(t) == PHASE_READY || task_phase(t) == PHASE_PARKED);
-	if (look(t, err) < 0)
+	looked = look(t, err);
+	db_snapshot_end(r->ctx->db); /* of claim() */
+	if (looked < 0)
 		return -1;
 	if (task_phase(t) != PHASE_BEGUN)
 		drop_lease(t);

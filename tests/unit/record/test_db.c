@@ -247,6 +247,35 @@ static void a_killed_writer_leaves_whole_transactions(void **state)
 	}
 }
 
+static int64_t runs_seen(struct db *db)
+{
+	int64_t n = -1;
+
+	assert_int_equal(db_get(db, "SELECT count(*) FROM run", DB_IN(), NULL, DB_OUT(&n), NULL),
+			 1);
+	return n;
+}
+
+/* Reads of a snapshot see its first read's moment. A transaction sees everything, also one that
+ * begins while there is a snapshot. */
+static void a_snapshot_ends_where_a_transaction_begins(void **state)
+{
+	struct fixture *f = *state;
+	struct db *a = open_db(f->path), *b = open_db(f->path);
+
+	db_snapshot(a);
+	assert_int_equal(write_one(b, 1, 10, NULL), 0);
+	assert_int_equal(runs_seen(a), 1); /* it is the first read */
+	assert_int_equal(write_one(b, 2, 10, NULL), 0);
+	assert_int_equal(runs_seen(a), 1);
+	assert_int_equal(write_one(a, 3, 10, NULL), 0);
+	assert_int_equal(runs_seen(a), 3);
+	db_snapshot_end(a);
+	assert_int_equal(runs_seen(b), 3);
+	db_close(a);
+	db_close(b);
+}
+
 static void what_is_not_committed_is_not_there(void **state)
 {
 	struct fixture *f = *state;
@@ -858,6 +887,7 @@ int main(void)
 		TEST(writers_that_meet_lose_nothing),
 		TEST(those_who_make_it_together_all_have_it),
 		TEST(a_killed_writer_leaves_whole_transactions),
+		TEST(a_snapshot_ends_where_a_transaction_begins),
 		TEST(what_is_not_committed_is_not_there),
 		TEST(newer_and_foreign_ones_are_refused_in_words),
 		TEST(what_is_not_there_or_no_file),
