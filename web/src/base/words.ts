@@ -340,6 +340,7 @@ export const words = {
     content: 'Content',
     size: 'Size',
     names: 'Known as',
+    chooseFile: 'Choose a file to see it',
     made: 'Who made these bytes',
     used: 'What was made of them',
     entries: (n: number) => many(n, 'entry', 'entries'),

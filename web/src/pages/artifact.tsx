@@ -139,7 +139,8 @@ function Shown({ id }: { id: string }) {
                 })}
               >
                 {n.task}/{n.output}
-              </a>
+              </a>{' '}
+              <span class="quiet">{n.run}</span>
             </span>
           ))}
           {f.names.length > 6 ? ` +${f.names.length - 6}` : ''}
@@ -178,6 +179,9 @@ function Shown({ id }: { id: string }) {
                 />
               )}
             </Card>
+          )}
+          {isTree && file === null && !!entries.value?.entries.length && (
+            <Empty title={w.chooseFile} />
           )}
           {(!isTree || file !== null) && p && (!isTree || entry || !entries.first) && (
             <FileView
