@@ -389,6 +389,15 @@ const struct step *pipeline_find_step(const struct pipeline *p, const char *name
 	return NULL;
 }
 
+struct map *pipeline_steps_by_name(const struct pipeline *p)
+{
+	struct map *steps = map_new();
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		*map_slot_str(steps, p->steps[i].name) = (void *)(uintptr_t)&p->steps[i];
+	return steps;
+}
+
 bool step_name_is_in(const char *step, const char *name)
 {
 	size_t n = strlen(name);

@@ -652,6 +652,8 @@ const struct input_decl *export_place_meets(const struct input_decl *inputs, siz
 const struct sweep_decl *pipeline_find_sweep(const struct pipeline *p, const char *name);
 const struct step *pipeline_find_step(const struct pipeline *p,
 				      const char *name); /* NULL when absent */
+/* Name → const struct step *, for who looks for many. The caller frees the map. */
+struct map *pipeline_steps_by_name(const struct pipeline *p);
 /* Whether `name` is this step, or a step that uses the pipeline which it comes from: `sub` for
  * `sub/train`. */
 bool step_name_is_in(const char *step, const char *name);

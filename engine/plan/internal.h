@@ -147,12 +147,14 @@ struct plan_pins {
 	const char **input_uris;      /* without credentials */
 	VEC(struct plan_pin) all;
 	struct map *by_name; /* → index + 1 */
+	struct map *images;  /* image as steps name it → what its pin says: sources/image.c */
 };
 
 /* This pipeline's last run. */
 struct plan_previous {
 	struct results *table; /* or NULL */
 	struct previous_step *steps;
+	struct map *by_name; /* → const struct step *; NULL: it had no step with `cache: false` */
 };
 
 /* The steps that aren't of `finally`; they are first in order. */

@@ -109,6 +109,7 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->options = *o;
 	p->arena = arena_new();
 	p->pins.by_name = map_new();
+	p->pins.images = map_new();
 	p->code = code_new(p);
 	p->n_steps = pl->n_steps;
 	for (size_t i = 0; i < pl->n_steps; i++)
@@ -150,6 +151,7 @@ void plan_free(struct plan *p)
 	VEC_FREE(&p->pins.all);
 	VEC_FREE(&p->absent.waits);
 	map_free(p->pins.by_name);
+	map_free(p->pins.images);
 	code_free(p->code);
 	str_deinit(&p->scratch);
 	str_deinit(&p->key.script);

@@ -162,7 +162,8 @@ int earlier_adopt(struct run *r, struct err *err)
 	const bool durable = r->ctx->runner->ops->durable;
 	const struct attempt_row *v;
 
-	assert(r->earlier.seen);
+	assert(r->earlier.seen && !r->earlier.steps);
+	r->earlier.steps = pipeline_steps_by_name(r->pipeline);
 	if (run_in_transaction(r, write_claim, err) < 0)
 		return -1;
 	v = r->earlier.attempts;
@@ -196,9 +197,16 @@ int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *er
 	return close_as(r, row, FAILURE_CANCELLED, "what its task reads has changed since", err);
 }
 
+/* NULL: its pipeline has changed since. */
+static const struct step *step_of(const struct run *r, const struct attempt_row *a)
+{
+	assert(r->earlier.steps);
+	return map_get_str(r->earlier.steps, a->step);
+}
+
 bool earlier_acts_again(const struct run *r, const struct attempt_row *a)
 {
-	const struct step *s = pipeline_find_step(r->pipeline, a->step);
+	const struct step *s = step_of(r, a);
 
 	if (!s || !s->finally)
 		return false;
@@ -206,7 +214,7 @@ bool earlier_acts_again(const struct run *r, const struct attempt_row *a)
 		return true; /* that end came, and a user resumed the run */
 	for (size_t i = 0; i < r->earlier.n; i++) {
 		const struct attempt_row *b = &r->earlier.attempts[i];
-		const struct step *of = pipeline_find_step(r->pipeline, b->step);
+		const struct step *of = step_of(r, b);
 
 		if (b->id > a->id && of && !of->finally)
 			return true;
@@ -258,13 +266,9 @@ int earlier_history(struct task *t, const struct attempt_row **ret)
 
 static bool had_failed(const struct run *r, const struct task_past *p)
 {
-	const char *step = p->ended ? p->ended->step : NULL;
+	const struct step *s = p->ended ? step_of(r, p->ended) : NULL;
 
-	for (size_t i = 0; step && i < r->pipeline->n_steps; i++)
-		if (str_eq(r->pipeline->steps[i].name, step))
-			return is_spent(&r->pipeline->steps[i].policy->retry, p) &&
-			       !map_get_str(r->earlier.open, p->ended->task);
-	return false;
+	return s && is_spent(&s->policy->retry, p) && !map_get_str(r->earlier.open, p->ended->task);
 }
 
 bool earlier_stands(const struct run *r, const char *task)
@@ -278,8 +282,7 @@ bool earlier_failed(const struct run *r)
 {
 	for (size_t i = 0; r->earlier.goes_on && i < map_len(r->earlier.past); i++) {
 		const struct task_past *p = map_at(r->earlier.past, i, NULL, NULL);
-		const struct step *s =
-			p->ended ? pipeline_find_step(r->pipeline, p->ended->step) : NULL;
+		const struct step *s = p->ended ? step_of(r, p->ended) : NULL;
 
 		if (s && s->policy->fail_fast && !s->policy->continue_on_error && had_failed(r, p))
 			return true;

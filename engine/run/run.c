@@ -72,6 +72,7 @@ void run_deinit(struct run *r)
 	map_free(r->earlier.done);
 	map_free(r->earlier.open);
 	map_free(r->earlier.past);
+	map_free(r->earlier.steps);
 	map_free(r->approvals.past);
 	plan_free(r->plan);
 }

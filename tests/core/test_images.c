@@ -388,6 +388,46 @@ static void test_a_reproduction_takes_the_recorded_images(void **state)
 	assert_int_equal(rep->verdict, COMPARE_IDENTICAL);
 }
 
+/* Many steps of one image. */
+
+static unsigned pins_read, steps_sought;
+
+int __real_content_read(struct store *s, const struct content_id *id, uint64_t max, struct str *out,
+			struct err *err);
+int __wrap_content_read(struct store *s, const struct content_id *id, uint64_t max, struct str *out,
+			struct err *err)
+{
+	int r = __real_content_read(s, id, max, out, err);
+
+	pins_read += r == 0 && out->len && strstr(out->s, "@" A " linux/amd64");
+	return r;
+}
+
+const struct step *__real_pipeline_find_step(const struct pipeline *p, const char *name);
+const struct step *__wrap_pipeline_find_step(const struct pipeline *p, const char *name)
+{
+	steps_sought++;
+	return __real_pipeline_find_step(p, name);
+}
+
+/* A search for each step, or a read for each, would make a plan of 10,000 steps wait. */
+static void test_many_steps_cost_one_pin_and_no_search(void **state)
+{
+	enum { STEPS = 50 };
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct world *w = *state;
+
+	str_add(&text, "pipeline: many\ndefaults: {image: \"team/train:2.4\"}\nsteps:\n");
+	for (int i = 0; i < STEPS; i++)
+		str_addf(&text, "  s%d: {run: work %d, cache: false, outputs: {o: o}}\n", i, i);
+	run(w, text.s);
+	pins_read = steps_sought = 0;
+	run(w, text.s); /* the last table has all of them, and none may be used */
+	assert_int_equal(w->executed, STEPS);
+	assert_int_equal(pins_read, 1);
+	assert_int_equal(steps_sought, 0);
+}
+
 /* Errors. */
 
 static void refused(struct world *w, const char *text, const char *want)
@@ -425,6 +465,7 @@ int main(void)
 					    ONE(test_a_resumed_run_takes_its_pins),
 					    ONE(test_each_task_has_its_image),
 					    ONE(test_a_reproduction_takes_the_recorded_images),
+					    ONE(test_many_steps_cost_one_pin_and_no_search),
 					    ONE(test_errors_say_where) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,8 +55,11 @@ static void find_steps(struct plan *p)
 static int forget_step(void *arg, const char *step)
 {
 	struct plan *p = arg;
-	const struct step *s = step ? pipeline_find_step(p->ctx.pipeline, step) : NULL;
+	const struct step *s;
 
+	if (!p->previous.by_name)
+		p->previous.by_name = pipeline_steps_by_name(p->ctx.pipeline);
+	s = step ? map_get_str(p->previous.by_name, step) : NULL;
 	if (s)
 		p->previous.steps[s->index].known = false;
 	return 0;
@@ -83,6 +86,7 @@ int lookup_open(struct plan *p, struct err *err)
 void lookup_close(struct plan *p)
 {
 	results_free(p->previous.table);
+	map_free(p->previous.by_name);
 	free(p->previous.steps);
 }
 

@@ -55,8 +55,12 @@ static char *pin_name(const char *image)
 	return xasprintf("image:%s", image);
 }
 
-static int take_pin(struct plan *p, const char *image, const char **ret_image,
-		    const char **ret_platform, struct err *err)
+/* As the run's record has it, in the plan's arena. */
+struct pinned_image {
+	const char *ref, *platform;
+};
+
+static int read_pin(struct plan *p, const char *image, struct pinned_image *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	_cleanup_(freep) char *name = pin_name(image);
@@ -72,8 +76,25 @@ static int take_pin(struct plan *p, const char *image, const char **ret_image,
 	space = at ? strchr(at, ' ') : NULL;
 	if (!space || strlen(text.s) != text.len)
 		return err_set(err, ERR_CORRUPT, "the run's record of %s is damaged", pin->name);
-	*ret_image = arena_strndup(p->arena, text.s, (size_t)(space - text.s));
-	*ret_platform = arena_strdup(p->arena, space + 1);
+	ret->ref = arena_strndup(p->arena, text.s, (size_t)(space - text.s));
+	ret->platform = arena_strdup(p->arena, space + 1);
+	return 0;
+}
+
+/* Thousands of steps may name one image: its pin is read once. */
+static int take_pin(struct plan *p, const char *image, const char **ret_image,
+		    const char **ret_platform, struct err *err)
+{
+	struct pinned_image *pinned = map_get_str(p->pins.images, image), read;
+
+	if (!pinned) {
+		if (read_pin(p, image, &read, err) < 0)
+			return -1;
+		pinned = arena_memdup(p->arena, &read, sizeof(read));
+		*map_slot_str(p->pins.images, image) = pinned;
+	}
+	*ret_image = pinned->ref;
+	*ret_platform = pinned->platform;
 	return 0;
 }
 

@@ -117,10 +117,11 @@ static int add_files(struct past *p, const struct pipeline *pl, struct err *err)
 
 static int add_code(struct past *p, const struct pipeline *pl, struct err *err)
 {
+	_cleanup_(map_freep) struct map *steps = pipeline_steps_by_name(pl);
 	const struct manifest *m = &p->manifest;
 
 	for (size_t i = 0; i < m->n_code; i++) {
-		const struct step *s = pipeline_find_step(pl, m->code[i].step);
+		const struct step *s = map_get_str(steps, m->code[i].step);
 
 		if (s && !s->root && add_once(p, &m->code[i].tree, ".", err) < 0)
 			return err_wrap(err, "the code of step `%s`", s->name);
