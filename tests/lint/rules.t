@@ -252,6 +252,8 @@ test_expect 'clocks: what waits does not wait by the wall clock' '
 	rejects clocks "a.c:1: .*CLOCK_MONOTONIC"
 	sample storage/a.c < <(printf "void f(void) { thread_cond_init(&c); }\nvoid g(void) { pthread_cond_timedwait(&c, &l, &until); }\n")
 	accepts clocks
+	sample storage/a.c < <(printf "void f(void) { threads_init(&t); }\nvoid g(void) { pthread_cond_timedwait(&c, &l, &until); }\n")
+	accepts clocks
 '
 test_expect 'unused: what nobody calls, what only its own file or a test calls' '
 	sample storage/a.h < <(printf "int a(void);\nint b(int (*f)(int), int x);\n")

@@ -4,12 +4,11 @@
  * RING_BYTES. A reader keeps the number of the frame that it wants next, and a copy of the frames
  * that it is sending. An id is "EPOCH-NUMBER"; the epoch is another one in each process.
  *
- * Threads: `lock` protects all of struct events and `next` of readers. The rest of a reader belongs
- * to the thread that has its stream. The thread that polls is started by the first reader, who
- * waits until it has polled once: changes from then on are told. */
+ * Threads: the threads' lock protects all of struct events and `next` of readers. The rest of a
+ * reader belongs to the thread that has its stream. The thread that polls is started by the first
+ * reader, who waits until it has polled once: changes from then on are told. */
 #include "serve/events/events.h"
 #include <assert.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,14 +45,12 @@ struct events {
 	struct daemon *d;
 	unsigned epoch;
 	atomic_uint_least64_t newest;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct threads threads; /* the one that polls, or none yet */
 	struct frame ring[RING_FRAMES];
 	uint64_t first; /* number of the oldest frame */
 	size_t bytes;
 	VEC(struct events_reader *) readers;
-	pthread_t thread;
-	bool begun, polled, ending;
+	bool polled;
 };
 
 struct events *events_new(struct daemon *d)
@@ -63,8 +60,7 @@ struct events *events_new(struct daemon *d)
 	e->d = d;
 	e->epoch = (unsigned)random_u64();
 	e->first = 1;
-	pthread_mutex_init(&e->lock, NULL);
-	thread_cond_init(&e->changed);
+	threads_init(&e->threads);
 	return e;
 }
 
@@ -82,17 +78,11 @@ void events_free(struct events *e)
 {
 	if (!e)
 		return;
-	pthread_mutex_lock(&e->lock);
-	e->ending = true;
-	pthread_cond_broadcast(&e->changed);
-	pthread_mutex_unlock(&e->lock);
-	if (e->begun)
-		pthread_join(e->thread, NULL);
+	threads_end(&e->threads);
 	while (e->first <= atomic_load(&e->newest))
 		frame_drop(e);
 	VEC_FREE(&e->readers);
-	pthread_cond_destroy(&e->changed);
-	pthread_mutex_destroy(&e->lock);
+	threads_deinit(&e->threads);
 	free(e);
 }
 
@@ -125,11 +115,12 @@ static bool wait_for_poll(struct events *e, struct arena *arena, struct events_w
 	struct timespec at;
 	bool goes_on;
 
-	pthread_mutex_lock(&e->lock);
+	pthread_mutex_lock(&e->threads.lock);
 	until(&at, POLL_NS);
-	while (!e->ending && e->polled &&
-	       (!e->readers.n ? pthread_cond_wait(&e->changed, &e->lock)
-			      : pthread_cond_timedwait(&e->changed, &e->lock, &at)) == 0)
+	while (!e->threads.ending && e->polled &&
+	       (!e->readers.n
+			? pthread_cond_wait(&e->threads.changed, &e->threads.lock)
+			: pthread_cond_timedwait(&e->threads.changed, &e->threads.lock, &at)) == 0)
 		;
 	*ret_n = 0;
 	*ret = arena_alloc(arena, (e->readers.n * EVENTS_RUNS_MAX + 1) * sizeof(**ret));
@@ -137,17 +128,17 @@ static bool wait_for_poll(struct events *e, struct arena *arena, struct events_w
 		for (size_t k = 0; k < e->readers.v[i]->n_runs; k++)
 			add_watch(*ret, ret_n, e->readers.v[i],
 				  arena_strdup(arena, e->readers.v[i]->runs[k]));
-	goes_on = !e->ending;
-	pthread_mutex_unlock(&e->lock);
+	goes_on = !e->threads.ending;
+	pthread_mutex_unlock(&e->threads.lock);
 	return goes_on;
 }
 
 static void polled(struct events *e)
 {
-	pthread_mutex_lock(&e->lock);
+	pthread_mutex_lock(&e->threads.lock);
 	e->polled = true;
-	pthread_cond_broadcast(&e->changed);
-	pthread_mutex_unlock(&e->lock);
+	pthread_cond_broadcast(&e->threads.changed);
+	pthread_mutex_unlock(&e->threads.lock);
 }
 
 void events_add(struct events *e, const struct project *p, const char *run, const char *event,
@@ -161,14 +152,14 @@ void events_add(struct events *e, const struct project *p, const char *run, cons
 	json_add_canonical(&text, data);
 	str_add(&text, "\n\n");
 	json_decref(data);
-	pthread_mutex_lock(&e->lock);
+	pthread_mutex_lock(&e->threads.lock);
 	while (n - e->first >= RING_FRAMES || (e->first < n && e->bytes + text.len > RING_BYTES))
 		frame_drop(e);
 	f = &e->ring[n % RING_FRAMES];
 	*f = (struct frame){ p, run ? xstrdup(run) : NULL, TAKE_PTR(text.s), text.len };
 	e->bytes += f->len;
 	atomic_store(&e->newest, n);
-	pthread_mutex_unlock(&e->lock);
+	pthread_mutex_unlock(&e->threads.lock);
 }
 
 static void *poll_loop(void *arg)
@@ -214,18 +205,12 @@ static uint64_t place_of(struct events *e, const char *last_id, bool *ret_reset)
 static int begin(struct events *e, struct err *err)
 {
 	struct timespec at;
-	int r = 0;
 
-	if (!e->begun) {
-		r = thread_start(&e->thread, NULL, poll_loop, e);
-		e->begun = r == 0;
-	}
-	if (r) {
-		errno = r;
-		return err_errno(err, "cannot start a thread");
-	}
+	if (!e->threads.n && threads_start(&e->threads, poll_loop, e, err) < 0)
+		return -1;
 	until(&at, FIRST_LOOK_NS);
-	while (!e->polled && !e->ending && pthread_cond_timedwait(&e->changed, &e->lock, &at) == 0)
+	while (!e->polled && !e->threads.ending &&
+	       pthread_cond_timedwait(&e->threads.changed, &e->threads.lock, &at) == 0)
 		;
 	return 0;
 }
@@ -243,15 +228,15 @@ struct events_reader *events_subscribe(struct events *e, const struct events_wan
 				     .ping_ns = clock_mono_ns() + EVENTS_PING_NS };
 	for (; r->n_runs < w->n_runs; r->n_runs++)
 		r->runs[r->n_runs] = xstrdup(w->runs[r->n_runs]);
-	pthread_mutex_lock(&e->lock);
+	pthread_mutex_lock(&e->threads.lock);
 	result = begin(e, err);
 	r->next = place_of(e, w->last_id, &r->reset);
 	VEC_PUSH(&e->readers, r);
-	pthread_cond_broadcast(&e->changed);
+	pthread_cond_broadcast(&e->threads.changed);
 	/* An id without data: a connection that breaks before the first event goes on here, too. */
 	str_addf(&r->out, "retry: 2000\nid: %08x-%llu\n\n", e->epoch,
 		 (unsigned long long)r->next - 1);
-	pthread_mutex_unlock(&e->lock);
+	pthread_mutex_unlock(&e->threads.lock);
 	if (result < 0) {
 		events_unsubscribe(r);
 		return NULL;
@@ -263,11 +248,11 @@ void events_unsubscribe(struct events_reader *r)
 {
 	struct events *e = r->e;
 
-	pthread_mutex_lock(&e->lock);
+	pthread_mutex_lock(&e->threads.lock);
 	for (size_t i = 0; i < e->readers.n; i++)
 		if (e->readers.v[i] == r)
 			e->readers.v[i--] = e->readers.v[--e->readers.n];
-	pthread_mutex_unlock(&e->lock);
+	pthread_mutex_unlock(&e->threads.lock);
 	for (size_t i = 0; i < r->n_runs; i++)
 		free(r->runs[i]);
 	str_deinit(&r->out);
@@ -323,9 +308,9 @@ size_t events_read(struct events_reader *r, char *buf, size_t max)
 	if (r->sent == r->out.len) {
 		str_reset(&r->out);
 		r->sent = 0;
-		pthread_mutex_lock(&r->e->lock);
+		pthread_mutex_lock(&r->e->threads.lock);
 		copy_frames(r, max);
-		pthread_mutex_unlock(&r->e->lock);
+		pthread_mutex_unlock(&r->e->threads.lock);
 		if (!r->out.len && now >= r->ping_ns)
 			str_add(&r->out, ": ping\n\n");
 	}

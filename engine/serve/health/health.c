@@ -14,7 +14,6 @@
  */
 #include "serve/health/health.h"
 
-#include <errno.h>
 #include <string.h>
 #include "base/os/thread.h"
 #include "base/time/clock.h"
@@ -23,11 +22,7 @@
 
 struct health {
 	struct daemon *d;
-	pthread_t thread;
-	bool threaded;
-	pthread_mutex_t lock; /* protects the fields below */
-	pthread_cond_t changed;
-	bool ending;
+	struct threads threads;       /* one; its lock protects the fields below */
 	uint64_t asked, begun, ended; /* numbers of checks */
 	int64_t begun_ns;
 	char at[128];  /* the item that is being checked */
@@ -50,9 +45,9 @@ void health_add_check(json_t *checks, const char *name, bool ok, const char *det
 
 static void look_at(struct health *h, const char *what, const struct project *p)
 {
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->threads.lock);
 	snprintf(h->at, sizeof(h->at), "%s of %.80s", what, p->name);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->threads.lock);
 }
 
 static void look_at_project(struct health *h, struct project *p, json_t *found)
@@ -81,28 +76,28 @@ static void *run(void *arg)
 {
 	struct health *h = arg;
 
-	pthread_mutex_lock(&h->lock);
-	while (!h->ending) {
+	pthread_mutex_lock(&h->threads.lock);
+	while (!h->threads.ending) {
 		json_t *found;
 
 		if (h->begun == h->asked) {
-			pthread_cond_wait(&h->changed, &h->lock);
+			pthread_cond_wait(&h->threads.changed, &h->threads.lock);
 			continue;
 		}
 		h->begun = h->asked;
 		h->begun_ns = clock_mono_ns();
-		pthread_mutex_unlock(&h->lock);
+		pthread_mutex_unlock(&h->threads.lock);
 		found = json_array();
 		for (size_t i = 0; i < h->d->n_projects; i++)
 			look_at_project(h, h->d->projects[i], found);
-		pthread_mutex_lock(&h->lock);
+		pthread_mutex_lock(&h->threads.lock);
 		json_decref(h->found);
 		h->found = found;
 		h->found_ns = clock_mono_ns();
 		h->ended = h->begun;
-		pthread_cond_broadcast(&h->changed);
+		pthread_cond_broadcast(&h->threads.changed);
 	}
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->threads.lock);
 	return NULL;
 }
 
@@ -115,11 +110,11 @@ static bool wait_for_look(struct health *h)
 	int64_t until_ns = clock_mono_ns() + HEALTH_WAIT_NS;
 	struct timespec until = { .tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S };
 
-	pthread_cond_broadcast(&h->changed);
+	pthread_cond_broadcast(&h->threads.changed);
 	if (h->begun != h->ended && clock_mono_ns() - h->begun_ns > HEALTH_WAIT_NS)
 		return false; /* the check hangs: don't wait a second time */
 	while (h->ended < wanted)
-		if (pthread_cond_timedwait(&h->changed, &h->lock, &until) != 0)
+		if (pthread_cond_timedwait(&h->threads.changed, &h->threads.lock, &until) != 0)
 			return false;
 	return true;
 }
@@ -129,7 +124,7 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 	json_t *one;
 	size_t i;
 
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->threads.lock);
 	if (wait_for_look(h) || (h->found && clock_mono_ns() - h->found_ns < HEALTH_KEPT_NS)) {
 		json_array_foreach(h->found, i, one)
 		{
@@ -143,7 +138,7 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 			 (long long)((clock_mono_ns() - h->begun_ns) / NS_PER_S));
 		health_add_check(checks, h->at, false, text, all);
 	}
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->threads.lock);
 }
 
 /* Start and end. */
@@ -151,18 +146,13 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 int health_new(struct daemon *d, struct health **ret, struct err *err)
 {
 	struct health *h = xcalloc(1, sizeof(*h));
-	int r;
 
 	h->d = d;
 	snprintf(h->at, sizeof(h->at), "projects");
-	pthread_mutex_init(&h->lock, NULL);
-	thread_cond_init(&h->changed);
-	r = thread_start(&h->thread, NULL, run, h);
-	h->threaded = r == 0;
-	if (r) {
+	threads_init(&h->threads);
+	if (threads_start(&h->threads, run, h, err) < 0) {
 		health_free(h);
-		errno = r;
-		return err_errno(err, "cannot start a thread");
+		return -1;
 	}
 	*ret = h;
 	return 0;
@@ -172,14 +162,7 @@ void health_free(struct health *h)
 {
 	if (!h)
 		return;
-	pthread_mutex_lock(&h->lock);
-	h->ending = true;
-	pthread_cond_broadcast(&h->changed);
-	pthread_mutex_unlock(&h->lock);
-	if (h->threaded)
-		pthread_join(h->thread, NULL);
+	threads_deinit(&h->threads);
 	json_decref(h->found);
-	pthread_cond_destroy(&h->changed);
-	pthread_mutex_destroy(&h->lock);
 	free(h);
 }

@@ -58,11 +58,65 @@ static void a_signal_waits_for_who_wants_it(void **state)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+/* Threads that hand a number round: each adds one when it is its turn. */
+
+enum { RING = 4, ROUNDS = 100 };
+
+struct ring {
+	struct threads threads;
+	unsigned n, next; /* under the lock */
+};
+
+static void *add_in_turn(void *arg)
+{
+	struct ring *r = arg;
+	unsigned own;
+
+	pthread_mutex_lock(&r->threads.lock);
+	own = r->next++;
+	while (!r->threads.ending) {
+		if (r->n < RING * ROUNDS && r->n % RING == own) {
+			r->n++;
+			pthread_cond_broadcast(&r->threads.changed);
+		}
+		pthread_cond_wait(&r->threads.changed, &r->threads.lock);
+	}
+	pthread_mutex_unlock(&r->threads.lock);
+	return NULL;
+}
+
+static void threads_work_until_they_are_told_to_end(void **state)
+{
+	struct ring r = { .n = 0 };
+
+	threads_init(&r.threads);
+	for (int i = 0; i < RING; i++)
+		assert_int_equal(threads_start(&r.threads, add_in_turn, &r, NULL), 0);
+	pthread_mutex_lock(&r.threads.lock);
+	while (r.n < RING * ROUNDS)
+		pthread_cond_wait(&r.threads.changed, &r.threads.lock);
+	pthread_mutex_unlock(&r.threads.lock);
+	threads_end(&r.threads);
+	assert_int_equal(r.threads.n, 0);
+	threads_end(&r.threads);
+	threads_deinit(&r.threads);
+}
+
+static void no_thread_is_no_wait(void **state)
+{
+	struct threads none;
+
+	threads_init(&none);
+	threads_deinit(&none);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_what_others_send),
 		cmocka_unit_test(a_signal_waits_for_who_wants_it),
+		cmocka_unit_test(threads_work_until_they_are_told_to_end),
+		cmocka_unit_test(no_thread_is_no_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
