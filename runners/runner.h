@@ -27,6 +27,9 @@ struct runner_input {
 	/* It isn't brought, but mounted read-only on a cluster: "claim://NAME[/PATH]", or
 	 * "image://NAME@DIGEST[/PATH]"; or NULL. */
 	const char *volume;
+	/* It isn't copied, but mounted read-only out of the node's cache. The Kubernetes runner
+	 * decides it; others leave it false. */
+	bool mounted;
 };
 
 struct runner_output {
@@ -252,11 +255,14 @@ struct runner_staging {
 	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
 	/* For runners on other machines (may be NULL for the local one). publish: puts `bytes`, and
 	 * makes sure that pods can reach it and everything that `attempts` read (ERR_IO: sending
-	 * failed; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes.
-	 * drop_checkpoint: as runner_ops', in the store. */
+	 * failed; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes. takes:
+	 * whether laying it out takes `bytes` or more. drop_checkpoint: as runner_ops', in the
+	 * store. */
 	int (*publish)(void *arg, const struct runner_attempt *const *attempts, size_t n,
 		       const void *bytes, size_t n_bytes, struct content_id *ret, struct err *err);
 	int (*fetch)(void *arg, const struct content_id *id, uint64_t max, struct str *ret,
+		     struct err *err);
+	int (*takes)(void *arg, const struct content_id *id, uint64_t bytes, bool *ret,
 		     struct err *err);
 	int (*drop_checkpoint)(void *arg, const struct digest *key, struct err *err);
 	void *arg;

@@ -1,35 +1,45 @@
 /* engine/pod/cache.c — inputs by way of the node's cache.
  *
- * The cache is a directory of the node, or a claim, that only sidecars mount. It is the directory
- * in front of the bucket (storage/remote/tier.h), so content is found by its digest, every copy out
- * of it is hashed, and the least recently used is evicted. It is open only while inputs are
- * fetched: what a pod that runs for days has read may be evicted meanwhile.
+ * The cache is a directory of the node, or a claim, that only sidecars mount as a whole; views.c
+ * has what main mounts of it. It is the directory in front of the bucket (storage/remote/tier.h),
+ * so content is found by its digest, every copy out of it is hashed, and the least recently used is
+ * evicted. It is open only while inputs are fetched: what a pod that runs for days has read may be
+ * evicted meanwhile.
  *
  * Pods that begin together want the same content. A lock for each content lets one of them fetch it
  * and the others wait for that. There are LOCKS files, so that they need not be removed; contents
  * that share one wait for each other.
  *
- * Invariant: a cache that can't be used costs time, never the attempt. A damaged copy is an
- * exception: it is set aside, and the attempt is tried again.
+ * Invariant: a cache that can't be used costs time, never the attempt. There are two exceptions,
+ * after which the attempt is tried again: a damaged copy, which is set aside, and an input that
+ * main was to mount, and can't.
  *
  * Threads: the sidecar's main thread.
  */
 #include <fcntl.h>
 #include "base/os/fs.h"
 #include "pod/internal.h"
+#include "storage/local/statcache.h"
 
 #define LOCKS 64
+
+static void close_cache(struct pod *p)
+{
+	store_free(p->cache);
+	p->cache = NULL;
+	statcache_free(p->known);
+	p->known = NULL;
+}
 
 static void go_without(struct pod *p, const struct err *why)
 {
 	pod_say(p, "going on without the node's cache: %s", why->msg);
-	store_free(p->cache);
-	p->cache = NULL;
+	close_cache(p);
 }
 
 void pod_cache_open(struct pod *p)
 {
-	_cleanup_(freep) char *locks = NULL;
+	_cleanup_(freep) char *locks = NULL, *known = NULL;
 	struct err why = { 0 };
 
 	if (!p->o.cache_dir)
@@ -37,8 +47,13 @@ void pod_cache_open(struct pod *p)
 	locks = fs_join(p->o.cache_dir, "locks");
 	/* Other users of the node have no business there. */
 	if (fs_mkdir_p_at(AT_FDCWD, p->o.cache_dir, 0700, &why) < 0 ||
-	    fs_mkdir_p(locks, &why) < 0 || p->o.open_cache(p->o.cache_dir, &p->cache, &why) < 0)
+	    fs_mkdir_p(locks, &why) < 0 || p->o.open_cache(p->o.cache_dir, &p->cache, &why) < 0) {
 		go_without(p, &why);
+		return;
+	}
+	known = fs_join(p->o.cache_dir, "known");
+	if (p->views_fd >= 0 && statcache_open(known, &p->known, &why) < 0)
+		p->known = NULL; /* all is hashed */
 }
 
 /* With the content's lock, so that another pod fetches it before or after, not meanwhile. */
@@ -53,13 +68,17 @@ static int fetch(struct pod *p, const struct content_id *id, struct err *err)
 	return content_fetch(p->cache, id, err);
 }
 
-int pod_fill_input(struct pod *p, struct pod_slot *s, const struct runner_input *in,
-		   struct err *err)
+int pod_fill_input(struct pod *p, struct pod_slot *s, size_t i, struct err *err)
 {
+	const struct runner_input *in = &s->a->inputs[i];
 	struct err why = { 0 };
 
+	if (in->mounted && pod_view_is_linked(p, in, i))
+		return 0;
 	if (p->cache && fetch(p, &in->id, &why) < 0)
 		go_without(p, &why);
+	if (in->mounted)
+		return pod_view_fill(p, in, i, err);
 	return content_fill_at(p->cache ? p->cache : p->store, &in->id, CONTENT_LINK_READONLY,
 			       s->w_fd, in->path, err);
 }
@@ -71,6 +90,7 @@ void pod_cache_close(struct pod *p)
 	if (!p->cache)
 		return;
 	(void)store_sync(p->cache, &ignored);
-	store_free(p->cache);
-	p->cache = NULL;
+	if (p->known)
+		(void)statcache_save(p->known, &ignored);
+	close_cache(p);
 }

@@ -203,6 +203,8 @@ static void collect_outputs(struct pod *p, struct pod_slot *s)
 	if (s->a->metrics_path && read_metrics(p, s, &e) < 0 && first)
 		r = -1;
 	if (r == 0)
+		r = pod_views_bring_linked(p, s, &e);
+	if (r == 0)
 		r = first ? staging_collect_hostile(p->store, s->a, s->w_fd, ids, &e)
 			  : collect_what_there_is(p, s, ids, &e);
 	if (r < 0) {

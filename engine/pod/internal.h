@@ -39,8 +39,11 @@ enum pod_work { POD_LAYING_OUT, POD_SERVING };
 
 struct pod {
 	struct store *store;
-	struct store *cache;  /* while inputs are fetched, if the node has one; or NULL */
-	struct pod_options o; /* defaults filled in */
+	struct store *cache;     /* while inputs are fetched, if the node has one; or NULL */
+	struct statcache *known; /* with `cache`: which of its files are right */
+	int views_fd;            /* o.views_dir, or -1 */
+	struct err no_views;     /* why inputs can't be mounted out of it */
+	struct pod_options o;    /* defaults filled in */
 	const char *spec;
 	struct arena *arena;
 	struct runner_attempt *attempts;
@@ -72,10 +75,21 @@ int pod_read_spec(struct pod *p, struct err *err);
 
 /* pod/cache.c: inputs by way of the node's cache. */
 void pod_cache_open(struct pod *p);
-/* Fills the place of an input, which main has mounted. */
-int pod_fill_input(struct pod *p, struct pod_slot *s, const struct runner_input *in,
-		   struct err *err);
+/* Fills the place of an attempt's input `i`, which main has mounted. */
+int pod_fill_input(struct pod *p, struct pod_slot *s, size_t i, struct err *err);
 void pod_cache_close(struct pod *p); /* evicts what is too much */
+
+/* pod/views.c: inputs that main mounts out of the node's cache. Before other threads start. */
+void pod_views_open(struct pod *p);
+void pod_views_renew(const struct pod *p); /* every few minutes: this pod lives */
+/* Makes what main will mount as input `i`, before main is created. */
+int pod_view_place(struct pod *p, const struct runner_input *in, size_t i, struct err *err);
+bool pod_view_is_linked(const struct pod *p, const struct runner_input *in, size_t i);
+int pod_view_fill(struct pod *p, const struct runner_input *in, size_t i, struct err *err);
+/* After the program: brings mounted inputs into the workspace if an output leads through a link. */
+int pod_views_bring_linked(struct pod *p, const struct pod_slot *s, struct err *err);
+/* Removes this pod's, and what killed pods have left. */
+void pod_views_close(struct pod *p);
 
 /* pod/collect.c */
 /* The program of this slot has ended as POD_RUN/I/exit says: stores everything that it left and

@@ -31,6 +31,7 @@
 #include "pod/internal.h"
 
 #define BEAT_S              5
+#define RENEW_BEATS         60
 #define CHECKPOINT_EVERY_NS (300 * NS_PER_S)
 #define SERIES_EVERY_NS     (10 * NS_PER_S)
 #define SAVE_WITHIN_NS      (12 * 3600 * NS_PER_S)
@@ -101,6 +102,7 @@ _noreturn_ static void end_before_start(struct pod *p)
 		s->ended = true;
 		(void)pod_tell(p, &e);
 	}
+	pod_views_close(p);
 	_exit(0);
 }
 
@@ -114,6 +116,7 @@ static void *tick(void *arg)
 {
 	struct pod *p = arg;
 	sigset_t term;
+	unsigned beats = 0;
 
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
@@ -121,6 +124,8 @@ static void *tick(void *arg)
 	while (!atomic_load(&p->done)) {
 		int signo;
 
+		if (beats++ % RENEW_BEATS == 0)
+			pod_views_renew(p);
 		if (utimensat(p->run_fd, "beat", NULL, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 			(void)fs_write_atomic_at(p->run_fd, "beat", "", 0, 0644, FS_WRITE_NO_SYNC,
 						 NULL);
@@ -414,6 +419,7 @@ static void pod_deinit(struct pod *p)
 		fd_closep(&p->slots[i].run_fd);
 		fd_closep(&p->slots[i].w_fd);
 	}
+	fd_closep(&p->views_fd);
 	fd_closep(&p->wake);
 	fd_closep(&p->alive_fd);
 	fd_closep(&p->run_fd);
@@ -423,13 +429,16 @@ static void pod_deinit(struct pod *p)
 
 static int pod_init(struct pod *p, const struct pod_options *o, struct err *err)
 {
-	p->root_fd = p->run_fd = p->wake = p->alive_fd = -1;
+	p->root_fd = p->run_fd = p->wake = p->alive_fd = p->views_fd = -1;
 	if (o)
 		p->o = *o;
 	fill_in(&p->o);
 	p->arena = arena_new();
 	umask(0); /* modes are set exactly as given: the program can be another user */
-	return open_root(p, err) < 0 ? -1 : start_threads(p, err);
+	if (open_root(p, err) < 0)
+		return -1;
+	pod_views_open(p);
+	return start_threads(p, err);
 }
 
 int pod_serve(struct store *store, const char *spec, const struct pod_options *o, struct err *err)
@@ -439,6 +448,8 @@ int pod_serve(struct store *store, const char *spec, const struct pod_options *o
 
 	if (r == 0)
 		r = serve(&p, err);
+	if (r == 0) /* else another sidecar goes on, and perhaps the program */
+		pod_views_close(&p);
 	pod_deinit(&p);
 	return r;
 }
@@ -453,6 +464,8 @@ int pod_refuse(const struct pod_options *o, const struct err *why, struct err *e
 		r = pod_put_programs(&p, err);
 	if (r == 0)
 		r = refuse(&p, why, err);
+	if (r == 0)
+		pod_views_close(&p);
 	pod_deinit(&p);
 	return r;
 }

@@ -176,7 +176,8 @@ static int make_places(struct pod *p, size_t i, struct err *err)
 	for (size_t k = 0; k < s->a->n_inputs; k++) {
 		const struct runner_input *in = &s->a->inputs[k];
 		bool is_dir = in->id.kind == CONTENT_TREE;
-		bool is_made = !in->volume; /* else by the kubelet, as what the volume has there */
+		/* Else by the runtime, as what it mounts there. */
+		bool is_made = !in->volume && !in->mounted;
 		_cleanup_(freep) char *parent = fs_dirname(in->path);
 		_cleanup_(fd_closep) int at = -1, fd = -1;
 
@@ -186,7 +187,8 @@ static int make_places(struct pod *p, size_t i, struct err *err)
 				    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 		if (at >= 0 && !is_dir && is_made && fd < 0)
 			err_errno(err, "cannot make %s", in->path);
-		if (at < 0 || (!is_dir && is_made && fd < 0))
+		if (at < 0 || (!is_dir && is_made && fd < 0) ||
+		    (in->mounted && pod_view_place(p, in, k, err) < 0))
 			return err_wrap(err, "making room for input `%s`", in->name);
 	}
 	return 0;
@@ -199,7 +201,7 @@ static int lay_out(struct pod *p, struct pod_slot *s, struct err *err)
 	if (a->code && pod_lay_over(p, s, a->code, s->w_fd, err) < 0)
 		return err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs; i++)
-		if (!a->inputs[i].volume && pod_fill_input(p, s, &a->inputs[i], err) < 0)
+		if (!a->inputs[i].volume && pod_fill_input(p, s, i, err) < 0)
 			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
 	if (staging_make_places(a, s->w_fd, 0777, err) < 0)
 		return -1;
@@ -223,12 +225,19 @@ int pod_stage(struct pod *p, struct err *err)
 		return err_wrap(err, "putting the helper where the program's container finds it");
 	if (pod_read_spec(p, err) < 0)
 		return -1;
+	if (p->views_fd >= 0) /* a place may be a link to what the cache has */
+		pod_cache_open(p);
 	for (size_t i = 0; i < p->n; i++)
-		if (make_places(p, i, err) < 0)
+		if (make_places(p, i, err) < 0) {
+			pod_cache_close(p);
 			return blame(p, i, err);
-	if (fs_write_atomic_at(p->run_fd, "placed", "", 0, 0644, FS_WRITE_NO_SYNC, err) < 0)
+		}
+	if (fs_write_atomic_at(p->run_fd, "placed", "", 0, 0644, FS_WRITE_NO_SYNC, err) < 0) {
+		pod_cache_close(p);
 		return -1;
-	pod_cache_open(p);
+	}
+	if (p->views_fd < 0)
+		pod_cache_open(p);
 	for (size_t i = 0; i < p->n; i++)
 		if (lay_out(p, &p->slots[i], err) < 0) {
 			pod_cache_close(p);

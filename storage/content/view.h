@@ -31,4 +31,20 @@ int view_take(struct store *s, const struct content_id *id, const char *path, st
  * also unfinished ones, and all of earlier boots. Returns how many. */
 uint64_t view_evict(struct store *s, int64_t unused_since_ns);
 
+/* Views that the caller keeps, in a directory of its own on the store's file system. Who uses one
+ * must not be able to write to it, either. `known` (or NULL) remembers which of the store's files
+ * were right, under the names of their blobs. A file that has the inode, size and mtime noted there
+ * isn't hashed again; its ctime doesn't count, because every link changes it. */
+
+/* Fills the empty directory or file at `path`, which stays the same inode: a directory with hard
+ * links where possible, a file with a copy. content_fetch() must have succeeded. ERR_CORRUPT: a
+ * file of the store was damaged, and is set aside; what is at `path` is undefined after an error.
+ */
+int view_fill_at(struct store *s, const struct content_id *id, struct statcache *known, int dir_fd,
+		 const char *path, struct err *err);
+/* Makes the blob as a hard link `path`, which must not exist. Returns at once: false when the
+ * store's directory lacks the blob, when it would have to be hashed, or can't be linked. */
+bool view_link_at(struct store *s, const struct content_id *id, struct statcache *known, int dir_fd,
+		  const char *path);
+
 #endif

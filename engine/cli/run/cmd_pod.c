@@ -100,7 +100,8 @@ static int take_cache(const struct cli_args *args, struct pod_options *o, struct
 		      struct err *err)
 {
 	const char *dir = cli_value(args, "cache"), *size = cli_value(args, "cache-size"),
-		   *uri = not_empty("CAIRN_STORE"), *endpoint = not_empty("CAIRN_STORE_ENDPOINT");
+		   *pod = cli_value(args, "mount-as"), *uri = not_empty("CAIRN_STORE"),
+		   *endpoint = not_empty("CAIRN_STORE_ENDPOINT");
 	_cleanup_(freep) char *place = NULL;
 	char hex[DIGEST_HEX_MAX];
 	struct digest d;
@@ -113,12 +114,16 @@ static int take_cache(const struct cli_args *args, struct pod_options *o, struct
 		return err_wrap(err, "--cache-size");
 	if (cache_bytes == 0)
 		return err_set(err, ERR_USAGE, "--cache-size must be more than 0");
+	if (pod && (!*pod || *pod == '.' || strchr(pod, '/')))
+		return err_set(err, ERR_USAGE, "--mount-as must be a plain name, not %.200s", pod);
 	if (!uri || uri[0] == '/')
 		return 0; /* a directory needs nothing in front */
 	place = xasprintf("%s %s", uri, endpoint ? endpoint : "");
 	digest_bytes(place, strlen(place), &d);
 	o->cache_dir = arena_printf(arena, "%s/%.16s", dir, digest_hex(&d, hex));
 	o->open_cache = open_cache;
+	if (pod)
+		o->views_dir = arena_printf(arena, "%s/pods/%s", dir, pod);
 	return 0;
 }
 

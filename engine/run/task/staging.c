@@ -417,6 +417,11 @@ static int fetch(void *arg, const struct content_id *id, uint64_t max, struct st
 	return content_read(arg, id, max, ret, err);
 }
 
+static int takes(void *arg, const struct content_id *id, uint64_t bytes, bool *ret, struct err *err)
+{
+	return content_takes(arg, id, bytes, ret, err);
+}
+
 static int drop_checkpoint(void *arg, const struct digest *key, struct err *err)
 {
 	return checkpoint_forget(arg, key, err);
@@ -429,6 +434,7 @@ struct runner_staging staging_of(struct store *store)
 					.put_log = put_log,
 					.publish = publish,
 					.fetch = fetch,
+					.takes = takes,
 					.drop_checkpoint = drop_checkpoint,
 					.arg = store };
 }

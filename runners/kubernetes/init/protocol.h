@@ -7,7 +7,8 @@
  *	placed          sidecar → its postStart hook: the helper is in POD_BIN, and an empty
  *	                directory or file of the right kind is at each place where main mounts
  *	                an input, so main may be created. Content comes later into the same
- *	                inodes, because mounts hold those
+ *	                inodes, because mounts hold those. Large inputs are mounted out of the
+ *	                node's cache (engine/pod/views.c)
  *	ready           sidecar → helper: all inputs are in place, `plan` exists
  *	failed          sidecar → hook, helper: why the program can't start; the helper ends with
  *	                INIT_EXIT_REFUSED

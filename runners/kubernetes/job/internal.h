@@ -24,6 +24,9 @@
 #define KUBE_PATH_MAX      4096
 #define KUBE_VOLUME_SHARED "cairn"
 #define KUBE_VOLUME_TOKEN  "account-token"
+#define KUBE_VOLUME_CACHE  "cairn-cache"
+/* The pod's uid, after which its directory in the cache is called (engine/pod/views.c). */
+#define KUBE_ENV_UID "CAIRN_POD_UID"
 
 struct pod_build {
 	const struct kube_job *job;
@@ -37,6 +40,7 @@ struct pod_build {
 	json_t *selector, *tolerations; /* nodeSelector, tolerations */
 	json_t *affinity;               /* NULL: none */
 	json_t *volumes, *main_mounts, *sidecar_mounts;
+	bool mounts;            /* inputs are mounted out of the node's cache */
 	size_t per_pod, n_pods; /* attempts of each pod, in order; n_pods is 1 for a gang, too */
 };
 

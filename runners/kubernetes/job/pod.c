@@ -131,6 +131,15 @@ static void add_both_env(const struct pod_build *b, json_t *env)
 		add_env(env, "CAIRN_POD_SERVICE", strlen("CAIRN_POD_SERVICE"), service);
 }
 
+/* For the mounts of inputs (volumes.c). The kubelet also replaces it in the sidecar's command. */
+static void add_uid(const struct pod_build *b, json_t *env)
+{
+	if (b->mounts)
+		json_array_append_new(env, json_pack("{s:s, s:{s:{s:s}}}", "name", KUBE_ENV_UID,
+						     "valueFrom", "fieldRef", "fieldPath",
+						     "metadata.uid"));
+}
+
 /* Packed attempts may share a secret, which is added once. */
 static void add_secrets(const struct pod_build *b, json_t *env)
 {
@@ -170,6 +179,7 @@ static json_t *sidecar_env(const struct pod_build *b)
 		add_env(env, "AWS_WEB_IDENTITY_TOKEN_FILE", strlen("AWS_WEB_IDENTITY_TOKEN_FILE"),
 			"/var/run/secrets/cairn/token");
 	add_both_env(b, env);
+	add_uid(b, env);
 	return env;
 }
 
@@ -208,6 +218,10 @@ static json_t *sidecar_container(const struct pod_build *b)
 		json_array_append_new(command, json_string("--cache-size"));
 		json_array_append_new(command, quantity(b->p->cache_bytes));
 	}
+	if (b->mounts) {
+		json_array_append_new(command, json_string("--mount-as"));
+		json_array_append_new(command, json_string("$(" KUBE_ENV_UID ")"));
+	}
 	json_object_set_new(c, "command", command);
 	json_object_set_new(c, "env", sidecar_env(b));
 	if (b->p->store_secret)
@@ -245,6 +259,7 @@ static int main_container(const struct pod_build *b, json_t **ret, struct err *e
 	/* The user has no entry in the image's passwd, and `/` can't be written to. */
 	add_env(env, "HOME", 4, "/tmp");
 	add_both_env(b, env);
+	add_uid(b, env);
 	add_secrets(b, env);
 	json_object_set_new(c, "resources", resources);
 	json_object_set_new(c, "volumeMounts", json_deep_copy(b->main_mounts));

@@ -108,6 +108,8 @@ static json_t *inputs_of(const struct runner_attempt *a)
 		set_text(o, "path", a->inputs[i].path);
 		json_object_set_new(o, "id", id_of(&a->inputs[i].id));
 		set_text(o, "volume", a->inputs[i].volume);
+		if (a->inputs[i].mounted)
+			json_object_set_new(o, "mounted", json_true());
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -342,6 +344,7 @@ static int read_inputs(struct reader *r, const json_t *o, struct runner_attempt 
 		    take_needed(r, one, "path", &v[i].path) < 0 ||
 		    check_path(r, "path", v[i].path) < 0 || take_id(r, one, "id", &v[i].id) < 0 ||
 		    take_text(r, one, "volume", &v[i].volume) < 0 ||
+		    json_get_bool_opt(one, "mounted", false, &v[i].mounted, r->err) < 0 ||
 		    (v[i].id.kind == CONTENT_NONE && bad(r, "id", "is missing") < 0))
 			return err_wrap(r->err, "input %zu", i);
 	}

@@ -47,13 +47,18 @@ static void put_sidecar_first(json_t *spec)
 	json_array_insert_new(list, 0, sidecar);
 }
 
+static bool are_same(const json_t *a, const json_t *b)
+{
+	return a == b || json_equal(a, b);
+}
+
 static int check_same(const json_t *before, const json_t *after, const char *const *keys, size_t n,
 		      const char *what, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		json_t *a = json_object_get(before, keys[i]), *b = json_object_get(after, keys[i]);
 
-		if (a != b && !json_equal(a, b))
+		if (!are_same(a, b))
 			return err_set(err, ERR_INVALID,
 				       "it changes `%s` of %s, which Cairn relies on", keys[i],
 				       what);
@@ -83,6 +88,11 @@ static int check_container(const json_t *before, const json_t *after, const char
 	if (!find_named(json_object_get(is, "volumeMounts"), KUBE_VOLUME_SHARED, &at))
 		return err_set(err, ERR_INVALID,
 			       "it removes the volume `" KUBE_VOLUME_SHARED "` from %s", what);
+	/* It decides which pod's directory of the cache is mounted. */
+	if (!are_same(find_named(json_object_get(was, "env"), KUBE_ENV_UID, &at),
+		      find_named(json_object_get(is, "env"), KUBE_ENV_UID, &at)))
+		return err_set(err, ERR_INVALID, "it changes the variable " KUBE_ENV_UID " of %s",
+			       what);
 	return check_same(was, is, keys, n_keys, what, err);
 }
 
@@ -210,10 +220,23 @@ static int check_volumes(const struct pod_build *b, const json_t *before, const 
 	return 0;
 }
 
-static bool is_sidecars_volume(const struct pod_build *b, const char *name)
+static bool is_of_main(const struct pod_build *b, const json_t *mount)
 {
-	size_t at;
+	json_t *m;
+	size_t i;
 
+	json_array_foreach(b->main_mounts, i, m) if (json_equal(m, mount)) return true;
+	return false;
+}
+
+/* Of the cache, main has the mounts of its own inputs, and nothing else. */
+static bool is_sidecars_mount(const struct pod_build *b, const char *container, const json_t *mount)
+{
+	const char *name = json_string_value(json_object_get(mount, "name"));
+	size_t at = 0;
+
+	if (str_eq(name, KUBE_VOLUME_CACHE))
+		return !str_eq(container, KUBE_MAIN) || !is_of_main(b, mount);
 	return name && find_named(b->sidecar_mounts, name, &at) &&
 	       !find_named(b->main_mounts, name, &at);
 }
@@ -251,7 +274,7 @@ static int check_apart(const struct pod_build *b, const json_t *spec, struct err
 					name ? name : "?", secret);
 			for (size_t m = 0; m < json_array_size(mounts); m++) {
 				v = json_object_get(json_array_get(mounts, m), "name");
-				if (is_sidecars_volume(b, json_string_value(v)))
+				if (is_sidecars_mount(b, name, json_array_get(mounts, m)))
 					return err_set(err, ERR_INVALID,
 						       "the container `%s` may not mount `%s`, "
 						       "which the sidecar alone has",

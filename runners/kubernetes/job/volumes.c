@@ -6,7 +6,9 @@
  *
  * An input is a read-only mount of a subPath of the shared directory, laid over the workspace. So
  * the program finds it in its place and can't change it, while the sidecar writes it through the
- * whole directory. An input that is a volume already is mounted there itself. Names of the step's
+ * whole directory. An input that is a volume already is mounted there itself, and a large one out
+ * of what the sidecar makes for this pod in the node's cache (engine/pod/views.c). The kubelet
+ * follows no symbolic link there, and main has nothing else of the cache. Names of the step's
  * volumes have the prefix `vol-`; ours have none, so they never collide.
  *
  * template.c checks that templates respect this.
@@ -91,11 +93,12 @@ static const char *input_volume(struct pod_build *b, const char *uri, const char
 static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
 {
 	const struct runner_attempt *a = b->job->attempts[index];
+	char of_pod[64];
 
 	for (size_t i = 0; i < a->n_inputs; i++) {
 		_cleanup_(freep) char *sub = xasprintf("%zu/w/%s", index, a->inputs[i].path),
 				      *path = xasprintf(POD_ROOT "/%s", sub);
-		const char *volume = KUBE_VOLUME_SHARED, *from = sub;
+		const char *volume = KUBE_VOLUME_SHARED, *from = sub, *key = "subPath";
 
 		if (strchr(path, ':'))
 			return err_set(err, ERR_INVALID,
@@ -104,11 +107,18 @@ static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
 		if (strlen(path) > KUBE_PATH_MAX)
 			return err_set(err, ERR_INVALID, "input `%s`: its path is too long",
 				       a->inputs[i].name);
-		if (a->inputs[i].volume)
+		if (a->inputs[i].volume) {
 			volume = input_volume(b, a->inputs[i].volume, &from);
+		} else if (a->inputs[i].mounted) {
+			volume = KUBE_VOLUME_CACHE;
+			snprintf(of_pod, sizeof(of_pod), "pods/$(" KUBE_ENV_UID ")/%zu", i);
+			from = of_pod;
+			key = "subPathExpr";
+			b->mounts = true;
+		}
 		json_array_append_new(b->main_mounts,
 				      json_pack("{s:s, s:s, s:s*, s:b}", "name", volume,
-						"mountPath", path, "subPath", from, "readOnly", 1));
+						"mountPath", path, key, from, "readOnly", 1));
 	}
 	return 0;
 }
@@ -242,14 +252,14 @@ static void add_sidecar_volumes(struct pod_build *b)
 	/* If the node's directory isn't there, it is made, as root's: the sidecar then goes on
 	 * without it. With another type the pod would wait for it. */
 	if (b->p->cache_path)
-		add_volume(b, "cairn-cache", "hostPath",
+		add_volume(b, KUBE_VOLUME_CACHE, "hostPath",
 			   json_pack("{s:s, s:s}", "path", b->p->cache_path, "type",
 				     "DirectoryOrCreate"));
 	else if (b->p->cache_claim)
-		add_volume(b, "cairn-cache", "persistentVolumeClaim",
+		add_volume(b, KUBE_VOLUME_CACHE, "persistentVolumeClaim",
 			   json_pack("{s:s}", "claimName", b->p->cache_claim));
 	if (b->p->cache_path || b->p->cache_claim)
-		add_mount(b->sidecar_mounts, "cairn-cache", KUBE_CACHE);
+		add_mount(b->sidecar_mounts, KUBE_VOLUME_CACHE, KUBE_CACHE);
 	if (b->p->store_claim) {
 		add_volume(b, "store", "persistentVolumeClaim",
 			   json_pack("{s:s}", "claimName", b->p->store_claim));

@@ -634,6 +634,125 @@ if server_can versitygw; then
 		test -z "$(find node -name "${blob##*:}")"
 		test -n "$(find node -name "${other##*:}")"
 	'
+	# mounted NAME CONTENT SCRIPT: the sidecar of a pod whose main would mount the content from node/pods/NAME/0
+	mounted() {
+		pod "$1" "inputs=[{\"name\":\"d\",\"path\":\"in/data\",\"id\":\"$2\",\"mounted\":true}]" "$(sh_of "$3")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+		AWS_ENDPOINT_URL=$front CAIRN_STORE_ENDPOINT=$front sidecar "$1" --cache "$PWD/node" --mount-as "$1"
+	}
+	cached_copy() { find node -path "*/blobs/*" -name "${1##*:}"; }
+	inode() { stat -c %i "$1"; }
+	wait_for_go="touch up; while ! test -e go; do sleep 0.02; done"
+	export wait_for_go
+	export -f mounted cached_copy inode
+	test_expect 's3: a directory to mount is made of links to the cache, read-only, and goes with its pod' '
+		mkdir -p set/sub
+		cp big set/a
+		cp big set/sub/same
+		printf "#!/bin/sh\necho from the program\n" >set/sub/run
+		chmod +x set/sub/run
+		ln -s a set/link
+		tree=$("$TOOL" put "$STORE" set)
+		for n in m1 m2; do
+			view=node/pods/$n/0
+			mounted $n "$tree" "cat $PWD/$view/link $PWD/$view/sub/same | sha256sum >o; $PWD/$view/sub/run >>o; $wait_for_go"
+			main $n
+			wait_until 60 test -e $n/root/0/w/up
+			test_is "$(inode $view/a)" "$(inode "$(cached_copy "$blob")")"
+			test_is "$(stat -c %a $view $view/sub $view/a $view/sub/same $view/sub/run node/pods node/pods/$n | tr "\n" " ")" "555 555 444 444 555 711 711 "
+			test_is "$(find $n/root -size +1000k -path "*/w/in/*")" ""
+			touch $n/root/0/w/go
+			ended $n
+			test_is "$(result $n ".get(\"failure\")")" null
+			test_missing node/pods/$n
+		done
+		(cat big big | sha256sum; echo from the program) >want
+		"$TOOL" get "$STORE" "$(result m2 "[\"outputs\"][0]")" got
+		test_cmp want got
+		test_is "$(fetched "$blob")" 3
+	'
+	test_expect 's3: a file to mount is copied for the first pod, and a link to the cache for the next' '
+		for n in f1 f2; do
+			mounted $n "$other" "cp $PWD/node/pods/$n/0 o; $wait_for_go"
+			main $n
+			wait_until 60 test -e $n/root/0/w/up
+			test_is "$(stat -c %a node/pods/$n/0)" 444
+			stat -c %h node/pods/$n/0 >$n.links
+			touch $n/root/0/w/go
+			ended $n
+			test_is "$(result $n ".get(\"failure\")")" null
+			"$TOOL" get "$STORE" "$(result $n "[\"outputs\"][0]")" got-$n
+			test_cmp other got-$n
+		done
+		test_is "$(cat f1.links)" 1
+		case $(stat -f -c %T node) in
+		tmpfs | ramfs) ;; # their times do not tell of changes
+		*) test_is "$(cat f2.links)" 2 ;;
+		esac
+		test_is "$(fetched "$other")" 1
+		test_is "$(ls node/pods)" ""
+	'
+	test_expect 's3: what was changed in the cache is mounted by nobody, and fetched anew' '
+		for c in "$other" "$("$TOOL" put "$STORE" set)"; do
+			bad=$other
+			[ "$c" = "$other" ] || bad=$blob
+			copy=$(cached_copy "$bad")
+			chmod u+w "$copy"
+			test_damage "$copy" 1000
+			chmod u-w "$copy"
+			n=${c%%:*}
+			mounted hurt-$n "$c" "echo ran >o"
+			main hurt-$n
+			ended hurt-$n
+			test_is "$(result hurt-$n ".get(\"failure\")") $(result hurt-$n ".get(\"ran\")") $(cat hurt-$n-main.rc)" "store null 121"
+			test_missing node/pods/hurt-$n
+			mounted well-$n "$c" "cat $PWD/node/pods/well-$n/0 >o || cat $PWD/node/pods/well-$n/0/a >o"
+			main well-$n
+			ended well-$n
+			test_is "$(result well-$n ".get(\"failure\")")" null
+			"$TOOL" get "$STORE" "$(result well-$n "[\"outputs\"][0]")" got-$n
+		done
+		test_cmp other got-blob
+		test_cmp big got-tree
+	'
+	test_expect 's3: an output that is a link to what was mounted is what was mounted' '
+		mounted by-link "$other" "ln -s in/data o"
+		main by-link
+		ended by-link
+		test_is "$(result by-link "[\"outputs\"][0]")" "$other"
+	'
+	test_expect 's3: what killed pods had mounted goes with the end of a later one, and what lives stays' '
+		mkdir -p node/pods/dead/0/sub node/pods/held node/pods/young
+		echo x >node/pods/dead/0/sub/x
+		chmod 0555 node/pods/dead/0/sub node/pods/dead/0
+		touch -d "2 hours ago" node/pods/dead node/pods/held
+		start holder flock node/pods/held sh -c "touch locked; exec tail -f /dev/null"
+		wait_until 20 test -e locked
+		mounted later-pod "$other" "true >o"
+		main later-pod
+		ended later-pod
+		test_is "$(ls node/pods | tr "\n" " ")" "held young "
+		stop holder KILL
+		rmdir node/pods/held node/pods/young
+	'
+	test_expect 's3: what cannot be mounted fails with class store, in words, and the program does not begin' '
+		mkdir node/pods/once-more
+		mounted once-more "$other" "echo ran >o"
+		main once-more
+		ended once-more
+		test_is "$(result once-more ".get(\"failure\")") $(cat once-more-main.rc)" "store 121"
+		test_grep "started again before the inputs were complete" once-more.json
+		test_missing node/pods/once-more
+		rmdir node/pods
+		echo no directory >node/pods
+		mounted nowhere-to "$other" "echo ran >o"
+		main nowhere-to
+		ended nowhere-to
+		test_is "$(result nowhere-to ".get(\"failure\")") $(cat nowhere-to-main.rc)" "store 121"
+		test_grep "input .d.*node/pods" nowhere-to.json
+		rm node/pods
+		test_code 2 env CAIRN_POD_SPEC=x cairn pod --cache /here --mount-as ../x 2>err
+		test_grep "must be a plain name" err
+	'
 	test_expect 's3: a cache that cannot be used costs nothing but time' '
 		echo no directory >node-file
 		pod without "inputs=[{\"name\":\"d\",\"path\":\"data\",\"id\":\"$blob\"}]"

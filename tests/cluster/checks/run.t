@@ -399,4 +399,65 @@ test_expect 'what a pod has fetched stays on its node for others; the program do
 	assert hints == [("a", None), ("b", [{"weight": 100, "preference": node1}]), ("b", None)], hints
 	E
 '
+
+# By a claim, so that a restricted namespace takes it. `a` is the node's first pod that reads the file, so it gets a copy.
+test_expect 'large inputs are mounted out of the cache: read-only, the same file for all; damage is found, and nothing is left' '
+	cluster_namespace mounts restricted || return 1
+	cache=$CLUSTER/claimed-cache
+	install -d -m 0777 "$cache"
+	kubectl apply -f - >/dev/null <<-E
+		apiVersion: v1
+		kind: PersistentVolume
+		metadata: {name: mounts-cache}
+		spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], storageClassName: "", hostPath: {path: "$cache"}, claimRef: {name: node-cache, namespace: mounts}}
+		---
+		apiVersion: v1
+		kind: PersistentVolumeClaim
+		metadata: {name: node-cache, namespace: mounts}
+		spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: mounts-cache, resources: {requests: {storage: 1Gi}}}
+	E
+	mkdir -p mounts/set
+	cluster_yaml mounts "cache: {claim: node-cache, size: 1Gi}" >mounts/cairn.yaml
+	head -c 67108864 /dev/urandom >mounts/big
+	ln mounts/big mounts/set/same
+	echo small >mounts/set/small
+	cat >mounts/look <<-\E
+		set -e
+		if [ -e /var/cache/cairn ]; then echo the cache is seen; exit 1; fi
+		if echo x >>"$1" || rm -f "$1"; then echo an input can be written; exit 1; fi 2>/dev/null
+		stat -c "%i %a" "$1" >o
+		sha256sum <"$1" >>o
+	E
+	cat >mounts/pipeline.yaml <<-E
+		pipeline: mounts
+		inputs: {big: big, set: set/}
+		defaults: {image: $BUSYBOX, resources: {cpu: 50m, memory: 32Mi}, retry: {store: 1, backoff: 10ms}, code: [look]}
+		steps:
+		  a: {run: "sh look \${{ inputs.i }} a", inputs: {i: "\${{ inputs.big }}"}, outputs: {o: o}}
+		  b: {needs: [a], run: "sh look \${{ inputs.i }} \${{ matrix.n }}", matrix: {n: [1, 2]}, inputs: {i: "\${{ inputs.big }}"}, outputs: {o: o}}
+		  c: {needs: [b], run: "sh look \${{ inputs.i }}/same; cat \${{ inputs.i }}/small >>o", inputs: {i: "\${{ inputs.set }}"}, outputs: {o: o}}
+		  d: {needs: [c], run: "sh look \${{ inputs.i }} d", inputs: {i: "\${{ inputs.big }}"}, outputs: {o: o}}
+	E
+	cairn -C mounts run -q c
+	sum=$(sha256sum <mounts/big)
+	copy=$(find "$cache" -path "*/blobs/*" -size +60000k)
+	for task in a "b[n=1]" "b[n=2]" c; do
+		cairn -C mounts get "$task/o" -o "$PWD/got-$task"
+		test_is "$task $(sed -n 2p "got-$task")" "$task $sum"
+		[ "$task" = a ] || test_is "$task $(sed -n 1p "got-$task")" "$task $(stat -c %i "$copy") 444"
+	done
+	test_is "$(sed -n 3p got-c)" small
+	test_is "$(ls -A "$cache/pods")" ""
+	test_is "$(stat -c %h "$copy")" 1
+	chmod u+w "$copy"
+	test_damage "$copy" 1000
+	chmod u-w "$copy"
+	cairn -C mounts run -q
+	cairn -C mounts status --json >status.json
+	test_is "$(json status.json "[(t[\"failure\"], t[\"attempt\"]) for t in d[\"tasks\"] if t[\"task\"] == \"d\"]")" "[[\"store\", 1], [null, 2]]"
+	cairn -C mounts get d/o -o "$PWD/got-d"
+	test_is "$(sed -n 2p got-d)" "$sum"
+	test_is "$(ls -A "$cache/pods")" ""
+'
+
 test_done

@@ -147,6 +147,20 @@ static void with_near(struct kube_profile *p, struct runner_attempt *a)
 	a->on.n_near = a->id > 8 ? 0 : 3;
 }
 
+/* Two of three, in a pod of its own each. */
+static void with_mounts(struct kube_profile *p, struct runner_attempt *a)
+{
+	static const struct runner_input v[] = {
+		{ "data", "inputs/data", { .kind = CONTENT_TREE }, .mounted = true },
+		{ "labels", "inputs/labels.csv", { .kind = CONTENT_BLOB } },
+		{ "shard", "inputs/shard.tar", { .kind = CONTENT_BLOB }, .mounted = true },
+	};
+
+	p->cache_path = "/var/cache/cairn";
+	a->inputs = v;
+	a->n_inputs = ARRAY_LEN(v);
+}
+
 static void with_claimed_cache(struct kube_profile *p, struct runner_attempt *a)
 {
 	p->cache_claim = "cache";
@@ -185,6 +199,8 @@ static const struct golden goldens[] = {
 	  .more = with_secrets },
 	{ "cache", .more = with_cache },
 	{ "cache-claim", .more = with_claimed_cache },
+	{ "cache-mounts", .more = with_mounts },
+	{ "kinds/array-mounts", .more = with_mounts, .many = 2, .per_pod = 1 },
 	{ "near",
 	  "{\"affinity\":{\"nodeAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[{"
 	  "\"weight\":7,\"preference\":{\"matchExpressions\":[{\"key\":\"disk\",\"operator\":"
@@ -379,6 +395,7 @@ static const struct bad {
 	unsigned nodes, min_nodes;
 	size_t packed;
 	const char *input_path, *input_volume;
+	bool mounted; /* the input is, out of the node's cache */
 	const char *cache_path, *cache_claim;
 } bads[] = {
 	{ "{\"volumes\":{\"a\":{\"claim\":\"cache\",\"mount\":\"/c\"}}}",
@@ -497,6 +514,16 @@ static const struct bad {
 	{ NULL, "can't mount a path with a colon", .input_path = "a:b" },
 	{ NULL, "no volume of a step may be the node's cache", .cache_claim = "cache",
 	  .input_path = "a", .input_volume = "claim://cache/x" },
+#define OUT_OF_CACHE .cache_path = "/var/cache/cairn", .input_path = "a", .mounted = true
+	{ MAIN_WITH("\"env\":[{\"name\":\"CAIRN_POD_UID\",\"valueFrom\":null,\"value\":\"x\"}]"),
+	  "it changes the variable CAIRN_POD_UID of the container `main`", OUT_OF_CACHE },
+	{ MAIN_WITH("\"volumeMounts\":[{\"name\":\"cairn-cache\",\"mountPath\":\"/x\"}]"),
+	  "the container `main` may not mount `cairn-cache`", OUT_OF_CACHE },
+	{ MAIN_WITH("\"volumeMounts\":[{\"mountPath\":\"/cairn/0/w/a\",\"readOnly\":false}]"),
+	  "the container `main` may not mount `cairn-cache`", OUT_OF_CACHE },
+	{ BESIDE("\"volumeMounts\":[{\"name\":\"cairn-cache\",\"mountPath\":\"/cairn/0/w/a\","
+		 "\"subPathExpr\":\"pods/$(CAIRN_POD_UID)/0\",\"readOnly\":true}]"),
+	  "the container `x` may not mount `cairn-cache`", OUT_OF_CACHE },
 };
 
 static void test_contradictions(void **state)
@@ -505,7 +532,8 @@ static void test_contradictions(void **state)
 		const struct bad *b = &bads[i];
 		struct runner_input in = { .name = "in",
 					   .path = b->input_path,
-					   .volume = b->input_volume };
+					   .volume = b->input_volume,
+					   .mounted = b->mounted };
 		struct kube_profile p = lab();
 		struct runner_attempt a = plain();
 		const struct runner_attempt *attempts[2] = { &a, &a };

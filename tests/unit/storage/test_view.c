@@ -13,6 +13,7 @@
 #include "core/seeds.h"
 #include "storage/content/view.h"
 #include "storage/internal.h"
+#include "storage/local/statcache.h"
 #include "unit/storage/store_fixture.h"
 
 #define AT   "w/inputs/data"
@@ -537,13 +538,75 @@ static void test_at_once(void **state)
 	assert_int_equal(count_views(f), 0);
 }
 
+/* Views that the caller keeps: what is noted isn't hashed again, until it changes. */
+static void test_kept_elsewhere(void **state)
+{
+	static const char *const names[] = { "one", "two", "three", "four" };
+	struct fixture *f = *state;
+	_cleanup_(freep) char *note = fs_join(f->dir, "known"), *text = xcalloc(1, 300001);
+	char blob[128], hex[DIGEST_HEX_MAX];
+	struct content_id tree, file;
+	struct stat st, of_store;
+	struct err err = { 0 };
+
+	if (!content_times_tell(f->fd))
+		return;
+	write_base(f);
+	memset(text, 'x', 300000);
+	put_text(f, SRC "/large", text, 0644);
+	put_text(f, SRC "/large-program", text, 0755);
+	put_text(f, "single", text, 0644);
+	tree = put(f);
+	assert_int_equal(content_put_at(f->s, f->fd, "single", NULL, &file, NULL), 0);
+	digest_hex(&file.digest, hex);
+	snprintf(blob, sizeof(blob), "store/blobs/%.2s/%s", hex, hex);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct statcache *known;
+		uint64_t most = i == 1 ? 350000 : 650000; /* the program is a copy each time */
+
+		start_anew(f);
+		assert_int_equal(statcache_open(note, &known, NULL), 0);
+		assert_int_equal(view_link_at(f->s, &file, known, f->fd, "link"), i == 1);
+		assert_int_equal(mkdirat(f->fd, names[i], 0700), 0);
+		bytes_read = 0;
+		if (i == 3) { /* its bytes are others */
+			assert_int_equal(view_fill_at(f->s, &tree, known, f->fd, names[i], &err),
+					 -1);
+			assert_int_equal(err.code, ERR_CORRUPT);
+			statcache_free(known);
+			break;
+		}
+		assert_int_equal(view_fill_at(f->s, &tree, known, f->fd, names[i], &err), 0);
+		assert_true(bytes_read < most && bytes_read > most / 2);
+		assert_int_equal(statcache_save(known, NULL), 0);
+		statcache_free(known);
+		assert_int_equal(fstatat(f->fd, blob, &of_store, 0), 0);
+		if (i == 1) {
+			assert_int_equal(fstatat(f->fd, "link", &st, 0), 0);
+			assert_int_equal(st.st_ino, of_store.st_ino);
+			assert_int_equal(unlinkat(f->fd, "link", 0), 0);
+			/* A new time alone has it hashed again. */
+			assert_int_equal(utimensat(f->fd, blob, NULL, 0), 0);
+		}
+		if (i == 2) {
+			int fd;
+
+			assert_int_equal(fchmodat(f->fd, blob, 0600, 0), 0);
+			fd = openat(f->fd, blob, O_WRONLY | O_CLOEXEC);
+			assert_int_equal(pwrite(fd, "y", 1, 1000), 1);
+			assert_int_equal(fchmod(fd, 0444), 0);
+			close(fd);
+		}
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_one_changed_file), T(test_in_use),  T(test_another_tree),
 		T(test_random_changes),   T(test_damaged), T(test_hashed_once),
-		T(test_killed),           T(test_at_once),
+		T(test_killed),           T(test_at_once), T(test_kept_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
