@@ -19,27 +19,19 @@
 #include <fcntl.h>
 #include "base/os/fs.h"
 #include "pod/internal.h"
-#include "storage/local/statcache.h"
 
 #define LOCKS 64
-
-static void close_cache(struct pod *p)
-{
-	store_free(p->cache);
-	p->cache = NULL;
-	statcache_free(p->known);
-	p->known = NULL;
-}
 
 static void go_without(struct pod *p, const struct err *why)
 {
 	pod_say(p, "going on without the node's cache: %s", why->msg);
-	close_cache(p);
+	store_free(p->cache);
+	p->cache = NULL;
 }
 
 void pod_cache_open(struct pod *p)
 {
-	_cleanup_(freep) char *locks = NULL, *known = NULL;
+	_cleanup_(freep) char *locks = NULL;
 	struct err why = { 0 };
 
 	if (!p->o.cache_dir)
@@ -47,23 +39,17 @@ void pod_cache_open(struct pod *p)
 	locks = fs_join(p->o.cache_dir, "locks");
 	/* Other users of the node have no business there. */
 	if (fs_mkdir_p_at(AT_FDCWD, p->o.cache_dir, 0700, &why) < 0 ||
-	    fs_mkdir_p(locks, &why) < 0 || p->o.open_cache(p->o.cache_dir, &p->cache, &why) < 0) {
+	    fs_mkdir_p(locks, &why) < 0 || p->o.open_cache(p->o.cache_dir, &p->cache, &why) < 0)
 		go_without(p, &why);
-		return;
-	}
-	known = fs_join(p->o.cache_dir, "known");
-	if (p->views_fd >= 0 && statcache_open(known, &p->known, &why) < 0)
-		p->known = NULL; /* all is hashed */
 }
 
-/* With the content's lock, so that another pod fetches it before or after, not meanwhile. */
-static int fetch(struct pod *p, const struct content_id *id, struct err *err)
+/* Takes the content's lock, so that another pod fetches it before or after, not meanwhile. */
+static int fetch(struct pod *p, const struct content_id *id, int *ret_lock, struct err *err)
 {
 	_cleanup_(freep) char *path =
 		xasprintf("%s/locks/%02u", p->o.cache_dir, id->digest.b[0] % LOCKS);
-	_cleanup_(fd_closep) int fd = -1;
 
-	if (fs_lock_path(path, true, &fd, err) < 0)
+	if (fs_lock_path(path, true, ret_lock, err) < 0)
 		return -1;
 	return content_fetch(p->cache, id, err);
 }
@@ -71,14 +57,18 @@ static int fetch(struct pod *p, const struct content_id *id, struct err *err)
 int pod_fill_input(struct pod *p, struct pod_slot *s, size_t i, struct err *err)
 {
 	const struct runner_input *in = &s->a->inputs[i];
+	_cleanup_(fd_closep) int lock = -1;
 	struct err why = { 0 };
 
 	if (in->mounted && pod_view_is_linked(p, in, i))
 		return 0;
-	if (p->cache && fetch(p, &in->id, &why) < 0)
+	if (p->cache && fetch(p, &in->id, &lock, &why) < 0)
 		go_without(p, &why);
+	/* With the lock, so that only one of many pods has to hash it. */
 	if (in->mounted)
 		return pod_view_fill(p, in, i, err);
+	fd_closep(&lock);
+	lock = -1;
 	return content_fill_at(p->cache ? p->cache : p->store, &in->id, CONTENT_LINK_READONLY,
 			       s->w_fd, in->path, err);
 }
@@ -90,7 +80,6 @@ void pod_cache_close(struct pod *p)
 	if (!p->cache)
 		return;
 	(void)store_sync(p->cache, &ignored);
-	if (p->known)
-		(void)statcache_save(p->known, &ignored);
-	close_cache(p);
+	store_free(p->cache);
+	p->cache = NULL;
 }

@@ -39,11 +39,10 @@ enum pod_work { POD_LAYING_OUT, POD_SERVING };
 
 struct pod {
 	struct store *store;
-	struct store *cache;     /* while inputs are fetched, if the node has one; or NULL */
-	struct statcache *known; /* with `cache`: which of its files are right */
-	int views_fd;            /* o.views_dir, or -1 */
-	struct err no_views;     /* why inputs can't be mounted out of it */
-	struct pod_options o;    /* defaults filled in */
+	struct store *cache;  /* while inputs are fetched, if the node has one; or NULL */
+	int views_fd;         /* o.views_dir, or -1 */
+	struct err no_views;  /* why inputs can't be mounted out of it */
+	struct pod_options o; /* defaults filled in */
 	const char *spec;
 	struct arena *arena;
 	struct runner_attempt *attempts;

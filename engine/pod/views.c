@@ -29,6 +29,7 @@
 #include "base/time/clock.h"
 #include "pod/internal.h"
 #include "storage/content/view.h"
+#include "storage/local/statcache.h"
 
 #define STALE_NS (3600 * NS_PER_S)
 /* Main's container may be any user, and a server of files may take the kubelet for nobody. */
@@ -74,6 +75,24 @@ static void name_of(size_t i, char ret[24])
 	snprintf(ret, 24, "%zu", i);
 }
 
+/* Which files of the cache are right. NULL: there is no cache. */
+static struct statcache *open_known(const struct pod *p)
+{
+	_cleanup_(freep) char *path = p->cache ? fs_join(p->o.cache_dir, "known") : NULL;
+	struct statcache *known = NULL;
+
+	return path && statcache_open(path, &known, NULL) == 0 ? known : NULL;
+}
+
+static bool link_known(const struct pod *p, const struct content_id *id, const char *name)
+{
+	struct statcache *known = open_known(p);
+	bool linked = known && view_link_at(p->cache, id, known, p->views_fd, name);
+
+	statcache_free(known);
+	return linked;
+}
+
 int pod_view_place(struct pod *p, const struct runner_input *in, size_t i, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -89,7 +108,7 @@ int pod_view_place(struct pod *p, const struct runner_input *in, size_t i, struc
 					  "this pod has no cache to mount it from");
 	if (in->id.kind == CONTENT_TREE) {
 		r = mkdirat(p->views_fd, name, 0755);
-	} else if (!p->cache || !view_link_at(p->cache, &in->id, p->known, p->views_fd, name)) {
+	} else if (!link_known(p, &in->id, name)) {
 		fd = openat(p->views_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 			    0644);
 		r = fd < 0 ? -1 : 0;
@@ -109,12 +128,20 @@ bool pod_view_is_linked(const struct pod *p, const struct runner_input *in, size
 
 int pod_view_fill(struct pod *p, const struct runner_input *in, size_t i, struct err *err)
 {
+	struct statcache *known;
 	char name[24];
+	int r;
 
 	name_of(i, name);
-	return p->cache ? view_fill_at(p->cache, &in->id, p->known, p->views_fd, name, err)
-			: content_fill_at(p->store, &in->id, CONTENT_LINK_READONLY, p->views_fd,
-					  name, err);
+	if (!p->cache)
+		return content_fill_at(p->store, &in->id, CONTENT_LINK_READONLY, p->views_fd, name,
+				       err);
+	known = open_known(p);
+	r = view_fill_at(p->cache, &in->id, known, p->views_fd, name, err);
+	if (r == 0 && known)
+		(void)statcache_save(known, NULL);
+	statcache_free(known);
+	return r;
 }
 
 /* In main, the mounts hide what is in the workspace; here nothing does. So an output that leads by
