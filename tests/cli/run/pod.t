@@ -666,8 +666,8 @@ if server_can versitygw; then
 			test_missing node/pods/$n
 		done
 		(cat big big | sha256sum; echo from the program) >want
-		"$TOOL" get "$STORE" "$(result m2 "[\"outputs\"][0]")" got
-		test_cmp want got
+		"$TOOL" get "$STORE" "$(result m2 "[\"outputs\"][0]")" got-m2
+		test_cmp want got-m2
 		test_is "$(fetched "$blob")" 3
 	'
 	test_expect 's3: a file to mount is copied for the first pod, and a link to the cache for the next' '
