@@ -284,10 +284,11 @@ uint64_t store_max_size(enum store_space space);
 bool store_is_verified(struct store *s, const struct digest *d);
 void store_note_verified(struct store *s, const struct digest *d);
 /* The first copy of a blob that was hashed when it arrived needn't be hashed again:
- * store_take_arrived() returns true once. Both concern the directory that holds the store's
- * objects. */
-void store_note_arrived(struct store *s, const struct digest *d);
-bool store_take_arrived(struct store *s, const struct digest *d);
+ * store_take_arrived() returns true once, and only for the file that was hashed, if nobody has
+ * written to it since. fd: the file; it is noted before it gets its name. Both concern the
+ * directory that holds the store's objects. */
+void store_note_arrived(struct store *s, const struct digest *d, int fd);
+bool store_take_arrived(struct store *s, const struct digest *d, int fd);
 bool store_is_complete(struct store *s, const struct digest *d);
 void store_note_complete(struct store *s, const struct digest *d);
 void store_forget(struct store *s,

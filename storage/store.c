@@ -366,19 +366,45 @@ void store_note_verified(struct store *s, const struct digest *d)
 	remember(s, &s->verified, d);
 }
 
-void store_note_arrived(struct store *s, const struct digest *d)
+/* What stands for a file with these bytes, until it is written to. A blob that is damaged later, or
+ * another file in its place, has another one. */
+static bool arrival(const struct digest *d, int fd, struct digest *ret)
 {
-	remember(s->here, &s->here->arrived, d);
+	uint64_t is[4];
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	is[0] = (uint64_t)st.st_dev;
+	is[1] = (uint64_t)st.st_ino;
+	is[2] = (uint64_t)st.st_size;
+	is[3] = (uint64_t)ns_of(st.st_mtim);
+	str_addn(&text, d->b, DIGEST_BYTES);
+	str_addn(&text, is, sizeof(is));
+	digest_bytes(text.s, text.len, ret);
+	return true;
 }
 
-bool store_take_arrived(struct store *s, const struct digest *d)
+void store_note_arrived(struct store *s, const struct digest *d, int fd)
+{
+	struct digest file;
+
+	if (arrival(d, fd, &file))
+		remember(s->here, &s->here->arrived, &file);
+}
+
+bool store_take_arrived(struct store *s, const struct digest *d, int fd)
 {
 	struct store *here = s->here;
-	bool r;
+	struct digest file;
+	bool r = false;
 
 	pthread_mutex_lock(&here->lock);
-	r = digest_set_has(here->arrived, d);
-	digest_set_remove(here->arrived, d);
+	if (digest_set_len(here->arrived) && arrival(d, fd, &file)) {
+		r = digest_set_has(here->arrived, &file);
+		digest_set_remove(here->arrived, &file);
+	}
 	pthread_mutex_unlock(&here->lock);
 	return r;
 }
@@ -401,6 +427,5 @@ void store_forget(struct store *s, const struct digest *d)
 		s->complete = digest_set_new();
 	}
 	digest_set_remove(s->verified, d);
-	digest_set_remove(s->arrived, d);
 	pthread_mutex_unlock(&s->lock);
 }

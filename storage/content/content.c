@@ -164,7 +164,7 @@ static int put_large_copy(struct putter *p, int fd, const struct stat *st, struc
 {
 	unsigned more;
 	char *temp;
-	int out, r, there;
+	int out, r;
 
 	if (p->store->ops->files->open_temp(p->store, &out, &temp, err) < 0)
 		return -1;
@@ -173,13 +173,12 @@ static int put_large_copy(struct putter *p, int fd, const struct stat *st, struc
 	give_threads(p, more);
 	if (r == 0)
 		r = check_unchanged(p, fd, st, err);
-	there = p->store->ops->files->publish_temp(p->store, out, temp,
-						   r == 0 ? &ret->digest : NULL, err);
-	if (r < 0 || there < 0)
-		return err_wrap(err, "storing %s", p->path.s);
-	if (there == 0) /* the store's own file was hashed, not the one that was read */
-		store_note_arrived(p->store, &ret->digest);
-	return 0;
+	if (r == 0) /* the store's own file was hashed, not the one that was read */
+		store_note_arrived(p->store, &ret->digest, out);
+	if (p->store->ops->files->publish_temp(p->store, out, temp, r == 0 ? &ret->digest : NULL,
+					       err) < 0)
+		r = -1;
+	return r < 0 ? err_wrap(err, "storing %s", p->path.s) : 0;
 }
 
 /* A regular file that is open for reading. */

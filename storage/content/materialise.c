@@ -172,13 +172,13 @@ static int copy_blob(struct materialise *m, const struct content_id *id, int in,
 		m->no_reflink = fs_reflink(in, out) != 0;
 		if (!m->no_reflink)
 			return store_is_verified(m->store, &id->digest) ||
-					       store_take_arrived(m->store, &id->digest)
+					       store_take_arrived(m->store, &id->digest, in)
 				       ? 0
 				       : verify_fd(m->store, id, out, err);
 	}
 	if (id->size_bytes <= CONTENT_SMALL_BYTES)
 		return copy_small(m->store, id, in, out, err);
-	if (store_take_arrived(m->store, &id->digest))
+	if (store_take_arrived(m->store, &id->digest, in))
 		return fs_copy_fd(in, out, err);
 	if (content_copy_fd(in, out, id->size_bytes, content_threads(), &d, err) < 0)
 		return err_wrap(err, "copying out of the store");
@@ -212,7 +212,7 @@ static int link_blob(struct materialise *m, const struct content_id *id, int in,
 	    (m->linked && digest_set_has(m->linked, &id->digest)))
 		return 1;
 	if (!store_is_verified(m->store, &id->digest) &&
-	    !store_take_arrived(m->store, &id->digest) && verify_fd(m->store, id, in, err) < 0)
+	    !store_take_arrived(m->store, &id->digest, in) && verify_fd(m->store, id, in, err) < 0)
 		return err_wrap(err, "%s", m->path.s);
 	snprintf(open_file, sizeof(open_file), "/proc/self/fd/%d", in);
 	if (linkat(AT_FDCWD, open_file, dir_fd, name, AT_SYMLINK_FOLLOW) == 0) {

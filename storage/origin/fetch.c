@@ -99,9 +99,8 @@ static int publish(struct group *g, struct fetching *f, struct err *err)
 	else if (content_hash_fd(fd, f->get.n, 1, &f->id.digest, err) < 0)
 		return -1;
 	f->get.fd = -1;
+	store_note_arrived(g->into, &f->id.digest, fd);
 	r = g->into->ops->files->publish_temp(g->into, fd, TAKE_PTR(f->temp), &f->id.digest, err);
-	if (r == 0)
-		store_note_arrived(g->into, &f->id.digest);
 	return r < 0 ? -1 : 0;
 }
 

@@ -383,6 +383,7 @@ static int accept_file(struct fetcher *f, const struct fetched *a, struct err *e
 		a->l->place->placed = a->o->there = a->g->n == a->o->size;
 		return 0;
 	}
+	store_note_arrived(f->to, &a->o->name, a->l->fd);
 	got = f->to->ops->files->publish_temp(f->to, a->l->fd, TAKE_PTR(a->l->temp), &a->o->name,
 					      err);
 	a->l->fd = -1;
@@ -390,7 +391,6 @@ static int accept_file(struct fetcher *f, const struct fetched *a, struct err *e
 		return -1;
 	a->o->there = true;
 	store_note_verified(f->to, &a->o->name);
-	store_note_arrived(f->to, &a->o->name);
 	return 0;
 }
 

@@ -370,19 +370,29 @@ static void test_damage_after_first_use(void **state)
 }
 
 /* All of a directory, or nothing of it. */
+static bool take_arrived(struct fixture *f, const struct content_id *id)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	assert_int_equal(content_open(f->s, id, &fd, NULL), 0);
+	return store_take_arrived(f->s, &id->digest, fd);
+}
+
 /* A large file is hashed as it is copied into the store, so its first link is made without another
- * look. What was there already, or moves in, has not been looked at. */
+ * look. What was there already, moves in, or is written to afterwards, has not been looked at. */
 static void test_taken_in_is_hashed_once(void **state)
 {
 	static const int ways[] = { 0, CONTENT_PUT_BENEATH, CONTENT_PUT_MOVE };
 	struct fixture *f = *state;
 	const size_t n = 2 * CONTENT_PART_BYTES + 5;
-	_cleanup_(freep) char *bytes = xcalloc(n, 1);
+	_cleanup_(freep) char *bytes = xcalloc(n, 1), *blob = NULL;
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = 1 } };
+	char hex[DIGEST_HEX_MAX];
+	struct content_id id;
 
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
 		const struct content_put_options o = { .flags = ways[i], .n_threads = 2 };
 		const bool copied = ways[i] != CONTENT_PUT_MOVE;
-		struct content_id id;
 
 		bytes[4711] = (char)('a' + i);
 		for (int again = 0; again < 2; again++) {
@@ -390,10 +400,20 @@ static void test_taken_in_is_hashed_once(void **state)
 							    FS_WRITE_NO_SYNC, NULL),
 					 0);
 			assert_int_equal(content_put_at(f->s, f->fd, "large", &o, &id, NULL), 0);
-			assert_int_equal(store_take_arrived(f->s, &id.digest), copied && !again);
-			assert_false(store_take_arrived(f->s, &id.digest));
+			assert_int_equal(take_arrived(f, &id), copied && !again);
+			assert_false(take_arrived(f, &id));
 		}
 	}
+	bytes[4711] = 'z';
+	assert_int_equal(fs_write_atomic_at(f->fd, "large", bytes, n, 0644, FS_WRITE_NO_SYNC, NULL),
+			 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "large",
+					&(struct content_put_options){ .n_threads = 2 }, &id, NULL),
+			 0);
+	digest_hex(&id.digest, hex);
+	blob = xasprintf("store/blobs/%.2s/%s", hex, hex);
+	assert_int_equal(utimensat(f->fd, blob, times, 0), 0); /* as a write does */
+	assert_false(take_arrived(f, &id));
 }
 
 static void test_half_a_directory(void **state)
