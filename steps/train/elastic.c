@@ -38,10 +38,10 @@
 
 void elastic_add_outputs(const struct gang *g, struct str *out)
 {
-	for (unsigned i = 0; i < g->n_members; i++)
-		if (g->members[i].role == ROLE_RANK)
+	for (unsigned i = 0; i < g->members.n; i++)
+		if (g->members.v[i].role == ROLE_RANK)
 			str_addf(out, "%s/proc/%d/fd/%d", out->len ? " " : "", (int)getpid(),
-				 g->members[i].write_fd);
+				 g->members.v[i].write_fd);
 }
 
 const char *const *elastic_command(const struct gang *g, struct arena *arena)

@@ -108,8 +108,8 @@ static void torch_rank(const struct gang *g, const struct member *m, struct env 
 	set(e, "PET_MASTER_PORT", "%u", gang_port(g, ROLE_WORKER, 0));
 	set(e, "PET_NNODES", "%u", g->size.nodes);
 	set(e, "PET_NPROC_PER_NODE", "%u", g->size.procs_per_node);
-	set(e, "PET_NODE_RANK", "%u", g->starts_nodes ? m->index : g->where.here);
-	if (g->starts_nodes) {
+	set(e, "PET_NODE_RANK", "%u", g->settings.starts_nodes ? m->index : g->where.here);
+	if (g->settings.starts_nodes) {
 		set(e, "NODE_RANK", "%u", m->index);
 		return;
 	}
@@ -232,7 +232,7 @@ static void own_gpus(const struct gang *g, const struct member *m, struct env *e
 	_cleanup_(str_deinit) struct str mine = { 0 }, found = { 0 };
 	unsigned n = 1, from, to;
 
-	if (!g->own_gpus)
+	if (!g->settings.own_gpus)
 		return;
 	if (!all && g->where.apart) {
 		add_devices(&found);
@@ -262,7 +262,7 @@ bool gang_cpus(const struct gang *g, const struct member *m, struct cpus *ret)
 	unsigned from, to, i = 0;
 	struct cpus all;
 
-	if (!g->pins || m->role != ROLE_WORKER || cpus_get(&all) < 0 ||
+	if (!g->settings.pins || m->role != ROLE_WORKER || cpus_get(&all) < 0 ||
 	    cpus_count(&all) < g->size.workers_here)
 		return false;
 	share(cpus_count(&all), g->size.workers_here, m->local, &from, &to);
@@ -289,7 +289,7 @@ char **gang_environment(const struct gang *g, const struct member *m)
 		VEC_PUSH(&e.v, xstrdup(*v));
 	set_default(&e, "PYTHONUNBUFFERED", 1);
 	set_default(&e, "OMP_NUM_THREADS",
-		    MAX(g->threads / (g->size.nodes * g->size.procs_per_node), 1));
+		    MAX(g->settings.threads / (g->size.nodes * g->size.procs_per_node), 1));
 	switch (g->framework) {
 	case TORCH:
 		gang_is_elastic(g) ? torchrun(g, &e) : torch_rank(g, m, &e);
@@ -311,7 +311,7 @@ char **gang_environment(const struct gang *g, const struct member *m)
 		break;
 	}
 	own_gpus(g, m, &e);
-	set(&e, "CAIRN_GANG", "%d.%u", (int)getpid(), (unsigned)(m - g->members));
+	set(&e, "CAIRN_GANG", "%d.%u", (int)getpid(), (unsigned)(m - g->members.v));
 	VEC_PUSH(&e.v, NULL);
 	return e.v.v;
 }

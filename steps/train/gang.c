@@ -80,7 +80,7 @@ static void add_name(struct str *s, const struct member *m)
 		str_add(s, m->gang->end.mpi_guilty >= 0 ? "rank " : "mpirun");
 	else if (gang_is_elastic(m->gang) && m->role == ROLE_WORKER)
 		str_add(s, "torchrun");
-	else if (m->gang->starts_nodes)
+	else if (m->gang->settings.starts_nodes)
 		str_addf(s, "node %u", m->index);
 	else if (m->role == ROLE_SCHEDULER)
 		str_add(s, names[m->role]);
@@ -99,11 +99,11 @@ static void print_line(struct member *m, int rank, const char *line, size_t n)
 	char **slot = &m->tail[m->n_lines++ % TAIL_LINES];
 	size_t at = g->out.len;
 
-	if (rank == 0 && g->metric_lines)
+	if (rank == 0 && g->settings.metric_lines)
 		series_line(g->series, line, n);
 	if (gang_is_mpi(g) && rank >= 0) {
 		str_addf(&g->out, "[rank %d] ", rank);
-	} else if (!gang_is_mpi(g) && (g->n_members > 1 || g->where.apart)) {
+	} else if (!gang_is_mpi(g) && (g->members.n > 1 || g->where.apart)) {
 		str_addc(&g->out, '[');
 		add_name(&g->out, m);
 		str_add(&g->out, "] ");
@@ -227,13 +227,13 @@ static void signal_mpi_ranks(struct gang *g, int signo)
 	_cleanup_(freep) char *marker = mpi_marker(g);
 
 	if (process_signal_marked(marker, signo) == 0)
-		process_signal_tree(g->members[0].process, signo); /* no rank has begun yet */
+		process_signal_tree(g->members.v[0].process, signo); /* no rank has begun yet */
 }
 
 static void signal_all(struct gang *g, int signo)
 {
-	for (unsigned i = 0; i < g->n_members; i++) {
-		struct member *m = &g->members[i];
+	for (unsigned i = 0; i < g->members.n; i++) {
+		struct member *m = &g->members.v[i];
 
 		if (!m->process || m->ended || (m->exited && signo != SIGKILL))
 			continue;
@@ -241,7 +241,7 @@ static void signal_all(struct gang *g, int signo)
 			signal_mpi_ranks(g, signo);
 		else if (gang_is_elastic(g) && signo != SIGKILL)
 			process_signal(m->process, signo); /* torchrun passes it on, once */
-		else if (g->n_members > TREES_MAX && !m->exited)
+		else if (g->members.n > TREES_MAX && !m->exited)
 			/* Each leads a group; processes that escaped from the group are ended with
 			 * the member. */
 			process_signal_group(m->process, signo);
@@ -254,28 +254,28 @@ static void kill_now(struct gang *g)
 {
 	g->end.killed = true;
 	signal_all(g, SIGKILL);
-	for (unsigned i = 0; i < g->n_members; i++)
-		if (g->members[i].exited)
-			finish_member(&g->members[i]);
+	for (unsigned i = 0; i < g->members.n; i++)
+		if (g->members.v[i].exited)
+			finish_member(&g->members.v[i]);
 }
 
 static void kill_all(void *arg)
 {
 	struct gang *g = arg;
 
-	g->kill_timer = NULL;
+	g->timers.kill = NULL;
 	kill_now(g);
 }
 
 static void stop(struct gang *g, int64_t grace_ns)
 {
-	if (g->n_running == 0) /* no member to wait for: mpirun may not have called yet */
+	if (g->members.n_running == 0) /* no member to wait for: mpirun may not have called yet */
 		g->end.done = true;
-	if (g->end.stopping || g->n_running == 0)
+	if (g->end.stopping || g->members.n_running == 0)
 		return;
 	g->end.stopping = true;
 	signal_all(g, SIGTERM);
-	g->kill_timer = loop_add_timer(g->loop, now_ns(g) + grace_ns, kill_all, g);
+	g->timers.kill = loop_add_timer(g->loop, now_ns(g) + grace_ns, kill_all, g);
 }
 
 static void on_signal(void *arg, int signo)
@@ -287,32 +287,32 @@ static void on_signal(void *arg, int signo)
 		return;
 	}
 	g->end.signal = signo;
-	stop(g, g->grace_ns);
+	stop(g, g->settings.grace_ns);
 }
 
 static void look_for_stall(void *arg)
 {
 	struct gang *g = arg;
-	int64_t due = g->last_output_ns + g->stall_ns;
+	int64_t due = g->last_output_ns + g->settings.stall_ns;
 
-	g->stall_timer = NULL;
+	g->timers.stall = NULL;
 	if (g->end.stopping)
 		return;
 	if (peers_pending(g)) /* our workers are done; wait for those of other nodes */
-		due = now_ns(g) + g->stall_ns;
+		due = now_ns(g) + g->settings.stall_ns;
 	if (now_ns(g) < due) {
-		g->stall_timer = loop_add_timer(g->loop, due, look_for_stall, g);
+		g->timers.stall = loop_add_timer(g->loop, due, look_for_stall, g);
 		return;
 	}
 	g->end.stalled = true;
-	stop(g, g->grace_ns);
+	stop(g, g->settings.grace_ns);
 }
 
 /* Other nodes' launchers. */
 
 void gang_all_over(struct gang *g)
 {
-	stop(g, g->grace_ns);
+	stop(g, g->settings.grace_ns);
 }
 
 /* Ends. */
@@ -327,7 +327,7 @@ static void stop_after_cause(void *arg)
 {
 	struct gang *g = arg;
 
-	g->cause_timer = NULL;
+	g->timers.cause = NULL;
 	stop(g, FAILURE_GRACE_NS);
 }
 
@@ -340,10 +340,11 @@ static void blame(struct member *m)
 	/* Nothing that a killed rank's peers say is earlier than its death. */
 	if (!first || (!first->signo && m->said_ns && m->said_ns < first->said_ns))
 		g->end.guilty = m;
-	if (g->n_workers_left == 0 || m->signo || gang_is_mpi(g))
+	if (g->members.n_workers_left == 0 || m->signo || gang_is_mpi(g))
 		stop(g, FAILURE_GRACE_NS);
 	else if (!first)
-		g->cause_timer = loop_add_timer(g->loop, now_ns(g) + CAUSE_NS, stop_after_cause, g);
+		g->timers.cause =
+			loop_add_timer(g->loop, now_ns(g) + CAUSE_NS, stop_after_cause, g);
 }
 
 static void finish_member(struct member *m)
@@ -361,27 +362,27 @@ static void finish_member(struct member *m)
 	if (!g->end.stopping || g->end.killed)
 		end_leftovers(m);
 	/* Ranks of torchrun ended with it. */
-	for (unsigned i = 0; gang_is_elastic(g) && i < g->n_members; i++)
-		if (g->members[i].role == ROLE_RANK) {
-			drain(&g->members[i], DRAIN_MAX_BYTES);
-			if (g->members[i].fd >= 0)
-				close_output(&g->members[i]);
+	for (unsigned i = 0; gang_is_elastic(g) && i < g->members.n; i++)
+		if (g->members.v[i].role == ROLE_RANK) {
+			drain(&g->members.v[i], DRAIN_MAX_BYTES);
+			if (g->members.v[i].fd >= 0)
+				close_output(&g->members.v[i]);
 		}
 	drain(m, DRAIN_MAX_BYTES);
 	if (m->fd >= 0)
 		close_output(m);
 	flush(g);
-	g->n_running--;
-	g->n_workers_left -= m->role == ROLE_WORKER;
+	g->members.n_running--;
+	g->members.n_workers_left -= m->role == ROLE_WORKER;
 	if (failed && !g->end.stopping) {
 		blame(m);
-	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && g->end.guilty) {
+	} else if (g->members.n_workers_left == 0 && m->role == ROLE_WORKER && g->end.guilty) {
 		stop(g, FAILURE_GRACE_NS);
-	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && !g->end.stopping &&
+	} else if (g->members.n_workers_left == 0 && m->role == ROLE_WORKER && !g->end.stopping &&
 		   !peers_workers_done(g)) {
-		stop(g, g->grace_ns); /* servers and scheduler never end by themselves */
+		stop(g, g->settings.grace_ns); /* servers and scheduler never end by themselves */
 	}
-	if (g->n_running == 0 && (g->end.stopping || !peers_pending(g)))
+	if (g->members.n_running == 0 && (g->end.stopping || !peers_pending(g)))
 		g->end.done = true;
 }
 
@@ -406,7 +407,7 @@ static int start_process(struct member *m, int write_fd, struct err *err)
 	struct gang *g = m->gang;
 	char **env = gang_environment(g, m);
 	_cleanup_(freep) char *marker =
-		xasprintf("CAIRN_GANG=%d.%u", (int)getpid(), (unsigned)(m - g->members));
+		xasprintf("CAIRN_GANG=%d.%u", (int)getpid(), (unsigned)(m - g->members.v));
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct process_spec spec = { .argv = gang_command(g, m, arena),
 				     .env = (const char *const *)env,
@@ -447,17 +448,17 @@ static int start_member(struct member *m, struct err *err)
 		r = start_process(m, fds[1], err);
 	close(fds[1]);
 	if (r == 0) {
-		g->n_running++;
-		g->n_workers_left += m->role == ROLE_WORKER;
+		g->members.n_running++;
+		g->members.n_workers_left += m->role == ROLE_WORKER;
 	}
 	return r;
 }
 
 int gang_run_daemon(struct gang *g, const char *command, struct err *err)
 {
-	struct member *m = &g->members[0];
+	struct member *m = &g->members.v[0];
 
-	if (g->n_members)
+	if (g->members.n)
 		return err_set(err, ERR_EXISTS, "this node has its daemon already");
 	if (g->end.signal)
 		return err_set(err, ERR_CANCELLED, "this node was asked to stop");
@@ -467,7 +468,7 @@ int gang_run_daemon(struct gang *g, const char *command, struct err *err)
 			      .role = ROLE_WORKER,
 			      .index = g->where.here,
 			      .daemon = xstrdup(command) };
-	g->n_members = 1;
+	g->members.n = 1;
 	return start_member(m, err);
 }
 
@@ -523,8 +524,8 @@ static int start_all(struct gang *g, struct err *err)
 			return -1;
 	if ((gang_is_mpi(g) && check_mpirun(err) < 0) || peers_begin(g, err) < 0)
 		return -1;
-	for (unsigned i = 0; i < g->n_members; i++)
-		if (start_member(&g->members[i], err) < 0)
+	for (unsigned i = 0; i < g->members.n; i++)
+		if (start_member(&g->members.v[i], err) < 0)
 			return gang_is_mpi(g) && err->code == ERR_NOT_FOUND
 				       ? err_set(err, ERR_NOT_FOUND,
 						 "mpirun is not on PATH: the framework %s needs "
@@ -538,9 +539,9 @@ static int start_all(struct gang *g, struct err *err)
 	g->last_output_ns = now_ns(g);
 	/* Usually only rank 0 prints: another node's launcher would see a stalled gang where all is
 	 * well. */
-	if (g->stall_ns && g->where.here == 0)
-		g->stall_timer =
-			loop_add_timer(g->loop, g->last_output_ns + g->stall_ns, look_for_stall, g);
+	if (g->settings.stall_ns && g->where.here == 0)
+		g->timers.stall = loop_add_timer(g->loop, g->last_output_ns + g->settings.stall_ns,
+						 look_for_stall, g);
 	return 0;
 }
 
@@ -553,7 +554,7 @@ static void show_tail(const struct member *m)
 	_cleanup_(str_deinit) struct str s = { 0 };
 	unsigned n = MIN(m->n_lines, TAIL_LINES);
 
-	if (n == 0 || m->gang->n_members == 1)
+	if (n == 0 || m->gang->members.n == 1)
 		return;
 	str_addf(&s, "--- last lines of ");
 	add_name(&s, m);
@@ -571,7 +572,7 @@ static int verdict(struct gang *g, struct err *err)
 	if (g->end.signal)
 		return err_set(err, ERR_CANCELLED, "stopped by SIG%s", sigabbrev_np(g->end.signal));
 	if (g->end.stalled) {
-		text_add_duration(&s, g->stall_ns);
+		text_add_duration(&s, g->settings.stall_ns);
 		return err_set(err, ERR_FAILED,
 			       "no rank printed anything for %s (stall_timeout): stopped", s.s);
 	}
@@ -589,7 +590,7 @@ static int verdict(struct gang *g, struct err *err)
 		str_addf(&s, " ended with exit status %d", m->status);
 	return err_set(err, ERR_FAILED, "%s%s", s.s,
 		       gang_is_elastic(g)                   ? ""
-		       : g->n_members > 1 || g->where.apart ? "; the others were stopped"
+		       : g->members.n > 1 || g->where.apart ? "; the others were stopped"
 							    : "");
 }
 
@@ -597,7 +598,7 @@ int gang_run(struct gang *g, struct err *err)
 {
 	int r;
 
-	assert(g->members && !g->loop);
+	assert(g->members.v && !g->loop);
 	if (loop_new(clock_system(), &g->loop, err) < 0 || process_become_subreaper(err) < 0)
 		return -1;
 	r = start_all(g, err);
@@ -605,12 +606,12 @@ int gang_run(struct gang *g, struct err *err)
 		signal_all(g, SIGKILL);
 	while (r == 0 && !g->end.done)
 		r = loop_turn(g->loop, -1, err) < 0 ? -1 : 0;
-	for (unsigned i = 0; i < g->n_members && g->end.stopping; i++)
-		end_leftovers(&g->members[i]);
+	for (unsigned i = 0; i < g->members.n && g->end.stopping; i++)
+		end_leftovers(&g->members.v[i]);
 	if (r == 0)
 		r = verdict(g, err);
-	for (unsigned i = 0; i < g->n_members; i++) {
-		struct member *m = &g->members[i];
+	for (unsigned i = 0; i < g->members.n; i++) {
+		struct member *m = &g->members.v[i];
 
 		loop_remove(g->loop, m->source);
 		fd_closep(&m->fd);

@@ -74,37 +74,60 @@ struct nodes {
 #define GANG_PORT     29500
 #define GANG_NO_TOKEN "-"
 
+struct gang_size {
+	unsigned nodes, procs_per_node, servers;
+	unsigned min_nodes, max_restarts;    /* elastic: torchrun starts the ranks; or 0 */
+	unsigned workers;                    /* number of worker processes */
+	unsigned workers_here, servers_here; /* those on this node */
+};
+
+/* How the step wants its ranks started and watched. */
+struct gang_settings {
+	bool starts_nodes, own_gpus, pins, metric_lines;
+	int64_t grace_ns, stall_ns; /* stall_ns 0: silence is fine */
+	unsigned threads;           /* cpus of the step */
+};
+
+/* On one machine: for the rendezvous; for tensorflow one per member. */
+struct gang_ports {
+	uint16_t *v;
+	unsigned n;
+};
+
+struct gang_members {
+	struct member *v;
+	unsigned n, n_running, n_workers_left;
+};
+
+struct gang_timers {
+	struct loop_source *cause, *kill, *stall;
+};
+
+struct gang_end {
+	struct member *guilty; /* the one whose failure made the others fail */
+	int mpi_guilty;        /* the rank that mpirun names as the first to fail, or -1 */
+	int signal;            /* the one that stopped us; 0: none */
+	bool stopping, killed, stalled, done;
+	bool forsaken; /* the first node's launcher closed the connection without "end" */
+};
+
 struct gang {
 	struct nodes where;
 	struct step_args *args;
 	enum framework framework;
-	struct gang_size {
-		unsigned nodes, procs_per_node, servers;
-		unsigned min_nodes, max_restarts;    /* elastic: torchrun starts the ranks; or 0 */
-		unsigned workers;                    /* number of worker processes */
-		unsigned workers_here, servers_here; /* those on this node */
-	} size;
-	bool starts_nodes, own_gpus, pins, metric_lines;
-	int64_t grace_ns, stall_ns;
-	unsigned threads; /* cpus of the step */
-	uint16_t *ports;  /* on one machine: for the rendezvous; for tensorflow one per member */
-	unsigned n_ports;
-	struct member *members;
-	unsigned n_members, n_running, n_workers_left;
+	struct gang_size size;
+	struct gang_settings settings;
+	struct gang_ports ports;
+	struct gang_members members;
 
 	struct loop *loop;
-	struct loop_source *cause_timer, *kill_timer, *stall_timer, *signals[2];
+	struct gang_timers timers;
+	struct loop_source *signals[2];
 	int64_t last_output_ns;
 	struct peers *peers; /* NULL: nothing to agree on with other nodes' launchers */
 	struct series *series;
 	struct str out; /* lines to be written to our standard output */
-	struct gang_end {
-		struct member *guilty; /* the one whose failure made the others fail */
-		int mpi_guilty;        /* the rank that mpirun names as the first to fail, or -1 */
-		int signal;            /* the one that stopped us; 0: none */
-		bool stopping, killed, stalled, done;
-		bool forsaken; /* the first node's launcher closed the connection without "end" */
-	} end;
+	struct gang_end end;
 };
 
 static inline bool gang_is_mpi(const struct gang *g)

@@ -122,7 +122,7 @@ unsigned gang_node(const struct gang *g, enum role role, unsigned index)
 		return 0;
 	if (role == ROLE_SERVER)
 		return index % g->size.nodes;
-	return g->starts_nodes ? index : index / g->size.procs_per_node;
+	return g->settings.starts_nodes ? index : index / g->size.procs_per_node;
 }
 
 void gang_add_host(const struct gang *g, unsigned node, struct str *out)
@@ -153,7 +153,7 @@ void gang_add_address(const struct gang *g, unsigned node, struct str *out)
 }
 
 /* With tensorflow each member listens. With others, only the first does at an address that must be
- * known. On one machine g->ports is in the order of the members: servers, then workers. */
+ * known. On one machine g->ports.v is in the order of the members: servers, then workers. */
 uint16_t gang_port(const struct gang *g, enum role role, unsigned index)
 {
 	bool each = g->framework == TENSORFLOW;
@@ -164,6 +164,6 @@ uint16_t gang_port(const struct gang *g, enum role role, unsigned index)
 		return (uint16_t)(g->where.port + (each ? number : 0));
 	}
 	number = !each ? 0 : role == ROLE_WORKER ? g->size.servers + index : index;
-	assert(number < g->n_ports);
-	return g->ports[number];
+	assert(number < g->ports.n);
+	return g->ports.v[number];
 }

@@ -35,7 +35,7 @@ static int read_elastic(struct gang *g, struct step_args *a, struct err *err)
 
 	if (!min)
 		return 0;
-	if (min > g->size.nodes || g->framework != TORCH || g->starts_nodes)
+	if (min > g->size.nodes || g->framework != TORCH || g->settings.starts_nodes)
 		return err_set(err, ERR_INVALID,
 			       "min_nodes must be at most nodes, for torch, with `starts: ranks`");
 	if (g->where.apart) {
@@ -44,7 +44,8 @@ static int read_elastic(struct gang *g, struct step_args *a, struct err *err)
 		g->size.workers = 1; /* torchrun */
 		return 0;
 	}
-	g->threads = MAX(g->threads * min / g->size.nodes, 1); /* each rank has as many */
+	g->settings.threads =
+		MAX(g->settings.threads * min / g->size.nodes, 1); /* each rank has as many */
 	g->size.nodes = min;
 	g->size.workers = min * g->size.procs_per_node;
 	return 0;
@@ -63,21 +64,22 @@ static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 	g->size.nodes = (unsigned)step_int(a->with, "nodes");
 	g->size.procs_per_node = (unsigned)step_int(a->with, "procs_per_node");
 	g->size.servers = (unsigned)step_int(a->with, "servers");
-	g->starts_nodes = step_choice(a, "starts") == 1;
-	g->metric_lines = step_bool(a->with, "metric_lines");
-	g->grace_ns = step_duration(a->with, "grace");
-	g->stall_ns = step_duration(a->with, "stall_timeout");
-	g->threads = a->threads;
+	g->settings.starts_nodes = step_choice(a, "starts") == 1;
+	g->settings.metric_lines = step_bool(a->with, "metric_lines");
+	g->settings.grace_ns = step_duration(a->with, "grace");
+	g->settings.stall_ns = step_duration(a->with, "stall_timeout");
+	g->settings.threads = a->threads;
 	/* auto|all|own: torch and MPI programs choose their GPU by the local rank. */
-	g->own_gpus = gpus == NO || (gpus == AUTO && g->framework != TORCH && !gang_is_mpi(g));
-	g->size.workers = gang_is_mpi(g)    ? 1
-			  : g->starts_nodes ? g->size.nodes
-					    : g->size.nodes * g->size.procs_per_node;
+	g->settings.own_gpus =
+		gpus == NO || (gpus == AUTO && g->framework != TORCH && !gang_is_mpi(g));
+	g->size.workers = gang_is_mpi(g)             ? 1
+			  : g->settings.starts_nodes ? g->size.nodes
+						     : g->size.nodes * g->size.procs_per_node;
 	if (gang_read_nodes(g, err) < 0 || read_elastic(g, a, err) < 0)
 		return -1;
 	threads_here = g->where.apart ? a->threads / g->size.nodes : a->threads;
-	g->pins = pin == YES || (pin == AUTO && g->size.workers > 1 && cpus_get(&all) == 0 &&
-				 threads_here >= cpus_count(&all));
+	g->settings.pins = pin == YES || (pin == AUTO && g->size.workers > 1 &&
+					  cpus_get(&all) == 0 && threads_here >= cpus_count(&all));
 	return 0;
 }
 
@@ -88,14 +90,14 @@ static unsigned add_members(struct gang *g, enum role role, unsigned n)
 
 	for (unsigned i = 0; i < n; i++)
 		if (gang_node(g, role, i) == g->where.here) {
-			if (g->n_members < MEMBERS_MAX)
-				g->members[g->n_members] = (struct member){ .gang = g,
-									    .fd = -1,
-									    .write_fd = -1,
-									    .role = role,
-									    .index = i,
-									    .local = local };
-			g->n_members++;
+			if (g->members.n < MEMBERS_MAX)
+				g->members.v[g->members.n] = (struct member){ .gang = g,
+									      .fd = -1,
+									      .write_fd = -1,
+									      .role = role,
+									      .index = i,
+									      .local = local };
+			g->members.n++;
 			local++;
 		}
 	return local;
@@ -106,7 +108,7 @@ static unsigned add_members(struct gang *g, enum role role, unsigned n)
 static void allow_files(const struct gang *g)
 {
 	struct rlimit l;
-	rlim_t need = (rlim_t)g->n_members * 4 + 64;
+	rlim_t need = (rlim_t)g->members.n * 4 + 64;
 
 	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < need) {
 		l.rlim_cur = MIN(need, l.rlim_max);
@@ -124,10 +126,10 @@ static int find_ports(struct gang *g, struct err *err)
 
 	if (g->where.apart)
 		return 0;
-	g->n_ports = g->framework == TENSORFLOW ? g->n_members : 1;
-	g->ports = xcalloc(g->n_ports, sizeof(*g->ports));
-	fds = xcalloc(g->n_ports, sizeof(*fds));
-	for (; n < g->n_ports && r == 0; n++) {
+	g->ports.n = g->framework == TENSORFLOW ? g->members.n : 1;
+	g->ports.v = xcalloc(g->ports.n, sizeof(*g->ports.v));
+	fds = xcalloc(g->ports.n, sizeof(*fds));
+	for (; n < g->ports.n && r == 0; n++) {
 		struct sockaddr_in at = { .sin_family = AF_INET,
 					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		socklen_t len = sizeof(at);
@@ -138,7 +140,7 @@ static int find_ports(struct gang *g, struct err *err)
 			r = err_errno(
 				err,
 				"no free port on the loopback interface for the ranks to meet at");
-		g->ports[n] = ntohs(at.sin_port);
+		g->ports.v[n] = ntohs(at.sin_port);
 	}
 	while (n--)
 		if (fds[n] >= 0)
@@ -200,7 +202,7 @@ static int run(struct step_args *a, struct err *err)
 	if (!a->command || !*a->command)
 		return err_set(err, ERR_USAGE,
 			       "no command given: cairn step train [OPTION...] -- COMMAND...");
-	g.members = xcalloc(MEMBERS_MAX, sizeof(*g.members));
+	g.members.v = xcalloc(MEMBERS_MAX, sizeof(*g.members.v));
 	r = read_settings(&g, a, err);
 	if (r == 0) {
 		if (g.framework == PS)
@@ -210,8 +212,8 @@ static int run(struct step_args *a, struct err *err)
 			add_members(&g, ROLE_RANK, g.size.procs_per_node);
 		g.size.workers_here = add_members(&g, ROLE_WORKER, g.size.workers);
 	}
-	if (g.n_members > MEMBERS_MAX)
-		r = err_set(err, ERR_TOO_LARGE, "%u ranks on one machine; at most %d", g.n_members,
+	if (g.members.n > MEMBERS_MAX)
+		r = err_set(err, ERR_TOO_LARGE, "%u ranks on one machine; at most %d", g.members.n,
 			    MEMBERS_MAX);
 	allow_files(&g);
 	if (r == 0)
@@ -223,8 +225,8 @@ static int run(struct step_args *a, struct err *err)
 		fflush(NULL);
 		raise(SIGKILL);
 	}
-	free(g.members);
-	free(g.ports);
+	free(g.members.v);
+	free(g.ports.v);
 	return r;
 }
 

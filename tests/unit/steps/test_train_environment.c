@@ -30,13 +30,13 @@ static struct gang gang_of(enum framework f, unsigned nodes, unsigned procs, str
 			  .size.procs_per_node = procs,
 			  .size.workers = n,
 			  .size.workers_here = n,
-			  .n_members = n,
-			  .threads = 8,
-			  .ports = ports,
-			  .n_ports = ARRAY_LEN(ports),
-			  .own_gpus = true,
-			  .pins = true,
-			  .members = members };
+			  .members.n = n,
+			  .settings.threads = 8,
+			  .ports.v = ports,
+			  .ports.n = ARRAY_LEN(ports),
+			  .settings.own_gpus = true,
+			  .settings.pins = true,
+			  .members.v = members };
 
 	for (unsigned i = 0; i < n; i++)
 		ports[i] = (uint16_t)(1000 + i);
@@ -108,9 +108,9 @@ static void check_cpus(const struct cpus *all, unsigned ranks)
 			  .size.procs_per_node = ranks,
 			  .size.workers = ranks,
 			  .size.workers_here = ranks,
-			  .n_members = ranks,
-			  .pins = true,
-			  .members = members };
+			  .members.n = ranks,
+			  .settings.pins = true,
+			  .members.v = members };
 	struct cpus seen = { 0 }, mine;
 	bool enough = ranks <= cpus_count(all);
 
@@ -128,7 +128,7 @@ static void check_cpus(const struct cpus *all, unsigned ranks)
 	}
 	if (enough)
 		assert_memory_equal(&seen, all, sizeof(seen));
-	g.pins = false;
+	g.settings.pins = false;
 	assert_false(gang_cpus(&g, &members[0], &mine));
 	free(members);
 }
@@ -198,7 +198,7 @@ static void test_threads_and_overrides(void **state)
 	assert_string_equal(find(env, "OMP_NUM_THREADS"), "2");
 	gang_environment_free(env);
 	setenv("OMP_NUM_THREADS", "5", 1);
-	g.threads = 1;
+	g.settings.threads = 1;
 	env = gang_environment(&g, &m);
 	assert_string_equal(find(env, "OMP_NUM_THREADS"), "5");
 	gang_environment_free(env);
@@ -233,7 +233,7 @@ static void assert_told(struct gang *g, enum role role, unsigned index, unsigned
 	struct member m = { .gang = g, .role = role, .index = index, .local = local };
 	char **env;
 
-	g->members = &m;
+	g->members.v = &m;
 	env = gang_environment(g, &m);
 	for (; *want; want++) {
 		const char *eq = strchr(*want, '=');
@@ -261,7 +261,7 @@ static struct gang far_gang(enum framework f, unsigned nodes, unsigned procs, un
 			  .size.servers = servers,
 			  .size.workers = nodes * procs,
 			  .size.workers_here = procs,
-			  .threads = 8 };
+			  .settings.threads = 8 };
 	struct err err = { 0 };
 
 	assert_int_equal(gang_read_nodes(&g, &err), 0);
@@ -280,7 +280,7 @@ static void test_frameworks_over_nodes(void **state)
 			 "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "PET_NODE_RANK=1",
 			 "MASTER_ADDR=j-0.svc", "MASTER_PORT=29500", "PET_NNODES=2",
 			 "PET_NPROC_PER_NODE=2", "OMP_NUM_THREADS=2"));
-	g.starts_nodes = true;
+	g.settings.starts_nodes = true;
 	g.size.workers = 2;
 	assert_told(&g, ROLE_WORKER, 1, 0,
 		    TOLD("PET_NODE_RANK=1", "NODE_RANK=1", "RANK=!", "PET_MASTER_ADDR=j-0.svc",
