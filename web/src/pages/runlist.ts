@@ -166,6 +166,11 @@ export class RunList {
       return true;
     }
     if (!this.sources.some((s) => s.project === r.project) || 'sort' in this.filters) return false;
+    if (this.rows.length === 0 && !this.ended) {
+      // The first page is on its way: whether it has this run, and where, is the server's to say.
+      if (!matches) this.ask();
+      return false;
+    }
     if (!matches) {
       if (this.serverDecides) {
         this.ask();
