@@ -482,7 +482,7 @@ export const checks = {
       await until(async () => (await log.evaluate((e) => e.scrollHeight - e.clientHeight)) > 60, 'more lines than fit');
       await log.evaluate((e) => (e.scrollTop = 0));
       await page.getByRole('button', { name: 'Follow', exact: true }).waitFor();
-      const lines = () => text(page.locator('.logfoot')).then((t) => parseInt(t, 10));
+      const lines = () => text(page.locator('.logfoot')).then((t) => Number(t.split(' ')[0].replaceAll(',', '')));
       const n = await lines();
       await until(async () => (await lines()) > n + 3, 'the log grows on');
       same(await log.evaluate((e) => e.scrollTop), 0, 'the scroll was taken away');
