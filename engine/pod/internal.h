@@ -85,7 +85,8 @@ void pod_views_renew(const struct pod *p); /* every few minutes: this pod lives 
 int pod_view_place(struct pod *p, const struct runner_input *in, size_t i, struct err *err);
 bool pod_view_is_linked(const struct pod *p, const struct runner_input *in, size_t i);
 int pod_view_fill(struct pod *p, const struct runner_input *in, size_t i, struct err *err);
-/* After the program: brings mounted inputs into the workspace if an output leads through a link. */
+/* After the program, if an output leads through a link: brings mounted inputs into the workspace,
+ * and removes the empty places of those that are volumes. */
 int pod_views_bring_linked(struct pod *p, const struct pod_slot *s, struct err *err);
 /* Removes this pod's, and what killed pods have left. */
 void pod_views_close(struct pod *p);

@@ -144,18 +144,30 @@ int pod_view_fill(struct pod *p, const struct runner_input *in, size_t i, struct
 	return r;
 }
 
-/* In main, the mounts hide what is in the workspace; here nothing does. So an output that leads by
- * a link to such an input would be found empty. */
+/* Removes the empty place of an input. *ret_fd: where it was, or -1: the program has removed that.
+ */
+static int remove_place(const struct pod_slot *s, const struct runner_input *in, int *ret_fd,
+			struct err *err)
+{
+	_cleanup_(freep) char *parent = fs_dirname(in->path);
+
+	*ret_fd = fs_open_beneath(s->w_fd, parent, O_RDONLY | O_DIRECTORY, false);
+	if (*ret_fd >= 0 && fs_remove_tree_at(*ret_fd, fs_basename(in->path), err) < 0)
+		return err_wrap(err, "removing the place of input `%s`", in->name);
+	return 0;
+}
+
+/* In main, a mount hides an input's empty place; here nothing does. So an output that leads there
+ * by a link would be found empty. What is in a volume is out of reach: such a link leads nowhere.
+ */
 static int bring(struct pod *p, const struct pod_slot *s, const struct runner_input *in,
 		 struct err *err)
 {
-	_cleanup_(freep) char *parent = fs_dirname(in->path);
-	_cleanup_(fd_closep) int fd =
-		fs_open_beneath(s->w_fd, parent, O_RDONLY | O_DIRECTORY, false);
+	_cleanup_(fd_closep) int fd = -1;
 
-	if (fd < 0) /* the program has removed it */
-		return 0;
-	if (fs_remove_tree_at(fd, fs_basename(in->path), err) < 0 ||
+	if (remove_place(s, in, &fd, err) < 0)
+		return -1;
+	if (fd >= 0 && in->mounted &&
 	    content_materialise_at(p->store, &in->id, CONTENT_LINK_READONLY, fd,
 				   fs_basename(in->path), err) < 0)
 		return err_wrap(err, "bringing input `%s` again", in->name);
@@ -175,7 +187,8 @@ int pod_views_bring_linked(struct pod *p, const struct pod_slot *s, struct err *
 				 : fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
 	}
 	for (size_t i = 0; i < s->a->n_inputs && by_link; i++)
-		if (s->a->inputs[i].mounted && bring(p, s, &s->a->inputs[i], err) < 0)
+		if ((s->a->inputs[i].mounted || s->a->inputs[i].volume) &&
+		    bring(p, s, &s->a->inputs[i], err) < 0)
 			return -1;
 	return 0;
 }

@@ -291,6 +291,20 @@ test_expect 'links that lead out of the workspace bring nothing in' '
 	test_is "$(grep -rl "top secret" "$STORE" | wc -l)" 0
 '
 
+# Only the program's container mounts the volume: here its place is empty.
+test_expect 'a link to an input that is in a volume is no output' '
+	mkdir held
+	echo bytes >held/f
+	held=$("$TOOL" put "$STORE" held)
+	file=$("$TOOL" put "$STORE" held/f)
+	in="{\"name\":\"v\",\"path\":\"in/v\",\"volume\":\"claim://data/set\""
+	run_pod v1 "inputs=[$in,\"id\":\"$held\"}]" "$(sh_of "rmdir o; ln -s in/v o")" "outputs=[{\"name\":\"o\",\"path\":\"o\",\"dir\":true}]"
+	run_pod v2 "inputs=[$in,\"id\":\"$file\"}]" "$(sh_of ": >in/v; ln -s in/v o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	for p in v1 v2; do
+		test_is "$p $(result $p "[\"failure\"]")" "$p output"
+	done
+'
+
 test_expect 'links that stay inside are followed, links in a directory are kept as text' '
 	run_pod in "$(sh_of "mkdir real; echo yes >real/f; ln -s real o; ln -s /etc/passwd real/p; ln -s real/f f")" \
 		"outputs=[{\"name\":\"f\",\"path\":\"f\"}]"
