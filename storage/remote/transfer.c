@@ -1,9 +1,10 @@
 /* storage/remote/transfer.c — push and pull, of what manifests reach or of everything.
  *
- * What manifests reach (struct closure) is found level by level, in one store: the directory for a
- * push, the tier for a pull (which then fetches each level of trees in one batch). Only the name
- * and size of each object are kept, by space. Objects are moved in batches, contents before
- * records.
+ * What records reach (struct closure) is found level by level: in the directory for a push, through
+ * the tier for a pull, which fetches each level of trees in one batch. Only the name and size of
+ * each object are kept, by space. Objects are moved in batches. A push sends contents before
+ * records. A pull begins with the records, which tell what to fetch: a directory in front of a
+ * bucket may have records whose contents are only there.
  *
  * A push of everything needs no closure. A push trusts a closure only if all its listings could be
  * read and all its contents arrived. Else send_whole() checks, record by record, whether the bucket
@@ -506,7 +507,7 @@ int tier_send_unsent(struct store *s, const struct closure_names *names, struct 
 /* Pull. */
 
 struct pull {
-	struct store *tier, *local;
+	struct store *local;
 	struct remote *remote;
 	struct tier_pulled *pulled;
 	VEC(struct unsent_record) records; /* all that the bucket lists */
@@ -615,9 +616,7 @@ static int fetch_trees(struct pull *p, struct closure *c, struct err *err)
 int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret,
 	      struct err *err)
 {
-	struct pull p = {
-		.tier = s, .local = tier_local(s), .remote = tier_remote(s), .pulled = ret
-	};
+	struct pull p = { .local = tier_local(s), .remote = tier_remote(s), .pulled = ret };
 	struct mover all = { .move = fetch_batch, .arg = &p };
 	struct closure c = { .s = s };
 	uint64_t failures;
