@@ -3,7 +3,8 @@
  * A database says by its data version whether anybody has written to it. Only then, and every
  * AGAIN_NS, since an engine's death writes nothing, its runs are compared: those that go on, those
  * that did at the last poll, and those that are new. Of a run that is watched, attempts are
- * compared in the same way. So a poll costs what changes, not what is on record.
+ * compared in the same way, and reported first: the end of a run is told after the ends of its
+ * tasks, all of them read in one snapshot. So a poll costs what changes, not what is on record.
  *
  * What was reported last is kept as a digest, so that nothing is reported twice. Errors of a
  * database are those of a moment (it is locked, or was replaced): it is opened again at the next
@@ -21,7 +22,7 @@
 #define SCHEDULES_NS NS_PER_S /* they are asked on the loop's thread */
 #define RUNS_MAX     500      /* that go on, or are new, in one poll */
 #define RUNS_FEW     20       /* are polled at first */
-#define ATTEMPTS_MAX 2000     /* new ones of a run in one poll */
+#define ATTEMPTS_MAX 2000     /* new ones of a run in one query */
 /* A reader subscribes, then reads: what ended shortly before is told as well. */
 #define BEFORE_NS   (2 * NS_PER_S)
 #define CACHE_BYTES (4 * MIB)
@@ -280,9 +281,7 @@ static int begin_watch(struct poller *l, struct place *p, struct watched *w, int
 static int poll_attempts(struct poller *l, struct place *p, struct watched *w, struct arena *arena,
 			 struct err *err)
 {
-	const struct attempt_page page = { .run = w->rowid,
-					   .after = w->newest,
-					   .limit = ATTEMPTS_MAX };
+	struct attempt_page page = { .run = w->rowid, .limit = ATTEMPTS_MAX };
 	struct attempt_row *rows, row;
 	struct run_row run;
 	size_t n;
@@ -297,16 +296,19 @@ static int poll_attempts(struct poller *l, struct place *p, struct watched *w, s
 		if (r == 0 || row.ended_ns)
 			w->open.v[i] = w->open.v[--w->open.n];
 	}
-	if (record_page_attempts(p->db, &page, arena, &rows, &n, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		struct known k = { .id = rows[i].id };
+	do {
+		page.after = w->newest;
+		if (record_page_attempts(p->db, &page, arena, &rows, &n, err) < 0)
+			return -1;
+		for (size_t i = 0; i < n; i++) {
+			struct known k = { .id = rows[i].id };
 
-		w->newest = rows[i].id;
-		report_task(l, p, w, &k, &rows[i], true);
-		if (!rows[i].ended_ns)
-			VEC_PUSH(&w->open, k);
-	}
+			w->newest = rows[i].id;
+			report_task(l, p, w, &k, &rows[i], true);
+			if (!rows[i].ended_ns)
+				VEC_PUSH(&w->open, k);
+		}
+	} while (n == ATTEMPTS_MAX);
 	return 0;
 }
 
@@ -403,9 +405,9 @@ static int look_at(struct poller *l, struct place *p, const struct events_watch 
 		return -1;
 	changed = version != p->version || now - p->at_ns >= AGAIN_NS;
 	db_snapshot(p->db);
-	r = changed ? poll_runs(l, p, arena, err) : 0;
-	if (r == 0)
-		r = poll_watched(l, p, w, n, version != p->version, arena, err);
+	r = poll_watched(l, p, w, n, changed, arena, err);
+	if (r == 0 && changed)
+		r = poll_runs(l, p, arena, err);
 	db_snapshot_end(p->db);
 	if (r < 0)
 		return -1;

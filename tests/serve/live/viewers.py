@@ -1,5 +1,6 @@
 """viewers.py URL PID N RUN: N connections to /api/v1/events that watch RUN; reads them all until the run has ended, and prints what the
-server (PID) used for them: memory in KiB, cpu in ms, and the fewest and most task events that a viewer got. A line "ready" comes first.
+server (PID) used for them: memory in KiB, cpu in ms, and the fewest and most task events that a viewer got before it was told the end of
+the run. A line "ready" comes first.
 
 It does as little as it can: where it shares the machine with the run, its own work would count as the server's."""
 
@@ -47,12 +48,14 @@ class Viewer:
         if cut < 2:
             return
         frames, self.rest = self.rest[:cut], self.rest[cut:]
-        self.tasks += frames.count(b"event: task\n")
         if b"event: run\n" not in frames:
+            self.tasks += frames.count(b"event: task\n")
             return
         for frame in frames.split(b"\n\n"):
             if b"event: run\n" in frame and b'"state":"running"' not in frame:
                 self.ended = self.ended or json.loads(frame[frame.index(b"data: ") + 6:])["id"] == run
+            # A task that is told after the end of its run doesn't count.
+            self.tasks += b"event: task\n" in frame and not self.ended
 
 
 before, cpu_before = memory(), cpu()
