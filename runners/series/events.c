@@ -49,11 +49,49 @@ struct scalar {
 	double step, value;
 };
 
+/* A look at a directory. */
+struct walk {
+	event_file_fn *fn;
+	void *arg;
+	size_t entries; /* that may still be looked at */
+};
+
+static void walk_into(struct walk *w, int dir_fd, const char *name, const char *prefix,
+		      unsigned depth)
+{
+	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, name, O_NOFOLLOW);
+	struct dirent *e;
+
+	while (d && w->entries && fs_next(d, name, &e, NULL) > 0) {
+		_cleanup_(freep) char *below = xasprintf("%s%s/", prefix, e->d_name);
+		_cleanup_(fd_closep) int fd = -1;
+		struct stat st;
+
+		w->entries--;
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && depth)
+			walk_into(w, dirfd(d), e->d_name, below, depth - 1);
+		if (!S_ISREG(st.st_mode) || !strstr(e->d_name, "tfevents"))
+			continue;
+		fd = fs_open_file_beneath(dirfd(d), e->d_name, false, &st, NULL);
+		if (fd >= 0)
+			w->fn(w->arg, fd, (uint64_t)st.st_size, st.st_ino, prefix, e->d_name);
+	}
+}
+
+bool event_files_each(int dir_fd, event_file_fn *fn, void *arg)
+{
+	struct walk w = { fn, arg, ENTRIES_MAX };
+
+	walk_into(&w, dir_fd, ".", "", DEPTH_MAX);
+	return w.entries > 0;
+}
+
 struct look {
 	struct event_tail *t;
 	struct map *newest; /* name → struct scalar */
 	unsigned char *chunk;
-	size_t entries; /* that may still be looked at */
 	uint64_t bytes; /* that may still be read */
 };
 
@@ -73,7 +111,7 @@ void event_tail_free(struct event_tail *t)
 
 /* The state of a file. NULL: there is no room for another one. */
 static struct event_file *follow(struct event_tail *t, const char *prefix, const char *name,
-				 const struct stat *st)
+				 ino_t ino, uint64_t size)
 {
 	_cleanup_(freep) char *path = xasprintf("%s%s", prefix, name);
 	struct event_file *f = NULL;
@@ -85,8 +123,8 @@ static struct event_file *follow(struct event_tail *t, const char *prefix, const
 		VEC_PUSH(&t->files, ((struct event_file){ .path = TAKE_PTR(path) }));
 		f = &t->files.v[t->files.n - 1];
 	}
-	if (f && (f->ino != st->st_ino || (uint64_t)st->st_size < f->at))
-		*f = (struct event_file){ .path = f->path, .ino = st->st_ino };
+	if (f && (f->ino != ino || size < f->at))
+		*f = (struct event_file){ .path = f->path, .ino = ino };
 	return f;
 }
 
@@ -134,11 +172,16 @@ static void add_scalar(void *arg, const char *tag, double step, double value, do
 }
 
 /* Reads on, whole records. */
-static void read_file(struct look *l, int fd, uint64_t size, struct event_file *f,
-		      const char *prefix)
+static void read_on(void *arg, int fd, uint64_t size, ino_t ino, const char *prefix,
+		    const char *name)
 {
+	struct look *l = arg;
+	struct event_file *f = follow(l->t, prefix, name, ino, size);
 	struct source from = { l, prefix };
 
+	if (!f)
+		return;
+	f->seen = true;
 	while (!f->spoiled && l->bytes && size - f->at >= TB_HEAD_BYTES) {
 		size_t want = (size_t)MIN(size - f->at, MIN(CHUNK_BYTES, l->bytes)), end;
 		ssize_t n = fs_read_at(fd, l->chunk, want, (off_t)f->at);
@@ -158,36 +201,6 @@ static void read_file(struct look *l, int fd, uint64_t size, struct event_file *
 		    len + AROUND > size - f->at)
 			return;
 		f->at += len + AROUND;
-	}
-}
-
-static void look_into(struct look *l, int dir_fd, const char *name, const char *prefix,
-		      unsigned depth)
-{
-	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, name, O_NOFOLLOW);
-	struct dirent *e;
-
-	while (d && l->entries && fs_next(d, name, &e, NULL) > 0) {
-		char below[NAME_BYTES];
-		_cleanup_(fd_closep) int fd = -1;
-		struct event_file *f;
-		struct stat st;
-
-		l->entries--;
-		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (S_ISDIR(st.st_mode) && depth &&
-		    (size_t)snprintf(below, sizeof(below), "%s%s/", prefix, e->d_name) <
-			    sizeof(below))
-			look_into(l, dirfd(d), e->d_name, below, depth - 1);
-		if (!S_ISREG(st.st_mode) || !strstr(e->d_name, "tfevents"))
-			continue;
-		fd = fs_open_file_beneath(dirfd(d), e->d_name, false, &st, NULL);
-		f = fd >= 0 ? follow(l->t, prefix, e->d_name, &st) : NULL;
-		if (!f)
-			continue;
-		f->seen = true;
-		read_file(l, fd, (uint64_t)st.st_size, f, prefix);
 	}
 }
 
@@ -219,12 +232,11 @@ static void tell(const struct scalar *v, size_t n,
 void event_tail_poll(struct event_tail *t, int dir_fd,
 		     void (*fn)(void *arg, const char *name, double value), void *arg)
 {
-	struct look l = { t, map_new(), xmalloc(CHUNK_BYTES), ENTRIES_MAX, LOOK_BYTES };
+	struct look l = { t, map_new(), xmalloc(CHUNK_BYTES), LOOK_BYTES };
 	struct scalar *all;
 	size_t n;
 
-	look_into(&l, dir_fd, ".", "", DEPTH_MAX);
-	if (l.entries)
+	if (event_files_each(dir_fd, read_on, &l))
 		forget_removed(t);
 	n = map_len(l.newest);
 	all = xcalloc(n + 1, sizeof(*all));

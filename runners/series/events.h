@@ -1,11 +1,23 @@
-/* runners/series/events.h — the newest scalars of TensorBoard's event files in a directory that a
- * program writes to.
+/* runners/series/events.h — TensorBoard's event files in a directory that a program writes to, and
+ * the newest scalars in them.
  *
  * All of it is hostile input: what is looked at, read and kept is bounded, links aren't followed,
  * and what can't be read is skipped. One thread.
  */
 #ifndef CAIRN_RUNNERS_SERIES_EVENTS_H
 #define CAIRN_RUNNERS_SERIES_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A file, open for reading. `prefix` is the path of its directory, "" or "train/". */
+typedef void event_file_fn(void *arg, int fd, uint64_t size, ino_t ino, const char *prefix,
+			   const char *name);
+
+/* Calls fn for each event file below the directory. False: there are more entries than a look may
+ * take, and not all were looked at. */
+bool event_files_each(int dir_fd, event_file_fn *fn, void *arg);
 
 /* How far each file has been read. */
 struct event_tail;

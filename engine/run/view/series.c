@@ -11,21 +11,17 @@
  * parsers. A metric's points are in the order of the file, those of event files sorted by step.
  */
 #include "run/view/series.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "base/map.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "runners/series/events.h"
 #include "runners/series/tensorboard.h"
 #include "storage/content/content.h"
 
 #define SERIES_MAX_COLUMNS 1000 /* of a CSV */
-/* Of a directory that still grows: what is looked at each time somebody wants its curves. */
-#define GROWING_ENTRIES 1000
-#define GROWING_DEPTH   8
 
 struct column {
 	VEC(struct series_point) v;
@@ -232,49 +228,35 @@ static void take_events(struct map *columns, struct arena *arena, struct series 
 struct growing {
 	struct map *columns;
 	uint64_t bytes; /* that may still be read */
-	size_t entries; /* that may still be looked at */
 };
 
-static void add_growing(struct growing *g, int dir_fd, const char *name, const char *prefix,
-			unsigned depth)
+static void add_growing(void *arg, int fd, uint64_t size, ino_t ino, const char *prefix,
+			const char *name)
 {
-	_cleanup_(closedirp) DIR *d = fs_list_at(dir_fd, name, O_NOFOLLOW);
-	struct dirent *e;
+	struct growing *g = arg;
+	struct event_target t = { g->columns, prefix };
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	size_t end;
 
-	while (d && g->entries && fs_next(d, name, &e, NULL) > 0) {
-		_cleanup_(freep) char *below = xasprintf("%s%s/", prefix, e->d_name);
-		_cleanup_(str_deinit) struct str bytes = { 0 };
-		_cleanup_(fd_closep) int fd = -1;
-		struct event_target t = { g->columns, prefix };
-		struct stat st;
-		size_t end;
-
-		g->entries--;
-		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (S_ISDIR(st.st_mode) && depth)
-			add_growing(g, dirfd(d), e->d_name, below, depth - 1);
-		if (!S_ISREG(st.st_mode) || !strstr(e->d_name, "tfevents"))
-			continue;
-		fd = fs_open_file_beneath(dirfd(d), e->d_name, false, &st, NULL);
-		if (fd < 0 || (uint64_t)st.st_size > g->bytes)
-			continue;
-		g->bytes -= (uint64_t)st.st_size;
-		str_reserve(&bytes, (size_t)st.st_size);
-		bytes.len = (size_t)MAX(fs_read_at(fd, bytes.s, (size_t)st.st_size, 0), 0);
-		tensorboard_read(bytes.s, bytes.len, add_scalar, &t, &end, NULL);
-	}
+	(void)ino;
+	(void)name;
+	if (size > g->bytes)
+		return;
+	g->bytes -= size;
+	str_reserve(&bytes, (size_t)size);
+	bytes.len = (size_t)MAX(fs_read_at(fd, bytes.s, (size_t)size, 0), 0);
+	tensorboard_read(bytes.s, bytes.len, add_scalar, &t, &end, NULL);
 }
 
 bool series_read_growing(int dir_fd, const char *path, uint64_t max_bytes, struct arena *arena,
 			 struct series *ret)
 {
-	struct growing g = { map_new(), max_bytes, GROWING_ENTRIES };
+	struct growing g = { map_new(), max_bytes };
 	_cleanup_(fd_closep) int fd =
 		fs_open_beneath(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, false);
 
 	if (fd >= 0)
-		add_growing(&g, fd, ".", "", GROWING_DEPTH);
+		event_files_each(fd, add_growing, &g);
 	take_events(g.columns, arena, ret);
 	return ret->n_metrics > 0;
 }
