@@ -155,6 +155,13 @@ static int write_lost(struct run *r, struct err *err)
 	return 0;
 }
 
+/* NULL: its pipeline has changed since. */
+static const struct step *step_of(const struct run *r, const struct attempt_row *a)
+{
+	assert(r->earlier.steps);
+	return map_get_str(r->earlier.steps, a->step);
+}
+
 /* A durable runner must adopt the earlier attempts before anything is submitted or forgotten, so
  * that it first finds what they left. Any other runner ends what is left of each attempt. */
 int earlier_adopt(struct run *r, struct err *err)
@@ -170,6 +177,10 @@ int earlier_adopt(struct run *r, struct err *err)
 	if (durable && r->earlier.n && adopt(r, &v[r->earlier.n - 1], err) < 0)
 		return -1;
 	for (size_t i = 0; i < r->earlier.n; i++) {
+		const struct step *s = step_of(r, &v[i]);
+
+		if (s && !s->finally)
+			r->earlier.newest_before_end = MAX(r->earlier.newest_before_end, v[i].id);
 		if (v[i].ended_ns && !v[i].workspace)
 			forget(r, (uint64_t)v[i].id);
 		if (v[i].ended_ns == 0 && !goes_on(r, &v[i]) && adopt(r, &v[i], err) < 0)
@@ -197,29 +208,14 @@ int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *er
 	return close_as(r, row, FAILURE_CANCELLED, "what its task reads has changed since", err);
 }
 
-/* NULL: its pipeline has changed since. */
-static const struct step *step_of(const struct run *r, const struct attempt_row *a)
-{
-	assert(r->earlier.steps);
-	return map_get_str(r->earlier.steps, a->step);
-}
-
 bool earlier_acts_again(const struct run *r, const struct attempt_row *a)
 {
 	const struct step *s = step_of(r, a);
 
 	if (!s || !s->finally)
 		return false;
-	if (r->earlier.seen->state != RUN_RUNNING)
-		return true; /* that end came, and a user resumed the run */
-	for (size_t i = 0; i < r->earlier.n; i++) {
-		const struct attempt_row *b = &r->earlier.attempts[i];
-		const struct step *of = step_of(r, b);
-
-		if (b->id > a->id && of && !of->finally)
-			return true;
-	}
-	return false;
+	/* Or that end came, and a user resumed the run. */
+	return r->earlier.seen->state != RUN_RUNNING || r->earlier.newest_before_end > a->id;
 }
 
 unsigned earlier_number(const struct run *r, const char *task)

@@ -75,11 +75,12 @@ struct run_earlier {
 	const struct run_row *seen; /* the run's row when we decided to take it up */
 	/* task label → attempt_row * that still goes on at a durable runner; NULL: taken up */
 	struct map *open;
-	struct map *done;  /* task label → attempt_row * that succeeded in this run */
-	struct map *past;  /* task label → struct task_past *; of a durable runner only */
-	struct map *steps; /* name → const struct step *; NULL: the run isn't resumed */
-	bool looked_at;    /* earlier failures were checked */
-	bool goes_on;      /* no user resumed it: its engine died or had to leave */
+	struct map *done;          /* task label → attempt_row * that succeeded in this run */
+	struct map *past;          /* task label → struct task_past *; of a durable runner only */
+	struct map *steps;         /* name → const struct step *; NULL: the run isn't resumed */
+	int64_t newest_before_end; /* id of the newest attempt that isn't of a step of `finally` */
+	bool looked_at;            /* earlier failures were checked */
+	bool goes_on;              /* no user resumed it: its engine died or had to leave */
 };
 
 struct run_signals {
