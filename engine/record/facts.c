@@ -174,21 +174,28 @@ json_t *facts_run(const struct run_row *r)
 	return o;
 }
 
-/* For which people it waits. */
-static json_t *waiting_of(struct db *db, const struct run_row *r, struct arena *arena)
+/* The questions of a run that goes on, and as a sentence the first of them. */
+static void add_approvals(json_t *o, struct db *db, const struct run_row *r, struct arena *arena)
 {
+	json_t *list = json_array(), *waiting = NULL;
 	struct attempt_row *v;
-	size_t n;
+	size_t n = 0;
 
-	if (r->state != RUN_RUNNING || record_approvals_open(db, r->rowid, arena, &v, &n, NULL) < 0)
-		return json_null();
+	if (r->state == RUN_RUNNING && record_approvals_open(db, r->rowid, arena, &v, &n, NULL) < 0)
+		n = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct approval a;
 
-		if (approval_parse(v[i].approval, arena, &a) && a.answer == APPROVAL_OPEN)
-			return facts_text(v[i].waiting);
+		if (!approval_parse(v[i].approval, arena, &a) || a.answer != APPROVAL_OPEN)
+			continue;
+		json_array_append_new(
+			list, json_pack("{s:o, s:s, s:o}", "task", facts_text(v[i].task), "step",
+					v[i].step, "approval", json_loads(v[i].approval, 0, NULL)));
+		if (!waiting)
+			waiting = facts_text(v[i].waiting);
 	}
-	return json_null();
+	json_object_set_new(o, "approvals", list);
+	json_object_set_new(o, "waiting", waiting ? waiting : json_null());
 }
 
 json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena)
@@ -201,7 +208,7 @@ json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *ar
 		for (size_t i = 0; i < n; i++)
 			json_array_append_new(names, facts_text(tags[i].name));
 	json_object_set_new(o, "tags", names);
-	json_object_set_new(o, "waiting", waiting_of(db, r, arena));
+	add_approvals(o, db, r, arena);
 	return o;
 }
 

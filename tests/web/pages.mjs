@@ -513,6 +513,8 @@ export const checks = {
       const streams = await page.evaluate(() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/events')).length);
       assert(streams > 0, 'the first tab holds the connection');
       same(await other.evaluate(() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/events')).length), 0, 'the second tab has none');
+      const asks = other.getByRole('tree', { name: 'Steps' }).getByRole('treeitem').filter({ hasText: 'release' });
+      await until(async () => (await text(asks)).includes('Needs approval'), 'the step that asks says so');
       await other.getByLabel('Note (recorded with the answer)').fill('looks good');
       await other.getByRole('button', { name: 'Approve' }).click();
       await other.locator('.pill').filter({ hasText: 'Succeeded' }).first().waitFor();

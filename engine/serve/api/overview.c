@@ -237,6 +237,17 @@ static void attend_to_failed(const struct run_row *rows, size_t n, json_t *list)
 	}
 }
 
+/* "deploy, report": the tasks that ask. */
+static const char *names_of(const json_t *asked, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+
+	for (size_t i = 0; i < json_array_size(asked); i++)
+		str_addf(&out, "%s%s", i ? ", " : "",
+			 json_string_value(json_object_get(json_array_get(asked, i), "task")));
+	return arena_strndup(arena, out.s, out.len);
+}
+
 static json_t *make_home(struct api *a, struct err *err)
 {
 	struct run_query q = { .paged = true, .limit = RUNS_LOOKED_AT };
@@ -252,14 +263,15 @@ static json_t *make_home(struct api *a, struct err *err)
 	list = json_array();
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_(json_decrefp) json_t *o = facts_named_run(a->db, &rows[i], a->arena);
-		const char *waiting = json_string_value(json_object_get(o, "waiting"));
+		const json_t *asked = json_object_get(o, "approvals");
 		bool died = facts_engine_died(&rows[i]);
 
 		running += !died;
 		if (died)
 			attend(list, "died", &rows[i], "its engine died", rows[i].started_ns);
-		else if (waiting)
-			attend(list, "approval", &rows[i], waiting, rows[i].started_ns);
+		else if (json_array_size(asked))
+			attend(list, "approval", &rows[i], names_of(asked, a->arena),
+			       rows[i].started_ns);
 	}
 	if (record_query_runs(a->db, &q, a->arena, &rows, &n, err) < 0 ||
 	    record_run_stretches(a->db, clock_wall_ns() - WEEK_NS, DAY_NS, a->arena, &week, &n_week,

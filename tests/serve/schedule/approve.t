@@ -49,6 +49,8 @@ test_expect 'a run asks, and says what to type' '
 	test_grep "waiting for approval: ok \(cairn approve $id ok\)" out
 	cairn logs ok >out
 	test_grep "waiting for approval" out
+	test_is "$(json status.json "[(a[\"task\"], a[\"step\"], a[\"approval\"][\"message\"], a[\"approval\"][\"by\"]) for a in d[\"run\"][\"approvals\"]]")" \
+		"[[\"ok\", \"ok\", \"accuracy 0.93: release?\", [\"ada\", \"api\"]]]"
 '
 
 test_expect 'only who may can answer, what waits only, and each run by its name' '
@@ -71,6 +73,7 @@ test_expect 'an answer lets the run go on, and stays on record' '
 	cairn status -v >out
 	test_grep "succeeded +ok +.*approved by ada@.*: looks good" out
 	cairn status --json >out
+	test_is "$(json out "d[\"run\"][\"approvals\"]")" "[]"
 	test_is "$(json out "[(t[\"approval\"][\"answer\"], t[\"approval\"][\"way\"], t[\"approval\"][\"said\"]) for t in d[\"tasks\"] if t[\"task\"] == \"ok\"]")" "[[\"approved\", \"cli\", \"looks good\"]]"
 	cairn logs ok >out
 	test_grep "^accuracy 0.93: release\?" out

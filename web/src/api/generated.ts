@@ -517,6 +517,11 @@ export type Reproduction = {
 };
 
 export type Run = {
+  approvals?: {
+    approval: Approval;
+    step: string;
+    task: string;
+  }[];
   caused_by: {
     delivery?: string;
     run?: string;

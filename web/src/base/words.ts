@@ -204,6 +204,8 @@ export const words = {
     openLog: 'Open log',
     openTask: 'Open task',
     lastLines: 'The last lines of its log',
+    firstOnly: (n: number) => `Only the first ${grouped(n)} are listed here.`,
+    allTasks: 'All tasks',
     approvalAsked: 'Waits for a person',
     approve: 'Approve',
     refuse: 'Refuse',

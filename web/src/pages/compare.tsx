@@ -379,6 +379,21 @@ function ScatterView({ c }: { c: Comparison }) {
   );
 }
 
+type WithOutputs = { task: string; outputs?: Record<string, api.Content> };
+
+async function* tasksOf(run: string, p: string | null, s: AbortSignal) {
+  let cursor: string | null = null;
+  do {
+    const page: Awaited<ReturnType<typeof api.taskRows>> = await api.taskRows(
+      run,
+      { project: p, limit: 500, cursor },
+      s,
+    );
+    yield* page.tasks as unknown as WithOutputs[];
+    cursor = page.next;
+  } while (cursor);
+}
+
 /** Outputs named confusion… of runs, as tables with their counts shaded. */
 function Confusions({ c }: { c: Comparison }) {
   const p = project.value;
@@ -386,9 +401,7 @@ function Confusions({ c }: { c: Comparison }) {
     (s) =>
       Promise.all(
         c.runs.slice(0, 12).map(async (r) => {
-          const tasks = (await api.taskRows(r.id, { project: p, limit: 500 }, s))
-            .tasks as unknown as { task: string; outputs?: Record<string, api.Content> }[];
-          for (const t of tasks)
+          for await (const t of tasksOf(r.id, p, s))
             for (const [name, out] of Object.entries(t.outputs ?? {})) {
               if (!out) continue;
               if (out.kind === 'blob' && /confusion/i.test(name))

@@ -8,6 +8,8 @@ import { words } from '../../base/words';
 import { Card, Copy, Hash, Time } from '../../parts/bits';
 import type { RunModel } from './model';
 
+const OUTPUTS_MAX = 300;
+
 export default function About({ model }: { model: RunModel }) {
   const run = model.run!;
   const w = words.run.facts;
@@ -108,7 +110,7 @@ export default function About({ model }: { model: RunModel }) {
           <div class="tablewrap">
             <table>
               <tbody>
-                {outputs.slice(0, 300).map((o) => (
+                {outputs.slice(0, OUTPUTS_MAX).map((o) => (
                   <tr key={`${o.task} ${o.name}`}>
                     <th scope="row">
                       {o.task}/{o.name}
@@ -126,6 +128,14 @@ export default function About({ model }: { model: RunModel }) {
                 ))}
               </tbody>
             </table>
+            {(outputs.length > OUTPUTS_MAX || tasks.value?.next) && (
+              <p class="body quiet">
+                {words.run.firstOnly(Math.min(outputs.length, OUTPUTS_MAX))}{' '}
+                <a href={url(`/runs/${part(run.id)}`, { ...q, view: 'tasks' })}>
+                  {words.run.allTasks}
+                </a>
+              </p>
+            )}
           </div>
         )}
       </Card>

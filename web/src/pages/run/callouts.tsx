@@ -14,21 +14,13 @@ import { Action, StateIcon, Time } from '../../parts/bits';
 import { say, sayProblem } from '../../parts/toast';
 import type { RunModel } from './model';
 
-export function Approval({ run, model }: { run: Run; model: RunModel }) {
-  const asked = useLoad(
-    run.state === 'running' && run.waiting
-      ? (s) => api.attempts(run.id, { project: model.project ?? '', limit: 500 }, s)
-      : null,
-    [run.id, run.waiting],
-  );
+type Asked = NonNullable<Run['approvals']>[number];
+
+function Question({ run, model, asked }: { run: Run; model: RunModel; asked: Asked }) {
   const [note, setNote] = useState('');
   const [busy, setBusy] = useState(false);
-  if (run.state !== 'running' || !run.waiting) return null;
-  const open = (asked.value?.attempts ?? []).filter(
-    (a) => a.approval && !a.approval.answer && a.state === 'running',
-  );
-  const list = open.length > 0 ? open : [];
-  const answer = async (task: string, approve: boolean) => {
+  const { task, approval } = asked;
+  const answer = async (approve: boolean) => {
     setBusy(true);
     try {
       await api.approveStep(
@@ -37,7 +29,6 @@ export function Approval({ run, model }: { run: Run; model: RunModel }) {
         { project: model.project ?? '' },
       );
       say(words.run.approved);
-      asked.again();
       void model.read();
     } catch (e) {
       sayProblem(e as api.Problem);
@@ -47,52 +38,61 @@ export function Approval({ run, model }: { run: Run; model: RunModel }) {
   return (
     <section class="callout tone-approval" aria-label={words.run.approvalAsked}>
       <h2>
-        <StateIcon state="approval" /> {words.run.approvalAsked}:{' '}
-        {list.length ? list.map((a) => a.task).join(', ') : run.waiting}
+        <StateIcon state="approval" /> {words.run.approvalAsked}: {task}
       </h2>
-      {(list.length ? list : [null]).map((a) => (
-        <div class="stack" key={a?.id ?? 0}>
-          {a?.approval?.message && <p class="prewrap">{a.approval.message}</p>}
-          <div class="row quiet">
-            {a && a.approval && a.approval.by.length > 0 && (
-              <span>
-                {words.run.approvalBy}: {a.approval.by.join(', ')}
-              </span>
-            )}
-            {a?.approval?.until && (
-              <span>
-                {words.run.approvalUntil} <Time at={a.approval.until} how="moment" />
-              </span>
-            )}
-          </div>
-          <div class="row">
-            <input
-              class="field w260"
-              aria-label={words.run.approvalNote}
-              placeholder={words.run.approvalNote}
-              value={note}
-              onInput={(e) => setNote(e.currentTarget.value)}
-            />
-            <Action
-              icon="check"
-              kind="primary"
-              label={words.run.approve}
-              why={whyNot('operator')}
-              busy={busy}
-              onClick={() => void answer(a?.task ?? run.waiting!, true)}
-            />
-            <Action
-              icon="close"
-              kind="danger"
-              label={words.run.refuse}
-              why={whyNot('operator')}
-              busy={busy}
-              onClick={() => void answer(a?.task ?? run.waiting!, false)}
-            />
-          </div>
+      <div class="stack">
+        {approval?.message && <p class="prewrap">{approval.message}</p>}
+        <div class="row quiet">
+          {approval && approval.by.length > 0 && (
+            <span>
+              {words.run.approvalBy}: {approval.by.join(', ')}
+            </span>
+          )}
+          {approval?.until && (
+            <span>
+              {words.run.approvalUntil} <Time at={approval.until} how="moment" />
+            </span>
+          )}
         </div>
-      ))}
+        <div class="row">
+          <input
+            class="field w260"
+            aria-label={words.run.approvalNote}
+            placeholder={words.run.approvalNote}
+            value={note}
+            onInput={(e) => setNote(e.currentTarget.value)}
+          />
+          <Action
+            icon="check"
+            kind="primary"
+            label={words.run.approve}
+            why={whyNot('operator')}
+            busy={busy}
+            onClick={() => void answer(true)}
+          />
+          <Action
+            icon="close"
+            kind="danger"
+            label={words.run.refuse}
+            why={whyNot('operator')}
+            busy={busy}
+            onClick={() => void answer(false)}
+          />
+        </div>
+      </div>
     </section>
+  );
+}
+
+/** What the run asks people: a question a task. */
+export function Approvals({ run, model }: { run: Run; model: RunModel }) {
+  const asked = run.state === 'running' ? (run.approvals ?? []) : [];
+  return (
+    <>
+      {asked.map((a) => (
+        <Question key={a.task} run={run} model={model} asked={a} />
+      ))}
+    </>
   );
 }
 

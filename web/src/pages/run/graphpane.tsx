@@ -42,6 +42,12 @@ export function countsOf(model: RunModel, steps: string[]): StepCounts {
   return addCounts((model.graph?.steps ?? []).filter((s) => set.has(s.step)).map((s) => s.counts));
 }
 
+/** The state of some steps: like their tasks', but a question comes before what runs. */
+function stateHere(model: RunModel, steps: string[], c: StepCounts): string {
+  const state = stateOf(c);
+  return state === 'running' && model.asks((a) => steps.includes(a.step)) ? 'approval' : state;
+}
+
 /** What is said beside a name: progress while it runs, else how long it took. */
 function noteOf(model: RunModel, steps: string[], c: StepCounts): string {
   const total = Object.values(c).reduce((a, b) => a + b, 0);
@@ -114,7 +120,7 @@ export function GraphPane({
   const factsOf = (steps: string[]): BoxFacts => {
     const c = countsOf(model, steps);
     return {
-      state: stateOf(c),
+      state: stateHere(model, steps, c),
       note: noteOf(model, steps, c),
       parts: COUNT_ORDER.filter((k) => c[k] > 0).map((k) => [k, c[k]]),
       total: Object.values(c).reduce((a, b) => a + b, 0),
@@ -309,7 +315,7 @@ function Outline({
       lines.push({
         node: n,
         depth,
-        state: stateOf(c),
+        state: stateHere(model, n.steps, c),
         label: n.label,
         note: noteOf(model, n.steps, c),
       });

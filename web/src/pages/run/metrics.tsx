@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import * as api from '../../api';
 import { useLoad } from '../../base/load';
 import { value } from '../../base/format';
-import { place, setQuery } from '../../base/route';
+import { part, place, setQuery, url } from '../../base/route';
 import { words } from '../../base/words';
 import { Curves } from '../../charts/curves';
 import { Check, Empty, Segmented, Skeleton, Trouble } from '../../parts/bits';
@@ -87,13 +87,25 @@ export default function Metrics({ model }: { model: RunModel }) {
               )}
             </tbody>
           </table>
+          {last.value?.next && (
+            <p class="body quiet">
+              {words.run.firstOnly(tables.length)}{' '}
+              <a
+                href={url(`/runs/${part(model.id)}`, {
+                  project: place.value.query.get('project'),
+                  view: 'tasks',
+                })}
+              >
+                {words.run.allTasks}
+              </a>
+            </p>
+          )}
         </div>
       )}
     </div>
   );
 }
 
-/** Whether a curve can be drawn over time: its program wrote when it measured. */
 /** How the address says that curves are drawn. */
 export const curveOptions = () => {
   const q = place.value.query;
@@ -104,6 +116,7 @@ export const curveOptions = () => {
   };
 };
 
+/** Whether a curve can be drawn over time: its program wrote when it measured. */
 export const hasTimes = (series: api.Series[] | undefined) =>
   (series ?? []).some((s) => s.points.some((p) => p[2] !== undefined && p[2] !== null));
 

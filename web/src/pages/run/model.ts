@@ -98,6 +98,11 @@ export class RunModel {
     return this.run?.state === 'running';
   }
 
+  /** Whether a question that people were asked is still open. */
+  asks(which: (asked: NonNullable<Run['approvals']>[number]) => boolean): boolean {
+    return this.running && (this.run?.approvals ?? []).some(which);
+  }
+
   /** One reading at a time; asked for meanwhile, one more follows. */
   async read(): Promise<void> {
     if (this.reading) {

@@ -28,7 +28,7 @@ import {
 } from '../../parts/bits';
 import { Icon } from '../../parts/icons';
 import { say, sayProblem } from '../../parts/toast';
-import { Approval, FirstFailure } from './callouts';
+import { Approvals, FirstFailure } from './callouts';
 import { GraphPane } from './graphpane';
 import { RunModel } from './model';
 
@@ -97,7 +97,7 @@ export default function RunPage({ params }: { params: Record<string, string> }) 
   return (
     <>
       <RunHead run={run ?? null} model={model} version={model?.version ?? 0} />
-      {run && model && <Approval run={run} model={model} />}
+      {run && model && <Approvals run={run} model={model} />}
       {run && model && !task && run.state === 'failed' && (
         <FirstFailure run={run} model={model} version={model.version} />
       )}
@@ -170,7 +170,7 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null; vers
           <Copy text={run.id} />
         </span>
         <span aria-live="polite">
-          <Pill state={run.state === 'running' && run.waiting ? 'approval' : run.state} />
+          <Pill state={model.asks(() => true) ? 'approval' : run.state} />
         </span>
         {(run.tags ?? []).map((t) => (
           <span class="tag" key={t}>
@@ -208,10 +208,12 @@ function RunHead({ run, model }: { run: Run | null; model: RunModel | null; vers
             <LiveCounts model={model} run={run} version={model.version} />
           </dd>
         </div>
-        <div>
-          <dt>{w.saved}</dt>
-          <dd class="tone-hit">{duration(run.saved_ns)}</dd>
-        </div>
+        {run.counts.hits > 0 && (
+          <div>
+            <dt>{w.saved}</dt>
+            <dd class="tone-hit">{duration(run.saved_ns)}</dd>
+          </div>
+        )}
         <div>
           <dt>{w.commit}</dt>
           <dd class="hash" title={run.git_commit ?? undefined}>
