@@ -1,4 +1,4 @@
-/* base/embedded.h — source files that are built into the program. cairn_embed_folder() in
+/* engine/base/embedded.h — source files that are built into the program. cairn_embed_folder() in
  * CMakeLists.txt makes a table of a folder's files; engine/embed.cmake writes it. */
 #ifndef CAIRN_BASE_EMBEDDED_H
 #define CAIRN_BASE_EMBEDDED_H

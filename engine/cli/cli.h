@@ -1,4 +1,4 @@
-/* cli/cli.h — the common parts of all commands.
+/* engine/cli/cli.h — the common parts of all commands.
  *
  * commands.c holds one table: each command with its options, operands, examples, exit codes and
  * JSON shape. Parsing, help, man pages and completion are made only from it. A command is a

@@ -1,5 +1,5 @@
-/* cli/command_table.h — macros for entries of the table of commands, and options that several
- * commands share. */
+/* engine/cli/command_table.h — macros for entries of the table of commands, and options that
+ * several commands share. */
 #ifndef CAIRN_CLI_COMMAND_TABLE_H
 #define CAIRN_CLI_COMMAND_TABLE_H
 

@@ -1,4 +1,4 @@
-/* cli/options.h — the option table, and the result of parsing a command line with it.
+/* engine/cli/options.h — the option table, and the result of parsing a command line with it.
  *
  * Accepted: `--opt=value`, `--opt value`, `-o value`, `-ovalue`, `-abc` for flags, options and
  * operands in any order, `--` before operands that begin with a dash; a lone `-` is an operand. The

@@ -1,5 +1,5 @@
-/* cli/session.h — the session of `run`, `resume`, `plan` and `why`: project, database, store, stat
- * cache, loop, runner. */
+/* engine/cli/session.h — the session of `run`, `resume`, `plan` and `why`: project, database,
+ * store, stat cache, loop, runner. */
 #ifndef CAIRN_CLI_SESSION_H
 #define CAIRN_CLI_SESSION_H
 

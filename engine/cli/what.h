@@ -1,4 +1,4 @@
-/* cli/what.h — what a user means by WHAT: one grammar for get, lineage, diff, tag, export.
+/* engine/cli/what.h — what a user means by WHAT: one grammar for get, lineage, diff, tag, export.
  *
  *	RUN                      id, run hash or its beginning, tag name, last, last:PIPELINE
  *	RUN/TASK  RUN:TASK       a task (or step) of that run; without RUN: of --run, or the newest

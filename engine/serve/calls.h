@@ -1,4 +1,4 @@
-/* serve/calls.h — lets an HTTP thread run a function on the loop's thread and wait for it.
+/* engine/serve/calls.h — lets an HTTP thread run a function on the loop's thread and wait for it.
  *
  * The wait ends when the function has run, or when calls_close() says that the daemon is about to
  * end: so web_free() may be called on the loop's thread after calls_close().

@@ -1,5 +1,5 @@
-/* serve/daemon.h — `cairn serve`: schedules, their runs, HTTP and notifications of some projects,
- * in one process, for months.
+/* engine/serve/daemon.h — `cairn serve`: schedules, their runs, HTTP and notifications of some
+ * projects, in one process, for months.
  *
  * Signals: SIGHUP loads everything again (a broken edit keeps the old version). SIGTERM and SIGINT
  * drain: nothing new begins, and runs may go on for drain_ns; then they are asked to stop and stay

@@ -1,4 +1,4 @@
-/* serve/event.h — the daemon's log: one event, one line, on standard error.
+/* engine/serve/event.h — the daemon's log: one event, one line, on standard error.
  *
  * As text: `2026-03-01T12:00:00.123Z info run-ended run=digits-7kq2m state=succeeded`; as JSON: an
  * object a line with "time", "level", "event" and the same fields. Under systemd's journal a line

@@ -1,4 +1,4 @@
-/* packaging/static/missing.h — what glibc has and musl lacks, for the static program: included
+/* packaging/musl/missing.h — what glibc has and musl lacks, for the static program: included
  * before each of its sources by -include. Only what Cairn uses, with the same contracts.
  */
 #ifndef CAIRN_PACKAGING_STATIC_MISSING_H

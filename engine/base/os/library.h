@@ -1,5 +1,5 @@
-/* base/os/library.h — libraries that are opened when they are first needed, so that no other start
- * of the program pays for them.
+/* engine/base/os/library.h — libraries that are opened when they are first needed, so that no other
+ * start of the program pays for them.
  *
  * In the static program (CAIRN_STATIC) nothing can be opened: they are linked in, and the same
  * table is filled from the program itself. So each row names a function twice.

@@ -1,4 +1,5 @@
-/* base/text/pattern.h — regular expressions for searching text of others with patterns of others.
+/* engine/base/text/pattern.h — regular expressions for searching text of others with patterns of
+ * others.
  *
  * The notation is Perl's, by PCRE2 (pcre2pattern(3)); text that isn't UTF-8 is fine. What a pattern
  * may cost a line is bounded, so one that would try for ever fails instead.

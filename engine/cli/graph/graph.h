@@ -1,4 +1,4 @@
-/* cli/graph/graph.h — a pipeline as nodes and edges, and its drawings.
+/* engine/cli/graph/graph.h — a pipeline as nodes and edges, and its drawings.
  *
  * A graph is plain data in the caller's arena: it can come from a pipeline (steps, or tasks as far
  * as they are known without running) or from anywhere else. Names may be hostile: every drawing

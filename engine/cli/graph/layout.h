@@ -1,4 +1,4 @@
-/* cli/graph/layout.h — places for the nodes of a graph, in layers from top to bottom (after
+/* engine/cli/graph/layout.h — places for the nodes of a graph, in layers from top to bottom (after
  * Sugiyama, Tagawa, Toda 1981).
  *
  * Layers by the longest path; an edge that spans several layers gets a stand-in ("bend") in each

@@ -1,4 +1,4 @@
-/* cli/help/answers.h — the reference of --json, from answers.json.
+/* engine/cli/help/answers.h — the reference of --json, from answers.json.
  *
  * answers.json describes each answer of a command as a JSON Schema (2020-12) under the name that
  * stands in the answer's `schema`. What the HTTP API answers as well is described once, in

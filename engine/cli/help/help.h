@@ -1,4 +1,5 @@
-/* cli/help/help.h — help, man pages and completion, all made from the table of commands.c. */
+/* engine/cli/help/help.h — help, man pages and completion, all made from the table of commands.c.
+ */
 #ifndef CAIRN_CLI_HELP_HELP_H
 #define CAIRN_CLI_HELP_HELP_H
 

@@ -1,5 +1,5 @@
-/* cli/help/templates.h — the folder pipelines/ at the time the program was built: one folder for
- * each template of `cairn init --template`, and schema.json. */
+/* engine/cli/help/templates.h — the folder pipelines/ at the time the program was built: one folder
+ * for each template of `cairn init --template`, and schema.json. */
 #ifndef CAIRN_CLI_HELP_TEMPLATES_H
 #define CAIRN_CLI_HELP_TEMPLATES_H
 

@@ -1,5 +1,5 @@
-/* cli/lineage/lineage.h — shows lineage as a tree of text, as JSON or as a drawing. cmd_lineage.c
- * finds what it is about. */
+/* engine/cli/lineage/lineage.h — shows lineage as a tree of text, as JSON or as a drawing.
+ * cmd_lineage.c finds what it is about. */
 #ifndef CAIRN_CLI_LINEAGE_LINEAGE_H
 #define CAIRN_CLI_LINEAGE_LINEAGE_H
 

@@ -1,4 +1,4 @@
-/* cli/past/get_run.h — a whole run as a directory: what `cairn get RUN` makes.
+/* engine/cli/past/get_run.h — a whole run as a directory: what `cairn get RUN` makes.
  *
  * 	manifest.json                 unchanged: its SHA-256 is the run hash
  * 	metrics.json                  {TASK: {NAME: VALUE}}

@@ -1,4 +1,4 @@
-/* cli/past/past.h — shared by commands of past runs and their --server forms: the options of
+/* engine/cli/past/past.h — shared by commands of past runs and their --server forms: the options of
  * `logs`, its choice of logs, and the times of `runs`. */
 #ifndef CAIRN_CLI_PAST_PAST_H
 #define CAIRN_CLI_PAST_PAST_H

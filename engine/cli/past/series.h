@@ -1,5 +1,5 @@
-/* cli/past/series.h — metrics over steps, as a step wrote them: its output STEP_SERIES_OUTPUT
- * (model/pipeline.h).
+/* engine/cli/past/series.h — metrics over steps, as a step wrote them: its output
+ * STEP_SERIES_OUTPUT (model/pipeline.h).
  *
  * run/view/series.h reads a step's series, tensorboard.c writes event files, metrics_series.c is
  * the command.

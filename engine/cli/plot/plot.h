@@ -1,5 +1,5 @@
-/* cli/plot/plot.h — lines as a picture: in the terminal, and as SVG. scale.c computes the axes,
- * text.c and svg.c draw. Values that aren't finite are gaps. All points are the caller's. */
+/* engine/cli/plot/plot.h — lines as a picture: in the terminal, and as SVG. scale.c computes the
+ * axes, text.c and svg.c draw. Values that aren't finite are gaps. All points are the caller's. */
 #ifndef CAIRN_CLI_PLOT_PLOT_H
 #define CAIRN_CLI_PLOT_PLOT_H
 

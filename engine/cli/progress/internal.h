@@ -1,5 +1,5 @@
-/* cli/progress/internal.h — shared by progress.c (events, lines, the end), progress/live.c (the
- * block that is redrawn) and progress/followed.c (output of running tasks). */
+/* engine/cli/progress/internal.h — shared by progress.c (events, lines, the end), progress/live.c
+ * (the block that is redrawn) and progress/followed.c (output of running tasks). */
 #ifndef CAIRN_CLI_PROGRESS_INTERNAL_H
 #define CAIRN_CLI_PROGRESS_INTERNAL_H
 

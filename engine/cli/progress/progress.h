@@ -1,4 +1,4 @@
-/* cli/progress/progress.h — what a person sees while a run goes on, and at its end.
+/* engine/cli/progress/progress.h — what a person sees while a run goes on, and at its end.
  *
  * Implements struct run_observer (run/run.h). Two forms. Live, on a terminal: lines that scroll
  * above (failures with the end of their log, notices), and below them a block that is redrawn in

@@ -1,5 +1,5 @@
-/* cli/render/facts.h — finds the run and the output that a user names. record/facts.h reads the
- * facts. */
+/* engine/cli/render/facts.h — finds the run and the output that a user names. record/facts.h reads
+ * the facts. */
 #ifndef CAIRN_CLI_RENDER_FACTS_H
 #define CAIRN_CLI_RENDER_FACTS_H
 

@@ -1,5 +1,5 @@
-/* cli/render/page.h — the frame of an HTML page that a command writes: only text, no script, no
- * image, no external parts.
+/* engine/cli/render/page.h — the frame of an HTML page that a command writes: only text, no script,
+ * no image, no external parts.
  */
 #ifndef CAIRN_CLI_RENDER_PAGE_H
 #define CAIRN_CLI_RENDER_PAGE_H

@@ -1,4 +1,4 @@
-/* cli/render/table.h — aligned columns for people.
+/* engine/cli/render/table.h — aligned columns for people.
  *
  * 	struct table *t = table_new();
  * 	table_column(t, "run", 0);

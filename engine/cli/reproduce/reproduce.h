@@ -1,5 +1,5 @@
-/* cli/reproduce/reproduce.h — shared by `reproduce`, `resume` and `run --twice`: the end of a
- * reproduction, on record and as text, JSON and exit code. */
+/* engine/cli/reproduce/reproduce.h — shared by `reproduce`, `resume` and `run --twice`: the end of
+ * a reproduction, on record and as text, JSON and exit code. */
 #ifndef CAIRN_CLI_REPRODUCE_REPRODUCE_H
 #define CAIRN_CLI_REPRODUCE_REPRODUCE_H
 

@@ -1,5 +1,5 @@
-/* cli/reproduce/reproduction.h — shows a reproduction (run/reproduce/reproduce.h) as text, JSON or
- * one HTML page.
+/* engine/cli/reproduce/reproduction.h — shows a reproduction (run/reproduce/reproduce.h) as text,
+ * JSON or one HTML page.
  *
  * The first divergence comes first, with what was different around it; then each task. Only equal
  * bytes are called "identical". An output that is equal after a normalisation is shown with the

@@ -1,5 +1,5 @@
-/* cli/run/dry_run.h — `cairn run --dry-run`: the objects that a cluster would get for the tasks
- * that would be executed, as far as they are known before anything runs. */
+/* engine/cli/run/dry_run.h — `cairn run --dry-run`: the objects that a cluster would get for the
+ * tasks that would be executed, as far as they are known before anything runs. */
 #ifndef CAIRN_CLI_RUN_DRY_RUN_H
 #define CAIRN_CLI_RUN_DRY_RUN_H
 

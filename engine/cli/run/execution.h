@@ -1,5 +1,5 @@
-/* cli/run/execution.h — shared by `run` and `resume`: a session with a progress display, and the
- * run's end as text, JSON and exit code. */
+/* engine/cli/run/execution.h — shared by `run` and `resume`: a session with a progress display, and
+ * the run's end as text, JSON and exit code. */
 #ifndef CAIRN_CLI_RUN_EXECUTION_H
 #define CAIRN_CLI_RUN_EXECUTION_H
 

@@ -1,5 +1,5 @@
-/* cli/run/foreign.h — runs that this project didn't begin: anyone who may write to the store may
- * have written them.
+/* engine/cli/run/foreign.h — runs that this project didn't begin: anyone who may write to the store
+ * may have written them.
  *
  * Reading such a run is safe. Executing it gives its author the rights of the current user. So the
  * command shows it first, requires --trust, and passes only the secrets that --secret names.

@@ -1,4 +1,4 @@
-/* cli/run/images.h — resolves names of images to digests, for plans whose commands run in
+/* engine/cli/run/images.h — resolves names of images to digests, for plans whose commands run in
  * containers. */
 #ifndef CAIRN_CLI_RUN_IMAGES_H
 #define CAIRN_CLI_RUN_IMAGES_H

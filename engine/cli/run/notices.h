@@ -1,5 +1,5 @@
-/* cli/run/notices.h — notices of a run that this process executes: `notify` of its pipeline, or of
- * the schedule that it is a firing of.
+/* engine/cli/run/notices.h — notices of a run that this process executes: `notify` of its pipeline,
+ * or of the schedule that it is a firing of.
  *
  * They are rows of the outbox (serve/notify/notify.h), which are sent while the run goes and for
  * NOTICES_WAIT_NS after its end. What is left waits for the next run or server of the project.

@@ -1,4 +1,4 @@
-/* cli/run/planned.h — a plan as a person sees it; shared by `plan` and `why`. */
+/* engine/cli/run/planned.h — a plan as a person sees it; shared by `plan` and `why`. */
 #ifndef CAIRN_CLI_RUN_PLANNED_H
 #define CAIRN_CLI_RUN_PLANNED_H
 

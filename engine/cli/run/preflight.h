@@ -1,4 +1,4 @@
-/* cli/run/preflight.h — what a pipeline needs and this project, or this machine, lacks. */
+/* engine/cli/run/preflight.h — what a pipeline needs and this project, or this machine, lacks. */
 #ifndef CAIRN_CLI_RUN_PREFLIGHT_H
 #define CAIRN_CLI_RUN_PREFLIGHT_H
 

@@ -1,5 +1,5 @@
-/* cli/serve/schedules.h — shared by the commands `cairn schedule …`: the project's schedules, found
- * by name, with their calendars and rows. */
+/* engine/cli/serve/schedules.h — shared by the commands `cairn schedule …`: the project's
+ * schedules, found by name, with their calendars and rows. */
 #ifndef CAIRN_CLI_SERVE_SCHEDULES_H
 #define CAIRN_CLI_SERVE_SCHEDULES_H
 

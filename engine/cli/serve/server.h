@@ -1,5 +1,5 @@
-/* cli/serve/server.h — a remote `cairn serve` and its API: for `run --detach` and the commands that
- * follow such a run. */
+/* engine/cli/serve/server.h — a remote `cairn serve` and its API: for `run --detach` and the
+ * commands that follow such a run. */
 #ifndef CAIRN_CLI_SERVE_SERVER_H
 #define CAIRN_CLI_SERVE_SERVER_H
 

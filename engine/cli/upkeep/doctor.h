@@ -1,5 +1,5 @@
-/* cli/upkeep/doctor.h — shared by the parts of `cairn doctor`. Each check adds findings and depends
- * on no other check. */
+/* engine/cli/upkeep/doctor.h — shared by the parts of `cairn doctor`. Each check adds findings and
+ * depends on no other check. */
 #ifndef CAIRN_CLI_UPKEEP_DOCTOR_H
 #define CAIRN_CLI_UPKEEP_DOCTOR_H
 

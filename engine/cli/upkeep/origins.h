@@ -1,4 +1,5 @@
-/* cli/upkeep/origins.h — checks the by-reference inputs of this project's runs at their origins. */
+/* engine/cli/upkeep/origins.h — checks the by-reference inputs of this project's runs at their
+ * origins. */
 #ifndef CAIRN_CLI_UPKEEP_ORIGINS_H
 #define CAIRN_CLI_UPKEEP_ORIGINS_H
 

@@ -1,4 +1,5 @@
-/* run/handover/handover.h — a run that one machine prepares and another one executes: `cairn run
+/* engine/run/handover/handover.h — a run that one machine prepares and another one executes: `cairn
+ * run
  * --detach`.
  *
  * The sender hands over what a run's start pins, and nothing else: the pipeline's files, params,

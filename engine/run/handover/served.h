@@ -1,4 +1,5 @@
-/* run/handover/served.h — the runs that a server owns, and their end when they can't go on. */
+/* engine/run/handover/served.h — the runs that a server owns, and their end when they can't go on.
+ */
 #ifndef CAIRN_RUN_HANDOVER_SERVED_H
 #define CAIRN_RUN_HANDOVER_SERVED_H
 

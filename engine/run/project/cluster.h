@@ -1,5 +1,5 @@
-/* run/project/cluster.h — a project's cluster as cairn.yaml describes it: how to reach it, and what
- * pods need there. */
+/* engine/run/project/cluster.h — a project's cluster as cairn.yaml describes it: how to reach it,
+ * and what pods need there. */
 #ifndef CAIRN_RUN_PROJECT_CLUSTER_H
 #define CAIRN_RUN_PROJECT_CLUSTER_H
 

@@ -1,5 +1,5 @@
-/* run/sweep/internal.h — shared by search.c, halving.c and tpe.c: the numbers behind a param's
- * values, and random draws. */
+/* engine/run/sweep/internal.h — shared by search.c, halving.c and tpe.c: the numbers behind a
+ * param's values, and random draws. */
 #ifndef CAIRN_RUN_SWEEP_INTERNAL_H
 #define CAIRN_RUN_SWEEP_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* run/sweep/search.h — which values a trial of a sweep has.
+/* engine/run/sweep/search.h — which values a trial of a sweep has.
  *
  * A search is a pure function: the values of trial n follow from the declaration and the results of
  * the trials before it, by their numbers. It has no state, reads no clock, and doesn't depend on

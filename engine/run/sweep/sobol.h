@@ -1,4 +1,4 @@
-/* run/sweep/sobol.h — the Sobol sequence: points that fill a cube evenly. */
+/* engine/run/sweep/sobol.h — the Sobol sequence: points that fill a cube evenly. */
 #ifndef CAIRN_RUN_SWEEP_SOBOL_H
 #define CAIRN_RUN_SWEEP_SOBOL_H
 

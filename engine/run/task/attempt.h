@@ -1,5 +1,5 @@
-/* run/task/attempt.h — the description of a task that a runner gets. Used by runs, and by commands
- * that show what a run would submit.
+/* engine/run/task/attempt.h — the description of a task that a runner gets. Used by runs, and by
+ * commands that show what a run would submit.
  *
  * Pure; *ret points into the step, the command and `arena`.
  */

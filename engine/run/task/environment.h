@@ -1,4 +1,4 @@
-/* run/task/environment.h — environments of steps on disk: where they are, whether they are
+/* engine/run/task/environment.h — environments of steps on disk: where they are, whether they are
  * whole, and which aren't used any more. The run makes them (environment.c).
  *
  * STATE/environments/NAME/ has `env` (what the tool made, at the path where it stays, because

@@ -1,5 +1,5 @@
-/* run/task/libgit2.h — what libgit2's file is called, for library_open(). Each user of libgit2 has
- * a table of the functions that it calls. */
+/* engine/run/task/libgit2.h — what libgit2's file is called, for library_open(). Each user of
+ * libgit2 has a table of the functions that it calls. */
 #ifndef CAIRN_RUN_TASK_LIBGIT2_H
 #define CAIRN_RUN_TASK_LIBGIT2_H
 

@@ -1,5 +1,5 @@
-/* run/task/log_part.h — selects part of a log: the lines of one rank of a distributed step, the
- * last lines. `cairn logs`, the API and pods' logs all use this filter.
+/* engine/run/task/log_part.h — selects part of a log: the lines of one rank of a distributed step,
+ * the last lines. `cairn logs`, the API and pods' logs all use this filter.
  *
  * For the last lines, a log is read twice: log_part_keep() over everything counts the lines;
  * log_part_last() goes back to the beginning; log_part_keep() over the same bytes then keeps the

@@ -1,5 +1,5 @@
-/* run/task/pod_log.h — the log of an attempt while it runs in a pod, or in the pods of several
- * nodes. */
+/* engine/run/task/pod_log.h — the log of an attempt while it runs in a pod, or in the pods of
+ * several nodes. */
 #ifndef CAIRN_RUN_TASK_POD_LOG_H
 #define CAIRN_RUN_TASK_POD_LOG_H
 

@@ -1,5 +1,5 @@
-/* run/task/secret.h — values of secrets: from CAIRN_SECRET_<NAME> in the environment, else from
- * .cairn/secrets/<NAME>.
+/* engine/run/task/secret.h — values of secrets: from CAIRN_SECRET_<NAME> in the environment, else
+ * from .cairn/secrets/<NAME>.
  *
  * Values are never part of a key, stored with results, or logged. The file has mode 0600 in a
  * directory of 0700. Both must belong to the caller and be no links; a file that others own, may

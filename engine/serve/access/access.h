@@ -1,4 +1,4 @@
-/* serve/access/access.h — who asks, and what he may.
+/* engine/serve/access/access.h — who asks, and what he may.
  *
  * Ways in, in this order: a token (`Authorization: Bearer …`); a session (a cookie that a token was
  * exchanged for); a proxy that is trusted and names the user in a header; and the user of this

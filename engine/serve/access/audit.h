@@ -1,4 +1,4 @@
-/* serve/access/audit.h — the audit log: who changed what, who signed in, who was refused.
+/* engine/serve/access/audit.h — the audit log: who changed what, who signed in, who was refused.
  *
  * A file of JSON lines in the project's state, `access/audit.jsonl`, mode 0600. When it has
  * AUDIT_FILE_MAX bytes it becomes `audit.1.jsonl`, in place of the one before: so the log has the

@@ -1,6 +1,6 @@
-/* serve/access/clients.h — what one client may ask in a time, so that none takes the server from
- * the others. A client is an address; of IPv6 its first 64 bits, which one customer of a provider
- * has. Any thread. */
+/* engine/serve/access/clients.h — what one client may ask in a time, so that none takes the server
+ * from the others. A client is an address; of IPv6 its first 64 bits, which one customer of a
+ * provider has. Any thread. */
 #ifndef CAIRN_SERVE_ACCESS_CLIENTS_H
 #define CAIRN_SERVE_ACCESS_CLIENTS_H
 

@@ -1,4 +1,4 @@
-/* serve/access/sessions.h — who has signed in: sessions in memory, each with its two ends.
+/* engine/serve/access/sessions.h — who has signed in: sessions in memory, each with its two ends.
  *
  * A session ends SESSION_S after it was made, and SESSION_IDLE_S after it was used last. At most
  * SESSIONS_MAX are kept; a new one takes the place of the longest unused one. What else ends a

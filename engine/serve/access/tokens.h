@@ -1,5 +1,5 @@
-/* serve/access/tokens.h — tokens of people and programs, each with a name and a role, in a file of
- * the project's state: `access/tokens.json`, mode 0600.
+/* engine/serve/access/tokens.h — tokens of people and programs, each with a name and a role, in a
+ * file of the project's state: `access/tokens.json`, mode 0600.
  *
  * A token is `cairn_` and 256 random bits. The file has only their SHA-256: nobody guesses 256
  * bits, so a slow hash would protect nothing. A token is shown once, when it is made.

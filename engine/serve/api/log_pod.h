@@ -1,6 +1,6 @@
-/* serve/api/log_pod.h — a pod's log for a stream that must not wait. A thread of its own reads from
- * the API server and passes the bytes on through a socket, no more than its buffer holds. Each
- * stream has such a thread (WEB_STREAMS_MAX), and for a gang one more for each node
+/* engine/serve/api/log_pod.h — a pod's log for a stream that must not wait. A thread of its own
+ * reads from the API server and passes the bytes on through a socket, no more than its buffer
+ * holds. Each stream has such a thread (WEB_STREAMS_MAX), and for a gang one more for each node
  * (POD_LOG_NODES_MAX). */
 #ifndef CAIRN_SERVE_API_LOG_POD_H
 #define CAIRN_SERVE_API_LOG_POD_H

@@ -1,4 +1,4 @@
-/* serve/api/openapi.h — the description of the HTTP API. */
+/* engine/serve/api/openapi.h — the description of the HTTP API. */
 #ifndef CAIRN_SERVE_API_OPENAPI_H
 #define CAIRN_SERVE_API_OPENAPI_H
 

@@ -1,4 +1,4 @@
-/* serve/events/events.h — what changes, told live: runs, tasks, schedules.
+/* engine/serve/events/events.h — what changes, told live: runs, tasks, schedules.
  *
  * One thread looks at the databases and the scheduler, compares, and puts each change as a frame of
  * server-sent events (HTML standard, section 9.2) into a ring. Readers copy frames from the ring;

@@ -1,4 +1,4 @@
-/* serve/health/health.h — checks each project's database and store.
+/* engine/serve/health/health.h — checks each project's database and store.
  *
  * A thread of its own does the checks, so that a request never waits for a disk or a network that
  * hangs. It waits for HEALTH_WAIT_NS at most. Then it gets the last result, or the name of the item

@@ -1,4 +1,4 @@
-/* serve/health/peers.h — tells whether the other servers of a project are alive.
+/* engine/serve/health/peers.h — tells whether the other servers of a project are alive.
  *
  * Each server writes a sign of life into the database every half minute, with the wall time of its
  * own machine (record/rows/firings.h). Clocks may be set, so these times aren't compared with ours.

@@ -1,4 +1,4 @@
-/* serve/health/sdnotify.h — systemd's protocols for services: readiness and watchdog
+/* engine/serve/health/sdnotify.h — systemd's protocols for services: readiness and watchdog
  * (sd_notify(3)), sockets (sd_listen_fds(3)).
  *
  * The protocol is a datagram to $NOTIFY_SOCKET and two variables; no library is needed. Without the

@@ -1,5 +1,5 @@
-/* serve/launch/launch.h — starts runs as processes of their own, `cairn run …`, watches and stops
- * them.
+/* engine/serve/launch/launch.h — starts runs as processes of their own, `cairn run …`, watches and
+ * stops them.
  *
  * A run that crashes, leaks or is killed takes nothing with it; the daemon stays small for months.
  * A run outlives the daemon: after kill -9 it goes on, and the next daemon finds it in the

@@ -1,5 +1,5 @@
-/* serve/notify/notify.h — notices to people and programs: a command, a webhook, a mail. Nothing
- * here ever blocks the loop or stops a run.
+/* engine/serve/notify/notify.h — notices to people and programs: a command, a webhook, a mail.
+ * Nothing here ever blocks the loop or stops a run.
  *
  * A notice is one JSON object: {"delivery": ID, "event":
  * "failure"|"recovery"|"missed"|"success"|"metric"|"approval", "project", "pipeline"|null, "path",

@@ -1,5 +1,5 @@
-/* serve/notify/occurrence.h — one firing of a schedule as something to run: its nominal time, its
- * data interval and its params.
+/* engine/serve/notify/occurrence.h — one firing of a schedule as something to run: its nominal
+ * time, its data interval and its params.
  *
  * The text form is NAME@TIME, or NAME for the latest nominal time that has passed. Everything lives
  * in `arena`.

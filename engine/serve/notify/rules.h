@@ -1,4 +1,4 @@
-/* serve/notify/rules.h — compares the metric rules of a notice with the metrics of runs.
+/* engine/serve/notify/rules.h — compares the metric rules of a notice with the metrics of runs.
  *
  * The rules are checked when the notice is about to be sent, from its row alone, because that needs
  * the store. So neither a crash nor an unreachable store loses the notice. */

@@ -1,5 +1,5 @@
-/* serve/page/bundle.h — the built web interface, inside of the program. engine/bundle.cmake writes
- * the table. */
+/* engine/serve/page/bundle.h — the built web interface, inside of the program. engine/bundle.cmake
+ * writes the table. */
 #ifndef CAIRN_SERVE_PAGE_BUNDLE_H
 #define CAIRN_SERVE_PAGE_BUNDLE_H
 

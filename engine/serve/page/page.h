@@ -1,4 +1,4 @@
-/* serve/page/page.h — the web interface at `/`: its page, and the page's assets.
+/* engine/serve/page/page.h — the web interface at `/`: its page, and the page's assets.
  *
  * They are the same for everybody and hold no data, so they need no sign-in. The files are in the
  * program (bundle.h). A path that is a route of the page's own gets the page, so that its address

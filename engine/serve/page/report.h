@@ -1,4 +1,4 @@
-/* serve/page/report.h — runs as one HTML file, for mail and archives.
+/* engine/serve/page/report.h — runs as one HTML file, for mail and archives.
  *
  * The file is the page of the web interface with the answers of the API in it. It asks nobody for
  * anything, and its policy lets nothing run but the script that this program was built with. */

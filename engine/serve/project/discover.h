@@ -1,4 +1,5 @@
-/* serve/project/discover.h — finds the pipeline files of a project, or those that have schedules:
+/* engine/serve/project/discover.h — finds the pipeline files of a project, or those that have
+ * schedules:
  * *.yaml and *.yml at its root and in pipelines/. Looks at their text only. */
 #ifndef CAIRN_SERVE_PROJECT_DISCOVER_H
 #define CAIRN_SERVE_PROJECT_DISCOVER_H

@@ -1,5 +1,5 @@
-/* serve/project/project.h — a project that the daemon serves: its configuration, database and
- * store.
+/* engine/serve/project/project.h — a project that the daemon serves: its configuration, database
+ * and store.
  *
  * The loop's thread has the one handle that writes (`db`). HTTP threads borrow readers: a handle
  * belongs to one thread from project_reader() to project_reader_return(). Any thread may use the

@@ -1,5 +1,5 @@
-/* serve/schedule/calendar.h — the nominal times of a schedule: from its cron rule and time zone,
- *and from `dst` on the two nights of the year when clocks change.
+/* engine/serve/schedule/calendar.h — the nominal times of a schedule: from its cron rule and time
+ *zone, and from `dst` on the two nights of the year when clocks change.
  *
  * A rule names local times. Where the zone's clock goes forward, some local times are skipped;
  * where it goes back, some are shown twice. `dst` decides when they fire:

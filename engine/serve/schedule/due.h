@@ -1,6 +1,6 @@
-/* serve/schedule/due.h — a queue by time, earliest first: a binary heap whose members know their
- * place, so that any can be moved in O(log n). Members are embedded in other structs; the heap only
- * points to them. One thread. */
+/* engine/serve/schedule/due.h — a queue by time, earliest first: a binary heap whose members know
+ * their place, so that any can be moved in O(log n). Members are embedded in other structs; the
+ * heap only points to them. One thread. */
 #ifndef CAIRN_SERVE_SCHEDULE_DUE_H
 #define CAIRN_SERVE_SCHEDULE_DUE_H
 

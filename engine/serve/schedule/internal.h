@@ -1,4 +1,4 @@
-/* serve/schedule/internal.h — the scheduler's state, for the files of serve/schedule.
+/* engine/serve/schedule/internal.h — the scheduler's state, for the files of serve/schedule.
  *
  *	scheduler ─▶ projects ─▶ files ─▶ schedules
  *	                    └──▶ started: firings that start() began here and that have not ended

@@ -1,5 +1,5 @@
-/* serve/schedule/scheduler.h — fires the schedules of several projects. Each firing happens once,
- * even when the server stops or several servers run.
+/* engine/serve/schedule/scheduler.h — fires the schedules of several projects. Each firing happens
+ * once, even when the server stops or several servers run.
  *
  * The owner (the daemon, a test) passes a loop and a table of functions, through which the
  * scheduler starts and stops runs and reports. It keeps all that matters in each project's database

@@ -1,4 +1,4 @@
-/* serve/schedule/timezone.h — time zones from the system's tzdata (TZif files, RFC 8536), as
+/* engine/serve/schedule/timezone.h — time zones from the system's tzdata (TZif files, RFC 8536), as
  * segments of constant offset from UTC.
  *
  * This program itself reads the files of /usr/share/zoneinfo (or $TZDIR), so that zone_refresh()

@@ -1,5 +1,5 @@
-/* serve/schedule/zonefile.h — reads TZif files and the POSIX rule at their end into a zone. For
- * serve/schedule/timezone.c and tests. */
+/* engine/serve/schedule/zonefile.h — reads TZif files and the POSIX rule at their end into a zone.
+ * For serve/schedule/timezone.c and tests. */
 #ifndef CAIRN_SERVE_SCHEDULE_ZONEFILE_H
 #define CAIRN_SERVE_SCHEDULE_ZONEFILE_H
 

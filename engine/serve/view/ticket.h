@@ -1,4 +1,4 @@
-/* serve/view/ticket.h — the right to read one content for a while, as a part of an address.
+/* engine/serve/view/ticket.h — the right to read one content for a while, as a part of an address.
  *
  * A sandboxed page sends no cookie, but relative links keep the path of its own address. So the
  * path has the right: what it is for, until when, and whose; signed with a key of this process. A

@@ -1,4 +1,5 @@
-/* serve/view/view.h — the bytes of artifacts in a browser, so that they can never run as the site.
+/* engine/serve/view/view.h — the bytes of artifacts in a browser, so that they can never run as the
+ * site.
  *
  * The only place that sends such bytes with a type that browsers act on. GET /view/TICKET/PATH:
  * PATH is in the tree that the ticket names; of a file, any one name. There is no listing: the API

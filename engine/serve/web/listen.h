@@ -1,5 +1,5 @@
-/* serve/web/listen.h — addresses to listen at: "127.0.0.1:8410", "[::1]:8410", "localhost:8410",
- * "unix:/run/cairn.sock". */
+/* engine/serve/web/listen.h — addresses to listen at: "127.0.0.1:8410", "[::1]:8410",
+ * "localhost:8410", "unix:/run/cairn.sock". */
 #ifndef CAIRN_SERVE_WEB_LISTEN_H
 #define CAIRN_SERVE_WEB_LISTEN_H
 

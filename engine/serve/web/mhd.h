@@ -1,5 +1,5 @@
-/* serve/web/mhd.h — libmicrohttpd, loaded when a server is made: linking it would load gnutls at
- * every start of the program. */
+/* engine/serve/web/mhd.h — libmicrohttpd, loaded when a server is made: linking it would load
+ * gnutls at every start of the program. */
 #ifndef CAIRN_SERVE_WEB_MHD_H
 #define CAIRN_SERVE_WEB_MHD_H
 

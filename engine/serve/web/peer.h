@@ -1,4 +1,4 @@
-/* serve/web/peer.h — who is at the other end of a connection, as the kernel knows it. */
+/* engine/serve/web/peer.h — who is at the other end of a connection, as the kernel knows it. */
 #ifndef CAIRN_SERVE_WEB_PEER_H
 #define CAIRN_SERVE_WEB_PEER_H
 

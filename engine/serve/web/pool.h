@@ -1,4 +1,4 @@
-/* serve/web/pool.h — threads that run jobs in the order in which they are submitted.
+/* engine/serve/web/pool.h — threads that run jobs in the order in which they are submitted.
  *
  * A job itself reports its end. The pool forgets it before it begins, so that the job may free or
  * submit itself again. */

@@ -1,4 +1,4 @@
-/* serve/web/tls.h — the certificate of the server, which may be renewed while it runs.
+/* engine/serve/web/tls.h — the certificate of the server, which may be renewed while it runs.
  *
  * Files in PEM: the certificate with those that lead to a known authority behind it, and its key.
  * They are read again when they have changed. Files that can't be used are reported, and the old

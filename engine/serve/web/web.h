@@ -1,5 +1,5 @@
-/* serve/web/web.h — HTTP/1.1 for the daemon: connections, their limits, access, and the form of
- * answers. Their content comes from serve/api/.
+/* engine/serve/web/web.h — HTTP/1.1 for the daemon: connections, their limits, access, and the form
+ * of answers. Their content comes from serve/api/.
  *
  * route() gets a request as soon as its headers have arrived. It may answer at once (404, 405,
  * 401), and may not wait. When the body is complete, handle() runs on one of WEB_THREADS threads

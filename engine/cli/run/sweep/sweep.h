@@ -1,4 +1,4 @@
-/* cli/run/sweep/sweep.h — what `cairn sweep` tells the `cairn run` of a trial. */
+/* engine/cli/run/sweep/sweep.h — what `cairn sweep` tells the `cairn run` of a trial. */
 #ifndef CAIRN_CLI_RUN_SWEEP_SWEEP_H
 #define CAIRN_CLI_RUN_SWEEP_SWEEP_H
 
