@@ -1,4 +1,5 @@
-/* model/external.h — what a step uses that isn't a file of the project: a file of a git commit
+/* engine/model/external.h — what a step uses that isn't a file of the project: a file of a git
+ * commit
  * (`uses: git+https://host/repo@COMMIT#path`), or the pipeline of a past run (`uses: run:HASH`).
  *
  * Both are pinned: a commit and a run hash name content. Each has a root of its own, a directory

@@ -1,4 +1,4 @@
-/* model/pipeline.h — what a pipeline says, checked and with every reference resolved.
+/* engine/model/pipeline.h — what a pipeline says, checked and with every reference resolved.
  *
  * pipeline_load() reads a file, collects every error in it, and gives an immutable model in one
  * arena, or none. Steps are in file order; `order` is a topological one (stable: file order among

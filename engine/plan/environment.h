@@ -1,4 +1,5 @@
-/* plan/environment.h — the lock file that a step's environment is made from (`environment:`).
+/* engine/plan/environment.h — the lock file that a step's environment is made from
+ * (`environment:`).
  *
  * The file's name and content say which tool makes the environment. Only files that name every
  * package with its hash count, so the same file gives the same packages. The plan pins the file's

@@ -1,4 +1,5 @@
-/* record/db.h — the project's database: the journal of running runs, and an index of all past ones.
+/* engine/record/db.h — the project's database: the journal of running runs, and an index of all
+ * past ones.
  *
  * One SQLite file, `.cairn/cairn.db`, WAL. Debian 12's SQLite 3.40.1 can corrupt a WAL when two
  * processes write and checkpoint at the same instant, so every write transaction and every

@@ -1,5 +1,5 @@
-/* record/environment.h — where a run executed: kernel, cpu, C library, GPUs, and the variables that
- * tasks see.
+/* engine/record/environment.h — where a run executed: kernel, cpu, C library, GPUs, and the
+ * variables that tasks see.
  *
  * For the record, to explain outputs that differ; never part of a key. Read from /proc and /sys,
  * quickly: no program is started.

@@ -1,4 +1,4 @@
-/* record/run_query.h — finds runs by time, pipeline, params, metrics, names, state, commit,
+/* engine/record/run_query.h — finds runs by time, pipeline, params, metrics, names, state, commit,
  * schedule.
  *
  * Indexes answer the queries, newest first, so that the cost depends on the runs shown and not on

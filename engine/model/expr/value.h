@@ -1,5 +1,5 @@
-/* model/expr/value.h — typed values of params, matrix axes and expressions. Plain data; strings and
- * lists are borrowed from an arena. */
+/* engine/model/expr/value.h — typed values of params, matrix axes and expressions. Plain data;
+ * strings and lists are borrowed from an arena. */
 #ifndef CAIRN_MODEL_EXPR_VALUE_H
 #define CAIRN_MODEL_EXPR_VALUE_H
 

@@ -1,4 +1,4 @@
-/* model/shell/shell.h — how a shell reads the places of a script in which values stand.
+/* engine/model/shell/shell.h — how a shell reads the places of a script in which values stand.
  *
  * A value never becomes text of a script. Where `${{ }}` stands, the script names an environment
  * variable, written so that its value arrives as one piece: "${CAIRN_V1}" as a word, ${CAIRN_V1}

@@ -1,5 +1,5 @@
-/* model/shell/words.h — the words of a command, for shell.c: which of them the command that gets
- * them reads as code.
+/* engine/model/shell/words.h — the words of a command, for shell.c: which of them the command that
+ * gets them reads as code.
  *
  * A command_state follows one command at a time. Plain data of the caller's; no resources.
  */

@@ -1,5 +1,5 @@
-/* plan/code/code.h — a step's code: paths that `code` names, files that its command names, and what
- * those ask for in turn. Shared by the files of this folder, and by ../sources/sources.c.
+/* engine/plan/code/code.h — a step's code: paths that `code` names, files that its command names,
+ * and what those ask for in turn. Shared by the files of this folder, and by ../sources/sources.c.
  *
  * Call code_pin() once for each step. Each directory is listed, each file scanned, each import
  * resolved and each tree made once a plan, whatever the number of steps. One thread.

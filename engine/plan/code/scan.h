@@ -1,5 +1,5 @@
-/* plan/code/scan.h — what a script asks for by its text alone: the modules that Python imports, the
- * files that a shell sources.
+/* engine/plan/code/scan.h — what a script asks for by its text alone: the modules that Python
+ * imports, the files that a shell sources.
  *
  * Pure functions; any thread. The bytes may be hostile. Time is linear in `n`, memory is bounded.
  * Text that isn't valid Python or shell gives some list, never an error: the program that runs it

@@ -1,4 +1,5 @@
-/* plan/key/difference.h — how two key records, and two trees, differ: for `why` and `diff`. */
+/* engine/plan/key/difference.h — how two key records, and two trees, differ: for `why` and `diff`.
+ */
 #ifndef CAIRN_PLAN_KEY_DIFFERENCE_H
 #define CAIRN_PLAN_KEY_DIFFERENCE_H
 

@@ -1,4 +1,5 @@
-/* record/export/export.h — a run exported as OpenLineage events, SLSA provenance or an RO-Crate.
+/* engine/record/export/export.h — a run exported as OpenLineage events, SLSA provenance or an
+ * RO-Crate.
  *
  * All three are made from the record of a run that has ended: its row, its pinned inputs, and what
  * each attempt read and made. Only digests that others can check get a standard name: "sha256" is

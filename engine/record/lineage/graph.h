@@ -1,4 +1,5 @@
-/* record/lineage/graph.h — a part of lineage as nodes and edges, for commands and the HTTP API.
+/* engine/record/lineage/graph.h — a part of lineage as nodes and edges, for commands and the HTTP
+ * API.
  *
  * Nodes are contents and attempts. Edges lead from a content to the attempts that read it, and from
  * an attempt to the contents that it made. The walk begins at one content or one attempt, goes in

@@ -1,4 +1,4 @@
-/* record/lineage/lineage.h — which content came from which, by which attempt.
+/* engine/record/lineage/lineage.h — which content came from which, by which attempt.
  *
  * Edges go through attempts: an attempt read content and made content. A closure is the set of
  * attempts that content comes from (up) or went into (down), over any number of steps. Content that

@@ -1,5 +1,5 @@
-/* record/lineage/outside.h — origins of inputs and exports of outputs: content that crosses the
- * project's border. */
+/* engine/record/lineage/outside.h — origins of inputs and exports of outputs: content that crosses
+ * the project's border. */
 #ifndef CAIRN_RECORD_LINEAGE_OUTSIDE_H
 #define CAIRN_RECORD_LINEAGE_OUTSIDE_H
 

@@ -1,4 +1,4 @@
-/* record/manifest/carry.h — copies rows that no manifest has from the old database into its
+/* engine/record/manifest/carry.h — copies rows that no manifest has from the old database into its
  * replacement; for record/reindex. */
 #ifndef CAIRN_RECORD_MANIFEST_CARRY_H
 #define CAIRN_RECORD_MANIFEST_CARRY_H

@@ -1,4 +1,4 @@
-/* record/manifest/import.h — imports one run from its manifest into the database; for
+/* engine/record/manifest/import.h — imports one run from its manifest into the database; for
  * record/reindex. */
 #ifndef CAIRN_RECORD_MANIFEST_IMPORT_H
 #define CAIRN_RECORD_MANIFEST_IMPORT_H

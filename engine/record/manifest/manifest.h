@@ -1,5 +1,5 @@
-/* record/manifest/manifest.h — the run manifest: the canonical record of a whole run; its digest is
- * the run hash.
+/* engine/record/manifest/manifest.h — the run manifest: the canonical record of a whole run; its
+ * digest is the run hash.
  *
  * Canonical JSON (base/text/json.h), in the store's STORE_RUN space under its own digest. Long
  * parts (results table, attempts) are blobs that it names. Written for every run that ended, failed

@@ -1,5 +1,5 @@
-/* record/manifest/reindex.h — rebuilds the database from the store: from run manifests and changes
- * of names.
+/* engine/record/manifest/reindex.h — rebuilds the database from the store: from run manifests and
+ * changes of names.
  *
  * A reindex never destroys data. The new database is built beside the old one and replaces it in
  * one rename at the end; the old one stays as cairn.db.before-reindex. Rows that no manifest has

@@ -1,5 +1,5 @@
-/* record/manifest/results.h — the results table: every task of a run with its key and results, in
- * expansion order.
+/* engine/record/manifest/results.h — the results table: every task of a run with its key and
+ * results, in expansion order.
  *
  * A blob in the store, in canonical binary (results.c describes the format): two runs with the same
  * results have the same table, so a run in which nothing changed adds no new bytes. The planner

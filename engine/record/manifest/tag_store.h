@@ -1,5 +1,5 @@
-/* record/manifest/tag_store.h — changes of names as objects in the store (storage/FORMAT.md),
- * shared with all its users.
+/* engine/record/manifest/tag_store.h — changes of names as objects in the store
+ * (storage/FORMAT.md), shared with all its users.
  *
  * A change is written to the store first and then to the database; other users take it in when they
  * list the store. Without a network a change stays in the local directory until the next

@@ -1,5 +1,5 @@
-/* record/rows/approvals.h — questions to people: what a task of a step with `approve` asks, and who
- * answered what.
+/* engine/record/rows/approvals.h — questions to people: what a task of a step with `approve` asks,
+ * and who answered what.
  *
  * The question is written with the row of its attempt, as JSON in its column `approval`. The answer
  * is added there once, by whoever is first: a person (`cairn approve`, the server's API), or the

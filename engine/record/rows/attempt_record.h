@@ -1,5 +1,5 @@
-/* record/rows/attempt_record.h — everything on record of an attempt: its inputs and outputs, its
- * metrics, how it ended.
+/* engine/record/rows/attempt_record.h — everything on record of an attempt: its inputs and outputs,
+ * its metrics, how it ended.
  *
  * A line of the manifest's blob of attempts, canonical JSON, from which the database can be
  * rebuilt. Keys: approval (only if it asked people: rows/approvals.h), class, continues, cpu_ns,

@@ -1,5 +1,5 @@
-/* record/rows/firings.h — firings of schedules: one row a firing, made before anything starts, and
- * one row a schedule.
+/* engine/record/rows/firings.h — firings of schedules: one row a firing, made before anything
+ * starts, and one row a schedule.
  *
  * A firing is identified by the pipeline's path in the project, the schedule's name and the nominal
  * time: the time that the rule gives, in nanoseconds, whenever it is handled. The row's primary key

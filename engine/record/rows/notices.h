@@ -1,5 +1,5 @@
-/* record/rows/notices.h — the outbox of `cairn serve`: notices, from the transaction of the change
- * that they report until they have arrived.
+/* engine/record/rows/notices.h — the outbox of `cairn serve`: notices, from the transaction of the
+ * change that they report until they have arrived.
  *
  * One row for each message and receiver. It is written in the transaction that ends the firing (or
  * finds it missing), so that no crash loses it. It is removed when the receiver has taken the

@@ -1,4 +1,4 @@
-/* record/rows/reproductions.h — which runs reproduce which, and the results.
+/* engine/record/rows/reproductions.h — which runs reproduce which, and the results.
  *
  * Retention keeps both runs of a reproduction until a user drops it. Writing needs a transaction
  * (record/db.h).

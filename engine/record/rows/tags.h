@@ -1,4 +1,4 @@
-/* record/rows/tags.h — names of runs: a small registry of models.
+/* engine/record/rows/tags.h — names of runs: a small registry of models.
  *
  * A name means a run from one change until the next: changes are kept and never edited. The newest
  * change says what a name means now: by time and, at the same nanosecond, by digest. Each change is

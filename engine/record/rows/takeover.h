@@ -1,4 +1,4 @@
-/* record/rows/takeover.h — takes over a database whose engines are all gone. For a server
+/* engine/record/rows/takeover.h — takes over a database whose engines are all gone. For a server
  * that holds the Lease and so knows that it is the only one: the database can't tell
  * whether a process of another host lives (record_run_engine() says ELSEWHERE), and each
  * pod has its own host name. */
