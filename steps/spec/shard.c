@@ -2,7 +2,8 @@
  *
  * Only constants. RULES are the ways to find a word of a sample, shared by `class`, `split_by` and
  * `group_by`. The order of choices is that of the enums in steps/shard/ (step_choice()).
- * splits_read() checks which settings of splits exclude each other.
+ * Which settings of splits exclude each other is checked by set_read_splits()
+ * (steps/shard/assign.c).
  */
 #include "steps/spec/tables.h"
 

@@ -26,7 +26,8 @@ enum spec_type {
 	SPEC_ANY,      /* not checked here: the step reads it */
 };
 
-/* Limits of numbers and of list lengths; SPEC_UNBOUNDED where there is none. */
+/* Limits of numbers and of list lengths; SPEC_UNBOUNDED_MIN and SPEC_UNBOUNDED_MAX where there is
+ * none. */
 #define SPEC_UNBOUNDED_MIN (-1e300)
 #define SPEC_UNBOUNDED_MAX 1e300
 

@@ -15,8 +15,8 @@
  * record stays. It may have been listed before the record, which a run published since. Changes of
  * names (tags) are never collected.
  *
- * One thread, and one collector per store (lock_gc). If an object can't be read, and isn't just
- * missing or damaged, gc fails before the sweep. store_mark() runs only the mark, for
+ * One thread, and one collector per store (store_gc_ops.lock). If an object can't be read, and
+ * isn't just missing or damaged, gc fails before the sweep. store_mark() runs only the mark, for
  * remote/collect.c.
  */
 #include <assert.h>

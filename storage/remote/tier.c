@@ -248,7 +248,7 @@ static int tier_link_in(struct store *s, int fd, const struct stat *st, const ch
 	struct tier *t = tier_of(s);
 	int r = t->local->ops->files->link_in(t->local, fd, st, path, name, err);
 
-	/* Not sound: the file is the user's, and is hashed again when it is sent. */
+	/* Not `verified`: the file is the user's, and is hashed again when it is sent. */
 	if (r >= 0)
 		tier_enqueue(t, &(struct remote_object){ .space = STORE_BLOB,
 							 .name = *name,

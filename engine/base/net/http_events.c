@@ -1,6 +1,7 @@
-/* epoll for libcurl (CURLMOPT_SOCKETFUNCTION, CURLMOPT_TIMERFUNCTION): the cost of a turn depends
- * only on what is ready. multi_poll() and multi_perform() would check some hundred connections,
- * with a system call for each, whenever one has a packet. */
+/* engine/base/net/http_events.c — epoll for libcurl (CURLMOPT_SOCKETFUNCTION,
+ * CURLMOPT_TIMERFUNCTION): the cost of a turn depends only on what is ready. curl_multi_poll() and
+ * curl_multi_perform() would check some hundred connections, with a system call for each, whenever
+ * one has a packet. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* engine/model/step/stepfile.c — files that steps name by `uses`: step files, one step with its own
- * params in its own YAML, and whole pipelines (../use.c). Each is fetched and parsed once, however
- * many steps use it.
+ * params in its own YAML, and whole pipelines (model/use.c). Each is fetched and parsed once,
+ * however many steps use it.
  *
- * A file may lie elsewhere: in a git commit, or in a past run (../elsewhere.h). Then the loader has
- * its root made first, and everything that the file names by a path lies in that root, too: a doc
- * has its root, and hands it on to the files that it uses. What a run read is in a file of its
+ * A file may lie elsewhere: in a git commit, or in a past run (model/external.h). Then the loader
+ * has its root made first, and everything that the file names by a path lies in that root, too: a
+ * doc has its root, and hands it on to the files that it uses. What a run read is in a file of its
  * root. That file is one of the model's like any other, so that what the run says can't change
  * between a run and its reproduction.
  */

@@ -24,7 +24,7 @@ int occurrence_parse(const struct pipeline *p, const char *text, const char *pat
 		     int64_t wall_ns, struct arena *arena, struct occurrence *ret, struct err *err);
 int occurrence_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns,
 		  struct db *db, struct arena *arena, struct occurrence *ret, struct err *err);
-/* Sets o->schedule, nominal_ns, again and cause, and puts the schedule's params before the
+/* Sets o->firing, and puts the schedule's params before the
  * overrides. */
 int occurrence_options(const struct occurrence *oc, struct arena *arena, struct run_options *o,
 		       struct err *err);
