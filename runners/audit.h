@@ -20,8 +20,9 @@ struct runner_audit {
 	const char *project_dir; /* absolute, without links */
 	const char *program; /* the program that the engine itself starts for the step, or NULL */
 	bool packages;       /* `env_file` or `tools` cover the installed packages and programs */
-	bool refused;        /* a strict sandbox refuses these files: all are told, also those of
-				the system, and only as why it failed */
+	/* A strict sandbox refuses these files: all are told, also those of the system, and only as
+	 * why it failed. */
+	bool refused;
 };
 
 /* Adds a line for each of these files (absolute, sorted) that nothing declares: its name and what

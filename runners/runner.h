@@ -78,8 +78,8 @@ struct runner_cluster {
 	const char *step;  /* name of the step */
 	const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
 			    */
-	const char *placement_json; /* volumes, spot, resources by name, Kubernetes
-				    (model/step/placement.h); or NULL */
+	/* Volumes, spot, resources by name, Kubernetes (model/step/placement.h); or NULL. */
+	const char *placement_json;
 	struct runner_gang gang;
 	uint32_t pack;      /* how many of the step's attempts may share a pod; 0, 1: none */
 	uint32_t disrupted; /* so many earlier attempts ended as preempted or lost */
@@ -89,10 +89,10 @@ struct runner_cluster {
 
 /* What only the local runner uses. */
 struct runner_machine {
-	bool shell;                           /* interactive: the terminal is the program's */
-	bool copies;                          /* its inputs are never links */
-	const struct runner_audit *audit;     /* report undeclared files that it reads
-						 (runners/audit.h);     NULL: don't */
+	bool shell;  /* interactive: the terminal is the program's */
+	bool copies; /* its inputs are never links */
+	/* Report undeclared files that it reads (runners/audit.h); NULL: don't. */
+	const struct runner_audit *audit;
 	const struct runner_sandbox *sandbox; /* NULL: none */
 };
 
@@ -114,8 +114,9 @@ struct runner_attempt {
 	const struct runner_output *outputs;
 	size_t n_outputs;
 	const char *metrics_path; /* file to read after exit 0, or NULL */
-	const char *series_path;  /* what series_poll() (series/series.h) reads while the program
-				     runs, reported by `metric`; or NULL */
+	/* What series_poll() (series/series.h) reads while the program runs, reported by `metric`;
+	 * or NULL. */
+	const char *series_path;
 	/* Directory that is kept per key, or NULL. It appears at this path with what earlier
 	 * attempts of the key left there. It outlives this attempt, however that ends, until
 	 * drop_checkpoint(). */
@@ -123,8 +124,8 @@ struct runner_attempt {
 	int64_t timeout_ns; /* 0: none */
 	int64_t grace_ns;   /* between SIGTERM and SIGKILL */
 	struct runner_resources resources;
-	bool forwards_signals;       /* SIGTERM goes to the program only, which passes it on to its
-					children */
+	/* SIGTERM goes to the program only, which passes it on to its children. */
+	bool forwards_signals;
 	bool keep_workspace;         /* leave the working directory where it is, whatever happens */
 	struct runner_machine local; /* this machine only */
 	struct runner_cluster on;    /* a cluster only */
@@ -137,8 +138,8 @@ struct runner_result {
 	int64_t started_ns, ended_ns; /* wall clock of the program itself */
 	uint64_t max_rss_bytes;
 	int64_t cpu_ns;
-	struct content_id *outputs; /* n_outputs of them when failure is NONE or GATE; CONTENT_NONE
-				       for a missing one */
+	/* n_outputs of them when failure is NONE or GATE; CONTENT_NONE for a missing one. */
+	struct content_id *outputs;
 	char *metrics_json;    /* bytes of metrics_path, NUL-terminated, or NULL; at most 1 MiB */
 	struct content_id log; /* CONTENT_NONE when it printed nothing */
 	char *log_tail;        /* the last lines, at most 4 KiB, for the error message; or NULL */
@@ -214,10 +215,10 @@ struct runner {
 /* How the inputs of an attempt get into its working directory. */
 enum runner_place {
 	RUNNER_PLACE_COPIES, /* reflinks where the file system has them */
-	RUNNER_PLACE_LINKS,  /* hard links of the store's files, which the program must not be able
-				to write to */
-	RUNNER_PLACE_VIEWS,  /* not at all: the runner mounts views of them */
-	RUNNER_PLACE_ASK,    /* not decided yet */
+	/* Hard links of the store's files, which the program must not be able to write to. */
+	RUNNER_PLACE_LINKS,
+	RUNNER_PLACE_VIEWS, /* not at all: the runner mounts views of them */
+	RUNNER_PLACE_ASK,   /* not decided yet */
 };
 
 /* A directory in the store that has one input; `fd` keeps it there until it is closed. */
@@ -273,8 +274,9 @@ struct runner_staging {
 /* How inputs get into workspaces. */
 enum runner_inputs {
 	RUNNER_INPUTS_COPIED, /* as copies; reflinks where the file system has them */
-	RUNNER_INPUTS_AUTO, /* where there are no reflinks: large ones as mounts (mounts.h), else as
-			       links (links.h), else as copies */
+	/* Where there are no reflinks: large ones as mounts (mounts.h), else as links (links.h),
+	 * else as copies. */
+	RUNNER_INPUTS_AUTO,
 	RUNNER_INPUTS_LINKED,  /* as links; links_check() has succeeded */
 	RUNNER_INPUTS_MOUNTED, /* as mounts; mounts_check() has succeeded */
 };

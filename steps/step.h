@@ -28,8 +28,8 @@ struct step_args {
 	const char *metrics_path;   /* NULL: not wanted */
 	const char *const *command; /* wraps_command: argv, NULL-terminated */
 	unsigned threads; /* at least 1; wraps_command: for the program, over all its nodes */
-	json_t *metrics;  /* an object that step_metric() fills; written to metrics_path after run()
-			     has succeeded */
+	/* An object that step_metric() fills; written to metrics_path after run() has succeeded. */
+	json_t *metrics;
 };
 
 struct step_impl {

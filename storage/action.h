@@ -18,8 +18,8 @@ struct action_output {
 
 struct action_record {
 	struct digest key;
-	struct content_id key_record;  /* blob: the bytes whose digest is the key; `why` reads them
-					  on any machine */
+	/* blob: the bytes whose digest is the key; `why` reads them on any machine. */
+	struct content_id key_record;
 	struct action_output *outputs; /* sorted by name */
 	size_t n_outputs;
 	struct content_id

@@ -24,12 +24,13 @@
 #define EXPORT_PENDING_SUFFIX ".cairn.pending.json"
 
 struct export_request {
-	const char *uri; /* s3://BUCKET/KEY, gs://BUCKET/KEY, file:///PATH or /PATH; if it ends in
-			    `/`, a single file keeps its own name. With `within`: a relative
-			    path */
-	const char *within; /* absolute: the directory that the place lies below. Nothing on the
-			       way to it may be a symbolic link. NULL: anywhere */
-	const char *name;   /* of a single file */
+	/* s3://BUCKET/KEY, gs://BUCKET/KEY, file:///PATH or /PATH; if it ends in `/`, a single file
+	 * keeps its own name. With `within`: a relative path. */
+	const char *uri;
+	/* absolute: the directory that the place lies below. Nothing on the way to it may be a
+	 * symbolic link. NULL: anywhere. */
+	const char *within;
+	const char *name; /* of a single file */
 	struct content_id id;
 	const char *pipeline, *task, *output, *run; /* written into the mark */
 	int64_t now_ns;

@@ -103,8 +103,7 @@ struct store_gc_ops {
 	int (*use)(struct store *s, struct err *err);
 	int (*oldest_use)(struct store *s, int64_t *ret_ns, struct err *err);
 	/* Counts leftovers of crashes and of set_aside() that are older than before_ns, and deletes
-	 * them unless dry.
-	 */
+	 * them unless dry. */
 	int (*leftovers)(struct store *s, enum store_leftover which, int64_t before_ns, bool dry,
 			 struct store_leftovers *ret, struct err *err);
 };
@@ -161,20 +160,20 @@ int store_bring_records(struct store *s, enum store_space space, const struct di
 struct origins;
 struct store {
 	const struct store_ops *ops;
-	struct store *here; /* the store that holds its objects on this machine: itself, or a tier's
-			       directory */
+	/* The store that holds its objects on this machine: itself, or a tier's directory. */
+	struct store *here;
 	char *uri;
 	pthread_mutex_t views; /* one thread at a time makes or checks a view (view.c) */
-	pthread_mutex_t lock;  /* guards the fields below, and those that the implementation names
-				*/
+	/* Guards the fields below, and those that the implementation names. */
+	pthread_mutex_t lock;
 	atomic_ulong
 		healed; /* damaged objects that were replaced when their content was put again */
 	struct signing *signing; /* signature.c: the user's key and the trusted writers; or NULL */
 	struct origins *origins; /* origin.c: what is known of content outside the store; or NULL */
 	struct digest_set *complete; /* trees whose members this process has all found */
 	struct digest_set *verified; /* blobs whose bytes this process has checked */
-	struct digest_set *arrived;  /* blobs that were hashed while they were written here, and not
-					used since */
+	/* Blobs that were hashed while they were written here, and not used since. */
+	struct digest_set *arrived;
 };
 
 /* Whether the store has this one object. size UINT64_MAX: any. */

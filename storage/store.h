@@ -48,9 +48,9 @@ struct closure_names;
  * bucket. A put writes into the directory; store_sync() sends the object to the bucket. A read that
  * doesn't find an object in the directory fetches it from the bucket, verifies it and keeps it. */
 struct store_options {
-	const char *local;  /* absolute path of the directory in front */
-	uint64_t cache_max; /* most bytes in the directory; the least recently used objects are
-			       evicted; 0: no limit */
+	const char *local; /* absolute path of the directory in front */
+	/* Most bytes in the directory; the least recently used objects are evicted; 0: no limit. */
+	uint64_t cache_max;
 	enum store_mode {
 		STORE_READ_WRITE,
 		STORE_READ_ONLY,

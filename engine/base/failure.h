@@ -14,8 +14,8 @@ enum failure_class {
 	FAILURE_UNSCHEDULABLE, /* no node has the resources */
 	FAILURE_STORE,         /* inputs couldn't be fetched or outputs stored */
 	FAILURE_GATE,          /* a metric fails its gate */
-	FAILURE_OUTPUT, /* exit 0, but a declared output or metrics file is missing or of the wrong
-			   kind */
+	/* Exit 0, but a declared output or metrics file is missing or of the wrong kind. */
+	FAILURE_OUTPUT,
 	FAILURE_CANCELLED, /* stopped on request: never retried, never counted */
 	FAILURE_CLASSES,
 };

@@ -63,9 +63,9 @@ struct cli {
 
 	/* With --json. */
 	json_t *errors, *warnings; /* until the end (cli_print_findings); NULL: none */
-	bool inside;         /* this run is a part of what the command does: no answer of it */
-	bool printed_errors; /* those of a file are in `errors`, so the sum of them is no other one
-			      */
+	bool inside; /* this run is a part of what the command does: no answer of it */
+	/* Those of a file are in `errors`, so the sum of them is no other one. */
+	bool printed_errors;
 };
 
 /* Life cycle, for main.c and tests. */
@@ -134,8 +134,8 @@ void cli_add_signs(struct str *out, const char *s, size_t n, bool utf8);
  * completed. */
 #define CLI_LOG_HELD 40 /* bytes: a colour sequence isn't longer */
 struct cli_log {
-	char held[CLI_LOG_HELD]; /* the end of the last piece, which may begin a sequence or
-				    character */
+	/* The end of the last piece, which may begin a sequence or character. */
+	char held[CLI_LOG_HELD];
 	size_t n_held;
 	char colour[2 *
 		    CLI_LOG_HELD]; /* the colour in effect: between pieces the terminal is ours */

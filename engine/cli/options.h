@@ -45,9 +45,10 @@ struct cli_option {
 	const char *arg;     /* name of its argument: "N"; NULL: a flag */
 	const char *help;    /* one line, lower case, no full stop */
 	const char *choices; /* "auto|always|never": any other value is exit 2; or NULL */
-	const char *bare; /* its value when none follows: at the end, before an option or a pipeline
-			     file; or NULL: it needs a value */
-	bool repeats;     /* every use counts; otherwise the last one does */
+	/* Its value when none follows: at the end, before an option or a pipeline file; or NULL: it
+	 * needs a value. */
+	const char *bare;
+	bool repeats; /* every use counts; otherwise the last one does */
 	enum cli_completion complete;
 };
 
@@ -63,21 +64,23 @@ struct cli_exit_code {
 
 struct cli_command {
 	const char *name;
-	const char *summary;     /* one line for the list of commands */
-	const char *operands;    /* "[PIPELINE] [STEP...]"; "" for none */
-	unsigned min, max;       /* number of operands; CLI_ANY */
-	const char *description; /* paragraphs, separated by an empty line; lines that begin with a
-				    space are kept unchanged */
+	const char *summary;  /* one line for the list of commands */
+	const char *operands; /* "[PIPELINE] [STEP...]"; "" for none */
+	unsigned min, max;    /* number of operands; CLI_ANY */
+	/* Paragraphs, separated by an empty line; lines that begin with a space are kept unchanged.
+	 */
+	const char *description;
 	const struct cli_option *options;   /* ends with a name of NULL; or NULL */
 	const struct cli_example *examples; /* ends with a line of NULL; at least one */
 	const struct cli_exit_code
 		*exit_codes; /* ends with a when of NULL; or NULL: the usual ones */
 	const char *json;    /* the shape that --json prints, or NULL: the command has no --json */
-	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command that
-						  has them can't be run itself, unless it has `run`:
-						  then the first word behind it decides */
-	const char *bare; /* the subcommand that is meant when one of its options stands in its
-			     place: `cairn schedule --to X`; or NULL */
+	/* Ends with a name of NULL; or NULL. A command that has them can't be run itself, unless it
+	 * has `run`: then the first word behind it decides. */
+	const struct cli_command *subcommands;
+	/* The subcommand that is meant when one of its options stands in its place: `cairn schedule
+	 * --to X`; or NULL. */
+	const char *bare;
 	enum cli_completion complete; /* operands */
 	const char *operand_choices; /* for COMPLETE_CHOICE: "bash|zsh|fish"; any other is exit 2 */
 	bool raw;             /* everything after its name, even --help, is for another program */
@@ -91,8 +94,8 @@ struct cli_command {
 #define CLI_PARENT(parent) (parent) ? (parent)->name : "", (parent) ? " " : ""
 
 extern const struct cli_command cli_commands[]; /* in the order of help; ends with a name of NULL */
-extern const struct cli_command cli_hidden_commands[]; /* for programs of ours, not for people: not
-							  in any list, manual page or completion */
+/* For programs of ours, not for people: not in any list, manual page or completion. */
+extern const struct cli_command cli_hidden_commands[];
 extern const struct cli_option cli_global_options[];
 extern const struct cli_option cli_json_option;
 

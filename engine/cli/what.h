@@ -35,8 +35,8 @@ struct what {
 	enum what_kind kind;
 	bool has_run;
 	struct run_row run;
-	const struct facts_task *task;    /* WHAT_TASK; WHAT_CONTENT and WHAT_METRIC when they were
-					     named by one; else NULL */
+	/* WHAT_TASK; WHAT_CONTENT and WHAT_METRIC when they were named by one; else NULL. */
+	const struct facts_task *task;
 	struct content_id id;             /* WHAT_CONTENT; WHAT_FILE: of its bytes */
 	const char *name;                 /* what a copy would be called: "model", "train.log" */
 	const struct facts_output *parts; /* WHAT_STEP: of each task that has the output */

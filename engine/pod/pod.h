@@ -24,10 +24,10 @@
 #include "storage/store.h"
 
 struct pod_options {
-	const char *root;                          /* NULL: POD_ROOT; for tests */
-	const char *message_path;                  /* NULL: /dev/termination-log */
-	const char *init_program, *launch_program; /* the static programs for POD_BIN; NULL:
-						      /usr/lib/cairn/cairn-init, cairn-launch */
+	const char *root;         /* NULL: POD_ROOT; for tests */
+	const char *message_path; /* NULL: /dev/termination-log */
+	/* The static programs for POD_BIN; NULL: /usr/lib/cairn/cairn-init, cairn-launch. */
+	const char *init_program, *launch_program;
 	const char *state_dir; /* private to the sidecar, outlives its container; NULL: /tmp */
 	unsigned index;        /* of the pod in its Job */
 	/* The node's cache, which other pods of the node use at the same time: an absolute

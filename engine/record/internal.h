@@ -24,8 +24,9 @@ struct db {
 	} cache[DB_STATEMENTS_MAX];
 	size_t n_cache;
 	uint64_t n_asked;
-	uint64_t wal_left_bytes; /* size of the WAL after a checkpoint that readers kept from
-				    emptying it; 0: it was emptied */
+	/* Size of the WAL after a checkpoint that readers kept from emptying it; 0: it was emptied.
+	 */
+	uint64_t wal_left_bytes;
 };
 
 int db_fail(struct db *db, struct err *err, const char *doing);

@@ -27,8 +27,8 @@ int elf_read(const char *path, struct arena *arena, struct elf_facts *ret, struc
 /* Finds the library `name` as the loader would for `by`: rpath, LD_LIBRARY_PATH, runpath, the
  * loader's cache, its own directories. Skips libraries for another machine. ERR_NOT_FOUND. */
 struct elf_cache;
-struct elf_cache *elf_cache_new(const char *path); /* NULL: /etc/ld.so.cache. A missing or
-						      unreadable cache counts as empty */
+/* NULL: /etc/ld.so.cache. A missing or unreadable cache counts as empty. */
+struct elf_cache *elf_cache_new(const char *path);
 void elf_cache_free(struct elf_cache *c);
 int elf_find(const struct elf_cache *c, const char *name, const struct elf_facts *by,
 	     struct arena *arena, struct elf_facts *ret, struct err *err);

@@ -25,9 +25,9 @@
 
 struct images {
 	struct images_options o;
-	struct map *registries; /* names of Secrets, one a line → struct registry * with their
-				   credentials */
-	struct map *known;      /* name → char *ref */
+	/* Names of Secrets, one a line → struct registry * with their credentials. */
+	struct map *registries;
+	struct map *known; /* name → char *ref */
 };
 
 struct images *images_new(const struct images_options *o)

@@ -14,9 +14,10 @@
 
 /* A file of the image. */
 struct image_file {
-	const char *path;   /* in the image, without the leading slash */
-	const char *source; /* on this machine; NULL: a file that holds `text`, a link to `target`,
-			       or else a directory */
+	const char *path; /* in the image, without the leading slash */
+	/* On this machine; NULL: a file that holds `text`, a link to `target`, or else a directory.
+	 */
+	const char *source;
 	const char *target, *text;
 	size_t text_bytes; /* of `text`; 0: up to its NUL */
 	unsigned mode;
@@ -33,8 +34,9 @@ struct image_config {
 struct image_request {
 	const char *const *programs, *const *targets;
 	size_t n;
-	const char *const *dlopened; /* libraries that the programs open by name, NULL-terminated:
-					"libcurl.so.4"; "a|b": one of them; "?a": optional */
+	/* Libraries that the programs open by name, NULL-terminated: "libcurl.so.4"; "a|b": one of
+	 * them; "?a": optional. */
+	const char *const *dlopened;
 	const struct image_file *others; /* what isn't a program of this machine's files */
 	size_t n_others;
 	const char *certificates, *zones; /* a file, a directory; NULL: their usual places */
@@ -86,8 +88,8 @@ struct image_part {                         /* for one processor */
 	size_t n_blobs;
 };
 struct image_layout {
-	struct image_blob top; /* what the image's name stands for: the manifest of the only part,
-				  or an index of all */
+	/* What the image's name stands for: the manifest of the only part, or an index of all. */
+	struct image_blob top;
 	struct image_part *parts;
 	size_t n_parts; /* at least one */
 };

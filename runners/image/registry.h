@@ -35,10 +35,11 @@ struct docker_text {
 };
 struct registry_options {
 	const struct docker_text *docker_configs; /* ends with a NULL text; or NULL */
-	const char *const *plain_http; /* hosts that speak HTTP; NULL-terminated. Loopback hosts
-					  fall back to HTTP when they don't speak TLS */
-	const char *ca_pem;            /* or NULL */
-	int64_t retry_for_ns;          /* 0: 30 s */
+	/* Hosts that speak HTTP; NULL-terminated. Loopback hosts fall back to HTTP when they don't
+	 * speak TLS. */
+	const char *const *plain_http;
+	const char *ca_pem;   /* or NULL */
+	int64_t retry_for_ns; /* 0: 30 s */
 };
 struct registry;
 int registry_new(const struct registry_options *o, struct registry **ret, struct err *err);

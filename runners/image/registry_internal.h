@@ -86,9 +86,9 @@ struct registry_call {
 	bool once; /* no retry after a failure: the caller asks how far it got */
 
 	struct http_request reply;
-	char *at;           /* the URL that answered */
-	struct str refused; /* names of the credentials that the registry refused, separated by
-			       commas */
+	char *at; /* the URL that answered */
+	/* Names of the credentials that the registry refused, separated by commas. */
+	struct str refused;
 };
 /* 0: an answer came. Answers 401 with credentials, follows redirects, and retries 429 and 5xx as
  * long as the patience lasts. */

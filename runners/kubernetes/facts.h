@@ -35,12 +35,14 @@ struct pod_facts {
 	char uid[64], name[254], node[254];
 	const struct kube_kind *kind; /* of the object that owns it, as its annotation says */
 	char job_uid[64];             /* of the Job that controls it; "": none */
-	char *owner; /* KUBE_NOTE_OWNER of a pod that an operator made, which belongs to the object
-			with the same one; NULL: of a Job */
+	/* KUBE_NOTE_OWNER of a pod that an operator made, which belongs to the object with the same
+	 * one; NULL: of a Job. */
+	char *owner;
 	uint64_t attempt_id; /* KUBE_LABEL_ATTEMPT; 0: not ours */
 	unsigned index;      /* in its Job; 0 */
-	bool array; /* KUBE_NOTE_ATTEMPTS: each index executes other attempts; then `index` is below
-		       KUBE_JOB_ATTEMPTS_MAX */
+	/* KUBE_NOTE_ATTEMPTS: each index executes other attempts; then `index` is below
+	 * KUBE_JOB_ATTEMPTS_MAX. */
+	bool array;
 	enum pod_phase phase;
 	char reason[64]; /* status.reason: "Evicted", "NodeLost", … */
 	char *message;   /* or NULL */
@@ -66,11 +68,12 @@ struct job_facts {
 	const struct kube_kind *kind;
 	char uid[64], name[254];
 	uint64_t attempt_id;
-	char *owner;                /* KUBE_NOTE_OWNER */
-	char *spec;                 /* KUBE_NOTE_SPEC */
-	uint64_t *attempts;         /* KUBE_NOTE_ATTEMPTS: its attempts, when there are several */
-	size_t n_attempts, per_pod; /* per_pod: attempts of each pod, except that the last may have
-				       fewer; 0: there is one pod, or a gang */
+	char *owner;        /* KUBE_NOTE_OWNER */
+	char *spec;         /* KUBE_NOTE_SPEC */
+	uint64_t *attempts; /* KUBE_NOTE_ATTEMPTS: its attempts, when there are several */
+	/* per_pod: attempts of each pod, except that the last may have fewer; 0: there is one pod,
+	 * or a gang. */
+	size_t n_attempts, per_pod;
 	char *over; /* of an array, status.completedIndexes and failedIndexes: "1,3-5,7"; NULL: none
 		     */
 	bool suspended, complete, failed, deleted; /* deleted: its deletion has begun */
@@ -93,8 +96,8 @@ bool job_is_over(const struct job_facts *f, unsigned index);
 
 /* The stage of an attempt. */
 enum kube_stage {
-	STAGE_QUEUED = -1,   /* the Job is suspended: a queue (Kueue's) has not admitted it yet,
-				without a time limit */
+	/* The Job is suspended: a queue (Kueue's) has not admitted it yet, without a time limit. */
+	STAGE_QUEUED = -1,
 	STAGE_CREATED,       /* no pod yet: a quota, or the controller is slow */
 	STAGE_UNSCHEDULABLE, /* no node has the resources */
 	STAGE_IMAGE,         /* an image can't be pulled */
@@ -106,15 +109,16 @@ enum kube_stage {
 };
 struct kube_verdict {
 	enum kube_stage stage;
-	int64_t since_ns;           /* wall clock of the stage's beginning, if known */
-	enum failure_class class;   /* when ENDED, as the cluster sees it: NONE means that the
-				       sidecar's result counts */
-	enum failure_class stopped; /* … the class when the sidecar's result says that the program
-				       got a SIGTERM before its end */
-	int exit_code, signal; /* of the program's container, when there is no result: -1 and 0 when
-				  unknown */
-	char text[512];        /* for people: why it doesn't run yet, or how it ended; may be "" */
-	const char *result;    /* ENDED: the sidecar's message (lent by the facts), or NULL */
+	int64_t since_ns; /* wall clock of the stage's beginning, if known */
+	/* When ENDED, as the cluster sees it: NONE means that the sidecar's result counts. */
+	enum failure_class class;
+	/* … the class when the sidecar's result says that the program got a SIGTERM before its end.
+	 */
+	enum failure_class stopped;
+	/* Of the program's container, when there is no result: -1 and 0 when unknown. */
+	int exit_code, signal;
+	char text[512];     /* for people: why it doesn't run yet, or how it ended; may be "" */
+	const char *result; /* ENDED: the sidecar's message (lent by the facts), or NULL */
 	bool program_ran;
 	bool unexplained; /* its pod was deleted: the Job's condition may still say why */
 	bool broken;      /* SAVING: one of several nodes has failed, others go on */

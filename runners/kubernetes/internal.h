@@ -110,8 +110,9 @@ struct job {
 	char *trouble;    /* why it couldn't be created, or the message of its events; NULL: none */
 	bool deleting, deleted;
 	int64_t released_ns; /* wall clock of the cluster: when its deletion was asked for; 0 */
-	bool incomplete, repairing; /* for a gang of a dead engine: its Service and policy may be
-				    missing; they are being created */
+	/* For a gang of a dead engine: its Service and policy may be missing; they are being
+	 * created. */
+	bool incomplete, repairing;
 };
 
 /* From a watch's thread to the loop's. */
@@ -160,8 +161,8 @@ struct kube_index {
 	struct map *members; /* attempt id → struct member * */
 	struct map *jobs;    /* id of a first attempt → struct job * */
 	struct map *holders; /* attempt id → struct bundle * that holds it */
-	struct map *done;    /* attempt id → DONE: its end is on record; DELETED: its Job is gone,
-				too */
+	/* Attempt id → DONE: its end is on record; DELETED: its Job is gone, too. */
+	struct map *done;
 };
 
 struct kube_questions {

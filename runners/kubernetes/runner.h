@@ -27,15 +27,16 @@ struct runner_kubernetes_options {
 	struct runner_staging staging; /* publish, fetch, put_log, drop_checkpoint are used */
 	unsigned n_workers;            /* 0: 8 */
 	/* How long the runner waits … */
-	int64_t schedule_within_ns; /* for a node or a quota, before the attempt fails as
-				       `unschedulable`; 0: 15 min */
-	int64_t image_within_ns;    /* for an image; 0: 5 min */
-	int64_t gang_within_ns; /* for all pods of several nodes, after the first has started; 0: 10
-				   min */
-	int64_t lost_within_ns; /* for a deleted pod to disappear, after its grace time; then it
-				   counts as lost; 0: 30 s */
-	int64_t series_every_ns; /* how often it asks for the numbers of a training, when
-				    events.metric is set or it is watched; 0: 10 s */
+	/* For a node or a quota, before the attempt fails as `unschedulable`; 0: 15 min. */
+	int64_t schedule_within_ns;
+	int64_t image_within_ns; /* for an image; 0: 5 min */
+	/* For all pods of several nodes, after the first has started; 0: 10 min. */
+	int64_t gang_within_ns;
+	/* For a deleted pod to disappear, after its grace time; then it counts as lost; 0: 30 s. */
+	int64_t lost_within_ns;
+	/* How often it asks for the numbers of a training, when events.metric is set or it is
+	 * watched; 0: 10 s. */
+	int64_t series_every_ns;
 };
 int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options *o,
 			  struct runner **ret, struct err *err);

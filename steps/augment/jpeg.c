@@ -204,8 +204,8 @@ static void read_window(struct reader *r, const struct image_part *part, struct 
 	c->scale_num = 1;
 	c->scale_denom = d;
 	c->dct_method = JDCT_ISLOW;
-	c->do_block_smoothing = FALSE; /* in a progressive file that lacks scans, smoothing would
-					  use pixels outside the window */
+	/* In a progressive file that lacks scans, smoothing would use pixels outside the window. */
+	c->do_block_smoothing = FALSE;
 	jpeg_start_decompress(c);
 	right = MIN((part->x + part->w + d - 1) / d, c->output_width);
 	bottom = MIN((part->y + part->h + d - 1) / d, c->output_height);
@@ -265,8 +265,8 @@ static boolean writer_more(j_compress_ptr c)
 {
 	struct writer *w = (struct writer *)c->dest;
 
-	w->out->len += CHUNK; /* all of it is full: libjpeg says that free_in_buffer can't be
-				 trusted here */
+	/* All of it is full: libjpeg says that free_in_buffer can't be trusted here. */
+	w->out->len += CHUNK;
 	writer_start(c);
 	return TRUE;
 }

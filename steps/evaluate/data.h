@@ -19,13 +19,15 @@ const char *task_name(enum task t); /* as written in the settings */
 struct side {
 	const char *file;
 	uint32_t *predicted; /* classification: a class; NULL in the other tasks */
-	double *scores; /* of row r and column k: scores[r * row_stride + k * column_stride]; NULL:
-			   only classes were given */
-	size_t width, row_stride, column_stride; /* width 1: the positive class, or the predicted
-						    number; else one column a class */
-	double epsilon; /* of the scores' original type: the smallest distance from 0 or 1 that a
-			   probability can express */
-	bool lent;      /* the scores belong to the table */
+	/* Of row r and column k: scores[r * row_stride + k * column_stride]; NULL: only classes
+	 * were given. */
+	double *scores;
+	/* Width 1: the positive class, or the predicted number; else one column a class. */
+	size_t width, row_stride, column_stride;
+	/* Of the scores' original type: the smallest distance from 0 or 1 that a probability can
+	 * express. */
+	double epsilon;
+	bool lent; /* the scores belong to the table */
 };
 
 struct slice_column {
@@ -37,8 +39,8 @@ struct slice_column {
 struct data {
 	enum task task;
 	size_t n;
-	uint64_t rows_read;         /* rows of the predictions, and rows of other inputs without a
-				       prediction */
+	/* Rows of the predictions, and rows of other inputs without a prediction. */
+	uint64_t rows_read;
 	uint64_t rows_skipped;      /* of rows_read, left out by on_bad: skip */
 	char **classes;             /* in the order of the score columns */
 	size_t n_classes, positive; /* positive: with two classes */

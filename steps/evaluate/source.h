@@ -13,9 +13,9 @@ struct source {
 	struct column columns[SOURCE_COLUMNS_MAX];
 	size_t n;
 	struct column *id, *label, *prediction, *scores, *query; /* into `columns`, or NULL */
-	uint32_t *rows;             /* by matched row: this source's row; NULL: the same number */
-	const char **score_classes; /* of `prob_*`: the text matched by the star, by score column;
-				       else NULL */
+	uint32_t *rows; /* by matched row: this source's row; NULL: the same number */
+	/* Of `prob_*`: the text matched by the star, by score column; else NULL. */
+	const char **score_classes;
 };
 
 /* The inputs of one evaluation. */

@@ -48,8 +48,8 @@ struct span {
 };
 
 enum normalised_verdict {
-	NORMALISED_NOT, /* no known common format, or one file can't be read: only bytes can be
-			   compared */
+	/* No known common format, or one file can't be read: only bytes can be compared. */
+	NORMALISED_NOT,
 	NORMALISED_SAME,
 	NORMALISED_DIFFERENT,
 };
@@ -59,8 +59,9 @@ struct normalised {
 	const char *normaliser; /* "gzip+tar"; NULL when not normalised */
 	const char *member;     /* first one that differs: "data/a.txt", "outer.tar > a.txt"; NULL
 				   without members */
-	const char *detail; /* for people, one line, printable: what differs; when the same: what
-			       was ignored. NOT: why; or NULL */
+	/* For people, one line, printable: what differs; when the same: what was ignored. NOT: why;
+	 * or NULL. */
+	const char *detail;
 };
 
 struct normalise_job {

@@ -78,9 +78,10 @@ struct pixels {
 struct part {
 	const char *field; /* lower case */
 	enum { PART_FILE, PART_LINK, PART_NAMED, PART_MEMORY, PART_SPOOL } where;
-	uint32_t run;   /* shards: number of the adjacent run of members with one key */
-	const char *at; /* FILE, LINK, NAMED: path below files_fd (LINK and NAMED aren't trusted);
-			   MEMORY: the bytes */
+	uint32_t run; /* shards: number of the adjacent run of members with one key */
+	/* FILE, LINK, NAMED: path below files_fd (LINK and NAMED aren't trusted); MEMORY: the
+	 * bytes. */
+	const char *at;
 	uint64_t offset, n;          /* SPOOL; n for MEMORY too */
 	const struct pixels *pixels; /* to be encoded; NULL: bytes are used unchanged */
 };
@@ -166,8 +167,8 @@ struct set {
 	uint8_t fingerprint_key[FINGERPRINT_KEY_BYTES];
 	pthread_mutex_t bad_lock;
 	uint64_t bad[BAD_LAST + 1];
-	char *bad_examples[BAD_EXAMPLES + 1]; /* the first in the order of their texts, so that they
-						 don't depend on threads */
+	/* The first in the order of their texts, so that they don't depend on threads. */
+	char *bad_examples[BAD_EXAMPLES + 1];
 };
 
 int settings_read(struct settings *s, const struct step_args *a, struct err *err);
@@ -267,8 +268,8 @@ int source_idx(struct set *s, const struct input *in, struct err *err);
 
 /* Functions in the order of use. */
 
-int set_read_splits(struct set *s, struct err *err); /* call it before the source is read: set_add()
-							needs the outputs' names */
+/* Call it before the source is read: set_add() needs the outputs' names. */
+int set_read_splits(struct set *s, struct err *err);
 /* Sorts, removes duplicates, numbers classes, gives every sample its split and shard. Afterwards
  * samples are in the order in which they are written. */
 int set_assign(struct set *s, struct err *err);

@@ -15,8 +15,8 @@
 
 struct member_limits {
 	uint64_t member_max, total_max; /* bytes unpacked */
-	uint64_t ratio_max; /* unpacked size / size of the archive; checked once more than
-			       ratio_from is unpacked */
+	/* Unpacked size / size of the archive; checked once more than ratio_from is unpacked. */
+	uint64_t ratio_max;
 	uint64_t ratio_from;
 	bool zip; /* besides tar */
 };

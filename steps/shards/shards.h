@@ -88,8 +88,8 @@ int shard_check_sample(const char *key, const struct shard_field *fields, size_t
  * refuses, before anything is written. */
 int shard_writer_add(struct shard_writer *w, const char *key, const struct shard_field *fields,
 		     size_t n, uint64_t *ret_offset, struct err *err);
-uint64_t shard_writer_size(const struct shard_writer *w); /* bytes of the tar so far, before
-							     compression, without its end mark */
+/* Bytes of the tar so far, before compression, without its end mark. */
+uint64_t shard_writer_size(const struct shard_writer *w);
 struct shard_written {
 	uint64_t samples, bytes;
 	struct digest sha256; /* of the file's bytes */

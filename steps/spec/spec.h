@@ -20,10 +20,10 @@ enum spec_type {
 	SPEC_LIST,     /* of sub[0]; a single value counts as a list of one */
 	SPEC_MAP,      /* any keys, values as sub[0] */
 	SPEC_TABLE,    /* the keys of `sub` */
-	SPEC_VARIANT,  /* NAME, or {NAME: ...}: one of `sub`, each a TABLE. {NAME: 3} fills the
-			  table's first key, {NAME: [1, 2]} too if that is a LIST. Once complete:
-			  {"NAME": {every key}} */
-	SPEC_ANY,      /* not checked here: the step reads it */
+	/* NAME, or {NAME: ...}: one of `sub`, each a TABLE. {NAME: 3} fills the table's first key,
+	 * {NAME: [1, 2]} too if that is a LIST. Once complete: {"NAME": {every key}}. */
+	SPEC_VARIANT,
+	SPEC_ANY, /* not checked here: the step reads it */
 };
 
 /* Limits of numbers and of list lengths; SPEC_UNBOUNDED_MIN and SPEC_UNBOUNDED_MAX where there is
@@ -34,16 +34,17 @@ enum spec_type {
 struct spec_option {
 	const char *name;
 	enum spec_type type;
-	const char *def; /* JSON text; NULL: no default, so the key is absent from the complete form
-			    (or must be given, if required) */
+	/* JSON text; NULL: no default, so the key is absent from the complete form (or must be
+	 * given, if required). */
+	const char *def;
 	bool required;
 	bool engine;         /* not in `with`: the engine sets it from another key of the step */
 	bool elsewhere;      /* says where and how it runs, not what comes out: not in the key */
 	double min, max;     /* of an INT, FLOAT, BYTES, or of a LIST's length; both 0: unbounded */
 	const char *choices; /* "a|b|c" */
-	const struct spec_option *sub; /* ends with a row without name (LIST, MAP: one row, whose
-					  name is only for messages) */
-	const char *help;              /* one line: meaning and unit */
+	/* Ends with a row without name (LIST, MAP: one row, whose name is only for messages). */
+	const struct spec_option *sub;
+	const char *help; /* one line: meaning and unit */
 };
 
 struct spec_port {
@@ -56,8 +57,8 @@ struct step_spec {
 	const char *name;
 	const char *summary; /* one line */
 	const char *about;   /* paragraphs for --help and the man page */
-	unsigned version;    /* increase it whenever output bytes change for the same input: part of
-				the key */
+	/* Increase it whenever output bytes change for the same input: part of the key. */
+	unsigned version;
 	const struct spec_port *inputs, *outputs; /* end with a row without name */
 	const struct spec_option *options; /* the keys of `with`; end with a row without name */
 	const char *metrics; /* the file in the workspace for its metrics; NULL: none */

@@ -20,9 +20,9 @@
 enum frame_format { FRAME_CSV, FRAME_TSV, FRAME_JSONL, FRAME_NPY };
 
 enum column_kind {
-	COLUMN_NUMBERS, /* one number a row, or several: one per field, or one field with a JSON
-			   array */
-	COLUMN_CODES,   /* texts, as small numbers in the order in which they first appear */
+	/* One number a row, or several: one per field, or one field with a JSON array. */
+	COLUMN_NUMBERS,
+	COLUMN_CODES, /* texts, as small numbers in the order in which they first appear */
 	COLUMN_TEXTS,
 };
 
@@ -38,8 +38,8 @@ struct column {
 	uint32_t codes_max; /* more distinct texts are an error */
 	bool may_be_empty;  /* CODES: "" is a text like others */
 
-	double *numbers; /* of row r and field k: numbers[r * row_stride + k * column_stride]; k <
-			    width */
+	/* Of row r and field k: numbers[r * row_stride + k * column_stride]; k < width. */
+	double *numbers;
 	size_t width, row_stride, column_stride;
 	bool lent; /* numbers belong to the table */
 	uint32_t *codes;

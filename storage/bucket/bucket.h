@@ -22,24 +22,26 @@
 struct bucket;
 
 struct bucket_options {
-	const char *endpoint; /* S3: NULL: AWS (or AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL); GCS:
-				 NULL: Google (or STORAGE_EMULATOR_HOST) */
-	bool endpoint_given;  /* the caller vouches for the endpoint, such as a pod's environment.
-				 Else the user must trust it (base/crypto/trust.h) before it gets
-				 credentials */
-	const char *region;   /* NULL: environment, profile, or found by redirect */
-	const char *profile;  /* NULL: AWS_PROFILE, or default */
+	/* S3: NULL: AWS (or AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL); GCS: NULL: Google (or
+	 * STORAGE_EMULATOR_HOST). */
+	const char *endpoint;
+	/* The caller vouches for the endpoint, such as a pod's environment. Else the user must
+	 * trust it (base/crypto/trust.h) before it gets credentials. */
+	bool endpoint_given;
+	const char *region;  /* NULL: environment, profile, or found by redirect */
+	const char *profile; /* NULL: AWS_PROFILE, or default */
 	enum { BUCKET_STYLE_AUTO, BUCKET_STYLE_PATH, BUCKET_STYLE_VIRTUAL } style;
 	const char *ca_file;
-	const char *uploads_dir; /* absolute path: remembers uploads that can't be listed, to resume
-				    them after a crash; NULL: none */
+	/* Absolute path: remembers uploads that can't be listed, to resume them after a crash;
+	 * NULL: none. */
+	const char *uploads_dir;
 	unsigned max_connections; /* 0: 64 */
 	bool anonymous;           /* unsigned requests: public data */
-	unsigned tries; /* tries per request with transient failures; 0: AWS_MAX_ATTEMPTS (S3), or
-			   10 */
-	unsigned first_tries; /* tries per request while nobody listens at the endpoint, and nobody
-				 ever did, so that a wrong or dead one is told at once; 0: as
-				 `tries` */
+	/* Tries per request with transient failures; 0: AWS_MAX_ATTEMPTS (S3), or 10. */
+	unsigned tries;
+	/* Tries per request while nobody listens at the endpoint, and nobody ever did, so that a
+	 * wrong or dead one is told at once; 0: as `tries`. */
+	unsigned first_tries;
 };
 int bucket_open(const char *uri, const struct bucket_options *o, struct bucket **ret,
 		struct err *err);
@@ -65,9 +67,10 @@ struct bucket_put {
 	const void *bytes; /* or: */
 	int fd;            /* `size` bytes from `offset`; -1: bytes */
 	uint64_t offset, size;
-	bool if_absent;       /* result 1 when the object exists; stores that ignore the condition
-				 overwrite it with the same bytes */
-	const char *encoding; /* or NULL */
+	/* Result 1 when the object exists; stores that ignore the condition overwrite it with the
+	 * same bytes. */
+	bool if_absent;
+	const char *encoding;     /* or NULL */
 	const char *content_type; /* or NULL */
 	/* Called before each try, also before retries; false ends the put with ERR_CHANGED. For a
 	 * write that is allowed only while a condition holds, such as a lease: the machine may

@@ -21,11 +21,11 @@ enum bucket_memory_fate {
 
 struct bucket_memory_faults {
 	uint64_t seed;
-	unsigned fail_per_mille;    /* of the single operations in a call: ERR_IO, as if all retries
-				       failed */
-	uint64_t fail_after_writes; /* 0: never; else after this many writes everything fails, as if
-				       the client were cut off */
-	bool ignores_if_absent;     /* overwrites, as some stores do */
+	/* Of the single operations in a call: ERR_IO, as if all retries failed. */
+	unsigned fail_per_mille;
+	/* 0: never; else after this many writes everything fails, as if the client were cut off. */
+	uint64_t fail_after_writes;
+	bool ignores_if_absent; /* overwrites, as some stores do */
 	bool ignores_delete_if;
 	bool refuses_writes; /* ERR_READ_ONLY */
 	bool down;           /* every operation: ERR_IO */

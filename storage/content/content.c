@@ -424,9 +424,9 @@ struct dir_job {
 	unsigned n_threads; /* started; all by the thread that has the directory */
 	pthread_mutex_t lock;
 	size_t next;
-	bool over;          /* somebody failed */
-	struct err *failed; /* of the first helper that did, on the heap: directories are nested
-			       deeply */
+	bool over; /* somebody failed */
+	/* Of the first helper that did, on the heap: directories are nested deeply. */
+	struct err *failed;
 };
 
 static int put_name(struct putter *p, int fd, const char *name, struct tree_entry *e,

@@ -48,8 +48,8 @@ struct content_put_options {
 	unsigned n_threads;      /* threads to hash and copy; 0: only the caller's */
 	const char *const
 		*exclude; /* names left out of directories at the top, NULL-terminated; or NULL */
-	const char *const *ignore; /* patterns (fnmatch) of names left out of directories at any
-				      depth, likewise */
+	/* Patterns (fnmatch) of names left out of directories at any depth, likewise. */
+	const char *const *ignore;
 };
 
 /* Takes the file or directory at `path` under dir_fd (AT_FDCWD works) into the store. A symlink at
@@ -83,14 +83,15 @@ enum content_materialise_mode {
 	 * a program's outputs: */
 	CONTENT_COPY_WRITABLE,
 	CONTENT_COPY_WORKSPACE, /* writable for us: 0644, directories 0755 */
-	CONTENT_COPY_FOR_ALL,   /* writable for every user, because the program may run as another
-				   user */
-	CONTENT_LINK_READONLY,  /* reflink or copy, never a hard link, so that no program can damage
-				   the store by writing to its inputs, whatever its user. Files are
-				   0444. */
-	CONTENT_HARD_LINK, /* as LINK_READONLY, but files that aren't executable are hard links to
-			      the store's files where possible. Only for a program that can't write
-			      to them (base/os/process/landlock.h) */
+	/* Writable for every user, because the program may run as another user. */
+	CONTENT_COPY_FOR_ALL,
+	/* Reflink or copy, never a hard link, so that no program can damage the store by writing to
+	 * its inputs, whatever its user. Files are 0444. */
+	CONTENT_LINK_READONLY,
+	/* As LINK_READONLY, but files that aren't executable are hard links to the store's files
+	 * where possible. Only for a program that can't write to them (base/os/process/landlock.h).
+	 * */
+	CONTENT_HARD_LINK,
 };
 /* Creates the content as `path` under dir_fd. Parents must exist; an existing path is ERR_EXISTS.
  * Directories are 0777 for CONTENT_COPY_WRITABLE, and 0555 in read-only modes. An executable has an

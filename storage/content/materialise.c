@@ -223,8 +223,8 @@ static int link_blob(struct materialise *m, const struct content_id *id, int in,
 	}
 	if (errno == EEXIST)
 		return exists_or_errno(m, "", err);
-	m->no_link = errno != EMLINK && errno != ENOENT; /* EMLINK and ENOENT concern this file
-							    only: no link left, or no name */
+	/* EMLINK and ENOENT concern this file only: no link left, or no name. */
+	m->no_link = errno != EMLINK && errno != ENOENT;
 	return 1;
 }
 

@@ -119,9 +119,9 @@ static bool freshen(struct dir_store *d, const char *path, const struct stat *st
 	fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT)
 		return false;
+	/* Waits for gc: a new object put before gc unlinks the name would be removed too. */
 	if (fd >= 0)
-		dir_lock(fd, LOCK_SH); /* waits for gc: a new object put before gc unlinks the
-					     name would be removed too */
+		dir_lock(fd, LOCK_SH);
 	(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW);
 	return fd < 0 || fstat(fd, &mine) < 0 ||
 	       (fstatat(d->root, path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -18,12 +18,12 @@ struct store_problem {
 };
 struct store_gc_options {
 	bool dry_run;
-	int64_t now_ns;      /* wall clock */
-	int64_t grace_ns;    /* objects younger than this are kept (default an hour) */
-	int64_t mark_gap_ns; /* the two marks must be at least this far apart (default an hour; see
-				"Condemned list" in FORMAT.md) */
-	/* Roots: run manifests to keep, and content that active runs use.
-	 */
+	int64_t now_ns;   /* wall clock */
+	int64_t grace_ns; /* objects younger than this are kept (default an hour) */
+	/* The two marks must be at least this far apart (default an hour; see "Condemned list" in
+	 * FORMAT.md). */
+	int64_t mark_gap_ns;
+	/* Roots: run manifests to keep, and content that active runs use. */
 	const struct digest *manifests;
 	size_t n_manifests;
 	const struct content_id *contents;
@@ -48,18 +48,20 @@ struct store_gc_options {
 struct store_gc_result {
 	uint64_t live,
 		young; /* `live`: reached; `young`: not reached, but younger than the grace time */
-	uint64_t condemned, condemned_bytes; /* not reached, and old enough: removed now, or when a
-						second mark finds them dead */
-	uint64_t unlisted;                   /* of these, those that don't fit on the list */
+	/* Not reached, and old enough: removed now, or when a second mark finds them dead. */
+	uint64_t condemned, condemned_bytes;
+	uint64_t unlisted; /* of these, those that don't fit on the list */
 	uint64_t deleted,
 		deleted_bytes; /* of these, those deleted (dry_run: that would be deleted) */
-	uint64_t temporaries, temporary_bytes; /* left by crashes, and copies set aside more than a
-						  week ago; removed too */
+	/* Left by crashes, and copies set aside more than a week ago; removed too. */
+	uint64_t temporaries, temporary_bytes;
 	uint64_t views; /* kept views that were removed because nobody used them (view.h) */
-	uint64_t lost; /* manifests and trees among the roots that are missing or damaged; they keep
-			 nothing that they name */
-	bool first_mark; /* nothing was swept, because this mark was the first to find the condemned
-			    dead. When the second may follow: */
+	/* Manifests and trees among the roots that are missing or damaged; they keep nothing that
+	 * they name. */
+	uint64_t lost;
+	/* Nothing was swept, because this mark was the first to find the condemned dead. When the
+	 * second may follow: */
+	bool first_mark;
 	int64_t sweep_after_ns;
 };
 /* Reads everything back. Checks the digests of blobs and trees, decodes records, and checks that

@@ -28,7 +28,7 @@ bool statcache_get_linked(struct statcache *c, const char *path, const struct st
 /* `st` must be the same before and after hashing. `hashed_wall_ns` is from before hashing began. */
 void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 		   int64_t hashed_wall_ns, const struct content_id *id);
-int statcache_save(struct statcache *c, struct err *err); /* merges with what another process saved
-							     meanwhile; no-op when unchanged */
+/* Merges with what another process saved meanwhile; no-op when unchanged. */
+int statcache_save(struct statcache *c, struct err *err);
 
 #endif

@@ -26,8 +26,8 @@ struct store;
 struct reference {
 	const char
 		*uri; /* s3://BUCKET/KEY, gs://BUCKET/KEY, https://HOST/PATH; the key's raw bytes */
-	const char *version; /* version id or generation; an ETag, with its quotes; or
-				"last-modified:DATE" */
+	/* Version id or generation; an ETag, with its quotes; or "last-modified:DATE". */
+	const char *version;
 	const char *options; /* "NAME=VALUE\n", sorted: anonymous, endpoint, profile, region; "":
 				the project's options */
 	uint64_t size_bytes;

@@ -47,10 +47,10 @@ struct collector {
 	struct store_gc_options base;
 	struct remote_gc_result *res;
 	char *lock;
-	int64_t now_ns, locked_at_ns; /* server time; boot time (base.now_ns: server time when the
-					 roots were named) */
-	int64_t oldest_lease_ns;      /* INT64_MAX: no live leases */
-	bool fresh; /* this process only collects, so its own lease doesn't count */
+	/* Server time; boot time (base.now_ns: server time when the roots were named). */
+	int64_t now_ns, locked_at_ns;
+	int64_t oldest_lease_ns; /* INT64_MAX: no live leases */
+	bool fresh;              /* this process only collects, so its own lease doesn't count */
 	struct digest_set *live[STORE_SPACES];
 	struct digest_set *held[STORE_SPACES]; /* named by dead records that stay for now */
 	struct condemned next;                 /* the next list */
@@ -63,9 +63,10 @@ struct collector {
 		char version[64]; /* of a manifest */
 	})
 	doomed;
+	/* Keys that are deleted without being condemned: leases and locks of dead processes, packs
+	 * without an index. */
 	VEC(char *)
-	plain; /* keys that are deleted without being condemned: leases and locks of dead processes,
-		  packs without an index */
+	plain;
 	struct map *pack_sizes; /* packs that have an index */
 	enum store_space space;
 };

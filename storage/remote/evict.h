@@ -10,8 +10,8 @@
 
 #include "storage/remote/remote.h"
 
-struct evict_user; /* registers this process as a user of the directory; NULL is allowed everywhere
-		    */
+/* Registers this process as a user of the directory; NULL is allowed everywhere. */
+struct evict_user;
 int evict_user_new(const char *local, struct evict_user **ret, struct err *err);
 void evict_user_free(struct evict_user *u);
 

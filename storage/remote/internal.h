@@ -47,8 +47,9 @@ struct lease {
 	char *key;
 	int64_t started_ns;    /* the server's */
 	int64_t renewed_at_ns; /* CLOCK_BOOTTIME, which also counts while the machine sleeps */
-	bool trusted;          /* the condemned list and the packs were read under it; until then it
-				  protects, but allows no writes */
+	/* The condemned list and the packs were read under it; until then it protects, but allows
+	 * no writes. */
+	bool trusted;
 	pthread_t thread;
 	bool has_thread, stop;
 	pthread_cond_t wake;
@@ -67,8 +68,8 @@ struct remote {
 	struct map *pack_by_name; /* index + 1 */
 	struct slots slots;
 	VEC(struct digest) bad_indexes;
-	bool packs_old; /* a record was read since packs were listed; it may name content in a newer
-			   pack */
+	/* A record was read since packs were listed; it may name content in a newer pack. */
+	bool packs_old;
 	uint64_t n_lists; /* how often packs were listed */
 	struct map *bad; /* name and pack (or BAD_ALONE) of damaged copies, which count as absent */
 	struct map *known; /* separate blobs and records in the bucket: name → 1 */
@@ -177,8 +178,8 @@ struct transfer_named {
 	size_t n_manifests;
 	const struct content_id *contents; /* contents that action records name */
 	size_t n_contents;
-	struct digest_set *unread; /* collects listings that couldn't be read, whose members are
-				      unknown; or NULL */
+	/* Collects listings that couldn't be read, whose members are unknown; or NULL. */
+	struct digest_set *unread;
 };
 /* Calls fn once for each content that these records reach; -1 ends it. Records that can't be read
  * name nothing. */

@@ -29,16 +29,17 @@
 struct remote;
 
 struct remote_options {
-	const char *dir;     /* a directory that keeps knowledge between processes (indexes, objects
-				seen); NULL: none */
+	/* A directory that keeps knowledge between processes (indexes, objects seen); NULL: none */
+	const char *dir;
 	bool writes;         /* may make the store, send, and hold a lease */
 	struct clock *clock; /* NULL: the system's */
-	int64_t lease_ns; /* how long a lease counts without renewal; 0: an hour. All users of the
-			     store must agree */
-	int64_t mark_gap_ns; /* how long any collector leaves an object on the list of the condemned
-				before it removes it, at least; 0: an hour. All users must agree */
-	int64_t lease_every_ns; /* how often the lease is renewed; 0: a sixth of that; -1: only by
-				   remote_renew() */
+	/* How long a lease counts without renewal; 0: an hour. All users of the store must agree */
+	int64_t lease_ns;
+	/* How long any collector leaves an object on the list of the condemned before it removes
+	 * it, at least; 0: an hour. All users must agree. */
+	int64_t mark_gap_ns;
+	/* How often the lease is renewed; 0: a sixth of that; -1: only by remote_renew(). */
+	int64_t lease_every_ns;
 };
 /* Takes ownership of `b`, also on failure. Sends no request yet. */
 int remote_open(struct bucket *b, const struct remote_options *o, struct remote **ret,

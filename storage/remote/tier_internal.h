@@ -28,8 +28,8 @@ struct tier {
 	uint64_t failures;    /* so far */
 	int64_t failed_at_ns; /* monotonic; 0: the last try succeeded */
 	struct err failure;   /* the first since the last success */
-	struct map *absent; /* records that the bucket was just found to lack: name → second of the
-			       monotonic clock */
+	/* Records that the bucket was just found to lack: name → second of the monotonic clock. */
+	struct map *absent;
 	struct digest_set
 		*noted;       /* contents in the bucket, according to the processes that put them */
 	struct map *touched;  /* objects that this process read, when the directory is bounded */

@@ -40,8 +40,9 @@ struct verifier {
 	VEC(struct record {
 		enum store_space space;
 		struct digest name;
-		size_t contents; /* start of an action's contents in `contents`; they end where the
-				    next record's begin */
+		/* Start of an action's contents in `contents`; they end where the next record's
+		 * begin. */
+		size_t contents;
 	})
 	records;
 	VEC(struct content_id) contents;
@@ -203,8 +204,8 @@ static int judge_lost_pack(struct verifier *v, size_t at, const struct pack *p, 
 		return 0;
 	if (drop_index(v, at, err) < 0)
 		return -1;
-	v->v->repaired++; /* no process relies on it any more; members that are needed are reported
-			     as missing */
+	/* No process relies on it any more; members that are needed are reported as missing. */
+	v->v->repaired++;
 	return 0;
 }
 

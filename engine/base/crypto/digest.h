@@ -36,9 +36,10 @@ enum content_kind content_kind_parse(const char *name);
 
 struct content_id {
 	struct digest digest;
-	uint64_t size_bytes; /* blob, executable: bytes of the file; tree: bytes of the canonical
-				listing; reference: of the record */
-	uint8_t kind;        /* enum content_kind */
+	/* blob, executable: bytes of the file; tree: bytes of the canonical listing; reference: of
+	 * the record. */
+	uint64_t size_bytes;
+	uint8_t kind; /* enum content_kind */
 };
 
 static inline bool digest_eq(const struct digest *a, const struct digest *b)

@@ -23,8 +23,8 @@ struct table {
 };
 
 struct digest_set {
-	struct table *tables; /* TABLES of them; allocated for the first digest, because many sets
-				 stay empty */
+	/* TABLES of them; allocated for the first digest, because many sets stay empty. */
+	struct table *tables;
 	uint64_t seed;
 	size_t n;
 	bool has_zero;

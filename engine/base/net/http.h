@@ -32,15 +32,15 @@ struct http_options {
 			      (or lower case) in the environment */
 	unsigned max_connections;   /* open at once, over all hosts; 0: 64 */
 	int64_t connect_timeout_ns; /* 0: 10 s */
-	int64_t stall_timeout_ns;   /* a connection with less than 1 KiB/s for this long is dead; 0:
-				       30 s */
-	const char *user_agent;     /* NULL: cairn/VERSION */
+	/* A connection with less than 1 KiB/s for this long is dead; 0: 30 s. */
+	int64_t stall_timeout_ns;
+	const char *user_agent; /* NULL: cairn/VERSION */
 	/* TLS; all strings are copied. PEM text; cert_pem and key_pem only together. */
 	const char *ca_pem;             /* the only CAs, instead of ca_file */
 	const char *cert_pem, *key_pem; /* the client certificate */
-	const char *server_name; /* name in the server's certificate and in SNI, if it isn't the
-				    URL's host */
-	bool insecure;           /* certificates aren't verified */
+	/* Name in the server's certificate and in SNI, if it isn't the URL's host. */
+	const char *server_name;
+	bool insecure; /* certificates aren't verified */
 };
 
 struct http_client;
@@ -54,9 +54,9 @@ struct http_reply {
 				and 1xx answers */
 	struct str trailers; /* the same, after a chunked body */
 	struct str body;
-	uint64_t body_bytes;    /* including those that went to the sink */
-	int64_t retry_after_ns; /* the pause that the server asks for (Retry-After: seconds,
-				   or a date); 0: none */
+	uint64_t body_bytes; /* including those that went to the sink */
+	/* The pause that the server asks for (Retry-After: seconds, or a date); 0: none. */
+	int64_t retry_after_ns;
 	int64_t duration_ns;
 	bool unconnected; /* nobody listens there, or the name is unknown */
 };
@@ -72,8 +72,9 @@ struct http_request {
 	int body_fd; /* instead: body_len bytes from body_offset of this file; -1: none */
 	uint64_t body_offset;
 	bool expect_continue; /* wait for 100 Continue before a large body (stores that redirect) */
-	uint64_t max_bytes;   /* most bytes of a 2xx answer's body, with or without a sink; more is
-				 ERR_TOO_LARGE. 0: 1 MiB. Other answers: always 1 MiB */
+	/* Most bytes of a 2xx answer's body, with or without a sink; more is ERR_TOO_LARGE. 0: 1
+	 * MiB. Other answers: always 1 MiB. */
+	uint64_t max_bytes;
 	/* Receives the body of a 2xx answer piece by piece; other bodies, and all without a sink,
 	 * go to `reply.body`. reply.status and reply.headers are set before. Runs on the client's
 	 * thread; -1 with *err ends the request. */
@@ -84,10 +85,11 @@ struct http_request {
 	size_t piece_bytes;
 	int64_t timeout_ns;       /* for the whole request; 0: none (the stall timeout holds) */
 	int64_t stall_timeout_ns; /* 0: the client's. For answers that take the server long */
-	int64_t quiet_timeout_ns; /* replaces the stall timeouts: no byte at all for this long; for
-				     answers that trickle. 0: the stall timeouts apply */
-	bool fresh_connection;    /* don't reuse a connection: after failures */
-	void *arg;                /* the sink's */
+	/* Replaces the stall timeouts: no byte at all for this long; for answers that trickle. 0:
+	 * the stall timeouts apply. */
+	int64_t quiet_timeout_ns;
+	bool fresh_connection; /* don't reuse a connection: after failures */
+	void *arg;             /* the sink's */
 
 	struct http_reply reply;
 	struct err err;

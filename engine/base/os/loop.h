@@ -61,9 +61,9 @@ void loop_stop(struct loop *l);
  * thread with the same arg. */
 struct pool;
 int pool_new(struct loop *l, unsigned n_threads, struct pool **ret,
-	     struct err *err);  /* 0 threads: jobs run in loop_turn */
-void pool_free(struct pool *p); /* NULL is fine; first runs and finishes every submitted job, also
-				   those that `done` submits */
+	     struct err *err); /* 0 threads: jobs run in loop_turn */
+/* NULL is fine; first runs and finishes every submitted job, also those that `done` submits. */
+void pool_free(struct pool *p);
 void pool_submit(struct pool *p, loop_fn run, loop_fn done, void *arg);
 size_t pool_pending(const struct pool *p);
 

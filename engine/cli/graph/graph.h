@@ -14,8 +14,8 @@ enum graph_edge_kind { GRAPH_DATA, GRAPH_METRICS, GRAPH_ORDER };
 struct graph_node {
 	const char *name; /* unique in the graph */
 	const char *step; /* the step it belongs to; NULL for an input of the pipeline */
-	int64_t tasks; /* of a step: its number of tasks, 1 without fan-out, -1 when only a run can
-			  tell */
+	/* Of a step: its number of tasks, 1 without fan-out, -1 when only a run can tell. */
+	int64_t tasks;
 	bool is_input;
 	bool asks;            /* it waits for a person */
 	enum cli_style style; /* STYLE_PLAIN, or the colour of its state */

@@ -72,8 +72,8 @@ struct builder {
 	struct layout *l;
 	size_t cap;
 	double bend_width;
-	uint32_t *chain_end; /* of each node: the deepest place of its chain of bends, at first
-				itself */
+	/* Of each node: the deepest place of its chain of bends, at first itself. */
+	uint32_t *chain_end;
 };
 
 static uint32_t add_place(struct builder *b, int32_t node, uint32_t source, uint32_t layer,

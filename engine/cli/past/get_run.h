@@ -16,8 +16,8 @@
 
 struct got_run {
 	uint64_t contents, bytes; /* written: contents, and bytes of single files and listings */
-	json_t *missing; /* list of texts: content that is gone from the store, and its place in the
-			    directory */
+	/* List of texts: content that is gone from the store, and its place in the directory. */
+	json_t *missing;
 };
 /* Makes `dir`, which must not exist. When it fails, files that were written stay. ERR_INVALID when
  * the run has no hash; ERR_CORRUPT when its manifest was tampered with. The caller drops

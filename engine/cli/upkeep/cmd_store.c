@@ -296,8 +296,8 @@ struct roots {
 	VEC(struct digest) manifests;
 	VEC(struct content_id) contents;
 	struct map *own; /* run_key() of each run that the database knows */
-	bool unfinished; /* a run is unfinished: its hits aren't on record yet, so no action record
-			    may be removed */
+	/* A run is unfinished: its hits aren't on record yet, so no action record may be removed */
+	bool unfinished;
 };
 
 /* An unfinished run has no manifest yet: its roots are all that it pinned and all that its attempts
@@ -398,8 +398,7 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 		if (rows[i].has_hash && keep)
 			VEC_PUSH(&roots->manifests, rows[i].hash);
 		/* A run that stopped without a manifest can still be resumed: it is kept like the
-		 * others.
-		 */
+		 * others. */
 		if (rows[i].has_hash ||
 		    (!keep && (rows[i].state != RUN_RUNNING || facts_engine_died(&rows[i]))))
 			continue;

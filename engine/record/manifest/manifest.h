@@ -43,8 +43,8 @@ struct manifest_step {
 	size_t n_temp_outputs;
 };
 struct manifest {
-	const struct run_row *run; /* id, pipeline, path, state, times, params, counts, git,
-				      message, schedule, reproduces */
+	/* id, pipeline, path, state, times, params, counts, git, message, schedule, reproduces. */
+	const struct run_row *run;
 	struct content_id pipeline_tree;
 	const struct manifest_input *inputs; /* pins: "input:raw", "tool:python3 --version" */
 	size_t n_inputs;

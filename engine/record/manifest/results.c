@@ -46,8 +46,8 @@ struct results {
 /* Writing. */
 
 struct results_writer {
-	const struct results *like; /* all bytes so far are its first `n_same` ones; NULL: `out` has
-				       all */
+	/* All bytes so far are its first `n_same` ones; NULL: `out` has all. */
+	const struct results *like;
 	size_t n_same;
 	struct str out; /* with `like`: of the current record only */
 	size_t n_outputs;

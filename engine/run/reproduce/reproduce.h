@@ -15,11 +15,12 @@
 enum reproduce_mode { REPRODUCE_ISOLATED, REPRODUCE_CHAINED };
 
 enum reproduce_verdict {
-	REPRODUCED, /* all outputs the same bytes (perhaps after a named normalisation), all metrics
-		       the same or within tolerance */
+	/* All outputs the same bytes (perhaps after a named normalisation), all metrics the same or
+	 * within tolerance. */
+	REPRODUCED,
 	DIVERGED,
-	NOT_COMPARABLE, /* it could not be run again, or its old results are gone: `why` says what
-			   is missing */
+	/* It could not be run again, or its old results are gone: `why` says what is missing. */
+	NOT_COMPARABLE,
 	NOT_SELECTED,
 };
 

@@ -69,10 +69,10 @@ struct scheduled {
 };
 
 enum schedule_alert {
-	SCHEDULE_ALERT_FAILED,        /* a run failed without a retry left, or couldn't start */
-	SCHEDULE_ALERT_RECOVERED,     /* succeeded after FAILED or MISSED */
-	SCHEDULE_ALERT_SUCCEEDED,     /* any other success: for `on: success` and metric rules;
-					 firing.run names the run */
+	SCHEDULE_ALERT_FAILED,    /* a run failed without a retry left, or couldn't start */
+	SCHEDULE_ALERT_RECOVERED, /* succeeded after FAILED or MISSED */
+	/* Any other success: for `on: success` and metric rules; firing.run names the run. */
+	SCHEDULE_ALERT_SUCCEEDED,
 	SCHEDULE_ALERT_MISSED,        /* alert_after has passed */
 	SCHEDULE_ALERT_RELOAD_BROKEN, /* text: every diagnostic, a line each */
 	SCHEDULE_ALERT_RELOAD_OK,

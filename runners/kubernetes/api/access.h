@@ -48,13 +48,14 @@ struct kube_access {
 };
 
 struct kube_access_options {
-	const char *kubeconfig;  /* list of paths; NULL: KUBECONFIG, else ~/.kube/config, else the
-				    pod's account */
+	/* List of paths; NULL: KUBECONFIG, else ~/.kube/config, else the pod's account. */
+	const char *kubeconfig;
 	const char *context;     /* NULL: current-context */
 	const char *namespace_;  /* NULL: the context's, else "default" (in a pod: the pod's) */
 	const char *account_dir; /* NULL: KUBE_ACCOUNT_DIR; for tests */
-	bool foreign; /* the kubeconfig is a project's: it may name neither a program nor a token
-			 file, whose content would be sent to its server */
+	/* The kubeconfig is a project's: it may name neither a program nor a token file, whose
+	 * content would be sent to its server. */
+	bool foreign;
 };
 int kube_access_load(const struct kube_access_options *o, struct arena *arena,
 		     struct kube_access *ret, struct err *err);

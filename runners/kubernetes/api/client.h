@@ -33,12 +33,13 @@
 struct kube_client;
 
 struct kube_client_options {
-	double qps; /* requests a second; 0: 100. A task costs two or three. An overloaded server
-		       answers 429 */
+	/* Requests a second; 0: 100. A task costs two or three. An overloaded server answers 429 */
+	double qps;
 	unsigned burst;           /* 0: 200 */
 	unsigned max_connections; /* 0: 16 */
-	int64_t retry_for_ns; /* how long GETs and repeatable requests are retried while the server
-				doesn't answer; 0: 60 s */
+	/* How long GETs and repeatable requests are retried while the server doesn't answer; 0: 60
+	 * s. */
+	int64_t retry_for_ns;
 };
 /* `a` outlives the client. */
 int kube_client_new(const struct kube_access *a, const struct kube_client_options *o,

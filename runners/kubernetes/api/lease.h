@@ -25,8 +25,9 @@
 enum kube_lease_state {
 	KUBE_LEASE_WAITING, /* another process has it, or the holder isn't known yet */
 	KUBE_LEASE_HELD,
-	KUBE_LEASE_LOST, /* final: another process has it, or it couldn't be renewed in time. To try
-			    again, make a new one */
+	/* final: another process has it, or it couldn't be renewed in time. To try again, make a
+	 * new one. */
+	KUBE_LEASE_LOST,
 };
 
 struct kube_lease_options {

@@ -44,7 +44,7 @@ struct kube_watch;
 /* Copies the options; `a` outlives it. */
 int kube_watch_new(const struct kube_access *a, const struct kube_watch_options *o,
 		   struct kube_watch **ret, struct err *err);
-void kube_watch_free(struct kube_watch *w); /* ends the thread; no event comes during or after it.
-					       NULL is fine */
+/* Ends the thread; no event comes during or after it. NULL is fine. */
+void kube_watch_free(struct kube_watch *w);
 
 #endif

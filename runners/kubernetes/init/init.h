@@ -18,8 +18,9 @@ int64_t init_now_ns(void); /* monotonic */
 
 struct redactor;
 struct init_log {
-	int fd; /* of I/log; -1: it can't be created. The program runs all the same; the sidecar
-		   reports it */
+	/* Of I/log; -1: it can't be created. The program runs all the same; the sidecar reports it.
+	 */
+	int fd;
 	uint64_t kept, max; /* bytes of I/log, and its limit */
 	bool is_over;       /* it has `max` bytes */
 	uint64_t lost;      /* bytes that I/log could not take since its last successful write */

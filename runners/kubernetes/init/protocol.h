@@ -53,16 +53,17 @@ struct init_program {
 	const char *const *env;       /* "NAME=value", added to the container's; NULL-terminated */
 	const char *const *redact;    /* names of variables whose values are removed from the log */
 	int64_t timeout_ns, grace_ns; /* timeout 0: none */
-	bool forwards_signals; /* only the program gets the signal to end, not the processes that it
-				  started */
+	/* Only the program gets the signal to end, not the processes that it started. */
+	bool forwards_signals;
 };
 
 struct init_exit {
 	int status; /* -1: a signal ended it */
 	int signo;
 	bool timed_out, told_to_end; /* timeout passed; the pod got the signal meanwhile */
-	bool oom; /* the kernel killed a process of the container for memory meanwhile
-		     (memory.events, memory.oom_control) */
+	/* The kernel killed a process of the container for memory meanwhile (memory.events,
+	 * memory.oom_control). */
+	bool oom;
 	int64_t started_ns, ended_ns, cpu_ns;
 	uint64_t max_rss_bytes;
 };

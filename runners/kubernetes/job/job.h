@@ -81,28 +81,32 @@ struct kube_profile {
 	const char *store_secret;     /* Secret whose entries are the sidecar's environment */
 	const char *store_account;    /* its token is the sidecar's alone: web identity */
 	const char *store_ca;         /* ConfigMap with the entry ca.crt */
-	const char *store_claim; /* PersistentVolumeClaim that is mounted at store_uri, which is
-				    then a directory */
+	/* PersistentVolumeClaim that is mounted at store_uri, which is then a directory. */
+	const char *store_claim;
 	const char
 		*secrets;  /* Secret that holds the steps' secrets by name; NULL: "cairn-secrets" */
 	const char *cloud; /* "gke", "eks", "aks" */
 	const char *arch;  /* of the platform in the keys, "amd64": only nodes of it; NULL: any */
-	const json_t *placement; /* cairn.yaml's settings for all steps, in the form of
-				    runner_attempt.placement_json (model/step/placement.h); a step's
-				    own settings win */
-	uint32_t array; /* most pods of a Job, when attempts of a step are ready together; 1: a Job
-			   for each; 0: KUBE_ARRAY_DEFAULT */
-	int64_t ttl_s;  /* after the end; 0: a day */
-	int64_t upload_ns; /* the sidecar's time to save things when a pod must go, added to the
-			      step's grace time; 0: 60 s */
-	int64_t save_ns;   /* how long the sidecar waits for an unreachable store after the program
-			      has ended; 0: KUBE_SAVE_DEFAULT_NS */
-	int64_t wait_ns;   /* how long the runner lets a pod wait before its program runs, in all;
-			      0: the defaults together */
-	const char *cache_path, *cache_claim; /* the node's cache: a directory of each node, or a
-						 claim; NULL, NULL: none */
-	uint64_t cache_bytes;                 /* 0: the sidecar's default */
-	struct runner_resources sidecar;      /* 0: 10m; requests 32Mi, limit 96Mi */
+	/* cairn.yaml's settings for all steps, in the form of runner_attempt.placement_json
+	 * (model/step/placement.h); a step's own settings win. */
+	const json_t *placement;
+	/* Most pods of a Job, when attempts of a step are ready together; 1: a Job for each; 0:
+	 * KUBE_ARRAY_DEFAULT. */
+	uint32_t array;
+	int64_t ttl_s; /* after the end; 0: a day */
+	/* The sidecar's time to save things when a pod must go, added to the step's grace time; 0:
+	 * 60 s. */
+	int64_t upload_ns;
+	/* How long the sidecar waits for an unreachable store after the program has ended; 0:
+	 * KUBE_SAVE_DEFAULT_NS. */
+	int64_t save_ns;
+	/* How long the runner lets a pod wait before its program runs, in all; 0: the defaults
+	 * together. */
+	int64_t wait_ns;
+	/* The node's cache: a directory of each node, or a claim; NULL, NULL: none. */
+	const char *cache_path, *cache_claim;
+	uint64_t cache_bytes;            /* 0: the sidecar's default */
+	struct runner_resources sidecar; /* 0: 10m; requests 32Mi, limit 96Mi */
 };
 
 /* "train-fold-0-3f2a…": at most 52 characters, a DNS label, the same for the same run, task and

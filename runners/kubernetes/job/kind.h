@@ -42,9 +42,9 @@ struct kube_kind {
 	/* An object of the same name, group and version that must exist before: how it is called,
 	 * and its `spec`. NULL: none. It belongs to the object as soon as that exists. */
 	const char *base, *base_resource, *base_spec;
-	const char *worker; /* how the container of a worker is called; NULL: a kind for several
-			       nodes */
-	const char *notes;  /* the object's annotations, as JSON; NULL: none */
+	/* How the container of a worker is called; NULL: a kind for several nodes. */
+	const char *worker;
+	const char *notes; /* the object's annotations, as JSON; NULL: none */
 	/* What its program does with the account that it needs; NULL: it needs none. */
 	const char *needs_account;
 	/* The way in `status` to a text that says what `done` and `failed` say, where an operator

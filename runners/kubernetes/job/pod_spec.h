@@ -56,15 +56,16 @@ int pod_spec_read(const char *text, size_t len, unsigned index, struct arena *ar
 
 /* The result of one attempt, as the sidecar saw it. */
 struct pod_result {
-	uint64_t attempt_id; /* 0: stands for all of the pod's attempts: the specification was
-				unreadable */
-	unsigned index;      /* of the gang's node; 0 */
-	bool ran;            /* the program was started; else the rest is unknown */
+	/* 0: stands for all of the pod's attempts: the specification was unreadable. */
+	uint64_t attempt_id;
+	unsigned index; /* of the gang's node; 0 */
+	bool ran;       /* the program was started; else the rest is unknown */
 	bool main_died; /* the container ended without the helper's report: see the pod's status */
 	bool stopped;   /* the pod got SIGTERM before the program had ended */
-	size_t n_outputs;       /* length of r.outputs; 0 when nothing was collected */
-	struct runner_result r; /* all but node, workspace. In `arena` when read. failure: FAILED,
-				   TIMEOUT, OOM, OUTPUT, STORE or NONE */
+	size_t n_outputs; /* length of r.outputs; 0 when nothing was collected */
+	/* All but node, workspace. In `arena` when read. failure: FAILED, TIMEOUT, OOM, OUTPUT,
+	 * STORE or NONE. */
+	struct runner_result r;
 };
 /* Writes results in the order of the specification, without those that weren't reached. The message
  * has at most POD_MESSAGE_MAX bytes; `put` stores a longer one. */

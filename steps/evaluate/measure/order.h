@@ -5,8 +5,8 @@
 #include "base/macros.h"
 
 struct ranked {
-	uint64_t key; /* rises while the score falls; equal scores have equal keys (0.0 and -0.0
-			 too) */
+	/* Rises while the score falls; equal scores have equal keys (0.0 and -0.0 too). */
+	uint64_t key;
 	uint32_t row;
 	uint32_t code; /* of the row, from `codes`; 0 when that is NULL */
 };

@@ -16,8 +16,8 @@ struct interval {
 struct resampled {
 	struct interval model[MEASURES_MAX], baseline[MEASURES_MAX],
 		difference[MEASURES_MAX]; /* by measure; difference: model - baseline */
-	double p[MEASURES_MAX]; /* two-sided: how often the difference has the other sign; NAN
-				   without a baseline */
+	/* two-sided: how often the difference has the other sign; NAN without a baseline. */
+	double p[MEASURES_MAX];
 };
 
 struct resample_options {

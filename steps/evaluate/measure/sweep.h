@@ -8,8 +8,9 @@
 struct sweep {
 	uint32_t class;         /* in */
 	struct curve *roc, *pr; /* in: filled, or NULL. They count weights too */
-	uint64_t *pairs; /* in: by class b, set to twice the number of pairs of a row of `class` and
-			    one of b that the score orders correctly (a tie counts half); or NULL */
+	/* in: by class b, set to twice the number of pairs of a row of `class` and one of b that
+	 * the score orders correctly (a tie counts half); or NULL. */
+	uint64_t *pairs;
 	uint64_t positives, negatives;
 	double roc_auc, pr_auc; /* 0 without positives, or negatives. pr_auc: average precision */
 };

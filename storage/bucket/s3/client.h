@@ -24,8 +24,8 @@ struct s3 {
 	bool aws, virtual_host;
 	bool plain; /* http to another machine */
 	const char *scheme;
-	char *host, *base_path; /* of a custom endpoint; NULL for AWS, where the region determines
-				   the host */
+	/* Of a custom endpoint; NULL for AWS, where the region determines the host. */
+	char *host, *base_path;
 
 	pthread_mutex_t lock; /* guards the fields below */
 	char *region;
@@ -53,8 +53,9 @@ struct s3_call {
 	int (*check)(void *arg, const struct http_request *r,
 		     struct err *err); /* called for a 2xx answer; -1: treat it as cut short */
 	void *arg;
-	bool error_in_200; /* of a GET: a 200 may hold an error, because it doesn't read an object;
-			      always so for other methods */
+	/* Of a GET: a 200 may hold an error, because it doesn't read an object; always so for other
+	 * methods. */
+	bool error_in_200;
 	bool (*may)(void *arg); /* of a put: asked before each try */
 	void *may_arg;
 	bool wrong_hash; /* for the probe: the payload doesn't match what is signed */

@@ -29,8 +29,8 @@ void credentials_copy(struct credentials *to, const struct credentials *from);
 
 struct credentials_options {
 	const char *profile; /* NULL: AWS_PROFILE, AWS_DEFAULT_PROFILE, "default" */
-	const char *region;  /* for STS; NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's,
-				us-east-1 */
+	/* For STS; NULL: AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1. */
+	const char *region;
 	struct clock *clock; /* NULL: the system's */
 	/* Sends requests to STS and metadata services: 0 with an answer of any status, -1 with
 	 * *err. */

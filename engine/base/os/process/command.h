@@ -20,10 +20,11 @@ struct command {
 	const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */
 	const char *const *env;  /* "NAME=value" added to the caller's environment, or replacing it
 				    there; or NULL */
-	bool only_env; /* `env` is its whole environment: for programs that need none of our secrets
-			*/
-	bool bare; /* of the caller's environment, only the variables that steps get: for programs
-		      that a project names */
+	/* `env` is its whole environment: for programs that need none of our secrets. */
+	bool only_env;
+	/* Of the caller's environment, only the variables that steps get: for programs that a
+	 * project names. */
+	bool bare;
 	const char *input; /* its standard input, at most COMMAND_INPUT_MAX bytes; or NULL */
 	int64_t timeout_ns;
 	size_t max_bytes;

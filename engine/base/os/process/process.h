@@ -29,17 +29,19 @@ struct process_spec {
 	const char *cwd;
 	int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null */
 	const char *marker; /* "NAME=value" that is also in env; identifies the whole tree */
-	bool foreground;    /* interactive: stays in our session, its group gets the terminal of
-			       stdin_fd */
-	mode_t umask;       /* at its start; 0: ours */
-	int rules[PROCESS_RULES_MAX]; /* of landlock.h, for it and all that it starts: what one
-					 of them refuses is refused; 0: none */
-	int opens;                    /* of opens.h: watches them; 0: no watch */
+	/* interactive: stays in our session, its group gets the terminal of stdin_fd. */
+	bool foreground;
+	mode_t umask; /* at its start; 0: ours */
+	/* Of landlock.h, for it and all that it starts: what one of them refuses is refused; 0:
+	 * none. */
+	int rules[PROCESS_RULES_MAX];
+	int opens; /* of opens.h: watches them; 0: no watch */
 	/* What it doesn't share with us, of namespace.h. It is made before the program enters cwd,
 	 * which may be in the mounts. NULL: nothing. */
 	const struct namespace_plan *apart;
-	bool outlives; /* doesn't die with the caller: for an engine that continues when the daemon
-			  that started it is gone */
+	/* doesn't die with the caller: for an engine that continues when the daemon that started it
+	 * is gone. */
+	bool outlives;
 };
 
 struct process_exit {
@@ -60,8 +62,8 @@ int process_start(struct loop *l, const struct process_spec *spec, process_exit_
 void process_free(
 	struct process *p); /* NULL is fine; doesn't kill; on_exit isn't called any more */
 pid_t process_pid(const struct process *p);
-uint64_t process_start_time(pid_t pid); /* clock ticks since boot from /proc/PID/stat, 0 when gone:
-					   tells a reused pid */
+/* Clock ticks since boot from /proc/PID/stat, 0 when gone: tells a reused pid. */
+uint64_t process_start_time(pid_t pid);
 
 /* Signals the process group, then every marked or descended process outside of it, each once.
  * SIGKILL stops them all first, so that nothing forks faster than we look. Doesn't wait. Returns

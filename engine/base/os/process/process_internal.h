@@ -11,8 +11,8 @@ struct process {
 	pid_t pid;
 	int pidfd; /* -1: the kernel has none; SIGCHLD is used */
 	char *marker;
-	uint64_t since; /* clock ticks since boot, a little before it started: no process of its
-			   tree is older */
+	/* Clock ticks since boot, a little before it started: no process of its tree is older. */
+	uint64_t since;
 	process_exit_fn on_exit;
 	void *arg;
 	int terminal_fd; /* foreground: the terminal that its group got, else -1 */
