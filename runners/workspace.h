@@ -23,6 +23,11 @@ struct workspace {
 	bool has_spares; /* each of `inputs` is there, with the bytes of another attempt */
 };
 
+struct workspace_frame {
+	char *dir;
+	char *inputs; /* w/ has inputs/, with these spares in it; NULL: it hasn't */
+};
+
 /* Used workspaces. Their content moves to the trash until the runner ends; their empty frames wait
  * for the next attempt.
  *
@@ -38,11 +43,7 @@ struct workspace_pool {
 	uint64_t n_trash;
 	char *prefix; /* of the frames' names: state_dir/work/frame-PID-START */
 	uint64_t n_frames;
-	VEC(struct workspace_frame {
-		char *dir;
-		char *inputs; /* w/ has inputs/, with these spares in it; NULL: it hasn't */
-	})
-	frames;
+	VEC(struct workspace_frame) frames;
 };
 /* Also removes the trash that dead processes left. */
 void workspace_pool_init(struct workspace_pool *s, const char *state_dir);

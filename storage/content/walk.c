@@ -118,13 +118,14 @@ int content_complete(struct store *s, const struct content_id *ids, size_t n, bo
 
 /* Verifying. */
 
+struct check_item {
+	struct content_id id;
+	char *path;
+};
+
 struct check {
 	struct map *seen;
-	VEC(struct check_item {
-		struct content_id id;
-		char *path;
-	})
-	todo;
+	VEC(struct check_item) todo;
 };
 
 static int check_blob(struct store *s, const struct content_id *id, struct err *err)

@@ -36,6 +36,11 @@
 /* Damaged copies are kept this long, so that a person can examine the damage. */
 #define CORRUPT_KEEP_NS (7 * 24 * 3600 * NS_PER_S)
 
+struct listed {
+	struct digest name;
+	int64_t mtime_ns;
+};
+
 struct collector {
 	struct store *s;
 	const struct store_gc_options *o;
@@ -51,12 +56,8 @@ struct collector {
 	struct condemned next;                 /* the next one */
 	int64_t listed_ns; /* the last list was out by then; 0: that isn't known, maybe not yet */
 	int64_t used_ns;   /* when the oldest active run began; INT64_MAX: none */
-	VEC(struct listed {
-		struct digest name;
-		int64_t mtime_ns;
-	})
-	records;                /* the next batch */
-	enum store_space space; /* being listed */
+	VEC(struct listed) records; /* the next batch */
+	enum store_space space;     /* being listed */
 	uint64_t eligible;
 	struct err err;
 };

@@ -270,15 +270,16 @@ int packs_get(struct packs *p, enum store_space space, const struct digest *name
 	return r;
 }
 
+struct listed {
+	struct digest name;
+	uint64_t size;
+	int64_t made_ns;
+};
+
 int packs_list(struct packs *p, enum store_space space, store_list_fn *fn, void *arg,
 	       struct err *err)
 {
-	VEC(struct listed {
-		struct digest name;
-		uint64_t size;
-		int64_t made_ns;
-	})
-	all = { 0 };
+	VEC(struct listed) all = { 0 };
 	int r;
 
 	pthread_mutex_lock(&p->lock); /* not held while fn runs, which may read or remove */

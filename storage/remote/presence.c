@@ -200,14 +200,15 @@ bool presence_is_damaged(struct remote *r, enum store_space space, const struct 
 
 /* Listing packs. */
 
+struct wanted_index {
+	struct digest name;
+	int64_t mtime_ns;
+};
+
 struct pack_listing {
 	struct remote *r;
 	struct map *listed;
-	VEC(struct wanted_index {
-		struct digest name;
-		int64_t mtime_ns;
-	})
-	wanted;
+	VEC(struct wanted_index) wanted;
 };
 
 static int see_pack(void *arg, const struct bucket_object *o)

@@ -27,17 +27,18 @@
 /* Gives up when leases lapse this often during a push. */
 #define PUSH_TRIES 3
 
+struct found_object {
+	struct digest name;
+	uint64_t size;
+	bool replace;
+};
+
 struct closure {
 	struct store *s;
 	const struct closure_names *names;
 	struct digest_set *seen[STORE_SPACES];
 	struct found {
-		VEC(struct found_object {
-			struct digest name;
-			uint64_t size;
-			bool replace;
-		})
-		v;
+		VEC(struct found_object) v;
 	} objects[STORE_SPACES];
 	closure_trees trees;             /* still to walk */
 	bool unread;                     /* a tree couldn't be read */

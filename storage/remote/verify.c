@@ -25,6 +25,14 @@
 /* Tries, if what records name changes while it is checked. */
 #define CHANGES_MAX 8
 
+struct record {
+	enum store_space space;
+	struct digest name;
+	/* Start of an action's contents in `contents`; they end where the next record's
+	 * begin. */
+	size_t contents;
+};
+
 struct verifier {
 	struct store *tier;
 	struct tier_verify *v;
@@ -37,14 +45,7 @@ struct verifier {
 	uint64_t bytes;
 	VEC(struct remote_object) batch, damaged;
 	VEC(struct digest) lost_indexes; /* whose packs couldn't be saved completely */
-	VEC(struct record {
-		enum store_space space;
-		struct digest name;
-		/* Start of an action's contents in `contents`; they end where the next record's
-		 * begin. */
-		size_t contents;
-	})
-	records;
+	VEC(struct record) records;
 	VEC(struct content_id) contents;
 	struct digest_set *reported[STORE_SPACES];
 	struct err *err;

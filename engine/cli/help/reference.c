@@ -49,15 +49,16 @@ static const struct {
 	{ "literalTree", "anything that the cluster takes" },
 };
 
+struct reference_section {
+	const char *title;
+	const json_t *schema;
+};
+
 struct reference {
 	struct str *out;
 	const json_t *defs;
 	struct map *seen; /* schema → title of its section */
-	VEC(struct reference_section {
-		const char *title;
-		const json_t *schema;
-	})
-	sections;
+	VEC(struct reference_section) sections;
 	struct arena *arena;
 };
 
