@@ -41,6 +41,13 @@
 #define REPACK_BYTES   (32 * MIB)
 #define REPACK_OBJECTS 8192
 
+struct doomed {
+	uint8_t kind;
+	struct digest name;
+	uint64_t size;
+	char version[64]; /* of a manifest */
+};
+
 struct collector {
 	struct remote *r;
 	const struct remote_gc_options *o;
@@ -56,17 +63,10 @@ struct collector {
 	struct condemned next;                 /* the next list */
 	int64_t sweep_after_ns; /* when the first of them may be removed; 0: it is empty */
 	size_t fresh_left;      /* how many new entries still fit */
-	VEC(struct doomed {
-		uint8_t kind;
-		struct digest name;
-		uint64_t size;
-		char version[64]; /* of a manifest */
-	})
-	doomed;
+	VEC(struct doomed) doomed;
 	/* Keys that are deleted without being condemned: leases and locks of dead processes, packs
 	 * without an index. */
-	VEC(char *)
-	plain;
+	VEC(char *) plain;
 	struct map *pack_sizes; /* packs that have an index */
 	enum store_space space;
 };
@@ -79,15 +79,16 @@ static int64_t expiry_ns(const struct collector *c)
 
 /* Lock and leases. */
 
+struct other_lock {
+	char *key;
+	int64_t mtime_ns;
+};
+
 struct lock_state {
 	struct collector *c;
 	int64_t others_ns; /* newest lock of the others */
 	int64_t mine_ns;
-	VEC(struct other_lock {
-		char *key;
-		int64_t mtime_ns;
-	})
-	others;
+	VEC(struct other_lock) others;
 };
 
 static int see_lock(void *arg, const struct bucket_object *o)
@@ -353,33 +354,42 @@ static bool is_held(const struct collector *c, enum store_space space, const str
 	return space <= STORE_TREE && digest_set_has(c->held[space], name);
 }
 
-/* For an object that isn't reached and isn't young: lists it. Dooms it if it was on the last list
- * for long enough, no lease is older, and no record that stays names it (`held`). */
-static void judge_dead(struct collector *c, enum remote_kind kind, const struct digest *name,
-		       uint64_t size, int64_t mtime_ns, const char *version, bool held)
+/* An object that isn't reached and isn't young. */
+struct dead_object {
+	enum remote_kind kind;
+	const struct digest *name;
+	uint64_t size;
+	int64_t mtime_ns;
+	const char *version; /* of a manifest: only this one is deleted, where the store can */
+	bool held;           /* a record that stays names it */
+};
+
+/* Lists it. Dooms it if it was on the last list for long enough, no lease is older, and it isn't
+ * held. */
+static void judge_dead(struct collector *c, const struct dead_object *o)
 {
-	const int64_t since_ns = still_condemned(c, kind, name, mtime_ns);
+	const int64_t since_ns = still_condemned(c, o->kind, o->name, o->mtime_ns);
 	const int64_t due_ns = (since_ns ? since_ns : c->now_ns) + c->base.mark_gap_ns;
 	struct condemned_entry entry = { .dead_ns = since_ns, .listed_ns = since_ns };
-	struct doomed d = { .kind = (uint8_t)kind, .name = *name, .size = size };
+	struct doomed d = { .kind = (uint8_t)o->kind, .name = *o->name, .size = o->size };
 
 	c->res->base.condemned++;
-	c->res->base.condemned_bytes += size;
+	c->res->base.condemned_bytes += o->size;
 	/* What is held makes room for the records that hold it, if they found none. */
-	if (c->fresh_left == 0 && (!since_ns || held)) {
+	if (c->fresh_left == 0 && (!since_ns || o->held)) {
 		c->res->base.unlisted++;
 		return;
 	}
 	c->fresh_left -= !since_ns;
-	if (is_due(c, since_ns, mtime_ns) && !held) {
+	if (is_due(c, since_ns, o->mtime_ns) && !o->held) {
 		if (all_know(c, since_ns)) {
-			snprintf(d.version, sizeof(d.version), "%s", version);
+			snprintf(d.version, sizeof(d.version), "%s", o->version);
 			VEC_PUSH(&c->doomed, d);
 		} else {
 			c->res->kept_for_leases++;
 		}
 	}
-	condemned_list_key((uint8_t)kind, name, entry.key);
+	condemned_list_key((uint8_t)o->kind, o->name, entry.key);
 	condemned_list_add(&c->next, &entry);
 	if (c->sweep_after_ns == 0 || due_ns < c->sweep_after_ns)
 		c->sweep_after_ns = due_ns;
@@ -397,8 +407,12 @@ static int judge_alone(void *arg, const struct bucket_object *o)
 	else if (is_young(c, o->mtime_ns))
 		c->res->base.young++;
 	else
-		judge_dead(c, remote_kind_of(c->space), &name, o->size, o->mtime_ns,
-			   *o->version ? o->version : o->etag, is_held(c, c->space, &name));
+		judge_dead(c, &(struct dead_object){ .kind = remote_kind_of(c->space),
+						     .name = &name,
+						     .size = o->size,
+						     .mtime_ns = o->mtime_ns,
+						     .version = *o->version ? o->version : o->etag,
+						     .held = is_held(c, c->space, &name) });
 	return 0;
 }
 
@@ -531,10 +545,16 @@ static int repack_pack(struct repack *rp, size_t i, struct err *err)
 	return 0;
 }
 
-/* Verdict for each pack: 0: keep, 1: dead, 2: rewrite. */
-static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
+enum pack_verdict {
+	PACK_KEPT,
+	PACK_DEAD,    /* nothing needs it */
+	PACK_REWRITE, /* what is needed of it moves into a new pack; then it is dead */
+};
+
+/* One for each of the n packs; the caller frees them. *ret_anew: how many are to be rewritten. */
+static enum pack_verdict *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 {
-	uint8_t *verdict = xcalloc(n + 1, 1);
+	enum pack_verdict *verdict = xcalloc(n + 1, sizeof(*verdict));
 	size_t n_small = 0;
 
 	*ret_anew = 0;
@@ -552,11 +572,11 @@ static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 			continue;
 		needed = needed_bytes(c, i, &all);
 		if (needed == 0)
-			verdict[i] = 1;
+			verdict[i] = PACK_DEAD;
 		else if (!p->condemned && p->size <= 4 * PACK_BYTES_MAX &&
 			 (needed < all / 2 || (p->size < SMALL_PACK && n_small >= SMALL_PACKS_MIN)))
-			verdict[i] = 2;
-		*ret_anew += verdict[i] == 2;
+			verdict[i] = PACK_REWRITE;
+		*ret_anew += verdict[i] == PACK_REWRITE;
 	}
 	return verdict;
 }
@@ -577,13 +597,14 @@ static bool is_moved(const struct repack *rp, size_t i)
 
 /* Members of a kept pack aren't moved. Else they would be in two packs, and the next collectors
  * would rewrite one of them again and again. */
-static void take_kept(struct repack *rp, const uint8_t *verdict, size_t n)
+static void take_kept(struct repack *rp, const enum pack_verdict *verdict, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct pack *p = &rp->c->r->packs.v[i];
 		struct pack_member m;
 
-		for (size_t k = 0; k < p->n && verdict[i] == 0 && !p->gone && !p->condemned; k++) {
+		for (size_t k = 0; k < p->n && verdict[i] == PACK_KEPT && !p->gone && !p->condemned;
+		     k++) {
 			pack_index_at(p->index, k, &m);
 			if (is_live(rp->c, m.space, &m.name))
 				digest_set_add(rp->taken[m.space], &m.name);
@@ -591,8 +612,9 @@ static void take_kept(struct repack *rp, const uint8_t *verdict, size_t n)
 	}
 }
 
-/* No old pack is given up before all new packs are written. */
-static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct err *err)
+/* Rewrites, and changes those verdicts to DEAD or KEPT. No old pack is given up before all new
+ * packs are written. */
+static int write_anew(struct collector *c, enum pack_verdict *verdict, size_t n, struct err *err)
 {
 	struct repack rp = { .c = c };
 	int got = 0;
@@ -603,15 +625,15 @@ static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct er
 	}
 	take_kept(&rp, verdict, n);
 	for (size_t i = 0; i < n && got == 0; i++)
-		if (verdict[i] == 2)
+		if (verdict[i] == PACK_REWRITE)
 			got = repack_pack(&rp, i, err);
 	if (got == 0)
 		got = repack_batch(&rp, err);
 	if (got == 0)
 		got = write_repacked(&rp, err);
 	for (size_t i = 0; i < n; i++)
-		if (verdict[i] == 2)
-			verdict[i] = got == 0 && is_moved(&rp, i);
+		if (verdict[i] == PACK_REWRITE)
+			verdict[i] = got == 0 && is_moved(&rp, i) ? PACK_DEAD : PACK_KEPT;
 	for (int space = STORE_BLOB; space <= STORE_TREE; space++) {
 		digest_set_free(rp.taken[space]);
 		digest_set_free(rp.unread[space]);
@@ -637,7 +659,7 @@ static bool holds_any(const struct collector *c, const struct pack *p)
 static int collect_packs(struct collector *c, struct err *err)
 {
 	size_t n, anew;
-	uint8_t *verdict;
+	enum pack_verdict *verdict;
 	int got = 0;
 
 	pthread_mutex_lock(&c->r->lock);
@@ -652,9 +674,13 @@ static int collect_packs(struct collector *c, struct err *err)
 		*map_slot(c->pack_sizes, p->name.b, DIGEST_BYTES, NULL) = c;
 		if (p->gone)
 			continue;
-		if (verdict[i] == 1)
-			judge_dead(c, KIND_PACK, &p->name, p->size + p->index_len, p->mtime_ns, "",
-				   holds_any(c, p));
+		if (verdict[i] == PACK_DEAD)
+			judge_dead(c, &(struct dead_object){ .kind = KIND_PACK,
+							     .name = &p->name,
+							     .size = p->size + p->index_len,
+							     .mtime_ns = p->mtime_ns,
+							     .version = "",
+							     .held = holds_any(c, p) });
 		else if (is_young(c, p->mtime_ns))
 			c->res->base.young += p->n;
 		else
