@@ -20,20 +20,21 @@
 
 enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC };
 
-static int set_window(struct drawn *d, double x, double y, double w, double h, double out_w,
-		      double out_h)
+/* In the order of WINDOW_NAMES and window_of(). */
+static int set_window(struct drawn *d, const struct window *win)
 {
-	const double v[] = { x, y, w, h, out_w, out_h };
+	const double v[] = { win->x, win->y, win->w, win->h, win->to_w, win->to_h };
 
 	memcpy(d->v, v, sizeof(v));
-	d->n = 6;
+	d->n = ARRAY_LEN(v);
 	return 0;
 }
 
 bool window_is_inside(const struct drawn *d, const struct op_target *t)
 {
-	return d->v[0] >= 0 && d->v[1] >= 0 && d->v[0] + d->v[2] <= t->w &&
-	       d->v[1] + d->v[3] <= t->h;
+	const struct window win = window_of(d);
+
+	return win.x >= 0 && win.y >= 0 && win.x + win.w <= t->w && win.y + win.h <= t->h;
 }
 
 /* Padding: a crop that reaches over the border. */
@@ -82,22 +83,26 @@ static void crop_padded(const struct op *op, struct workspace *ws, int64_t x0, i
 void window_apply(const struct op *op, const struct drawn *d, const struct box *box,
 		  struct workspace *ws, bool mask)
 {
-	resample(ws, box, (uint32_t)d->v[4], (uint32_t)d->v[5], mask ? FILTER_NEAREST : op->filter);
+	const struct window win = window_of(d);
+
+	resample(ws, box, (uint32_t)win.to_w, (uint32_t)win.to_h,
+		 mask ? FILTER_NEAREST : op->filter);
 }
 
 static void apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
 		  struct random *pixels)
 {
 	const struct op_target t = { ws->cur.w, ws->cur.h, mask };
-	const struct box box = { 0, 0, d->v[2], d->v[3] };
+	const struct window win = window_of(d);
+	const struct box box = { 0, 0, win.w, win.h };
 
 	if (!window_is_inside(d, &t)) {
-		crop_padded(op, ws, (int64_t)d->v[0], (int64_t)d->v[1], (uint32_t)d->v[2],
-			    (uint32_t)d->v[3]);
+		crop_padded(op, ws, (int64_t)win.x, (int64_t)win.y, (uint32_t)win.w,
+			    (uint32_t)win.h);
 		return;
 	}
-	image_view(&ws->cur, &ws->cur, (uint32_t)d->v[0], (uint32_t)d->v[1], (uint32_t)d->v[2],
-		   (uint32_t)d->v[3]);
+	image_view(&ws->cur, &ws->cur, (uint32_t)win.x, (uint32_t)win.y, (uint32_t)win.w,
+		   (uint32_t)win.h);
 	window_apply(op, d, &box, ws, mask);
 }
 
@@ -125,7 +130,9 @@ static int resize_draw(const struct op *op, struct random *r, const struct op_ta
 	if (w > INT32_MAX || h > INT32_MAX || w * h > 1000000000)
 		return err_set(err, ERR_TOO_LARGE, "%u x %u pixels would become %llu x %llu", t->w,
 			       t->h, (unsigned long long)w, (unsigned long long)h);
-	return set_window(ret, 0, 0, t->w, t->h, (double)w, (double)h);
+	return set_window(
+		ret,
+		&(struct window){ .w = t->w, .h = t->h, .to_w = (double)w, .to_h = (double)h });
 }
 
 #define WINDOW_NAMES "x y width height to_width to_height"
@@ -163,7 +170,7 @@ static int center_crop_draw(const struct op *op, struct random *r, const struct 
 	 * below. */
 	x = w > t->w ? -floor((w - t->w) / 2) : half(t->w - w);
 	y = h > t->h ? -floor((h - t->h) / 2) : half(t->h - h);
-	return set_window(ret, x, y, w, h, w, h);
+	return set_window(ret, &(struct window){ x, y, w, h, .to_w = w, .to_h = h });
 }
 
 const struct op_type op_center_crop = { .name = "center_crop",
@@ -213,7 +220,8 @@ static int random_crop_draw(const struct op *op, struct random *r, const struct 
 			t->w, t->h, c->w, c->h);
 	x = random_below(r, (uint32_t)(w - c->w + 1)) - left;
 	y = random_below(r, (uint32_t)(h - c->h + 1)) - top;
-	return set_window(ret, (double)x, (double)y, c->w, c->h, c->w, c->h);
+	return set_window(ret, &(struct window){ (double)x, (double)y, c->w, c->h, .to_w = c->w,
+						 .to_h = c->h });
 }
 
 const struct op_type op_random_crop = { .name = "random_crop",
@@ -264,11 +272,12 @@ static int resized_crop_draw(const struct op *op, struct random *r, const struct
 			continue;
 		y = random_below(r, t->h - (uint32_t)h + 1);
 		x = random_below(r, t->w - (uint32_t)w + 1);
-		return set_window(ret, x, y, w, h, c->w, c->h);
+		return set_window(ret, &(struct window){ x, y, w, h, .to_w = c->w, .to_h = c->h });
 	}
 	w = shape > c->ratio.hi ? MAX(rint(t->h * c->ratio.hi), 1) : t->w;
 	h = shape < c->ratio.lo ? MAX(rint(t->w / c->ratio.lo), 1) : t->h;
-	return set_window(ret, floor((t->w - w) / 2), floor((t->h - h) / 2), w, h, c->w, c->h);
+	return set_window(ret, &(struct window){ floor((t->w - w) / 2), floor((t->h - h) / 2), w, h,
+						 .to_w = c->w, .to_h = c->h });
 }
 
 const struct op_type op_random_resized_crop = { .name = "random_resized_crop",

@@ -106,6 +106,16 @@ void op_numbers(const json_t *with, const char *name, double *ret, unsigned n);
 
 /* Windows: op_window.c. */
 
+/* What an op with `window` drew. */
+struct window {
+	double x, y, w, h; /* in the image; x and y may be outside of it */
+	double to_w, to_h; /* after resizing */
+};
+static inline struct window window_of(const struct drawn *d)
+{
+	return (struct window){ d->v[0], d->v[1], d->v[2], d->v[3], d->v[4], d->v[5] };
+}
+
 /* Whether all of the window is inside the image, so that nothing else must be decoded. */
 bool window_is_inside(const struct drawn *d, const struct op_target *t);
 /* Applies the window, which is `box` of the image; for images that were decoded only in part. */

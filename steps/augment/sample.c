@@ -143,14 +143,14 @@ struct job {
 };
 
 /* How much smaller it may be decoded: at least twice the wanted size must remain. */
-static unsigned choose_denom(const struct job *j, const struct op *op, const struct drawn *d)
+static unsigned choose_denom(const struct job *j, const struct op *op, const struct window *win)
 {
 	unsigned denom = 8;
 
 	if (j->info.format != IMAGE_JPEG || !j->p->scaled_decode || j->mask ||
 	    op->filter == FILTER_NEAREST)
 		return 1;
-	while (denom > 1 && (d->v[2] < 2 * d->v[4] * denom || d->v[3] < 2 * d->v[5] * denom))
+	while (denom > 1 && (win->w < 2 * win->to_w * denom || win->h < 2 * win->to_h * denom))
 		denom /= 2;
 	return denom;
 }
@@ -178,19 +178,20 @@ static int load_for(const struct job *j, const struct op *op, const struct drawn
 		    struct err *err)
 {
 	const struct op_target t = { j->info.w, j->info.h, j->mask };
+	const struct window win = window_of(d);
 	struct image_part part = { 0, 0, j->info.w, j->info.h, 1 };
 
 	if (!op || !d->on || !op->type->window || !window_is_inside(d, &t))
 		return load(j, &part, err);
-	part = (struct image_part){ (uint32_t)d->v[0], (uint32_t)d->v[1], (uint32_t)d->v[2],
-				    (uint32_t)d->v[3], choose_denom(j, op, d) };
+	part = (struct image_part){ (uint32_t)win.x, (uint32_t)win.y, (uint32_t)win.w,
+				    (uint32_t)win.h, choose_denom(j, op, &win) };
 	if (load(j, &part, err) < 0)
 		return -1;
 
-	double k = part.denom, x = d->v[0] / k - part.x / part.denom,
-	       y = d->v[1] / k - part.y / part.denom;
-	const struct box box = { x, y, MIN(d->v[2] / k, j->ws->cur.w - x),
-				 MIN(d->v[3] / k, j->ws->cur.h - y) };
+	double k = part.denom, x = win.x / k - part.x / part.denom,
+	       y = win.y / k - part.y / part.denom;
+	const struct box box = { x, y, MIN(win.w / k, j->ws->cur.w - x),
+				 MIN(win.h / k, j->ws->cur.h - y) };
 
 	window_apply(op, d, &box, j->ws, j->mask);
 	return 1;
