@@ -148,7 +148,13 @@ static void end(void *arg)
 	if (e->wants_log && lacks_log(e))
 		take_log(e);
 	if (e->parts)
-		gang_log(e->k, e->parts, e->n_parts, e->nodes, e->attempt_id, e->pod, &e->log,
+		gang_log(e->k,
+			 &(struct gang_log_options){ .parts = e->parts,
+						     .n = e->n_parts,
+						     .nodes = e->nodes,
+						     .attempt_id = e->attempt_id,
+						     .other_pod = e->pod,
+						     .other = &e->log },
 			 &e->gang_log);
 }
 

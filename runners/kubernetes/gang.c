@@ -154,20 +154,19 @@ static int add_part(struct joined *to, const struct gang_part *part, const struc
 	return there;
 }
 
-void gang_log(struct kube *k, const struct gang_part *parts, size_t n, unsigned nodes,
-	      uint64_t attempt_id, const char *other_pod, const struct content_id *other,
-	      struct content_id *ret)
+void gang_log(struct kube *k, const struct gang_log_options *o, struct content_id *ret)
 {
 	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
-	struct joined to = { .s = &k->o.staging, .fd = fd, .nodes = nodes, .left = n };
+	struct joined to = { .s = &k->o.staging, .fd = fd, .nodes = o->nodes, .left = o->n };
 	int r = 0, any = 0;
 
-	for (size_t i = 0; i < n && fd >= 0 && r >= 0; i++) {
-		struct part_log log = log_of(k, &parts[i], attempt_id);
+	for (size_t i = 0; i < o->n && fd >= 0 && r >= 0; i++) {
+		const struct gang_part *part = &o->parts[i];
+		struct part_log log = log_of(k, part, o->attempt_id);
 
-		if (log.id.kind == CONTENT_NONE && strcmp(parts[i].pod, other_pod) == 0)
-			log.id = *other;
-		r = add_part(&to, &parts[i], &log);
+		if (log.id.kind == CONTENT_NONE && strcmp(part->pod, o->other_pod) == 0)
+			log.id = *o->other;
+		r = add_part(&to, part, &log);
 		any |= r > 0;
 	}
 	if (r < 0 || !any || lseek(fd, 0, SEEK_SET) < 0 ||

@@ -279,11 +279,18 @@ struct gang_part; /* what one node's pod left */
 /* On the loop's thread: those of all nodes, in order; NULL for one node. */
 struct gang_part *gang_parts(const struct bundle *b, size_t *ret_n);
 void gang_parts_free(struct gang_part *parts, size_t n);
+struct gang_log_options {
+	const struct gang_part *parts;
+	size_t n;
+	unsigned nodes; /* of the gang; an elastic one may have more parts, or fewer */
+	uint64_t attempt_id;
+	/* The log of a pod whose sidecar stored none. */
+	const char *other_pod;
+	const struct content_id *other;
+};
 /* On a worker: stores the logs of all nodes as one, each after a line that names its node. NONE
- * when there is none. `other`: the log of the pod `other_pod`, whose sidecar stored none. */
-void gang_log(struct kube *k, const struct gang_part *parts, size_t n, unsigned nodes,
-	      uint64_t attempt_id, const char *other_pod, const struct content_id *other,
-	      struct content_id *ret);
+ * when there is none. */
+void gang_log(struct kube *k, const struct gang_log_options *o, struct content_id *ret);
 
 /* kubernetes/series.c */
 void runner_ask_series(struct kube *k);

@@ -63,7 +63,14 @@ static void gang_of(struct logs *l, const uint64_t sizes[NODES])
 		VEC_PUSH(&b.pods, &pods[i]);
 	}
 	parts = gang_parts(&b, &n);
-	gang_log(&k, parts, n, NODES, ATTEMPT, "", &none, &log);
+	gang_log(&k,
+		 &(struct gang_log_options){ .parts = parts,
+					     .n = n,
+					     .nodes = NODES,
+					     .attempt_id = ATTEMPT,
+					     .other_pod = "",
+					     .other = &none },
+		 &log);
 	assert_int_equal(log.kind, CONTENT_BLOB);
 	gang_parts_free(parts, n);
 	VEC_FREE(&b.pods);
@@ -120,7 +127,14 @@ static void a_replaced_pod_has_its_log(void **state)
 	}
 	parts = gang_parts(&b, &n);
 	assert_int_equal(n, 3);
-	gang_log(&k, parts, n, NODES, ATTEMPT, "", &none, &log);
+	gang_log(&k,
+		 &(struct gang_log_options){ .parts = parts,
+					     .n = n,
+					     .nodes = NODES,
+					     .attempt_id = ATTEMPT,
+					     .other_pod = "",
+					     .other = &none },
+		 &log);
 	gang_parts_free(parts, n);
 	assert_string_equal(l.text.s, "=== node 0 of 4 ===\nlog 2\n=== node 1 of 4 ===\nlog 1\n"
 				      "=== node 1 of 4 ===\nlog 3\n");
