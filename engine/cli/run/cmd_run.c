@@ -29,7 +29,8 @@ static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *t
 	if (!path)
 		return err_set(err, ERR_INVALID, "%s is not in the project", p->path);
 	if (cli_db(cli, DB_WRITE, &db, err) < 0 ||
-	    occurrence_parse(p, text, path, db, schedules_now(), cli->arena, oc, err) < 0 ||
+	    occurrence_parse(p, text, &(struct occurrence_record){ db, path }, schedules_now(),
+			     cli->arena, oc, err) < 0 ||
 	    occurrence_options(oc, cli->arena, o, err) < 0)
 		return -1;
 	if (oc->explicit_time)

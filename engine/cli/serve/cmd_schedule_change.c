@@ -159,7 +159,8 @@ static int run_here(struct cli *cli, const struct cli_args *args, const struct s
 	if ((cause == FIRING_MANUAL &&
 	     cli_params(cli, args, &overrides, &o.n_overrides, &err) < 0) ||
 	    cli_db(cli, DB_WRITE, &db, &err) < 0 ||
-	    occurrence_of(e->decl, e->path, nominal, db, cli->arena, &oc, &err) < 0)
+	    occurrence_of(e->decl, &(struct occurrence_record){ db, e->path }, nominal, cli->arena,
+			  &oc, &err) < 0)
 		return cli_fail(cli, &err);
 	o.overrides = overrides;
 	if (occurrence_options(&oc, cli->arena, &o, &err) < 0)

@@ -45,10 +45,10 @@ static const char *time_text(struct arena *arena, int64_t ns)
 	return arena_strdup(arena, s.s);
 }
 
-int occurrence_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns,
-		  struct db *db, struct arena *arena, struct occurrence *ret, struct err *err)
+int occurrence_of(const struct schedule_decl *d, const struct occurrence_record *record,
+		  int64_t nominal_ns, struct arena *arena, struct occurrence *ret, struct err *err)
 {
-	struct firing_filter before = { .path = path,
+	struct firing_filter before = { .path = record->path,
 					.schedule = d->name,
 					.before_ns = nominal_ns,
 					.ended_runs = true,
@@ -62,8 +62,8 @@ int occurrence_of(const struct schedule_decl *d, const char *path, int64_t nomin
 
 	if (r == 0 && !c.none)
 		start = calendar_interval_start(&c, nominal_ns);
-	else if (r == 0 && db)
-		r = record_firings(db, &before, arena, &f, &n, err);
+	else if (r == 0 && record->db)
+		r = record_firings(record->db, &before, arena, &f, &n, err);
 	zone_set_free(zones);
 	if (r < 0)
 		return -1;
@@ -94,11 +94,12 @@ static int newest_nominal(const struct schedule_decl *d, int64_t wall_ns, int64_
 }
 
 /* What fired it is on record with the firing. */
-static int add_event(struct occurrence *oc, const char *path, struct db *db, struct arena *arena,
-		     struct err *err)
+static int add_event(struct occurrence *oc, const struct occurrence_record *record,
+		     struct arena *arena, struct err *err)
 {
 	struct firing f;
-	int r = record_firing(db, path, oc->decl->name, oc->nominal_ns, arena, &f, err);
+	int r = record_firing(record->db, record->path, oc->decl->name, oc->nominal_ns, arena, &f,
+			      err);
 
 	if (r > 0) {
 		oc->times.run = firing_event_id(&f, FIRING_EVENT_RUN);
@@ -107,8 +108,9 @@ static int add_event(struct occurrence *oc, const char *path, struct db *db, str
 	return MIN(r, 0);
 }
 
-int occurrence_parse(const struct pipeline *p, const char *text, const char *path, struct db *db,
-		     int64_t wall_ns, struct arena *arena, struct occurrence *ret, struct err *err)
+int occurrence_parse(const struct pipeline *p, const char *text,
+		     const struct occurrence_record *record, int64_t wall_ns, struct arena *arena,
+		     struct occurrence *ret, struct err *err)
 {
 	const char *at = strchr(text, '@'),
 		   *name = at ? arena_strndup(arena, text, (size_t)(at - text)) : text;
@@ -120,10 +122,10 @@ int occurrence_parse(const struct pipeline *p, const char *text, const char *pat
 	if (at ? text_parse_time(at + 1, &nominal, err) < 0
 	       : newest_nominal(d, wall_ns, &nominal, err) < 0)
 		return -1;
-	if (occurrence_of(d, path, nominal, db, arena, ret, err) < 0)
+	if (occurrence_of(d, record, nominal, arena, ret, err) < 0)
 		return -1;
 	ret->explicit_time = at != NULL;
-	return db ? add_event(ret, path, db, arena, err) : 0;
+	return record->db ? add_event(ret, record, arena, err) : 0;
 }
 
 /* Params. */

@@ -18,12 +18,17 @@ struct occurrence {
 	struct schedule_times times;
 };
 
-/* `db` may be NULL: then no firing is on record. Without a rule, the interval begins at the firing
- * before. `path` is the pipeline's, relative to the project root. */
-int occurrence_parse(const struct pipeline *p, const char *text, const char *path, struct db *db,
-		     int64_t wall_ns, struct arena *arena, struct occurrence *ret, struct err *err);
-int occurrence_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns,
-		  struct db *db, struct arena *arena, struct occurrence *ret, struct err *err);
+/* Where the firings of a pipeline's schedules are on record. */
+struct occurrence_record {
+	struct db *db;    /* NULL: no firing is on record */
+	const char *path; /* the pipeline's, relative to the project root */
+};
+/* Without a rule, the interval begins at the firing before. */
+int occurrence_parse(const struct pipeline *p, const char *text,
+		     const struct occurrence_record *record, int64_t wall_ns, struct arena *arena,
+		     struct occurrence *ret, struct err *err);
+int occurrence_of(const struct schedule_decl *d, const struct occurrence_record *record,
+		  int64_t nominal_ns, struct arena *arena, struct occurrence *ret, struct err *err);
 /* Sets o->firing, and puts the schedule's params before the
  * overrides. */
 int occurrence_options(const struct occurrence *oc, struct arena *arena, struct run_options *o,

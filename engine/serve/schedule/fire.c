@@ -310,21 +310,21 @@ static int backfill(struct claims *c, int64_t nominal, bool dry_run, struct err 
 	return 1;
 }
 
-int schedule_backfill(struct schedule *sc, int64_t from, int64_t to, bool dry_run,
-		      struct arena *arena, int64_t **ret, size_t *ret_n, struct err *err)
+int schedule_backfill(struct schedule *sc, const struct scheduler_range *range, struct arena *arena,
+		      int64_t **ret, size_t *ret_n, struct err *err)
 {
 	struct claims c = { .sc = sc,
 			    .db = sc->file->project->db,
 			    .arena = arena,
 			    .now = scheduler_wall_ns(sc->file->project->s) };
 	int64_t *times = arena_alloc(arena, BACKFILL_MAX * sizeof(*times));
+	int64_t to_ns = MIN(range->to_ns, c.now); /* later ones fire by themselves */
 	size_t n = 0, looked = 0;
 
-	to = MIN(to, c.now); /* later ones fire by themselves */
 	if (find_open(&c, err) < 0)
 		return -1;
-	for (int64_t t = calendar_next(&sc->calendar, from - 1); t != CALENDAR_NEVER && t <= to;
-	     t = calendar_next(&sc->calendar, t)) {
+	for (int64_t t = calendar_next(&sc->calendar, range->from_ns - 1);
+	     t != CALENDAR_NEVER && t <= to_ns; t = calendar_next(&sc->calendar, t)) {
 		int r;
 
 		if (looked++ == BACKFILL_MAX)
@@ -332,7 +332,7 @@ int schedule_backfill(struct schedule *sc, int64_t from, int64_t to, bool dry_ru
 				       "there are more than %d times in this range: take a shorter "
 				       "one",
 				       BACKFILL_MAX);
-		r = backfill(&c, t, dry_run, err);
+		r = backfill(&c, t, range->dry_run, err);
 		if (r < 0)
 			return -1;
 		if (r > 0)

@@ -163,8 +163,8 @@ void scheduler_on_poll(void *arg);
 int schedule_claim(struct schedule *sc, int64_t nominal_ns, enum firing_cause cause,
 		   struct err *err); /* call it in a transaction */
 /* Likewise; see scheduler_backfill(). */
-int schedule_backfill(struct schedule *sc, int64_t from, int64_t to, bool dry_run,
-		      struct arena *arena, int64_t **ret, size_t *ret_n, struct err *err);
+int schedule_backfill(struct schedule *sc, const struct scheduler_range *range, struct arena *arena,
+		      int64_t **ret, size_t *ret_n, struct err *err);
 /* Likewise: makes the event's firing unless there is one. */
 int schedule_claim_event(struct schedule *sc, const char *event, struct err *err);
 /* `on: {pipeline: …}`: fires for the ends of runs that it hasn't seen, up to this one. */

@@ -575,8 +575,7 @@ int scheduler_backfill(struct scheduler_project *p, const char *path, const char
 			       name);
 	if (db_begin(p->db, err) < 0)
 		return -1;
-	r = schedule_backfill(sc, range->from_ns, range->to_ns, range->dry_run, arena, ret, ret_n,
-			      err);
+	r = schedule_backfill(sc, range, arena, ret, ret_n, err);
 	if (db_finish(p->db, r, err) < 0)
 		return -1;
 	schedule_pump(sc);
