@@ -18,21 +18,28 @@ static bool named(const struct session_operands *op, const char *label, const ch
 	return false;
 }
 
-static void why_line(struct cli *cli, json_t *list, const char *task, const char *step,
-		     const char *state, const struct digest *key, const char *reason)
+struct why {
+	const char *task, *step, *state;
+	const struct digest *key; /* NULL: not known */
+	const char *reason;       /* or NULL */
+};
+
+/* Adds it to `list`; prints it when there is none. */
+static void say_why(struct cli *cli, json_t *list, const struct why *w)
 {
+	const char *reason = w->reason ? w->reason : "";
 	char hex[DIGEST_HEX_MAX];
 
-	reason = reason ? reason : "";
 	if (!list) {
-		cli_printf(cli, "%s: %s%s%s\n", cli_text(cli, task), state, *reason ? ": " : "",
-			   *reason ? cli_text(cli, reason) : "");
+		cli_printf(cli, "%s: %s%s%s\n", cli_text(cli, w->task), w->state,
+			   *reason ? ": " : "", *reason ? cli_text(cli, reason) : "");
 		return;
 	}
 	json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s?, s:o}", "task",
-					      json_name(task, strlen(task)), "step", step, "state",
-					      state, "key", key ? digest_hex(key, hex) : NULL,
-					      "causes", facts_causes(reason)));
+					      json_name(w->task, strlen(w->task)), "step", w->step,
+					      "state", w->state, "key",
+					      w->key ? digest_hex(w->key, hex) : NULL, "causes",
+					      facts_causes(reason)));
 }
 
 /* Why it ran in a past run, as recorded when it started. */
@@ -51,8 +58,12 @@ static int why_in_run(struct cli *cli, const struct session_operands *op, const 
 	for (size_t i = 0; i < n; i++) {
 		if (!named(op, attempts[i].task, attempts[i].step))
 			continue;
-		why_line(cli, list, attempts[i].task, attempts[i].step, "ran", &attempts[i].key,
-			 attempts[i].reason);
+		say_why(cli, list,
+			&(struct why){ .task = attempts[i].task,
+				       .step = attempts[i].step,
+				       .state = "ran",
+				       .key = &attempts[i].key,
+				       .reason = attempts[i].reason });
 		found++;
 	}
 	if (found == 0)
@@ -83,16 +94,25 @@ static int why_now(struct cli *cli, struct planned *pl, const struct session_ope
 			if (t->state == TASK_STATE_HIT)
 				str_add(&pl->reason,
 					"nothing changed since its result was recorded");
-			why_line(cli, pl->tasks, pl->label.s, step,
-				 t->state == TASK_READY ? "would run" : planned_word(t->state),
-				 t->state == TASK_READY || t->state == TASK_STATE_HIT ? &t->key
-										      : NULL,
-				 pl->reason.s);
+			say_why(cli, pl->tasks,
+				&(struct why){
+					.task = pl->label.s,
+					.step = step,
+					.state = t->state == TASK_READY ? "would run"
+									: planned_word(t->state),
+					.key = t->state == TASK_READY || t->state == TASK_STATE_HIT
+						       ? &t->key
+						       : NULL,
+					.reason = pl->reason.s });
 			found++;
 		}
 		if (!plan_step_expanded(pl->plan, s) && named(op, step, step)) {
-			why_line(cli, pl->tasks, step, step, "waiting", NULL,
-				 "its items are known when what it ranges over has run");
+			say_why(cli, pl->tasks,
+				&(struct why){ .task = step,
+					       .step = step,
+					       .state = "waiting",
+					       .reason = "its items are known when what it ranges "
+							 "over has run" });
 			found++;
 		}
 	}

@@ -25,10 +25,13 @@ static void add_run(struct str *path, const char *run)
 	http_escape(path, run, strlen(run), false);
 }
 
-/* Adds all pages of a run's list ("attempts", "tasks") to `all`; `filter`: only entries where this
- * parameter is `value`, or NULL. */
-static int read_list(struct server *s, const char *run, const char *list, const char *filter,
-		     const char *value, json_t *all, struct err *err)
+struct list_query {
+	const char *run, *list;     /* "attempts", "tasks" */
+	const char *filter, *value; /* only entries where this parameter is `value`; or NULL */
+};
+
+/* Adds all pages of a run's list to `all`. */
+static int read_list(struct server *s, const struct list_query *q, json_t *all, struct err *err)
 {
 	_cleanup_(str_deinit) struct str next = { 0 };
 
@@ -38,19 +41,19 @@ static int read_list(struct server *s, const char *run, const char *list, const 
 		const char *cursor;
 		json_t *some;
 
-		add_run(&path, run);
-		str_addf(&path, "/%s?limit=500", list);
-		server_add_param(&path, filter, value);
+		add_run(&path, q->run);
+		str_addf(&path, "/%s?limit=500", q->list);
+		server_add_param(&path, q->filter, q->value);
 		server_add_param(&path, "cursor", next.len ? next.s : NULL);
 		if (server_ask(s, "GET", path.s, NULL, true, &page, err) < 0 ||
-		    json_get_array(page, list, &some, err) < 0 ||
+		    json_get_array(page, q->list, &some, err) < 0 ||
 		    json_get_str_opt(page, "next", NULL, &cursor, err) < 0 ||
 		    server_next_page(s, cursor, &next, err) < 0)
 			return -1;
 		json_array_extend(all, some);
 		if (cursor && json_array_size(all) >= LIST_MAX)
 			return err_set(err, ERR_TOO_LARGE, "%s: run %s has more than %d %s", s->url,
-				       run, LIST_MAX, list);
+				       q->run, LIST_MAX, q->list);
 	} while (next.len);
 	return 0;
 }
@@ -85,7 +88,7 @@ int server_status(struct cli *cli, const struct cli_args *args, json_t **ret, co
 	if (r == 0)
 		r = find_run(&s, name, &run, &id, err);
 	if (r == 0)
-		r = read_list(&s, id, "attempts", NULL, NULL, attempts, err);
+		r = read_list(&s, &(struct list_query){ id, "attempts" }, attempts, err);
 	server_close(&s);
 	if (r < 0)
 		return -1;
@@ -106,13 +109,16 @@ static int read_logged(struct server *s, const char *run, const struct cli_args 
 		       json_t *tasks, json_t *attempts, struct err *err)
 {
 	if (args->n_operands == 0)
-		return read_list(s, run, "attempts", NULL, NULL, attempts, err);
+		return read_list(s, &(struct list_query){ run, "attempts" }, attempts, err);
 	for (size_t i = 0; i < args->n_operands; i++) {
 		const char *name = args->operands[i];
+		const struct list_query task = { run, "tasks", "task", name },
+					step = { run, "tasks", "step", name },
+					tries = { run, "attempts", "task", name };
 
-		if ((hits && (read_list(s, run, "tasks", "task", name, tasks, err) < 0 ||
-			      read_list(s, run, "tasks", "step", name, tasks, err) < 0)) ||
-		    read_list(s, run, "attempts", "task", name, attempts, err) < 0)
+		if ((hits && (read_list(s, &task, tasks, err) < 0 ||
+			      read_list(s, &step, tasks, err) < 0)) ||
+		    read_list(s, &tries, attempts, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -263,20 +263,26 @@ static json_t *run_json(struct writer *w, const char *uuid, const struct attempt
 
 /* Events. */
 
-static void add_event(struct writer *w, const char *type, int64_t at_ns, json_t *run, json_t *job_,
-		      json_t *inputs, json_t *outputs)
+struct event {
+	const char *type;
+	int64_t at_ns;
+	json_t *run, *job, *inputs, *outputs; /* NULL lists: empty */
+};
+
+/* Takes what the event has. */
+static void add_event(struct writer *w, const struct event *e)
 {
 	json_t *o = json_object();
 
-	json_object_set_new(o, "eventTime", json_string(export_time(w->x->arena, at_ns)));
+	json_object_set_new(o, "eventTime", json_string(export_time(w->x->arena, e->at_ns)));
 	json_object_set_new(o, "producer", json_string(EXPORT_PRODUCER));
 	json_object_set_new(o, "schemaURL",
 			    json_string(SPEC "2-0-2/OpenLineage.json#/$defs/RunEvent"));
-	json_object_set_new(o, "eventType", json_string(type));
-	json_object_set_new(o, "run", run);
-	json_object_set_new(o, "job", job_);
-	json_object_set_new(o, "inputs", inputs);
-	json_object_set_new(o, "outputs", outputs);
+	json_object_set_new(o, "eventType", json_string(e->type));
+	json_object_set_new(o, "run", e->run);
+	json_object_set_new(o, "job", e->job);
+	json_object_set_new(o, "inputs", e->inputs ? e->inputs : json_array());
+	json_object_set_new(o, "outputs", e->outputs ? e->outputs : json_array());
 	json_array_append_new(w->events, o);
 }
 
@@ -287,12 +293,17 @@ static void add_attempt(struct writer *w, const struct attempt_record *a)
 		   *name = arena_printf(x->arena, "%s.%s", x->run->pipeline, a->row.task);
 	const char *why = export_problem(x, &a->row);
 
-	add_event(w, "START", a->row.started_ns, run_json(w, uuid, a, NULL), job(w, name, true),
-		  datasets(w, a->inputs, a->n_inputs, false), json_array());
-	add_event(w, why ? "FAIL" : "COMPLETE", export_ended_ns(x, &a->row),
-		  run_json(w, uuid, a, why), job(w, name, true),
-		  datasets(w, a->inputs, a->n_inputs, false),
-		  datasets(w, a->outputs, a->n_outputs, true));
+	add_event(w, &(struct event){ .type = "START",
+				      .at_ns = a->row.started_ns,
+				      .run = run_json(w, uuid, a, NULL),
+				      .job = job(w, name, true),
+				      .inputs = datasets(w, a->inputs, a->n_inputs, false) });
+	add_event(w, &(struct event){ .type = why ? "FAIL" : "COMPLETE",
+				      .at_ns = export_ended_ns(x, &a->row),
+				      .run = run_json(w, uuid, a, why),
+				      .job = job(w, name, true),
+				      .inputs = datasets(w, a->inputs, a->n_inputs, false),
+				      .outputs = datasets(w, a->outputs, a->n_outputs, true) });
 }
 
 /* Attempts run in parallel, so sort by the events' time as text. Events of one instant may keep any
@@ -316,16 +327,18 @@ int export_openlineage(struct export_run *x, const char *job_namespace, json_t *
 
 	if (run->state != RUN_SUCCEEDED)
 		message = run->message ? run->message : run_state_name(run->state);
-	add_event(&w, "START", run->started_ns, run_json(&w, uuid, NULL, NULL),
-		  job(&w, run->pipeline, false), json_array(), json_array());
+	add_event(&w, &(struct event){ .type = "START",
+				       .at_ns = run->started_ns,
+				       .run = run_json(&w, uuid, NULL, NULL),
+				       .job = job(&w, run->pipeline, false) });
 	for (size_t i = 0; i < x->n_attempts; i++)
 		add_attempt(&w, &x->attempts[i]);
-	add_event(&w,
-		  run->state == RUN_SUCCEEDED ? "COMPLETE"
-		  : run->state == RUN_FAILED  ? "FAIL"
-					      : "ABORT",
-		  run->ended_ns, run_json(&w, uuid, NULL, message), job(&w, run->pipeline, false),
-		  json_array(), json_array());
+	add_event(&w, &(struct event){ .type = run->state == RUN_SUCCEEDED ? "COMPLETE"
+					       : run->state == RUN_FAILED  ? "FAIL"
+									   : "ABORT",
+				       .at_ns = run->ended_ns,
+				       .run = run_json(&w, uuid, NULL, message),
+				       .job = job(&w, run->pipeline, false) });
 	n = json_array_size(w.events);
 	v = arena_alloc(x->arena, n * sizeof(json_t *));
 	for (size_t i = 0; i < n; i++)
