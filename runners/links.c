@@ -278,3 +278,13 @@ void links_repair(int dir_fd, int64_t since_ns)
 	assert(dir_fd >= 0);
 	mend_dir(dir_fd, "inputs", since_ns - TICK_NS);
 }
+
+void links_explain(struct err *err)
+{
+	const struct err why = *err;
+
+	err_set(err, why.code,
+		"%s; its inputs are read-only links, beside which nothing new can be made "
+		"(`workspace: copy` gives the step copies of its own)",
+		why.msg);
+}

@@ -30,5 +30,7 @@ int links_rules(const char *store_dir, const char *state_dir, const struct works
  * `since_ns` (wall clock; INT64_MAX: not known) also get a new time, so that no collector takes
  * them for old. */
 void links_repair(int dir_fd, int64_t since_ns);
+/* Adds to the reason why a program failed what links forbade it. */
+void links_explain(struct err *err);
 
 #endif

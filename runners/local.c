@@ -13,13 +13,9 @@
  * nothing.
  *
  * Each program has two variables in its environment: the attempt's marker and the engine's. The
- * engine finds and kills all processes by these, even daemons (process_signal_marked()). The guard
- * is a process of ours that waits for the engine's end. If the engine is killed, its direct
- * children die by PR_SET_PDEATHSIG, and the guard kills their descendants; else it may have much to
- * remove. The guard is forked at the first attempt, before the first worker thread (they come with
- * the jobs): it allocates memory, and after a fork in a process with threads any lock may be held
- * for ever. One thread exists before; it listens for signals (base/os/stop.c) and takes no lock
- * that the guard needs.
+ * engine finds and kills all processes by these, even daemons (process_signal_marked()). If the
+ * engine is killed, the guard does so (guard.c). It is started at the first attempt, before the
+ * first worker thread: they come with the jobs.
  *
  * Attempts don't outlive the engine: adopt() kills what a dead engine left and returns that it is
  * gone. Other files do the rest: workspace.c directories, checkpoint.c checkpoints, redact.c
@@ -33,10 +29,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/os/fs.h"
@@ -44,6 +38,7 @@
 #include "base/os/process/process.h"
 #include "runners/audit.h"
 #include "runners/checkpoint.h"
+#include "runners/guard.h"
 #include "runners/links.h"
 #include "runners/mounts.h"
 #include "runners/redact.h"
@@ -75,8 +70,7 @@ struct local {
 	uint64_t oom_kills;             /* the machine's counter at the last check */
 	enum runner_place place;        /* of large inputs; ASK: not decided yet */
 	enum runner_place strict_place; /* of those of strict attempts, which aren't mounted */
-	pid_t guard;
-	int guard_pipe;
+	struct guard guard;
 	int users; /* the user namespace of attempts with mounts or their own network; -1: none */
 	char node[MACHINE_NAME_BYTES];
 };
@@ -170,40 +164,16 @@ static void free_attempt(struct local_attempt *la)
 	free(la);
 }
 
-/* What a program prints when the mounts stop it. */
-static bool seems_stopped_by_mounts(const char *log_tail)
-{
-	static const char *const signs[] = { "ead-only file system",
-					     "nvalid cross-device link",
-					     "oo large for defined data type",
-					     "ot a directory",
-					     "sudo",
-					     "newuidmap",
-					     "docker",
-					     "podman",
-					     "container" };
-
-	for (size_t i = 0; i < ARRAY_LEN(signs); i++)
-		if (log_tail && strstr(log_tail, signs[i]))
-			return true;
-	return false;
-}
-
-static void say_rule(struct local_attempt *la, const struct err *why)
+/* Adds what its surroundings forbade a program that failed: one that can't write reports
+ * "permission denied", or nothing. */
+static void explain(struct local_attempt *la)
 {
 	if (la->in.did == RUNNER_PLACE_LINKS)
-		err_set(la->err, why->code,
-			"%s; its inputs are read-only links, beside which nothing new can be made "
-			"(`workspace: copy` gives the step copies of its own)",
-			why->msg);
-	else if (la->in.did == RUNNER_PLACE_VIEWS &&
-		 ((la->result.failure == FAILURE_OUTPUT && why->code == ERR_NOT_FOUND) ||
-		  seems_stopped_by_mounts(la->result.log_tail)))
-		err_set(la->err, why->code,
-			"%s; its inputs are mounted: only its own processes see the workspace (no "
-			"container or service), and it can't write to the store%s (`workspace: "
-			"copy` gives the step copies of its own)",
-			why->msg, geteuid() ? " or use sudo" : "");
+		links_explain(la->err);
+	else if (la->in.did == RUNNER_PLACE_VIEWS)
+		mounts_explain(la->result.failure, la->result.log_tail, la->err);
+	if (la->a->local.sandbox && la->process)
+		sandbox_explain(la->a, la->in.refused, la->err);
 }
 
 static void report(struct local_attempt *la)
@@ -216,13 +186,8 @@ static void report(struct local_attempt *la)
 	if (failure == FAILURE_FAILED && (la->end.device_full || la->log_err.code == ERR_NO_SPACE))
 		err_set(la->err, why.code, "%s; no space is left on the device that holds %s",
 			why.msg, l->state_dir);
-	/* A program that can't write reports "permission denied", or nothing. */
-	why = *la->err;
 	if (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT)
-		say_rule(la, &why);
-	if (la->a->local.sandbox && la->process &&
-	    (failure == FAILURE_FAILED || failure == FAILURE_OUTPUT))
-		sandbox_explain(la->a, la->in.refused, la->err);
+		explain(la);
 	if (la->end.cancelled && la->result.failure != FAILURE_NONE) {
 		la->result.failure = FAILURE_CANCELLED;
 		err_set(la->err, ERR_CANCELLED, "stopped on request");
@@ -803,61 +768,6 @@ static void prepared(void *arg)
 				   process_pid(la->process));
 }
 
-/* What the engine tells the guard when it ends. Without that it has died. */
-#define GUARD_REMOVES_TRASH 't'
-
-/* It holds nothing that somebody waits for: a pipe from the command, a mount. */
-static void let_go(void)
-{
-	int null = open("/dev/null", O_RDWR);
-
-	for (int fd = 0; null >= 0 && fd <= 2; fd++)
-		dup2(null, fd);
-	(void)!chdir("/");
-	(void)!nice(10);
-}
-
-static void run_guard(int fd, const char *engine_marker, const char *state_dir)
-{
-	ssize_t n;
-	char c = 0;
-
-	setsid();
-	prctl(PR_SET_NAME, "cairn-guard");
-	for (int s = 1; s < NSIG; s++)
-		/* lint: signal because ignoring needs no handler */
-		signal(s, s == SIGCHLD ? SIG_DFL : SIG_IGN);
-	while ((n = read(fd, &c, 1)) < 0 && errno == EINTR)
-		;
-	if (n == 1 && c == GUARD_REMOVES_TRASH) {
-		let_go();
-		workspace_remove_trash(state_dir);
-	} else {
-		process_signal_marked(engine_marker, SIGKILL);
-	}
-	_exit(0);
-}
-
-/* A failure isn't fatal: PR_SET_PDEATHSIG and the next resume do most of the guard's work. */
-static void start_guard(struct local *l)
-{
-	int fds[2];
-
-	if (l->guard || pipe2(fds, O_CLOEXEC) < 0)
-		return;
-	l->guard = fork();
-	if (l->guard == 0) {
-		if (fds[0] > 3)
-			close_range(3, (unsigned)fds[0] - 1, 0);
-		close_range((unsigned)fds[0] + 1, ~0U, 0);
-		run_guard(fds[0], l->engine_marker, l->state_dir);
-	}
-	close(fds[0]);
-	l->guard_pipe = fds[1];
-	if (l->guard > 0)
-		process_note_child(l->guard); /* so that it isn't taken for a program's leftover */
-}
-
 static int local_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct local *l = local_of(r);
@@ -867,7 +777,7 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 	assert(l->base.events.started && l->base.events.finished);
 	if (*slot)
 		return 0;
-	start_guard(l);
+	guard_start(&l->guard, l->engine_marker, l->state_dir);
 	/* Trying it takes time, which a run without large inputs needn't spend. */
 	if (l->place == RUNNER_PLACE_ASK && l->o.inputs != RUNNER_INPUTS_AUTO)
 		decide_places(l);
@@ -948,15 +858,8 @@ static void local_free(struct runner *r)
 	struct local *l = local_of(r);
 
 	pool_free(l->pool);
-	if (l->guard > 0 && workspace_pool_give_trash(&l->workspaces, l->guard)) {
-		(void)!write(l->guard_pipe, &(char){ GUARD_REMOVES_TRASH }, 1);
-		process_forget_child(l->guard);
-	} else if (l->guard > 0) {
-		kill(l->guard, SIGKILL); /* nothing is left to guard */
-		waitpid(l->guard, NULL, 0);
-		process_forget_child(l->guard);
-	}
-	fd_closep(&l->guard_pipe);
+	guard_end(&l->guard,
+		  l->guard.pid > 0 && workspace_pool_give_trash(&l->workspaces, l->guard.pid));
 	fd_closep(&l->users);
 	workspace_pool_deinit(&l->workspaces);
 	map_free(l->attempts);
@@ -999,7 +902,7 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	machine_name(r->node);
 	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(),
 		 (unsigned long long)process_start_time(getpid()));
-	r->guard_pipe = r->users = -1;
+	r->users = -1;
 	r->place = r->strict_place = RUNNER_PLACE_ASK;
 	if (process_become_subreaper(err) < 0 ||
 	    pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {

@@ -171,3 +171,35 @@ int mounts_check(const char *store_dir, const char *state_dir, struct err *err)
 	fs_remove_tree(dir, NULL);
 	return r;
 }
+
+/* What a program prints when the mounts stop it. */
+static bool seems_stopped(const char *log_tail)
+{
+	static const char *const signs[] = { "ead-only file system",
+					     "nvalid cross-device link",
+					     "oo large for defined data type",
+					     "ot a directory",
+					     "sudo",
+					     "newuidmap",
+					     "docker",
+					     "podman",
+					     "container" };
+
+	for (size_t i = 0; i < ARRAY_LEN(signs); i++)
+		if (log_tail && strstr(log_tail, signs[i]))
+			return true;
+	return false;
+}
+
+void mounts_explain(enum failure_class failure, const char *log_tail, struct err *err)
+{
+	const struct err why = *err;
+
+	if ((failure != FAILURE_OUTPUT || why.code != ERR_NOT_FOUND) && !seems_stopped(log_tail))
+		return;
+	err_set(err, why.code,
+		"%s; its inputs are mounted: only its own processes see the workspace (no "
+		"container or service), and it can't write to the store%s (`workspace: copy` "
+		"gives the step copies of its own)",
+		why.msg, geteuid() ? " or use sudo" : "");
+}

@@ -32,5 +32,8 @@ int mounts_make(const char *store_dir, struct workspace *w, struct runner_view *
 		struct mounts **ret, struct err *err);
 const struct namespace_mounts *mounts_plan(const struct mounts *m);
 void mounts_free(struct mounts *m); /* gives back the views; NULL is fine */
+/* Adds to the reason why a program failed (`failure`, the end of its log or NULL) what the mounts
+ * forbade it, if they may be the cause. */
+void mounts_explain(enum failure_class failure, const char *log_tail, struct err *err);
 
 #endif
