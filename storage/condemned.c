@@ -1,7 +1,11 @@
-/* storage/condemned.c — see condemned.h.
+/* storage/condemned.c — the bytes of a list of condemned objects (condemned.h).
  *
  * A list is in memory in its file format, sorted by kind and digest: 49 MB for a million entries.
- * Stores list shard by shard, so it is enough to sort each shard when it ends. */
+ * Stores list shard by shard, so it is enough to sort each shard when it ends.
+ *
+ * A list that was read is data from outside: condemned_list_check() refuses another format, and
+ * sorts what isn't sorted. No files: the owner reads and writes the list.
+ */
 #include "storage/condemned.h"
 #include <assert.h>
 #include <string.h>

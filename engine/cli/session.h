@@ -1,5 +1,9 @@
-/* engine/cli/session.h — the session of `run`, `resume`, `plan` and `why`: project, database,
- * store, stat cache, loop, runner. */
+/* engine/cli/session.h — what `run`, `resume`, `plan` and `why` work with: project, database,
+ * store, stat cache, loop, runner.
+ *
+ * One session a command, on its thread. It owns what session_open() made for it, and lends what is
+ * the cli's.
+ */
 #ifndef CAIRN_CLI_SESSION_H
 #define CAIRN_CLI_SESSION_H
 

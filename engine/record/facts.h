@@ -1,5 +1,10 @@
 /* engine/record/facts.h — facts about runs, attempts and tasks, and their JSON forms for commands
- * and the HTTP API. */
+ * and the HTTP API.
+ *
+ * JSON values are new and the caller's. Strings live in the arena that is passed, or where the rows
+ * have them. Names may hold any bytes, which JSON can't: all text goes through facts_text().
+ * Functions with a handle or a store read it, on the threads that may use it; the others are pure.
+ */
 #ifndef CAIRN_RECORD_FACTS_H
 #define CAIRN_RECORD_FACTS_H
 

@@ -1,5 +1,12 @@
-/* storage/remote/tier.h — a local directory in front of a bucket, as one store: the functions
- * beyond store.h that `cairn store` needs. */
+/* storage/remote/tier.h — a local directory in front of a bucket, as one store.
+ *
+ * A tier has all functions of store.h. Here are those that only a tier has: `cairn store` pushes,
+ * pulls, verifies and repairs; a run keeps a journal of records that the bucket must get even if
+ * the run dies, and asks whether the bucket failed.
+ *
+ * Any thread; errors as in store.h and remote.h. Of another store, tier_remote() and tier_local()
+ * are NULL, nothing is unsent and nothing failed, and moving content is ERR_USAGE.
+ */
 #ifndef CAIRN_STORAGE_REMOTE_TIER_H
 #define CAIRN_STORAGE_REMOTE_TIER_H
 

@@ -1,5 +1,10 @@
-/* engine/base/net/http_internal.h — shared by the http files: libcurl's functions, a client, one
- * transfer. */
+/* engine/base/net/http_internal.h — shared by the files of the HTTP client: libcurl's functions
+ * (http_curl.c), one transfer (http_transfer.c), the event sources of a client's thread
+ * (http_events.c), texts (http_text.c). http.c has the client, its thread and the batches.
+ *
+ * A transfer belongs to its client's thread from http_transfer_setup() to http_transfer_end(). Only
+ * pieces for a sink, and http_events_wake(), cross threads.
+ */
 #ifndef CAIRN_BASE_NET_HTTP_INTERNAL_H
 #define CAIRN_BASE_NET_HTTP_INTERNAL_H
 

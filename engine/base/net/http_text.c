@@ -1,5 +1,12 @@
 /* engine/base/net/http_text.c — the text of requests and answers: escapes, headers, dates,
- * redirects, and whether a request is worth another try. libcurl parses dates and URLs.
+ * redirects, and whether a request is worth another try.
+ *
+ * Headers are kept as they came, "Name: value\r\n" each, and looked up in place (find_value()): few
+ * are ever asked for. Of several with one name the last counts. They are hostile input; values are
+ * cut at their line. libcurl parses dates and URLs; a date that is later than any server's clock
+ * counts as none.
+ *
+ * Pure, but for http_ca_file(), which looks for files; any thread.
  */
 #include "base/net/http.h"
 

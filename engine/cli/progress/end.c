@@ -1,5 +1,9 @@
 /* engine/cli/progress/end.c — the end of a run, in a few lines: its state, what was done and what
- * was saved, the run hash, and what to type next. Text only: no state of the run is decided here.
+ * was saved, the run hash, and what to type next.
+ *
+ * Text only, from what progress.c has counted: no state of the run is decided here. The command to
+ * type next depends on the end: `resume` for a run that can go on, `logs` for one that failed.
+ * Names go through text_add_printable(). The loop's thread.
  */
 #include <string.h>
 #include "base/text/text.h"

@@ -1,6 +1,11 @@
 /* engine/serve/api/table.c — every path of the API, with its parameters and answers.
  *
- * Requests are checked against this table (api.c), and OpenAPI is made from it (openapi.c). */
+ * Requests are checked against this table (api.c), and OpenAPI is made from it (openapi.c), so what
+ * the description promises is what is checked. Only constants.
+ *
+ * Who may ask a path follows from its flags, and api_role() refuses what says nothing: a path that
+ * isn't a GET needs one of API_CHANGES, API_ADMIN, API_SIGNED, API_OPEN, API_ASKS.
+ */
 #include "serve/internal.h"
 
 /* clang-format off */

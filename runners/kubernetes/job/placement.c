@@ -1,5 +1,16 @@
 /* runners/kubernetes/job/placement.c — where pods run: joins the settings of cairn.yaml and the
  * step, and makes labels, annotations, selectors, tolerations and affinity from them.
+ *
+ * kube_placement_join() lays the step's settings over cairn.yaml's. A value replaces one, with
+ * three exceptions: maps and lists that say more together are joined (`joined_maps`,
+ * `joined_lists`), and of pod templates each is kept, to be laid over the others in their order
+ * (template.c).
+ *
+ * kube_place() then adds ours: the processor of the image, tolerations by which a lost node is
+ * given up sooner, what the cloud's pools want (cloud.c), and a preference for nodes that hold the
+ * inputs. Labels and annotations by which we find our objects can't be set by anybody else.
+ *
+ * Everything is pure; any thread.
  */
 #include "runners/kubernetes/job/internal.h"
 
