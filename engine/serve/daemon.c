@@ -5,9 +5,8 @@
  * copies counters for other threads, looks for pipeline files and starts runs that are due. Signals
  * drain and end it. close_all() frees in the reverse order, also after a failed start.
  *
- * Pipeline files are searched again every LOOK_BEATS ticks. An entry of `found` is "PROJECT:PATH".
- * A `-` before it means that the last search missed the file; when the next one misses it too, its
- * schedules are dropped.
+ * Pipeline files are searched again every LOOK_BEATS ticks. The schedules of a file are dropped
+ * when two searches in a row miss it: a missing file may be half of an editor's rename.
  *
  * Invariants: an error at the start ends the daemon; a later one is logged, and the rest goes on.
  * `phase` only grows. Signals are blocked before the first thread starts. HTTP ends before anything
@@ -41,19 +40,22 @@
 
 /* Pipelines. */
 
-struct found {
-	VEC(char *) v;
-};
-
-static bool is_in(char *const *v, size_t n, const char *s)
+static bool has_file(const found_files *list, const struct found_file *f)
 {
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(v[i], s))
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i].project == f->project && str_eq(list->v[i].path, f->path))
 			return true;
 	return false;
 }
 
-static void look_in(struct daemon *d, size_t project, struct found *f)
+static void free_files(found_files *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		free(list->v[i].path);
+	VEC_FREE(list);
+}
+
+static void look_in(struct daemon *d, size_t project, found_files *now)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct project *p = d->projects[project];
@@ -64,85 +66,63 @@ static void look_in(struct daemon *d, size_t project, struct found *f)
 
 	whole = project_discover(p->root, true, arena, &paths, &n, &err) == 0;
 	for (size_t i = 0; i < n; i++)
-		VEC_PUSH(&f->v, xasprintf("%zu:%s", project, paths[i]));
+		VEC_PUSH(now, ((struct found_file){ project, xstrdup(paths[i]), false }));
 	/* Some files couldn't be read: their entries stay as they were. */
 	for (size_t i = 0; !whole && i < d->found.n; i++) {
-		const char *entry = d->found.v[i] + (d->found.v[i][0] == '-');
+		const struct found_file *f = &d->found.v[i];
 
-		if (strtoul(entry, NULL, 10) == project && !is_in(f->v.v, f->v.n, entry))
-			VEC_PUSH(&f->v, xstrdup(d->found.v[i]));
+		if (f->project == project && !has_file(now, f))
+			VEC_PUSH(now,
+				 ((struct found_file){ project, xstrdup(f->path), f->missed }));
 	}
 	if (!whole && !p->unread)
 		event_err("pipelines-unread", p->root, &err);
 	p->unread = !whole;
 }
 
-static struct scheduler_project *scheduled_of(struct daemon *d, const char *entry,
-					      const char **ret_path)
+static void take_new(struct daemon *d, const found_files *now)
 {
-	size_t project = strtoul(entry, NULL, 10);
-
-	*ret_path = strchr(entry, ':') + 1;
-	return d->projects[project]->scheduled;
-}
-
-static void take_found(struct daemon *d, const struct found *f)
-{
-	for (size_t i = 0; i < f->v.n; i++) {
-		const char *entry = f->v.v[i], *path;
-		_cleanup_(freep) char *missed = xasprintf("-%s", entry);
-		struct scheduler_project *p;
+	for (size_t i = 0; i < now->n; i++) {
+		const struct found_file *f = &now->v[i];
 		struct err err = { 0 };
 
-		if (entry[0] == '-' || is_in(d->found.v, d->found.n, entry) ||
-		    is_in(d->found.v, d->found.n, missed))
-			continue;
-		p = scheduled_of(d, entry, &path);
-		if (scheduler_add_pipeline(p, path, &err) < 0)
-			event_err("pipeline-failed", path, &err);
+		if (!has_file(&d->found, f) &&
+		    scheduler_add_pipeline(d->projects[f->project]->scheduled, f->path, &err) < 0)
+			event_err("pipeline-failed", f->path, &err);
 	}
 }
 
-/* A missing file may be half of an editor's rename: it is dropped when two searches miss it. */
-static void drop_gone(struct daemon *d, struct found *f)
+static void drop_gone(struct daemon *d, found_files *now)
 {
-	const char *path;
-
 	for (size_t i = 0; i < d->found.n; i++) {
-		bool missed = d->found.v[i][0] == '-';
-		const char *entry = d->found.v[i] + missed;
+		const struct found_file *f = &d->found.v[i];
 
-		if (is_in(f->v.v, f->v.n, entry) || is_in(f->v.v, f->v.n, d->found.v[i]))
+		if (has_file(now, f))
 			continue;
-		if (missed) {
-			struct scheduler_project *p = scheduled_of(d, entry, &path);
-
-			scheduler_drop_pipeline(p, path);
-			event(EVENT_INFO, "pipeline-gone", "{s:s}", "path", path);
+		if (f->missed) {
+			scheduler_drop_pipeline(d->projects[f->project]->scheduled, f->path);
+			event(EVENT_INFO, "pipeline-gone", "{s:s}", "path", f->path);
 		} else {
-			VEC_PUSH(&f->v, xasprintf("-%s", entry));
+			VEC_PUSH(now, ((struct found_file){ f->project, xstrdup(f->path), true }));
 		}
 	}
 }
 
 static void daemon_find_pipelines(struct daemon *d)
 {
-	struct found f = { 0 };
+	found_files now = { 0 };
 
 	for (size_t i = 0; i < d->n_projects; i++) {
 		for (size_t k = 0; k < d->o->n_pipelines; k++)
-			VEC_PUSH(&f.v, xasprintf("%zu:%s", i, d->o->pipelines[k]));
-		if (d->o->n_pipelines)
-			continue;
-		look_in(d, i, &f);
+			VEC_PUSH(&now,
+				 ((struct found_file){ i, xstrdup(d->o->pipelines[k]), false }));
+		if (d->o->n_pipelines == 0)
+			look_in(d, i, &now);
 	}
-	take_found(d, &f);
-	drop_gone(d, &f);
-	for (size_t i = 0; i < d->found.n; i++)
-		free(d->found.v[i]);
-	free(d->found.v);
-	d->found.v = f.v.v;
-	d->found.n = f.v.n;
+	take_new(d, &now);
+	drop_gone(d, &now);
+	free_files(&d->found);
+	d->found = now;
 }
 
 /* Projects. */
@@ -461,9 +441,7 @@ static void close_all(struct daemon *d)
 	for (size_t i = 0; i < d->n_projects; i++)
 		project_free(d->projects[i]);
 	free(d->projects);
-	for (size_t i = 0; i < d->found.n; i++)
-		free(d->found.v[i]);
-	free(d->found.v);
+	free_files(&d->found);
 	sdnotify_deinit(&d->systemd);
 	str_deinit(&d->sums.text);
 	pthread_mutex_destroy(&d->lock);

@@ -3,6 +3,7 @@
 #define CAIRN_SERVE_INTERNAL_H
 
 #include <stdatomic.h>
+#include "base/mem.h"
 #include "base/time/clock.h"
 
 #include "runners/kubernetes/api/lease.h"
@@ -63,11 +64,13 @@ struct daemon_drain {
 	unsigned signals; /* how many have asked the daemon to end */
 };
 
-/* Pipeline files, "N:path", that the scheduler knows. */
-struct daemon_found {
-	char **v;
-	size_t n;
+/* A pipeline file that the scheduler knows. */
+struct found_file {
+	size_t project; /* index in daemon.projects */
+	char *path;     /* relative to the project's root */
+	bool missed;    /* the last search didn't find it */
 };
+typedef VEC(struct found_file) found_files;
 
 /* The lease's state, as last reported. */
 struct leader {
@@ -102,7 +105,7 @@ struct daemon {
 	int64_t started_wall_ns;
 	struct daemon_tick tick;
 	struct daemon_drain drain;
-	struct daemon_found found;
+	found_files found;
 	struct listener listeners[DAEMON_LISTEN_MAX + SDNOTIFY_LISTEN_MAX];
 	pthread_mutex_t lock; /* protects the fields below */
 	struct daemon_seen seen;
