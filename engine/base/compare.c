@@ -43,3 +43,8 @@ bool compare_numbers(enum compare_op op, double a, double b)
 {
 	return isunordered(a, b) ? op == COMPARE_NE : compare_order(op, a < b ? -1 : a > b);
 }
+
+bool compare_same(double a, double b)
+{
+	return a == b || (isnan(a) && isnan(b));
+}

@@ -21,5 +21,7 @@ size_t compare_parse(const char *text, enum compare_op *ret);
 /* order: left side compared with right side: < 0, 0, > 0. */
 bool compare_order(enum compare_op op, int order);
 bool compare_numbers(enum compare_op op, double a, double b); /* with NaN only != is true */
+/* Whether two records of a number say the same: two NaNs do. */
+bool compare_same(double a, double b);
 
 #endif

@@ -14,7 +14,7 @@
  * Threads: one. What it doesn't do: find causes (run/view/cause.c); read bytes of content. Contents
  * are compared by their ids.
  */
-#include <math.h>
+#include "base/compare.h"
 #include "base/map.h"
 #include "cli/render/facts.h"
 #include "cli/render/table.h"
@@ -171,12 +171,6 @@ static pair_list metrics_of(const struct facts_task *a, const struct facts_task 
 	return v;
 }
 
-/* Two NaNs are the same. */
-static bool same_value(double a, double b)
-{
-	return a == b || (isnan(a) && isnan(b));
-}
-
 static void diff_task(struct diff *d, const char *task, const struct facts_task *a,
 		      const struct facts_task *b)
 {
@@ -201,7 +195,7 @@ static void diff_task(struct diff *d, const char *task, const struct facts_task 
 		row(d, "metric", arena_printf(d->cli->arena, "%s %s", task, p->name),
 		    ma ? arena_printf(d->cli->arena, "%.10g", ma->value) : NULL,
 		    mb ? arena_printf(d->cli->arena, "%.10g", mb->value) : NULL);
-		if (!d->all && ma && mb && same_value(ma->value, mb->value))
+		if (!d->all && ma && mb && compare_same(ma->value, mb->value))
 			continue;
 		json_array_append_new(d->metrics,
 				      json_pack("{s:o, s:o, s:o, s:o}", "task",

@@ -19,6 +19,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include "base/compare.h"
 #include "base/os/fs.h"
 #include "base/os/process/process.h"
 #include "run/internal.h"
@@ -77,7 +78,7 @@ static void compare_metrics(struct report *rp, const struct step *s, const struc
 			m->verdict = COMPARE_EXTRA;
 		else if (!m->has)
 			m->verdict = COMPARE_MISSING;
-		else if (m->was == m->is || (isnan(m->was) && isnan(m->is)))
+		else if (compare_same(m->was, m->is))
 			m->verdict = COMPARE_IDENTICAL;
 		else
 			m->verdict = fabs(m->is - m->was) <= m->tolerance ? COMPARE_TOLERATED

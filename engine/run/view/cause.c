@@ -22,7 +22,7 @@
  */
 #include "run/view/cause.h"
 #include <assert.h>
-#include <math.h>
+#include "base/compare.h"
 #include "base/text/text.h"
 #include "model/expr/value.h"
 #include "plan/key/difference.h"
@@ -485,13 +485,11 @@ static bool has_output(const struct facts_task *t, const struct named_content *o
 	return false;
 }
 
-/* Two NaNs are the same. */
 static bool has_metric(const struct facts_task *t, const struct metric_value *m)
 {
 	for (size_t i = 0; t && i < t->n_metrics; i++)
 		if (str_eq(t->metrics[i].name, m->name))
-			return t->metrics[i].value == m->value ||
-			       (isnan(t->metrics[i].value) && isnan(m->value));
+			return compare_same(t->metrics[i].value, m->value);
 	return false;
 }
 

@@ -45,9 +45,16 @@ static void test_all(void **state)
 	}
 }
 
+static void test_same(void **state)
+{
+	assert_true(compare_same(0.1, 0.1) && compare_same(NAN, NAN) && compare_same(-0.0, 0.0));
+	assert_false(compare_same(0.1, 0.2) || compare_same(NAN, 1) || compare_same(1, NAN));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_all) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_all),
+					    cmocka_unit_test(test_same) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
