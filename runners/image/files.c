@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "base/net/http.h"
 #include "base/os/fs.h"
+#include "base/text/text.h"
 #include "runners/image/elf.h"
 #include "runners/image/layout.h"
 
@@ -217,12 +218,7 @@ static bool is_zone(const char *name)
 {
 	static const char *const others[] = { "right", "posix", "posixrules", "localtime" };
 
-	if (*name == '.')
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		if (strcmp(name, others[i]) == 0)
-			return false;
-	return true;
+	return *name != '.' && !text_is_one_of(name, others, ARRAY_LEN(others));
 }
 
 static int add_zones(struct builder *b, const char *dir, const char *target, unsigned depth,

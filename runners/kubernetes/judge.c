@@ -70,16 +70,9 @@ static void end_as(struct kube_verdict *v, enum failure_class class)
 	v->class = class;
 }
 
-static bool one_of(const char *word, const char *const *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(word, list[i]))
-			return true;
-	return false;
-}
-#define ONE_OF(word, ...)                                  \
-	one_of(word, (const char *const[]){ __VA_ARGS__ }, \
-	       ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })))
+#define ONE_OF(word, ...)                                          \
+	text_is_one_of(word, (const char *const[]){ __VA_ARGS__ }, \
+		       ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })))
 
 /* The API's message, or another text. */
 static const char *or_else(const char *message, const char *other)

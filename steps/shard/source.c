@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
+#include "base/text/text.h"
 #include "steps/shard/internal.h"
 
 enum source {
@@ -67,10 +68,7 @@ static enum source kind_by_name(const char *path)
 	if (idx && idx[3] >= '1' && idx[3] <= '8' && idx[4] == '-' &&
 	    (str_has_suffix(base, "byte") || str_has_suffix(base, "byte.gz")))
 		return SOURCE_IDX;
-	for (size_t i = 0; i < ARRAY_LEN(facts); i++)
-		if (strcmp(base, facts[i]) == 0)
-			return SOURCE_FACTS;
-	return SOURCE_FILES;
+	return text_is_one_of(base, facts, ARRAY_LEN(facts)) ? SOURCE_FACTS : SOURCE_FILES;
 }
 
 /* A directory has the kind that all its files have. IDX files are unmistakable, whatever else is

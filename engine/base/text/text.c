@@ -128,6 +128,14 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb, uns
 	return rows[na % 3][nb];
 }
 
+bool text_is_one_of(const char *word, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (word && strcmp(word, words[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool differs_in_case_only(const char *a, const char *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

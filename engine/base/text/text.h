@@ -19,6 +19,8 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
 /* Adds " (did you mean `x`?)" for the nearest candidate, if any. For the end of a message. */
 void text_add_suggestion(struct str *out, const char *word, const char *const *candidates,
 			 size_t n);
+/* Whether `word` (NULL: it isn't) is one of these. */
+bool text_is_one_of(const char *word, const char *const *words, size_t n);
 /* The first `max` of the names: "a, b, …". */
 void text_add_names(struct str *out, const char *const *names, size_t n, size_t max);
 

@@ -65,22 +65,13 @@ static void fail_at(struct builder *b, int line, int col, const char *fmt, ...)
 
 /* Scalars. */
 
-static bool one_of(const char *s, const char *const *words, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(s, words[i]) == 0)
-			return true;
-	return false;
-}
-
 static bool yaml11_bool(const char *s)
 {
 	static const char *const words[] = { "yes", "Yes", "YES", "no",  "No",  "NO",
 					     "on",  "On",  "ON",  "off", "Off", "OFF" };
 
-	return strchr("yYnNoO", *s) &&
-	       one_of(s, words, ARRAY_LEN(words)); /* called for every plain scalar, so check the
-						      first letter first */
+	/* Called for every plain scalar, so the first letter is checked first. */
+	return strchr("yYnNoO", *s) && text_is_one_of(s, words, ARRAY_LEN(words));
 }
 
 /* YAML 1.2.2, 10.3.2: [-+]?[0-9]+ | 0o[0-7]+ | 0x[0-9a-fA-F]+ */
@@ -102,10 +93,10 @@ static bool is_core_float(const char *s)
 											  ".NAN" };
 	size_t before, after = 0;
 
-	if (one_of(s, nan, ARRAY_LEN(nan)))
+	if (text_is_one_of(s, nan, ARRAY_LEN(nan)))
 		return true;
 	s += *s == '-' || *s == '+';
-	if (one_of(s, special, ARRAY_LEN(special)))
+	if (text_is_one_of(s, special, ARRAY_LEN(special)))
 		return true;
 	before = strspn(s, "0123456789");
 	s += before;
@@ -132,9 +123,9 @@ enum yaml_type yaml_scalar_type(const struct yaml_node *n)
 	assert(n->kind == YAML_KIND_SCALAR);
 	if (n->style != YAML_STYLE_PLAIN)
 		return YAML_TYPE_STRING;
-	if (one_of(n->text, nulls, ARRAY_LEN(nulls)))
+	if (text_is_one_of(n->text, nulls, ARRAY_LEN(nulls)))
 		return YAML_TYPE_NULL;
-	if (one_of(n->text, bools, ARRAY_LEN(bools)))
+	if (text_is_one_of(n->text, bools, ARRAY_LEN(bools)))
 		return YAML_TYPE_BOOL;
 	if (is_core_int(n->text))
 		return YAML_TYPE_INT;

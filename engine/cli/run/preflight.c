@@ -264,12 +264,8 @@ static bool is_interpreter(const char *word)
 						"julia", "node", "perl", "ruby" };
 	const char *digits = str_has_prefix(word, "python") ? word + strlen("python") : NULL;
 
-	if (digits && strspn(digits, "0123456789.") == strlen(digits))
-		return true;
-	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
-		if (str_eq(word, programs[i]))
-			return true;
-	return false;
+	return (digits && strspn(digits, "0123456789.") == strlen(digits)) ||
+	       text_is_one_of(word, programs, ARRAY_LEN(programs));
 }
 
 /* What the step finds in its workspace besides its code. */

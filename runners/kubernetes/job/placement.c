@@ -20,14 +20,6 @@ static const char *const joined_maps[] = { "labels", "annotations", "node_select
 					   "volumes" };
 static const char *const joined_lists[] = { "tolerations", "env_from", "image_pull_secrets" };
 
-static bool is_one_of(const char *key, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(key, names[i]) == 0)
-			return true;
-	return false;
-}
-
 static void overlay(json_t *into, const char *key, json_t *v)
 {
 	json_t *have = json_object_get(into, key);
@@ -37,10 +29,10 @@ static void overlay(json_t *into, const char *key, json_t *v)
 			json_object_set_new(into, "pod_templates", have = json_array());
 		json_array_append(have, v);
 	} else if (have && json_is_object(have) && json_is_object(v) &&
-		   is_one_of(key, joined_maps, ARRAY_LEN(joined_maps))) {
+		   text_is_one_of(key, joined_maps, ARRAY_LEN(joined_maps))) {
 		json_object_update(have, v);
 	} else if (have && json_is_array(have) && json_is_array(v) &&
-		   is_one_of(key, joined_lists, ARRAY_LEN(joined_lists))) {
+		   text_is_one_of(key, joined_lists, ARRAY_LEN(joined_lists))) {
 		json_array_add_new(have, v);
 	} else {
 		json_object_set(into, key, v);
