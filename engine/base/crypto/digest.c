@@ -11,6 +11,8 @@
 
 #define OPENSSL_SUPPRESS_DEPRECATED 1
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 #include "base/mem.h"
 
@@ -51,6 +53,14 @@ void digest_bytes(const void *bytes, size_t n, struct digest *ret)
 	SHA256_Init(&ctx);
 	SHA256_Update(&ctx, bytes, n);
 	SHA256_Final(ret->b, &ctx);
+}
+
+void digest_hmac(const void *key, size_t key_n, const void *bytes, size_t n, struct digest *ret)
+{
+	unsigned len = 0;
+
+	if (!HMAC(EVP_sha256(), key, (int)key_n, bytes, n, ret->b, &len) || len != DIGEST_BYTES)
+		mem_die(0); /* libcrypto without SHA-256 or memory */
 }
 
 struct digester {

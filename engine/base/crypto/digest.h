@@ -77,6 +77,8 @@ static inline bool content_same_bytes(const struct content_id *a, const struct c
 void digest_bytes(const void *bytes, size_t n, struct digest *ret);
 /* Tells whether it does: whether the cpu has them, and libcrypto knows. */
 bool digest_is_by_cpu(void);
+/* HMAC-SHA256 (RFC 2104). */
+void digest_hmac(const void *key, size_t key_n, const void *bytes, size_t n, struct digest *ret);
 
 /* Streaming SHA-256. `new` never fails; `final` may be called once, then the object is reset for
  * another use. */

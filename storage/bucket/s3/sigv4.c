@@ -10,8 +10,6 @@
 
 #include <assert.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
 #include "base/mem.h"
 #include "base/net/http.h"
@@ -218,30 +216,21 @@ static void sigv4_string_to_sign(const struct sigv4_request *r, struct str *out)
 	str_deinit(&canonical);
 }
 
-static void hmac(const void *key, size_t key_n, const void *bytes, size_t n,
-		 uint8_t out[DIGEST_BYTES])
-{
-	unsigned len = DIGEST_BYTES;
-
-	if (!HMAC(EVP_sha256(), key, (int)key_n, bytes, n, out, &len) || len != DIGEST_BYTES)
-		mem_die(0); /* libcrypto without SHA-256 or memory */
-}
-
 static void add_signature(const struct sigv4_request *r, struct str *out)
 {
 	struct str s = { 0 };
 	char date[SIGV4_DATE_BYTES];
-	uint8_t k[DIGEST_BYTES], k2[DIGEST_BYTES];
+	struct digest k, k2;
 	char *first = xasprintf("AWS4%s", r->secret);
 
 	sigv4_date(r->time_ns, date);
 	sigv4_string_to_sign(r, &s);
-	hmac(first, strlen(first), date, DAY_LEN, k);
-	hmac(k, sizeof(k), r->region, strlen(r->region), k2);
-	hmac(k2, sizeof(k2), r->service, strlen(r->service), k);
-	hmac(k, sizeof(k), "aws4_request", 12, k2);
-	hmac(k2, sizeof(k2), s.s, s.len, k);
-	sigv4_add_hex(out, k, sizeof(k));
+	digest_hmac(first, strlen(first), date, DAY_LEN, &k);
+	digest_hmac(k.b, DIGEST_BYTES, r->region, strlen(r->region), &k2);
+	digest_hmac(k2.b, DIGEST_BYTES, r->service, strlen(r->service), &k);
+	digest_hmac(k.b, DIGEST_BYTES, "aws4_request", strlen("aws4_request"), &k2);
+	digest_hmac(k2.b, DIGEST_BYTES, s.s, s.len, &k);
+	sigv4_add_hex(out, k.b, DIGEST_BYTES);
 	OPENSSL_cleanse(first, strlen(first));
 	free(first);
 	str_deinit(&s);

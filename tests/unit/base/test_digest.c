@@ -119,12 +119,39 @@ static void test_content_id_eq(void **state)
 	assert_false(content_id_eq(&a, &b));
 }
 
+/* RFC 4231, test cases 1, 2 and 6: a key that is longer than a block. */
+static void test_hmac(void **state)
+{
+	static const struct {
+		char byte; /* of the key, n times; 0: the key is a text */
+		size_t n;
+		const char *key, *text, *hex;
+	} cases[] = {
+		{ 0x0b, 20, NULL, "Hi There",
+		  "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7" },
+		{ 0, 4, "Jefe", "what do ya want for nothing?",
+		  "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843" },
+		{ (char)0xaa, 131, NULL, "Test Using Larger Than Block-Size Key - Hash Key First",
+		  "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char key[200], hex[DIGEST_HEX_MAX];
+		struct digest d;
+
+		memset(key, cases[i].byte, cases[i].n);
+		digest_hmac(cases[i].key ? cases[i].key : key, cases[i].n, cases[i].text,
+			    strlen(cases[i].text), &d);
+		assert_string_equal(digest_hex(&d, hex), cases[i].hex);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_vectors), cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_parse),   cmocka_unit_test(test_content_id_eq),
-		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_kinds),   cmocka_unit_test(test_hmac),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
