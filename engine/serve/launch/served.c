@@ -7,8 +7,8 @@
  * full).
  *
  * Invariants: a run is in the list once, and has at most one launch. While its engine lives
- * (is_alive()), it is never started again. `useless` counts engines that ended before the run
- * began. The count is on record, and at USELESS_MAX the run ends as failed.
+ * (is_alive()), it is never started again. `unbegun` counts engines that ended before the run
+ * began. The count is on record, and at UNBEGUN_MAX the run ends as failed.
  *
  * Threads: the loop's. Not here: receiving a run over HTTP (api/handover.c), processes
  * (launch.c).
@@ -21,7 +21,7 @@
 #define PAUSE_MIN_NS (5 * NS_PER_S)
 #define PAUSE_MAX_NS (600 * NS_PER_S)
 /* After so many engines that couldn't begin, the run itself is wrong. */
-#define USELESS_MAX 8
+#define UNBEGUN_MAX 8
 
 struct served {
 	struct daemon *d;
@@ -29,7 +29,7 @@ struct served {
 	char *run;
 	struct launch *launch; /* NULL: waits for `due_ns` and for room */
 	int64_t due_ns;        /* monotonic */
-	unsigned tries, useless;
+	unsigned tries, unbegun;
 	struct served *next;
 };
 
@@ -64,7 +64,7 @@ static bool add(struct daemon *d, struct project *p, const char *run, unsigned u
 			      .run = xstrdup(run),
 			      .due_ns = daemon_mono_ns(d),
 			      .tries = unbegun,
-			      .useless = unbegun };
+			      .unbegun = unbegun };
 	return true;
 }
 
@@ -87,9 +87,9 @@ static void report_wait(struct served *s, const char *problem, int64_t pause_ns)
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err err = { 0 };
 
-	if (s->useless) {
+	if (s->unbegun) {
 		str_addf(&text, "it could not begin, try %u of %d, the next one in %lld s: %s",
-			 s->useless, USELESS_MAX, (long long)(pause_ns / NS_PER_S),
+			 s->unbegun, UNBEGUN_MAX, (long long)(pause_ns / NS_PER_S),
 			 problem ? problem : "its engine ends before the run begins");
 		event(EVENT_WARNING, "run-not-begun", "{s:s, s:s, s:o}", "project",
 		      s->project->name, "run", s->run, "message", json_name(text.s, text.len));
@@ -97,7 +97,7 @@ static void report_wait(struct served *s, const char *problem, int64_t pause_ns)
 		str_addf(&text, "%s; the next try in %lld s", problem ? problem : "its engine died",
 			 (long long)(pause_ns / NS_PER_S));
 	}
-	if (served_run_wait(s->project->db, s->run, s->useless, text.s, &err) < 0)
+	if (served_run_wait(s->project->db, s->run, s->unbegun, text.s, &err) < 0)
 		event_err("run-waits", s->run, &err);
 }
 
@@ -125,8 +125,8 @@ static void on_end(void *arg, const struct launch_end *end)
 		forget(s);
 		return;
 	}
-	s->useless = end->run || end->signo ? 0 : s->useless + 1;
-	if (s->useless >= USELESS_MAX) {
+	s->unbegun = end->run || end->signo ? 0 : s->unbegun + 1;
+	if (s->unbegun >= UNBEGUN_MAX) {
 		give_up(s, end->problem ? end->problem : "its engine ends before the run begins");
 		return;
 	}
