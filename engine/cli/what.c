@@ -240,7 +240,7 @@ static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, 
 		struct err e = { 0 };
 
 		slashed[dot - what] = '/';
-		if (facts_find_output(tasks, n, slashed, &t, &o, &e) == 0) {
+		if (named_find_output(tasks, n, slashed, &t, &o, &e) == 0) {
 			take_output(s, t, o);
 			return 1;
 		}
@@ -281,8 +281,8 @@ static int by_output_name(struct search *s, const struct facts_task *tasks, size
 static bool find_of_step(struct search *s, const struct facts_task *tasks, size_t n,
 			 const char *what)
 {
-	struct facts_output *v = arena_alloc(s->cli->arena, (n + 1) * sizeof(*v));
-	size_t of, found = facts_find_outputs(tasks, n, what, v, &of);
+	struct named_output *v = arena_alloc(s->cli->arena, (n + 1) * sizeof(*v));
+	size_t of, found = named_find_outputs(tasks, n, what, v, &of);
 
 	if (!found || of < 2)
 		return false;
@@ -302,7 +302,7 @@ static int find_output(struct search *s, const struct facts_task *tasks, size_t 
 
 	if (s->allowed & WHAT_STEP && find_of_step(s, tasks, n, what))
 		return 1;
-	if (facts_find_output(tasks, n, what, &t, &o, &e) == 0) {
+	if (named_find_output(tasks, n, what, &t, &o, &e) == 0) {
 		take_output(s, t, o);
 		return 1;
 	}
@@ -335,7 +335,7 @@ static int in_run(struct search *s, const char *what, struct err *err)
 		s->ret->name = s->ret->run.id;
 		return (s->allowed & WHAT_RUN) != 0;
 	}
-	if (facts_tasks(s->cli, s->db, &s->ret->run, &tasks, &n, err) < 0)
+	if (named_run_tasks(s->cli, s->db, &s->ret->run, &tasks, &n, err) < 0)
 		return -1;
 	if (s->part == PART_METRIC && !(s->allowed & WHAT_METRIC))
 		return 0;

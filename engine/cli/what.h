@@ -18,7 +18,7 @@
 #ifndef CAIRN_CLI_WHAT_H
 #define CAIRN_CLI_WHAT_H
 
-#include "cli/render/facts.h"
+#include "cli/named.h"
 
 /* WHAT_STEP: an output of each task of a step that has several; where it isn't allowed, the user
  * is asked to name the task. */
@@ -39,7 +39,7 @@ struct what {
 	const struct facts_task *task;
 	struct content_id id;             /* WHAT_CONTENT; WHAT_FILE: of its bytes */
 	const char *name;                 /* what a copy would be called: "model", "train.log" */
-	const struct facts_output *parts; /* WHAT_STEP: of each task that has the output */
+	const struct named_output *parts; /* WHAT_STEP: of each task that has the output */
 	size_t n_parts, n_tasks;          /* n_tasks: of the step */
 	const char *metric;               /* WHAT_METRIC: flattened name */
 	double value;

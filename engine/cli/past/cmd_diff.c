@@ -16,7 +16,7 @@
  */
 #include "base/compare.h"
 #include "base/map.h"
-#include "cli/render/facts.h"
+#include "cli/named.h"
 #include "cli/render/table.h"
 #include "cli/what.h"
 #include "record/run_query.h"
@@ -49,7 +49,7 @@ static int load_side(struct cli *cli, struct db *db, struct side *s, struct err 
 		s->params = json_object();
 	if (record_run_inputs(db, s->is.run.rowid, cli->arena, &s->is.pins, &s->is.n_pins, err) < 0)
 		return -1;
-	return facts_tasks(cli, db, &s->is.run, &s->is.tasks, &s->is.n_tasks, err);
+	return named_run_tasks(cli, db, &s->is.run, &s->is.tasks, &s->is.n_tasks, err);
 }
 
 static void row(struct diff *d, const char *what, const char *name, const char *a, const char *b)

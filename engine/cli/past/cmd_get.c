@@ -104,7 +104,7 @@ static int put_in_place(const char *temp, const char *path, bool replace, struct
 }
 
 /* The output as the pipeline of the run declares it; NULL when that isn't known any more. */
-static const struct step_output *declared(const struct pipeline *p, const struct facts_output *o)
+static const struct step_output *declared(const struct pipeline *p, const struct named_output *o)
 {
 	const struct step *s = p ? pipeline_find_step(p, o->task->step) : NULL;
 
@@ -115,7 +115,7 @@ static const struct step_output *declared(const struct pipeline *p, const struct
 }
 
 /* "fold=0.csv": what the label has behind the step's name, in brackets. */
-static void entry_name(const struct pipeline *p, const struct facts_output *o, struct str *out)
+static void entry_name(const struct pipeline *p, const struct named_output *o, struct str *out)
 {
 	const struct step_output *decl = declared(p, o);
 	size_t step = strlen(o->task->step), n = strlen(o->task->task);

@@ -22,8 +22,8 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
+#include "cli/named.h"
 #include "cli/past/past.h"
-#include "cli/render/facts.h"
 #include "cli/serve/server.h"
 #include "cli/what.h"
 #include "run/run.h"
@@ -223,7 +223,7 @@ static int choose(struct logs *l, const struct cli_args *args, struct arena *are
 	size_t n, n_tasks = 0;
 
 	if (l->run.results.kind && args->n_operands && !l->options.attempt &&
-	    facts_tasks(l->cli, l->db, &l->run, &tasks, &n_tasks, err) < 0)
+	    named_run_tasks(l->cli, l->db, &l->run, &tasks, &n_tasks, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n_tasks; i++)
 		if (tasks[i].state == RESULT_SUCCEEDED)
@@ -295,7 +295,7 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 	if (server_unused(args, &err) < 0 || logs_options(args, &l.options, &err) < 0 ||
 	    cli_config(cli, &l.config, &err) < 0 || cli_db(cli, DB_READ, &l.db, &err) < 0 ||
 	    cli_store(cli, false, &l.store, &err) < 0 ||
-	    facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0)
+	    named_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0)
 		return cli_fail(cli, &err);
 	r = choose(&l, args, cli->arena, &logs, &err);
 	wait = r == 0 && l.options.follow && !l.options.attempt && goes_on(&l.run) &&

@@ -25,8 +25,8 @@
 #include "base/map.h"
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "cli/named.h"
 #include "cli/past/series.h"
-#include "cli/render/facts.h"
 #include "cli/render/page.h"
 #include "cli/render/table.h"
 #include "record/run_query.h"
@@ -169,7 +169,7 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
 
 	/* A run whose table is gone from the store has nothing to show. That is an error only for a
 	 * run that was named. */
-	if (facts_tasks(m->cli, db, run, &tasks, &n, err) < 0) {
+	if (named_run_tasks(m->cli, db, run, &tasks, &n, err) < 0) {
 		bool gone = err->code == ERR_NOT_FOUND || err->code == ERR_CORRUPT;
 
 		json_decref(params);

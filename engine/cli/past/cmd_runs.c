@@ -12,10 +12,11 @@
  */
 #include "base/text/text.h"
 #include "base/time/clock.h"
+#include "cli/cli.h"
 #include "cli/past/past.h"
-#include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/serve/server.h"
+#include "record/facts.h"
 #include "record/rows/tags.h"
 #include "record/run_query.h"
 

@@ -11,8 +11,8 @@
  * Invariant: data from a server may be hostile; cli_member() makes its text printable.
  */
 #include "base/text/text.h"
+#include "cli/named.h"
 #include "cli/past/past.h"
-#include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/serve/server.h"
 #include "run/handover/served.h"
@@ -197,7 +197,7 @@ static int read_status(struct cli *cli, const struct cli_args *args, json_t **re
 	size_t n;
 
 	if (server_unused(args, err) < 0 || cli_db(cli, DB_READ, &db, err) < 0 ||
-	    facts_find_run(cli, db, cli_operand(args, 0), &run, err) < 0 ||
+	    named_run(cli, db, cli_operand(args, 0), &run, err) < 0 ||
 	    record_run_attempts(db, run.rowid, cli->arena, &attempts, &n, err) < 0 ||
 	    facts_exports(db, &run, cli->arena, &exports, err) < 0)
 		return -1;

@@ -7,7 +7,8 @@
 #ifndef CAIRN_CLI_PAST_SERIES_H
 #define CAIRN_CLI_PAST_SERIES_H
 
-#include "cli/render/facts.h"
+#include "cli/cli.h"
+#include "record/facts.h"
 #include "run/view/series.h"
 
 /* TensorBoard. */

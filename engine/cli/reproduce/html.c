@@ -8,10 +8,11 @@
 #include <string.h>
 #include "base/os/fs.h"
 #include "base/text/text.h"
+#include "cli/cli.h"
 #include "cli/graph/graph.h"
-#include "cli/render/facts.h"
 #include "cli/render/page.h"
 #include "cli/reproduce/reproduction.h"
+#include "record/facts.h"
 
 static void add_span(struct str *out, enum cli_style style_, const char *s)
 {

@@ -1,5 +1,6 @@
-#include "cli/render/facts.h"
+#include "cli/cli.h"
 #include "cli/reproduce/reproduction.h"
+#include "record/facts.h"
 
 static json_t *number(bool there, double v)
 {

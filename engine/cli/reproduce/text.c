@@ -10,9 +10,10 @@
  */
 #include "base/text/text.h"
 #include <assert.h>
-#include "cli/render/facts.h"
+#include "cli/cli.h"
 #include "cli/render/table.h"
 #include "cli/reproduce/reproduction.h"
+#include "record/facts.h"
 
 /* Words. */
 

@@ -1,8 +1,9 @@
 /* `cairn approve`: the answer to a step that waits for a person. The run's engine finds it in the
  * database by itself. */
 #include "base/time/clock.h"
-#include "cli/render/facts.h"
+#include "cli/cli.h"
 #include "cli/serve/server.h"
+#include "record/facts.h"
 #include "record/rows/approvals.h"
 
 int cmd_approve(struct cli *cli, const struct cli_args *args)

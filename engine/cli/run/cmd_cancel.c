@@ -1,6 +1,7 @@
 /* `cairn cancel`. */
-#include "cli/render/facts.h"
+#include "cli/cli.h"
 #include "cli/serve/server.h"
+#include "record/facts.h"
 #include "run/cancel.h"
 #include "run/reproduce/reproduce.h"
 

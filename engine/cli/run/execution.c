@@ -2,7 +2,8 @@
 #include <string.h>
 #include "base/map.h"
 #include "base/text/text.h"
-#include "cli/render/facts.h"
+#include "cli/cli.h"
+#include "record/facts.h"
 #include "run/task/secret.h"
 
 int execution_open(struct execution *e, struct cli *cli, struct err *err)

@@ -10,9 +10,10 @@
  * the others, but makes the exit code CLI_INVALID.
  */
 #include "base/text/text.h"
-#include "cli/render/facts.h"
+#include "cli/cli.h"
 #include "cli/render/table.h"
 #include "cli/serve/schedules.h"
+#include "record/facts.h"
 #include "record/rows/notices.h"
 
 /* List. */

@@ -18,9 +18,10 @@
  */
 #include <string.h>
 #include "base/text/text.h"
-#include "cli/render/facts.h"
+#include "cli/cli.h"
 #include "cli/run/execution.h"
 #include "cli/serve/schedules.h"
+#include "record/facts.h"
 #include "serve/notify/occurrence.h"
 
 /* Commits a write transaction, or rolls it back. */

@@ -11,9 +11,10 @@
  * cli_print_log() for logs.
  */
 #include <string.h>
+#include "cli/cli.h"
 #include "cli/past/past.h"
-#include "cli/render/facts.h"
 #include "cli/serve/server.h"
+#include "record/facts.h"
 
 /* Enough for a million tasks with a few tries each. A server that never ends its list must not fill
  * our memory. */

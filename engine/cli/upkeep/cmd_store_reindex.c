@@ -1,6 +1,7 @@
 /* `cairn store reindex`: rebuilds the database from the store. */
 #include "base/os/fs.h"
-#include "cli/render/facts.h"
+#include "cli/cli.h"
+#include "record/facts.h"
 #include "record/manifest/reindex.h"
 
 static void on_progress(void *arg, uint64_t done, uint64_t total)

@@ -10,7 +10,8 @@
  *
  * The exit code is 1 when an object that should have been moved is missing.
  */
-#include "cli/render/facts.h"
+#include "cli/cli.h"
+#include "record/facts.h"
 #include "record/manifest/manifest.h"
 #include "storage/remote/tier.h"
 

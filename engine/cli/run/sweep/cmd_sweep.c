@@ -30,8 +30,8 @@
 #include "base/os/process/process.h"
 #include "base/os/stop.h"
 #include "base/text/text.h"
+#include "cli/named.h"
 #include "cli/past/series.h"
-#include "cli/render/facts.h"
 #include "cli/run/sweep/sweep.h"
 #include "cli/session.h"
 #include "record/run_query.h"
@@ -233,7 +233,7 @@ static const char *objective_of(struct sweep *w, const struct run_row *run, doub
 	double sum = 0;
 	size_t n, found = 0;
 
-	if (facts_tasks(w->cli, w->db, run, &tasks, &n, &err) < 0)
+	if (named_run_tasks(w->cli, w->db, run, &tasks, &n, &err) < 0)
 		return arena_strdup(w->cli->arena, err.msg);
 	for (size_t i = 0; i < n; i++) {
 		bool failed = tasks[i].state == RESULT_FAILED || tasks[i].state == RESULT_BLOCKED;
@@ -279,7 +279,7 @@ static void read_curve(struct trial *t)
 	struct err err = { 0 };
 	size_t n;
 
-	if (facts_tasks(w->cli, w->db, &t->run, &tasks, &n, &err) < 0 ||
+	if (named_run_tasks(w->cli, w->db, &t->run, &tasks, &n, &err) < 0 ||
 	    cli_store(w->cli, false, &store, &err) < 0)
 		return;
 	for (size_t i = 0; i < n; i++)

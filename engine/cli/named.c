@@ -1,13 +1,13 @@
-#include "cli/render/facts.h"
+#include "cli/named.h"
 
-int facts_find_run(struct cli *cli, struct db *db, const char *what, struct run_row *ret,
-		   struct err *err)
+int named_run(struct cli *cli, struct db *db, const char *what, struct run_row *ret,
+	      struct err *err)
 {
 	return record_find_run(db, what ? what : "last", cli->arena, ret, err);
 }
 
-int facts_tasks(struct cli *cli, struct db *db, const struct run_row *run, struct facts_task **ret,
-		size_t *ret_n, struct err *err)
+int named_run_tasks(struct cli *cli, struct db *db, const struct run_row *run,
+		    struct facts_task **ret, size_t *ret_n, struct err *err)
 {
 	struct store *s = NULL;
 
@@ -35,7 +35,7 @@ static bool names_task(const struct facts_task *t, const char *what, size_t n)
 	       (strlen(t->step) == n && memcmp(t->step, what, n) == 0);
 }
 
-int facts_find_output(const struct facts_task *tasks, size_t n, const char *what,
+int named_find_output(const struct facts_task *tasks, size_t n, const char *what,
 		      const struct facts_task **ret_task, const struct named_content **ret,
 		      struct err *err)
 {
@@ -71,8 +71,8 @@ int facts_find_output(const struct facts_task *tasks, size_t n, const char *what
 	return err_set(err, ERR_NOT_FOUND, "the run has no output `%s` (write TASK/OUTPUT)", what);
 }
 
-size_t facts_find_outputs(const struct facts_task *tasks, size_t n, const char *what,
-			  struct facts_output *ret, size_t *ret_of)
+size_t named_find_outputs(const struct facts_task *tasks, size_t n, const char *what,
+			  struct named_output *ret, size_t *ret_of)
 {
 	const char *slash = strrchr(what, '/');
 	size_t found = 0;
@@ -88,7 +88,7 @@ size_t facts_find_outputs(const struct facts_task *tasks, size_t n, const char *
 		++*ret_of;
 		o = output_named(&tasks[i], alone ? NULL : slash + 1);
 		if (o && o->id.kind != CONTENT_NONE)
-			ret[found++] = (struct facts_output){ &tasks[i], o };
+			ret[found++] = (struct named_output){ &tasks[i], o };
 	}
 	return found;
 }
