@@ -79,15 +79,16 @@ enum input_origin {
 struct input_decl {
 	const char *name;
 	enum input_origin origin;
-	const char *uri; /* for INPUT_PATH: relative to the project root, normalised, never outside
-			    of it */
-	const char *pin; /* INPUT_VOLUME, whose `uri` is as in storage/origin/reference.h: what
-			    stands for the content in keys. Else NULL */
+	/* For INPUT_PATH: relative to the project root, normalised, never outside of it. */
+	const char *uri;
+	/* INPUT_VOLUME, whose `uri` is as in storage/origin/reference.h: what stands for the
+	 * content in keys. Else NULL. */
+	const char *pin;
 	enum input_mode mode;
 	struct {
-		const char *endpoint, *region,
-			*profile; /* NULL: not given. Without all three and `anonymous`:
-				     cairn.yaml's store_options */
+		/* NULL: not given. Without all three and `anonymous`: cairn.yaml's
+		 * store_options. */
+		const char *endpoint, *region, *profile;
 		bool anonymous;
 	} access;
 	bool must_be_dir; /* written with a trailing slash, which `uri` lacks */
@@ -115,8 +116,9 @@ struct step_output {
 	const char *name;
 	const char *path; /* relative, normalised, without the trailing slash */
 	bool is_dir;
-	bool temp; /* no record of a run keeps its content: gc frees it, and it is made again when a
-		      task needs it */
+	/* No record of a run keeps its content: gc frees it, and it is made again when a task needs
+	 * it. */
+	bool temp;
 	/* Exported to: s3://, gs://, a path in the project, or an absolute one (file://); or
 	 * NULL. */
 	const struct expr_template *export;
@@ -139,8 +141,8 @@ struct matrix_axis {
 	const char *name;
 	const struct value *values; /* literal values (scalars, no two with equal text), or NULL */
 	size_t n_values;
-	const struct expr_template
-		*list; /* else an expression that gives a list; only params in it */
+	/* Else an expression that gives a list; only params in it. */
+	const struct expr_template *list;
 };
 /* One entry of matrix.include / matrix.exclude: axis index → value; axes not named have type
  * VALUE_NULL. */
@@ -149,8 +151,9 @@ struct matrix_rule {
 };
 
 struct each_decl {
-	struct ref from;            /* REF_PIPELINE_INPUT or REF_STEP_OUTPUT: members of a tree; or
-				       REF_PARAM, REF_STEP_VALUE: a list */
+	/* REF_PIPELINE_INPUT or REF_STEP_OUTPUT: members of a tree; or REF_PARAM, REF_STEP_VALUE: a
+	 * list. */
+	struct ref from;
 	const char *glob;           /* for trees: "*.tar"; never NULL there */
 	const struct value *values; /* a literal list instead of a reference, or NULL */
 	size_t n_values;
@@ -173,8 +176,9 @@ static inline bool each_is_known(const struct each_decl *e)
  * only. */
 #define REPEAT_MAX 10000
 struct step_repeat {
-	const struct expr *until; /* judged after each round; in it, metrics and values of this
-				     step are those of that round */
+	/* Judged after each round; in it, metrics and values of this step are those of that round.
+	 */
+	const struct expr *until;
 	uint32_t max; /* when it doesn't hold after so many rounds, the last one fails */
 	struct pos pos;
 };
@@ -216,15 +220,15 @@ static inline uint32_t resources_cpu_milli(const struct resources_decl *r)
 
 struct concurrency_decl {
 	const struct expr_template *group; /* or NULL: none */
-	uint32_t max; /* running at once in the group, over all runs of the project on this machine
-		       */
+	/* Running at once in the group, over all runs of the project on this machine. */
+	uint32_t max;
 };
 
 struct distributed_decl {
 	const char *framework; /* torch, tensorflow, jax, mpi, horovod, ps; NULL: not distributed */
 	uint32_t nodes, procs_per_node;
-	uint32_t min_nodes; /* elastic: from so many to `nodes`, as they come and go; torch only.
-			       0: exactly `nodes` */
+	/* elastic: from so many to `nodes`, as they come and go; torch only. 0: exactly `nodes`. */
+	uint32_t min_nodes;
 	uint32_t servers; /* parameter servers in addition to the workers; ps and tensorflow only */
 };
 /* On one machine no node comes or goes: an elastic step has its minimum there. */
@@ -235,10 +239,10 @@ static inline uint32_t distributed_nodes_here(const struct distributed_decl *d)
 
 /* One dependency of a step on another, all references folded into one. */
 struct step_dep {
-	uint32_t step;                    /* the step needed */
-	bool data, metrics, order, state; /* why: outputs and values, metrics, `needs`,
-					     `steps.X.state` */
-	bool values;                      /* planning reads what it wrote to its `values` file */
+	uint32_t step; /* the step needed */
+	/* why: outputs and values, metrics, `needs`, `steps.X.state`. */
+	bool data, metrics, order, state;
+	bool values; /* planning reads what it wrote to its `values` file */
 	/* Matrix axes with the same name in both steps: tasks are matched by their values, and the
 	 * needed step's other axes are gathered. Pairs of axis indices (mine, theirs). With none
 	 * shared, a task needs all of its tasks. */
@@ -260,14 +264,13 @@ struct with_node {
 
 /* What is executed. */
 struct step_program {
-	const struct expr_template *run;  /* command for the shell; NULL for a built-in that wraps
-					     none (train wraps one) */
+	/* Command for the shell; NULL for a built-in that wraps none (train wraps one). */
+	const struct expr_template *run;
 	const struct shell_place *places; /* of the expressions in `run`, in order */
 	const char *shell;                /* "sh" (default) or "bash" */
 	const char *builtin;              /* "shard", "train", "ray", …; or NULL */
 	const struct with_node *with;
-	const char
-		*step_file; /* the step file of this step, relative to the project root; or NULL */
+	const char *step_file; /* of this step, relative to the project root; or NULL */
 	const struct step_local *locals;
 	size_t n_locals;
 };
@@ -287,12 +290,13 @@ struct step_reads {
 	/* Defaults merged in, sorted by name. `params` is one of them. */
 	const struct named_template *env;
 	size_t n_env;
-	const char *const *code; /* paths relative to the project root, normalised; the planner adds
-				    files named in `run`, and what scripts import */
+	/* Paths relative to the project root, normalised; the planner adds files named in `run`,
+	 * and what scripts import. */
+	const char *const *code;
 	size_t n_code;
 	bool no_imports; /* the planner doesn't add what scripts import */
-	const char *const
-		*env_files; /* in the same form: lock files of the environment that it runs in */
+	/* In the same form: lock files of the environment that it runs in. */
+	const char *const *env_files;
 	size_t n_env_files;
 	const char *environment; /* lock file of the environment that is made for it; or NULL */
 	const char *const *secrets;
@@ -310,9 +314,9 @@ struct step_tasks {
 		const struct matrix_rule *include, *exclude;
 		size_t n_include, n_exclude;
 	} matrix;
-	const struct each_decl *each;     /* or NULL; never together with a matrix */
-	const struct step_repeat *repeat; /* or NULL; never together with `each`. In each
-					     combination of a matrix for itself */
+	const struct each_decl *each; /* or NULL; never together with a matrix */
+	/* Or NULL; never together with `each`. In each combination of a matrix for itself. */
+	const struct step_repeat *repeat;
 };
 
 /* Parts of the key that are no inputs. */
@@ -388,8 +392,8 @@ struct step {
 	bool finally;   /* from `finally`: begins when all of `steps` have ended */
 	bool cache;
 	struct pos pos;
-	const char *root; /* what its code, lock files and scripts lie in (model/external.h); NULL:
-			     the project */
+	/* What its code, lock files and scripts lie in (model/external.h); NULL: the project. */
+	const char *root;
 	const char *description;
 	struct step_program program;
 	const struct step_approve *approve; /* instead of a program; NULL: none */
@@ -441,9 +445,8 @@ bool step_has_ranks(const struct step *s);
 /* Which notices of a schedule, or of runs without one, go where. engine/serve/notify sends them. */
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_EMAIL };
 enum notify_event {
-	NOTIFY_FAILURE =
-		1
-		<< 0, /* a run failed, after its last retry; or the schedule itself has a problem */
+	/* A run failed, after its last retry; or the schedule itself has a problem. */
+	NOTIFY_FAILURE = 1 << 0,
 	NOTIFY_RECOVERY = 1 << 1, /* the first success after a failure or a missed run */
 	NOTIFY_MISSED = 1 << 2,   /* `alert_after` went by without a success */
 	NOTIFY_SUCCESS = 1 << 3,
@@ -468,10 +471,10 @@ struct notify_decl {
 	unsigned on; /* NOTIFY_* bits; never 0 */
 	const struct notify_metric *metrics;
 	size_t n_metrics;
-	const char *command;   /* for the shell */
-	const char *url;       /* webhook: http(s)://; email: smtp(s)://[user@]host[:port] */
-	const char *secret;    /* name of the secret that signs the webhook, or of the mail server's
-				  password; or NULL */
+	const char *command; /* for the shell */
+	const char *url;     /* webhook: http(s)://; email: smtp(s)://[user@]host[:port] */
+	/* Name of the secret that signs the webhook, or of the mail server's password; or NULL. */
+	const char *secret;
 	const char *const *to; /* email */
 	size_t n_to;
 	const char *from; /* email */
@@ -494,20 +497,22 @@ struct schedule_decl {
 	struct event_decl on;
 	const char *timezone, *overlap, *catch_up, *dst;
 	int64_t catch_up_window_ns;
-	int64_t jitter_ns; /* a firing starts up to this much later; the delay of one nominal time
-			      is always the same */
+	/* A firing starts up to this much later; the delay of one nominal time is always the same.
+	 */
+	int64_t jitter_ns;
 	int64_t start_ns, end_ns;  /* nominal times are in [start, end); 0: no bound */
 	const uint32_t *on_change; /* indices into pipeline->inputs */
 	size_t n_on_change;
 	int64_t poll_ns;                    /* how often on_change inputs are checked */
 	uint32_t retry_max;                 /* further runs for a firing whose run failed */
 	int64_t retry_min_ns, retry_max_ns; /* backoff: doubles from min to max */
-	int64_t alert_after_ns; /* send NOTIFY_MISSED when no run succeeds within this time after a
-				   nominal time; 0: never */
+	/* Send NOTIFY_MISSED when no run succeeds within this time after a nominal time; 0: never.
+	 */
+	int64_t alert_after_ns;
 	const struct notify_decl *notify;
 	size_t n_notify;
-	const struct named_template
-		*params; /* values (already of the param's type), or text that uses schedule.* */
+	/* Values (already of the param's type), or text that uses schedule.* */
+	const struct named_template *params;
 	size_t n_params;
 	struct pos pos;
 };
@@ -523,8 +528,8 @@ enum sweep_search { SWEEP_GRID, SWEEP_RANDOM, SWEEP_SOBOL, SWEEP_TPE, SWEEP_HALV
 
 struct sweep_param {
 	uint32_t param; /* index into pipeline->params */
-	const struct value
-		*values; /* a list, each of the param's type; NULL: a range of an int or a float */
+	/* A list, each of the param's type; NULL: a range of an int or a float. */
+	const struct value *values;
 	size_t n_values;
 	double min, max; /* included */
 	bool log;        /* uniform in the logarithm */
@@ -566,19 +571,20 @@ static inline bool sweep_has_rungs(const struct sweep_decl *d)
 /* The values of `schedule.*` in a run. Times are text in UTC, ISO 8601. */
 struct schedule_times {
 	const char *name;
-	const char *time;                          /* the nominal time */
-	const char *interval_start, *interval_end; /* the data interval: from the nominal time
-						      before this one to this one */
+	const char *time; /* the nominal time */
+	/* The data interval: from the nominal time before this one to this one. */
+	const char *interval_start, *interval_end;
 	/* What fired it, of a schedule with `on`: the id of a run, or of a delivery; or NULL. */
 	const char *run, *delivery;
 };
 
 struct pipeline {
 	const char *name, *description;
-	const char *path;         /* as the user named it */
-	struct digest digest;     /* of the file's bytes and of those that it uses */
-	const char *const *files; /* relative to the project root, normalised: the pipeline's own,
-				     then step files and pipelines that it uses */
+	const char *path;     /* as the user named it */
+	struct digest digest; /* of the file's bytes and of those that it uses */
+	/* Relative to the project root, normalised: the pipeline's own, then step files and
+	 * pipelines that it uses. */
+	const char *const *files;
 	size_t n_files;
 	/* Its own params, and behind them n_given ones of the pipelines that its steps use: nobody
 	 * sets those by name, their values are made from the own ones (params_give()). A REF_PARAM
@@ -663,8 +669,8 @@ const struct step *pipeline_find_steps(const struct pipeline *p, const char *nam
 /* Param values of one run: defaults, then each override in order. `-P params.yaml` first, then `-p
  * name=value`. */
 struct param_override {
-	const char *name, *text; /* as typed; a file's scalars have both, so that `1.10` stays
-				    `1.10` for a string */
+	/* As typed; a file's scalars have both, so that `1.10` stays `1.10` for a string. */
+	const char *name, *text;
 	const struct value *value;
 	const char *where; /* "-p" or "params.yaml:3:1", for the error */
 };

@@ -60,8 +60,9 @@ struct use {
 	struct doc *doc;
 	const char *prefix; /* of its steps' names in the model: "", "sub/", "sub/inner/" */
 	unsigned depth;
-	struct build *by; /* the step that uses it, in the parent; NULL for the pipeline itself. Its
-			     step isn't in the model */
+	/* The step that uses it, in the parent; NULL for the pipeline itself. Its step isn't in the
+	 * model. */
+	struct build *by;
 	struct use_names names;
 	size_t first_param, n_params; /* its params in loader.params */
 	struct step defaults;

@@ -56,14 +56,14 @@ struct plan_variant {
 
 /* What the tasks of a step differ by. */
 struct plan_fan {
-	struct plan_variant *variants;    /* newest first; NULL: the step has no settings that are
-					     expressions */
+	/* Newest first; NULL: the step has no settings that are expressions. */
+	struct plan_variant *variants;
 	struct plan_variant **variant_of; /* by task; NULL: none, or not known yet */
 	struct {
 		const struct value *v;
 		size_t n, cap;
-		struct value *grown; /* `v` plus values that only included combinations have; NULL:
-					none */
+		/* `v` plus values that only included combinations have; NULL: none. */
+		struct value *grown;
 	} * axes;
 	uint32_t *axis_index;    /* n_tasks × n_axes: which value each task has */
 	struct plan_item *items; /* of `each`, one a task */
@@ -97,8 +97,8 @@ struct plan_step {
 	struct plan_fan *fan; /* plan.no_fan, which stays empty, for a step of one task */
 	struct plan_task *tasks;
 	uint32_t n_tasks, n_ended;
-	uint32_t n_loops;  /* of its tasks, so many are first rounds, and stand first; all without
-			      `repeat` */
+	/* Of its tasks, so many are first rounds, and stand first; all without `repeat`. */
+	uint32_t n_loops;
 	uint32_t n_fanned; /* so many tasks will be made of its values or items */
 	uint32_t rank;     /* place in topological order */
 	bool fanned;       /* its values or items are known: plan_fan_out() */
@@ -364,8 +364,8 @@ bool lookup_order_outputs(struct plan *p, const struct step *s, const struct nam
 /* past/replay.c */
 void replay_new(struct plan *p);
 void replay_free(struct plan *p);
-void replay_items(struct plan *p, struct plan_step *s); /* the members that `each` ranged over, by
-							   the names of the tasks on record */
+/* The members that `each` ranged over, by the names of the tasks on record. */
+void replay_items(struct plan *p, struct plan_step *s);
 bool replay_goes(const struct plan *p); /* all ended as recorded: they are executed now */
 bool replay_has(struct plan *p, const struct plan_task *t); /* whether it is on record */
 int replay_resolve(struct plan *p, struct err *err);

@@ -69,8 +69,8 @@ struct plan_task {
 	bool cancelled; /* BLOCKED because it was stopped on request */
 	bool absent;    /* the hit's content is gone from the store; no task has needed it so far */
 	bool revived;   /* a task needs the absent content: this one is made again */
-	bool reported; /* its dependents know that it has ended; a revived one told them when it was
-		      a hit */
+	/* Its dependents know that it has ended; a revived one told them when it was a hit. */
+	bool reported;
 	bool from_store;    /* the hit came from the store's record, not the database */
 	uint32_t last_wait; /* plan's own: the last task that waits for its content */
 	struct task *task;  /* what the run knows of it (run/task.h); NULL: the run never took it */
@@ -120,8 +120,8 @@ struct plan_pin {
 /* Turns names of images into digests, where the programs of `run` steps run in containers. */
 struct plan_image_wanted {
 	const char *name;
-	const char *const *pull_secrets; /* of the steps that name it, besides those of cairn.yaml;
-					    NULL-terminated */
+	/* Of the steps that name it, besides those of cairn.yaml; NULL-terminated. */
+	const char *const *pull_secrets;
 };
 struct plan_images {
 	/* Sets *ret_refs for n different names: "registry/name@sha256:…" in `arena`. Called once a
@@ -141,13 +141,13 @@ struct plan_context {
 	struct store *store;
 	struct db *db;
 	struct statcache *cache;
-	const char *steps_program;  /* path of the built-in steps' program where tasks run; NULL:
-				       found on PATH */
-	const char *launch_program; /* path of the launcher of ranks, where that is a separate
-				       program; NULL: steps_program */
-	const struct plan_images *images; /* NULL: commands run on this machine, and declared tools
-					     are keyed instead of images */
-	const struct plan_pin *pins;      /* of a resumed run, else NULL */
+	/* Path of the built-in steps' program where tasks run; NULL: found on PATH. */
+	const char *steps_program;
+	/* Path of the launcher of ranks, where that is a separate program; NULL: steps_program. */
+	const char *launch_program;
+	/* NULL: commands run on this machine, and declared tools are keyed instead of images. */
+	const struct plan_images *images;
+	const struct plan_pin *pins; /* of a resumed run, else NULL */
 	size_t n_pins;
 	/* Where the value of `run.id` stands once the run is on record; NULL: no run. */
 	const char *const *run_id;
@@ -234,8 +234,8 @@ int plan_prove_ended(struct plan *p, struct err *err);
 const char *plan_gate_message(
 	const struct plan *p); /* which recorded result fails its gate, and how; NULL: none */
 size_t plan_n_ready(const struct plan *p);
-bool plan_unresolved(const struct plan *p); /* whether tasks or steps have become resolvable since
-					       the last plan_resolve() */
+/* Whether tasks or steps have become resolvable since the last plan_resolve(). */
+bool plan_unresolved(const struct plan *p);
 
 /* Looking into a plan. */
 
@@ -270,8 +270,8 @@ const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
 struct step_sandbox plan_step_sandbox(const struct plan *p, size_t step);
 /* The step as the task has it: with the values of settings that are expressions. */
 const struct step *plan_task_step(const struct plan *p, const struct plan_task *t);
-const char *plan_task_image(const struct plan *p, const struct plan_task *t); /* as in
-										 task_command */
+/* As in task_command. */
+const char *plan_task_image(const struct plan *p, const struct plan_task *t);
 /* Of all its tasks, and its name as the pipeline has it; NULL when there is none, or when they
  * differ. */
 const char *plan_step_image(const struct plan *p, size_t step, const char **ret_name);

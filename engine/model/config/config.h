@@ -88,8 +88,8 @@
 /* How the cluster is reached; NULL, 0: not given. */
 struct config_cluster_access {
 	const char *context, *namespace_, *kubeconfig; /* kubeconfig is an absolute path */
-	bool kubeconfig_is_projects; /* it lies in the project: the user didn't choose what it says
-				      */
+	/* It lies in the project: the user didn't choose what it says. */
+	bool kubeconfig_is_projects;
 	uint32_t requests_per_second, requests_burst;
 };
 
@@ -137,10 +137,10 @@ struct config_kubernetes {
 };
 
 struct config_store {
-	const char *uri;      /* absolute path of a directory, or an s3://, gs:// URI. Default
-				 <state_dir>/store */
-	const char *local;    /* absolute path of the directory in front of a shared store:
-				 <state_dir>/store */
+	/* Absolute path of a directory, or an s3://, gs:// URI. Default <state_dir>/store. */
+	const char *uri;
+	/* Absolute path of the directory in front of a shared store: <state_dir>/store. */
+	const char *local;
 	const char *cache;    /* "read-write" (default), "read-only" or "off" */
 	uint64_t cache_bytes; /* 0: any number */
 	struct config_store_options options;
@@ -185,10 +185,10 @@ struct config {
 	const char *uses_dir;     /* <state_dir>/uses: what steps use from elsewhere */
 	struct config_store store;
 	const char *const *ignore; /* NULL-terminated, never NULL: as content_put_options has it */
-	uint64_t reference_above;  /* bytes of an input by URI above which it is referenced, not
-				      copied. Default 1 GiB */
-	const char *runner;        /* "local" (default) or "kubernetes"; see `clusters`, too */
-	const char *workspace;     /* "auto" (default), "mount", "link" or "copy" */
+	/* Bytes of an input by URI above which it is referenced, not copied. Default 1 GiB. */
+	uint64_t reference_above;
+	const char *runner;    /* "local" (default) or "kubernetes"; see `clusters`, too */
+	const char *workspace; /* "auto" (default), "mount", "link" or "copy" */
 	struct step_sandbox sandbox;
 	bool audit; /* the first execution of each step reports undeclared reads */
 	struct config_kubernetes kubernetes; /* of the chosen cluster */

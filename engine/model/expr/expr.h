@@ -28,30 +28,32 @@
 
 #include "model/expr/value.h"
 
+/* What is written, and which fields of struct ref say what it means. */
 enum ref_kind {
-	REF_PARAM,  /* params.NAME             index: into pipeline->params */
-	REF_LOCAL,  /* params.NAME in a step file   index: into step->locals */
-	REF_INPUT,  /* inputs.NAME in a command: the path of the step's own input    index: into
-		       step->inputs */
-	REF_OUTPUT, /* outputs.NAME in a command: the path of the step's own output  index: into
-		       step->outputs */
-	REF_PIPELINE_INPUT, /* inputs.NAME in a step's inputs or each                      index:
-			       into pipeline->inputs */
-	REF_STEP_OUTPUT,    /* steps.S.outputs.NAME    step, index: into that step's outputs */
-	REF_STEP_METRIC, /* steps.S.metrics.NAME    step, name (dots allowed: metrics.val.loss) */
-	REF_STEP_VALUE, /* steps.S.values.NAME     step, index: into that step's outputs, name (dots
-			   and list indices allowed: values.best.0.lr) */
-	REF_STEP_STATE, /* steps.S.state, in `if` and in `finally`    step */
-	REF_MATRIX,     /* matrix.AXIS             index: into step->axes */
+	REF_PARAM, /* params.NAME. index: into pipeline->params */
+	REF_LOCAL, /* params.NAME in a step file. index: into step->program.locals */
+	/* inputs.NAME, outputs.NAME in a command: the paths of the step's own ones. index: into
+	 * step->inputs, step->outputs. */
+	REF_INPUT,
+	REF_OUTPUT,
+	/* inputs.NAME in a step's inputs or each. index: into pipeline->inputs. */
+	REF_PIPELINE_INPUT,
+	REF_STEP_OUTPUT, /* steps.S.outputs.NAME. step; index: into that step's outputs */
+	REF_STEP_METRIC, /* steps.S.metrics.NAME. step, name (with dots: metrics.val.loss) */
+	/* steps.S.values.NAME. step; index: into that step's outputs; name (with dots and list
+	 * indices: values.best.0.lr). */
+	REF_STEP_VALUE,
+	REF_STEP_STATE, /* steps.S.state, in `if` and in `finally`. step */
+	REF_MATRIX,     /* matrix.AXIS. index: into step->tasks->matrix.axes */
 	REF_ITEM,       /* item: content or value of `each` */
-	REF_ITEM_NAME,  /* item.name: last component; item.path; item.stem: name without its last
-			   suffix */
-	REF_ITEM_PATH,
-	REF_ITEM_STEM,
-	REF_ITEM_VALUE, /* item.NAME, of an item that a step wrote as a value       name; of an item
-			   that is no object, name, path and stem are those of its text */
-	REF_SCHEDULE,   /* schedule.time, .name, .interval_start, .interval_end, .run   name */
-	REF_RUN_STATE,  /* run.state, in `finally` */
+	REF_ITEM_NAME,  /* item.name: last component */
+	REF_ITEM_PATH,  /* item.path */
+	REF_ITEM_STEM,  /* item.stem: name without its last suffix */
+	/* item.NAME, of an item that a step wrote as a value. name. Of an item that is no object,
+	 * name, path and stem are those of its text. */
+	REF_ITEM_VALUE,
+	REF_SCHEDULE,     /* schedule.time, .name, .interval_start, .interval_end, .run. index */
+	REF_RUN_STATE,    /* run.state, in `finally` */
 	REF_FAILED_TASKS, /* failed.tasks, in `finally`: a list of labels */
 	REF_RUN_ID,       /* run.id, in `export` only */
 	REF_ROUND,        /* round: of a step with `repeat`, from 1 */

@@ -28,10 +28,10 @@ struct resolver {
 	bool in_file;
 	const char *file;
 	const struct schedule_decl *schedule; /* whose params are resolved; or NULL */
-	const struct expr_template *below; /* of a reference that stands for another one: the path
-					      that follows that one, or NULL */
-	uint32_t *mark, *mark_dep; /* per step: the step (index + 1) that marked it last, and which
-				      of its deps it is */
+	/* Of a reference that stands for another one: the path that follows that one, or NULL. */
+	const struct expr_template *below;
+	/* Per step: the step (index + 1) that marked it last, and which of its deps it is. */
+	uint32_t *mark, *mark_dep;
 };
 
 struct dotted {

@@ -21,9 +21,10 @@
 struct arena;
 
 enum shell_place_kind {
-	SHELL_BARE,    /* a word, or part of one: "${V}". Each item of a list becomes a word */
-	SHELL_ONE,     /* the same where several words would mean something else: a list must have
-			  exactly one item */
+	SHELL_BARE, /* a word, or part of one: "${V}". Each item of a list becomes a word */
+	/* The same where several words would mean something else: a list must have exactly one
+	 * item. */
+	SHELL_ONE,
 	SHELL_DOUBLE,  /* inside double quotes: ${V} */
 	SHELL_SINGLE,  /* all that stands between single quotes: '"${V}"' */
 	SHELL_HERE,    /* in a here-document whose end isn't quoted: ${V} */
@@ -34,10 +35,12 @@ enum shell_place_kind {
 struct shell_place {
 	enum shell_place_kind kind;
 	const char *why; /* for SHELL_TEXT: what prevents a variable here. Static */
-	bool code;  /* for SHELL_TEXT: the value would be part of a program, so naming a variable
-		       wouldn't help */
-	bool glued; /* for SHELL_TEXT: next to signs with which even a number or a plain word could
-		       mean something else */
+	/* For SHELL_TEXT: the value would be part of a program, so naming a variable wouldn't help.
+	 */
+	bool code;
+	/* For SHELL_TEXT: next to signs with which even a number or a plain word could mean
+	 * something else. */
+	bool glued;
 	/* What the value's text must not turn into together with the text around it. */
 	bool after_name; /* $NAME stands right before it: letters would extend the name */
 	bool in_pattern; /* an unquoted ~ or { stands in the word */

@@ -32,8 +32,9 @@ enum key_fact_kind {
 	KEY_DISTRIBUTED, /* framework and number of ranks */
 	KEY_IMAGE, /* where commands run in containers: "sha256:… linux/amd64"; the image's name
 		      isn't in it */
-	KEY_PACKAGES,    /* installed packages of the Python environment on PATH; none: no fact
-			    (sources/packages.c) */
+	/* Installed packages of the Python environment on PATH; none: no fact (sources/packages.c).
+	 */
+	KEY_PACKAGES,
 	KEY_SANDBOX,     /* "strict", ""; "network", none or loopback; of commands */
 	KEY_VALUES,      /* path */
 	KEY_APPROVE,     /* what a step with `approve` asks */

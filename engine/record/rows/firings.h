@@ -48,13 +48,13 @@ struct firing {
 	int64_t nominal_ns;
 	enum firing_cause cause;
 	enum firing_state state;
-	uint32_t number;                          /* runs started for it */
-	uint32_t resumes;                         /* how often the last of them was resumed */
-	int64_t claimed_ns, started_ns, ended_ns; /* of the last start; 0: not yet. RETRYING:
-						     ended_ns is when the last run failed */
-	const char *run;                          /* id of the run of the last start, or NULL */
-	const char *server;                       /* or NULL */
-	const char *message;                      /* or NULL */
+	uint32_t number;  /* runs started for it */
+	uint32_t resumes; /* how often the last of them was resumed */
+	/* Of the last start; 0: not yet. RETRYING: ended_ns is when the last run failed. */
+	int64_t claimed_ns, started_ns, ended_ns;
+	const char *run;     /* id of the run of the last start, or NULL */
+	const char *server;  /* or NULL */
+	const char *message; /* or NULL */
 	/* The row stands for `times` nominal times, from first_ns to its own (1 and nominal_ns for
 	 * most). The earlier ones were missed: nothing ran for them. */
 	int64_t first_ns;
