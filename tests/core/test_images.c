@@ -385,7 +385,7 @@ static void test_a_reproduction_takes_the_recorded_images(void **state)
 	assert_int_equal(w->executed, 4);
 	assert_int_equal(w->hub.calls, 0);
 	assert_string_equal(w->a, "docker.io/team/train@" A);
-	assert_int_equal(rep->verdict, COMPARE_IDENTICAL);
+	assert_int_equal(rep->verdict, VERDICT_IDENTICAL);
 }
 
 /* Many steps of one image. */

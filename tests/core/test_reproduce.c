@@ -175,7 +175,7 @@ static const struct reproduced_task *task_of(const struct reproduction *rep, con
 
 static void check(const struct world *w, const struct reproduction *rep, uint64_t seed)
 {
-	enum compare_verdict worst = COMPARE_UNKNOWN;
+	enum compare_verdict worst = VERDICT_UNKNOWN;
 	size_t total = 0;
 	bool first = false;
 
@@ -195,16 +195,16 @@ static void check(const struct world *w, const struct reproduction *rep, uint64_
 				assert_ptr_equal(t, &rep->tasks[rep->first]);
 				first = true;
 			}
-			if (want != NOT_SELECTED && worst == COMPARE_UNKNOWN)
-				worst = COMPARE_IDENTICAL; /* of nothing there would be nothing to
+			if (want != NOT_SELECTED && worst == VERDICT_UNKNOWN)
+				worst = VERDICT_IDENTICAL; /* of nothing there would be nothing to
 							      say */
 		}
 	assert_int_equal(rep->n_tasks, total);
 	assert_int_equal(rep->first < rep->n_tasks, first);
 	for (size_t i = 0; i < rep->n_tasks; i++)
-		worst = MAX(worst, rep->tasks[i].verdict == NOT_COMPARABLE ? COMPARE_UNKNOWN
-				   : rep->tasks[i].verdict == DIVERGED     ? COMPARE_DIFFERENT
-									   : COMPARE_IDENTICAL);
+		worst = MAX(worst, rep->tasks[i].verdict == NOT_COMPARABLE ? VERDICT_UNKNOWN
+				   : rep->tasks[i].verdict == DIVERGED     ? VERDICT_DIFFERENT
+									   : VERDICT_IDENTICAL);
 	assert_int_equal(rep->verdict, worst);
 }
 

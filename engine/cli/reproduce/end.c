@@ -48,12 +48,12 @@ int reproduce_conclude(struct cli *cli, struct execution *e, int result, const s
 	if (html && reproduction_write_html(cli, rep, html, &why) < 0)
 		return cli_fail(cli, &why);
 	switch (rep->verdict) {
-	case COMPARE_IDENTICAL:
+	case VERDICT_IDENTICAL:
 		return CLI_OK;
-	case COMPARE_NORMALISED:
-	case COMPARE_TOLERATED:
+	case VERDICT_NORMALISED:
+	case VERDICT_TOLERATED:
 		return REPRODUCE_TOLERATED;
-	case COMPARE_UNKNOWN:
+	case VERDICT_UNKNOWN:
 		return REPRODUCE_UNKNOWN;
 	default:
 		return REPRODUCE_DIFFERENT;

@@ -71,7 +71,7 @@ static void add_results(struct str *out, struct cli *cli, const struct reproduce
 	for (size_t i = 0; i < t->n_outputs; i++) {
 		const struct reproduced_output *o = &t->outputs[i];
 
-		if (!all && o->result.verdict == COMPARE_IDENTICAL)
+		if (!all && o->result.verdict == VERDICT_IDENTICAL)
 			continue;
 		str_addf(out, "<%s>", tag);
 		page_add_text(out, o->name);
@@ -83,7 +83,7 @@ static void add_results(struct str *out, struct cli *cli, const struct reproduce
 	for (size_t i = 0; i < t->n_metrics; i++) {
 		const struct reproduced_metric *m = &t->metrics[i];
 
-		if (!all && m->verdict == COMPARE_IDENTICAL)
+		if (!all && m->verdict == VERDICT_IDENTICAL)
 			continue;
 		str_addf(out, "<%s>metric ", tag);
 		page_add_text(out, m->name);

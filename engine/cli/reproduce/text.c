@@ -38,9 +38,9 @@ enum cli_style reproduce_verdict_style(enum reproduce_verdict v)
 
 enum cli_style reproduced_verdict_style(enum compare_verdict v)
 {
-	return v == COMPARE_IDENTICAL   ? STYLE_GREEN
-	       : v <= COMPARE_TOLERATED ? STYLE_CYAN
-	       : v == COMPARE_UNKNOWN   ? STYLE_YELLOW
+	return v == VERDICT_IDENTICAL   ? STYLE_GREEN
+	       : v <= VERDICT_TOLERATED ? STYLE_CYAN
+	       : v == VERDICT_UNKNOWN   ? STYLE_YELLOW
 					: STYLE_RED;
 }
 
@@ -59,13 +59,13 @@ const char *reproduced_output_text(struct cli *cli, const struct reproduced_outp
 	_cleanup_(str_deinit) struct str s = { 0 };
 
 	str_add(&s, compare_verdict_name(c->verdict));
-	if (c->verdict == COMPARE_NORMALISED)
+	if (c->verdict == VERDICT_NORMALISED)
 		str_addf(&s, " (%s)", cli_text(cli, c->normaliser));
-	if (c->verdict != COMPARE_IDENTICAL && c->path && *c->path)
+	if (c->verdict != VERDICT_IDENTICAL && c->path && *c->path)
 		str_addf(&s, ": %s", cli_text(cli, c->path));
-	if (c->verdict == COMPARE_DIFFERENT && c->has_offset)
+	if (c->verdict == VERDICT_DIFFERENT && c->has_offset)
 		str_addf(&s, " at byte %llu", (unsigned long long)c->offset);
-	if (c->verdict != COMPARE_IDENTICAL && c->detail)
+	if (c->verdict != VERDICT_IDENTICAL && c->detail)
 		str_addf(&s, ": %s", cli_text(cli, c->detail));
 	if (c->n_different + c->n_missing + c->n_extra > 1)
 		str_addf(&s, " (and %llu more of %llu files)",
@@ -82,17 +82,17 @@ const char *reproduced_metric_text(struct cli *cli, const struct reproduced_metr
 		text_add_double(&s, m->was);
 	else
 		str_add(&s, "none");
-	if (m->verdict != COMPARE_IDENTICAL) {
+	if (m->verdict != VERDICT_IDENTICAL) {
 		str_add(&s, " → ");
 		if (m->has)
 			text_add_double(&s, m->is);
 		else
 			str_add(&s, "none");
 	}
-	if (m->verdict == COMPARE_TOLERATED) {
+	if (m->verdict == VERDICT_TOLERATED) {
 		str_add(&s, ", within the tolerance of ");
 		text_add_double(&s, m->tolerance);
-	} else if (m->verdict == COMPARE_DIFFERENT && m->tolerance > 0) {
+	} else if (m->verdict == VERDICT_DIFFERENT && m->tolerance > 0) {
 		str_add(&s, ", beyond the tolerance of ");
 		text_add_double(&s, m->tolerance);
 	}
@@ -116,11 +116,11 @@ const char *reproduction_summary(struct cli *cli, const struct reproduction *r)
 	if (unknown)
 		return arena_printf(cli->arena, "%zu of %zu tasks could not be compared", unknown,
 				    ran);
-	if (r->verdict == COMPARE_IDENTICAL)
+	if (r->verdict == VERDICT_IDENTICAL)
 		return "every output is the same bytes";
-	if (r->verdict == COMPARE_NORMALISED)
+	if (r->verdict == VERDICT_NORMALISED)
 		return "the same, but some outputs only after a normalisation";
-	if (r->verdict == COMPARE_TOLERATED)
+	if (r->verdict == VERDICT_TOLERATED)
 		return "the same within the declared tolerance";
 	return arena_printf(cli->arena, "%s", compare_verdict_name(r->verdict));
 }
@@ -132,7 +132,7 @@ static void print_outputs(struct cli *cli, const struct reproduced_task *t, bool
 	for (size_t i = 0; i < t->n_outputs; i++) {
 		const struct reproduced_output *o = &t->outputs[i];
 
-		if (all || o->result.verdict != COMPARE_IDENTICAL)
+		if (all || o->result.verdict != VERDICT_IDENTICAL)
 			cli_printf(cli, "  %s%s%s %s\n",
 				   cli_style(cli, reproduced_verdict_style(o->result.verdict)),
 				   cli_text(cli, o->name), cli_style(cli, STYLE_PLAIN),
@@ -141,7 +141,7 @@ static void print_outputs(struct cli *cli, const struct reproduced_task *t, bool
 	for (size_t i = 0; i < t->n_metrics; i++) {
 		const struct reproduced_metric *m = &t->metrics[i];
 
-		if (all || m->verdict != COMPARE_IDENTICAL)
+		if (all || m->verdict != VERDICT_IDENTICAL)
 			cli_printf(cli, "  %smetric %s%s %s\n",
 				   cli_style(cli, reproduced_verdict_style(m->verdict)),
 				   cli_text(cli, m->name), cli_style(cli, STYLE_PLAIN),
@@ -164,13 +164,13 @@ static const char *outputs_text(struct cli *cli, const struct reproduced_task *t
 	size_t same = 0;
 
 	for (size_t i = 0; i < t->n_outputs; i++)
-		if (t->outputs[i].result.verdict == COMPARE_IDENTICAL)
+		if (t->outputs[i].result.verdict == VERDICT_IDENTICAL)
 			same++;
 		else
 			str_addf(&s, "%s%s: %s", s.len ? "; " : "", t->outputs[i].name,
 				 reproduced_output_text(cli, &t->outputs[i]));
 	for (size_t i = 0; i < t->n_metrics; i++)
-		if (t->metrics[i].verdict != COMPARE_IDENTICAL)
+		if (t->metrics[i].verdict != VERDICT_IDENTICAL)
 			str_addf(&s, "%smetric %s: %s", s.len ? "; " : "", t->metrics[i].name,
 				 reproduced_metric_text(cli, &t->metrics[i]));
 	if (same)

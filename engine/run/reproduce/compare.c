@@ -46,13 +46,13 @@ struct walk {
 const char *compare_verdict_name(enum compare_verdict v)
 {
 	static const char *const names[] = {
-		[COMPARE_IDENTICAL] = "identical",
-		[COMPARE_NORMALISED] = "identical after normalisation",
-		[COMPARE_TOLERATED] = "within tolerance",
-		[COMPARE_DIFFERENT] = "different",
-		[COMPARE_EXTRA] = "extra",
-		[COMPARE_MISSING] = "missing",
-		[COMPARE_UNKNOWN] = "not comparable",
+		[VERDICT_IDENTICAL] = "identical",
+		[VERDICT_NORMALISED] = "identical after normalisation",
+		[VERDICT_TOLERATED] = "within tolerance",
+		[VERDICT_DIFFERENT] = "different",
+		[VERDICT_EXTRA] = "extra",
+		[VERDICT_MISSING] = "missing",
+		[VERDICT_UNKNOWN] = "not comparable",
 	};
 
 	return (size_t)v < ARRAY_LEN(names) ? names[v] : "?";
@@ -72,14 +72,14 @@ struct finding {
 static void note(struct walk *w, const struct finding *f)
 {
 	struct compare_result *r = w->ret;
-	enum compare_verdict v = f->verdict == COMPARE_EXTRA || f->verdict == COMPARE_MISSING
-					 ? COMPARE_DIFFERENT
+	enum compare_verdict v = f->verdict == VERDICT_EXTRA || f->verdict == VERDICT_MISSING
+					 ? VERDICT_DIFFERENT
 					 : f->verdict;
 
-	r->n_normalised += f->verdict == COMPARE_NORMALISED;
-	r->n_different += f->verdict == COMPARE_DIFFERENT;
-	r->n_missing += f->verdict == COMPARE_MISSING;
-	r->n_extra += f->verdict == COMPARE_EXTRA;
+	r->n_normalised += f->verdict == VERDICT_NORMALISED;
+	r->n_different += f->verdict == VERDICT_DIFFERENT;
+	r->n_missing += f->verdict == VERDICT_MISSING;
+	r->n_extra += f->verdict == VERDICT_EXTRA;
 	if (v <= r->verdict)
 		return;
 	r->verdict = v;
@@ -108,10 +108,10 @@ static int note_unreadable(struct walk *w, const struct content_id *id, struct e
 			   struct err *err)
 {
 	if (why->code == ERR_NOT_FOUND)
-		note_plain(w, COMPARE_UNKNOWN,
+		note_plain(w, VERDICT_UNKNOWN,
 			   arena_printf(w->c->arena, "%s is not in the store", id_text(w, id)));
 	else if (why->code == ERR_CORRUPT)
-		note_plain(w, COMPARE_UNKNOWN,
+		note_plain(w, VERDICT_UNKNOWN,
 			   arena_printf(w->c->arena, "%s is damaged in the store", id_text(w, id)));
 	else
 		return err_pass(err, why);
@@ -167,7 +167,7 @@ static void read_answer(struct walk *w, const struct str *out, struct finding *f
 		return;
 	}
 	if (str_eq(verdict, "same") && normaliser && *normaliser) {
-		f->verdict = COMPARE_NORMALISED;
+		f->verdict = VERDICT_NORMALISED;
 		f->normaliser = copy(w, normaliser);
 		f->detail = copy(w, detail);
 	} else if (str_eq(verdict, "different")) {
@@ -219,9 +219,9 @@ static void normalise(struct walk *w, const int fds[2], uint64_t bytes, struct f
 
 	c.timeout_ns = NORMALISE_NS +
 		       (int64_t)(MIN(bytes, 1000 * GIB) / NORMALISE_BYTES_A_SECOND) * NS_PER_S;
-	if (w->ret->verdict >= COMPARE_DIFFERENT && w->asked >= NORMALISE_AFTER_DIFFERENCE)
+	if (w->ret->verdict >= VERDICT_DIFFERENT && w->asked >= NORMALISE_AFTER_DIFFERENCE)
 		return;
-	w->asked += w->ret->verdict >= COMPARE_DIFFERENT;
+	w->asked += w->ret->verdict >= VERDICT_DIFFERENT;
 	if (command_output(&c, &out, &status, NULL) == 0 && status == 0)
 		read_answer(w, &out, f);
 }
@@ -229,12 +229,12 @@ static void normalise(struct walk *w, const int fds[2], uint64_t bytes, struct f
 static int compare_open(struct walk *w, const int fds[2], const struct content_id *was,
 			const struct content_id *is, struct err *err)
 {
-	struct finding f = { .verdict = COMPARE_DIFFERENT, .has_offset = true };
+	struct finding f = { .verdict = VERDICT_DIFFERENT, .has_offset = true };
 
 	if (first_difference(fds, &f.offset, err) < 0)
 		return -1;
 	normalise(w, fds, was->size_bytes + is->size_bytes, &f);
-	if (f.verdict == COMPARE_DIFFERENT && !f.detail &&
+	if (f.verdict == VERDICT_DIFFERENT && !f.detail &&
 	    f.offset >= MIN(was->size_bytes, is->size_bytes))
 		f.detail = arena_printf(w->c->arena, "%llu bytes → %llu bytes",
 					(unsigned long long)was->size_bytes,
@@ -253,7 +253,7 @@ static int compare_files(struct walk *w, const struct content_id *was, const str
 	w->ret->n_files++;
 	if (was->kind != is->kind)
 		note_plain(
-			w, COMPARE_DIFFERENT,
+			w, VERDICT_DIFFERENT,
 			arena_printf(w->c->arena, "%s%s",
 				     was->kind == CONTENT_EXECUTABLE
 					     ? "was executable, isn't any more"
@@ -301,7 +301,7 @@ static int count_alone(struct walk *w, const struct tree_entry *e, enum compare_
 		       struct err *err)
 {
 	const char *detail =
-		v == COMPARE_EXTRA ? "only the new one has it" : "only the old one has it";
+		v == VERDICT_EXTRA ? "only the new one has it" : "only the old one has it";
 	_cleanup_(tree_freep) struct tree *t = NULL;
 	size_t len = push(w, e);
 	int r = 0;
@@ -350,17 +350,17 @@ static void compare_references(struct walk *w, const struct reference *a, const 
 {
 	w->ret->n_files++;
 	if (!str_eq(a->uri, b->uri))
-		note_plain(w, COMPARE_DIFFERENT,
+		note_plain(w, VERDICT_DIFFERENT,
 			   arena_printf(w->c->arena, "%s → %s", shown(w, a->uri, strlen(a->uri)),
 					shown(w, b->uri, strlen(b->uri))));
 	else if (!str_eq(a->version, b->version) || a->size_bytes != b->size_bytes)
-		note_plain(w, COMPARE_DIFFERENT,
+		note_plain(w, VERDICT_DIFFERENT,
 			   arena_printf(w->c->arena, "version of %s: %s → %s",
 					shown(w, a->uri, strlen(a->uri)),
 					shown(w, a->version, strlen(a->version)),
 					shown(w, b->version, strlen(b->version))));
 	else if (!str_eq(a->options, b->options))
-		note_plain(w, COMPARE_DIFFERENT,
+		note_plain(w, VERDICT_DIFFERENT,
 			   arena_printf(w->c->arena, "options of %s",
 					shown(w, a->uri, strlen(a->uri))));
 }
@@ -395,7 +395,7 @@ static int compare_entries(struct walk *w, const struct tree_entry *a, const str
 		w->ret->n_files++;
 		if (a->target_len != b->target_len ||
 		    memcmp(a->target, b->target, a->target_len) != 0)
-			note_plain(w, COMPARE_DIFFERENT,
+			note_plain(w, VERDICT_DIFFERENT,
 				   arena_printf(w->c->arena, "link to %s → %s",
 						shown(w, a->target, a->target_len),
 						shown(w, b->target, b->target_len)));
@@ -403,7 +403,7 @@ static int compare_entries(struct walk *w, const struct tree_entry *a, const str
 		compare_references(w, a->ref, b->ref);
 	} else if (!is_file(a) || !is_file(b)) {
 		w->ret->n_files++;
-		note_plain(w, COMPARE_DIFFERENT,
+		note_plain(w, VERDICT_DIFFERENT,
 			   arena_printf(w->c->arena, "was %s, is %s", kind_text(a), kind_text(b)));
 	} else {
 		r = compare_files(w, &a->id, &b->id, err);
@@ -456,8 +456,8 @@ static int compare_trees(struct walk *w, const struct content_id *was, const str
 					*eb = k < tree_len(b) ? tree_at(b, k) : NULL;
 		int o = order(ea, eb);
 
-		r = o < 0   ? count_alone(w, ea, COMPARE_MISSING, err)
-		    : o > 0 ? count_alone(w, eb, COMPARE_EXTRA, err)
+		r = o < 0   ? count_alone(w, ea, VERDICT_MISSING, err)
+		    : o > 0 ? count_alone(w, eb, VERDICT_EXTRA, err)
 			    : compare_entries(w, ea, eb, err);
 		i += o <= 0;
 		k += o >= 0;
@@ -473,11 +473,11 @@ int compare_contents(const struct comparer *c, const struct content_id *was,
 	struct walk w = { .c = c, .ret = ret };
 	int r = 0;
 
-	*ret = (struct compare_result){ .verdict = COMPARE_IDENTICAL };
+	*ret = (struct compare_result){ .verdict = VERDICT_IDENTICAL };
 	if (was->kind == CONTENT_NONE || is->kind == CONTENT_NONE) {
-		ret->verdict = was->kind  ? COMPARE_MISSING
-			       : is->kind ? COMPARE_EXTRA
-					  : COMPARE_IDENTICAL;
+		ret->verdict = was->kind  ? VERDICT_MISSING
+			       : is->kind ? VERDICT_EXTRA
+					  : VERDICT_IDENTICAL;
 		ret->detail = was->kind  ? "only the old one has it"
 			      : is->kind ? "only the new one has it"
 					 : NULL;
@@ -486,7 +486,7 @@ int compare_contents(const struct comparer *c, const struct content_id *was,
 	if (content_is_file(was) && content_is_file(is))
 		r = compare_files(&w, was, is, err);
 	else if (was->kind != is->kind)
-		note_plain(&w, COMPARE_DIFFERENT,
+		note_plain(&w, VERDICT_DIFFERENT,
 			   arena_printf(c->arena, "was a %s, is a %s", content_kind_name(was->kind),
 					content_kind_name(is->kind)));
 	else if (was->kind == CONTENT_REFERENCE)

@@ -22,13 +22,13 @@
 
 /* From best to worst: the verdict of several is the largest. */
 enum compare_verdict {
-	COMPARE_IDENTICAL,
-	COMPARE_NORMALISED, /* the same bytes after a named normalisation */
-	COMPARE_TOLERATED,  /* metrics only: within the declared tolerance */
-	COMPARE_DIFFERENT,
-	COMPARE_EXTRA,   /* only the new side has it */
-	COMPARE_MISSING, /* only the old side has it */
-	COMPARE_UNKNOWN, /* not compared: content is gone from the store, or damaged */
+	VERDICT_IDENTICAL,
+	VERDICT_NORMALISED, /* the same bytes after a named normalisation */
+	VERDICT_TOLERATED,  /* metrics only: within the declared tolerance */
+	VERDICT_DIFFERENT,
+	VERDICT_EXTRA,   /* only the new side has it */
+	VERDICT_MISSING, /* only the old side has it */
+	VERDICT_UNKNOWN, /* not compared: content is gone from the store, or damaged */
 };
 /* "identical", "identical after normalisation", … */
 const char *compare_verdict_name(enum compare_verdict v);

@@ -75,14 +75,14 @@ static void compare_metrics(struct report *rp, const struct step *s, const struc
 		k += m->has;
 		m->tolerance = m->had ? tolerance_of(s, m->name, m->was) : 0;
 		if (!m->had)
-			m->verdict = COMPARE_EXTRA;
+			m->verdict = VERDICT_EXTRA;
 		else if (!m->has)
-			m->verdict = COMPARE_MISSING;
+			m->verdict = VERDICT_MISSING;
 		else if (compare_same(m->was, m->is))
-			m->verdict = COMPARE_IDENTICAL;
+			m->verdict = VERDICT_IDENTICAL;
 		else
-			m->verdict = fabs(m->is - m->was) <= m->tolerance ? COMPARE_TOLERATED
-									  : COMPARE_DIFFERENT;
+			m->verdict = fabs(m->is - m->was) <= m->tolerance ? VERDICT_TOLERATED
+									  : VERDICT_DIFFERENT;
 	}
 }
 
@@ -127,7 +127,7 @@ static int compare_outputs(struct report *rp, const struct step *s, const struct
 
 static enum compare_verdict worst_of(const struct reproduced_task *t)
 {
-	enum compare_verdict v = COMPARE_IDENTICAL;
+	enum compare_verdict v = VERDICT_IDENTICAL;
 
 	for (size_t i = 0; i < t->n_outputs; i++)
 		v = MAX(v, t->outputs[i].result.verdict);
@@ -153,10 +153,10 @@ static int judge_made(struct report *rp, const struct step *s, const struct resu
 		return -1;
 	compare_metrics(rp, s, was, is, t);
 	v = worst_of(t);
-	t->verdict = v == COMPARE_UNKNOWN    ? NOT_COMPARABLE
-		     : v > COMPARE_TOLERATED ? DIVERGED
+	t->verdict = v == VERDICT_UNKNOWN    ? NOT_COMPARABLE
+		     : v > VERDICT_TOLERATED ? DIVERGED
 					     : REPRODUCED;
-	if (v == COMPARE_UNKNOWN)
+	if (v == VERDICT_UNKNOWN)
 		t->why = "what it made then is not whole in the store any more";
 	if (was->state != is->state) {
 		t->verdict = MAX(t->verdict, DIVERGED);
@@ -311,13 +311,13 @@ static enum compare_verdict verdict_of(const struct reproduced_task *t)
 {
 	switch (t->verdict) {
 	case DIVERGED:
-		return COMPARE_DIFFERENT;
+		return VERDICT_DIFFERENT;
 	case NOT_COMPARABLE:
-		return COMPARE_UNKNOWN;
+		return VERDICT_UNKNOWN;
 	case REPRODUCED:
 		return worst_of(t);
 	default:
-		return COMPARE_IDENTICAL;
+		return VERDICT_IDENTICAL;
 	}
 }
 
@@ -330,10 +330,10 @@ static void conclude(struct report *rp)
 	if (rp->tasks.n)
 		memcpy(rep->tasks, rp->tasks.v, rp->tasks.n * sizeof(*rep->tasks));
 	rep->n_tasks = rep->first = rp->tasks.n;
-	rep->verdict = COMPARE_UNKNOWN; /* no tasks, no verdict */
+	rep->verdict = VERDICT_UNKNOWN; /* no tasks, no verdict */
 	for (size_t i = 0; i < rep->n_tasks; i++)
 		if (rep->tasks[i].verdict != NOT_SELECTED)
-			rep->verdict = COMPARE_IDENTICAL;
+			rep->verdict = VERDICT_IDENTICAL;
 	for (size_t i = rep->n_tasks; i-- > 0;) {
 		rep->verdict = MAX(rep->verdict, verdict_of(&rep->tasks[i]));
 		if (rep->tasks[i].verdict == DIVERGED)

@@ -58,7 +58,7 @@ struct reproduction {
 	struct digest original; /* run hash */
 	struct run_row was, is; /* the past run and the new one */
 	enum reproduce_mode mode;
-	/* The worst of all tasks: COMPARE_IDENTICAL, NORMALISED, TOLERATED, DIFFERENT, UNKNOWN. */
+	/* The worst of all tasks: VERDICT_IDENTICAL, NORMALISED, TOLERATED, DIFFERENT, UNKNOWN. */
 	enum compare_verdict verdict;
 	struct reproduced_task *tasks; /* in the order in which they were expanded */
 	size_t n_tasks;

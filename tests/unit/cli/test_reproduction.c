@@ -9,11 +9,11 @@ static struct reproduced_output outputs[] = {
 	{ .name = "shards",
 	  .was.kind = CONTENT_TREE,
 	  .is.kind = CONTENT_TREE,
-	  .result = { .verdict = COMPARE_IDENTICAL, .n_files = 3 } },
+	  .result = { .verdict = VERDICT_IDENTICAL, .n_files = 3 } },
 	{ .name = "archive",
 	  .was.kind = CONTENT_BLOB,
 	  .is.kind = CONTENT_BLOB,
-	  .result = { .verdict = COMPARE_NORMALISED,
+	  .result = { .verdict = VERDICT_NORMALISED,
 		      .normaliser = "gzip+tar",
 		      .path = "",
 		      .detail = "mtime of member a.txt",
@@ -22,7 +22,7 @@ static struct reproduced_output outputs[] = {
 	{ .name = "model<b>",
 	  .was.kind = CONTENT_TREE,
 	  .is.kind = CONTENT_TREE,
-	  .result = { .verdict = COMPARE_DIFFERENT,
+	  .result = { .verdict = VERDICT_DIFFERENT,
 		      .path = "w.npz",
 		      .has_offset = true,
 		      .offset = 1234,
@@ -31,7 +31,7 @@ static struct reproduced_output outputs[] = {
 		      .n_different = 2 } },
 	{ .name = "gone",
 	  .was.kind = CONTENT_BLOB,
-	  .result = { .verdict = COMPARE_MISSING, .detail = "only the old one has it" } },
+	  .result = { .verdict = VERDICT_MISSING, .detail = "only the old one has it" } },
 };
 static struct reproduced_metric metrics[] = {
 	{ .name = "accuracy",
@@ -40,13 +40,13 @@ static struct reproduced_metric metrics[] = {
 	  .was = 0.91,
 	  .is = 0.92,
 	  .tolerance = 0.02,
-	  .verdict = COMPARE_TOLERATED },
+	  .verdict = VERDICT_TOLERATED },
 	{ .name = "loss",
 	  .had = true,
 	  .has = true,
 	  .was = 0.5,
 	  .is = 0.7,
-	  .verdict = COMPARE_DIFFERENT },
+	  .verdict = VERDICT_DIFFERENT },
 };
 static struct reproduced_task tasks[] = {
 	{ .task = "shard",
@@ -78,7 +78,7 @@ static struct reproduction sample(void)
 	return (struct reproduction){
 		.was = { .id = "p-aaaaa", .pipeline = "p\"&", .started_ns = 1 },
 		.is = { .id = "p-bbbbb", .pipeline = "p", .started_ns = 2 },
-		.verdict = COMPARE_DIFFERENT,
+		.verdict = VERDICT_DIFFERENT,
 		.tasks = tasks,
 		.n_tasks = 4,
 		.first = 1,
@@ -136,7 +136,7 @@ static void all_the_same(void **state)
 	char *text;
 	size_t n;
 
-	r.verdict = COMPARE_IDENTICAL;
+	r.verdict = VERDICT_IDENTICAL;
 	r.n_tasks = r.first = 1;
 	tasks[0].n_outputs = 1;
 	begin(&cli, &text, &n);

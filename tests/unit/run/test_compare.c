@@ -163,7 +163,7 @@ static void check_against_naive(struct place *p, const struct flat *a, const str
 	assert_int_equal(r.n_missing, missing);
 	assert_int_equal(r.n_extra, extra);
 	assert_int_equal(r.verdict,
-			 different + missing + extra ? COMPARE_DIFFERENT : COMPARE_IDENTICAL);
+			 different + missing + extra ? VERDICT_DIFFERENT : VERDICT_IDENTICAL);
 	if (different + missing + extra)
 		assert_string_equal(r.path, first);
 	else
@@ -215,17 +215,17 @@ static void offsets(void **state)
 		b[places[i]] = 1;
 		ib = put(p, b, n);
 		r = compare(p, &ia, &ib);
-		assert_int_equal(r.verdict, COMPARE_DIFFERENT);
+		assert_int_equal(r.verdict, VERDICT_DIFFERENT);
 		assert_true(r.has_offset && r.offset == places[i]);
 		assert_string_equal(r.path, "");
 		b[places[i]] = 0;
 		ib = put(p, b, places[i]); /* the beginning of the other */
 		r = compare(p, &ia, &ib);
-		assert_true(r.verdict == COMPARE_DIFFERENT && r.has_offset &&
+		assert_true(r.verdict == VERDICT_DIFFERENT && r.has_offset &&
 			    r.offset == places[i]);
 		assert_non_null(strstr(r.detail, "bytes → "));
 		r = compare(p, &ia, &ia);
-		assert_true(r.verdict == COMPARE_IDENTICAL && r.n_files == 1 && !r.path);
+		assert_true(r.verdict == VERDICT_IDENTICAL && r.n_files == 1 && !r.path);
 	}
 	free(a);
 	free(b);
@@ -238,10 +238,10 @@ static void one_side(void **state)
 	struct flat f = { .text = { "x" } };
 	struct content_id tree = put_tree(p, &f, "");
 
-	assert_int_equal(compare(p, &a, &none).verdict, COMPARE_MISSING);
-	assert_int_equal(compare(p, &none, &a).verdict, COMPARE_EXTRA);
-	assert_int_equal(compare(p, &none, &none).verdict, COMPARE_IDENTICAL);
-	assert_int_equal(compare(p, &a, &tree).verdict, COMPARE_DIFFERENT);
+	assert_int_equal(compare(p, &a, &none).verdict, VERDICT_MISSING);
+	assert_int_equal(compare(p, &none, &a).verdict, VERDICT_EXTRA);
+	assert_int_equal(compare(p, &none, &none).verdict, VERDICT_IDENTICAL);
+	assert_int_equal(compare(p, &a, &tree).verdict, VERDICT_DIFFERENT);
 }
 
 static void gone_and_damaged(void **state)
@@ -257,21 +257,21 @@ static void gone_and_damaged(void **state)
 	digest_hex(&a.digest, hex);
 	assert_int_equal(store_delete(p->store, STORE_BLOB, &a.digest, NULL), 0);
 	r = compare(p, &a, &b);
-	assert_int_equal(r.verdict, COMPARE_UNKNOWN);
+	assert_int_equal(r.verdict, VERDICT_UNKNOWN);
 	assert_non_null(strstr(r.detail, "is not in the store"));
 	assert_non_null(strstr(r.detail, "sha256:"));
-	assert_int_equal(compare(p, &a, &a).verdict, COMPARE_IDENTICAL); /* the ids say so */
+	assert_int_equal(compare(p, &a, &a).verdict, VERDICT_IDENTICAL); /* the ids say so */
 
 	/* In a tree: the rest is compared all the same. */
 	content_id_of_bytes("y", 1, &a);
 	assert_int_equal(store_delete(p->store, STORE_BLOB, &a.digest, NULL), 0);
 	r = compare(p, &tf, &tg);
-	assert_int_equal(r.verdict, COMPARE_UNKNOWN);
+	assert_int_equal(r.verdict, VERDICT_UNKNOWN);
 	assert_string_equal(r.path, "d/b");
 	assert_int_equal(r.n_files, 2);
 
 	assert_int_equal(store_delete(p->store, STORE_TREE, &tf.digest, NULL), 0);
-	assert_int_equal(compare(p, &tf, &tg).verdict, COMPARE_UNKNOWN);
+	assert_int_equal(compare(p, &tf, &tg).verdict, VERDICT_UNKNOWN);
 
 	/* Bytes that somebody edited in the store. */
 	a = put(p, "honest", 6);
@@ -280,7 +280,7 @@ static void gone_and_damaged(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(fs_write_atomic(path, "hacked", 6, NULL), 0);
 	r = compare(p, &a, &b);
-	assert_int_equal(r.verdict, COMPARE_UNKNOWN);
+	assert_int_equal(r.verdict, VERDICT_UNKNOWN);
 	assert_non_null(strstr(r.detail, "damaged"));
 }
 
@@ -295,26 +295,26 @@ static void answers(void **state)
 	} rows[] = {
 		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\",\"detail\":\"mtime of member "
 		  "a\"}'",
-		  COMPARE_NORMALISED, "tar", "mtime of member a" },
+		  VERDICT_NORMALISED, "tar", "mtime of member a" },
 		{ "echo "
 		  "'{\"verdict\":\"different\",\"normaliser\":\"npz\",\"member\":\"w.npy\","
 		  "\"detail\":\"value at [3]\"}'",
-		  COMPARE_DIFFERENT, NULL, "npz: w.npy: value at [3]" },
-		{ "echo '{\"verdict\":\"none\",\"normaliser\":null}'", COMPARE_DIFFERENT, NULL,
+		  VERDICT_DIFFERENT, NULL, "npz: w.npy: value at [3]" },
+		{ "echo '{\"verdict\":\"none\",\"normaliser\":null}'", VERDICT_DIFFERENT, NULL,
 		  NULL },
-		{ "echo '{\"verdict\":\"same\"}'", COMPARE_DIFFERENT, NULL,
+		{ "echo '{\"verdict\":\"same\"}'", VERDICT_DIFFERENT, NULL,
 		  NULL }, /* without a name it is no answer */
-		{ "echo '{\"verdict\":\"same\",\"normaliser\":7}'", COMPARE_DIFFERENT, NULL, NULL },
-		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\"}'; exit 1", COMPARE_DIFFERENT,
+		{ "echo '{\"verdict\":\"same\",\"normaliser\":7}'", VERDICT_DIFFERENT, NULL, NULL },
+		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\"}'; exit 1", VERDICT_DIFFERENT,
 		  NULL, NULL },
 		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\"}'; kill -SEGV $$",
-		  COMPARE_DIFFERENT, NULL, NULL },
-		{ "echo nonsense", COMPARE_DIFFERENT, NULL, NULL },
-		{ ":", COMPARE_DIFFERENT, NULL, NULL },
-		{ "yes", COMPARE_DIFFERENT, NULL, NULL }, /* prints without end */
+		  VERDICT_DIFFERENT, NULL, NULL },
+		{ "echo nonsense", VERDICT_DIFFERENT, NULL, NULL },
+		{ ":", VERDICT_DIFFERENT, NULL, NULL },
+		{ "yes", VERDICT_DIFFERENT, NULL, NULL }, /* prints without end */
 		{ "[ \"$(cat $4)$(cat $5)\" = 'one ftwo files' ] && [ $1 = normalise ] && [ -d "
 		  "\"$TMPDIR\" ] && echo '{\"verdict\":\"same\",\"normaliser\":\"x\"}'",
-		  COMPARE_NORMALISED, "x", NULL },
+		  VERDICT_NORMALISED, "x", NULL },
 	};
 	struct place *p = *state;
 	struct content_id a = put(p, "one f", 5), b = put(p, "two files", 9);
@@ -333,7 +333,7 @@ static void answers(void **state)
 		assert_true(str_eq(r.normaliser, rows[i].normaliser));
 		if (rows[i].detail)
 			assert_string_equal(r.detail, rows[i].detail);
-		assert_int_equal(r.n_normalised, rows[i].verdict == COMPARE_NORMALISED);
+		assert_int_equal(r.n_normalised, rows[i].verdict == VERDICT_NORMALISED);
 		assert_true(r.has_offset && r.offset == 0);
 	}
 }
@@ -354,14 +354,14 @@ static void the_worst_is_told(void **state)
 	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, script, strlen(script), 0755, 0, NULL),
 			 0);
 	r = compare(p, &ia, &ib);
-	assert_int_equal(r.verdict, COMPARE_DIFFERENT);
+	assert_int_equal(r.verdict, VERDICT_DIFFERENT);
 	assert_string_equal(r.path, "x/d");
 	assert_null(r.normaliser);
 	assert_true(r.n_normalised == 2 && r.n_different == 1 && r.n_files == 4);
 	memcpy(b.text[3], "q2", 3);
 	ib = put_tree(p, &b, "");
 	r = compare(p, &ia, &ib);
-	assert_int_equal(r.verdict, COMPARE_NORMALISED);
+	assert_int_equal(r.verdict, VERDICT_NORMALISED);
 	assert_string_equal(r.path, "a");
 	assert_string_equal(r.normaliser, "x");
 }
