@@ -60,6 +60,7 @@ struct remote_object {
 	uint64_t size;             /* of the content; UINT64_MAX: not known */
 	bool verified;             /* send: this process has already hashed its bytes */
 	bool replace;              /* send: a record that replaces the existing one */
+	unsigned again;            /* how often such a record was queued again (tier_queue.c) */
 	struct store_place *place; /* fetch: into this file, if it can be; or NULL */
 	bool there;                /* answered */
 };

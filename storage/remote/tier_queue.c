@@ -42,6 +42,7 @@ void tier_enqueue(struct tier *t, const struct remote_object *o)
 		t->n_unsent += old->there;
 		old->there = false;
 		old->replace = true;
+		old->again++;
 	}
 	pthread_mutex_unlock(&t->base.lock);
 }
@@ -61,8 +62,8 @@ static struct remote_object *take_queue(struct tier *t, size_t *ret_n)
 	return v;
 }
 
-/* Notes which objects arrived, unless they were put again meanwhile. `held`: how many records
- * didn't arrive. */
+/* Notes which objects arrived. One that was put again since the queue was taken has other bytes,
+ * and stays in it. `held`: how many records didn't arrive. */
 static void settle(struct tier *t, const struct remote_object *v, size_t n, size_t held)
 {
 	pthread_mutex_lock(&t->base.lock);
@@ -72,7 +73,7 @@ static void settle(struct tier *t, const struct remote_object *v, size_t n, size
 
 		remote_name_key(key, v[i].space, &v[i].name);
 		o = &t->objects.v[(uintptr_t)map_get(t->index, key, NAME_LEN) - 1];
-		if (!v[i].there || o->there || o->replace != v[i].replace)
+		if (!v[i].there || o->there || o->again != v[i].again)
 			continue;
 		o->there = true;
 		o->replace = false;

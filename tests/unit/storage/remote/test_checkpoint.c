@@ -216,6 +216,45 @@ static void the_format_stays(void **state)
 	store_free(s);
 }
 
+struct again {
+	struct store *s;
+	struct digest name;
+	bool done;
+};
+
+static void put_again(void *arg, const char *what, const char *key)
+{
+	struct again *g = arg;
+
+	if (g->done || !str_eq(what, "put") || !strstr(key, "actions/"))
+		return;
+	g->done = true;
+	assert_true(g->s->ops->put(g->s, STORE_ACTION, &g->name, "two", 3, true, NULL) >= 0);
+}
+
+/* The last try to send a record failed. While another thread's sync sends it, a newer one is put.
+ */
+static void what_is_put_again_while_it_is_sent_is_sent_again(void **state)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct store *a = open_machine(), *b;
+	struct again g = { .s = a, .name = the_key() };
+
+	assert_true(a->ops->put(a, STORE_ACTION, &g.name, "one", 3, true, NULL) >= 0);
+	bucket_memory_faults(NAME,
+			     &(struct bucket_memory_faults){ .before = put_again, .arg = &g });
+	assert_int_equal(store_sync(a, NULL), 0);
+	bucket_memory_faults(NAME, &(struct bucket_memory_faults){ 0 });
+	assert_true(g.done);
+	assert_int_equal(store_sync(a, NULL), 0);
+	b = open_machine();
+	assert_int_equal(store_get(b, STORE_ACTION, &g.name, 100, &text, NULL), 0);
+	assert_string_equal(text.s, "two");
+	store_free(a);
+	store_free(b);
+	bucket_memory_forget(NAME);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +264,7 @@ int main(void)
 		cmocka_unit_test(an_unreachable_bucket_is_said),
 		cmocka_unit_test(gc_keeps_it_for_a_month),
 		cmocka_unit_test(the_format_stays),
+		cmocka_unit_test(what_is_put_again_while_it_is_sent_is_sent_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
