@@ -532,16 +532,16 @@ static int look(struct task *t, struct err *err)
 	result = plan_may_begin(r->plan, t->plan) ? environment_ready(t, &log, &lacks) : 1;
 	if (result == 0)
 		return 0;
-	if (result < 0) { /* its row says so */
-		resources = (struct runner_resources){ 0 };
-		r->slots.jobs_used++;
-	} else if (slots_want(&r->slots, &s->machine->resources,
-			      distributed_nodes_here(&s->machine->distributed),
-			      t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
+	if (result > 0 &&
+	    slots_want(&r->slots, &s->machine->resources,
+		       distributed_nodes_here(&s->machine->distributed),
+		       t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
 		class = FAILURE_UNSCHEDULABLE;
+		result = -1;
+	}
+	if (result < 0) /* it can't begin: its row says so, and needs only a place */
 		resources = (struct runner_resources){ 0 };
-		r->slots.jobs_used++;
-	} else if (pack_must_wait(r, t) || !slots_take(&r->slots, &resources)) {
+	if ((result > 0 && pack_must_wait(r, t)) || !slots_take(&r->slots, &resources)) {
 		if (task_phase(t) != PHASE_PARKED)
 			task_set_phase(t, PHASE_PARKED);
 		return 0;
