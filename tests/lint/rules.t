@@ -5,8 +5,30 @@ TEST_NEEDS_CAIRN=0
 
 LINT="$SRC/tests/lint/lint.py"
 
+# lint_start NAME: a lint.py that is asked what it thinks: lint_ask NAME DIR RULE, with the output and status of `lint.py --root DIR RULE`.
+declare -A asks answers
+lint_start() {
+	local fd
+	mkfifo "$TRASH/$1.asks" "$TRASH/$1.answers"
+	python3 "$LINT" --ask <"$TRASH/$1.asks" >"$TRASH/$1.answers" 3>&- &
+	exec {fd}>"$TRASH/$1.asks"
+	asks[$1]=$fd
+	exec {fd}<"$TRASH/$1.answers"
+	answers[$1]=$fd
+}
+lint_ask() {
+	local line
+	printf '%s\t%s\n' "$2" "$3" >&"${asks[$1]}"
+	while IFS= read -ru "${answers[$1]}" line; do
+		[[ $line != '= '* ]] || return "${line#= }"
+		printf '%s\n' "$line"
+	done
+	echo 'lint.py has ended' >&2
+	return 3
+}
+
 # lint RULE: on the sample tree
-lint() { python3 "$LINT" --root "$TRASH/work/tree" "$1"; }
+lint() { lint_ask samples "$TRASH/work/tree" "$1"; }
 
 # sample PATH: a new sample tree with one file, from standard input
 sample() {
@@ -30,13 +52,15 @@ accepts() {
 
 # ---- the tree itself -------------------------------------------------------------------------------------------------
 
-cache=${test_xdg:-$test_home/.cache} # what was clean and is the same isn't asked again
+# What was clean and is the same isn't asked again. The samples remember nothing.
+XDG_CACHE_HOME=${test_xdg:-$test_home/.cache} lint_start tree
+lint_start samples
 while IFS=$'\t' read -r rule about; do
 	needs=python3
 	[ "$rule" != shell ] || needs='python3 shellcheck'
 	[ "$rule" != form ] || needs='python3 clang-format'
 	[ "$rule" != headers_alone ] || needs='python3 pkg-config'
-	test_expect --needs "$needs" "$rule: $about" "XDG_CACHE_HOME='$cache' python3 '$LINT' $rule"
+	test_expect --needs "$needs" "$rule: $about" "lint_ask tree '' $rule"
 done < <(python3 "$LINT" --list)
 test_expect 'there are rules' "test $test_count -ge 11"
 
@@ -391,6 +415,25 @@ test_expect 'an unknown rule and an empty tree are errors' '
 	sample a <<<""
 	test_code 2 lint nosuchrule >said
 	mkdir empty
+	test_code 2 lint_ask samples "$PWD/empty" arrows >said
+'
+test_expect 'lint.py by itself: the same words and status, several rules, all of them' '
+	lint_py() { python3 "$LINT" --root "$TRASH/work/tree" "$@"; }
+	sample storage/x.c <<<"	strcpy(a, b); "
+	also README.md <<<"# x"
+	for rule in calls whitespace arrows nosuchrule; do
+		rc=0 alone=0
+		lint "$rule" >said || rc=$?
+		lint_py "$rule" >alone.said || alone=$?
+		test_is "$alone" "$rc"
+		test_cmp said alone.said
+	done
+	test_code 1 lint_py whitespace calls arrows >said
+	test_grep "x.c:1: blanks" said
+	test_grep "strcpy" said
+	test_lines 2 said
+	test_code 1 lint_py >said
+	test_grep "has no README.md" said
 	test_code 2 python3 "$LINT" --root "$PWD/empty" arrows >said
 '
 test_done
