@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Nominal times against an independent implementation: croniter for the rules, zoneinfo for the zones.
 
-usage: cron_vectors.py CALENDAR_TOOL [--count N] [--seed N] [--points N]
+usage: cron_vectors.py CALENDAR_TOOL [--count N] [--seed N] [--points N] [--answers FILE [--write]]
 
 Random rules, in 20 zones, with each `dst`, over the 200 years from 1926 to 2126. croniter gives the local times that a rule names; zoneinfo says of each
 whether the clock shows it once, twice or never, and the meaning of `dst` (engine/serve/schedule/calendar.h) is written down here a second time. A rule that fires
 often is compared in windows that lie anywhere in the 200 years, half of them around a transition; a rare one over all of them.
+
+croniter takes most of a minute for what the tool answers in one second. So --write puts what was asked, and digests of what croniter and zoneinfo
+say to it, into FILE; with --answers alone the tool is asked the same and its answers must have these digests. FILE counts for the script, the
+arguments and the zones' files that it was made with, to the byte: for others, and as soon as one answer differs, all is computed.
 
 No rule and no window is left out. What croniter spells otherwise, or doesn't know, is rewritten for it, a row for each in DIFFERENCES; a row that no
 rule has used is a failure, so that the table can't grow stale.
@@ -13,13 +17,18 @@ rule has used is a failure, so that the table can't grow stale.
 import argparse
 import bisect
 import datetime as dt
+import hashlib
+import os
 import random
 import re
 import subprocess
 import sys
 import zoneinfo
 
-from croniter import croniter
+try:
+    from croniter import croniter
+except ImportError:
+    croniter = None  # answers that are on record need none
 
 ZONES = ["UTC", "Europe/Berlin", "Europe/London", "Europe/Dublin", "America/New_York", "America/Los_Angeles", "America/Sao_Paulo", "America/Santiago",
          "America/St_Johns", "Australia/Lord_Howe", "Australia/Sydney", "Pacific/Apia", "Pacific/Chatham", "Pacific/Kiritimati", "Asia/Kolkata",
@@ -236,6 +245,48 @@ def transitions(zone, r, n):
     return found
 
 
+# --- answers on record ---------------------------------------------------------------------------------------------------------------------------
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def made_with(a):
+    """What the answers depend on besides the tool: this script, its arguments, the zones."""
+    h = hashlib.sha256(f"{a.count} {a.seed} {a.points}".encode())
+    with open(__file__, "rb") as f:
+        h.update(f.read())
+    for name in ZONES:
+        path = next((p for p in (f"{d}/{name}" for d in zoneinfo.TZPATH) if os.path.isfile(p)), None)
+        if not path:
+            return None
+        with open(path, "rb") as f:
+            h.update(hashlib.sha256(f.read()).digest())
+    return h.hexdigest()
+
+
+def write_answers(path, a, asked, said):
+    """The answers that croniter and zoneinfo agree with: nothing is written otherwise."""
+    with open(path, "w", encoding="ascii") as out:
+        out.write(f"{made_with(a)}\n{said}\n")
+        out.writelines(f"{digest(answer)}\t{question}\n" for question, answer in asked)
+
+
+def on_record(path, a, tool):
+    """What the comparison said when the answers were written; None when they don't count, or the tool answers otherwise."""
+    with open(path, encoding="ascii") as f:
+        made, said, *rows = f.read().splitlines()
+    if made != made_with(a):
+        print("the answers on record are of another script, other arguments or other zones")
+        return None
+    for row in rows:
+        want, *question = row.split("\t")
+        if digest(tool.ask(*question)) != want:
+            print(f"not as on record: {question}")
+            return None
+    return said if rows else None
+
+
 # --- the comparison --------------------------------------------------------------------------------------------------------------------------
 
 def wanted(rule, zone, dst, start, until_local, locals_):
@@ -256,11 +307,15 @@ def tell(rule, zone_name, dst, got, want):
 class Tool:
     def __init__(self, path):
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.asked = []  # what, and its answer
 
     def ask(self, zone, dst, start, end, limit, text):
-        self.process.stdin.write(f"{zone}\t{dst}\t{start}\t{end}\t{limit}\t{text}\n")
+        question = f"{zone}\t{dst}\t{start}\t{end}\t{limit}\t{text}"
+        self.process.stdin.write(question + "\n")
         self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        answer = self.process.stdout.readline().strip()
+        self.asked.append((question, answer))
+        return answer
 
 
 def windows(rule, zone, r, points):
@@ -308,7 +363,14 @@ def main():
     p.add_argument("--count", type=int, default=600)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--points", type=int, default=150)
+    p.add_argument("--answers", metavar="FILE")
+    p.add_argument("--write", action="store_true")
     a = p.parse_args()
+    if a.answers and not a.write:
+        said = on_record(a.answers, a, Tool(a.tool))
+        if said:
+            print(said)
+            return 0
     r, tool, failed, total, impossible = random.Random(a.seed), Tool(a.tool), 0, 0, 0
     for i in range(a.count):
         rule, zone, dst = Rule(r), ZONES[i % len(ZONES)], ["once", "skip", "twice"][i // len(ZONES) % 3]
@@ -323,8 +385,13 @@ def main():
         if a.count >= 600:
             print(f"the difference `{key}` was not met by any rule")
             failed += 1
-    print(f"{a.count} rules ({impossible} of them without a day), {len(ZONES)} zones: {total} times compared, {failed} rules differ")
-    return 1 if failed or not total else 0
+    said = f"{a.count} rules ({impossible} of them without a day), {len(ZONES)} zones: {total} times compared, {failed} rules differ"
+    print(said)
+    if failed or not total:
+        return 1
+    if a.write:
+        write_answers(a.answers, a, tool.asked, said)
+    return 0
 
 
 def possible_days(rule):
