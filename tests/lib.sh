@@ -244,9 +244,10 @@ test_lines() {
 test_exists() { local f; for f; do [ -e "$f" ] || [ -L "$f" ] || { echo "$f is missing" >&2; return 1; }; done; }
 test_missing() { local f; for f; do [ ! -e "$f" ] && [ ! -L "$f" ] || { echo "$f is there" >&2; return 1; }; done; }
 
-# json FILE EXPR: prints a Python expression over the parsed document `d`; strings bare, the rest as JSON.
+# json FILE EXPR: prints a Python expression over the parsed document `d`; strings bare, the rest as JSON. (-SE: Python without packages
+# starts in two thirds of the time, and tests do this thousands of times.)
 json() {
-	python3 -c 'import json, sys
+	python3 -SE -c 'import json, sys
 d = json.load(open(sys.argv[1]))
 v = eval(sys.argv[2])
 print(v if isinstance(v, str) else json.dumps(v, sort_keys=True))' "$1" "$2"
@@ -268,8 +269,8 @@ write() {
 
 # wait_until SECONDS COMMAND...: until COMMAND succeeds; fails when the deadline passes. The only way to wait. No deadline is shorter
 # than four minutes, whatever a test thinks: what takes a second here takes a minute beside fifteen others.
-# Others compute meanwhile. So it pauses without a process of its own: 20 ms, 100 ms when it has waited for two seconds, and as long as
-# COMMAND took (kubectl computes 0.1 s), up to 250 ms.
+# Others compute meanwhile. So it pauses without a process of its own: 20 ms, 100 ms when it has waited for two seconds, and three times as
+# long as COMMAND took (cairn with sanitizers takes 0.05 s, kubectl 0.1), up to 300 ms.
 wait_until() {
 	local test_least=${TEST_WAIT_LEAST:-240}
 	local test_deadline=$((SECONDS + ($1 > test_least ? $1 : test_least) + 1)) test_soon=$((SECONDS + 2)) test_never test_began test_pause test_rc=0
@@ -277,8 +278,8 @@ wait_until() {
 	exec {test_never}<>"$TRASH/never" # a FIFO that nobody writes into: reading from it is the pause
 	until test_began=${EPOCHREALTIME/[.,]/} && "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $test_deadline ] || { echo "never came true: $*" >&2; test_rc=1; break; }
-		test_pause=$((${EPOCHREALTIME/[.,]/} - test_began))
-		[ $test_pause -le 250000 ] || test_pause=250000
+		test_pause=$((3 * (${EPOCHREALTIME/[.,]/} - test_began)))
+		[ $test_pause -le 300000 ] || test_pause=300000
 		[ $SECONDS -lt $test_soon ] || [ $test_pause -ge 100000 ] || test_pause=100000
 		[ $test_pause -ge 20000 ] || test_pause=20000
 		printf -v test_pause 0.%06d "$test_pause"

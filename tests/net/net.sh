@@ -20,7 +20,7 @@ rules() {
 
 # asked NAME [EXPR]: how many requests the server has seen for which the Python expression over q (an entry of its log) is true.
 asked() {
-	python3 -c 'import json, sys
+	python3 -SE -c 'import json, sys
 print(sum(1 for line in open(sys.argv[1]) for q in [json.loads(line)] if eval(sys.argv[2])))' "$TRASH/work/$1/log" "${2:-True}"
 }
 

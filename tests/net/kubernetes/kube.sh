@@ -13,8 +13,7 @@ kube_api() {
 
 # kube_ask NAME METHOD PATH: as somebody else asks; prints the answer.
 kube_ask() {
-	python3 -c 'import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], method=sys.argv[2])).read().decode())' \
-		"http://127.0.0.1:$(cat "$TRASH/work/$1/port")$3" "$2"
+	curl -gsSf --noproxy '*' --max-time 60 -X "$2" "http://127.0.0.1:$(cat "$TRASH/work/$1/port")$3" && echo
 }
 
 # kube_config NAME [USER]: a kubeconfig of it, on standard output: context `here`, namespace `lab`. USER is what YAML has in a user's braces.
