@@ -61,7 +61,7 @@ mkdocs_python() {
 	if [ ! -e "$want/made" ]; then
 		rm -rf "$want"
 		mkdir -p "$docs_xdg/cairn-tests"
-		{ python3 -m venv "$want" && HOME=$docs_home timeout 240 "$want/bin/pip" install -q -r "$SRC/docs/site/requirements.txt"; } >mkdocs.log 2>&1 || return 1
+		HOME=$docs_home timeout 240 "$SRC/tests/venv" "$want" -r "$SRC/docs/site/requirements.txt" >mkdocs.log 2>&1 || return 1
 		touch "$want/made"
 	fi
 	echo "$want/bin"

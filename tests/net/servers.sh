@@ -34,8 +34,7 @@ server_build() {
 		server_is_there "$1" && exit 0
 		if [ "$1" = moto ]; then
 			HOME=$servers_home XDG_CACHE_HOME=$servers_xdg
-			python3 -m venv "$servers_cache/moto" &&
-				"$servers_cache/moto/bin/pip" install -q --require-hashes -r "$servers_source/moto.requirements.txt"
+			"$servers_source/../venv" "$servers_cache/moto" --require-hashes -r "$servers_source/moto.requirements.txt"
 		elif ! command -v go >/dev/null; then
 			echo 'there is no go compiler'
 			exit 1

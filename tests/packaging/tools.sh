@@ -13,7 +13,7 @@ packaging_tools() {
 		flock 9
 		[ ! -e "$there/made" ] || exit 0
 		rm -rf "$there"
-		python3 -m venv "$there" && HOME=$tools_home timeout 240 "$there/bin/pip" install -q -r "$tools_source/tools.requirements.txt" && touch "$there/made"
+		HOME=$tools_home timeout 240 "$tools_source/../venv" "$there" -r "$tools_source/tools.requirements.txt" && touch "$there/made"
 	) 9>"$tools_cache/packaging.lock" >"$tools_cache/packaging.log" 2>&1 || return 0
 	mkdir -p "$TRASH/tools"
 	for tool in check-jsonschema pre-commit auditwheel uv; do

@@ -17,8 +17,7 @@ serve_python() {
 		[ -e "$serve_cache/serve-2/made" ] && exit 0
 		HOME=$serve_home XDG_CACHE_HOME=$serve_xdg
 		rm -rf "$serve_cache/serve-2"
-		python3 -m venv "$serve_cache/serve-2" &&
-			"$serve_cache/serve-2/bin/pip" install -q --require-hashes -r "$serve_source/serve.requirements.txt" &&
+		"$serve_source/../venv" "$serve_cache/serve-2" --require-hashes -r "$serve_source/serve.requirements.txt" &&
 			touch "$serve_cache/serve-2/made"
 	) 9>"$serve_cache/serve.lock" >"$serve_cache/serve.log" 2>&1
 }

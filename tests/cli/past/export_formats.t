@@ -8,8 +8,7 @@ PYTHON=$CACHE/bin/python
 if [ ! -e "$CACHE/done" ]; then
 	mkdir -p "$(dirname "$CACHE")"
 	rm -rf "$CACHE"
-	/usr/bin/python3 -m venv "$CACHE" >"$TRASH/venv.log" 2>&1 &&
-		"$CACHE/bin/pip" -q install openlineage-python==1.54.0 in-toto-attestation==0.9.3 protobuf rocrate==0.16.0 roc-validator==0.13.0 >>"$TRASH/venv.log" 2>&1 &&
+	"$SRC/tests/venv" "$CACHE" openlineage-python==1.54.0 in-toto-attestation==0.9.3 protobuf rocrate==0.16.0 roc-validator==0.13.0 >"$TRASH/venv.log" 2>&1 &&
 		touch "$CACHE/done"
 fi
 [ -e "$CACHE/done" ] || PYTHON=

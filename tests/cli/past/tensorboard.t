@@ -9,7 +9,7 @@ environment() {
 	local fresh
 	[ -x "$venv/bin/python" ] && return
 	mkdir -p "$cache" && fresh=$(mktemp -d "$cache/fresh.XXXXXX") || return
-	if python3 -m venv "$fresh" && "$fresh/bin/python" -m pip install -q --require-hashes -r "$SRC/tests/cli/past/tensorboard.requirements.txt"; then
+	if "$SRC/tests/venv" "$fresh" --require-hashes -r "$SRC/tests/cli/past/tensorboard.requirements.txt"; then
 		mv -T "$fresh" "$venv" 2>/dev/null || rm -rf "$fresh"
 	else
 		rm -rf "$fresh"
