@@ -378,7 +378,8 @@ export HOME=$TRASH/home TMPDIR=$TRASH/tmp XDG_CONFIG_HOME=$TRASH/home/.config XD
 export LC_ALL=C.UTF-8 TZ=UTC TERM=dumb COLUMNS=100 PATH=$TRASH/bin:$PATH CAIRN SRC TRASH
 export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@example.org
 test_sanitizers=exitcode=99:log_path=$TRASH/sanitizer
-export ASAN_OPTIONS=$test_sanitizers:${ASAN_OPTIONS:-} LSAN_OPTIONS=exitcode=99:${LSAN_OPTIONS:-} \
+# What is undefined traps (CMakeLists.txt).
+export ASAN_OPTIONS=$test_sanitizers:handle_sigill=2:${ASAN_OPTIONS:-} LSAN_OPTIONS=exitcode=99:${LSAN_OPTIONS:-} \
 	UBSAN_OPTIONS=$test_sanitizers:print_stacktrace=1:${UBSAN_OPTIONS:-} \
 	TSAN_OPTIONS=$test_sanitizers:${TSAN_OPTIONS:-}
 mkdir -p "$TRASH"/home "$TRASH"/tmp "$TRASH"/bin "$TRASH"/work && mkfifo "$TRASH/never" || test_bail 'no work directory'

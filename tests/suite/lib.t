@@ -134,6 +134,47 @@ test_expect 'a sanitizer that spoke in any process fails the test, or the file' 
 	test_grep "^ok 2 - two" inner.out
 	test_grep "^not ok 3 - sanitizers are silent" inner.out
 '
+test_expect --needs gcc 'undefined behaviour is said with its place: in a program, in a process that nobody waits for, in a unit test' '
+	flags=$(sed -n "s/.*add_compile_options(\(-fsanitize-undefined-trap[^)]*\)).*/\1/p" "$SRC/CMakeLists.txt")
+	test -n "$flags"
+	flags="-g1 -no-pie -fsanitize=address,undefined -fno-sanitize-recover=all $flags"
+	write ub.c <<-"E"
+	int main(int n, char **v)
+	{
+	    (void)v;
+	    return n + 0x7fffffff;
+	}
+	E
+	gcc $flags -o ub ub.c
+	test_code 99 ./ub
+	test_grep "AddressSanitizer: ILL" "$TRASH"/sanitizer.*
+	test_grep "#0 .* in main .*ub.c:4" "$TRASH"/sanitizer.*
+	rm "$TRASH"/sanitizer.*
+	(./ub &)
+	said() { grep -q "ub.c:4" "$TRASH"/sanitizer.*; }
+	wait_until 20 said
+	rm "$TRASH"/sanitizer.*
+	write unit.c <<-"E"
+	#include "unit.h"
+	static void test_sum(void **state)
+	{
+	    static int n = 0x7fffffff;
+	    assert_non_null(state);
+	    n++;
+	}
+	int main(void)
+	{
+	    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum) };
+	    return cmocka_run_group_tests(tests, NULL, NULL);
+	}
+	E
+	gcc $flags -I"$SRC/tests" -o unit unit.c -lcmocka
+	rc=0
+	env -u ASAN_OPTIONS -u LSAN_OPTIONS ./unit >out 2>err || rc=$?
+	test_is "$rc" 1
+	test_grep "AddressSanitizer: ILL" err
+	test_grep "in test_sum .*unit.c:6" err
+'
 test_expect 'start and stop' '
 	start s sh -c "trap \"exit 7\" TERM; echo up; while :; do sleep 0.05; done"
 	wait_until 5 grep -q up s.out
