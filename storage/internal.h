@@ -40,6 +40,7 @@ struct store_ops {
 	int (*list)(struct store *s, enum store_space space, store_list_fn *fn, void *arg,
 		    struct err *err);
 	int (*sync)(struct store *s, struct err *err);
+	uint64_t (*unsynced)(struct store *s); /* store_unsynced(); NULL: 0 */
 	/* Opens a blob for streaming and returns its size. `size`: the size that the caller
 	 * expects, which limits how much is fetched; UINT64_MAX: not known. */
 	int (*open)(struct store *s, const struct digest *name, uint64_t size, int *ret_fd,

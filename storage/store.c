@@ -269,6 +269,11 @@ int store_sync(struct store *s, struct err *err)
 	return s->ops->sync(s, err);
 }
 
+uint64_t store_unsynced(struct store *s)
+{
+	return s->ops->unsynced ? s->ops->unsynced(s) : 0;
+}
+
 int store_attach(struct store *s, struct err *err)
 {
 	return s->ops->shared ? s->ops->shared->attach(s, err) : 0;

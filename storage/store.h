@@ -116,6 +116,9 @@ int store_list(struct store *s, enum store_space space, store_list_fn *fn, void 
  * allows. Also sends it to the shared store, if there is one. A failure to send is no error here:
  * store_unsent() counts it, and the next call tries again. */
 int store_sync(struct store *s, struct err *err);
+/* How many bytes were put since the last store_sync() began, for those who begin one early. 0 for
+ * other stores than directories. */
+uint64_t store_unsynced(struct store *s);
 /* Checks whether this process may use the shared store. ERR_INVALID, ERR_NEWER…: why not. A shared
  * store that can't be reached now is no error: the directory works without it, and later calls try
  * again. 0 for other stores. */

@@ -292,6 +292,9 @@ int earlier_close(struct run *r, struct err *err);
 
 /* publish.c: action records, after their content is durable */
 int publisher_new(struct run *r, struct publisher **ret, struct err *err);
+/* Begins to make durable what the run took in, if that is much. Starts a thread: call it after the
+ * runner has its first attempts (runners/local.c forks before). */
+void publisher_begin(struct publisher *p);
 void publisher_add(struct publisher *p, const struct attempt *a);
 /* Writes the records of hits that came from the database and that no store has, because the engine
  * that made the results was killed first. */

@@ -5,7 +5,8 @@
  * that they name (one flush for many), then writes the records. Many of them go into a directory
  * store as one pack, with the records of their keys. The loop's thread fills the open
  * batch. The batch goes to the worker when it has BATCH records, and with a shared store also every
- * SHARE_EVERY_NS.
+ * SHARE_EVERY_NS. With much to flush (EARLY_BYTES) the worker begins at once, while tasks run: what
+ * is left to the run's end, its user waits for.
  *
  * Invariants: no record is in the store before its content. A batch belongs to the loop's thread
  * while it is open and to the worker afterwards; the counts come back in batch_done(). A record
@@ -23,6 +24,8 @@
 #define SHARE_EVERY_NS (5 * NS_PER_S)
 /* Each batch costs one disk flush: many records make it cheap, few records make it early. */
 #define BATCH 256
+/* This much goes to a disk in the time of some flushes. */
+#define EARLY_BYTES (32 * MIB)
 /* So many records of a batch are put together with their keys' records: they are worth a pack. */
 #define TOGETHER 32
 
@@ -183,6 +186,12 @@ static struct batch *open_batch(struct publisher *p)
 	return p->open;
 }
 
+/* … and nothing is being flushed, which may cover it. */
+static bool has_much_to_flush(const struct publisher *p)
+{
+	return pool_pending(p->pool) == 0 && store_unsynced(p->run->ctx->store) >= EARLY_BYTES;
+}
+
 /* Takes key and metrics. */
 static void add(struct publisher *p, struct action_record *rec, const struct str *key,
 		const struct str *metrics, bool replace)
@@ -195,7 +204,8 @@ static void add(struct publisher *p, struct action_record *rec, const struct str
 	VEC_PUSH(&b->keys, *key);
 	VEC_PUSH(&b->metrics, *metrics);
 	VEC_PUSH(&b->replace, replace);
-	if (b->records.n >= BATCH || (p->shares && at_ns <= run_mono_ns(p->run)))
+	if (b->records.n >= BATCH || has_much_to_flush(p) ||
+	    (p->shares && at_ns <= run_mono_ns(p->run)))
 		send_off(p);
 	else if (p->shares && !p->timer)
 		p->timer = loop_add_timer(p->run->ctx->loop, at_ns, time_is_up, p);
@@ -306,6 +316,20 @@ int publisher_new(struct run *r, struct publisher **ret, struct err *err)
 	}
 	*ret = p;
 	return 0;
+}
+
+/* A flush that fails makes the next one of the store cover everything, and fail if that does. */
+static void flush(void *arg)
+{
+	struct err later = { 0 };
+
+	(void)store_sync(arg, &later);
+}
+
+void publisher_begin(struct publisher *p)
+{
+	if (has_much_to_flush(p))
+		pool_submit(p->pool, flush, NULL, p->run->ctx->store);
 }
 
 int publisher_finish(struct publisher *p, struct err *err)

@@ -310,6 +310,8 @@ static int execute(struct run *r, struct err *err)
 	loop_add_idle(r->ctx->loop, run_turn, r);
 	r->wake = true;
 	run_turn(r);
+	if (r->tasks.in[PHASE_RUNNING].n)
+		publisher_begin(r->publisher);
 	while (!r->end.done && turned > 0)
 		turned = loop_turn(r->ctx->loop, -1, &r->end.fatal);
 	if (turned == 0 && !r->end.done && r->end.fatal.code == ERR_NONE)

@@ -342,7 +342,7 @@ static bool already_there(struct dir_store *d, enum store_space space, const str
 	if (!freshen(d, path, &st))
 		return false;
 	if (now - st.st_ctime < WRITTEN_BACK_AFTER_S)
-		flush_note(&d->flush, path);
+		flush_note(&d->flush, path, size);
 	return true;
 }
 
@@ -454,7 +454,7 @@ static int publish(struct dir_store *d, const struct incoming *in, enum store_sp
 	if (r < 0)
 		return dir_errno(d, "cannot write", err);
 	if (r == 0)
-		flush_note(&d->flush, path);
+		flush_note(&d->flush, path, in->size);
 	return r;
 }
 
@@ -617,7 +617,7 @@ static int dir_link_in(struct store *s, int fd, const struct stat *st, const cha
 		return -1;
 	store_note_verified(s, name);
 	flush_note_shard(&d->flush, linked_path(at, name));
-	flush_note(&d->flush, at);
+	flush_note(&d->flush, at, (uint64_t)st->st_size);
 	return 0;
 }
 
@@ -709,6 +709,11 @@ static int dir_sync(struct store *s, struct err *err)
 	return flush_all(&d->flush) < 0 ? dir_errno(d, "cannot make new objects durable", err) : 0;
 }
 
+static uint64_t dir_unsynced(struct store *s)
+{
+	return flush_waiting(&dir_of(s)->flush);
+}
+
 /* Open and close. */
 
 static void dir_free(struct store *s)
@@ -754,6 +759,7 @@ static const struct store_ops dir_ops = {
 	.del = dir_del,
 	.list = dir_list,
 	.sync = dir_sync,
+	.unsynced = dir_unsynced,
 	.open = dir_open_blob,
 	.set_aside = dir_set_aside,
 	.free = dir_free,

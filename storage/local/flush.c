@@ -46,14 +46,25 @@ void flush_deinit(struct flush *f)
 	pthread_mutex_destroy(&f->sync_lock);
 }
 
-void flush_note(struct flush *f, const char *path)
+void flush_note(struct flush *f, const char *path, uint64_t bytes)
 {
 	assert(strlen(path) < OBJECT_PATH_MAX && strchr(path, '/'));
 	pthread_mutex_lock(&f->lock);
 	f->put_generation++;
+	f->pending.bytes += bytes;
 	if (f->pending.n++ < SYNC_EACH_MAX)
 		snprintf(VEC_ADD(&f->pending.paths)->s, OBJECT_PATH_MAX, "%s", path);
 	pthread_mutex_unlock(&f->lock);
+}
+
+uint64_t flush_waiting(struct flush *f)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&f->lock);
+	bytes = f->pending.bytes;
+	pthread_mutex_unlock(&f->lock);
+	return bytes;
 }
 
 void flush_note_shard(struct flush *f, const char *path)

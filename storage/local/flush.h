@@ -25,6 +25,7 @@ struct flush {
 	struct pending {
 		VEC(struct object_path { char s[OBJECT_PATH_MAX]; }) paths;
 		size_t n;
+		uint64_t bytes;
 	} pending;
 };
 
@@ -32,8 +33,10 @@ struct flush {
 void flush_init(struct flush *f, int root);
 void flush_deinit(struct flush *f);
 
-/* An object was renamed to SPACE/SHARD/NAME. */
-void flush_note(struct flush *f, const char *path);
+/* An object of that size was renamed to SPACE/SHARD/NAME. */
+void flush_note(struct flush *f, const char *path, uint64_t bytes);
+/* The bytes of what was noted since the last flush began. */
+uint64_t flush_waiting(struct flush *f);
 /* The shard of this object was made: its name in its space must be flushed, too. */
 void flush_note_shard(struct flush *f, const char *path);
 /* Flushes all that was noted before. -1 with errno; then the next flush covers everything. */

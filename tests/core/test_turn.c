@@ -2,6 +2,7 @@
 #include <time.h>
 #include "core/fixture.h"
 #include "record/rows/attempts.h"
+#include "storage/internal.h"
 #include "unit.h"
 
 struct world {
@@ -11,6 +12,7 @@ struct world {
 	struct arena *arena;
 	bool fails;
 	int64_t taking_in_ns;
+	uint64_t made_bytes; /* each task makes as much, which the store then has to flush */
 	struct engine *e;
 	struct run_row row;
 	struct attempt_row *attempts;
@@ -38,6 +40,39 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* A store whose disk has to take in some bytes, and when it was made to. */
+static struct {
+	struct store_ops ops;
+	struct engine *e;
+	uint64_t waiting;
+	int64_t at_ns[8];
+	size_t n;
+} disk;
+
+static uint64_t waiting(struct store *s)
+{
+	return disk.waiting;
+}
+
+static int flush(struct store *s, struct err *err)
+{
+	if (disk.waiting && disk.n < ARRAY_LEN(disk.at_ns))
+		disk.at_ns[disk.n++] = disk.e->clock.wall_ns(&disk.e->clock);
+	disk.waiting = 0;
+	return 0;
+}
+
+static void open_disk(struct engine *e, uint64_t bytes)
+{
+	memset(&disk, 0, sizeof(disk));
+	disk.ops = *e->store->ops;
+	disk.ops.sync = flush;
+	disk.ops.unsynced = waiting;
+	disk.e = e;
+	disk.waiting = bytes;
+	e->store->ops = &disk.ops;
+}
+
 /* A task of the step `long` takes an hour, `mate` a second, others a millisecond. */
 static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
 		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
@@ -55,6 +90,7 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	*ret_duration_ns = str_eq(a->on.step, "long")   ? 3600 * NS_PER_S
 			   : str_eq(a->on.step, "mate") ? NS_PER_S
 							: NS_PER_MS;
+	disk.waiting += w->made_bytes;
 	if (w->fails)
 		*ret_failure = FAILURE_FAILED;
 }
@@ -72,6 +108,7 @@ static double run(struct world *w, const char *yaml)
 	struct err err = { 0 };
 
 	engine_open(&e, &fake);
+	open_disk(&e, w->made_bytes);
 	w->e = &e;
 	ctx = engine_context(&e, &w->config);
 	p = engine_pipeline(w->dir, yaml);
@@ -228,6 +265,37 @@ static void test_what_is_taken_in_has_a_limit(void **state)
 	assert_true(w->attempts[4].started_ns - w->row.started_ns >= 10 * NS_PER_S);
 }
 
+/* What is large goes to the disk while tasks run. What isn't, waits for the end: with others it
+ * costs one flush. */
+static void test_large_content_is_flushed_early(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		int64_t want_s[2];
+		size_t n;
+	} rows[] = {
+		{ 1 * GIB, { 0, 2 }, 2 }, /* a task makes its bytes as it begins */
+		{ 1000, { 3 }, 1 },
+	};
+	struct world *w = *state;
+
+	w->options = (struct run_options){ .jobs = 1 };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(freep) char *yaml =
+			xasprintf("pipeline: large%zu\nsteps:\n  mate:\n    run: "
+				  "work %zu ${{ item }}\n    each: [0, 1, 2]\n",
+				  i, i);
+
+		w->made_bytes = rows[i].bytes;
+		run(w, yaml);
+		assert_int_equal(w->row.counts.executed, 3);
+		assert_int_equal(disk.n, rows[i].n);
+		for (size_t k = 0; k < disk.n; k++)
+			assert_int_equal((disk.at_ns[k] - w->row.started_ns) / NS_PER_S,
+					 rows[i].want_s[k]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +305,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_the_next_program_begins_while_outputs_are_taken_in, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_taken_in_has_a_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_large_content_is_flushed_early, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

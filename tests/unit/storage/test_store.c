@@ -559,11 +559,34 @@ static void test_flushes(void **state)
 	}
 }
 
+/* What was put and isn't flushed yet. What a process finds that another one put a moment ago
+ * counts, too. */
+static void test_unsynced(void **state)
+{
+	struct fixture *f = *state;
+	struct store *memory;
+	struct content_id id;
+
+	assert_int_equal(store_unsynced(f->s), 0);
+	assert_int_equal(content_put_bytes(f->s, "four", 4, &id, NULL), 0);
+	assert_int_equal(content_put_bytes(f->s, "seven..", 7, &id, NULL), 0);
+	assert_int_equal(store_unsynced(f->s), 11);
+	assert_int_equal(store_sync(f->s, NULL), 0);
+	assert_int_equal(store_unsynced(f->s), 0);
+	assert_int_equal(content_put_bytes(f->s, "four", 4, &id, NULL), 0);
+	assert_int_equal(store_unsynced(f->s), 4);
+	assert_int_equal(store_open("memory:", true, &memory, NULL), 0);
+	assert_int_equal(content_put_bytes(memory, "four", 4, &id, NULL), 0);
+	assert_int_equal(store_unsynced(memory), 0);
+	store_free(memory);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_flushes),
+		T(test_unsynced),
 		T(test_model_dir),
 		cmocka_unit_test(test_model_memory),
 		T(test_list_stops),
