@@ -18,9 +18,13 @@
 #include "record/internal.h"
 #include "record/schema.h"
 
-/* A checkpoint moves this much from the WAL at once: large enough to be rare, small enough to take
- * some ten milliseconds. */
+/* A checkpoint is due when the WAL has this much, unless db_limit_wal() says otherwise: large
+ * enough to be rare, small enough to take some ten milliseconds. */
 #define WAL_MAX_BYTES (8 * MIB)
+/* The disk begins to write the WAL when it has got this much more. */
+#define WAL_STEP_BYTES (2 * MIB)
+/* A page and its head. Pages have the size that SQLite gives a new database. */
+#define WAL_FRAME_BYTES (4096 + 24)
 /* The limit at the end of a run, which waits for the disk anyway: the next process to open the
  * database has to read the rest of the WAL. */
 #define WAL_LEFT_BYTES (256 * KIB)
@@ -91,6 +95,11 @@ int db_begin(struct db *db, struct err *err)
 	return 0;
 }
 
+void db_limit_wal(struct db *db, uint64_t bytes)
+{
+	db->wal.max_bytes = bytes;
+}
+
 void db_limit_cache(struct db *db, uint64_t bytes)
 {
 	char text[64];
@@ -122,29 +131,79 @@ void db_snapshot_end(struct db *db)
 	db->in_snapshot = false;
 }
 
-/* Called with the lock held, on a thread with a run to execute: so it never waits. When readers
- * prevent a full checkpoint, the next try is after the WAL has grown by as much again, since each
- * costs a disk flush. */
-static void checkpoint_if_due(struct db *db, uint64_t max_bytes)
+/* Called by SQLite after a commit, with the frames that the WAL has now. */
+static int on_commit(void *arg, sqlite3 *sql, const char *name, int frames)
+{
+	struct db *db = arg;
+
+	db->wal.bytes = (uint64_t)frames * WAL_FRAME_BYTES;
+	if (db->wal.bytes < db->wal.begun || db->wal.begun == 0) /* it began anew, or we did */
+		db->wal.begun = db->wal.bytes;
+	return SQLITE_OK;
+}
+
+/* Makes the disk begin to write what the WAL got, and doesn't wait: a checkpoint waits for all of
+ * it. */
+static void begin_to_write(struct db *db)
+{
+	_cleanup_(freep) char *wal = xasprintf("%s-wal", db->path);
+	_cleanup_(fd_closep) int fd = open(wal, O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)sync_file_range(fd, (off_t)db->wal.begun,
+				      (off_t)(db->wal.bytes - db->wal.begun),
+				      SYNC_FILE_RANGE_WRITE);
+	db->wal.begun = db->wal.bytes;
+}
+
+/* Never waits for readers: it is called with the lock held. */
+static bool checkpoint(struct db *db, int mode)
+{
+	bool whole;
+
+	sqlite3_busy_timeout(db->sql, 0);
+	whole = sqlite3_wal_checkpoint_v2(db->sql, NULL, mode, NULL, NULL) == SQLITE_OK;
+	sqlite3_busy_timeout(db->sql, BUSY_MS);
+	return whole;
+}
+
+/* On a thread with a run to execute. The WAL is written over from its beginning, not cut: cutting
+ * waits for its pages that are on their way to the disk, and a file that grows costs more than one
+ * that is written over. When readers prevent a full checkpoint, the next try is later, since each
+ * costs disk flushes. */
+static void checkpoint_if_due(struct db *db)
+{
+	if (db->wal.bytes >= db->wal.begun + WAL_STEP_BYTES)
+		begin_to_write(db);
+	if (db->wal.bytes <= MAX(db->wal.max_bytes, db->wal.retry_bytes))
+		return;
+	if (checkpoint(db, SQLITE_CHECKPOINT_RESTART))
+		db->wal.bytes = db->wal.begun = db->wal.retry_bytes = 0;
+	else
+		db->wal.retry_bytes = db->wal.bytes + WAL_MAX_BYTES;
+}
+
+/* At the end of a run. When readers prevent it, the next try is after the file has grown by as much
+ * again. */
+static void cut_wal(struct db *db)
 {
 	_cleanup_(freep) char *wal = xasprintf("%s-wal", db->path);
 	struct stat st;
 
 	if (stat(wal, &st) < 0)
 		return;
-	if ((uint64_t)st.st_size < db->wal_left_bytes)
-		db->wal_left_bytes = 0; /* another process emptied it */
-	if ((uint64_t)st.st_size <= db->wal_left_bytes + max_bytes)
+	if ((uint64_t)st.st_size < db->wal.left_bytes)
+		db->wal.left_bytes = 0; /* another process has cut it */
+	if ((uint64_t)st.st_size <= db->wal.left_bytes + WAL_LEFT_BYTES)
 		return;
-	sqlite3_busy_timeout(db->sql, 0);
-	db->wal_left_bytes = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE,
-						       NULL, NULL) == SQLITE_OK
-				     ? 0
-				     : (uint64_t)st.st_size;
-	sqlite3_busy_timeout(db->sql, BUSY_MS);
+	if (checkpoint(db, SQLITE_CHECKPOINT_TRUNCATE))
+		db->wal.bytes = db->wal.begun = db->wal.retry_bytes = db->wal.left_bytes = 0;
+	else
+		db->wal.left_bytes = (uint64_t)st.st_size;
 }
 
-static int end_txn(struct db *db, const char *how, uint64_t wal_max_bytes, struct err *err)
+static int end_txn(struct db *db, const char *how, void (*look_after_wal)(struct db *db),
+		   struct err *err)
 {
 	int r;
 
@@ -155,7 +214,7 @@ static int end_txn(struct db *db, const char *how, uint64_t wal_max_bytes, struc
 	db->in_txn = false;
 	if (db->lock_fd >= 0) {
 		if (r == 0)
-			checkpoint_if_due(db, wal_max_bytes);
+			look_after_wal(db);
 		fs_unlock(db->lock_fd);
 	}
 	return r;
@@ -163,7 +222,7 @@ static int end_txn(struct db *db, const char *how, uint64_t wal_max_bytes, struc
 
 int db_commit(struct db *db, struct err *err)
 {
-	return end_txn(db, "COMMIT", WAL_MAX_BYTES, err);
+	return end_txn(db, "COMMIT", checkpoint_if_due, err);
 }
 
 int db_commit_durable(struct db *db, struct err *err)
@@ -171,7 +230,7 @@ int db_commit_durable(struct db *db, struct err *err)
 	_cleanup_(freep) char *wal = xasprintf("%s-wal", db->path);
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (end_txn(db, "COMMIT", WAL_LEFT_BYTES, err) < 0)
+	if (end_txn(db, "COMMIT", cut_wal, err) < 0)
 		return -1;
 	if (db->lock_fd < 0)
 		return 0;
@@ -184,7 +243,7 @@ int db_commit_durable(struct db *db, struct err *err)
 void db_rollback(struct db *db)
 {
 	if (db->in_txn)
-		end_txn(db, "ROLLBACK", WAL_MAX_BYTES, NULL);
+		end_txn(db, "ROLLBACK", checkpoint_if_due, NULL);
 }
 
 int db_finish(struct db *db, int r, struct err *err)
@@ -315,6 +374,8 @@ static int configure(struct db *db, struct err *err)
 		    "cache_size=-65536; PRAGMA mmap_size=0",
 		    err) < 0)
 		return -1;
+	db->wal.max_bytes = WAL_MAX_BYTES;
+	sqlite3_wal_hook(db->sql, on_commit, db); /* `wal_autocheckpoint` has removed any */
 	if (db->lock_fd >= 0 && stat(db->path, &st) == 0) {
 		db->dev = st.st_dev;
 		db->ino = st.st_ino;

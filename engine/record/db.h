@@ -36,6 +36,9 @@ const char *db_path(const struct db *db); /* as given to db_open() */
 int db_begin(struct db *db, struct err *err);
 /* Limits how much of the file this handle caches (default 64 MiB). For users of many handles. */
 void db_limit_cache(struct db *db, uint64_t bytes);
+/* Limits the WAL (default 8 MiB), for writers of many transactions: a checkpoint makes each of them
+ * wait for the disk. After a crash, each process that opens the database reads the WAL. */
+void db_limit_wal(struct db *db, uint64_t bytes);
 bool db_in_transaction(const struct db *db);
 int db_commit(struct db *db, struct err *err); /* visible to other processes; survives kill -9 */
 int db_commit_durable(struct db *db, struct err *err); /* survives power loss too */

@@ -24,9 +24,13 @@ struct db {
 	} cache[DB_STATEMENTS_MAX];
 	size_t n_cache;
 	uint64_t n_asked;
-	/* Size of the WAL after a checkpoint that readers kept from emptying it; 0: it was emptied.
-	 */
-	uint64_t wal_left_bytes;
+	struct {
+		uint64_t bytes;       /* what it has since it began anew; 0: not known */
+		uint64_t begun;       /* … of that the disk has begun to write; 0: not known */
+		uint64_t max_bytes;   /* db_limit_wal() */
+		uint64_t left_bytes;  /* the file's size when readers prevented that it was cut */
+		uint64_t retry_bytes; /* readers prevented a checkpoint: none is due before */
+	} wal;
 };
 
 int db_fail(struct db *db, struct err *err, const char *doing);

@@ -287,6 +287,9 @@ static int watch_signals(struct run *r, struct err *err)
 	return stop_listen(r->ctx->loop, last_words.s, run_on_signal, r, err);
 }
 
+/* Some hundred tasks. To read as much again after a crash takes a tenth of a second. */
+#define RUN_WAL_BYTES (64 * MIB)
+
 static int execute(struct run *r, struct err *err)
 {
 	/* A pod is queried for metrics only when this terminal shows them, they may stop the run,
@@ -302,6 +305,7 @@ static int execute(struct run *r, struct err *err)
 							 .waiting = run_on_waiting,
 							 .exited = run_on_exited,
 							 .arg = r };
+	db_limit_wal(r->ctx->db, RUN_WAL_BYTES);
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;
 	if (run_notices_of(r) &&

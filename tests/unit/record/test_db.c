@@ -247,6 +247,37 @@ static void a_killed_writer_leaves_whole_transactions(void **state)
 	}
 }
 
+/* The log grows up to its limit, is then written over, and is cut at the end of a run. */
+static void the_log_has_a_limit(void **state)
+{
+	static const uint64_t limits[] = { 0, 16 * MIB }; /* 0: the default, 8 MiB */
+	struct fixture *f = *state;
+	_cleanup_(freep) char *wal = xasprintf("%s-wal", f->path);
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		struct db *db = open_db(f->path);
+		const uint64_t limit = limits[i] ? limits[i] : 8 * MIB;
+		uint64_t most = 0;
+
+		if (limits[i])
+			db_limit_wal(db, limits[i]);
+		for (uint64_t k = 0; k < 40; k++) {
+			assert_int_equal(write_one(db, 100 * i + k, 900 * KIB, NULL), 0);
+			assert_int_equal(stat(wal, &st), 0);
+			most = MAX(most, (uint64_t)st.st_size);
+		}
+		assert_in_range(most, limit, limit + 2 * MIB);
+		assert_int_equal(db_begin(db, NULL), 0);
+		assert_int_equal(db_commit_durable(db, NULL), 0);
+		assert_int_equal(stat(wal, &st), 0);
+		assert_in_range(st.st_size, 0, 256 * KIB);
+		db_close(db);
+		assert_int_equal(ask(f->path, "SELECT count(*) FROM run"), 40 * (i + 1));
+		assert_int_equal(ask(f->path, HALVES), 0);
+	}
+}
+
 static int64_t runs_seen(struct db *db)
 {
 	int64_t n = -1;
@@ -887,6 +918,7 @@ int main(void)
 		TEST(writers_that_meet_lose_nothing),
 		TEST(those_who_make_it_together_all_have_it),
 		TEST(a_killed_writer_leaves_whole_transactions),
+		TEST(the_log_has_a_limit),
 		TEST(a_snapshot_ends_where_a_transaction_begins),
 		TEST(what_is_not_committed_is_not_there),
 		TEST(newer_and_foreign_ones_are_refused_in_words),
