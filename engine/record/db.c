@@ -280,19 +280,22 @@ static int read_pragma(struct db *db, const char *text, int64_t *ret, struct err
 
 static int check_identity(struct db *db, int64_t *ret_version, struct err *err)
 {
-	int64_t app, tables;
+	int64_t app, tables = 0;
+	int r;
 
-	if (read_pragma(db, "PRAGMA application_id", &app, err) < 0 ||
-	    read_pragma(db, "PRAGMA user_version", ret_version, err) < 0)
+	/* In one snapshot: between two of them another process may have made the database. */
+	db_snapshot(db);
+	r = read_pragma(db, "PRAGMA application_id", &app, err);
+	if (r == 0)
+		r = read_pragma(db, "PRAGMA user_version", ret_version, err);
+	if (r == 0 && app != DB_APPLICATION_ID)
+		r = read_pragma(db, "SELECT count(*) FROM sqlite_schema", &tables, err);
+	db_snapshot_end(db);
+	if (r < 0)
 		return -1;
-	if (app != DB_APPLICATION_ID) {
-		if (read_pragma(db, "SELECT count(*) FROM sqlite_schema", &tables, err) < 0)
-			return -1;
-		if (app != 0 || tables != 0)
-			return err_set(err, ERR_CORRUPT,
-				       "%s is a database of another program; move it away",
-				       db->path);
-	}
+	if (app != DB_APPLICATION_ID && (app != 0 || tables != 0))
+		return err_set(err, ERR_CORRUPT,
+			       "%s is a database of another program; move it away", db->path);
 	if (*ret_version > (int64_t)ARRAY_LEN(db_migrations))
 		return err_set(err, ERR_NEWER,
 			       "the database %s was written by a newer cairn (version %lld, this "

@@ -209,6 +209,31 @@ static void those_who_make_it_together_all_have_it(void **state)
 	}
 }
 
+/* Who opens it while another process makes it finds nothing there, or all of it. */
+static void who_opens_while_it_is_made_finds_it_or_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int round = 0; round < MAKINGS; round += (int)seeds_stride(5)) {
+		_cleanup_(freep) char *path = xasprintf("%s/open%d.db", f->dir, round);
+		struct db *db = NULL;
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0)
+			run_writer(path, 0, 1, 0, -1);
+		while (!db) {
+			struct err err = { 0 };
+
+			if (db_open(path, DB_READ, &db, &err) < 0 && err.code != ERR_NOT_FOUND)
+				fail_msg("%s", err.msg);
+		}
+		db_close(db);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+}
+
 /* What a writer said was committed is there after kill -9, whole; what it was at is there whole or
  * not at all. */
 static void a_killed_writer_leaves_whole_transactions(void **state)
@@ -917,6 +942,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(writers_that_meet_lose_nothing),
 		TEST(those_who_make_it_together_all_have_it),
+		TEST(who_opens_while_it_is_made_finds_it_or_nothing),
 		TEST(a_killed_writer_leaves_whole_transactions),
 		TEST(the_log_has_a_limit),
 		TEST(a_snapshot_ends_where_a_transaction_begins),
