@@ -183,8 +183,8 @@ def headers_say(tree):
         name = include_name(f)
         first, text = tree.lines(f)[0], tree.text(f)
         guard = "CAIRN_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
-        if not first.startswith((f"/* {name} — ", f"/* {f} — ")):
-            yield f"{f}:1: must open with `/* {name} — purpose`"
+        if not first.startswith(f"/* {f} — "):
+            yield f"{f}:1: must open with `/* {f} — purpose`"
         if f"#ifndef {guard}\n#define {guard}\n" not in text:
             yield f"{f}:1: must have the guard {guard}"
 

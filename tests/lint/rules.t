@@ -122,6 +122,11 @@ test_expect 'headers_say: no purpose, wrong guard' '
 #ifndef CAIRN_BASE_A_H
 #define CAIRN_BASE_A_H
 #endif"
+	rejects headers_say "must open with ./[*] engine/base/a.h — purpose"
+	sample engine/base/a.h <<<"/* engine/base/a.h — nothing. */
+#ifndef CAIRN_BASE_A_H
+#define CAIRN_BASE_A_H
+#endif"
 	accepts headers_say
 '
 for call in 'strcpy(a, b)' 'sprintf(a, "x")' 'gets(a)' 'strtok(a, b)' 'atoi (a)' 'alloca(3)' 'system("ls")' 'popen(a, b)' 'malloc(3)' 'strdup(a)' \
