@@ -47,6 +47,7 @@
 /* Accepted only to answer 503. */
 #define CONNECTIONS_OVER 64
 #define STREAM_BLOCK     16384
+#define DROP_MAX         (16 * MIB) /* a longer body isn't waited for, to say that it is too long */
 #define STREAM_MAX_S     86400
 /* A stream is asked by the pool after so many ticks all the same: its client may be gone, or may
  * not read any more. */
@@ -79,7 +80,7 @@ struct request {
 	struct web_exchange x;
 	struct connection *connection;
 	struct MHD_Connection *mhd;
-	bool is_head, discard;
+	bool is_head;
 	bool close; /* close after the answer: the start of the next request is not certain */
 	bool handled;
 	struct web_job job;
@@ -341,7 +342,7 @@ static void check_framing(struct web *w, struct request *r, const char *version)
 			    "HTTP/1.1");
 	else if (f.length && (digits > 15 || strtoull(f.length, NULL, 10) > WEB_BODY_MAX))
 		web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
-	r->close = r->x.status != 0;
+	r->close = r->x.status == 400;
 }
 
 static struct request *request_new(struct web *w, struct MHD_Connection *mhd, const char *path,
@@ -693,6 +694,19 @@ static void handle(void *arg)
 	w->api->resume_connection(mhd);
 }
 
+/* Whether an error waits until the request's body has come, and was dropped. A connection that is
+ * closed while bytes lie unread is reset, and then the client may never see the answer. Nothing
+ * comes from a client that waits for "100 Continue". Deadlines are those of any body. */
+static bool drops_body(struct request *r)
+{
+	const char *length = header(r, "Content-Length");
+
+	if (r->close || r->x.status >= 500 || header(r, "Expect"))
+		return false;
+	return length ? strtoull(length, NULL, 10) <= DROP_MAX
+		      : header(r, "Transfer-Encoding") != NULL;
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *path,
 				  const char *method, const char *version, const char *bytes,
 				  size_t *n_bytes, void **context)
@@ -703,8 +717,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 	if (!r) {
 		*context = r = request_new(w, mhd, path, method, version);
 		set_phase(r->connection, PHASE_BODY);
-		/* An error is answered at once, before a body comes. */
-		return r->x.status >= 400 ? answer(w, r) : MHD_YES;
+		return r->x.status >= 400 && !drops_body(r) ? answer(w, r) : MHD_YES;
 	}
 	if (*n_bytes) {
 		if (!r->x.status && r->x.body.len + *n_bytes > WEB_BODY_MAX)

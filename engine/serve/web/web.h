@@ -1,10 +1,10 @@
 /* engine/serve/web/web.h — HTTP/1.1 for the daemon: connections, their limits, access, and the form
  * of answers. Their content comes from serve/api/.
  *
- * route() gets a request as soon as its headers have arrived. It may answer at once (404, 405,
- * 401), and may not wait. When the body is complete, handle() runs on one of WEB_THREADS threads
- * that may wait. Requests that route() marks as health have a thread of their own. None may touch
- * what the loop owns.
+ * route() gets a request as soon as its headers have arrived. It may answer (404, 405, 401), and
+ * may not wait; the answer is sent when the body has come, which is dropped then. When the body is
+ * complete, handle() runs on one of WEB_THREADS threads that may wait. Requests that route() marks
+ * as health have a thread of their own. None may touch what the loop owns.
  *
  * Limits, each with the status for a client that exceeds it: headers 32 KiB (431, or 414), body
  * WEB_BODY_MAX (413), headers and body within WEB_REQUEST_S seconds (408), connections

@@ -245,6 +245,21 @@ test_expect 'too large: body, header, address' '
 	status_is 200
 '
 
+test_expect 'who sends all of a body before reading gets the answer, whatever is wrong; one that is far too long is not waited for' '
+	cat >sends.py <<-"P"
+	import socket, sys
+	host, port = sys.argv[1].rsplit("/", 1)[1].rsplit(":", 1)
+	length, body, token = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+	s = socket.create_connection((host, int(port)), 60)
+	s.sendall(f"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode())
+	s.sendall(b" " * body)
+	print(s.recv(12).decode())
+	P
+	test_is "$(python3 sends.py "$(serve_url srv)" 12000000 12000000 "$SERVE_TOKEN")" "HTTP/1.1 413"
+	test_is "$(python3 sends.py "$(serve_url srv)" 900000 900000 wrong)" "HTTP/1.1 401"
+	test_is "$(python3 sends.py "$(serve_url srv)" 20000000 0 "$SERVE_TOKEN")" "HTTP/1.1 413"
+'
+
 test_expect 'wrong tokens: after many of them, 429; the right one still works' '
 	# The minute may end on the way, and another one begin.
 	for i in $(seq 130); do
