@@ -194,21 +194,13 @@ static bool read_choices(const struct doc *d, const struct yaml_node *n, struct 
 /* The keys of a declaration. */
 static const char *const keys[] = { "type", "default", "min", "max", "enum", "help" };
 
-static bool is_one_of(const char *word, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(names[i], word))
-			return true;
-	return false;
-}
-
 /* The key by which a mapping is a declaration; NULL: it is a group. None of these keys takes a
  * mapping, so `type: {default: adam}` is a param of a group. */
 static const char *declaration_word(const struct yaml_node *n)
 {
 	for (size_t i = 0; i < n->len; i++)
 		if (n->pairs[i].value->kind != YAML_KIND_MAP &&
-		    is_one_of(n->pairs[i].key->text, keys, ARRAY_LEN(keys)))
+		    text_is_one_of(n->pairs[i].key->text, keys, ARRAY_LEN(keys)))
 			return n->pairs[i].key->text;
 	return NULL;
 }
@@ -220,7 +212,7 @@ static void check_long_keys(const struct doc *d, const struct yaml_node *n,
 		const struct yaml_node *key = n->pairs[i].key;
 		const char *hint, *word = declaration_word(n);
 
-		if (is_one_of(key->text, keys, ARRAY_LEN(keys)))
+		if (text_is_one_of(key->text, keys, ARRAY_LEN(keys)))
 			continue;
 		hint = loader_suggest(d->l, key->text, keys, ARRAY_LEN(keys));
 		if (*hint)

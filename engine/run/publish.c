@@ -321,9 +321,7 @@ int publisher_new(struct run *r, struct publisher **ret, struct err *err)
 /* A flush that fails makes the next one of the store cover everything, and fail if that does. */
 static void flush(void *arg)
 {
-	struct err later = { 0 };
-
-	(void)store_sync(arg, &later);
+	(void)store_sync(arg, NULL);
 }
 
 void publisher_begin(struct publisher *p)
