@@ -13,7 +13,7 @@ import type {
 } from './generated';
 
 export * from './generated';
-export { calendar, plan, verdict } from './shapes';
+export { calendar, plan, taskPages, verdict } from './shapes';
 export type { CalendarEntry, PipelineFacts, PipelineParam, Plan, Verdict } from './shapes';
 export { Problem, signInWanted, type Query } from './request';
 export {

@@ -35,6 +35,16 @@ export async function plan(body: g.RunRequest, query: InProject, signal?: S): Pr
   }
 }
 
+/** The tasks of a run, or of one step, a page at a time. */
+export async function* taskPages(run: string, query: InProject & { step?: string }, signal?: S) {
+  let cursor: string | null = null;
+  do {
+    const page: g.Tasks = await g.tasks(run, { ...query, limit: 500, cursor }, signal);
+    yield page.tasks;
+    cursor = page.next;
+  } while (cursor);
+}
+
 export interface CalendarEntry {
   nominal: string;
   state: string;

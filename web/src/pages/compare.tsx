@@ -381,19 +381,6 @@ function ScatterView({ c }: { c: Comparison }) {
 
 type WithOutputs = { task: string; outputs?: Record<string, api.Content> };
 
-async function* tasksOf(run: string, p: string | null, s: AbortSignal) {
-  let cursor: string | null = null;
-  do {
-    const page: Awaited<ReturnType<typeof api.taskRows>> = await api.taskRows(
-      run,
-      { project: p, limit: 500, cursor },
-      s,
-    );
-    yield* page.tasks as unknown as WithOutputs[];
-    cursor = page.next;
-  } while (cursor);
-}
-
 /** Outputs named confusion… of runs, as tables with their counts shaded. */
 function Confusions({ c }: { c: Comparison }) {
   const p = project.value;
@@ -401,18 +388,19 @@ function Confusions({ c }: { c: Comparison }) {
     (s) =>
       Promise.all(
         c.runs.slice(0, 12).map(async (r) => {
-          for await (const t of tasksOf(r.id, p, s))
-            for (const [name, out] of Object.entries(t.outputs ?? {})) {
-              if (!out) continue;
-              if (out.kind === 'blob' && /confusion/i.test(name))
-                return { run: r, task: t.task, content: out.id, path: null };
-              if (out.kind !== 'tree') continue;
-              const e = await api
-                .contentEntries(out.id, { project: p, limit: 200 }, s)
-                .catch(() => null);
-              const f = e?.entries.find((x) => /^confusion.*\.(csv|tsv)$/i.test(x.name));
-              if (f) return { run: r, task: t.task, content: out.id, path: f.name };
-            }
+          for await (const tasks of api.taskPages(r.id, { project: p }, s))
+            for (const t of tasks as unknown as WithOutputs[])
+              for (const [name, out] of Object.entries(t.outputs ?? {})) {
+                if (!out) continue;
+                if (out.kind === 'blob' && /confusion/i.test(name))
+                  return { run: r, task: t.task, content: out.id, path: null };
+                if (out.kind !== 'tree') continue;
+                const e = await api
+                  .contentEntries(out.id, { project: p, limit: 200 }, s)
+                  .catch(() => null);
+                const f = e?.entries.find((x) => /^confusion.*\.(csv|tsv)$/i.test(x.name));
+                if (f) return { run: r, task: t.task, content: out.id, path: f.name };
+              }
           return null;
         }),
       ),

@@ -6,6 +6,7 @@ import { bytes, duration, shellWord, value } from '../../base/format';
 import { part, place, url } from '../../base/route';
 import { words } from '../../base/words';
 import { Card, Copy, Hash, Time } from '../../parts/bits';
+import { FirstOnly } from './firstonly';
 import type { RunModel } from './model';
 
 const OUTPUTS_MAX = 300;
@@ -129,12 +130,7 @@ export default function About({ model }: { model: RunModel }) {
               </tbody>
             </table>
             {(outputs.length > OUTPUTS_MAX || tasks.value?.next) && (
-              <p class="body quiet">
-                {words.run.firstOnly(Math.min(outputs.length, OUTPUTS_MAX))}{' '}
-                <a href={url(`/runs/${part(run.id)}`, { ...q, view: 'tasks' })}>
-                  {words.run.allTasks}
-                </a>
-              </p>
+              <FirstOnly run={run.id} n={Math.min(outputs.length, OUTPUTS_MAX)} />
             )}
           </div>
         )}

@@ -4,10 +4,11 @@ import { useEffect } from 'preact/hooks';
 import * as api from '../../api';
 import { useLoad } from '../../base/load';
 import { value } from '../../base/format';
-import { part, place, setQuery, url } from '../../base/route';
+import { place, setQuery } from '../../base/route';
 import { words } from '../../base/words';
 import { Curves } from '../../charts/curves';
 import { Check, Empty, Segmented, Skeleton, Trouble } from '../../parts/bits';
+import { FirstOnly } from './firstonly';
 import type { RunModel } from './model';
 import { taskHref } from './run';
 
@@ -87,19 +88,7 @@ export default function Metrics({ model }: { model: RunModel }) {
               )}
             </tbody>
           </table>
-          {last.value?.next && (
-            <p class="body quiet">
-              {words.run.firstOnly(tables.length)}{' '}
-              <a
-                href={url(`/runs/${part(model.id)}`, {
-                  project: place.value.query.get('project'),
-                  view: 'tasks',
-                })}
-              >
-                {words.run.allTasks}
-              </a>
-            </p>
-          )}
+          {last.value?.next && <FirstOnly run={model.id} n={tables.length} />}
         </div>
       )}
     </div>

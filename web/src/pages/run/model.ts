@@ -210,15 +210,10 @@ export class RunModel {
     if (this.whole.has(step) || !this.loadedTasks || (this.byStep.get(step)?.length ?? 0) >= want)
       return;
     this.whole.add(step);
-    let cursor: string | null = null;
+    const query = { project: this.project, step };
     try {
-      do {
-        const page: api.Tasks = await api.taskRows(
-          this.id,
-          { project: this.project, step, limit: 500, cursor },
-          this.abort.signal,
-        );
-        for (const t of page.tasks) {
+      for await (const tasks of api.taskPages(this.id, query, this.abort.signal)) {
+        for (const t of tasks) {
           if (!this.tasks.has(t.task))
             this.put({
               task: t.task,
@@ -232,12 +227,11 @@ export class RunModel {
             });
           this.fresh.set(t.task, t);
         }
-        cursor = page.next;
         this.byStep
           .get(step)
           ?.sort((a, b) => a.task.localeCompare(b.task, 'en', { numeric: true }));
         this.tell();
-      } while (cursor);
+      }
     } catch {
       this.whole.delete(step); // opened again, it is read again
     }
