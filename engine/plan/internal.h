@@ -150,6 +150,15 @@ struct plan_pins {
 	struct map *images;  /* image as steps name it → what its pin says: sources/image.c */
 };
 
+/* Whether the plan is the last run's once more: past/standing.c. */
+struct plan_standing {
+	bool known; /* digest: of what the plan was made from, with so many pins */
+	struct digest digest;
+	size_t n_pins;
+	bool stands, told;
+	struct content_id results; /* the last run's table */
+};
+
 /* This pipeline's last run. */
 struct plan_previous {
 	struct results *table; /* or NULL */
@@ -181,6 +190,7 @@ struct plan {
 	struct plan_absent absent;
 	struct run_counts counts;
 	struct plan_previous previous;
+	struct plan_standing standing;
 	const char *gate_message; /* of the first hit that fails its gate */
 	struct map *values;       /* digest of a `values` file → what it says */
 	struct map *lost;         /* task's label, or step's name → why; NULL: none */
@@ -360,6 +370,11 @@ int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit
 /* Puts named outputs into the step's order. False when one is missing. */
 bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named,
 			  size_t n, struct content_id **ret);
+
+/* past/standing.c */
+/* Makes the plan stand if it is that of the run of this row, whose table is p->previous.table. */
+int standing_look(struct plan *p, const struct run_row *last, struct err *err);
+void standing_tell(struct plan *p); /* reports its tasks as spared, once */
 
 /* past/replay.c */
 void replay_new(struct plan *p);

@@ -275,6 +275,13 @@ static void count_state(struct plan *p, enum task_state state, int64_t duration_
 	}
 }
 
+static void tell_spared(struct plan *p, const struct plan_task *t)
+{
+	plan_task_label(p, t, &p->scratch);
+	p->ctx.spared(p->ctx.arg, p->scratch.s, (enum task_state)t->state,
+		      t->state == TASK_STATE_HIT ? t->duration_ns : 0);
+}
+
 void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 {
 	struct plan_step *s = &p->steps[t->step];
@@ -295,7 +302,7 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 		state == TASK_STATE_FAILED && s->decl->policy->fail_fast && !task_tolerated(p, t);
 	if (p->ctx.spared &&
 	    (state == TASK_STATE_HIT || state == TASK_STATE_SKIPPED || state == TASK_STATE_BLOCKED))
-		p->ctx.spared(p->ctx.arg, t);
+		tell_spared(p, t);
 	if (replay_goes(p))
 		return; /* its dependents used the recorded end */
 	plan_count_open(p, s->decl, -1);
@@ -591,6 +598,8 @@ int plan_resolve(struct plan *p, struct err *err)
 
 	if (p->replay)
 		return replay_resolve(p, err);
+	if (p->standing.stands)
+		standing_tell(p);
 	while (r == 0 && (p->to_key.n || p->expand_again)) {
 		_cleanup_(freep) bool *present = NULL;
 
@@ -667,7 +676,8 @@ int plan_prove_ended(struct plan *p, struct err *err)
 			       "internal error: the run came to its end, but %zu of its tasks did "
 			       "not: %s%s",
 			       open, list.s, open > SHOWN_WITHOUT_END ? ", …" : "");
-	if (replay_goes(p)) /* a replay counts only what it executed again */
+	/* A replay counts only what it executed again; a plan that stands has no tasks. */
+	if (replay_goes(p) || p->standing.stands)
 		return 0;
 	if (seen.total != said->total || seen.hits != said->hits ||
 	    seen.executed != said->executed || seen.failed != said->failed ||
@@ -844,10 +854,15 @@ static enum result_state result_state_of(enum task_state s)
 
 int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err)
 {
-	struct results_writer *w = results_writer_new(p->previous.table);
+	struct results_writer *w;
 	VEC(const char *) names = { 0 };
 	int r;
 
+	if (p->standing.stands) {
+		*ret = p->standing.results;
+		return 0;
+	}
+	w = results_writer_new(p->previous.table);
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *ps = &p->steps[i];
 

@@ -104,6 +104,8 @@ struct plan_options {
 	 * the tasks are no hits. */
 	bool hash_only;
 	unsigned hash_threads;
+	/* The caller looks at no single task of a plan that stands (plan_stands()). */
+	bool may_stand;
 };
 
 /* Content pinned at the start of a run, by name: "input:raw", "code:train", "tool:python3
@@ -138,6 +140,9 @@ struct plan_context {
 	const struct config *config;
 	const struct pipeline *pipeline;
 	const struct value *params; /* resolved, pipeline_n_values() of them */
+	/* The pipeline's files, and its path in the project. Needed with may_stand only. */
+	struct content_id source;
+	const char *path;
 	struct store *store;
 	struct db *db;
 	struct statcache *cache;
@@ -162,7 +167,7 @@ struct plan_context {
 	bool (*begun)(void *arg, const char *task);
 	/* Called when a task has ended without being executed: HIT, SKIPPED or BLOCKED. NULL:
 	 * nobody wants to know. */
-	void (*spared)(void *arg, const struct plan_task *t);
+	void (*spared)(void *arg, const char *task, enum task_state state, int64_t duration_ns);
 	void *arg;
 	/* A past run is made again: the pins are that run's, and content that is gone costs only
 	 * the tasks that need it (plan_lost()). */
@@ -239,6 +244,13 @@ bool plan_unresolved(const struct plan *p);
 
 /* Looking into a plan. */
 
+/* All tasks of the pipeline's last run are hits or skipped once more. They are counted, and
+ * plan_store_results() gives that run's table, but the plan has no tasks to look at. */
+bool plan_stands(const struct plan *p);
+/* What this plan was made from, as a digest to be recorded with the run's results. False: its tasks
+ * haven't all succeeded or been skipped, or something else could decide the results of the same
+ * plan. */
+bool plan_digest(const struct plan *p, struct digest *ret);
 const struct pipeline *plan_pipeline(const struct plan *p);
 size_t plan_n_steps(const struct plan *p); /* the pipeline's, in its order */
 bool plan_step_expanded(const struct plan *p, size_t step);

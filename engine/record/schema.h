@@ -156,6 +156,8 @@ static const char *const db_migrations[] = {
 	" NULL;",
 	/* 9: who wrote the commit that a run was of */
 	"ALTER TABLE run ADD COLUMN git_author TEXT;",
+	/* 10: what the plan of a run's results was made from (plan.h) */
+	"ALTER TABLE run ADD COLUMN plan_digest BLOB;",
 };
 
 #endif

@@ -200,8 +200,10 @@ static int write_manifest(struct run *r, struct err *err)
 	    keep_attempts(r, &m.attempts_blob, err) < 0 ||
 	    manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
 		return -1;
-	if (!r->end.interrupted)
+	if (!r->end.interrupted) {
 		r->row.results = m.results;
+		r->row.has_plan_digest = plan_digest(r->plan, &r->row.plan_digest);
+	}
 	r->row.has_hash = true;
 	return 0;
 }

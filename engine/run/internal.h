@@ -309,6 +309,8 @@ void publisher_free(struct publisher *p);
  * (r->end.failed, its message), not an error. */
 int run_export(struct run *r, struct err *err);
 
+struct plan_context run_plan_context(struct run *r); /* run.c: of a run that begins */
+
 /* prove.c: checks that each task of a finished run has an end, in the plan and on record. Not for a
  * run that was stopped. ERR_IO, an internal error, lists the tasks without an end. */
 int run_prove_end(struct run *r, struct err *err);

@@ -95,41 +95,49 @@ static bool begun(void *arg, const char *task)
 	return earlier_stands(arg, task);
 }
 
-static void spared(void *arg, const struct plan_task *t)
+static void spared(void *arg, const char *task, enum task_state state, int64_t duration_ns)
 {
-	_cleanup_(str_deinit) struct str label = { 0 };
 	struct run *r = arg;
 
-	plan_task_label(r->plan, t, &label);
-	OBSERVE(r, task_spared, label.s,
-		t->state == TASK_STATE_HIT       ? OUTCOME_HIT
-		: t->state == TASK_STATE_SKIPPED ? OUTCOME_SKIPPED
-						 : OUTCOME_BLOCKED,
-		t->state == TASK_STATE_HIT ? t->duration_ns : 0);
+	OBSERVE(r, task_spared, task,
+		state == TASK_STATE_HIT       ? OUTCOME_HIT
+		: state == TASK_STATE_SKIPPED ? OUTCOME_SKIPPED
+					      : OUTCOME_BLOCKED,
+		duration_ns);
+}
+
+struct plan_context run_plan_context(struct run *r)
+{
+	return (struct plan_context){ .config = r->past ? &r->past->config : r->ctx->config,
+				      .pipeline = r->pipeline,
+				      .params = r->params,
+				      .source = r->row.pipeline_blob,
+				      .path = r->row.path,
+				      .store = r->ctx->store,
+				      .db = r->ctx->db,
+				      .cache = r->ctx->cache,
+				      .steps_program = r->ctx->steps_program,
+				      .launch_program = r->ctx->launch_program,
+				      .images = r->ctx->images,
+				      .run_id = &r->row.id,
+				      .schedule = r->o->firing.times,
+				      .arg = r };
 }
 
 static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, struct err *err)
 {
 	const struct run_options *o = r->o;
-	struct plan_context pc = { .config = r->past ? &r->past->config : r->ctx->config,
-				   .pipeline = r->pipeline,
-				   .params = r->params,
-				   .store = r->ctx->store,
-				   .db = r->ctx->db,
-				   .cache = r->ctx->cache,
-				   .steps_program = r->ctx->steps_program,
-				   .launch_program = r->ctx->launch_program,
-				   .images = r->ctx->images,
-				   .pins = pins,
-				   .n_pins = n_pins,
-				   .run_id = &r->row.id,
-				   .schedule = o->firing.times,
-				   .arg = r };
-	struct plan_options po = { .select = o->select, .hash_threads = r->ctx->hash_threads };
+	struct plan_context pc = run_plan_context(r);
+	struct plan_options po = { .select = o->select,
+				   .hash_threads = r->ctx->hash_threads,
+				   .may_stand =
+					   o->kind == RUN_NEW && !store_is_shared(r->ctx->store) };
 	static const char *const everything[] = { "*" };
 	const char *shell[] = { o->shell_step };
 	size_t n;
 
+	pc.pins = pins;
+	pc.n_pins = n_pins;
 	pc.run_result = map_len(r->earlier.done) ? run_result : NULL;
 	pc.begun = map_len(r->earlier.past) ? begun : NULL;
 	pc.again = r->past != NULL;

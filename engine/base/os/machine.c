@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/macros.h"
 
@@ -39,6 +40,17 @@ const char *machine_name(char to[MACHINE_NAME_BYTES])
 	if (gethostname(to, MACHINE_NAME_BYTES - 1) < 0)
 		*to = '\0';
 	return to;
+}
+
+void machine_add_program(struct str *out)
+{
+	struct stat self;
+
+	str_add_field(out, CAIRN_VERSION, strlen(CAIRN_VERSION));
+	if (stat("/proc/self/exe", &self) < 0)
+		return;
+	str_add_u64(out, (uint64_t)self.st_size);
+	str_add_u64(out, (uint64_t)self.st_mtim.tv_sec * NS_PER_S + (uint64_t)self.st_mtim.tv_nsec);
 }
 
 int cpus_get(struct cpus *ret)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/text/str.h"
 
 /* The kernel's random bytes. May wait for them, but only while the machine boots. */
 void random_bytes(void *to, size_t n);
@@ -18,6 +19,9 @@ void random_letters(char to[RANDOM_LETTERS + 1]);
 
 #define MACHINE_NAME_BYTES 256
 const char *machine_name(char to[MACHINE_NAME_BYTES]); /* returns `to`; "" when it has none */
+/* Appends what tells this build of the program from others: its version, its file's size and
+ * time. */
+void machine_add_program(struct str *out);
 
 /* Cpus by their numbers. A plain cpu_set_t has room for 1,024, and on a machine with more the
  * kernel refuses it; Linux supports at most 8,192. */

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "base/os/fs.h"
+#include "base/os/machine.h"
 
 #define MAGIC          "cairnmdl"
 #define HEAD_BYTES     20         /* magic, u32 format, u64 checksum */
@@ -32,17 +33,10 @@ void model_cache_key(const char *root, const char *display, const char *path, co
 {
 	struct digester *dg = digester_new();
 	struct str head = { 0 };
-	struct stat self;
 
 	str_add_field(&head, MAGIC, strlen(MAGIC));
 	str_add_u32(&head, MODEL_CACHE_FORMAT);
-	str_add_field(&head, CAIRN_VERSION, strlen(CAIRN_VERSION));
-	if (stat("/proc/self/exe", &self) ==
-	    0) { /* another build of the same version may read it differently */
-		str_add_u64(&head, (uint64_t)self.st_size);
-		str_add_u64(&head, (uint64_t)self.st_mtim.tv_sec * NS_PER_S +
-					   (uint64_t)self.st_mtim.tv_nsec);
-	}
+	machine_add_program(&head); /* another build may read it differently */
 	str_add_field(&head, root ? root : "",
 		      root ? strlen(root) : 0); /* some warnings mention it */
 	str_add_field(&head, display, strlen(display));

@@ -12,7 +12,7 @@
 	"params_json, options_json, total, executed, "                                            \
 	"hits, failed, skipped, blocked, saved_ns, git_commit, git_dirty, message, cancel > 0, "  \
 	"cancel > 1, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote, "        \
-	"git_submodules, git_author"
+	"git_submodules, git_author, plan_digest"
 extern const struct db_row run_of_columns;       /* struct run_row */
 extern const struct db_row run_input_of_columns; /* name, origin, content: struct run_input_row */
 

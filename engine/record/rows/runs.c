@@ -111,11 +111,11 @@ int record_run_update(struct db *db, const struct run_row *r, struct err *err)
 	return db_do(db,
 		     "UPDATE run SET state=?, ended_ns=?, hash=?, results=?, total=?, "
 		     "executed=?, hits=?, failed=?, skipped=?, blocked=?, saved_ns=?, "
-		     "message=?, pid=?, pid_start=?, host=? WHERE rowid_=?",
+		     "message=?, pid=?, pid_start=?, host=?, plan_digest=? WHERE rowid_=?",
 		     DB_IN(r->state, r->ended_ns, r->has_hash ? &r->hash : NULL, &r->results,
 			   c->total, c->executed, c->hits, c->failed, c->skipped, c->blocked,
 			   c->saved_ns, r->message, r->engine.pid, r->engine.start, r->engine.host,
-			   r->rowid),
+			   r->has_plan_digest ? &r->plan_digest : NULL, r->rowid),
 		     err);
 }
 
@@ -137,15 +137,15 @@ int record_run_set_options(struct db *db, int64_t run, const char *options_json,
 }
 
 #define C(field) DB_COLUMN(struct run_row, field)
-const struct db_row run_of_columns =
-	DB_ROW(struct run_row, NULL, C(rowid), C(id), C(pipeline), C(path), C(state), C(started_ns),
-	       C(ended_ns), DB_OPTIONAL(struct run_row, hash, has_hash), C(pipeline_blob),
-	       C(results), C(params_json), C(options_json), C(counts.total), C(counts.executed),
-	       C(counts.hits), C(counts.failed), C(counts.skipped), C(counts.blocked),
-	       C(counts.saved_ns), C(git.commit), C(git.dirty), C(message), C(cancel_requested),
-	       C(cancel_now), C(engine.pid), C(engine.start), C(engine.host), C(schedule),
-	       C(nominal_ns), DB_OPTIONAL(struct run_row, reproduces, has_reproduces),
-	       C(git.remote), C(git.submodules), C(git.author));
+const struct db_row run_of_columns = DB_ROW(
+	struct run_row, NULL, C(rowid), C(id), C(pipeline), C(path), C(state), C(started_ns),
+	C(ended_ns), DB_OPTIONAL(struct run_row, hash, has_hash), C(pipeline_blob), C(results),
+	C(params_json), C(options_json), C(counts.total), C(counts.executed), C(counts.hits),
+	C(counts.failed), C(counts.skipped), C(counts.blocked), C(counts.saved_ns), C(git.commit),
+	C(git.dirty), C(message), C(cancel_requested), C(cancel_now), C(engine.pid),
+	C(engine.start), C(engine.host), C(schedule), C(nominal_ns),
+	DB_OPTIONAL(struct run_row, reproduces, has_reproduces), C(git.remote), C(git.submodules),
+	C(git.author), DB_OPTIONAL(struct run_row, plan_digest, has_plan_digest));
 #undef C
 
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena,

@@ -61,8 +61,10 @@ struct run_row {
 	int64_t nominal_ns;        /* nominal time of the schedule; 0: none */
 	bool has_reproduces;
 	struct digest reproduces; /* the past run that it reproduces */
-	uint64_t cache_failures;  /* not recorded: unpublished records of the last engine */
-	bool only_store_failed;   /* not recorded: content failed, no task by itself */
+	bool has_plan_digest;
+	struct digest plan_digest; /* what the plan of `results` was made from (plan_digest()) */
+	uint64_t cache_failures;   /* not recorded: unpublished records of the last engine */
+	bool only_store_failed;    /* not recorded: content failed, no task by itself */
 };
 
 /* Makes a fresh id from r->pipeline, sets r->id (in arena) and r->rowid. */

@@ -17,6 +17,7 @@ static const char *const not_kept[] = {
 	"run.pid",           "run.pid_start",
 	"run.host",          "run.cancel",      /* the engine that had it */
 	"attempt.workspace", "attempt.waiting", /* a place of one machine; of attempts that run */
+	"run.plan_digest",                      /* without it the next plan is made task by task */
 };
 /* Only in the database; or, tags, in the store by themselves (tests/cli/store/reindex.t). */
 static const char *const other_tables[] = { "tag",    "firing",  "schedule",

@@ -1,0 +1,189 @@
+/* engine/plan/past/standing.c — a plan that is the last run's once more, task for task.
+ *
+ * Planning is pure: the tasks, their keys and their hits follow from the pipeline, its params, the
+ * pins and what cairn.yaml puts into keys. plan_digest() combines all of these. A run whose tasks
+ * all succeeded or were skipped is recorded with this digest. While the digest stays the same and
+ * the content of that run's results is complete, each task would be found again as it is in the
+ * run's results table. Then the plan stands: no task is made, and the table is its result.
+ *
+ * Invariants: only a whole plan stands (may_stand()), for a caller that allowed it. Where something
+ * else decides a result (the time of a schedule, `cache: false`, a person, an image that is named
+ * by a value), no digest is recorded; nor with `repeat`, whose rounds are in the table as they
+ * ended. Whatever is missing or damaged only means that the tasks are planned one by one.
+ *
+ * One thread. Not here: what a run does for each hit besides counting it (run.c says whether its
+ * plan may stand).
+ */
+#include <assert.h>
+#include "base/os/machine.h"
+#include "plan/internal.h"
+
+/* Content that is asked for together. */
+#define CONTENT_BATCH 16384
+
+static bool may_stand(const struct plan *p)
+{
+	const struct plan_selection *s = &p->options.select;
+	const struct pipeline *pl = p->ctx.pipeline;
+	bool may = p->options.may_stand && p->ctx.db && !p->replay && !p->ctx.again &&
+		   !plan_is_resumed(p) && !p->ctx.run_result && !p->ctx.begun && !p->ctx.schedule &&
+		   !s->n_targets && !s->from && !s->until && !s->n_force;
+
+	for (size_t i = 0; i < pl->n_steps && may; i++) {
+		const struct step *d = &pl->steps[i];
+
+		may = d->cache && !d->approve && !d->root && !d->tasks->repeat;
+		for (size_t k = 0; k < d->n_outputs; k++)
+			may &= !d->outputs[k].export && !d->outputs[k].temp;
+	}
+	return may;
+}
+
+static void add_text(struct str *out, const char *text)
+{
+	str_addc(out, text ? '1' : '0');
+	str_add_field(out, text ? text : "", text ? strlen(text) : 0);
+}
+
+static void add_content(struct str *out, const struct content_id *id)
+{
+	str_addn(out, &id->digest, sizeof(id->digest));
+	str_add_u64(out, id->size_bytes);
+	str_add_u32(out, (uint32_t)id->kind);
+}
+
+/* Length-prefixed, so that no two plans give the same bytes. */
+static void make_digest(struct plan *p)
+{
+	_cleanup_(str_deinit) struct str all = { 0 }, value = { 0 };
+	const struct plan_context *c = &p->ctx;
+
+	machine_add_program(&all);
+	add_content(&all, &c->source);
+	add_text(&all, c->path);
+	add_text(&all, c->config->salt);
+	add_text(&all, c->images ? c->images->platform : NULL);
+	str_add_u32(&all, p->sandbox.strictness);
+	str_add_u32(&all, p->sandbox.network);
+	str_add_u64(&all, pipeline_n_values(c->pipeline));
+	for (size_t i = 0; i < pipeline_n_values(c->pipeline); i++) {
+		str_reset(&value);
+		value_add_canonical(&value, &c->params[i]);
+		str_add_field(&all, value.len ? value.s : "", value.len);
+	}
+	str_add_u64(&all, p->pins.all.n);
+	for (size_t i = 0; i < p->pins.all.n; i++) {
+		add_text(&all, p->pins.all.v[i].name);
+		add_text(&all, p->pins.all.v[i].origin);
+		add_content(&all, &p->pins.all.v[i].id);
+	}
+	digest_bytes(all.s, all.len, &p->standing.digest);
+	p->standing.n_pins = p->pins.all.n;
+	p->standing.known = true;
+}
+
+/* Counts the tasks of the last table: 1 all of them are hits or skipped. Their content and the
+ * table are there, and a collection that runs now keeps them. */
+static int count_table(struct plan *p, const struct content_id *table, struct run_counts *ret,
+		       struct err *err)
+{
+	VEC(struct content_id) ids = { 0 };
+	_cleanup_(freep) bool *there = xcalloc(CONTENT_BATCH, sizeof(*there));
+	struct results_cursor c;
+	struct result_entry e;
+	int good = 1;
+
+	VEC_PUSH(&ids, *table);
+	results_first(p->previous.table, &c);
+	for (bool more = true; more && good > 0;) {
+		more = results_next(&c, &e);
+		if (more) {
+			ret->total++;
+			ret->hits += e.state == RESULT_SUCCEEDED;
+			ret->saved_ns += e.state == RESULT_SUCCEEDED ? e.duration_ns : 0;
+			ret->skipped += e.state == RESULT_SKIPPED;
+			good = e.state == RESULT_SUCCEEDED || e.state == RESULT_SKIPPED;
+		}
+		for (size_t i = 0; more && e.state == RESULT_SUCCEEDED && i < e.n_outputs; i++) {
+			struct content_id id;
+
+			results_output(&e, i, &id);
+			if (id.kind == CONTENT_NONE)
+				good = 0;
+			else
+				VEC_PUSH(&ids, id);
+		}
+		for (size_t at = 0; good > 0 && at < ids.n && (!more || ids.n >= CONTENT_BATCH);) {
+			const size_t n = MIN(ids.n - at, (size_t)CONTENT_BATCH);
+
+			if (content_complete(p->ctx.store, ids.v + at, n, there, err) < 0)
+				good = -1;
+			for (size_t i = 0; i < n && good > 0; i++)
+				good = there[i];
+			at += n;
+			if (at == ids.n)
+				at = ids.n = 0;
+		}
+	}
+	VEC_FREE(&ids);
+	return good;
+}
+
+int standing_look(struct plan *p, const struct run_row *last, struct err *err)
+{
+	struct run_counts counts = { 0 };
+	int good;
+
+	if (!may_stand(p))
+		return 0;
+	make_digest(p);
+	if (!p->previous.table || !last->has_plan_digest ||
+	    !digest_eq(&last->plan_digest, &p->standing.digest))
+		return 0;
+	good = count_table(p, &last->results, &counts, err);
+	if (good <= 0)
+		return good;
+	p->counts = counts;
+	p->standing.results = last->results;
+	p->standing.stands = true;
+	for (size_t i = 0; i < p->n_steps; i++)
+		p->steps[i].expanded = true;
+	p->n_expanded = p->n_steps;
+	p->ordinary.n_expanded = p->ordinary.n;
+	p->ordinary.open = 0;
+	p->ordinary.run_state = "succeeded";
+	return 0;
+}
+
+void standing_tell(struct plan *p)
+{
+	struct results_cursor c;
+	struct result_entry e;
+
+	assert(p->standing.stands);
+	if (p->standing.told)
+		return;
+	p->standing.told = true;
+	results_first(p->previous.table, &c);
+	while (p->ctx.spared && results_next(&c, &e))
+		p->ctx.spared(p->ctx.arg, e.task,
+			      e.state == RESULT_SUCCEEDED ? TASK_STATE_HIT : TASK_STATE_SKIPPED,
+			      e.duration_ns);
+}
+
+bool plan_stands(const struct plan *p)
+{
+	return p->standing.stands;
+}
+
+bool plan_digest(const struct plan *p, struct digest *ret)
+{
+	const struct run_counts *c = &p->counts;
+
+	if (!p->standing.known || p->absent.n || p->gate_message ||
+	    p->pins.all.n != p->standing.n_pins || c->total == 0 ||
+	    c->hits + c->executed + c->skipped != c->total)
+		return false;
+	*ret = p->standing.digest;
+	return true;
+}
