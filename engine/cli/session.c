@@ -198,7 +198,8 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 				   .images = cli_images_plan(s->images) };
 	struct plan_options po = { .select = o->select,
 				   .hash_only = true,
-				   .hash_threads = session_cpus() };
+				   .hash_threads = session_cpus(),
+				   .may_stand = s->plan_may_stand && !store_is_shared(s->store) };
 
 	assert(s->db && s->store);
 	if (params_resolve(p, o->overrides, o->n_overrides, cli->arena, params, diags, err) < 0)

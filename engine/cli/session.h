@@ -24,6 +24,7 @@ struct session {
 	const char *steps_program, *launch_program; /* where tasks run */
 	const char *steps_here;
 	struct cli_images *images; /* NULL: commands don't run in containers */
+	bool plan_may_stand;       /* see plan_options; for session_plan() */
 };
 
 /* executing: also opens a loop, the file of key locks and the configured runner; ERR_INVALID for

@@ -140,9 +140,6 @@ struct plan_context {
 	const struct config *config;
 	const struct pipeline *pipeline;
 	const struct value *params; /* resolved, pipeline_n_values() of them */
-	/* The pipeline's files, and its path in the project. Needed with may_stand only. */
-	struct content_id source;
-	const char *path;
 	struct store *store;
 	struct db *db;
 	struct statcache *cache;

@@ -111,8 +111,6 @@ struct plan_context run_plan_context(struct run *r)
 	return (struct plan_context){ .config = r->past ? &r->past->config : r->ctx->config,
 				      .pipeline = r->pipeline,
 				      .params = r->params,
-				      .source = r->row.pipeline_blob,
-				      .path = r->row.path,
 				      .store = r->ctx->store,
 				      .db = r->ctx->db,
 				      .cache = r->ctx->cache,

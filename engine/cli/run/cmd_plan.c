@@ -286,12 +286,20 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 	if (session_options(cli, args, &op, &o, &err) < 0 ||
 	    cli_pipeline(cli, op.pipeline, &p, &err) < 0)
 		return cli_fail(cli, &err);
-	if (session_open(&s, cli, false, &err) < 0 ||
-	    session_plan(&s, cli, p, &o, &plan, &err) < 0) {
+	r = session_open(&s, cli, false, &err);
+	s.plan_may_stand = !cli_flag(args, "all") && !cli->json && cli->verbosity <= 0;
+	if (r < 0 || session_plan(&s, cli, p, &o, &plan, &err) < 0) {
 		session_close(&s);
 		return cli_fail(cli, &err);
 	}
 	planned_open(&pl, cli, &s, plan, p);
+	if (plan_stands(plan)) {
+		struct run_counts c;
+
+		plan_count(plan, &c);
+		pl.hits = c.hits;
+		pl.skipped = c.skipped;
+	}
 	pl.all = cli_flag(args, "all");
 	read_yet = arena_alloc(cli->arena, (p->n_steps + 1) * sizeof(*read_yet));
 	plan_may_return(plan, read_yet);

@@ -59,8 +59,7 @@ static void make_digest(struct plan *p)
 	const struct plan_context *c = &p->ctx;
 
 	machine_add_program(&all);
-	add_content(&all, &c->source);
-	add_text(&all, c->path);
+	str_addn(&all, &c->pipeline->digest, sizeof(c->pipeline->digest));
 	add_text(&all, c->config->salt);
 	add_text(&all, c->images ? c->images->platform : NULL);
 	str_add_u32(&all, p->sandbox.strictness);
