@@ -384,16 +384,9 @@ void replay_items(struct plan *p, struct plan_step *s);
 bool replay_goes(const struct plan *p); /* all ended as recorded: they are executed now */
 bool replay_has(struct plan *p, const struct plan_task *t); /* whether it is on record */
 int replay_resolve(struct plan *p, struct err *err);
-/* What a task gave now. False: the replay left the task out. */
-struct task_result {
-	enum task_state state;
-	const struct content_id *outputs; /* or NULL */
-	const struct metric_value *metrics;
-	size_t n_metrics;
-	int64_t duration_ns, attempt;
-};
 void replay_end(struct plan *p, const struct plan_task *t,
 		const struct task_result *made); /* copies */
+/* What a task gave now. False: the replay left the task out. */
 bool replay_result(const struct plan *p, const struct plan_task *t, struct task_result *ret);
 
 /* each step that can expand */

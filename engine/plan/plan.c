@@ -319,29 +319,26 @@ void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 		p->expand_again = true;
 }
 
-void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state,
-		   const struct content_id *outputs, const struct metric_value *metrics,
-		   size_t n_metrics, int64_t duration_ns, int64_t attempt)
+void plan_task_end(struct plan *p, struct plan_task *t, const struct task_result *end)
 {
 	size_t n = p->steps[t->step].decl->n_outputs;
-	struct task_result made = { state, outputs, metrics, n_metrics, duration_ns, attempt };
 
 	if (replay_goes(p)) {
-		replay_end(p, t, &made);
-		plan_end_task(p, t, state);
+		replay_end(p, t, end);
+		plan_end_task(p, t, end->state);
 		return;
 	}
-	if (outputs)
-		t->outputs = n ? arena_memdup(p->arena, outputs, n * sizeof(*outputs))
-			       : arena_alloc(p->arena, sizeof(*outputs));
-	t->n_metrics = (uint32_t)n_metrics;
-	t->metrics = arena_alloc(p->arena, (n_metrics + 1) * sizeof(*t->metrics));
-	for (size_t i = 0; i < n_metrics; i++)
-		t->metrics[i] = (struct metric_value){ arena_strdup(p->arena, metrics[i].name),
-						       metrics[i].value };
-	t->duration_ns = duration_ns;
-	t->attempt = attempt;
-	plan_end_task(p, t, state);
+	if (end->outputs)
+		t->outputs = n ? arena_memdup(p->arena, end->outputs, n * sizeof(*end->outputs))
+			       : arena_alloc(p->arena, sizeof(*end->outputs));
+	t->n_metrics = (uint32_t)end->n_metrics;
+	t->metrics = arena_alloc(p->arena, (end->n_metrics + 1) * sizeof(*t->metrics));
+	for (size_t i = 0; i < end->n_metrics; i++)
+		t->metrics[i] = (struct metric_value){ arena_strdup(p->arena, end->metrics[i].name),
+						       end->metrics[i].value };
+	t->duration_ns = end->duration_ns;
+	t->attempt = end->attempt;
+	plan_end_task(p, t, end->state);
 }
 
 /* Lost content. */

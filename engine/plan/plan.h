@@ -195,11 +195,17 @@ static inline void plan_freep(struct plan **p)
 /* Resolves as far as results on record reach. */
 int plan_resolve(struct plan *p, struct err *err);
 
+/* How a task ended, and what it gave. */
+struct task_result {
+	enum task_state state;
+	const struct content_id *outputs; /* in the order of its step's; or NULL */
+	const struct metric_value *metrics;
+	size_t n_metrics;
+	int64_t duration_ns, attempt;
+};
 /* Tells the plan how a ready task ended: DONE with outputs (the arrays are copied), failed, or
  * never executed (SKIPPED, BLOCKED). Call plan_resolve() afterwards. */
-void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state,
-		   const struct content_id *outputs, const struct metric_value *metrics,
-		   size_t n_metrics, int64_t duration_ns, int64_t attempt);
+void plan_task_end(struct plan *p, struct plan_task *t, const struct task_result *end);
 /* Looks a taken task up again, after another engine or task may have made its result: 1 it is now a
  * hit and has ended, 0 it must still be executed. */
 int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err);

@@ -465,7 +465,8 @@ static int prepare(struct task *t, struct attempt **ret, struct err *err)
 		return result;
 	/* It may have waited for another task's result, and got none. */
 	if (!plan_may_begin(r->plan, t->plan)) {
-		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+		plan_task_end(r->plan, t->plan,
+			      &(struct task_result){ .state = TASK_STATE_BLOCKED });
 		start_task_over(t, false);
 		return 0;
 	}
@@ -516,8 +517,11 @@ static int look(struct task *t, struct err *err)
 				r->arena, "%s: %s", last->task,
 				last->message ? last->message : failure_class_name(last->failure));
 		r->end.itself |= last->failure != FAILURE_STORE && !s->policy->continue_on_error;
-		plan_task_end(r->plan, t->plan, TASK_STATE_FAILED, NULL, NULL, 0,
-			      last->ended_ns - last->started_ns, last->id);
+		plan_task_end(
+			r->plan, t->plan,
+			&(struct task_result){ .state = TASK_STATE_FAILED,
+					       .duration_ns = last->ended_ns - last->started_ns,
+					       .attempt = last->id });
 		start_task_over(t, false);
 		return 0;
 	}

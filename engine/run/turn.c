@@ -359,7 +359,8 @@ static void block_all(struct run *r, struct task_list *l)
 			continue;
 		if (l->phase == PHASE_BACKING_OFF)
 			loop_remove(r->ctx->loop, TAKE_PTR(t->history->timer));
-		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+		plan_task_end(r->plan, t->plan,
+			      &(struct task_result){ .state = TASK_STATE_BLOCKED });
 		start_task_over(t, false);
 	}
 }
@@ -402,12 +403,18 @@ static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 		t->history->timer =
 			loop_add_timer(r->ctx->loop, run_mono_ns(r) + *ret_delay_ns, backed_off, t);
 	} else if (a->given.local.shell && f == FAILURE_NONE) {
-		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
-	} else if (f != FAILURE_CANCELLED) {
 		plan_task_end(r->plan, t->plan,
-			      f == FAILURE_NONE ? TASK_STATE_DONE : TASK_STATE_FAILED,
-			      has_result(a) ? res->outputs : NULL, a->metrics, a->n_metrics,
-			      res->ended_ns - res->started_ns, a->row.id);
+			      &(struct task_result){ .state = TASK_STATE_BLOCKED });
+	} else if (f != FAILURE_CANCELLED) {
+		const struct task_result end = { .state = f == FAILURE_NONE ? TASK_STATE_DONE
+									    : TASK_STATE_FAILED,
+						 .outputs = has_result(a) ? res->outputs : NULL,
+						 .metrics = a->metrics,
+						 .n_metrics = a->n_metrics,
+						 .duration_ns = res->ended_ns - res->started_ns,
+						 .attempt = a->row.id };
+
+		plan_task_end(r->plan, t->plan, &end);
 	}
 	if (f == FAILURE_NONE || f == FAILURE_CANCELLED || retry)
 		return;
@@ -654,7 +661,8 @@ static bool begin_finally(struct run *r)
 		if (t->plan->state != TASK_TAKEN)
 			continue;
 		t->plan->cancelled = true;
-		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+		plan_task_end(r->plan, t->plan,
+			      &(struct task_result){ .state = TASK_STATE_BLOCKED });
 	}
 	block_waiting(r);
 	OBSERVE(r, notice, "steps of `finally` run; interrupt again to stop them");

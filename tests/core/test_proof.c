@@ -182,7 +182,11 @@ static void test_damaged_plan(void **state)
 	while ((t = plan_take_ready(plan))) {
 		struct content_id made = { .kind = CONTENT_BLOB };
 
-		plan_task_end(plan, t, TASK_STATE_DONE, &made, NULL, 0, 1, 1);
+		plan_task_end(plan, t,
+			      &(struct task_result){ .state = TASK_STATE_DONE,
+						     .outputs = &made,
+						     .duration_ns = 1,
+						     .attempt = 1 });
 		assert_int_equal(plan_resolve(plan, &err), 0);
 	}
 	prove(plan, NULL);
