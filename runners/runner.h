@@ -27,9 +27,10 @@ struct runner_input {
 	/* It isn't brought, but mounted read-only on a cluster: "claim://NAME[/PATH]", or
 	 * "image://NAME@DIGEST[/PATH]"; or NULL. */
 	const char *volume;
-	/* It isn't copied, but mounted read-only out of the node's cache. The Kubernetes runner
-	 * decides it; others leave it false. */
-	bool mounted;
+	/* It isn't copied, but mounted read-only out of the node's cache, as this view of its pod,
+	 * counted from 1 (runners/kubernetes/job/views.c); 0: it is copied. Only the Kubernetes
+	 * runner sets it. */
+	uint32_t view;
 };
 
 struct runner_output {

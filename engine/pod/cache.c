@@ -60,13 +60,13 @@ int pod_fill_input(struct pod *p, struct pod_slot *s, size_t i, struct err *err)
 	_cleanup_(fd_closep) int lock = -1;
 	struct err why = { 0 };
 
-	if (in->mounted && pod_view_is_linked(p, in, i))
+	if (in->view && pod_view_is_complete(p, in))
 		return 0;
 	if (p->cache && fetch(p, &in->id, &lock, &why) < 0)
 		go_without(p, &why);
 	/* With the lock, so that only one of many pods has to hash it. */
-	if (in->mounted)
-		return pod_view_fill(p, in, i, err);
+	if (in->view)
+		return pod_view_fill(p, in, err);
 	fd_closep(&lock);
 	lock = -1;
 	return content_fill_at(p->cache ? p->cache : p->store, &in->id, CONTENT_LINK_READONLY,

@@ -39,9 +39,11 @@ enum pod_work { POD_LAYING_OUT, POD_SERVING };
 
 struct pod {
 	struct store *store;
-	struct store *cache;  /* while inputs are fetched, if the node has one; or NULL */
-	int views_fd;         /* o.views_dir, or -1 */
-	struct err no_views;  /* why inputs can't be mounted out of it */
+	struct store *cache; /* while inputs are fetched, if the node has one; or NULL */
+	int views_fd;        /* o.views_dir, or -1 */
+	struct err no_views; /* why inputs can't be mounted out of it */
+	/* The last ones that are there, and that have their content; attempts may share one. */
+	uint32_t view_placed, view_filled;
 	struct pod_options o; /* defaults filled in */
 	const char *spec;
 	struct arena *arena;
@@ -81,10 +83,10 @@ void pod_cache_close(struct pod *p); /* evicts what is too much */
 /* pod/views.c: inputs that main mounts out of the node's cache. Before other threads start. */
 void pod_views_open(struct pod *p);
 void pod_views_renew(const struct pod *p); /* every few minutes: this pod lives */
-/* Makes what main will mount as input `i`, before main is created. */
-int pod_view_place(struct pod *p, const struct runner_input *in, size_t i, struct err *err);
-bool pod_view_is_linked(const struct pod *p, const struct runner_input *in, size_t i);
-int pod_view_fill(struct pod *p, const struct runner_input *in, size_t i, struct err *err);
+/* Makes what main will mount as this input, before main is created. */
+int pod_view_place(struct pod *p, const struct runner_input *in, struct err *err);
+bool pod_view_is_complete(const struct pod *p, const struct runner_input *in);
+int pod_view_fill(struct pod *p, const struct runner_input *in, struct err *err);
 /* After the program, if an output leads through a link: brings mounted inputs into the workspace,
  * and removes the empty places of those that are volumes. */
 int pod_views_bring_linked(struct pod *p, const struct pod_slot *s, struct err *err);

@@ -37,7 +37,7 @@ struct pod_options {
 	const char *cache_dir;
 	int (*open_cache)(const char *dir, struct store **ret, struct err *err);
 	/* The directory of this pod alone, on the cache's file system, from which main mounts large
-	 * inputs (`mounted` in the specification); NULL: none is mounted. */
+	 * inputs (runner_input.view); NULL: none is mounted. */
 	const char *views_dir;
 	void (*say)(const char *text); /* prints a line to the log; any thread; NULL: no output */
 	int64_t checkpoint_every_ns;   /* 0: 5 min */

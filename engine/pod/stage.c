@@ -177,7 +177,7 @@ static int make_places(struct pod *p, size_t i, struct err *err)
 		const struct runner_input *in = &s->a->inputs[k];
 		bool is_dir = in->id.kind == CONTENT_TREE;
 		/* Else by the runtime, as what it mounts there. */
-		bool is_made = !in->volume && !in->mounted;
+		bool is_made = !in->volume && !in->view;
 		_cleanup_(freep) char *parent = fs_dirname(in->path);
 		_cleanup_(fd_closep) int at = -1, fd = -1;
 
@@ -188,7 +188,7 @@ static int make_places(struct pod *p, size_t i, struct err *err)
 		if (at >= 0 && !is_dir && is_made && fd < 0)
 			err_errno(err, "cannot make %s", in->path);
 		if (at < 0 || (!is_dir && is_made && fd < 0) ||
-		    (in->mounted && pod_view_place(p, in, k, err) < 0))
+		    (in->view && pod_view_place(p, in, err) < 0))
 			return err_wrap(err, "making room for input `%s`", in->name);
 	}
 	return 0;

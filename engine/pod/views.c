@@ -1,13 +1,14 @@
 /* engine/pod/views.c — inputs that main mounts read-only out of the node's cache.
  *
  * 	pods/UID/      of one pod, beside the stores' parts of the cache, on the same file system
- * 	pods/UID/N     input N: a directory of hard links, a hard link, or a copy
+ * 	pods/UID/N     view N: a directory of hard links, a hard link, or a copy
  *
- * The Job's template names pods/UID/N (runners/kubernetes/job/volumes.c), so it must exist with its
- * kind before main is created. A mount holds the object, not the name: a directory is filled later
- * and stays the same. A file is a link from the beginning if the cache has it and knows it to be
- * right. Otherwise it begins as an empty file, into which the content is copied. The first pod of a
- * node that reads a file thus copies it; later ones don't.
+ * A view is an input of one attempt, or of several attempts of a pack that read the same content.
+ * The Job's template names it (runners/kubernetes/job/views.c), so it must exist with its kind
+ * before main is created. A mount holds the object, not the name: a directory is filled later and
+ * stays the same. A file is a link from the beginning if the cache has it and knows it to be right.
+ * Otherwise it begins as an empty file, into which the content is copied. The first pod of a node
+ * that reads a file thus copies it; later ones don't.
  *
  * The sidecar can't tell which inputs are mounted before it has the specification. If it never gets
  * it, the kubelet makes what main mounts, as empty directories of root's; the program doesn't start
@@ -70,9 +71,9 @@ void pod_views_renew(const struct pod *p)
 		(void)futimens(p->views_fd, NULL);
 }
 
-static void name_of(size_t i, char ret[24])
+static void name_of(const struct runner_input *in, char ret[16])
 {
-	snprintf(ret, 24, "%zu", i);
+	snprintf(ret, 16, "%u", in->view);
 }
 
 /* Which files of the cache are right. NULL: there is no cache. */
@@ -93,19 +94,21 @@ static bool link_known(const struct pod *p, const struct content_id *id, const c
 	return linked;
 }
 
-int pod_view_place(struct pod *p, const struct runner_input *in, size_t i, struct err *err)
+int pod_view_place(struct pod *p, const struct runner_input *in, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct err why = p->no_views;
-	char name[24];
+	char name[16];
 	int r = 0;
 
-	assert(in->mounted);
-	name_of(i, name);
+	assert(in->view);
+	name_of(in, name);
 	if (p->views_fd < 0 || why.code)
 		return why.code ? err_pass(err, &why)
 				: err_set(err, ERR_INVALID,
 					  "this pod has no cache to mount it from");
+	if (in->view <= p->view_placed)
+		return 0;
 	if (in->id.kind == CONTENT_TREE) {
 		r = mkdirat(p->views_fd, name, 0755);
 	} else if (!link_known(p, &in->id, name)) {
@@ -113,33 +116,38 @@ int pod_view_place(struct pod *p, const struct runner_input *in, size_t i, struc
 			    0644);
 		r = fd < 0 ? -1 : 0;
 	}
-	return r < 0 ? err_errno(err, "cannot make %s/%s", p->o.views_dir, name) : 0;
+	if (r < 0)
+		return err_errno(err, "cannot make %s/%s", p->o.views_dir, name);
+	p->view_placed = in->view;
+	return 0;
 }
 
-bool pod_view_is_linked(const struct pod *p, const struct runner_input *in, size_t i)
+bool pod_view_is_complete(const struct pod *p, const struct runner_input *in)
 {
-	char name[24];
+	char name[16];
 	struct stat st;
 
-	name_of(i, name);
+	if (in->view <= p->view_filled)
+		return true;
+	name_of(in, name);
 	return in->id.kind != CONTENT_TREE &&
 	       fstatat(p->views_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_nlink > 1;
 }
 
-int pod_view_fill(struct pod *p, const struct runner_input *in, size_t i, struct err *err)
+int pod_view_fill(struct pod *p, const struct runner_input *in, struct err *err)
 {
-	struct statcache *known;
-	char name[24];
+	struct statcache *known = open_known(p);
+	char name[16];
 	int r;
 
-	name_of(i, name);
-	if (!p->cache)
-		return content_fill_at(p->store, &in->id, CONTENT_LINK_READONLY, p->views_fd, name,
+	name_of(in, name);
+	r = p->cache ? view_fill_at(p->cache, &in->id, known, p->views_fd, name, err)
+		     : content_fill_at(p->store, &in->id, CONTENT_LINK_READONLY, p->views_fd, name,
 				       err);
-	known = open_known(p);
-	r = view_fill_at(p->cache, &in->id, known, p->views_fd, name, err);
 	if (r == 0 && known)
 		(void)statcache_save(known, NULL);
+	if (r == 0)
+		p->view_filled = in->view;
 	statcache_free(known);
 	return r;
 }
@@ -167,7 +175,7 @@ static int bring(struct pod *p, const struct pod_slot *s, const struct runner_in
 
 	if (remove_place(s, in, &fd, err) < 0)
 		return -1;
-	if (fd >= 0 && in->mounted &&
+	if (fd >= 0 && in->view &&
 	    content_materialise_at(p->store, &in->id, CONTENT_LINK_READONLY, fd,
 				   fs_basename(in->path), err) < 0)
 		return err_wrap(err, "bringing input `%s` again", in->name);
@@ -187,7 +195,7 @@ int pod_views_bring_linked(struct pod *p, const struct pod_slot *s, struct err *
 				 : fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
 	}
 	for (size_t i = 0; i < s->a->n_inputs && by_link; i++)
-		if ((s->a->inputs[i].mounted || s->a->inputs[i].volume) &&
+		if ((s->a->inputs[i].view || s->a->inputs[i].volume) &&
 		    bring(p, s, &s->a->inputs[i], err) < 0)
 			return -1;
 	return 0;

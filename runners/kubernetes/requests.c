@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "runners/kubernetes/internal.h"
-#include "runners/mounts.h"
 
 /* The pause before a retry, after a failure that may pass: it doubles. */
 #define AGAIN_MIN_NS  (1 * NS_PER_S)
@@ -63,67 +62,6 @@ static int put_off(struct making *m)
 		m->outcome = WRONG;
 	}
 	return -1;
-}
-
-/* Inputs for which a mount is worth more than a copy (mounts.h). A pod has one task then, which is
- * tried for the first time: so a cache that is broken costs one attempt. The pods of a Job share
- * their template, so an input must be large in all of them. */
-static bool may_mount(const struct making *m)
-{
-	const struct kube_profile *p = m->k->o.profile;
-	bool alone = m->per_pod == 1 || m->n == 1;
-
-	if (!alone || !(p->cache_path || p->cache_claim) || p->store_claim ||
-	    !kube_kind_is_job(m->kind) || !m->k->o.staging.takes)
-		return false;
-	for (size_t i = 0; i < m->n; i++)
-		if (m->attempts[i]->number > 1 || m->attempts[i]->on.gang.nodes > 1)
-			return false;
-	return true;
-}
-
-static int is_large_in_all(const struct making *m, size_t input, bool *ret, struct err *err)
-{
-	const struct runner_staging *s = &m->k->o.staging;
-
-	*ret = true;
-	for (size_t i = 0; i < m->n && *ret; i++) {
-		const struct runner_input *in = &m->attempts[i]->inputs[input];
-
-		*ret = !in->volume && (in->id.kind == CONTENT_TREE || content_is_file(&in->id)) &&
-		       in->id.kind == m->attempts[0]->inputs[input].id.kind;
-		if (*ret && s->takes(s->arg, &in->id, MOUNTS_WORTH_BYTES, ret, err) < 0)
-			return err_wrap(err, "looking at input `%s`", in->name);
-	}
-	return 0;
-}
-
-/* Replaces the attempts by copies that say it. */
-static int choose_mounts(struct making *m)
-{
-	size_t n_inputs = m->attempts[0]->n_inputs;
-	bool *large = arena_alloc(m->arena, (n_inputs + 1) * sizeof(*large)), any = false;
-
-	if (!may_mount(m))
-		return 0;
-	m->outcome = NO_STORE;
-	for (size_t k = 0; k < n_inputs; k++) {
-		if (is_large_in_all(m, k, &large[k], &m->err) < 0)
-			return -1;
-		any |= large[k];
-	}
-	for (size_t i = 0; i < m->n && any; i++) {
-		struct runner_attempt *a =
-			arena_memdup(m->arena, m->attempts[i], sizeof(*m->attempts[i]));
-		struct runner_input *v =
-			arena_memdup(m->arena, a->inputs, n_inputs * sizeof(*a->inputs));
-
-		for (size_t k = 0; k < n_inputs; k++)
-			v[k].mounted = large[k];
-		a->inputs = v;
-		m->attempts[i] = a;
-	}
-	return 0;
 }
 
 static int publish(struct making *m)
@@ -361,7 +299,9 @@ static void make(void *arg)
 	m->outcome = PUT_OFF;
 	if (atomic_load(&m->k->closing))
 		return;
-	if (choose_mounts(m) < 0 || publish(m) < 0 || make_job(m, &j) < 0 || make_gang(m, &j) < 0)
+	m->outcome = NO_STORE;
+	if (kube_job_choose_views(&j, &m->k->o.staging, m->arena, m->attempts, &m->err) < 0 ||
+	    publish(m) < 0 || make_job(m, &j) < 0 || make_gang(m, &j) < 0)
 		return;
 	m->outcome = MADE;
 }

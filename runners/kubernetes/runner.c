@@ -86,7 +86,7 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 					       arena_strdup(arena, from->inputs[i].path),
 					       from->inputs[i].id,
 					       copy_text(arena, from->inputs[i].volume),
-					       from->inputs[i].mounted };
+					       from->inputs[i].view };
 	for (size_t i = 0; i < a->n_outputs; i++)
 		out[i] = (struct runner_output){ arena_strdup(arena, from->outputs[i].name),
 						 arena_strdup(arena, from->outputs[i].path),

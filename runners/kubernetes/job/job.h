@@ -134,6 +134,12 @@ struct kube_job {
 /* New references. ERR_INVALID: the step's settings contradict each other or the templates (the
  * message says which); ERR_UNSUPPORTED. */
 int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err);
+/* Chooses the inputs of the Job that main mounts out of the node's cache. Sets ret_attempts (j->n
+ * places, may be j->attempts) to copies in `arena` that have it in runner_input.view, or to the
+ * attempts themselves. Of the staging it uses takes(), whose errors it gives. */
+int kube_job_choose_views(const struct kube_job *j, const struct runner_staging *staging,
+			  struct arena *arena, const struct runner_attempt **ret_attempts,
+			  struct err *err);
 /* What must exist before the object (kind.h, `base`), or *ret is NULL. */
 int kube_base_object(const struct kube_job *j, json_t **ret, struct err *err);
 /* How many attempts like `a` one Job may hold: so many pods, so many attempts in each. */

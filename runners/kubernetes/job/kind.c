@@ -156,7 +156,8 @@ static void keep_volumes(json_t *container, json_t *spec)
 		const char *name =
 			json_string_value(json_object_get(json_array_get(mounts, i), "name"));
 
-		if (str_eq(name, KUBE_VOLUME_SHARED) || str_eq(name, KUBE_VOLUME_TOKEN))
+		if (str_eq(name, KUBE_VOLUME_SHARED) || str_eq(name, KUBE_VOLUME_TOKEN) ||
+		    str_eq(name, KUBE_VOLUME_CACHE))
 			json_array_remove(mounts, i);
 	}
 	for (size_t i = json_array_size(volumes); i-- > 0;)

@@ -108,8 +108,7 @@ static json_t *inputs_of(const struct runner_attempt *a)
 		set_text(o, "path", a->inputs[i].path);
 		json_object_set_new(o, "id", id_of(&a->inputs[i].id));
 		set_text(o, "volume", a->inputs[i].volume);
-		if (a->inputs[i].mounted)
-			json_object_set_new(o, "mounted", json_true());
+		set_int(o, "mounted", a->inputs[i].view);
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -191,6 +190,7 @@ int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, size_
 struct reader {
 	struct arena *arena;
 	struct err *err;
+	VEC(struct content_id) views; /* so far, of the pod */
 };
 
 static const char *decode(struct reader *r, const char *text)
@@ -329,6 +329,20 @@ static int take_id(struct reader *r, const json_t *o, const char *key, struct co
 	return 0;
 }
 
+/* The sidecar makes a view for the first input that has it, in this order. */
+static int take_view(struct reader *r, const json_t *o, struct runner_input *in)
+{
+	if (take_u32(r, o, "mounted", &in->view) < 0)
+		return -1;
+	if (in->view == r->views.n + 1)
+		VEC_PUSH(&r->views, in->id);
+	if (in->view > r->views.n)
+		return bad(r, "mounted", "is out of order");
+	return in->view && !content_id_eq(&r->views.v[in->view - 1], &in->id)
+		       ? bad(r, "mounted", "names a view of other content")
+		       : 0;
+}
+
 static int read_inputs(struct reader *r, const json_t *o, struct runner_attempt *a)
 {
 	struct runner_input *v;
@@ -344,8 +358,8 @@ static int read_inputs(struct reader *r, const json_t *o, struct runner_attempt 
 		    take_needed(r, one, "path", &v[i].path) < 0 ||
 		    check_path(r, "path", v[i].path) < 0 || take_id(r, one, "id", &v[i].id) < 0 ||
 		    take_text(r, one, "volume", &v[i].volume) < 0 ||
-		    json_get_bool_opt(one, "mounted", false, &v[i].mounted, r->err) < 0 ||
-		    (v[i].id.kind == CONTENT_NONE && bad(r, "id", "is missing") < 0))
+		    (v[i].id.kind == CONTENT_NONE && bad(r, "id", "is missing") < 0) ||
+		    take_view(r, one, &v[i]) < 0)
 			return err_wrap(r->err, "input %zu", i);
 	}
 	a->inputs = v;
@@ -493,12 +507,13 @@ static int read_attempts(const json_t *top, unsigned index, struct reader *r,
 int pod_spec_read(const char *text, size_t len, unsigned index, struct arena *arena,
 		  struct runner_attempt **ret, size_t *ret_n, struct err *err)
 {
-	struct reader r = { arena, err };
+	struct reader r = { .arena = arena, .err = err };
 	json_t *top = NULL;
 	int result = parse(&specification, text, len, &top, err);
 
 	if (result == 0 && read_attempts(top, index, &r, ret, ret_n) < 0)
 		result = err_wrap(err, "%s", specification.what);
+	VEC_FREE(&r.views);
 	json_decref(top);
 	return result;
 }
@@ -700,7 +715,7 @@ static int read_results(const json_t *top, struct reader *r, struct pod_result *
 int kube_pod_result_read(const char *text, size_t len, struct arena *arena, struct pod_result **ret,
 			 size_t *ret_n, struct content_id *ret_where, struct err *err)
 {
-	struct reader r = { arena, err };
+	struct reader r = { .arena = arena, .err = err };
 	json_t *top = NULL;
 	int result = parse(&pods_result, text, len, &top, err);
 

@@ -109,9 +109,10 @@ static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
 				       a->inputs[i].name);
 		if (a->inputs[i].volume) {
 			volume = input_volume(b, a->inputs[i].volume, &from);
-		} else if (a->inputs[i].mounted) {
+		} else if (a->inputs[i].view) {
 			volume = KUBE_VOLUME_CACHE;
-			snprintf(of_pod, sizeof(of_pod), "pods/$(" KUBE_ENV_UID ")/%zu", i);
+			snprintf(of_pod, sizeof(of_pod), "pods/$(" KUBE_ENV_UID ")/%u",
+				 a->inputs[i].view);
 			from = of_pod;
 			key = "subPathExpr";
 			b->mounts = true;

@@ -648,9 +648,9 @@ if server_can versitygw; then
 		test -z "$(find node -name "${blob##*:}")"
 		test -n "$(find node -name "${other##*:}")"
 	'
-	# mounted NAME CONTENT SCRIPT: the sidecar of a pod whose main would mount the content from node/pods/NAME/0
+	# mounted NAME CONTENT SCRIPT: the sidecar of a pod whose main would mount the content from node/pods/NAME/1
 	mounted() {
-		pod "$1" "inputs=[{\"name\":\"d\",\"path\":\"in/data\",\"id\":\"$2\",\"mounted\":true}]" "$(sh_of "$3")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+		pod "$1" "inputs=[{\"name\":\"d\",\"path\":\"in/data\",\"id\":\"$2\",\"mounted\":1}]" "$(sh_of "$3")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
 		AWS_ENDPOINT_URL=$front CAIRN_STORE_ENDPOINT=$front sidecar "$1" --cache "$PWD/node" --mount-as "$1"
 	}
 	cached_copy() { find node -path "*/blobs/*" -name "${1##*:}"; }
@@ -667,7 +667,7 @@ if server_can versitygw; then
 		ln -s a set/link
 		tree=$("$TOOL" put "$STORE" set)
 		for n in m1 m2; do
-			view=node/pods/$n/0
+			view=node/pods/$n/1
 			mounted $n "$tree" "cat $PWD/$view/link $PWD/$view/sub/same | sha256sum >o; $PWD/$view/sub/run >>o; $wait_for_go"
 			main $n
 			wait_until 60 test -e $n/root/0/w/up
@@ -686,11 +686,11 @@ if server_can versitygw; then
 	'
 	test_expect 's3: a file to mount is copied for the first pod, and a link to the cache for the next' '
 		for n in f1 f2; do
-			mounted $n "$other" "cp $PWD/node/pods/$n/0 o; $wait_for_go"
+			mounted $n "$other" "cp $PWD/node/pods/$n/1 o; $wait_for_go"
 			main $n
 			wait_until 60 test -e $n/root/0/w/up
-			test_is "$(stat -c %a node/pods/$n/0)" 444
-			stat -c %h node/pods/$n/0 >$n.links
+			test_is "$(stat -c %a node/pods/$n/1)" 444
+			stat -c %h node/pods/$n/1 >$n.links
 			touch $n/root/0/w/go
 			ended $n
 			test_is "$(result $n ".get(\"failure\")")" null
@@ -704,6 +704,35 @@ if server_can versitygw; then
 		esac
 		test_is "$(fetched "$other")" 1
 		test_is "$(ls node/pods)" ""
+	'
+	# The first two read the same directory and a file each, the third a small file and the file of the first.
+	test_expect 's3: attempts of one pod share a view of the same content, and each sees its own inputs' '
+		echo alone >alone
+		alone=$("$TOOL" put "$STORE" alone)
+		tree=$("$TOOL" put "$STORE" set)
+		input() { printf "{\"name\":\"%s\",\"path\":\"in/%s\",\"id\":\"%s\",\"mounted\":%d}" "$1" "$1" "$2" "$3"; }
+		v=$PWD/node/pods/packed
+		before=$(fetched "$blob")$(fetched "$other")
+		pod packed "inputs=[$(input d "$tree" 1),$(input f "$blob" 2)]" "$(sh_of "sha256sum <$v/1/a >o; sha256sum <$v/2 >>o; stat -c %h $v/1/a >>o; $wait_for_go")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]" \
+			--next "inputs=[$(input d "$tree" 1),$(input f "$other" 3)]" "$(sh_of "sha256sum <$v/1/a >o; sha256sum <$v/3 >>o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]" \
+			--next "inputs=[$(input f "$alone" 4),$(input g "$blob" 2)]" "$(sh_of "cat $v/4 >o; sha256sum <$v/2 >>o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+		AWS_ENDPOINT_URL=$front CAIRN_STORE_ENDPOINT=$front sidecar packed --cache "$PWD/node" --mount-as packed
+		main packed
+		wait_until 60 test -e packed/root/0/w/up
+		test_is "$(ls "$v" | tr "\n" " ")" "1 2 3 4 "
+		test_is "$(find packed/root -size +1000k -path "*/w/in/*")" ""
+		test_is "$(inode "$v/1/a")" "$(inode "$(cached_copy "$blob")")"
+		touch packed/root/0/w/go
+		ended packed
+		test_is "$(json packed.json "[r.get(\"failure\") for r in d[\"results\"]]")" "[null, null, null]"
+		for i in 0 1 2; do
+			"$TOOL" get "$STORE" "$(result packed "[\"outputs\"][0]" $i)" got-packed-$i
+		done
+		test_is "$(sed -n 1p got-packed-0) $(sed -n 2p got-packed-0)" "$(sha256sum <big) $(sha256sum <big)"
+		test_is "$(cat got-packed-1)" "$(sha256sum <big; sha256sum <other)"
+		test_is "$(cat got-packed-2)" "$(cat alone; sha256sum <big)"
+		test_is "$(fetched "$blob")$(fetched "$other")" "$before"
+		test_missing node/pods/packed
 	'
 	test_expect 's3: what was changed in the cache is mounted by nobody, and fetched anew' '
 		for c in "$other" "$("$TOOL" put "$STORE" set)"; do
@@ -719,7 +748,7 @@ if server_can versitygw; then
 			ended hurt-$n
 			test_is "$(result hurt-$n ".get(\"failure\")") $(result hurt-$n ".get(\"ran\")") $(cat hurt-$n-main.rc)" "store null 121"
 			test_missing node/pods/hurt-$n
-			mounted well-$n "$c" "cat $PWD/node/pods/well-$n/0 >o || cat $PWD/node/pods/well-$n/0/a >o"
+			mounted well-$n "$c" "cat $PWD/node/pods/well-$n/1 >o || cat $PWD/node/pods/well-$n/1/a >o"
 			main well-$n
 			ended well-$n
 			test_is "$(result well-$n ".get(\"failure\")")" null
@@ -735,9 +764,9 @@ if server_can versitygw; then
 		test_is "$(result by-link "[\"outputs\"][0]")" "$other"
 	'
 	test_expect 's3: what killed pods had mounted goes with the end of a later one, and what lives stays' '
-		mkdir -p node/pods/dead/0/sub node/pods/held node/pods/young
-		echo x >node/pods/dead/0/sub/x
-		chmod 0555 node/pods/dead/0/sub node/pods/dead/0
+		mkdir -p node/pods/dead/1/sub node/pods/held node/pods/young
+		echo x >node/pods/dead/1/sub/x
+		chmod 0555 node/pods/dead/1/sub node/pods/dead/1
 		touch -d "2 hours ago" node/pods/dead node/pods/held
 		start holder flock node/pods/held sh -c "touch locked; exec tail -f /dev/null"
 		wait_until 20 test -e locked

@@ -151,14 +151,31 @@ static void with_near(struct kube_profile *p, struct runner_attempt *a)
 static void with_mounts(struct kube_profile *p, struct runner_attempt *a)
 {
 	static const struct runner_input v[] = {
-		{ "data", "inputs/data", { .kind = CONTENT_TREE }, .mounted = true },
+		{ "data", "inputs/data", { .kind = CONTENT_TREE }, .view = 1 },
 		{ "labels", "inputs/labels.csv", { .kind = CONTENT_BLOB } },
-		{ "shard", "inputs/shard.tar", { .kind = CONTENT_BLOB }, .mounted = true },
+		{ "shard", "inputs/shard.tar", { .kind = CONTENT_BLOB }, .view = 2 },
 	};
 
 	p->cache_path = "/var/cache/cairn";
 	a->inputs = v;
 	a->n_inputs = ARRAY_LEN(v);
+}
+
+/* The pods of an array of packs: their tasks read the same data, and each a shard of its own. */
+static void with_pack_mounts(struct kube_profile *p, struct runner_attempt *a)
+{
+	static const struct runner_input first[] = {
+		{ "data", "inputs/data", { .kind = CONTENT_TREE }, .view = 1 },
+		{ "shard", "inputs/shard.tar", { .kind = CONTENT_BLOB }, .view = 2 },
+	};
+	static const struct runner_input second[] = {
+		{ "data", "inputs/data", { .kind = CONTENT_TREE }, .view = 1 },
+		{ "shard", "inputs/shard.tar", { .kind = CONTENT_BLOB }, .view = 3 },
+	};
+
+	p->cache_path = "/var/cache/cairn";
+	a->inputs = a->id % 2 ? first : second;
+	a->n_inputs = ARRAY_LEN(first);
 }
 
 static void with_claimed_cache(struct kube_profile *p, struct runner_attempt *a)
@@ -201,6 +218,11 @@ static const struct golden goldens[] = {
 	{ "cache-claim", .more = with_claimed_cache },
 	{ "cache-mounts", .more = with_mounts },
 	{ "kinds/array-mounts", .more = with_mounts, .many = 2, .per_pod = 1 },
+	{ "kinds/pack-mounts", .more = with_pack_mounts, .many = 3, .per_pod = 2 },
+	{ "kinds/gang-mounts", .more = with_mounts, .nodes = 2 },
+	{ "kinds/as-pytorchjob-mounts", "{\"as\":\"pytorchjob\"}", .more = with_mounts,
+	  .nodes = 2 },
+	{ "kinds/as-rayjob-mounts", "{\"as\":\"rayjob\"}", .more = with_mounts },
 	{ "near",
 	  "{\"affinity\":{\"nodeAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[{"
 	  "\"weight\":7,\"preference\":{\"matchExpressions\":[{\"key\":\"disk\",\"operator\":"
@@ -395,7 +417,7 @@ static const struct bad {
 	unsigned nodes, min_nodes;
 	size_t packed;
 	const char *input_path, *input_volume;
-	bool mounted; /* the input is, out of the node's cache */
+	uint32_t view; /* of the input, out of the node's cache */
 	const char *cache_path, *cache_claim;
 } bads[] = {
 	{ "{\"volumes\":{\"a\":{\"claim\":\"cache\",\"mount\":\"/c\"}}}",
@@ -514,7 +536,7 @@ static const struct bad {
 	{ NULL, "can't mount a path with a colon", .input_path = "a:b" },
 	{ NULL, "no volume of a step may be the node's cache", .cache_claim = "cache",
 	  .input_path = "a", .input_volume = "claim://cache/x" },
-#define OUT_OF_CACHE .cache_path = "/var/cache/cairn", .input_path = "a", .mounted = true
+#define OUT_OF_CACHE .cache_path = "/var/cache/cairn", .input_path = "a", .view = 1
 	{ MAIN_WITH("\"env\":[{\"name\":\"CAIRN_POD_UID\",\"valueFrom\":null,\"value\":\"x\"}]"),
 	  "it changes the variable CAIRN_POD_UID of the container `main`", OUT_OF_CACHE },
 	{ MAIN_WITH("\"volumeMounts\":[{\"name\":\"cairn-cache\",\"mountPath\":\"/x\"}]"),
@@ -522,7 +544,7 @@ static const struct bad {
 	{ MAIN_WITH("\"volumeMounts\":[{\"mountPath\":\"/cairn/0/w/a\",\"readOnly\":false}]"),
 	  "the container `main` may not mount `cairn-cache`", OUT_OF_CACHE },
 	{ BESIDE("\"volumeMounts\":[{\"name\":\"cairn-cache\",\"mountPath\":\"/cairn/0/w/a\","
-		 "\"subPathExpr\":\"pods/$(CAIRN_POD_UID)/0\",\"readOnly\":true}]"),
+		 "\"subPathExpr\":\"pods/$(CAIRN_POD_UID)/1\",\"readOnly\":true}]"),
 	  "the container `x` may not mount `cairn-cache`", OUT_OF_CACHE },
 };
 
@@ -533,7 +555,7 @@ static void test_contradictions(void **state)
 		struct runner_input in = { .name = "in",
 					   .path = b->input_path,
 					   .volume = b->input_volume,
-					   .mounted = b->mounted };
+					   .view = b->view };
 		struct kube_profile p = lab();
 		struct runner_attempt a = plain();
 		const struct runner_attempt *attempts[2] = { &a, &a };
@@ -904,6 +926,132 @@ static void test_sharing(void **state)
 	assert_int_equal(room.pods, 1);
 }
 
+/* Which inputs are views, and which share one. */
+
+#define LARGE (64 * MIB)
+
+/* A row of inputs is text: a letter for the content (capital: a large one), `v` for a volume, `r`
+ * for content that stays elsewhere. One attempt after the other; of each as many inputs. */
+static const struct choice_case {
+	const char *attempts[5];
+	size_t per_pod;
+	const char *want; /* the views, of all attempts */
+	unsigned number, nodes;
+	const char *store_claim;
+	bool no_cache;
+} choices[] = {
+	{ { "A" }, 1, "1" },
+	{ { "a" }, 1, "0" },
+	{ { "aB" }, 1, "01" },
+	{ { "AA" }, 1, "11" }, /* the same content twice */
+	{ { "Av" }, 1, "10" },
+	{ { "Br" }, 1, "10" },
+	{ { "A" }, 1, "0", .number = 2 },
+	{ { "A" }, 1, "0", .no_cache = true },
+	{ { "A" }, 1, "0", .store_claim = "shared" },
+	{ { "AB" }, 1, "12", .nodes = 2 }, /* a gang */
+	/* An array: the place is mounted in all pods. */
+	{ { "A", "B", "C" }, 1, "111" },
+	{ { "a", "B", "c" }, 1, "111" },
+	{ { "a", "b", "c" }, 1, "000" },
+	{ { "A", "r", "C" }, 1, "000" },
+	{ { "AB", "CC" }, 1, "1212" },
+	{ { "AA", "CC" }, 1, "1111" },
+	/* A pod with all of them: each as it is. */
+	{ { "A", "A", "A" }, 0, "111" },
+	{ { "A", "B", "a" }, 0, "120" },
+	{ { "AB", "AC", "aB" }, 0, "121302" },
+	{ { "A", "AB", "C" }, 0, "1123" },
+	{ { "r", "A" }, 0, "01" },
+	/* Packs, the last one with fewer. */
+	{ { "A", "A", "A", "A", "A" }, 2, "11111" },
+	{ { "A", "B", "A", "B", "A" }, 2, "12121" },
+	{ { "A", "A", "B", "B", "C" }, 2, "11111" },
+	{ { "A", "A", "B", "C", "D" }, 2, "12121" },
+	{ { "A", "a", "B", "b", "C" }, 2, "10101" },
+	{ { "A", "b", "B", "A" }, 2, "1212" },
+	/* What only the last pod has differently keeps them apart, if it has both. */
+	{ { "A", "A", "C", "D" }, 2, "1212" },
+};
+
+static int fake_takes(void *arg, const struct content_id *id, uint64_t bytes, bool *ret,
+		      struct err *err)
+{
+	*ret = id->size_bytes >= bytes;
+	return arg ? err_set(err, ERR_NOT_FOUND, "it is gone") : 0;
+}
+
+static struct runner_input input_of(char c)
+{
+	struct runner_input in = { .name = "i", .path = "i" };
+
+	in.id.kind = c == 'r' ? CONTENT_REFERENCE : c == 'A' ? CONTENT_TREE : CONTENT_BLOB;
+	in.id.size_bytes = c >= 'A' && c <= 'Z' ? LARGE : LARGE - 1;
+	in.volume = c == 'v' ? "claim://x" : NULL;
+	digest_bytes(&c, 1, &in.id.digest);
+	return in;
+}
+
+static void test_views(void **state)
+{
+	for (size_t c = 0; c < ARRAY_LEN(choices); c++) {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		const struct choice_case *row = &choices[c];
+		struct kube_profile p = lab();
+		struct runner_input in[5][4];
+		struct runner_attempt a[5];
+		const struct runner_attempt *attempts[5], *got[5];
+		struct kube_job job = { .profile = &p,
+					.attempts = attempts,
+					.per_pod = row->per_pod };
+		struct runner_staging staging = { .takes = fake_takes };
+		char views[32];
+		size_t n = 0;
+		struct err err = { 0 };
+
+		p.cache_path = row->no_cache ? NULL : "/var/cache/cairn";
+		p.store_claim = row->store_claim;
+		for (; job.n < 5 && row->attempts[job.n]; job.n++) {
+			a[job.n] = plain();
+			a[job.n].number = row->number ? row->number : 1;
+			a[job.n].on.gang.nodes = row->nodes;
+			a[job.n].n_inputs = strlen(row->attempts[job.n]);
+			for (size_t k = 0; k < a[job.n].n_inputs; k++)
+				in[job.n][k] = input_of(row->attempts[job.n][k]);
+			a[job.n].inputs = in[job.n];
+			attempts[job.n] = &a[job.n];
+		}
+		assert_int_equal(kube_job_choose_views(&job, &staging, arena, got, &err), 0);
+		for (size_t i = 0; i < job.n; i++)
+			for (size_t k = 0; k < a[i].n_inputs; k++)
+				views[n++] = (char)('0' + got[i]->inputs[k].view);
+		views[n] = '\0';
+		if (strcmp(views, row->want) != 0)
+			fail_msg("row %zu: %s, not %s", c, views, row->want);
+		assert_int_equal(a[0].inputs[0].view, 0); /* the caller's stay as they are */
+	}
+}
+
+static void test_views_of_lost_content(void **state)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct kube_profile p = lab();
+	struct runner_input in = input_of('A');
+	struct runner_attempt a = plain();
+	const struct runner_attempt *attempts[1] = { &a };
+	struct kube_job job = { .profile = &p, .attempts = attempts, .n = 1 };
+	struct runner_staging staging = { .takes = fake_takes, .arg = &p };
+	struct err err = { 0 };
+
+	p.cache_claim = "cache";
+	a.number = 1;
+	a.inputs = &in;
+	a.n_inputs = 1;
+	assert_int_equal(kube_job_choose_views(&job, &staging, arena, attempts, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_string_equal(err.msg, "looking at input `i`: it is gone");
+}
+
 static void test_owner(void **state)
 {
 	struct kube_profile p = lab();
@@ -930,6 +1078,8 @@ int main(void)
 		cmocka_unit_test(test_hostile_placement),
 		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_sharing),
+		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_views_of_lost_content),
 		cmocka_unit_test(test_kinds_of_the_schema),
 		cmocka_unit_test(test_names_of_a_gang),
 		cmocka_unit_test(test_unknown_kind),

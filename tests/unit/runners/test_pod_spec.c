@@ -122,6 +122,56 @@ static void each_pod_reads_its_own(void **state)
 	assert_int_equal(pod_spec_read(text.s, text.len, UINT32_MAX, arena, &got, &n, &err), -1);
 }
 
+/* Inputs of a pod's attempts that are mounted: the sidecar relies on the order. */
+static void views_come_in_order(void **state)
+{
+	static const struct {
+		uint32_t views[3];
+		const char *contents;
+		const char *want; /* NULL: it is good */
+	} rows[] = {
+		{ { 1, 2, 3 }, "abc", NULL },
+		{ { 1, 1, 2 }, "aab", NULL },
+		{ { 0, 1, 0 }, "aaa", NULL },
+		{ { 1, 2, 1 }, "aba", NULL },
+		{ { 2, 1, 0 }, "aaa", "attempt 0: input 0: `mounted` is out of order" },
+		{ { 1, 3, 0 }, "aaa", "attempt 1: input 0: `mounted` is out of order" },
+		{ { 1, 1, 0 },
+		  "aba",
+		  "attempt 1: input 0: `mounted` names a view of other content" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		_cleanup_(str_deinit) struct str text = { 0 };
+		struct runner_input in[3];
+		struct runner_output out;
+		struct content_id code;
+		struct digest key;
+		struct runner_attempt a[3], *got;
+		const struct runner_attempt *all[3];
+		struct err err = { 0 };
+		size_t n;
+		int r;
+
+		for (size_t k = 0; k < 3; k++) {
+			char content[2] = { rows[i].contents[k] };
+
+			a[k] = example(&in[k], &out, &code, &key);
+			in[k].id = id_of(content, CONTENT_BLOB);
+			in[k].view = rows[i].views[k];
+			all[k] = &a[k];
+		}
+		assert_int_equal(pod_spec_write(all, 3, 0, &text, NULL), 0);
+		r = pod_spec_read(text.s, text.len, 0, arena, &got, &n, &err);
+		assert_int_equal(r, rows[i].want ? -1 : 0);
+		if (rows[i].want)
+			assert_non_null(strstr(err.msg, rows[i].want));
+		for (size_t k = 0; k < 3 && r == 0; k++)
+			assert_int_equal(got[k].inputs[0].view, rows[i].views[k]);
+	}
+}
+
 /* The example with one text in place of another. */
 static char *spoiled(const char *old, const char *new)
 {
@@ -395,6 +445,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_specification_comes_back),
 		cmocka_unit_test(each_pod_reads_its_own),
+		cmocka_unit_test(views_come_in_order),
 		cmocka_unit_test(a_hostile_specification_is_refused),
 		cmocka_unit_test(any_cut_of_a_specification_is_refused),
 		cmocka_unit_test(a_result_comes_back),
