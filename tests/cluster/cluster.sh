@@ -4,6 +4,7 @@
 #   cluster_begin [PART…]        skips the file where a cluster can't be; brings one up, with these servers: s3, registry; ends it with the file
 #   cluster_images               Cairn's own image and busybox into the registry: $IMAGE, $BUSYBOX
 #   cluster_namespace NAME [restricted]   with the Secrets that pods need, and made the current one
+#   cluster_claim NAME NAMESPACE DIR SIZE   a claim for a directory of the node that everybody can write to
 #   cluster_yaml NAMESPACE [LINE…]        cairn.yaml for it; LINEs are added to `kubernetes`
 #   cluster_jobs, cluster_pods   what was ever created there (names), from the API server's own audit: cluster_audit
 # shellcheck disable=SC2034,SC2154 # used by the tests; of lib.sh
@@ -71,6 +72,21 @@ cluster_namespace() {
 	[ "${2:-}" != restricted ] || kubectl label namespace "$1" pod-security.kubernetes.io/enforce=restricted >/dev/null || return 1
 	kubectl -n "$1" create secret generic cairn-store --from-literal=AWS_ACCESS_KEY_ID=testkey --from-literal=AWS_SECRET_ACCESS_KEY=testsecret-not-to-be-shown --from-literal=AWS_ENDPOINT_URL="$S3_INSIDE" >/dev/null || return 1
 	kubectl config set-context --current --namespace="$1" >/dev/null
+}
+
+cluster_claim() {
+	install -d -m 0777 "$3"
+	kubectl apply -f - >/dev/null <<-E
+		apiVersion: v1
+		kind: PersistentVolume
+		metadata: {name: "$2-$1"}
+		spec: {capacity: {storage: $4}, accessModes: [ReadWriteMany], storageClassName: "", hostPath: {path: "$3"}, claimRef: {name: "$1", namespace: "$2"}}
+		---
+		apiVersion: v1
+		kind: PersistentVolumeClaim
+		metadata: {name: "$1", namespace: "$2"}
+		spec: {accessModes: [ReadWriteMany], storageClassName: "", volumeName: "$2-$1", resources: {requests: {storage: $4}}}
+	E
 }
 
 cluster_yaml() {

@@ -8,7 +8,8 @@ lacks=$(cluster_do "$cluster/build" --check operator-training operator-mpi opera
 cluster_begin s3 registry operator-training operator-mpi operator-jobset
 cluster_images
 cluster_namespace platform restricted || test_bail 'no namespace'
-cluster_yaml platform 'gang_within: 60s' >cairn.yaml
+cluster_claim node-cache platform "$CLUSTER/claimed-cache" 1Gi
+cluster_yaml platform 'gang_within: 60s' 'cache: {claim: node-cache, size: 1Gi}' >cairn.yaml
 
 # talk NAME KIND COMMAND [LINE…]: a pipeline with one step of two nodes, which the kind owns.
 talk() {
@@ -63,6 +64,19 @@ kind xgboostjob xgboostjobs
 kind jaxjob jaxjobs
 kind mpijob mpijobs
 kind jobset jobsets
+
+test_expect 'their pods mount large inputs out of the cache of the node, as all pods do' '
+	mkdir data
+	head -c 67108864 /dev/urandom >data/big
+	for kind in pytorchjob mpijob jobset; do
+		talk $kind-data $kind "stat -c \"%i %a\" \${{ inputs.d }}/big; ! rm -f \${{ inputs.d }}/big 2>/dev/null; mkdir -p out; true $kind" "inputs: {d: data/}"
+		cairn run $kind-data.yaml >out.txt 2>&1 || { cat out.txt; cairn status; kubectl get pods -o wide; exit 1; }
+		cairn logs train >log
+		inode=$(find "$CLUSTER/claimed-cache" -path "*/blobs/*" -size 67108864c -printf "%i")
+		test_is "$kind $(grep -c "^.rank [01]. $inode 444$" log)" "$kind 2"
+	done
+	test_is "$(ls -A "$CLUSTER/claimed-cache/pods")" ""
+'
 
 test_expect 'a key does not depend on what owns the pods' '
 	sed "s/as: tfjob/as: job/" tfjob.yaml >asjob.yaml
