@@ -5,8 +5,9 @@
  * share Jobs as the runner would share them (show_ready()).
  *
  * A task whose inputs aren't known yet gets the objects that it will have, except what depends on
- * those inputs: the specification in the store, and the suffixes of its inputs' paths. Tasks that
- * aren't known (`each` over data that hasn't been made) are shown as one.
+ * those inputs: the specification in the store, the suffixes of its inputs' paths, and which of
+ * them are mounted out of the node's cache. Tasks that aren't known (`each` over data that hasn't
+ * been made) are shown as one.
  *
  * YAML is printed object by object, with comments. JSON is one List at the end, and comments go to
  * cli->err. With --dry-run=server each object is posted with dryRun=All and the answer is shown. An
@@ -20,6 +21,7 @@
  */
 #include "cli/run/dry_run.h"
 
+#include "base/os/fs.h"
 #include "base/text/text.h"
 #include "base/text/yaml_json.h"
 #include "run/project/cluster.h"
@@ -144,11 +146,63 @@ static int show_object(struct dry_run *d, const char *task, const json_t *o, con
 	return 0;
 }
 
+/* Adds the bytes of a directory's files, until they are `enough`. */
+static int add_sizes(int dir_fd, const char *name, uint64_t enough, uint64_t *bytes,
+		     struct err *err)
+{
+	_cleanup_(closedirp) DIR *dir = fs_list_at(dir_fd, name, 0);
+	struct dirent *e;
+	int r = dir ? 0 : err_errno(err, "cannot read %s", name);
+
+	while (r == 0 && *bytes < enough && (r = fs_next(dir, name, &e, err)) > 0) {
+		struct stat st;
+
+		r = 0;
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			r = err_errno(err, "cannot read %s", e->d_name);
+		else if (S_ISDIR(st.st_mode))
+			r = add_sizes(dirfd(dir), e->d_name, enough, bytes, err);
+		else if (S_ISREG(st.st_mode))
+			*bytes += (uint64_t)st.st_size;
+	}
+	return r;
+}
+
+/* What the runner asks before it mounts an input. It asks when the input is in the store; here a
+ * directory of the project may not be. */
+static int takes(void *arg, const struct content_id *id, uint64_t bytes, bool *ret, struct err *err)
+{
+	struct dry_run *d = arg;
+	struct err why = { 0 };
+	uint64_t sum = 0;
+	size_t n;
+	const struct plan_pin *pins = plan_pins(d->plan, &n);
+
+	if (content_takes(d->s.store, id, bytes, ret, &why) == 0)
+		return 0;
+	if (why.code != ERR_NOT_FOUND)
+		return err_pass(err, &why);
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(freep) char *path = NULL;
+
+		if (!content_id_eq(&pins[i].id, id) || !str_has_prefix(pins[i].origin, "path:"))
+			continue;
+		path = config_path(d->s.config, pins[i].origin + strlen("path:"));
+		if (add_sizes(AT_FDCWD, path, bytes, &sum, err) < 0)
+			return -1;
+		break;
+	}
+	*ret = sum >= bytes;
+	return 0;
+}
+
 /* Shows the objects of one Job's tasks. */
 static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n, size_t per_pod,
 		    struct err *err)
 {
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(freep) const struct runner_attempt **attempts = xcalloc(n, sizeof(*attempts));
+	const struct runner_staging staging = { .takes = takes, .arg = d };
 	_cleanup_(str_deinit) struct str text = { 0 }, about = { 0 };
 	struct content_id spec = { .kind = CONTENT_BLOB };
 	const struct kube_job job = { .profile = &d->profile,
@@ -164,12 +218,15 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 		str_addf(&about, "%s%s", i ? ", " : "", tasks[i].a.task);
 	}
 	if (tasks[0].known) {
-		if (pod_spec_write(attempts, n, per_pod, &text, err) < 0)
+		if (kube_job_choose_views(&job, &staging, arena, attempts, err) < 0 ||
+		    pod_spec_write(attempts, n, per_pod, &text, err) < 0)
 			return -1;
 		digest_bytes(text.s, text.len, &spec.digest);
 		spec.size_bytes = text.len;
 	} else {
 		str_add(&about, ": waits for what is not made yet; its specification is not known");
+		if (d->profile.cache_path || d->profile.cache_claim)
+			str_add(&about, ", nor what it mounts out of the node's cache");
 	}
 	r = kube_base_object(&job, &base, err);
 	if (r == 0)

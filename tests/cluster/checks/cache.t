@@ -168,7 +168,17 @@ cat >sets/pipeline.yaml <<-E
 	    inputs: {i: "\${{ inputs.set }}"}
 	    outputs: {o: o}
 	    pack: 2
+	  later: {run: "cat \${{ inputs.i }} >o", inputs: {i: "\${{ steps.gang.outputs.o }}"}, outputs: {o: o}}
 E
+
+# Nothing of the project is in the store yet. What it shows is compared with what is made, below.
+test_expect 'run --dry-run: the Jobs with what they mount out of the cache' '
+	cairn -C sets run --dry-run -o json >dry.json
+	test_missing "$cache/pods"
+	test_is "$(cluster_count jobs sets)" 0
+	cairn -C sets run --dry-run >dry.yaml
+	test_grep "^# later: .*not known, nor what it mounts out of the node.s cache" dry.yaml
+'
 
 test_expect 'a sweep of 20 pods reads the bucket once, and all mount the same files' '
 	cairn -C sets run -q sweep
@@ -218,5 +228,24 @@ test_expect 'damage is found before a pack begins: its first task fails with cla
 	test_is "$(seen hurt | wc -l)" 2 # copies
 	test_is "$(sent sets/set/a)" 2.0
 	test_is "$(ls -A "$cache/pods")" ""
+'
+
+test_expect 'the Jobs were those that run --dry-run had shown' '
+	python3 - "$CLUSTER/log/audit.log" <<-"E"
+		import json, sys
+		def mounts(job):
+		    return [m for m in job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] if m["name"] == "cairn-cache"]
+		def step(job):
+		    return job["metadata"]["labels"]["cairn.internal/step"]
+		shown = {step(o): mounts(o) for o in json.load(open("dry.json"))["items"] if o["kind"] == "Job" and step(o) != "later"}
+		made = {}
+		for line in open(sys.argv[1]):
+		    e = json.loads(line)
+		    o = e["objectRef"]
+		    if o["resource"] == "jobs" and o["namespace"] == "sets" and e["verb"] == "create" and e["responseStatus"]["code"] == 201:
+		        made.setdefault(step(e["requestObject"]), mounts(e["requestObject"]))  # the first attempts
+		assert {k: len(v) for k, v in shown.items()} == {"sweep": 1, "pack": 8, "each": 2, "gang": 1, "hurt": 2}, shown
+		assert shown == made, (shown, made)
+	E
 '
 test_done
