@@ -4,8 +4,8 @@
 # shellcheck source=tests/cluster/cluster.sh
 . "$SRC/tests/cluster/cluster.sh"
 [ -x "$(dirname "$CAIRN")/cairn-launch" ] || test_skip_all 'no cairn-launch: libjansson.a was not there when it was built'
-lacks=$(cluster_do "$cluster/build" --check operator-training operator-mpi operator-jobset) || test_skip_all "$lacks"
-cluster_begin s3 registry operator-training operator-mpi operator-jobset
+lacks=$(cluster_do "$cluster/build" --check operator-training operator-mpi operator-jobset operator-trainer) || test_skip_all "$lacks"
+cluster_begin s3 registry operator-training operator-mpi operator-jobset operator-trainer
 cluster_images
 cluster_namespace platform restricted || test_bail 'no namespace'
 cluster_claim node-cache platform "$CLUSTER/claimed-cache" 1Gi
@@ -30,7 +30,7 @@ talk() {
 		echo "    $line" >>"$name.yaml"
 	done
 }
-objects() { kubectl get pytorchjobs,tfjobs,xgboostjobs,jaxjobs,mpijobs,jobsets -o name; }
+objects() { kubectl get pytorchjobs,tfjobs,xgboostjobs,jaxjobs,mpijobs,jobsets,trainjobs,trainingruntimes -o name; }
 nothing_left() { [ -z "$(objects)$(kubectl get jobs,pods,services,networkpolicies -o name)" ]; }
 # created RESOURCE: how many were ever made here by us, as the API server's audit has it.
 created() { cluster_count "$1" platform; }
@@ -64,6 +64,7 @@ kind xgboostjob xgboostjobs
 kind jaxjob jaxjobs
 kind mpijob mpijobs
 kind jobset jobsets
+kind trainjob trainjobs
 
 test_expect 'their pods mount large inputs out of the cache of the node, as all pods do' '
 	mkdir data
@@ -88,22 +89,25 @@ test_expect 'a key does not depend on what owns the pods' '
 '
 
 test_expect 'kill -9 of the engine in the middle: the next one adopts the object; nothing runs twice' '
-	talk adopted pytorchjob "echo begin \$RANK; sleep 8; echo end \$RANK; mkdir -p out"
-	created pytorchjobs >before
-	start adopted cairn run adopted.yaml
-	wait_until 90 eval "[ \"\$(kubectl get pods -l cairn.internal/step=train -o name | while read -r p; do kubectl logs \$p -c pytorch 2>/dev/null; done | grep -c begin)\" = 2 ]"
-	kill -9 $(cat adopted.pid)
-	kubectl get pytorchjobs -o "jsonpath={.items[*].metadata.uid}" >uid
-	start again cairn resume
-	ended again 0
-	test_is "$(created pytorchjobs)" $(($(cat before) + 1))
-	cairn logs train >log
-	for r in 0 1; do test_is "$(grep -c "^.rank $r. end $r$" log)" 1; done
-	wait_until 60 nothing_left
+	for k in pytorchjob trainjob; do
+		container=main
+		[ $k = trainjob ] || container=pytorch
+		talk adopted-$k $k "echo begin \$RANK; sleep 8; echo end \$RANK; mkdir -p out"
+		created ${k}s >before
+		start adopted-$k cairn run adopted-$k.yaml
+		wait_until 90 eval "[ \"\$(kubectl get pods -l cairn.internal/step=train -o name | while read -r p; do kubectl logs \$p -c $container 2>/dev/null; done | grep -c begin)\" = 2 ]"
+		kill -9 $(cat adopted-$k.pid)
+		start again-$k cairn resume
+		ended again-$k 0
+		test_is "$(created ${k}s)" $(($(cat before) + 1))
+		cairn logs train >log
+		for r in 0 1; do test_is "$(grep -c "^.rank $r. end $r$" log)" 1; done
+		wait_until 60 nothing_left
+	done
 '
 
 test_expect 'a rank that fails: its exit status, who it was, the others ended, and the next attempt' '
-	for k in pytorchjob mpijob jobset; do
+	for k in pytorchjob mpijob jobset trainjob; do
 		talk broken-$k $k "if [ \$RANK = 1 ]; then echo I fail; exit 3; fi; sleep 60" "retry: {max: 1, backoff: 1s}"
 		start broken-$k cairn run broken-$k.yaml
 		ended broken-$k 1
@@ -116,12 +120,14 @@ test_expect 'a rank that fails: its exit status, who it was, the others ended, a
 '
 
 test_expect 'cancel ends the object and its pods' '
-	talk long tfjob "sleep 600"
-	start long cairn run long.yaml
-	wait_until 90 eval "[ \"\$(kubectl get pods --field-selector=status.phase=Running -o name | wc -l)\" = 2 ]"
-	cairn cancel
-	ended long 130
-	wait_until 60 nothing_left
+	for k in tfjob trainjob; do
+		talk long-$k $k "sleep 600"
+		start long-$k cairn run long-$k.yaml
+		wait_until 90 eval "[ \"\$(kubectl get pods --field-selector=status.phase=Running -o name | wc -l)\" = 2 ]"
+		cairn cancel
+		ended long-$k 130
+		wait_until 60 nothing_left
+	done
 '
 
 test_expect 'a run whose engine is dead is cancelled with its objects' '
