@@ -64,8 +64,11 @@ const struct kube_kind kube_kinds[KUBE_KINDS] = {
 	  .base_spec = "{\"template\":{\"spec\":" JOBSET "}}" },
 	/* The program starts Ray's head itself, and may submit itself as the Ray job whose id the
 	 * object knows; then Ray's dashboard and the object's status show it. KubeRay deletes a
-	 * head that has ended; the annotations keep it from making another, and from changing the
-	 * command. Workers are freed some minutes after the Ray job, also while no engine runs. */
+	 * head that has ended; one annotation keeps it from making another, and one from changing
+	 * the head's command. The latter is the pod's: on the object it would hold for workers,
+	 * whose command KubeRay must make. Workers make the head's temporary directory, too, so it
+	 * must be one that they have. Workers are freed some minutes after the Ray job, also while
+	 * no engine runs. */
 	{ "rayjob", "RayJob", "ray.io", "v1", "rayjobs", "ray-head", NULL, "Complete", "Failed",
 	  "{\"submissionMode\":\"InteractiveMode\",\"jobId\":\"$name\","
 	  "\"shutdownAfterJobFinishes\":true,\"ttlSecondsAfterFinished\":600,\"rayClusterSpec\":{"
@@ -73,10 +76,9 @@ const struct kube_kind kube_kinds[KUBE_KINDS] = {
 	  "\"$pod\"},\"workerGroupSpecs\":[{\"groupName\":\"workers\",\"replicas\":\"$workers\","
 	  "\"minReplicas\":\"$workers\",\"maxReplicas\":\"$workers\",\"rayStartParams\":{},"
 	  "\"template\":\"$worker\"}]}}",
-	  .worker = "ray-worker",
-	  .notes = "{\"ray.io/overwrite-container-cmd\":\"true\","
-		   "\"ray.io/disable-provisioned-head-restart\":\"true\"}",
-	  .state = "jobDeploymentStatus" },
+	  .worker = "ray-worker", .notes = "{\"ray.io/disable-provisioned-head-restart\":\"true\"}",
+	  .pod_notes = "{\"ray.io/overwrite-container-cmd\":\"true\"}",
+	  .env = "{\"name\":\"RAY_TMPDIR\",\"value\":\"/tmp\"}", .state = "jobDeploymentStatus" },
 	/* The operator's spark-submit makes the driver's pod from the template and adds arguments
 	 * for an image's own entry point; cairn-init takes no notice of them, and the program
 	 * starts the driver with the properties that Spark has mounted. The version only says that
@@ -130,6 +132,13 @@ static json_t *template_for(const struct pod_build *b, const json_t *template, u
 	if (b->kind->worker) { /* what an operator adds to the command isn't for us */
 		json_array_append_new(json_object_get(c, "command"), json_string("--"));
 		add_env(c, json_pack("{s:s, s:s}", "name", "CAIRN_OBJECT", "value", b->name));
+	}
+	if (b->kind->env)
+		add_env(c, json_loads(b->kind->env, 0, NULL));
+	if (b->kind->pod_notes) {
+		_cleanup_(json_decrefp) json_t *notes = json_loads(b->kind->pod_notes, 0, NULL);
+
+		json_object_update(json_object_get(meta, "annotations"), notes);
 	}
 	json_object_set_new(json_object_get(meta, "annotations"), KUBE_NOTE_AS,
 			    json_string(b->kind->as));

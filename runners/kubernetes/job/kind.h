@@ -44,7 +44,9 @@ struct kube_kind {
 	const char *base, *base_resource, *base_spec;
 	/* How the container of a worker is called; NULL: a kind for several nodes. */
 	const char *worker;
-	const char *notes; /* the object's annotations, as JSON; NULL: none */
+	const char *notes;     /* the object's annotations, as JSON; NULL: none */
+	const char *pod_notes; /* those of the program's pod, likewise */
+	const char *env;       /* a variable more of the program, as JSON; NULL: none */
 	/* What its program does with the account that it needs; NULL: it needs none. */
 	const char *needs_account;
 	/* The way in `status` to a text that says what `done` and `failed` say, where an operator

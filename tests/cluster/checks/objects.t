@@ -112,7 +112,7 @@ test_expect 'the nodes of an elastic step get their places only after its first 
 	kubectl -n ml delete pods --all --force --grace-period=0 >/dev/null 2>&1
 '
 
-# The operators' own definitions, out of their modules; none of them runs here.
+# The operators' own definitions, out of their modules; none of them runs here (but for Spark's, operators.t and ray.t have them).
 crds=()
 for operator in training mpi jobset trainer ray spark; do
 	text=$(cluster_crds "$operator" 2>&1) || { crds=(); break; }
