@@ -32,7 +32,7 @@
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/os/thread.h"
-#include "core/protocol_commands.h"
+#include "core/protocol/commands.h"
 #include "core/seeds.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"

@@ -1,4 +1,4 @@
-/* core/protocol_world.h — the world in which test_protocol.c runs its clients: who they are, what
+/* core/protocol/world.h — the world in which test_protocol.c runs its clients: who they are, what
  * they see of clocks, threads and random numbers, and the list of numbers that decides everything.
  *
  * `W` is the world that goes on now; NULL between two. Only test_protocol.c and its headers include

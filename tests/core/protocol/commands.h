@@ -1,13 +1,13 @@
-/* core/protocol_commands.h — what clients do in the world of test_protocol.c: the commands of Cairn
+/* core/protocol/commands.h — what clients do in the world of test_protocol.c: the commands of Cairn
  * that touch a shared store, each as small as it can be and still the real code of storage/.
  *
- * Each judges what it was told (protocol_judge.h). Only test_protocol.c includes this.
+ * Each judges what it was told (judge.h). Only test_protocol.c includes this.
  */
 #ifndef CAIRN_TESTS_CORE_PROTOCOL_COMMANDS_H
 #define CAIRN_TESTS_CORE_PROTOCOL_COMMANDS_H
 
 #include "base/os/fs.h"
-#include "core/protocol_judge.h"
+#include "core/protocol/judge.h"
 
 static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
 		void *arg, struct err *err)

@@ -1,4 +1,4 @@
-/* core/protocol_facts.h — what a reader finds in a bucket that knows only the format
+/* core/protocol/facts.h — what a reader finds in a bucket that knows only the format
  * (storage/FORMAT.md).
  *
  * It asks no client and believes nothing: every member of every pack is decoded and compared with

@@ -1,4 +1,4 @@
-/* core/protocol_judge.h — what must hold in the world of test_protocol.c: of the bucket, by a
+/* core/protocol/judge.h — what must hold in the world of test_protocol.c: of the bucket, by a
  * reader that knows only the format, and of what each client believes.
  *
  * Only test_protocol.c and its headers include this.
@@ -6,8 +6,8 @@
 #ifndef CAIRN_TESTS_CORE_PROTOCOL_JUDGE_H
 #define CAIRN_TESTS_CORE_PROTOCOL_JUDGE_H
 
-#include "core/protocol_facts.h"
-#include "core/protocol_world.h"
+#include "core/protocol/facts.h"
+#include "core/protocol/world.h"
 #include "storage/action.h"
 #include "storage/remote/tier.h"
 
