@@ -43,9 +43,13 @@ class Cluster:
             f.write(f"--audit-policy-file={folder}/audit.yaml --audit-log-path={self.audit} --audit-log-mode=batch --audit-log-batch-max-wait=1s --audit-log-maxsize=10000\n")
 
     def __enter__(self):
-        subprocess.run([os.path.join(CLUSTER, "up"), self.dir], check=True)
-        if self.nodes:
-            subprocess.run([os.path.join(CLUSTER, "simulate"), self.dir, str(self.nodes)], check=True)
+        try:
+            subprocess.run([os.path.join(CLUSTER, "up"), self.dir], check=True)
+            if self.nodes:
+                subprocess.run([os.path.join(CLUSTER, "simulate"), self.dir, str(self.nodes)], check=True)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
