@@ -293,7 +293,7 @@ static int watch_signals(struct run *r, struct err *err)
 	return stop_listen(r->ctx->loop, last_words.s, run_on_signal, r, err);
 }
 
-/* Some hundred tasks. To read as much again after a crash takes a tenth of a second. */
+/* Of some thousand attempts. To read as much again after a crash takes two tenths of a second. */
 #define RUN_WAL_BYTES (64 * MIB)
 
 static int execute(struct run *r, struct err *err)
