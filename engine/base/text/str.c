@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "base/macros.h"
 #include "base/mem.h"
 
 void str_deinit(struct str *s)
@@ -24,6 +25,8 @@ void str_reset(struct str *s)
 		s->s[0] = '\0';
 }
 
+#define EXACT_FROM (64 * KIB)
+
 void str_reserve(struct str *s, size_t extra)
 {
 	size_t need, cap;
@@ -33,7 +36,8 @@ void str_reserve(struct str *s, size_t extra)
 		mem_die(SIZE_MAX);
 	if (need <= s->cap)
 		return;
-	cap = s->cap ? s->cap : 32;
+	/* Who asks for much at first knows how much it is: a whole file. */
+	cap = s->cap ? s->cap : need >= EXACT_FROM ? need : 32;
 	while (cap < need)
 		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
 	s->s = xrealloc(s->s, cap);

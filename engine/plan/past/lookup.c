@@ -71,7 +71,6 @@ int lookup_open(struct plan *p, struct err *err)
 	struct err ignored = { 0 };
 	int found;
 
-	p->previous.steps = xcalloc(p->n_steps + 1, sizeof(*p->previous.steps));
 	if (!p->ctx.db)
 		return 0;
 	found = record_last_results(p->ctx.db, p->ctx.pipeline->name, p->arena, &last, err);
@@ -84,6 +83,7 @@ int lookup_open(struct plan *p, struct err *err)
 		return -1;
 	if (!p->previous.table || p->standing.stands)
 		return 0;
+	p->previous.steps = xcalloc(p->n_steps + 1, sizeof(*p->previous.steps));
 	find_steps(p);
 	return record_each_uncached_step(p->ctx.db, last.rowid, forget_step, p, err);
 }

@@ -18,8 +18,8 @@
 #include "base/os/machine.h"
 #include "plan/internal.h"
 
-/* Content that is asked for together. */
-#define CONTENT_BATCH 16384
+/* Content that is asked for together: enough for the threads of a store. */
+#define CONTENT_BATCH 2048
 
 static bool may_stand(const struct plan *p)
 {

@@ -282,7 +282,7 @@ static int take_ns(struct reader *r, const json_t *o, const char *key, int64_t *
 
 static int take_u32(struct reader *r, const json_t *o, const char *key, uint32_t *ret)
 {
-	uint64_t v;
+	uint64_t v = 0;
 
 	if (take_uint(r, o, key, UINT32_MAX, &v) < 0)
 		return -1;
