@@ -298,7 +298,6 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 
 		plan_count(plan, &c);
 		pl.hits = c.hits;
-		pl.skipped = c.skipped;
 	}
 	pl.all = cli_flag(args, "all");
 	read_yet = arena_alloc(cli->arena, (p->n_steps + 1) * sizeof(*read_yet));

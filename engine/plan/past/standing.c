@@ -140,8 +140,11 @@ int standing_look(struct plan *p, const struct run_row *last, struct err *err)
 	    !digest_eq(&last->plan_digest, &p->standing.digest))
 		return 0;
 	good = count_table(p, &last->results, &counts, err);
-	if (good <= 0)
-		return good;
+	if (good < 0)
+		return -1;
+	/* Commands that only look show why a task is skipped. */
+	if (good == 0 || (p->options.hash_only && counts.skipped))
+		return 0;
 	p->counts = counts;
 	p->standing.results = last->results;
 	p->standing.stands = true;
