@@ -214,7 +214,7 @@ test_expect 'both pods of a gang mount the same files' '
 	cairn -C sets logs gang >log
 	test_is "$(grep -c "^.rank [01]. $(line_of sets/set/b)$" log)" 2
 	test_is "$(cluster_count pods sets)" 24
-	test_is "$(sent sets/set/b)" 1.0
+	test_is "$(sent sets/set/b)" 1
 	test_is "$(ls -A "$cache/pods")" ""
 '
 
@@ -226,7 +226,7 @@ test_expect 'damage is found before a pack begins: its first task fails with cla
 	cairn -C sets run -q hurt
 	test_is "$(ends hurt)" "[[1, \"lost\"], [1, \"store\"], [2, \"\"], [2, \"\"]]"
 	test_is "$(seen hurt | wc -l)" 2 # copies
-	test_is "$(sent sets/set/a)" 2.0
+	test_is "$(sent sets/set/a)" 2
 	test_is "$(ls -A "$cache/pods")" ""
 '
 
