@@ -1,3 +1,11 @@
+/* engine/base/text/str.c — bytes that grow at their end.
+ *
+ * Invariants: `s` is NULL, or holds `cap` bytes with a NUL at `len`. So len < cap, and the bytes
+ * are a C string wherever they hold no NUL. The capacity doubles, except that a first request for
+ * much gets just that. What doesn't fit into memory ends the program (mem.c).
+ *
+ * Not here: encodings (text.c).
+ */
 #include "base/text/str.h"
 
 #include <stdio.h>
@@ -36,7 +44,6 @@ void str_reserve(struct str *s, size_t extra)
 		mem_die(SIZE_MAX);
 	if (need <= s->cap)
 		return;
-	/* Who asks for much at first knows how much it is: a whole file. */
 	cap = s->cap ? s->cap : need >= EXACT_FROM ? need : 32;
 	while (cap < need)
 		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
