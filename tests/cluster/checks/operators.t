@@ -92,7 +92,7 @@ test_expect 'kill -9 of the engine in the middle: the next one adopts the object
 	for k in pytorchjob trainjob; do
 		container=main
 		[ $k = trainjob ] || container=pytorch
-		talk adopted-$k $k ": $k; echo begin \$RANK; sleep 8; echo end \$RANK; mkdir -p out" # else the second is a hit of the first
+		talk adopted-$k $k "echo begin \$RANK of $k; sleep 8; echo end \$RANK; mkdir -p out" # else the second is a hit of the first
 		created ${k}s >before
 		start adopted-$k cairn run adopted-$k.yaml
 		wait_until 90 eval "[ \"\$(kubectl get pods -l cairn.internal/step=train -o name | while read -r p; do kubectl logs \$p -c $container 2>/dev/null; done | grep -c begin)\" = 2 ]"
