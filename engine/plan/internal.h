@@ -330,7 +330,10 @@ bool absent_may_stay(struct plan *p, const struct plan_task *t, const struct loo
 /* Call before `t` is executed: 1 when it must wait for content that is made again first. */
 int absent_needed(struct plan *p, struct plan_task *t, struct err *err);
 void absent_returned(struct plan *p, struct plan_task *t); /* a revived task has ended */
-int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err); /* plan.c */
+/* plan.c */
+int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err);
+/* 1: all of it is complete in the store; 0: some isn't. */
+int plan_content_there(struct plan *p, const struct content_id *ids, size_t n, struct err *err);
 
 /* builtin.c: built-in steps, and the launcher of ranks */
 int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err);

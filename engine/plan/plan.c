@@ -615,24 +615,34 @@ int plan_resolve(struct plan *p, struct err *err)
 	return r;
 }
 
-int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
+int plan_content_there(struct plan *p, const struct content_id *ids, size_t n, struct err *err)
 {
-	struct lookup_hit hit = { 0 };
-	size_t n = p->steps[t->step].decl->n_outputs;
 	_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
 
+	if (n && content_complete(p->ctx.store, ids, n, present, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (!present[i])
+			return 0;
+	return 1;
+}
+
+int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	struct lookup_hit hit = { 0 };
+	int there;
+
 	assert(t->state == TASK_TAKEN);
-	if (!p->steps[t->step].decl->cache || t->forced)
+	if (!s->cache || t->forced)
 		return 0;
 	if (lookup_recorded(p, t, &hit, err) < 0)
 		return -1;
 	if (!hit.found)
 		return 0;
-	if (n && content_complete(p->ctx.store, hit.outputs, n, present, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		if (!present[i])
-			return 0;
+	there = plan_content_there(p, hit.outputs, s->n_outputs, err);
+	if (there <= 0)
+		return there;
 	end_hit(p, t, &hit);
 	return 1;
 }

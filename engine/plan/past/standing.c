@@ -87,43 +87,34 @@ static int count_table(struct plan *p, const struct content_id *table, struct ru
 		       struct err *err)
 {
 	VEC(struct content_id) ids = { 0 };
-	_cleanup_(freep) bool *there = xcalloc(CONTENT_BATCH, sizeof(*there));
 	struct results_cursor c;
 	struct result_entry e;
 	int good = 1;
 
 	VEC_PUSH(&ids, *table);
 	results_first(p->previous.table, &c);
-	for (bool more = true; more && good > 0;) {
-		more = results_next(&c, &e);
-		if (more) {
-			ret->total++;
-			ret->hits += e.state == RESULT_SUCCEEDED;
-			ret->saved_ns += e.state == RESULT_SUCCEEDED ? e.duration_ns : 0;
-			ret->skipped += e.state == RESULT_SKIPPED;
-			good = e.state == RESULT_SUCCEEDED || e.state == RESULT_SKIPPED;
-		}
-		for (size_t i = 0; more && e.state == RESULT_SUCCEEDED && i < e.n_outputs; i++) {
+	while (good > 0 && results_next(&c, &e)) {
+		const bool succeeded = e.state == RESULT_SUCCEEDED;
+
+		ret->total++;
+		ret->hits += succeeded;
+		ret->saved_ns += succeeded ? e.duration_ns : 0;
+		ret->skipped += e.state == RESULT_SKIPPED;
+		good = succeeded || e.state == RESULT_SKIPPED;
+		for (size_t i = 0; succeeded && i < e.n_outputs; i++) {
 			struct content_id id;
 
 			results_output(&e, i, &id);
-			if (id.kind == CONTENT_NONE)
-				good = 0;
-			else
-				VEC_PUSH(&ids, id);
+			VEC_PUSH(&ids, id);
+			good &= id.kind != CONTENT_NONE;
 		}
-		for (size_t at = 0; good > 0 && at < ids.n && (!more || ids.n >= CONTENT_BATCH);) {
-			const size_t n = MIN(ids.n - at, (size_t)CONTENT_BATCH);
-
-			if (content_complete(p->ctx.store, ids.v + at, n, there, err) < 0)
-				good = -1;
-			for (size_t i = 0; i < n && good > 0; i++)
-				good = there[i];
-			at += n;
-			if (at == ids.n)
-				at = ids.n = 0;
+		if (good > 0 && ids.n >= CONTENT_BATCH) {
+			good = plan_content_there(p, ids.v, ids.n, err);
+			ids.n = 0;
 		}
 	}
+	if (good > 0)
+		good = plan_content_there(p, ids.v, ids.n, err);
 	VEC_FREE(&ids);
 	return good;
 }
