@@ -26,6 +26,7 @@
 #include <string.h>
 #include "base/text/text.h"
 #include "cli/help/help.h"
+#include "plan/plan.h"
 #include "storage/signature.h"
 
 /* Streams. */
@@ -70,6 +71,7 @@ void cli_init(struct cli *cli, FILE *out, FILE *err)
 
 void cli_deinit(struct cli *cli)
 {
+	plan_ahead_free(cli->ahead);
 	db_close(cli->db);
 	store_free(cli->store);
 	config_free(cli->config);

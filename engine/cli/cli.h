@@ -60,6 +60,7 @@ struct cli {
 	struct db *db;
 	bool db_writable;
 	struct store *store;
+	struct plan_ahead *ahead; /* session_look_ahead(); NULL: nothing was begun */
 
 	/* With --json. */
 	json_t *errors, *warnings; /* until the end (cli_print_findings); NULL: none */

@@ -27,6 +27,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 #include "base/os/fs.h"
 #include "run/project/cluster.h"
 #include "run/task/staging.h"
@@ -40,6 +41,9 @@ unsigned session_cpus(void)
 {
 	return (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 }
+
+/* The table of some hundred tasks: the content of fewer is found before a thread has begun. */
+#define AHEAD_MIN_BYTES (64 * KIB)
 
 static bool on_kubernetes(const struct session *s)
 {
@@ -97,6 +101,29 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	o.lost_within_ns = c->kubernetes.within.lost_ns;
 	o.series_every_ns = cli_test_duration("CAIRN_TEST_KUBE_SERIES", 0);
 	return runner_kubernetes_new(s->loop, &o, &s->runner, err);
+}
+
+int session_look_ahead(struct cli *cli, const char *pipeline, bool executing, struct err *err)
+{
+	_cleanup_(freep) char *file = NULL, *path = NULL;
+	const struct config *config;
+	struct err ignored = { 0 };
+	struct store *store;
+	struct db *db;
+
+	assert(!cli->ahead);
+	if (cli_config(cli, &config, err) < 0)
+		return -1;
+	if (config_store_is_shared(config))
+		return 0;
+	file = fs_join(config->state_dir, "cairn.db");
+	if (access(file, F_OK) < 0 || cli_store(cli, true, &store, &ignored) < 0 ||
+	    cli_db(cli, DB_WRITE, &db, &ignored) < 0 ||
+	    (executing && store_use(store, &ignored) < 0))
+		return 0;
+	path = run_pipeline_path(config, pipeline ? pipeline : "pipeline.yaml");
+	cli->ahead = plan_ahead_begin(store, db, path, AHEAD_MIN_BYTES);
+	return 0;
 }
 
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err)
@@ -192,6 +219,7 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 				   .params = params,
 				   .store = s->store,
 				   .db = s->db,
+				   .ahead = cli->ahead,
 				   .cache = s->cache,
 				   .steps_program = s->steps_program,
 				   .launch_program = s->launch_program,

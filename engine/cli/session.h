@@ -32,6 +32,11 @@ struct session {
  * database and store are the cli's and stay open. */
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err);
 void session_close(struct session *s);
+/* For a command that will plan this pipeline (NULL: pipeline.yaml) in a project that has run
+ * before: begins to look at the last results while the caller reads it (plan_ahead_begin()). The
+ * cli ends it. -1: cairn.yaml has errors; those of store and database are left to session_open().
+ */
+int session_look_ahead(struct cli *cli, const char *pipeline, bool executing, struct err *err);
 
 unsigned session_cpus(void); /* online, at least one */
 

@@ -89,11 +89,12 @@ static void loader_deinit(struct loader *l)
 static void digest_file(struct digester *dg, const char *path, const char *bytes, size_t len)
 {
 	_cleanup_(str_deinit) struct str head = { 0 };
+	struct digest of;
 
+	digest_bytes(bytes, len, &of);
 	str_add_field(&head, path, strlen(path));
-	str_add_u64(&head, len);
+	str_addn(&head, &of, sizeof(of));
 	digester_update(dg, head.s, head.len);
-	digester_update(dg, bytes, len);
 }
 
 /* What the pipeline file says, without the words that decide no run. */
@@ -120,7 +121,11 @@ static void digest_sources(struct loader *l)
 		const struct doc *d = i ? &l->files.list.v[i - 1]->doc : &l->doc;
 
 		digest_file(all, d->path, d->bytes, d->len);
-		digest_file(core, d->path, i ? d->bytes : text.s, i ? d->len : text.len);
+		digest_file(core, d->path,
+			    i          ? d->bytes
+			    : text.len ? text.s
+				       : "",
+			    i ? d->len : text.len);
 	}
 	digester_final(all, &l->p->digest);
 	if (l->sweeps.n)

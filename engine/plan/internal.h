@@ -2,6 +2,7 @@
 #ifndef CAIRN_PLAN_INTERNAL_H
 #define CAIRN_PLAN_INTERNAL_H
 
+#include <stdatomic.h>
 #include "base/map.h"
 #include "plan/environment.h"
 #include "plan/plan.h"
@@ -139,7 +140,14 @@ struct plan_key {
 	struct str script, record;
 };
 
-struct replay; /* past/replay.c */
+struct replay; /* past/ahead.c */
+/* The table of this run's results, if that is what was looked at ahead; NULL: it isn't, or nothing
+ * was (`a` NULL). Then *ret_good is as of standing_count(), or -1: not known. may_stand false: what
+ * the thread would still find is of no use. Once: what is there may change. */
+struct results *ahead_take(struct plan_ahead *a, const struct run_row *last, bool may_stand,
+			   struct run_counts *ret, int *ret_good);
+
+/* past/replay.c */
 
 /* What the pipeline's inputs, its tools and images are pinned to. */
 struct plan_pins {
@@ -333,7 +341,7 @@ void absent_returned(struct plan *p, struct plan_task *t); /* a revived task has
 /* plan.c */
 int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err);
 /* 1: all of it is complete in the store; 0: some isn't. */
-int plan_content_there(struct plan *p, const struct content_id *ids, size_t n, struct err *err);
+int plan_content_there(struct store *s, const struct content_id *ids, size_t n, struct err *err);
 
 /* builtin.c: built-in steps, and the launcher of ranks */
 int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err);
@@ -375,7 +383,13 @@ bool lookup_order_outputs(struct plan *p, const struct step *s, const struct nam
 			  size_t n, struct content_id **ret);
 
 /* past/standing.c */
-/* Makes the plan stand if it is that of the run of this row, whose table is p->previous.table. */
+/* Counts the tasks of a table that the store has under this id: 1 all of them are hits or skipped;
+ * their content and the table are there, and a collection that runs now keeps them; 0 not so, or
+ * `stop` (NULL: none) was set meanwhile. Any thread. */
+int standing_count(struct store *store, struct results *table, const struct content_id *id,
+		   const atomic_bool *stop, struct run_counts *ret, struct err *err);
+/* Opens the table of this row's run (p->previous.table), if it is in the store and whole, and makes
+ * the plan stand if it is that run's. */
 int standing_look(struct plan *p, const struct run_row *last, struct err *err);
 void standing_tell(struct plan *p); /* reports its tasks as spared, once */
 

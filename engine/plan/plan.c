@@ -615,11 +615,11 @@ int plan_resolve(struct plan *p, struct err *err)
 	return r;
 }
 
-int plan_content_there(struct plan *p, const struct content_id *ids, size_t n, struct err *err)
+int plan_content_there(struct store *s, const struct content_id *ids, size_t n, struct err *err)
 {
 	_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
 
-	if (n && content_complete(p->ctx.store, ids, n, present, err) < 0)
+	if (n && content_complete(s, ids, n, present, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		if (!present[i])
@@ -640,7 +640,7 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
 		return -1;
 	if (!hit.found)
 		return 0;
-	there = plan_content_there(p, hit.outputs, s->n_outputs, err);
+	there = plan_content_there(p->ctx.store, hit.outputs, s->n_outputs, err);
 	if (there <= 0)
 		return there;
 	end_hit(p, t, &hit);

@@ -92,6 +92,10 @@ struct plan_selection {
 	const char *const *force;
 	size_t n_force;
 };
+static inline bool plan_selects_all(const struct plan_selection *s)
+{
+	return !s->n_targets && !s->from && !s->until && !s->n_force;
+}
 
 struct plan_options {
 	struct plan_selection select;
@@ -142,6 +146,7 @@ struct plan_context {
 	const struct value *params; /* resolved, pipeline_n_values() of them */
 	struct store *store;
 	struct db *db;
+	struct plan_ahead *ahead; /* NULL: nothing was begun */
 	struct statcache *cache;
 	/* Path of the built-in steps' program where tasks run; NULL: found on PATH. */
 	const char *steps_program;
@@ -179,6 +184,14 @@ struct plan_context {
 /* The value of a REF_SCHEDULE. ERR_INVALID without times. */
 int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret,
 			struct err *err);
+
+/* Begins to look, on a thread of its own, whether the content of the last run's results is there:
+ * of the pipeline whose file has this path in its runs' rows. A plan that may stand takes the
+ * answer (plan_context.ahead). Call store_use() before; `s` must outlive it. NULL: there is no such
+ * run, or its table has less than min_bytes. */
+struct plan_ahead *plan_ahead_begin(struct store *s, struct db *db, const char *path,
+				    uint64_t min_bytes);
+void plan_ahead_free(struct plan_ahead *a); /* ends it */
 
 struct plan;
 /* Selects the tasks, pins the pipeline's inputs, code and tools, and expands the steps that can be.

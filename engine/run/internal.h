@@ -339,9 +339,10 @@ const char *params_to_json(const struct pipeline *p, const struct value *params,
 int params_from_json(const struct pipeline *p, const char *json, struct arena *arena,
 		     struct value *ret, struct err *err);
 
-/* task/files.c: the pipeline's own files in the store */
+/* task/files.c: the pipeline's own files in the store. `last`: what the last run kept, which is
+ * durable and isn't stored again; NULL: not known. */
 int pipeline_files_store(const struct pipeline *p, const struct config *config, struct store *s,
-			 struct content_id *ret, struct err *err);
+			 const struct content_id *last, struct content_id *ret, struct err *err);
 
 #define OBSERVE(r, fn, ...)                                         \
 	do {                                                        \

@@ -254,20 +254,33 @@ bool run_is_left(const struct run_row *r)
 
 /* The row. */
 
+char *run_pipeline_path(const struct config *config, const char *path)
+{
+	_cleanup_(freep) char *real = realpath(path, NULL);
+	char *inside = real ? fs_relative(config->project_root, real) : NULL;
+
+	return inside ? inside : xstrdup(path);
+}
+
 int row_describe(const struct run_context *ctx, const struct pipeline *p,
 		 const struct value *params, const struct run_options *o, struct arena *arena,
 		 struct run_row *row, struct err *err)
 {
-	_cleanup_(freep) char *real = realpath(p->path, NULL);
-	_cleanup_(freep) char *rel = real ? fs_relative(ctx->config->project_root, real) : NULL;
+	_cleanup_(freep) char *path = run_pipeline_path(ctx->config, p->path);
 	struct run_options asked = *o;
+	struct run_row last;
+	int found;
 
 	asked.salt = ctx->config->salt;
 	row->pipeline = p->name;
-	row->path = arena_strdup(arena, rel ? rel : p->path);
+	row->path = arena_strdup(arena, path);
 	row->params_json = params_to_json(p, params, arena);
 	row->options_json = options_to_json(&asked, arena);
-	return pipeline_files_store(p, ctx->config, ctx->store, &row->pipeline_blob, err);
+	found = ctx->db ? record_last_results(ctx->db, p->name, arena, &last, err) : 0;
+	return found < 0 ? -1
+			 : pipeline_files_store(p, ctx->config, ctx->store,
+						found ? &last.pipeline_blob : NULL,
+						&row->pipeline_blob, err);
 }
 
 void row_add_git(struct run_row *row, struct git_query *look, struct arena *arena)

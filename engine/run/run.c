@@ -113,6 +113,7 @@ struct plan_context run_plan_context(struct run *r)
 				      .params = r->params,
 				      .store = r->ctx->store,
 				      .db = r->ctx->db,
+				      .ahead = r->ctx->ahead,
 				      .cache = r->ctx->cache,
 				      .steps_program = r->ctx->steps_program,
 				      .launch_program = r->ctx->launch_program,

@@ -149,6 +149,7 @@ struct run_context {
 	struct db *db;
 	struct store *store;
 	struct statcache *cache; /* or NULL */
+	struct plan_ahead *ahead; /* or NULL */
 	struct runner *runner;
 	/* For a runner on a cluster; else NULL. */
 	const struct run_cluster *cluster;
@@ -181,6 +182,9 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 const char *run_durable_runner(const char *options_json, struct arena *arena);
 /* Where the Jobs of such a run are; NULL: not on record. In `arena`. */
 const struct run_cluster *run_cluster_of(const char *options_json, struct arena *arena);
+/* The path that a run's row has for this pipeline file: from the project's root, if the file is
+ * inside. malloc'd. */
+char *run_pipeline_path(const struct config *config, const char *path);
 /* True when the run has no engine and no durable runner: its attempts without an end are lost. */
 bool run_is_left(const struct run_row *r);
 struct reproduction;

@@ -206,12 +206,15 @@ static const struct {
 	  NEVER, 1, 4, 1 },
 };
 
-static void run(struct world *w, const char *yaml, const struct run_options *o, struct run_row *ret)
+/* `ahead`: the content of the last run was looked at before; NULL: it wasn't. */
+static void run(struct world *w, const char *yaml, const struct run_options *o,
+		struct plan_ahead *ahead, struct run_row *ret)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = engine_pipeline(w->dir, yaml);
 	struct run_context ctx = engine_context(&w->e, &w->config);
 	struct err err = { 0 };
 
+	ctx.ahead = ahead;
 	if (run_start(&ctx, p, o, w->arena, ret, &err) < 0)
 		fail_msg("%s", err.msg);
 }
@@ -220,7 +223,9 @@ static void test_changes(void **state)
 {
 	struct world *w = *state;
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+	for (size_t n = 0; n < 2 * ARRAY_LEN(rows); n++) {
+		const size_t i = n / 2;
+		struct plan_ahead *ahead = NULL;
 		struct runner_fake_options fake = { .script = execute, .arg = w };
 		struct run_options first = { .jobs = 1 }, second = { .jobs = 1 };
 		struct run_row a, b;
@@ -232,14 +237,19 @@ static void test_changes(void **state)
 		write_file(w, "tool.sh", "echo\n");
 		remove_file(w, "work");
 		engine_open(&w->e, &fake);
-		run(w, rows[i].yaml, &first, &a);
+		run(w, rows[i].yaml, &first, NULL, &a);
 		assert_int_equal(a.state, rows[i].fails ? RUN_FAILED : RUN_SUCCEEDED);
 		if (a.has_plan_digest != (!rows[i].fails && rows[i].want != NEVER))
 			fail_msg("%s: digest of the first run: %d", rows[i].what,
 				 a.has_plan_digest);
 		if (rows[i].change)
 			rows[i].change(w, &second);
-		run(w, rows[i].then ? rows[i].then : rows[i].yaml, &second, &b);
+		if (n % 2) {
+			ahead = plan_ahead_begin(w->e.store, w->e.db, a.path, 0);
+			assert_int_equal(ahead != NULL, a.has_plan_digest);
+		}
+		run(w, rows[i].then ? rows[i].then : rows[i].yaml, &second, ahead, &b);
+		plan_ahead_free(ahead);
 		same = b.has_plan_digest && digest_eq(&a.plan_digest, &b.plan_digest);
 		if (b.state != RUN_SUCCEEDED || b.counts.executed != rows[i].executed ||
 		    b.counts.hits != rows[i].hits || b.counts.skipped != rows[i].skipped ||

@@ -277,6 +277,7 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	_cleanup_(plan_freep) struct plan *plan = NULL;
 	struct err err = { 0 };
+	bool counts_only = !cli_flag(args, "all") && !cli->json && cli->verbosity <= 0;
 	struct run_options o;
 	struct session s;
 	struct planned pl;
@@ -284,10 +285,12 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 	int r = 0;
 
 	if (session_options(cli, args, &op, &o, &err) < 0 ||
+	    (counts_only && plan_selects_all(&o.select) &&
+	     session_look_ahead(cli, op.pipeline, false, &err) < 0) ||
 	    cli_pipeline(cli, op.pipeline, &p, &err) < 0)
 		return cli_fail(cli, &err);
 	r = session_open(&s, cli, false, &err);
-	s.plan_may_stand = !cli_flag(args, "all") && !cli->json && cli->verbosity <= 0;
+	s.plan_may_stand = counts_only;
 	if (r < 0 || session_plan(&s, cli, p, &o, &plan, &err) < 0) {
 		session_close(&s);
 		return cli_fail(cli, &err);

@@ -124,6 +124,14 @@ static void read_early_stop(struct cli *cli, struct early_stop *ret)
 				    .n = json_array_size(points) };
 }
 
+/* Whether this command plans the whole pipeline, and then runs it. */
+static bool runs_whole(const struct cli_args *args, const struct run_options *o)
+{
+	return plan_selects_all(&o->select) && !cli_value(args, "schedule") &&
+	       !cli_value(args, "dry-run") && !cli_value(args, "shell") &&
+	       !cli_flag(args, "detach");
+}
+
 int cmd_run(struct cli *cli, const struct cli_args *args)
 {
 	struct session_operands op = session_operands(args);
@@ -138,6 +146,7 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 
 	if (session_options(cli, args, &op, &o, &err) < 0 ||
 	    cli_uint(args, "jobs", 1, 10000, &jobs, &err) < 0 ||
+	    (runs_whole(args, &o) && session_look_ahead(cli, op.pipeline, true, &err) < 0) ||
 	    cli_pipeline(cli, op.pipeline, &p, &err) < 0)
 		return cli_fail(cli, &err);
 	o.jobs = (unsigned)jobs;

@@ -20,6 +20,7 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 				       .db = e->s.db,
 				       .store = e->s.store,
 				       .cache = e->s.cache,
+				       .ahead = cli->ahead,
 				       .runner = e->s.runner,
 				       .cluster = e->s.cluster,
 				       .images = cli_images_plan(e->s.images),

@@ -68,18 +68,12 @@ static int forget_step(void *arg, const char *step)
 int lookup_open(struct plan *p, struct err *err)
 {
 	struct run_row last = { 0 };
-	struct err ignored = { 0 };
 	int found;
 
 	if (!p->ctx.db)
 		return 0;
 	found = record_last_results(p->ctx.db, p->ctx.pipeline->name, p->arena, &last, err);
-	if (found < 0)
-		return -1;
-	/* A table that is gone or damaged only costs time: the database knows the same. */
-	if (!found || results_open(p->ctx.store, &last.results, &p->previous.table, &ignored) < 0)
-		p->previous.table = NULL;
-	if (standing_look(p, &last, err) < 0)
+	if (found < 0 || standing_look(p, found ? &last : NULL, err) < 0)
 		return -1;
 	if (!p->previous.table || p->standing.stands)
 		return 0;

@@ -19,15 +19,14 @@
 #include "plan/internal.h"
 
 /* Content that is asked for together: enough for the threads of a store. */
-#define CONTENT_BATCH 2048
+#define CONTENT_BATCH 4096
 
 static bool may_stand(const struct plan *p)
 {
-	const struct plan_selection *s = &p->options.select;
 	const struct pipeline *pl = p->ctx.pipeline;
 	bool may = p->options.may_stand && p->ctx.db && !p->replay && !p->ctx.again &&
 		   !plan_is_resumed(p) && !p->ctx.run_result && !p->ctx.begun && !p->ctx.schedule &&
-		   !s->n_targets && !s->from && !s->until && !s->n_force;
+		   plan_selects_all(&p->options.select);
 
 	for (size_t i = 0; i < pl->n_steps && may; i++) {
 		const struct step *d = &pl->steps[i];
@@ -81,18 +80,16 @@ static void make_digest(struct plan *p)
 	p->standing.known = true;
 }
 
-/* Counts the tasks of the last table: 1 all of them are hits or skipped. Their content and the
- * table are there, and a collection that runs now keeps them. */
-static int count_table(struct plan *p, const struct content_id *table, struct run_counts *ret,
-		       struct err *err)
+int standing_count(struct store *store, struct results *table, const struct content_id *id,
+		   const atomic_bool *stop, struct run_counts *ret, struct err *err)
 {
 	VEC(struct content_id) ids = { 0 };
 	struct results_cursor c;
 	struct result_entry e;
 	int good = 1;
 
-	VEC_PUSH(&ids, *table);
-	results_first(p->previous.table, &c);
+	VEC_PUSH(&ids, *id);
+	results_first(table, &c);
 	while (good > 0 && results_next(&c, &e)) {
 		const bool succeeded = e.state == RESULT_SUCCEEDED;
 
@@ -102,35 +99,57 @@ static int count_table(struct plan *p, const struct content_id *table, struct ru
 		ret->skipped += e.state == RESULT_SKIPPED;
 		good = succeeded || e.state == RESULT_SKIPPED;
 		for (size_t i = 0; succeeded && i < e.n_outputs; i++) {
-			struct content_id id;
+			struct content_id of;
 
-			results_output(&e, i, &id);
-			VEC_PUSH(&ids, id);
-			good &= id.kind != CONTENT_NONE;
+			results_output(&e, i, &of);
+			VEC_PUSH(&ids, of);
+			good &= of.kind != CONTENT_NONE;
 		}
 		if (good > 0 && ids.n >= CONTENT_BATCH) {
-			good = plan_content_there(p, ids.v, ids.n, err);
+			good = stop && atomic_load(stop)
+				       ? 0
+				       : plan_content_there(store, ids.v, ids.n, err);
 			ids.n = 0;
 		}
 	}
 	if (good > 0)
-		good = plan_content_there(p, ids.v, ids.n, err);
+		good = plan_content_there(store, ids.v, ids.n, err);
 	VEC_FREE(&ids);
 	return good;
+}
+
+/* A table that is gone or damaged only costs time: the database knows the same. */
+static void open_table(struct plan *p, const struct content_id *table)
+{
+	struct err ignored = { 0 };
+
+	if (results_open(p->ctx.store, table, &p->previous.table, &ignored) < 0)
+		p->previous.table = NULL;
 }
 
 int standing_look(struct plan *p, const struct run_row *last, struct err *err)
 {
 	struct run_counts counts = { 0 };
-	int good;
+	bool same = false;
+	int good = -1;
 
-	if (!may_stand(p))
+	if (may_stand(p)) {
+		make_digest(p);
+		same = last && last->has_plan_digest &&
+		       digest_eq(&last->plan_digest, &p->standing.digest);
+	}
+	if (!last)
 		return 0;
-	make_digest(p);
-	if (!p->previous.table || !last->has_plan_digest ||
-	    !digest_eq(&last->plan_digest, &p->standing.digest))
+	p->previous.table = ahead_take(p->ctx.ahead, last, same, &counts, &good);
+	if (!p->previous.table)
+		open_table(p, &last->results);
+	if (!same || !p->previous.table)
 		return 0;
-	good = count_table(p, &last->results, &counts, err);
+	if (good < 0) {
+		counts = (struct run_counts){ 0 };
+		good = standing_count(p->ctx.store, p->previous.table, &last->results, NULL,
+				      &counts, err);
+	}
 	if (good < 0)
 		return -1;
 	/* Commands that only look show why a task is skipped. */

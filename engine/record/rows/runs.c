@@ -158,6 +158,17 @@ int record_last_results(struct db *db, const char *pipeline, struct arena *arena
 			  DB_IN(pipeline), arena, &run_of_columns, ret, err);
 }
 
+/* There is no index by path. */
+int record_last_results_of(struct db *db, const char *path, struct arena *arena,
+			   struct run_row *ret, struct err *err)
+{
+	return db_get_row(db,
+			  "SELECT " RUN_COLUMNS " FROM run WHERE rowid_ > (SELECT max(rowid_) FROM "
+			  "run) - 100 AND path = ? AND results IS NOT NULL AND reproduces IS NULL "
+			  "ORDER BY rowid_ DESC LIMIT 1",
+			  DB_IN(path), arena, &run_of_columns, ret, err);
+}
+
 int record_run_before(struct db *db, const struct run_row *run, bool succeeded, struct arena *arena,
 		      struct run_row *ret, struct err *err)
 {

@@ -123,5 +123,8 @@ int record_run_before(struct db *db, const struct run_row *run, bool succeeded, 
 /* Newest run of the pipeline that has a results table; 1 found, 0 none. */
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena,
 			struct run_row *ret, struct err *err);
+/* The same for a pipeline's file, among the newest runs of the project. */
+int record_last_results_of(struct db *db, const char *path, struct arena *arena,
+			   struct run_row *ret, struct err *err);
 
 #endif

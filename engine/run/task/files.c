@@ -21,38 +21,44 @@ static int not_the_same(const struct pipeline *p, const char *project_root, stru
 		       project_root);
 }
 
-/* Stores one file, and adds it to the digest that the model computes of all (model/load.c). */
-static int store_file(const struct pipeline *p, size_t i, const struct config *config,
-		      struct store *s, struct digester *all, struct content_id *ret,
-		      struct err *err)
+/* One file's content, stored unless `s` is NULL. Adds it to the digest that the model computes of
+ * all (model/load.c). */
+static int add_file(const struct pipeline *p, size_t i, const struct config *config,
+		    struct store *s, struct digester *all, struct content_id *ret, struct err *err)
 {
 	_cleanup_(freep) char *path = config_path(config, p->files[i]);
-	_cleanup_(str_deinit) struct str bytes = { 0 }, head = { 0 };
+	_cleanup_(str_deinit) struct str bytes = { 0 }, named = { 0 };
+	struct digest of;
 
 	if (strchr(p->files[i], '\n'))
 		return err_set(
 			err, ERR_INVALID,
 			"%s: a pipeline's file can't have a line break in its name; rename it",
 			p->files[i]);
+	str_add(&bytes, "");
 	if (fs_read_file(path, 64 * MIB, &bytes, err) < 0)
 		return err && err->code == ERR_NOT_FOUND
 			       ? not_the_same(p, config->project_root, err)
 			       : -1;
-	str_add_field(&head, p->files[i], strlen(p->files[i]));
-	str_add_u64(&head, bytes.len);
-	digester_update(all, head.s, head.len);
-	digester_update(all, bytes.len ? bytes.s : "", bytes.len);
-	return content_put_bytes(s, bytes.len ? bytes.s : "", bytes.len, ret, err);
+	content_id_of_bytes(bytes.s, bytes.len, ret);
+	of = ret->digest;
+	if (bytes.len > CONTENT_PART_BYTES) /* a blob's digest is that of its parts */
+		digest_bytes(bytes.s, bytes.len, &of);
+	str_add_field(&named, p->files[i], strlen(p->files[i]));
+	str_addn(&named, &of, sizeof(of));
+	digester_update(all, named.s, named.len);
+	return s && store_put(s, STORE_BLOB, &ret->digest, bytes.s, bytes.len, err) < 0 ? -1 : 0;
 }
 
 /* A tree with files named 0, 1, … and a file `paths`, with one line for the path of each. Files are
  * read again, and their digest must equal that of the parsed ones. */
-int pipeline_files_store(const struct pipeline *p, const struct config *config, struct store *s,
-			 struct content_id *ret, struct err *err)
+static int make_tree(const struct pipeline *p, const struct config *config, struct store *s,
+		     struct content_id *ret, struct err *err)
 {
+	struct tree_entry listing = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
 	struct tree_builder *b = tree_builder_new();
 	struct digester *all = digester_new();
-	struct str paths = { 0 };
+	_cleanup_(str_deinit) struct str paths = { 0 };
 	struct digest digest;
 	int r = 0;
 
@@ -64,7 +70,7 @@ int pipeline_files_store(const struct pipeline *p, const struct config *config, 
 		snprintf(name, sizeof(name), "%zu", i);
 		e.name = name;
 		e.name_len = strlen(name);
-		r = store_file(p, i, config, s, all, &e.id, err);
+		r = add_file(p, i, config, s, all, &e.id, err);
 		if (r == 0)
 			r = tree_builder_add(b, &e, err);
 		str_addf(&paths, "%s\n", p->files[i]);
@@ -73,17 +79,28 @@ int pipeline_files_store(const struct pipeline *p, const struct config *config, 
 	digester_free(all);
 	if (r == 0 && !digest_eq(&digest, &p->digest))
 		r = not_the_same(p, config->project_root, err);
-	if (r == 0) {
-		struct tree_entry e = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
-
-		r = content_put_bytes(s, paths.s, paths.len, &e.id, err);
-		if (r == 0)
-			r = tree_builder_add(b, &e, err);
-	}
+	content_id_of_bytes(paths.s, paths.len, &listing.id);
+	if (r == 0 && s &&
+	    store_put(s, STORE_BLOB, &listing.id.digest, paths.s, paths.len, err) < 0)
+		r = -1;
+	if (r == 0)
+		r = tree_builder_add(b, &listing, err);
 	if (r == 0)
 		r = tree_builder_store(b, s, ret, err);
-	str_deinit(&paths);
 	tree_builder_free(b);
+	return r;
+}
+
+int pipeline_files_store(const struct pipeline *p, const struct config *config, struct store *s,
+			 const struct content_id *last, struct content_id *ret, struct err *err)
+{
+	bool there = false;
+	int r = last ? make_tree(p, config, NULL, ret, err) : 0;
+
+	if (r == 0 && last && digest_eq(&last->digest, &ret->digest))
+		r = content_complete(s, ret, 1, &there, err);
+	if (r == 0 && !there)
+		r = make_tree(p, config, s, ret, err);
 	return r < 0 ? err_wrap(err, "keeping the pipeline's files") : 0;
 }
 

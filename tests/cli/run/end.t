@@ -30,6 +30,21 @@ test_expect --needs LOCAL_STORE 'the store is lost: each task comes to an end, a
 	test_is "$(tail -n 1 got/o 2>/dev/null || tail -n 1 got)" 1
 '
 
+test_expect --needs LOCAL_STORE 'one result of many is lost: what looked like a run without work makes it again' '
+	{ printf "pipeline: many\nsteps:\n"; for i in $(seq 700); do printf "  s%d: {run: \"echo $i >o\", outputs: {o: o}}\n" "$i"; done; } >many.yaml
+	cairn run -q many.yaml --json >out
+	test_is "$(counts out)" "[700, 700, 0]"
+	cairn run -q many.yaml --json >out
+	test_is "$(counts out)" "[700, 0, 700]"
+	rm -f .cairn/store/blobs/*/"$(echo 350 | sha256sum | cut -d" " -f1)"
+	cairn plan many.yaml >out
+	test_grep "s350" out
+	cairn run -q many.yaml --json >out
+	test_is "$(counts out)" "[700, 1, 699]"
+	cairn run -q many.yaml --json >out
+	test_is "$(counts out)" "[700, 0, 700]"
+'
+
 test_expect --needs LOCAL_STORE 'after a loss, plan calls nothing a hit that run executes' '
 	sed -e "/^  early:/d" -e "s/: lost/: planned/" lost.yaml >planned.yaml
 	cairn run -q planned.yaml
