@@ -139,6 +139,7 @@ test_expect() {
 		return 0
 	fi
 	out=$TRASH/out.$((test_count + 1))
+	rm -f "$TRASH/cannot"
 	(
 		cd "$TRASH/work" || exit 1
 		trap 'test_subshell_exit' EXIT
@@ -153,6 +154,9 @@ test_expect() {
 	if [ $before -eq 1 ]; then
 		[ "$rc" = 0 ] || echo "before it, '$name' failed: exit $rc" | test_say
 		rm -f "$out"
+	elif [ "$rc" = 0 ] && [ -s "$TRASH/cannot" ]; then
+		test_skip "$name" "$(cat "$TRASH/cannot")"
+		rm -f "$out"
 	elif [ "$rc" = 0 ]; then
 		test_report ok "$name"
 		rm -f "$out"
@@ -164,6 +168,12 @@ test_expect() {
 		} | test_say
 	fi
 	return 0
+}
+
+# test_cannot REASON: inside a test, which finds that this machine lacks something; it ends as a skipped one.
+test_cannot() {
+	echo "$1" >"$TRASH/cannot"
+	exit 0
 }
 
 # What a sanitizer says goes into a file: it is seen also of a process at whose end nobody looks. A process that is killed

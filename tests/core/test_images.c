@@ -252,6 +252,29 @@ static void test_what_a_key_depends_on(void **state)
 	assert_int_equal(w->executed, 0);
 }
 
+/* Its nodes are others than those of the project, and so are its results. */
+static void test_a_step_that_selects_its_processor(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(freep) char *arm =
+		replaced(yaml, "run: work b,",
+			 "run: work b, kubernetes: {node_selector: {kubernetes.io/arch: arm64}},");
+	_cleanup_(freep) char *amd =
+		replaced(yaml, "run: work b,",
+			 "run: work b, kubernetes: {node_selector: {kubernetes.io/arch: amd64}},");
+	struct run_row row;
+
+	run(w, yaml);
+	assert_int_equal(w->executed, 4);
+	row = run(w, arm);
+	assert_int_equal(w->executed, 1);
+	assert_non_null(strstr(reason_of(w, &row, "b"), "linux/amd64 → "));
+	run(w, amd); /* as all of them */
+	assert_int_equal(w->executed, 0);
+	run(w, arm);
+	assert_int_equal(w->executed, 0);
+}
+
 /* On this machine images count for nothing, and tools do. */
 static void test_without_containers(void **state)
 {
@@ -461,6 +484,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { ONE(test_pull_secrets),
 					    ONE(test_attempts_and_manifest),
 					    ONE(test_what_a_key_depends_on),
+					    ONE(test_a_step_that_selects_its_processor),
 					    ONE(test_without_containers),
 					    ONE(test_a_resumed_run_takes_its_pins),
 					    ONE(test_each_task_has_its_image),

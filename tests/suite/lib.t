@@ -106,6 +106,19 @@ test_expect 'needs that are missing skip, with the reason' '
 	test_is "$rc" 0
 	test_grep "^ok 1 - one # SKIP needs nosuchprogram" inner.out
 '
+test_expect 'a test that finds on its way that it cannot be done here is a skipped one, not a passed one' '
+	inner a.t <<-"E"
+	test_expect "one" "f() { false || test_cannot \"no such thing here\"; }
+		f
+		touch after"
+	test_expect "two" "test_must_fail test -e after"
+	test_done
+	E
+	test_is "$rc" 0
+	test_grep "^ok 1 - one # SKIP no such thing here$" inner.out
+	test_grep "^ok 2 - two$" inner.out
+'
+
 test_expect 'HOME, TMPDIR and the current directory are inside the throw-away directory' '
 	case $HOME in "$TRASH"/*) ;; *) exit 1 ;; esac
 	case $TMPDIR in "$TRASH"/*) ;; *) exit 1 ;; esac

@@ -183,6 +183,28 @@ static int has_image(const struct step *s, struct err *err)
 				 s->pos.file, s->pos.line, s->pos.col, s->name);
 }
 
+/* A step that selects its nodes by their processor runs there, whatever the others do
+ * (runners/kubernetes/job/placement.c). */
+static const char *own_platform(struct plan *p, const struct step *s, const char *pinned)
+{
+	const char *json = s->machine->place.json, *arch;
+	_cleanup_(json_decrefp) json_t *placement =
+		json && strstr(json, "kubernetes.io/arch") ? json_loads(json, 0, NULL) : NULL;
+
+	arch = json_string_value(
+		json_object_get(json_object_get(placement, "node_selector"), "kubernetes.io/arch"));
+	return arch ? arena_printf(p->arena, "linux/%s", arch) : pinned;
+}
+
+static int take_image(struct plan *p, const struct step *s, const char **ret_image,
+		      const char **ret_platform, struct err *err)
+{
+	if (take_pin(p, s->machine->place.image, ret_image, ret_platform, err) < 0)
+		return -1;
+	*ret_platform = own_platform(p, s, *ret_platform);
+	return 0;
+}
+
 int plan_take_image_pins(struct plan *p, struct plan_step *s, struct err *err)
 {
 	int r = 0;
@@ -190,11 +212,10 @@ int plan_take_image_pins(struct plan *p, struct plan_step *s, struct err *err)
 	if (!runs_in_image(p, s))
 		return 0;
 	if (!s->decl->settings[SETTING_IMAGE] && !s->facts.image)
-		r = take_pin(p, s->decl->machine->place.image, &s->facts.image, &s->facts.platform,
-			     err);
+		r = take_image(p, s->decl, &s->facts.image, &s->facts.platform, err);
 	for (struct plan_variant *v = s->fan->variants; v && r == 0; v = v->next)
 		if (!v->image)
-			r = take_pin(p, v->step.machine->place.image, &v->image, &v->platform, err);
+			r = take_image(p, &v->step, &v->image, &v->platform, err);
 	return r;
 }
 

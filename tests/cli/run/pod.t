@@ -468,7 +468,7 @@ test_expect 'a kill for memory is told by the group, of both versions' '
 
 test_expect --needs ROOT 'a full disk ends nobody, and the log says what is missing' '
 	mkdir -p full/root
-	mount -t tmpfs -o size=3m tmpfs full/root || exit 0
+	mount -t tmpfs -o size=3m tmpfs full/root || test_cannot "no file system can be mounted"
 	test_when_finished "umount -l full/root"
 	run_pod full "$(sh_of "cat /dev/zero >fill 2>/dev/null; i=0; while [ \$i -lt 3000 ]; do echo line \$i; i=\$((i+1)); done; rm fill; echo end; echo ok >o")" \
 		"outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
@@ -481,7 +481,7 @@ test_expect --needs ROOT 'a full disk ends nobody, and the log says what is miss
 
 test_expect --needs ROOT 'a disk that stays full: the log says so in the place of its end' '
 	mkdir -p fuller/root
-	mount -t tmpfs -o size=3m tmpfs fuller/root || exit 0
+	mount -t tmpfs -o size=3m tmpfs fuller/root || test_cannot "no file system can be mounted"
 	test_when_finished "umount -l fuller/root"
 	pod fuller "$(sh_of "cat /dev/zero >fill 2>/dev/null; i=0; while [ \$i -lt 3000 ]; do echo line \$i; i=\$((i+1)); done")"
 	sidecar fuller

@@ -140,7 +140,7 @@ itself() {
 		return
 	fi
 	export IMAGE_TAR=$image FRAMEWORK=$framework
-	cp "$SRC/tests/cluster/${framework}_train.py" .
+	cp "$SRC/tests/cluster/checks/${framework}_train.py" .
 	cat >itself.yaml <<-Y
 		pipeline: itself-$framework
 		steps:
