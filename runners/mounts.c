@@ -75,7 +75,11 @@ static struct mounts *plan(const char *store_dir, const char *dir, struct runner
 	str_add(&m->options, "lowerdir=");
 	for (size_t i = 0; i < n; i++)
 		str_addf(&m->options, "%s%s", i ? ":" : "", views[i].name);
-	str_addf(&m->options, ",upperdir=/proc/self/fd/%d/%s,workdir=/proc/self/fd/%d/%s,userxattr",
+	/* Without `volatile` the end of a step, and each first write to an input, would wait until
+	 * the whole file system is written back, whoever wrote to it. What lasts is made durable
+	 * when it is in the store. */
+	str_addf(&m->options,
+		 ",upperdir=/proc/self/fd/%d/%s,workdir=/proc/self/fd/%d/%s,userxattr,volatile",
 		 views[0].fd, WORKSPACE_UPPER, views[0].fd, WORKSPACE_WORK);
 	assert(m->options.len < NAMESPACE_OPTIONS_MAX);
 	m->plan = (struct namespace_mounts){ .dir = m->dir,

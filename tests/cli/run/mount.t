@@ -199,6 +199,26 @@ test_expect --needs LOCAL_STORE 'the store is read-only for such a step; a failu
 	test_missing .cairn/store/mine
 '
 
+# The kernel writes back the whole file system at the end of an overlay that isn't volatile, also what others wrote.
+test_expect --needs LOCAL_STORE 'no step waits for the disk when its mounts end' '
+	write volatile.yaml <<-"YAML"
+	pipeline: volatile
+	inputs: {big: big.bin}
+	steps:
+	  s:
+	    run: |
+	      grep -c "/OURS/.* - overlay .*[,=]volatile" /proc/self/mountinfo >${{ outputs.o }}
+	      cksum <${{ inputs.big }}
+	    inputs: {big: "${{ inputs.big }}"}
+	    outputs: {o: out/o}
+	YAML
+	sed -i "s/OURS/$ours/" volatile.yaml
+	cairn run volatile.yaml -q
+	cairn get s/o -o volatile.out -q
+	echo 1 >want
+	test_cmp want volatile.out
+'
+
 test_expect --needs LOCAL_STORE 'what runs outside of the mounts finds no workspace, not an empty one' '
 	write outside.yaml <<-YAML
 	pipeline: outside
