@@ -239,10 +239,11 @@ void store_base_deinit(struct store *s);
 uint64_t content_part_bytes(uint64_t size); /* for blobs larger than CONTENT_PART_BYTES */
 int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err);
 /* Copies `size` bytes into the empty file `to` (a reflink where possible), and returns the copy's
- * digest. Some threads hash the first parts while later parts are still being copied. One of
- * n_threads copies, in order, so that after a power cut the file is too short rather than wrong. */
-int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, struct digest *ret,
-		    struct err *err);
+ * digest. Some threads hash the first parts while later parts are still being copied. One at a time
+ * copies, in order, so that after a power cut the file is too short rather than wrong. With `lasts`
+ * the disk begins to write at once, since the caller will make the copy durable. */
+int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, bool lasts,
+		    struct digest *ret, struct err *err);
 /* The default number of threads. */
 unsigned content_threads(void);
 /* Hashes a stream of known size whose bytes arrive in order. */

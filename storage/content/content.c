@@ -6,10 +6,11 @@
  * outputs) are hashed in place and moved.
  *
  * The names of a directory are sorted and put, and become a tree. Threads share the names of a
- * directory that is large or has several subdirectories (struct dir_job), and the parts of a large
- * file. All come from one number of spare threads: whoever has work to share takes some, and a
- * thread without work goes back at once, so that those that still work can use it. Each thread has
- * its own putter; the first error ends the job.
+ * directory that is large, has several subdirectories or a large file that must be read (struct
+ * dir_job), and the parts of a large file that nobody shares names with. All come from one number
+ * of spare threads: whoever has work to share takes some, and a thread without work goes back at
+ * once, so that those that still work can use it. Each thread has its own putter; the first error
+ * ends the job.
  *
  * The stat cache is read before a file is opened. It gets an entry only if the file's times show
  * every later change (times_tell()).
@@ -45,8 +46,12 @@
 #define DIRTY_NS (300 * NS_PER_S)
 /* The most threads of one call. More would wait for the disk. */
 #define THREADS_MAX 16
-/* Threads share the names of a directory that has this many. Fewer files aren't worth a thread. */
+/* Threads share the names of a directory that has this many. Fewer files aren't worth a thread,
+ * unless one of them must be read and isn't small. */
 #define SHARED_MIN 64
+/* Threads share the parts of a file that is this large, when nobody works on other names. So none
+ * is left alone with it, and it has enough parts for all. */
+#define HUGE_BYTES (64 * (uint64_t)CONTENT_PART_BYTES)
 
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret)
 {
@@ -84,6 +89,7 @@ struct putter {
 	struct str path;      /* of what is being put, for messages and the stat cache */
 	int depth;            /* directories above it, below the top */
 	int64_t clock_lag_ns; /* how far the file system's clock may be behind ours */
+	struct dir_job *job;  /* whose names others may take meanwhile; NULL: none */
 };
 
 /* Takes at most `max` of the spare threads. */
@@ -169,7 +175,7 @@ static int put_large_copy(struct putter *p, int fd, const struct stat *st, struc
 	if (p->store->ops->files->open_temp(p->store, &out, &temp, err) < 0)
 		return -1;
 	more = take_threads(p, threads_for(st));
-	r = content_copy_fd(fd, out, (uint64_t)st->st_size, 1 + more, &ret->digest, err);
+	r = content_copy_fd(fd, out, (uint64_t)st->st_size, 1 + more, true, &ret->digest, err);
 	give_threads(p, more);
 	if (r == 0)
 		r = check_unchanged(p, fd, st, err);
@@ -316,6 +322,14 @@ static bool is_known(struct putter *p, const struct stat *seen, struct content_i
 	       (hash_only || (store_has(p->store, ret, 1, &present, NULL) == 0 && present));
 }
 
+static void get_help(struct dir_job *j);
+
+/* While this thread reads a file of that size, another can take names. */
+static bool is_worth_help(uint64_t size)
+{
+	return size > CONTENT_SMALL_BYTES && size < HUGE_BYTES;
+}
+
 static int put_file(struct putter *p, int dir_fd, const char *name, const struct stat *seen,
 		    struct content_id *ret, struct err *err)
 {
@@ -326,6 +340,8 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 
 	if (is_known(p, seen, ret))
 		return 0;
+	if (p->job && is_worth_help((uint64_t)seen->st_size))
+		get_help(p->job);
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	began = clock_wall_ns(); /* file times use the wall clock */
 	if (fd < 0 || fstat(fd, &f.st) < 0)
@@ -429,18 +445,19 @@ struct dir_job {
 	struct err *failed;
 };
 
-static int put_name(struct putter *p, int fd, const char *name, struct tree_entry *e,
-		    struct err *err)
+/* With helpers, huge files are put off: put_all_names() comes back to them. */
+static int put_name(struct dir_job *j, struct putter *p, size_t i, bool alone, struct err *err)
 {
+	const char *name = j->names->v[i];
 	size_t len = p->path.len;
 	struct stat st;
-	int r;
+	int r = 0;
 
 	str_addf(&p->path, "%s%s", len ? "/" : "", name);
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(j->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = errno == ENOENT ? changed(p, err) : err_errno(err, "cannot read %s", p->path.s);
-	else
-		r = put_entry(p, fd, name, &st, e, err);
+	else if (alone || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < HUGE_BYTES)
+		r = put_entry(p, j->fd, name, &st, &j->entries[i], err);
 	p->path.len = len;
 	p->path.s[len] = '\0';
 	return r;
@@ -448,13 +465,16 @@ static int put_name(struct putter *p, int fd, const char *name, struct tree_entr
 
 static void *help_put_names(void *arg);
 
-/* Starts a thread for the names from `next` on, if they are worth it and there is a spare one. It
- * may have become free only now. */
-static void get_help(struct dir_job *j, size_t next)
+/* Starts a thread for the names that nobody has taken, if there is a spare one. It may have become
+ * free only now. */
+static void get_help(struct dir_job *j)
 {
-	bool worth = j->names->n >= SHARED_MIN || j->names->n_dirs > 1;
+	bool left;
 
-	if (!worth || next >= j->names->n || j->n_threads == THREADS_MAX || !take_threads(j->p, 1))
+	pthread_mutex_lock(&j->lock);
+	left = j->next < j->names->n;
+	pthread_mutex_unlock(&j->lock);
+	if (!left || j->n_threads == THREADS_MAX || !take_threads(j->p, 1))
 		return;
 	if (thread_start(&j->threads[j->n_threads], NULL, help_put_names, j) == 0)
 		j->n_threads++;
@@ -462,8 +482,9 @@ static void get_help(struct dir_job *j, size_t next)
 		give_threads(j->p, 1);
 }
 
-static int put_names(struct dir_job *j, struct putter *p, bool may_get_help, struct err *err)
+static int put_names(struct dir_job *j, struct putter *p, bool is_helper, struct err *err)
 {
+	const bool shared = j->names->n >= SHARED_MIN || j->names->n_dirs > 1;
 	size_t n = j->names->n;
 
 	for (;;) {
@@ -476,10 +497,10 @@ static int put_names(struct dir_job *j, struct putter *p, bool may_get_help, str
 		pthread_mutex_unlock(&j->lock);
 		if (i >= n)
 			return 0;
-		if (may_get_help)
-			get_help(j, end);
+		if (shared && !is_helper)
+			get_help(j);
 		for (; i < end; i++)
-			if (put_name(p, j->fd, j->names->v[i], &j->entries[i], err) < 0) {
+			if (put_name(j, p, i, !is_helper && !j->n_threads, err) < 0) {
 				pthread_mutex_lock(&j->lock);
 				j->over = true;
 				pthread_mutex_unlock(&j->lock);
@@ -499,7 +520,7 @@ static void *help_put_names(void *arg)
 	struct err e = { 0 };
 
 	str_add(&p.path, j->path);
-	if (put_names(j, &p, false, &e) < 0) {
+	if (put_names(j, &p, true, &e) < 0) {
 		pthread_mutex_lock(&j->lock);
 		if (!j->failed) {
 			j->failed = xmalloc(sizeof(e));
@@ -522,10 +543,15 @@ static int put_all_names(struct putter *p, int fd, const struct listing *names,
 			     .fd = fd,
 			     .names = names,
 			     .entries = entries,
-			     .step = names->n_dirs > 1 ? 1 : SHARED_MIN / 4,
+			     .step = names->n_dirs > 1 || names->n < SHARED_MIN ? 1
+										: SHARED_MIN / 4,
 			     .lock = PTHREAD_MUTEX_INITIALIZER };
-	int r = put_names(&j, p, true, err);
+	struct dir_job *above = p->job;
+	int r;
 
+	p->job = &j;
+	r = put_names(&j, p, false, err);
+	p->job = above;
 	while (j.n_threads)
 		pthread_join(j.threads[--j.n_threads], NULL);
 	if (r == 0 && j.failed) {
@@ -533,6 +559,9 @@ static int put_all_names(struct putter *p, int fd, const struct listing *names,
 			*err = *j.failed;
 		r = -1;
 	}
+	for (size_t i = 0; i < names->n && r == 0; i++)
+		if (!entries[i].kind)
+			r = put_name(&j, p, i, true, err);
 	free(j.failed);
 	return r;
 }

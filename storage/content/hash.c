@@ -1,9 +1,9 @@
 /* storage/content/hash.c — hashes blobs, and copies them while they are hashed.
  *
  * A blob above 16 MiB is hashed by parts, so that parts hash in parallel. struct part_job is shared
- * by the threads of one blob: each writes the digest of a part into that part's place. When the
- * blob is copied too, one thread copies in order and increases `ready`; the others wait on `more`
- * until a part is copied. The first part that fails ends the job.
+ * by the threads of one blob: each takes the next part, and writes its digest into that part's
+ * place. When the blob is copied too, the part is copied first, under the lock: so the file grows
+ * in order, and while one thread copies the others hash. The first part that fails ends the job.
  *
  * A hole of a sparse file is hashed as zeros without being read. struct blob_hasher gives the same
  * digest for bytes that arrive in order.
@@ -115,92 +115,68 @@ static int hash_range(int fd, uint64_t from, uint64_t n, bool sparse, struct dig
 struct part_job {
 	int fd;
 	int from; /* copied to `fd` meanwhile; -1: the bytes are there */
-	bool sparse;
+	bool sparse, lasts;
 	uint64_t size, part_bytes;
 	size_t n_parts;
 	struct digest *digests;
-	pthread_mutex_t lock; /* guards the fields below */
-	size_t ready;         /* parts that are copied */
-	bool over;            /* one has failed */
-	pthread_cond_t more;
+	pthread_mutex_t lock; /* guards the fields below; held while a part is copied */
+	size_t next;
+	bool over; /* one has failed */
 };
 
-static int fail_job(struct part_job *j)
+/* Lets the disk write what was copied while the rest is copied and hashed: whoever makes anything
+ * durable on this file system may have to wait for it. `n` 0: up to the end. */
+static void begin_writing(int fd, uint64_t at, uint64_t n)
 {
-	pthread_mutex_lock(&j->lock);
-	j->over = true;
-	pthread_cond_broadcast(&j->more);
-	pthread_mutex_unlock(&j->lock);
-	return -1;
+	(void)!sync_file_range(fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);
 }
 
-static int copy_parts(struct part_job *j, struct err *err)
-{
-	bool over = false;
-
-	for (size_t i = 0; i < j->n_parts && !over; i++) {
-		uint64_t at = i * j->part_bytes;
-
-		if (fs_copy_range(j->from, j->fd, (off_t)at,
-				  (off_t)MIN(at + j->part_bytes, j->size), err) < 0)
-			return fail_job(j);
-		pthread_mutex_lock(&j->lock);
-		j->ready++;
-		over = j->over;
-		pthread_cond_broadcast(&j->more);
-		pthread_mutex_unlock(&j->lock);
-	}
-	return 0;
-}
-
-/* False: the job is over. */
-static bool wait_for_part(struct part_job *j, size_t i)
-{
-	bool over;
-
-	pthread_mutex_lock(&j->lock);
-	while (i >= j->ready && !j->over)
-		pthread_cond_wait(&j->more, &j->lock);
-	over = j->over;
-	pthread_mutex_unlock(&j->lock);
-	return !over;
-}
-
-/* Item 0 is the copy, if there is one; it is the first to begin. */
-static int do_part(void *arg, size_t i, struct err *err)
+/* The next part: threads come here in any order. */
+static int do_part(void *arg, size_t ignored, struct err *err)
 {
 	struct part_job *j = arg;
+	uint64_t at, n;
+	size_t i;
+	bool over;
+	int r = 0;
 
-	if (j->from >= 0 && i-- == 0)
-		return copy_parts(j, err);
-	if (j->from >= 0 && !wait_for_part(j, i))
-		return 0;
-	if (hash_range(j->fd, i * j->part_bytes, MIN(j->part_bytes, j->size - i * j->part_bytes),
-		       j->sparse, &j->digests[i], err) < 0)
-		return fail_job(j);
-	return 0;
+	(void)ignored;
+	pthread_mutex_lock(&j->lock);
+	over = j->over;
+	i = j->next++;
+	at = i * j->part_bytes;
+	n = MIN(j->part_bytes, j->size - at);
+	if (j->from >= 0 && !over)
+		r = fs_copy_range(j->from, j->fd, (off_t)at, (off_t)(at + n), err);
+	if (j->lasts && r == 0)
+		begin_writing(j->fd, at, n);
+	j->over |= r < 0;
+	pthread_mutex_unlock(&j->lock);
+	if (over || r < 0)
+		return r;
+	r = hash_range(j->fd, at, n, j->sparse, &j->digests[i], err);
+	if (r < 0) {
+		pthread_mutex_lock(&j->lock);
+		j->over = true;
+		pthread_mutex_unlock(&j->lock);
+	}
+	return r;
 }
 
-static int hash_in_parts(int fd, uint64_t size, int from, bool sparse, unsigned n_threads,
-			 struct digest *ret, struct err *err)
+/* What remains is set by the caller: fd, from, sparse, lasts and size. */
+static int do_all_parts(struct part_job *j, unsigned n_threads, struct digest *ret, struct err *err)
 {
-	struct part_job j = { .fd = fd,
-			      .from = from,
-			      .sparse = sparse,
-			      .size = size,
-			      .part_bytes = content_part_bytes(size),
-			      .lock = PTHREAD_MUTEX_INITIALIZER,
-			      .more = PTHREAD_COND_INITIALIZER };
 	int r;
 
-	j.n_parts = (size + j.part_bytes - 1) / j.part_bytes;
-	j.digests = xcalloc(j.n_parts, sizeof(*j.digests));
-	r = work_each(n_threads, j.n_parts + (from >= 0), false, do_part, &j, err);
+	pthread_mutex_init(&j->lock, NULL);
+	j->part_bytes = content_part_bytes(j->size);
+	j->n_parts = (j->size + j->part_bytes - 1) / j->part_bytes;
+	j->digests = xcalloc(j->n_parts, sizeof(*j->digests));
+	r = work_each(n_threads, j->n_parts, false, do_part, j, err);
 	if (r == 0)
-		digest_bytes(j.digests, j.n_parts * DIGEST_BYTES, ret);
-	free(j.digests);
-	pthread_mutex_destroy(&j.lock);
-	pthread_cond_destroy(&j.more);
+		digest_bytes(j->digests, j->n_parts * DIGEST_BYTES, ret);
+	free(j->digests);
+	pthread_mutex_destroy(&j->lock);
 	return r;
 }
 
@@ -213,21 +189,25 @@ static bool is_sparse(int fd, uint64_t size)
 
 int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err)
 {
-	return size <= CONTENT_PART_BYTES
-		       ? hash_range(fd, 0, size, false, ret, err)
-		       : hash_in_parts(fd, size, -1, is_sparse(fd, size), n_threads, ret, err);
+	struct part_job j = { .fd = fd, .from = -1, .sparse = is_sparse(fd, size), .size = size };
+
+	return size <= CONTENT_PART_BYTES ? hash_range(fd, 0, size, false, ret, err)
+					  : do_all_parts(&j, n_threads, ret, err);
 }
 
-int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, struct digest *ret,
-		    struct err *err)
+int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, bool lasts,
+		    struct digest *ret, struct err *err)
 {
+	struct part_job j = { .fd = to, .from = from, .lasts = lasts, .size = size };
+
 	/* A reflink needs no copy, and holes must stay holes. */
-	if (size <= CONTENT_PART_BYTES || n_threads < 2 || is_sparse(from, size) ||
-	    fs_reflink(from, to) == 0)
-		return fs_copy_fd(from, to, err) < 0
-			       ? -1
-			       : content_hash_fd(to, size, n_threads, ret, err);
-	return hash_in_parts(to, size, from, false, n_threads, ret, err);
+	if (size > CONTENT_PART_BYTES && !is_sparse(from, size) && fs_reflink(from, to) != 0)
+		return do_all_parts(&j, n_threads, ret, err);
+	if (fs_copy_fd(from, to, err) < 0)
+		return -1;
+	if (lasts)
+		begin_writing(to, 0, 0);
+	return content_hash_fd(to, size, n_threads, ret, err);
 }
 
 unsigned content_threads(void)

@@ -180,7 +180,7 @@ static int copy_blob(struct materialise *m, const struct content_id *id, int in,
 		return copy_small(m->store, id, in, out, err);
 	if (store_take_arrived(m->store, &id->digest, in))
 		return fs_copy_fd(in, out, err);
-	if (content_copy_fd(in, out, id->size_bytes, content_threads(), &d, err) < 0)
+	if (content_copy_fd(in, out, id->size_bytes, content_threads(), false, &d, err) < 0)
 		return err_wrap(err, "copying out of the store");
 	if (!digest_eq(&d, &id->digest))
 		return store_damaged(m->store, STORE_BLOB, &id->digest, err);

@@ -474,6 +474,54 @@ static void test_threads_of_a_tree(void **state)
 	free(bytes);
 }
 
+/* Few names, of which some are read for long: threads share them, and then the parts of the huge
+ * ones. */
+static void test_few_large_files(void **state)
+{
+	static const char *const names[] = { "a-huge", "b", "c", "d", "e-huge", "f" };
+	struct fixture *f = *state;
+	size_t large = CONTENT_PART_BYTES + 1;
+	uint8_t *bytes = calloc(1, large);
+	struct content_id one, many;
+	struct err err = { 0 };
+
+	assert_int_equal(mkdirat(f->fd, "few", 0755), 0);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		_cleanup_(freep) char *path = xasprintf("few/%s", names[i]);
+
+		bytes[i] = 1;
+		write_file(f->fd, path, bytes, large, 0644);
+		if (strstr(path, "huge")) {
+			_cleanup_(fd_closep) int fd = openat(f->fd, path, O_WRONLY);
+
+			assert_int_equal(ftruncate(fd, 1024 * (off_t)MIB), 0); /* a hole */
+		}
+	}
+	for (unsigned n = 1; n <= 4; n += 3) {
+		struct content_put_options o = { .flags = CONTENT_PUT_HASH_ONLY, .n_threads = n };
+
+		assert_int_equal(content_put_at(f->s, f->fd, "few", &o, &many, &err), 0);
+		if (n == 1)
+			one = many;
+		assert_true(content_id_eq(&one, &many));
+	}
+	unlinkat(f->fd, "few/a-huge", 0);
+	unlinkat(f->fd, "few/e-huge", 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "few", NULL, &one, &err), 0);
+	for (unsigned n = 2; n < 6; n++) {
+		struct content_put_options o = { .n_threads = n };
+
+		bytes[0] = (uint8_t)(n + 1); /* new content each time */
+		write_file(f->fd, "few/b", bytes, large, 0644);
+		assert_int_equal(content_put_at(f->s, f->fd, "few", &o, &many, &err), 0);
+		assert_false(content_id_eq(&one, &many));
+		assert_int_equal(content_put_at(f->s, f->fd, "few", NULL, &one, &err), 0);
+		assert_true(content_id_eq(&one, &many));
+		assert_int_equal(content_verify(f->s, &many, &err), 0);
+	}
+	free(bytes);
+}
+
 static void test_kill_leaves_temporaries_only(void **state)
 {
 	struct fixture *f = *state;
@@ -845,6 +893,7 @@ int main(void)
 		T(test_move_leaves_shared_files),
 		T(test_threads),
 		T(test_threads_of_a_tree),
+		T(test_few_large_files),
 		T(test_kill_leaves_temporaries_only),
 		T(test_special_files),
 		T(test_complete),
