@@ -318,7 +318,7 @@ test_expect --needs LOCAL_STORE 'a view is made once for many steps; a damaged o
 	test_grep " 0 problems" verified
 '
 
-test_expect --needs LOCAL_STORE 'auto: 64 MiB are mounted, less is copied, and so is a workspace that stays' '
+test_expect --needs LOCAL_STORE 'auto: 64 MiB or 4,096 files are mounted, less is copied, and so is a workspace that stays' '
 	echo "# project" >cairn.yaml
 	head -c $((64 << 20)) /dev/urandom >large.bin
 	head -c $(((64 << 20) - 1)) large.bin >less.bin
@@ -336,6 +336,19 @@ test_expect --needs LOCAL_STORE 'auto: 64 MiB are mounted, less is copied, and s
 	cairn run auto.yaml -q -j 1
 	for s in l s c; do cairn get $s/n -o n.$s -q; done
 	test_is "$(cat n.l) $(cat n.s) $(cat n.c)" "2 1 1"
+	mkdir many some
+	seq 4096 | split -l 1 -a 3 - many/
+	seq 10001 14095 | split -l 1 -a 3 - some/
+	write files.yaml <<-"YAML"
+	pipeline: files
+	inputs: {many: many/, some: some/}
+	steps:
+	  m: {run: "stat -c %h inputs/many/aaa >n", inputs: {many: "${{ inputs.many }}"}, outputs: {n: n}}
+	  s: {run: "stat -c %h inputs/some/aaa >n", inputs: {some: "${{ inputs.some }}"}, outputs: {n: n}}
+	YAML
+	cairn run files.yaml -q
+	for s in m s; do cairn get $s/n -o n.$s -q --replace; done
+	test_is "$(cat n.m) $(cat n.s)" "2 1"
 	cairn run auto.yaml -q --force l --keep-workspace
 	cairn get l/n -o n.l -q --replace
 	test_is "$(cat n.l)" 1

@@ -563,18 +563,23 @@ static void test_takes(void **state)
 {
 	struct fixture *f = *state;
 	struct content_id tree, blob;
+	char large[20 * KIB];
 	bool enough;
 
+	memset(large, 'x', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
 	make_dir(f, "t");
 	make_dir(f, "t/sub");
 	make_dir(f, "t/same");
-	make_file(f, "t/a", "12345");
-	make_file(f, "t/sub/b", "123");
+	make_file(f, "t/a", large);
+	make_file(f, "t/sub/b", "123");  /* counts as 16 KiB */
 	make_file(f, "t/same/b", "123"); /* one listing, which counts once */
 	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &tree, NULL), 0);
 	assert_int_equal(content_put_bytes(f->s, "12345678", 8, &blob, NULL), 0);
 	for (uint64_t n = 7; n < 10; n++) {
-		assert_int_equal(content_takes(f->s, &tree, n, &enough, NULL), 0);
+		const uint64_t both = sizeof(large) - 1 + 16 * KIB - 8 + n;
+
+		assert_int_equal(content_takes(f->s, &tree, both, &enough, NULL), 0);
 		assert_int_equal(enough, n <= 8);
 		assert_int_equal(content_takes(f->s, &blob, n, &enough, NULL), 0);
 		assert_int_equal(enough, n <= 8);
