@@ -354,11 +354,17 @@ test_serve_store() {
 
 # ---- set-up ------------------------------------------------------------------------------------------------------------
 
+test_at_end=''
+# test_when_over COMMAND: outside of the tests; run when the file ends, however it ends, after all that start began is killed. It can read
+# the file's exit status, test_status, and not change it. A file sets no trap on EXIT of its own: the status would be the trap's.
+test_when_over() { test_at_end="$1"$'\n'"$test_at_end"; }
+
 test_exit() {
-	local rc=$?
+	local test_status=$?
 	trap - EXIT
 	test_kill_sessions
-	[ $test_ended -eq 1 ] || { test_report 'not ok' "$test_file ended early (exit $rc)"; rc=1; }
+	[ $test_ended -eq 1 ] || { test_report 'not ok' "$test_file ended early (exit $test_status)"; test_status=1; }
+	(eval "$test_at_end")
 	cd / || exit 1
 	if [ "${CAIRN_TEST_KEEP:-0}" = 1 ]; then
 		echo "# kept: $TRASH" >&3
@@ -366,7 +372,7 @@ test_exit() {
 		chmod -R u+rwX "$TRASH" 2>/dev/null # stores hold read-only files
 		rm -rf "$TRASH"
 	fi
-	exit $rc
+	exit "$test_status"
 }
 
 exec 3>&1

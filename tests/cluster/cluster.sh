@@ -12,15 +12,15 @@
 
 cluster=$SRC/tests/cluster
 CLUSTER=$TRASH/cluster
-cluster_do() { HOME=$test_home XDG_CACHE_HOME=$test_xdg "$@"; } # lib.sh takes the caches away
+# lib.sh takes the caches away. A cluster that is kept keeps no pipe open that the test's reports go into.
+cluster_do() { HOME=$test_home XDG_CACHE_HOME=$test_xdg "$@" 3>&-; }
 
 cluster_end() {
-	local rc=$?
-	[ "${CAIRN_TEST_KEEP:-0}" = 1 ] && [ $rc -ne 0 ] && { echo "# the cluster is still up: $CLUSTER" >&3; test_exit; }
-	test_kill_sessions # before the cluster goes: an engine that waits for it would wait
-	cluster_do "$cluster/down" "$CLUSTER" >/dev/null 2>&1
-	(exit $rc)
-	test_exit
+	if [ "${CAIRN_TEST_KEEP:-0}" = 1 ] && [ "$test_status" -ne 0 ]; then
+		echo "# the cluster is still up: $CLUSTER" >&3
+	else
+		cluster_do "$cluster/down" "$CLUSTER" >/dev/null 2>&1
+	fi
 }
 
 cluster_begin() {
@@ -29,7 +29,7 @@ cluster_begin() {
 	[ -z "$lacks" ] || test_skip_all "$lacks"
 	test_xdg=${test_xdg:-$test_home/.cache}
 	export PATH=$test_xdg/cairn-tests/cluster/bin:$PATH KUBECONFIG=$CLUSTER/kubeconfig
-	trap cluster_end EXIT
+	test_when_over cluster_end
 	export S3_INSIDE=http://10.250.0.1:7070 # lint: private, where pods find the store that `s3` serves
 	mkdir -p "$CLUSTER"
 	cluster_do "$cluster/up" "$CLUSTER" >"$TRASH/up.out" 2>&1 || { test_say <"$TRASH/up.out"; tail -n 20 "$CLUSTER/log/node.log" | test_say; test_bail 'the cluster does not come up'; }

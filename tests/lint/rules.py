@@ -671,8 +671,12 @@ def rooms(tree):
 
 @rule
 def shell_tests(tree):
-    """A shell test ends with test_done, and waits for events only."""
+    """A shell test ends with test_done, waits for events only, and leaves the trap on EXIT to lib.sh."""
     for f in tree.files:
+        if f.startswith("tests/") and f.endswith((".t", ".sh")) and f != "tests/lib.sh":
+            for n, line in enumerate(tree.lines(f), start=1):
+                if re.search(r"\btrap\s+(?!on\b).*\sEXIT\b", line) and not re.match(r"\s*#", line):
+                    yield f"{f}:{n}: a trap on EXIT decides how the file ends: test_when_over, test_when_finished in a test"
         if not f.endswith(".t") or not f.startswith("tests/"):
             continue
         text = tree.text(f)

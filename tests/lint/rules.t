@@ -268,6 +268,15 @@ test_expect 'shell_tests: sleeps, does not end' '
 	sample tests/cli/a.t <<<"test_expect a true"
 	rejects shell_tests "test_done"
 '
+test_expect 'shell_tests: a trap on EXIT takes the exit status' '
+	sample tests/cli/a.t < <(printf "%s\n" "te+st_begin || tr+ap \"x; te+st_exit\" EXIT" test_done | tr -d +)
+	rejects shell_tests "a.t:1: a trap on EXIT"
+	sample tests/cluster/cluster.sh < <(printf "\t%s\n" "tr+ap end EX+IT" | tr -d +)
+	rejects shell_tests "cluster.sh:1: a trap on EXIT"
+	sample tests/cli/a.t < <(printf "%s\n" "# no trap on EXIT" "trap \"exit 0\" TERM" test_done)
+	also tests/lib.sh <<<"tr""ap test_exit EXIT"
+	accepts shell_tests
+'
 test_expect 'clocks: what waits does not wait by the wall clock' '
 	sample storage/a.c <<<"int64_t f(void) { clock_gettime(CLOCK_REALTIME, &t); }"
 	rejects clocks "a.c:1: CLOCK_REALTIME is the wall clock"

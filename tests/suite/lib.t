@@ -201,4 +201,40 @@ test_expect 'test_when_finished runs after a failure too' '
 	test_is "$rc" 1
 	test_exists "$TMPDIR"/bye
 '
+test_expect 'test_when_over runs at the end, the last one first, and leaves the exit status alone' '
+	over=$PWD/over
+	ends_with() { # STATUS LINE
+		printf "%s\n" "test_when_over \"echo first \\\$test_status >>$over; exit 3\"" "test_when_over \"echo last >>$over; false\"" "$2" >script
+		rm -f "$over"
+		inner a.t <script
+		test_is "$rc" "$1" || return 1
+		test_is "$(paste -sd " " "$over")" "last first $1"
+	}
+	ends_with 0 "test_expect one true; test_done"
+	ends_with 1 "test_expect one false; test_done"
+	ends_with 1 "test_bail because"
+	ends_with 1 "exit 7"
+'
+test_expect 'a cluster that is kept leaves the exit status alone, and the pipe that reports go into' '
+	mkdir fake
+	printf "%s\n" "#!/bin/sh" >fake/build
+	printf "%s\n" "#!/bin/sh" "sleep 300 >/dev/null 2>&1 </dev/null &" "echo \$! >$PWD/up.pid" >fake/up
+	printf "%s\n" "#!/bin/sh" "kill \$(cat $PWD/up.pid); touch $PWD/was-down" >fake/down
+	chmod +x fake/*
+	printf "%s\n" ". \"\$SRC/tests/cluster/cluster.sh\"" "cluster=$PWD/fake" cluster_begin "test_expect one \"\$1\"" test_done >script
+	inner a.t <script
+	run() { # KEEP COMMAND STATUS: a pipe is read to its end, and up.pid would hold it open
+		rm -f was-down
+		CAIRN_TEST_KEEP=$1 timeout 60 bash -c "set -o pipefail; bash a.t $2 | cat >out" || test_is "$?" "$3" || return 1
+		test_is "$(grep -c "^not ok" out)" "$3"
+	}
+	run 1 false 1
+	test_grep "^# the cluster is still up" out
+	test_missing was-down
+	kill "$(cat up.pid)"
+	run 0 false 1
+	test_exists was-down
+	run 1 true 0
+	test_exists was-down
+'
 test_done

@@ -168,7 +168,7 @@ test_expect 'answers of a server that are none: an error, soon, and pages in wha
 	P
 	python3 server.py >port &
 	server=$!
-	trap "kill $server" EXIT
+	test_when_finished "kill $server"
 	wait_until 20 test -s port
 	url=http://127.0.0.1:$(cat port)
 	test_code 3 timeout 60 cairn status other --server $url 2>err

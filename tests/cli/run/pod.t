@@ -12,8 +12,11 @@ INIT=$BUILD/cairn-init
 cat >"$TOOL" <<SH
 #!/bin/sh
 local=\$(mktemp -d "$TRASH/tool.XXXXXX")
-trap 'chmod -R u+w "\$local"; rm -rf "\$local"' EXIT
-env POD_TOOL_LOCAL="\$local" CAIRN_STORE_ENDPOINT="\${AWS_ENDPOINT_URL:-}" "$BUILD/tests/pod_tool" "\$@"
+rc=0
+env POD_TOOL_LOCAL="\$local" CAIRN_STORE_ENDPOINT="\${AWS_ENDPOINT_URL:-}" "$BUILD/tests/pod_tool" "\$@" || rc=\$?
+chmod -R u+w "\$local"
+rm -rf "\$local"
+exit \$rc
 SH
 chmod +x "$TOOL"
 export TOOL INIT

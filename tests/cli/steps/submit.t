@@ -242,7 +242,7 @@ else
 	test_expect 'the real Ray: a job, a failure, kill -9 of the engine, cancel' '
 		export PATH=$real/bin:$PATH RAY_USAGE_STATS_ENABLED=0
 		short=$(mktemp -d /tmp/cairn-ray-XXXXXX) # its sockets have long names
-		trap "rm -rf $short" EXIT
+		test_when_finished "rm -rf $short"
 		port() { python3 -c "import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); print(s.getsockname()[1])"; }
 		dash=$(port)
 		start head ray start --head --block --port=0 --dashboard-host=127.0.0.1 --dashboard-port="$dash" --ray-client-server-port="$(port)" --min-worker-port=0 --max-worker-port=0 \

@@ -17,7 +17,7 @@ traces() { # GROUP
 	grep -l -s -z -F "$PWD/c/" /proc/[0-9]*/cmdline || true
 }
 settings >before
-trap '"$cluster/down" "$PWD/c" >/dev/null 2>&1; test_exit' EXIT
+test_when_over '"$cluster/down" "$PWD/c" >/dev/null 2>&1'
 "$cluster/up" "$PWD/c" >up.out 2>&1 || { test_say <up.out; test_say <c/log/node.log; test_bail 'the cluster does not come up'; }
 export KUBECONFIG=$PWD/c/kubeconfig
 ended() { kubectl wait --for="condition=$2" "job/$1" --timeout=120s >/dev/null; }

@@ -24,7 +24,7 @@ cluster_crds() {
 	done
 }
 
-trap '"$cluster/down" "$PWD/c" >/dev/null 2>&1; test_exit' EXIT
+test_when_over '"$cluster/down" "$PWD/c" >/dev/null 2>&1'
 "$cluster/up" "$PWD/c" >up.out 2>&1 || { test_say <up.out; test_say <c/log/node.log; test_bail 'the cluster does not come up'; }
 export KUBECONFIG=$PWD/c/kubeconfig
 kubectl create namespace ml >/dev/null
