@@ -362,6 +362,7 @@ test_when_over() { test_at_end="$1"$'\n'"$test_at_end"; }
 test_exit() {
 	local test_status=$?
 	trap - EXIT
+	trap : INT TERM # a second one doesn't cut this short
 	test_kill_sessions
 	[ $test_ended -eq 1 ] || { test_report 'not ok' "$test_file ended early (exit $test_status)"; test_status=1; }
 	(eval "$test_at_end")

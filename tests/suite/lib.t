@@ -215,6 +215,24 @@ test_expect 'test_when_over runs at the end, the last one first, and leaves the 
 	ends_with 1 "test_bail because"
 	ends_with 1 "exit 7"
 '
+test_expect 'a second signal does not cut the end of a file short' '
+	mkfifo held
+	{
+		echo "TEST_NEEDS_CAIRN=0; . \"\$SRC/tests/lib.sh\""
+		echo "test_when_over \"echo x >$PWD/began; cat $PWD/held >$PWD/over\""
+		echo "test_expect one \"touch $PWD/up; wait_until 200 false\""
+		echo test_done
+	} >a.t
+	start cut bash a.t
+	wait_until 20 test -e up
+	kill "$(cat cut.pid)"
+	pkill -P "$(cat cut.pid)" # it waits for this one first
+	wait_until 20 test -e began
+	kill "$(cat cut.pid)"
+	echo y >held
+	wait_until 20 test -s cut.rc
+	test_is "$(cat over) $(cat cut.rc)" "y 1"
+'
 test_expect 'a cluster that is kept leaves the exit status alone, and the pipe that reports go into' '
 	mkdir fake
 	printf "%s\n" "#!/bin/sh" >fake/build
