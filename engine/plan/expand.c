@@ -487,7 +487,7 @@ struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uin
 	return dep_group_task(p, d, group, 0);
 }
 
-struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t needed)
+struct plan_dep *plan_dep_on(const struct plan *p, struct plan_step *s, uint32_t needed)
 {
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		if (s->deps[i].decl->step == needed)

@@ -272,6 +272,30 @@ static int input_content(struct task_scope *sc, const struct step_input *in, str
 	}
 }
 
+static void see_whether_same(void *arg, const struct ref *ref)
+{
+	bool *same = arg;
+
+	*same &= ref->kind == REF_PARAM || ref->kind == REF_SCHEDULE;
+}
+
+bool plan_input_is_shared(const struct plan *p, size_t step, size_t input)
+{
+	struct plan_step *s = &p->steps[step];
+	const struct step_input *in = &s->decl->inputs[input];
+	const struct plan_dep *d;
+	bool same = !in->then;
+
+	if (in->subpath)
+		template_refs(in->subpath, see_whether_same, &same);
+	if (!same || in->from.kind == REF_PIPELINE_INPUT)
+		return same;
+	if (in->from.kind != REF_STEP_OUTPUT)
+		return false;
+	d = plan_dep_on(p, s, in->from.step);
+	return d && !d->match;
+}
+
 int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena,
 		     struct task_input **ret, size_t *ret_n, struct err *err)
 {

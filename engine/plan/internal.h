@@ -246,7 +246,7 @@ struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uin
 size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t group);
 struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group,
 				 size_t i);
-struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
+struct plan_dep *plan_dep_on(const struct plan *p, struct plan_step *s, uint32_t needed);
 
 /* rounds.c: loops */
 static inline struct plan_task *plan_newest(const struct plan_step *s, size_t loop)

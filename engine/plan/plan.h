@@ -287,6 +287,9 @@ bool plan_is_last_round(const struct plan *p, const struct plan_task *t);
 int plan_judge_round(struct plan *p, const struct plan_task *t, const struct content_id *outputs,
 		     const struct metric_value *metrics, size_t n_metrics, bool *ret_last,
 		     struct err *err);
+/* Whether all tasks of the step read the same content as their input of that index. False when that
+ * can't be told without looking at each. */
+bool plan_input_is_shared(const struct plan *p, size_t step, size_t input);
 /* "train[fold=0]", into `out` (reset first). */
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
 /* Makes the part of a task's label that tells it from others ("fold=0") the name of this output of

@@ -12,13 +12,16 @@
  * although fewer tasks are left for each.
  */
 #include "run/internal.h"
+#include "runners/mounts.h"
 
 /* A few times what a pod costs. */
 #define WORK_NS       (10 * NS_PER_S)
 #define SIZE_MAX_AUTO 64
 #define WIDTH_MIN     8
-/* A pod holds the inputs of all its tasks from its start. Trees count by their listings, the only
- * size that is known without reading them: if they fill the node's disk, the retry is alone. */
+/* A pod holds the inputs of all its tasks from its start, each task copies of its own. Trees count
+ * by their listings, the only size that is known without reading them: if they fill the node's
+ * disk, the retry is alone. What all tasks mount out of the node's cache is there once, however
+ * many share the pod, and doesn't count. */
 #define INPUT_BYTES_MAX (1 * GIB)
 /* A step without history is asked for again, but not for each of thousands of tasks. */
 #define ASK_NS (1 * NS_PER_S)
@@ -59,12 +62,24 @@ static int64_t median_ns(struct run *r, size_t step)
 	return p->median_ns;
 }
 
-static uint64_t input_bytes(const struct runner_attempt *a)
+static bool is_mounted_once(const struct run *r, size_t step, const struct runner_attempt *a,
+			    size_t input)
+{
+	const struct config_kubernetes *k = &r->ctx->config->kubernetes;
+	const struct content_id *id = &a->inputs[input].id;
+
+	return (k->cache.host_path || k->cache.claim) &&
+	       (id->kind == CONTENT_TREE || id->size_bytes >= MOUNTS_WORTH_BYTES) &&
+	       plan_input_is_shared(r->plan, step, input);
+}
+
+static uint64_t input_bytes(const struct run *r, size_t step, const struct runner_attempt *a)
 {
 	uint64_t sum = 1;
 
 	for (size_t i = 0; i < a->n_inputs; i++)
-		sum += a->inputs[i].id.size_bytes;
+		if (!is_mounted_once(r, step, a, i))
+			sum += a->inputs[i].id.size_bytes;
 	return sum;
 }
 
@@ -89,7 +104,7 @@ uint32_t pack_size(struct run *r, const struct attempt *a)
 	if (!each)
 		return 1;
 	most = MIN(most, (uint64_t)(WORK_NS / each));
-	most = MIN(most, INPUT_BYTES_MAX / input_bytes(&a->given));
+	most = MIN(most, INPUT_BYTES_MAX / input_bytes(r, step, &a->given));
 	while (size * 2 <= most)
 		size *= 2;
 	return size;
