@@ -262,8 +262,10 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		return 0;
 	if (durable)
 		a->given.on.pack = pack_size(r, a);
-	if (durable && h)
+	if (durable && h) {
 		a->given.on.disrupted = h->failures[FAILURE_PREEMPTED] + h->failures[FAILURE_LOST];
+		a->given.on.copies = h->failures[FAILURE_STORE] > 0;
+	}
 	near_fill(r, a);
 	if (!durable)
 		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);

@@ -7,8 +7,8 @@
  * the same content, in each pod, share a view. So a pack reads a data set of all its tasks once.
  * Views are counted from 1 in the order of places: a pod meets them in this order.
  *
- * Nothing is mounted for a task that was tried before, so a cache that is broken costs it one
- * attempt.
+ * Nothing is mounted for a task of which an attempt ended as FAILURE_STORE, so a cache that is
+ * broken costs it one attempt. Other failures have nothing to do with the cache.
  *
  * Pure functions but for takes(), any thread.
  */
@@ -33,7 +33,7 @@ static bool may_mount(const struct kube_job *j, const struct runner_staging *s)
 	if (!(p->cache_path || p->cache_claim) || p->store_claim || !s->takes)
 		return false;
 	for (size_t i = 0; i < j->n; i++)
-		if (j->attempts[i]->number > 1)
+		if (j->attempts[i]->on.copies)
 			return false;
 	return true;
 }

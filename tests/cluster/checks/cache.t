@@ -168,6 +168,12 @@ cat >sets/pipeline.yaml <<-E
 	    inputs: {i: "\${{ inputs.set }}"}
 	    outputs: {o: o}
 	    pack: 2
+	  again:
+	    run: "[ -e ckpt/was ] || { echo >ckpt/was; exit 9; }; sh look \${{ inputs.i }}/a >o"
+	    inputs: {i: "\${{ inputs.set }}"}
+	    outputs: {o: o}
+	    checkpoint: ckpt
+	    retry: {max: 1, backoff: 10ms}
 	  later: {run: "cat \${{ inputs.i }} >o", inputs: {i: "\${{ steps.gang.outputs.o }}"}, outputs: {o: o}}
 E
 
@@ -218,6 +224,13 @@ test_expect 'both pods of a gang mount the same files' '
 	test_is "$(ls -A "$cache/pods")" ""
 '
 
+test_expect 'the retry of a program that failed mounts, too' '
+	cairn -C sets run -q again
+	test_is "$(ends again)" "[[1, \"failed\"], [2, \"\"]]"
+	test_is "$(seen again)" "1 $(line_of sets/set/a)"
+	test_is "$(sent sets/set/a)" 1
+'
+
 test_expect 'damage is found before a pack begins: its first task fails with class store, what is behind it is lost, and each runs again' '
 	copy=$(cached sets/set/a)
 	chmod u+w "$copy"
@@ -225,7 +238,10 @@ test_expect 'damage is found before a pack begins: its first task fails with cla
 	chmod u-w "$copy"
 	cairn -C sets run -q hurt
 	test_is "$(ends hurt)" "[[1, \"lost\"], [1, \"store\"], [2, \"\"], [2, \"\"]]"
-	test_is "$(seen hurt | wc -l)" 2 # copies
+	# A copy for the one, the file that was fetched again for the other.
+	seen hurt >lines
+	test_lines 2 lines
+	test_grep "^1 $(line_of sets/set/a)$" lines
 	test_is "$(sent sets/set/a)" 2
 	test_is "$(ls -A "$cache/pods")" ""
 '
@@ -244,7 +260,7 @@ test_expect 'the Jobs were those that run --dry-run had shown' '
 		    o = e["objectRef"]
 		    if o["resource"] == "jobs" and o["namespace"] == "sets" and e["verb"] == "create" and e["responseStatus"]["code"] == 201:
 		        made.setdefault(step(e["requestObject"]), mounts(e["requestObject"]))  # the first attempts
-		assert {k: len(v) for k, v in shown.items()} == {"sweep": 1, "pack": 8, "each": 2, "gang": 1, "hurt": 2}, shown
+		assert {k: len(v) for k, v in shown.items()} == {"sweep": 1, "pack": 8, "each": 2, "gang": 1, "again": 1, "hurt": 2}, shown
 		assert shown == made, (shown, made)
 	E
 '

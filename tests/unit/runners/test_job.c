@@ -938,7 +938,7 @@ static const struct choice_case {
 	const char *want; /* the views, of all attempts */
 	unsigned number, nodes;
 	const char *store_claim;
-	bool no_cache;
+	bool no_cache, copies;
 } choices[] = {
 	{ { "A" }, 1, "1" },
 	{ { "a" }, 1, "0" },
@@ -946,7 +946,8 @@ static const struct choice_case {
 	{ { "AA" }, 1, "11" }, /* the same content twice */
 	{ { "Av" }, 1, "10" },
 	{ { "Br" }, 1, "10" },
-	{ { "A" }, 1, "0", .number = 2 },
+	{ { "A" }, 1, "1", .number = 2 },
+	{ { "A" }, 1, "0", .number = 2, .copies = true },
 	{ { "A" }, 1, "0", .no_cache = true },
 	{ { "A" }, 1, "0", .store_claim = "shared" },
 	{ { "AB" }, 1, "12", .nodes = 2 }, /* a gang */
@@ -1014,6 +1015,7 @@ static void test_views(void **state)
 		for (; job.n < 5 && row->attempts[job.n]; job.n++) {
 			a[job.n] = plain();
 			a[job.n].number = row->number ? row->number : 1;
+			a[job.n].on.copies = row->copies;
 			a[job.n].on.gang.nodes = row->nodes;
 			a[job.n].n_inputs = strlen(row->attempts[job.n]);
 			for (size_t k = 0; k < a[job.n].n_inputs; k++)
