@@ -90,7 +90,7 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	    cluster_profile(c, access, cli->arena, profile, err) < 0 ||
 	    cli_images_own(s->images, &profile->cairn_image, err) < 0)
 		return -1;
-	*cluster = (struct run_cluster){ c->clusters.chosen, access->context, access->namespace_ };
+	*cluster = cluster_name(c, access);
 	s->cluster = cluster;
 	profile->arch = cli_images_arch(c, cli->arena);
 	o.client = (struct kube_client_options){ .qps = c->kubernetes.access.requests_per_second,

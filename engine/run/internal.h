@@ -11,6 +11,7 @@
 #include "run/slots.h"
 #include "run/task.h"
 #include "run/task/git.h"
+#include "run/task/near.h"
 
 /* What earlier engines of this run did for a task whose attempts outlive the engine. */
 struct task_past {
@@ -133,7 +134,7 @@ struct run {
 	struct run_approvals approvals;
 	struct run_estimate estimate;
 	struct step_pace *paces; /* of each step (task/pack.c), made when first needed */
-	struct near *near;       /* task/near.c; NULL: nobody has asked yet */
+	struct near *near;       /* task/near.h; NULL: there is none on this runner */
 	struct run_live live;
 	struct run_watched watched;
 };
@@ -224,13 +225,6 @@ uint32_t pack_size(struct run *r, const struct attempt *a);
 bool pack_must_wait(struct run *r, const struct task *t);
 /* One of the task's attempts ended well and is on record. */
 void pack_learn(struct run *r, const struct task *t);
-
-/* task/near.c: nodes that hold the inputs already */
-/* Fills in the hint of an attempt that is otherwise ready. */
-void near_fill(struct run *r, struct attempt *a);
-/* It ended well: its inputs are on its node. */
-void near_learn(struct run *r, const struct attempt *a);
-void near_free(struct run *r);
 
 /* task/environment.c: the environments that steps run in */
 /* 1: the task needs none, or it is there. 0: it is being made, and the task waits (ELSEWHERE). -1:

@@ -55,7 +55,7 @@ void run_deinit(struct run *r)
 	loop_remove(r->ctx->loop, r->end.finally_timer);
 	loop_remove(r->ctx->loop, r->approvals.timer);
 	environments_free(r);
-	near_free(r);
+	near_free(r->near);
 	publisher_free(r->publisher);
 	for (size_t i = 0; i < PHASES; i++)
 		for (struct task *t = r->tasks.in[i].first; t; t = t->after) {
@@ -312,6 +312,8 @@ static int execute(struct run *r, struct err *err)
 							 .waiting = run_on_waiting,
 							 .exited = run_on_exited,
 							 .arg = r };
+	if (r->ctx->runner->ops->durable)
+		r->near = near_new(r->ctx->config, r->ctx->db, r->ctx->cluster, r->arena);
 	db_limit_wal(r->ctx->db, RUN_WAL_BYTES);
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;

@@ -266,7 +266,7 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 		a->given.on.disrupted = h->failures[FAILURE_PREEMPTED] + h->failures[FAILURE_LOST];
 		a->given.on.copies = h->failures[FAILURE_STORE] > 0;
 	}
-	near_fill(r, a);
+	near_fill(r->near, a->arena, &a->given);
 	if (!durable)
 		a->given.env = environment_activate(r, a->task->plan, a->given.env, a->arena);
 	name_submission(r, a);

@@ -450,7 +450,7 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 		publisher_add(r->publisher, a);
 	if (has_result(a)) {
 		pack_learn(r, t);
-		near_learn(r, a);
+		near_learn(r->near, &a->given, a->result.node);
 	}
 	if (has_result(a) && a->step->checkpoint && ops->drop_checkpoint)
 		ops->drop_checkpoint(r->ctx->runner, a->given.key);

@@ -5,9 +5,9 @@
  * share Jobs as the runner would share them (show_ready()).
  *
  * A task whose inputs aren't known yet gets the objects that it will have, except what depends on
- * those inputs: the specification in the store, the suffixes of its inputs' paths, and which of
- * them are mounted out of the node's cache. Tasks that aren't known (`each` over data that hasn't
- * been made) are shown as one.
+ * those inputs: the specification in the store, the suffixes of its inputs' paths, which of them
+ * are mounted out of the node's cache, and the nodes that it prefers. Tasks that aren't known
+ * (`each` over data that hasn't been made) are shown as one.
  *
  * YAML is printed object by object, with comments. JSON is one List at the end, and comments go to
  * cli->err. With --dry-run=server each object is posted with dryRun=All and the answer is shown. An
@@ -26,6 +26,7 @@
 #include "base/text/yaml_json.h"
 #include "run/project/cluster.h"
 #include "run/task/attempt.h"
+#include "run/task/near.h"
 #include "runners/kubernetes/api/client.h"
 #include "runners/kubernetes/job/pod_spec.h"
 
@@ -38,6 +39,7 @@ struct dry_run {
 	struct plan *plan;
 	struct kube_access access;
 	struct kube_profile profile;
+	struct near *near;          /* NULL: nodes keep nothing */
 	struct kube_client *client; /* NULL: don't ask the server */
 	json_t *items;              /* items of a List; NULL: YAML, printed at once */
 	uint64_t next_id;
@@ -226,7 +228,8 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 	} else {
 		str_add(&about, ": waits for what is not made yet; its specification is not known");
 		if (d->profile.cache_path || d->profile.cache_claim)
-			str_add(&about, ", nor what it mounts out of the node's cache");
+			str_add(&about, ", nor what it mounts out of the node's cache, nor which "
+					"nodes it prefers");
 	}
 	r = kube_base_object(&job, &base, err);
 	if (r == 0)
@@ -273,6 +276,7 @@ static int make_task(struct dry_run *d, const struct step *s, const struct plan_
 	ret->a.key = known ? &t->key : &none;
 	ret->a.on.image = t ? plan_task_image(d->plan, t)
 			    : plan_step_image(d->plan, s->index, &(const char *){ NULL });
+	near_fill(d->near, arena, &ret->a);
 	return 0;
 }
 
@@ -360,6 +364,7 @@ static int find_cluster(struct dry_run *d, bool server, struct err *err)
 static int show_all(struct dry_run *d, const struct run_options *o, bool server, struct err *err)
 {
 	const struct kube_client_options client = { .qps = 100, .burst = 200 };
+	struct run_cluster where;
 	struct err why = { 0 };
 	int r = 0;
 
@@ -372,6 +377,8 @@ static int show_all(struct dry_run *d, const struct run_options *o, bool server,
 	if (find_cluster(d, server, err) < 0 ||
 	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
 		return -1;
+	where = cluster_name(d->s.config, &d->access);
+	d->near = near_new(d->s.config, d->s.db, &where, d->cli->arena);
 	/* The image by its digest, as pods have it. */
 	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
 		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
@@ -410,6 +417,7 @@ int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline 
 	if (r == 0 && d.n_objects)
 		r = session_store_answered(&d.s, &err);
 	kube_client_free(d.client);
+	near_free(d.near);
 	plan_free(d.plan);
 	session_close(&d.s);
 	str_deinit(&d.yaml);

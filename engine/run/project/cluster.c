@@ -184,6 +184,11 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 	return project_id(c, arena, &ret->project, err);
 }
 
+struct run_cluster cluster_name(const struct config *c, const struct kube_access *a)
+{
+	return (struct run_cluster){ c->clusters.chosen, a->context, a->namespace_ };
+}
+
 int cluster_of_run(struct config *c, const struct run_cluster *where, struct err *err)
 {
 	if (!where)

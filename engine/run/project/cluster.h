@@ -17,6 +17,9 @@ int cluster_access(const struct config *c, struct arena *arena, struct kube_acce
 int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena,
 		    struct kube_profile *ret, struct err *err);
 
+/* The cluster as the options of a run name it; borrows from both. */
+struct run_cluster cluster_name(const struct config *c, const struct kube_access *a);
+
 /* Access, profile and a client. Don't move the struct while it is open. */
 struct cluster {
 	struct arena *arena;

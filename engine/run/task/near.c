@@ -8,9 +8,12 @@
  * A retry has none, because its node may be why it is one. Neither has a step over several nodes:
  * its pods need room beside each other.
  *
- * The loop's thread. Everything but the maps is in the run's arena, and stays as long as the run.
+ * Everything but the maps is in the caller's arena, and stays as long as that.
  */
+#include "run/task/near.h"
 #include <stdlib.h>
+#include "base/map.h"
+#include "record/rows/attempts.h"
 #include "run/internal.h"
 
 /* Below this a fetch takes less than a pod's start. A tree counts as large, because its size isn't
@@ -24,6 +27,9 @@ struct holders {
 	size_t n;
 };
 struct near {
+	struct db *db;
+	struct arena *arena;
+	const char *on;       /* options of a run on this cluster */
 	struct map *contents; /* digest → struct holders * */
 	struct map *names;    /* node → its name, once */
 };
@@ -33,19 +39,30 @@ static bool is_large(const struct content_id *id)
 	return id->kind == CONTENT_TREE || (content_is_file(id) && id->size_bytes >= LARGE_BYTES);
 }
 
-static bool is_of_use(const struct run *r, const struct attempt *a)
+struct near *near_new(const struct config *c, struct db *db, const struct run_cluster *cluster,
+		      struct arena *arena)
 {
-	return r->ctx->runner->ops->durable && r->ctx->config->kubernetes.cache.host_path &&
-	       a->given.on.gang.nodes <= 1;
+	const struct run_options on = { .cluster = cluster };
+	struct near *n;
+
+	if (!c->kubernetes.cache.host_path)
+		return NULL;
+	n = arena_alloc(arena, sizeof(*n));
+	*n = (struct near){ .db = db,
+			    .arena = arena,
+			    .on = options_to_json(&on, arena),
+			    .contents = map_new(),
+			    .names = map_new() };
+	return n;
 }
 
-static void put_first(struct run *r, struct holders *h, const char *node)
+static void put_first(struct near *n, struct holders *h, const char *node)
 {
-	const char **name = (const char **)map_slot_str(r->near->names, node);
+	const char **name = (const char **)map_slot_str(n->names, node);
 	size_t i = 0;
 
 	if (!*name)
-		*name = arena_strdup(r->arena, node);
+		*name = arena_strdup(n->arena, node);
 	while (i < h->n && h->nodes[i] != *name)
 		i++;
 	if (i == h->n && h->n < RUNNER_NEAR_MAX)
@@ -55,30 +72,24 @@ static void put_first(struct run *r, struct holders *h, const char *node)
 }
 
 /* NULL: nothing is known of it. */
-static struct holders *holders_of(struct run *r, const struct content_id *id)
+static struct holders *holders_of(struct near *n, const struct content_id *id)
 {
 	struct holders **slot;
 	const char *nodes[RUNNER_NEAR_MAX];
-	size_t n = 0;
+	size_t n_nodes = 0;
 
-	if (!r->near) {
-		r->near = arena_alloc(r->arena, sizeof(*r->near));
-		r->near->contents = map_new();
-		r->near->names = map_new();
-	}
-	if (map_len(r->near->contents) >= CONTENTS_MAX &&
-	    !map_has(r->near->contents, id->digest.b, DIGEST_BYTES))
+	if (map_len(n->contents) >= CONTENTS_MAX &&
+	    !map_has(n->contents, id->digest.b, DIGEST_BYTES))
 		return NULL;
-	slot = (struct holders **)map_slot(r->near->contents, id->digest.b, DIGEST_BYTES, NULL);
+	slot = (struct holders **)map_slot(n->contents, id->digest.b, DIGEST_BYTES, NULL);
 	if (*slot)
 		return *slot;
-	*slot = arena_alloc(r->arena, sizeof(**slot));
+	*slot = arena_alloc(n->arena, sizeof(**slot));
 	/* Without an answer there is no hint. */
-	if (record_readers(r->ctx->db, id, r->row.options_json, r->arena, nodes, ARRAY_LEN(nodes),
-			   &n, NULL) < 0)
-		n = 0;
-	while (n-- > 0)
-		put_first(r, *slot, nodes[n]);
+	if (record_readers(n->db, id, n->on, n->arena, nodes, ARRAY_LEN(nodes), &n_nodes, NULL) < 0)
+		n_nodes = 0;
+	while (n_nodes-- > 0)
+		put_first(n, *slot, nodes[n_nodes]);
 	return *slot;
 }
 
@@ -100,45 +111,44 @@ static int heavier_first(const void *x, const void *y)
 	return (a->weight < b->weight) - (a->weight > b->weight);
 }
 
-void near_fill(struct run *r, struct attempt *a)
+void near_fill(struct near *n, struct arena *arena, struct runner_attempt *a)
 {
-	const struct runner_attempt *given = &a->given;
 	struct runner_near *near;
-	size_t n = 0, n_large = 0;
+	size_t n_nodes = 0, n_large = 0;
 
-	if (!is_of_use(r, a) || given->number > 1)
+	if (!n || a->on.gang.nodes > 1 || a->number > 1)
 		return;
-	near = arena_alloc(a->arena, (given->n_inputs * RUNNER_NEAR_MAX + 1) * sizeof(*near));
-	for (size_t i = 0; i < given->n_inputs; i++) {
+	near = arena_alloc(arena, (a->n_inputs * RUNNER_NEAR_MAX + 1) * sizeof(*near));
+	for (size_t i = 0; i < a->n_inputs; i++) {
 		const struct holders *h =
-			is_large(&given->inputs[i].id) ? holders_of(r, &given->inputs[i].id) : NULL;
+			is_large(&a->inputs[i].id) ? holders_of(n, &a->inputs[i].id) : NULL;
 
-		n_large += is_large(&given->inputs[i].id);
+		n_large += is_large(&a->inputs[i].id);
 		for (size_t k = 0; h && k < h->n; k++)
-			count(near, &n, h->nodes[k]);
+			count(near, &n_nodes, h->nodes[k]);
 	}
-	qsort(near, n, sizeof(*near), heavier_first);
-	for (size_t i = 0; i < n; i++)
+	qsort(near, n_nodes, sizeof(*near), heavier_first);
+	for (size_t i = 0; i < n_nodes; i++)
 		near[i].weight = (uint32_t)(near[i].weight * 100 / n_large);
-	a->given.on.near = near;
-	a->given.on.n_near = MIN(n, (size_t)RUNNER_NEAR_MAX);
+	a->on.near = near;
+	a->on.n_near = MIN(n_nodes, (size_t)RUNNER_NEAR_MAX);
 }
 
-void near_learn(struct run *r, const struct attempt *a)
+void near_learn(struct near *n, const struct runner_attempt *a, const char *node)
 {
-	for (size_t i = 0; is_of_use(r, a) && a->result.node && i < a->given.n_inputs; i++) {
-		const struct content_id *id = &a->given.inputs[i].id;
-		struct holders *h = is_large(id) ? holders_of(r, id) : NULL;
+	for (size_t i = 0; n && node && a->on.gang.nodes <= 1 && i < a->n_inputs; i++) {
+		struct holders *h =
+			is_large(&a->inputs[i].id) ? holders_of(n, &a->inputs[i].id) : NULL;
 
 		if (h)
-			put_first(r, h, a->result.node);
+			put_first(n, h, node);
 	}
 }
 
-void near_free(struct run *r)
+void near_free(struct near *n)
 {
-	if (!r->near)
+	if (!n)
 		return;
-	map_free(r->near->contents);
-	map_free(r->near->names);
+	map_free(n->contents);
+	map_free(n->names);
 }

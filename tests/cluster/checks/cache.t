@@ -28,6 +28,7 @@ test_expect 'what a pod has fetched stays on its node for others; the program do
 	test -n "$copy"
 	chmod u+w "$copy"
 	test_damage "$copy" 1000
+	cairn -C near run --dry-run -o json >dry.json
 	cairn -C near run -q
 	cairn -C near status --json >status.json
 	test_is "$(json status.json "[(t[\"failure\"], t[\"attempt\"]) for t in d[\"tasks\"] if t[\"task\"] == \"b\"]")" "[[\"store\", 1], [null, 2]]"
@@ -46,6 +47,8 @@ test_expect 'what a pod has fetched stays on its node for others; the program do
 	        hints.append((job["metadata"]["labels"]["cairn.internal/step"], node.get("preferredDuringSchedulingIgnoredDuringExecution")))
 	node1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node1"]}]}
 	assert hints == [("a", None), ("b", [{"weight": 100, "preference": node1}]), ("b", None)], hints
+	(b,) = json.load(open("dry.json"))["items"]
+	assert b["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == hints[1][1], b
 	E
 '
 
