@@ -117,8 +117,12 @@ int content_fill_at(struct store *s, const struct content_id *id,
  * process found complete isn't walked again, unless something was deleted meanwhile. */
 int content_complete(struct store *s, const struct content_id *ids, size_t n, bool *ret,
 		     struct err *err);
-/* Sets *ret to whether materialising it takes as long as `bytes` or more. Each listing counts once;
- * a file of a tree counts as 16 KiB at least; the objects of references count. */
+/* Adds to *total how many bytes it takes to materialise it, until that is `enough` or more. Each
+ * listing counts once; a file of a tree counts as 16 KiB at least, since making it takes as long;
+ * the objects of references count. */
+int content_weigh(struct store *s, const struct content_id *id, uint64_t enough, uint64_t *total,
+		  struct err *err);
+/* The same of one content: sets *ret to whether it takes `bytes` or more. */
 int content_takes(struct store *s, const struct content_id *id, uint64_t bytes, bool *ret,
 		  struct err *err);
 /* ERR_CHANGED when a file that was linked into the store isn't as this process found it. What was

@@ -242,20 +242,35 @@ static int add_sizes(void *arg, const struct tree *t, struct err *err)
 	return k->bytes >= k->enough;
 }
 
-int content_takes(struct store *s, const struct content_id *id, uint64_t bytes, bool *ret,
+int content_weigh(struct store *s, const struct content_id *id, uint64_t enough, uint64_t *total,
 		  struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct taking k = { .bytes = content_is_file(id) ? id->size_bytes : 0, .enough = bytes };
+	struct taking k = { .bytes = *total, .enough = enough };
 	struct reference ref;
 
+	if (k.bytes >= enough)
+		return 0;
+	if (content_is_file(id))
+		k.bytes += MIN(id->size_bytes, enough);
 	if (id->kind == CONTENT_TREE && tree_each_listing(s, id, add_sizes, &k, err) < 0)
 		return -1;
 	if (id->kind == CONTENT_REFERENCE) {
 		if (reference_load(s, id, arena, &ref, err) < 0)
 			return -1;
-		k.bytes = ref.size_bytes;
+		k.bytes += MIN(ref.size_bytes, enough);
 	}
-	*ret = k.bytes >= k.enough;
+	*total = k.bytes;
+	return 0;
+}
+
+int content_takes(struct store *s, const struct content_id *id, uint64_t bytes, bool *ret,
+		  struct err *err)
+{
+	uint64_t total = 0;
+
+	if (content_weigh(s, id, bytes, &total, err) < 0)
+		return -1;
+	*ret = total >= bytes;
 	return 0;
 }

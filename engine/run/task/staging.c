@@ -92,15 +92,16 @@ static int lead_away(const char *path, int dir_fd, struct err *err)
 		       : 0;
 }
 
+/* All of them together. */
 static bool are_large(struct store *s, const struct runner_attempt *a, uint64_t from, int *ret_r,
 		      struct err *err)
 {
-	bool large = false;
+	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < a->n_inputs && !large && *ret_r == 0; i++)
-		if (content_takes(s, &a->inputs[i].id, from, &large, err) < 0)
+	for (size_t i = 0; i < a->n_inputs && *ret_r == 0; i++)
+		if (content_weigh(s, &a->inputs[i].id, from, &bytes, err) < 0)
 			*ret_r = err_wrap(err, "looking at input `%s`", a->inputs[i].name);
-	return large;
+	return a->n_inputs && bytes >= from;
 }
 
 static void close_views(struct runner_placing *p, size_t n)

@@ -318,7 +318,7 @@ test_expect --needs LOCAL_STORE 'a view is made once for many steps; a damaged o
 	test_grep " 0 problems" verified
 '
 
-test_expect --needs LOCAL_STORE 'auto: 64 MiB or 4,096 files are mounted, less is copied, and so is a workspace that stays' '
+test_expect --needs LOCAL_STORE 'auto: 64 MiB or 4,096 files are mounted, all inputs together; less is copied, and so is a workspace that stays' '
 	echo "# project" >cairn.yaml
 	head -c $((64 << 20)) /dev/urandom >large.bin
 	head -c $(((64 << 20) - 1)) large.bin >less.bin
@@ -327,15 +327,17 @@ test_expect --needs LOCAL_STORE 'auto: 64 MiB or 4,096 files are mounted, less i
 	test_grep "copies +large inputs are mounted .no reflinks here" doctor
 	write auto.yaml <<-"YAML"
 	pipeline: auto
-	inputs: {large: large.bin, less: less.bin}
+	inputs: {large: large.bin, less: less.bin, one: one.bin}
 	steps:
 	  l: {run: "stat -c %h inputs/large.bin >n; du -sm ../../.. | cut -f1 >du", inputs: {large: "${{ inputs.large }}"}, outputs: {n: n, du: du}}
 	  s: {run: "stat -c %h inputs/less.bin >n", inputs: {less: "${{ inputs.less }}"}, outputs: {n: n}}
 	  c: {run: "stat -c %h inputs/large.bin >n", inputs: {large: "${{ inputs.large }}"}, outputs: {n: n}, workspace: copy}
+	  b: {run: "stat -c %h inputs/less.bin >n", inputs: {less: "${{ inputs.less }}", one: "${{ inputs.one }}"}, outputs: {n: n}}
 	YAML
+	echo -n x >one.bin
 	cairn run auto.yaml -q -j 1
-	for s in l s c; do cairn get $s/n -o n.$s -q; done
-	test_is "$(cat n.l) $(cat n.s) $(cat n.c)" "2 1 1"
+	for s in l s c b; do cairn get $s/n -o n.$s -q; done
+	test_is "$(cat n.l) $(cat n.s) $(cat n.c) $(cat n.b)" "2 1 1 2"
 	mkdir many some
 	seq 4096 | split -l 1 -a 3 - many/
 	seq 10001 14095 | split -l 1 -a 3 - some/
