@@ -111,9 +111,9 @@ static void keep_log(struct run *r, struct attempt *a, const struct approval *p)
 		text_add_time(&text, p->at_ns, 0);
 	str_addf(&text, " %s%s%s%s\n", approval_text(p, a->arena), p->who ? " (" : "",
 		 p->who ? p->way : "", p->who ? ")" : "");
-	if (content_put_bytes(r->ctx->store, text.s, text.len, &a->result.log, &ignored) < 0 ||
+	if (content_put_bytes(r->ctx->store, text.s, text.len, &a->result->log, &ignored) < 0 ||
 	    store_sync(r->ctx->store, &ignored) < 0)
-		a->result.log = (struct content_id){ 0 };
+		a->result->log = (struct content_id){ 0 };
 }
 
 static void end_as(struct task *t, const struct approval *p)
@@ -124,16 +124,16 @@ static void end_as(struct task *t, const struct approval *p)
 
 	assert(p->answer != APPROVAL_OPEN);
 	a->said = approval_text(p, a->arena);
-	a->result = (struct runner_result){ .failure = approved ? FAILURE_NONE
-						       : p->who ? FAILURE_FAILED
-								: FAILURE_TIMEOUT,
-					    .exit_status = approved ? 0 : -1,
-					    .started_ns = a->row.started_ns,
-					    .ended_ns = run_wall_ns(r),
-					    .outputs = arena_alloc(a->arena,
-								   sizeof(struct content_id)) };
+	attempt_ended(a, &(struct runner_result){
+				 .failure = approved ? FAILURE_NONE
+					    : p->who ? FAILURE_FAILED
+						     : FAILURE_TIMEOUT,
+				 .exit_status = approved ? 0 : -1,
+				 .started_ns = a->row.started_ns,
+				 .ended_ns = run_wall_ns(r),
+				 .outputs = arena_alloc(a->arena, sizeof(struct content_id)) });
 	if (!approved)
-		err_set(&a->result.err, ERR_FAILED, "%s", a->said);
+		err_set(&a->result->err, ERR_FAILED, "%s", a->said);
 	keep_log(r, a, p);
 	a->waiting_for = NULL;
 	task_set_phase(t, PHASE_ENDED);
@@ -230,11 +230,11 @@ void approve_cancel(struct task *t)
 	struct run *r = t->run;
 	struct attempt *a = t->attempt;
 
-	a->result = (struct runner_result){ .failure = FAILURE_CANCELLED,
-					    .exit_status = -1,
-					    .started_ns = a->row.started_ns,
-					    .ended_ns = run_wall_ns(r) };
-	err_set(&a->result.err, ERR_CANCELLED, "the run was stopped before an answer came");
+	attempt_ended(a, &(struct runner_result){ .failure = FAILURE_CANCELLED,
+						  .exit_status = -1,
+						  .started_ns = a->row.started_ns,
+						  .ended_ns = run_wall_ns(r) });
+	err_set(&a->result->err, ERR_CANCELLED, "the run was stopped before an answer came");
 	task_set_phase(t, PHASE_ENDED);
 	r->wake = true;
 }

@@ -215,19 +215,19 @@ void publisher_add(struct publisher *p, const struct attempt *a)
 {
 	struct batch *b = open_batch(p);
 	struct action_record rec = { .key = a->task->plan->key,
-				     .log = a->result.log,
-				     .started_ns = a->result.started_ns,
-				     .ended_ns = a->result.ended_ns };
+				     .log = a->result->log,
+				     .started_ns = a->result->started_ns,
+				     .ended_ns = a->result->ended_ns };
 	struct str key = { 0 }, metrics = { 0 };
 
 	rec.run_id = p->run->row.id;
 	rec.task = arena_strdup(b->arena, a->label);
-	rec.node = a->result.node ? arena_strdup(b->arena, a->result.node) : NULL;
+	rec.node = a->result->node ? arena_strdup(b->arena, a->result->node) : NULL;
 	rec.n_outputs = a->step->n_outputs;
 	rec.outputs = arena_alloc(b->arena, (rec.n_outputs + 1) * sizeof(*rec.outputs));
 	for (size_t i = 0; i < rec.n_outputs; i++)
 		rec.outputs[i] =
-			(struct action_output){ a->step->outputs[i].name, a->result.outputs[i] };
+			(struct action_output){ a->step->outputs[i].name, a->result->outputs[i] };
 	str_addn(&key, a->command.key_record.s, a->command.key_record.len);
 	if (a->n_metrics)
 		metrics_json(a->metrics, a->n_metrics, &metrics);

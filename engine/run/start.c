@@ -388,11 +388,11 @@ void start_submit(struct run *r)
 		task_set_phase(t, PHASE_RUNNING);
 		if (ops->submit(r->ctx->runner, &a->given, &e) == 0)
 			continue;
-		a->result = (struct runner_result){ .failure = FAILURE_LOST,
-						    .exit_status = -1,
-						    .err = e,
-						    .started_ns = a->row.started_ns,
-						    .ended_ns = a->row.started_ns };
+		attempt_ended(a, &(struct runner_result){ .failure = FAILURE_LOST,
+							  .exit_status = -1,
+							  .err = e,
+							  .started_ns = a->row.started_ns,
+							  .ended_ns = a->row.started_ns });
 		task_set_phase(t, PHASE_ENDED);
 	}
 }
@@ -413,11 +413,11 @@ static int begin(struct task *t, struct attempt *a, enum failure_class class, st
 		return -1;
 	a->fails_at_once = lacks->code != ERR_NONE;
 	if (a->fails_at_once)
-		a->result = (struct runner_result){ .failure = class,
-						    .exit_status = -1,
-						    .err = *lacks,
-						    .started_ns = a->row.started_ns,
-						    .ended_ns = run_wall_ns(t->run) };
+		attempt_ended(a, &(struct runner_result){ .failure = class,
+							  .exit_status = -1,
+							  .err = *lacks,
+							  .started_ns = a->row.started_ns,
+							  .ended_ns = run_wall_ns(t->run) });
 	return 0;
 }
 
@@ -561,7 +561,7 @@ static int look(struct task *t, struct err *err)
 	if (begin(t, a, class, &lacks, err) < 0)
 		return -1;
 	if (log.kind)
-		a->result.log = log;
+		a->result->log = log;
 	return 0;
 }
 

@@ -70,6 +70,11 @@ void task_wait_behind(struct task *t, struct task *first)
 	task_move(t, first->behind);
 }
 
+struct runner_result *attempt_ended(struct attempt *a, const struct runner_result *result)
+{
+	return a->result = arena_memdup(a->arena, result, sizeof(*result));
+}
+
 void attempt_free(struct attempt *a)
 {
 	if (!a)

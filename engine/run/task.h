@@ -105,7 +105,7 @@ struct attempt {
 	double series_step, series_best;
 	bool has_step, has_best;
 	/* once it ended: */
-	struct runner_result result; /* copies in `arena` */
+	struct runner_result *result; /* in `arena`; NULL before: thousands may run at once */
 	struct metric_value *metrics;
 	size_t n_metrics;
 	struct named_content *sources; /* of what it read (plan_task_sources) */
@@ -126,6 +126,8 @@ static inline enum task_phase task_phase(const struct task *t)
 struct task_history *task_history_of(struct task *t); /* made on the first call */
 /* `t` waits until `first` has ended. */
 void task_wait_behind(struct task *t, struct task *first);
+/* How it ended; what *result points to must stay. Returns the attempt's copy. */
+struct runner_result *attempt_ended(struct attempt *a, const struct runner_result *result);
 void attempt_free(struct attempt *a); /* NULL is fine */
 
 /* Aborts when a task's list doesn't match its phase, or it is on none. Looks at all tasks, but

@@ -144,8 +144,7 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 
 	if (!a)
 		return;
-	res = &a->result;
-	*res = *result;
+	res = attempt_ended(a, result);
 	if (result->outputs)
 		res->outputs = arena_memdup(a->arena, result->outputs,
 					    (a->step->n_outputs + 1) * sizeof(*result->outputs));
@@ -198,12 +197,12 @@ static int check_values(struct run *r, struct attempt *a, struct err *err)
 
 	while (i < s->n_outputs && !str_eq(s->outputs[i].name, STEP_VALUES_OUTPUT))
 		i++;
-	if (i == s->n_outputs || !a->result.outputs)
+	if (i == s->n_outputs || !a->result->outputs)
 		return 0;
-	if (a->result.outputs[i].size_bytes > VALUES_MAX_BYTES) /* the parser says so */
+	if (a->result->outputs[i].size_bytes > VALUES_MAX_BYTES) /* the parser says so */
 		return values_parse(what, "", VALUES_MAX_BYTES + 1, a->arena, &v, err);
-	if (content_read(r->ctx->store, &a->result.outputs[i], VALUES_MAX_BYTES, &text, err) < 0) {
-		a->result.failure = FAILURE_STORE;
+	if (content_read(r->ctx->store, &a->result->outputs[i], VALUES_MAX_BYTES, &text, err) < 0) {
+		a->result->failure = FAILURE_STORE;
 		return err_wrap(err, "%s", what);
 	}
 	if (values_parse(what, text.len ? text.s : "", text.len, a->arena, &v, err) < 0)
@@ -215,7 +214,7 @@ static int check_values(struct run *r, struct attempt *a, struct err *err)
 static void report_text_metrics(struct run *r, const struct attempt *a)
 {
 	const char *name = a->task->plan->index == 0
-				   ? metrics_first_text(a->result.metrics_json, a->arena)
+				   ? metrics_first_text(a->result->metrics_json, a->arena)
 				   : NULL;
 
 	if (name)
@@ -229,7 +228,7 @@ static void report_text_metrics(struct run *r, const struct attempt *a)
  * success into a failure. */
 static void judge(struct run *r, struct attempt *a)
 {
-	struct runner_result *res = &a->result;
+	struct runner_result *res = a->result;
 	bool last;
 
 	if (res->failure != FAILURE_NONE || a->given.local.shell)
@@ -253,13 +252,13 @@ static void judge(struct run *r, struct attempt *a)
 
 static bool has_result(const struct attempt *a)
 {
-	return (a->result.failure == FAILURE_NONE || a->result.failure == FAILURE_GATE) &&
+	return (a->result->failure == FAILURE_NONE || a->result->failure == FAILURE_GATE) &&
 	       !a->given.local.shell;
 }
 
 static int write_end(struct run *r, struct attempt *a, struct err *err)
 {
-	const struct runner_result *res = &a->result;
+	const struct runner_result *res = a->result;
 	struct named_content *in, *out;
 	size_t n_in = 0, n_out = a->step->n_outputs;
 	int differs;
@@ -319,7 +318,7 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 {
 	const struct retry_policy *p = &a->step->policy->retry;
 	struct task_history *h = task_history_of(a->task);
-	enum failure_class f = a->result.failure;
+	enum failure_class f = a->result->failure;
 	int64_t low = p->backoff_min_ns, high;
 	uint64_t seed = a->given.id;
 
@@ -332,7 +331,7 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 		return false;
 	if (f == FAILURE_UNSCHEDULABLE && !r->ctx->runner->ops->durable)
 		return false; /* this machine won't get larger */
-	if (f == FAILURE_STORE && a->result.err.code == ERR_CHANGED)
+	if (f == FAILURE_STORE && a->result->err.code == ERR_CHANGED)
 		return false; /* an origin no longer has the pinned content */
 	if (h->failures[f]++ >= p->budget[f])
 		return false;
@@ -390,7 +389,7 @@ static void stop_starting(struct run *r)
 static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 {
 	struct attempt *a = t->attempt;
-	const struct runner_result *res = &a->result;
+	const struct runner_result *res = a->result;
 	const enum failure_class f = res->failure;
 	const bool retry = f != FAILURE_NONE && may_retry(r, a, ret_delay_ns);
 
@@ -434,7 +433,7 @@ static void apply_end(struct run *r, struct task *t, int64_t *ret_delay_ns)
 static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t delay_ns)
 {
 	const struct runner_ops *ops = r->ctx->runner->ops;
-	const struct runner_result *res = &a->result;
+	const struct runner_result *res = a->result;
 	const enum failure_class f = res->failure;
 
 	if (a->differs)
@@ -450,7 +449,7 @@ static void act_on_end(struct run *r, struct task *t, struct attempt *a, int64_t
 		publisher_add(r->publisher, a);
 	if (has_result(a)) {
 		pack_learn(r, t);
-		near_learn(r->near, &a->given, a->result.node);
+		near_learn(r->near, &a->given, a->result->node);
 	}
 	if (has_result(a) && a->step->checkpoint && ops->drop_checkpoint)
 		ops->drop_checkpoint(r->ctx->runner, a->given.key);
