@@ -327,8 +327,8 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 	e->v.result = NULL;
 	e->message = v->result ? xstrdup(v->result) : NULL;
 	if (f) {
-		memcpy(e->pod, f->name, sizeof(e->pod));
-		memcpy(e->node, f->node, sizeof(e->node));
+		snprintf(e->pod, sizeof(e->pod), "%s", f->name);
+		snprintf(e->node, sizeof(e->node), "%s", f->node ? f->node : "");
 		e->container = f->kind->main;
 		e->started_ns = f->main.started_ns;
 		e->ended_ns = f->main.ended_ns;

@@ -189,7 +189,7 @@ void kube_ask_about_pod(struct bundle *b, const struct pod_facts *f)
 
 	b->asked_ns = kube_mono(b->k);
 	if (f->sidecar.state == CONTAINER_RUNNING || f->sidecar.restarts)
-		memcpy(q->pod, f->name, sizeof(q->pod));
+		snprintf(q->pod, sizeof(q->pod), "%s", f->name);
 	q->before = f->sidecar.state != CONTAINER_RUNNING;
 	pool_submit(b->k->pool, ask, asked, q);
 }

@@ -20,6 +20,8 @@
 
 /* A termination message has at most 4 KiB; messages for people are cut to this, too. */
 #define MESSAGE_MAX 8192
+#define WORD_MAX    253 /* the longest name of an object */
+#define UID_MAX     63
 /* For the two lists of an array's indexes together: each is at most as long as its numbers. */
 #define INDEXES_MAX (16 * KUBE_JOB_ATTEMPTS_MAX)
 
@@ -44,6 +46,14 @@ static void take_word(const json_t *o, const char *key, char *ret, size_t cap)
 		*ret = '\0';
 }
 #define TAKE_WORD(o, key, field) take_word(o, key, field, sizeof(field))
+
+/* Lent by `o`. */
+static const char *word_at(const json_t *o, const char *key)
+{
+	const char *v = text_at(o, key);
+
+	return v && *v && strlen(v) <= WORD_MAX ? v : NULL;
+}
 
 static char *take_message(const json_t *o, const char *key)
 {
@@ -85,7 +95,7 @@ static void take_container(const json_t *status, struct container_facts *c)
 
 	if ((s = at(state, "terminated"))) {
 		c->state = CONTAINER_TERMINATED;
-		TAKE_WORD(s, "reason", c->reason);
+		c->reason = word_at(s, "reason");
 		c->message = take_message(s, "message");
 		c->exit_code = (int)number_at(s, "exitCode", -1, 255);
 		c->signal = (int)number_at(s, "signal", 0, 64);
@@ -97,11 +107,11 @@ static void take_container(const json_t *status, struct container_facts *c)
 		c->state = CONTAINER_RUNNING;
 		c->started_ns = time_at(s, "startedAt");
 	} else if ((s = at(state, "waiting"))) {
-		TAKE_WORD(s, "reason", c->reason);
+		c->reason = word_at(s, "reason");
 		c->message = take_message(s, "message");
 	}
 	if (json_is_object(last)) {
-		TAKE_WORD(last, "reason", c->last_reason);
+		c->last_reason = word_at(last, "reason");
 		c->last_message = take_message(last, "message");
 		c->last_ended_ns = time_at(last, "finishedAt");
 		c->last_exit_code = (int)number_at(last, "exitCode", -1, 255);
@@ -119,30 +129,28 @@ static void container_deinit(struct container_facts *c)
 /* A template's container that blocks the pod: not one that runs, waits its turn or ended well. */
 static bool is_trouble(const struct container_facts *c)
 {
-	static const char *const fine[] = { "", "PodInitializing", "ContainerCreating" };
+	static const char *const fine[] = { "PodInitializing", "ContainerCreating" };
 
 	if (c->state == CONTAINER_TERMINATED)
 		return c->exit_code != 0;
 	for (size_t i = 0; c->state == CONTAINER_WAITING && i < ARRAY_LEN(fine); i++)
 		if (str_eq(c->reason, fine[i]))
 			return false;
-	return c->state == CONTAINER_WAITING;
+	return c->state == CONTAINER_WAITING && c->reason;
 }
 
 static void take_other(const json_t *status, struct pod_facts *f)
 {
 	struct container_facts c = { 0 };
 
-	if (*f->other_name)
+	if (f->other_name)
 		return;
 	take_container(status, &c);
-	TAKE_WORD(status, "name", f->other_name);
-	if (*f->other_name && is_trouble(&c)) {
+	f->other_name = is_trouble(&c) ? word_at(status, "name") : NULL;
+	if (f->other_name)
 		f->other = c;
-		return;
-	}
-	*f->other_name = '\0';
-	container_deinit(&c);
+	else
+		container_deinit(&c);
 }
 
 static void take_containers(const json_t *list, struct pod_facts *f, bool init)
@@ -181,11 +189,8 @@ static void take_pod_condition(const json_t *c, struct pod_facts *f)
 	const char *type = text_at(c, "type"), *status = text_at(c, "status");
 	bool is_true = str_eq(status, "True");
 
-	if (str_eq(type, "DisruptionTarget") && is_true) {
-		TAKE_WORD(c, "reason", f->disruption);
-		if (!*f->disruption)
-			snprintf(f->disruption, sizeof(f->disruption), "Unknown");
-	}
+	if (str_eq(type, "DisruptionTarget") && is_true)
+		f->disruption = word_at(c, "reason") ? word_at(c, "reason") : "Unknown";
 	if (!str_eq(type, "PodScheduled"))
 		return;
 	if (is_true) {
@@ -214,6 +219,37 @@ static unsigned index_of(const json_t *meta, const struct kube_kind *kind)
 	       (kube_kind_is_job(kind) ? 0 : count_of(text_at(labels, KUBE_LABEL_FIRST)));
 }
 
+/* Copies what the object has lent. */
+static void own_words(struct pod_facts *f)
+{
+	const char **const words[] = { &f->uid,
+				       &f->name,
+				       &f->node,
+				       &f->job_uid,
+				       &f->reason,
+				       &f->disruption,
+				       &f->other_name,
+				       &f->main.reason,
+				       &f->main.last_reason,
+				       &f->sidecar.reason,
+				       &f->sidecar.last_reason,
+				       &f->other.reason,
+				       &f->other.last_reason };
+	size_t n = 0;
+	char *to;
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		n += *words[i] ? strlen(*words[i]) + 1 : 0;
+	to = f->words = xmalloc(n);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		if (!*words[i])
+			continue;
+		n = strlen(*words[i]) + 1;
+		*words[i] = memcpy(to, *words[i], n);
+		to += n;
+	}
+}
+
 int pod_facts_of(const json_t *object, struct pod_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
@@ -223,9 +259,9 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 	*ret = (struct pod_facts){ .kind = kube_kind_of(as ? as : kube_kinds->as) };
 	if (!ret->kind)
 		return -1;
-	TAKE_WORD(meta, "uid", ret->uid);
-	TAKE_WORD(meta, "name", ret->name);
-	if (!*ret->uid || !*ret->name)
+	ret->uid = word_at(meta, "uid");
+	ret->name = word_at(meta, "name");
+	if (!ret->uid || strlen(ret->uid) > UID_MAX || !ret->name)
 		return -1;
 	ret->attempt_id = attempt_of(meta);
 	if (!kube_kind_is_job(ret->kind))
@@ -234,31 +270,33 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 		const json_t *o = json_array_get(owners, i);
 
 		if (json_is_true(at(o, "controller")) && str_eq(text_at(o, "kind"), "Job"))
-			TAKE_WORD(o, "uid", ret->job_uid);
+			ret->job_uid = word_at(o, "uid");
 	}
 	ret->index = index_of(meta, ret->kind);
 	ids = text_at(at(meta, "annotations"), KUBE_NOTE_ATTEMPTS);
 	ret->array = ids && strchr(ids, ',');
 	if (ret->array && (ret->index >= KUBE_JOB_ATTEMPTS_MAX || ret->owner)) {
-		free(ret->owner);
+		pod_facts_deinit(ret);
 		return -1;
 	}
 	ret->created_ns = time_at(meta, "creationTimestamp");
 	ret->deleted_ns = time_at(meta, "deletionTimestamp");
-	TAKE_WORD(at(object, "spec"), "nodeName", ret->node);
-	ret->scheduled = *ret->node;
+	ret->node = word_at(at(object, "spec"), "nodeName");
+	ret->scheduled = ret->node;
 	ret->phase = phase_of(text_at(status, "phase"));
-	TAKE_WORD(status, "reason", ret->reason);
+	ret->reason = word_at(status, "reason");
 	ret->message = take_message(status, "message");
 	for (size_t i = 0; i < json_array_size(conditions); i++)
 		take_pod_condition(json_array_get(conditions, i), ret);
 	take_containers(at(status, "initContainerStatuses"), ret, true);
 	take_containers(at(status, "containerStatuses"), ret, false);
+	own_words(ret);
 	return 0;
 }
 
 void pod_facts_deinit(struct pod_facts *f)
 {
+	free(f->words);
 	free(f->owner);
 	free(f->message);
 	free(f->unschedulable_message);

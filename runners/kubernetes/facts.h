@@ -19,22 +19,25 @@ enum pod_phase { POD_PENDING, POD_RUNNING, POD_SUCCEEDED, POD_FAILED, POD_UNKNOW
 /* One container. */
 struct container_facts {
 	enum { CONTAINER_WAITING, CONTAINER_RUNNING, CONTAINER_TERMINATED } state;
-	char reason[64]; /* "ErrImagePull", "OOMKilled", "Error", … */
-	char *message;   /* for people (for a terminated sidecar: its result), or NULL */
+	const char *reason; /* "ErrImagePull", "OOMKilled", "Error", …; NULL: none */
+	char *message;      /* for people (for a terminated sidecar: its result), or NULL */
 	int exit_code, signal;
 	int64_t started_ns, ended_ns; /* wall clock; 0 unknown */
 	unsigned restarts;
 	bool ready;
-	char last_reason[64]; /* of the run before a restart; "" when there was none */
-	char *last_message;   /* or NULL */
+	const char *last_reason; /* of the run before a restart; NULL: there was none */
+	char *last_message;      /* or NULL */
 	int64_t last_ended_ns;
 	int last_exit_code;
 };
 
+/* Thousands may be kept. So its words, and those of its containers, are together in one piece of
+ * memory, as long as they are. One that is absent, empty or too long is NULL. */
 struct pod_facts {
-	char uid[64], name[254], node[254];
+	char *words;
+	const char *uid, *name, *node;
 	const struct kube_kind *kind; /* of the object that owns it, as its annotation says */
-	char job_uid[64];             /* of the Job that controls it; "": none */
+	const char *job_uid;          /* of the Job that controls it */
 	/* KUBE_NOTE_OWNER of a pod that an operator made, which belongs to the object with the same
 	 * one; NULL: of a Job. */
 	char *owner;
@@ -44,18 +47,17 @@ struct pod_facts {
 	 * KUBE_JOB_ATTEMPTS_MAX. */
 	bool array;
 	enum pod_phase phase;
-	char reason[64]; /* status.reason: "Evicted", "NodeLost", … */
-	char *message;   /* or NULL */
+	const char *reason; /* status.reason: "Evicted", "NodeLost", … */
+	char *message;      /* or NULL */
 	bool scheduled, unschedulable;
 	char *unschedulable_message; /* or NULL */
-	char disruption[64]; /* reason of the condition DisruptionTarget: "PreemptionByScheduler", …
-				or "" */
+	/* Reason of the condition DisruptionTarget: "PreemptionByScheduler", … */
+	const char *disruption;
 	int64_t created_ns, scheduled_ns;
 	int64_t deleted_ns; /* deletionTimestamp: when it should be gone, its grace time included */
 	bool gone;          /* DELETED was seen */
 	struct container_facts main, sidecar;
-	char other_name[64]; /* another container (a template's) that failed or can't start; "":
-				none */
+	const char *other_name; /* another container (a template's) that failed or can't start */
 	struct container_facts other;
 };
 /* Its node reports its end. A pod may also disappear without that. */

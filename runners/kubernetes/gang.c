@@ -30,8 +30,8 @@ static void fill(struct gang_part *part, const struct pod_facts *f)
 {
 	part->index = f->index;
 	part->created_ns = f->created_ns;
-	memcpy(part->pod, f->name, sizeof(part->pod));
-	memcpy(part->node, f->node, sizeof(part->node));
+	snprintf(part->pod, sizeof(part->pod), "%s", f->name);
+	snprintf(part->node, sizeof(part->node), "%s", f->node ? f->node : "");
 	free(part->message);
 	part->message = word_of(f) ? xstrdup(word_of(f)) : NULL;
 }

@@ -139,7 +139,7 @@ static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 {
 	const char *d = p->disruption, *node = or_else(p->node, "its node");
 
-	if (!*d)
+	if (!d)
 		return false;
 	if (str_eq(d, "DeletionByPodGC")) {
 		end_as(v, FAILURE_LOST);
@@ -156,7 +156,7 @@ static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 			    ? "evicted%s%s (drained, or by an autoscaler)"
 		    : str_eq(d, "DeletionByTaintManager") ? "evicted%s%s by a taint"
 							  : "ended by the kubelet%s%s",
-		    *p->node ? " from " : "", p->node);
+		    p->node ? " from " : "", or_else(p->node, ""));
 		if (str_eq(d, "TerminationByKubelet") && p->message)
 			say(v, "ended by the kubelet: %s", p->message);
 	}
@@ -182,7 +182,7 @@ static bool judge_pod_reason(const struct pod_facts *p, struct kube_verdict *v)
 {
 	const char *r = p->reason;
 
-	if (!*r)
+	if (!r)
 		return false;
 	if (str_eq(r, "Evicted")) { /* without a disruption: the pod itself is the cause */
 		end_as(v, FAILURE_FAILED);
@@ -245,7 +245,7 @@ static bool judge_sidecar(const struct pod_facts *p, struct kube_verdict *v)
 
 static bool judge_other(const struct pod_facts *p, struct kube_verdict *v)
 {
-	if (!*p->other_name || p->other.state != CONTAINER_TERMINATED ||
+	if (!p->other_name || p->other.state != CONTAINER_TERMINATED ||
 	    p->main.state == CONTAINER_TERMINATED)
 		return false;
 	end_as(v, FAILURE_FAILED);
@@ -287,7 +287,7 @@ static void judge_end(const struct job_facts *job, const struct pod_facts *p,
 			 (m->state == CONTAINER_TERMINATED && m->started_ns);
 	v->exit_code = m->state == CONTAINER_TERMINATED && m->exit_code <= 128 ? m->exit_code : -1;
 	v->signal = m->state == CONTAINER_TERMINATED ? m->signal : 0;
-	v->stopped = *p->disruption ? FAILURE_PREEMPTED : FAILURE_LOST;
+	v->stopped = p->disruption ? FAILURE_PREEMPTED : FAILURE_LOST;
 	v->since_ns = m->ended_ns ? m->ended_ns : p->deleted_ns;
 	end_as(v, FAILURE_NONE);
 	v->unexplained = p->deleted_ns && v->stopped == FAILURE_LOST;
@@ -306,7 +306,7 @@ static void judge_end(const struct job_facts *job, const struct pod_facts *p,
 	say(v,
 	    p->deleted_ns || p->gone ? "its pod was deleted%s%s"
 				     : "its pod ended%s%s, and nobody knows how",
-	    *p->node ? " on " : "", p->node);
+	    p->node ? " on " : "", or_else(p->node, ""));
 }
 
 /* Why it doesn't run yet. */
@@ -370,11 +370,12 @@ static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_v
 	v->stage = STAGE_STARTING;
 	if (judge_hopeless_sidecar(p, v) || judge_container(&p->sidecar, "the sidecar", v) ||
 	    judge_container(&p->main, "the step", v) ||
-	    (*p->other_name && judge_container(&p->other, p->other_name, v)))
+	    (p->other_name && judge_container(&p->other, p->other_name, v)))
 		return;
 	if (now_ns - v->since_ns < WORTH_A_WORD_NS)
 		return;
-	say(v, "it takes long to start on %s: its image, volumes or inputs", p->node);
+	say(v, "it takes long to start on %s: its image, volumes or inputs",
+	    or_else(p->node, "its node"));
 }
 
 /* One pod. */

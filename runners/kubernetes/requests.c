@@ -532,8 +532,8 @@ static void delete_pod(struct bundle *b, struct pod *p, bool at_once)
 	struct deletion *d = xcalloc(1, sizeof(*d));
 
 	*d = (struct deletion){ .k = b->k, .id = b->j->id, .at_once = at_once };
-	memcpy(d->name, p->f.name, sizeof(d->name));
-	memcpy(d->uid, p->f.uid, sizeof(d->uid));
+	snprintf(d->name, sizeof(d->name), "%s", p->f.name);
+	snprintf(d->uid, sizeof(d->uid), "%s", p->f.uid);
 	p->end_asked = at_once ? POD_KILLED : POD_TOLD;
 	pool_submit(b->k->pool, run_deletion, deletion_done, d);
 }

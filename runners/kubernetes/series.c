@@ -193,7 +193,7 @@ void runner_ask_series(struct kube *k)
 	q = xcalloc(1, sizeof(*q));
 	q->k = k;
 	q->id = next->ids.v[0];
-	memcpy(q->pod, training(next)->name, sizeof(q->pod));
+	snprintf(q->pod, sizeof(q->pod), "%s", training(next)->name);
 	for (size_t i = 0; i < next->members.n; i++)
 		if (is_watched(k, next->members.v[i]))
 			VEC_PUSH(&q->told, ((struct told){ next->members.v[i]->a->id,

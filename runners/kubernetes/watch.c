@@ -250,7 +250,7 @@ static void take(struct kube *k, struct watch_event *n)
 		end_sync(k, v);
 	} else if (n->kind == WATCHED_JOB) {
 		take_job(k, n);
-	} else if (of_interest(k, n->pod.attempt_id) && (*n->pod.job_uid || n->pod.owner)) {
+	} else if (of_interest(k, n->pod.attempt_id) && (n->pod.job_uid || n->pod.owner)) {
 		take_pod(k, n);
 	}
 }

@@ -45,6 +45,7 @@ static void gang_of(struct logs *l, const uint64_t sizes[NODES])
 	struct bundle b = { .k = &k, .nodes = NODES };
 	struct pod pods[NODES] = { 0 };
 	struct str messages[NODES] = { 0 };
+	char names[NODES][16];
 	const struct content_id none = { 0 };
 	struct content_id log;
 	struct gang_part *parts;
@@ -57,7 +58,8 @@ static void gang_of(struct logs *l, const uint64_t sizes[NODES])
 					       .size_bytes = sizes[i],
 					       .digest = { .b = { (uint8_t)i } } };
 		assert_int_equal(pod_result_write(&r, 1, NULL, NULL, &messages[i], NULL), 0);
-		snprintf(pods[i].f.name, sizeof(pods[i].f.name), "pod-%u", i);
+		snprintf(names[i], sizeof(names[i]), "pod-%u", i);
+		pods[i].f.name = names[i];
 		pods[i].f.index = i;
 		pods[i].f.sidecar.message = messages[i].s;
 		VEC_PUSH(&b.pods, &pods[i]);
@@ -108,6 +110,7 @@ static void a_replaced_pod_has_its_log(void **state)
 	struct str messages[ARRAY_LEN(made)] = { 0 };
 	const struct content_id none = { 0 };
 	struct content_id log;
+	char names[ARRAY_LEN(made)][16];
 	struct gang_part *parts;
 	size_t n;
 
@@ -118,7 +121,8 @@ static void a_replaced_pod_has_its_log(void **state)
 					       .size_bytes = 6,
 					       .digest = { .b = { (uint8_t)made[i].log } } };
 		assert_int_equal(pod_result_write(&r, 1, NULL, NULL, &messages[i], NULL), 0);
-		snprintf(pods[i].f.name, sizeof(pods[i].f.name), "pod-%u", i);
+		snprintf(names[i], sizeof(names[i]), "pod-%u", i);
+		pods[i].f.name = names[i];
 		pods[i].f.index = made[i].index;
 		pods[i].f.created_ns = i;
 		pods[i].f.gone = i == 0;

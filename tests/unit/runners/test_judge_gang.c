@@ -35,7 +35,7 @@ static void pod_of(const struct node *n, unsigned index, struct pod_facts *p)
 	p->main.exit_code = n->code;
 	p->main.ended_ns = AT(n->at);
 	if (n->how == OOM)
-		snprintf(p->main.reason, sizeof(p->main.reason), "OOMKilled");
+		p->main.reason = "OOMKilled";
 	if (n->how == SAVES)
 		return;
 	p->phase = n->code ? POD_FAILED : POD_SUCCEEDED;
@@ -432,9 +432,7 @@ static void test_elastic(void **state)
 
 			pod_of(&l->node, l->index, &pods[k]);
 			pods[k].created_ns = AT(k > 2);
-			if (l->disruption)
-				snprintf(pods[k].disruption, sizeof(pods[k].disruption), "%s",
-					 l->disruption);
+			pods[k].disruption = l->disruption;
 			in[n - 1 - k] = &pods[k]; /* in any order */
 		}
 		kube_judge(&(struct kube_observed){ .job = &job,

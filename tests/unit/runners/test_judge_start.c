@@ -17,8 +17,8 @@ static struct pod_facts pod(const char *sidecar, const char *main)
 
 	p.sidecar.state = *sidecar ? CONTAINER_WAITING : CONTAINER_RUNNING;
 	p.main.state = CONTAINER_WAITING;
-	snprintf(p.sidecar.reason, sizeof(p.sidecar.reason), "%s", sidecar);
-	snprintf(p.main.reason, sizeof(p.main.reason), "%s", main);
+	p.sidecar.reason = sidecar;
+	p.main.reason = main;
 	return p;
 }
 
