@@ -38,7 +38,7 @@ struct kube_watch_options {
 	void *arg;
 	int64_t quiet_ns;  /* 0: half a minute; for tests */
 	int64_t resync_ns; /* 0: five minutes; for tests */
-	unsigned page;     /* 0: 500 */
+	unsigned page;     /* 0: 100 */
 };
 struct kube_watch;
 /* Copies the options; `a` outlives it. */

@@ -308,6 +308,15 @@ test_expect 'by pages, where the server has no such streams; labels select' '
 	test_no_grep p4 w.out
 '
 
+test_expect 'a page has a hundred objects: more take too much memory as a tree' '
+	for i in $(seq 101); do kube call POST "$pods" "$(pod "r$i" r)" >/dev/null; done
+	watching w --no-stream watch "" v1 pods app=r
+	sees w end
+	test_is "$(grep -c added w.out)" 101
+	unwatch w
+	test_is "$(grep "\"app=r\"" one/log | grep -c "\"limit\": \"100\"")" 2
+'
+
 test_expect 'a list that goes on at the same place for ever is trouble, and asked for again' '
 	faults one <<-E
 		{"match": "GET *", "do": "no-watchlist", "times": 1}
