@@ -46,6 +46,7 @@ go() {
 }
 ended() { wait_until 130 test -s go.rc; }
 pod() { kubectl get pods -o name --sort-by=.metadata.creationTimestamp | tail -n 1; }
+all_gone() { test -z "$(kubectl get jobs,pods -o name)"; }
 
 test_expect 'a program that fails: failed, with its exit status and its last words' '
 	step "echo that was wrong >&2; exit 3"
@@ -188,6 +189,17 @@ test_expect 'a time limit' '
 	test_is "$(attempts)" timeout
 '
 
+test_expect 'a deadline of its Job: timeout, told as what it is, and no loss to be tried again' '
+	step "sleep 987" "retry: {max: 0, lost: 2, preempted: 2, backoff: 1s..1s}"
+	go
+	kubectl patch "$(kubectl get jobs -o name)" --type=merge -p "{\"spec\":{\"activeDeadlineSeconds\":1}}" >/dev/null
+	ended
+	test_is "$(cat go.rc)" 1
+	test_is "$(attempts)" timeout
+	said >words
+	test_grep "its Job ran longer than it may" words
+'
+
 test_expect 'cancelled: its pod goes' '
 	step "sleep 987"
 	rm -f go.*
@@ -196,6 +208,28 @@ test_expect 'cancelled: its pod goes' '
 	stop go INT >rc
 	test_is "$(cat rc)" 130
 	wait_until 60 sh -c "test -z \"\$(kubectl get jobs -o name)\""
+'
+
+test_expect 'labels and annotations of cairn.yaml: its Job and its pods have them' '
+	cp cairn.yaml cairn.was
+	test_when_finished "mv cairn.was cairn.yaml"
+	cat >>cairn.yaml <<-E
+		  labels: {team: ml, cost.example/center: "7"}
+		  annotations: {example.org/why: a test of both}
+	E
+	step "sleep 987"
+	go
+	kubectl get jobs,pods -o json >objects
+	stop go INT >rc
+	python3 - objects <<-"E"
+	import json, sys
+	items = json.load(open(sys.argv[1]))["items"]
+	assert sorted(i["kind"] for i in items) == ["Job", "Pod"], items
+	for m in (i["metadata"] for i in items):
+	    assert (m["labels"].get("team"), m["labels"].get("cost.example/center")) == ("ml", "7"), m
+	    assert m.get("annotations", {}).get("example.org/why") == "a test of both", m
+	E
+	wait_until 60 all_gone
 '
 
 test_expect 'the log is whole, though the kubelet has cut its own into pieces' '
