@@ -273,6 +273,23 @@ test_expect 'the object store is away when a pod starts: in words, and tried aga
 	test_is "$(cat go.rc)" 0
 '
 
+test_expect 'the object store is away when a step has ended: in words, and the same attempt keeps its outputs when the store is back' '
+	step "sleep 986 || true; echo kept >o"
+	go
+	wait_until 20 cluster_inside pgrep -f "^sleep 986"
+	cluster_stop s3
+	test_when_finished "cluster_serve s3"
+	cluster_inside sh -c "kill \$(pgrep -f \"^sleep 986\")"
+	wait_until 150 sh -c "cairn status >now; grep -q \"the store does not accept the outputs of the program; retried for\" now"
+	test_missing go.rc
+	cluster_serve s3
+	ended
+	test_is "$(cat go.rc)" 0
+	test_is "$(attempts)" ok
+	cairn get s/o -o o
+	test_is "$(cat o)" kept
+'
+
 # api_kill: as when its machine dies; api_again: with the same command line, on the node.
 api_kill() {
 	tr '\0' '\n' <"/proc/$(api_pid)/cmdline" >api.args
