@@ -200,6 +200,26 @@ test_expect 'a deadline of its Job: timeout, told as what it is, and no loss to 
 	test_grep "its Job ran longer than it may" words
 '
 
+test_expect 'a container beside main that never ends: the step ends with main, its outputs are kept, the rest of the pod is stopped; time limits hold' '
+	beside="kubernetes: {pod_template: {spec: {containers: [{name: proxy, image: \"$BUSYBOX\", command: [sh, -c, \"trap exit TERM; while :; do sleep 1; done\"], securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}}"
+	step "sleep 2; echo kept >o" "$beside"
+	go
+	kubectl get pods -o jsonpath="{range .items[*].spec.containers[*]}{.name} {end}" >names
+	test_grep "proxy" names
+	ended
+	test_is "$(cat go.rc)" 0
+	test_is "$(attempts)" ok
+	cairn get s/o -o o
+	test_is "$(cat o)" kept
+	wait_until 60 all_gone
+	step "sleep 987" "timeout: 3s" "$beside"
+	go
+	ended
+	test_is "$(cat go.rc)" 1
+	test_is "$(attempts)" timeout
+	wait_until 60 all_gone
+'
+
 test_expect 'cancelled: its pod goes' '
 	step "sleep 987"
 	rm -f go.*
