@@ -420,11 +420,20 @@ static void what_is_no_object_is_passed_over(void **state)
 	static const char unknown[] =
 		"{\"metadata\":{\"name\":\"p\",\"uid\":\"u\",\"annotations\":{"
 		"\"cairn.internal/as\":\"newerjob\"}}}";
+	/* No operator's pod is of an array. */
+	static const char both[] =
+		"{\"metadata\":{\"name\":\"p\",\"uid\":\"u\",\"annotations\":{"
+		"\"cairn.internal/as\":\"pytorchjob\",\"cairn.internal/owner\":\"o\","
+		"\"cairn.internal/attempts\":\"1,2\"}}}";
 	struct pod_facts newer;
 	json_t *o;
 
 	assert_int_equal(json_parse("row", unknown, strlen(unknown), &o, NULL), 0);
 	assert_int_equal(pod_facts_of(o, &newer), -1);
+	json_decref(o);
+	assert_int_equal(json_parse("row", both, strlen(both), &o, NULL), 0);
+	assert_int_equal(pod_facts_of(o, &newer), -1);
+	pod_facts_deinit(&newer);
 	json_decref(o);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
