@@ -13,4 +13,9 @@ test_expect 'Cairn and bare Jobs: their rows; Cairn asks less than once a task, 
 	test_grep " 20 create jobs" err # the bare ones
 	test_grep "^#  +1 create jobs" err
 '
+test_expect 'in_flight.py: a row for each number of tasks, which share Jobs' '
+	"$SRC/tests/bench/in_flight.py" --cairn "$CAIRN" 20 70 >out
+	test_grep "^. 20 . 1 . [0-9.]+ MB .$" out
+	test_grep "^. 70 . 2 . [0-9.]+ MB .$" out
+'
 test_done

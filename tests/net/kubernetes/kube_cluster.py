@@ -5,6 +5,7 @@ message. What happens else to a pod stands in DIR/plays, JSON objects a line, re
 
     {"task": "GLOB", "times": 1, "play": "oom"}
 
+DIR/idle, when it is there: pods of Jobs run at once, and for ever, without a program.
 DIR/executed has a line for each program that was started: attempt id and task. DIR/made has one for each Job that was created: its name; DIR/pods
 likewise for pods. DIR/go, when it is there,
 holds back the ends of programs until DIR/go/TASK exists.
@@ -264,7 +265,7 @@ class Cluster:
             self.api.objects[(where, name)] = e
             self.api.change("ADDED", where, e)
 
-    def make_pod(self, ns, job, status, tick=TICK):
+    def make_pod(self, ns, job, status, spec=None, tick=TICK):
         pods, meta = f"/api/v1/namespaces/{ns}/pods", job["spec"]["template"]["metadata"]
         index = {"batch.kubernetes.io/job-completion-index": str(job["index"])} if "index" in job else {}
         name = f'{job["metadata"]["name"]}-{uuid.uuid4().hex[:5]}'
@@ -272,7 +273,8 @@ class Cluster:
                             "annotations": {**meta.get("annotations", {}), **index}, "creationTimestamp": stamp(),
                             "ownerReferences": [{"kind": "Job", "controller": True, "name": job["metadata"]["name"],
                                                            "uid": job["metadata"]["uid"]}]},
-               "spec": {"nodeName": "", "containers": job["spec"]["template"]["spec"]["containers"]}, "status": {"phase": "Pending", **status}}
+               "spec": spec or {"nodeName": "", "containers": job["spec"]["template"]["spec"]["containers"]},
+               "status": {"phase": "Pending", **status}}
         with self.api.lock:
             if (f"/apis/batch/v1/namespaces/{ns}/jobs", job["metadata"]["name"]) not in self.api.objects:
                 return pods, name
@@ -293,6 +295,8 @@ class Cluster:
     def live(self, ns, job):
         spec = decoded(json.loads(self.store.get(job["metadata"]["annotations"]["cairn.internal/spec"])))
         attempts, per_pod = spec["attempts"], spec.get("per_pod", 0)
+        if os.path.exists(os.path.join(self.dir, "idle")):
+            return self.idle(ns, job, range(-(-len(attempts) // per_pod)) if per_pod else [None])
         if not per_pod:
             return self.live_one(ns, job, attempts)
         n = -(-len(attempts) // per_pod)
@@ -301,6 +305,15 @@ class Cluster:
         for i in range(n):
             one = {**job, "index": i, "ended": ended, "n": n}
             threading.Thread(target=self.live_one, args=(ns, one, attempts[i * per_pod:(i + 1) * per_pod]), daemon=True).start()
+
+    def idle(self, ns, job, indexes):
+        """All its pods run and say nothing more: thousands, each as long as a real one."""
+        running = {"running": {"startedAt": stamp()}}
+        conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp()}]
+        for i in indexes:
+            self.make_pod(ns, job if i is None else {**job, "index": i},
+                          {"phase": "Running", "conditions": conditions, **containers(running, running)},
+                          {**job["spec"]["template"]["spec"], "nodeName": "node-1"}, tick=0)
 
     def live_one(self, ns, job, attempts):
         """A Job with one pod, or one index of an array."""
