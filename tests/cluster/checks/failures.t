@@ -252,6 +252,28 @@ test_expect 'labels and annotations of cairn.yaml: its Job and its pods have the
 	wait_until 60 all_gone
 '
 
+# as_account VERBS: a kubeconfig of the account of the manifests, whose Role lets it do VERBS with pods.
+as_account() {
+	sed "s/resources: \[pods\], verbs: \[list, watch, delete\]/resources: [pods], verbs: [$1]/" "$SRC/runners/kubernetes/deploy/role.yaml" >role.yaml
+	test_grep "\[pods\], verbs: \[$1\]" role.yaml
+	kubectl apply -f role.yaml >/dev/null
+	cp "$KUBECONFIG" account.yaml
+	kubectl --kubeconfig account.yaml config set-credentials account --token="$(kubectl create token cairn)" >/dev/null
+	kubectl --kubeconfig account.yaml config set-context --current --user=account >/dev/null
+}
+test_expect 'an account that may not list pods, or not watch them: failed, and the right is named' '
+	kubectl create serviceaccount cairn >/dev/null
+	for verbs in delete "list, delete"; do
+		as_account "$verbs"
+		step "echo x >o"
+		KUBECONFIG=$PWD/account.yaml test_code 1 timeout 120 cairn run >out 2>&1
+		test_is "$(attempts)" failed
+		said >words
+		test_grep "does not let this account watch pods in the namespace bad.*doctor.*cannot (list|watch) resource .?\"pods" words
+		wait_until 60 all_gone
+	done
+'
+
 test_expect 'the log is whole, though the kubelet has cut its own into pieces' '
 	step "i=0; while [ \$i -lt 30000 ]; do i=\$((i + 1)); echo line \$i of what it has to say at some length; done; echo x >o"
 	cairn run >out 2>&1
