@@ -282,6 +282,29 @@ test_expect 'the log is whole, though the kubelet has cut its own into pieces' '
 	test_is "$(grep "^line" log | awk "\$2 != NR" | wc -l)" 0
 '
 
+test_expect 'an output of 1 GiB and one of 20,000 files are kept within the memory of the sidecar' '
+	step "head -c 1073741824 /dev/zero >o; i=0; while [ \$i -lt 20000 ]; do i=\$((i + 1)); echo \$i >d/\$i; done" "resources: {cpu: 100m, memory: 128Mi}"
+	sed -i "s|outputs: .*|outputs: {o: o, d: d/}|" pipeline.yaml
+	rm -f watch.*
+	start watch kubectl get pods --watch -o json
+	timeout 300 cairn run
+	test_is "$(attempts)" ok
+	stop watch TERM >rc
+	python3 - watch.out <<-"E"
+	import json, sys
+	text, at, seen = open(sys.argv[1]).read(), 0, {}
+	while text[at:].strip():
+	    pod, n = json.JSONDecoder().raw_decode(text[at:].lstrip())
+	    at = len(text) - len(text[at:].lstrip()) + n
+	    for kind in "initContainerStatuses", "containerStatuses":
+	        for c in pod["status"].get(kind, []):
+	            seen[c["name"]] = c
+	            assert c["restartCount"] == 0, c
+	            assert "OOMKilled" not in json.dumps(c), c
+	assert seen["cairn"]["state"]["terminated"]["exitCode"] == 0, seen
+	E
+'
+
 api_pid() { pgrep -f "kube-apiserver --etcd-servers.*$CLUSTER/" | sed -n 1p; }
 test_expect 'an API server that is away for a while' '
 	step "sleep 6; echo x >o"
