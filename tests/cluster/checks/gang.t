@@ -110,6 +110,28 @@ test_expect 'a rank is killed: all of them begin again from the checkpoint and e
 	test_grep "rank 1 (was killed by SIGKILL|ended with exit status 137)" cut.out # who is to blame, not who missed him
 '
 
+test_expect 'a rank is killed and the step has no `retry`: the run fails, and the rank is named' '
+	cat >plain.yaml <<-Y
+		pipeline: plain
+		steps:
+		  train:
+		    run: exec sleep 98\$RANK
+		    image: $BUSYBOX
+		    distributed: {framework: torch, nodes: 2}
+		    resources: {cpu: 50m, memory: 64Mi}
+	Y
+	before=$(cluster_count jobs gang)
+	start plain cairn run plain.yaml
+	wait_until 90 cluster_inside sh -c "pgrep -f \"^sleep 980\" && pgrep -f \"^sleep 981\""
+	cluster_inside sh -c "kill -KILL \$(pgrep -f \"^sleep 981\")"
+	wait_until 120 test -s plain.rc
+	test_is "$(cat plain.rc)" 1
+	test_grep "rank 1 (was killed by SIGKILL|ended with exit status 137)" plain.out
+	cairn status --json >status
+	test_is "$(json status "[(t[\"failure\"], t[\"attempt\"]) for t in d[\"tasks\"]]")" "[[\"failed\", 1]]"
+	test_is "$(cluster_count jobs gang)" $((before + 1))
+'
+
 test_expect 'only the pods of the gang reach its pods; the policy and the service go with the Job' '
 	python3 - objects <<-"E"
 	import json, sys
