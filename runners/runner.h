@@ -88,7 +88,7 @@ struct runner_cluster {
 	/* An earlier attempt ended as FAILURE_STORE, perhaps for what a node keeps: its inputs are
 	 * copies. */
 	bool copies;
-	uint32_t disrupted; /* so many earlier attempts ended as preempted or lost */
+	uint32_t disrupted;             /* so many earlier attempts ended as preempted or lost */
 	const struct runner_near *near; /* the heaviest first, RUNNER_NEAR_MAX at most */
 	size_t n_near;
 };

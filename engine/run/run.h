@@ -148,7 +148,7 @@ struct run_context {
 	struct loop *loop;
 	struct db *db;
 	struct store *store;
-	struct statcache *cache; /* or NULL */
+	struct statcache *cache;  /* or NULL */
 	struct plan_ahead *ahead; /* or NULL */
 	struct runner *runner;
 	/* For a runner on a cluster; else NULL. */

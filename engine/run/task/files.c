@@ -1,5 +1,10 @@
-/* Stores the pipeline's own files (the YAML and its step files). resume and reproduce read these
- * instead of the project. */
+/* engine/run/task/files.c — the pipeline's own files (the YAML and its step files) in the store.
+ * resume and reproduce read these instead of the project.
+ *
+ * They are one tree, which names each file by its number and their paths in a list. Files are read
+ * again for it, and must be those that were parsed: their digest is the model's (model/load.c).
+ * What the last run kept is only looked for: its row names it, so it is durable.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
