@@ -416,6 +416,32 @@ test_expect --needs ROOT 'a second mount of the store: no links, for it would be
 	test_grep "can also be reached by the mount .*alias" err
 '
 
+test_expect --needs LOCAL_STORE 'outputs are moved into the store, not copied, however the inputs came' '
+	blob() { sha256sum | cut -c 1-64 | sed "s|^..|&/&|; s|^|.cairn/store/blobs/|"; }
+	for way in copy link mount; do
+		printf "workspace: %s\n" $way >cairn.yaml
+		cairn doctor >doctor || continue
+		write moved.yaml <<-YAML
+			pipeline: moved
+			params: {way: $way}
+			inputs: {big: big.bin}
+			steps:
+			  m:
+			    run: "{ cat inputs/big.bin; echo file \${{ params.way }}; } >o; { cat o; echo in a directory; } >d/x; stat -c %i o d/x >n"
+			    inputs: {big: "\${{ inputs.big }}"}
+			    outputs: {o: o, d: d/, n: n}
+		YAML
+		cairn run moved.yaml -q
+		rm -rf inodes
+		cairn get m/n -o inodes -q
+		{ cat big.bin; echo file $way; } >o
+		{ cat o; echo in a directory; } >x
+		test_is "$(stat -c %i "$(blob <o)" "$(blob <x)")" "$(cat inodes)"
+		echo $way >>ways
+	done
+	grep -qx copy ways
+'
+
 # The process that removes them holds no pipe of the command, or `cat` would wait for it.
 test_expect 'many used workspaces are removed after the command has ended' '
 	mkdir -p many/.cairn/work/trash-$$-1/of-a-dead-one "many/.cairn/work/trash-$$-$(cut -d" " -f22 /proc/$$/stat)"
