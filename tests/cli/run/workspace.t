@@ -397,7 +397,7 @@ test_expect 'without Landlock and mounts: auto copies, link is an error that say
 	test_grep "problem +copies +inputs can.t be links: the kernel has no Landlock" doctor
 '
 
-test_expect 'a store on another file system: link says so' '
+test_expect 'a store on another file system: link says so, and without a word it works' '
 	other=$(mktemp -d /dev/shm/cairn-test.XXXXXX) || test_cannot "/dev/shm can not be written to"
 	test_when_finished "rm -rf \"$other\""
 	if [ "$(stat -c %d "$other")" = "$(stat -c %d .)" ]; then test_cannot "/dev/shm is the same file system"; fi
@@ -406,6 +406,22 @@ test_expect 'a store on another file system: link says so' '
 	printf "store: %s\nworkspace: link\n" "$other/store" >cairn.yaml
 	test_code 3 cairn run none.yaml 2>err
 	test_grep "the store and the workspaces are on different file systems" err
+	head -c $((65 << 20)) /dev/urandom >large.bin
+	write across.yaml <<-"YAML"
+	pipeline: across
+	inputs: {large: large.bin}
+	steps:
+	  a: {run: "cat inputs/large.bin >o; echo a >>o", inputs: {large: "${{ inputs.large }}"}, outputs: {o: o}}
+	  b: {run: "cat inputs/o >o; echo b >>o", inputs: {o: "${{ steps.a.outputs.o }}"}, outputs: {o: o}}
+	YAML
+	printf "store: %s\n" "$other/store" >cairn.yaml
+	cairn doctor >doctor
+	test_grep "copies +" doctor
+	cairn run across.yaml -q
+	cairn get b/o -o across -q
+	{ cat large.bin; echo a; echo b; } | cmp - across
+	cairn store verify >verified
+	test_grep " 0 problems" verified
 '
 
 test_expect --needs ROOT 'a second mount of the store: no links, for it would be a way around the rule' '
