@@ -9,7 +9,7 @@
  * of memory) takes others with it only once.
  *
  * A task that has a pod of its own needs no sidecar there if the step's last attempts left little.
- * That, too, is on record. Nothing waits for it.
+ * That, too, is on record, or the first tasks of a wide step show it.
  *
  * Sizes are powers of two: attempts that are submitted together have the same one and share a Job,
  * although fewer tasks are left for each.
@@ -140,10 +140,10 @@ bool pack_must_wait(struct run *r, const struct task *t)
 	const size_t step = t->plan->step;
 	const struct step_pace *p = pace_of(r, step);
 
-	if (!r->ctx->runner->ops->durable || s->machine->place.pack != PACK_AUTO ||
-	    s->machine->distributed.nodes > 1 || t->history || p->n_begun < FIRST_MAX ||
-	    plan_step_left(r->plan, step) < WIDE || median_ns(r, step) ||
-	    run_mono_ns(r) - p->first_ns >= WAIT_NS)
+	if (!r->ctx->runner->ops->durable || s->machine->place.pack > 1 ||
+	    (s->machine->place.pack == 1 && s->checkpoint) || s->machine->distributed.nodes > 1 ||
+	    t->history || p->n_begun < FIRST_MAX || plan_step_left(r->plan, step) < WIDE ||
+	    median_ns(r, step) || run_mono_ns(r) - p->first_ns >= WAIT_NS)
 		return false;
 	start_recheck(r);
 	return true;
