@@ -82,13 +82,11 @@ struct runner_cluster {
 	/* Volumes, spot, resources by name, Kubernetes (model/step/placement.h); or NULL. */
 	const char *placement_json;
 	struct runner_gang gang;
-	uint32_t pack; /* how many of the step's attempts may share a pod; 0, 1: none */
-	/* What the step's last attempts left is small, so this one's may be, too. */
-	bool small;
+	uint32_t pack;      /* how many of the step's attempts may share a pod; 0, 1: none */
+	uint32_t disrupted; /* so many earlier attempts ended as preempted or lost */
 	/* An earlier attempt ended as FAILURE_STORE, perhaps for what a node keeps: its inputs are
 	 * copies. */
 	bool copies;
-	uint32_t disrupted;             /* so many earlier attempts ended as preempted or lost */
 	const struct runner_near *near; /* the heaviest first, RUNNER_NEAR_MAX at most */
 	size_t n_near;
 };

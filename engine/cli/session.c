@@ -100,7 +100,6 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	o.gang_within_ns = c->kubernetes.within.gang_ns;
 	o.lost_within_ns = c->kubernetes.within.lost_ns;
 	o.series_every_ns = cli_test_duration("CAIRN_TEST_KUBE_SERIES", 0);
-	cli_light_program(cli, &o.light);
 	return runner_kubernetes_new(s->loop, &o, &s->runner, err);
 }
 

@@ -218,8 +218,6 @@ void start_give_back(struct task *t, bool has_result);
 /* Does the same for a task that has ended in the plan. */
 void start_task_over(struct task *t, bool has_result);
 
-/* task/pack.c: whether the last attempts of the step left little */
-bool pack_leaves_little(struct run *r, const struct attempt *a);
 /* task/pack.c: how many attempts of the step may share this one's pod */
 uint32_t pack_size(struct run *r, const struct attempt *a);
 /* Whether the task waits for the end of others of its step, which will tell how long it takes. The

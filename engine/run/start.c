@@ -260,10 +260,8 @@ static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 	}
 	if (a->step->approve)
 		return 0;
-	if (durable) {
+	if (durable)
 		a->given.on.pack = pack_size(r, a);
-		a->given.on.small = pack_leaves_little(r, a);
-	}
 	if (durable && h) {
 		a->given.on.disrupted = h->failures[FAILURE_PREEMPTED] + h->failures[FAILURE_LOST];
 		a->given.on.copies = h->failures[FAILURE_STORE] > 0;

@@ -333,12 +333,6 @@ static bool may_retry(struct run *r, struct attempt *a, int64_t *ret_delay_ns)
 		return false; /* this machine won't get larger */
 	if (f == FAILURE_STORE && a->result->err.code == ERR_CHANGED)
 		return false; /* an origin no longer has the pinned content */
-	/* It left more than a pod without a sidecar can tell: that is no failure of the task. The
-	 * next attempt's pod has a sidecar. */
-	if (f == FAILURE_LOST && a->result->err.code == ERR_TOO_LARGE && a->given.number == 1) {
-		*ret_delay_ns = 0;
-		return true;
-	}
 	if (h->failures[f]++ >= p->budget[f])
 		return false;
 	if (f == FAILURE_OOM && p->oom_memory_factor > 1)

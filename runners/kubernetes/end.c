@@ -37,9 +37,7 @@ struct ending {
 	struct kube *k;
 	struct arena *arena;
 	struct kube_verdict v;
-	char *message; /* the sidecar's, or NULL; of a light pod, its container's */
-	/* Of a light pod: the one that the message is about, which waits for this end. */
-	const struct runner_attempt *light;
+	char *message; /* the sidecar's, or NULL */
 	char pod[254], node[254];
 	const char *container; /* of the program, in the pod */
 	bool wants_log;
@@ -93,9 +91,10 @@ static int log_sink(void *arg, const void *bytes, size_t n, struct err *err)
 	return n ? fs_write_all(f->fd, bytes, n, err) : 0;
 }
 
-/* What the API has of the log; -1: nothing. The pod may be gone. */
-static int read_log(struct ending *e, int fd)
+/* Best effort: the pod may be gone, and a missing log is not the failure to report. */
+static void take_log(struct ending *e)
 {
+	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct log_file f = { .fd = fd };
 	struct kube_call call = { .method = "GET",
@@ -103,52 +102,20 @@ static int read_log(struct ending *e, int fd)
 				  .arg = &f,
 				  .accept = "*/*",
 				  .timeout_ns = 60 * NS_PER_S };
-	int r;
 
 	kube_add_path(&path, "", "v1", e->k->o.profile->namespace_, "pods", e->pod);
 	str_addf(&path, "/log?container=%s&limitBytes=%llu", e->container,
 		 (unsigned long long)LOG_MAX_BYTES);
 	call.path = path.s;
-	r = kube_do(e->k->client, &call, NULL);
-	kube_call_deinit(&call);
-	return r < 0 || f.bytes == 0 || lseek(fd, 0, SEEK_SET) < 0 ? -1 : 0;
-}
-
-/* Best effort: a missing log is not the failure to report. */
-static void take_log(struct ending *e)
-{
-	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
-
-	if (fd < 0 || read_log(e, fd) < 0)
+	if (fd < 0 || kube_do(e->k->client, &call, NULL) < 0 || f.bytes == 0 ||
+	    lseek(fd, 0, SEEK_SET) < 0) {
+		kube_call_deinit(&call);
 		return;
+	}
+	kube_call_deinit(&call);
 	e->log_tail = workspace_log_tail(fd);
 	if (e->k->o.staging.put_log(e->k->o.staging.arg, fd, &e->log, NULL) < 0)
 		e->log = (struct content_id){ 0 };
-}
-
-static int fetch_log(void *arg, int fd)
-{
-	return read_log(arg, fd);
-}
-
-/* The engine does for a light pod what its sidecar would have done. */
-static void take_light(struct ending *e)
-{
-	struct kube_light_result *l = arena_alloc(e->arena, sizeof(*l));
-	struct pod_result *p = &l->result;
-	struct err err = { 0 };
-
-	if (kube_light_take(e->message, e->light, &e->k->o.staging, e->arena, l, &e->err) < 0)
-		return;
-	e->results = p;
-	e->n_results = 1;
-	if (light_put_log(e->k, l, fetch_log, e, &p->r.log, &e->log_tail, &err) < 0 &&
-	    p->r.failure == FAILURE_NONE) {
-		p->r.failure = FAILURE_STORE;
-		p->r.err = err;
-		err_wrap(&p->r.err, "keeping the log");
-		p->n_outputs = 0;
-	}
 }
 
 /* No sidecar has stored a log of a program that ran, and one of them failed. */
@@ -172,15 +139,13 @@ static void end(void *arg)
 
 	if (atomic_load(&e->k->closing))
 		return;
-	if (e->message && e->light)
-		take_light(e);
-	else if (e->message && runner_read_result(e->k, e->message, e->arena, &e->results,
-						  &e->n_results, &e->err) < 0)
+	if (e->message &&
+	    runner_read_result(e->k, e->message, e->arena, &e->results, &e->n_results, &e->err) < 0)
 		e->n_results = 0;
 	e->away = e->n_results == 0 && e->err.code == ERR_IO && kube_mono(e->k) < e->until_ns;
 	if (e->away)
 		return;
-	if (e->wants_log && !(e->light && e->n_results) && lacks_log(e))
+	if (e->wants_log && lacks_log(e))
 		take_log(e);
 	if (e->parts)
 		gang_log(e->k,
@@ -341,8 +306,7 @@ static const struct pod_facts *spokesman(const struct bundle *b, const struct ku
 		const struct pod_facts *f = &b->pods.v[i]->f;
 
 		if (v->result &&
-		    (f->sidecar.message == v->result || f->sidecar.last_message == v->result ||
-		     f->main.message == v->result))
+		    (f->sidecar.message == v->result || f->sidecar.last_message == v->result))
 			return f;
 		if (!last || f->index < last->index || f->created_ns > last->created_ns)
 			last = f;
@@ -366,8 +330,6 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 		snprintf(e->pod, sizeof(e->pod), "%s", f->name);
 		snprintf(e->node, sizeof(e->node), "%s", f->node ? f->node : "");
 		e->container = f->kind->main;
-		if (f->light && b->members.n)
-			e->light = b->members.v[0]->a;
 		e->started_ns = f->main.started_ns;
 		e->ended_ns = f->main.ended_ns;
 		e->wants_log = v->program_ran && !f->gone && v->class != FAILURE_CANCELLED;

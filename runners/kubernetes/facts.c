@@ -16,7 +16,6 @@
 #include <string.h>
 #include "base/text/text.h"
 #include "base/time/clock.h"
-#include "runners/kubernetes/init/light.h"
 #include "runners/kubernetes/job/job.h"
 
 /* A termination message has at most 4 KiB; messages for people are cut to this, too. */
@@ -175,18 +174,6 @@ static void take_containers(const json_t *list, struct pod_facts *f, bool init)
 
 /* Pods. */
 
-static bool is_light(const json_t *containers, const char *name)
-{
-	for (size_t i = 0; i < json_array_size(containers); i++) {
-		const json_t *c = json_array_get(containers, i);
-
-		if (str_eq(text_at(c, "name"), name))
-			return str_eq(json_string_value(json_array_get(at(c, "command"), 0)),
-				      LIGHT_INIT);
-	}
-	return false;
-}
-
 static enum pod_phase phase_of(const char *text)
 {
 	static const char *const names[] = { "Pending", "Running", "Succeeded", "Failed" };
@@ -296,7 +283,6 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 	ret->deleted_ns = time_at(meta, "deletionTimestamp");
 	ret->node = word_at(at(object, "spec"), "nodeName");
 	ret->scheduled = ret->node;
-	ret->light = is_light(at(at(object, "spec"), "containers"), ret->kind->main);
 	ret->phase = phase_of(text_at(status, "phase"));
 	ret->reason = word_at(status, "reason");
 	ret->message = take_message(status, "message");
@@ -432,7 +418,6 @@ int job_facts_of(const struct kube_kind *kind, const json_t *object, struct job_
 	ret->attempt_id = attempt_of(meta);
 	ret->owner = take_message(notes, KUBE_NOTE_OWNER);
 	ret->spec = take_message(notes, KUBE_NOTE_SPEC);
-	ret->plans = take_message(notes, KUBE_NOTE_PLANS);
 	take_attempts(notes, ret);
 	ret->created_ns = time_at(meta, "creationTimestamp");
 	ret->deleted = text_at(meta, "deletionTimestamp") != NULL;
@@ -453,7 +438,6 @@ void job_facts_deinit(struct job_facts *f)
 {
 	free(f->owner);
 	free(f->spec);
-	free(f->plans);
 	free(f->attempts);
 	free(f->over);
 	free(f->message);

@@ -56,7 +56,6 @@ struct pod_facts {
 	int64_t created_ns, scheduled_ns;
 	int64_t deleted_ns; /* deletionTimestamp: when it should be gone, its grace time included */
 	bool gone;          /* DELETED was seen */
-	bool light;         /* it has no sidecar, and `main` tells the result (job/light.h) */
 	struct container_facts main, sidecar;
 	const char *other_name; /* another container (a template's) that failed or can't start */
 	struct container_facts other;
@@ -73,7 +72,6 @@ struct job_facts {
 	uint64_t attempt_id;
 	char *owner;        /* KUBE_NOTE_OWNER */
 	char *spec;         /* KUBE_NOTE_SPEC */
-	char *plans;        /* KUBE_NOTE_PLANS */
 	uint64_t *attempts; /* KUBE_NOTE_ATTEMPTS: its attempts, when there are several */
 	/* per_pod: attempts of each pod, except that the last may have fewer; 0: there is one pod,
 	 * or a gang. */

@@ -111,7 +111,7 @@ struct job {
 	bool deleting, deleted;
 	int64_t released_ns; /* wall clock of the cluster: when its deletion was asked for; 0 */
 	/* For a gang of a dead engine: its Service and policy may be missing; they are being
-	 * created. For light pods: their plans may not belong to the Job yet. */
+	 * created. */
 	bool incomplete, repairing;
 };
 
@@ -170,12 +170,6 @@ struct kube_questions {
 	int64_t asked_ns;    /* last request; 0: never */
 };
 
-/* Whether the ConfigMap with the helper is there, or can't be had. */
-struct kube_light_state {
-	pthread_mutex_t lock;
-	bool there, refused;
-};
-
 struct kube {
 	struct runner base;
 	struct loop *loop;
@@ -194,7 +188,6 @@ struct kube {
 	int64_t held_ns, joined_ns; /* when the first and the last of them were submitted */
 	size_t n_waiting;           /* members in Jobs that haven't started */
 	struct kube_questions questions;
-	struct kube_light_state light;
 	int64_t skew_ns; /* added to our wall clock gives the cluster's, as its time stamps show */
 	char node[256];
 };
@@ -259,8 +252,7 @@ void runner_reconcile_all(struct kube *k);
 
 /* kubernetes/requests.c: blocking work */
 void job_make(struct job *j); /* a paused job with at least one member */
-/* For a gang whose earlier engine died: creates the objects that are missing. For light pods: gives
- * their plans to the Job. */
+/* For a gang whose earlier engine died: creates the objects that are missing. */
 void job_repair(struct job *j);
 void job_delete(struct job *j);                          /* Background, precondition: its uid */
 void bundle_delete_pods(struct bundle *b, bool at_once); /* living ones */
@@ -281,18 +273,6 @@ struct kube_log_part {
 char *kube_sidecar_log(struct kube *k, const char *pod, const struct kube_log_part *part);
 /* Asks for the sidecar's last message, or else for the newest warning. */
 void kube_ask_about_pod(struct bundle *b, const struct pod_facts *f);
-
-/* kubernetes/light.c, on a worker */
-/* Makes the ConfigMaps of a Job with light pods. false: its pods must have a sidecar. */
-bool light_make_plans(struct kube *k, const struct kube_job *j, struct kube_light *names);
-/* From now on the ConfigMap goes with the Job; 0 also when it isn't there. */
-int light_own_plans(struct kube *k, const char *plans, const char *job, const char *uid,
-		    struct err *err);
-/* Stores the log; `fetch` writes what the API has of it to fd. *ret_tail: for workspace_log_tail().
- */
-int light_put_log(struct kube *k, const struct kube_light_result *l,
-		  int (*fetch)(void *arg, int fd), void *arg, struct content_id *ret,
-		  char **ret_tail, struct err *err);
 
 /* kubernetes/gang.c: the log of several nodes. */
 struct gang_part; /* what one node's pod left */

@@ -28,7 +28,7 @@
 #include <string.h>
 #include "base/text/text.h"
 #include "base/time/clock.h"
-#include "runners/kubernetes/init/light.h"
+#include "runners/kubernetes/init/protocol.h"
 
 /* The end of a sidecar is known at most this long after all other containers of its pod have
  * ended. */
@@ -87,17 +87,11 @@ static const char *kind_of(const struct job_facts *job)
 
 /* The sidecar's result. */
 
-/* It writes an object, or nothing. A restarted one has written its result before. Without one, the
- * helper in `main` writes it. */
+/* It writes an object, or nothing. A restarted one has written its result before. */
 static const char *result_of(const struct pod_facts *p)
 {
-	const struct container_facts *s = &p->sidecar, *m = &p->main;
+	const struct container_facts *s = &p->sidecar;
 
-	if (p->light)
-		return m->state == CONTAINER_TERMINATED && m->message &&
-				       str_has_prefix(m->message, LIGHT_PREFIX)
-			       ? m->message
-			       : NULL;
 	if (s->state == CONTAINER_TERMINATED && s->message && *s->message == '{')
 		return s->message;
 	return s->last_message && *s->last_message == '{' ? s->last_message : NULL;
@@ -242,8 +236,7 @@ static bool judge_sidecar(const struct pod_facts *p, struct kube_verdict *v)
 		    why ? "): " : "", why ? why : ")");
 	} else if (code == 0) {
 		end_as(v, FAILURE_STORE);
-		say(v, p->light ? "it ended well, but its container left no result"
-				: "it ended well, but the sidecar left no result");
+		say(v, "it ended well, but the sidecar left no result");
 	} else {
 		return false;
 	}
@@ -393,9 +386,7 @@ static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_v
 static bool has_said_all(const struct pod_facts *p)
 {
 	const struct container_facts *s = &p->sidecar;
-	int64_t said_ns = p->light                           ? p->main.ended_ns
-			  : s->state == CONTAINER_TERMINATED ? s->ended_ns
-							     : s->last_ended_ns;
+	int64_t said_ns = s->state == CONTAINER_TERMINATED ? s->ended_ns : s->last_ended_ns;
 
 	return p->main.state == CONTAINER_TERMINATED && result_of(p) &&
 	       said_ns + SAME_TIME_NS >= p->main.ended_ns;

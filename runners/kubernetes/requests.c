@@ -6,14 +6,14 @@
  * until it is over, because a Job in JOB_MAKING is neither freed nor reported. Objects that may
  * have been freed meanwhile are found again by id.
  *
- * The steps of make(): if the pods can be light, make their plans (light.c), else choose the inputs
- * that are mounted out of the node's cache, publish the specification in the store, see that the
- * server knows images as volumes if the object has some, create what it needs before (kind.h,
- * `base`), create the Job, create a gang's Services and NetworkPolicy. Every step can be repeated:
- * names come from the attempt, so AlreadyExists leads to adopt(), which takes only a Job with our
- * owner annotation. made() handles the outcome: the Job exists, is retried later with doubling
- * pauses (pause_making()), or is given up. reconcile.c limits how long a refusal may go on; there
- * is no limit for a server that doesn't answer.
+ * The steps of make(): choose the inputs that are mounted out of the node's cache, publish the
+ * specification in the store, see that the server knows images as
+ * volumes if the object has some, create what it needs before (kind.h, `base`), create the Job,
+ * create a gang's Services and NetworkPolicy. Every step can be repeated: names come from the
+ * attempt, so AlreadyExists leads to adopt(), which takes only a Job with our owner annotation.
+ * made() handles the outcome: the Job exists, is retried later with doubling pauses
+ * (pause_making()), or is given up. reconcile.c limits how long a refusal may go on; there is no
+ * limit for a server that doesn't answer.
  *
  * Deletions name the uid, so that a later Job of the same name is safe. "Not found" is success.
  * runner_sweep() and kube_delete_run() block their caller.
@@ -39,8 +39,6 @@ struct making {
 	const struct runner_attempt **attempts; /* of members, which outlive the making */
 	size_t n, per_pod;
 	struct content_id spec;
-	struct kube_light light;
-	bool unowned; /* its plans don't belong to it yet */
 	char name[64], uid[64];
 	struct job_facts found; /* facts of a Job that existed already */
 	enum { MADE, PUT_OFF, NO_QUOTA, NO_STORE, WRONG } outcome;
@@ -298,21 +296,13 @@ static void make(void *arg)
 			      .per_pod = m->per_pod,
 			      .spec = &m->spec };
 
-	struct err ignored = { 0 }; /* job_repair() tries again */
-
 	m->outcome = PUT_OFF;
 	if (atomic_load(&m->k->closing))
 		return;
-	if (m->per_pod <= 1 && light_make_plans(m->k, &j, &m->light))
-		j.light = &m->light;
 	m->outcome = NO_STORE;
-	if (!j.light &&
-	    kube_job_choose_views(&j, &m->k->o.staging, m->arena, m->attempts, &m->err) < 0)
+	if (kube_job_choose_views(&j, &m->k->o.staging, m->arena, m->attempts, &m->err) < 0 ||
+	    publish(m) < 0 || make_job(m, &j) < 0 || make_gang(m, &j) < 0)
 		return;
-	if (publish(m) < 0 || make_job(m, &j) < 0 || make_gang(m, &j) < 0)
-		return;
-	m->unowned =
-		j.light && light_own_plans(m->k, m->light.plans, m->name, m->uid, &ignored) < 0;
 	m->outcome = MADE;
 }
 
@@ -363,7 +353,6 @@ static void made(void *arg)
 			     m->err.msg);
 	} else if (m->outcome == MADE) {
 		is_there(j, m);
-		j->incomplete |= m->unowned;
 	} else {
 		j->state = JOB_THERE;
 		for (size_t i = 0; i < j->bundles.n; i++) {
@@ -410,7 +399,6 @@ struct repair {
 	uint64_t id;
 	const struct kube_kind *kind;
 	json_t *parts;
-	char *plans, *name, *uid; /* of a Job with light pods */
 	int result;
 };
 
@@ -419,9 +407,8 @@ static void repair(void *arg)
 	struct repair *m = arg;
 	struct err ignored = { 0 }; /* the gang's own time limit reports it */
 
-	m->result = atomic_load(&m->k->closing) ? -1
-		    : m->plans ? light_own_plans(m->k, m->plans, m->name, m->uid, &ignored)
-			       : make_parts(m->k, m->kind, m->parts, &ignored);
+	m->result =
+		atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->kind, m->parts, &ignored);
 }
 
 static void repaired(void *arg)
@@ -435,9 +422,6 @@ static void repaired(void *arg)
 		j->again_ns = kube_mono(j->k) + MEND_AGAIN_NS;
 	}
 	json_decref(m->parts);
-	free(m->plans);
-	free(m->name);
-	free(m->uid);
 	free(m);
 }
 
@@ -452,18 +436,14 @@ void job_repair(struct job *j)
 	struct repair *m;
 	struct err ignored = { 0 };
 
-	if (j->repairing || !j->seen || !*j->uid || kube_mono(j->k) < j->again_ns)
+	if (j->repairing || !*j->uid || kube_mono(j->k) < j->again_ns)
 		return;
 	m = xcalloc(1, sizeof(*m));
 	m->k = j->k;
 	m->id = j->id;
 	m->kind = j->kind;
-	if (j->f.plans) {
-		m->plans = xstrdup(j->f.plans);
-		m->name = xstrdup(j->name);
-		m->uid = xstrdup(j->uid);
-	} else if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 ||
-		   kube_gang_objects(&of, j->uid, &m->parts, &ignored) < 0) {
+	if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 ||
+	    kube_gang_objects(&of, j->uid, &m->parts, &ignored) < 0) {
 		j->incomplete = false; /* this engine would make them differently */
 		free(m);
 		return;

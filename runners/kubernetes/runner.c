@@ -152,7 +152,7 @@ static void place(struct kube *k, struct member *m, struct job ***fresh, size_t 
 	if (j && (j->state == JOB_SEEN || j->state == JOB_THERE) && (j->seen || b->pods.n)) {
 		if (!b->members.n)
 			b->stage_ns = kube_mono(k);
-		j->incomplete |= j->state == JOB_SEEN && (m->a->on.gang.nodes > 1 || j->f.plans);
+		j->incomplete = j->state == JOB_SEEN && m->a->on.gang.nodes > 1;
 		j->state = JOB_THERE;
 		bundle_join(b, m);
 		return;
@@ -364,7 +364,6 @@ static void free_all(struct kube *k)
 	map_free(k->by_id.holders);
 	map_free(k->by_id.done);
 	free(k->watches.run_id);
-	pthread_mutex_destroy(&k->light.lock);
 	free(k);
 }
 
@@ -419,7 +418,6 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	k->o.lost_within_ns = o->lost_within_ns ? o->lost_within_ns : 30 * NS_PER_S;
 	k->save_within_ns = o->profile->save_ns ? o->profile->save_ns : KUBE_SAVE_DEFAULT_NS;
 	k->skew_ns = SKEW_UNKNOWN;
-	pthread_mutex_init(&k->light.lock, NULL);
 	k->by_id.members = map_new();
 	k->by_id.jobs = map_new();
 	k->by_id.holders = map_new();

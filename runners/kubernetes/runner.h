@@ -10,26 +10,22 @@
  * loses nothing. A Job's time to live is only a safety net.
  *
  * Blocking requests run on a pool of workers; state belongs to the loop's thread. Requests per Job:
- * create and delete; two more for a ConfigMap if its pods are light (job/light.h); two more for the
- * Service and NetworkPolicy of several nodes; one more for a log that the sidecar couldn't save;
- * one every ten seconds for the numbers of a training that somebody watches.
+ * create and delete; two more for the Service and NetworkPolicy of several nodes; one more for a
+ * log that the sidecar couldn't save; one every ten seconds for the numbers of a training that
+ * somebody watches.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_RUNNER_H
 #define CAIRN_RUNNERS_KUBERNETES_RUNNER_H
 
 #include "runners/kubernetes/api/client.h"
 #include "runners/kubernetes/job/job.h"
-#include "runners/kubernetes/job/light.h"
 
 struct runner_kubernetes_options {
 	const struct kube_access *access; /* outlives the runner, as the profile does */
 	const struct kube_profile *profile;
 	struct kube_client_options client;
-	/* publish, fetch, put_log, drop_checkpoint are used; for light pods also takes, prepare and
-	 * collect */
-	struct runner_staging staging;
-	struct kube_light_program light; /* outlives the runner */
-	unsigned n_workers;              /* 0: 8 */
+	struct runner_staging staging; /* publish, fetch, put_log, drop_checkpoint are used */
+	unsigned n_workers;            /* 0: 8 */
 	/* How long the runner waits … */
 	/* For a node or a quota, before the attempt fails as `unschedulable`; 0: 15 min. */
 	int64_t schedule_within_ns;

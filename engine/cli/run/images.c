@@ -1,16 +1,8 @@
-/* engine/cli/run/images.c — names of images to digests, by the images room, with the Secrets by
- * which nodes pull them; and the programs that come with this one. The client for Secrets is made
- * when the first one is read. Loop's thread only. */
 #include "cli/run/images.h"
 
-#include <string.h>
-#include <unistd.h>
-#include "base/os/fs.h"
-#include "cli/cli.h"
 #include "run/project/cluster.h"
 #include "runners/image/images.h"
 #include "runners/kubernetes/api/client.h"
-#include "runners/kubernetes/job/light.h"
 
 struct cli_images {
 	const struct config *config;
@@ -133,63 +125,4 @@ int cli_images_own(struct cli_images *i, const char **ret, struct err *err)
 		return err_wrap(err, "kubernetes.image");
 	*ret = i->own;
 	return 0;
-}
-
-/* Programs that come with this one: beside it, or in it. */
-
-#ifdef CAIRN_STATIC
-#include "base/embedded.h"
-
-extern const struct embedded_file static_programs[];
-#endif
-
-/* It lies next to this program, as it was built, or where it is installed. */
-int cli_find_beside(struct cli *cli, const char *dir, const char *name, const char **ret,
-		    struct err *err)
-{
-	static const char *const places[] = { "", "../lib/cairn/", "../libexec/cairn/" };
-
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		*ret = arena_printf(cli->arena, "%s/%s%s", dir, places[i], name);
-		if (access(*ret, R_OK) == 0)
-			return 0;
-	}
-	return err_set(err, ERR_NOT_FOUND,
-		       "%s is neither in %s nor in ../lib/cairn beside it, and the image must have "
-		       "it: build all of Cairn",
-		       name, dir);
-}
-
-#ifdef CAIRN_STATIC
-static void read_helper(struct cli *cli, struct kube_light_program *ret)
-{
-	for (const struct embedded_file *e = static_programs; e->path; e++)
-		if (str_eq(e->path, "cairn-init")) {
-			ret->bytes = e->bytes;
-			ret->n = e->size;
-		}
-}
-#else
-static void read_helper(struct cli *cli, struct kube_light_program *ret)
-{
-	_cleanup_(freep) char *dir = fs_dirname(cli_program(cli));
-	_cleanup_(str_deinit) struct str text = { 0 };
-	const char *path;
-
-	if (cli_find_beside(cli, dir, "cairn-init", &path, NULL) < 0 ||
-	    fs_read_file(path, 16 * MIB, &text, NULL) < 0)
-		return;
-	ret->bytes = arena_memdup(cli->arena, text.s, text.len);
-	ret->n = text.len;
-}
-#endif
-
-void cli_light_program(struct cli *cli, struct kube_light_program *ret)
-{
-	const char *slash = strchr(images_platform(), '/');
-
-	if (!slash)
-		return;
-	ret->arch = arena_strndup(cli->arena, slash + 1, strcspn(slash + 1, "/"));
-	read_helper(cli, ret);
 }

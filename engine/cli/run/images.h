@@ -17,12 +17,4 @@ const char *cli_images_arch(const struct config *c, struct arena *arena);
  * none. */
 int cli_images_own(struct cli_images *i, const char **ret, struct err *err);
 
-/* A program that came with this one, whose directory is `dir`. */
-struct cli;
-int cli_find_beside(struct cli *cli, const char *dir, const char *name, const char **ret,
-		    struct err *err);
-/* The helper for pods without a sidecar; unchanged if it isn't there. */
-struct kube_light_program;
-void cli_light_program(struct cli *cli, struct kube_light_program *ret);
-
 #endif

@@ -17,7 +17,6 @@
 #include <string.h>
 #include "base/os/fs.h"
 #include "cli/cli.h"
-#include "cli/run/images.h"
 #include "runners/image/layout.h"
 #include "runners/image/registry.h"
 
@@ -75,6 +74,23 @@ static const char *const dlopened[] = {
 	NULL
 };
 
+/* It lies next to this program, as it was built, or where it is installed. */
+static int find_program(struct cli *cli, const char *dir, const char *name, const char **ret,
+			struct err *err)
+{
+	static const char *const places[] = { "", "../lib/cairn/", "../libexec/cairn/" };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		*ret = arena_printf(cli->arena, "%s/%s%s", dir, places[i], name);
+		if (access(*ret, R_OK) == 0)
+			return 0;
+	}
+	return err_set(err, ERR_NOT_FOUND,
+		       "%s is neither in %s nor in ../lib/cairn beside it, and the image must have "
+		       "it: build all of Cairn",
+		       name, dir);
+}
+
 static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 {
 	_cleanup_(freep) char *dir = fs_dirname(cli_program(cli));
@@ -86,7 +102,7 @@ static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
 		targets[i] = programs[i].target;
-		if (cli_find_beside(cli, dir, programs[i].name, &paths[i], err) < 0)
+		if (find_program(cli, dir, programs[i].name, &paths[i], err) < 0)
 			return -1;
 	}
 	return image_files(&request, cli->arena, ret, err);

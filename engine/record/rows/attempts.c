@@ -350,36 +350,6 @@ int record_step_duration(struct db *db, const char *pipeline, const char *step, 
 	return 1;
 }
 
-/* A tree's size is only that of its listing, so it counts as large. */
-#define LARGE (1LL << 40)
-
-int record_step_leaves(struct db *db, const char *pipeline, const char *step, int64_t *ret_bytes,
-		       struct err *err)
-{
-	struct db_query q;
-	struct content_id log;
-	int64_t outputs, most = 0;
-	bool known = false;
-	int r;
-
-	if (db_query(db, &q,
-		     "SELECT log, (SELECT IFNULL(SUM(CASE kind WHEN ? THEN ? ELSE size END), 0) "
-		     "FROM io JOIN content ON content.id = io.content WHERE io.attempt = "
-		     "attempt.id AND io.dir = 1) FROM attempt WHERE pipeline = ? AND step = ? AND "
-		     "failure = 0 AND ended_ns > 0 ORDER BY id DESC LIMIT 20",
-		     DB_IN((int64_t)CONTENT_TREE, (int64_t)LARGE, pipeline, step), NULL, err) < 0)
-		return -1;
-	while ((r = db_next(&q, DB_OUT(&log, &outputs), err)) > 0) {
-		known = true;
-		most = MAX(most, outputs + (int64_t)MIN(log.size_bytes, (uint64_t)LARGE));
-	}
-	db_end(&q);
-	if (r < 0 || !known)
-		return r < 0 ? -1 : 0;
-	*ret_bytes = most;
-	return 1;
-}
-
 /* The inner query bounds what is looked at: a content may have been read any number of times. */
 int record_readers(struct db *db, const struct content_id *id, const char *options_json,
 		   struct arena *arena, const char **ret, size_t max, size_t *ret_n,

@@ -125,10 +125,6 @@ int record_key_bytes(struct db *db, const struct digest *key, struct str *ret, s
 /* Median duration of the last 20 successful attempts of a step; 1 known, 0 not. */
 int record_step_duration(struct db *db, const char *pipeline, const char *step, int64_t *ret_ns,
 			 struct err *err);
-/* The most that one of these attempts left: its outputs, metrics and log, as far as their sizes are
- * on record, in bytes; 1 known, 0 not. */
-int record_step_leaves(struct db *db, const char *pipeline, const char *step, int64_t *ret_bytes,
-		       struct err *err);
 int record_outputs(struct db *db, int64_t attempt, struct arena *arena, struct cached_result *ret,
 		   struct err *err);
 

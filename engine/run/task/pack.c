@@ -8,9 +8,6 @@
  * tasks would stand empty. A retry is alone, whatever the step says: a task that ends its pod (out
  * of memory) takes others with it only once.
  *
- * A task that has a pod of its own needs no sidecar there if the step's last attempts left little.
- * That, too, is on record, or the first tasks of a wide step show it.
- *
  * Sizes are powers of two: attempts that are submitted together have the same one and share a Job,
  * although fewer tasks are left for each.
  */
@@ -28,9 +25,6 @@
 #define INPUT_BYTES_MAX (1 * GIB)
 /* A step without history is asked for again, but not for each of thousands of tasks. */
 #define ASK_NS (1 * NS_PER_S)
-/* Outputs and log that fit into the message of a pod without a sidecar
- * (runners/kubernetes/job/light.h), with some room for more. */
-#define LITTLE_BYTES 1536
 /* Of a step without history that has so many tasks left, so many begin; the others wait so long:
  * less than anybody notices whose tasks aren't short. */
 #define WIDE      64
@@ -38,12 +32,10 @@
 #define WAIT_NS   (10 * NS_PER_S)
 
 struct step_pace {
-	int64_t median_ns;       /* 0: unknown */
-	int64_t asked_ns;        /* 0: not since an attempt ended well */
-	int64_t first_ns;        /* when its first attempt began in this run */
-	unsigned n_begun;        /* before the median was known */
-	int64_t leaves_asked_ns; /* 0: never */
-	bool leaves_little;
+	int64_t median_ns; /* 0: unknown */
+	int64_t asked_ns;  /* 0: not since an attempt ended well */
+	int64_t first_ns;  /* when its first attempt began in this run */
+	unsigned n_begun;  /* before the median was known */
 };
 
 static struct step_pace *pace_of(struct run *r, size_t step)
@@ -118,32 +110,16 @@ uint32_t pack_size(struct run *r, const struct attempt *a)
 	return size;
 }
 
-bool pack_leaves_little(struct run *r, const struct attempt *a)
-{
-	const size_t step = a->task->plan->step;
-	struct step_pace *p = pace_of(r, step);
-	int64_t now = run_mono_ns(r), bytes = 0;
-
-	if (p->leaves_asked_ns && now - p->leaves_asked_ns < ASK_NS)
-		return p->leaves_little;
-	p->leaves_asked_ns = now;
-	/* Without an answer its pod has a sidecar. */
-	p->leaves_little = record_step_leaves(r->ctx->db, r->pipeline->name,
-					      r->pipeline->steps[step].name, &bytes, NULL) > 0 &&
-			   bytes <= LITTLE_BYTES;
-	return p->leaves_little;
-}
-
 bool pack_must_wait(struct run *r, const struct task *t)
 {
 	const struct step *s = plan_task_step(r->plan, t->plan);
 	const size_t step = t->plan->step;
 	const struct step_pace *p = pace_of(r, step);
 
-	if (!r->ctx->runner->ops->durable || s->machine->place.pack > 1 ||
-	    (s->machine->place.pack == 1 && s->checkpoint) || s->machine->distributed.nodes > 1 ||
-	    t->history || p->n_begun < FIRST_MAX || plan_step_left(r->plan, step) < WIDE ||
-	    median_ns(r, step) || run_mono_ns(r) - p->first_ns >= WAIT_NS)
+	if (!r->ctx->runner->ops->durable || s->machine->place.pack != PACK_AUTO ||
+	    s->machine->distributed.nodes > 1 || t->history || p->n_begun < FIRST_MAX ||
+	    plan_step_left(r->plan, step) < WIDE || median_ns(r, step) ||
+	    run_mono_ns(r) - p->first_ns >= WAIT_NS)
 		return false;
 	start_recheck(r);
 	return true;
@@ -151,9 +127,5 @@ bool pack_must_wait(struct run *r, const struct task *t)
 
 void pack_learn(struct run *r, const struct task *t)
 {
-	struct step_pace *p = pace_of(r, t->plan->step);
-
-	p->asked_ns = 0;
-	if (!p->leaves_little)
-		p->leaves_asked_ns = 0;
+	pace_of(r, t->plan->step)->asked_ns = 0;
 }

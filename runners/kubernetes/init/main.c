@@ -1,9 +1,8 @@
 /* runners/kubernetes/init/main.c — `cairn-init`: runs the programs of a plan, reports how each
  * ended, and stays until the sidecar has stored their results.
  *
- * cairn-init [--light] [--root DIR] [--cgroup DIR] [--stale SECONDS] [--flush SECONDS] [--plans
- * DIR]
- * [--message FILE]; all but --light, which is for a pod without a sidecar (light.c), are for tests.
+ * cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS] [--flush SECONDS]; the options are for
+ * tests.
  *
  * The order is: signals blocked and read by signalfd, the lock on `alive`, the plan (read_plan()
  * waits for `ready` or `failed`), each program in turn (run_one(), init_run()), then all `saved`
@@ -31,7 +30,6 @@
 #include <sys/wait.h>
 #include "base/mem.h"
 #include "runners/kubernetes/init/init.h"
-#include "runners/kubernetes/init/light.h"
 
 /* pod_spec.h's POD_ROOT; that header belongs to the engine. */
 #define DEFAULT_ROOT "/cairn"
@@ -52,8 +50,6 @@ struct helper {
 	struct init_program *programs;
 	size_t n;
 	bool ran;
-	bool light;
-	const char *plans, *message;
 };
 
 _noreturn_ static void stop(int status, const char *what, const char *why)
@@ -227,9 +223,7 @@ static void read_options(struct helper *h, int argc, char **argv)
 {
 	*h = (struct helper){ .root = DEFAULT_ROOT,
 			      .s = { .cgroup = "/sys/fs/cgroup", .flush_ns = FLUSH_NS },
-			      .stale_ns = INIT_STALE_S * NS_PER_S,
-			      .plans = LIGHT_DIR,
-			      .message = "/dev/termination-log" };
+			      .stale_ns = INIT_STALE_S * NS_PER_S };
 	for (int i = 1; i < argc; i++) {
 		if (i + 1 < argc && strcmp(argv[i], "--root") == 0)
 			h->root = argv[++i];
@@ -239,18 +233,12 @@ static void read_options(struct helper *h, int argc, char **argv)
 			h->stale_ns = (int64_t)(strtod(argv[++i], NULL) * NS_PER_S);
 		else if (i + 1 < argc && strcmp(argv[i], "--flush") == 0)
 			h->s.flush_ns = (int64_t)(strtod(argv[++i], NULL) * NS_PER_S);
-		else if (i + 1 < argc && strcmp(argv[i], "--plans") == 0)
-			h->plans = argv[++i];
-		else if (i + 1 < argc && strcmp(argv[i], "--message") == 0)
-			h->message = argv[++i];
-		else if (strcmp(argv[i], "--light") == 0)
-			h->light = true;
 		else if (strcmp(argv[i], "--") == 0)
 			return; /* an operator's words for an image's own entry point follow */
 		else
 			stop(2,
-			     "usage: cairn-init [--light] [--root DIR] [--cgroup DIR] [--stale "
-			     "SECONDS] [--flush SECONDS] [--plans DIR] [--message FILE]",
+			     "usage: cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS] "
+			     "[--flush SECONDS]",
 			     "");
 	}
 }
@@ -271,9 +259,6 @@ int main(int argc, char **argv)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	run = xasprintf("%s/run", h.root);
 	h.s.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (h.light && h.s.signals >= 0)
-		return init_light(&(struct init_light){
-			.root = h.root, .plans = h.plans, .message = h.message, .s = &h.s });
 	h.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	h.run = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h.s.signals < 0 || h.inotify < 0 || h.run < 0)

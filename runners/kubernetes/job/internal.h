@@ -89,7 +89,7 @@ json_t *kube_kind_spec(const struct pod_build *b, json_t *template);
 json_t *kube_kind_base_spec(const struct pod_build *b, const json_t *template);
 /* job/volumes.c: fills volumes and mounts. */
 int kube_add_volumes(struct pod_build *b, struct err *err);
-/* job/pod.c: new references; *ret_sidecar: NULL for a light pod. */
+/* job/pod.c: new references. */
 int kube_containers(struct pod_build *b, json_t **ret_main, json_t **ret_sidecar, struct err *err);
 /* job/template.c */
 int kube_merge_templates(const struct pod_build *b, json_t *template, struct err *err);

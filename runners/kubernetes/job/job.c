@@ -18,7 +18,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include "runners/kubernetes/job/internal.h"
-#include "runners/kubernetes/job/light.h"
 
 /* Leaves room for "-<index>-<five characters>" in the 63 characters of a pod's name. */
 #define NAME_MAX_ 52
@@ -151,8 +150,6 @@ static json_t *our_annotations(const struct pod_build *b, bool of_pod)
 		json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
 	if (!of_pod)
 		json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
-	if (!of_pod && b->job->light)
-		kube_set_str(notes, KUBE_NOTE_PLANS, b->job->light->plans);
 	/* An engine that takes the Job up after a crash must know which attempts it holds. */
 	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
 		str_addf(&ids, "%s%llu",
@@ -160,13 +157,8 @@ static json_t *our_annotations(const struct pod_build *b, bool of_pod)
 			 : i % b->per_pod ? " "
 					  : ",",
 			 (unsigned long long)b->job->attempts[i]->id);
-	/* On a pod it only tells that each index has its own, so the first one and a comma will do:
-	 * each byte is kept once a pod. */
 	if (ids.len)
-		json_object_set_new(notes, KUBE_NOTE_ATTEMPTS,
-				    json_stringn(ids.s, of_pod && b->job->light && b->n_pods > 1
-								? strcspn(ids.s, ",") + 1
-								: ids.len));
+		json_object_set_new(notes, KUBE_NOTE_ATTEMPTS, json_string(ids.s));
 	return notes;
 }
 
@@ -187,8 +179,7 @@ static int64_t termination_grace_s(const struct pod_build *b)
 	for (size_t i = 0; i < b->job->n; i++)
 		ns = MAX(ns, b->job->attempts[i]->grace_ns ? b->job->attempts[i]->grace_ns
 							   : DEFAULT_GRACE_NS);
-	if (!b->job->light)
-		ns += b->p->upload_ns ? b->p->upload_ns : UPLOAD_NS;
+	ns += b->p->upload_ns ? b->p->upload_ns : UPLOAD_NS;
 	return (ns + NS_PER_S - 1) / NS_PER_S;
 }
 
@@ -206,8 +197,6 @@ static int set_identity(const struct pod_build *b, json_t *spec, struct err *err
 			       "a pod has one service account: the step wants `%s`, the store `%s` "
 			       "(kubernetes.store_account in cairn.yaml)",
 			       of_step, of_store);
-	if (b->job->light)
-		of_store = NULL;
 	kube_set_str(spec, "serviceAccountName", of_store ? of_store : of_step);
 	kube_set_str(spec, "priorityClassName", kube_placement_str(b->placement, "priority_class"));
 	kube_set_str(spec, "runtimeClassName", kube_placement_str(b->placement, "runtime_class"));
@@ -246,17 +235,14 @@ static int pod_spec_object(struct pod_build *b, json_t **ret, struct err *err)
 
 	if (kube_add_volumes(b, err) < 0 || kube_containers(b, &main_, &sidecar, err) < 0)
 		return -1;
-	spec = json_pack("{s:s, s:I, s:b, s:b, s:{s:b, s:i, s:i, s:i, s:s, s:{s:s}}}",
-			 "restartPolicy", "Never", "terminationGracePeriodSeconds",
-			 (json_int_t)termination_grace_s(b), "enableServiceLinks", 0,
-			 "automountServiceAccountToken", 0, "securityContext", "runAsNonRoot", 1,
-			 "runAsUser", KUBE_USER, "runAsGroup", KUBE_USER, "fsGroup", KUBE_USER,
-			 "fsGroupChangePolicy", "OnRootMismatch", "seccompProfile", "type",
-			 "RuntimeDefault");
-	if (sidecar)
-		json_object_set_new(spec, "initContainers", json_pack("[o]", sidecar));
-	json_object_set_new(spec, "containers", json_pack("[o]", main_));
-	json_object_set(spec, "volumes", b->volumes);
+	spec = json_pack(
+		"{s:s, s:I, s:b, s:b, s:{s:b, s:i, s:i, s:i, s:s, s:{s:s}}, s:[o], s:[o], s:O}",
+		"restartPolicy", "Never", "terminationGracePeriodSeconds",
+		(json_int_t)termination_grace_s(b), "enableServiceLinks", 0,
+		"automountServiceAccountToken", 0, "securityContext", "runAsNonRoot", 1,
+		"runAsUser", KUBE_USER, "runAsGroup", KUBE_USER, "fsGroup", KUBE_USER,
+		"fsGroupChangePolicy", "OnRootMismatch", "seccompProfile", "type", "RuntimeDefault",
+		"initContainers", sidecar, "containers", main_, "volumes", b->volumes);
 	if (set_identity(b, spec, err) < 0)
 		return -1;
 	if (json_object_size(b->selector))

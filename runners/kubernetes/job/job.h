@@ -46,8 +46,6 @@
 #define KUBE_NOTE_TASK     "cairn.internal/task"
 #define KUBE_NOTE_SPEC     "cairn.internal/spec"
 #define KUBE_NOTE_ATTEMPTS "cairn.internal/attempts"
-/* Of Jobs with light pods: the ConfigMap of their plans (light.h). */
-#define KUBE_NOTE_PLANS "cairn.internal/plans"
 /* Of the pods of an operator's object (kind.h): which kind (annotation), and the number of the
  * first node of its group (label). */
 #define KUBE_NOTE_AS     "cairn.internal/as"
@@ -126,15 +124,12 @@ static inline bool kube_is_elastic(const struct runner_attempt *a)
 	return a->on.gang.nodes > 1 && a->on.gang.min_nodes > 0;
 }
 
-struct kube_light;
 struct kube_job {
 	const struct kube_profile *profile;
 	const struct runner_attempt *const *attempts; /* the first one gives the name */
 	size_t n;
 	size_t per_pod; /* attempts of a pod; 0: one pod (or one gang) executes all */
 	const struct content_id *spec; /* of pod_spec_write() */
-	/* Its pods have no sidecar (light.h); NULL: they do. */
-	const struct kube_light *light;
 };
 /* New references. ERR_INVALID: the step's settings contradict each other or the templates (the
  * message says which); ERR_UNSUPPORTED. */

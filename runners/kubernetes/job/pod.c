@@ -1,5 +1,4 @@
-/* runners/kubernetes/job/pod.c — the two containers of a pod: `main` and the sidecar, which a light
- * pod lacks (light.h).
+/* runners/kubernetes/job/pod.c — the two containers of a pod: `main` and the sidecar.
  *
  * kube_containers() makes both from the build, whose mounts volumes.c has filled in. Each has its
  * image, command, environment, resources and the security context that `restricted` requires
@@ -12,7 +11,6 @@
  * them needs.
  */
 #include "base/map.h"
-#include "runners/kubernetes/init/light.h"
 #include "runners/kubernetes/job/internal.h"
 
 /* Measured: at most 18 MiB for a few bytes, 54 for a GiB; 2 GiB are fetched and stored within 64.
@@ -255,12 +253,8 @@ static int main_container(const struct pod_build *b, json_t **ret, struct err *e
 	if (main_resources(b, &resources, err) < 0)
 		return -1;
 	snprintf(dir, sizeof(dir), POD_WORKSPACE_FMT, (size_t)0);
-	if (b->job->light) {
-		json_object_set_new(c, "command", json_pack("[s, s]", LIGHT_INIT, "--light"));
-	} else {
-		json_object_set_new(c, "command", json_pack("[s]", POD_INIT));
-		kube_set_str(c, "workingDir", dir);
-	}
+	json_object_set_new(c, "command", json_pack("[s]", POD_INIT));
+	kube_set_str(c, "workingDir", dir);
 	json_object_set_new(c, "env", env = json_array());
 	/* The user has no entry in the image's passwd, and `/` can't be written to. */
 	add_env(env, "HOME", 4, "/tmp");
@@ -283,6 +277,6 @@ int kube_containers(struct pod_build *b, json_t **ret_main, json_t **ret_sidecar
 {
 	if (main_container(b, ret_main, err) < 0)
 		return -1;
-	*ret_sidecar = b->job->light ? NULL : sidecar_container(b);
+	*ret_sidecar = sidecar_container(b);
 	return 0;
 }

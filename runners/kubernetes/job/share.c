@@ -36,8 +36,8 @@ bool kube_job_takes(const struct runner_attempt *first, const struct runner_atte
 	return str_eq(first->run_id, a->run_id) && str_eq(first->on.step, a->on.step) &&
 	       str_eq(first->on.image, a->on.image) &&
 	       str_eq(first->on.placement_json, a->on.placement_json) &&
-	       first->on.pack == a->on.pack && first->on.small == a->on.small &&
-	       first->on.disrupted == a->on.disrupted && first->on.copies == a->on.copies &&
+	       first->on.pack == a->on.pack && first->on.disrupted == a->on.disrupted &&
+	       first->on.copies == a->on.copies &&
 	       first->resources.cpu_milli == a->resources.cpu_milli &&
 	       first->resources.memory_bytes == a->resources.memory_bytes &&
 	       first->resources.gpus == a->resources.gpus && first->grace_ns == a->grace_ns &&

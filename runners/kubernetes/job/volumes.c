@@ -18,9 +18,7 @@
 #include <string.h>
 #include "base/map.h"
 #include "base/text/text.h"
-#include "runners/kubernetes/init/light.h"
 #include "runners/kubernetes/job/internal.h"
-#include "runners/kubernetes/job/light.h"
 
 static void add_mount(json_t *mounts, const char *volume, const char *path)
 {
@@ -287,17 +285,6 @@ static void add_account_token(struct pod_build *b)
 		      "/var/run/secrets/kubernetes.io/serviceaccount");
 }
 
-/* The helper and the plans. */
-static void add_light_volume(struct pod_build *b)
-{
-	const struct kube_light *l = b->job->light;
-
-	add_volume(b, "plan", "projected",
-		   json_pack("{s:i, s:[{s:{s:s}}, {s:{s:s}}]}", "defaultMode", 0555, "sources",
-			     "configMap", "name", l->program, "configMap", "name", l->plans));
-	add_mount(b->main_mounts, "plan", LIGHT_DIR);
-}
-
 int kube_add_volumes(struct pod_build *b, struct err *err)
 {
 	json_t *of_step = json_object_get(b->placement, "volumes"), *v;
@@ -306,7 +293,7 @@ int kube_add_volumes(struct pod_build *b, struct err *err)
 	add_volume(b, KUBE_VOLUME_SHARED, "emptyDir",
 		   empty_dir(kube_placement_uint(b->placement, "disk_bytes"), false));
 	add_mount(b->main_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
-	for (size_t i = 0; i < b->per_pod && !b->job->light; i++)
+	for (size_t i = 0; i < b->per_pod; i++)
 		if (mount_inputs(b, i, err) < 0)
 			return -1;
 	json_object_foreach(of_step, name, v)
@@ -316,20 +303,11 @@ int kube_add_volumes(struct pod_build *b, struct err *err)
 	}
 	if (add_shm(b, err) < 0)
 		return -1;
-	if (!is_mounted(b->main_mounts, "/tmp") && b->job->light &&
-	    !kube_placement_uint(b->placement, "disk_bytes")) {
-		/* One volume is enough, and less for the API server to keep. */
-		json_array_append_new(b->main_mounts,
-				      json_pack("{s:s, s:s, s:s}", "name", KUBE_VOLUME_SHARED,
-						"mountPath", "/tmp", "subPath", "tmp"));
-	} else if (!is_mounted(b->main_mounts, "/tmp")) {
+	if (!is_mounted(b->main_mounts, "/tmp")) {
 		add_volume(b, "tmp", "emptyDir", json_object());
 		add_mount(b->main_mounts, "tmp", "/tmp");
 	}
 	add_account_token(b);
-	if (b->job->light)
-		add_light_volume(b);
-	else
-		add_sidecar_volumes(b);
+	add_sidecar_volumes(b);
 	return 0;
 }

@@ -11,7 +11,6 @@ likewise for pods. DIR/go, when it is there,
 holds back the ends of programs until DIR/go/TASK exists.
 """
 
-import base64
 import fnmatch
 import hashlib
 import json
@@ -273,8 +272,7 @@ class Cluster:
                             "annotations": {**meta.get("annotations", {}), **index}, "creationTimestamp": stamp(),
                             "ownerReferences": [{"kind": "Job", "controller": True, "name": job["metadata"]["name"],
                                                            "uid": job["metadata"]["uid"]}]},
-               "spec": spec or {"nodeName": "", "containers": job["spec"]["template"]["spec"]["containers"]},
-               "status": {"phase": "Pending", **status}}
+               "spec": spec or {"nodeName": ""}, "status": {"phase": "Pending", **status}}
         with self.api.lock:
             if (f"/apis/batch/v1/namespaces/{ns}/jobs", job["metadata"]["name"]) not in self.api.objects:
                 return pods, name
@@ -332,54 +330,6 @@ class Cluster:
         self.patch(pods, name, phase="Running", **containers({"running": {"startedAt": stamp()}}, {"running": {"startedAt": stamp()}}))
         return pods, name
 
-    # --- a pod without a sidecar: what is mounted, and the real helper
-
-    def is_light(self, job):
-        return job["spec"]["template"]["spec"]["containers"][0]["command"][0] == "/etc/cairn/cairn-init"
-
-    def mount(self, ns, job):
-        """The plans' directory, of the ConfigMaps that the template names."""
-        at = tempfile.mkdtemp(prefix="cairn-plans-")
-        sources = next(v["projected"]["sources"] for v in job["spec"]["template"]["spec"]["volumes"] if "projected" in v)
-        for name in [s["configMap"]["name"] for s in sources]:
-            with self.api.lock:
-                data = self.api.objects[(f"/api/v1/namespaces/{ns}/configmaps", name)]["binaryData"]
-            for key, value in data.items():
-                with open(os.path.join(at, key), "wb") as out:
-                    out.write(base64.b64decode(value, validate=True))
-        os.chmod(os.path.join(at, "cairn-init"), 0o755)
-        return at
-
-    def play_light(self, ns, job, attempts, keeps_log=True, message=None):
-        pods, name = self.make_pod(ns, job, {})
-        self.schedule(pods, name)
-        running = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": stamp()}}}
-        self.patch(pods, name, phase="Running", containerStatuses=[running])
-        plans, root = self.mount(ns, job), tempfile.mkdtemp(prefix="cairn-pod-")
-        self.note("executed", f'{attempts[0]["id"]} {attempts[0]["task"]}')
-        self.note("light", attempts[0]["task"])
-        told = os.path.join(root, "message")
-        p = subprocess.Popen([os.path.join(plans, "cairn-init"), "--light", "--root", root, "--plans", plans, "--message", told, "--cgroup", root],
-                             env={"PATH": os.environ["PATH"], "HOME": root, "JOB_COMPLETION_INDEX": str(job.get("index", 0))}, stdout=subprocess.PIPE)
-        for line in p.stdout:
-            if keeps_log:
-                self.print(name, line)
-        code = p.wait()
-        self.hold(attempts[0]["task"], name)
-        text = message if message is not None else open(told).read()
-        assert len(text) <= 4096
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.rmtree(plans, ignore_errors=True)
-        ended = {"exitCode": code, "reason": "Error" if code else "Completed", "startedAt": stamp(), "finishedAt": stamp(), "message": text}
-        self.patch(pods, name, phase="Failed" if code else "Succeeded", containerStatuses=[{**running, "ready": False, "state": {"terminated": ended}}])
-        self.end_job(ns, job, "Failed" if code else "Complete", "BackoffLimitExceeded" if code else None)
-
-    def play_light_log_gone(self, ns, job, attempts):
-        self.play_light(ns, job, attempts, keeps_log=False)
-
-    def play_light_lies(self, ns, job, attempts):
-        self.play_light(ns, job, attempts, message="light:" + base64.b64encode(b"cairn-light 1\n" + b"\xff" * 40).decode())
-
     def ends(self, code, message, sidecar_code=0, reason=None):
         """How both containers ended."""
         side = {"exitCode": sidecar_code, "reason": "Completed", "startedAt": stamp(), "finishedAt": stamp(), "message": message}
@@ -399,8 +349,6 @@ class Cluster:
             self.remove(pods, name)
 
     def play_well(self, ns, job, attempts, wrap=None, pod=None):
-        if self.is_light(job):
-            return self.play_light(ns, job, attempts)
         pods, name = self.start(ns, job, pod)
         results = []
         for a in attempts:

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/os/fs.h"
 #include "base/text/yaml_json.h"
-#include "runners/kubernetes/job/light.h"
+#include "runners/kubernetes/job/job.h"
 #include "runners/kubernetes/job/pod_spec.h"
 
 static const struct content_id spec = { .digest = { { 0xab, 0xcd } },
@@ -60,7 +60,6 @@ struct golden {
 	size_t packed;
 	unsigned min_nodes;
 	size_t many, per_pod; /* of an array */
-	bool light;
 	void (*more)(struct kube_profile *p, struct runner_attempt *a);
 };
 
@@ -96,14 +95,6 @@ static void with_volumes(struct kube_profile *p, struct runner_attempt *a)
 
 	a->inputs = v;
 	a->n_inputs = ARRAY_LEN(v);
-}
-
-static void with_all(struct kube_profile *p, struct runner_attempt *a)
-{
-	with_inputs(p, a);
-	a->checkpoint_path = NULL;
-	a->secrets = two_secrets;
-	p->store_account = "store";
 }
 
 static void disrupted(struct kube_profile *p, struct runner_attempt *a)
@@ -221,9 +212,6 @@ static const struct golden goldens[] = {
 	{ "timeout", .more = with_timeout },
 	{ "timeouts", .more = with_timeout, .many = 3, .per_pod = 1 },
 	{ "input-volumes", .more = with_volumes },
-	{ "light", .light = true },
-	{ "kinds/light-array", "{\"disk_bytes\":1048576}", .many = 3, .per_pod = 1, .light = true,
-	  .more = with_all },
 	{ "secrets", "{\"env_from\":[\"wandb\"],\"image_pull_secrets\":[\"registry\"]}",
 	  .more = with_secrets },
 	{ "cache", .more = with_cache },
@@ -347,15 +335,12 @@ static void make(const struct golden *g, struct str *out)
 	struct kube_job job = {
 		.profile = &p, .attempts = attempts, .n = n, .per_pod = g->per_pod, .spec = &spec
 	};
-	static const struct kube_light light = { "cairn-init-0123456789abcdef",
-						 "train-fold-0-0123456789abcdef-0123456789ab" };
 	json_t *defaults = parse(g->defaults), *base = NULL, *o = NULL, *more = NULL;
 	const struct kube_kind *kind;
 	struct err err = { 0 };
 
 	p.cloud = g->cloud;
 	p.placement = defaults;
-	job.light = g->light ? &light : NULL;
 	for (size_t i = 0; i < n; i++) {
 		a[i] = plain();
 		a[i].id += i;
