@@ -190,6 +190,7 @@ test_expect 'a time limit' '
 '
 
 test_expect 'a deadline of its Job: timeout, told as what it is, and no loss to be tried again' '
+	wait_until 60 all_gone # of the tests before
 	step "sleep 987" "retry: {max: 0, lost: 2, preempted: 2, backoff: 1s..1s}"
 	go
 	kubectl patch "$(kubectl get jobs -o name)" --type=merge -p "{\"spec\":{\"activeDeadlineSeconds\":1}}" >/dev/null
@@ -209,7 +210,7 @@ test_expect 'a container beside main that never ends: the step ends with main, i
 	ended
 	test_is "$(cat go.rc)" 0
 	test_is "$(attempts)" ok
-	cairn get s/o -o o
+	cairn get s/o -o - >o
 	test_is "$(cat o)" kept
 	wait_until 60 all_gone
 	step "sleep 987" "timeout: 3s" "$beside"
@@ -237,6 +238,7 @@ test_expect 'labels and annotations of cairn.yaml: its Job and its pods have the
 		  labels: {team: ml, cost.example/center: "7"}
 		  annotations: {example.org/why: a test of both}
 	E
+	wait_until 60 all_gone
 	step "sleep 987"
 	go
 	kubectl get jobs,pods -o json >objects
@@ -340,7 +342,9 @@ test_expect 'the object store is away when a pod starts: in words, and tried aga
 
 test_expect 'the object store is away when a step has ended: in words, and the same attempt keeps its outputs when the store is back' '
 	step "sleep 986 || true; echo kept >o"
-	go
+	rm -f go.*
+	start go timeout 500 cairn run # the words come 90 s after its sidecar began
+	wait_until 60 running
 	wait_until 20 cluster_inside pgrep -f "^sleep 986"
 	cluster_stop s3
 	test_when_finished "cluster_serve s3"
@@ -351,7 +355,7 @@ test_expect 'the object store is away when a step has ended: in words, and the s
 	ended
 	test_is "$(cat go.rc)" 0
 	test_is "$(attempts)" ok
-	cairn get s/o -o o
+	cairn get s/o -o - >o
 	test_is "$(cat o)" kept
 '
 
