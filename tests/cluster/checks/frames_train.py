@@ -227,6 +227,8 @@ class ParameterServers:
                     send(workers[f"worker {i}"], hashlib.sha256(p).digest() + pack(weights))
         except EOFError:  # the workers are done
             say("served", hashlib.sha256(pack(weights)).hexdigest())
+            for s in workers.values():  # they wait for this: a server is ended when they have ended
+                s.close()
             forever()
 
     def work(self, root):
@@ -247,6 +249,12 @@ class ParameterServers:
                 sys.exit(f"server {i} got other bytes than were pushed")
             weights += unpack(answer[32:])
         return weights
+
+    def close(self):
+        for s in self.stores:
+            s.shutdown(socket.SHUT_WR)
+        for s in self.stores:
+            s.recv(1)
 
 
 # --- mpi: the ranks that mpirun started, by the library itself ---------------------------------------------------------------------
