@@ -1,5 +1,5 @@
-/* runners/kubernetes/job/program.c — an attempt as the helper runs it, and how it ended: the same
- * with a sidecar (engine/pod) and without (light.c). No state, any thread. */
+/* runners/kubernetes/job/program.c — an attempt as a pod's helper runs it, and how it ended, for
+ * the sidecar (engine/pod). No state, any thread. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
