@@ -16,6 +16,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -25,6 +26,7 @@
 #include "run/task/staging.h"
 #include "runners/workspace.h"
 
+#define METRICS_MAX  (1 * MIB)
 #define EXIT_MAX     512
 #define TRY_AGAIN_NS (10 * NS_PER_S)
 /* How often the log repeats that the store is unreachable. */
@@ -92,6 +94,31 @@ static void fail(struct pod_slot *s, enum failure_class class, const struct err 
 
 /* How it ended. */
 
+static void classify(struct pod_slot *s, const struct init_exit *e)
+{
+	struct err why = { 0 };
+
+	if (e->told_to_end) {
+		s->result.stopped = true;
+		err_set(&why, ERR_FAILED, "the pod was asked to stop");
+		fail(s, FAILURE_FAILED, &why);
+	} else if (e->timed_out) {
+		err_set(&why, ERR_FAILED, "took longer than its timeout of %.6gs",
+			(double)s->a->timeout_ns / NS_PER_S);
+		fail(s, FAILURE_TIMEOUT, &why);
+	} else if (e->oom && (e->signo || e->status)) {
+		err_set(&why, ERR_FAILED, "killed by the kernel for memory");
+		fail(s, FAILURE_OOM, &why);
+	} else if (e->signo) {
+		err_set(&why, ERR_FAILED, "killed by SIG%s",
+			sigabbrev_np(e->signo) ? sigabbrev_np(e->signo) : "?");
+		fail(s, FAILURE_FAILED, &why);
+	} else if (e->status) {
+		err_set(&why, ERR_FAILED, "exit status %d", e->status);
+		fail(s, FAILURE_FAILED, &why);
+	}
+}
+
 /* -1: the file isn't the helper's. */
 static int read_exit(struct pod_slot *s)
 {
@@ -107,7 +134,14 @@ static int read_exit(struct pod_slot *s)
 	text[n] = '\0';
 	if (strlen(text) != (size_t)n || init_exit_decode(text, &e) < 0)
 		return -1;
-	pod_result_take_exit(&s->result, &e, s->a->timeout_ns);
+	s->result.ran = true;
+	s->result.r.exit_status = e.status;
+	s->result.r.signo = e.signo;
+	s->result.r.started_ns = e.started_ns;
+	s->result.r.ended_ns = e.ended_ns;
+	s->result.r.cpu_ns = e.cpu_ns;
+	s->result.r.max_rss_bytes = e.max_rss_bytes;
+	classify(s, &e);
 	return 0;
 }
 
@@ -115,11 +149,28 @@ static int read_exit(struct pod_slot *s)
 
 static int read_metrics(struct pod *p, struct pod_slot *s, struct err *err)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
+	const char *path = s->a->metrics_path;
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *buf = NULL;
+	struct err e = { 0 };
+	struct stat st;
+	ssize_t n;
 
-	if (pod_metrics_read(s->w_fd, s->a->metrics_path, &text, err) < 0)
-		return -1;
-	s->result.r.metrics_json = arena_strdup(p->arena, text.s);
+	fd = fs_open_file_beneath(s->w_fd, path, true, &st, &e);
+	if (fd < 0)
+		return e.code == ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND,
+							 "the command ended well but did not write "
+							 "its metrics file `%s`",
+							 path)
+					       : err_set(err, e.code, "metrics file: %s", e.msg);
+	buf = xmalloc(METRICS_MAX + 2);
+	n = fs_read_at(fd, buf, METRICS_MAX + 1, 0);
+	if (n < 0)
+		return err_errno(err, "cannot read metrics file %s", path);
+	if ((uint64_t)n > METRICS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "metrics file: %s is larger than %llu bytes",
+			       path, METRICS_MAX);
+	s->result.r.metrics_json = arena_strndup(p->arena, buf, strnlen(buf, (size_t)n));
 	return 0;
 }
 

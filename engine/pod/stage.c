@@ -109,14 +109,48 @@ int pod_put_programs(struct pod *p, struct err *err)
 
 /* The plan. */
 
+/* As on the local runner: text is UTF-8, whatever the image sets. */
+static const char *const *environment(struct pod *p, const struct pod_slot *s)
+{
+	const struct runner_attempt *a = s->a;
+	VEC(const char *) v = { 0 };
+	const char *const *kept;
+	bool has_locale = false;
+
+	for (const char *const *e = a->env; *e; e++) {
+		has_locale |= str_has_prefix(*e, "LC_ALL=");
+		VEC_PUSH(&v, *e);
+	}
+	for (const char *const *e = s->gang_env; e && *e; e++)
+		VEC_PUSH(&v, *e);
+	if (!has_locale)
+		VEC_PUSH(&v, "LC_ALL=C.UTF-8");
+	VEC_PUSH(&v, NULL);
+	kept = arena_memdup(p->arena, v.v, v.n * sizeof(*v.v));
+	VEC_FREE(&v);
+	return kept;
+}
+
 static int write_plan(struct pod *p, struct err *err)
 {
 	_cleanup_(freep) struct init_program *v = xcalloc(p->n, sizeof(*v));
 	_cleanup_(freep) char *bytes = NULL;
 	size_t len;
 
-	for (size_t i = 0; i < p->n; i++)
-		pod_program(&p->attempts[i], p->o.root, i, p->slots[i].gang_env, p->arena, &v[i]);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct runner_attempt *a = &p->attempts[i];
+
+		v[i] = (struct init_program){
+			.dir = arena_printf(p->arena, "%s/%zu/w", p->o.root, i),
+			.tmp = arena_printf(p->arena, "%s/%zu/tmp", p->o.root, i),
+			.argv = a->argv,
+			.env = environment(p, &p->slots[i]),
+			.redact = a->secrets,
+			.timeout_ns = a->timeout_ns,
+			.grace_ns = a->grace_ns,
+			.forwards_signals = a->forwards_signals
+		};
+	}
 	bytes = init_plan_encode(v, p->n, &len);
 	return fs_write_atomic_at(p->run_fd, "plan", bytes, len, 0644, FS_WRITE_NO_SYNC, err);
 }

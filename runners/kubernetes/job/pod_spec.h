@@ -67,16 +67,6 @@ struct pod_result {
 	 * STORE or NONE. */
 	struct runner_result r;
 };
-/* job/program.c: the attempt as program `i` of its pod, with more environment (or NULL); its texts
- * are the attempt's or in `arena`. */
-struct init_program;
-void pod_program(const struct runner_attempt *a, const char *root, size_t i,
-		 const char *const *more_env, struct arena *arena, struct init_program *ret);
-/* How it ended, as the helper says. */
-struct init_exit;
-void pod_result_take_exit(struct pod_result *p, const struct init_exit *e, int64_t timeout_ns);
-/* The metrics file of a program that ended well, in a workspace that it may still change. */
-int pod_metrics_read(int dir_fd, const char *path, struct str *ret, struct err *err);
 /* Writes results in the order of the specification, without those that weren't reached. The message
  * has at most POD_MESSAGE_MAX bytes; `put` stores a longer one. */
 int pod_result_write(const struct pod_result *results, size_t n,
