@@ -140,14 +140,7 @@ struct plan_key {
 	struct str script, record;
 };
 
-struct replay; /* past/ahead.c */
-/* The table of this run's results, if that is what was looked at ahead; NULL: it isn't, or nothing
- * was (`a` NULL). Then *ret_good is as of standing_count(), or -1: not known. may_stand false: what
- * the thread would still find is of no use. Once: what is there may change. */
-struct results *ahead_take(struct plan_ahead *a, const struct run_row *last, bool may_stand,
-			   struct run_counts *ret, int *ret_good);
-
-/* past/replay.c */
+struct replay; /* past/replay.c */
 
 /* What the pipeline's inputs, its tools and images are pinned to. */
 struct plan_pins {
@@ -392,6 +385,13 @@ int standing_count(struct store *store, struct results *table, const struct cont
  * the plan stand if it is that run's. */
 int standing_look(struct plan *p, const struct run_row *last, struct err *err);
 void standing_tell(struct plan *p); /* reports its tasks as spared, once */
+
+/* past/ahead.c */
+/* The table of this run's results, if that is what was looked at ahead; NULL: it isn't, or nothing
+ * was (`a` NULL). Then *ret_good is as of standing_count(), or -1: not known. may_stand false: what
+ * the thread would still find is of no use. Once: what is there may change. */
+struct results *ahead_take(struct plan_ahead *a, const struct run_row *last, bool may_stand,
+			   struct run_counts *ret, int *ret_good);
 
 /* past/replay.c */
 void replay_new(struct plan *p);

@@ -1,5 +1,6 @@
 #include "cli/run/images.h"
 
+#include "model/step/placement.h"
 #include "run/project/cluster.h"
 #include "runners/image/images.h"
 #include "runners/kubernetes/api/client.h"
@@ -49,10 +50,7 @@ static const char *const *pull_secrets(const struct config *c, struct arena *are
 /* The nodes' platform if cairn.yaml selects nodes by it; else this machine's. */
 static const char *platform(const struct config *c, struct arena *arena)
 {
-	const json_t *selector = c->kubernetes.placement
-					 ? json_object_get(c->kubernetes.placement, "node_selector")
-					 : NULL;
-	const char *arch = json_string_value(json_object_get(selector, "kubernetes.io/arch"));
+	const char *arch = placement_arch(c->kubernetes.placement);
 
 	return arch ? arena_printf(arena, "linux/%s", arch) : images_platform();
 }

@@ -572,3 +572,9 @@ void placement_drop_resources(json_t *placement)
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		json_object_del(placement, keys[i]);
 }
+
+const char *placement_arch(const json_t *placement)
+{
+	return json_string_value(
+		json_object_get(json_object_get(placement, "node_selector"), "kubernetes.io/arch"));
+}

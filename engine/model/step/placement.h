@@ -53,6 +53,8 @@ bool placement_read_resource(const struct doc *d, const struct yaml_node *key,
 			     const struct yaml_node *value, json_t *into);
 /* Removes what placement_read_resource() put there. */
 void placement_drop_resources(json_t *placement);
+/* "arm64", if its nodes are selected by their processor; else NULL. Borrowed. */
+const char *placement_arch(const json_t *placement);
 /* Whether `as` is a kind for a step with one node, beside which an operator makes `workers`. Only
  * the step itself names it. */
 bool placement_kind_has_workers(const char *as);

@@ -10,6 +10,7 @@
  * The caller decides how to ask a registry (plan_images.resolve).
  */
 #include "base/map.h"
+#include "model/step/placement.h"
 #include "plan/internal.h"
 
 #define PINNED_MAX 1024
@@ -191,8 +192,7 @@ static const char *own_platform(struct plan *p, const struct step *s, const char
 	_cleanup_(json_decrefp) json_t *placement =
 		json && strstr(json, "kubernetes.io/arch") ? json_loads(json, 0, NULL) : NULL;
 
-	arch = json_string_value(
-		json_object_get(json_object_get(placement, "node_selector"), "kubernetes.io/arch"));
+	arch = placement_arch(placement);
 	return arch ? arena_printf(p->arena, "linux/%s", arch) : pinned;
 }
 
